@@ -1,0 +1,25 @@
+# Every library we use from the system; docs/DEPENDENCIES.md says why each is here.
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)  # module mode: Debian's protobuf has no config file
+find_package(gRPC CONFIG REQUIRED)
+find_package(absl CONFIG REQUIRED)
+find_package(prometheus-cpp CONFIG REQUIRED)
+find_package(spdlog CONFIG REQUIRED)
+find_package(yaml-cpp CONFIG REQUIRED)
+find_package(CLI11 CONFIG REQUIRED)
+find_package(nlohmann_json CONFIG REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(OpenSSL REQUIRED)
+find_package(Gloo CONFIG REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+# dnnl's own config file insists on OpenCL headers that we do not use.
+find_path(DNNL_INCLUDE_DIR oneapi/dnnl/dnnl.hpp REQUIRED)
+find_library(DNNL_LIBRARY dnnl REQUIRED)
+add_library(dnnl INTERFACE)
+target_include_directories(dnnl SYSTEM INTERFACE ${DNNL_INCLUDE_DIR})
+target_link_libraries(dnnl INTERFACE ${DNNL_LIBRARY} OpenMP::OpenMP_CXX)
+
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
+add_library(sentencepiece INTERFACE)
+target_link_libraries(sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})

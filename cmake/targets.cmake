@@ -1,0 +1,65 @@
+# One library per folder. A library sees its own folder and those of its declared dependencies, and
+# nothing else: each has an include root of its own in the build tree that links to its folder, so
+# an include without a declared dependency does not compile (DESIGN section 2).
+
+add_library(stretto_flags INTERFACE)
+target_compile_options(stretto_flags INTERFACE -Wall -Wextra -Werror -fno-math-errno
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+if(STRETTO_SANITIZER)
+  target_compile_options(stretto_flags INTERFACE
+    -fsanitize=${STRETTO_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  target_link_options(stretto_flags INTERFACE -fsanitize=${STRETTO_SANITIZER})
+endif()
+
+# stretto_library(NAME [DEPS public...] [VENDOR private...] [OPTIONS compile options...])
+# Sources are the folder's *.cc except *_main.cc. VENDOR libraries stay out of the folder's headers.
+function(stretto_library name)
+  cmake_parse_arguments(ARG "" "" "DEPS;VENDOR;OPTIONS" ${ARGN})
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  set(root ${PROJECT_BINARY_DIR}/include/${name})
+  get_filename_component(parent ${root}/${folder} DIRECTORY)
+  file(MAKE_DIRECTORY ${parent})
+  file(CREATE_LINK ${CMAKE_CURRENT_SOURCE_DIR} ${root}/${folder} SYMBOLIC)
+
+  file(GLOB sources CONFIGURE_DEPENDS *.cc)
+  list(FILTER sources EXCLUDE REGEX "_main\\.cc$")
+  if(sources)
+    add_library(${name} STATIC ${sources})
+    target_include_directories(${name} PUBLIC ${root})
+    target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE stretto_flags ${ARG_VENDOR})
+    target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+  else()
+    add_library(${name} INTERFACE)
+    target_include_directories(${name} INTERFACE ${root})
+    target_link_libraries(${name} INTERFACE ${ARG_DEPS} ${ARG_VENDOR})
+  endif()
+endfunction()
+
+# stretto_binary(NAME MAIN file_main.cc DEPS...)
+function(stretto_binary name)
+  cmake_parse_arguments(ARG "" "MAIN" "DEPS" ${ARGN})
+  add_executable(${name} ${ARG_MAIN})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags)
+endfunction()
+
+# stretto_test(NAME [LABELS ...] DEPS...): one GoogleTest binary from the folder's *_test.cc, one ctest entry per
+# test. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
+function(stretto_test name)
+  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;SOURCES;LABELS" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *_test.cc)
+  endif()
+  if(NOT ARG_SOURCES)
+    return()
+  endif()
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_include_directories(${name} PRIVATE ${PROJECT_BINARY_DIR}/include/tests)
+  target_compile_definitions(${name} PRIVATE STRETTO_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    STRETTO_BINARY_DIR="${PROJECT_BINARY_DIR}/bin")
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags GTest::gmock GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}."
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+endfunction()

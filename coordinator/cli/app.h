@@ -1,0 +1,31 @@
+#pragma once
+// The command line: flags to commands. The only user of CLI11 beside main.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/cli/exit_codes.h"
+#include "coordinator/cli/interrupt.h"
+#include "coordinator/cli/terminal.h"
+
+namespace stretto::cli {
+
+// What the process around us gives; tests give their own.
+struct AppEnvironment {
+  Terminal& terminal;
+  Interrupt& interrupt;
+  // Value of an environment variable; empty when unset.
+  std::function<std::string(const std::string&)> variable;
+  std::string binary_dir;
+  bool handle_signals = false;  // raise `interrupt` on SIGINT and SIGTERM while a command waits
+  absl::Duration give_up = absl::Seconds(60);
+  absl::Duration retry_interval = absl::Milliseconds(500);
+};
+
+// Runs one command. `arguments` are those after the program's name.
+ExitCode RunApp(const std::vector<std::string>& arguments, const AppEnvironment& environment);
+
+}  // namespace stretto::cli

@@ -1,0 +1,19 @@
+#pragma once
+// What the exit status of `stretto` means. Public: scripts rely on it, `stretto --help` prints it.
+
+namespace stretto::cli {
+
+enum ExitCode {
+  kOk = 0,
+  kError = 1,         // bad input, refused by the server, or the server cannot be reached
+  kUsage = 2,         // unknown command or flag
+  kJobFailed = 3,     // the job that was waited for FAILED
+  kJobCancelled = 4,  // the job that was waited for was CANCELLED
+  kDetached = 5,      // Ctrl-C while following: the job goes on
+};
+
+inline constexpr char kExitCodeHelp[] =
+    "Exit codes: 0 ok; 1 client or server error (bad input, unreachable); 2 usage;\n"
+    "            3 job failed; 4 job cancelled; 5 detached (Ctrl-C, the job goes on)";
+
+}  // namespace stretto::cli

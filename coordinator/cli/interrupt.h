@@ -1,0 +1,63 @@
+#pragma once
+// SIGINT and SIGTERM as a value. No code of ours runs in a signal handler: the signals are blocked
+// and a thread of its own reads them.
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "absl/time/time.h"
+#include "proto/base/files.h"
+
+namespace stretto::cli {
+
+// "The user wants us to stop." Thread-safe.
+class Interrupt {
+ public:
+  Interrupt();
+  Interrupt(const Interrupt&) = delete;
+  Interrupt& operator=(const Interrupt&) = delete;
+
+  void Raise();
+  bool raised() const { return count_ > 0; }
+  int count() const { return count_; }
+  // Readable after each Raise, until read.
+  int fd() const { return fd_.get(); }
+  // Waits; returns early, with true, once raised.
+  bool WaitFor(absl::Duration duration) const;
+
+  // Runs `action` on the raising thread at the next Raise, or here and now if already raised. Not
+  // run any more once the destructor has returned. At most one at a time.
+  class OnRaise {
+   public:
+    OnRaise(Interrupt& interrupt, std::function<void()> action);
+    ~OnRaise();
+
+   private:
+    Interrupt& interrupt_;
+  };
+
+ private:
+  std::atomic<int> count_ = 0;
+  FileDescriptor fd_;
+  std::mutex mu_;
+  std::function<void()> action_;  // guarded by mu_, which is held while it runs
+};
+
+// Blocks SIGINT and SIGTERM in the calling thread (and so in those it starts later) and raises
+// `interrupt` for each that arrives. Create before other threads; restores the mask when destroyed.
+class SignalThread {
+ public:
+  explicit SignalThread(Interrupt& interrupt);
+  ~SignalThread();
+
+ private:
+  sigset_t old_mask_;
+  FileDescriptor signals_;
+  FileDescriptor stop_;
+  std::thread thread_;
+};
+
+}  // namespace stretto::cli

@@ -1,0 +1,36 @@
+#pragma once
+// Jobs and workers as people read them. Pure; `now` is an argument.
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+// "RUNNING"; with `color`, green, red or yellow.
+std::string StateText(v1alpha1::Job::State state, bool color);
+bool HasEnded(v1alpha1::Job::State state);
+
+// One line each for `job list` and `job get`.
+std::string JobTable(const std::vector<v1alpha1::Job>& jobs, absl::Time now);
+
+// Everything a person asks about one job: state, conditions, placement, first failure, ledger and
+// profile.
+std::string DescribeJob(const v1alpha1::Job& job, absl::Time now, bool color);
+
+// The end of a followed job: what happened, in what time, and its ledger.
+std::string Summary(const v1alpha1::Job& job, bool color);
+
+// "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward".
+std::string FailureText(const v1alpha1::FirstFailure& failure);
+
+// The message of the newest condition that explains why the job is where it is; empty when none
+// does.
+std::string WhyText(const v1alpha1::Job& job);
+
+std::string WorkerTable(const std::vector<v1alpha1::Worker>& workers, absl::Time now);
+std::string DescribeWorker(const v1alpha1::Worker& worker, absl::Time now);
+
+}  // namespace stretto::cli

@@ -1,0 +1,33 @@
+#pragma once
+// Progress of a followed job, as one line.
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+// Speed and overlap are those of the last 10 steps. One thread.
+class ProgressTracker {
+ public:
+  void Add(const v1alpha1::Job& job);
+  void Add(const v1alpha1::StepReport& step);
+
+  int64_t step() const { return step_; }
+  // "step 120/200  loss 2.8130  12.4k tokens/s  overlap 97.1 %  1m05s left"; one line.
+  std::string Line() const;
+  // True when the newest step is worth a line of its own in a file: the first, the last, and some
+  // 20 between.
+  bool IsMilestone() const;
+
+ private:
+  int64_t step_ = 0;
+  int64_t total_ = 0;
+  double loss_ = 0;
+  bool emulated_ = false;
+  std::deque<v1alpha1::StepReport> recent_;
+};
+
+}  // namespace stretto::cli

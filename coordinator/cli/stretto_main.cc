@@ -1,0 +1,58 @@
+// `stretto`, the command-line client.
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "coordinator/cli/app.h"
+
+namespace {
+
+std::string Variable(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+bool Utf8Locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const std::string value = Variable(name);
+    if (value.empty()) continue;
+    return value.find("UTF-8") != std::string::npos || value.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+int TerminalWidth() {
+  winsize size = {};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return 80;
+  return size.ws_col;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using stretto::cli::AppEnvironment;
+  using stretto::cli::Interrupt;
+  using stretto::cli::Terminal;
+  const bool live = isatty(STDOUT_FILENO) == 1 && Variable("TERM") != "dumb";
+  Terminal terminal{.out = std::cout,
+                    .err = std::cerr,
+                    .live = live,
+                    .color = live,
+                    .unicode = Utf8Locale(),
+                    .width = TerminalWidth()};
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  Interrupt interrupt;
+  const AppEnvironment environment{.terminal = terminal,
+                                   .interrupt = interrupt,
+                                   .variable = Variable,
+                                   .binary_dir = self.parent_path().string(),
+                                   .handle_signals = true};
+  return stretto::cli::RunApp(std::vector<std::string>(argv + 1, argv + argc), environment);
+}

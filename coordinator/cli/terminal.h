@@ -1,0 +1,21 @@
+#pragma once
+// Where a command writes. Output goes to `out`, messages to `err`.
+
+#include <ostream>
+#include <string>
+
+namespace stretto::cli {
+
+enum class OutputFormat { kTable, kJson, kYaml };
+
+// Borrowed streams and what they can do. One thread.
+struct Terminal {
+  std::ostream& out;
+  std::ostream& err;
+  bool live = false;     // `out` is a terminal: a line may be rewritten
+  bool color = false;    // live, NO_COLOR unset, --no-color not given
+  bool unicode = false;  // the locale is UTF-8
+  int width = 80;
+};
+
+}  // namespace stretto::cli

@@ -1,0 +1,142 @@
+// stretto-coordinator: the daemon that keeps the jobs. Exit codes: 0 asked to stop, 1 cannot start,
+// 2 bad command line.
+
+#include <fcntl.h>
+#include <spdlog/spdlog.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "coordinator/service/server.h"
+#include "coordinator/store/job_store.h"
+#include "coordinator/telemetry/telemetry.h"
+#include "proto/base/clock.h"
+#include "proto/base/files.h"
+#include "proto/base/log.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/version.h"
+
+namespace stretto {
+namespace {
+
+struct Options {
+  service::ServerOptions server;
+  std::string metrics_listen = "127.0.0.1:9090";
+  std::string state_dir;
+  double lease_seconds = 10;
+};
+
+// $XDG_STATE_HOME/stretto/coordinator, where that is ~/.local/state when unset.
+std::string DefaultStateDir() {
+  const char* state = std::getenv("XDG_STATE_HOME");
+  if (state != nullptr && state[0] == '/') return absl::StrCat(state, "/stretto/coordinator");
+  const char* home = std::getenv("HOME");
+  return absl::StrCat(home != nullptr ? home : "", "/.local/state/stretto/coordinator");
+}
+
+// Makes the folder and takes its lock for as long as the descriptor lives, and with it the process.
+absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("--state-dir: create ", folder));
+  const std::string path = absl::StrCat(folder, "/lock");
+  FileDescriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("--state-dir: open ", path));
+  if (flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    const auto holder = ReadFile(path);
+    return absl::FailedPreconditionError(
+        absl::StrCat("--state-dir: ", folder, " is in use by the coordinator with pid ",
+                     holder.ok() ? absl::StripTrailingAsciiWhitespace(*holder) : "unknown",
+                     "; expected a folder of its own for each coordinator"));
+  }
+  if (ftruncate(lock.get(), 0) != 0) return ErrnoStatus(errno, absl::StrCat("truncate ", path));
+  RETURN_IF_ERROR(WriteAll(lock.get(), absl::StrCat(getpid(), "\n"), path));
+  return lock;
+}
+
+absl::Status Run(const Options& options) {
+  const sigset_t stop = [] {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    return set;
+  }();
+  // Before any thread starts, so that all inherit it and only sigwait sees the signals.
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+
+  const bool insecure = options.server.insecure_listen_beyond_loopback;
+  RETURN_IF_ERROR(
+      service::CheckListenAddress("--metrics-listen", options.metrics_listen, insecure));
+  ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
+  ASSIGN_OR_RETURN(auto store, coordinator::OpenSqliteStore(
+                                   absl::StrCat(options.state_dir, "/coordinator.db")));
+  telemetry::Telemetry telemetry;
+  ASSIGN_OR_RETURN(const int metrics_port, telemetry.Serve(options.metrics_listen));
+  ASSIGN_OR_RETURN(auto server, service::Server::Start(options.server, std::move(store),
+                                                       Clock::Real(), telemetry));
+  std::printf("listening grpc=%d metrics=%d\n", server->port(), metrics_port);
+  std::fflush(stdout);
+  spdlog::info("ready build={} grpc={} metrics={} state_dir={}", kBuildVersion, server->port(),
+               metrics_port, options.state_dir);
+
+  int signal = 0;
+  sigwait(&stop, &signal);
+  spdlog::info("stopping signal={}", signal);
+  server->Shutdown();
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  options.state_dir = DefaultStateDir();
+  CLI::App app("The Stretto coordinator: accepts jobs and places them on workers.");
+  app.set_version_flag("--version", kBuildVersion);
+  app.add_option("--listen", options.server.listen, "HOST:PORT for gRPC; port 0 takes a free one")
+      ->capture_default_str();
+  app.add_option("--metrics-listen", options.metrics_listen, "HOST:PORT for Prometheus metrics")
+      ->capture_default_str();
+  app.add_option("--state-dir", options.state_dir, "folder of the job database")
+      ->capture_default_str();
+  app.add_option("--lease", options.lease_seconds,
+                 "seconds without a heartbeat after which a worker is LOST")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
+               "listen on an address that other machines reach, without encryption or "
+               "authentication");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  options.server.core.lease = absl::Seconds(options.lease_seconds);
+  options.server.core.heartbeat_interval = options.server.core.lease / 5;
+  InitLogging("stretto-coordinator");
+  // gRPC logs in a format of its own what we report in ours.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  const absl::Status status = Run(options);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "stretto-coordinator: %s\n", std::string(status.message()).c_str());
+  return 1;
+}
+
+}  // namespace
+}  // namespace stretto
+
+int main(int argc, char** argv) { return stretto::Main(argc, argv); }

@@ -1,0 +1,179 @@
+#include "coordinator/core/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::coordinator {
+
+Core::Core(CoreOptions options) : options_(options), membership_(options.lease) {}
+
+Effects Core::Apply(const Event& event, absl::Time now) {
+  now_ = std::max(now_, now);
+  undo_ = {};
+  changed_jobs_.clear();
+  changed_workers_.clear();
+  effects_ = {};
+  const Epoch epoch_before = epoch_.last;
+  absl::Status status = std::visit([this](const auto& e) { return Handle(e); }, event);
+  if (!status.ok()) {
+    Undo();
+    Effects refused;
+    refused.status = std::move(status);
+    return refused;
+  }
+  CollectRecords(epoch_before);
+  return std::move(effects_);
+}
+
+void Core::CollectRecords(Epoch epoch_before) {
+  if (epoch_.last != epoch_before) effects_.persist.emplace_back(epoch_);
+  for (const std::string& id : changed_workers_) {
+    effects_.persist.emplace_back(membership_.Find(id)->record);
+  }
+  for (const std::string& id : changed_jobs_) effects_.persist.emplace_back(Get(id));
+  effects_.changed_jobs.assign(changed_jobs_.begin(), changed_jobs_.end());
+  effects_.changed_workers.assign(changed_workers_.begin(), changed_workers_.end());
+}
+
+void Core::Undo() {
+  for (auto& [id, old] : undo_.jobs) {
+    if (old.has_value()) {
+      if (!IsEnded(old->record.state)) live_[old->record.number] = id;
+      jobs_[id] = *std::move(old);
+      continue;
+    }
+    const JobRecord& added = Get(id);
+    id_by_uid_.erase(added.uid);
+    id_by_number_.erase(added.number);
+    live_.erase(added.number);
+    if (!added.request_id.empty()) id_by_request_.erase(added.request_id);
+    jobs_.erase(id);
+  }
+  if (undo_.membership.has_value()) membership_ = *std::move(undo_.membership);
+  undo_ = {};
+}
+
+const JobRecord& Core::AttachSummary(const std::string& job_id, std::string summary) {
+  JobRecord& job = Touch(job_id).record;
+  STRETTO_CHECK(IsEnded(job.state));
+  job.summary = std::move(summary);
+  return job;
+}
+
+// ---- requests
+// ---------------------------------------------------------------------------------------
+
+absl::Status Core::Handle(const CreateJob& event) {
+  STRETTO_CHECK(event.world_size >= 1);
+  if (const auto known = id_by_request_.find(event.request_id); known != id_by_request_.end()) {
+    if (Get(known->second).fingerprint != event.fingerprint) {
+      return absl::AlreadyExistsError(absl::StrCat("request_id \"", event.request_id,
+                                                   "\" has already created job \"", known->second,
+                                                   "\" from another request body"));
+    }
+    effects_.job_id = known->second;
+    return absl::OkStatus();
+  }
+  if (jobs_.contains(event.job_id)) {
+    return absl::AlreadyExistsError(absl::StrCat("job \"", event.job_id, "\" already exists (",
+                                                 JobStateName(Get(event.job_id).state), ")"));
+  }
+  const int32_t known_slots = KnownSlots(ClusterView(), event.device_kind);
+  if (!workers().empty() && known_slots < event.world_size) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "job \"", event.job_id, "\" needs ", event.world_size, " slots; this cluster has ",
+        known_slots, " on ", workers().size(), workers().size() == 1 ? " worker" : " workers"));
+  }
+  effects_.job_id = event.job_id;
+  if (event.validate_only) return absl::OkStatus();
+  STRETTO_CHECK(!id_by_uid_.contains(event.uid));
+  JobRecord record;
+  record.id = event.job_id;
+  record.uid = event.uid;
+  record.spec = event.spec;
+  record.world_size = event.world_size;
+  record.device_kind = event.device_kind;
+  record.total_steps = event.total_steps;
+  record.request_id = event.request_id;
+  record.fingerprint = event.fingerprint;
+  record.number = ++last_number_;
+  record.create_time = now_;
+  undo_.jobs.emplace(event.job_id, std::nullopt);
+  Insert({.record = std::move(record), .acked = {}});
+  changed_jobs_.insert(event.job_id);
+  Schedule();
+  return absl::OkStatus();
+}
+
+absl::Status Core::Handle(const CancelJob& event) {
+  const JobRecord* job = FindJob(event.job_id);
+  if (job == nullptr) return absl::NotFoundError(absl::StrCat("no job \"", event.job_id, "\""));
+  if (IsEnded(job->state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job \"", event.job_id, "\" has already ended as ", JobStateName(job->state),
+                     "; only a job that has not ended can be cancelled"));
+  }
+  effects_.job_id = event.job_id;
+  if (job->state == JobState::kCancelling) return absl::OkStatus();
+  if (job->state == JobState::kPending) {
+    End(event.job_id, JobState::kCancelled, "Cancelled", "cancelled before it was placed");
+    Schedule();
+    return absl::OkStatus();
+  }
+  Change(event.job_id).state = JobState::kCancelling;
+  if (job->stop_reason.empty()) Stop(event.job_id, "Cancelled");
+  return absl::OkStatus();
+}
+
+// ---- access
+// -----------------------------------------------------------------------------------------
+
+void Core::Insert(Job job) {
+  const std::string id = job.record.id;
+  const JobRecord& record = job.record;
+  id_by_uid_[record.uid] = id;
+  id_by_number_[record.number] = id;
+  if (!record.request_id.empty()) id_by_request_[record.request_id] = id;
+  if (!IsEnded(record.state)) live_[record.number] = id;
+  jobs_.emplace(id, std::move(job));
+}
+
+Core::Job& Core::Touch(const std::string& id) {
+  Job& job = jobs_.at(id);
+  undo_.jobs.emplace(id, job);
+  return job;
+}
+
+JobRecord& Core::Change(const std::string& id) {
+  changed_jobs_.insert(id);
+  return Touch(id).record;
+}
+
+Membership& Core::ChangeMembership() {
+  if (!undo_.membership.has_value()) undo_.membership = membership_;
+  return membership_;
+}
+
+std::vector<WorkerView> Core::ClusterView() const {
+  std::set<std::pair<std::string, int32_t>> taken;
+  for (const auto& [number, id] : live_) {
+    for (const RankRecord& rank : Get(id).ranks) taken.emplace(rank.worker, rank.slot);
+  }
+  std::vector<WorkerView> view;
+  for (const auto& [id, worker] : workers()) {
+    WorkerView& added = view.emplace_back();
+    added.id = id;
+    added.ready = worker.ready();
+    for (const WorkerDevice& device : worker.record.devices) {
+      added.slots.push_back(
+          {.slot = device.slot, .kind = device.kind, .free = !taken.contains({id, device.slot})});
+    }
+  }
+  return view;
+}
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,169 @@
+// How a job starts, fails, stops and ends.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/core/core.h"
+#include "proto/base/check.h"
+
+namespace stretto::coordinator {
+namespace {
+
+// How well a failure explains the end of a job; larger is better.
+int Weight(const FirstFailure& failure) {
+  if (failure.reason == "Stopped") return 0;   // its daemon ended it along with a gang member
+  if (failure.reason == "PeerLost") return 1;  // another rank went first
+  return 2;
+}
+
+std::string Describe(const FirstFailure& failure) {
+  return absl::StrCat("rank ", failure.rank, " on worker ", failure.worker, ": ", failure.message);
+}
+
+std::set<std::string> WorkersOf(const JobRecord& job) {
+  std::set<std::string> ids;
+  for (const RankRecord& rank : job.ranks) {
+    if (!rank.gone()) ids.insert(rank.worker);
+  }
+  return ids;
+}
+
+}  // namespace
+
+void Core::Schedule() {
+  std::vector<QueuedJob> queue;
+  for (const auto& [number, id] : live_) {
+    const JobRecord& job = Get(id);
+    if (job.state != JobState::kPending) continue;
+    queue.push_back({.id = id, .slots = job.world_size, .kind = job.device_kind});
+  }
+  if (queue.empty()) return;
+  const Placement placement = Place(queue, ClusterView());
+  for (const Placed& placed : placement.placed) Start(placed);
+  for (const Unplaced& unplaced : placement.unplaced) {
+    SetCondition(unplaced.job_id, "Scheduled", ConditionStatus::kFalse, unplaced.reason,
+                 unplaced.message);
+  }
+}
+
+void Core::Start(const Placed& placed) {
+  JobRecord& job = Change(placed.job_id);
+  STRETTO_CHECK(job.state == JobState::kPending);
+  STRETTO_CHECK(static_cast<int32_t>(placed.ranks.size()) == job.world_size);
+  epoch_.last = Epoch(epoch_.last.value() + 1);
+  job.state = JobState::kPreparing;
+  job.attempt = 1;
+  job.epoch = epoch_.last;
+  for (const RankSlot& slot : placed.ranks) {
+    job.ranks.push_back({.worker = slot.worker, .slot = slot.slot, .exit_reason = ""});
+  }
+  jobs_.at(placed.job_id).acked.assign(job.ranks.size(), 0);
+  const std::set<std::string> on = WorkersOf(job);
+  SetCondition(placed.job_id, "Scheduled", ConditionStatus::kTrue, "Placed",
+               absl::StrCat(job.world_size, job.world_size == 1 ? " rank on " : " ranks on ",
+                            absl::StrJoin(on, ", ")));
+  SetCondition(placed.job_id, "Prepared", ConditionStatus::kFalse, "Preparing", "");
+  for (const std::string& worker : on) SendAssignTo(job, worker);
+}
+
+void Core::LoseRank(const std::string& id, int32_t rank, const std::string& reason,
+                    const std::string& message) {
+  RankRecord& record = Change(id).ranks[static_cast<size_t>(rank)];
+  record.state = RankState::kLost;
+  Fail(id, {.rank = rank,
+            .worker = record.worker,
+            .exit_code = 0,
+            .signal = 0,
+            .reason = reason,
+            .message = message,
+            .step = record.last_step,
+            .phase = "",
+            .last_operation = "",
+            .time = now_});
+}
+
+void Core::Fail(const std::string& id, FirstFailure failure) {
+  JobRecord& job = Change(id);
+  if (job.state == JobState::kCancelling) return;  // asked for
+  if (job.stop_reason.empty()) {
+    const bool running = job.state == JobState::kRunning;
+    SetCondition(id, running ? "Running" : "Prepared", ConditionStatus::kFalse, failure.reason,
+                 Describe(failure));
+    Stop(id, failure.reason);
+  }
+  if (job.first_failure.has_value()) return;
+  if (Weight(failure) == 2) {
+    job.first_failure = std::move(failure);
+  } else if (!job.suspect.has_value() || Weight(*job.suspect) < Weight(failure)) {
+    job.suspect = std::move(failure);
+  }
+}
+
+void Core::Stop(const std::string& id, const std::string& reason) {
+  JobRecord& job = Change(id);
+  job.stop_reason = reason;
+  for (const std::string& worker : WorkersOf(job)) SendStopTo(job, worker);
+}
+
+void Core::SendStopTo(const JobRecord& job, const std::string& worker) {
+  SendTo(worker, SendStop{.job_id = job.id,
+                          .job_uid = job.uid,
+                          .epoch = job.epoch,
+                          .reason = job.stop_reason,
+                          .grace = options_.stop_grace});
+}
+
+void Core::FinishIfGone(const std::string& id) {
+  const JobRecord& job = Get(id);
+  if (!IsActive(job.state)) return;
+  bool completed = true;
+  for (const RankRecord& rank : job.ranks) {
+    if (!rank.gone()) return;
+    completed &= rank.completed();
+  }
+  if (!job.first_failure.has_value() && job.suspect.has_value()) {
+    Change(id).first_failure = job.suspect;
+  }
+  if (job.first_failure.has_value()) {
+    End(id, JobState::kFailed, job.first_failure->reason, Describe(*job.first_failure));
+  } else if (job.state == JobState::kCancelling) {
+    End(id, JobState::kCancelled, "Cancelled",
+        absl::StrCat("cancelled after ", job.steps_done(), " of ", job.total_steps, " steps"));
+  } else {
+    STRETTO_CHECK(completed);
+    End(id, JobState::kSucceeded, "Completed", absl::StrCat(job.total_steps, " steps"));
+  }
+}
+
+void Core::End(const std::string& id, JobState state, const std::string& reason,
+               const std::string& message) {
+  JobRecord& job = Change(id);
+  const bool ran = job.FindCondition("Running") != nullptr;
+  job.state = state;
+  job.end_time = now_;
+  live_.erase(job.number);
+  if (ran) SetCondition(id, "Running", ConditionStatus::kFalse, "Ended", "");
+  SetCondition(id, "Succeeded",
+               state == JobState::kSucceeded ? ConditionStatus::kTrue : ConditionStatus::kFalse,
+               reason, message);
+}
+
+void Core::SetCondition(const std::string& id, const std::string& type, ConditionStatus status,
+                        const std::string& reason, const std::string& message) {
+  const Condition* old = Get(id).FindCondition(type);
+  if (old == nullptr) {
+    Change(id).conditions.push_back({type, status, reason, message, now_});
+    return;
+  }
+  if (old->status == status && old->reason == reason && old->message == message) return;
+  for (Condition& condition : Change(id).conditions) {
+    if (condition.type != type) continue;
+    if (condition.status != status) condition.last_transition_time = now_;
+    condition.status = status;
+    condition.reason = reason;
+    condition.message = message;
+  }
+}
+
+}  // namespace stretto::coordinator

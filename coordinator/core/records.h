@@ -1,0 +1,146 @@
+#pragma once
+// What the coordinator knows about jobs, and what of it is stored. Plain values.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/membership/membership.h"
+#include "proto/base/ids.h"
+
+namespace stretto::coordinator {
+
+// Values equal those of v1alpha1.Job.State.
+enum class JobState {
+  kPending = 1,
+  kPreparing = 2,
+  kRunning = 3,
+  kCancelling = 4,
+  kSucceeded = 5,
+  kFailed = 6,
+  kCancelled = 7,
+};
+const char* JobStateName(JobState state);  // "PENDING"
+bool IsEnded(JobState state);
+// Holds slots: PREPARING, RUNNING, CANCELLING.
+bool IsActive(JobState state);
+
+// Values equal those of v1alpha1.Condition.Status.
+enum class ConditionStatus { kTrue = 1, kFalse = 2, kUnknown = 3 };
+
+struct Condition {
+  std::string type;  // Scheduled, Prepared, Running, Succeeded, Checkpointed, LogIntact
+  ConditionStatus status = ConditionStatus::kUnknown;
+  std::string reason;
+  std::string message;
+  absl::Time last_transition_time;  // of the status; a new reason or message alone keeps it
+  bool operator==(const Condition&) const = default;
+};
+
+// A rank moves downwards only.
+enum class RankState {
+  kAssigned = 1,
+  kPrepared = 2,
+  kExited = 3,  // its process reported its end
+  kLost = 4,    // its worker or its process is gone without a report
+};
+
+struct RankRecord {
+  std::string worker;
+  int32_t slot = 0;
+  RankState state = RankState::kAssigned;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string exit_reason;  // "Completed" with code 0 and signal 0 is success
+  int64_t last_step = 0;    // finished; stored only along with a transition
+
+  bool gone() const { return state == RankState::kExited || state == RankState::kLost; }
+  bool completed() const {
+    return state == RankState::kExited && exit_code == 0 && signal == 0 &&
+           exit_reason == "Completed";
+  }
+  bool operator==(const RankRecord&) const = default;
+};
+
+struct FirstFailure {
+  int32_t rank = 0;
+  std::string worker;
+  int32_t exit_code = 0;
+  int32_t signal = 0;
+  std::string
+      reason;  // that of condition Succeeded: Killed, DataInvalid, WorkerLost, TrainerLost, ...
+  std::string message;
+  int64_t step = 0;
+  std::string phase;
+  std::string last_operation;
+  absl::Time time;
+  bool operator==(const FirstFailure&) const = default;
+};
+
+struct JobRecord {
+  std::string id;
+  std::string uid;
+  std::string spec;  // serialised v1alpha1.JobSpec; opaque here
+  int32_t world_size = 1;
+  int32_t device_kind = 0;
+  int64_t total_steps = 0;
+  std::string request_id;   // of CreateJob; may be empty
+  std::string fingerprint;  // of CreateJob's body
+
+  int64_t number = 0;  // order of creation over the whole cluster, from 1
+  JobState state = JobState::kPending;
+  std::vector<Condition> conditions;  // at most one per type, in order of first appearance
+  absl::Time create_time;
+  std::optional<absl::Time> start_time;  // first rank prepared
+  std::optional<absl::Time> end_time;
+  int32_t attempt = 0;  // 0: never placed
+  Epoch epoch;
+  std::vector<RankRecord> ranks;  // by rank; empty until placed
+
+  // Set once the gang has to end before it is done; why. Its workers have been told to stop.
+  std::string stop_reason;
+  // Set once, by the first rank that failed on its own.
+  std::optional<FirstFailure> first_failure;
+  // The best explanation while only consequences are known (a rank that lost its peer, or was
+  // stopped by its daemon). Becomes first_failure when the job ends without a better one.
+  std::optional<FirstFailure> suspect;
+
+  std::string last_checkpoint;       // "step-00000100"
+  int64_t last_checkpoint_step = 0;  // of the newest checkpoint report, good or bad
+  // From create_time to the latest rank's report.
+  std::optional<absl::Duration> submit_to_first_operation;
+  std::optional<absl::Duration> submit_to_first_step;
+  std::string summary;  // opaque; attached by the driver when the job ends
+
+  // Steps that all ranks have finished.
+  int64_t steps_done() const;
+  const Condition* FindCondition(const std::string& type) const;
+  bool operator==(const JobRecord&) const = default;
+};
+
+// Never decreases. Stored in the same batch as the assignment that uses it.
+struct EpochRecord {
+  Epoch last;
+  bool operator==(const EpochRecord&) const = default;
+};
+
+// Takes back a job whose creation may or may not have been stored (see driver.h).
+struct JobErased {
+  std::string id;
+  bool operator==(const JobErased&) const = default;
+};
+
+// An upsert, by job id, by worker id, or of the one epoch; or an erasure.
+using Record = std::variant<JobRecord, WorkerRecord, EpochRecord, JobErased>;
+
+// All that a store holds.
+struct Snapshot {
+  std::vector<JobRecord> jobs;        // by number
+  std::vector<WorkerRecord> workers;  // by id
+  EpochRecord epoch;
+};
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,171 @@
+// What ranks report.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::coordinator {
+namespace {
+
+// Set from a rank's report, the first or the latest: the later one counts.
+bool Extend(std::optional<absl::Duration>* longest, absl::Duration duration) {
+  duration = std::max(duration, absl::ZeroDuration());  // clocks of two machines
+  if (longest->has_value() && **longest >= duration) return false;
+  *longest = duration;
+  return true;
+}
+
+std::string ExitReason(const RankExited& report) {
+  if (report.stopped_by_daemon || report.reason == "Cancelled") return "Stopped";
+  if (!report.reason.empty() && report.reason != "Completed") return report.reason;
+  return report.signal != 0 ? "Killed" : "Exited";
+}
+
+std::string ExitMessage(const RankExited& report) {
+  std::string text = report.signal != 0 ? absl::StrCat("killed by signal ", report.signal)
+                                        : absl::StrCat("exited with code ", report.exit_code);
+  if (report.step > 0) absl::StrAppend(&text, " at step ", report.step);
+  if (!report.phase.empty()) absl::StrAppend(&text, " in ", report.phase);
+  if (!report.message.empty()) absl::StrAppend(&text, ": ", report.message);
+  return text;
+}
+
+}  // namespace
+
+absl::Status Core::CheckReport(const RankReported& event) const {
+  RETURN_IF_ERROR(membership_.Check(event.worker, event.session));
+  const int32_t rank = event.rank.value();
+  const JobRecord* job = FindJobByUid(event.job_uid);
+  if (job == nullptr) {
+    return absl::NotFoundError(absl::StrCat("worker \"", event.worker, "\" reports rank ", rank,
+                                            " of an unknown job, uid ", event.job_uid));
+  }
+  const std::string who = absl::StrCat("report ", event.sequence, " of rank ", rank, " of job \"",
+                                       job->id, "\" from worker \"", event.worker, "\"");
+  if (event.epoch != job->epoch) {
+    return absl::AbortedError(absl::StrCat(who, " has epoch ", event.epoch.value(),
+                                           "; the current epoch is ", job->epoch.value()));
+  }
+  if (rank < 0 || rank >= static_cast<int32_t>(job->ranks.size())) {
+    return absl::NotFoundError(
+        absl::StrCat(who, ": the job has ", job->ranks.size(), " placed ranks"));
+  }
+  const RankRecord& record = job->ranks[static_cast<size_t>(rank)];
+  if (record.worker != event.worker) {
+    return absl::AbortedError(
+        absl::StrCat(who, ": this rank was assigned to worker \"", record.worker, "\""));
+  }
+  if (record.state == RankState::kLost) {
+    return absl::AbortedError(absl::StrCat(who, ": this rank has been counted as lost"));
+  }
+  const int64_t acked = jobs_.at(job->id).acked[static_cast<size_t>(rank)];
+  if (event.sequence > acked + 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(who, " leaves a gap; expected report ", acked + 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Core::Handle(const RankReported& event) {
+  RETURN_IF_ERROR(CheckReport(event));
+  const std::string id = id_by_uid_.at(event.job_uid);
+  const int32_t rank = event.rank.value();
+  int64_t& acked = Touch(id).acked[static_cast<size_t>(rank)];
+  if (event.sequence == acked + 1) {
+    acked = event.sequence;
+    effects_.fresh = true;
+    if (!IsEnded(Get(id).state)) {
+      std::visit([&](const auto& report) { On(id, rank, report); }, event.report);
+    }
+  }
+  SendTo(
+      event.worker,
+      SendAck{
+          .job_uid = event.job_uid, .epoch = event.epoch, .rank = event.rank, .sequence = acked});
+  return absl::OkStatus();
+}
+
+void Core::On(const std::string&, int32_t, const OtherReport&) {}
+
+void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
+  const auto index = static_cast<size_t>(rank);
+  if (Get(id).ranks[index].state != RankState::kAssigned) return;
+  JobRecord& job = Change(id);
+  job.ranks[index].state = RankState::kPrepared;
+  if (!job.start_time.has_value()) job.start_time = report.time;
+  const bool all = std::all_of(job.ranks.begin(), job.ranks.end(),
+                               [](const RankRecord& r) { return r.state == RankState::kPrepared; });
+  if (!all || job.state != JobState::kPreparing || !job.stop_reason.empty()) return;
+  job.state = JobState::kRunning;
+  const std::string ranks = absl::StrCat(job.world_size, " of ", job.world_size, " ranks prepared");
+  SetCondition(id, "Prepared", ConditionStatus::kTrue, "AllRanksPrepared", ranks);
+  SetCondition(id, "Running", ConditionStatus::kTrue, "Training", "");
+}
+
+void Core::On(const std::string& id, int32_t, const FirstOperationDone& report) {
+  std::optional<absl::Duration> longest = Get(id).submit_to_first_operation;
+  if (Extend(&longest, report.time - Get(id).create_time)) {
+    Change(id).submit_to_first_operation = longest;
+  }
+}
+
+void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
+  RankRecord& record = Touch(id).record.ranks[static_cast<size_t>(rank)];
+  record.last_step = std::max(record.last_step, report.step);
+  if (report.step != 1) return;
+  std::optional<absl::Duration> longest = Get(id).submit_to_first_step;
+  if (Extend(&longest, report.end_time - Get(id).create_time)) {
+    Change(id).submit_to_first_step = longest;
+  }
+}
+
+void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
+  const JobRecord& job = Get(id);
+  if (report.step < job.last_checkpoint_step) return;
+  if (report.ok && report.name == job.last_checkpoint) return;
+  if (report.step != job.last_checkpoint_step) Change(id).last_checkpoint_step = report.step;
+  if (report.ok) {
+    Change(id).last_checkpoint = report.name;
+    SetCondition(id, "Checkpointed", ConditionStatus::kTrue, "Saved", report.name);
+  } else {
+    SetCondition(id, "Checkpointed", ConditionStatus::kFalse, "CheckpointFailed",
+                 absl::StrCat("step ", report.step, ": ", report.message));
+  }
+}
+
+void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
+  const auto index = static_cast<size_t>(rank);
+  if (Get(id).ranks[index].gone()) return;
+  RankRecord& record = Change(id).ranks[index];
+  record.state = RankState::kExited;
+  record.exit_code = report.exit_code;
+  record.signal = report.signal;
+  record.exit_reason = report.reason;
+  if (!record.completed()) {
+    Fail(id, {.rank = rank,
+              .worker = record.worker,
+              .exit_code = report.exit_code,
+              .signal = report.signal,
+              .reason = ExitReason(report),
+              .message = ExitMessage(report),
+              .step = report.step,
+              .phase = report.phase,
+              .last_operation = report.last_operation,
+              .time = report.time});
+  }
+  FinishIfGone(id);
+  Schedule();
+}
+
+void Core::On(const std::string& id, int32_t rank, const RankWarned& report) {
+  // The other types are the core's own to set.
+  if (report.condition != "LogIntact") return;
+  SetCondition(id, report.condition, ConditionStatus::kFalse, report.reason,
+               absl::StrCat("rank ", rank, ": ", report.message));
+}
+
+}  // namespace stretto::coordinator

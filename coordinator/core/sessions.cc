@@ -1,0 +1,154 @@
+// Workers come, go and come back.
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/core/core.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::coordinator {
+
+absl::Status Core::Handle(const WorkerRegistered& event) {
+  WorkerRecord record;
+  record.id = event.id;
+  record.incarnation = event.incarnation;
+  record.host = event.host;
+  record.build = event.build;
+  record.devices = event.devices;
+  ASSIGN_OR_RETURN(const int64_t taken_over,
+                   ChangeMembership().Register(std::move(record), event.session, now_));
+  changed_workers_.insert(event.id);
+  if (taken_over != 0) {
+    effects_.sends.push_back({event.id, taken_over,
+                              CloseSession{absl::AbortedError(absl::StrCat(
+                                  "a newer session of worker \"", event.id, "\" took over"))}});
+  }
+  SendTo(event.id, SendRegistered{.lease = options_.lease,
+                                  .heartbeat_interval = options_.heartbeat_interval,
+                                  .held = ReplyToHeld(event)});
+  RecoverRanks(event);
+  Schedule();
+  return absl::OkStatus();
+}
+
+std::vector<HeldRankReply> Core::ReplyToHeld(const WorkerRegistered& event) const {
+  std::vector<HeldRankReply> replies;
+  for (const HeldRank& held : event.held) {
+    HeldRankReply& reply = replies.emplace_back();
+    reply.job_uid = held.job_uid;
+    reply.epoch = held.epoch;
+    reply.rank = held.rank;
+    const JobRecord* job = FindJobByUid(held.job_uid);
+    const int32_t rank = held.rank.value();
+    if (job == nullptr || job->epoch != held.epoch || rank < 0 ||
+        rank >= static_cast<int32_t>(job->ranks.size())) {
+      continue;
+    }
+    const RankRecord& record = job->ranks[static_cast<size_t>(rank)];
+    if (record.worker != event.id || record.state == RankState::kLost) continue;
+    // A rank that has ended may replay its reports, so that the job's history is whole again.
+    reply.keep = !held.alive || !IsEnded(job->state);
+    if (reply.keep) reply.acked_sequence = jobs_.at(job->id).acked[static_cast<size_t>(rank)];
+  }
+  return replies;
+}
+
+void Core::RecoverRanks(const WorkerRegistered& event) {
+  std::set<std::pair<std::string, int32_t>> held, alive;
+  for (const HeldRank& rank : event.held) {
+    const JobRecord* job = FindJobByUid(rank.job_uid);
+    if (job == nullptr || job->epoch != rank.epoch) continue;
+    held.emplace(job->id, rank.rank.value());
+    if (rank.alive) alive.emplace(job->id, rank.rank.value());
+  }
+  std::set<int32_t> slots;
+  for (const WorkerDevice& device : event.devices) slots.insert(device.slot);
+
+  const std::map<int64_t, std::string> live = live_;
+  for (const auto& [number, id] : live) {
+    bool assign = false, stop = false;
+    for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
+      const RankRecord rank = Get(id).ranks[static_cast<size_t>(i)];
+      if (rank.worker != event.id || rank.gone()) continue;
+      const bool stopping = !Get(id).stop_reason.empty();
+      if (held.contains({id, i})) {
+        stop |= stopping && alive.contains({id, i});
+      } else if (rank.state == RankState::kPrepared) {
+        LoseRank(id, i, "TrainerLost",
+                 absl::StrCat("worker ", event.id, " came back without this rank"));
+      } else if (stopping) {
+        Change(id).ranks[static_cast<size_t>(i)].state = RankState::kLost;  // never started
+      } else if (!slots.contains(rank.slot)) {
+        LoseRank(id, i, "SlotLost",
+                 absl::StrCat("worker ", event.id, " came back without slot ", rank.slot));
+      } else {
+        assign = true;
+      }
+    }
+    // LoseRank above may have told this worker to stop already.
+    const bool stopping = !Get(id).stop_reason.empty();
+    if (stop) SendStopTo(Get(id), event.id);
+    if (assign && !stopping) SendAssignTo(Get(id), event.id);
+    FinishIfGone(id);
+  }
+}
+
+absl::Status Core::Handle(const WorkerHeartbeat& event) {
+  return membership_.Heartbeat(event.id, event.session, now_);
+}
+
+absl::Status Core::Handle(const WorkerDisconnected& event) {
+  if (!ChangeMembership().Disconnect(event.id, event.session)) return absl::OkStatus();
+  changed_workers_.insert(event.id);
+  Schedule();
+  return absl::OkStatus();
+}
+
+absl::Status Core::Handle(const Tick&) {
+  for (const std::string& id : ChangeMembership().Expire(now_)) {
+    changed_workers_.insert(id);
+    effects_.sends.push_back({id, membership_.Find(id)->session,
+                              CloseSession{absl::UnavailableError(
+                                  absl::StrCat("worker \"", id, "\" sent no heartbeat for ",
+                                               absl::FormatDuration(options_.lease)))}});
+  }
+  const std::map<int64_t, std::string> live = live_;
+  for (const auto& [number, id] : live) {
+    for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
+      const RankRecord rank = Get(id).ranks[static_cast<size_t>(i)];
+      const Worker* worker = membership_.Find(rank.worker);
+      if (rank.gone() || (worker != nullptr && worker->ready())) continue;
+      if (worker != nullptr && now_ < worker->lease_end + options_.lost_rank_timeout) continue;
+      LoseRank(
+          id, i, "WorkerLost",
+          absl::StrCat("worker ", rank.worker, " did not come back within ",
+                       absl::FormatDuration(options_.lost_rank_timeout), " after its lease ended"));
+    }
+    FinishIfGone(id);
+  }
+  Schedule();
+  return absl::OkStatus();
+}
+
+void Core::SendTo(const std::string& worker, decltype(Send::message) message) {
+  const Worker* found = membership_.Find(worker);
+  if (found == nullptr || !found->ready()) return;
+  effects_.sends.push_back({worker, found->session, std::move(message)});
+}
+
+void Core::SendAssignTo(const JobRecord& job, const std::string& worker) {
+  SendAssign assign{.job_id = job.id,
+                    .job_uid = job.uid,
+                    .epoch = job.epoch,
+                    .spec = job.spec,
+                    .world_size = job.world_size,
+                    .ranks = {},
+                    .create_time = job.create_time};
+  for (size_t i = 0; i < job.ranks.size(); ++i) {
+    if (job.ranks[i].worker != worker || job.ranks[i].gone()) continue;
+    assign.ranks.push_back({.rank = Rank(static_cast<int32_t>(i)), .slot = job.ranks[i].slot});
+  }
+  SendTo(worker, std::move(assign));
+}
+
+}  // namespace stretto::coordinator

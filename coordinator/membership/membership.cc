@@ -1,0 +1,122 @@
+#include "coordinator/membership/membership.h"
+
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::coordinator {
+namespace {
+
+absl::Status CheckRecord(const WorkerRecord& record) {
+  if (!IsValidName(record.id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker id \"", record.id,
+                     "\" is not a name: expected 1-63 of [a-z0-9-], starting with a letter and not "
+                     "ending with '-'"));
+  }
+  if (record.devices.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker \"", record.id, "\" has no devices; expected at least 1"));
+  }
+  std::set<int32_t> slots;
+  for (const WorkerDevice& device : record.devices) {
+    if (device.slot < 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker \"", record.id, "\" has a device at slot ", device.slot, "; expected 0 or more"));
+    }
+    if (!slots.insert(device.slot).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker \"", record.id, "\" has two devices at slot ", device.slot));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void Membership::Restore(WorkerRecord record, absl::Time now) {
+  record.state = WorkerState::kLost;
+  Worker& worker = workers_[record.id];
+  worker.record = std::move(record);
+  worker.lease_end = now;
+}
+
+absl::StatusOr<int64_t> Membership::Register(WorkerRecord record, int64_t session, absl::Time now) {
+  STRETTO_CHECK(session > 0);
+  RETURN_IF_ERROR(CheckRecord(record));
+  const auto found = workers_.find(record.id);
+  int64_t taken_over = 0;
+  if (found != workers_.end() && found->second.ready()) {
+    const WorkerRecord& live = found->second.record;
+    if (live.incarnation != record.incarnation) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("worker \"", record.id, "\" is already connected from host \"", live.host,
+                       "\" (incarnation ", live.incarnation, "); refused a second one from host \"",
+                       record.host, "\" (incarnation ", record.incarnation, ")"));
+    }
+    taken_over = found->second.session;
+  }
+  record.state = WorkerState::kReady;
+  record.register_time = now;
+  record.lease_end = now + lease_;
+  Worker& worker = workers_[record.id];
+  worker.record = std::move(record);
+  worker.session = session;
+  worker.last_heartbeat_time = now;
+  worker.lease_end = now + lease_;
+  return taken_over;
+}
+
+absl::Status Membership::Check(const std::string& id, int64_t session) const {
+  const Worker* worker = Find(id);
+  if (worker == nullptr) {
+    return absl::NotFoundError(absl::StrCat("worker \"", id, "\" is not registered"));
+  }
+  if (worker->session != session) {
+    return absl::AbortedError(absl::StrCat("worker \"", id, "\": session ", session,
+                                           " is not the newest, ", worker->session,
+                                           "; register again"));
+  }
+  if (!worker->ready()) {
+    return absl::AbortedError(absl::StrCat("worker \"", id, "\" is LOST; register again"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Membership::Heartbeat(const std::string& id, int64_t session, absl::Time now) {
+  RETURN_IF_ERROR(Check(id, session));
+  Worker& worker = workers_.at(id);
+  worker.last_heartbeat_time = now;
+  worker.lease_end = now + lease_;
+  return absl::OkStatus();
+}
+
+bool Membership::Disconnect(const std::string& id, int64_t session) {
+  if (!Check(id, session).ok()) return false;
+  Worker& worker = workers_.at(id);
+  worker.record.state = WorkerState::kLost;
+  worker.record.lease_end = worker.lease_end;
+  return true;
+}
+
+std::vector<std::string> Membership::Expire(absl::Time now) {
+  std::vector<std::string> expired;
+  for (auto& [id, worker] : workers_) {
+    if (!worker.ready() || now < worker.lease_end) continue;
+    worker.record.state = WorkerState::kLost;
+    worker.record.lease_end = worker.lease_end;
+    expired.push_back(id);
+  }
+  return expired;
+}
+
+const Worker* Membership::Find(const std::string& id) const {
+  const auto found = workers_.find(id);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,133 @@
+#include "coordinator/placement/placement.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace stretto::coordinator {
+namespace {
+
+// The free slots of one worker that suit one job.
+struct Candidate {
+  WorkerView* worker;
+  std::vector<SlotView*> free;
+};
+
+std::vector<Candidate> Candidates(std::vector<WorkerView>& workers, int32_t kind) {
+  std::vector<Candidate> candidates;
+  for (WorkerView& worker : workers) {
+    if (!worker.ready) continue;
+    Candidate candidate{.worker = &worker, .free = {}};
+    for (SlotView& slot : worker.slots) {
+      if (slot.free && slot.kind == kind) candidate.free.push_back(&slot);
+    }
+    if (!candidate.free.empty()) candidates.push_back(std::move(candidate));
+  }
+  return candidates;
+}
+
+void Take(const Candidate& candidate, int32_t slots, std::vector<RankSlot>& ranks) {
+  for (SlotView* slot : candidate.free) {
+    if (static_cast<int32_t>(ranks.size()) == slots) return;
+    slot->free = false;
+    ranks.push_back({.worker = candidate.worker->id, .slot = slot->slot});
+  }
+}
+
+// By rank; empty when the gang does not fit. Marks the slots it takes.
+std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob& job) {
+  std::vector<Candidate> candidates = Candidates(workers, job.kind);
+  const auto slots = static_cast<size_t>(job.slots);
+  size_t free = 0;
+  const Candidate* best = nullptr;
+  for (const Candidate& candidate : candidates) {
+    free += candidate.free.size();
+    if (candidate.free.size() < slots) continue;
+    if (best == nullptr || candidate.free.size() < best->free.size()) best = &candidate;
+  }
+  std::vector<RankSlot> ranks;
+  if (best != nullptr) {
+    Take(*best, job.slots, ranks);
+  } else if (free >= slots) {
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [](const auto& a, const auto& b) { return a.free.size() > b.free.size(); });
+    for (const Candidate& candidate : candidates) Take(candidate, job.slots, ranks);
+  }
+  return ranks;
+}
+
+std::string Count(size_t n, const char* noun) {
+  return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
+}
+
+std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& job) {
+  size_t known = 0, free = 0, holders = 0, lost = 0;
+  for (const WorkerView& worker : workers) {
+    size_t here = 0;
+    for (const SlotView& slot : worker.slots) {
+      if (slot.kind != job.kind) continue;
+      ++here;
+      free += worker.ready && slot.free;
+    }
+    known += here;
+    holders += here > 0;
+    lost += here > 0 && !worker.ready;
+  }
+  std::string text = absl::StrCat("needs ", Count(static_cast<size_t>(job.slots), "slot"), "; ",
+                                  free, " free of ", known, " on ", Count(holders, "worker"));
+  if (lost > 0) absl::StrAppend(&text, " (", lost, " lost)");
+  return text;
+}
+
+}  // namespace
+
+int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind) {
+  int32_t known = 0;
+  for (const WorkerView& worker : workers) {
+    for (const SlotView& slot : worker.slots) known += slot.kind == kind;
+  }
+  return known;
+}
+
+Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers) {
+  std::sort(workers.begin(), workers.end(),
+            [](const auto& a, const auto& b) { return a.id < b.id; });
+  for (WorkerView& worker : workers) {
+    std::sort(worker.slots.begin(), worker.slots.end(),
+              [](const auto& a, const auto& b) { return a.slot < b.slot; });
+  }
+  Placement placement;
+  std::string head;  // the job that blocks the queue
+  std::string head_shortage;
+  for (const QueuedJob& job : queue) {
+    if (workers.empty()) {
+      placement.unplaced.push_back(
+          {job.id, "NoWorkers",
+           absl::StrCat("needs ", Count(static_cast<size_t>(job.slots), "slot"),
+                        "; no worker has registered")});
+      continue;
+    }
+    const bool possible = job.slots <= KnownSlots(workers, job.kind);
+    if (possible && !head.empty()) {
+      placement.unplaced.push_back(
+          {job.id, "BehindEarlierJob",
+           absl::StrCat("waits behind job ", head, ", which ", head_shortage)});
+      continue;
+    }
+    std::vector<RankSlot> ranks;
+    if (possible) ranks = TakeGang(workers, job);
+    if (!ranks.empty()) {
+      placement.placed.push_back({job.id, std::move(ranks)});
+      continue;
+    }
+    const std::string shortage = Shortage(workers, job);
+    placement.unplaced.push_back({job.id, "NotEnoughSlots", shortage});
+    if (possible) {
+      head = job.id;
+      head_shortage = shortage;
+    }
+  }
+  return placement;
+}
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,65 @@
+#pragma once
+// Queue order and gang placement as one pure function over a view of the cluster.
+//
+// First come, first served: the queue is tried from its head, and the first job that does not fit
+// blocks all behind it, so that no small job can starve a large one. A job that needs more slots
+// than all known workers together have cannot run on this cluster as it is, and blocks nobody.
+//
+// A gang is placed whole or not at all. If it fits on one worker, it goes to the one that keeps the
+// fewest free slots (best fit); else it is spread over as few workers as possible, those with the
+// most free slots first. Ties go to the smaller worker id, slots are taken in ascending order, and
+// consecutive ranks sit together. Same input, same output.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace stretto::coordinator {
+
+struct SlotView {
+  int32_t slot = 0;
+  int32_t kind = 0;
+  bool free = true;
+};
+
+struct WorkerView {
+  std::string id;
+  bool ready = true;  // slots of a worker that is not ready count as known, never as free
+  std::vector<SlotView> slots;
+};
+
+struct QueuedJob {
+  std::string id;
+  int32_t slots = 1;  // one per rank
+  int32_t kind = 0;
+};
+
+struct RankSlot {
+  std::string worker;
+  int32_t slot = 0;
+  bool operator==(const RankSlot&) const = default;
+};
+
+struct Placed {
+  std::string job_id;
+  std::vector<RankSlot> ranks;  // by rank
+};
+
+struct Unplaced {
+  std::string job_id;
+  std::string reason;   // NoWorkers, NotEnoughSlots, BehindEarlierJob
+  std::string message;  // "needs 4 slots; 3 free of 4 on 2 workers"
+};
+
+struct Placement {
+  std::vector<Placed> placed;  // both in queue order
+  std::vector<Unplaced> unplaced;
+};
+
+// `queue` is in order of creation; worker ids are unique.
+Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers);
+
+// Slots of `kind` over all workers, ready or not.
+int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind);
+
+}  // namespace stretto::coordinator

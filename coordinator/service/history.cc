@@ -1,0 +1,148 @@
+#include "coordinator/service/history.h"
+
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <google/protobuf/util/delimited_message_util.h>
+
+#include <algorithm>
+
+#include "absl/time/time.h"
+#include "coordinator/service/convert.h"
+
+namespace stretto::service {
+namespace {
+
+namespace io = google::protobuf::io;
+using google::protobuf::util::ParseDelimitedFromZeroCopyStream;
+using google::protobuf::util::SerializeDelimitedToZeroCopyStream;
+
+constexpr size_t kRecentSteps = 10;
+
+}  // namespace
+
+void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum) {
+  for (const auto& entry : ledger.entries()) {
+    auto* entries = sum->mutable_entries();
+    auto it = std::find_if(entries->begin(), entries->end(), [&entry](const auto& other) {
+      return other.part() == entry.part() && other.group() == entry.group() &&
+             other.phase() == entry.phase();
+    });
+    if (it == entries->end()) {
+      *sum->add_entries() = entry;
+    } else {
+      it->set_seconds(it->seconds() + entry.seconds());
+    }
+  }
+  sum->set_wall_seconds(sum->wall_seconds() + ledger.wall_seconds());
+  sum->set_communication_seconds(sum->communication_seconds() + ledger.communication_seconds());
+  sum->set_hidden_seconds(sum->hidden_seconds() + ledger.hidden_seconds());
+  sum->set_steps(sum->steps() + std::max<int64_t>(ledger.steps(), 1));
+}
+
+JobHistory::JobHistory(const std::string& summary) {
+  io::ArrayInputStream stream(summary.data(), static_cast<int>(summary.size()));
+  v1alpha1::WatchJobResponse message;
+  bool clean_eof = false;
+  while (ParseDelimitedFromZeroCopyStream(&message, &stream, &clean_eof)) {
+    if (message.has_job()) {
+      final_progress_ = message.job().progress();
+      if (message.job().has_profile()) profile_ = message.job().profile();
+    } else {
+      steps_.emplace_back(message.step().step(), message.step().SerializeAsString());
+    }
+    message.Clear();
+  }
+}
+
+void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
+  AddLedger(step.ledger(), &ledgers_[rank]);
+  if (rank != 0 || (!steps_.empty() && step.step() <= steps_.back().first)) return;
+  if (recent_.empty()) first_loss_ = step.loss();
+  steps_.emplace_back(step.step(), step.SerializeAsString());
+  if (steps_.size() > kMaxSteps) steps_.pop_front();
+  recent_.push_back(step);
+  recent_.back().clear_ledger();
+  if (recent_.size() > kRecentSteps) recent_.pop_front();
+  if (step.update_skipped()) ++skipped_updates_;
+}
+
+std::optional<v1alpha1::StepReport> JobHistory::NextStep(int64_t step) const {
+  const auto it = std::upper_bound(
+      steps_.begin(), steps_.end(), step,
+      [](int64_t value, const auto& entry) { return value < entry.first; });
+  if (it == steps_.end()) return std::nullopt;
+  v1alpha1::StepReport report;
+  report.ParseFromString(it->second);
+  return report;
+}
+
+v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const {
+  v1alpha1::Progress progress;
+  progress.set_steps(record.steps_done());
+  progress.set_total_steps(record.total_steps);
+  progress.set_last_checkpoint(record.last_checkpoint);
+  progress.set_first_loss(first_loss_);
+  progress.set_skipped_updates(skipped_updates_);
+  if (!recent_.empty()) {
+    double seconds = 0, tokens = 0;
+    for (const v1alpha1::StepReport& step : recent_) {
+      seconds += step.wall_seconds();
+      tokens += static_cast<double>(step.tokens());
+    }
+    const v1alpha1::StepReport& last = recent_.back();
+    progress.set_last_loss(last.loss());
+    // Every step has the same number of tokens, those of an earlier run too.
+    progress.set_tokens(last.step() * last.tokens());
+    if (seconds > 0) progress.set_tokens_per_second(tokens / seconds);
+    const int64_t left = std::max<int64_t>(record.total_steps - last.step(), 0);
+    const double step_seconds = seconds / static_cast<double>(recent_.size());
+    if (!coordinator::IsEnded(record.state)) {
+      *progress.mutable_time_left() =
+          ToProto(absl::Seconds(step_seconds * static_cast<double>(left)));
+    }
+  }
+  for (const auto& [rank, ledger] : ledgers_) {
+    if (rank == 0) *progress.mutable_ledger() = ledger;
+    while (progress.rank_ledgers_size() < rank) progress.add_rank_ledgers();
+    *progress.add_rank_ledgers() = ledger;
+  }
+  return progress;
+}
+
+void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const {
+  *job->mutable_progress() = final_progress_ ? *final_progress_ : Live(record);
+  if (profile_) *job->mutable_profile() = *profile_;
+}
+
+std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
+  std::string out;
+  io::StringOutputStream stream(&out);
+  v1alpha1::WatchJobResponse message;
+  Describe(record, message.mutable_job());
+  SerializeDelimitedToZeroCopyStream(message, &stream);
+  const size_t count = std::min(steps_.size(), kMaxSummarySteps);
+  for (size_t i = 0; i < count; ++i) {
+    // i = 0 is the first step and i = count - 1 the last; in between, evenly spread.
+    const size_t index = count > 1 ? i * (steps_.size() - 1) / (count - 1) : 0;
+    message.mutable_step()->ParseFromString(steps_[index].second);
+    message.mutable_step()->clear_ledger();
+    SerializeDelimitedToZeroCopyStream(message, &stream);
+  }
+  // The string may be longer than what was written.
+  return out.substr(0, static_cast<size_t>(stream.ByteCount()));
+}
+
+JobHistory& Histories::Of(const coordinator::JobRecord& record) {
+  auto it = by_uid_.find(record.uid);
+  const bool known = it != by_uid_.end();
+  ended_.remove(record.uid);
+  if (!coordinator::IsEnded(record.state)) return by_uid_[record.uid];
+  ended_.push_front(record.uid);
+  if (!known) it = by_uid_.emplace(record.uid, JobHistory(record.summary)).first;
+  if (ended_.size() > kMaxEnded) {
+    by_uid_.erase(ended_.back());
+    ended_.pop_back();
+  }
+  return it->second;
+}
+
+}  // namespace stretto::service

@@ -1,0 +1,74 @@
+#pragma once
+// What the trainers told about their steps: kept in memory, never in the store, because the daemons
+// hold every report and replay them after a restart of the coordinator. When a job ends, a summary
+// small enough to store goes with it.
+//
+// Not thread-safe: belongs to the loop.
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/records.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::service {
+
+// One job. Add each report once (the core tells which are fresh).
+class JobHistory {
+ public:
+  static constexpr size_t kMaxSteps = 200'000;  // the newest are kept, about 0.4 KiB each
+  static constexpr size_t kMaxSummarySteps = 2'000;
+
+  JobHistory() = default;
+  // From what Summary returned, for a job that ended before this process began.
+  explicit JobHistory(const std::string& summary);
+
+  void AddStep(int32_t rank, const v1alpha1::StepReport& step);
+  void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
+
+  // The first step of rank 0 after `step`, or none yet.
+  std::optional<v1alpha1::StepReport> NextStep(int64_t step) const;
+
+  // Progress and profile of the job.
+  void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
+
+  // Progress, profile and up to kMaxSummarySteps evenly chosen steps (the first and the last among
+  // them, without ledgers), as delimited WatchJobResponse messages: what a watcher would be sent.
+  std::string Summary(const coordinator::JobRecord& record) const;
+
+ private:
+  v1alpha1::Progress Live(const coordinator::JobRecord& record) const;
+
+  std::deque<std::pair<int64_t, std::string>> steps_;  // rank 0: step, serialised StepReport
+  std::map<int32_t, v1alpha1::Ledger> ledgers_;        // by rank, summed
+  std::deque<v1alpha1::StepReport> recent_;            // rank 0: the newest few, without ledgers
+  double first_loss_ = 0;
+  int64_t skipped_updates_ = 0;
+  std::optional<v1alpha1::Profile> profile_;
+  std::optional<v1alpha1::Progress> final_progress_;  // set when read from a summary
+};
+
+// Adds the entries and totals of `ledger` to `sum`.
+void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum);
+
+// The histories of all active jobs, and of the kMaxEnded ended ones looked at last; others are read
+// back from the summary in their record.
+class Histories {
+ public:
+  static constexpr size_t kMaxEnded = 16;
+
+  // Valid until the next call.
+  JobHistory& Of(const coordinator::JobRecord& record);
+
+ private:
+  std::map<std::string, JobHistory> by_uid_;
+  std::list<std::string> ended_;  // uids, most recently used first
+};
+
+}  // namespace stretto::service

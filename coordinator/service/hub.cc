@@ -1,0 +1,205 @@
+#include "coordinator/service/hub.h"
+
+#include <spdlog/spdlog.h>
+
+#include <iterator>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/service/convert.h"
+#include "coordinator/service/errors.h"
+
+namespace stretto::service {
+
+using coordinator::Core;
+using coordinator::JobRecord;
+
+// ---- jobs -------------------------------------------------------------------------------------------
+
+std::optional<JobRecord> Hub::FindJob(const std::string& id) {
+  return driver_->Read([&id](const Core& core) -> std::optional<JobRecord> {
+    const JobRecord* record = core.FindJob(id);
+    if (record == nullptr) return std::nullopt;
+    return *record;
+  });
+}
+
+v1alpha1::Job Hub::Describe(const JobRecord& record) {
+  v1alpha1::Job job = ToProto(record);
+  histories_.Of(record).Describe(record, &job);
+  return job;
+}
+
+void Hub::NotifyJob(const std::string& id) {
+  const auto it = listeners_.find(id);
+  if (it == listeners_.end()) return;
+  const std::set<Stream*> listeners = it->second;
+  for (Stream* stream : listeners) stream->OnJobChanged();
+}
+
+// ---- streams ----------------------------------------------------------------------------------------
+
+void Hub::Remove(Stream* stream) {
+  streams_.erase(stream);
+  for (auto it = listeners_.begin(); it != listeners_.end();) {
+    it->second.erase(stream);
+    it = it->second.empty() ? listeners_.erase(it) : std::next(it);
+  }
+}
+
+void Hub::CloseAll(const absl::Status& status) {
+  const std::set<Stream*> streams = streams_;
+  for (Stream* stream : streams) stream->Close(status);
+}
+
+void Hub::Tick() {
+  const absl::Status status = Submit(coordinator::Tick{}).status;
+  if (!status.ok()) spdlog::error("tick not stored, will try again: {}", status.ToString());
+  const std::set<Stream*> streams = streams_;
+  for (Stream* stream : streams) stream->OnTick();
+}
+
+// ---- sessions of workers ----------------------------------------------------------------------------
+
+int64_t Hub::OpenSession(SessionPort* port) {
+  sessions_.emplace(++last_session_, port);
+  return last_session_;
+}
+
+void Hub::CloseSession(int64_t session, const std::string& worker) {
+  sessions_.erase(session);
+  std::vector<std::pair<int64_t, LogPort*>> broken;
+  for (const auto& [stream, log] : logs_) {
+    if (log.session == session) broken.emplace_back(stream, log.port);
+  }
+  for (const auto& [stream, port] : broken) port->OnSessionEnded(stream);
+  if (worker.empty()) return;
+  const absl::Status status = Submit(coordinator::WorkerDisconnected{worker, session}).status;
+  if (!status.ok()) {
+    spdlog::error("loss of a session not stored, its lease will end worker={}: {}", worker,
+                  status.ToString());
+  }
+}
+
+absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string& worker,
+                           int64_t session) {
+  auto event = FromProto(report, worker, session);
+  if (!event.ok()) return event.status();
+  const coordinator::Result result = Submit(*event);
+  if (absl::IsNotFound(result.status) || absl::IsAborted(result.status)) {
+    // Of a job, an attempt or a session that is no more: nobody waits for it.
+    spdlog::warn("report dropped worker={}: {}", worker, std::string(result.status.message()));
+    return absl::OkStatus();
+  }
+  if (!result.status.ok() || !result.fresh) return result.status;
+  const bool step = report.has_step(), profile = report.has_profile();
+  if (!step && !profile) return absl::OkStatus();
+  auto record = driver_->Read([&report](const Core& core) -> std::optional<JobRecord> {
+    const JobRecord* found = core.FindJobByUid(report.job_uid());
+    if (found == nullptr) return std::nullopt;
+    return *found;
+  });
+  if (!record) return absl::OkStatus();
+  JobHistory& history = histories_.Of(*record);
+  if (step) history.AddStep(report.rank(), report.step());
+  if (profile) history.SetProfile(report.profile());
+  NotifyJob(record->id);
+  return absl::OkStatus();
+}
+
+// ---- logs -------------------------------------------------------------------------------------------
+
+absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank, bool follow,
+                                     LogPort* port) {
+  const std::string& worker = job.ranks.at(static_cast<size_t>(rank)).worker;
+  const int64_t session = driver_->Read([&worker](const Core& core) -> int64_t {
+    const coordinator::Worker* found = core.FindWorker(worker);
+    return found != nullptr && found->ready() ? found->session : 0;
+  });
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) {
+    return WithReason(
+        absl::UnavailableError(absl::StrCat("worker ", worker, ", which holds the log of rank ",
+                                            rank, " of job ", job.id, ", is not connected")),
+        "WORKER_NOT_CONNECTED", {{"worker", worker}, {"job", job.id}});
+  }
+  v1alpha1::CoordinatorMessage message;
+  auto* request = message.mutable_log_request();
+  request->set_stream(++last_log_);
+  request->set_job_uid(job.uid);
+  request->set_epoch(job.epoch.value());
+  request->set_rank(rank);
+  request->set_follow(follow);
+  logs_.emplace(last_log_, OpenedLog{port, session});
+  it->second->Send(std::move(message));
+  return last_log_;
+}
+
+void Hub::CloseLog(int64_t stream, bool cancel) {
+  const auto log = logs_.find(stream);
+  if (log == logs_.end()) return;
+  const auto session = sessions_.find(log->second.session);
+  logs_.erase(log);
+  if (!cancel || session == sessions_.end()) return;
+  v1alpha1::CoordinatorMessage message;
+  message.mutable_log_request()->set_stream(stream);
+  message.mutable_log_request()->set_cancel(true);
+  session->second->Send(std::move(message));
+}
+
+void Hub::OnLogData(const v1alpha1::LogData& data, int64_t session) {
+  const auto log = logs_.find(data.stream());
+  if (log == logs_.end() || log->second.session != session) return;
+  log->second.port->OnLogData(data);
+}
+
+// ---- coordinator::Transport -------------------------------------------------------------------------
+
+void Hub::SendToWorker(const coordinator::Send& send) {
+  const auto it = sessions_.find(send.session);
+  if (it == sessions_.end()) return;
+  if (const auto* close = std::get_if<coordinator::CloseSession>(&send.message)) {
+    it->second->End(close->status);
+  } else {
+    it->second->Send(ToProto(send));
+  }
+}
+
+void Hub::JobChanged(const JobRecord& job) {
+  spdlog::info("job={} state={} epoch={}", job.id, coordinator::JobStateName(job.state),
+               job.epoch.value());
+  if (coordinator::IsEnded(job.state)) {
+    started_.erase(job.uid);
+    // Waiters are answered outside of the driver's lock.
+    loop_.Post([this, uid = job.uid] { rendezvous_.EndJob(uid); });
+  } else if (job.state == coordinator::JobState::kPreparing && started_.insert(job.uid).second) {
+    telemetry_.QueueWaited(Now() - job.create_time);
+  }
+  loop_.Post([this, id = job.id] { NotifyJob(id); });
+}
+
+void Hub::WorkerChanged(const coordinator::Worker& worker) {
+  spdlog::info("worker={} state={} incarnation={} slots={}", worker.record.id,
+               worker.ready() ? "READY" : "LOST", worker.record.incarnation,
+               worker.record.devices.size());
+}
+
+std::string Hub::FinalSummary(const JobRecord& job) { return histories_.Of(job).Summary(job); }
+
+telemetry::Counts CountStates(const coordinator::Driver& driver) {
+  telemetry::Counts counts;
+  for (int state = 1; state <= static_cast<int>(coordinator::JobState::kCancelled); ++state) {
+    counts.jobs[coordinator::JobStateName(static_cast<coordinator::JobState>(state))] = 0;
+  }
+  counts.workers = {{"READY", 0}, {"LOST", 0}};
+  driver.Read([&counts](const Core& core) {
+    for (const JobRecord* job : core.Jobs()) ++counts.jobs[coordinator::JobStateName(job->state)];
+    for (const auto& [id, worker] : core.workers()) ++counts.workers[worker.ready() ? "READY" : "LOST"];
+    return 0;
+  });
+  return counts;
+}
+
+}  // namespace stretto::service

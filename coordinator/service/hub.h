@@ -1,0 +1,134 @@
+#pragma once
+// What all calls share: the driver, the open streams and who listens to what. Knows no gRPC; reactors
+// implement the small interfaces below. It decides nothing: it carries events to the core and what
+// follows from them to the streams concerned.
+//
+// All methods run on the loop. As the driver's Transport it is called back within Submit, with the
+// driver's lock held, and then only queues.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/core/driver.h"
+#include "coordinator/service/history.h"
+#include "coordinator/service/loop.h"
+#include "coordinator/service/rendezvous.h"
+#include "coordinator/telemetry/telemetry.h"
+#include "proto/base/clock.h"
+#include "stretto/v1alpha1/worker.pb.h"
+
+namespace stretto::service {
+
+// An open stream or a waiting call. Registered with the hub while it lives.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Ends the call with `status`, after the write under way.
+  virtual void Close(const absl::Status& status) = 0;
+  // Something about the job it listens to has changed.
+  virtual void OnJobChanged() {}
+  // Regularly; for timeouts.
+  virtual void OnTick() {}
+};
+
+// A worker's session.
+class SessionPort {
+ public:
+  virtual ~SessionPort() = default;
+  virtual void Send(v1alpha1::CoordinatorMessage message) = 0;
+  virtual void End(const absl::Status& status) = 0;
+};
+
+// Receives the log data it asked for.
+class LogPort {
+ public:
+  virtual ~LogPort() = default;
+  virtual void OnLogData(const v1alpha1::LogData& data) = 0;
+  virtual void OnSessionEnded(int64_t stream) = 0;
+};
+
+class Hub final : public coordinator::Transport {
+ public:
+  // Borrows all; they outlive it.
+  Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry)
+      : loop_(loop), clock_(clock), telemetry_(telemetry) {}
+  // The driver needs its transport and the hub its driver: call this before anything else.
+  void SetDriver(coordinator::Driver& driver) { driver_ = &driver; }
+
+  Loop& loop() { return loop_; }
+  coordinator::Driver& driver() { return *driver_; }
+  Rendezvous& rendezvous() { return rendezvous_; }
+  absl::Time Now() const { return clock_.Now(); }
+  coordinator::Result Submit(const coordinator::Event& event) {
+    return driver_->Submit(event, Now());
+  }
+
+  // ---- jobs
+  std::optional<coordinator::JobRecord> FindJob(const std::string& id);
+  JobHistory& HistoryOf(const coordinator::JobRecord& record) { return histories_.Of(record); }
+  // The job with progress and profile.
+  v1alpha1::Job Describe(const coordinator::JobRecord& record);
+
+  // ---- streams
+  void Add(Stream* stream) { streams_.insert(stream); }
+  void Remove(Stream* stream);
+  void Listen(const std::string& job_id, Stream* stream) { listeners_[job_id].insert(stream); }
+  // Ends all streams; for shutting down.
+  void CloseAll(const absl::Status& status);
+  void Tick();
+
+  // ---- sessions of workers
+  int64_t OpenSession(SessionPort* port);
+  // Also tells the core and the log streams. `worker` is empty if it never registered.
+  void CloseSession(int64_t session, const std::string& worker);
+  // Errors end the session.
+  absl::Status OnReport(const v1alpha1::RankReport& report, const std::string& worker,
+                        int64_t session);
+
+  // ---- logs
+  // Asks `worker` for the log of a rank; the answer goes to `port` until CloseLog. Returns the
+  // stream's number. UNAVAILABLE: the worker is not connected.
+  absl::StatusOr<int64_t> OpenLog(const coordinator::JobRecord& job, int32_t rank, bool follow,
+                                  LogPort* port);
+  void CloseLog(int64_t stream, bool cancel);
+  void OnLogData(const v1alpha1::LogData& data, int64_t session);
+
+  // ---- coordinator::Transport
+  void SendToWorker(const coordinator::Send& send) override;
+  void JobChanged(const coordinator::JobRecord& job) override;
+  void WorkerChanged(const coordinator::Worker& worker) override;
+  std::string FinalSummary(const coordinator::JobRecord& job) override;
+
+ private:
+  struct OpenedLog {
+    LogPort* port;
+    int64_t session;
+  };
+  void NotifyJob(const std::string& id);
+
+  Loop& loop_;
+  const Clock& clock_;
+  telemetry::Telemetry& telemetry_;
+  coordinator::Driver* driver_ = nullptr;
+
+  Histories histories_;
+  Rendezvous rendezvous_;
+  std::set<Stream*> streams_;
+  std::map<std::string, std::set<Stream*>> listeners_;  // by job id
+  std::map<int64_t, SessionPort*> sessions_;
+  std::map<int64_t, OpenedLog> logs_;  // by stream number
+  std::set<std::string> started_;      // uids of active jobs whose wait has been counted
+  int64_t last_session_ = 0;
+  int64_t last_log_ = 0;
+};
+
+// How many jobs and workers there are in each state, for the metrics. Thread-safe.
+telemetry::Counts CountStates(const coordinator::Driver& driver);
+
+}  // namespace stretto::service

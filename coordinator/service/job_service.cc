@@ -1,0 +1,283 @@
+#include "coordinator/service/job_service.h"
+
+#include <grpcpp/grpcpp.h>
+#include <openssl/sha.h>
+
+#include <cstdint>
+
+#include <functional>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "coordinator/service/convert.h"
+#include "coordinator/service/errors.h"
+#include "coordinator/service/job_streams.h"
+#include "coordinator/service/validate_request.h"
+#include "coordinator/service/validate_spec.h"
+#include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
+#include "stretto/v1alpha1/job.grpc.pb.h"
+
+namespace stretto::service {
+namespace {
+
+using coordinator::Core;
+using coordinator::JobRecord;
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+
+// A page ends early when its answer would grow beyond what clients receive by default (4 MiB).
+constexpr size_t kMaxPageBytes = size_t{2} << 20;
+
+// Runs `call` on the loop and ends the RPC with what it returns.
+ServerUnaryReactor* OnLoop(Hub& hub, CallbackServerContext* context,
+                           std::function<absl::Status()> call) {
+  ServerUnaryReactor* reactor = context->DefaultReactor();
+  hub.loop().Post([reactor, call = std::move(call)] { reactor->Finish(ToGrpcStatus(call())); });
+  return reactor;
+}
+
+std::string MakeToken(absl::string_view list, absl::string_view last) {
+  return absl::WebSafeBase64Escape(absl::StrCat(list, ":", last));
+}
+
+// What MakeToken was given; empty for no token.
+absl::StatusOr<std::string> ReadToken(absl::string_view list, const std::string& token) {
+  if (token.empty()) return std::string();
+  std::string text;
+  absl::string_view last;
+  if (absl::WebSafeBase64Unescape(token, &text)) {
+    last = text;
+    if (absl::ConsumePrefix(&last, absl::StrCat(list, ":")) && !last.empty()) {
+      return std::string(last);
+    }
+  }
+  return FieldError("page_token", absl::StrCat("found ", Quoted(token),
+                                               ", expected a next_page_token of this method"));
+}
+
+// Of the whole request but request_id: what must be equal for a call to be a repetition.
+std::string Fingerprint(v1alpha1::CreateJobRequest request) {
+  request.clear_request_id();
+  const std::string body = request.SerializeAsString();
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(body.data()), body.size(), digest);
+  return absl::BytesToHexString(
+      absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
+}
+
+coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
+                                   const v1alpha1::JobSpec& spec) {
+  coordinator::CreateJob event;
+  event.job_id = request.job_id();
+  event.uid = NewUid();
+  event.spec = spec.SerializeAsString();
+  event.world_size = spec.parallelism().tp_size();
+  event.device_kind = spec.device();
+  event.total_steps = spec.steps();
+  event.request_id = request.request_id();
+  event.fingerprint = Fingerprint(request);
+  event.validate_only = request.validate_only();
+  return event;
+}
+
+// Names the core's refusal for programs.
+absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
+                         const absl::Status& status) {
+  if (absl::IsFailedPrecondition(status)) {
+    return WithReason(status, "NOT_ENOUGH_SLOTS", {{"job", request.job_id()}});
+  }
+  if (!absl::IsAlreadyExists(status)) return status;
+  const auto holder = hub.FindJob(request.job_id());
+  const bool same_id = holder && (request.request_id().empty() ||
+                                  holder->request_id != request.request_id());
+  return WithReason(status, same_id ? "JOB_ALREADY_EXISTS" : "REQUEST_ID_REUSED",
+                    {{"job", request.job_id()}, {"request_id", request.request_id()}});
+}
+
+absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha1::Job* job) {
+  RETURN_IF_ERROR(ValidateCreateRequest(request));
+  const v1alpha1::JobSpec spec = NormalizeSpec(request.job().spec());
+  RETURN_IF_ERROR(ValidateSpec(spec));
+  const coordinator::Result result = hub.Submit(CreateEvent(request, spec));
+  if (!result.status.ok()) return CreateError(hub, request, result.status);
+  const auto record = hub.FindJob(result.job_id);
+  if (record) {
+    *job = hub.Describe(*record);
+  } else {  // validate_only
+    job->set_name(absl::StrCat("jobs/", request.job_id()));
+    *job->mutable_spec() = spec;
+    job->set_state(v1alpha1::Job::PENDING);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Cancel(Hub& hub, const std::string& name, v1alpha1::Job* job) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
+  const absl::Status status = hub.Submit(coordinator::CancelJob{found.id}).status;
+  if (absl::IsFailedPrecondition(status)) {
+    return WithReason(status, "JOB_ALREADY_ENDED",
+                      {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
+  }
+  RETURN_IF_ERROR(status);
+  ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, name));
+  *job = hub.Describe(record);
+  return absl::OkStatus();
+}
+
+absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
+                      v1alpha1::ListJobsResponse* response) {
+  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  ASSIGN_OR_RETURN(const std::string last, ReadToken("jobs", request.page_token()));
+  int64_t before = INT64_MAX;
+  if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
+    return FieldError("page_token", "found a damaged token, expected a next_page_token");
+  }
+  // One more than the page, to know whether another follows.
+  const auto records = hub.driver().Read([&](const Core& core) {
+    std::vector<JobRecord> page;
+    const std::vector<const JobRecord*> jobs = core.Jobs();
+    for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
+      if (static_cast<int>(page.size()) > page_size) break;
+      if ((*it)->number < before) page.push_back(**it);
+    }
+    return page;
+  });
+  size_t bytes = 0;
+  for (const JobRecord& record : records) {
+    if (response->jobs_size() == page_size || bytes > kMaxPageBytes) {
+      const JobRecord& end = records[static_cast<size_t>(response->jobs_size()) - 1];
+      response->set_next_page_token(MakeToken("jobs", absl::StrCat(end.number)));
+      break;
+    }
+    *response->add_jobs() = hub.Describe(record);
+    bytes += response->jobs(response->jobs_size() - 1).ByteSizeLong();
+  }
+  return absl::OkStatus();
+}
+
+v1alpha1::Worker DescribeWorker(const Core& core, const coordinator::Worker& worker) {
+  const std::string& id = worker.record.id;
+  return ToProto(worker, core.FreeSlots(id), core.JobsOn(id));
+}
+
+absl::Status GetWorker(Hub& hub, const std::string& name, v1alpha1::Worker* out) {
+  ASSIGN_OR_RETURN(const std::string id, ParseName("workers", name));
+  const bool found = hub.driver().Read([&](const Core& core) {
+    const coordinator::Worker* worker = core.FindWorker(id);
+    if (worker != nullptr) *out = DescribeWorker(core, *worker);
+    return worker != nullptr;
+  });
+  if (found) return absl::OkStatus();
+  return WithReason(absl::NotFoundError(absl::StrCat("no worker \"", id, "\"")),
+                    "WORKER_NOT_FOUND", {{"worker", id}});
+}
+
+absl::Status ListWorkers(Hub& hub, const v1alpha1::ListWorkersRequest& request,
+                         v1alpha1::ListWorkersResponse* response) {
+  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
+  ASSIGN_OR_RETURN(const std::string last, ReadToken("workers", request.page_token()));
+  hub.driver().Read([&](const Core& core) {
+    const auto& workers = core.workers();
+    for (auto it = workers.upper_bound(last); it != workers.end(); ++it) {
+      if (response->workers_size() == page_size) {
+        response->set_next_page_token(MakeToken("workers", std::prev(it)->first));
+        break;
+      }
+      *response->add_workers() = DescribeWorker(core, it->second);
+    }
+    return 0;
+  });
+  return absl::OkStatus();
+}
+
+class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
+ public:
+  explicit JobServiceImpl(Hub& hub) : hub_(hub) {}
+
+  ServerUnaryReactor* CreateJob(CallbackServerContext* context,
+                                const v1alpha1::CreateJobRequest* request,
+                                v1alpha1::Job* job) override {
+    return OnLoop(hub_, context, [this, request, job] { return Create(hub_, *request, job); });
+  }
+  ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,
+                             v1alpha1::Job* job) override {
+    return OnLoop(hub_, context, [this, request, job]() -> absl::Status {
+      ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub_, request->name()));
+      *job = hub_.Describe(record);
+      return absl::OkStatus();
+    });
+  }
+  ServerUnaryReactor* ListJobs(CallbackServerContext* context,
+                               const v1alpha1::ListJobsRequest* request,
+                               v1alpha1::ListJobsResponse* response) override {
+    return OnLoop(hub_, context, [this, request, response] {
+      return service::ListJobs(hub_, *request, response);
+    });
+  }
+  ServerUnaryReactor* CancelJob(CallbackServerContext* context,
+                                const v1alpha1::CancelJobRequest* request,
+                                v1alpha1::Job* job) override {
+    return OnLoop(hub_, context,
+                  [this, request, job] { return Cancel(hub_, request->name(), job); });
+  }
+  grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJob(
+      CallbackServerContext*, const v1alpha1::WatchJobRequest* request) override {
+    return WatchJobStream(hub_, *request);
+  }
+  grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* StreamJobLogs(
+      CallbackServerContext*, const v1alpha1::StreamJobLogsRequest* request) override {
+    return JobLogsStream(hub_, *request);
+  }
+
+ private:
+  Hub& hub_;
+};
+
+class ClusterServiceImpl final : public v1alpha1::ClusterService::CallbackService {
+ public:
+  explicit ClusterServiceImpl(Hub& hub) : hub_(hub) {}
+
+  ServerUnaryReactor* GetWorker(CallbackServerContext* context,
+                                const v1alpha1::GetWorkerRequest* request,
+                                v1alpha1::Worker* worker) override {
+    return OnLoop(hub_, context, [this, request, worker] {
+      return service::GetWorker(hub_, request->name(), worker);
+    });
+  }
+  ServerUnaryReactor* ListWorkers(CallbackServerContext* context,
+                                  const v1alpha1::ListWorkersRequest* request,
+                                  v1alpha1::ListWorkersResponse* response) override {
+    return OnLoop(hub_, context, [this, request, response] {
+      return service::ListWorkers(hub_, *request, response);
+    });
+  }
+
+ private:
+  Hub& hub_;
+};
+
+}  // namespace
+
+absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string id, ParseName("jobs", name));
+  auto record = hub.FindJob(id);
+  if (record) return *std::move(record);
+  return WithReason(absl::NotFoundError(absl::StrCat("no job \"", id, "\"")), "JOB_NOT_FOUND",
+                    {{"job", id}});
+}
+
+std::unique_ptr<grpc::Service> NewJobService(Hub& hub) {
+  return std::make_unique<JobServiceImpl>(hub);
+}
+
+std::unique_ptr<grpc::Service> NewClusterService(Hub& hub) {
+  return std::make_unique<ClusterServiceImpl>(hub);
+}
+
+}  // namespace stretto::service

@@ -1,0 +1,59 @@
+#pragma once
+// Where the ranks of an attempt find each other: a write-once key-value store per (job uid, epoch).
+// It lives in memory and goes when the attempt ends. Whether an attempt is current is the core's to
+// say; callers ask it first.
+//
+// Not thread-safe: belongs to the loop.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace stretto::service {
+
+class Rendezvous {
+ public:
+  static constexpr size_t kMaxKeyBytes = 512;
+  static constexpr size_t kMaxValueBytes = size_t{1} << 20;
+  static constexpr size_t kMaxAttemptBytes = size_t{64} << 20;
+
+  // (job uid, epoch)
+  using Attempt = std::pair<std::string, int64_t>;
+  using Done = std::function<void(const absl::StatusOr<std::string>&)>;
+
+  // Answers the waiters for the key. The same value again is ok (a caller that tried again).
+  // ALREADY_EXISTS: another value; INVALID_ARGUMENT: no key, or key or value too long;
+  // RESOURCE_EXHAUSTED: the attempt has stored too much.
+  absl::Status Set(const Attempt& attempt, const std::string& key, const std::string& value);
+
+  // Calls `done` once: now if the key is there, else when it is set, or with ABORTED when the attempt
+  // ends. Returns a ticket for Forget; 0 if `done` has been called.
+  int64_t Get(const Attempt& attempt, const std::string& key, Done done);
+
+  // The waiter has gone; its `done` will not be called.
+  void Forget(int64_t ticket);
+
+  // Drops all attempts of the job.
+  void EndJob(const std::string& uid);
+
+ private:
+  struct Waiter {
+    Attempt attempt;
+    std::string key;
+    Done done;
+  };
+  struct Values {
+    std::map<std::string, std::string> by_key;
+    size_t bytes = 0;
+  };
+  std::map<Attempt, Values> attempts_;
+  std::map<int64_t, Waiter> waiters_;
+  int64_t last_ticket_ = 0;
+};
+
+}  // namespace stretto::service

@@ -1,0 +1,202 @@
+#include "coordinator/service/server.h"
+
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/support/server_interceptor.h>
+
+#include <chrono>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "coordinator/service/errors.h"
+#include "coordinator/service/hub.h"
+#include "coordinator/service/job_service.h"
+#include "coordinator/service/loop.h"
+#include "coordinator/service/validate_request.h"
+#include "coordinator/service/worker_service.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::service {
+namespace {
+
+constexpr int kMaxStreamsPerConnection = 1000;
+constexpr const char* kServices[] = {"stretto.v1alpha1.JobService",
+                                     "stretto.v1alpha1.ClusterService",
+                                     "stretto.v1alpha1.WorkerService"};
+
+// "stretto.v1alpha1.JobService/GetJob", or "other": a label must not take values from the wire.
+std::string MethodLabel(absl::string_view path) {
+  absl::ConsumePrefix(&path, "/");
+  const std::string name = absl::StrReplaceAll(path, {{"/", "."}});
+  const auto* pool = google::protobuf::DescriptorPool::generated_pool();
+  return pool->FindMethodByName(name) != nullptr ? std::string(path) : "other";
+}
+
+// Counts and times one call; a call that ended without a status was cancelled.
+class CallMeter final : public grpc::experimental::Interceptor {
+ public:
+  CallMeter(telemetry::Telemetry& telemetry, const Clock& clock, const char* method)
+      : telemetry_(telemetry), clock_(clock), method_(MethodLabel(method)), start_(clock.Monotonic()) {}
+  ~CallMeter() override {
+    telemetry_.RpcEnded(method_, absl::StatusCodeToString(code_), clock_.Monotonic() - start_);
+  }
+  void Intercept(grpc::experimental::InterceptorBatchMethods* methods) override {
+    if (methods->QueryInterceptionHookPoint(
+            grpc::experimental::InterceptionHookPoints::PRE_SEND_STATUS)) {
+      code_ = static_cast<absl::StatusCode>(methods->GetSendStatus().error_code());
+    }
+    methods->Proceed();
+  }
+
+ private:
+  telemetry::Telemetry& telemetry_;
+  const Clock& clock_;
+  const std::string method_;
+  const absl::Duration start_;
+  absl::StatusCode code_ = absl::StatusCode::kCancelled;
+};
+
+class CallMeterFactory final : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  CallMeterFactory(telemetry::Telemetry& telemetry, const Clock& clock)
+      : telemetry_(telemetry), clock_(clock) {}
+  grpc::experimental::Interceptor* CreateServerInterceptor(
+      grpc::experimental::ServerRpcInfo* info) override {
+    return new CallMeter(telemetry_, clock_, info->method());  // gRPC deletes it
+  }
+
+ private:
+  telemetry::Telemetry& telemetry_;
+  const Clock& clock_;
+};
+
+// "HOST:PORT", with an IPv6 host in brackets.
+bool SplitAddress(absl::string_view address, std::string* host, int* port) {
+  const size_t colon = address.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0) return false;
+  *host = std::string(address.substr(0, colon));
+  if (host->find(':') != std::string::npos && (host->front() != '[' || host->back() != ']')) {
+    return false;
+  }
+  return absl::SimpleAtoi(address.substr(colon + 1), port) && *port >= 0 && *port <= 65535;
+}
+
+}  // namespace
+
+absl::Status CheckListenAddress(const std::string& what, const std::string& address,
+                                bool insecure) {
+  std::string host;
+  int port = 0;
+  if (!SplitAddress(address, &host, &port)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": found ", Quoted(address), ", expected HOST:PORT"));
+  }
+  const bool loopback = host == "localhost" || host == "[::1]" ||
+                        (host.rfind("127.", 0) == 0 &&
+                         host.find_first_not_of("0123456789.") == std::string::npos);
+  if (loopback || insecure) return absl::OkStatus();
+  return WithReason(
+      absl::FailedPreconditionError(absl::StrCat(
+          what, ": found ", Quoted(address),
+          ", expected a loopback address (127.0.0.1, [::1], localhost): TLS is not implemented yet, "
+          "and anyone who reaches this port could run jobs. --insecure-listen-beyond-loopback "
+          "listens there all the same")),
+      "LISTEN_BEYOND_LOOPBACK", {{"address", address}});
+}
+
+struct Server::Impl {
+  Impl(std::unique_ptr<coordinator::JobStore> store_in, coordinator::Core core, const Clock& clock,
+       telemetry::Telemetry& telemetry)
+      : telemetry(telemetry),
+        store(std::move(store_in)),
+        hub(loop, clock, telemetry),
+        driver(std::move(core), *store, hub) {
+    hub.SetDriver(driver);
+  }
+
+  // In order of dependence.
+  telemetry::Telemetry& telemetry;
+  std::unique_ptr<coordinator::JobStore> store;
+  Loop loop;
+  Hub hub;
+  coordinator::Driver driver;
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  std::unique_ptr<grpc::Server> server;
+  int port = 0;
+};
+
+Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+
+Server::~Server() { Shutdown(); }
+
+int Server::port() const { return impl_->port; }
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options,
+                                                      std::unique_ptr<coordinator::JobStore> store,
+                                                      const Clock& clock,
+                                                      telemetry::Telemetry& telemetry) {
+  RETURN_IF_ERROR(
+      CheckListenAddress("--listen", options.listen, options.insecure_listen_beyond_loopback));
+  ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
+  ASSIGN_OR_RETURN(coordinator::Core core, coordinator::Core::Restore(std::move(snapshot),
+                                                                      options.core, clock.Now()));
+  auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry);
+  impl->services.push_back(NewJobService(impl->hub));
+  impl->services.push_back(NewClusterService(impl->hub));
+  impl->services.push_back(NewWorkerService(impl->hub));
+  impl->loop.Start(options.tick, [hub = &impl->hub] { hub->Tick(); });
+
+  // Both are process-wide in gRPC: every server built from here on has them. Reflection shows the API
+  // to whoever reaches the port, so it is for loopback.
+  grpc::EnableDefaultHealthCheckService(true);
+  static std::once_flag reflection;
+  if (CheckListenAddress("", options.listen, false).ok()) {
+    std::call_once(reflection, grpc::reflection::InitProtoReflectionServerBuilderPlugin);
+  }
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &impl->port);
+  // Two coordinators on one port would share its connections.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
+  for (const auto& service : impl->services) builder.RegisterService(service.get());
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> meters;
+  meters.push_back(std::make_unique<CallMeterFactory>(telemetry, clock));
+  builder.experimental().SetInterceptorCreators(std::move(meters));
+  impl->server = builder.BuildAndStart();
+  if (impl->server == nullptr || impl->port == 0) {
+    return WithReason(absl::UnavailableError(absl::StrCat("--listen: cannot listen on ",
+                                                          options.listen, ": is the port in use?")),
+                      "CANNOT_LISTEN", {{"address", options.listen}});
+  }
+  for (const char* name : kServices) {
+    impl->server->GetHealthCheckService()->SetServingStatus(name, true);
+  }
+  telemetry.SetCounts([driver = &impl->driver] { return CountStates(*driver); });
+  return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+void Server::Shutdown() {
+  if (impl_->server == nullptr) return;
+  impl_->server->GetHealthCheckService()->SetServingStatus(false);
+  impl_->loop.Post([hub = &impl_->hub] {
+    hub->CloseAll(absl::UnavailableError("the coordinator is shutting down"));
+  });
+  // The loop runs on: calls in progress need it to end.
+  impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  impl_->server->Wait();
+  impl_->loop.Stop();
+  impl_->server.reset();
+  impl_->telemetry.SetCounts({});
+}
+
+}  // namespace stretto::service

@@ -1,0 +1,51 @@
+#pragma once
+// The coordinator as a gRPC server: its services, health and reflection on one port.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/core/core.h"
+#include "coordinator/store/job_store.h"
+#include "coordinator/telemetry/telemetry.h"
+#include "proto/base/clock.h"
+
+namespace stretto::service {
+
+struct ServerOptions {
+  std::string listen = "127.0.0.1:7070";  // port 0 takes a free one
+  bool insecure_listen_beyond_loopback = false;
+  coordinator::CoreOptions core;
+  absl::Duration tick = absl::Milliseconds(500);  // how often leases are looked at
+};
+
+// FAILED_PRECONDITION unless HOST of "HOST:PORT" is 127.x.y.z, [::1] or localhost, or `insecure` is
+// set; INVALID_ARGUMENT: not of that form. `what` names the address in the message: "--listen".
+absl::Status CheckListenAddress(const std::string& what, const std::string& address, bool insecure);
+
+class Server {
+ public:
+  // Reads the store, restores the core and listens. Owns the store; borrows clock and telemetry, which
+  // outlive it. Errors: those of CheckListenAddress, JobStore::Load and Core::Restore; UNAVAILABLE
+  // naming the address: cannot bind.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(
+      const ServerOptions& options, std::unique_ptr<coordinator::JobStore> store,
+      const Clock& clock, telemetry::Telemetry& telemetry);
+  // As Shutdown.
+  ~Server();
+
+  int port() const;
+
+  // Health says NOT_SERVING, open streams end with UNAVAILABLE, calls in progress get two seconds.
+  // Nothing runs afterwards. Any number of times, from one thread.
+  void Shutdown();
+
+ private:
+  struct Impl;
+  explicit Server(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto::service

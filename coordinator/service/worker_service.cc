@@ -1,0 +1,310 @@
+#include "coordinator/service/worker_service.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/service/convert.h"
+#include "coordinator/service/errors.h"
+#include "coordinator/service/validate_request.h"
+#include "proto/base/version.h"
+#include "stretto/v1alpha1/worker.grpc.pb.h"
+
+namespace stretto::service {
+namespace {
+
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+using v1alpha1::CoordinatorMessage;
+using v1alpha1::WorkerMessage;
+
+constexpr absl::Duration kRegisterTimeout = absl::Seconds(10);
+constexpr absl::Duration kEndTimeout = absl::Seconds(5);
+// What may wait for a worker that does not read; it registers anew and learns the rest.
+constexpr size_t kMaxWaiting = 10'000;
+
+// One session. Reads one message at a time, so that a worker cannot outrun the store; writes what the
+// core sends, acknowledgements last and only the newest of each rank. Lives as WriteStream does.
+class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
+                      public Stream,
+                      public SessionPort,
+                      public std::enable_shared_from_this<Session> {
+ public:
+  Session(Hub& hub, CallbackServerContext* context) : hub_(hub), context_(context) {}
+
+  static Session* Launch(Hub& hub, CallbackServerContext* context) {
+    auto session = std::make_shared<Session>(hub, context);
+    session->self_ = session;
+    hub.loop().Post([session] {
+      session->hub_.Add(session.get());
+      session->id_ = session->hub_.OpenSession(session.get());
+      session->register_by_ = session->hub_.Now() + kRegisterTimeout;
+      session->StartRead(&session->message_);
+    });
+    return session.get();
+  }
+
+  // ---- Stream, SessionPort
+  void Close(const absl::Status& status) override { End(status); }
+  void End(const absl::Status& status) override {
+    if (ending_) return;
+    ending_ = true;
+    status_ = status;
+    waiting_.clear();
+    end_by_ = hub_.Now() + kEndTimeout;
+    if (!writing_) FinishNow();
+  }
+  void OnTick() override {
+    // A write may wait for a peer that is no more.
+    if (ending_ && !finished_ && hub_.Now() > end_by_) context_->TryCancel();
+    if (worker_.empty() && hub_.Now() > register_by_) {
+      End(absl::DeadlineExceededError(absl::StrCat("session: found no Register within ",
+                                                   absl::FormatDuration(kRegisterTimeout))));
+    }
+  }
+  void Send(CoordinatorMessage message) override {
+    if (ending_) return;
+    if (message.has_ack()) {
+      const auto& ack = message.ack();
+      acks_[{ack.job_uid(), ack.epoch(), ack.rank()}] = ack.sequence();
+    } else {
+      waiting_.push_back(std::move(message));
+      if (waiting_.size() > kMaxWaiting) {
+        return End(absl::ResourceExhaustedError(absl::StrCat(
+            "worker ", worker_, " does not read: ", kMaxWaiting, " messages wait for it")));
+      }
+    }
+    Pump();
+  }
+
+  // ---- reactions
+  void OnReadDone(bool ok) override {
+    hub_.loop().Post([self = shared_from_this(), ok] {
+      if (self->ending_) return;
+      if (!ok) return self->End(absl::OkStatus());  // the worker has closed its side
+      const absl::Status status = self->Handle(self->message_);
+      if (!status.ok()) return self->End(status);
+      if (!self->ending_) self->StartRead(&self->message_);
+    });
+  }
+  void OnWriteDone(bool ok) override {
+    hub_.loop().Post([self = shared_from_this(), ok] {
+      self->writing_ = false;
+      if (self->ending_) {
+        self->FinishNow();
+      } else if (ok) {
+        self->Pump();
+      } else {
+        self->End(absl::CancelledError("the worker has gone"));
+      }
+    });
+  }
+  void OnCancel() override {
+    hub_.loop().Post(
+        [self = shared_from_this()] { self->End(absl::CancelledError("the worker has gone")); });
+  }
+  void OnDone() override {
+    hub_.loop().Post([self = shared_from_this()] {
+      self->hub_.Remove(self.get());
+      self->hub_.CloseSession(self->id_, self->worker_);
+    });
+    self_.reset();
+  }
+
+ private:
+  void FinishNow() {
+    finished_ = true;
+    Finish(ToGrpcStatus(status_));
+  }
+
+  absl::Status Handle(const WorkerMessage& message) {
+    if (worker_.empty()) {
+      if (message.has_register_()) return OnRegister(message.register_());
+      return WithReason(absl::InvalidArgumentError(
+                            "session: found another first message, expected Register"),
+                        "REGISTER_EXPECTED");
+    }
+    switch (message.message_case()) {
+      case WorkerMessage::kHeartbeat:
+        return hub_.Submit(coordinator::WorkerHeartbeat{worker_, id_}).status;
+      case WorkerMessage::kReport:
+        return hub_.OnReport(message.report(), worker_, id_);
+      case WorkerMessage::kLogData:
+        hub_.OnLogData(message.log_data(), id_);
+        return absl::OkStatus();
+      case WorkerMessage::kRegister:
+      case WorkerMessage::MESSAGE_NOT_SET:
+        break;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", worker_, ": found a message of kind ", message.message_case(),
+                     ", expected Heartbeat, RankReport or LogData"));
+  }
+
+  absl::Status OnRegister(const v1alpha1::Register& message) {
+    if (message.protocol_version() != kProtocolVersion) {
+      return WithReason(
+          absl::FailedPreconditionError(absl::StrCat(
+              "worker ", Quoted(message.worker_id()), ": found protocol version ",
+              message.protocol_version(), " (build ", message.build(), "), expected ",
+              kProtocolVersion, " (coordinator build ", kBuildVersion, ")")),
+          "PROTOCOL_VERSION_MISMATCH",
+          {{"found", absl::StrCat(message.protocol_version())},
+           {"expected", absl::StrCat(kProtocolVersion)}});
+    }
+    const absl::Status status = hub_.Submit(FromProto(message, id_)).status;
+    if (absl::IsAlreadyExists(status)) {
+      return WithReason(status, "WORKER_NAME_TAKEN", {{"worker", message.worker_id()}});
+    }
+    if (status.ok()) worker_ = message.worker_id();
+    return status;
+  }
+
+  void Pump() {
+    if (writing_ || ending_) return;
+    if (!waiting_.empty()) {
+      outgoing_ = std::move(waiting_.front());
+      waiting_.pop_front();
+    } else if (!acks_.empty()) {
+      const auto& [rank, sequence] = *acks_.begin();
+      outgoing_.Clear();
+      auto* ack = outgoing_.mutable_ack();
+      ack->set_job_uid(std::get<0>(rank));
+      ack->set_epoch(std::get<1>(rank));
+      ack->set_rank(std::get<2>(rank));
+      ack->set_sequence(sequence);
+      acks_.erase(acks_.begin());
+    } else {
+      return;
+    }
+    writing_ = true;
+    StartWrite(&outgoing_);
+  }
+
+  Hub& hub_;
+  CallbackServerContext* context_;  // until Finish
+  std::shared_ptr<Session> self_;   // until OnDone
+  int64_t id_ = 0;
+  std::string worker_;  // empty until registered
+  absl::Time register_by_;
+  WorkerMessage message_;        // under way while reading
+  CoordinatorMessage outgoing_;  // under way while writing_
+  std::deque<CoordinatorMessage> waiting_;
+  std::map<std::tuple<std::string, int64_t, int32_t>, int64_t> acks_;  // newest of each rank
+  bool writing_ = false;
+  bool ending_ = false;
+  bool finished_ = false;
+  absl::Status status_;  // to end with, once ending_
+  absl::Time end_by_;    // then a write under way is given up
+};
+
+absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {
+  const absl::Status status = hub.driver().Read([&](const coordinator::Core& core) {
+    return core.CheckAttempt(uid, Epoch(epoch));
+  });
+  if (!absl::IsAborted(status)) return status;
+  return WithReason(status, "STALE_EPOCH", {{"job_uid", uid}, {"epoch", absl::StrCat(epoch)}});
+}
+
+// A StoreGet that may wait. gRPC cancels it at its deadline.
+class StoreGetCall final : public ServerUnaryReactor,
+                           public Stream,
+                           public std::enable_shared_from_this<StoreGetCall> {
+ public:
+  StoreGetCall(Hub& hub, const v1alpha1::StoreGetRequest& request,
+               v1alpha1::StoreGetResponse* response)
+      : hub_(hub), request_(request), response_(response) {}
+
+  static StoreGetCall* Launch(Hub& hub, const v1alpha1::StoreGetRequest& request,
+                              v1alpha1::StoreGetResponse* response) {
+    auto call = std::make_shared<StoreGetCall>(hub, request, response);
+    call->self_ = call;
+    hub.loop().Post([call] { call->Begin(); });
+    return call.get();
+  }
+
+  void Close(const absl::Status& status) override {
+    if (finished_) return;
+    finished_ = true;
+    hub_.rendezvous().Forget(ticket_);
+    Finish(ToGrpcStatus(status));
+  }
+  void OnCancel() override {
+    hub_.loop().Post([self = shared_from_this()] {
+      self->Close(absl::DeadlineExceededError(
+          absl::StrCat("key ", Quoted(self->request_.key()), " was not set in time")));
+    });
+  }
+  void OnDone() override {
+    hub_.loop().Post([self = shared_from_this()] { self->hub_.Remove(self.get()); });
+    self_.reset();
+  }
+
+ private:
+  void Begin() {
+    hub_.Add(this);
+    const absl::Status current = CheckAttempt(hub_, request_.job_uid(), request_.epoch());
+    if (!current.ok()) return Close(current);
+    ticket_ = hub_.rendezvous().Get(
+        {request_.job_uid(), request_.epoch()}, request_.key(),
+        [this](const absl::StatusOr<std::string>& value) {
+          if (finished_) return;
+          if (value.ok()) response_->set_value(*value);
+          finished_ = true;
+          Finish(ToGrpcStatus(value.status()));
+        });
+  }
+
+  Hub& hub_;
+  const v1alpha1::StoreGetRequest request_;
+  v1alpha1::StoreGetResponse* response_;  // until Finish
+  std::shared_ptr<StoreGetCall> self_;    // until OnDone
+  int64_t ticket_ = 0;
+  bool finished_ = false;
+};
+
+class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService {
+ public:
+  explicit WorkerServiceImpl(Hub& hub) : hub_(hub) {}
+
+  grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Session(
+      CallbackServerContext* context) override {
+    return service::Session::Launch(hub_, context);
+  }
+  ServerUnaryReactor* StoreSet(CallbackServerContext* context,
+                               const v1alpha1::StoreSetRequest* request,
+                               v1alpha1::StoreSetResponse*) override {
+    ServerUnaryReactor* reactor = context->DefaultReactor();
+    hub_.loop().Post([this, reactor, request] {
+      absl::Status status = CheckAttempt(hub_, request->job_uid(), request->epoch());
+      if (status.ok()) {
+        status = hub_.rendezvous().Set({request->job_uid(), request->epoch()}, request->key(),
+                                       request->value());
+      }
+      reactor->Finish(ToGrpcStatus(status));
+    });
+    return reactor;
+  }
+  ServerUnaryReactor* StoreGet(CallbackServerContext*, const v1alpha1::StoreGetRequest* request,
+                               v1alpha1::StoreGetResponse* response) override {
+    return StoreGetCall::Launch(hub_, *request, response);
+  }
+
+ private:
+  Hub& hub_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> NewWorkerService(Hub& hub) {
+  return std::make_unique<WorkerServiceImpl>(hub);
+}
+
+}  // namespace stretto::service

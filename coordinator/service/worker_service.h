@@ -1,0 +1,17 @@
+#pragma once
+// WorkerService: the sessions of the daemons and the rendezvous of the ranks.
+
+#include <memory>
+
+#include "coordinator/service/hub.h"
+
+namespace grpc {
+class Service;
+}
+
+namespace stretto::service {
+
+// Borrows the hub, which outlives the server it is registered with.
+std::unique_ptr<grpc::Service> NewWorkerService(Hub& hub);
+
+}  // namespace stretto::service

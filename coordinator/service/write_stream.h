@@ -1,0 +1,94 @@
+#pragma once
+// A server stream as the loop sees it. Reactions come on gRPC's threads and are posted to the loop;
+// all methods run on the loop.
+//
+// Ownership: gRPC owns a reactor until OnDone. Tasks on the loop may outlive that, so the object holds
+// itself by shared_ptr until OnDone and every posted task holds it too.
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "coordinator/service/errors.h"
+#include "coordinator/service/hub.h"
+
+namespace stretto::service {
+
+template <class Response>
+class WriteStream : public grpc::ServerWriteReactor<Response>,
+                    public Stream,
+                    public std::enable_shared_from_this<WriteStream<Response>> {
+ public:
+  explicit WriteStream(Hub& hub) : hub_(hub) {}
+
+  // Hands the new stream to the loop and to gRPC.
+  static grpc::ServerWriteReactor<Response>* Launch(std::shared_ptr<WriteStream> stream) {
+    WriteStream* raw = stream.get();
+    raw->self_ = stream;
+    raw->hub_.loop().Post([stream = std::move(stream)] {
+      stream->hub_.Add(stream.get());
+      stream->Begin();
+    });
+    return raw;
+  }
+
+  void Close(const absl::Status& status) final {
+    if (closing_) return;
+    closing_ = true;
+    status_ = status;
+    OnClosing();
+    if (!writing_) this->Finish(ToGrpcStatus(status_));
+  }
+
+  void OnWriteDone(bool ok) final {
+    hub_.loop().Post([self = this->shared_from_this(), ok] {
+      self->writing_ = false;
+      if (self->closing_) {
+        self->Finish(ToGrpcStatus(self->status_));
+      } else if (ok) {
+        self->OnWritten();
+      } else {
+        self->Close(absl::CancelledError("the client has gone"));
+      }
+    });
+  }
+
+  void OnCancel() final {
+    hub_.loop().Post([self = this->shared_from_this()] {
+      self->Close(absl::CancelledError("the client has gone"));
+    });
+  }
+
+  void OnDone() final {
+    hub_.loop().Post([self = this->shared_from_this()] { self->hub_.Remove(self.get()); });
+    self_.reset();
+  }
+
+ protected:
+  virtual void Begin() = 0;
+  virtual void OnWritten() = 0;
+  // The stream is about to end, for whatever reason: let go of what it holds elsewhere.
+  virtual void OnClosing() {}
+
+  bool busy() const { return writing_ || closing_; }
+  bool closing() const { return closing_; }
+  // Only when not busy.
+  void Write(Response response) {
+    writing_ = true;
+    response_ = std::move(response);
+    this->StartWrite(&response_);
+  }
+
+  Hub& hub_;
+
+ private:
+  std::shared_ptr<WriteStream> self_;
+  Response response_;  // under way while writing_
+  bool writing_ = false;
+  bool closing_ = false;
+  absl::Status status_;  // to end with, once closing_
+};
+
+}  // namespace stretto::service

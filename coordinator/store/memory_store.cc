@@ -1,0 +1,73 @@
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/store/job_store.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::coordinator {
+namespace {
+
+struct Content {
+  std::map<std::string, JobRecord> jobs;
+  std::map<std::string, WorkerRecord> workers;
+  EpochRecord epoch;
+
+  absl::Status Put(const JobRecord& job) {
+    for (const auto& [id, other] : jobs) {
+      if (id == job.id || (other.uid != job.uid && other.number != job.number)) continue;
+      return absl::AlreadyExistsError(absl::StrCat("job \"", job.id, "\" (uid ", job.uid,
+                                                   ", number ", job.number,
+                                                   ") repeats a stored job's uid or number"));
+    }
+    jobs[job.id] = job;
+    return absl::OkStatus();
+  }
+  absl::Status Put(const WorkerRecord& worker) {
+    workers[worker.id] = worker;
+    return absl::OkStatus();
+  }
+  absl::Status Put(const EpochRecord& record) {
+    if (record.last < epoch.last) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "epoch ", record.last.value(), " is lower than the stored one, ", epoch.last.value()));
+    }
+    epoch = record;
+    return absl::OkStatus();
+  }
+  absl::Status Put(const JobErased& erased) {
+    jobs.erase(erased.id);
+    return absl::OkStatus();
+  }
+};
+
+class MemoryStore final : public JobStore {
+ public:
+  absl::StatusOr<Snapshot> Load() override {
+    Snapshot snapshot;
+    std::map<int64_t, const JobRecord*> by_number;
+    for (const auto& [id, job] : content_.jobs) by_number[job.number] = &job;
+    for (const auto& [number, job] : by_number) snapshot.jobs.push_back(*job);
+    for (const auto& [id, worker] : content_.workers) snapshot.workers.push_back(worker);
+    snapshot.epoch = content_.epoch;
+    return snapshot;
+  }
+
+  absl::Status Commit(const std::vector<Record>& records) override {
+    Content next = content_;
+    for (const Record& record : records) {
+      RETURN_IF_ERROR(std::visit([&next](const auto& r) { return next.Put(r); }, record));
+    }
+    content_ = std::move(next);
+    return absl::OkStatus();
+  }
+
+ private:
+  Content content_;
+};
+
+}  // namespace
+
+std::unique_ptr<JobStore> NewMemoryStore() { return std::make_unique<MemoryStore>(); }
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,111 @@
+#include "coordinator/store/sqlite_database.h"
+
+#include <sqlite3.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::coordinator {
+
+SqliteStatement::SqliteStatement(SqliteStatement&& other) noexcept
+    : database_(other.database_), statement_(std::exchange(other.statement_, nullptr)) {}
+
+SqliteStatement::~SqliteStatement() { sqlite3_finalize(statement_); }
+
+void SqliteStatement::BindInteger(int index, int64_t value) {
+  STRETTO_CHECK(sqlite3_bind_int64(statement_, index, value) == SQLITE_OK);
+}
+
+void SqliteStatement::BindText(int index, const std::string& value) {
+  STRETTO_CHECK(sqlite3_bind_text64(statement_, index, value.data(), value.size(), SQLITE_STATIC,
+                                    SQLITE_UTF8) == SQLITE_OK);
+}
+
+void SqliteStatement::BindBlob(int index, const std::string& value) {
+  // An empty blob, not NULL, for the empty string.
+  STRETTO_CHECK(sqlite3_bind_blob64(statement_, index, value.data(), value.size(), SQLITE_STATIC) ==
+                SQLITE_OK);
+}
+
+absl::StatusOr<bool> SqliteStatement::Step() {
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  return database_->Error(code);
+}
+
+int64_t SqliteStatement::Integer(int column) const {
+  return sqlite3_column_int64(statement_, column);
+}
+
+std::string SqliteStatement::Text(int column) const {
+  const void* data = sqlite3_column_blob(statement_, column);
+  const int bytes = sqlite3_column_bytes(statement_, column);
+  return bytes == 0 ? "" : std::string(static_cast<const char*>(data), static_cast<size_t>(bytes));
+}
+
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& path) {
+  sqlite3* handle = nullptr;
+  const int code =
+      sqlite3_open_v2(path.c_str(), &handle,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE, nullptr);
+  STRETTO_CHECK(handle != nullptr);  // null: no memory for the handle
+  std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(path, handle));
+  if (code != SQLITE_OK) return database->Error(code);
+  return database;
+}
+
+SqliteDatabase::~SqliteDatabase() { STRETTO_CHECK(sqlite3_close(handle_) == SQLITE_OK); }
+
+absl::Status SqliteDatabase::Run(const std::string& sql) {
+  const int code = sqlite3_exec(handle_, sql.c_str(), nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
+}
+
+absl::StatusOr<SqliteStatement> SqliteDatabase::Prepare(const std::string& sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code =
+      sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) return Error(code);
+  return SqliteStatement(*this, statement);
+}
+
+absl::StatusOr<int64_t> SqliteDatabase::Number(const std::string& sql) {
+  ASSIGN_OR_RETURN(SqliteStatement statement, Prepare(sql));
+  ASSIGN_OR_RETURN(const bool row, statement.Step());
+  if (!row) return absl::DataLossError(absl::StrCat("job store ", path_, ": no row from ", sql));
+  return statement.Integer(0);
+}
+
+void SqliteDatabase::RollBack() {
+  // A failed COMMIT may have rolled back by itself; then there is nothing to end.
+  if (sqlite3_get_autocommit(handle_) == 0) (void)Run("ROLLBACK");
+}
+
+absl::Status SqliteDatabase::Error(int code) const {
+  const std::string text = absl::StrCat("job store ", path_, ": ", sqlite3_errmsg(handle_));
+  switch (code & 0xff) {
+    case SQLITE_FULL:
+      return absl::ResourceExhaustedError(text);
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return absl::DataLossError(text);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::FailedPreconditionError(
+          absl::StrCat(text, "; expected no other process to have it open"));
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+      return absl::PermissionDeniedError(text);
+    case SQLITE_CONSTRAINT:
+      return absl::AlreadyExistsError(text);
+    default:
+      return absl::UnavailableError(text);
+  }
+}
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,72 @@
+#pragma once
+// A thin owner of an SQLite connection, with statuses that name the file. Internal to store/.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace stretto::coordinator {
+
+class SqliteDatabase;
+
+// Valid while its database is. Bound text must outlive the steps.
+class SqliteStatement {
+ public:
+  SqliteStatement(const SqliteDatabase& database, sqlite3_stmt* statement)
+      : database_(&database), statement_(statement) {}
+  SqliteStatement(SqliteStatement&& other) noexcept;
+  SqliteStatement& operator=(SqliteStatement&&) = delete;
+  ~SqliteStatement();
+
+  // Indices from 1.
+  void BindInteger(int index, int64_t value);
+  void BindText(int index, const std::string& value);
+  void BindBlob(int index, const std::string& value);
+
+  // True: a row; false: done.
+  absl::StatusOr<bool> Step();
+
+  // Columns of the row, from 0.
+  int64_t Integer(int column) const;
+  std::string Text(int column) const;  // text or blob
+
+ private:
+  const SqliteDatabase* database_;
+  sqlite3_stmt* statement_;
+};
+
+class SqliteDatabase {
+ public:
+  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(const std::string& path);
+  ~SqliteDatabase();
+  SqliteDatabase(const SqliteDatabase&) = delete;
+  SqliteDatabase& operator=(const SqliteDatabase&) = delete;
+
+  const std::string& path() const { return path_; }
+
+  // Runs one or more statements, dropping their rows.
+  absl::Status Run(const std::string& sql);
+  absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
+  // The first column of the first row.
+  absl::StatusOr<int64_t> Number(const std::string& sql);
+  // Ends a transaction if one is open.
+  void RollBack();
+
+  // Codes: ResourceExhausted (disk full), DataLoss (damaged, not a database), FailedPrecondition
+  // (open elsewhere), PermissionDenied, AlreadyExists (a constraint), Unavailable.
+  absl::Status Error(int code) const;
+
+ private:
+  SqliteDatabase(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
+
+  std::string path_;
+  sqlite3* handle_;
+};
+
+}  // namespace stretto::coordinator

@@ -1,0 +1,57 @@
+#pragma once
+// The coordinator's metrics, served as Prometheus text on a port of their own.
+//
+//   stretto_jobs{state}                      gauge      jobs now in each state
+//   stretto_workers{state}                   gauge      workers now in each state
+//   stretto_job_queue_wait_seconds           histogram  from create to start, per started attempt
+//   stretto_rpcs_total{method,code}          counter    finished calls
+//   stretto_rpc_duration_seconds{method}     histogram  of finished calls; streams count as one call
+//   stretto_build_info{version,protocol}     gauge      1
+//
+// Labels are bounded: states and codes are enums, methods those of our services.
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace stretto::telemetry {
+
+// State name ("RUNNING") to count. States with none are listed with 0, so that series do not vanish.
+struct Counts {
+  std::map<std::string, int> jobs;
+  std::map<std::string, int> workers;
+};
+
+// Thread-safe.
+class Telemetry {
+ public:
+  Telemetry();
+  ~Telemetry();
+  Telemetry(const Telemetry&) = delete;
+  Telemetry& operator=(const Telemetry&) = delete;
+
+  // Serves /metrics at "HOST:PORT"; port 0 takes a free one. Returns the bound port. At most once.
+  // UNAVAILABLE naming the address: cannot bind.
+  absl::StatusOr<int> Serve(const std::string& address);
+
+  // Called at each scrape, on the server's thread. `counts` must stay callable until it is replaced
+  // (an empty function is fine).
+  void SetCounts(std::function<Counts()> counts);
+
+  void QueueWaited(absl::Duration wait);
+  // `method` is the full gRPC path or any fixed name, `code` an UPPER_SNAKE status code.
+  void RpcEnded(const std::string& method, const std::string& code, absl::Duration duration);
+
+  // What a scrape would return.
+  std::string Text() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto::telemetry

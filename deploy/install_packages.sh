@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Installs the Debian packages Stretto is built and tested with. Needs root (or sudo) only when something is missing.
+#
+#   deploy/install_packages.sh [--with-tests]
+#
+# Every package has a line in docs/DEPENDENCIES.md that says why it is here.
+set -euo pipefail
+
+packages=(
+  build-essential cmake ninja-build ccache pkg-config
+  libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev
+  prometheus-cpp-dev libspdlog-dev libfmt-dev libsqlite3-dev libssl-dev
+  libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
+  libdnnl-dev libgloo-dev libsentencepiece-dev
+)
+tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl)
+
+if [[ "${1:-}" == "--with-tests" ]]; then
+  packages+=("${tests[@]}")
+elif [[ $# -gt 0 ]]; then
+  echo "usage: $0 [--with-tests]" >&2
+  exit 2
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+[[ ${#missing[@]} -eq 0 ]] && exit 0
+
+sudo=()
+if [[ $EUID -ne 0 ]]; then
+  command -v sudo >/dev/null || { echo "$0: missing ${missing[*]}; run as root, or install sudo" >&2; exit 1; }
+  sudo=(sudo)
+fi
+echo "installing: ${missing[*]}" >&2
+"${sudo[@]}" apt-get update -qq
+"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}"

@@ -1,0 +1,35 @@
+#pragma once
+// The operations of a step on x86-64 CPUs: oneDNN for matrix products, loops that the compiler
+// vectorises for the rest. Needs what CpuSupported checks; the numerical reference of all backends.
+//
+// Rows: every matrix product runs in blocks of a fixed number of rows, so a row's bits depend on
+// that row alone, for any number of rows in a call. Memory: each calling thread keeps buffers that
+// grow to the largest shape it has seen, and the compiled products of its shapes, until it ends.
+// Threads: each call uses the calling thread alone; the first call of a thread sets its OpenMP team
+// to one.
+
+#include <memory>
+#include <string>
+
+#include "kernels/ops.h"
+
+namespace stretto {
+
+struct CpuOpsOptions {
+  // Multiply bf16 tensors in f32 even where the CPU multiplies bf16 itself. For tests; what other
+  // CPUs do.
+  bool force_f32_gemm = false;
+};
+
+std::unique_ptr<Ops> MakeCpuOps(CpuOpsOptions options = {});
+
+// Whether this CPU has the instructions that this library was compiled for (x86-64-v3). Call it
+// before anything else here: without them other calls end in an illegal instruction. When false,
+// *why names what is missing.
+bool CpuSupported(std::string* why);
+
+// What runs the matrix products, for logs: "oneDNN 2.6.3 avx512_core_amx, bf16 native" or "...,
+// bf16 in f32".
+std::string CpuIsa();
+
+}  // namespace stretto

@@ -1,0 +1,44 @@
+#pragma once
+// Matrix products by oneDNN on the calling thread. Matrices are dense and row-major.
+// Compiled products are kept per thread, by shape.
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/dtype.h"
+
+namespace stretto::cpu {
+
+// y[rows, n] = x[rows, k] * W (+ bias[n]), W = w[n, k]^T where `transposed`, else w[k, n].
+// All of `dtype`, f32 or bf16 (needs HasBF16Matmul); sums in f32, rounded once.
+struct RowProduct {
+  DType dtype = DType::kF32;
+  int64_t n = 0;
+  int64_t k = 0;
+  bool transposed = false;
+  bool bias = false;
+
+  bool operator==(const RowProduct&) const = default;
+};
+
+// A row's bits do not depend on `rows`. bias may be null where the product has none.
+void MultiplyRows(const RowProduct& product, int64_t rows, const void* x, const void* w,
+                  const void* bias, void* y);
+
+// dw[c, k] (f32) += dy[n, c]^T * x[n, k], both bf16.
+void AccumulateOuterBF16(int64_t n, int64_t c, int64_t k, const void* dy, const void* x, float* dw);
+
+// c[m, n] = alpha * A * B + beta * c in f32 with leading dimensions lda, ldb, ldc; A = a[m, k] or,
+// where transposed, a[k, m]^T, and B likewise.
+struct Operand {
+  const float* data = nullptr;
+  int64_t ld = 0;
+  bool transposed = false;
+};
+void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const Operand& a, const Operand& b,
+              float beta, float* c, int64_t ldc);
+
+// Whether the CPU multiplies bf16 itself; elsewhere f32 is faster.
+bool HasBF16Matmul();
+
+}  // namespace stretto::cpu

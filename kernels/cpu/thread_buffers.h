@@ -1,0 +1,24 @@
+#pragma once
+// Scratch memory of the calling thread: one growing buffer per use.
+
+#include <cstddef>
+
+namespace stretto::cpu {
+
+enum class Buffer {
+  kPackedWeight,
+  kScratchpad,
+  kTailIn,
+  kTailOut,
+  kConvertedX,
+  kConvertedW,
+  kConvertedBias,
+  kConvertedY,
+  kCount,
+};
+
+// At least `bytes` bytes, 64-byte aligned, valid until the thread asks for a larger one of the same
+// use or ends. Contents are undefined.
+void* ThreadBuffer(Buffer use, size_t bytes);
+
+}  // namespace stretto::cpu

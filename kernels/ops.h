@@ -1,0 +1,136 @@
+#pragma once
+// The mathematics of a step, one function per operation of the step program. A backend implements
+// them all; the conformance suite compares every implementation with the CPU's.
+//
+// Shapes: n tokens (sequences x sequence_length, sequence-major), h hidden, c any width, v this
+// rank's part of the padded vocabulary. T is the compute type, f32 or bf16; arithmetic inside an
+// operation is f32. Gradients of parameters ("+=") are f32 and accumulate on what is there.
+// A row's result depends on that row alone, never on how many rows the call has, so slices of a
+// batch give the bits of the whole (exceptions are sums over rows, all marked +=, which add rows in
+// ascending order). Shapes are proved by the program's verifier; functions CHECK, they do not fail.
+// Deterministic: the same inputs give the same bits. No function allocates after its first call with a shape.
+// Threads: calls on distinct outputs may run in several threads at once, each call uses one core.
+
+#include <cstdint>
+
+#include "kernels/tensor_view.h"
+
+namespace stretto {
+
+// Which rows of the vocabulary this rank holds: [start, start + v). Columns of logits at or above
+// `size` are padding: masked out of the softmax, zero gradient.
+struct VocabShard {
+  int64_t start = 0;
+  int64_t size = 0;
+};
+
+struct AttentionShape {
+  int64_t sequence_length = 0;
+  int64_t heads = 0;  // on this rank
+  int64_t head_dim = 0;
+};
+
+// Indices into the f32 vector of per-step scalars, written by the host before a step.
+enum Scalar : int {
+  kLearningRate,
+  kBeta1,
+  kBeta2,
+  kEpsilon,
+  kWeightDecay,
+  kBiasCorrection1,  // 1 - beta1^t
+  kBiasCorrection2,  // 1 - beta2^t
+  kClipNorm,         // 0: no clipping
+  kLossWeight,       // gradient of the mean loss with respect to one token's: 1 / tokens of the step
+  kScalarCount,
+};
+
+// Layout of the f32 vector that `Clip` writes.
+enum ClipState : int {
+  kGradNorm,
+  kClipScale,  // factor on every gradient
+  kUpdate,     // 1: apply the update, 0: the norm was not finite, skip it
+  kClipStateCount,
+};
+
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  // y[n,c] = x[n,k] * w[c,k]^T (+ bias[c] where bias.data is set).
+  virtual void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) = 0;
+  // dx[n,k] = dy[n,c] * w[c,k].
+  virtual void GemmDgrad(TensorView dy, TensorView w, TensorView dx) = 0;
+  // dw[c,k] (f32) += dy[n,c]^T * x[n,k].
+  virtual void GemmWgrad(TensorView dy, TensorView x, TensorView dw) = 0;
+  // db[c] (f32) += column sums of dy[n,c].
+  virtual void BiasGrad(TensorView dy, TensorView db) = 0;
+
+  // y[n,h] = table[token - start] where this rank holds the token, else 0. tokens: i32[n].
+  virtual void Embed(TensorView tokens, TensorView table, VocabShard vocab, TensorView y) = 0;
+  // dtable (f32) += dx[row] at the token's row, rows ascending.
+  virtual void EmbedGrad(TensorView tokens, TensorView dx, VocabShard vocab, TensorView dtable) = 0;
+  // x[n,h] += position[t % s], in place; position is [s,h].
+  virtual void AddPosition(TensorView position, TensorView x) = 0;
+  // dposition[s,h] (f32) += dx summed over sequences, ascending.
+  virtual void PositionGrad(TensorView dx, TensorView dposition) = 0;
+
+  // y = (x - mean) * rstd * w + b over the last dimension; stats f32[n,2] = (mean, rstd). eps 1e-5.
+  virtual void LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y,
+                         TensorView stats) = 0;
+  // dx = residual (where set) + gradient of LayerNorm with respect to x. dx may be residual.
+  virtual void LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView stats,
+                              TensorView residual, TensorView dx) = 0;
+  // dw += sum of dy * normalised x, db += sum of dy (both f32[h]).
+  virtual void LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, TensorView dw,
+                              TensorView db) = 0;
+
+  // y = x + r + bias[h]: what follows a row-parallel linear.
+  virtual void BiasResidual(TensorView r, TensorView bias, TensorView x, TensorView y) = 0;
+  // GELU, tanh approximation: a = u/2 (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))).
+  virtual void Gelu(TensorView u, TensorView a) = 0;
+  // du = da * gelu'(u); du may be da.
+  virtual void GeluGrad(TensorView u, TensorView da, TensorView du) = 0;
+
+  // Causal self-attention per sequence and head, scale 1/sqrt(head_dim).
+  // qkv[n, 3*heads*head_dim] = q | k | v of a token; context[n, heads*head_dim];
+  // lse f32[n, heads] = log of the softmax denominator, max included. scratch: f32, AttentionScratch elements.
+  virtual void Attention(AttentionShape shape, TensorView qkv, TensorView context, TensorView lse,
+                         TensorView scratch) = 0;
+  virtual void AttentionGrad(AttentionShape shape, TensorView dcontext, TensorView qkv,
+                             TensorView context, TensorView lse, TensorView dqkv,
+                             TensorView scratch) = 0;
+
+  // Vocabulary-parallel cross-entropy; between these calls the ranks exchange maxima and sums.
+  // max f32[n] = row maximum over this rank's real columns (-inf where it has none).
+  virtual void CrossEntropyMax(TensorView logits, VocabShard vocab, TensorView max) = 0;
+  // sums f32[n,2] = (sum of exp(logit - max), target's logit - max, 0 where another rank has it).
+  virtual void CrossEntropySum(TensorView logits, TensorView max, TensorView targets,
+                               VocabShard vocab, TensorView sums) = 0;
+  // loss f32[n] = log(sum) - target, from the sums over all ranks.
+  virtual void CrossEntropyLoss(TensorView sums, TensorView loss) = 0;
+  // logits become their gradient, in place: (softmax - onehot) * scalars[kLossWeight]; padding 0.
+  virtual void CrossEntropyGrad(TensorView max, TensorView sums, TensorView targets,
+                                TensorView scalars, VocabShard vocab, TensorView logits) = 0;
+
+  virtual void Zero(TensorView x) = 0;
+  // *out (f32[1]) = sum of squares of x (f32), summed in f64.
+  virtual void SumSquares(TensorView x, TensorView out) = 0;
+  // *out (f32[1]) = sum of parts (f32), in f64, ascending.
+  virtual void Sum(TensorView parts, TensorView out) = 0;
+  // state (ClipState) from the sum of squares over all ranks and scalars[kClipNorm]. The scale is
+  // min(1, clip / (norm + 1e-6)), as in torch.nn.utils.clip_grad_norm_.
+  virtual void Clip(TensorView sum_squares, TensorView scalars, TensorView state) = 0;
+  // AdamW (Loshchilov & Hutter 2019; decoupled decay, as torch.optim.AdamW), unless
+  // state[kUpdate] is 0. master, m, v are f32 and in place; weight (T) gets the rounded master and
+  // may be master itself (f32). decay: whether weight decay applies.
+  virtual void AdamW(TensorView grad, TensorView state, TensorView scalars, bool decay,
+                     TensorView master, TensorView m, TensorView v, TensorView weight) = 0;
+};
+
+// f32 elements of scratch that Attention and AttentionGrad need.
+constexpr int64_t AttentionScratch(const AttentionShape& shape) {
+  return 2 * shape.sequence_length * shape.sequence_length +
+         8 * shape.sequence_length * shape.head_dim;
+}
+
+}  // namespace stretto

@@ -1,0 +1,19 @@
+#pragma once
+// CHECK: for our own bugs, on in release. Never for input, files, network or device state.
+// No dependency, so that kernels may use it too.
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace stretto::internal {
+[[noreturn]] inline void CheckFailed(const char* file, int line, const char* condition) {
+  std::fprintf(stderr, "%s:%d: CHECK failed: %s\n", file, line, condition);
+  std::abort();
+}
+}  // namespace stretto::internal
+
+#define STRETTO_CHECK(condition)                                               \
+  do {                                                                         \
+    if (!(condition)) [[unlikely]]                                             \
+      ::stretto::internal::CheckFailed(__FILE__, __LINE__, #condition);        \
+  } while (false)

@@ -1,0 +1,40 @@
+#include "proto/base/clock.h"
+
+#include <chrono>
+
+#include "absl/time/clock.h"
+
+namespace stretto {
+namespace {
+
+class RealClock final : public Clock {
+ public:
+  absl::Time Now() const override { return absl::Now(); }
+  absl::Duration Monotonic() const override {
+    return absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+  }
+};
+
+}  // namespace
+
+const Clock& Clock::Real() {
+  static const RealClock clock;
+  return clock;
+}
+
+absl::Time FakeClock::Now() const {
+  std::lock_guard lock(mu_);
+  return now_;
+}
+
+absl::Duration FakeClock::Monotonic() const {
+  std::lock_guard lock(mu_);
+  return now_ - absl::UnixEpoch();
+}
+
+void FakeClock::Advance(absl::Duration step) {
+  std::lock_guard lock(mu_);
+  now_ += step;
+}
+
+}  // namespace stretto

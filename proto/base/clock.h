@@ -1,0 +1,35 @@
+#pragma once
+// Time as a dependency. Decisions take `now` as an argument; only mains and drivers hold a Clock.
+
+#include <mutex>
+
+#include "absl/time/time.h"
+
+namespace stretto {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  // Wall time, for people and records.
+  virtual absl::Time Now() const = 0;
+  // Time since an arbitrary origin; never jumps. For leases, timeouts and the step ledger.
+  virtual absl::Duration Monotonic() const = 0;
+
+  // The machine's clocks. Thread-safe.
+  static const Clock& Real();
+};
+
+// Moves only by Advance. Thread-safe.
+class FakeClock final : public Clock {
+ public:
+  explicit FakeClock(absl::Time start = absl::UnixEpoch()) : now_(start) {}
+  absl::Time Now() const override;
+  absl::Duration Monotonic() const override;
+  void Advance(absl::Duration step);
+
+ private:
+  mutable std::mutex mu_;
+  absl::Time now_;
+};
+
+}  // namespace stretto

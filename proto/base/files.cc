@@ -1,0 +1,163 @@
+#include "proto/base/files.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto {
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+FileDescriptor::~FileDescriptor() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int FileDescriptor::Release() { return std::exchange(fd_, -1); }
+
+absl::Status ErrnoStatus(int error, absl::string_view what) {
+  const std::string message = absl::StrCat(what, ": ", std::strerror(error));
+  switch (error) {
+    case ENOENT: return absl::NotFoundError(message);
+    case EACCES:
+    case EPERM: return absl::PermissionDeniedError(message);
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG: return absl::ResourceExhaustedError(message);
+    case EEXIST: return absl::AlreadyExistsError(message);
+    default: return absl::UnavailableError(message);
+  }
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  std::string content;
+  std::array<char, 1 << 16> block;
+  while (true) {
+    const ssize_t n = ::read(file.get(), block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+    if (n == 0) return content;
+    content.append(block.data(), static_cast<size_t>(n));
+  }
+}
+
+absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path) {
+  while (!content.empty()) {
+    const ssize_t n = ::write(fd, content.data(), content.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("write ", path));
+    content.remove_prefix(static_cast<size_t>(n));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SyncPath(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));
+  return absl::OkStatus();
+}
+
+absl::Status WriteFileAtomic(const std::string& path, absl::string_view content) {
+  const std::string temporary = absl::StrCat(path, ".tmp-", ::getpid());
+  {
+    FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", temporary));
+    absl::Status status = WriteAll(file.get(), content, temporary);
+    if (status.ok() && ::fsync(file.get()) != 0) {
+      status = ErrnoStatus(errno, absl::StrCat("fsync ", temporary));
+    }
+    if (!status.ok()) {
+      ::unlink(temporary.c_str());
+      return status;
+    }
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    const int error = errno;
+    ::unlink(temporary.c_str());
+    return ErrnoStatus(error, absl::StrCat("rename ", temporary, " to ", path));
+  }
+  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+  return SyncPath(parent.empty() ? "." : parent.string());
+}
+
+absl::StatusOr<std::string> PathBeneath(const std::string& root, const std::string& relative) {
+  namespace fs = std::filesystem;
+  auto refuse = [&](absl::string_view why) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("path '", relative, "' ", why, ", expected a path beneath ", root));
+  };
+  if (relative.empty()) return refuse("is empty");
+  for (char c : relative) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) return refuse("has control characters");
+  }
+  const fs::path path(relative);
+  if (path.is_absolute()) return refuse("is absolute");
+  for (const fs::path& part : path) {
+    if (part == "..") return refuse("contains '..'");
+  }
+  std::error_code error;
+  const fs::path base = fs::weakly_canonical(root, error);
+  if (error) return absl::NotFoundError(absl::StrCat("root ", root, ": ", error.message()));
+  const fs::path resolved = fs::weakly_canonical(base / path, error);
+  if (error) return absl::NotFoundError(absl::StrCat((base / path).string(), ": ", error.message()));
+  const auto [end, unused] = std::mismatch(base.begin(), base.end(), resolved.begin(), resolved.end());
+  if (end != base.end()) return refuse("leads outside through a symbolic link");
+  return resolved.string();
+}
+
+#if defined(__x86_64__)
+namespace {
+
+// The CPU's own CRC-32C instruction, eight bytes at a time.
+__attribute__((target("sse4.2"))) uint32_t Crc32cByInstruction(absl::string_view content,
+                                                               uint32_t crc) {
+  uint64_t state = ~crc;
+  const char* at = content.data();
+  size_t left = content.size();
+  for (; left >= 8; left -= 8, at += 8) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    state = __builtin_ia32_crc32di(state, word);
+  }
+  auto rest = static_cast<uint32_t>(state);
+  for (; left > 0; --left, ++at) rest = __builtin_ia32_crc32qi(rest, static_cast<uint8_t>(*at));
+  return ~rest;
+}
+
+}  // namespace
+#endif
+
+uint32_t Crc32c(absl::string_view content, uint32_t crc) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("sse4.2")) return Crc32cByInstruction(content, crc);
+#endif
+  static const std::array<uint32_t, 256> table = [] {
+    std::array<uint32_t, 256> t;
+    for (uint32_t i = 0; i < 256; ++i) {
+      uint32_t value = i;
+      for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) ? 0x82F63B78u : 0);
+      t[i] = value;
+    }
+    return t;
+  }();
+  crc = ~crc;
+  for (char c : content) crc = table[(crc ^ static_cast<uint8_t>(c)) & 0xff] ^ (crc >> 8);
+  return ~crc;
+}
+
+}  // namespace stretto

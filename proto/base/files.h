@@ -1,0 +1,55 @@
+#pragma once
+// Files written so that a crash leaves the old content or the new, never a mixture, and paths from
+// users confined beneath a root.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace stretto {
+
+// Owns a file descriptor.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : fd_(other.Release()) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  ~FileDescriptor();
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  int Release();
+
+ private:
+  int fd_ = -1;
+};
+
+// Status from errno: NotFound, PermissionDenied, ResourceExhausted (disk full, quota), AlreadyExists or Unavailable.
+// `what` names the operation and the object: "write /a/b".
+absl::Status ErrnoStatus(int error, absl::string_view what);
+
+absl::StatusOr<std::string> ReadFile(const std::string& path);
+
+// Writes a temporary beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
+absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
+
+// Writes all of `content` at the descriptor's position; retries short writes.
+absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path);
+
+// fsync of a file or folder by path.
+absl::Status SyncPath(const std::string& path);
+
+// Joins `relative` to `root`, refusing with PermissionDenied what would leave the root: absolute
+// paths, "..", control characters, and symbolic links that point outside (resolved as far as the
+// path exists).
+absl::StatusOr<std::string> PathBeneath(const std::string& root, const std::string& relative);
+
+// CRC-32C (Castagnoli) of `content`, continuing from `crc`. For step logs and shards.
+uint32_t Crc32c(absl::string_view content, uint32_t crc = 0);
+
+}  // namespace stretto

@@ -1,0 +1,23 @@
+#include "proto/base/ids.h"
+
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_format.h"
+
+namespace stretto {
+
+bool IsValidName(const std::string& name) {
+  if (name.empty() || name.size() > 63) return false;
+  if (name.front() < 'a' || name.front() > 'z' || name.back() == '-') return false;
+  return std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+std::string NewUid() {
+  std::random_device device;
+  return absl::StrFormat("%08x%08x%08x%08x", device(), device(), device(), device());
+}
+
+}  // namespace stretto

@@ -1,0 +1,16 @@
+#pragma once
+// What a daemon tells its peers about itself.
+
+namespace stretto {
+
+// Of the worker session (proto/stretto/v1alpha1/worker.proto). Raised when an old daemon and a new
+// coordinator, or the reverse, would misunderstand each other; both refuse another number.
+inline constexpr int kProtocolVersion = 1;
+
+// The release, from CMake's project version.
+#ifndef STRETTO_VERSION
+#error "STRETTO_VERSION is set by proto/base/CMakeLists.txt"
+#endif
+inline constexpr char kBuildVersion[] = STRETTO_VERSION;
+
+}  // namespace stretto

@@ -1,0 +1,331 @@
+// Rules of the core that need more than a transcript: exact times, exact records, views, replays.
+
+#include "coordinator/core/core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/coordinator/core/scene.h"
+
+namespace stretto::coordinator::testing {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// Two workers of one slot each, one gang of two across them, RUNNING.
+void StartAcross(Scene& scene) {
+  scene.Register("a", 1);
+  scene.Register("b", 1);
+  scene.Submit("j", 2);
+  scene.Prepare("j");
+  ASSERT_EQ(scene.job("j").state, JobState::kRunning);
+  scene.TakeLog();
+}
+
+TEST(CreateJobTest, ValidateOnlyChecksAndStoresNothing) {
+  Scene scene;
+  scene.Register("a", 1);
+  scene.TakeLog();
+  EXPECT_TRUE(scene.Submit("j", 1, "r", "b", /*validate_only=*/true).status.ok());
+  EXPECT_THAT(scene.TakeLog(), ElementsAre("returns j"));
+  EXPECT_EQ(scene.core().FindJob("j"), nullptr);
+  const Result refused = scene.Submit("j", 2, "r", "b", /*validate_only=*/true);
+  EXPECT_EQ(refused.status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.status.message(), "job \"j\" needs 2 slots; this cluster has 1 on 1 worker");
+}
+
+TEST(CreateJobTest, SlotsOfALostWorkerStillCount) {
+  Scene scene;
+  scene.Register("a", 2);
+  scene.Disconnect("a");
+  EXPECT_TRUE(scene.Submit("j", 2).status.ok());
+  EXPECT_EQ(scene.job("j").state, JobState::kPending);
+  EXPECT_EQ(scene.Submit("k", 3).status.code(), absl::StatusCode::kFailedPrecondition);
+}
+
+TEST(RunningTest, TimesRunFromCreateToTheLatestRank) {
+  Scene scene;
+  StartAcross(scene);
+  const absl::Time create = scene.job("j").create_time;
+  scene.Report("j", 0, FirstOperationDone{create + absl::Seconds(3)});
+  scene.Report("j", 1, FirstOperationDone{create + absl::Seconds(2)});
+  scene.Report("j", 0, StepDone{1, create + absl::Seconds(4)});
+  scene.Report("j", 1, StepDone{1, create + absl::Seconds(5)});
+  scene.Report("j", 0, StepDone{2, create + absl::Seconds(9)});
+  EXPECT_EQ(scene.job("j").submit_to_first_operation, absl::Seconds(3));
+  EXPECT_EQ(scene.job("j").submit_to_first_step, absl::Seconds(5));
+  EXPECT_EQ(scene.job("j").steps_done(), 1);
+}
+
+TEST(RunningTest, StepsAreNeverStored) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Report("j", 0, StepDone{1, scene.now()});
+  scene.TakeLog();
+  for (int64_t step = 2; step < 10; ++step) scene.Report("j", 0, StepDone{step, scene.now()});
+  for (const std::string& line : scene.TakeLog()) EXPECT_THAT(line, HasSubstr("send a ack"));
+}
+
+TEST(CheckpointTest, FailureIsAConditionAndKeepsTheLastGoodOne) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Report("j", 0, CheckpointDone{.step = 10, .name = "step-10", .ok = true, .message = ""});
+  scene.Report("j", 0, CheckpointDone{.step = 20, .name = "", .ok = false, .message = "disk full"});
+  const JobRecord& job = scene.job("j");
+  EXPECT_EQ(job.last_checkpoint, "step-10");
+  EXPECT_EQ(job.FindCondition("Checkpointed")->status, ConditionStatus::kFalse);
+  EXPECT_EQ(job.FindCondition("Checkpointed")->reason, "CheckpointFailed");
+  EXPECT_EQ(job.FindCondition("Checkpointed")->message, "step 20: disk full");
+}
+
+TEST(FailureTest, FirstFailureKeepsEverythingTheRankSaid) {
+  Scene scene;
+  StartAcross(scene);
+  RankExited exit = Failed(7, "NonFiniteLoss");
+  exit.message = "loss is nan";
+  exit.step = 12;
+  exit.phase = "backward";
+  exit.last_operation = "18 comm.tp all_reduce";
+  scene.Exit("j", 1, exit);
+  scene.Exit("j", 0, Failed(1, "Broken"));  // later: not the first
+  const JobRecord& job = scene.job("j");
+  ASSERT_TRUE(job.first_failure.has_value());
+  EXPECT_EQ(*job.first_failure,
+            (FirstFailure{.rank = 1,
+                          .worker = "b",
+                          .exit_code = 7,
+                          .signal = 0,
+                          .reason = "NonFiniteLoss",
+                          .message = "exited with code 7 at step 12 in backward: loss is nan",
+                          .step = 12,
+                          .phase = "backward",
+                          .last_operation = "18 comm.tp all_reduce",
+                          .time = scene.now()}));
+  EXPECT_EQ(job.state, JobState::kFailed);
+  EXPECT_EQ(job.FindCondition("Succeeded")->reason, "NonFiniteLoss");
+}
+
+TEST(FailureTest, PeerLostIsTheCauseOnlyWhenNothingBetterIsKnown) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Exit("j", 1, Stopped());
+  EXPECT_FALSE(scene.job("j").first_failure.has_value());
+  scene.Exit("j", 0, Failed(4, "PeerLost"));
+  EXPECT_EQ(scene.job("j").state, JobState::kFailed);
+  EXPECT_EQ(scene.job("j").first_failure->rank, 0);
+  EXPECT_EQ(scene.job("j").first_failure->reason, "PeerLost");
+}
+
+TEST(FailureTest, StoppedByItsDaemonAloneFailsTheJob) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Exit("j", 0, Stopped());
+  scene.Exit("j", 1, Stopped());
+  EXPECT_EQ(scene.job("j").state, JobState::kFailed);
+  EXPECT_EQ(scene.job("j").first_failure->reason, "Stopped");
+}
+
+TEST(FailureTest, ExitWithCodeZeroButWithoutCompletionIsAFailure) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Exit("j", 0, Completed());
+  scene.Exit("j", 1, Failed(0, "LeaseLost"));
+  EXPECT_EQ(scene.job("j").state, JobState::kFailed);
+  EXPECT_EQ(scene.job("j").first_failure->reason, "LeaseLost");
+}
+
+TEST(CancelTest, FailuresAfterACancelDoNotFailTheJob) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Cancel("j");
+  scene.Exit("j", 0, Killed(9));
+  EXPECT_EQ(scene.job("j").state, JobState::kCancelling);
+  scene.Exit("j", 1, Failed(4, "PeerLost"));
+  EXPECT_EQ(scene.job("j").state, JobState::kCancelled);
+  EXPECT_FALSE(scene.job("j").first_failure.has_value());
+}
+
+TEST(CancelTest, OfAFailingJobStillFails) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Exit("j", 0, Killed(9));
+  scene.Cancel("j");
+  scene.Exit("j", 1, Stopped());
+  EXPECT_EQ(scene.job("j").state, JobState::kFailed);
+  EXPECT_EQ(scene.job("j").first_failure->signal, 9);
+}
+
+TEST(CancelTest, WorkerThatWasAwayIsToldToStopWhenItReturns) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Disconnect("b");
+  scene.Cancel("j");
+  scene.TakeLog();
+  scene.Register("b", 1, {{"j", 1}});
+  EXPECT_THAT(scene.TakeLog(), Contains("send b stop j epoch=1 reason=Cancelled grace=10s"));
+}
+
+TEST(CancelTest, RankThatNeverStartedIsGoneWhenItsWorkerReturns) {
+  Scene scene;
+  scene.Register("a", 1);
+  scene.Submit("j", 1);
+  scene.Disconnect("a");
+  scene.Cancel("j");
+  EXPECT_EQ(scene.job("j").state, JobState::kCancelling);
+  scene.Register("a", 1);
+  EXPECT_EQ(scene.job("j").state, JobState::kCancelled);
+}
+
+TEST(CancelTest, LostWorkerDoesNotHoldUpACancelForEver) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Cancel("j");
+  scene.Disconnect("b");
+  scene.Exit("j", 0, Stopped());
+  scene.Advance(absl::Seconds(30), {"a"});
+  EXPECT_EQ(scene.job("j").state, JobState::kCancelled);
+}
+
+TEST(SessionTest, WorkerThatReturnsWithoutItsSlotLosesTheRank) {
+  Scene scene;
+  scene.Register("a", 2);
+  scene.Submit("j", 2);
+  scene.Disconnect("a");
+  scene.Register("a", 1);
+  EXPECT_EQ(scene.job("j").first_failure->reason, "SlotLost");
+  EXPECT_EQ(scene.job("j").first_failure->message, "worker a came back without slot 1");
+}
+
+TEST(SessionTest, RankHeldByTheWrongWorkerIsEnded) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Disconnect("a");
+  scene.TakeLog();
+  scene.Register("a", 1, {{"j", 0}, {"j", 1}});
+  EXPECT_THAT(scene.TakeLog(),
+              Contains("send a registered lease=10s uid-j/0=keep:acked=1 uid-j/1=end"));
+}
+
+TEST(ReportTest, OfAnotherWorkersRankIsAborted) {
+  Scene scene;
+  StartAcross(scene);
+  RankReported report = scene.MakeReport("j", 0, StepDone{1, scene.now()}, 2);
+  report.rank = Rank(1);
+  const Result result = scene.Report(report);
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(
+      result.status.message(),
+      "report 2 of rank 1 of job \"j\" from worker \"a\": this rank was assigned to worker \"b\"");
+}
+
+TEST(ReportTest, OfUnknownJobOrRankIsNotFound) {
+  Scene scene;
+  StartAcross(scene);
+  RankReported report = scene.MakeReport("j", 0, StepDone{1, scene.now()}, 2);
+  report.rank = Rank(2);
+  EXPECT_EQ(scene.Report(report).status.message(),
+            "report 2 of rank 2 of job \"j\" from worker \"a\": the job has 2 placed ranks");
+  report.job_uid = "other";
+  const Result result = scene.Report(report);
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(result.status.message(), "worker \"a\" reports rank 2 of an unknown job, uid other");
+}
+
+TEST(ReportTest, OfARankCountedAsLostIsAborted) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Disconnect("b");
+  scene.Advance(absl::Seconds(30), {"a"});
+  scene.Register("b", 1);
+  const Result result = scene.Report("j", 1, StepDone{1, scene.now()});
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(result.status.message()), HasSubstr("has been counted as lost"));
+}
+
+TEST(ReportTest, ReplayAfterARestartIsFreshButChangesNoRecord) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Report("j", 0, CheckpointDone{.step = 10, .name = "", .ok = false, .message = "disk full"});
+  scene.Report("j", 0, CheckpointDone{.step = 20, .name = "step-20", .ok = true, .message = ""});
+  scene.Exit("j", 0, Completed());
+  scene.Exit("j", 1, Completed());
+  const JobRecord before = scene.job("j");
+  scene.Restart();
+  scene.Register("a", 1, {{"j", 0, /*alive=*/false}});
+  scene.TakeLog();
+
+  scene.Replay("j", 0);
+
+  EXPECT_EQ(scene.job("j"), before);
+  EXPECT_THAT(scene.TakeLog(),
+              ElementsAre("send a ack uid-j/0 sequence=1", "send a ack uid-j/0 sequence=2",
+                          "send a ack uid-j/0 sequence=3", "send a ack uid-j/0 sequence=4"));
+}
+
+TEST(ReportTest, RepeatedReportIsAcknowledgedButNotFresh) {
+  Scene scene;
+  StartAcross(scene);
+  const RankReported report = scene.MakeReport("j", 0, StepDone{1, scene.now()}, 2);
+  EXPECT_TRUE(scene.Report(report).fresh);
+  const Result again = scene.Report(report);
+  EXPECT_TRUE(again.status.ok());
+  EXPECT_FALSE(again.fresh);
+}
+
+TEST(ViewTest, SlotsJobsAndAttempts) {
+  Scene scene;
+  scene.Register("a", 2);
+  scene.Submit("j", 1);
+  EXPECT_EQ(scene.core().FreeSlots("a"), 1);
+  EXPECT_THAT(scene.core().JobsOn("a"), ElementsAre("j"));
+  EXPECT_TRUE(scene.core().CheckAttempt("uid-j", Epoch(1)).ok());
+  EXPECT_EQ(scene.core().CheckAttempt("uid-j", Epoch(2)).message(),
+            "job \"j\": epoch 2 is not the current one, 1");
+  EXPECT_EQ(scene.core().CheckAttempt("uid-k", Epoch(1)).code(), absl::StatusCode::kNotFound);
+  scene.Complete("j");
+  EXPECT_EQ(scene.core().FreeSlots("a"), 2);
+  EXPECT_THAT(scene.core().JobsOn("a"), IsEmpty());
+  const absl::Status ended = scene.core().CheckAttempt("uid-j", Epoch(1));
+  EXPECT_EQ(ended.code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ended.message(), "job \"j\" is SUCCEEDED; expected a job that holds slots");
+  scene.Disconnect("a");
+  EXPECT_EQ(scene.core().FreeSlots("a"), 0);
+}
+
+TEST(TimeTest, GoingBackDoesNotEndOrRenewLeases) {
+  Scene scene;
+  scene.Register("a", 1);
+  scene.Advance(absl::Seconds(9));
+  scene.Advance(absl::Seconds(-100));
+  EXPECT_TRUE(scene.core().FindWorker("a")->ready());
+  scene.Advance(absl::Seconds(101));
+  EXPECT_FALSE(scene.core().FindWorker("a")->ready());
+}
+
+TEST(RestoreTest, ContradictingRecordsAreDataLoss) {
+  Scene scene;
+  scene.Register("a", 1);
+  scene.Submit("j", 1);
+  Snapshot good = *scene.store().Load();
+  const auto restore = [](const Snapshot& snapshot) {
+    const absl::Status status = Core::Restore(snapshot, {}, absl::UnixEpoch()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    return std::string(status.message());
+  };
+  Snapshot behind = good;
+  behind.epoch.last = Epoch(0);
+  EXPECT_EQ(restore(behind), "stored job \"j\" has epoch 1, after the newest stored epoch 0");
+  Snapshot twice = good;
+  twice.jobs.push_back(twice.jobs[0]);
+  twice.jobs[1].id = "k";
+  EXPECT_EQ(restore(twice), "stored job \"k\" (uid uid-j, number 1) repeats another stored job");
+  twice.jobs[1].uid = "uid-k";
+  twice.jobs[1].number = 2;
+  EXPECT_EQ(restore(twice), "stored jobs \"j\" and \"k\" both hold slot 0 of worker \"a\"");
+}
+
+}  // namespace
+}  // namespace stretto::coordinator::testing

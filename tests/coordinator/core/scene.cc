@@ -1,0 +1,276 @@
+#include "tests/coordinator/core/scene.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/check.h"
+
+namespace stretto::coordinator::testing {
+namespace {
+
+const char* RankStateName(RankState state) {
+  switch (state) {
+    case RankState::kAssigned:
+      return "assigned";
+    case RankState::kPrepared:
+      return "prepared";
+    case RankState::kExited:
+      return "exited";
+    case RankState::kLost:
+      return "lost";
+  }
+  STRETTO_CHECK(false);
+}
+
+std::string Text(const JobRecord& job) {
+  std::string text = absl::StrCat("job ", job.id, " ", JobStateName(job.state));
+  if (job.attempt > 0)
+    absl::StrAppend(&text, " attempt=", job.attempt, " epoch=", job.epoch.value());
+  if (!job.ranks.empty()) {
+    absl::StrAppend(&text,
+                    " ranks=", absl::StrJoin(job.ranks, ",", [](auto* out, const auto& rank) {
+                      absl::StrAppend(out, RankStateName(rank.state));
+                    }));
+  }
+  if (!job.last_checkpoint.empty()) absl::StrAppend(&text, " checkpoint=", job.last_checkpoint);
+  if (job.first_failure) {
+    absl::StrAppend(&text, " first_failure=rank", job.first_failure->rank, ":",
+                    job.first_failure->reason);
+  }
+  if (!job.summary.empty()) absl::StrAppend(&text, " summary");
+  return text;
+}
+
+std::string Text(const WorkerRecord& worker) {
+  return absl::StrCat("worker ", worker.id,
+                      worker.state == WorkerState::kReady ? " READY" : " LOST",
+                      " slots=", worker.devices.size());
+}
+std::string Text(const EpochRecord& epoch) { return absl::StrCat("epoch ", epoch.last.value()); }
+std::string Text(const JobErased& erased) { return absl::StrCat("erase job ", erased.id); }
+
+std::string Text(const SendRegistered& m) {
+  std::string text = absl::StrCat("registered lease=", absl::FormatDuration(m.lease));
+  for (const HeldRankReply& held : m.held) {
+    absl::StrAppend(&text, " ", held.job_uid, "/", held.rank.value(), held.keep ? "=keep" : "=end");
+    if (held.keep) absl::StrAppend(&text, ":acked=", held.acked_sequence);
+  }
+  return text;
+}
+std::string Text(const SendAssign& m) {
+  return absl::StrCat("assign ", m.job_id, " epoch=", m.epoch.value(), " world=", m.world_size,
+                      " rank@slot=", absl::StrJoin(m.ranks, ",", [](auto* out, const auto& rank) {
+                        absl::StrAppend(out, rank.rank.value(), "@", rank.slot);
+                      }));
+}
+std::string Text(const SendStop& m) {
+  return absl::StrCat("stop ", m.job_id, " epoch=", m.epoch.value(), " reason=", m.reason,
+                      " grace=", absl::FormatDuration(m.grace));
+}
+std::string Text(const SendAck& m) {
+  return absl::StrCat("ack ", m.job_uid, "/", m.rank.value(), " sequence=", m.sequence);
+}
+std::string Text(const CloseSession& m) { return absl::StrCat("close ", StatusText(m.status)); }
+
+const char* Text(ConditionStatus status) {
+  return status == ConditionStatus::kTrue    ? "TRUE"
+         : status == ConditionStatus::kFalse ? "FALSE"
+                                             : "UNKNOWN";
+}
+
+}  // namespace
+
+RankExited Completed() {
+  RankExited exit;
+  exit.reason = "Completed";
+  return exit;
+}
+
+RankExited Killed(int32_t signal) {
+  RankExited exit;
+  exit.signal = signal;
+  exit.reason = "Killed";
+  return exit;
+}
+
+RankExited Stopped() {
+  RankExited exit;
+  exit.reason = "Cancelled";
+  exit.stopped_by_daemon = true;
+  return exit;
+}
+
+RankExited Failed(int32_t code, const std::string& reason) {
+  RankExited exit;
+  exit.exit_code = code;
+  exit.reason = reason;
+  return exit;
+}
+
+std::string StatusText(const absl::Status& status) {
+  return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message());
+}
+
+Scene::Scene() : driver_(std::make_unique<Driver>(Core(), *this, *this)) {}
+
+Result Scene::Do(const Event& event) {
+  Result result = driver_->Submit(event, now_);
+  if (!result.status.ok()) log_.push_back(absl::StrCat("error ", StatusText(result.status)));
+  return result;
+}
+
+Result Scene::Submit(const std::string& id, int32_t ranks, const std::string& request,
+                     const std::string& body, bool validate_only) {
+  CreateJob create;
+  create.job_id = id;
+  create.uid = absl::StrCat("uid-", id);
+  create.spec = "spec";
+  create.world_size = ranks;
+  create.device_kind = 1;
+  create.total_steps = 100;
+  create.request_id = request;
+  create.fingerprint = body;
+  create.validate_only = validate_only;
+  Result result = Do(create);
+  if (result.status.ok()) log_.push_back(absl::StrCat("returns ", result.job_id));
+  return result;
+}
+
+Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id}); }
+
+Result Scene::Register(const std::string& worker, int32_t slots, const std::vector<Held>& held,
+                       const std::string& incarnation, const std::string& host) {
+  WorkerRegistered event;
+  event.id = worker;
+  event.incarnation = incarnation;
+  event.host = host;
+  event.build = "test";
+  event.session = next_session_++;
+  for (int32_t slot = 0; slot < slots; ++slot) {
+    event.devices.push_back({.slot = slot, .kind = 1, .description = "cpu", .memory_bytes = 0});
+  }
+  for (const Held& rank : held) {
+    const JobRecord job = Copy(rank.job);
+    event.held.push_back({.job_uid = absl::StrCat("uid-", rank.job),
+                          .epoch = rank.epoch ? Epoch(*rank.epoch) : job.epoch,
+                          .rank = Rank(rank.rank),
+                          .alive = rank.alive,
+                          .last_sequence = 0});
+  }
+  const Result result = Do(event);
+  if (result.status.ok()) sessions_[worker] = event.session;
+  return result;
+}
+
+Result Scene::Disconnect(const std::string& worker) {
+  return Do(WorkerDisconnected{worker, sessions_[worker]});
+}
+
+Result Scene::Heartbeat(const std::string& worker) {
+  return Do(WorkerHeartbeat{worker, sessions_[worker]});
+}
+
+RankReported Scene::MakeReport(const std::string& job_id, int32_t rank,
+                               decltype(RankReported::report) report, int64_t sequence) const {
+  const JobRecord job = Copy(job_id);
+  const auto index = static_cast<size_t>(rank);
+  const std::string worker = index < job.ranks.size() ? job.ranks[index].worker : "nobody";
+  const auto session = sessions_.find(worker);
+  return {.worker = worker,
+          .session = session == sessions_.end() ? 0 : session->second,
+          .job_uid = absl::StrCat("uid-", job_id),
+          .epoch = job.epoch,
+          .rank = Rank(rank),
+          .sequence = sequence,
+          .report = std::move(report)};
+}
+
+Result Scene::Report(const std::string& job, int32_t rank, decltype(RankReported::report) report) {
+  std::vector<RankReported>& sent = reports_[{job, rank}];
+  sent.push_back(MakeReport(job, rank, std::move(report), static_cast<int64_t>(sent.size()) + 1));
+  return Do(sent.back());
+}
+
+Result Scene::Report(RankReported report) { return Do(report); }
+
+void Scene::Replay(const std::string& job, int32_t rank, int64_t first) {
+  for (RankReported report : reports_[{job, rank}]) {
+    if (report.sequence < first) continue;
+    report.session = sessions_[report.worker];
+    Do(report);
+  }
+}
+
+void Scene::Advance(absl::Duration duration, const std::vector<std::string>& alive) {
+  now_ += duration;
+  for (const std::string& worker : alive) Heartbeat(worker);
+  Do(Tick{});
+}
+
+void Scene::Restart() {
+  Snapshot snapshot = *faulty_.Load();
+  auto core = Core::Restore(std::move(snapshot), {}, now_);
+  STRETTO_CHECK(core.ok());
+  driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
+  sessions_.clear();
+}
+
+void Scene::Prepare(const std::string& id) {
+  for (int32_t rank = 0; rank < Copy(id).world_size; ++rank) Report(id, rank, RankPrepared{now_});
+}
+
+Result Scene::Exit(const std::string& job, int32_t rank, RankExited exit) {
+  exit.time = now_;
+  return Report(job, rank, std::move(exit));
+}
+
+void Scene::Complete(const std::string& id) {
+  for (int32_t rank = 0; rank < Copy(id).world_size; ++rank) Exit(id, rank, Completed());
+}
+
+JobRecord Scene::Copy(const std::string& id) const {
+  return driver_->Read([&id](const Core& core) {
+    const JobRecord* job = core.FindJob(id);
+    return job == nullptr ? JobRecord() : *job;
+  });
+}
+
+std::string Scene::TakeText() {
+  std::string text;
+  for (const std::string& line : TakeLog()) absl::StrAppend(&text, line, "\n");
+  return text;
+}
+
+absl::Status Scene::Commit(const std::vector<Record>& records) {
+  const absl::Status stored = faulty_.Commit(records);
+  for (const Record& record : records) {
+    log_.push_back(absl::StrCat(stored.ok() ? "persist " : "persist fails: ",
+                                std::visit([](const auto& r) { return Text(r); }, record)));
+  }
+  return stored;
+}
+
+void Scene::SendToWorker(const Send& send) {
+  log_.push_back(absl::StrCat("send ", send.worker, " ",
+                              std::visit([](const auto& m) { return Text(m); }, send.message)));
+}
+
+void Scene::JobChanged(const JobRecord& job) {
+  std::vector<Condition>& before = conditions_[job.id];
+  for (const Condition& condition : job.conditions) {
+    bool known = false;
+    for (const Condition& old : before) known |= old == condition;
+    if (known) continue;
+    log_.push_back(absl::StrCat("watch ", job.id, " ", condition.type, "=", Text(condition.status),
+                                " ", condition.reason, condition.message.empty() ? "" : ": ",
+                                condition.message));
+  }
+  before = job.conditions;
+}
+
+void Scene::WorkerChanged(const Worker&) {}
+
+std::string Scene::FinalSummary(const JobRecord& job) {
+  return absl::StrCat("summary of ", job.id);
+}
+
+}  // namespace stretto::coordinator::testing

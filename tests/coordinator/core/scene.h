@@ -1,0 +1,97 @@
+#pragma once
+// A coordinator in a test: the real core, driver and memory store, a fake time, and workers that
+// only exist as the events they send. Everything that happens is written down as text, in order.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/core/driver.h"
+#include "coordinator/store/job_store.h"
+
+namespace stretto::coordinator::testing {
+
+class Scene final : public Transport, public Persistence {
+ public:
+  Scene();
+
+  // A gang of `ranks`; uid is "uid-ID".
+  Result Submit(const std::string& id, int32_t ranks, const std::string& request = "",
+                const std::string& body = "body", bool validate_only = false);
+  Result Cancel(const std::string& id);
+  // `held` in the scene's words: (job id, rank, alive), of the job's epoch.
+  struct Held {
+    std::string job;
+    int32_t rank = 0;
+    bool alive = true;
+    std::optional<int64_t> epoch = std::nullopt;
+  };
+  Result Register(const std::string& worker, int32_t slots, const std::vector<Held>& held = {},
+                  const std::string& incarnation = "i1", const std::string& host = "host-1");
+  Result Disconnect(const std::string& worker);
+  Result Heartbeat(const std::string& worker);
+  // The next report of a rank; a refused one is sent again by Replay only.
+  Result Report(const std::string& job, int32_t rank, decltype(RankReported::report) report);
+  // Any report, as it is.
+  Result Report(RankReported report);
+  // All reports of a rank, from `first` on.
+  void Replay(const std::string& job, int32_t rank, int64_t first = 1);
+  // The report that Report(job, rank, report) would send.
+  RankReported MakeReport(const std::string& job, int32_t rank,
+                          decltype(RankReported::report) report, int64_t sequence) const;
+  // Time passes in one step; `alive` workers send a heartbeat at the end, then the core ticks.
+  void Advance(absl::Duration duration, const std::vector<std::string>& alive = {});
+  // The coordinator dies and comes back from its store. Sessions are gone.
+  void Restart();
+
+  // Shortcuts.
+  void Prepare(const std::string& job);  // all ranks
+  Result Exit(const std::string& job, int32_t rank, RankExited exit);
+  void Complete(const std::string& job);  // all ranks exit well
+
+  JobRecord job(const std::string& id) const { return Copy(id); }
+  Core core() const {
+    return driver_->Read([](const Core& core) { return core; });
+  }
+  FaultyStore& store() { return faulty_; }
+  absl::Time now() const { return now_; }
+
+  // What was persisted, sent and published since the last call.
+  std::vector<std::string> TakeLog() { return std::exchange(log_, {}); }
+  std::string TakeText();
+
+ private:
+  absl::Status Commit(const std::vector<Record>& records) override;
+  void SendToWorker(const Send& send) override;
+  void JobChanged(const JobRecord& job) override;
+  void WorkerChanged(const Worker& worker) override;
+  std::string FinalSummary(const JobRecord& job) override;
+
+  Result Do(const Event& event);
+  JobRecord Copy(const std::string& id) const;
+
+  std::unique_ptr<JobStore> memory_ = NewMemoryStore();
+  FaultyStore faulty_{*memory_};
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  std::unique_ptr<Driver> driver_;
+  int64_t next_session_ = 1;
+  std::map<std::string, int64_t> sessions_;
+  std::map<std::pair<std::string, int32_t>, std::vector<RankReported>> reports_;
+  std::map<std::string, std::vector<Condition>> conditions_;  // as last published
+  std::vector<std::string> log_;
+};
+
+RankExited Completed();
+RankExited Killed(int32_t signal);
+// Ended along with its gang.
+RankExited Stopped();
+RankExited Failed(int32_t code, const std::string& reason);
+
+// Errors as "FAILED_PRECONDITION: message".
+std::string StatusText(const absl::Status& status);
+
+}  // namespace stretto::coordinator::testing

@@ -1,0 +1,156 @@
+// The daemon as a process.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+// stretto-coordinator with its output on a pipe each; killed with this object if still there.
+class Process {
+ public:
+  explicit Process(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), STRETTO_BINARY_DIR "/stretto-coordinator");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    std::array<int, 2> out, err;
+    EXPECT_EQ(pipe2(out.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(pipe2(err.data(), O_CLOEXEC), 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
+    posix_spawn_file_actions_adddup2(&actions, err[1], 2);
+    EXPECT_EQ(posix_spawn(&pid_, argv[0], &actions, nullptr, argv.data(), environ), 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(out[1]);
+    close(err[1]);
+    out_ = fdopen(out[0], "r");
+    err_ = fdopen(err[0], "r");
+  }
+  ~Process() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      Wait();
+    }
+    fclose(out_);
+    fclose(err_);
+  }
+
+  pid_t pid() const { return pid_; }
+  // Empty at the end of the output.
+  std::string OutputLine() {
+    std::array<char, 256> line{};
+    return fgets(line.data(), line.size(), out_) != nullptr ? line.data() : "";
+  }
+  std::string Errors() {
+    std::string text;
+    for (int c = fgetc(err_); c != EOF; c = fgetc(err_)) text.push_back(static_cast<char>(c));
+    return text;
+  }
+  // The exit code, or minus the signal.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = 0;
+  FILE* out_;
+  FILE* err_;
+};
+
+class CoordinatorMainTest : public ::testing::Test {
+ protected:
+  CoordinatorMainTest() {
+    std::string name = (std::filesystem::temp_directory_path() / "stretto-main-XXXXXX").string();
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  ~CoordinatorMainTest() override { std::filesystem::remove_all(folder_); }
+
+  std::vector<std::string> Arguments(const std::string& state, const std::string& listen) const {
+    return {"--listen", listen, "--metrics-listen", "127.0.0.1:0",
+            "--state-dir", absl::StrCat(folder_, "/", state)};
+  }
+
+  std::string folder_;
+};
+
+constexpr char kAnyPort[] = "127.0.0.1:0";
+
+TEST_F(CoordinatorMainTest, SaysItsPortsAndStopsWhenAsked) {
+  for (int signal : {SIGTERM, SIGINT}) {
+    Process daemon(Arguments("a", kAnyPort));
+    EXPECT_THAT(daemon.OutputLine(), MatchesRegex("listening grpc=[0-9]+ metrics=[0-9]+\n"));
+    kill(daemon.pid(), signal);
+    EXPECT_EQ(daemon.Wait(), 0);
+    EXPECT_TRUE(std::filesystem::exists(folder_ + "/a/coordinator.db"));
+  }
+}
+
+TEST_F(CoordinatorMainTest, PortInUseIsExitCodeOneNamingTheAddress) {
+  Process first(Arguments("a", kAnyPort));
+  int port = 0, metrics_port = 0;
+  ASSERT_EQ(sscanf(first.OutputLine().c_str(), "listening grpc=%d metrics=%d", &port,
+                   &metrics_port), 2);
+  const std::string taken = absl::StrCat("127.0.0.1:", port);
+  Process second(Arguments("b", taken));
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_EQ(second.OutputLine(), "");
+  EXPECT_EQ(second.Errors(), absl::StrCat("stretto-coordinator: --listen: cannot listen on ", taken,
+                                          ": is the port in use?\n"));
+  std::vector<std::string> arguments = Arguments("b", kAnyPort);
+  arguments[3] = absl::StrCat("127.0.0.1:", metrics_port);
+  Process third(arguments);
+  EXPECT_EQ(third.Wait(), 1);
+  EXPECT_THAT(third.Errors(), HasSubstr("metrics: cannot listen on " + arguments[3]));
+}
+
+TEST_F(CoordinatorMainTest, StateFolderBelongsToOneCoordinator) {
+  Process first(Arguments("a", kAnyPort));
+  ASSERT_NE(first.OutputLine(), "");
+  Process second(Arguments("a", kAnyPort));
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_EQ(second.Errors(),
+            absl::StrCat("stretto-coordinator: --state-dir: ", folder_,
+                         "/a is in use by the coordinator with pid ", first.pid(),
+                         "; expected a folder of its own for each coordinator\n"));
+}
+
+TEST_F(CoordinatorMainTest, ListeningBeyondLoopbackIsRefused) {
+  Process daemon(Arguments("a", "0.0.0.0:0"));
+  EXPECT_EQ(daemon.Wait(), 1);
+  EXPECT_THAT(daemon.Errors(), HasSubstr("--insecure-listen-beyond-loopback"));
+  std::vector<std::string> arguments = Arguments("b", "0.0.0.0:0");
+  arguments.push_back("--insecure-listen-beyond-loopback");
+  Process willing(arguments);
+  EXPECT_NE(willing.OutputLine(), "");
+}
+
+TEST_F(CoordinatorMainTest, BadCommandLineIsExitCodeTwo) {
+  Process daemon({"--no-such-flag"});
+  EXPECT_EQ(daemon.Wait(), 2);
+  EXPECT_THAT(daemon.Errors(), HasSubstr("--no-such-flag"));
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,149 @@
+#include "coordinator/service/history.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+namespace stretto::service {
+namespace {
+
+coordinator::JobRecord Record(const std::string& uid, coordinator::JobState state) {
+  coordinator::JobRecord record;
+  record.id = "gpt";
+  record.uid = uid;
+  record.state = state;
+  record.total_steps = 100;
+  return record;
+}
+
+v1alpha1::StepReport Step(int64_t step, double seconds = 0.5) {
+  v1alpha1::StepReport report;
+  report.set_step(step);
+  report.set_loss(1.0 / static_cast<double>(step));
+  report.set_tokens(64);
+  report.set_wall_seconds(seconds);
+  auto* entry = report.mutable_ledger()->add_entries();
+  entry->set_part(v1alpha1::Ledger::EXPOSED);
+  entry->set_group("tp");
+  entry->set_phase("backward");
+  entry->set_seconds(seconds);
+  report.mutable_ledger()->set_wall_seconds(seconds);
+  return report;
+}
+
+std::vector<int64_t> StepsOf(const JobHistory& history) {
+  std::vector<int64_t> steps;
+  for (auto step = history.NextStep(0); step; step = history.NextStep(step->step())) {
+    steps.push_back(step->step());
+  }
+  return steps;
+}
+
+TEST(JobHistoryTest, ProgressFollowsTheLastTenSteps) {
+  JobHistory history;
+  for (int64_t step = 1; step <= 20; ++step) history.AddStep(0, Step(step, step <= 10 ? 9.0 : 0.5));
+  v1alpha1::Job job;
+  history.Describe(Record("u", coordinator::JobState::kRunning), &job);
+  EXPECT_DOUBLE_EQ(job.progress().tokens_per_second(), 128);
+  EXPECT_EQ(job.progress().time_left().seconds(), 40);
+  EXPECT_EQ(job.progress().tokens(), 20 * 64);
+  EXPECT_DOUBLE_EQ(job.progress().first_loss(), 1);
+  EXPECT_DOUBLE_EQ(job.progress().last_loss(), 0.05);
+  EXPECT_DOUBLE_EQ(job.progress().ledger().entries(0).seconds(), 95);
+  EXPECT_EQ(job.progress().ledger().entries_size(), 1);
+}
+
+TEST(JobHistoryTest, CountsSkippedUpdatesAndKeepsNonFiniteLosses) {
+  JobHistory history;
+  v1alpha1::StepReport step = Step(1);
+  step.set_loss(NAN);
+  step.set_update_skipped(true);
+  history.AddStep(0, step);
+  v1alpha1::Job job;
+  history.Describe(Record("u", coordinator::JobState::kRunning), &job);
+  EXPECT_EQ(job.progress().skipped_updates(), 1);
+  EXPECT_TRUE(std::isnan(job.progress().last_loss()));
+}
+
+TEST(JobHistoryTest, StepSentTwiceIsKeptOnce) {
+  JobHistory history;
+  for (int64_t step : {1, 2, 2, 1, 3}) history.AddStep(0, Step(step));
+  EXPECT_EQ(StepsOf(history), (std::vector<int64_t>{1, 2, 3}));
+}
+
+TEST(JobHistoryTest, OnlyTheNewestStepsAreKept) {
+  JobHistory history;
+  const auto extra = int64_t{5};
+  const auto most = static_cast<int64_t>(JobHistory::kMaxSteps);
+  v1alpha1::StepReport step;
+  for (int64_t i = 1; i <= most + extra; ++i) {
+    step.set_step(i);
+    history.AddStep(0, step);
+  }
+  EXPECT_EQ(history.NextStep(0)->step(), extra + 1);
+  EXPECT_EQ(history.NextStep(most + extra - 1)->step(), most + extra);
+  EXPECT_FALSE(history.NextStep(most + extra).has_value());
+}
+
+TEST(JobHistoryTest, SummaryThinsEvenlyAndReadsBack) {
+  JobHistory history;
+  for (int64_t step = 1; step <= 10'001; ++step) history.AddStep(0, Step(step));
+  history.AddStep(1, Step(1));
+  v1alpha1::Profile profile;
+  profile.set_t_comp(0.25);
+  history.SetProfile(profile);
+  const auto record = Record("u", coordinator::JobState::kSucceeded);
+  const std::string summary = history.Summary(record);
+  EXPECT_LT(summary.size(), 200u << 10);
+
+  const JobHistory read(summary);
+  const std::vector<int64_t> steps = StepsOf(read);
+  ASSERT_EQ(steps.size(), JobHistory::kMaxSummarySteps);
+  EXPECT_EQ(steps.front(), 1);
+  EXPECT_EQ(steps.back(), 10'001);
+  for (size_t i = 1; i < steps.size(); ++i) {
+    EXPECT_GE(steps[i] - steps[i - 1], 5);
+    EXPECT_LE(steps[i] - steps[i - 1], 6);
+  }
+  v1alpha1::Job before, after;
+  history.Describe(record, &before);
+  read.Describe(record, &after);
+  EXPECT_EQ(before.SerializeAsString(), after.SerializeAsString());
+  EXPECT_EQ(after.progress().rank_ledgers_size(), 2);
+  EXPECT_DOUBLE_EQ(after.profile().t_comp(), 0.25);
+}
+
+TEST(HistoriesTest, EndedJobsBeyondTheBoundAreReadFromTheirSummary) {
+  Histories histories;
+  auto first = Record("first", coordinator::JobState::kRunning);
+  histories.Of(first).AddStep(0, Step(1));
+  histories.Of(first).AddStep(0, Step(2));
+  first.state = coordinator::JobState::kSucceeded;
+  first.summary = histories.Of(first).Summary(first);
+  EXPECT_TRUE(histories.Of(first).NextStep(0)->has_ledger());
+  for (size_t i = 0; i < Histories::kMaxEnded; ++i) {
+    histories.Of(Record(std::to_string(i), coordinator::JobState::kFailed));
+  }
+  EXPECT_FALSE(histories.Of(first).NextStep(0)->has_ledger());
+  EXPECT_EQ(StepsOf(histories.Of(first)), (std::vector<int64_t>{1, 2}));
+}
+
+TEST(HistoriesTest, ActiveJobIsNeverForgotten) {
+  Histories histories;
+  auto job = Record("job", coordinator::JobState::kRunning);
+  histories.Of(job).AddStep(0, Step(1));
+  // An end that could not be stored is taken back.
+  job.state = coordinator::JobState::kFailed;
+  histories.Of(job);
+  job.state = coordinator::JobState::kRunning;
+  histories.Of(job);
+  for (size_t i = 0; i < 2 * Histories::kMaxEnded; ++i) {
+    histories.Of(Record(std::to_string(i), coordinator::JobState::kFailed));
+  }
+  EXPECT_TRUE(histories.Of(job).NextStep(0).has_value());
+}
+
+}  // namespace
+}  // namespace stretto::service

@@ -1,0 +1,352 @@
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/service/errors.h"
+#include "tests/coordinator/service/harness.h"
+
+namespace stretto::service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using v1alpha1::Job;
+
+class JobServiceTest : public ServiceTest {
+ protected:
+  v1alpha1::ListJobsResponse List(int page_size, const std::string& token, grpc::Status* status) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1alpha1::ListJobsRequest request;
+    request.set_page_size(page_size);
+    request.set_page_token(token);
+    v1alpha1::ListJobsResponse response;
+    *status = jobs_->ListJobs(&context, request, &response);
+    return response;
+  }
+  static std::vector<int64_t> StepsOf(const std::vector<v1alpha1::WatchJobResponse>& events) {
+    std::vector<int64_t> steps;
+    for (const auto& event : events) {
+      if (event.has_step()) steps.push_back(event.step().step());
+    }
+    return steps;
+  }
+};
+
+TEST_F(JobServiceTest, JobRunsFromCreateToSucceededUnderWatch) {
+  FakeWorker worker(*workers_, "w0");
+  ASSERT_TRUE(worker.Register().has_registered());
+  const Job created = MustCreate("gpt");
+  EXPECT_EQ(created.name(), "jobs/gpt");
+  EXPECT_EQ(created.state(), Job::PREPARING);
+  EXPECT_EQ(created.spec().model().hidden(), 64);  // defaults are filled in
+  ASSERT_EQ(created.placement_size(), 2);
+  EXPECT_EQ(created.placement(1).worker(), "workers/w0");
+
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1alpha1::WatchJobRequest request;
+  request.set_name("jobs/gpt");
+  auto watch = jobs_->WatchJob(&context, request);
+  v1alpha1::WatchJobResponse event;
+  ASSERT_TRUE(watch->Read(&event));
+  EXPECT_EQ(event.job().state(), Job::PREPARING);
+
+  const v1alpha1::Assign assign = worker.Assigned();
+  EXPECT_EQ(assign.job_id(), "gpt");
+  EXPECT_EQ(assign.job_uid(), created.uid());
+  EXPECT_EQ(assign.world_size(), 2);
+  EXPECT_EQ(assign.spec().schedule().name(), "megatron_sync");
+  worker.RunToTheEnd(assign);
+
+  std::vector<v1alpha1::WatchJobResponse> events;
+  while (watch->Read(&event)) events.push_back(event);
+  EXPECT_TRUE(watch->Finish().ok());
+  EXPECT_THAT(StepsOf(events), ElementsAre(1, 2, 3));
+  ASSERT_TRUE(events.back().has_job());
+  const Job& job = events.back().job();
+  EXPECT_EQ(job.state(), Job::SUCCEEDED);
+  EXPECT_EQ(job.progress().steps(), 3);
+  EXPECT_EQ(job.progress().total_steps(), 3);
+  EXPECT_EQ(job.progress().tokens(), 3 * 128);
+  EXPECT_DOUBLE_EQ(job.progress().first_loss(), 9);
+  EXPECT_DOUBLE_EQ(job.progress().last_loss(), 7);
+  EXPECT_DOUBLE_EQ(job.progress().tokens_per_second(), 256);
+  ASSERT_EQ(job.progress().rank_ledgers_size(), 2);
+  EXPECT_DOUBLE_EQ(job.progress().ledger().wall_seconds(), 1.5);
+  EXPECT_DOUBLE_EQ(job.progress().ledger().entries(0).seconds(), 1.5);
+  EXPECT_EQ(job.progress().ledger().steps(), 3);
+  EXPECT_TRUE(job.has_submit_to_first_step());
+}
+
+TEST_F(JobServiceTest, WatchStartsAfterTheGivenStep) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  worker.RunToTheEnd(worker.Assigned());
+  std::vector<v1alpha1::WatchJobResponse> events;
+  EXPECT_TRUE(WatchToTheEnd("jobs/gpt", 1, &events).ok());
+  EXPECT_TRUE(events.at(0).has_job());
+  EXPECT_THAT(StepsOf(events), ElementsAre(2, 3));
+  events.clear();
+  EXPECT_TRUE(WatchToTheEnd("jobs/gpt", 3, &events).ok());
+  EXPECT_EQ(events.size(), 1u);
+}
+
+TEST_F(JobServiceTest, BadSpecIsRefusedWithFieldAndReason) {
+  v1alpha1::CreateJobRequest request = Request("gpt", 3);
+  Job job;
+  const grpc::Status status = Create(request, &job);
+  EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "spec.parallelism.tp_size: found 3, expected a divisor of heads 4 (and 1 more)");
+  const google::rpc::Status details = DetailsOf(status);
+  EXPECT_EQ(details.code(), 3);
+  ASSERT_EQ(details.details_size(), 2);
+  google::rpc::BadRequest bad;
+  ASSERT_TRUE(details.details(1).UnpackTo(&bad));
+  EXPECT_EQ(bad.field_violations(0).field(), "spec.parallelism.tp_size");
+  EXPECT_REFUSED(Create(Request("No!"), &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "job_id: found \"No!\", expected 1 to 63 of [a-z0-9-], starting with a letter and "
+                 "not ending with '-'");
+}
+
+TEST_F(JobServiceTest, JobLargerThanTheClusterIsRefused) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  Job job;
+  EXPECT_REFUSED(Create(Request("gpt", 4), &job), StatusCode::FAILED_PRECONDITION,
+                 "NOT_ENOUGH_SLOTS", "job \"gpt\" needs 4 slots; this cluster has 2 on 1 worker");
+}
+
+TEST_F(JobServiceTest, RequestIdMakesCreateIdempotent) {
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  request.set_request_id("r-1");
+  Job first, second;
+  ASSERT_TRUE(Create(request, &first).ok());
+  ASSERT_TRUE(Create(request, &second).ok());
+  EXPECT_EQ(first.uid(), second.uid());
+  request.mutable_job()->mutable_spec()->set_steps(4);
+  EXPECT_REFUSED(Create(request, &second), StatusCode::ALREADY_EXISTS, "REQUEST_ID_REUSED",
+                 "request_id \"r-1\" has already created job \"gpt\" from another request body");
+  EXPECT_REFUSED(Create(Request("gpt"), &second), StatusCode::ALREADY_EXISTS, "JOB_ALREADY_EXISTS",
+                 "job \"gpt\" already exists (PENDING)");
+}
+
+TEST_F(JobServiceTest, ValidateOnlyStoresNothing) {
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  request.set_validate_only(true);
+  Job job;
+  ASSERT_TRUE(Create(request, &job).ok());
+  EXPECT_EQ(job.name(), "jobs/gpt");
+  EXPECT_EQ(job.uid(), "");
+  EXPECT_EQ(job.spec().global_batch_size(), 2);
+  EXPECT_REFUSED(Get("jobs/gpt", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "no job \"gpt\"");
+}
+
+TEST_F(JobServiceTest, PendingJobSaysWhy) {
+  const Job job = MustCreate("gpt");
+  EXPECT_EQ(job.state(), Job::PENDING);
+  ASSERT_GE(job.conditions_size(), 1);
+  EXPECT_EQ(job.conditions(0).type(), "Scheduled");
+  EXPECT_EQ(job.conditions(0).status(), v1alpha1::Condition::FALSE);
+  EXPECT_EQ(job.conditions(0).reason(), "NoWorkers");
+}
+
+TEST_F(JobServiceTest, ListPagesNewestFirst) {
+  for (const char* id : {"a", "b", "c"}) MustCreate(id);
+  grpc::Status status;
+  const v1alpha1::ListJobsResponse first = List(2, "", &status);
+  ASSERT_TRUE(status.ok());
+  ASSERT_EQ(first.jobs_size(), 2);
+  EXPECT_EQ(first.jobs(0).name(), "jobs/c");
+  EXPECT_EQ(first.jobs(1).name(), "jobs/b");
+  const v1alpha1::ListJobsResponse second = List(2, first.next_page_token(), &status);
+  ASSERT_EQ(second.jobs_size(), 1);
+  EXPECT_EQ(second.jobs(0).name(), "jobs/a");
+  EXPECT_EQ(second.next_page_token(), "");
+  List(-1, "", &status);
+  EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "page_size: found -1, expected 0 or more");
+  List(2, "nonsense", &status);
+  EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "page_token: found \"nonsense\", expected a next_page_token of this method");
+}
+
+TEST_F(JobServiceTest, CancelStopsTheGangAndRefusesAnEndedJob) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  Job job;
+  ASSERT_TRUE(Cancel("jobs/gpt", &job).ok());
+  EXPECT_EQ(job.state(), Job::CANCELLING);
+  const v1alpha1::CoordinatorMessage stop = worker.Next();
+  EXPECT_EQ(stop.stop().job_uid(), assign.job_uid());
+  for (int rank : {0, 1}) worker.Exit(assign, rank, 1, 15);
+  for (int rank : {0, 1}) worker.AwaitAck(rank, 1);
+  EXPECT_EQ(MustGet("jobs/gpt").state(), Job::CANCELLED);
+  EXPECT_REFUSED(Cancel("jobs/gpt", &job), StatusCode::FAILED_PRECONDITION, "JOB_ALREADY_ENDED",
+                 "job \"gpt\" has already ended as CANCELLED; only a job that has not ended can be "
+                 "cancelled");
+}
+
+TEST_F(JobServiceTest, KilledRankIsTheJobsFirstFailure) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  for (int rank : {0, 1}) worker.Prepared(assign, rank);
+  worker.Step(assign, 1, 1);
+  worker.Exit(assign, 1, 3, 9);
+  EXPECT_TRUE(worker.Next().has_stop());
+  worker.Exit(assign, 0, 2, 15);
+  worker.AwaitAck(0, 2);
+  const Job job = MustGet("jobs/gpt");
+  EXPECT_EQ(job.state(), Job::FAILED);
+  EXPECT_EQ(job.first_failure().rank(), 1);
+  EXPECT_EQ(job.first_failure().signal(), 9);
+  EXPECT_EQ(job.first_failure().worker(), "workers/w0");
+}
+
+TEST_F(JobServiceTest, UnknownNamesAreRefusedByEveryMethod) {
+  Job job;
+  EXPECT_REFUSED(Cancel("jobs/x", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "no job \"x\"");
+  EXPECT_REFUSED(Get("x", &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
+                 "name: found \"x\", expected \"jobs/ID\" where ID is 1 to 63 of [a-z0-9-], "
+                 "starting with a letter and not ending with '-'");
+  std::vector<v1alpha1::WatchJobResponse> events;
+  EXPECT_REFUSED(WatchToTheEnd("jobs/x", 0, &events), StatusCode::NOT_FOUND, "JOB_NOT_FOUND",
+                 "no job \"x\"");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1alpha1::GetWorkerRequest request;
+  request.set_name("workers/x");
+  v1alpha1::Worker worker;
+  EXPECT_REFUSED(cluster_->GetWorker(&context, request, &worker), StatusCode::NOT_FOUND,
+                 "WORKER_NOT_FOUND", "no worker \"x\"");
+}
+
+TEST_F(JobServiceTest, CoordinatorRestartReplaysWithoutGapsOrRepeats) {
+  v1alpha1::Assign assign;
+  {
+    FakeWorker worker(*workers_, "w0");
+    worker.Register();
+    MustCreate("gpt");
+    assign = worker.Assigned();
+    for (int rank : {0, 1}) worker.Prepared(assign, rank);
+    for (int64_t step : {1, 2}) {
+      for (int rank : {0, 1}) worker.Step(assign, rank, step);
+    }
+    for (int rank : {0, 1}) worker.AwaitAck(rank, 3);
+    Restart();
+  }
+  FakeWorker worker(*workers_, "w0");
+  for (int rank : {0, 1}) worker.Hold(assign, rank, 3);
+  const v1alpha1::CoordinatorMessage reply = worker.Register();
+  ASSERT_EQ(reply.registered().held_size(), 2);
+  EXPECT_TRUE(reply.registered().held(0).keep());
+  EXPECT_EQ(reply.registered().held(0).acked_sequence(), 0);
+  worker.RunToTheEnd(assign);
+  std::vector<v1alpha1::WatchJobResponse> events;
+  EXPECT_TRUE(WatchToTheEnd("jobs/gpt", 0, &events).ok());
+  EXPECT_THAT(StepsOf(events), ElementsAre(1, 2, 3));
+  const Job job = MustGet("jobs/gpt");
+  EXPECT_EQ(job.state(), Job::SUCCEEDED);
+  EXPECT_DOUBLE_EQ(job.progress().ledger().wall_seconds(), 1.5);
+}
+
+TEST_F(JobServiceTest, EndedJobKeepsItsProgressOverARestart) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  worker.RunToTheEnd(worker.Assigned());
+  const Job before = MustGet("jobs/gpt");
+  Restart();
+  const Job after = MustGet("jobs/gpt");
+  EXPECT_EQ(after.progress().SerializeAsString(), before.progress().SerializeAsString());
+  EXPECT_DOUBLE_EQ(after.progress().last_loss(), 7);
+  std::vector<v1alpha1::WatchJobResponse> events;
+  EXPECT_TRUE(WatchToTheEnd("jobs/gpt", 0, &events).ok());
+  EXPECT_THAT(StepsOf(events), ElementsAre(1, 2, 3));
+}
+
+TEST_F(JobServiceTest, MetricsCountJobsWorkersAndCalls) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  MustCreate("later");
+  Job job;
+  Get("jobs/none", &job);
+  // A call is counted when gRPC lets go of it, which may be after its client knows the answer; the
+  // same connection's next call is not a barrier, a server that has shut down is.
+  const std::string gauges = telemetry_->Text();
+  EXPECT_THAT(gauges, HasSubstr("stretto_jobs{state=\"PREPARING\"} 1"));
+  EXPECT_THAT(gauges, HasSubstr("stretto_jobs{state=\"PENDING\"} 1"));
+  EXPECT_THAT(gauges, HasSubstr("stretto_jobs{state=\"FAILED\"} 0"));
+  EXPECT_THAT(gauges, HasSubstr("stretto_workers{state=\"READY\"} 1"));
+  EXPECT_THAT(gauges, HasSubstr("stretto_job_queue_wait_seconds_count 1"));
+  EXPECT_THAT(gauges, HasSubstr("stretto_build_info{protocol=\"1\",version=\"" STRETTO_VERSION));
+  server_->Shutdown();
+  const std::string calls = telemetry_->Text();
+  EXPECT_THAT(calls, HasSubstr("stretto_rpcs_total{code=\"OK\",method="
+                               "\"stretto.v1alpha1.JobService/CreateJob\"} 2"));
+  EXPECT_THAT(calls, HasSubstr("stretto_rpcs_total{code=\"NOT_FOUND\",method="
+                               "\"stretto.v1alpha1.JobService/GetJob\"} 1"));
+  EXPECT_THAT(calls, HasSubstr("stretto_rpc_duration_seconds_count{method="
+                               "\"stretto.v1alpha1.JobService/CreateJob\"} 2"));
+}
+
+TEST_F(JobServiceTest, ShutdownEndsWatchesWithUnavailable) {
+  MustCreate("gpt");
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1alpha1::WatchJobRequest request;
+  request.set_name("jobs/gpt");
+  auto watch = jobs_->WatchJob(&context, request);
+  v1alpha1::WatchJobResponse event;
+  ASSERT_TRUE(watch->Read(&event));
+  server_->Shutdown();
+  EXPECT_FALSE(watch->Read(&event));
+  EXPECT_REFUSED(watch->Finish(), StatusCode::UNAVAILABLE, "UNAVAILABLE",
+                 "the coordinator is shutting down");
+}
+
+TEST_F(JobServiceTest, PortInUseIsNamed) {
+  ServerOptions options;
+  options.listen = absl::StrCat("127.0.0.1:", server_->port());
+  telemetry::Telemetry telemetry;
+  const auto second = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(second.status().message(), absl::StrCat("--listen: cannot listen on ", options.listen,
+                                                    ": is the port in use?"));
+  const auto port = telemetry.Serve(options.listen);
+  EXPECT_EQ(port.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(port.status().message()),
+              HasSubstr("metrics: cannot listen on " + options.listen));
+}
+
+TEST(ListenAddress, BeyondLoopbackNeedsTheFlag) {
+  for (const char* good : {"127.0.0.1:0", "localhost:7070", "[::1]:1", "127.1.2.3:65535"}) {
+    EXPECT_TRUE(CheckListenAddress("--listen", good, false).ok()) << good;
+  }
+  const absl::Status status = CheckListenAddress("--listen", "0.0.0.0:7070", false);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "--listen: found \"0.0.0.0:7070\", expected a loopback address (127.0.0.1, [::1], "
+            "localhost): TLS is not implemented yet, and anyone who reaches this port could run "
+            "jobs. --insecure-listen-beyond-loopback listens there all the same");
+  EXPECT_FALSE(CheckListenAddress("--listen", "127.evil.example:1", false).ok());
+  EXPECT_FALSE(CheckListenAddress("--listen", "[::]:1", false).ok());
+  EXPECT_TRUE(CheckListenAddress("--listen", "0.0.0.0:7070", true).ok());
+  for (const char* bad : {"7070", "127.0.0.1", "127.0.0.1:70000", ":7070", "::1:70", ""}) {
+    const absl::Status malformed = CheckListenAddress("--listen", bad, true);
+    EXPECT_EQ(malformed.code(), absl::StatusCode::kInvalidArgument) << bad;
+    EXPECT_EQ(malformed.message(),
+              absl::StrCat("--listen: found \"", bad, "\", expected HOST:PORT"));
+  }
+}
+
+}  // namespace
+}  // namespace stretto::service

@@ -1,0 +1,278 @@
+#include "coordinator/service/validate_spec.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/text_format.h>
+#include <google/protobuf/util/message_differencer.h>
+#include <gtest/gtest.h>
+
+#include "coordinator/service/errors.h"
+#include "coordinator/service/validate_request.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace stretto::service {
+namespace {
+
+using google::protobuf::TextFormat;
+using google::protobuf::util::MessageDifferencer;
+using v1alpha1::JobSpec;
+
+constexpr char kGood[] =
+    "model { preset: 'gpt-10m' } data { prefix: 'text/corpus' } parallelism { tp_size: 2 } "
+    "schedule { name: 'domino_row' } steps: 100 micro_batch_size: 4";
+
+// The good spec with `change` merged over it.
+JobSpec Spec(const std::string& change) {
+  JobSpec spec, other;
+  EXPECT_TRUE(TextFormat::ParseFromString(kGood, &spec));
+  EXPECT_TRUE(TextFormat::ParseFromString(change, &other)) << change;
+  spec.MergeFrom(other);
+  return spec;
+}
+
+google::rpc::BadRequest BadRequestOf(const absl::Status& status) {
+  google::rpc::BadRequest bad;
+  const auto payload = status.GetPayload("type.googleapis.com/google.rpc.BadRequest");
+  if (payload) bad.ParseFromString(std::string(*payload));
+  return bad;
+}
+
+struct Refusal {
+  std::string change;
+  std::string field;
+  std::string description;
+};
+
+class ValidateSpecTest : public ::testing::TestWithParam<Refusal> {};
+
+TEST_P(ValidateSpecTest, RefusesNamingTheField) {
+  const absl::Status status = ValidateSpec(NormalizeSpec(Spec(GetParam().change)));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), GetParam().field + ": " + GetParam().description);
+  const google::rpc::BadRequest bad = BadRequestOf(status);
+  ASSERT_EQ(bad.field_violations_size(), 1);
+  EXPECT_EQ(bad.field_violations(0).field(), GetParam().field);
+  EXPECT_EQ(bad.field_violations(0).description(), GetParam().description);
+}
+
+const Refusal kRefusals[] = {
+    {"model { preset: 'gpt-9' }", "spec.model.preset",
+     "found \"gpt-9\", expected one of gpt-tiny, gpt-10m, gpt3-125m, or dimensions"},
+    {"model { layers: 7 }", "spec.model.layers",
+     "found 7, expected nothing, because preset gpt-10m sets 6 (a preset or dimensions, not both)"},
+    {"model { sequence_length: -1 }", "spec.model.sequence_length",
+     "found -1, expected a number from 1 to 1048576"},
+    {"parallelism { tp_size: 4 }", "spec.parallelism.tp_size",
+     "found 4, expected a divisor of heads 6"},
+    {"parallelism { tp_size: -2 }", "spec.parallelism.tp_size",
+     "found -2, expected a number from 1 to 1024"},
+    {"parallelism { pp_size: 2 }", "spec.parallelism.pp_size",
+     "found 2, expected 1: pp_size above 1 is not implemented yet"},
+    {"parallelism { dp_size: 2 }", "spec.parallelism.dp_size",
+     "found 2, expected 1: dp_size above 1 is not implemented yet"},
+    {"parallelism { ep_size: 8 }", "spec.parallelism.ep_size",
+     "found 8, expected 1: ep_size above 1 is not implemented yet"},
+    {"parallelism { cp_size: 2 }", "spec.parallelism.cp_size",
+     "found 2, expected 1: cp_size above 1 is not implemented yet"},
+    {"parallelism { cp_size: -1 }", "spec.parallelism.cp_size", "found -1, expected 1"},
+    {"steps: -5", "spec.steps", "found -5, expected a number from 1 to 1000000000"},
+    {"micro_batch_size: -1 global_batch_size: 4", "spec.micro_batch_size",
+     "found -1, expected a number from 1 to 65536"},
+    {"global_batch_size: 6", "spec.global_batch_size",
+     "found 6, expected a multiple of micro_batch_size 4"},
+    {"model { sequence_length: 1048576 } global_batch_size: 4096", "spec.global_batch_size",
+     "found 4294967296 tokens per step, expected at most 2147483648"},
+    {"schedule { name: 'domino' }", "spec.schedule.name",
+     "found \"domino\", expected one of megatron_sync, domino_row"},
+    {"schedule { name: 'megatron_sync' parameters { slices: 2 } }",
+     "spec.schedule.parameters.slices", "megatron_sync: found slices 2, expected no parameters"},
+    {"schedule { name: 'megatron_sync' parameters { slice_sizes: 4 } }",
+     "spec.schedule.parameters.slice_sizes",
+     "megatron_sync: found 1 slice sizes, expected no parameters"},
+    {"micro_batch_size: 2 schedule { parameters { slices: 4 } }", "spec.schedule.parameters.slices",
+     "domino_row: found slices 4, expected at most micro_batch_size 2"},
+    {"schedule { parameters { slices: -1 } }", "spec.schedule.parameters.slices",
+     "domino_row: found slices -1, expected at least 1"},
+    {"micro_batch_size: 1", "spec.micro_batch_size",
+     "domino_row: found micro_batch_size 1, expected at least 2: a batch of one cannot be cut into "
+     "slices"},
+    {"schedule { parameters { slice_sizes: 3 slice_sizes: 2 } }",
+     "spec.schedule.parameters.slice_sizes",
+     "domino_row: found sizes that sum to 5, expected micro_batch_size 4"},
+    {"schedule { parameters { slice_sizes: 4 slice_sizes: 0 } }",
+     "spec.schedule.parameters.slice_sizes",
+     "domino_row: found a slice of 0 sequences, expected at least 1"},
+    {"schedule { parameters { slices: 3 slice_sizes: 2 slice_sizes: 2 } }",
+     "spec.schedule.parameters.slice_sizes",
+     "domino_row: found 2 sizes, expected as many as slices 3"},
+    {"optimizer { name: 'sgd' }", "spec.optimizer.name", "found \"sgd\", expected adamw"},
+    {"optimizer { learning_rate: nan min_learning_rate: 0 }", "spec.optimizer.learning_rate",
+     "found nan, expected a finite number"},
+    {"optimizer { learning_rate: inf }", "spec.optimizer.learning_rate",
+     "found inf, expected a finite number"},
+    {"optimizer { learning_rate: 0 }", "spec.optimizer.learning_rate",
+     "found 0, expected a number above 0, at most 1000"},
+    {"optimizer { min_learning_rate: 0.5 }", "spec.optimizer.min_learning_rate",
+     "found 0.5, expected a number from 0 to learning_rate 0.001"},
+    {"optimizer { min_learning_rate: nan }", "spec.optimizer.min_learning_rate",
+     "found nan, expected a finite number"},
+    {"optimizer { beta1: 1 }", "spec.optimizer.beta1",
+     "found 1, expected a number from 0 to below 1"},
+    {"optimizer { beta2: -0.1 }", "spec.optimizer.beta2",
+     "found -0.1, expected a number from 0 to below 1"},
+    {"optimizer { beta1: nan }", "spec.optimizer.beta1", "found nan, expected a finite number"},
+    {"optimizer { beta2: nan }", "spec.optimizer.beta2", "found nan, expected a finite number"},
+    {"optimizer { epsilon: 0 }", "spec.optimizer.epsilon",
+     "found 0, expected a number above 0, at most 1"},
+    {"optimizer { epsilon: inf }", "spec.optimizer.epsilon", "found inf, expected a finite number"},
+    {"optimizer { weight_decay: -inf }", "spec.optimizer.weight_decay",
+     "found -inf, expected a finite number"},
+    {"optimizer { clip_norm: -1 }", "spec.optimizer.clip_norm",
+     "found -1, expected 0 (no clipping) or a number up to 1e9"},
+    {"optimizer { clip_norm: nan }", "spec.optimizer.clip_norm",
+     "found nan, expected a finite number"},
+    {"optimizer { warmup_steps: 200 }", "spec.optimizer.warmup_steps",
+     "found 200, expected a number from 0 to decay_steps 100"},
+    {"optimizer { decay_steps: 0 }", "spec.optimizer.decay_steps",
+     "found 0, expected a number from 1 to 1000000000"},
+    {"optimizer { max_skipped_updates: 0 }", "spec.optimizer.max_skipped_updates",
+     "found 0, expected a number from 1 to 1000000"},
+    {"data { prefix: '/etc/passwd' }", "spec.data.prefix",
+     "found \"/etc/passwd\", expected a relative path in a path beneath the worker's data root"},
+    {"data { prefix: 'a/../../b' }", "spec.data.prefix",
+     "found \"a/../../b\", expected no '..' in a path beneath the worker's data root"},
+    {"data { prefix: 'a\\nb' }", "spec.data.prefix",
+     "found \"a\\nb\", expected no control characters in a path beneath the worker's data root"},
+    {"checkpoint { interval_steps: -1 }", "spec.checkpoint.interval_steps",
+     "found -1, expected a number from 0 to 1000000000"},
+    {"checkpoint { keep: -1 }", "spec.checkpoint.keep",
+     "found -1, expected a number from 0 to 1000000"},
+    {"checkpoint { interval_steps: 5 disabled: true }", "spec.checkpoint.interval_steps",
+     "found 5, expected 0, because checkpoints are disabled"},
+    {"checkpoint { resume_from: '../other' }", "spec.checkpoint.resume_from",
+     "found \"../other\", expected no '..'"},
+    {"device: DEVICE_CUDA", "spec.device",
+     "found DEVICE_CUDA, expected DEVICE_CPU: cuda is not implemented yet"},
+    {"precision: 9", "spec.precision", "found 9, expected PRECISION_F32 or PRECISION_BF16"},
+    {"device: 9", "spec.device", "found 9, expected DEVICE_CPU"},
+    {"emulated_link { gigabits_per_second: 0 }", "spec.emulated_link.gigabits_per_second",
+     "found 0, expected a number above 0, at most 1e6"},
+    {"emulated_link { gigabits_per_second: nan }", "spec.emulated_link.gigabits_per_second",
+     "found nan, expected a finite number"},
+    {"emulated_link { gigabits_per_second: 1 latency_microseconds: inf }",
+     "spec.emulated_link.latency_microseconds", "found inf, expected a finite number"},
+    {"emulated_link { gigabits_per_second: 1 latency_microseconds: -1 }",
+     "spec.emulated_link.latency_microseconds", "found -1, expected a number from 0 to 1e7"},
+    {"profile { steps: 100000 }", "spec.profile.steps",
+     "found 100000, expected a number from 0 to 1000"},
+};
+INSTANTIATE_TEST_SUITE_P(Refusals, ValidateSpecTest, ::testing::ValuesIn(kRefusals));
+
+TEST(ValidateSpec, RefusesWhatIsMissing) {
+  const auto message = [](const JobSpec& spec) {
+    return std::string(ValidateSpec(NormalizeSpec(spec)).message());
+  };
+  JobSpec spec = Spec("");
+  spec.clear_model();
+  EXPECT_EQ(message(spec),
+            "spec.model: found neither preset nor dimensions, expected a preset (gpt-tiny, "
+            "gpt-10m, gpt3-125m) or layers, hidden, heads, ...");
+  spec = Spec("");
+  spec.clear_data();
+  EXPECT_EQ(message(spec),
+            "spec.data.prefix: found \"\", expected a path beneath the worker's data root");
+  spec = Spec("");
+  spec.clear_steps();
+  EXPECT_EQ(message(spec), "spec.steps: found 0, expected a number from 1 to 1000000000");
+  spec = Spec("");
+  spec.clear_micro_batch_size();
+  EXPECT_EQ(message(spec), "spec.micro_batch_size: found 0, expected a number from 1 to 65536");
+}
+
+// A model by dimensions: layers, hidden, heads, ffn, sequence, vocabulary.
+JobSpec Dimensions(int layers, int hidden, int heads, int ffn, int vocab, int tp) {
+  JobSpec spec = Spec("");
+  auto* model = spec.mutable_model();
+  model->clear_preset();
+  model->set_layers(layers);
+  model->set_hidden(hidden);
+  model->set_heads(heads);
+  model->set_ffn_hidden(ffn);
+  model->set_sequence_length(64);
+  model->set_vocab_size(vocab);
+  spec.mutable_parallelism()->set_tp_size(tp);
+  return spec;
+}
+
+TEST(ValidateSpec, ChecksDimensions) {
+  const auto message = [](const JobSpec& spec) {
+    return std::string(ValidateSpec(NormalizeSpec(spec)).message());
+  };
+  EXPECT_EQ(message(Dimensions(2, 64, 4, 0, 257, 2)), "");
+  EXPECT_EQ(message(Dimensions(0, 64, 4, 0, 257, 2)),
+            "spec.model.layers: found 0, expected a number from 1 to 256");
+  EXPECT_EQ(message(Dimensions(2, 64, 6, 0, 257, 2)),
+            "spec.model.heads: found 6, expected a divisor of hidden 64");
+  EXPECT_EQ(message(Dimensions(2, 1000000, 4, 64, 257, 2)),
+            "spec.model.hidden: found 1000000, expected a number from 1 to 65536");
+  EXPECT_EQ(message(Dimensions(256, 65536, 64, 1 << 20, 257, 2)),
+            "spec.model: found about 39582447960064 parameters, expected at most 1000000000000");
+  EXPECT_EQ(message(Dimensions(2, 64, 4, 66, 257, 4)),
+            "spec.parallelism.tp_size: found 4, expected a divisor of ffn_hidden 66");
+  EXPECT_EQ(message(Dimensions(2, 63, 9, 9, 257, 9)),
+            "spec.parallelism.tp_size: found 9, expected a divisor of the padded vocabulary 384");
+}
+
+TEST(ValidateSpec, NamesEveryFieldAtFault) {
+  const absl::Status status =
+      ValidateSpec(NormalizeSpec(Spec("steps: -1 data { prefix: '/x' } device: DEVICE_CUDA")));
+  EXPECT_EQ(BadRequestOf(status).field_violations_size(), 3);
+  EXPECT_EQ(status.message(),
+            "spec.steps: found -1, expected a number from 1 to 1000000000 (and 2 more)");
+}
+
+TEST(NormalizeSpec, FillsEveryDefaultOnceAndForAll) {
+  const JobSpec once = NormalizeSpec(Spec("micro_batch_size: 5"));
+  EXPECT_TRUE(ValidateSpec(once).ok()) << ValidateSpec(once);
+  EXPECT_TRUE(MessageDifferencer::Equals(once, NormalizeSpec(once)));
+  EXPECT_EQ(once.model().hidden(), 384);
+  EXPECT_EQ(once.model().ffn_hidden(), 1536);
+  EXPECT_EQ(once.model().sequence_length(), 256);
+  EXPECT_EQ(once.global_batch_size(), 5);
+  EXPECT_EQ(once.seed(), 1234u);
+  EXPECT_EQ(once.parallelism().pp_size(), 1);
+  EXPECT_THAT(once.schedule().parameters().slice_sizes(), ::testing::ElementsAre(3, 2));
+  EXPECT_DOUBLE_EQ(once.optimizer().min_learning_rate(), 1e-4);
+  EXPECT_EQ(once.optimizer().decay_steps(), 100);
+  EXPECT_EQ(once.checkpoint().keep(), 2);
+  EXPECT_EQ(once.precision(), v1alpha1::PRECISION_F32);
+  EXPECT_EQ(once.device(), v1alpha1::DEVICE_CPU);
+}
+
+TEST(NormalizeSpec, PresetLetsTheSequenceLengthBeOverridden) {
+  const JobSpec spec = NormalizeSpec(Spec("model { sequence_length: 128 }"));
+  EXPECT_TRUE(ValidateSpec(spec).ok());
+  EXPECT_EQ(spec.model().sequence_length(), 128);
+}
+
+TEST(ValidateRequest, RefusesBadNamesAndSizes) {
+  v1alpha1::CreateJobRequest request;
+  request.set_job_id("Bad_Name");
+  request.set_request_id("a b");
+  const absl::Status status = ValidateCreateRequest(request);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "job_id: found \"Bad_Name\", expected 1 to 63 of [a-z0-9-], starting with a letter and "
+            "not ending with '-' (and 2 more)");
+  EXPECT_EQ(BadRequestOf(status).field_violations(1).field(), "request_id");
+  EXPECT_EQ(BadRequestOf(status).field_violations(2).field(), "spec");
+  EXPECT_EQ(*ParseName("jobs", "jobs/a-1"), "a-1");
+  EXPECT_EQ(ParseName("jobs", "workers/a").status().message(),
+            "name: found \"workers/a\", expected \"jobs/ID\" where ID is 1 to 63 of [a-z0-9-], "
+            "starting with a letter and not ending with '-'");
+  EXPECT_EQ(PageSize(-1).status().message(), "page_size: found -1, expected 0 or more");
+  EXPECT_EQ(*PageSize(0), 50);
+  EXPECT_EQ(*PageSize(100000), 1000);
+}
+
+}  // namespace
+}  // namespace stretto::service

@@ -1,0 +1,327 @@
+// One suite for every JobStore, then what only SQLite can do.
+
+#include "coordinator/store/job_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+
+namespace stretto::coordinator {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+const absl::Time kTime = absl::FromUnixNanos(1'700'000'000'123'456'789);
+
+// Every field differs from its default.
+JobRecord FullJob(const std::string& id, int64_t number) {
+  JobRecord job;
+  job.id = id;
+  job.uid = "uid-" + id;
+  job.spec = std::string("\x00\xff binary", 9);
+  job.world_size = 2;
+  job.device_kind = 1;
+  job.total_steps = 1000;
+  job.request_id = "request-" + id;
+  job.fingerprint = std::string("\xfe\x00", 2);
+  job.number = number;
+  job.state = JobState::kFailed;
+  job.conditions = {{"Scheduled", ConditionStatus::kTrue, "Placed", "2 ranks on \"a\"\n", kTime},
+                    {"Succeeded", ConditionStatus::kFalse, "Killed", "", kTime}};
+  job.create_time = kTime;
+  job.start_time = kTime + absl::Seconds(1);
+  job.end_time = kTime + absl::Seconds(2);
+  job.attempt = 1;
+  job.epoch = Epoch(7);
+  job.ranks = {{"a", 3, RankState::kExited, 4, 9, "Killed", 12},
+               {"b", 0, RankState::kLost, 0, 0, "", 11}};
+  job.stop_reason = "Killed";
+  job.first_failure = {.rank = 0,
+                       .worker = "a",
+                       .exit_code = 4,
+                       .signal = 9,
+                       .reason = "Killed",
+                       .message = "killed",
+                       .step = 12,
+                       .phase = "forward",
+                       .last_operation = "18 comm.tp all_reduce",
+                       .time = kTime};
+  job.suspect = job.first_failure;
+  job.suspect->rank = 1;
+  job.last_checkpoint = "step-00000010";
+  job.last_checkpoint_step = 10;
+  job.submit_to_first_operation = absl::Nanoseconds(1234567);
+  job.submit_to_first_step = absl::Seconds(2);
+  job.summary = std::string("\x0a\x00\x80", 3);
+  return job;
+}
+
+JobRecord PlainJob(const std::string& id, int64_t number) {
+  JobRecord job;
+  job.id = id;
+  job.uid = "uid-" + id;
+  job.number = number;
+  job.create_time = kTime;
+  return job;
+}
+
+WorkerRecord FullWorker(const std::string& id) {
+  return {.id = id,
+          .incarnation = "i",
+          .host = "h",
+          .build = "b",
+          .devices = {{.slot = 1, .kind = 1, .description = "cpu core 1", .memory_bytes = 1 << 30}},
+          .state = WorkerState::kReady,
+          .register_time = kTime,
+          .lease_end = kTime + absl::Seconds(10)};
+}
+
+std::string TestFolder() {
+  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+  std::string name = absl::StrCat(test->test_suite_name(), ".", test->name());
+  for (char& c : name) c = c == '/' ? '_' : c;
+  const std::string folder = absl::StrCat(::testing::TempDir(), "stretto-store-", name, "/");
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+std::unique_ptr<JobStore> Open(const std::string& path, const SqliteOptions& options = {}) {
+  auto store = OpenSqliteStore(path, options);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? *std::move(store) : nullptr;
+}
+
+// A store, and the same content as another process would find it after this one died now.
+struct Subject {
+  std::string name;
+  std::function<std::unique_ptr<JobStore>(const std::string& folder)> open;
+  bool outlives_process = false;
+};
+
+class JobStoreTest : public ::testing::TestWithParam<Subject> {
+ protected:
+  std::string folder_ = TestFolder();
+  std::unique_ptr<JobStore> store_ = GetParam().open(folder_);
+};
+
+TEST_P(JobStoreTest, NewStoreIsEmpty) {
+  const auto snapshot = store_->Load();
+  ASSERT_TRUE(snapshot.ok());
+  EXPECT_THAT(snapshot->jobs, IsEmpty());
+  EXPECT_THAT(snapshot->workers, IsEmpty());
+  EXPECT_EQ(snapshot->epoch.last, Epoch(0));
+}
+
+TEST_P(JobStoreTest, EveryFieldComesBack) {
+  const JobRecord full = FullJob("full", 2), plain = PlainJob("plain", 1);
+  const WorkerRecord worker = FullWorker("w");
+  ASSERT_TRUE(store_->Commit({full, plain, worker, EpochRecord{Epoch(7)}}).ok());
+  const auto snapshot = store_->Load();
+  ASSERT_TRUE(snapshot.ok());
+  ASSERT_EQ(snapshot->jobs.size(), 2u);
+  EXPECT_EQ(snapshot->jobs[0], plain);  // by number, not by id
+  EXPECT_EQ(snapshot->jobs[1], full);
+  ASSERT_EQ(snapshot->workers.size(), 1u);
+  EXPECT_EQ(snapshot->workers[0], worker);
+  EXPECT_EQ(snapshot->epoch.last, Epoch(7));
+}
+
+TEST_P(JobStoreTest, LaterRecordReplacesEarlier) {
+  JobRecord job = PlainJob("j", 1);
+  ASSERT_TRUE(store_->Commit({job}).ok());
+  job.state = JobState::kCancelled;
+  job.uid = "uid-again";
+  ASSERT_TRUE(store_->Commit({job}).ok());
+  const auto snapshot = store_->Load();
+  ASSERT_EQ(snapshot->jobs.size(), 1u);
+  EXPECT_EQ(snapshot->jobs[0], job);
+}
+
+TEST_P(JobStoreTest, ErasedJobIsGone) {
+  ASSERT_TRUE(store_->Commit({PlainJob("j", 1), PlainJob("k", 2)}).ok());
+  ASSERT_TRUE(store_->Commit({JobErased{"j"}, JobErased{"never-there"}}).ok());
+  const auto snapshot = store_->Load();
+  ASSERT_EQ(snapshot->jobs.size(), 1u);
+  EXPECT_EQ(snapshot->jobs[0].id, "k");
+}
+
+TEST_P(JobStoreTest, LowerEpochIsRefusedAndTheWholeBatchWithIt) {
+  ASSERT_TRUE(store_->Commit({EpochRecord{Epoch(5)}}).ok());
+  const absl::Status status =
+      store_->Commit({PlainJob("j", 1), FullWorker("w"), EpochRecord{Epoch(4)}});
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "epoch 4 is lower than the stored one, 5");
+  const auto snapshot = store_->Load();
+  EXPECT_THAT(snapshot->jobs, IsEmpty());
+  EXPECT_THAT(snapshot->workers, IsEmpty());
+  EXPECT_EQ(snapshot->epoch.last, Epoch(5));
+  EXPECT_TRUE(store_->Commit({EpochRecord{Epoch(5)}}).ok());
+}
+
+TEST_P(JobStoreTest, RepeatedUidOrNumberIsRefused) {
+  ASSERT_TRUE(store_->Commit({PlainJob("j", 1)}).ok());
+  JobRecord same_uid = PlainJob("k", 2);
+  same_uid.uid = "uid-j";
+  const absl::Status status = store_->Commit({same_uid});
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(status.message(),
+            "job \"k\" (uid uid-j, number 2) repeats a stored job's uid or number");
+  EXPECT_EQ(store_->Commit({PlainJob("k", 1)}).code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(store_->Load()->jobs.size(), 1u);
+}
+
+TEST_P(JobStoreTest, CommittedIsThereAfterACrashAndUncommittedIsNot) {
+  if (!GetParam().outlives_process) GTEST_SKIP() << GetParam().name << " forgets with its process";
+  ASSERT_TRUE(store_->Commit({PlainJob("j", 1)}).ok());
+  ASSERT_TRUE(store_->Commit({FullJob("k", 2), EpochRecord{Epoch(7)}}).ok());
+  ASSERT_FALSE(store_->Commit({PlainJob("l", 3), EpochRecord{Epoch(1)}}).ok());
+  // The files as a crash would leave them: nothing closed, nothing checkpointed.
+  const std::string after = folder_ + "after/";
+  std::filesystem::create_directory(after);
+  for (const auto& file : std::filesystem::directory_iterator(folder_)) {
+    if (file.is_regular_file()) std::filesystem::copy(file.path(), after);
+  }
+
+  const auto snapshot = GetParam().open(after)->Load();
+
+  ASSERT_TRUE(snapshot.ok());
+  ASSERT_EQ(snapshot->jobs.size(), 2u);
+  EXPECT_EQ(snapshot->jobs[1], FullJob("k", 2));
+  EXPECT_EQ(snapshot->epoch.last, Epoch(7));
+}
+
+TEST_P(JobStoreTest, IsThereAfterClosingAndOpening) {
+  if (!GetParam().outlives_process) GTEST_SKIP() << GetParam().name << " forgets with its process";
+  ASSERT_TRUE(store_->Commit({FullJob("j", 1), FullWorker("w")}).ok());
+  store_.reset();
+  store_ = GetParam().open(folder_);
+  EXPECT_EQ(store_->Load()->jobs[0], FullJob("j", 1));
+  EXPECT_TRUE(store_->Commit({PlainJob("k", 2)}).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Stores, JobStoreTest,
+    ::testing::Values(Subject{"Memory", [](const std::string&) { return NewMemoryStore(); }},
+                      Subject{"Sqlite",
+                              [](const std::string& folder) { return Open(folder + "jobs.db"); },
+                              /*outlives_process=*/true}),
+    [](const auto& info) { return info.param.name; });
+
+// ---- SQLite alone
+// -----------------------------------------------------------------------------------
+
+void Execute(const std::string& path, const std::string& sql) {
+  sqlite3* handle = nullptr;
+  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
+      << sqlite3_errmsg(handle);
+  sqlite3_close(handle);
+}
+
+TEST(SqliteStoreTest, NewerSchemaIsRefusedNamingBothVersions) {
+  const std::string path = TestFolder() + "jobs.db";
+  Open(path);
+  Execute(path, "PRAGMA user_version = 99");
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            path +
+                " has schema version 99; this build knows versions up to 1. Use a "
+                "newer coordinator");
+}
+
+TEST(SqliteStoreTest, FileThatIsNoDatabaseIsDataLoss) {
+  const std::string path = TestFolder() + "jobs.db";
+  std::ofstream(path) << std::string(8192, 'x');
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(status.message(), "job store " + path + ": file is not a database");
+}
+
+TEST(SqliteStoreTest, DamagedDatabaseIsDataLoss) {
+  const std::string path = TestFolder() + "jobs.db";
+  {
+    auto store = Open(path);
+    for (int64_t i = 1; i < 50; ++i) {
+      ASSERT_TRUE(store->Commit({FullJob(absl::StrCat("j", i), i)}).ok());
+    }
+  }
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(4096);
+  file << std::string(4096, '\x5a');
+  file.close();
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), StartsWith("job store " + path));
+}
+
+TEST(SqliteStoreTest, RecordThatDoesNotParseIsDataLossNamingIt) {
+  const std::string path = TestFolder() + "jobs.db";
+  ASSERT_TRUE(Open(path)->Commit({PlainJob("j", 1)}).ok());
+  Execute(path, "UPDATE jobs SET body = '{\"state\": \"x\"}'");
+  const absl::Status status = Open(path)->Load().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), StartsWith("stored job \"j\" does not parse: "));
+}
+
+TEST(SqliteStoreTest, FullDiskIsResourceExhaustedAndTheStoreGoesOn) {
+  const std::string path = TestFolder() + "jobs.db";
+  auto store = Open(path, {.max_pages = 20});
+  JobRecord large = PlainJob("large", 1);
+  large.spec = std::string(200'000, 's');
+  const absl::Status status = store->Commit({PlainJob("small", 2), large});
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(status.message(), "job store " + path + ": database or disk is full");
+  EXPECT_THAT(store->Load()->jobs, IsEmpty());
+  EXPECT_TRUE(store->Commit({PlainJob("small", 2)}).ok());
+}
+
+TEST(SqliteStoreTest, SecondCoordinatorOnTheFileIsRefused) {
+  const std::string path = TestFolder() + "jobs.db";
+  const auto first = Open(path);
+  ASSERT_TRUE(first->Commit({PlainJob("j", 1)}).ok());
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(
+      status.message(),
+      "job store " + path + ": database is locked; expected no other process to have it open");
+}
+
+TEST(SqliteStoreTest, MissingFolderIsNotFound) {
+  const std::string path = TestFolder() + "none/jobs.db";
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("none/ does not exist"));
+}
+
+TEST(SqliteStoreTest, SyncsFullyInWalMode) {
+  const std::string path = TestFolder() + "jobs.db";
+  auto store = Open(path);
+  ASSERT_TRUE(store->Commit({PlainJob("j", 1)}).ok());
+  EXPECT_GT(std::filesystem::file_size(path + "-wal"), 0u);
+}
+
+TEST(FaultyStoreTest, FailsTheNthCommit) {
+  const auto memory = NewMemoryStore();
+  FaultyStore faulty(*memory);
+  faulty.FailCommit(2);
+  EXPECT_TRUE(faulty.Commit({PlainJob("j", 1)}).ok());
+  const absl::Status refused = faulty.Commit({PlainJob("k", 2)});
+  EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(refused.message(), "commit of 1 records: fault injected, nothing stored");
+  EXPECT_TRUE(faulty.Commit({PlainJob("l", 3)}).ok());
+  EXPECT_EQ(faulty.Load()->jobs.size(), 2u);
+  EXPECT_EQ(faulty.commits(), 2);
+}
+
+}  // namespace
+}  // namespace stretto::coordinator

@@ -1,0 +1,369 @@
+#include "tests/simcluster/coordinator_sim.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "absl/strings/str_cat.h"
+
+namespace stretto::coordinator::testing {
+namespace {
+
+// Step numbers of running jobs are not stored.
+JobRecord WithoutSteps(JobRecord job) {
+  for (RankRecord& rank : job.ranks) rank.last_step = 0;
+  return job;
+}
+
+bool HasExited(const std::vector<decltype(RankReported::report)>& log) {
+  return !log.empty() && std::holds_alternative<RankExited>(log.back());
+}
+
+}  // namespace
+
+ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(probes) {
+  driver_ = std::make_unique<Driver>(Core(), store_, *this);
+  const uint64_t nodes = 1 + Pick(3);
+  for (uint64_t i = 0; i < nodes; ++i) {
+    Node& node = nodes_.emplace_back();
+    node.id = absl::StrCat("node-", i);
+    node.slots = static_cast<int32_t>(1 + Pick(3));
+  }
+}
+
+void ClusterSim::Step() {
+  Node& node = PickNode();
+  const uint64_t dice = Pick(1000);
+  if (dice < 30) {
+    SubmitJob();
+  } else if (dice < 40) {
+    CancelSomeJob();
+  } else if (dice < 300) {
+    DeliverUp(node);
+  } else if (dice < 550) {
+    DeliverDown(node);
+  } else if (dice < 700) {
+    Train(node, /*may_fail=*/true);
+  } else if (dice < 850) {
+    SendReport(node, /*repeat=*/Pick(10) == 0);
+  } else if (dice < 900) {
+    if (node.session == 0) Connect(node);
+  } else if (dice < 915) {
+    Break(node, /*seen_by_coordinator=*/Pick(2) == 0);
+  } else if (dice < 920) {
+    RestartDaemon(node);
+  } else if (dice < 925) {
+    RestartCoordinator();
+  } else if (dice < 935) {
+    const bool refused = Pick(2) == 0;
+    store_.FailCommit(static_cast<int64_t>(1 + Pick(3)),
+                      refused ? FaultyStore::Fault::kRefused : FaultyStore::Fault::kResponseLost);
+  } else {
+    PassTime(absl::Seconds(Pick(20) == 0 ? 25 : 1), /*all_alive=*/false);
+  }
+  CheckCore();
+}
+
+void ClusterSim::RunToEnd() {
+  store_.FailCommit(0, FaultyStore::Fault::kNone);
+  for (int round = 0; round < 5000; ++round) {
+    int32_t slots = 0;
+    for (const Node& node : nodes_) slots += node.slots;
+    const bool busy = driver_->Read([slots](const Core& core) {
+      for (const JobRecord* job : core.Jobs()) {
+        // A job that came before any worker may be too large for all of them.
+        if (!IsEnded(job->state) && job->world_size <= slots) return true;
+      }
+      return false;
+    });
+    if (!busy) return;
+    for (Node& node : nodes_) {
+      if (node.session == 0) Connect(node);
+      Train(node, /*may_fail=*/false);
+      SendReport(node, /*repeat=*/false);
+      DeliverUp(node);
+      DeliverDown(node);
+    }
+    PassTime(absl::Seconds(1), /*all_alive=*/true);
+    CheckCore();
+  }
+  Check(false, "every job ends when there are no more faults");
+}
+
+// ---- the coordinator's side
+// -----------------------------------------------------------------------
+
+Result ClusterSim::Submit(const Event& event) {
+  const int64_t commits = store_.commits();
+  Result result = driver_->Submit(event, now_);
+  if (!result.status.ok() && result.status.code() == absl::StatusCode::kUnavailable) {
+    ++probes_["store failed"];
+    store_unsure_ = true;
+  } else if (store_.commits() != commits) {
+    store_unsure_ = false;
+  }
+  return result;
+}
+
+void ClusterSim::RestartCoordinator() {
+  for (Node& node : nodes_) Break(node, /*seen_by_coordinator=*/false);
+  auto core = Core::Restore(*store_.Load(), {}, now_);
+  Check(core.ok(), absl::StrCat("the stored state can be restored: ", core.status().ToString()));
+  driver_ = std::make_unique<Driver>(*std::move(core), store_, *this);
+  // What the store kept of a commit whose response was lost is the truth from now on.
+  ended_.clear();
+  store_unsure_ = false;
+  ++probes_["coordinator restarted"];
+}
+
+void ClusterSim::SubmitJob() {
+  CreateJob create;
+  create.job_id = absl::StrCat("job-", next_job_);
+  create.uid = absl::StrCat("uid-", next_job_++);
+  create.world_size = static_cast<int32_t>(1 + Pick(4));
+  create.device_kind = 1;
+  create.total_steps = 3;
+  Submit(create);
+}
+
+void ClusterSim::CancelSomeJob() {
+  Submit(CancelJob{absl::StrCat("job-", 1 + Pick(static_cast<uint64_t>(next_job_)))});
+}
+
+void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
+  now_ += duration;
+  for (Node& node : nodes_) {
+    if (node.registered && (all_alive || Pick(10) != 0))
+      Submit(WorkerHeartbeat{node.id, node.session});
+  }
+  Submit(Tick{});
+}
+
+void ClusterSim::SendToWorker(const Send& send) {
+  const Snapshot stored = *store_.Load();
+  const auto find = [&stored](const std::string& id) {
+    const auto found = std::find_if(stored.jobs.begin(), stored.jobs.end(),
+                                    [&id](const JobRecord& job) { return job.id == id; });
+    return found == stored.jobs.end() ? JobRecord() : *found;
+  };
+  if (const auto* assign = std::get_if<SendAssign>(&send.message)) {
+    const JobRecord job = find(assign->job_id);
+    Check(job.uid == assign->job_uid && job.epoch == assign->epoch && IsActive(job.state),
+          "an assignment is stored before it is sent");
+    Check(stored.epoch.last >= assign->epoch, "an epoch is stored before it is used");
+    const auto [owner, added] = epoch_owner_.emplace(assign->epoch.value(), assign->job_uid);
+    Check(owner->second == assign->job_uid, "an epoch belongs to one job");
+    Check(!added || epoch_owner_.rbegin()->first == assign->epoch.value(), "epochs never go back");
+  }
+  if (const auto* stop = std::get_if<SendStop>(&send.message)) {
+    Check(!find(stop->job_id).stop_reason.empty(), "a stop is stored before it is sent");
+  }
+  for (Node& node : nodes_) {
+    if (node.id == send.worker && node.session == send.session) node.down.push_back(send);
+  }
+}
+
+void ClusterSim::JobChanged(const JobRecord& job) {
+  if (!IsEnded(job.state)) return;
+  ++probes_[JobStateName(job.state)];
+  if (job.first_failure) ++probes_[job.first_failure->reason];
+  Check(!job.summary.empty(), "a summary comes with the end");
+}
+
+// ---- the nodes' side
+// ------------------------------------------------------------------------------
+
+void ClusterSim::Connect(Node& node) {
+  node.session = next_session_++;
+  WorkerRegistered event;
+  event.id = node.id;
+  event.incarnation = absl::StrCat("incarnation-", node.incarnation);
+  event.session = node.session;
+  for (int32_t slot = 0; slot < node.slots; ++slot) {
+    event.devices.push_back({.slot = slot, .kind = 1, .description = "", .memory_bytes = 0});
+  }
+  for (auto& [key, trainer] : node.trainers) {
+    event.held.push_back({.job_uid = std::get<0>(key),
+                          .epoch = Epoch(std::get<1>(key)),
+                          .rank = Rank(std::get<2>(key)),
+                          .alive = trainer.alive,
+                          .last_sequence = static_cast<int64_t>(trainer.log.size())});
+  }
+  node.up.push_back(std::move(event));
+}
+
+void ClusterSim::Break(Node& node, bool seen_by_coordinator) {
+  const int64_t session = std::exchange(node.session, 0);
+  node.registered = false;
+  node.up.clear();
+  node.down.clear();
+  if (session != 0 && seen_by_coordinator) Submit(WorkerDisconnected{node.id, session});
+}
+
+void ClusterSim::RestartDaemon(Node& node) {
+  // A kernel closes a dead process's sockets.
+  Break(node, /*seen_by_coordinator=*/true);
+  ++node.incarnation;
+  ++probes_["daemon restarted"];
+  if (Pick(2) == 0) return;  // adopts all
+  std::erase_if(node.trainers, [this](const auto&) { return Pick(2) == 0; });
+}
+
+void ClusterSim::DeliverUp(Node& node) {
+  if (node.up.empty()) return;
+  const Event event = std::move(node.up.front());
+  node.up.pop_front();
+  const Result result = Submit(event);
+  if (result.status.ok()) return;
+  const absl::StatusCode code = result.status.code();
+  if (std::holds_alternative<RankReported>(event)) {
+    ++probes_["report refused"];
+    if (code == absl::StatusCode::kAborted || code == absl::StatusCode::kNotFound) return;
+  }
+  Break(node, /*seen_by_coordinator=*/true);
+}
+
+void ClusterSim::DeliverDown(Node& node) {
+  if (node.down.empty()) return;
+  const Send send = std::move(node.down.front());
+  node.down.pop_front();
+  std::visit([&](const auto& message) { Receive(node, message); }, send.message);
+}
+
+void ClusterSim::Receive(Node& node, const SendRegistered& message) {
+  node.registered = true;
+  for (const HeldRankReply& reply : message.held) {
+    const RankKey key{reply.job_uid, reply.epoch.value(), reply.rank.value()};
+    const auto found = node.trainers.find(key);
+    Check(found != node.trainers.end(), "an answer is about a rank that was named");
+    if (reply.keep) {
+      found->second.sent = reply.acked_sequence;
+    } else {
+      node.trainers.erase(found);
+      ++probes_["held rank ended"];
+    }
+  }
+}
+
+void ClusterSim::Receive(Node& node, const SendAssign& message) {
+  for (const AssignedRank& rank : message.ranks) {
+    const RankKey key{message.job_uid, message.epoch.value(), rank.rank.value()};
+    if (node.trainers.contains(key)) continue;
+    for (const auto& [other, trainer] : node.trainers) {
+      Check(!trainer.alive || trainer.slot != rank.slot, "a node's slot has one live trainer");
+    }
+    node.trainers[key].slot = rank.slot;
+  }
+}
+
+void ClusterSim::Receive(Node& node, const SendStop& message) {
+  for (auto& [key, trainer] : node.trainers) {
+    if (std::get<0>(key) != message.job_uid || !trainer.alive) continue;
+    RankExited exit;
+    exit.reason = "Cancelled";
+    exit.stopped_by_daemon = true;
+    trainer.alive = false;
+    trainer.log.emplace_back(exit);
+  }
+}
+
+void ClusterSim::Receive(Node& node, const SendAck& message) {
+  const auto found =
+      node.trainers.find({message.job_uid, message.epoch.value(), message.rank.value()});
+  if (found == node.trainers.end()) return;
+  const std::vector<decltype(RankReported::report)>& log = found->second.log;
+  if (HasExited(log) && message.sequence == static_cast<int64_t>(log.size())) {
+    node.trainers.erase(found);
+  }
+}
+
+void ClusterSim::Receive(Node& node, const CloseSession&) {
+  Break(node, /*seen_by_coordinator=*/true);
+}
+
+void ClusterSim::SendReport(Node& node, bool repeat) {
+  if (!node.registered) return;
+  for (auto& [key, trainer] : node.trainers) {
+    const bool unsent = trainer.sent < static_cast<int64_t>(trainer.log.size());
+    if (repeat ? trainer.sent == 0 : !unsent) continue;
+    if (!repeat) ++trainer.sent;
+    if (repeat) ++probes_["report repeated"];
+    const int64_t sequence =
+        repeat ? static_cast<int64_t>(1 + Pick(static_cast<uint64_t>(trainer.sent))) : trainer.sent;
+    node.up.push_back(RankReported{.worker = node.id,
+                                   .session = node.session,
+                                   .job_uid = std::get<0>(key),
+                                   .epoch = Epoch(std::get<1>(key)),
+                                   .rank = Rank(std::get<2>(key)),
+                                   .sequence = sequence,
+                                   .report = trainer.log[static_cast<size_t>(sequence) - 1]});
+    return;
+  }
+}
+
+void ClusterSim::Train(Node& node, bool may_fail) {
+  for (auto& [key, trainer] : node.trainers) {
+    if (!trainer.alive) continue;
+    const size_t done = trainer.log.size();
+    if (may_fail && Pick(40) == 0) {
+      RankExited exit;
+      exit.signal = 9;
+      exit.reason = Pick(3) == 0 ? "PeerLost" : "Killed";
+      trainer.alive = false;
+      trainer.log.emplace_back(exit);
+    } else if (done == 0) {
+      trainer.log.emplace_back(RankPrepared{now_});
+    } else if (done < 4) {
+      trainer.log.emplace_back(StepDone{static_cast<int64_t>(done), now_});
+    } else {
+      RankExited exit;
+      exit.reason = "Completed";
+      trainer.alive = false;
+      trainer.log.emplace_back(exit);
+    }
+    return;
+  }
+}
+
+// ---- invariants
+// -----------------------------------------------------------------------------------
+
+void ClusterSim::Check(bool condition, const std::string& what) const {
+  if (!condition) throw std::logic_error(absl::StrCat("broken: ", what));
+}
+
+void ClusterSim::CheckCore() {
+  const Core core = driver_->Read([](const Core& c) { return c; });
+  std::set<std::pair<std::string, int32_t>> held;
+  for (const JobRecord* job : core.Jobs()) {
+    const bool placed = job->attempt > 0;
+    Check(job->ranks.size() == (placed ? static_cast<size_t>(job->world_size) : 0),
+          "a gang is whole or absent");
+    Check(placed == (job->epoch.value() > 0) && job->epoch <= core.last_epoch(),
+          "a placed job has an epoch that has been given out");
+    Check(job->state != JobState::kPending || !placed, "a pending job holds nothing");
+    Check(job->state != JobState::kRunning || job->start_time.has_value(),
+          "a running job has started");
+    if (IsActive(job->state)) {
+      for (const RankRecord& rank : job->ranks) {
+        Check(held.emplace(rank.worker, rank.slot).second, "no slot is held by two jobs");
+      }
+    }
+    const auto ended = ended_.find(job->id);
+    Check(ended == ended_.end() || ended->second == *job, "an ended job never changes again");
+    if (IsEnded(job->state)) ended_.emplace(job->id, *job);
+  }
+  CheckStore();
+}
+
+void ClusterSim::CheckStore() {
+  if (store_unsure_) return;
+  const Snapshot stored = *store_.Load();
+  const Core core = driver_->Read([](const Core& c) { return c; });
+  const std::vector<const JobRecord*> jobs = core.Jobs();
+  Check(stored.jobs.size() == jobs.size(), "the store has the core's jobs");
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    Check(WithoutSteps(stored.jobs[i]) == WithoutSteps(*jobs[i]), "the store equals the core");
+  }
+}
+
+}  // namespace stretto::coordinator::testing

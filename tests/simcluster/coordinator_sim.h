@@ -1,0 +1,104 @@
+#pragma once
+// A whole cluster in one thread: the real core, driver and store, and worker daemons small enough
+// to be obviously right, joined by links that lose, repeat and delay. A seed decides everything.
+//
+// Faults: sessions break (seen by both sides, or by the worker alone), daemons restart with and
+// without their trainers, trainers are killed, reports are repeated, messages of different workers
+// overtake each other, the coordinator restarts, the store refuses a commit or loses its response.
+//
+// Checked after every event (a broken invariant throws std::logic_error naming it):
+//   no slot is held by two jobs, in the core and on the nodes     a gang is whole or absent
+//   an epoch belongs to one job and never goes back               an ended job never changes again
+//   what is sent has been stored                                  the store equals the core
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "coordinator/core/driver.h"
+#include "coordinator/store/job_store.h"
+
+namespace stretto::coordinator::testing {
+
+// How often something was seen, over any number of runs.
+using Probes = std::map<std::string, int64_t>;
+
+class ClusterSim final : public Transport {
+ public:
+  ClusterSim(uint64_t seed, Probes& probes);
+
+  // One random event.
+  void Step();
+  // No more faults: every job must end.
+  void RunToEnd();
+
+ private:
+  using RankKey = std::tuple<std::string, int64_t, int32_t>;  // job uid, epoch, rank
+  struct Trainer {
+    int32_t slot = 0;
+    bool alive = true;
+    std::vector<decltype(RankReported::report)> log;
+    int64_t sent = 0;  // in this session
+  };
+  struct Node {
+    std::string id;
+    int32_t slots = 1;
+    int64_t incarnation = 1;
+    int64_t session = 0;      // 0: not connected
+    bool registered = false;  // the answer has arrived
+    std::deque<Event> up;     // in order; dropped with the session
+    std::deque<Send> down;
+    std::map<RankKey, Trainer> trainers;
+  };
+
+  // Transport. Called by the driver.
+  void SendToWorker(const Send& send) override;
+  void JobChanged(const JobRecord& job) override;
+  void WorkerChanged(const Worker&) override {}
+  std::string FinalSummary(const JobRecord& job) override { return "summary of " + job.id; }
+
+  uint64_t Pick(uint64_t n) { return random_() % n; }
+  Node& PickNode() { return nodes_[Pick(nodes_.size())]; }
+  Result Submit(const Event& event);
+  void RestartCoordinator();
+  void SubmitJob();
+  void CancelSomeJob();
+  void Connect(Node& node);
+  void Break(Node& node, bool seen_by_coordinator);
+  void RestartDaemon(Node& node);
+  void DeliverUp(Node& node);
+  void DeliverDown(Node& node);
+  void Receive(Node& node, const SendRegistered& message);
+  void Receive(Node& node, const SendAssign& message);
+  void Receive(Node& node, const SendStop& message);
+  void Receive(Node& node, const SendAck& message);
+  void Receive(Node& node, const CloseSession& message);
+  void SendReport(Node& node, bool repeat);
+  void Train(Node& node, bool may_fail);
+  void PassTime(absl::Duration duration, bool all_alive);
+
+  void Check(bool condition, const std::string& what) const;
+  void CheckCore();
+  void CheckStore();
+
+  std::mt19937_64 random_;
+  Probes& probes_;
+  std::unique_ptr<JobStore> memory_ = NewMemoryStore();
+  FaultyStore store_{*memory_};
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  std::unique_ptr<Driver> driver_;
+  std::vector<Node> nodes_;
+  int64_t next_session_ = 1;
+  int64_t next_job_ = 1;
+  bool store_unsure_ = false;  // a response was lost and no commit has succeeded since
+  std::map<int64_t, std::string> epoch_owner_;  // epochs that have left the coordinator
+  std::map<std::string, JobRecord> ended_;
+};
+
+}  // namespace stretto::coordinator::testing

@@ -1,0 +1,181 @@
+#include <csignal>
+
+#include "gmock/gmock.h"
+#include "tests/worker/comm/groups.h"
+#include "tests/worker/comm/tensors.h"
+
+namespace stretto::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr absl::Duration kShort = absl::Milliseconds(300);
+
+std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
+
+TEST(GlooTest, MissingRankIsNamedAtTheTimeout) {
+  MemoryStore store;
+
+  const absl::Status status =
+      GlooCommunicator::Connect(
+          {.rank = 0, .size = 2, .store = &store, .prefix = "job-1/tp", .timeout = kShort})
+          .status();
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(MessageOf(status),
+            "rank 0 of 2 (gloo group 'job-1/tp'): rank 1 did not appear within 300ms (store key "
+            "'job-1/tp/1')");
+}
+
+TEST(GlooTest, RankOfAGroupOfAnotherSizeIsRefused) {
+  MemoryStore store;
+  OnEveryRank(2, [&](int rank) {
+    const absl::Status status =
+        GlooCommunicator::Connect(
+            {.rank = rank, .size = 2 + rank, .store = &store, .prefix = "tp", .timeout = kShort})
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("rank ", 1 - rank, " published ")));
+    EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("for a group of ", 2 + rank)));
+  });
+}
+
+TEST(GlooTest, RankThatGaveUpBeforeWeConnectIsNamed) {
+  MemoryStore store;
+  // Rank 1 publishes, does not find rank 0 in time and closes its listener.
+  ASSERT_FALSE(
+      GlooCommunicator::Connect(
+          {.rank = 1, .size = 2, .store = &store, .prefix = "tp", .timeout = absl::Milliseconds(1)})
+          .ok());
+
+  const absl::Status status =
+      GlooCommunicator::Connect(
+          {.rank = 0, .size = 2, .store = &store, .prefix = "tp", .timeout = kShort})
+          .status();
+
+  // Whether rank 0 dials or listens depends on the two port numbers.
+  EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) << status;
+  EXPECT_THAT(MessageOf(status), HasSubstr("cannot connect to rank 1: "));
+}
+
+TEST(GlooTest, SameRankTwiceIsRefusedByTheStore) {
+  MemoryStore store;
+  const GlooOptions options = {
+      .rank = 0, .size = 2, .store = &store, .prefix = "tp", .timeout = absl::Milliseconds(1)};
+  ASSERT_FALSE(GlooCommunicator::Connect(options).ok());
+
+  const absl::Status status = GlooCommunicator::Connect(options).status();
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(MessageOf(status), HasSubstr("rank 0 of 2 (gloo group 'tp'): store: key 'tp/0'"));
+}
+
+TEST(GlooTest, SilentPeerIsNamedAtTheTimeoutAndTheGroupStaysDead) {
+  const Ranks ranks = Gloo(2, kShort);
+  Tensor tensor = Patterned(DType::kF32, 0, 9001);
+
+  const absl::Status status = ranks[0]->AllReduce(tensor.view(), ReduceOp::kSum);
+  const absl::Status later = ranks[0]->Barrier();
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(MessageOf(status),
+            "all_reduce (call 1) on rank 0 of 2 (gloo group 'test'): peer rank 1 did not take "
+            "part within 300ms");
+  EXPECT_EQ(later, status);
+}
+
+TEST(GlooTest, PeerThatDisconnectsIsNamed) {
+  Ranks ranks = Gloo(2);
+  ranks[1].reset();
+  Tensor tensor = Patterned(DType::kBF16, 0, 9001);
+
+  const absl::Status status = ranks[0]->AllReduce(tensor.view(), ReduceOp::kSum);
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(MessageOf(status), HasSubstr("all_reduce (call 1) on rank 0 of 2 (gloo group "
+                                           "'test'): lost peer rank 1: "));
+}
+
+TEST(GlooTest, LossOfOneRankEndsTheCallsOfAllAndSomeoneNamesIt) {
+  Ranks ranks = Gloo(4);
+  ranks.pop_back();
+  std::atomic<int> named{0};
+
+  OnEveryRank(ranks, [&](Communicator& comm) {
+    const absl::Status status = comm.Barrier();
+    EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+    EXPECT_THAT(MessageOf(status), HasSubstr("lost peer rank "));
+    if (MessageOf(status).find("lost peer rank 3") != std::string::npos) ++named;
+  });
+
+  EXPECT_GE(named.load(), 1);
+}
+
+TEST(GlooTest, PeersOfAnAbortedRankAreUnavailable) {
+  const Ranks ranks = Gloo(2);
+  absl::Status blocked;
+  BlockedCall caller([&] { blocked = ranks[1]->Barrier(); });
+
+  ranks[0]->Abort();
+  caller.join();
+
+  EXPECT_EQ(blocked.code(), absl::StatusCode::kUnavailable) << blocked;
+  EXPECT_THAT(MessageOf(blocked), HasSubstr("lost peer rank 0"));
+}
+
+TEST(GlooTest, OneRankNeedsNeitherStoreNorNetwork) {
+  const auto comm = GlooCommunicator::Connect({.address = "no such address"});
+
+  ASSERT_TRUE(comm.ok()) << comm.status();
+  EXPECT_TRUE((*comm)->Barrier().ok());
+}
+
+TEST(GlooTest, AddressThatIsNotOursIsRefused) {
+  MemoryStore store;
+  const auto connect = [&](const std::string& address) {
+    return GlooCommunicator::Connect(
+               {.rank = 0, .size = 2, .store = &store, .prefix = "tp", .address = address})
+        .status();
+  };
+
+  const absl::Status foreign = connect("203.0.113.7");
+  const absl::Status name = connect("gpu-7");
+
+  EXPECT_EQ(foreign.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(MessageOf(foreign),
+            "rank 0 of 2 (gloo group 'tp'): cannot listen on '203.0.113.7': Cannot assign "
+            "requested address");
+  EXPECT_EQ(name.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(MessageOf(name), HasSubstr("cannot listen on 'gpu-7': expected an IP address: "));
+}
+
+// gloo's writes to a closed connection would raise it.
+TEST(GlooTest, ConnectIgnoresSigpipe) {
+  std::signal(SIGPIPE, SIG_DFL);
+
+  const Ranks ranks = Gloo(2);
+
+  struct sigaction action = {};
+  ASSERT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
+  EXPECT_TRUE(action.sa_handler == SIG_IGN);
+}
+
+TEST(GlooTest, WrongOptionsAreNamed) {
+  MemoryStore store;
+  const auto message = [](const GlooOptions& options) {
+    const absl::Status status = GlooCommunicator::Connect(options).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return MessageOf(status);
+  };
+  EXPECT_EQ(message({.rank = 2, .size = 2, .store = &store, .prefix = "tp"}),
+            "gloo group 'tp': rank is 2, expected 0 to 1");
+  EXPECT_EQ(message({.size = 0, .prefix = "tp"}),
+            "gloo group 'tp': size is 0, expected at least 1");
+  EXPECT_EQ(message({.size = 2, .prefix = "tp"}),
+            "gloo group 'tp': no store, expected one for 2 ranks");
+  EXPECT_EQ(message({.size = 2, .store = &store, .prefix = "tp", .timeout = absl::ZeroDuration()}),
+            "gloo group 'tp': timeout is 0, expected above 0");
+}
+
+}  // namespace
+}  // namespace stretto::testing

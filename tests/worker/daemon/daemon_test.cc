@@ -1,0 +1,594 @@
+// The daemon with fake trainers as real processes and a coordinator in this process.
+
+#include "worker/daemon/daemon.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/strings/match.h"
+#include "proto/base/version.h"
+#include "tests/worker/daemon/fake_coordinator.h"
+#include "tests/worker/daemon/temp_dir.h"
+#include "stretto/v1alpha1/trainer.grpc.pb.h"
+#include "worker/daemon/process.h"
+#include "worker/trainer/report/report_log.h"
+
+namespace stretto::daemon {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kUid[] = "0123456789abcdef0123456789abcdef";
+constexpr char kBinaries[] = STRETTO_BINARY_DIR;
+
+v1::CoordinatorMessage AssignMessage(const std::string& behaviour, int ranks = 2, int epoch = 1) {
+  v1::CoordinatorMessage message;
+  v1::Assign* assign = message.mutable_assign();
+  assign->set_job_id("gpt");
+  assign->set_job_uid(kUid);
+  assign->set_epoch(epoch);
+  assign->set_world_size(ranks);
+  assign->mutable_spec()->mutable_data()->set_prefix(behaviour);
+  for (int rank = 0; rank < ranks; ++rank) {
+    assign->add_ranks()->set_rank(rank);
+    assign->mutable_ranks(rank)->set_slot(rank);
+  }
+  return message;
+}
+
+v1::CoordinatorMessage StopMessage(int grace_ms, int epoch = 1) {
+  v1::CoordinatorMessage message;
+  message.mutable_stop()->set_job_uid(kUid);
+  message.mutable_stop()->set_epoch(epoch);
+  message.mutable_stop()->set_reason("cancelled by a user");
+  *message.mutable_stop()->mutable_grace() =
+      google::protobuf::util::TimeUtil::MillisecondsToDuration(grace_ms);
+  return message;
+}
+
+v1::HeldRankReply Reply(int rank, bool keep, int64_t acked, int epoch = 1) {
+  v1::HeldRankReply reply;
+  reply.set_job_uid(kUid);
+  reply.set_epoch(epoch);
+  reply.set_rank(rank);
+  reply.set_keep(keep);
+  reply.set_acked_sequence(acked);
+  return reply;
+}
+
+class DaemonTest : public ::testing::Test {
+ protected:
+  void SetUp() override { coordinator_ = std::make_unique<FakeCoordinator>(); }
+
+  void TearDown() override {
+    daemon_.reset();
+    coordinator_.reset();
+    for (const StoredRun& run : RunFolders(dir_.path()).Scan()) {  // leave nobody behind
+      if (run.process.has_value()) SignalGroup(*run.process, SIGKILL);
+    }
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
+
+  DaemonOptions Options() const {
+    DaemonOptions options;
+    options.coordinator = coordinator_->address();
+    options.name = "node-a";
+    options.slots = 2;
+    options.state_dir = dir_.path();
+    options.trainer_binary = std::string(kBinaries) + "/fake-trainer";
+    options.stop_grace = absl::Seconds(5);
+    return options;
+  }
+
+  void StartDaemon() {
+    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(Options(), Clock::Real());
+    ASSERT_TRUE(daemon.ok()) << daemon.status();
+    daemon_ = *std::move(daemon);
+  }
+
+  ProcessId Trainer(int rank, int epoch = 1) const {
+    const auto folder = RunFolders(dir_.path()).Find({kUid, epoch, rank});
+    EXPECT_TRUE(folder.ok()) << folder.status();
+    return *folder->ReadProcess();
+  }
+
+  // The number of steps the coordinator has of a rank.
+  bool WaitForSteps(int rank, int steps) {
+    return coordinator_->WaitFor([&] {
+      for (const v1::RankReport& report : coordinator_->ReportsOf(rank)) {
+        if (report.has_step() && report.step().step() == steps) return true;
+      }
+      return false;
+    });
+  }
+  v1::RankExit WaitForExit(int rank) {
+    v1::RankExit exit;
+    EXPECT_TRUE(coordinator_->WaitFor([&] {
+      const v1::RankExit* found = coordinator_->ExitOf(rank);
+      if (found != nullptr) exit = *found;
+      return found != nullptr;
+    })) << "rank " << rank;
+    return exit;
+  }
+  void ExpectGapless(int rank) {
+    int64_t expected = 1;
+    for (const v1::RankReport& report : coordinator_->CopyReportsOf(rank)) {
+      EXPECT_EQ(report.sequence(), expected++);
+    }
+  }
+
+  TempDir dir_;
+  std::unique_ptr<FakeCoordinator> coordinator_;
+  std::unique_ptr<Daemon> daemon_;
+};
+
+TEST_F(DaemonTest, RegistersWithNameDevicesAndVersions) {
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 3; }));
+  const v1::Register& hello = coordinator_->registrations.at(0);
+  EXPECT_EQ(hello.worker_id(), "node-a");
+  EXPECT_EQ(hello.protocol_version(), kProtocolVersion);
+  EXPECT_EQ(hello.build(), kBuildVersion);
+  ASSERT_EQ(hello.devices_size(), 2);
+  EXPECT_THAT(hello.devices(0).description(), HasSubstr("cpu core"));
+}
+
+TEST_F(DaemonTest, RunsAGangAndForwardsItsReportsInOrder) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=3;then=complete"));
+  EXPECT_EQ(WaitForExit(0).reason(), "Completed");
+  EXPECT_EQ(WaitForExit(1).exit_code(), 0);
+  for (const int rank : {0, 1}) {
+    ExpectGapless(rank);
+    EXPECT_EQ(coordinator_->CopyReportsOf(rank).size(), 5u);  // prepared, 3 steps, exit
+  }
+  EXPECT_THAT(daemon_->metrics().Text(), HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 3"));
+}
+
+TEST_F(DaemonTest, AssigningTwiceStartsOnce) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=hang"));
+  ASSERT_TRUE(WaitForSteps(1, 1));
+  const ProcessId before = Trainer(1);
+  coordinator_->Send(AssignMessage("steps=1;then=hang"));
+  coordinator_->Send(StopMessage(5000));
+  EXPECT_EQ(WaitForExit(1).reason(), "Cancelled");
+  EXPECT_EQ(Trainer(1), before);
+}
+
+TEST_F(DaemonTest, KilledTrainerIsReportedWithSignalStepAndOperationAndItsGangIsStopped) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=2;then=hang"));
+  ASSERT_TRUE(WaitForSteps(0, 2));
+  ASSERT_TRUE(WaitForSteps(1, 2));
+  const int pid = Trainer(1).pid;
+  ::kill(pid, SIGKILL);
+
+  const v1::RankExit killed = WaitForExit(1);
+  EXPECT_EQ(killed.signal(), 9);
+  EXPECT_EQ(killed.reason(), "Killed");
+  EXPECT_EQ(killed.step(), 2);
+  EXPECT_EQ(killed.phase(), "forward");
+  EXPECT_EQ(killed.last_operation(),
+            "18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17");
+  EXPECT_FALSE(killed.stopped_by_daemon());
+  EXPECT_EQ(killed.message(),
+            absl::StrCat("rank 1 of job gpt (pid ", pid,
+                         ") was killed by signal 9 (Killed) in step 2, forward, at 18 comm.tp "
+                         "all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17"));
+  const v1::RankExit other = WaitForExit(0);
+  EXPECT_TRUE(other.stopped_by_daemon());
+  EXPECT_EQ(other.reason(), "Cancelled");
+  ExpectGapless(1);
+}
+
+TEST_F(DaemonTest, ExitCodeAndCrashAreReported) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=code3", 1));
+  const v1::RankExit failed = WaitForExit(0);
+  EXPECT_EQ(failed.exit_code(), 3);
+  EXPECT_EQ(failed.reason(), "Failed");
+  EXPECT_THAT(failed.message(), HasSubstr("exited with code 3 without a last report"));
+
+  coordinator_->Send(AssignMessage("steps=1;then=segv", 2, 2));
+  EXPECT_TRUE(coordinator_->WaitFor([&] {
+    for (const v1::RankReport& report : coordinator_->reports) {
+      if (report.epoch() == 2 && report.exit().signal() == SIGSEGV) {
+        return report.exit().reason() == "Crashed";
+      }
+    }
+    return false;
+  }));
+}
+
+TEST_F(DaemonTest, StopEndsTheDeafAfterTheGrace) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=hang;rank1=deaf"));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  ASSERT_TRUE(WaitForSteps(1, 1));
+  coordinator_->Send(StopMessage(300));
+  const v1::RankExit polite = WaitForExit(0);
+  EXPECT_EQ(polite.reason(), "Cancelled");
+  EXPECT_TRUE(polite.stopped_by_daemon());
+  const v1::RankExit deaf = WaitForExit(1);
+  EXPECT_EQ(deaf.signal(), SIGKILL);
+  EXPECT_TRUE(deaf.stopped_by_daemon());
+  EXPECT_THAT(deaf.message(), HasSubstr("the daemon stopped it: cancelled by a user"));
+}
+
+TEST_F(DaemonTest, CoordinatorRestartIsReplayedWithoutGaps) {
+  StartDaemon();
+  coordinator_->acknowledge = false;
+  coordinator_->Send(AssignMessage("steps=3;then=hang", 1));
+  ASSERT_TRUE(WaitForSteps(0, 3));
+  const int port = coordinator_->port();
+  coordinator_.reset();
+  const ProcessId trainer = Trainer(0);
+  ::kill(trainer.pid, SIGUSR1);  // a step that nobody hears of
+
+  coordinator_ = std::make_unique<FakeCoordinator>(port);
+  coordinator_->held = {Reply(0, true, 2)};
+  ASSERT_TRUE(WaitForSteps(0, 4));
+  EXPECT_EQ(coordinator_->registrations.at(0).held(0).job_id(), "gpt");
+  EXPECT_TRUE(coordinator_->registrations.at(0).held(0).alive());
+  int64_t expected = 3;
+  for (const v1::RankReport& report : coordinator_->CopyReportsOf(0)) {
+    EXPECT_EQ(report.sequence(), expected++);
+  }
+  EXPECT_TRUE(IsAlive(trainer));
+}
+
+TEST_F(DaemonTest, RestartedDaemonAdoptsTrainers) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=2;then=hang"));
+  ASSERT_TRUE(WaitForSteps(0, 2));
+  ASSERT_TRUE(WaitForSteps(1, 2));
+  const ProcessId trainer = Trainer(0);
+  daemon_.reset();  // as kill -9 would: nobody is stopped
+  ASSERT_TRUE(IsAlive(trainer));
+  ::kill(trainer.pid, SIGUSR1);
+
+  coordinator_->held = {Reply(0, true, 3), Reply(1, true, 3)};
+  StartDaemon();
+  ASSERT_TRUE(WaitForSteps(0, 3));
+  ExpectGapless(0);
+  EXPECT_THAT(daemon_->metrics().Text(), HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"0\"} 3"));
+  EXPECT_EQ(Trainer(0), trainer);
+  coordinator_->Send(StopMessage(5000));
+  EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");
+  EXPECT_TRUE(WaitForExit(1).stopped_by_daemon());
+}
+
+TEST_F(DaemonTest, TrainersTheCoordinatorDoesNotWantAreKilled) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=deaf", 1));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  FileDescriptor watch = *WatchProcess(Trainer(0));
+  daemon_.reset();
+  coordinator_->held = {Reply(0, false, 0)};
+  StartDaemon();
+  pollfd descriptor{watch.get(), POLLIN, 0};
+  EXPECT_EQ(::poll(&descriptor, 1, 20'000), 1);
+}
+
+TEST_F(DaemonTest, RankThatDiedWithoutADaemonIsReported) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=2;then=hang", 1));
+  ASSERT_TRUE(WaitForSteps(0, 2));
+  const ProcessId trainer = Trainer(0);
+  daemon_.reset();
+  ::kill(trainer.pid, SIGKILL);
+  ::waitpid(trainer.pid, nullptr, 0);
+
+  coordinator_->held = {Reply(0, true, 3)};
+  StartDaemon();
+  const v1::RankExit exit = WaitForExit(0);
+  EXPECT_EQ(exit.reason(), "ExitUnobserved");
+  EXPECT_EQ(exit.exit_code(), -1);
+  EXPECT_EQ(exit.step(), 2);
+  EXPECT_THAT(exit.message(), HasSubstr("ended while no daemon watched it, exit status unknown"));
+}
+
+TEST_F(DaemonTest, NewerEpochKillsTheOlderOne) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=deaf", 1, 1));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  coordinator_->Send(AssignMessage("steps=1;then=hang", 1, 2));
+  const v1::RankExit old = WaitForExit(0);
+  EXPECT_EQ(old.signal(), SIGKILL);
+  EXPECT_TRUE(old.stopped_by_daemon());
+  EXPECT_THAT(old.message(), HasSubstr("a newer epoch was assigned"));
+}
+
+TEST_F(DaemonTest, StaleTrainerIsAborted) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=hang", 1, 5));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  auto stub = v1::TrainerService::NewStub(
+      grpc::CreateChannel("unix:" + dir_.path() + "/trainer.sock", grpc::InsecureChannelCredentials()));
+  v1::AttachRequest request;
+  request.set_job_uid(kUid);
+  request.set_epoch(4);
+  v1::AttachResponse response;
+  grpc::ClientContext old_epoch;
+  const grpc::Status old = stub->Attach(&old_epoch, request, &response);
+  EXPECT_EQ(old.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(old.error_message(), HasSubstr("epoch 4 is not current: the epoch of that job on "
+                                             "this node is 5"));
+  request.set_epoch(5);
+  request.set_pid(1);
+  grpc::ClientContext other_pid;
+  const grpc::Status other = stub->Attach(&other_pid, request, &response);
+  EXPECT_EQ(other.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_THAT(other.error_message(), HasSubstr("is not process 1"));
+}
+
+TEST_F(DaemonTest, RendezvousIsPassedOnAndWaitsForACoordinatorThatIsAway) {
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats > 0; }));
+  auto stub = v1::TrainerService::NewStub(
+      grpc::CreateChannel("unix:" + dir_.path() + "/trainer.sock", grpc::InsecureChannelCredentials()));
+  const int port = coordinator_->port();
+  coordinator_.reset();
+
+  grpc::Status set;
+  std::thread away([&] {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::StoreSetRequest request;
+    request.set_key("rank0");
+    request.set_value("10.0.0.1");
+    v1::StoreSetResponse response;
+    set = stub->StoreSet(&context, request, &response);
+  });
+  coordinator_ = std::make_unique<FakeCoordinator>(port);
+  away.join();
+  EXPECT_TRUE(set.ok()) << set.error_message();
+
+  v1::StoreGetRequest request;
+  request.set_key("rank0");
+  v1::StoreGetResponse response;
+  grpc::ClientContext context;
+  EXPECT_TRUE(stub->StoreGet(&context, request, &response).ok());
+  EXPECT_EQ(response.value(), "10.0.0.1");
+
+  grpc::ClientContext hurried;
+  hurried.set_deadline(std::chrono::system_clock::now() + std::chrono::milliseconds(100));
+  request.set_key("never");
+  EXPECT_EQ(stub->StoreGet(&hurried, request, &response).error_code(),
+            grpc::StatusCode::DEADLINE_EXCEEDED);
+}
+
+TEST_F(DaemonTest, LogsAreStreamedAndFollowedToTheEnd) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=2;then=hang", 1));
+  ASSERT_TRUE(WaitForSteps(0, 2));
+  v1::CoordinatorMessage message;
+  message.mutable_log_request()->set_stream(7);
+  message.mutable_log_request()->set_job_uid(kUid);
+  message.mutable_log_request()->set_epoch(1);
+  message.mutable_log_request()->set_follow(true);
+  coordinator_->Send(message);
+  ASSERT_TRUE(coordinator_->WaitFor(
+      [&] { return absl::StrContains(coordinator_->logs[7], "step 2 of rank 0\n"); }));
+  ::kill(Trainer(0).pid, SIGUSR1);
+  ASSERT_TRUE(coordinator_->WaitFor(
+      [&] { return absl::StrContains(coordinator_->logs[7], "step 3 of rank 0\n"); }));
+  EXPECT_EQ(coordinator_->log_ends.count(7), 0u);
+  coordinator_->Send(StopMessage(5000));
+  EXPECT_TRUE(coordinator_->WaitFor([&] { return coordinator_->log_ends.count(7) != 0; }));
+
+  message.mutable_log_request()->set_stream(8);
+  message.mutable_log_request()->set_rank(5);
+  coordinator_->Send(message);
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->log_ends.count(8) != 0; }));
+  EXPECT_THAT(coordinator_->log_ends[8].error(), HasSubstr("this node has no log of rank 5"));
+}
+
+TEST_F(DaemonTest, StoppingAsksForACheckpointFirst) {
+  StartDaemon();
+  coordinator_->Send(AssignMessage("steps=1;then=hang"));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  ASSERT_TRUE(WaitForSteps(1, 1));
+  daemon_->StopTrainers();
+  EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");
+  EXPECT_TRUE(WaitForExit(1).stopped_by_daemon());
+  const auto folder = RunFolders(dir_.path()).Find({kUid, 1, 0});
+  EXPECT_THAT(*ReadFile(folder->log()), HasSubstr("stop requested checkpoint=1"));
+}
+
+TEST_F(DaemonTest, TrainerThatCannotStartFailsItsGang) {
+  StartDaemon();
+  v1::CoordinatorMessage message = AssignMessage("steps=1;then=hang");
+  message.mutable_assign()->mutable_ranks(1)->set_slot(7);
+  coordinator_->Send(message);
+  const v1::RankExit exit = WaitForExit(1);
+  EXPECT_EQ(exit.reason(), "SlotUnknown");
+  EXPECT_EQ(exit.exit_code(), 127);
+  EXPECT_THAT(exit.message(), HasSubstr("rank 1 of job gpt did not start: slot 7 does not exist: "
+                                        "this node has 2 slots"));
+  EXPECT_TRUE(WaitForExit(0).stopped_by_daemon());
+}
+
+// ---- the program itself
+
+struct Outcome {
+  int code = -1;
+  std::string out;  // stdout and stderr
+};
+
+Outcome RunWorker(std::vector<std::string> args) {
+  TempDir dir;
+  const std::string path = dir.path() + "/out";
+  FileDescriptor out(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  const auto process = Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
+                              TrainerEnvironment(), out.get(), -1});
+  EXPECT_TRUE(process.ok()) << process.status();
+  int status = 0;
+  ::waitpid(process->pid, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, *ReadFile(path)};
+}
+
+// The program with its output on a pipe.
+class RunningWorker {
+ public:
+  explicit RunningWorker(std::vector<std::string> args) {
+    int ends[2];
+    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    out_ = FileDescriptor(ends[0]);
+    const FileDescriptor in(ends[1]);
+    process_ = *Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
+                       TrainerEnvironment(), in.get(), -1});
+  }
+  // The line that begins with `start`; empty when the output ends before.
+  std::string WaitForLine(const std::string& start) {
+    std::string line;
+    for (char c = 0; ::read(out_.get(), &c, 1) == 1;) {
+      if (c != '\n') {
+        line += c;
+      } else if (absl::StartsWith(std::exchange(line, {}), start)) {
+        return start;
+      }
+    }
+    return "";
+  }
+  // Exit code, or minus the signal.
+  int End(int signal) {
+    ::kill(process_.pid, signal);
+    int status = 0;
+    ::waitpid(process_.pid, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  FileDescriptor out_;
+  ProcessId process_;
+};
+
+class WorkerProgramTest : public DaemonTest {
+ protected:
+  std::vector<std::string> Args(std::vector<std::string> more = {}) const {
+    std::vector<std::string> args = {"--coordinator", coordinator_->address(), "--state-dir",
+                                     dir_.path(),     "--name",                "node-a",
+                                     "--trainer",     std::string(kBinaries) + "/fake-trainer"};
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+};
+
+TEST_F(WorkerProgramTest, SaysItIsReadyAndStopsItsTrainersWhenToldToEnd) {
+  RunningWorker worker(Args());
+  ASSERT_NE(worker.WaitForLine("ready worker=node-a metrics="), "");
+  coordinator_->Send(AssignMessage("steps=1;then=hang"));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  ASSERT_TRUE(WaitForSteps(1, 1));
+  EXPECT_EQ(worker.End(SIGTERM), 0);
+  EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");
+  EXPECT_TRUE(WaitForExit(1).stopped_by_daemon());
+  EXPECT_FALSE(IsAlive(Trainer(0)));
+}
+
+TEST_F(WorkerProgramTest, TrainersOutliveAKilledDaemonAndTheNextAdoptsThem) {
+  ProcessId trainer;
+  {
+    RunningWorker worker(Args());
+    coordinator_->Send(AssignMessage("steps=1;then=hang", 1));
+    ASSERT_TRUE(WaitForSteps(0, 1));
+    trainer = Trainer(0);
+    EXPECT_EQ(worker.End(SIGKILL), -SIGKILL);
+  }
+  ASSERT_TRUE(IsAlive(trainer));
+  ::kill(trainer.pid, SIGUSR1);
+  coordinator_->held = {Reply(0, true, 2)};
+  RunningWorker next(Args({"--detach-on-exit"}));
+  ASSERT_TRUE(WaitForSteps(0, 2));
+  ExpectGapless(0);
+  ::kill(trainer.pid, SIGKILL);  // not a child of this daemon: the kernel tells it nothing
+  EXPECT_EQ(WaitForExit(0).reason(), "ExitUnobserved");
+  EXPECT_EQ(WaitForExit(0).step(), 2);
+  EXPECT_EQ(next.End(SIGTERM), 0);
+}
+
+TEST_F(WorkerProgramTest, DetachOnExitLeavesTrainersAlone) {
+  RunningWorker worker(Args({"--detach-on-exit"}));
+  coordinator_->Send(AssignMessage("steps=1;then=hang", 1));
+  ASSERT_TRUE(WaitForSteps(0, 1));
+  EXPECT_EQ(worker.End(SIGTERM), 0);
+  EXPECT_TRUE(IsAlive(Trainer(0)));
+}
+
+TEST_F(WorkerProgramTest, OtherProtocolVersionEndsItWithBothVersions) {
+  coordinator_->refusal = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
+                                       "coordinator 0.9.0 speaks protocol version 2");
+  const Outcome outcome = RunWorker(Args());
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("refused worker node-a (build 0.1.0, protocol version 1): "
+                                     "coordinator 0.9.0 speaks protocol version 2"));
+}
+
+TEST_F(WorkerProgramTest, DuplicateNameEndsItNamingTheConflict) {
+  coordinator_->refusal = grpc::Status(grpc::StatusCode::ALREADY_EXISTS,
+                                       "worker node-a is already connected from host other");
+  const Outcome outcome = RunWorker(Args());
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("worker node-a is already connected from host other"));
+}
+
+TEST_F(WorkerProgramTest, StateFolderInUseEndsIt) {
+  StartDaemon();
+  const Outcome outcome = RunWorker(Args());
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("state folder ", dir_.path(),
+                                                  " is in use by another stretto-worker (pid ",
+                                                  ::getpid(), ")")));
+}
+
+TEST_F(DaemonTest, RefusesBadOptions) {
+  const auto refused = [&](const DaemonOptions& options) {
+    return Daemon::Start(options, Clock::Real()).status();
+  };
+  DaemonOptions options = Options();
+  options.state_dir = "/tmp/" + std::string(100, 'x');
+  EXPECT_EQ(refused(options).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused(options).message()),
+              HasSubstr("is too long: its socket path has 118 bytes, at most 107 fit"));
+
+  options = Options();
+  options.metrics_listen = "0.0.0.0:0";
+  EXPECT_EQ(refused(options).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused(options).message()), HasSubstr("--metrics-listen 0.0.0.0:0"));
+
+  options = Options();
+  options.coordinator = "10.1.2.3:7000";
+  EXPECT_EQ(refused(options).code(), absl::StatusCode::kPermissionDenied);
+
+  options = Options();
+  options.name = "Not A Name";
+  EXPECT_THAT(std::string(refused(options).message()), HasSubstr("--name is \"Not A Name\""));
+
+  options = Options();
+  options.trainer_binary = "/no/such/trainer";
+  EXPECT_THAT(std::string(refused(options).message()),
+              HasSubstr("--trainer /no/such/trainer is not an executable file"));
+
+  StartDaemon();
+  TempDir other;
+  options = Options();
+  options.state_dir = other.path();
+  options.metrics_listen = absl::StrCat("127.0.0.1:", daemon_->metrics_port());
+  EXPECT_EQ(refused(options).code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(refused(options).message()),
+              HasSubstr(absl::StrCat("metrics address 127.0.0.1:", daemon_->metrics_port(),
+                                     " cannot be listened on")));
+}
+
+}  // namespace
+}  // namespace stretto::daemon

@@ -1,0 +1,131 @@
+#include "worker/daemon/metrics.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "absl/strings/match.h"
+#include "proto/base/files.h"
+
+namespace stretto::daemon {
+namespace {
+
+namespace v1 = stretto::v1alpha1;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+v1::RankReport Step(double seconds, double loss) {
+  v1::RankReport report;
+  report.set_job_id("gpt");
+  report.set_rank(1);
+  v1::StepReport* step = report.mutable_step();
+  step->set_wall_seconds(seconds);
+  step->set_loss(loss);
+  step->set_grad_norm(0.5);
+  step->set_tokens(256);
+  step->mutable_ledger()->set_communication_seconds(0.25);
+  step->mutable_ledger()->set_hidden_seconds(0.125);
+  v1::Ledger::Entry* entry = step->mutable_ledger()->add_entries();
+  entry->set_part(v1::Ledger::EXPOSED);
+  entry->set_group("tp");
+  entry->set_phase("backward");
+  entry->set_seconds(0.125);
+  return report;
+}
+
+v1::RankReport Exit() {
+  v1::RankReport report;
+  report.set_job_id("gpt");
+  report.set_rank(1);
+  report.mutable_exit();
+  return report;
+}
+
+class MetricsTest : public ::testing::Test {
+ protected:
+  FakeClock clock_;
+  Metrics metrics_{{"node-a", absl::Minutes(5)}, clock_};
+};
+
+TEST_F(MetricsTest, StepsBecomeCountersHistogramAndGauges) {
+  metrics_.Record(Step(0.02, 4));
+  v1::RankReport second = Step(0.2, 3);
+  second.mutable_step()->set_update_skipped(true);
+  metrics_.Record(second);
+  const std::string text = metrics_.Text();
+  const std::string labels = "{job=\"gpt\",rank=\"1\"} ";
+  EXPECT_THAT(text, HasSubstr("stretto_steps_total" + labels + "2\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_tokens_total" + labels + "512\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_updates_skipped_total" + labels + "1\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_loss" + labels + "3\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_grad_norm" + labels + "0.5\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_communication_seconds_total" + labels + "0.5\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_communication_hidden_seconds_total" + labels + "0.25\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_step_ledger_seconds_total{job=\"gpt\",rank=\"1\",part="
+                              "\"exposed\",group=\"tp\",phase=\"backward\"} 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_step_seconds_count" + labels + "2\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.01\"} 0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.025\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"+Inf\"} 2\n"));
+}
+
+TEST_F(MetricsTest, SeriesOfAJobGoAwaySomeMinutesAfterItEnds) {
+  metrics_.Record(Step(0.02, 4));
+  metrics_.Record(Exit());
+  clock_.Advance(absl::Minutes(4));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("job=\"gpt\""));
+  clock_.Advance(absl::Minutes(1));
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("job=\"gpt\"")));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_build_info{version=\""));
+}
+
+TEST_F(MetricsTest, ANewAttemptKeepsTheSeries) {
+  metrics_.Record(Step(0.02, 4));
+  metrics_.Record(Exit());
+  clock_.Advance(absl::Minutes(4));
+  metrics_.Record(Step(0.02, 4));
+  clock_.Advance(absl::Hours(1));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 2"));
+}
+
+TEST_F(MetricsTest, NodeGauges) {
+  metrics_.SetTrainers(3);
+  metrics_.SetConnected(true);
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_trainers 3\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_coordinator_connected 1\n"));
+}
+
+TEST_F(MetricsTest, ServesThemOverHttp) {
+  metrics_.Record(Step(0.02, 4));
+  auto server = MetricsServer::Start("127.0.0.1:0", metrics_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>((*server)->port()));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_TRUE(WriteAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", "socket").ok());
+  std::string answer;
+  char block[4096];
+  for (ssize_t n = 0; (n = ::read(socket.get(), block, sizeof(block))) > 0;) {
+    answer.append(block, static_cast<size_t>(n));
+  }
+  EXPECT_TRUE(absl::StartsWith(answer, "HTTP/1.1 200 OK")) << answer;
+  EXPECT_THAT(answer, HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 1"));
+}
+
+TEST(AddressTest, LoopbackIsRecognised) {
+  EXPECT_TRUE(*IsLoopback("127.0.0.1:80"));
+  EXPECT_TRUE(*IsLoopback("localhost:0"));
+  EXPECT_FALSE(*IsLoopback("0.0.0.0:80"));
+  EXPECT_EQ(std::string(IsLoopback("127.0.0.1").status().message()),
+            "address is \"127.0.0.1\", expected HOST:PORT");
+  EXPECT_FALSE(IsLoopback("127.0.0.1:99999").ok());
+}
+
+}  // namespace
+}  // namespace stretto::daemon

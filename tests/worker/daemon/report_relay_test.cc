@@ -1,0 +1,162 @@
+#include "worker/daemon/report_relay.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/worker/daemon/temp_dir.h"
+#include "worker/trainer/report/report_log.h"
+
+namespace stretto::daemon {
+namespace {
+
+using ::testing::ElementsAre;
+using stretto::v1alpha1::Assign;
+using Report = ReportRelay::Report;
+
+const RankKey kKey{"0123456789abcdef", 1, 0};
+
+class ReportRelayTest : public ::testing::Test {
+ protected:
+  ReportRelayTest() {
+    Assign assign;
+    assign.set_job_id("gpt");
+    assign.set_job_uid(kKey.job_uid);
+    assign.set_epoch(1);
+    assign.add_ranks();
+    folder_ = *RunFolders(dir_.path()).Create(assign, 0);
+  }
+
+  // What the trainer does: into the log first; the result is what it would stream.
+  Report Write(bool exit = false) {
+    Report report;
+    report.set_job_id("gpt");
+    report.set_job_uid(kKey.job_uid);
+    report.set_epoch(1);
+    if (exit) {
+      report.mutable_exit()->set_reason("Completed");
+    } else {
+      report.mutable_step();
+    }
+    ReportLog log = *ReportLog::Open(folder_.reports());
+    EXPECT_TRUE(log.Append(&report).ok());
+    return report;
+  }
+
+  std::vector<int64_t> Drain() {
+    std::vector<int64_t> sequences;
+    while (std::optional<Report> report = relay_.Next()) sequences.push_back(report->sequence());
+    return sequences;
+  }
+
+  TempDir dir_;
+  RunFolder folder_{""};
+  std::vector<int64_t> observed_;
+  int wakes_ = 0;
+  ReportRelay relay_{[this](const Report& report) { observed_.push_back(report.sequence()); },
+                     [this] { ++wakes_; }};
+};
+
+TEST_F(ReportRelayTest, LiveReportsPassInOrder) {
+  relay_.Add(kKey, "gpt", 0, folder_);
+  EXPECT_TRUE(relay_.Live(Write()));
+  EXPECT_TRUE(relay_.Live(Write()));
+  EXPECT_THAT(Drain(), ElementsAre(1, 2));
+  EXPECT_THAT(observed_, ElementsAre(1, 2));
+}
+
+TEST_F(ReportRelayTest, WhatTheStreamSkippedIsReadFromTheLogOnce) {
+  relay_.Add(kKey, "gpt", 0, folder_);
+  Write();
+  const Report second = Write();
+  EXPECT_FALSE(relay_.Live(second));
+  EXPECT_THAT(Drain(), ElementsAre());
+  relay_.CatchUp(kKey);
+  EXPECT_TRUE(relay_.Live(second));
+  EXPECT_TRUE(relay_.Live(Write()));
+  relay_.CatchUp(kKey);
+  EXPECT_THAT(Drain(), ElementsAre(1, 2, 3));
+  EXPECT_THAT(observed_, ElementsAre(1, 2, 3));
+}
+
+TEST_F(ReportRelayTest, AReconnectReplaysFromTheAcknowledgedOne) {
+  for (int i = 0; i < 1000; ++i) Write();  // more than is kept in memory or read at a time
+  relay_.Add(kKey, "gpt", 0, folder_);
+  EXPECT_EQ(Drain().size(), 1000u);
+  relay_.Pause();
+  EXPECT_TRUE(relay_.Live(Write()));
+  EXPECT_THAT(Drain(), ElementsAre());
+  ASSERT_TRUE(relay_.Rewind(kKey, 3));
+  const std::vector<int64_t> again = Drain();
+  ASSERT_EQ(again.size(), 998u);
+  for (size_t i = 0; i < again.size(); ++i) ASSERT_EQ(again[i], static_cast<int64_t>(i) + 4);
+  EXPECT_EQ(observed_.size(), 1001u);
+}
+
+TEST_F(ReportRelayTest, AnExitLeavesOnlyWhenTheProcessIsReaped) {
+  relay_.Add(kKey, "gpt", 0, folder_);
+  relay_.Live(Write());
+  relay_.Live(Write(/*exit=*/true));
+  EXPECT_THAT(Drain(), ElementsAre(1));
+  relay_.End(kKey, /*stopped=*/true);
+  const std::optional<Report> exit = relay_.Next();
+  ASSERT_TRUE(exit.has_value());
+  EXPECT_TRUE(exit->exit().stopped_by_daemon());
+  EXPECT_EQ(exit->exit().reason(), "Completed");
+}
+
+TEST_F(ReportRelayTest, AnEndedRankIsDoneOnceEverythingIsAcknowledged) {
+  relay_.Add(kKey, "gpt", 4, folder_);
+  relay_.Live(Write());
+  relay_.Live(Write(/*exit=*/true));
+  relay_.End(kKey, false);
+  relay_.Acked(kKey, 1);
+  EXPECT_FALSE(folder_.Done());
+  ASSERT_EQ(relay_.Held().size(), 1u);
+  EXPECT_FALSE(relay_.Held()[0].alive());
+  EXPECT_EQ(relay_.Held()[0].last_sequence(), 2);
+  EXPECT_EQ(relay_.Held()[0].slot(), 4);
+  EXPECT_FALSE(relay_.Idle());
+  relay_.Acked(kKey, 2);
+  EXPECT_TRUE(folder_.Done());
+  EXPECT_TRUE(relay_.Held().empty());
+  EXPECT_TRUE(relay_.Idle());
+}
+
+TEST_F(ReportRelayTest, TheDaemonsOwnReportContinuesTheLog) {
+  relay_.Add(kKey, "gpt", 0, folder_);
+  relay_.Live(Write());
+  Report exit;
+  exit.mutable_exit()->set_signal(9);
+  relay_.Append(kKey, exit);
+  const std::vector<Report> stored = *ReadAfter(folder_.reports(), 1);
+  ASSERT_EQ(stored.size(), 1u);
+  EXPECT_EQ(stored[0].sequence(), 2);
+  EXPECT_EQ(stored[0].job_id(), "gpt");
+  EXPECT_EQ(relay_.Exit(kKey)->signal(), 9);
+}
+
+TEST_F(ReportRelayTest, AReportThatCannotBeWrittenIsSentFromMemory) {
+  const RunFolder missing(dir_.path() + "/gone");
+  relay_.Add(kKey, "gpt", 0, missing);
+  Report exit;
+  exit.mutable_exit()->set_signal(9);
+  relay_.Append(kKey, exit);
+  relay_.End(kKey, false);
+  EXPECT_THAT(Drain(), ElementsAre(1));
+  relay_.Rewind(kKey, 0);
+  EXPECT_THAT(Drain(), ElementsAre(1));
+}
+
+TEST_F(ReportRelayTest, ADroppedRankIsForgottenAndTheObserverToldOfItsEnd) {
+  relay_.Add(kKey, "gpt", 0, folder_);
+  relay_.Live(Write());
+  relay_.Drop(kKey);
+  EXPECT_TRUE(relay_.Held().empty());
+  EXPECT_TRUE(folder_.Done());
+  EXPECT_EQ(observed_.size(), 2u);
+  EXPECT_TRUE(relay_.Live(Write()));  // ignored
+  EXPECT_EQ(observed_.size(), 2u);
+}
+
+}  // namespace
+}  // namespace stretto::daemon

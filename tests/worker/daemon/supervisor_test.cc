@@ -1,0 +1,197 @@
+// The supervisor with shell scripts for trainers.
+
+#include "worker/daemon/supervisor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "tests/worker/daemon/temp_dir.h"
+#include "worker/daemon/rank_exit.h"
+
+namespace stretto::daemon {
+namespace {
+
+namespace v1 = stretto::v1alpha1;
+using ::testing::HasSubstr;
+
+constexpr char kUid[] = "0123456789abcdef";
+
+class SupervisorTest : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    supervisor_.reset();
+    for (const StoredRun& run : folders_.Scan()) {
+      if (run.process.has_value()) SignalGroup(*run.process, SIGKILL);
+    }
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
+
+  // `script` sees $RANK.
+  void Start(const std::string& script) {
+    const std::string path = dir_.path() + "/trainer.sh";
+    std::ofstream(path) << "#!/bin/sh\nRANK=$8\n" << script << "\n";
+    ::chmod(path.c_str(), 0700);
+    Supervisor::Options options;
+    options.trainer_binary = path;
+    options.socket_path = dir_.path() + "/trainer.sock";
+    options.slots = ProbeNode(8)->slots;
+    options.grace = absl::Seconds(10);
+    supervisor_.emplace(options, folders_, relay_, Clock::Real(), [](int) {});
+    supervisor_->Adopt();
+  }
+
+  static v1::Assign MakeAssign(int ranks = 2, int64_t epoch = 1) {
+    v1::Assign assign;
+    assign.set_job_id("gpt");
+    assign.set_job_uid(kUid);
+    assign.set_epoch(epoch);
+    for (int rank = 0; rank < ranks; ++rank) {
+      assign.add_ranks()->set_rank(rank);
+      assign.mutable_ranks(rank)->set_slot(rank);
+    }
+    return assign;
+  }
+
+  v1::RankExit ExitOf(int rank, int64_t epoch = 1) {
+    EXPECT_TRUE(supervisor_->WaitUntilEmpty(absl::Seconds(20)));
+    const std::optional<v1::RankExit> exit = relay_.Exit({kUid, epoch, rank});
+    EXPECT_TRUE(exit.has_value());
+    return exit.value_or(v1::RankExit());
+  }
+
+  std::string Log(int rank) {
+    const absl::StatusOr<RunFolder> folder = folders_.Find({kUid, 1, rank});
+    return folder.ok() ? ReadFile(folder->log()).value_or("") : "";
+  }
+
+  TempDir dir_;
+  RunFolders folders_{dir_.path()};
+  ReportRelay relay_{[](const ReportRelay::Report&) {}, [] {}};
+  std::optional<Supervisor> supervisor_;
+};
+
+TEST_F(SupervisorTest, CapturesOutputAndGivesACleanEnvironment) {
+  ::setenv("SECRET_TOKEN", "hunter2", 1);
+  Start("echo to stdout; echo to stderr >&2; env; ls /proc/self/fd; echo args $*");
+  supervisor_->Assign(MakeAssign(1));
+  EXPECT_EQ(ExitOf(0).reason(), "Completed");
+  const std::string log = Log(0);
+  EXPECT_THAT(log, HasSubstr("--- stretto-worker starts job gpt epoch 1 rank 0 in slot 0\n"));
+  EXPECT_THAT(log, HasSubstr("to stdout\nto stderr\n"));
+  EXPECT_THAT(log, HasSubstr("OMP_NUM_THREADS=1\n"));
+  EXPECT_FALSE(absl::StrContains(log, "SECRET_TOKEN"));
+  EXPECT_THAT(log, HasSubstr("args --socket " + dir_.path() + "/trainer.sock --job-uid " + kUid +
+                             " --epoch 1 --rank 0\n"));
+  EXPECT_THAT(log, HasSubstr("0\n1\n2\n3\nargs"));  // 3 is ls reading the folder
+}
+
+TEST_F(SupervisorTest, RunsItInASessionOfItsOwn) {
+  Start("ps -o sid= -p $$ | tr -d ' '; echo $$");
+  supervisor_->Assign(MakeAssign(1));
+  ExitOf(0);
+  const int pid = folders_.Find({kUid, 1, 0})->ReadProcess()->pid;
+  EXPECT_THAT(Log(0), HasSubstr(absl::StrCat(pid, "\n", pid, "\n")));
+}
+
+TEST_F(SupervisorTest, FirstFailureStopsTheRestOfTheGang) {
+  // Rank 0 fails only when rank 1 is there.
+  Start("[ $RANK = 1 ] && exec sleep 600\n"
+        "while [ ! -e " + folders_.root() + "/gpt-01234567/epoch-1/rank-1/pid ]; do :; done; exit 5");
+  supervisor_->Assign(MakeAssign());
+  const v1::RankExit first = ExitOf(0);
+  EXPECT_EQ(first.exit_code(), 5);
+  EXPECT_EQ(first.reason(), "Failed");
+  EXPECT_THAT(first.message(), HasSubstr("rank 0 of job gpt (pid "));
+  EXPECT_THAT(first.message(), HasSubstr("exited with code 5 without a last report"));
+  const v1::RankExit second = ExitOf(1);
+  EXPECT_EQ(second.signal(), SIGTERM) << second.DebugString();
+  EXPECT_THAT(second.message(), HasSubstr("the daemon stopped it: rank 0 of the job failed"));
+  EXPECT_TRUE(folders_.Find({kUid, 1, 1})->Stopping());
+  EXPECT_FALSE(folders_.Find({kUid, 1, 0})->Stopping());
+}
+
+TEST_F(SupervisorTest, AFailureBeforeTheWholeGangRunsStopsItToo) {
+  Start("[ $RANK = 0 ] && exit 5; exec sleep 600");
+  supervisor_->Assign(MakeAssign(8));
+  EXPECT_EQ(ExitOf(0).exit_code(), 5);
+  for (int rank = 1; rank < 8; ++rank) {
+    const v1::RankExit exit = ExitOf(rank);
+    EXPECT_TRUE(exit.reason() == "Cancelled" || exit.signal() == SIGTERM) << exit.DebugString();
+  }
+}
+
+TEST_F(SupervisorTest, AFullDiskUnderTheLogIsAWarningNotAnEnd) {
+  Start("echo lost; exit 0");
+  const v1::Assign assign = MakeAssign(1);
+  // The disk is full where the log will be: the folder is there first, without its assignment.
+  const std::string path = folders_.Create(assign, 0)->path();
+  std::filesystem::create_symlink("/dev/full", path + "/trainer.log");
+  std::filesystem::remove(path + "/assignment");
+  supervisor_->Assign(assign);
+  EXPECT_EQ(ExitOf(0).exit_code(), 0);
+  relay_.End({kUid, 1, 0}, false);
+  const std::optional<ReportRelay::Report> warning = relay_.Next();
+  ASSERT_TRUE(warning.has_value());
+  EXPECT_EQ(warning->sequence(), 1);
+  EXPECT_EQ(warning->warning().condition(), "LogIntact");
+  EXPECT_EQ(warning->warning().reason(), "DiskFull");
+  EXPECT_EQ(warning->warning().message(), "the trainer's output is lost: write " + path +
+                                              "/trainer.log: No space left on device");
+  EXPECT_EQ(relay_.Next()->sequence(), 2);
+}
+
+TEST_F(SupervisorTest, AProgramThatCannotRunIsReported) {
+  Start("exit 0");
+  std::filesystem::permissions(dir_.path() + "/trainer.sh", std::filesystem::perms::none);
+  std::filesystem::remove(dir_.path() + "/trainer.sh");
+  supervisor_->Assign(MakeAssign());
+  EXPECT_EQ(relay_.Exit({kUid, 1, 0})->reason(), "SpawnFailed");
+  EXPECT_EQ(relay_.Exit({kUid, 1, 0})->exit_code(), 127);
+  EXPECT_THAT(relay_.Exit({kUid, 1, 0})->message(),
+              HasSubstr("rank 0 of job gpt did not start: start trainer " + dir_.path() +
+                        "/trainer.sh: No such file or directory"));
+  EXPECT_EQ(relay_.Exit({kUid, 1, 1})->reason(), "Cancelled");
+}
+
+TEST_F(SupervisorTest, AnOlderEpochIsRefusedAndALiveOneOnDiskIsKilled) {
+  Start("exec sleep 600");
+  supervisor_->Assign(MakeAssign(1, 3));
+  supervisor_->Assign(MakeAssign(1, 2));
+  EXPECT_FALSE(folders_.Find({kUid, 2, 0}).ok());
+  EXPECT_THAT(std::string(supervisor_->CheckCurrent({kUid, 2, 0}).message()),
+              HasSubstr("epoch 2 is not current: the epoch of that job on this node is 3"));
+  EXPECT_EQ(supervisor_->CheckCurrent({kUid, 3, 1}).code(), absl::StatusCode::kAborted);
+  const ProcessId old = *folders_.Find({kUid, 3, 0})->ReadProcess();
+  supervisor_.reset();
+  ASSERT_TRUE(IsAlive(old));  // a supervisor that goes leaves its trainers
+
+  ASSERT_TRUE(folders_.Create(MakeAssign(1, 4), 0).ok());  // a newer epoch that never started
+  Start("exec sleep 600");
+  EXPECT_TRUE(supervisor_->WaitUntilEmpty(absl::Seconds(20)));
+  EXPECT_FALSE(IsAlive(old));
+  EXPECT_EQ(relay_.Exit({kUid, 4, 0})->reason(), "ExitUnobserved");
+}
+
+TEST_F(SupervisorTest, APidFileOfAnotherProcessIsNotTrusted) {
+  Start("exit 0");
+  const RunFolder folder = *folders_.Create(MakeAssign(1), 0);
+  ProcessId self = *IdentifyProcess(::getpid());
+  --self.start_ticks;  // the number was given to us after that process had gone
+  ASSERT_TRUE(folder.WriteProcess(self).ok());
+  supervisor_->Adopt();
+  EXPECT_FALSE(supervisor_->Alive({kUid, 1, 0}));
+  EXPECT_EQ(relay_.Exit({kUid, 1, 0})->reason(), "ExitUnobserved");
+}
+
+}  // namespace
+}  // namespace stretto::daemon

@@ -1,0 +1,120 @@
+#include "worker/engine/memory/plan.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/program/programs.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/program/happens_before.h"
+#include "worker/engine/program/memory_map.h"
+
+namespace stretto {
+namespace {
+
+constexpr size_t kActivations = static_cast<size_t>(ArenaClass::kActivation);
+
+std::vector<Shape> Shapes() {
+  std::vector<Shape> shapes = ManyShapes();
+  shapes.push_back(Domino({1, 2, 1}, 2, 3));
+  return shapes;
+}
+
+TEST(MemoryPlanTest, LiesBetweenWhatIsAliveAndTheSumOfBuffers) {
+  for (const Shape& shape : Shapes()) {
+    const RankPlan plan = PlanOf(shape);
+    int64_t sum = 0;
+    for (const Buffer& buffer : plan.program.buffers) {
+      if (buffer.alias < 0 && buffer.arena == ArenaClass::kActivation) {
+        sum += (buffer.bytes() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+      }
+    }
+    EXPECT_GE(plan.arenas[kActivations], *PeakLiveActivations(plan.program)) << Describe(shape);
+    EXPECT_LT(plan.arenas[kActivations], sum) << Describe(shape);
+  }
+}
+
+TEST(MemoryPlanTest, StaysCloseToTheFloor) {
+  for (const Shape& shape : Shapes()) {
+    const RankPlan plan = PlanOf(shape);
+    EXPECT_LE(static_cast<double>(plan.arenas[kActivations]), 1.25 * static_cast<double>(*PeakLiveActivations(plan.program)))
+        << Describe(shape);
+  }
+}
+
+TEST(MemoryPlanTest, EveryRootIsAligned) {
+  for (const Buffer& buffer : PlanOf(Domino({2, 1}, 2)).program.buffers) {
+    EXPECT_TRUE(buffer.alias >= 0 || buffer.offset % kArenaAlignment == 0) << buffer.name;
+  }
+}
+
+TEST(MemoryPlanTest, IsDeterministic) {
+  Program first = PlanOf(Domino({2, 1}, 2)).program, second = first;
+  for (Buffer& buffer : second.buffers) buffer.offset = -1;
+  ASSERT_TRUE(PlanMemory(&second).ok());
+  EXPECT_EQ(Print(first), Print(second));
+}
+
+// Any two operations that touch overlapping addresses of different buffers are ordered, all one way: the
+// one buffer is done with before the other begins. Compared pair by pair, without the planner's ideas.
+TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
+  for (const Shape& shape : {Shape{.schedule = "megatron_sync", .slices = {2}, .layers = 2}, Domino({1, 1}, 1, 2),
+                             Domino({1, 2, 1}, 1, 1)}) {
+    const Program program = PlanOf(shape).program;
+    const HappensBefore order = *HappensBefore::Build(program);
+    std::vector<std::vector<int>> accesses(program.buffers.size());
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      for (const std::vector<int>* ids : {&program.ops[i].in, &program.ops[i].out}) {
+        for (int id : *ids) accesses[static_cast<size_t>(RootOf(program.buffers, id).buffer)].push_back(static_cast<int>(i));
+      }
+    }
+    auto before = [&](size_t a, size_t b) {
+      for (int x : accesses[a]) {
+        for (int y : accesses[b]) {
+          if (!order.Before(x, y)) return false;
+        }
+      }
+      return true;
+    };
+    const std::vector<Region> regions = RegionsOf(program.buffers);
+    int shared = 0;
+    for (size_t a = 0; a < regions.size(); ++a) {
+      for (size_t b = a + 1; b < regions.size(); ++b) {
+        if (program.buffers[a].alias >= 0 || program.buffers[b].alias >= 0 || !regions[a].Overlaps(regions[b])) continue;
+        ++shared;
+        EXPECT_TRUE(before(a, b) || before(b, a)) << program.buffers[a].name << " and " << program.buffers[b].name;
+      }
+    }
+    EXPECT_GT(shared, 0);
+  }
+}
+
+TEST(MemoryPlanTest, AnOutputNeverLiesOnAnInputOfItsOperation) {
+  Program program = ProgramOf(
+      "program rank=0 world=1\nlane compute\n"
+      "buffer %0 a f32 16 activation\nbuffer %1 b f32 16 activation\nbuffer %2 c f32 16 activation\n"
+      "0 compute zero x fwd out=%0\n"
+      "1 compute gelu x fwd in=%0 out=%1\n"
+      "2 compute gelu x fwd in=%1 out=%2\n");
+  const absl::StatusOr<ArenaBytes> arenas = PlanMemory(&program);
+  ASSERT_TRUE(arenas.ok());
+  EXPECT_NE(program.buffers[0].offset, program.buffers[1].offset);
+  EXPECT_EQ(program.buffers[0].offset, program.buffers[2].offset);
+  EXPECT_EQ((*arenas)[kActivations], 128);
+}
+
+TEST(MemoryPlanTest, AnotherLaneThatMayStartAtAnyTimeSharesNothing) {
+  Program program = ProgramOf(
+      "program rank=0 world=1\nlane compute\nlane copy\n"
+      "buffer %0 a f32 16 activation\nbuffer %1 b f32 16 activation\n"
+      "0 compute zero x fwd out=%0\n"
+      "1 copy zero y fwd out=%1\n");
+  ASSERT_TRUE(PlanMemory(&program).ok());
+  EXPECT_NE(program.buffers[0].offset, program.buffers[1].offset);
+}
+
+TEST(MemoryPlanTest, ACycleIsAnError) {
+  Program program = ProgramOf(With(kLinear, "in=%0,%1 out=%2", "in=%0,%1 out=%2 wait=1"));
+  EXPECT_EQ(PlanMemory(&program).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace stretto

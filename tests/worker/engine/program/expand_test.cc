@@ -1,0 +1,96 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/program/program.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Two slots for three micro-batches: a weight, an activation per slot with a view, an input per micro-batch.
+StepProgram SlottedStep() {
+  StepProgram step;
+  step.micro_batches = 3;
+  step.slots = 2;
+  step.lanes = {{"compute", -1}, {"copy", -1}};
+  step.buffers = {{.name = "w", .shape = {4}, .arena = ArenaClass::kParameter},
+                  {.name = "a", .shape = {4}, .binding = Binding::kSlot},
+                  {.name = "a.low", .shape = {2}, .binding = Binding::kSlot, .alias = 1, .alias_offset = 2},
+                  {.name = "x", .shape = {4}, .arena = ArenaClass::kInput, .binding = Binding::kMicroBatch}};
+  step.units = {{"forward",
+                 {{.kind = OpKind::kGelu, .lane = 0, .tag = {.name = "up"}, .in = {3}, .out = {1}, .attributes = {}, .waits = {}},
+                  {.kind = OpKind::kGelu, .lane = 1, .tag = {.name = "down"}, .in = {2}, .out = {0}, .attributes = {}, .waits = {0}}}}};
+  for (int mb = 0; mb < 3; ++mb) step.instances.push_back({.unit = 0, .micro_batch = mb, .waits = {}});
+  step.instances[2].waits = {{.op = 0, .instance = 0, .producer = 1}};
+  return step;
+}
+
+TEST(ExpandTest, BuffersHaveOneCopyPerStepSlotOrMicroBatch) {
+  const Program program = Expand(SlottedStep());
+  std::vector<std::string> names;
+  for (const Buffer& buffer : program.buffers) names.push_back(buffer.name);
+  EXPECT_THAT(names, ElementsAre("w", "a#0", "a#1", "a.low#0", "a.low#1", "x#0", "x#1", "x#2"));
+  EXPECT_EQ(program.buffers[4].alias, 2);
+  EXPECT_EQ(program.buffers[4].alias_offset, 2);
+}
+
+TEST(ExpandTest, MicroBatchesTakeTheirSlotModuloSlots) {
+  const StepProgram step = SlottedStep();
+  const Program program = Expand(step);
+  ASSERT_EQ(program.ops.size(), 6u);
+  EXPECT_THAT(program.ops[0].out, ElementsAre(1));
+  EXPECT_THAT(program.ops[2].out, ElementsAre(2));
+  EXPECT_THAT(program.ops[4].out, ElementsAre(1));
+  EXPECT_THAT(program.ops[4].in, ElementsAre(7));
+  EXPECT_THAT(program.ops[5].in, ElementsAre(3));
+  EXPECT_EQ(BufferMap(step).Find(1, 2), 1);
+  EXPECT_EQ(BufferMap(step).size(), 8);
+  for (size_t i = 0; i < program.ops.size(); ++i) EXPECT_EQ(program.ops[i].tag.micro_batch, static_cast<int>(i / 2));
+}
+
+TEST(ExpandTest, WaitsInsideAUnitMoveWithItAndCarriedWaitsReachBack) {
+  const Program program = Expand(SlottedStep());
+  EXPECT_THAT(program.ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(program.ops[3].waits, ElementsAre(2));
+  EXPECT_THAT(program.ops[2].waits, IsEmpty());
+  EXPECT_THAT(program.ops[4].waits, ElementsAre(1));
+}
+
+TEST(ExpandTest, UnitsStayTemplates) {
+  const StepProgram one = PlanOf(Domino({2, 1}, 1)).step, four = PlanOf(Domino({2, 1}, 4)).step;
+  ASSERT_EQ(one.units.size(), four.units.size());
+  for (size_t u = 0; u < one.units.size(); ++u) {
+    ASSERT_EQ(one.units[u].ops.size(), four.units[u].ops.size()) << one.units[u].name;
+    for (size_t i = 0; i < one.units[u].ops.size(); ++i) {
+      EXPECT_EQ(one.units[u].ops[i].waits, four.units[u].ops[i].waits) << one.units[u].name << " " << i;
+      EXPECT_EQ(four.units[u].ops[i].tag.micro_batch, -1);
+    }
+  }
+  EXPECT_EQ(one.instances.size(), 4u);
+  EXPECT_EQ(four.instances.size(), 10u);
+}
+
+TEST(ExpandTest, EveryMicroBatchRepeatsTheSameOperationsOnTheSameActivations) {
+  const RankPlan plan = PlanOf(Domino({2, 1}, 3));
+  std::vector<const Op*> first, last;
+  for (const Op& op : plan.program.ops) {
+    if (op.tag.micro_batch == 0) first.push_back(&op);
+    if (op.tag.micro_batch == 2) last.push_back(&op);
+  }
+  ASSERT_EQ(first.size(), last.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    EXPECT_EQ(first[i]->kind, last[i]->kind);
+    for (size_t o = 0; o < first[i]->out.size(); ++o) {
+      const Buffer& a = plan.program.buffers[static_cast<size_t>(first[i]->out[o])];
+      const Buffer& b = plan.program.buffers[static_cast<size_t>(last[i]->out[o])];
+      // Activations and gradients are the same memory, outputs of a micro-batch are its own.
+      EXPECT_EQ(a.name == b.name, a.arena != ArenaClass::kOutput) << a.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,77 @@
+#pragma once
+// A group of ranks that exchange tensors. One Communicator is one rank's view of one group.
+//
+// Calls block the calling thread until this rank's part is done: a call blocks its lane, never the
+// executor. One thread at a time calls a Communicator; only Abort may come from any thread. Every
+// rank of the group makes the same calls in the same order with the same sizes; the verifier proves
+// this for step programs. Groups of one rank complete at once.
+//
+// Reductions add in rank order, in f32 (bf16 is rounded once, at the end; i32 wraps), whatever the
+// timing, so all implementations and all ranks give the same bits.
+//
+// Errors of every call:
+//   InvalidArgument   a shape, dtype or root that cannot be; nothing was sent, the group still
+//   works Unavailable       a peer is gone; the message names the call and the peer
+//   DeadlineExceeded  a peer did not take part in time; the message names the call and the peer
+//   Aborted           Abort was called
+// After Unavailable, DeadlineExceeded or Aborted the group is dead: every later call fails too, and
+// buffers of the failed call hold garbage. Build a new group; do not retry.
+//
+// Equivalent to: ncclComm_t, gloo::Context, MPI_Comm.
+
+#include "absl/status/status.h"
+#include "kernels/tensor_view.h"
+
+namespace stretto {
+
+enum class ReduceOp { kSum, kMax };
+
+enum class Collective { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kBarrier };
+
+constexpr const char* NameOf(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+      return "all_reduce";
+    case Collective::kAllGather:
+      return "all_gather";
+    case Collective::kReduceScatter:
+      return "reduce_scatter";
+    case Collective::kBroadcast:
+      return "broadcast";
+    case Collective::kBarrier:
+      return "barrier";
+  }
+  return "?";
+}
+
+class Communicator {
+ public:
+  // Destroying one rank's view is how it leaves the group: peers that wait for it get Unavailable.
+  virtual ~Communicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Reduces `tensor` over all ranks, in place. A NaN wins a max.
+  [[nodiscard]] virtual absl::Status AllReduce(TensorView tensor, ReduceOp op) = 0;
+
+  // out = the `in` of all ranks in rank order; out.count() = size() * in.count(). `in` may be this
+  // rank's part of `out`; any other overlap is forbidden.
+  [[nodiscard]] virtual absl::Status AllGather(TensorView in, TensorView out) = 0;
+
+  // out = this rank's part of the sum of `in`; in.count() = size() * out.count(). `out` may be this
+  // rank's part of `in`; any other overlap is forbidden.
+  [[nodiscard]] virtual absl::Status ReduceScatter(TensorView in, TensorView out) = 0;
+
+  // Copies root's `tensor` to all ranks.
+  [[nodiscard]] virtual absl::Status Broadcast(TensorView tensor, int root) = 0;
+
+  // Returns after every rank has called it.
+  [[nodiscard]] virtual absl::Status Barrier() = 0;
+
+  // Makes a blocked call and all later calls of this rank return Aborted, and those of its peers
+  // fail (Aborted in one process, Unavailable over a network). Thread-safe, idempotent.
+  virtual void Abort() = 0;
+};
+
+}  // namespace stretto

@@ -1,0 +1,53 @@
+#include "worker/comm/delayed.h"
+
+#include <utility>
+
+#include "proto/base/check.h"
+#include "proto/base/clock.h"
+#include "proto/base/random.h"
+#include "worker/comm/sleep.h"
+
+namespace stretto {
+
+DelayedCommunicator::DelayedCommunicator(std::unique_ptr<Communicator> inner, uint64_t seed,
+                                         absl::Duration max_delay)
+    : inner_(std::move(inner)), seed_(seed), max_delay_(max_delay) {
+  STRETTO_CHECK(inner_ != nullptr);
+}
+
+absl::Duration DelayedCommunicator::Delay(uint64_t seed, int rank, uint64_t call, int side,
+                                          absl::Duration max_delay) {
+  const auto draws = Philox(seed, call, static_cast<uint64_t>(rank));
+  return max_delay * ToUniform(draws[static_cast<size_t>(side)]);
+}
+
+template <class Call>
+absl::Status DelayedCommunicator::Between(Call call) {
+  const uint64_t number = calls_++;
+  SleepUntil(Clock::Real().Monotonic() + Delay(seed_, rank(), number, 0, max_delay_));
+  absl::Status status = call();
+  SleepUntil(Clock::Real().Monotonic() + Delay(seed_, rank(), number, 1, max_delay_));
+  return status;
+}
+
+absl::Status DelayedCommunicator::AllReduce(TensorView tensor, ReduceOp op) {
+  return Between([&] { return inner_->AllReduce(tensor, op); });
+}
+
+absl::Status DelayedCommunicator::AllGather(TensorView in, TensorView out) {
+  return Between([&] { return inner_->AllGather(in, out); });
+}
+
+absl::Status DelayedCommunicator::ReduceScatter(TensorView in, TensorView out) {
+  return Between([&] { return inner_->ReduceScatter(in, out); });
+}
+
+absl::Status DelayedCommunicator::Broadcast(TensorView tensor, int root) {
+  return Between([&] { return inner_->Broadcast(tensor, root); });
+}
+
+absl::Status DelayedCommunicator::Barrier() {
+  return Between([&] { return inner_->Barrier(); });
+}
+
+}  // namespace stretto

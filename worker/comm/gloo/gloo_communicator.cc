@@ -1,0 +1,303 @@
+#include "worker/comm/gloo/gloo_communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gloo/transport/context.h"
+#include "gloo/transport/pair.h"
+#include "gloo/transport/unbound_buffer.h"
+#include "proto/base/clock.h"
+#include "proto/base/status_macros.h"
+#include "worker/comm/gloo/mesh.h"
+#include "worker/comm/reduce.h"
+
+namespace stretto {
+namespace {
+
+// Up to here a second network step costs more than sending everything to everyone.
+constexpr int64_t kOneStepBytes = 16 << 10;
+
+struct Part {
+  int64_t begin = 0;
+  int64_t count = 0;
+};
+
+// What passes between this rank and one peer in one step. No bytes: nothing is sent.
+struct Transfer {
+  void* send = nullptr;
+  int64_t send_bytes = 0;
+  void* receive = nullptr;
+  int64_t receive_bytes = 0;
+};
+
+class Gloo final : public GlooCommunicator {
+ public:
+  // `mesh` is null for a group of one.
+  Gloo(const GlooOptions& options, std::shared_ptr<gloo::transport::Context> mesh)
+      : rank_(options.rank),
+        size_(options.size),
+        name_(options.prefix),
+        timeout_(options.timeout),
+        mesh_(std::move(mesh)),
+        transfers_(static_cast<size_t>(size_)),
+        inputs_(static_cast<size_t>(size_)) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  absl::Status AllReduce(TensorView tensor, ReduceOp op) override {
+    const int64_t count = tensor.count();
+    return Run(Collective::kAllReduce, [&] {
+      if (tensor.bytes() <= kOneStepBytes) {
+        ReduceParts(tensor, op, tensor.data, [&](int) { return Part{0, count}; });
+        return;
+      }
+      const auto part_of = [&](int peer) {
+        const int64_t begin = PartBegin(count, peer, size_);
+        return Part{begin, PartBegin(count, peer + 1, size_) - begin};
+      };
+      ReduceParts(tensor, op, At(tensor, part_of(rank_).begin), part_of);
+      GatherParts(tensor, part_of);
+    });
+  }
+
+  absl::Status AllGather(TensorView in, TensorView out) override {
+    RETURN_IF_ERROR(CheckAllGather(in, out, size_));
+    return Run(Collective::kAllGather, [&] {
+      const auto part_of = [&](int peer) { return Part{peer * in.count(), in.count()}; };
+      void* mine = At(out, part_of(rank_).begin);
+      if (in.bytes() > 0 && mine != in.data) {
+        std::memcpy(mine, in.data, static_cast<size_t>(in.bytes()));
+      }
+      GatherParts(out, part_of);
+    });
+  }
+
+  absl::Status ReduceScatter(TensorView in, TensorView out) override {
+    RETURN_IF_ERROR(CheckReduceScatter(in, out, size_));
+    return Run(Collective::kReduceScatter, [&] {
+      ReduceParts(in, ReduceOp::kSum, out.data, [&](int peer) {
+        return Part{peer * out.count(), out.count()};
+      });
+    });
+  }
+
+  absl::Status Broadcast(TensorView tensor, int root) override {
+    RETURN_IF_ERROR(CheckBroadcast(root, size_));
+    return Run(Collective::kBroadcast, [&] {
+      std::fill(transfers_.begin(), transfers_.end(), Transfer{});
+      if (rank_ == root) {
+        const Transfer send = {.send = tensor.data, .send_bytes = tensor.bytes()};
+        std::fill(transfers_.begin(), transfers_.end(), send);
+      } else {
+        transfers_[static_cast<size_t>(root)] = {.receive = tensor.data,
+                                                 .receive_bytes = tensor.bytes()};
+      }
+      Exchange();
+    });
+  }
+
+  absl::Status Barrier() override {
+    return Run(Collective::kBarrier, [&] {
+      // One byte to and from every peer, in memory that outlives this call's connections.
+      scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(size_) + 1));
+      for (size_t peer = 0; peer < transfers_.size(); ++peer) {
+        transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
+      }
+      Exchange();
+    });
+  }
+
+  void Abort() override {
+    std::lock_guard lock(mu_);
+    aborted_ = true;
+    for (const Pending& pending : pending_) {
+      pending.receive ? pending.buffer->abortWaitRecv() : pending.buffer->abortWaitSend();
+    }
+    CloseAll();
+  }
+
+ private:
+  static void* At(TensorView tensor, int64_t element) {
+    return static_cast<char*>(tensor.data) + element * static_cast<int64_t>(SizeOf(tensor.dtype));
+  }
+
+  // Runs `body`, which throws gloo's exceptions. Its transfers stay posted until Fail has closed
+  // the connections, so that they must not point into its own frame.
+  template <class Body>
+  absl::Status Run(Collective collective, Body body) {
+    ++calls_;
+    if (aborted_) return Fail(collective, "");
+    if (!dead_.ok()) return dead_;
+    deadline_ = Clock::Real().Monotonic() + timeout_;
+    try {
+      body();
+    } catch (const std::exception& error) {
+      return Fail(collective, TextOf(error));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Fail(Collective collective, const std::string& text) {
+    const std::string call = absl::StrCat(NameOf(collective), " (call ", calls_, ") on rank ",
+                                          rank_, " of ", size_, " (gloo group '", name_, "'): ");
+    if (aborted_) {
+      dead_ = absl::AbortedError(absl::StrCat(call, "aborted"));
+    } else if (IsTimeout(text)) {
+      dead_ = absl::DeadlineExceededError(absl::StrCat(call, "peer rank ", waiting_for_,
+                                                       " did not take part within ",
+                                                       absl::FormatDuration(timeout_)));
+    } else {
+      dead_ =
+          absl::UnavailableError(absl::StrCat(call, "lost peer rank ", waiting_for_, ": ", text));
+    }
+    // No connection may touch the caller's buffers from here on, and our peers must not wait.
+    std::lock_guard lock(mu_);
+    CloseAll();
+    pending_.clear();
+    return dead_;
+  }
+
+  void CloseAll() {
+    for (int peer = 0; mesh_ != nullptr && peer < size_; ++peer) {
+      if (peer != rank_) mesh_->getPair(peer)->close();
+    }
+  }
+
+  // Every rank's part of `in`, reduced over all ranks in rank order; ours goes to `out`.
+  template <class PartOf>
+  void ReduceParts(TensorView in, ReduceOp op, void* out, PartOf part_of) {
+    const auto element_bytes = static_cast<int64_t>(SizeOf(in.dtype));
+    const Part mine = part_of(rank_);
+    const int64_t bytes = mine.count * element_bytes;
+    scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(size_ * bytes)));
+    for (int peer = 0; peer < size_; ++peer) {
+      const Part part = part_of(peer);
+      void* receive = scratch_.data() + peer * bytes;
+      transfers_[static_cast<size_t>(peer)] = {At(in, part.begin), part.count * element_bytes,
+                                               receive, bytes};
+      inputs_[static_cast<size_t>(peer)] = peer == rank_ ? At(in, mine.begin) : receive;
+    }
+    Exchange();
+    Reduce(in.dtype, op, inputs_, {&out, 1}, 0, mine.count);
+  }
+
+  // Sends our part of `out` to all peers and receives theirs.
+  template <class PartOf>
+  void GatherParts(TensorView out, PartOf part_of) {
+    const auto element_bytes = static_cast<int64_t>(SizeOf(out.dtype));
+    const Part mine = part_of(rank_);
+    for (int peer = 0; peer < size_; ++peer) {
+      const Part part = part_of(peer);
+      transfers_[static_cast<size_t>(peer)] = {At(out, mine.begin), mine.count * element_bytes,
+                                               At(out, part.begin), part.count * element_bytes};
+    }
+    Exchange();
+  }
+
+  // Does all of transfers_ (indexed by peer; our own is ignored) and waits for them.
+  void Exchange() {
+    if (size_ == 1) return;
+    const uint64_t slot = ++exchanges_;
+    for (int peer = 0; peer < size_; ++peer) {
+      const Transfer& transfer = transfers_[static_cast<size_t>(peer)];
+      Post(peer, slot, transfer.receive, transfer.receive_bytes, true);
+    }
+    // Each rank starts with its next neighbour, so that no one is everybody's first.
+    for (int step = 1; step < size_; ++step) {
+      const int peer = (rank_ + step) % size_;
+      const Transfer& transfer = transfers_[static_cast<size_t>(peer)];
+      Post(peer, slot, transfer.send, transfer.send_bytes, false);
+    }
+    for (const Pending& pending : pending_) {
+      waiting_for_ = pending.peer;
+      const auto left = ToMilliseconds(deadline_ - Clock::Real().Monotonic());
+      const bool done =
+          pending.receive ? pending.buffer->waitRecv(left) : pending.buffer->waitSend(left);
+      if (!done) throw std::runtime_error("aborted");
+    }
+    std::lock_guard lock(mu_);
+    pending_.clear();
+  }
+
+  void Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receive) {
+    if (bytes == 0 || peer == rank_) return;
+    waiting_for_ = peer;
+    auto buffer = mesh_->createUnboundBuffer(data, static_cast<size_t>(bytes));
+    gloo::transport::UnboundBuffer& posted = *buffer;
+    {
+      std::lock_guard lock(mu_);
+      if (aborted_) throw std::runtime_error("aborted");
+      pending_.push_back({peer, receive, std::move(buffer)});
+    }
+    receive ? posted.recv(peer, slot) : posted.send(peer, slot);
+  }
+
+  struct Pending {
+    int peer;
+    bool receive;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  };
+
+  const int rank_;
+  const int size_;
+  const std::string name_;
+  const absl::Duration timeout_;
+  const std::shared_ptr<gloo::transport::Context> mesh_;  // shared with gloo's own objects
+  std::atomic<bool> aborted_{false};
+
+  // Changed by the calling thread under mu_, so that Abort can wake its waits.
+  std::mutex mu_;
+  std::vector<Pending> pending_;
+
+  // Of the calling thread.
+  absl::Status dead_;
+  absl::Duration deadline_;
+  int64_t calls_ = 0;
+  uint64_t exchanges_ = 0;  // names an exchange on the wire
+  int waiting_for_ = -1;
+  std::vector<Transfer> transfers_;
+  std::vector<const void*> inputs_;
+  std::vector<char> scratch_;
+};
+
+absl::Status CheckOptions(const GlooOptions& options) {
+  const std::string group = absl::StrCat("gloo group '", options.prefix, "': ");
+  if (options.size < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(group, "size is ", options.size, ", expected at least 1"));
+  }
+  if (options.rank < 0 || options.rank >= options.size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(group, "rank is ", options.rank, ", expected 0 to ", options.size - 1));
+  }
+  if (options.size > 1 && options.store == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(group, "no store, expected one for ", options.size, " ranks"));
+  }
+  if (options.timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        group, "timeout is ", absl::FormatDuration(options.timeout), ", expected above 0"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GlooCommunicator>> GlooCommunicator::Connect(
+    const GlooOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  if (options.size == 1) return std::make_unique<Gloo>(options, nullptr);
+  ASSIGN_OR_RETURN(auto mesh, ConnectMesh(options));
+  return std::make_unique<Gloo>(options, std::move(mesh));
+}
+
+}  // namespace stretto

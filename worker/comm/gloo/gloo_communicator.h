@@ -1,0 +1,45 @@
+#pragma once
+// A Communicator over TCP, on gloo's transport: rendezvous, full mesh, one epoll thread per group.
+//
+// all_reduce is a direct reduce_scatter (each rank receives its part from every peer and adds in
+// rank order) followed by a direct all_gather; small tensors go whole to every peer in one step.
+// gloo's own ring moves the same 2(n-1)/n bytes, but adds in an order that depends on an element's
+// place, rounds bf16 at each hop and cannot say which peer it waits for.
+//
+// A rank whose call fails closes all its connections, so that nobody waits for it. The loss of one
+// rank thus ends the calls of all; the first to fail names the rank that went away, others may name
+// a rank that only followed.
+//
+// Traffic is neither encrypted nor authenticated: bind it to an interface you trust. A peer that
+// calls with another size than ours breaks gloo's framing and ends the process; the verifier rules
+// that out for step programs.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/comm/communicator.h"
+#include "worker/comm/store.h"
+
+namespace stretto {
+
+struct GlooOptions {
+  int rank = 0;
+  int size = 1;
+  Store* store = nullptr;                     // borrowed during Connect; may be null when size is 1
+  std::string prefix = {};                    // of the keys in the store; one per group and attempt
+  std::string address = "127.0.0.1";          // numeric, of the local interface to listen on
+  absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each call
+};
+
+class GlooCommunicator : public Communicator {
+ public:
+  // Meets the other ranks; blocks until the mesh stands. All ranks must call it. The process
+  // ignores SIGPIPE from then on, unless it has a handler of its own. Errors: InvalidArgument
+  // (options; an address that is not ours), DeadlineExceeded (a rank did not appear in time; it is
+  // named), Unavailable (a peer went away, or the store did).
+  static absl::StatusOr<std::unique_ptr<GlooCommunicator>> Connect(const GlooOptions& options);
+};
+
+}  // namespace stretto

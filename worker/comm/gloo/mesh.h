@@ -1,0 +1,31 @@
+#pragma once
+// Connects every rank of a group with every other, over gloo's TCP transport.
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "worker/comm/gloo/gloo_communicator.h"
+
+namespace gloo::transport {
+class Context;
+}  // namespace gloo::transport
+
+namespace stretto {
+
+// gloo's text without the place in its sources.
+std::string TextOf(const std::exception& error);
+// Whether gloo says so because time ran out here, not because of the peer.
+bool IsTimeout(const std::string& text);
+
+// At least a millisecond, gloo's unit: zero means "for ever" there.
+std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
+
+// Publishes our addresses as "<prefix>/<rank>" and connects to all peers. The result owns its pairs
+// and, with them, the device's thread; it is shared because gloo's buffers refer to it.
+// Needs options.size > 1 and a store. Errors as GlooCommunicator::Connect.
+absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const GlooOptions& options);
+
+}  // namespace stretto

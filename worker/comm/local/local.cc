@@ -1,0 +1,240 @@
+#include "worker/comm/local/local.h"
+
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/comm/reduce.h"
+
+namespace stretto {
+namespace {
+
+// What one rank brings to a call.
+struct Call {
+  Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  DType dtype = DType::kF32;
+  int64_t count = 0;  // of `in`
+  int root = 0;
+  const void* in = nullptr;
+  void* out = nullptr;
+
+  bool Matches(const Call& other) const {
+    return collective == other.collective && op == other.op && dtype == other.dtype &&
+           count == other.count && root == other.root;
+  }
+};
+
+std::string Describe(const Call& call) {
+  std::string text = NameOf(call.collective);
+  if (call.collective == Collective::kBarrier) return text;
+  absl::StrAppend(&text, "(", call.count, " ", NameOf(call.dtype));
+  if (call.collective == Collective::kBroadcast) absl::StrAppend(&text, ", root ", call.root);
+  if (call.op == ReduceOp::kMax) absl::StrAppend(&text, ", max");
+  return absl::StrCat(text, ")");
+}
+
+// A call passes two gates. At the first, ranks wait until every call is posted, and may be turned
+// back by Abort or a peer that left. Then all of them read each other's buffers, and no one may
+// leave before the last is done: the second gate opens without fail, since only arithmetic is
+// before it.
+class Group {
+ public:
+  explicit Group(int size)
+      : size_(size), calls_(Index(size)), inputs_(Index(size)), outputs_(Index(size)) {}
+
+  int size() const { return size_; }
+  const Call& call(int rank) const { return calls_[Index(rank)]; }
+  std::span<const void* const> inputs() const { return inputs_; }
+  std::span<void* const> outputs() const { return outputs_; }
+
+  absl::Status Enter(int rank, const Call& call) {
+    std::unique_lock lock(mu_);
+    if (Broken()) return BrokenStatus(rank, call);
+    calls_[Index(rank)] = call;
+    inputs_[Index(rank)] = call.in;
+    outputs_[Index(rank)] = call.out;
+    const uint64_t round = entered_rounds_;
+    if (++entered_ == size_) {
+      entered_ = 0;
+      round_status_ = CheckCallsMatch();
+      ++entered_rounds_;
+      changed_.notify_all();
+      return round_status_;
+    }
+    changed_.wait(lock, [&] { return entered_rounds_ != round || Broken(); });
+    // Nobody overwrites the status of this round before all ranks have entered the next.
+    return entered_rounds_ != round ? round_status_ : BrokenStatus(rank, call);
+  }
+
+  void Leave() {
+    std::unique_lock lock(mu_);
+    const uint64_t round = left_rounds_;
+    if (++left_ == size_) {
+      left_ = 0;
+      ++left_rounds_;
+      changed_.notify_all();
+      return;
+    }
+    changed_.wait(lock, [&] { return left_rounds_ != round; });
+  }
+
+  void Abort(int rank) {
+    std::lock_guard lock(mu_);
+    if (aborted_by_ < 0) aborted_by_ = rank;
+    changed_.notify_all();
+  }
+
+  void Quit(int rank) {
+    std::lock_guard lock(mu_);
+    if (quit_ < 0) quit_ = rank;
+    changed_.notify_all();
+  }
+
+ private:
+  static size_t Index(int value) { return static_cast<size_t>(value); }
+  bool Broken() const { return aborted_by_ >= 0 || quit_ >= 0; }
+
+  absl::Status BrokenStatus(int rank, const Call& call) const {
+    const std::string what =
+        absl::StrCat(Describe(call), " on rank ", rank, " of ", size_, " (local): ");
+    if (aborted_by_ >= 0) {
+      return absl::AbortedError(absl::StrCat(what, "aborted by rank ", aborted_by_));
+    }
+    return absl::UnavailableError(absl::StrCat(what, "peer rank ", quit_, " left the group"));
+  }
+
+  absl::Status CheckCallsMatch() const {
+    for (int rank = 1; rank < size_; ++rank) {
+      if (call(rank).Matches(call(0))) continue;
+      return absl::InvalidArgumentError(absl::StrCat("local group of ", size_, ": rank ", rank,
+                                                     " calls ", Describe(call(rank)), ", expected ",
+                                                     Describe(call(0)), " as rank 0"));
+    }
+    return absl::OkStatus();
+  }
+
+  const int size_;
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  int entered_ = 0;
+  uint64_t entered_rounds_ = 0;
+  int left_ = 0;
+  uint64_t left_rounds_ = 0;
+  absl::Status round_status_;
+  int aborted_by_ = -1;
+  int quit_ = -1;
+  // Written under mu_ before the first gate, read by all ranks between the gates.
+  std::vector<Call> calls_;
+  std::vector<const void*> inputs_;
+  std::vector<void*> outputs_;
+};
+
+void Copy(void* to, const void* from, int64_t bytes) {
+  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
+}
+
+class LocalCommunicator final : public Communicator {
+ public:
+  // The state is shared: ranks leave in any order.
+  LocalCommunicator(std::shared_ptr<Group> group, int rank)
+      : group_(std::move(group)), rank_(rank) {}
+  ~LocalCommunicator() override { group_->Quit(rank_); }
+
+  int rank() const override { return rank_; }
+  int size() const override { return group_->size(); }
+
+  absl::Status AllReduce(TensorView tensor, ReduceOp op) override {
+    const int64_t count = tensor.count();
+    return Run({.collective = Collective::kAllReduce,
+                .op = op,
+                .dtype = tensor.dtype,
+                .count = count,
+                .in = tensor.data,
+                .out = tensor.data},
+               [&] {
+                 Reduce(tensor.dtype, op, group_->inputs(), group_->outputs(),
+                        PartBegin(count, rank_, size()), PartBegin(count, rank_ + 1, size()));
+               });
+  }
+
+  absl::Status AllGather(TensorView in, TensorView out) override {
+    RETURN_IF_ERROR(CheckAllGather(in, out, size()));
+    return Run({.collective = Collective::kAllGather,
+                .dtype = in.dtype,
+                .count = in.count(),
+                .in = in.data,
+                .out = out.data},
+               [&] {
+                 for (int peer = 0; peer < size(); ++peer) {
+                   Copy(static_cast<char*>(out.data) + peer * in.bytes(), group_->call(peer).in,
+                        in.bytes());
+                 }
+               });
+  }
+
+  absl::Status ReduceScatter(TensorView in, TensorView out) override {
+    RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
+    return Run({.collective = Collective::kReduceScatter,
+                .dtype = in.dtype,
+                .count = in.count(),
+                .in = in.data,
+                .out = out.data},
+               [&] {
+                 // Reduce writes where it reads; shift `out` so that its first element is our part.
+                 const int64_t begin = rank_ * out.count();
+                 void* shifted = static_cast<char*>(out.data) - rank_ * out.bytes();
+                 Reduce(in.dtype, ReduceOp::kSum, group_->inputs(), {&shifted, 1}, begin,
+                        begin + out.count());
+               });
+  }
+
+  absl::Status Broadcast(TensorView tensor, int root) override {
+    RETURN_IF_ERROR(CheckBroadcast(root, size()));
+    return Run({.collective = Collective::kBroadcast,
+                .dtype = tensor.dtype,
+                .count = tensor.count(),
+                .root = root,
+                .in = tensor.data,
+                .out = tensor.data},
+               [&] { Copy(tensor.data, group_->call(root).in, tensor.bytes()); });
+  }
+
+  absl::Status Barrier() override {
+    return Run({.collective = Collective::kBarrier}, [] {});
+  }
+
+  void Abort() override { group_->Abort(rank_); }
+
+ private:
+  template <class Body>
+  absl::Status Run(const Call& call, Body body) {
+    RETURN_IF_ERROR(group_->Enter(rank_, call));
+    body();
+    group_->Leave();
+    return absl::OkStatus();
+  }
+
+  const std::shared_ptr<Group> group_;
+  const int rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> LocalGroup::Create(int size) {
+  STRETTO_CHECK(size >= 1);
+  auto group = std::make_shared<Group>(size);
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  for (int rank = 0; rank < size; ++rank) {
+    communicators.push_back(std::make_unique<LocalCommunicator>(group, rank));
+  }
+  return communicators;
+}
+
+}  // namespace stretto

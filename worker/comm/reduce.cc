@@ -1,0 +1,122 @@
+#include "worker/comm/reduce.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/bf16.h"
+
+namespace stretto {
+namespace {
+
+// Enough to amortise the loop over ranks, small enough to stay in the first-level cache.
+constexpr int64_t kBlock = 1024;
+
+absl::Status CheckParts(Collective collective, const char* part_name, TensorView part,
+                        const char* whole_name, TensorView whole, int ranks) {
+  if (part.dtype != whole.dtype) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(collective), ": ", whole_name, " is ",
+                                                   NameOf(whole.dtype), ", expected ",
+                                                   NameOf(part.dtype), " as ", part_name));
+  }
+  if (whole.count() != ranks * part.count()) {
+    return absl::InvalidArgumentError(absl::StrCat(NameOf(collective), ": ", whole_name, " has ",
+                                                   whole.count(), " elements, expected ", ranks,
+                                                   " times the ", part.count(), " of ", part_name));
+  }
+  return absl::OkStatus();
+}
+
+struct F32 {
+  using Storage = float;
+  using Value = float;
+  static float Load(float stored) { return stored; }
+  static float Store(float value) { return value; }
+};
+struct Bf16 {
+  using Storage = BF16;
+  using Value = float;
+  static float Load(BF16 stored) { return ToFloat(stored); }
+  static BF16 Store(float value) { return ToBF16(value); }
+};
+// Sums as unsigned, so that overflow wraps instead of being undefined.
+struct I32 {
+  using Storage = int32_t;
+  using Value = int32_t;
+  static int32_t Load(int32_t stored) { return stored; }
+  static int32_t Store(int32_t value) { return value; }
+};
+
+struct Sum {
+  static float Combine(float a, float b) { return a + b; }
+  static int32_t Combine(int32_t a, int32_t b) {
+    return static_cast<int32_t>(static_cast<uint32_t>(a) + static_cast<uint32_t>(b));
+  }
+};
+struct Max {
+  static float Combine(float a, float b) { return b > a || b != b ? b : a; }
+  static int32_t Combine(int32_t a, int32_t b) { return std::max(a, b); }
+};
+
+template <class Type, class Operation>
+void ReduceTyped(std::span<const void* const> inputs, std::span<void* const> outputs, int64_t begin,
+                 int64_t end) {
+  using Storage = typename Type::Storage;
+  std::array<typename Type::Value, kBlock> total;
+  for (int64_t start = begin; start < end; start += kBlock) {
+    const int64_t n = std::min(kBlock, end - start);
+    const Storage* first = static_cast<const Storage*>(inputs[0]) + start;
+    for (int64_t i = 0; i < n; ++i) total[static_cast<size_t>(i)] = Type::Load(first[i]);
+    for (const void* input : inputs.subspan(1)) {
+      const Storage* next = static_cast<const Storage*>(input) + start;
+      for (int64_t i = 0; i < n; ++i) {
+        auto& value = total[static_cast<size_t>(i)];
+        value = Operation::Combine(value, Type::Load(next[i]));
+      }
+    }
+    for (void* output : outputs) {
+      Storage* target = static_cast<Storage*>(output) + start;
+      for (int64_t i = 0; i < n; ++i) target[i] = Type::Store(total[static_cast<size_t>(i)]);
+    }
+  }
+}
+
+template <class Operation>
+void ReduceWith(DType dtype, std::span<const void* const> inputs, std::span<void* const> outputs,
+                int64_t begin, int64_t end) {
+  switch (dtype) {
+    case DType::kF32:
+      return ReduceTyped<F32, Operation>(inputs, outputs, begin, end);
+    case DType::kBF16:
+      return ReduceTyped<Bf16, Operation>(inputs, outputs, begin, end);
+    case DType::kI32:
+      return ReduceTyped<I32, Operation>(inputs, outputs, begin, end);
+  }
+}
+
+}  // namespace
+
+absl::Status CheckAllGather(TensorView in, TensorView out, int ranks) {
+  return CheckParts(Collective::kAllGather, "in", in, "out", out, ranks);
+}
+
+absl::Status CheckReduceScatter(TensorView in, TensorView out, int ranks) {
+  return CheckParts(Collective::kReduceScatter, "out", out, "in", in, ranks);
+}
+
+absl::Status CheckBroadcast(int root, int ranks) {
+  if (root >= 0 && root < ranks) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("broadcast: root is ", root, ", expected 0 to ", ranks - 1));
+}
+
+void Reduce(DType dtype, ReduceOp op, std::span<const void* const> inputs,
+            std::span<void* const> outputs, int64_t begin, int64_t end) {
+  if (op == ReduceOp::kSum) {
+    ReduceWith<Sum>(dtype, inputs, outputs, begin, end);
+  } else {
+    ReduceWith<Max>(dtype, inputs, outputs, begin, end);
+  }
+}
+
+}  // namespace stretto

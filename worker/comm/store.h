@@ -1,0 +1,42 @@
+#pragma once
+// Rendezvous: where ranks leave their addresses for each other. Keys are written once.
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace stretto {
+
+// Thread-safe. `bytes` is any byte string.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // Publishes `bytes`. Setting the same bytes again is no error, so that a call may be retried.
+  // Errors: AlreadyExists (the key holds other bytes), Unavailable (the store cannot be reached).
+  [[nodiscard]] virtual absl::Status Set(absl::string_view key, absl::string_view bytes) = 0;
+
+  // Waits until the key is set. Errors: DeadlineExceeded after `timeout`, naming the key;
+  // Unavailable (the store cannot be reached).
+  virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) = 0;
+};
+
+// For ranks that are threads of one process.
+class MemoryStore final : public Store {
+ public:
+  absl::Status Set(absl::string_view key, absl::string_view bytes) override;
+  absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) override;
+
+ private:
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string> values_;
+};
+
+}  // namespace stretto

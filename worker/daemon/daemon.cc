@@ -1,0 +1,237 @@
+#include "worker/daemon/daemon.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/time_util.h"
+#include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/version.h"
+#include "spdlog/spdlog.h"
+#include "worker/daemon/daemon_options.h"
+#include "worker/daemon/state_dir.h"
+
+namespace stretto::daemon {
+namespace {
+
+namespace v1 = stretto::v1alpha1;
+using google::protobuf::util::TimeUtil;
+
+// How long an ending daemon waits for the coordinator to hear of its last reports.
+constexpr std::chrono::seconds kFarewell{2};
+// Beyond the grace, for the kernel to end what was killed.
+constexpr absl::Duration kReapTime = absl::Seconds(5);
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, const Clock& clock) {
+  ASSIGN_OR_RETURN(Node node, ProbeNode(options.slots));
+  if (options.name.empty()) options.name = NameFromHost(node.host);
+  RETURN_IF_ERROR(CompleteOptions(&options));
+  ASSIGN_OR_RETURN(FileDescriptor lock, LockStateDir(options.state_dir));
+  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(node), clock));
+  daemon->lock_ = std::move(lock);
+  RETURN_IF_ERROR(daemon->Open());
+  return daemon;
+}
+
+Daemon::Daemon(DaemonOptions options, Node node, const Clock& clock)
+    : options_(std::move(options)),
+      node_(std::move(node)),
+      incarnation_(NewUid()),
+      event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      folders_(options_.state_dir),
+      metrics_({options_.name, options_.metrics_retention}, clock),
+      relay_([this](const v1::RankReport& report) { metrics_.Record(report); },
+             [this] {
+               if (Session* session = awake_) session->Wake();
+             }),
+      supervisor_({options_.trainer_binary, SocketPath(options_), node_.slots, options_.stop_grace},
+                  folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
+      logs_(folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },
+            [this] {
+              if (Session* session = awake_) session->Wake();
+            }) {}
+
+absl::Status Daemon::Open() {
+  ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics_listen, metrics_));
+  supervisor_.Adopt();
+  const std::shared_ptr<grpc::Channel> coordinator = CoordinatorChannel(options_.coordinator);
+  ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, coordinator));
+  SessionHandler& handler = *this;
+  session_ = std::make_unique<Session>(coordinator, handler, std::hash<std::string>()(incarnation_));
+  awake_ = session_.get();
+  session_->Wake();
+  return absl::OkStatus();
+}
+
+Daemon::~Daemon() {
+  if (session_ != nullptr) session_->Stop();
+  if (trainers_ != nullptr) trainers_->Shutdown();
+}
+
+void Daemon::Signal() {
+  const uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof(one));
+}
+
+std::optional<absl::Status> Daemon::refusal() const {
+  const std::lock_guard lock(mu_);
+  return refusal_;
+}
+
+void Daemon::StopTrainers() {
+  stopping_ = true;
+  const std::string reason = absl::StrCat("worker ", options_.name, " is shutting down");
+  supervisor_.StopAll(options_.stop_grace, reason, [&](const RankKey& key) {
+    return trainers_->RequestStop(key, /*checkpoint=*/true, reason);
+  });
+  supervisor_.WaitUntilEmpty(options_.stop_grace + kReapTime);
+  std::unique_lock lock(mu_);
+  acked_.wait_for(lock, kFarewell, [this] { return !connected_ || relay_.Idle(); });
+}
+
+// ---- the coordinator's side
+
+v1::Register Daemon::Registration() {
+  v1::Register message;
+  message.set_worker_id(options_.name);
+  message.set_incarnation(incarnation_);
+  message.set_protocol_version(kProtocolVersion);
+  message.set_build(kBuildVersion);
+  message.set_host(node_.host);
+  for (const Slot& slot : node_.slots) {
+    v1::WorkerDevice* device = message.add_devices();
+    device->set_slot(slot.index);
+    device->set_kind(v1::DEVICE_CPU);
+    device->set_description(slot.description);
+    device->set_memory_bytes(slot.memory_bytes);
+  }
+  offered_ = relay_.Held();
+  for (const v1::HeldRank& held : offered_) *message.add_held() = held;
+  return message;
+}
+
+void Daemon::OnRegistered(const v1::Registered& registered) {
+  for (const v1::HeldRank& held : offered_) {
+    const RankKey key = KeyOf(held);
+    bool keep = true;  // one the answer forgets is kept, with every report
+    int64_t acked = 0;
+    for (const v1::HeldRankReply& reply : registered.held()) {
+      if (!(KeyOf(reply) == key)) continue;
+      keep = reply.keep();
+      acked = reply.acked_sequence();
+    }
+    if (keep) {
+      relay_.Rewind(key, acked);
+    } else {
+      supervisor_.Kill(key, "the coordinator does not want it any more");
+      relay_.Drop(key);
+    }
+  }
+  spdlog::info("registered with the coordinator worker={} coordinator={} held={}", options_.name,
+               options_.coordinator, offered_.size());
+  {
+    const std::lock_guard lock(mu_);
+    connected_ = true;
+  }
+  metrics_.SetConnected(true);
+  registered_ = true;
+  Signal();
+}
+
+void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kAssign:
+      if (!stopping_) supervisor_.Assign(message.assign());
+      break;
+    case v1::CoordinatorMessage::kStop: {
+      const v1::Stop& stop = message.stop();
+      const absl::Duration grace =
+          stop.has_grace() ? absl::Milliseconds(TimeUtil::DurationToMilliseconds(stop.grace()))
+                           : options_.stop_grace;
+      supervisor_.Stop(stop.job_uid(), stop.epoch(), grace, stop.reason());
+      break;
+    }
+    case v1::CoordinatorMessage::kAck:
+      relay_.Acked(KeyOf(message.ack()), message.ack().sequence());
+      acked_.notify_all();
+      break;
+    case v1::CoordinatorMessage::kLogRequest:
+      logs_.Request(message.log_request());
+      break;
+    default:
+      spdlog::warn("message from the coordinator not understood case={}",
+                   static_cast<int>(message.message_case()));
+  }
+}
+
+std::optional<v1::WorkerMessage> Daemon::NextMessage() {
+  // In turns, so that neither a replay nor a chatty log starves the other.
+  logs_turn_ = !logs_turn_;
+  v1::WorkerMessage message;
+  for (const bool logs : {logs_turn_, !logs_turn_}) {
+    if (logs) {
+      if (std::optional<v1::LogData> data = logs_.Next()) {
+        *message.mutable_log_data() = *std::move(data);
+        return message;
+      }
+    } else if (std::optional<v1::RankReport> report = relay_.Next()) {
+      *message.mutable_report() = *std::move(report);
+      return message;
+    }
+  }
+  return std::nullopt;
+}
+
+void Daemon::OnDisconnected() {
+  relay_.Pause();
+  logs_.Reset();
+  metrics_.SetConnected(false);
+  {
+    const std::lock_guard lock(mu_);
+    connected_ = false;
+  }
+  acked_.notify_all();
+}
+
+void Daemon::OnRefused(const absl::Status& status) {
+  const std::string message =
+      absl::StrCat("coordinator ", options_.coordinator, " refused worker ", options_.name,
+                   " (build ", kBuildVersion, ", protocol version ", kProtocolVersion,
+                   "): ", status.message());
+  {
+    const std::lock_guard lock(mu_);
+    refusal_ = absl::Status(status.code(), message);
+  }
+  Signal();
+}
+
+// ---- the trainers' side
+
+absl::StatusOr<v1::AttachResponse> Daemon::Attach(const v1::AttachRequest& request) {
+  ASSIGN_OR_RETURN(v1::AttachResponse response, supervisor_.Attach(request));
+  *response.mutable_lease() =
+      TimeUtil::MillisecondsToDuration(absl::ToInt64Milliseconds(options_.lease));
+  response.set_data_root(options_.data_root);
+  response.set_checkpoint_root(options_.checkpoint_root);
+  response.set_interface_address(options_.interface_address);
+  return response;
+}
+
+absl::Status Daemon::CheckCurrent(const RankKey& key) { return supervisor_.CheckCurrent(key); }
+
+void Daemon::OnConnected(const RankKey& key) { supervisor_.CatchUpLater(key); }
+
+void Daemon::OnReport(const v1::RankReport& report) {
+  const RankKey key = KeyOf(report);
+  if (!relay_.Live(report)) supervisor_.CatchUpLater(key);
+  if (report.has_exit()) supervisor_.ExpectExit(key);
+}
+
+}  // namespace stretto::daemon

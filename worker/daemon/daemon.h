@@ -1,0 +1,116 @@
+#pragma once
+// The worker daemon: builds the parts in dependency order and passes facts between them. It decides
+// nothing that a part could decide.
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/base/clock.h"
+#include "proto/base/files.h"
+#include "worker/daemon/log_stream.h"
+#include "worker/daemon/metrics.h"
+#include "worker/daemon/node_probe.h"
+#include "worker/daemon/report_relay.h"
+#include "worker/daemon/run_folder.h"
+#include "worker/daemon/session.h"
+#include "worker/daemon/supervisor.h"
+#include "worker/daemon/trainer_service.h"
+
+namespace stretto::daemon {
+
+struct DaemonOptions {
+  std::string coordinator;  // HOST:PORT
+  std::string name;         // empty: from the host name
+  int slots = 0;            // 0: every core
+  std::string state_dir;
+  std::string data_root;        // empty: STATE/data, made when missing
+  std::string checkpoint_root;  // empty: STATE/checkpoints; made when missing
+  std::string metrics_listen = "127.0.0.1:0";
+  std::string trainer_binary;
+  std::string interface_address = "127.0.0.1";  // where gloo binds
+  absl::Duration lease = absl::Seconds(15);     // a trainer without us stops after so long
+  absl::Duration metrics_retention = absl::Minutes(5);
+  absl::Duration stop_grace = absl::Seconds(10);
+  bool insecure_beyond_loopback = false;
+};
+
+// Thread-safe. The destructor leaves trainers alive for the next daemon to adopt.
+class Daemon final : private SessionHandler, private TrainerServiceHandler {
+ public:
+  // INVALID_ARGUMENT: an option, named as its flag, or a socket path that is too long.
+  // PERMISSION_DENIED: an address beyond loopback without the flag that allows it.
+  // ALREADY_EXISTS: the state folder is in use. UNAVAILABLE: the metrics port is.
+  // `clock` is borrowed and outlives this.
+  static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options, const Clock& clock);
+  ~Daemon() override;
+
+  const std::string& name() const { return options_.name; }
+  int metrics_port() const { return metrics_server_->port(); }
+  Metrics& metrics() { return metrics_; }
+
+  // Polls readable when `registered` or `refusal` may have changed.
+  int event_fd() const { return event_.get(); }
+  bool registered() const { return registered_; }  // at least once
+  // Why the coordinator will never take us, in words for the operator.
+  std::optional<absl::Status> refusal() const;
+
+  // Asks every trainer for a checkpoint and an end, kills those that outlive the grace, and gives the
+  // coordinator a moment to hear of it. New assignments are ignored from here on.
+  void StopTrainers();
+
+ private:
+  Daemon(DaemonOptions options, Node node, const Clock& clock);
+  absl::Status Open();
+  void Signal();
+
+  stretto::v1alpha1::Register Registration() override;
+  void OnRegistered(const stretto::v1alpha1::Registered& registered) override;
+  void OnMessage(const stretto::v1alpha1::CoordinatorMessage& message) override;
+  std::optional<stretto::v1alpha1::WorkerMessage> NextMessage() override;
+  void OnDisconnected() override;
+  void OnRefused(const absl::Status& status) override;
+
+  absl::StatusOr<stretto::v1alpha1::AttachResponse> Attach(
+      const stretto::v1alpha1::AttachRequest& request) override;
+  absl::Status CheckCurrent(const RankKey& key) override;
+  void OnConnected(const RankKey& key) override;
+  void OnReport(const stretto::v1alpha1::RankReport& report) override;
+
+  const DaemonOptions options_;
+  const Node node_;
+  const std::string incarnation_;
+  FileDescriptor event_;
+
+  // Assigned last and destroyed last: everything below wakes it.
+  std::unique_ptr<Session> session_;
+  std::atomic<Session*> awake_{nullptr};  // session_, once it may be woken
+
+  FileDescriptor lock_;
+  RunFolders folders_;
+  Metrics metrics_;
+  ReportRelay relay_;
+  Supervisor supervisor_;
+  LogStreams logs_;
+  std::unique_ptr<MetricsServer> metrics_server_;
+  std::unique_ptr<TrainerService> trainers_;
+
+  std::vector<stretto::v1alpha1::HeldRank> offered_;  // in the last Register; reading thread only
+  bool logs_turn_ = false;                            // writing thread only
+  std::atomic<bool> registered_{false};
+  std::atomic<bool> stopping_{false};
+
+  mutable std::mutex mu_;
+  std::condition_variable acked_;
+  bool connected_ = false;
+  std::optional<absl::Status> refusal_;
+};
+
+}  // namespace stretto::daemon

@@ -1,0 +1,97 @@
+#pragma once
+// What the worker daemon shows Prometheus. Every name is here; dashboards and alerts use no other.
+//
+//   name                                    type       labels
+//   stretto_step_seconds                    histogram  job, rank              1 ms to 10 min
+//   stretto_steps_total                     counter    job, rank
+//   stretto_tokens_total                    counter    job, rank              of the whole job
+//   stretto_updates_skipped_total           counter    job, rank              norm was not finite
+//   stretto_loss                            gauge      job, rank              of the last step
+//   stretto_grad_norm                       gauge      job, rank              of the last step
+//   stretto_step_ledger_seconds_total       counter    job, rank, part, group, phase
+//   stretto_communication_seconds_total     counter    job, rank              |M|
+//   stretto_communication_hidden_seconds_total  counter  job, rank            |C and M|
+//   stretto_trainers                        gauge      -                      alive on this node
+//   stretto_coordinator_connected           gauge      -                      1 or 0
+//   stretto_build_info                      gauge      version, worker        always 1
+//
+// `part` is compute_hiding, compute_alone, exposed, data_wait, checkpoint_wait or idle (DESIGN
+// section 6). Counters start at what the rank's report log holds, so a restarted daemon goes on
+// where it was. The series of a rank go away `retention` after its exit.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "proto/base/clock.h"
+#include "stretto/v1alpha1/worker.pb.h"
+
+namespace prometheus {
+class Collectable;
+}
+
+namespace stretto::daemon {
+
+// Thread-safe.
+class Metrics {
+ public:
+  struct Options {
+    std::string worker;
+    absl::Duration retention = absl::Minutes(5);
+  };
+  // `clock` is borrowed and outlives this.
+  Metrics(Options options, const Clock& clock);
+  ~Metrics();
+
+  // Counts one report. The caller delivers each report of a rank once and in order.
+  void Record(const stretto::v1alpha1::RankReport& report);
+  void SetTrainers(int alive);
+  void SetConnected(bool connected);
+
+  // Everything in Prometheus' text format; drops expired series first.
+  std::string Text();
+  // The same for a scraper. Shared because prometheus-cpp keeps a weak_ptr; borrows this object.
+  std::shared_ptr<prometheus::Collectable> Collectable() const;
+
+ private:
+  class Collector;
+  struct Series;
+  using SeriesKey = std::pair<std::string, int32_t>;  // job id, rank
+
+  void ExpireLocked();
+
+  const Options options_;
+  const Clock& clock_;
+  std::mutex mu_;
+  std::map<SeriesKey, Series> series_;
+  int trainers_ = 0;
+  bool connected_ = false;
+  std::shared_ptr<Collector> collector_;
+};
+
+// Serves /metrics. Owns its listening socket and threads.
+class MetricsServer {
+ public:
+  // `address` is HOST:PORT; port 0 takes a free one. `metrics` is borrowed and outlives this.
+  // UNAVAILABLE: the address is in use or not ours; the message names it.
+  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
+                                                              Metrics& metrics);
+  ~MetricsServer();
+  int port() const { return port_; }
+
+ private:
+  class Exposer;
+  MetricsServer();
+  std::unique_ptr<Exposer> exposer_;
+  int port_ = 0;
+};
+
+// True when HOST of HOST:PORT is loopback (127.0.0.0/8, ::1 or localhost).
+// INVALID_ARGUMENT: not HOST:PORT.
+absl::StatusOr<bool> IsLoopback(const std::string& address);
+
+}  // namespace stretto::daemon

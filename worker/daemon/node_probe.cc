@@ -1,0 +1,71 @@
+#include "worker/daemon/node_probe.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <array>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace stretto::daemon {
+namespace {
+
+constexpr int kMaxSlots = 1024;
+
+std::vector<int> UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) {
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (CPU_ISSET(core, &set)) cores.push_back(core);
+    }
+  }
+  if (cores.empty()) cores.push_back(0);
+  return cores;
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+}  // namespace
+
+absl::StatusOr<Node> ProbeNode(int slots) {
+  if (slots < 0 || slots > kMaxSlots) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--slots is ", slots, ", expected 0 (all cores) to ", kMaxSlots));
+  }
+  const std::vector<int> cores = UsableCores();
+  const int count = slots == 0 ? static_cast<int>(cores.size()) : slots;
+  const int64_t memory = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+
+  Node node;
+  node.host = HostName();
+  for (int i = 0; i < count; ++i) {
+    const int core = cores[static_cast<size_t>(i) % cores.size()];
+    node.slots.push_back({i, core, absl::StrCat("cpu core ", core), memory / count});
+  }
+  return node;
+}
+
+std::string NameFromHost(absl::string_view host) {
+  std::string name;
+  for (const char c : host) {
+    const char lower = absl::ascii_tolower(static_cast<unsigned char>(c));
+    name.push_back(absl::ascii_isalnum(static_cast<unsigned char>(lower)) ? lower : '-');
+  }
+  name.erase(0, name.find_first_not_of('-'));
+  if (!name.empty() && absl::ascii_isdigit(static_cast<unsigned char>(name[0]))) {
+    name.insert(0, "w-");
+  }
+  name = name.substr(0, 63);
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "worker" : name;
+}
+
+}  // namespace stretto::daemon

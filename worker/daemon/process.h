@@ -1,0 +1,64 @@
+#pragma once
+// Processes by identity, not by number: a pid counts only together with its start time and the boot
+// it belongs to, so that a number the kernel gave out again is never signalled by mistake.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/base/files.h"
+
+namespace stretto::daemon {
+
+struct ProcessId {
+  int pid = 0;
+  uint64_t start_ticks = 0;  // clock ticks after boot, /proc/PID/stat field 22
+  std::string boot_id;
+
+  bool operator==(const ProcessId& other) const = default;
+};
+
+// One line, "PID START_TICKS BOOT_ID".
+std::string FormatProcessId(const ProcessId& process);
+// INVALID_ARGUMENT: not such a line.
+absl::StatusOr<ProcessId> ParseProcessId(absl::string_view text);
+
+struct SpawnOptions {
+  std::string binary;
+  std::vector<std::string> args;  // without argv[0]
+  std::vector<std::string> env;   // the whole environment, "NAME=value"
+  int output_fd = -1;             // becomes stdout and stderr; borrowed
+  int core = -1;                  // CPU it is bound to; -1 = wherever this process may run
+};
+
+// Starts a process that leads a session of its own, with default signal handling, stdin from
+// /dev/null and no other descriptor of ours. It does not die with its parent.
+// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE: it could not be executed; the message names the binary.
+absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options);
+
+// The environment a trainer gets: a short allow-list of ours, plus OMP_NUM_THREADS=1.
+std::vector<std::string> TrainerEnvironment();
+
+// The identity of a running process. NOT_FOUND: none, or a zombie.
+absl::StatusOr<ProcessId> IdentifyProcess(int pid);
+
+bool IsAlive(const ProcessId& process);
+
+// A descriptor that polls readable when the process has exited. NOT_FOUND: it is gone already.
+absl::StatusOr<FileDescriptor> WatchProcess(const ProcessId& process);
+
+// Signals the process and its whole group, unless its identity shows it is gone.
+void SignalGroup(const ProcessId& process, int signal);
+
+struct ExitStatus {
+  bool observed = false;  // false: not our child, so the kernel tells us nothing
+  int code = 0;
+  int signal = 0;
+};
+
+// Collects a process whose descriptor polled readable.
+ExitStatus Reap(const FileDescriptor& watch);
+
+}  // namespace stretto::daemon

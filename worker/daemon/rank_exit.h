@@ -1,0 +1,30 @@
+#pragma once
+// The last report of a rank, where the daemon has to write it because the trainer could not: what the
+// kernel said, and where the trainer was according to its flight record.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "stretto/v1alpha1/worker.pb.h"
+#include "worker/daemon/process.h"
+#include "worker/daemon/rank_key.h"
+#include "worker/daemon/run_folder.h"
+
+namespace stretto::daemon {
+
+// Reasons: Completed (0), Failed (another exit code), Crashed (SIGSEGV, SIGABRT, SIGBUS, SIGILL,
+// SIGFPE, SIGSYS, SIGTRAP), Killed (another signal), ExitUnobserved (not our child: exit code -1).
+// The message names rank, job, process and signal; `stop_reason`, when not empty, says why the
+// daemon ended it. Step, phase and last operation are left out when there is no flight record.
+stretto::v1alpha1::RankExit DescribeExit(const RankKey& key, const std::string& job_id,
+                                         const RunFolder& folder, const ProcessId& process,
+                                         const ExitStatus& status, const std::string& stop_reason,
+                                         absl::Time now);
+
+// A rank that never started, exit code 127. Reasons: SlotUnknown (OUT_OF_RANGE), DiskFull
+// (RESOURCE_EXHAUSTED), Cancelled (CANCELLED), SpawnFailed (any other).
+stretto::v1alpha1::RankExit UnstartedExit(const RankKey& key, const std::string& job_id,
+                                          const absl::Status& why, absl::Time now);
+
+}  // namespace stretto::daemon

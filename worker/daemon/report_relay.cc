@@ -1,0 +1,296 @@
+#include "worker/daemon/report_relay.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "spdlog/spdlog.h"
+#include "worker/trainer/report/report_log.h"
+
+namespace stretto::daemon {
+namespace {
+
+constexpr size_t kRecent = 64;     // reports kept in memory per rank
+constexpr int64_t kReadBatch = 512;  // reports read from a log at a time
+
+using stretto::v1alpha1::HeldRank;
+using stretto::v1alpha1::RankExit;
+
+absl::Status AppendToLog(const std::string& path, ReportRelay::Report report) {
+  const int64_t expected = report.sequence();
+  ASSIGN_OR_RETURN(ReportLog log, ReportLog::Open(path));
+  if (log.last_sequence() + 1 != expected) {
+    return absl::DataLossError(absl::StrCat(path, " ends with sequence ", log.last_sequence(),
+                                            ", expected ", expected - 1));
+  }
+  RETURN_IF_ERROR(log.Append(&report));
+  return log.Sync();
+}
+
+}  // namespace
+
+struct ReportRelay::Cursor {
+  explicit Cursor(std::string path) : reader(std::move(path)) {}
+
+  // Nothing when there is no more, or the log cannot be read, which is logged.
+  std::vector<Report> Read() {
+    const std::lock_guard lock(mu);
+    absl::StatusOr<std::vector<Report>> reports = reader.ReadNew(kReadBatch);
+    if (reports.ok()) return *std::move(reports);
+    spdlog::error("report log cannot be read: {}", reports.status().ToString());
+    return {};
+  }
+
+  std::mutex mu;
+  ReportReader reader;
+};
+
+ReportRelay::ReportRelay(Observer observer, std::function<void()> wake)
+    : observer_(std::move(observer)), wake_(std::move(wake)) {}
+
+void ReportRelay::Add(const RankKey& key, const std::string& job_id, int32_t slot,
+                      const RunFolder& folder) {
+  {
+    const std::lock_guard lock(mu_);
+    const auto [it, added] = ranks_.try_emplace(key);
+    if (!added) return;
+    it->second.job_id = job_id;
+    it->second.slot = slot;
+    it->second.folder = folder;
+    it->second.arrived = std::make_shared<Cursor>(folder.reports());
+  }
+  CatchUp(key);
+}
+
+void ReportRelay::TakeLocked(Rank& rank, const Report& report) {
+  rank.seen = report.sequence();
+  rank.recent.push_back(report);
+  if (rank.recent.size() > kRecent) rank.recent.pop_front();
+  if (report.has_exit()) rank.exit = report.exit();
+  observer_(report);
+}
+
+bool ReportRelay::Live(const Report& report) {
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(KeyOf(report));
+    if (it == ranks_.end() || report.sequence() <= it->second.seen) return true;
+    if (report.sequence() != it->second.seen + 1) return false;
+    TakeLocked(it->second, report);
+  }
+  wake_();
+  return true;
+}
+
+void ReportRelay::CatchUp(const RankKey& key) {
+  std::unique_lock lock(mu_);
+  auto it = ranks_.find(key);
+  while (it != ranks_.end()) {
+    const std::shared_ptr<Cursor> cursor = it->second.arrived;
+    lock.unlock();
+    const std::vector<Report> reports = cursor->Read();
+    lock.lock();
+    it = ranks_.find(key);
+    if (reports.empty() || it == ranks_.end()) break;
+    for (const Report& report : reports) {
+      if (report.sequence() == it->second.seen + 1) TakeLocked(it->second, report);
+    }
+  }
+  lock.unlock();
+  wake_();
+}
+
+void ReportRelay::Append(const RankKey& key, Report report) {
+  RunFolder folder("");
+  bool saved = true;
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(key);
+    if (it == ranks_.end()) return;
+    folder = it->second.folder;
+    saved = it->second.unsaved.empty();  // no gap in the log
+    report.set_job_id(it->second.job_id);
+    report.set_job_uid(key.job_uid);
+    report.set_epoch(key.epoch);
+    report.set_rank(key.rank);
+    report.set_sequence(it->second.seen + 1);
+  }
+  if (saved) {
+    const absl::Status status = AppendToLog(folder.reports(), report);
+    if (!status.ok()) {
+      spdlog::error("report kept in memory only: {}", status.ToString());
+      saved = false;
+    }
+  }
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(key);
+    if (it == ranks_.end()) return;
+    if (!saved) it->second.unsaved.push_back(report);
+    TakeLocked(it->second, report);
+  }
+  wake_();
+}
+
+void ReportRelay::End(const RankKey& key, bool stopped) {
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(key);
+    if (it == ranks_.end()) return;
+    it->second.ended = true;
+    it->second.stopped = stopped;
+  }
+  wake_();
+}
+
+std::optional<RankExit> ReportRelay::Exit(const RankKey& key) const {
+  const std::lock_guard lock(mu_);
+  const auto it = ranks_.find(key);
+  return it == ranks_.end() ? std::nullopt : it->second.exit;
+}
+
+const ReportRelay::Report* ReportRelay::FindLocked(Rank& rank, int64_t sequence) {
+  for (std::deque<Report>* reports : {&rank.recent, &rank.unsaved, &rank.ahead}) {
+    if (reports->empty()) continue;
+    const int64_t index = sequence - reports->front().sequence();
+    if (index >= 0 && index < static_cast<int64_t>(reports->size())) {
+      return &(*reports)[static_cast<size_t>(index)];
+    }
+  }
+  return nullptr;
+}
+
+const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t sequence,
+                                                    std::unique_lock<std::mutex>& lock) {
+  auto it = ranks_.find(key);
+  while (it != ranks_.end()) {
+    if (const Report* found = FindLocked(it->second, sequence)) return found;
+    if (it->second.resent == nullptr) {
+      it->second.resent = std::make_shared<Cursor>(it->second.folder.reports());
+    }
+    const std::shared_ptr<Cursor> cursor = it->second.resent;
+    lock.unlock();
+    const std::vector<Report> reports = cursor->Read();
+    lock.lock();
+    if (reports.empty()) break;
+    it = ranks_.find(key);
+    if (it != ranks_.end()) it->second.ahead.assign(reports.begin(), reports.end());
+  }
+  return nullptr;
+}
+
+std::optional<ReportRelay::Report> ReportRelay::NextOf(const RankKey& key,
+                                                       std::unique_lock<std::mutex>& lock) {
+  const auto it = ranks_.find(key);
+  if (it == ranks_.end() || !it->second.sending || it->second.sent >= it->second.seen) {
+    return std::nullopt;
+  }
+  const int64_t sequence = it->second.sent + 1;
+  const Report* found = FetchLocked(key, sequence, lock);
+  if (found == nullptr) return std::nullopt;
+  Rank& rank = ranks_.at(key);
+  if (rank.sent + 1 != sequence || (found->has_exit() && !rank.ended)) return std::nullopt;
+  Report report = *found;
+  if (report.has_exit() && rank.stopped) report.mutable_exit()->set_stopped_by_daemon(true);
+  rank.sent = sequence;
+  return report;
+}
+
+std::optional<ReportRelay::Report> ReportRelay::Next() {
+  std::unique_lock lock(mu_);
+  std::vector<RankKey> order;
+  for (const auto& [key, rank] : ranks_) order.push_back(key);
+  const auto turn = std::upper_bound(order.begin(), order.end(), last_sent_);
+  std::rotate(order.begin(), turn, order.end());
+  for (const RankKey& key : order) {
+    std::optional<Report> report = NextOf(key, lock);
+    if (!report.has_value()) continue;
+    last_sent_ = key;
+    return report;
+  }
+  return std::nullopt;
+}
+
+bool ReportRelay::Rewind(const RankKey& key, int64_t acked_sequence) {
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(key);
+    if (it == ranks_.end()) return false;
+    it->second.sent = acked_sequence;
+    it->second.ahead.clear();
+    it->second.resent.reset();  // may have to go back
+    it->second.sending = true;
+  }
+  Acked(key, acked_sequence);
+  wake_();
+  return true;
+}
+
+void ReportRelay::Pause() {
+  const std::lock_guard lock(mu_);
+  for (auto& [key, rank] : ranks_) rank.sending = false;
+}
+
+void ReportRelay::Acked(const RankKey& key, int64_t sequence) {
+  std::optional<RunFolder> done;
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(key);
+    if (it == ranks_.end()) return;
+    Rank& rank = it->second;
+    rank.acked = std::max(rank.acked, std::min(sequence, rank.seen));
+    if (rank.ended && rank.acked == rank.seen) {
+      done = rank.folder;
+      ranks_.erase(it);
+    }
+  }
+  if (!done.has_value()) return;
+  const absl::Status status = done->MarkDone();
+  if (!status.ok()) spdlog::warn("rank not marked done: {}", status.ToString());
+}
+
+void ReportRelay::Drop(const RankKey& key) {
+  std::optional<RunFolder> folder;
+  {
+    const std::lock_guard lock(mu_);
+    const auto it = ranks_.find(key);
+    if (it == ranks_.end()) return;
+    folder = it->second.folder;
+    if (!it->second.exit.has_value()) {
+      Report end;  // so that the observer, too, lets go of the rank
+      end.set_job_id(it->second.job_id);
+      end.set_rank(key.rank);
+      end.mutable_exit()->set_stopped_by_daemon(true);
+      observer_(end);
+    }
+    ranks_.erase(it);
+  }
+  const absl::Status status = folder->MarkDone();
+  if (!status.ok()) spdlog::warn("rank not marked done: {}", status.ToString());
+}
+
+std::vector<HeldRank> ReportRelay::Held() const {
+  const std::lock_guard lock(mu_);
+  std::vector<HeldRank> held;
+  for (const auto& [key, rank] : ranks_) {
+    HeldRank one;
+    one.set_job_id(rank.job_id);
+    one.set_job_uid(key.job_uid);
+    one.set_epoch(key.epoch);
+    one.set_rank(key.rank);
+    one.set_alive(!rank.ended);
+    one.set_last_sequence(rank.seen);
+    one.set_slot(rank.slot);
+    held.push_back(std::move(one));
+  }
+  return held;
+}
+
+bool ReportRelay::Idle() const {
+  const std::lock_guard lock(mu_);
+  return std::all_of(ranks_.begin(), ranks_.end(),
+                     [](const auto& entry) { return entry.second.acked >= entry.second.seen; });
+}
+
+}  // namespace stretto::daemon

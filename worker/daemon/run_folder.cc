@@ -1,0 +1,176 @@
+#include "worker/daemon/run_folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/base/ids.h"
+#include "proto/base/log.h"
+#include "proto/base/status_macros.h"
+#include "spdlog/spdlog.h"
+
+namespace stretto::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using stretto::v1alpha1::Assign;
+
+constexpr size_t kUidDigits = 8;
+
+bool IsUid(const std::string& uid) {
+  return uid.size() >= kUidDigits && uid.size() <= 64 &&
+         std::all_of(uid.begin(), uid.end(), [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+         });
+}
+
+std::vector<fs::path> Children(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    paths.push_back(it->path());
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
+absl::StatusOr<StoredRun> ReadRun(const fs::path& folder) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadFile((folder / "assignment").string()));
+  Assign assign;
+  if (!assign.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat((folder / "assignment").string(), " is not an Assign"));
+  }
+  const std::string name = folder.filename().string();
+  for (const auto& slot : assign.ranks()) {
+    if (name != absl::StrCat("rank-", slot.rank())) continue;
+    StoredRun run{{assign.job_uid(), assign.epoch(), slot.rank()}, RunFolder(folder.string()),
+                  assign, slot.slot(), std::nullopt, false};
+    absl::StatusOr<ProcessId> process = run.folder.ReadProcess();
+    if (process.ok()) run.process = *process;
+    run.done = run.folder.Done();
+    return run;
+  }
+  return absl::DataLossError(
+      absl::StrCat(folder.string(), " is not a rank of the assignment it holds"));
+}
+
+}  // namespace
+
+absl::Status RunFolder::WriteProcess(const ProcessId& process) const {
+  return WriteFileAtomic(path_ + "/pid", FormatProcessId(process));
+}
+
+absl::StatusOr<ProcessId> RunFolder::ReadProcess() const {
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path_ + "/pid"));
+  return ParseProcessId(text);
+}
+
+absl::Status RunFolder::MarkStopping(const std::string& reason) const {
+  return WriteFileAtomic(path_ + "/stopping", reason);
+}
+bool RunFolder::Stopping() const { return ::access((path_ + "/stopping").c_str(), F_OK) == 0; }
+absl::Status RunFolder::MarkDone() const { return WriteFileAtomic(path_ + "/done", ""); }
+bool RunFolder::Done() const { return ::access((path_ + "/done").c_str(), F_OK) == 0; }
+
+absl::StatusOr<FileDescriptor> RunFolder::OpenLog(const std::string& first_line) const {
+  FileDescriptor file(::open(log().c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", log()));
+  RETURN_IF_ERROR(WriteAll(file.get(), absl::StrCat(first_line, "\n"), log()));
+  return file;
+}
+
+absl::StatusOr<RunFolder> RunFolders::Create(const Assign& assign, int32_t rank) const {
+  if (!IsValidName(assign.job_id()) || !IsUid(assign.job_uid())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("assignment of job \"", assign.job_id(), "\" uid \"", assign.job_uid(),
+                     "\": expected a DNS label and at least ", kUidDigits, " hexadecimal digits"));
+  }
+  const std::string path =
+      absl::StrCat(root_, "/", assign.job_id(), "-", assign.job_uid().substr(0, kUidDigits),
+                   "/epoch-", assign.epoch(), "/rank-", rank);
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("create folder ", path));
+  RETURN_IF_ERROR(WriteFileAtomic(path + "/assignment", assign.SerializeAsString()));
+  return RunFolder(path);
+}
+
+absl::StatusOr<RunFolder> RunFolders::Find(const RankKey& key) const {
+  const std::string suffix = absl::StrCat("-", key.job_uid.substr(0, kUidDigits));
+  if (IsUid(key.job_uid)) {
+    for (const fs::path& job : Children(root_)) {
+      if (!absl::EndsWith(job.filename().string(), suffix)) continue;
+      const fs::path rank =
+          job / absl::StrCat("epoch-", key.epoch) / absl::StrCat("rank-", key.rank);
+      std::error_code error;
+      if (fs::is_regular_file(rank / "assignment", error)) return RunFolder(rank.string());
+    }
+  }
+  return absl::NotFoundError(absl::StrCat(root_, " has no folder of ", key.ToString()));
+}
+
+std::vector<StoredRun> RunFolders::Scan() const {
+  std::vector<StoredRun> runs;
+  for (const fs::path& job : Children(root_)) {
+    for (const fs::path& epoch : Children(job)) {
+      for (const fs::path& rank : Children(epoch)) {
+        absl::StatusOr<StoredRun> run = ReadRun(rank);
+        if (run.ok()) {
+          runs.push_back(*std::move(run));
+        } else {
+          spdlog::warn("run folder skipped: {}", std::string(run.status().message()));
+        }
+      }
+    }
+  }
+  return runs;
+}
+
+int RunFolders::Prune(int keep, const std::set<std::string>& job_uids_in_use) const {
+  struct Job {
+    fs::file_time_type time;
+    fs::path folder;
+  };
+  std::map<fs::path, bool> removable;  // job folder -> all its ranks are done and unused
+  for (const StoredRun& run : Scan()) {
+    const fs::path job = fs::path(run.folder.path()).parent_path().parent_path();
+    const bool ended = run.done && job_uids_in_use.count(run.key.job_uid) == 0;
+    const auto [it, first] = removable.emplace(job, ended);
+    if (!first) it->second = it->second && ended;
+  }
+  std::vector<Job> jobs;
+  for (const auto& [folder, ended] : removable) {
+    std::error_code error;
+    const fs::file_time_type time = fs::last_write_time(folder, error);
+    if (ended && !error) jobs.push_back({time, folder});
+  }
+  std::sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) {
+    return std::tie(b.time, b.folder) < std::tie(a.time, a.folder);  // newest first
+  });
+  int deleted = 0;
+  for (size_t i = static_cast<size_t>(std::max(keep, 0)); i < jobs.size(); ++i) {
+    std::error_code error;
+    fs::remove_all(jobs[i].folder, error);
+    if (!error) ++deleted;
+  }
+  return deleted;
+}
+
+absl::StatusOr<int32_t> SlotOf(const Assign& assign, int32_t rank) {
+  for (const auto& slot : assign.ranks()) {
+    if (slot.rank() == rank) return slot.slot();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("rank ", rank, " is not in the assignment of job ", assign.job_id()));
+}
+
+}  // namespace stretto::daemon

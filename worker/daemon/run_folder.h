@@ -1,0 +1,96 @@
+#pragma once
+// What a node keeps of every rank it runs, so that a daemon that starts again finds its trainers:
+//
+//   STATE/runs/<job_id>-<first 8 of job uid>/epoch-<E>/rank-<R>/
+//     assignment   serialized Assign; its `ranks` holds all of this node's ranks
+//     pid          identity of the trainer process (process.h)
+//     trainer.log  stdout and stderr of the trainer, appended
+//     reports.log  every RankReport, in order: the source of truth (worker/trainer/report)
+//     flight.bin   where the trainer is, readable after kill -9
+//     program.txt  the step program as text
+//     stopping     present once the daemon ended this rank; holds the reason
+//     done         present once the coordinator acknowledged the last report
+//
+// Not thread-safe where two calls name the same rank; the files are written whole or not at all.
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/base/files.h"
+#include "stretto/v1alpha1/worker.pb.h"
+#include "worker/daemon/process.h"
+#include "worker/daemon/rank_key.h"
+
+namespace stretto::daemon {
+
+// One rank's folder: paths, and the small files the daemon itself writes.
+class RunFolder {
+ public:
+  explicit RunFolder(std::string path) : path_(std::move(path)) {}
+
+  const std::string& path() const { return path_; }
+  std::string log() const { return path_ + "/trainer.log"; }
+  std::string reports() const { return path_ + "/reports.log"; }
+  std::string flight() const { return path_ + "/flight.bin"; }
+  std::string program() const { return path_ + "/program.txt"; }
+
+  absl::Status WriteProcess(const ProcessId& process) const;
+  // NOT_FOUND: never started.
+  absl::StatusOr<ProcessId> ReadProcess() const;
+
+  absl::Status MarkStopping(const std::string& reason) const;
+  bool Stopping() const;
+  absl::Status MarkDone() const;
+  bool Done() const;
+
+  // Opens trainer.log for appending and writes one line that says a trainer starts, so that a full
+  // disk shows now. RESOURCE_EXHAUSTED: the disk is full. Any error names the file.
+  absl::StatusOr<FileDescriptor> OpenLog(const std::string& first_line) const;
+
+ private:
+  std::string path_;
+};
+
+// A rank found on disk.
+struct StoredRun {
+  RankKey key;
+  RunFolder folder;
+  stretto::v1alpha1::Assign assign;
+  int32_t slot = 0;
+  std::optional<ProcessId> process;
+  bool done = false;
+};
+
+// All run folders of one state folder.
+class RunFolders {
+ public:
+  explicit RunFolders(std::string state_dir) : root_(std::move(state_dir) + "/runs") {}
+
+  // Makes the folder of one rank and writes its assignment. Idempotent.
+  // INVALID_ARGUMENT: job id or uid could not be a folder name.
+  absl::StatusOr<RunFolder> Create(const stretto::v1alpha1::Assign& assign, int32_t rank) const;
+
+  // The folder of a rank this node has, or had. NOT_FOUND.
+  absl::StatusOr<RunFolder> Find(const RankKey& key) const;
+
+  // Every rank on disk whose assignment can be read; others are logged and left alone.
+  std::vector<StoredRun> Scan() const;
+
+  // Deletes all but the newest `keep` jobs that have ended; `in_use` jobs and jobs with a rank that
+  // is not done stay. Returns how many were deleted.
+  int Prune(int keep, const std::set<std::string>& job_uids_in_use) const;
+
+  const std::string& root() const { return root_; }
+
+ private:
+  std::string root_;
+};
+
+// The slot of a rank in an assignment; NOT_FOUND.
+absl::StatusOr<int32_t> SlotOf(const stretto::v1alpha1::Assign& assign, int32_t rank);
+
+}  // namespace stretto::daemon

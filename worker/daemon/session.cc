@@ -1,0 +1,202 @@
+#include "worker/daemon/session.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/time_util.h"
+#include "proto/base/random.h"
+#include "spdlog/spdlog.h"
+#include "stretto/v1alpha1/worker.grpc.pb.h"
+
+namespace stretto::daemon {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using stretto::v1alpha1::CoordinatorMessage;
+using stretto::v1alpha1::WorkerMessage;
+using stretto::v1alpha1::WorkerService;
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Seconds(5);
+constexpr absl::Duration kRegisterTimeout = absl::Seconds(10);
+constexpr absl::Duration kDefaultHeartbeat = absl::Seconds(1);
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+bool IsRefusal(const absl::Status& status) {
+  return absl::IsFailedPrecondition(status) || absl::IsInvalidArgument(status) ||
+         absl::IsAlreadyExists(status);
+}
+
+WorkerMessage HeartbeatNow() {
+  WorkerMessage message;
+  *message.mutable_heartbeat()->mutable_time() = TimeUtil::GetCurrentTime();
+  return message;
+}
+
+}  // namespace
+
+absl::Duration ReconnectPause(uint64_t seed, int attempt) {
+  absl::Duration pause = kFirstPause;
+  for (int i = 0; i < attempt && pause < kLongestPause; ++i) pause *= 2;
+  const uint32_t draw = Philox(seed, static_cast<uint64_t>(attempt), 0)[0];
+  return std::min(pause, kLongestPause) * (0.8 + 0.4 * ToUniform(draw));
+}
+
+std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // The timeout also becomes TCP_USER_TIMEOUT, so heartbeats that nobody acknowledges end the
+  // connection; pings themselves stay rarer than a server's default limit.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 600'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+struct Session::Connection {
+  grpc::ClientContext context;
+  std::unique_ptr<grpc::ClientReaderWriter<WorkerMessage, CoordinatorMessage>> stream;
+  // Guarded by Session::mu_.
+  bool registered = false;
+  bool ended = false;
+  absl::Duration heartbeat = kDefaultHeartbeat;
+};
+
+Session::Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
+                 uint64_t jitter_seed)
+    : channel_(std::move(channel)),
+      handler_(handler),
+      jitter_seed_(jitter_seed),
+      thread_([this] { Run(); }) {}
+
+Session::~Session() { Stop(); }
+
+void Session::Wake() {
+  {
+    const std::lock_guard lock(mu_);
+    wake_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Session::Stop() {
+  {
+    const std::lock_guard lock(mu_);
+    stop_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+}
+
+bool Session::PauseBefore(int attempt) {
+  std::unique_lock lock(mu_);
+  const absl::Duration pause = ReconnectPause(jitter_seed_, attempt);
+  changed_.wait_for(lock, absl::ToChronoMilliseconds(pause), [this] { return stop_; });
+  return !stop_;
+}
+
+void Session::Run() {
+  for (int attempt = 0;; ++attempt) {
+    const absl::Status status = Connect();
+    {
+      const std::lock_guard lock(mu_);
+      if (stop_) return;
+      if (std::exchange(was_registered_, false)) attempt = 0;
+    }
+    if (IsRefusal(status)) {
+      handler_.OnRefused(status);
+      return;
+    }
+    // Once per outage, not per attempt.
+    if (attempt == 0) {
+      spdlog::warn("no session with the coordinator, trying again: {}", status.ToString());
+    }
+    if (!PauseBefore(attempt)) return;
+  }
+}
+
+absl::Status Session::Connect() {
+  Connection connection;
+  const std::unique_ptr<WorkerService::Stub> stub = WorkerService::NewStub(channel_);
+  {
+    const std::lock_guard lock(mu_);
+    if (stop_) return absl::CancelledError("stopping");
+    context_ = &connection.context;
+  }
+  connection.stream = stub->Session(&connection.context);
+  WorkerMessage hello;
+  *hello.mutable_register_() = handler_.Registration();
+  connection.stream->Write(hello);  // a failure shows in Finish
+  std::thread writer([this, &connection] { Write(connection); });
+
+  CoordinatorMessage message;
+  bool registered = false;
+  while (connection.stream->Read(&message)) {
+    if (registered) {
+      handler_.OnMessage(message);
+      continue;
+    }
+    if (!message.has_registered()) {
+      connection.context.TryCancel();
+      break;
+    }
+    registered = true;
+    handler_.OnRegistered(message.registered());
+    const int64_t interval =
+        TimeUtil::DurationToMilliseconds(message.registered().heartbeat_interval());
+    {
+      const std::lock_guard lock(mu_);
+      connection.registered = was_registered_ = true;
+      if (interval > 0) connection.heartbeat = absl::Milliseconds(interval);
+    }
+    changed_.notify_all();
+  }
+  {
+    const std::lock_guard lock(mu_);
+    connection.ended = true;
+  }
+  changed_.notify_all();
+  writer.join();  // a write on a stream that has ended fails at once
+  const grpc::Status status = connection.stream->Finish();
+  {
+    const std::lock_guard lock(mu_);
+    context_ = nullptr;
+  }
+  if (registered) handler_.OnDisconnected();
+  return status.ok() ? absl::UnavailableError("the coordinator ended the session")
+                     : FromGrpc(status);
+}
+
+void Session::Write(Connection& connection) {
+  std::unique_lock lock(mu_);
+  const auto registered = [&] { return connection.registered || connection.ended; };
+  if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kRegisterTimeout), registered)) {
+    connection.context.TryCancel();
+    return;
+  }
+  auto next_heartbeat = std::chrono::steady_clock::now();
+  while (!connection.ended) {
+    wake_ = false;
+    const bool beat = std::chrono::steady_clock::now() >= next_heartbeat;
+    if (beat) next_heartbeat += absl::ToChronoMilliseconds(connection.heartbeat);
+    lock.unlock();
+    bool open = !beat || connection.stream->Write(HeartbeatNow());
+    std::optional<WorkerMessage> message = handler_.NextMessage();
+    if (open && message.has_value()) open = connection.stream->Write(*message);
+    lock.lock();
+    if (!open) return;
+    if (message.has_value()) continue;
+    changed_.wait_until(lock, next_heartbeat,
+                        [&] { return wake_ || connection.ended; });
+  }
+}
+
+}  // namespace stretto::daemon

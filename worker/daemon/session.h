@@ -1,0 +1,86 @@
+#pragma once
+// The daemon's end of WorkerService.Session: connects, registers, heartbeats, sends what the handler
+// has, and connects again with growing pauses when the stream breaks. Two threads: one reads and
+// owns the connection, one writes. Training never waits for any of this.
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "stretto/v1alpha1/worker.pb.h"
+
+namespace grpc {
+class Channel;
+class ClientContext;
+}  // namespace grpc
+
+namespace stretto::daemon {
+
+// What a session is about. NextMessage is called on the writing thread, all others on the reading
+// thread.
+class SessionHandler {
+ public:
+  virtual ~SessionHandler() = default;
+  // The first message of a connection.
+  virtual stretto::v1alpha1::Register Registration() = 0;
+  virtual void OnRegistered(const stretto::v1alpha1::Registered& registered) = 0;
+  // Every later message.
+  virtual void OnMessage(const stretto::v1alpha1::CoordinatorMessage& message) = 0;
+  // The next report or log chunk; called after OnRegistered and after every Wake, until nullopt.
+  virtual std::optional<stretto::v1alpha1::WorkerMessage> NextMessage() = 0;
+  // A registered connection has ended.
+  virtual void OnDisconnected() = 0;
+  // The coordinator will never accept us: FAILED_PRECONDITION, INVALID_ARGUMENT or ALREADY_EXISTS,
+  // with its message. The session does not try again.
+  virtual void OnRefused(const absl::Status& status) = 0;
+};
+
+// Pause before connection attempt `attempt` (0 = first retry): 200 ms doubling up to 5 s, times
+// 0.8 to 1.2, the same for the same seed.
+absl::Duration ReconnectPause(uint64_t seed, int attempt);
+
+// Thread-safe.
+class Session {
+ public:
+  // `handler` is borrowed and outlives this. `channel` is shared with the rendezvous calls.
+  Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler, uint64_t jitter_seed);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // NextMessage has something new.
+  void Wake();
+  // Ends the connection and both threads. No handler call after it returns.
+  void Stop();
+
+ private:
+  struct Connection;
+
+  void Run();
+  absl::Status Connect();  // one connection, from register to its end
+  void Write(Connection& connection);
+  bool PauseBefore(int attempt);  // false: stopping
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  SessionHandler& handler_;
+  const uint64_t jitter_seed_;
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  bool wake_ = false;
+  bool was_registered_ = false;  // since the last pause
+  grpc::ClientContext* context_ = nullptr;  // of the open connection
+  std::thread thread_;
+};
+
+// A channel to the coordinator, tuned so that a silent network shows within about 20 s of a write.
+std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address);
+
+}  // namespace stretto::daemon

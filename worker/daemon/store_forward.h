@@ -1,0 +1,81 @@
+#pragma once
+// Passes a rendezvous call of a trainer on to the coordinator: same deadline, same answer. While the
+// coordinator is away the call waits and is tried again, until the caller's deadline.
+// Included only by sources that include grpcpp anyway.
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/grpcpp.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "stretto/v1alpha1/worker.grpc.pb.h"
+
+namespace stretto::daemon {
+
+// A server reactor that is also the client call. Lives until both have ended.
+template <class Request, class Response>
+class StoreForward final : public grpc::ServerUnaryReactor {
+ public:
+  using Call = std::function<void(grpc::ClientContext*, const Request*, Response*,
+                                  std::function<void(grpc::Status)>)>;
+
+  StoreForward(const grpc::CallbackServerContext& caller, const Request& request,
+               Response* response, Call call)
+      : deadline_(std::min(caller.deadline(), std::chrono::system_clock::now() + kLongest)),
+        request_(request),
+        response_(response),
+        call_(std::move(call)) {
+    Try();
+  }
+
+  void OnCancel() override {
+    const std::lock_guard lock(mu_);
+    cancelled_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+    if (pause_ != nullptr) pause_->Cancel();
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  static constexpr std::chrono::minutes kLongest{10};  // for a caller without a deadline
+  static constexpr std::chrono::milliseconds kPause{100};
+
+  void Try() {
+    grpc::ClientContext* context = nullptr;
+    {
+      const std::lock_guard lock(mu_);
+      if (!cancelled_) {
+        context_ = std::make_unique<grpc::ClientContext>();
+        context_->set_deadline(deadline_);
+        context_->set_wait_for_ready(true);
+        context = context_.get();
+      }
+    }
+    if (context == nullptr) return Finish(grpc::Status(grpc::StatusCode::CANCELLED, "cancelled"));
+    call_(context, &request_, response_, [this](grpc::Status status) { OnAnswer(status); });
+  }
+
+  void OnAnswer(const grpc::Status& status) {
+    if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return Finish(status);
+    // The connection broke in mid-call; a pause keeps a coordinator that dies at once from a storm.
+    const std::lock_guard lock(mu_);
+    pause_ = std::make_unique<grpc::Alarm>();
+    pause_->Set(std::chrono::system_clock::now() + kPause, [this](bool) { Try(); });
+  }
+
+  const std::chrono::system_clock::time_point deadline_;
+  const Request request_;
+  Response* const response_;
+  const Call call_;
+
+  std::mutex mu_;
+  bool cancelled_ = false;
+  std::unique_ptr<grpc::ClientContext> context_;
+  std::unique_ptr<grpc::Alarm> pause_;  // a new one each time: the last may still be in its callback
+};
+
+}  // namespace stretto::daemon

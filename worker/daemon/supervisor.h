@@ -1,0 +1,149 @@
+#pragma once
+// Runs this node's trainers: starts them, watches them, stops them, finds them again after a restart
+// of the daemon, and writes down how each one ended. One thread of its own waits on process
+// descriptors; nothing polls. Destroying the supervisor leaves every trainer alive.
+
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "proto/base/clock.h"
+#include "proto/base/files.h"
+#include "stretto/v1alpha1/trainer.pb.h"
+#include "stretto/v1alpha1/worker.pb.h"
+#include "worker/daemon/node_probe.h"
+#include "worker/daemon/process.h"
+#include "worker/daemon/rank_key.h"
+#include "worker/daemon/report_relay.h"
+#include "worker/daemon/run_folder.h"
+
+namespace stretto::daemon {
+
+// Thread-safe.
+class Supervisor {
+ public:
+  struct Options {
+    std::string trainer_binary;
+    std::string socket_path;
+    std::vector<Slot> slots;
+    absl::Duration grace = absl::Seconds(10);  // SIGTERM to SIGKILL where nobody said otherwise
+    // A trainer that has written its RankExit but does not exit is killed after this.
+    absl::Duration exit_grace = absl::Seconds(10);
+    int keep_jobs = 50;  // folders of ended jobs
+  };
+  // Called with the number of live trainers when it changes; from any thread, nothing locked.
+  using CountObserver = std::function<void(int)>;
+
+  // `relay`, `folders` and `clock` are borrowed and outlive this.
+  Supervisor(Options options, const RunFolders& folders, ReportRelay& relay, const Clock& clock,
+             CountObserver observer);
+  ~Supervisor();
+  Supervisor(const Supervisor&) = delete;
+  Supervisor& operator=(const Supervisor&) = delete;
+
+  // Takes up what an earlier daemon left: live trainers of each job's newest epoch are watched,
+  // those of older epochs are killed, and the dead get a RankExit if they left none.
+  // Call once, before anything else.
+  void Adopt();
+
+  // Starts the ranks that this node has not seen before; older epochs of the job are killed first.
+  // What cannot be started is reported as that rank's RankExit (reason SlotUnknown, DiskFull,
+  // SpawnFailed), and the rest of its gang here is stopped.
+  void Assign(const stretto::v1alpha1::Assign& assign);
+
+  // SIGTERM to the ranks of this job with this epoch or an older one, SIGKILL after `grace`.
+  void Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
+            const std::string& reason);
+  // The same for every trainer, and none is started any more. `ask` is tried first; a trainer that it reaches gets SIGTERM only at
+  // half of `grace`.
+  void StopAll(absl::Duration grace, const std::string& reason,
+               const std::function<bool(const RankKey&)>& ask);
+  // Kills one rank the coordinator does not want.
+  void Kill(const RankKey& key, const std::string& reason);
+  // True when no trainer is left within `timeout`.
+  bool WaitUntilEmpty(absl::Duration timeout);
+
+  // The facts a trainer needs: assign, slot and run_folder are filled in.
+  // ABORTED: not a live rank of the newest epoch here, or another process than the one we started.
+  absl::StatusOr<stretto::v1alpha1::AttachResponse> Attach(
+      const stretto::v1alpha1::AttachRequest& request) const;
+  absl::Status CheckCurrent(const RankKey& key) const;
+  bool Alive(const RankKey& key) const;
+
+  // Reads the rank's log on the watching thread.
+  void CatchUpLater(const RankKey& key);
+  // The trainer has reported its RankExit: it has `exit_grace` to go.
+  void ExpectExit(const RankKey& key);
+
+ private:
+  struct Trainer {
+    std::shared_ptr<const stretto::v1alpha1::Assign> assign;  // shared by the ranks of a gang
+    int32_t slot = 0;
+    RunFolder folder{""};
+    ProcessId process;
+    FileDescriptor watch;
+    bool stopping = false;
+    std::string stop_reason;
+    std::optional<absl::Duration> term_at;  // monotonic
+    std::optional<absl::Duration> kill_at;
+  };
+  struct Ended {
+    RankKey key;
+    ExitStatus status;
+  };
+  using Selector = std::function<bool(const RankKey&)>;
+
+  absl::Status StartRank(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign,
+                         const RankKey& key, int32_t slot);
+  // True: the rank ended on its own, with a failure, while no daemon ran.
+  bool AdoptRun(const StoredRun& run);
+  void StopRanks(const Selector& selector, absl::Duration grace, const std::string& reason,
+                 const std::function<bool(const RankKey&)>& ask);
+  void ReportUnstarted(const RankKey& key, const stretto::v1alpha1::Assign& assign, int32_t slot,
+                       const absl::Status& why);
+  void WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,
+                 const ProcessId& process, const ExitStatus& status,
+                 const std::string& stop_reason);
+  void NotifyCount();
+
+  void Run();
+  void WaitForEvents();
+  void FireDeadlines();
+  std::vector<Ended> CollectEnded();
+  void HandleEnded(std::vector<Ended> ended);
+  void HandleOne(const Ended& ended);
+  void Wake();
+  // OK, or why a rank must not join its gang any more.
+  absl::Status MayStartLocked(const RankKey& key) const;
+  int64_t NewestEpochLocked(const std::string& job_uid) const;
+
+  const Options options_;
+  const RunFolders& folders_;
+  ReportRelay& relay_;
+  const Clock& clock_;
+  const CountObserver observer_;
+
+  mutable std::mutex mu_;
+  std::condition_variable emptied_;
+  std::map<RankKey, Trainer> trainers_;       // alive, or not reaped yet
+  std::map<std::string, int64_t> epochs_;     // newest epoch per job uid
+  std::set<std::pair<std::string, int64_t>> broken_;  // gangs (job uid, epoch) that lost a member
+  bool closed_ = false;                               // StopAll was called
+  std::set<RankKey> catch_up_;
+  bool stop_ = false;
+  FileDescriptor event_;  // eventfd that ends a wait
+  std::thread thread_;
+};
+
+}  // namespace stretto::daemon

@@ -1,0 +1,125 @@
+// stretto-worker: the daemon of one node. `stretto-worker --help` lists its flags.
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "CLI/CLI.hpp"
+#include "proto/base/clock.h"
+#include "proto/base/files.h"
+#include "proto/base/log.h"
+#include "proto/base/version.h"
+#include "spdlog/spdlog.h"
+#include "worker/daemon/daemon.h"
+
+namespace {
+
+using stretto::FileDescriptor;
+using stretto::daemon::Daemon;
+using stretto::daemon::DaemonOptions;
+
+struct Flags {
+  DaemonOptions daemon;
+  double lease_s = 15;
+  double stop_grace_s = 10;
+  double metrics_retention_s = 300;
+  bool detach_on_exit = false;
+};
+
+void AddFlags(CLI::App& app, Flags& flags) {
+  DaemonOptions& daemon = flags.daemon;
+  app.set_version_flag("--version", stretto::kBuildVersion);
+  app.add_option("--coordinator", daemon.coordinator, "HOST:PORT of the coordinator")->required();
+  app.add_option("--state-dir", daemon.state_dir, "folder of this daemon's own")->required();
+  app.add_option("--name", daemon.name, "name of this worker (default: from the host name)");
+  app.add_option("--slots", daemon.slots, "trainers at a time, one core each (default: all cores)");
+  app.add_option("--data-root", daemon.data_root, "folder data sets live in (default: STATE/data)");
+  app.add_option("--checkpoint-root", daemon.checkpoint_root,
+                 "folder checkpoints go to (default: STATE/checkpoints)");
+  app.add_option("--metrics-listen", daemon.metrics_listen,
+                 "HOST:PORT of /metrics (default: 127.0.0.1:0, a free port)");
+  app.add_option("--trainer", daemon.trainer_binary,
+                 "trainer program (default: stretto-trainer beside this program)");
+  app.add_option("--interface", daemon.interface_address,
+                 "address trainers exchange tensors on, unencrypted (default: 127.0.0.1)");
+  app.add_option("--lease", flags.lease_s,
+                 "seconds a trainer goes on without this daemon (default: 15)");
+  app.add_option("--stop-grace", flags.stop_grace_s,
+                 "seconds from asking a trainer to end to killing it (default: 10)");
+  app.add_option("--metrics-retention", flags.metrics_retention_s,
+                 "seconds a job's series stay after its end (default: 300)");
+  app.add_flag("--detach-on-exit", flags.detach_on_exit,
+               "leave trainers running on SIGTERM, for the next daemon to adopt");
+  app.add_flag("--insecure-listen-beyond-loopback", daemon.insecure_beyond_loopback,
+               "allow addresses beyond loopback; nothing there is encrypted or authenticated");
+}
+
+// Blocked in every thread, read from the descriptor.
+FileDescriptor TakeSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGPIPE, SIG_IGN);
+  return FileDescriptor(::signalfd(-1, &set, SFD_CLOEXEC));
+}
+
+// Until a signal (exit code 0) or a refusal (1).
+int Serve(Daemon& daemon, const FileDescriptor& signals, bool detach_on_exit) {
+  bool announced = false;
+  while (true) {
+    pollfd descriptors[] = {{signals.get(), POLLIN, 0}, {daemon.event_fd(), POLLIN, 0}};
+    if (::poll(descriptors, 2, -1) < 0) continue;
+    if (descriptors[1].revents != 0) {
+      eventfd_t count = 0;
+      ::eventfd_read(daemon.event_fd(), &count);
+      if (const std::optional<absl::Status> refusal = daemon.refusal()) {
+        std::fprintf(stderr, "stretto-worker: %s\n", std::string(refusal->message()).c_str());
+        return 1;
+      }
+      if (daemon.registered() && !announced) {
+        announced = true;
+        std::printf("ready worker=%s metrics=%d\n", daemon.name().c_str(), daemon.metrics_port());
+        std::fflush(stdout);
+      }
+    }
+    if (descriptors[0].revents == 0) continue;
+    signalfd_siginfo info;
+    [[maybe_unused]] const ssize_t n = ::read(signals.get(), &info, sizeof(info));
+    spdlog::info("worker daemon ends signal={} detach={}", info.ssi_signo, detach_on_exit);
+    if (!detach_on_exit) daemon.StopTrainers();
+    return 0;
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Flags flags;
+  CLI::App app("Stretto worker daemon: runs trainers on this node for a coordinator.");
+  AddFlags(app, flags);
+  CLI11_PARSE(app, argc, argv);
+  flags.daemon.lease = absl::Seconds(flags.lease_s);
+  flags.daemon.stop_grace = absl::Seconds(flags.stop_grace_s);
+  flags.daemon.metrics_retention = absl::Seconds(flags.metrics_retention_s);
+
+  ::umask(0027);
+  stretto::InitLogging("stretto-worker");
+  const FileDescriptor signals = TakeSignals();
+  absl::StatusOr<std::unique_ptr<Daemon>> daemon =
+      Daemon::Start(flags.daemon, stretto::Clock::Real());
+  if (!daemon.ok()) {
+    std::fprintf(stderr, "stretto-worker: %s\n", std::string(daemon.status().message()).c_str());
+    return 1;
+  }
+  return Serve(**daemon, signals, flags.detach_on_exit);
+}

@@ -1,0 +1,270 @@
+#include "worker/engine/exec/backend_cpu/cpu_executor.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/units.h"
+#include "worker/comm/communicator.h"
+#include "worker/engine/exec/backend_cpu/bind.h"
+#include "worker/engine/memory/plan.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto {
+namespace {
+
+struct FreeDeleter {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using Arena = std::unique_ptr<void, FreeDeleter>;
+
+double ThreadCpuSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+// A wait of an operation: that many operations of another lane must be done.
+struct LaneWait {
+  int lane;
+  uint32_t done;
+};
+
+struct BoundOp {
+  std::function<void()> compute;  // empty for a collective
+  Communicator* communicator = nullptr;
+  TensorView tensor;  // of a collective
+  ReduceOp reduce = ReduceOp::kSum;
+  int index = 0;  // in the program
+  std::vector<LaneWait> waits;
+};
+
+struct LaneState {
+  std::vector<BoundOp> ops;
+  bool communicates = false;
+  // Operations done in this step. Written by the lane's thread, waited on by others.
+  alignas(64) std::atomic<uint32_t> done{0};
+  double cpu_seconds = 0;  // of the last step; read after the step
+  std::thread thread;      // none for the first lane
+};
+
+class CpuExecutor final : public Executor {
+ public:
+  CpuExecutor(Program program, CpuExecutorOptions options)
+      : program_(std::move(program)), options_(std::move(options)), intervals_(program_.ops.size()),
+        lanes_(program_.lanes.size()) {}
+
+  ~CpuExecutor() override {
+    stop_.store(true);
+    generation_.fetch_add(1);
+    generation_.notify_all();
+    for (LaneState& lane : lanes_) {
+      if (lane.thread.joinable()) lane.thread.join();
+    }
+  }
+
+  absl::Status Allocate(const ArenaBytes& bytes) {
+    for (size_t i = 0; i < arenas_.size(); ++i) {
+      const size_t size = static_cast<size_t>(std::max<int64_t>(bytes[i], kArenaAlignment));
+      arenas_[i] = Arena(std::aligned_alloc(kArenaAlignment, size));
+      if (arenas_[i] == nullptr) {
+        return absl::ResourceExhaustedError(absl::StrCat("cannot allocate the ", NameOf(static_cast<ArenaClass>(i)),
+                                                         " arena of ", FormatBytes(bytes[i])));
+      }
+      std::memset(arenas_[i].get(), 0, size);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Bind(Ops* ops) {
+    for (const Group& group : program_.groups) {
+      const size_t index = static_cast<size_t>(&group - program_.groups.data());
+      Communicator* communicator = CommunicatorOf(index);
+      const int size = static_cast<int>(group.ranks.size());
+      if (size == 1 || (communicator != nullptr && communicator->size() == size)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "group ", group.name, ": found ", communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none",
+          ", expected one of ", size, " ranks"));
+    }
+    std::vector<uint32_t> position(program_.ops.size());
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      LaneState& lane = lanes_[static_cast<size_t>(program_.ops[i].lane)];
+      position[i] = static_cast<uint32_t>(lane.ops.size());
+      lane.ops.push_back(BindOne(static_cast<int>(i), ops));
+    }
+    for (LaneState& lane : lanes_) {
+      for (BoundOp& op : lane.ops) {
+        for (int wait : program_.ops[static_cast<size_t>(op.index)].waits) {
+          op.waits.push_back({program_.ops[static_cast<size_t>(wait)].lane, position[static_cast<size_t>(wait)] + 1});
+        }
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void StartLanes() {
+    for (size_t i = 1; i < lanes_.size(); ++i) {
+      lanes_[i].communicates = program_.lanes[i].group >= 0;
+      lanes_[i].thread = std::thread([this, i] { ServeLane(i); });
+      pthread_setname_np(lanes_[i].thread.native_handle(), program_.lanes[i].name.substr(0, 15).c_str());
+    }
+  }
+
+  absl::Status Run() override {
+    if (failed_.load()) return error();
+    for (LaneState& lane : lanes_) lane.done.store(0, std::memory_order_relaxed);
+    generation_.fetch_add(1, std::memory_order_release);
+    generation_.notify_all();
+    RunLane(0);
+    for (size_t i = 1; i < lanes_.size(); ++i) {
+      AwaitLane(i, static_cast<uint32_t>(lanes_[i].ops.size()));
+      // The lane is done with the step once it has acknowledged it, its CPU time noted.
+      uint32_t seen;
+      while ((seen = acknowledged_.load(std::memory_order_acquire)) != generation_.load() * (lanes_.size() - 1)) {
+        acknowledged_.wait(seen);
+      }
+    }
+    return failed_.load() ? error() : absl::OkStatus();
+  }
+
+  TensorView View(int buffer) override {
+    const Buffer& b = program_.buffers.at(static_cast<size_t>(buffer));
+    const Root root = RootOf(program_.buffers, buffer);
+    const Buffer& memory = program_.buffers[static_cast<size_t>(root.buffer)];
+    TensorView view;
+    view.data = static_cast<std::byte*>(arenas_[static_cast<size_t>(memory.arena)].get()) + memory.offset +
+                root.element * static_cast<int64_t>(SizeOf(b.dtype));
+    view.dtype = b.dtype;
+    view.rank = static_cast<int>(b.shape.size());
+    STRETTO_CHECK(view.rank <= 4);
+    for (size_t d = 0; d < b.shape.size(); ++d) view.shape[d] = b.shape[d];
+    return view;
+  }
+
+  absl::Span<const Interval> intervals() const override { return intervals_; }
+
+  double communication_cpu_seconds() const override {
+    double seconds = 0;
+    for (const LaneState& lane : lanes_) seconds += lane.communicates ? lane.cpu_seconds : 0;
+    return seconds;
+  }
+
+  void Cancel() override {
+    for (Communicator* communicator : options_.communicators) {
+      if (communicator != nullptr) communicator->Abort();
+    }
+  }
+
+ private:
+  Communicator* CommunicatorOf(size_t group) const {
+    return group < options_.communicators.size() ? options_.communicators[group] : nullptr;
+  }
+
+  BoundOp BindOne(int index, Ops* ops) {
+    const Op& op = program_.ops[static_cast<size_t>(index)];
+    BoundOp bound;
+    bound.index = index;
+    if (IsCollective(op.kind)) {
+      bound.communicator = CommunicatorOf(static_cast<size_t>(program_.lanes[static_cast<size_t>(op.lane)].group));
+      bound.tensor = View(op.out[0]);
+      bound.reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
+      return bound;
+    }
+    std::vector<TensorView> in, out;
+    for (int id : op.in) in.push_back(View(id));
+    for (int id : op.out) out.push_back(View(id));
+    bound.compute = BindCompute(op, std::move(in), std::move(out), ops);
+    return bound;
+  }
+
+  void ServeLane(size_t lane) {
+    uint32_t seen = 0;
+    while (true) {
+      generation_.wait(seen, std::memory_order_acquire);
+      seen = generation_.load(std::memory_order_acquire);
+      if (stop_.load()) return;
+      RunLane(lane);
+      acknowledged_.fetch_add(1, std::memory_order_release);
+      acknowledged_.notify_all();
+    }
+  }
+
+  void AwaitLane(size_t lane, uint32_t count) {
+    std::atomic<uint32_t>& done = lanes_[lane].done;
+    uint32_t now;
+    while ((now = done.load(std::memory_order_acquire)) < count) done.wait(now, std::memory_order_acquire);
+  }
+
+  // After a failure the remaining operations are passed over, so that nobody waits for ever.
+  void RunLane(size_t index) {
+    LaneState& lane = lanes_[index];
+    const double cpu_start = ThreadCpuSeconds();
+    for (const BoundOp& op : lane.ops) {
+      for (const LaneWait& wait : op.waits) AwaitLane(static_cast<size_t>(wait.lane), wait.done);
+      if (!failed_.load(std::memory_order_acquire)) {
+        Interval& interval = intervals_[static_cast<size_t>(op.index)];
+        interval.begin = NowNanoseconds();
+        if (options_.on_begin) options_.on_begin(op.index, interval.begin);
+        if (op.compute) {
+          op.compute();
+        } else {
+          absl::Status status = op.communicator->AllReduce(op.tensor, op.reduce);
+          if (!status.ok()) Fail(op.index, status);
+        }
+        interval.end = NowNanoseconds();
+      }
+      lane.done.fetch_add(1, std::memory_order_release);
+      lane.done.notify_all();
+    }
+    lane.cpu_seconds = ThreadCpuSeconds() - cpu_start;
+  }
+
+  void Fail(int index, const absl::Status& status) {
+    std::lock_guard lock(mu_);
+    if (error_.ok()) {
+      error_ = absl::Status(status.code(), absl::StrCat(PrintOp(program_, index), ": ", std::string(status.message())));
+    }
+    failed_.store(true, std::memory_order_release);
+  }
+
+  absl::Status error() {
+    std::lock_guard lock(mu_);
+    return error_;
+  }
+
+  const Program program_;
+  const CpuExecutorOptions options_;
+  std::array<Arena, 6> arenas_;
+  std::vector<Interval> intervals_;
+  std::vector<LaneState> lanes_;
+  std::atomic<uint32_t> generation_{0};    // steps started
+  std::atomic<uint32_t> acknowledged_{0};  // lanes x steps finished
+  std::atomic<bool> stop_{false}, failed_{false};
+  std::mutex mu_;
+  absl::Status error_;  // guarded by mu_
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Executor>> MakeCpuExecutor(Program program, const ArenaBytes& arenas,
+                                                          Ops* ops, CpuExecutorOptions options) {
+  auto executor = std::make_unique<CpuExecutor>(std::move(program), std::move(options));
+  RETURN_IF_ERROR(executor->Allocate(arenas));
+  RETURN_IF_ERROR(executor->Bind(ops));
+  executor->StartLanes();
+  return executor;
+}
+
+}  // namespace stretto

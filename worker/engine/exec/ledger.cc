@@ -1,0 +1,140 @@
+#include "worker/engine/exec/ledger.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <tuple>
+
+namespace stretto {
+namespace {
+
+constexpr int kPhases = 4;
+
+const char* LongName(int phase) {
+  constexpr std::array<const char*, kPhases> names = {"forward", "recompute", "backward", "optimizer"};
+  return names[static_cast<size_t>(phase)];
+}
+
+// What is open at an instant: computations by phase, collectives by (group, phase), host waits.
+struct Open {
+  std::array<int, kPhases> compute = {};
+  std::map<std::pair<int, int>, int> communication;  // (group, phase) -> count
+  int data = 0, checkpoint = 0;
+};
+
+struct Edge {
+  int64_t time;
+  int delta;  // +1 opens, -1 closes
+  int kind;   // 0 compute, 1 communication, 2 data, 3 checkpoint
+  int group, phase;
+};
+
+using Key = std::tuple<LedgerPart, int, int>;  // part, group (-1 none), phase (-1 none)
+
+int FirstOpen(const std::array<int, kPhases>& counts) {
+  for (int phase = 0; phase < kPhases; ++phase) {
+    if (counts[static_cast<size_t>(phase)] > 0) return phase;
+  }
+  return -1;
+}
+
+// Groups are listed in the program in priority order (tp before the rest).
+Key Classify(const Open& open) {
+  const int phase = FirstOpen(open.compute);
+  const bool communicating = !open.communication.empty();
+  if (phase >= 0 && communicating) {
+    return {LedgerPart::kComputeHiding, open.communication.begin()->first.first, phase};
+  }
+  if (phase >= 0) return {LedgerPart::kComputeAlone, -1, phase};
+  if (communicating) {
+    const auto [group, comm_phase] = open.communication.begin()->first;
+    return {LedgerPart::kExposed, group, comm_phase};
+  }
+  if (open.data > 0) return {LedgerPart::kDataWait, -1, -1};
+  if (open.checkpoint > 0) return {LedgerPart::kCheckpointWait, -1, -1};
+  return {LedgerPart::kIdle, -1, -1};
+}
+
+void Apply(const Edge& edge, Open* open) {
+  switch (edge.kind) {
+    case 0: open->compute[static_cast<size_t>(edge.phase)] += edge.delta; break;
+    case 1: {
+      auto it = open->communication.try_emplace({edge.group, edge.phase}, 0).first;
+      if ((it->second += edge.delta) == 0) open->communication.erase(it);
+      break;
+    }
+    case 2: open->data += edge.delta; break;
+    default: open->checkpoint += edge.delta; break;
+  }
+}
+
+std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> intervals,
+                          const HostWaits& waits, Interval step) {
+  std::vector<Edge> edges;
+  auto add = [&](Interval interval, int kind, int group, int phase) {
+    const int64_t begin = std::max(interval.begin, step.begin), end = std::min(interval.end, step.end);
+    if (begin >= end) return;
+    edges.push_back({begin, +1, kind, group, phase});
+    edges.push_back({end, -1, kind, group, phase});
+  };
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    const bool communicates = IsCollective(op.kind);
+    add(intervals[i], communicates ? 1 : 0,
+        communicates ? program.lanes[static_cast<size_t>(op.lane)].group : -1, static_cast<int>(op.tag.phase));
+  }
+  for (const Interval& wait : waits.data) add(wait, 2, -1, -1);
+  for (const Interval& wait : waits.checkpoint) add(wait, 3, -1, -1);
+  std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
+    return std::tie(a.time, a.delta) < std::tie(b.time, b.delta);
+  });
+  return edges;
+}
+
+}  // namespace
+
+const char* NameOf(LedgerPart part) {
+  switch (part) {
+    case LedgerPart::kComputeHiding: return "compute_hiding";
+    case LedgerPart::kComputeAlone: return "compute_alone";
+    case LedgerPart::kExposed: return "exposed";
+    case LedgerPart::kDataWait: return "data_wait";
+    case LedgerPart::kCheckpointWait: return "checkpoint_wait";
+    case LedgerPart::kIdle: return "idle";
+  }
+  return "?";
+}
+
+StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> intervals,
+                         const HostWaits& waits, Interval step) {
+  std::map<Key, int64_t> nanoseconds;
+  int64_t communication = 0, hidden = 0, now = step.begin;
+  Open open;
+  auto account = [&](int64_t until) {
+    if (until <= now) return;
+    const Key key = Classify(open);
+    nanoseconds[key] += until - now;
+    if (!open.communication.empty()) communication += until - now;
+    if (std::get<0>(key) == LedgerPart::kComputeHiding) hidden += until - now;
+    now = until;
+  };
+  for (const Edge& edge : EdgesOf(program, intervals, waits, step)) {
+    account(edge.time);
+    Apply(edge, &open);
+  }
+  account(step.end);
+
+  StepLedger ledger;
+  for (const auto& [key, spent] : nanoseconds) {
+    const auto [part, group, phase] = key;
+    const double seconds = static_cast<double>(spent) * 1e-9;
+    ledger.entries.push_back({part, group >= 0 ? program.groups[static_cast<size_t>(group)].name : "",
+                              phase >= 0 ? LongName(phase) : "", seconds});
+    ledger.seconds += seconds;
+  }
+  ledger.communication_seconds = static_cast<double>(communication) * 1e-9;
+  ledger.hidden_seconds = static_cast<double>(hidden) * 1e-9;
+  return ledger;
+}
+
+}  // namespace stretto

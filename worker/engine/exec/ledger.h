@@ -1,0 +1,49 @@
+#pragma once
+// The step ledger (DESIGN section 6): every instant of a step belongs to exactly one part.
+//
+// C = union of compute intervals, M = union of communication intervals. First match:
+//   compute_hiding (C and M), compute_alone (C), exposed (M), data_wait, checkpoint_wait, idle.
+// compute_* carry the phase of the computing operation; exposed and compute_hiding the group and, for exposed, the
+// phase of the collective. Pure functions of numbers.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "worker/engine/exec/executor.h"
+#include "worker/engine/program/program.h"
+
+namespace stretto {
+
+enum class LedgerPart : uint8_t { kComputeHiding, kComputeAlone, kExposed, kDataWait, kCheckpointWait, kIdle };
+const char* NameOf(LedgerPart part);  // "compute_hiding", ...
+
+struct LedgerEntry {
+  LedgerPart part = LedgerPart::kIdle;
+  std::string group;  // "tp" or empty
+  std::string phase;  // "forward", "backward", "optimizer" or empty
+  double seconds = 0;
+};
+
+struct StepLedger {
+  std::vector<LedgerEntry> entries;  // in a fixed order, zero entries left out
+  double seconds = 0;                // sum of entries: the span [begin, end)
+  double communication_seconds = 0;  // |M|
+  double hidden_seconds = 0;         // |C and M|
+
+  double overlap_ratio() const {
+    return communication_seconds > 0 ? hidden_seconds / communication_seconds : 0;
+  }
+};
+
+// Intervals of the host within the step.
+struct HostWaits {
+  std::vector<Interval> data, checkpoint;
+};
+
+// `intervals` are those of `program`'s operations; everything is clipped to `step`.
+StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> intervals,
+                         const HostWaits& waits, Interval step);
+
+}  // namespace stretto

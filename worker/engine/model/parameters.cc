@@ -1,0 +1,129 @@
+#include "worker/engine/model/parameters.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/random.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kPerLayer = 12;
+constexpr float kStd = 0.02f;  // GPT-2
+
+class Builder {
+ public:
+  Builder(const ModelSpec& model, int tp_size, int tp_rank)
+      : model_(model), tp_size_(tp_size), tp_rank_(tp_rank) {}
+
+  std::vector<Parameter> Run() {
+    const int64_t h = model_.hidden, f = model_.ffn_hidden;
+    // Residual branches start smaller with depth (GPT-2, section 2.3).
+    const float residual_std = kStd / std::sqrt(2.0f * static_cast<float>(model_.layers));
+    Add(-1, "embedding.token.weight", {model_.padded_vocab(), h}, 0, Init::kNormal, kStd, true);
+    parameters_.back().padding_from = model_.vocab_size;
+    Add(-1, "embedding.position.weight", {model_.sequence_length, h}, -1, Init::kNormal, kStd, true);
+    for (int layer = 0; layer < model_.layers; ++layer) {
+      Add(layer, "ln1.weight", {h}, -1, Init::kOne);
+      Add(layer, "ln1.bias", {h}, -1, Init::kZero);
+      // [3, h, h]: q, k and v each sharded by heads.
+      Add(layer, "attention.qkv.weight", {3, h, h}, 1, Init::kNormal, kStd, true);
+      Add(layer, "attention.qkv.bias", {3, h}, 1, Init::kZero);
+      Add(layer, "attention.proj.weight", {h, h}, 1, Init::kNormal, residual_std, true);
+      Add(layer, "attention.proj.bias", {h}, -1, Init::kZero);
+      Add(layer, "ln2.weight", {h}, -1, Init::kOne);
+      Add(layer, "ln2.bias", {h}, -1, Init::kZero);
+      Add(layer, "mlp.fc1.weight", {f, h}, 0, Init::kNormal, kStd, true);
+      Add(layer, "mlp.fc1.bias", {f}, 0, Init::kZero);
+      Add(layer, "mlp.fc2.weight", {h, f}, 1, Init::kNormal, residual_std, true);
+      Add(layer, "mlp.fc2.bias", {h}, -1, Init::kZero);
+    }
+    Add(-1, "final_norm.weight", {h}, -1, Init::kOne);
+    Add(-1, "final_norm.bias", {h}, -1, Init::kZero);
+    return std::move(parameters_);
+  }
+
+ private:
+  // shard: the dimension cut over TP, -1 for a replicated parameter.
+  void Add(int layer, absl::string_view name, std::vector<int64_t> shape, int shard, Init init,
+           float std = 0, bool decay = false) {
+    Parameter p;
+    p.name = layer < 0 ? std::string(name) : absl::StrCat("layers.", layer, ".", name);
+    p.layer = layer;
+    p.shape = shape;
+    p.starts.assign(shape.size(), 0);
+    p.extents = std::move(shape);
+    if (shard >= 0) {
+      int64_t& extent = p.extents[static_cast<size_t>(shard)];
+      STRETTO_CHECK(extent % tp_size_ == 0);
+      extent /= tp_size_;
+      p.starts[static_cast<size_t>(shard)] = extent * tp_rank_;
+    }
+    p.init = init;
+    p.init_std = std;
+    p.decay = decay;
+    parameters_.push_back(std::move(p));
+  }
+
+  const ModelSpec& model_;
+  const int tp_size_, tp_rank_;
+  std::vector<Parameter> parameters_;
+};
+
+// Box-Muller over one Philox draw.
+float Normal(uint64_t key, uint64_t index, uint64_t stream) {
+  const auto bits = Philox(key, index, stream);
+  const float u = 1.0f - ToUniform(bits[0]);  // (0, 1]
+  return std::sqrt(-2.0f * std::log(u)) * std::cos(2 * std::numbers::pi_v<float> * ToUniform(bits[1]));
+}
+
+}  // namespace
+
+int64_t Parameter::count() const {
+  int64_t n = 1;
+  for (int64_t extent : extents) n *= extent;
+  return n;
+}
+
+std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank) {
+  return Builder(model, tp_size, tp_rank).Run();
+}
+
+LayerParameters LayerParametersAt(int layer) {
+  const int i = 2 + kPerLayer * layer;
+  return {i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7, i + 8, i + 9, i + 10, i + 11};
+}
+
+FinalNorm FinalNormAt(int layers) {
+  const int i = 2 + kPerLayer * layers;
+  return {i, i + 1};
+}
+
+void Initialise(const Parameter& p, int index, uint64_t seed, float* values) {
+  // The shard as up to three dimensions, so that one loop serves all.
+  std::vector<int64_t> shape = p.shape, starts = p.starts, extents = p.extents;
+  while (shape.size() < 3) {
+    shape.insert(shape.begin(), 1);
+    starts.insert(starts.begin(), 0);
+    extents.insert(extents.begin(), 1);
+  }
+  const int64_t first_padding =
+      p.padding_from < 0 ? std::numeric_limits<int64_t>::max()
+                         : p.padding_from * (shape[0] * shape[1] * shape[2] / p.shape[0]);
+  for (int64_t a = starts[0]; a < starts[0] + extents[0]; ++a) {
+    for (int64_t b = starts[1]; b < starts[1] + extents[1]; ++b) {
+      for (int64_t c = starts[2]; c < starts[2] + extents[2]; ++c, ++values) {
+        const int64_t element = (a * shape[1] + b) * shape[2] + c;
+        *values = p.init == Init::kOne ? 1.0f : 0.0f;
+        if (p.init == Init::kNormal && element < first_padding) {
+          *values = p.init_std * Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace stretto

@@ -1,0 +1,55 @@
+#pragma once
+// The parameters of a model and this rank's shard of each.
+//
+// GPT, as in Megatron-LM and GPT-2: learned positions, pre-norm LayerNorm, one QKV projection, GELU,
+// head tied to the token embedding. Sharding as in Shoeybi et al. 2019, section 3: QKV and fc1 by
+// output, proj and fc2 by input, embedding by vocabulary; norms, positions and row biases replicated.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "worker/engine/spec/spec.h"
+
+namespace stretto {
+
+enum class Init : uint8_t { kZero, kOne, kNormal };
+
+struct Parameter {
+  std::string name;  // global: "layers.3.mlp.fc1.weight"
+  int layer = -1;
+  std::vector<int64_t> shape;    // of the full tensor
+  std::vector<int64_t> starts;   // of this rank's shard in it
+  std::vector<int64_t> extents;  // of this rank's shard
+  Init init = Init::kZero;
+  float init_std = 0;
+  // Rows of dimension 0 from here on are padding and start as zeros. -1: none.
+  int64_t padding_from = -1;
+  bool decay = false;  // weight decay: matrices only
+
+  bool sharded() const { return shape != extents; }
+  int64_t count() const;  // elements of the shard
+};
+
+// All parameters in a fixed order: embeddings, layers ascending, final norm.
+std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank);
+
+// Position of each parameter in that list.
+struct LayerParameters {
+  int ln1_w, ln1_b, qkv_w, qkv_b, proj_w, proj_b;
+  int ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;
+};
+inline constexpr int kTokenEmbedding = 0;
+inline constexpr int kPositionEmbedding = 1;
+LayerParameters LayerParametersAt(int layer);
+struct FinalNorm {
+  int w, b;
+};
+FinalNorm FinalNormAt(int layers);
+
+// Fills `values` (count() elements, the shard, row-major) with initial values. Each element is a
+// function of (seed, parameter index, its index in the full tensor) alone: every TP size cuts its
+// shards from the same tensor.
+void Initialise(const Parameter& parameter, int index, uint64_t seed, float* values);
+
+}  // namespace stretto

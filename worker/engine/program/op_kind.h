@@ -1,0 +1,67 @@
+#pragma once
+// The operations a step program is made of, and what each expects. One table, read by the
+// verifier, the printer and parser, and the executors.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace stretto {
+
+enum class OpKind : uint8_t {
+  // Compute; kernels/ops.h has the mathematics.
+  kGemm,
+  kGemmDgrad,
+  kGemmWgrad,
+  kBiasGrad,
+  kEmbed,
+  kEmbedGrad,
+  kAddPosition,
+  kPositionGrad,
+  kLayerNorm,
+  kLayerNormDgrad,
+  kLayerNormWgrad,
+  kBiasResidual,
+  kGelu,
+  kGeluGrad,
+  kAttention,
+  kAttentionGrad,
+  kCrossEntropyMax,
+  kCrossEntropySum,
+  kCrossEntropyLoss,
+  kCrossEntropyGrad,
+  kZero,
+  kSumSquares,
+  kSum,
+  kClip,
+  kAdamW,
+  // Collectives, in place on one buffer.
+  kAllReduce,
+  kAllReduceMax,
+};
+
+// What an operation is to a schedule. kChain: others of its strand wait for it. kWeightGradient:
+// only the optimizer needs it, so it may fill time under communication.
+enum class Role : uint8_t { kChain, kWeightGradient, kCollective };
+
+struct OpInfo {
+  OpKind kind;
+  const char* name;
+  // Operands in order; '?' marks a trailing one that may be absent, '=' one that is read and written
+  // and therefore stands in both lists.
+  std::vector<const char*> inputs;
+  std::vector<const char*> outputs;
+  std::vector<const char*> attributes;  // integers
+  Role role;
+};
+
+const OpInfo& InfoOf(OpKind kind);
+// Null when there is no such operation.
+const OpInfo* FindOp(absl::string_view name);
+
+inline bool IsCollective(OpKind kind) {
+  return kind == OpKind::kAllReduce || kind == OpKind::kAllReduceMax;
+}
+
+}  // namespace stretto

@@ -1,0 +1,127 @@
+#include "worker/engine/program/program.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+
+namespace stretto {
+
+const char* NameOf(Phase phase) {
+  switch (phase) {
+    case Phase::kForward: return "fwd";
+    case Phase::kRecompute: return "rec";
+    case Phase::kBackward: return "bwd";
+    case Phase::kOptimizer: return "opt";
+  }
+  return "?";
+}
+
+const char* NameOf(ArenaClass arena) {
+  switch (arena) {
+    case ArenaClass::kParameter: return "parameter";
+    case ArenaClass::kGradient: return "gradient";
+    case ArenaClass::kOptimizer: return "optimizer";
+    case ArenaClass::kInput: return "input";
+    case ArenaClass::kOutput: return "output";
+    case ArenaClass::kActivation: return "activation";
+  }
+  return "?";
+}
+
+int64_t Buffer::count() const {
+  int64_t n = 1;
+  for (int64_t d : shape) n *= d;
+  return n;
+}
+
+BufferMap::BufferMap(const StepProgram& step) : step_(step) {
+  first_.reserve(step.buffers.size());
+  for (const Buffer& buffer : step.buffers) {
+    first_.push_back(size_);
+    switch (buffer.binding) {
+      case Binding::kStep: size_ += 1; break;
+      case Binding::kSlot: size_ += step.slots; break;
+      case Binding::kMicroBatch: size_ += step.micro_batches; break;
+    }
+  }
+}
+
+int BufferMap::Find(int id, int micro_batch) const {
+  const int first = first_[static_cast<size_t>(id)];
+  switch (step_.buffers[static_cast<size_t>(id)].binding) {
+    case Binding::kStep: return first;
+    case Binding::kSlot: return first + std::max(micro_batch, 0) % step_.slots;
+    case Binding::kMicroBatch: return first + std::max(micro_batch, 0);
+  }
+  return first;
+}
+
+namespace {
+
+void ExpandBuffers(const StepProgram& step, const BufferMap& map, Program* program) {
+  program->buffers.reserve(static_cast<size_t>(map.size()));
+  for (const Buffer& buffer : step.buffers) {
+    const int copies = buffer.binding == Binding::kStep   ? 1
+                       : buffer.binding == Binding::kSlot ? step.slots
+                                                          : step.micro_batches;
+    for (int copy = 0; copy < copies; ++copy) {
+      Buffer concrete = buffer;
+      concrete.binding = Binding::kStep;
+      if (copies > 1) absl::StrAppend(&concrete.name, "#", copy);
+      if (buffer.alias >= 0) {
+        STRETTO_CHECK(step.buffers[static_cast<size_t>(buffer.alias)].binding == buffer.binding);
+        concrete.alias = map.Find(buffer.alias, copy);
+      }
+      program->buffers.push_back(std::move(concrete));
+    }
+  }
+}
+
+}  // namespace
+
+Program Expand(const StepProgram& step) {
+  Program program{.rank = step.rank,
+                  .world_size = step.world_size,
+                  .groups = step.groups,
+                  .lanes = step.lanes,
+                  .buffers = {},
+                  .ops = {}};
+  const BufferMap map(step);
+  ExpandBuffers(step, map, &program);
+
+  std::vector<int> base;  // first operation of each instance
+  for (const Instance& instance : step.instances) {
+    base.push_back(static_cast<int>(program.ops.size()));
+    const Unit& unit = step.units.at(static_cast<size_t>(instance.unit));
+    for (const Op& source : unit.ops) {
+      Op op = source;
+      op.tag.micro_batch = instance.micro_batch;
+      for (int& id : op.in) id = map.Find(id, instance.micro_batch);
+      for (int& id : op.out) id = map.Find(id, instance.micro_batch);
+      for (int& wait : op.waits) wait += base.back();
+      program.ops.push_back(std::move(op));
+    }
+    for (const CarriedWait& wait : instance.waits) {
+      STRETTO_CHECK(wait.instance < static_cast<int>(base.size()) - 1);
+      const size_t op = static_cast<size_t>(base.back() + wait.op);
+      program.ops.at(op).waits.push_back(base[static_cast<size_t>(wait.instance)] + wait.producer);
+    }
+    for (size_t i = static_cast<size_t>(base.back()); i < program.ops.size(); ++i) {
+      std::sort(program.ops[i].waits.begin(), program.ops[i].waits.end());
+    }
+  }
+  return program;
+}
+
+Root RootOf(const std::vector<Buffer>& buffers, int id) {
+  Root root{id, 0};
+  while (buffers.at(static_cast<size_t>(root.buffer)).alias >= 0) {
+    const Buffer& buffer = buffers[static_cast<size_t>(root.buffer)];
+    root.element += buffer.alias_offset;
+    root.buffer = buffer.alias;
+  }
+  return root;
+}
+
+}  // namespace stretto

@@ -1,0 +1,150 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/program/text.h"
+#include "worker/engine/program/verify.h"
+
+namespace stretto {
+namespace {
+
+// Runs the programs of all ranks against each other, without time: a lane's next operation may go
+// when its waits are done; a collective goes when it is next on all ranks of its group.
+class Rehearsal {
+ public:
+  explicit Rehearsal(absl::Span<const Program> programs) : programs_(programs), ranks_(programs.size()) {
+    for (size_t r = 0; r < programs.size(); ++r) {
+      ranks_[r].lanes.resize(programs[r].lanes.size());
+      ranks_[r].done.resize(programs[r].ops.size());
+      for (size_t i = 0; i < programs[r].ops.size(); ++i) {
+        ranks_[r].lanes[static_cast<size_t>(programs[r].ops[i].lane)].push_back(static_cast<int>(i));
+      }
+      ranks_[r].head.resize(programs[r].lanes.size());
+    }
+  }
+
+  absl::Status Run() {
+    bool moved = true;
+    while (moved) {
+      moved = false;
+      for (size_t r = 0; r < ranks_.size(); ++r) {
+        for (size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane) {
+          while (true) {
+            ASSIGN_OR_RETURN(const bool stepped, Step(r, lane));
+            if (!stepped) break;
+            moved = true;
+          }
+        }
+      }
+    }
+    return CheckFinished();
+  }
+
+ private:
+  struct RankState {
+    std::vector<std::vector<int>> lanes;
+    std::vector<size_t> head;
+    std::vector<bool> done;
+  };
+
+  // The next operation of a lane if its waits are done, else -1.
+  int Ready(size_t r, size_t lane) const {
+    const RankState& state = ranks_[r];
+    if (state.head[lane] == state.lanes[lane].size()) return -1;
+    const int op = state.lanes[lane][state.head[lane]];
+    for (int wait : programs_[r].ops[static_cast<size_t>(op)].waits) {
+      if (!state.done[static_cast<size_t>(wait)]) return -1;
+    }
+    return op;
+  }
+
+  void Finish(size_t r, size_t lane, int op) {
+    ranks_[r].done[static_cast<size_t>(op)] = true;
+    ++ranks_[r].head[lane];
+  }
+
+  absl::StatusOr<bool> Step(size_t r, size_t lane) {
+    const int op = Ready(r, lane);
+    if (op < 0) return false;
+    if (!IsCollective(programs_[r].ops[static_cast<size_t>(op)].kind)) {
+      Finish(r, lane, op);
+      return true;
+    }
+    // The lane of the same name on every member must be ready with the same collective.
+    const Program& mine = programs_[r];
+    const Group& group = mine.groups[static_cast<size_t>(mine.lanes[lane].group)];
+    std::vector<std::pair<size_t, int>> members;  // lane, operation
+    for (int member : group.ranks) {
+      ASSIGN_OR_RETURN(const size_t peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
+      const int peer = Ready(static_cast<size_t>(member), peer_lane);
+      if (peer < 0) return false;
+      RETURN_IF_ERROR(SameCollective(r, op, static_cast<size_t>(member), peer));
+      members.emplace_back(peer_lane, peer);
+    }
+    for (size_t i = 0; i < members.size(); ++i) {
+      Finish(static_cast<size_t>(group.ranks[i]), members[i].first, members[i].second);
+    }
+    return true;
+  }
+
+  absl::StatusOr<size_t> PeerLane(size_t r, size_t lane, size_t member) const {
+    const std::string& name = programs_[r].lanes[lane].name;
+    if (member < programs_.size()) {
+      const std::vector<Lane>& lanes = programs_[member].lanes;
+      for (size_t i = 0; i < lanes.size(); ++i) {
+        if (lanes[i].name == name && lanes[i].group >= 0) return i;
+      }
+    }
+    return absl::InvalidArgumentError(absl::StrCat("rank ", member, ": found no communication lane ", name,
+                                                   ", expected one, as on rank ", r));
+  }
+
+  absl::Status SameCollective(size_t r, int op, size_t peer_rank, int peer) const {
+    const Op& a = programs_[r].ops[static_cast<size_t>(op)];
+    const Op& b = programs_[peer_rank].ops[static_cast<size_t>(peer)];
+    const Buffer& x = programs_[r].buffers[static_cast<size_t>(a.in[0])];
+    const Buffer& y = programs_[peer_rank].buffers[static_cast<size_t>(b.in[0])];
+    if (a.kind == b.kind && a.tag == b.tag && x.dtype == y.dtype && x.count() == y.count()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "collectives differ: rank ", r, " is at '", PrintOp(programs_[r], op), "' (", x.count(), " ", NameOf(x.dtype),
+        "), rank ", peer_rank, " at '", PrintOp(programs_[peer_rank], peer), "' (", y.count(), " ", NameOf(y.dtype),
+        "), expected the same collective"));
+  }
+
+  absl::Status CheckFinished() const {
+    std::string stuck;
+    for (size_t r = 0; r < ranks_.size(); ++r) {
+      for (size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane) {
+        if (ranks_[r].head[lane] == ranks_[r].lanes[lane].size()) continue;
+        absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", r, " at '",
+                        PrintOp(programs_[r], ranks_[r].lanes[lane][ranks_[r].head[lane]]), "'");
+      }
+    }
+    if (stuck.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("deadlock: nothing can go on, with ", stuck));
+  }
+
+  absl::Span<const Program> programs_;
+  std::vector<RankState> ranks_;
+};
+
+}  // namespace
+
+absl::Status VerifyRanks(absl::Span<const Program> programs) {
+  for (size_t r = 0; r < programs.size(); ++r) {
+    const bool placed = programs[r].rank == static_cast<int>(r) &&
+                        programs[r].world_size == static_cast<int>(programs.size());
+    if (!placed) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program ", r, ": found rank ", programs[r].rank, " of ", programs[r].world_size, ", expected rank ", r,
+          " of ", programs.size()));
+    }
+  }
+  return Rehearsal(programs).Run();
+}
+
+}  // namespace stretto

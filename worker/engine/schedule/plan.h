@@ -1,0 +1,42 @@
+#pragma once
+// From spec to a verified program: the whole pure core in one call.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/model/emit.h"
+#include "worker/engine/program/program.h"
+#include "worker/engine/program/verify.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto {
+
+// What to build from a spec besides the schedule itself.
+enum class Variant : uint8_t {
+  kSchedule,
+  kSerialOracle,       // the same slices, canonical order, one lane: the bitwise oracle, and T_serial
+  kComputeOnly,        // without collectives: T_comp when unsliced; results are not meaningful
+  kCommunicationOnly,  // collectives alone, back to back: T_comm
+};
+
+struct RankPlan {
+  StepProgram step;
+  Program program;      // expansion of step, memory planned
+  ArenaBytes arenas = {};
+  StepBuffers buffers;  // ids in step.buffers; map with BufferMap(step)
+};
+
+// Names of the schedules, for messages and validation.
+std::vector<std::string> ScheduleNames();
+
+// The plan of one rank, verified after every pass.
+// InvalidArgument: the spec or the schedule's conditions, naming the field. Internal: a pass broke the program (our bug).
+absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
+                                   Variant variant = Variant::kSchedule);
+
+// The plans of all ranks, also verified together (collective order, deadlock).
+absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec,
+                                                 Variant variant = Variant::kSchedule);
+
+}  // namespace stretto

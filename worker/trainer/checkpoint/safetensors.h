@@ -1,0 +1,101 @@
+#pragma once
+// The safetensors file format: u64 N, N bytes of JSON (padded with blanks), then the tensors' bytes
+// without holes. Little-endian.
+//   {"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"k": "v"}}
+// Offsets are relative to the first byte after the header.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "proto/base/files.h"
+
+namespace stretto {
+
+// Bits per element of a dtype by its name in the format ("F32", "BF16", "I64", "I32", "U8", ...).
+// 0: there is no such dtype.
+int DtypeBits(absl::string_view dtype);
+
+// Bytes of a dense tensor. Errors: InvalidArgument (unknown dtype, overflow, half a byte).
+absl::StatusOr<int64_t> TensorBytes(absl::string_view dtype, const std::vector<int64_t>& shape);
+
+// A tensor in a file.
+struct StoredTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  int64_t offset = 0;  // of its first byte, from the start of the file
+  int64_t bytes = 0;
+};
+
+struct SafetensorsHeader {
+  std::vector<StoredTensor> tensors;  // by offset
+  std::map<std::string, std::string> metadata;
+};
+
+// Checks a whole header against the size of its file; trusts nothing. `json` is what follows the
+// first eight bytes. Errors: InvalidArgument (names `path`, tensor, found, expected).
+absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json, int64_t file_size,
+                                                         const std::string& path);
+
+// Thread-safe after Open.
+class SafetensorsReader {
+ public:
+  // Errors: NotFound and the like, InvalidArgument (malformed: hole, overlap, lie about sizes).
+  static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
+
+  const SafetensorsHeader& header() const { return header_; }
+  // Null if there is no such tensor.
+  const StoredTensor* Find(absl::string_view name) const;
+
+  // Copies `count` bytes that begin `begin` bytes into the tensor; the range is within the tensor.
+  // Errors: DataLoss (the file has shrunk), Unavailable (I/O error).
+  absl::Status Read(const StoredTensor& tensor, int64_t begin, int64_t count, void* out) const;
+
+ private:
+  SafetensorsReader(std::string path, FileDescriptor file, SafetensorsHeader header)
+      : path_(std::move(path)), file_(std::move(file)), header_(std::move(header)) {}
+
+  std::string path_;
+  FileDescriptor file_;
+  SafetensorsHeader header_;
+};
+
+// A tensor in memory, dense and row-major; borrowed.
+struct SourceTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;
+  const void* data = nullptr;
+};
+
+// What a file must look like when it is read again.
+struct FileRecord {
+  std::string name;  // without folder
+  int64_t size = 0;
+  uint32_t crc32c = 0;
+  std::string sha256;  // 64 hexadecimal digits
+
+  bool operator==(const FileRecord&) const = default;
+};
+
+struct WrittenSafetensors {
+  FileRecord file;
+  std::vector<StoredTensor> tensors;  // by offset
+};
+
+// Writes and fsyncs a file; its folder is the caller's to fsync. Tensors are sorted by alignment,
+// then name. On an error no file is left. Errors: InvalidArgument (unknown dtype, a name twice),
+// ResourceExhausted (disk full).
+absl::StatusOr<WrittenSafetensors> WriteSafetensors(
+    const std::string& path, const std::vector<SourceTensor>& tensors,
+    const std::map<std::string, std::string>& metadata);
+
+// Size and checksums of a file as it is. Errors: those of ErrnoStatus.
+absl::StatusOr<FileRecord> ChecksumFile(const std::string& path);
+
+}  // namespace stretto

@@ -1,0 +1,13 @@
+#pragma once
+// Saves the state of all ranks as one checkpoint.
+
+#include "absl/status/statusor.h"
+#include "worker/trainer/train_loop.h"
+
+namespace stretto::trainer {
+
+// Every rank calls this together, between steps. A checkpoint that cannot be written is reported and leaves the older
+// ones as they are; only a broken group is an error, since then training cannot go on either.
+absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state);
+
+}  // namespace stretto::trainer

@@ -1,0 +1,43 @@
+#include "worker/trainer/control.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "proto/base/status_macros.h"
+
+namespace stretto::trainer {
+namespace {
+
+TensorView Vector(int32_t* data, int64_t count) {
+  return {.data = data, .dtype = DType::kI32, .shape = {count, 1, 1, 1}, .rank = 1};
+}
+
+}  // namespace
+
+absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine) {
+  if (group.size() == 1) return mine;
+  std::array<int32_t, 3> word = {mine.stop, mine.checkpoint, mine.failed};
+  RETURN_IF_ERROR(group.AllReduce(Vector(word.data(), 3), ReduceOp::kMax));
+  return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0, .failed = word[2] > 0};
+}
+
+absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group, const std::string& mine) {
+  if (group.size() == 1) return std::vector<std::string>{mine};
+  const size_t ranks = static_cast<size_t>(group.size());
+  int32_t size = static_cast<int32_t>(mine.size());
+  std::vector<int32_t> sizes(ranks);
+  RETURN_IF_ERROR(group.AllGather(Vector(&size, 1), Vector(sizes.data(), group.size())));
+  const int64_t words = (*std::max_element(sizes.begin(), sizes.end()) + 3) / 4;
+  std::vector<int32_t> own(static_cast<size_t>(words)), all(static_cast<size_t>(words) * ranks);
+  std::memcpy(own.data(), mine.data(), mine.size());
+  RETURN_IF_ERROR(group.AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size())));
+  std::vector<std::string> texts;
+  for (size_t r = 0; r < ranks; ++r) {
+    const char* text = reinterpret_cast<const char*>(all.data()) + r * static_cast<size_t>(words) * 4;
+    texts.emplace_back(text, static_cast<size_t>(sizes[r]));
+  }
+  return texts;
+}
+
+}  // namespace stretto::trainer

@@ -1,0 +1,46 @@
+#pragma once
+// A trainer's connection to the daemon of its node: task, reports, stop requests, lease, rendezvous.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stretto/v1alpha1/trainer.pb.h"
+#include "worker/comm/store.h"
+
+namespace stretto::trainer {
+
+struct StopRequest {
+  bool stop = false;
+  bool checkpoint = false;
+  std::string reason;
+};
+
+// Thread-safe. Survives the daemon's restart: reconnects by itself, and what it could not send the
+// daemon reads in the rank's report log.
+class DaemonLink {
+ public:
+  DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank);
+  ~DaemonLink();
+
+  // Errors: Aborted (not the current epoch: exit), Unavailable (no daemon within ten seconds).
+  absl::StatusOr<v1alpha1::AttachResponse> Attach(int64_t last_sequence);
+
+  // Opens the stream and keeps it open. Call once, after Attach.
+  void Start();
+  // Passes on a report that is already in the log. Never waits for a connection.
+  void Send(const v1alpha1::RankReport& report);
+
+  // What the daemon asked for, or what losing it for longer than `lease` means: stop with a checkpoint.
+  StopRequest stop_request(absl::Duration lease) const;
+
+  // Rendezvous through the daemon. Borrowed; lives as long as the link.
+  Store& store();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace stretto::trainer

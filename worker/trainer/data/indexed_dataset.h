@@ -1,0 +1,132 @@
+#pragma once
+// Tokens on disk in the format of Megatron-LM's MMapIndexedDataset: PREFIX.bin holds the raw tokens,
+// PREFIX.idx the lengths and byte offsets of sequences and the sequences at which documents begin.
+// All fields are little-endian and, from byte 34 on, unaligned:
+//   0 magic "MMIDIDX\0\0"   9 u64 version 1   17 u8 type code   18 u64 sequences S   26 u64 documents D
+//   34 i32 lengths[S]   then i64 pointers[S] (bytes into .bin)   then i64 documents[D] (0 ... S)
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/base/files.h"
+
+namespace stretto {
+
+// The codes of the format. Its floating-point codes (6, 7) hold no tokens and are refused.
+enum class TokenType : uint8_t { kU8 = 1, kI8 = 2, kI16 = 3, kI32 = 4, kI64 = 5, kU16 = 8 };
+
+size_t SizeOf(TokenType type);
+const char* NameOf(TokenType type);
+
+// Megatron's rule: u16 below 65,500 tokens, else i32.
+TokenType TokenTypeFor(int32_t vocab_size);
+
+// A file mapped for reading. Shrinking the file while it is mapped raises SIGBUS in its readers:
+// a data set is replaced by rename, never rewritten in place.
+class MappedFile {
+ public:
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const char* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  MappedFile(const char* data, int64_t size) : data_(data), size_(size) {}
+  const char* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+// One data set, read as the stream of all its tokens in sequence order. Immutable after Open and
+// safe to read from any thread.
+class IndexedDataset {
+ public:
+  // Maps PREFIX.idx and PREFIX.bin and checks every bound, so that reads need not. Errors:
+  // NotFound (no such file), InvalidArgument (malformed or empty: names file, byte offset, found
+  // and expected).
+  static absl::StatusOr<IndexedDataset> Open(const std::string& prefix);
+
+  const std::string& prefix() const { return prefix_; }
+  TokenType type() const { return type_; }
+  int64_t token_count() const { return token_count_; }
+  int64_t sequence_count() const { return sequence_count_; }
+  int64_t document_count() const { return document_count_; }
+
+  // Copies the tokens [begin, begin + out.size()) of the stream. Errors: OutOfRange (beyond the
+  // stream), InvalidArgument (a token outside [0, vocab_size): names file, byte offset, token).
+  absl::Status Read(int64_t begin, int32_t vocab_size, std::span<int32_t> out) const;
+
+ private:
+  IndexedDataset(std::string prefix, MappedFile index, MappedFile bin)
+      : prefix_(std::move(prefix)), index_(std::move(index)), bin_(std::move(bin)) {}
+
+  absl::Status ParseHeader();
+  absl::Status ParseSequences();
+  absl::Status ParseDocuments();
+  absl::Status Malformed(int64_t offset, const std::string& field, const std::string& found,
+                         const std::string& expected) const;
+  int64_t Length(int64_t sequence) const;
+  int64_t Pointer(int64_t sequence) const;
+  absl::Status Convert(int64_t byte, int32_t vocab_size, std::span<int32_t> out) const;
+
+  std::string prefix_;
+  MappedFile index_;
+  MappedFile bin_;
+  TokenType type_ = TokenType::kU16;
+  int64_t sequence_count_ = 0;
+  int64_t document_count_ = 0;
+  int64_t token_count_ = 0;
+  // Stream position of each sequence's first token. Empty when the sequences lie in .bin one after
+  // the other from byte 0, as Megatron and we write them: then stream and file order are the same.
+  std::vector<int64_t> starts_;
+};
+
+// Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded; a writer that fails
+// or is destroyed before removes what it wrote. Not thread-safe.
+class IndexedDatasetWriter {
+ public:
+  // Errors: AlreadyExists (PREFIX.idx or .bin exists and `overwrite` is false), those of ErrnoStatus.
+  static absl::StatusOr<IndexedDatasetWriter> Create(const std::string& prefix, TokenType type,
+                                                     bool overwrite);
+  IndexedDatasetWriter(IndexedDatasetWriter&&) = default;
+  IndexedDatasetWriter& operator=(IndexedDatasetWriter&&) = delete;
+  ~IndexedDatasetWriter();
+
+  // Errors: InvalidArgument (a token does not fit the type), ResourceExhausted (disk full).
+  absl::Status AddSequence(std::span<const int32_t> tokens);
+  // The sequences since the last call form one document.
+  void EndDocument();
+  // Convenience: one sequence that is a document.
+  absl::Status AddDocument(std::span<const int32_t> tokens);
+
+  // Makes .bin durable, puts it in place, then writes .idx atomically. Call once.
+  absl::Status Finish();
+
+  int64_t token_count() const { return token_count_; }
+  int64_t document_count() const { return static_cast<int64_t>(documents_.size()) - 1; }
+
+ private:
+  IndexedDatasetWriter(std::string prefix, TokenType type, FileDescriptor bin);
+  absl::Status Flush();
+  std::string Index() const;
+  std::string TemporaryBin() const { return prefix_ + ".bin.tmp"; }
+
+  std::string prefix_;
+  TokenType type_;
+  FileDescriptor bin_;  // invalid once finished or failed
+  std::string buffer_;
+  std::vector<int32_t> lengths_;
+  std::vector<int64_t> documents_ = {0};
+  int64_t token_count_ = 0;
+};
+
+}  // namespace stretto

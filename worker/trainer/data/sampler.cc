@@ -1,0 +1,76 @@
+#include "worker/trainer/data/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/random.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kRounds = 6;
+
+uint64_t Feistel(uint64_t seed, int64_t epoch, int half_bits, uint64_t value) {
+  const uint64_t mask = (uint64_t{1} << half_bits) - 1;
+  uint64_t left = value >> half_bits, right = value & mask;
+  for (uint64_t round = 0; round < kRounds; ++round) {
+    const auto draw = Philox(seed, right, (static_cast<uint64_t>(epoch) << 8) | round);
+    const uint64_t mixed = left ^ (((uint64_t{draw[1]} << 32) | draw[0]) & mask);
+    left = right;
+    right = mixed;
+  }
+  return (left << half_bits) | right;
+}
+
+}  // namespace
+
+int64_t Permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index) {
+  STRETTO_CHECK(0 <= index && index < count);
+  const int bits = std::bit_width(static_cast<uint64_t>(count - 1));
+  const int half_bits = std::max(1, (bits + 1) / 2);
+  auto value = static_cast<uint64_t>(index);
+  do {
+    value = Feistel(seed, epoch, half_bits, value);
+  } while (value >= static_cast<uint64_t>(count));
+  return static_cast<int64_t>(value);
+}
+
+int64_t SampleIndex(uint64_t seed, int64_t samples_per_epoch, int64_t consumed) {
+  STRETTO_CHECK(samples_per_epoch > 0 && consumed >= 0);
+  return Permute(seed, consumed / samples_per_epoch, samples_per_epoch,
+                 consumed % samples_per_epoch);
+}
+
+absl::StatusOr<Sampler> Sampler::Create(const IndexedDataset& dataset,
+                                        const SamplerOptions& options) {
+  STRETTO_CHECK(options.sequence_length > 0 && options.vocab_size > 0);
+  const int64_t samples = (dataset.token_count() - 1) / options.sequence_length;
+  if (samples < 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        dataset.prefix(), ".idx: found ", dataset.token_count(),
+        " tokens, expected at least sequence_length + 1 = ", int64_t{options.sequence_length} + 1));
+  }
+  return Sampler(&dataset, options, samples);
+}
+
+absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens,
+                                int32_t* targets) const {
+  const auto length = static_cast<size_t>(options_.sequence_length);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t sample = SampleIndex(options_.seed, samples_per_epoch_, consumed + i);
+    const int64_t begin = sample * options_.sequence_length;
+    const std::span<int32_t> inputs(tokens + static_cast<size_t>(i) * length, length);
+    const std::span<int32_t> shifted(targets + static_cast<size_t>(i) * length, length);
+    RETURN_IF_ERROR(dataset_->Read(begin, options_.vocab_size, inputs));
+    std::copy(inputs.begin() + 1, inputs.end(), shifted.begin());
+    RETURN_IF_ERROR(dataset_->Read(begin + options_.sequence_length, options_.vocab_size,
+                                   shifted.last(1)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stretto

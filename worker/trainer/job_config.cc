@@ -1,0 +1,126 @@
+#include "worker/trainer/job_config.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/files.h"
+#include "proto/base/presets.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::trainer {
+namespace {
+
+absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
+  ModelSpec model{.layers = spec.layers(),
+                  .hidden = spec.hidden(),
+                  .heads = spec.heads(),
+                  .ffn_hidden = spec.ffn_hidden(),
+                  .sequence_length = spec.sequence_length(),
+                  .vocab_size = spec.vocab_size()};
+  if (spec.preset().empty()) return model;
+  const ModelPreset* preset = FindPreset(spec.preset().c_str());
+  if (preset == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
+  }
+  return ModelSpec{.layers = preset->layers,
+                   .hidden = preset->hidden,
+                   .heads = preset->heads,
+                   .ffn_hidden = preset->ffn_hidden,
+                   .sequence_length = model.sequence_length > 0 ? model.sequence_length : preset->sequence_length,
+                   .vocab_size = preset->vocab_size};
+}
+
+ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
+  ScheduleSpec schedule{.name = spec.schedule().name(), .slices = {}};
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  for (int size : parameters.slice_sizes()) schedule.slices.push_back(size);
+  if (schedule.slices.empty()) {
+    schedule.slices = EvenSlices(spec.micro_batch_size(), std::max(1, parameters.slices()));
+  }
+  return schedule;
+}
+
+OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
+  return {.learning_rate = spec.learning_rate(),
+          .min_learning_rate = spec.min_learning_rate(),
+          .beta1 = spec.beta1(),
+          .beta2 = spec.beta2(),
+          .epsilon = spec.epsilon(),
+          .weight_decay = spec.weight_decay(),
+          .clip_norm = spec.clip_norm(),
+          .warmup_steps = spec.warmup_steps(),
+          .decay_steps = spec.decay_steps(),
+          .max_skipped_updates = spec.max_skipped_updates()};
+}
+
+// Field by field, so that a field added to the proto later does not change old hashes. Steps and checkpoint settings may
+// differ between a run and its continuation.
+std::string HashOf(const JobConfig& config) {
+  const EngineSpec& e = config.engine;
+  const OptimizerConfig& o = config.optimizer;
+  const std::string text = absl::StrCat(
+      absl::StrJoin({e.model.layers, e.model.hidden, e.model.heads, e.model.ffn_hidden, e.model.sequence_length,
+                     e.model.vocab_size, e.tp_size, e.micro_batch_size, e.micro_batches}, ","),
+      ";", e.schedule.name, ";", absl::StrJoin(e.schedule.slices, ","), ";", NameOf(e.dtype), ";", config.seed, ";",
+      absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate, o.min_learning_rate, o.beta1,
+                      o.beta2, o.epsilon, o.weight_decay, o.clip_norm),
+      ";", o.warmup_steps, ",", o.decay_steps);
+  return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
+}
+
+}  // namespace
+
+double OptimizerConfig::LearningRateAt(int64_t step) const {
+  if (step <= warmup_steps) {
+    return learning_rate * static_cast<double>(step) / static_cast<double>(warmup_steps);
+  }
+  if (step >= decay_steps) return min_learning_rate;
+  const double progress = static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
+  return min_learning_rate + 0.5 * (learning_rate - min_learning_rate) * (1 + std::cos(std::numbers::pi * progress));
+}
+
+absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank) {
+  const v1alpha1::JobSpec& spec = task.assign().spec();
+  JobConfig config;
+  config.job_id = task.assign().job_id();
+  config.job_uid = task.assign().job_uid();
+  config.epoch = task.assign().epoch();
+  config.rank = rank;
+  ASSIGN_OR_RETURN(config.engine.model, ModelFrom(spec.model()));
+  config.engine.schedule = ScheduleFrom(spec);
+  config.engine.tp_size = spec.parallelism().tp_size();
+  config.engine.dtype = spec.precision() == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
+  config.engine.micro_batch_size = spec.micro_batch_size();
+  if (spec.micro_batch_size() < 1 || spec.global_batch_size() % spec.micro_batch_size() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("global_batch_size: found ", spec.global_batch_size(),
+                                                   ", expected a multiple of micro_batch_size ", spec.micro_batch_size()));
+  }
+  config.engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
+  RETURN_IF_ERROR(Validate(config.engine));
+  config.optimizer = OptimizerFrom(spec.optimizer());
+  config.steps = spec.steps();
+  config.seed = spec.seed();
+  config.profile_steps = spec.profile().steps();
+  if (spec.has_emulated_link()) {
+    config.emulated_link = Link{.bytes_per_second = spec.emulated_link().gigabits_per_second() * 1e9 / 8,
+                                .latency = absl::Microseconds(spec.emulated_link().latency_microseconds())};
+  }
+  ASSIGN_OR_RETURN(config.data_prefix, PathBeneath(task.data_root(), spec.data().prefix()));
+  ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
+  if (!spec.checkpoint().resume_from().empty()) {
+    ASSIGN_OR_RETURN(config.resume_folder, PathBeneath(task.checkpoint_root(), spec.checkpoint().resume_from()));
+    config.resume_exact = spec.checkpoint().resume_from().find('/') != std::string::npos;
+  }
+  config.checkpoint_interval = spec.checkpoint().interval_steps();
+  config.checkpoint_keep = spec.checkpoint().keep();
+  config.checkpoint_disabled = spec.checkpoint().disabled();
+  config.run_folder = task.run_folder();
+  config.interface_address = task.interface_address();
+  config.spec_hash = HashOf(config);
+  return config;
+}
+
+}  // namespace stretto::trainer

@@ -1,0 +1,59 @@
+#pragma once
+// A rank's task as the engine and the train loop need it: the job spec's messages end here.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "stretto/v1alpha1/trainer.pb.h"
+#include "worker/comm/paced.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto::trainer {
+
+// AdamW with linear warm-up and cosine decay to min_learning_rate.
+struct OptimizerConfig {
+  double learning_rate = 0, min_learning_rate = 0;
+  double beta1 = 0, beta2 = 0, epsilon = 0, weight_decay = 0;
+  double clip_norm = 0;
+  int64_t warmup_steps = 0, decay_steps = 0;
+  int max_skipped_updates = 0;
+
+  // Of a step counted from 1.
+  double LearningRateAt(int64_t step) const;
+};
+
+struct JobConfig {
+  std::string job_id, job_uid;
+  int64_t epoch = 0;
+  int rank = 0;
+  EngineSpec engine;
+  OptimizerConfig optimizer;
+  int64_t steps = 0;
+  uint64_t seed = 0;
+  int profile_steps = 0;
+  std::optional<Link> emulated_link;
+
+  std::string data_prefix;        // absolute, beneath the data root
+  std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
+  std::string resume_folder;      // absolute; empty: start afresh
+  bool resume_exact = false;      // resume_folder is one checkpoint, not a job's folder
+  int64_t checkpoint_interval = 0;
+  int checkpoint_keep = 0;
+  bool checkpoint_disabled = false;
+  std::string run_folder;
+  std::string interface_address;
+  // Of everything that must be equal for a resumed run to continue bit by bit.
+  std::string spec_hash;
+
+  int64_t sequences_per_step() const {
+    return int64_t{engine.micro_batch_size} * engine.micro_batches;
+  }
+};
+
+// The coordinator has normalised and validated the spec; what depends on this node's roots is
+// checked here. Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the field.
+absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank);
+
+}  // namespace stretto::trainer

@@ -1,0 +1,149 @@
+#include "worker/trainer/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/trainer/control.h"
+
+namespace stretto::trainer {
+namespace {
+
+constexpr int kParitySteps = 2;
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  return values[values.size() / 2];
+}
+
+absl::Status SlowestRank(Communicator& control, float* values, int64_t count) {
+  if (control.size() == 1) return absl::OkStatus();
+  return control.AllReduce({.data = values, .dtype = DType::kF32, .shape = {count, 1, 1, 1}, .rank = 1}, ReduceOp::kMax);
+}
+
+struct Measured {
+  double seconds = 0;
+  double comm_cpu_seconds = 0;
+};
+
+class Profiler {
+ public:
+  Profiler(const JobConfig& config, const Sampler& sampler, Communicator* training, Communicator& control, Ops& ops)
+      : config_(config), sampler_(sampler), training_(training), control_(control), ops_(ops) {}
+
+  absl::StatusOr<v1alpha1::Profile> Run() {
+    v1alpha1::Profile profile;
+    RETURN_IF_ERROR(CheckParity(&profile));
+    EngineSpec unsliced = config_.engine;
+    unsliced.schedule = {"megatron_sync", {config_.engine.micro_batch_size}};
+    ASSIGN_OR_RETURN(const Measured compute, Time(unsliced, Variant::kComputeOnly));
+    ASSIGN_OR_RETURN(const Measured communication, Time(unsliced, Variant::kCommunicationOnly));
+    ASSIGN_OR_RETURN(const Measured serial, Time(config_.engine, Variant::kSerialOracle));
+    profile.set_t_comp(compute.seconds);
+    profile.set_t_comm(communication.seconds);
+    profile.set_t_serial(serial.seconds);
+    profile.set_comm_cpu_seconds(communication.comm_cpu_seconds);
+    profile.set_t_ideal_step(
+        std::max(compute.seconds + communication.comm_cpu_seconds, communication.seconds));
+    return profile;
+  }
+
+ private:
+  absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
+    ASSIGN_OR_RETURN(auto engine, RankEngine::Create(spec, config_.rank, variant, training_, &ops_, {}));
+    engine->Initialise(config_.seed);
+    RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine));
+    return engine;
+  }
+
+  // Loss, gradient norm and a checksum over every gradient, for each step.
+  absl::StatusOr<std::vector<double>> Fingerprint(Variant variant) {
+    ASSIGN_OR_RETURN(auto engine, Make(config_.engine, variant));
+    std::vector<double> values;
+    for (int step = 1; step <= kParitySteps; ++step) {
+      RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.sequences_per_step(), step, step - 1, *engine));
+      RETURN_IF_ERROR(engine->executor().Run());
+      uint32_t crc = 0;
+      for (size_t p = 0; p < engine->parameters().size(); ++p) {
+        const TensorView gradient = engine->Gradient(static_cast<int>(p));
+        crc = Crc32c({gradient.as<char>(), static_cast<size_t>(gradient.bytes())}, crc);
+      }
+      values.insert(values.end(), {engine->MeanLoss(), engine->clip_state()[kGradNorm], static_cast<double>(crc)});
+    }
+    return values;
+  }
+
+  absl::Status CheckParity(v1alpha1::Profile* profile) {
+    ASSIGN_OR_RETURN(const std::vector<double> oracle, Fingerprint(Variant::kSerialOracle));
+    ASSIGN_OR_RETURN(const std::vector<double> scheduled, Fingerprint(Variant::kSchedule));
+    const bool finite = std::all_of(oracle.begin(), oracle.end(), [](double v) { return std::isfinite(v); });
+    const bool trains = oracle[1] > 0;
+    float failed = oracle == scheduled && finite && trains ? 0.0f : 1.0f;
+    RETURN_IF_ERROR(SlowestRank(control_, &failed, 1));
+    profile->set_verified_parity(failed == 0);
+    profile->set_parity_message(
+        failed == 0 ? absl::StrCat("losses, gradient norms and every gradient bitwise equal to the serial oracle over ",
+                                   kParitySteps, " steps")
+                    : absl::StrCat("rank ", config_.rank, ": loss ", scheduled[0], " and gradient norm ", scheduled[1],
+                                   " at step 1, serial oracle ", oracle[0], " and ", oracle[1]));
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Measured> Time(const EngineSpec& spec, Variant variant) {
+    ASSIGN_OR_RETURN(auto engine, Make(spec, variant));
+    std::vector<double> seconds, cpu;
+    for (int step = 0; step <= config_.profile_steps; ++step) {
+      RETURN_IF_ERROR(control_.Barrier());
+      const int64_t begin = NowNanoseconds();
+      RETURN_IF_ERROR(engine->executor().Run());
+      float values[2] = {static_cast<float>(NowNanoseconds() - begin) * 1e-9f,
+                         static_cast<float>(engine->executor().communication_cpu_seconds())};
+      RETURN_IF_ERROR(SlowestRank(control_, values, 2));
+      if (step == 0) continue;  // caches and first-touch
+      seconds.push_back(values[0]);
+      cpu.push_back(values[1]);
+    }
+    return Measured{Median(seconds), Median(cpu)};
+  }
+
+  const JobConfig& config_;
+  const Sampler& sampler_;
+  Communicator* const training_;
+  Communicator& control_;
+  Ops& ops_;
+};
+
+}  // namespace
+
+absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed, int64_t step, int64_t updates,
+                      RankEngine& engine) {
+  const EngineSpec& spec = config.engine;
+  for (int mb = 0; mb < spec.micro_batches; ++mb) {
+    RETURN_IF_ERROR(sampler.ReadBatch(consumed + int64_t{mb} * spec.micro_batch_size, spec.micro_batch_size,
+                                      engine.tokens(mb), engine.targets(mb)));
+  }
+  const OptimizerConfig& o = config.optimizer;
+  const double t = static_cast<double>(updates + 1);
+  float* scalars = engine.scalars();
+  scalars[kLearningRate] = static_cast<float>(o.LearningRateAt(step));
+  scalars[kBeta1] = static_cast<float>(o.beta1);
+  scalars[kBeta2] = static_cast<float>(o.beta2);
+  scalars[kEpsilon] = static_cast<float>(o.epsilon);
+  scalars[kWeightDecay] = static_cast<float>(o.weight_decay);
+  scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(o.beta1, t));
+  scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(o.beta2, t));
+  scalars[kClipNorm] = static_cast<float>(o.clip_norm);
+  scalars[kLossWeight] =
+      static_cast<float>(1.0 / static_cast<double>(config.sequences_per_step() * spec.model.sequence_length));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler, Communicator* training,
+                                                 Communicator& control, Ops& ops) {
+  return Profiler(config, sampler, training, control, ops).Run();
+}
+
+}  // namespace stretto::trainer

@@ -1,0 +1,110 @@
+#include "worker/trainer/rank_engine.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/bf16.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/exec/backend_cpu/cpu_executor.h"
+
+namespace stretto::trainer {
+namespace {
+
+constexpr Slot kSlots[] = {Slot::kMaster, Slot::kMoment1, Slot::kMoment2};
+
+std::string NameOfState(const Parameter& parameter, Slot slot) {
+  constexpr const char* suffix[] = {"", ".m", ".v"};
+  return absl::StrCat(parameter.name, suffix[static_cast<size_t>(slot)]);
+}
+
+}  // namespace
+
+RankEngine::RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan)
+    : spec_(spec), plan_(std::move(plan)), map_(plan_.step), parameters_(ParametersOf(spec.model, spec.tp_size, tp_rank)) {}
+
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank, Variant variant,
+                                                               Communicator* communicator, Ops* ops, OnBegin on_begin) {
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, tp_rank, variant));
+  auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, tp_rank, std::move(plan)));
+  ASSIGN_OR_RETURN(engine->executor_,
+                   MakeCpuExecutor(engine->plan_.program, engine->plan_.arenas, ops,
+                                   {.communicators = {communicator}, .on_begin = std::move(on_begin)}));
+  return engine;
+}
+
+TensorView RankEngine::State(Slot slot, size_t parameter) {
+  const StepBuffers& ids = plan_.buffers;
+  const std::vector<int>* of[] = {&ids.master, &ids.moment1, &ids.moment2};
+  return View((*of[static_cast<size_t>(slot)])[parameter], -1);
+}
+
+void RankEngine::Initialise(uint64_t seed) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    stretto::Initialise(parameters_[i], static_cast<int>(i), seed, State(Slot::kMaster, i).as<float>());
+    for (Slot slot : {Slot::kMoment1, Slot::kMoment2}) {
+      const TensorView moment = State(slot, i);
+      std::memset(moment.data, 0, static_cast<size_t>(moment.bytes()));
+    }
+  }
+  RoundWeights();
+}
+
+void RankEngine::CopyStateFrom(RankEngine& other) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    for (Slot slot : kSlots) {
+      const TensorView to = State(slot, i);
+      std::memcpy(to.data, other.State(slot, i).data, static_cast<size_t>(to.bytes()));
+    }
+  }
+  RoundWeights();
+}
+
+void RankEngine::RoundWeights() {
+  if (spec_.dtype == DType::kF32) return;  // the master is the weight
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const float* master = State(Slot::kMaster, i).as<float>();
+    const TensorView weight = View(plan_.buffers.weight[i], -1);
+    BF16* rounded = weight.as<BF16>();
+    for (int64_t k = 0; k < weight.count(); ++k) rounded[k] = ToBF16(master[k]);
+  }
+}
+
+std::vector<ShardTensor> RankEngine::StateTensors() {
+  std::vector<ShardTensor> tensors;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    for (Slot slot : kSlots) {
+      tensors.push_back({.name = NameOfState(p, slot),
+                         .dtype = "F32",
+                         .shape = p.shape,
+                         .starts = p.starts,
+                         .extents = p.extents,
+                         .data = State(slot, i).data});
+    }
+  }
+  return tensors;
+}
+
+absl::Status RankEngine::ReadState(const Checkpoint& checkpoint) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Parameter& p = parameters_[i];
+    for (Slot slot : kSlots) {
+      RETURN_IF_ERROR(checkpoint.Read(NameOfState(p, slot), "F32", p.starts, p.extents, State(slot, i).data));
+    }
+  }
+  RoundWeights();
+  return absl::OkStatus();
+}
+
+double RankEngine::MeanLoss() {
+  double sum = 0;
+  const int64_t tokens = int64_t{spec_.micro_batch_size} * spec_.model.sequence_length;
+  for (int mb = 0; mb < spec_.micro_batches; ++mb) {
+    const float* losses = Host<float>(plan_.buffers.losses, mb);
+    for (int64_t t = 0; t < tokens; ++t) sum += losses[t];
+  }
+  return sum / static_cast<double>(tokens * spec_.micro_batches);
+}
+
+}  // namespace stretto::trainer

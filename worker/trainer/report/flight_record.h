@@ -1,0 +1,62 @@
+#pragma once
+// Where a trainer is, in one page of a mapped file: it survives the process, so that the daemon can
+// say after a kill -9 which step, phase and operation it was in, or see that nothing moves.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+
+namespace stretto {
+
+// Where training is between and inside steps.
+enum class FlightPhase : uint32_t {
+  kStarting, kPrepare, kData, kForward, kRecompute, kBackward, kOptimizer, kCheckpoint, kStopping
+};
+const char* NameOf(FlightPhase phase);
+
+enum class FlightLane : uint32_t { kCompute, kComm };
+
+struct FlightPage;
+
+// The trainer's side. Setters are relaxed atomic stores, for any thread; no system call.
+class FlightRecorder {
+ public:
+  // Replaces what an earlier process left. Errors: ResourceExhausted (disk full), those of ErrnoStatus.
+  static absl::StatusOr<FlightRecorder> Create(const std::string& path);
+  FlightRecorder(FlightRecorder&& other) noexcept : page_(std::exchange(other.page_, nullptr)) {}
+  FlightRecorder& operator=(FlightRecorder&&) = delete;
+  ~FlightRecorder();
+
+  // `now` is the monotonic clock of the machine, as in Clock::Monotonic.
+  void SetStep(int64_t step, absl::Duration now);
+  void SetPhase(FlightPhase phase, absl::Duration now);
+  // A lane begins the operation with this number in the program's text.
+  void SetOperation(FlightLane lane, int64_t operation, absl::Duration now);
+
+ private:
+  explicit FlightRecorder(FlightPage* page) : page_(page) {}
+  FlightPage* page_;
+};
+
+struct FlightState {
+  int64_t step = 0;
+  FlightPhase phase = FlightPhase::kStarting;
+  int64_t compute_operation = -1;  // -1: none yet
+  int64_t comm_operation = -1;
+  int64_t last_operation = -1;  // of the lane that moved last
+  absl::Duration last_update;   // monotonic clock
+};
+
+// The daemon's side, while the trainer runs or after. Fields are each whole, but not of one instant.
+// Errors: NotFound, DataLoss (too short, not a flight record, an unknown phase).
+absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path);
+
+// The line of a program's text that begins with `operation`:
+// "18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17". Errors: NotFound.
+absl::StatusOr<std::string> OperationLine(const std::string& program_text_path, int64_t operation);
+
+}  // namespace stretto

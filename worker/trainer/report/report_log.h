@@ -1,0 +1,76 @@
+#pragma once
+// A rank's reports on disk, in the order of their sequence numbers, until the coordinator has them.
+// Append-only; a record is u32 length, u32 CRC-32C of the message, the serialized RankReport.
+// The trainer writes; its daemon reads at the same time, and appends the last report (RankExit) when
+// the trainer is dead. Never two writers at once.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/base/files.h"
+
+namespace stretto {
+
+namespace v1alpha1 {
+class RankReport;
+}
+
+// Reads a log from its start, also while it grows. Not thread-safe.
+class ReportReader {
+ public:
+  explicit ReportReader(std::string path) : path_(std::move(path)) {}
+
+  // The reports written since the last call, at most `limit`. Empty when there are none: no file yet,
+  // or the rest is a record that is not whole (yet). Errors: DataLoss (a broken record with others
+  // behind it, or a gap in the sequence; names file, byte, found, expected); reading stays before it.
+  absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
+
+  int64_t offset() const { return offset_; }  // bytes of whole records read
+  int64_t last_sequence() const { return last_sequence_; }
+
+ private:
+  absl::Status OpenFile();
+
+  std::string path_;
+  FileDescriptor file_;
+  int64_t offset_ = 0;
+  int64_t last_sequence_ = 0;
+};
+
+// All reports with a sequence number above `sequence`. Errors as ReadNew.
+absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadAfter(const std::string& path,
+                                                            int64_t sequence);
+
+// Not thread-safe.
+class ReportLog {
+ public:
+  // Makes the file or continues it: a torn last record (a crash while writing) is cut off. Errors:
+  // DataLoss (see ReportReader), those of ErrnoStatus.
+  static absl::StatusOr<ReportLog> Open(const std::string& path);
+
+  // Sets `report->sequence` to the next number and appends it in one write. A killed process loses
+  // nothing that was appended; a killed machine what was not synced. On an error the file ends with
+  // the last whole record, the number is not used, and Append may be tried again. Errors:
+  // ResourceExhausted (disk full), those of ErrnoStatus.
+  absl::Status Append(v1alpha1::RankReport* report);
+
+  // fsync.
+  absl::Status Sync();
+
+  int64_t last_sequence() const { return last_sequence_; }
+
+ private:
+  ReportLog(std::string path, FileDescriptor file, int64_t size, int64_t last_sequence)
+      : path_(std::move(path)), file_(std::move(file)), size_(size),
+        last_sequence_(last_sequence) {}
+
+  std::string path_;
+  FileDescriptor file_;
+  int64_t size_;
+  int64_t last_sequence_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,72 @@
+#include "worker/trainer/reporter.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace stretto::trainer {
+
+v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds) {
+  v1alpha1::Ledger message;
+  for (const LedgerEntry& entry : ledger.entries) {
+    v1alpha1::Ledger::Entry* out = message.add_entries();
+    // The message's enum counts from 1, in the same order.
+    out->set_part(static_cast<v1alpha1::Ledger::Part>(static_cast<int>(entry.part) + 1));
+    out->set_group(entry.group);
+    out->set_phase(entry.phase);
+    out->set_seconds(entry.seconds);
+  }
+  message.set_wall_seconds(wall_seconds);
+  message.set_communication_seconds(ledger.communication_seconds);
+  message.set_hidden_seconds(ledger.hidden_seconds);
+  message.set_steps(1);
+  return message;
+}
+
+Reporter::Reporter(ReportLog log, DaemonLink& link, const JobConfig& config)
+    : link_(link), job_id_(config.job_id), job_uid_(config.job_uid), epoch_(config.epoch), rank_(config.rank),
+      log_(std::move(log)) {}
+
+void Reporter::Send(v1alpha1::RankReport report) {
+  report.set_job_id(job_id_);
+  report.set_job_uid(job_uid_);
+  report.set_epoch(epoch_);
+  report.set_rank(rank_);
+  std::lock_guard lock(mu_);
+  unwritten_.push_back(std::move(report));
+  const absl::Status status = FlushLocked();
+  if (!status.ok() && !warned_) {
+    warned_ = true;
+    spdlog::error("reports are held in memory: {}", status.ToString());
+    v1alpha1::RankReport warning = unwritten_.front();
+    warning.mutable_warning()->set_condition("LogIntact");
+    warning.mutable_warning()->set_reason(absl::IsResourceExhausted(status) ? "DiskFull" : "WriteFailed");
+    warning.mutable_warning()->set_message(absl::StrCat("rank ", rank_, ": ", std::string(status.message())));
+    unwritten_.push_back(std::move(warning));
+  }
+}
+
+absl::Status Reporter::FlushLocked() {
+  size_t written = 0;
+  absl::Status status;
+  for (; written < unwritten_.size(); ++written) {
+    status = log_.Append(&unwritten_[written]);
+    if (!status.ok()) break;
+    link_.Send(unwritten_[written]);
+  }
+  unwritten_.erase(unwritten_.begin(), unwritten_.begin() + static_cast<std::ptrdiff_t>(written));
+  return status;
+}
+
+absl::Status Reporter::Exit(const v1alpha1::RankExit& exit) {
+  v1alpha1::RankReport report;
+  *report.mutable_exit() = exit;
+  Send(std::move(report));
+  std::lock_guard lock(mu_);
+  if (absl::Status status = FlushLocked(); !status.ok()) return status;
+  return log_.Sync();
+}
+
+}  // namespace stretto::trainer

@@ -1,0 +1,45 @@
+#pragma once
+// Everything a rank tells the world: written to its report log first, then sent to the daemon.
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "stretto/v1alpha1/worker.pb.h"
+#include "worker/engine/exec/ledger.h"
+#include "worker/trainer/daemon_link.h"
+#include "worker/trainer/job_config.h"
+#include "worker/trainer/report/report_log.h"
+
+namespace stretto::trainer {
+
+v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds);
+
+// Thread-safe.
+class Reporter {
+ public:
+  // Borrows the link.
+  Reporter(ReportLog log, DaemonLink& link, const JobConfig& config);
+
+  // The message's report is set; ids and sequence are filled in. When the log cannot be written, the report is kept and
+  // tried again before the next one: sequence numbers stay without gaps, training goes on. `Exit` is the exception: see below.
+  void Send(v1alpha1::RankReport report);
+
+  // The last report. Errors: ResourceExhausted and the like (the daemon will describe the exit instead).
+  absl::Status Exit(const v1alpha1::RankExit& exit);
+
+ private:
+  absl::Status FlushLocked();
+
+  DaemonLink& link_;
+  const std::string job_id_, job_uid_;
+  const int64_t epoch_;
+  const int rank_;
+  std::mutex mu_;
+  ReportLog log_;                                // guarded by mu_
+  std::vector<v1alpha1::RankReport> unwritten_;  // guarded by mu_; oldest first
+  bool warned_ = false;                          // guarded by mu_
+};
+
+}  // namespace stretto::trainer

@@ -1,0 +1,159 @@
+#include "worker/trainer/train_loop.h"
+
+#include <spdlog/spdlog.h>
+#include <time.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/clock.h"
+#include "proto/base/status_macros.h"
+#include "worker/trainer/checkpointing.h"
+#include "worker/trainer/profile.h"
+
+namespace stretto::trainer {
+namespace {
+
+// A second clock, so that the ledger's sum is checked against something else than itself.
+double RawSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+void SetNow(google::protobuf::Timestamp* stamp) {
+  const int64_t nanoseconds = absl::ToUnixNanos(Clock::Real().Now());
+  stamp->set_seconds(nanoseconds / 1'000'000'000);
+  stamp->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
+}
+
+class Loop {
+ public:
+  Loop(const TrainContext& context, TrainState state) : c_(context), state_(state) {}
+
+  TrainResult Run() {
+    step_begin_ = NowNanoseconds();
+    raw_begin_ = RawSeconds();
+    while (state_.step < c_.config.steps) {
+      absl::StatusOr<std::string> stopped = AgreeToStop();
+      if (!stopped.ok()) return Ended("PeerLost", stopped.status());
+      if (!stopped->empty()) return Ended(*stopped, absl::OkStatus());
+      if (absl::Status status = FillBatch(); !status.ok()) return Ended("DataInvalid", status);
+      if (absl::Status status = RunStep(); !status.ok()) {
+        return Ended(absl::IsAborted(status) ? "Cancelled" : "PeerLost", status);
+      }
+      if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
+      ReportStep();
+      if (skipped_in_a_row_ >= c_.config.optimizer.max_skipped_updates) {
+        return Ended("NonFiniteGradients",
+                     absl::FailedPreconditionError(absl::StrCat(
+                         "step ", state_.step, ": the gradient norm was not finite ", skipped_in_a_row_,
+                         " times in a row, expected fewer than ", c_.config.optimizer.max_skipped_updates)));
+      }
+    }
+    return Ended("Completed", absl::OkStatus());
+  }
+
+ private:
+  TrainResult Ended(std::string reason, absl::Status status) {
+    if (reason == "Cancelled") status = absl::OkStatus();
+    return {state_, std::move(reason), std::move(status)};
+  }
+
+  // Empty: go on. Else the reason to stop; a checkpoint is written first if any rank was asked for one.
+  absl::StatusOr<std::string> AgreeToStop() {
+    const StopRequest request = c_.link.stop_request(c_.lease);
+    ControlWord mine{.stop = request.stop || c_.terminate.load(), .checkpoint = request.checkpoint, .failed = false};
+    ASSIGN_OR_RETURN(const ControlWord all, Agree(c_.control, mine));
+    if (!all.stop) return std::string();
+    spdlog::info("stopping before step {}: {}", state_.step + 1, request.stop ? request.reason : "asked to");
+    if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
+      RETURN_IF_ERROR(SaveCheckpoint(c_, state_));
+    }
+    return std::string(request.reason == "DaemonLost" ? "DaemonLost" : "Cancelled");
+  }
+
+  absl::Status FillBatch() {
+    const int64_t begin = NowNanoseconds();
+    c_.flight.SetStep(state_.step + 1, Clock::Real().Monotonic());
+    c_.flight.SetPhase(FlightPhase::kData, Clock::Real().Monotonic());
+    const absl::Status status =
+        FillStep(c_.config, c_.sampler, state_.consumed_samples, state_.step + 1, state_.updates, c_.engine);
+    waits_.data = {{begin, NowNanoseconds()}};
+    return status;
+  }
+
+  absl::Status RunStep() {
+    RETURN_IF_ERROR(c_.engine.executor().Run());
+    ++state_.step;
+    state_.consumed_samples += c_.config.sequences_per_step();
+    skipped_ = c_.engine.clip_state()[kUpdate] == 0;
+    skipped_in_a_row_ = skipped_ ? skipped_in_a_row_ + 1 : 0;
+    if (!skipped_) ++state_.updates;
+    if (state_.step == 1) ReportFirstOperation();
+    return absl::OkStatus();
+  }
+
+  // The executor knows when the first operation ended, on its own clock.
+  void ReportFirstOperation() {
+    const int64_t ago = NowNanoseconds() - c_.engine.executor().intervals()[0].end;
+    const int64_t wall = absl::ToUnixNanos(Clock::Real().Now()) - ago;
+    v1alpha1::RankReport report;
+    google::protobuf::Timestamp* time = report.mutable_first_operation()->mutable_time();
+    time->set_seconds(wall / 1'000'000'000);
+    time->set_nanos(static_cast<int32_t>(wall % 1'000'000'000));
+    c_.reporter.Send(std::move(report));
+  }
+
+  absl::Status MaybeCheckpoint() {
+    waits_.checkpoint.clear();
+    const int64_t every = c_.config.checkpoint_interval;
+    const bool due = state_.step == c_.config.steps || (every > 0 && state_.step % every == 0);
+    if (c_.config.checkpoint_disabled || !due) return absl::OkStatus();
+    const int64_t begin = NowNanoseconds();
+    c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
+    RETURN_IF_ERROR(SaveCheckpoint(c_, state_));
+    last_checkpoint_ = state_.step;
+    waits_.checkpoint = {{begin, NowNanoseconds()}};
+    return absl::OkStatus();
+  }
+
+  void ReportStep() {
+    const int64_t now = NowNanoseconds();
+    const double raw = RawSeconds();
+    const StepLedger ledger =
+        ComputeLedger(c_.engine.program(), c_.engine.executor().intervals(), waits_, {step_begin_, now});
+    v1alpha1::RankReport report;
+    v1alpha1::StepReport* step = report.mutable_step();
+    step->set_rank(c_.config.rank);
+    step->set_step(state_.step);
+    step->set_loss(c_.engine.MeanLoss());
+    step->set_grad_norm(c_.engine.clip_state()[kGradNorm]);
+    step->set_learning_rate(c_.engine.scalars()[kLearningRate]);
+    step->set_tokens(c_.config.sequences_per_step() * c_.config.engine.model.sequence_length);
+    step->set_wall_seconds(raw - raw_begin_);
+    *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
+    step->set_update_skipped(skipped_);
+    SetNow(step->mutable_end_time());
+    spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step, step->loss(),
+                 step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
+    step_begin_ = now;
+    raw_begin_ = raw;
+    c_.reporter.Send(std::move(report));
+  }
+
+  const TrainContext& c_;
+  TrainState state_;
+  HostWaits waits_;
+  int64_t step_begin_ = 0;  // end of the step before
+  double raw_begin_ = 0;
+  int64_t last_checkpoint_ = 0;
+  bool skipped_ = false;
+  int skipped_in_a_row_ = 0;
+};
+
+}  // namespace
+
+TrainResult Train(const TrainContext& context, TrainState state) { return Loop(context, state).Run(); }
+
+}  // namespace stretto::trainer

@@ -1,0 +1,52 @@
+#pragma once
+// Trains: step after step until the last one, a stop request or a failure.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "worker/trainer/control.h"
+#include "worker/trainer/data/sampler.h"
+#include "worker/trainer/job_config.h"
+#include "worker/trainer/rank_engine.h"
+#include "worker/trainer/report/flight_record.h"
+#include "worker/trainer/reporter.h"
+
+namespace stretto::trainer {
+
+// Where training stands.
+struct TrainState {
+  int64_t step = 0;              // finished
+  int64_t updates = 0;           // optimizer updates: steps less the skipped ones
+  int64_t consumed_samples = 0;
+};
+
+// What the loop works with; all borrowed.
+struct TrainContext {
+  const JobConfig& config;
+  const Sampler& sampler;
+  RankEngine& engine;
+  Communicator& control;
+  Reporter& reporter;
+  FlightRecorder& flight;
+  const DaemonLink& link;
+  absl::Duration lease;           // of the daemon
+  std::string tokenizer_hash;
+  // Set by the signal thread: stop at the next step.
+  const std::atomic<bool>& terminate;
+};
+
+// How training ended. Completed, Cancelled, or a failure with a status.
+struct TrainResult {
+  TrainState state;
+  std::string reason;  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid
+  absl::Status status;  // ok for Completed and Cancelled
+};
+
+TrainResult Train(const TrainContext& context, TrainState state);
+
+// Loads the checkpoint that the config asks for, if any. Errors: NotFound, DataLoss, FailedPrecondition (another model,
+// layout or tokenizer), naming file or field.
+absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash, Communicator& control,
+                                  RankEngine& engine);
+
+}  // namespace stretto::trainer

@@ -1,0 +1,29 @@
+// stretto-trainer: one rank of one job. Started by the daemon of its node; not for people.
+
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+
+#include "proto/base/log.h"
+#include "worker/trainer/rank_process.h"
+
+int main(int argc, char** argv) {
+  CLI::App app{"stretto-trainer: one rank of one job, started by stretto-worker"};
+  stretto::trainer::RankProcessOptions options;
+  app.add_option("--socket", options.socket, "The daemon's unix socket")->required();
+  app.add_option("--job-uid", options.job_uid, "Job")->required();
+  app.add_option("--epoch", options.epoch, "Fencing token of the attempt")->required();
+  app.add_option("--rank", options.rank, "Rank in the job")->required();
+  CLI11_PARSE(app, argc, argv);
+
+  stretto::InitLogging("trainer");
+  // SIGTERM is taken by a thread of the process; blocked everywhere else.
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return stretto::trainer::RunRank(options);
+}
