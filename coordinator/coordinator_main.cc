@@ -68,7 +68,7 @@ absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
   return lock;
 }
 
-absl::Status Run(const Options& options) {
+absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   const sigset_t stop = [] {
     sigset_t set;
     sigemptyset(&set);
@@ -84,9 +84,8 @@ absl::Status Run(const Options& options) {
   RETURN_IF_ERROR(
       service::CheckListenAddress("--metrics-listen", options.metrics_listen, insecure));
   ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
-  ASSIGN_OR_RETURN(auto store, coordinator::OpenSqliteStore(
-                                   absl::StrCat(options.state_dir, "/coordinator.db")));
-  telemetry::Telemetry telemetry;
+  ASSIGN_OR_RETURN(
+      auto store, coordinator::OpenSqliteStore(absl::StrCat(options.state_dir, "/coordinator.db")));
   ASSIGN_OR_RETURN(const int metrics_port, telemetry.Serve(options.metrics_listen));
   ASSIGN_OR_RETURN(auto server, service::Server::Start(options.server, std::move(store),
                                                        Clock::Real(), telemetry));
@@ -130,10 +129,15 @@ int Main(int argc, char** argv) {
   InitLogging("stretto-coordinator");
   // gRPC logs in a format of its own what we report in ours.
   setenv("GRPC_VERBOSITY", "NONE", 0);
-  const absl::Status status = Run(options);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "stretto-coordinator: %s\n", std::string(status.message()).c_str());
-  return 1;
+  telemetry::Telemetry telemetry;
+  const absl::Status status = Run(options, telemetry);
+  if (!status.ok()) {
+    std::fprintf(stderr, "stretto-coordinator: %s\n", std::string(status.message()).c_str());
+  }
+  // Run has closed all that matters. The metrics' web server takes two seconds to stop: do not
+  // wait.
+  std::fflush(nullptr);
+  std::_Exit(status.ok() ? 0 : 1);
 }
 
 }  // namespace

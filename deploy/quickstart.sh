@@ -45,7 +45,7 @@ say "build"
 mkdir -p build
 cmake -S . -B build/shipped -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTRETTO_TESTS=OFF >build/configure-shipped.log ||
   { cat build/configure-shipped.log; exit 1; }
-cmake --build build/shipped --target stretto stretto-coordinator stretto-worker stretto-trainer
+cmake --build build/shipped --target stretto stretto-data stretto-coordinator stretto-worker stretto-trainer
 PATH="$PWD/build/shipped/bin:$PATH"
 
 say "start a cluster: one coordinator, two workers"

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/client.h"
-#include "coordinator/cli/data_command.h"
+#include "coordinator/cli/compare.h"
 #include "coordinator/cli/job_commands.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/session.h"
@@ -66,7 +66,8 @@ class App {
     AddUp();
     AddJob();
     AddWorker();
-    AddData();
+    // Only for the help text: main runs `stretto data` as a program of its own.
+    app_.add_subcommand("data", "Prepare training data (see stretto data --help)");
     app_.add_subcommand("version", "Print version and model presets")->callback([this] {
       action_ = [this] { return PrintVersion(terminal_, format()); };
     });
@@ -220,6 +221,7 @@ class App {
     curve->add_option("--height", height_, "lines")
         ->check(CLI::Range(3, 100))
         ->capture_default_str();
+    AddCompare(job);
   }
 
   void AddWorker() {
@@ -231,17 +233,10 @@ class App {
                        [this](const Session& s) { return GetWorker(s, name_); }));
   }
 
-  void AddData() {
-    CLI::App* data = app_.add_subcommand("data", "Prepare training data");
-    data->require_subcommand(1);
-    CLI::App* prepare =
-        data->add_subcommand("prepare", "Turn text into a data set (PREFIX.bin, PREFIX.idx)");
-    prepare->add_option("PATH", data_.inputs, "text files, or folders of them")->required();
-    prepare->add_option("-o,--output", data_.prefix, "PREFIX")->required();
-    prepare->add_option("--tokenizer", data_.tokenizer, "bytes, or sentencepiece:MODEL")
-        ->capture_default_str();
-    prepare->add_flag("--overwrite", data_.overwrite, "replace a data set that is there");
-    prepare->callback([this] { action_ = [this] { return PrepareData(data_, terminal_); }; });
+  void AddCompare(CLI::App* job) {
+    CLI::App* compare = AddCommand(job, "compare", "Compare the steps of several jobs",
+                                   [this](const Session& s) { return CompareJobs(s, names_); });
+    compare->add_option("NAME", names_, "their names")->required();
   }
 
   const AppEnvironment& environment_;
@@ -251,10 +246,10 @@ class App {
   std::function<ExitCode()> action_;
   std::string coordinator_, output_ = "table", name_;
   bool no_color_ = false, follow_logs_ = false;
+  std::vector<std::string> names_;
   int limit_ = 50, rank_ = -1, height_ = 16;
   UpOptions up_;
   SubmitOptions submit_;
-  DataPrepareOptions data_;
 };
 
 }  // namespace

@@ -210,7 +210,7 @@ ExitCode CompareJobs(const Session& session, const std::vector<std::string>& nam
   for (const std::string& name : names) {
     std::vector<v1alpha1::StepReport> steps;
     const absl::StatusOr<FollowResult> result = FollowJob(
-        session, name,
+        session, ResourceName("jobs", name),
         {.on_job = [](const v1alpha1::Job&) {},
          .on_step = [&](const v1alpha1::StepReport& step) { steps.push_back(step); },
          .on_notice = [&](const std::string& notice) { session.terminal.err << notice << "\n"; }});

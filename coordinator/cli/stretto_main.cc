@@ -2,7 +2,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -33,12 +35,25 @@ int TerminalWidth() {
   return size.ws_col;
 }
 
+// `stretto data` is a program of its own: the tokenizer library carries a Protobuf that must not
+// meet ours in one process. Returns only when it cannot be run.
+int RunData(const std::string& binary_dir, char** argv) {
+  const std::string binary = binary_dir + "/stretto-data";
+  execv(binary.c_str(), argv + 1);
+  std::cerr << "error: cannot run " << binary << ": " << std::strerror(errno) << "\n";
+  return stretto::cli::kError;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using stretto::cli::AppEnvironment;
   using stretto::cli::Interrupt;
   using stretto::cli::Terminal;
+  std::error_code error;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::string binary_dir = self.parent_path().string();
+  if (argc > 1 && std::string(argv[1]) == "data") return RunData(binary_dir, argv);
   const bool live = isatty(STDOUT_FILENO) == 1 && Variable("TERM") != "dumb";
   Terminal terminal{.out = std::cout,
                     .err = std::cerr,
@@ -46,13 +61,11 @@ int main(int argc, char** argv) {
                     .color = live,
                     .unicode = Utf8Locale(),
                     .width = TerminalWidth()};
-  std::error_code error;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   Interrupt interrupt;
   const AppEnvironment environment{.terminal = terminal,
                                    .interrupt = interrupt,
                                    .variable = Variable,
-                                   .binary_dir = self.parent_path().string(),
+                                   .binary_dir = binary_dir,
                                    .handle_signals = true};
   return stretto::cli::RunApp(std::vector<std::string>(argv + 1, argv + argc), environment);
 }

@@ -110,8 +110,8 @@ google::protobuf::Timestamp ToProto(absl::Time time) {
   google::protobuf::Timestamp proto;
   const int64_t seconds = absl::ToUnixSeconds(time);
   proto.set_seconds(seconds);
-  proto.set_nanos(static_cast<int32_t>(
-      absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
+  proto.set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(time - absl::FromUnixSeconds(seconds))));
   return proto;
 }
 
@@ -190,8 +190,8 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
   event.build = message.build();
   event.session = session;
   for (const v1alpha1::WorkerDevice& from : message.devices()) {
-    event.devices.push_back({from.slot(), static_cast<int32_t>(from.kind()), from.description(),
-                             from.memory_bytes()});
+    event.devices.push_back(
+        {from.slot(), static_cast<int32_t>(from.kind()), from.description(), from.memory_bytes()});
   }
   for (const v1alpha1::HeldRank& from : message.held()) {
     event.held.push_back({from.job_uid(), Epoch(from.epoch()), Rank(from.rank()), from.alive(),

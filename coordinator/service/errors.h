@@ -1,7 +1,7 @@
 #pragma once
-// Errors as callers of our RPCs see them (AIP-193). Inside the coordinator an error is an absl::Status; on its
-// way out it becomes, here and nowhere else, a grpc::Status that carries google.rpc.Status with
-// exactly one ErrorInfo and, where fields are at fault, one BadRequest.
+// Errors as callers of our RPCs see them (AIP-193). Inside the coordinator an error is an
+// absl::Status; on its way out it becomes, here and nowhere else, a grpc::Status that carries
+// google.rpc.Status with exactly one ErrorInfo and, where fields are at fault, one BadRequest.
 
 #include <string>
 #include <utility>

@@ -66,9 +66,9 @@ void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
 }
 
 std::optional<v1alpha1::StepReport> JobHistory::NextStep(int64_t step) const {
-  const auto it = std::upper_bound(
-      steps_.begin(), steps_.end(), step,
-      [](int64_t value, const auto& entry) { return value < entry.first; });
+  const auto it =
+      std::upper_bound(steps_.begin(), steps_.end(), step,
+                       [](int64_t value, const auto& entry) { return value < entry.first; });
   if (it == steps_.end()) return std::nullopt;
   v1alpha1::StepReport report;
   report.ParseFromString(it->second);

@@ -16,7 +16,8 @@ namespace stretto::service {
 using coordinator::Core;
 using coordinator::JobRecord;
 
-// ---- jobs -------------------------------------------------------------------------------------------
+// ---- jobs
+// -------------------------------------------------------------------------------------------
 
 std::optional<JobRecord> Hub::FindJob(const std::string& id) {
   return driver_->Read([&id](const Core& core) -> std::optional<JobRecord> {
@@ -39,7 +40,8 @@ void Hub::NotifyJob(const std::string& id) {
   for (Stream* stream : listeners) stream->OnJobChanged();
 }
 
-// ---- streams ----------------------------------------------------------------------------------------
+// ---- streams
+// ----------------------------------------------------------------------------------------
 
 void Hub::Remove(Stream* stream) {
   streams_.erase(stream);
@@ -61,7 +63,8 @@ void Hub::Tick() {
   for (Stream* stream : streams) stream->OnTick();
 }
 
-// ---- sessions of workers ----------------------------------------------------------------------------
+// ---- sessions of workers
+// ----------------------------------------------------------------------------
 
 int64_t Hub::OpenSession(SessionPort* port) {
   sessions_.emplace(++last_session_, port);
@@ -109,7 +112,8 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   return absl::OkStatus();
 }
 
-// ---- logs -------------------------------------------------------------------------------------------
+// ---- logs
+// -------------------------------------------------------------------------------------------
 
 absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank, bool follow,
                                      LogPort* port) {
@@ -155,7 +159,8 @@ void Hub::OnLogData(const v1alpha1::LogData& data, int64_t session) {
   log->second.port->OnLogData(data);
 }
 
-// ---- coordinator::Transport -------------------------------------------------------------------------
+// ---- coordinator::Transport
+// -------------------------------------------------------------------------
 
 void Hub::SendToWorker(const coordinator::Send& send) {
   const auto it = sessions_.find(send.session);
@@ -196,7 +201,8 @@ telemetry::Counts CountStates(const coordinator::Driver& driver) {
   counts.workers = {{"READY", 0}, {"LOST", 0}};
   driver.Read([&counts](const Core& core) {
     for (const JobRecord* job : core.Jobs()) ++counts.jobs[coordinator::JobStateName(job->state)];
-    for (const auto& [id, worker] : core.workers()) ++counts.workers[worker.ready() ? "READY" : "LOST"];
+    for (const auto& [id, worker] : core.workers())
+      ++counts.workers[worker.ready() ? "READY" : "LOST"];
     return 0;
   });
   return counts;

@@ -1,7 +1,7 @@
 #pragma once
-// What all calls share: the driver, the open streams and who listens to what. Knows no gRPC; reactors
-// implement the small interfaces below. It decides nothing: it carries events to the core and what
-// follows from them to the streams concerned.
+// What all calls share: the driver, the open streams and who listens to what. Knows no gRPC;
+// reactors implement the small interfaces below. It decides nothing: it carries events to the core
+// and what follows from them to the streams concerned.
 //
 // All methods run on the loop. As the driver's Transport it is called back within Submit, with the
 // driver's lock held, and then only queues.

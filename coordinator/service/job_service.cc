@@ -4,7 +4,6 @@
 #include <openssl/sha.h>
 
 #include <cstdint>
-
 #include <functional>
 #include <iterator>
 #include <utility>
@@ -94,8 +93,8 @@ absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
   }
   if (!absl::IsAlreadyExists(status)) return status;
   const auto holder = hub.FindJob(request.job_id());
-  const bool same_id = holder && (request.request_id().empty() ||
-                                  holder->request_id != request.request_id());
+  const bool same_id =
+      holder && (request.request_id().empty() || holder->request_id != request.request_id());
   return WithReason(status, same_id ? "JOB_ALREADY_EXISTS" : "REQUEST_ID_REUSED",
                     {{"job", request.job_id()}, {"request_id", request.request_id()}});
 }
@@ -174,8 +173,8 @@ absl::Status GetWorker(Hub& hub, const std::string& name, v1alpha1::Worker* out)
     return worker != nullptr;
   });
   if (found) return absl::OkStatus();
-  return WithReason(absl::NotFoundError(absl::StrCat("no worker \"", id, "\"")),
-                    "WORKER_NOT_FOUND", {{"worker", id}});
+  return WithReason(absl::NotFoundError(absl::StrCat("no worker \"", id, "\"")), "WORKER_NOT_FOUND",
+                    {{"worker", id}});
 }
 
 absl::Status ListWorkers(Hub& hub, const v1alpha1::ListWorkersRequest& request,

@@ -114,11 +114,11 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public LogPort {
   void OnSessionEnded(int64_t stream) override {
     const auto it = open_.find(stream);
     if (it == open_.end()) return;
-    Close(WithReason(absl::UnavailableError(absl::StrCat("the session of the worker that holds the "
-                                                         "log of rank ",
-                                                         it->second, " of job ", job_id_,
-                                                         " has ended")),
-                     "WORKER_NOT_CONNECTED"));
+    Close(WithReason(
+        absl::UnavailableError(absl::StrCat("the session of the worker that holds the "
+                                            "log of rank ",
+                                            it->second, " of job ", job_id_, " has ended")),
+        "WORKER_NOT_CONNECTED"));
   }
 
  private:

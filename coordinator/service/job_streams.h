@@ -13,8 +13,8 @@ namespace stretto::service {
 grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJobStream(
     Hub& hub, const v1alpha1::WatchJobRequest& request);
 
-// The log of one rank or of all, fetched from the workers. Up to 16 MiB wait for a slow client; more
-// ends the stream with RESOURCE_EXHAUSTED.
+// The log of one rank or of all, fetched from the workers. Up to 16 MiB wait for a slow client;
+// more ends the stream with RESOURCE_EXHAUSTED.
 grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* JobLogsStream(
     Hub& hub, const v1alpha1::StreamJobLogsRequest& request);
 

@@ -9,9 +9,8 @@ namespace stretto::service {
 
 void Loop::Start(absl::Duration period, std::function<void()> tick) {
   STRETTO_CHECK(!thread_.joinable());
-  thread_ = std::thread([this, period, tick = std::move(tick)] {
-    Run(absl::ToChronoNanoseconds(period), tick);
-  });
+  thread_ = std::thread(
+      [this, period, tick = std::move(tick)] { Run(absl::ToChronoNanoseconds(period), tick); });
 }
 
 void Loop::Post(std::function<void()> task) {

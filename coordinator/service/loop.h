@@ -1,10 +1,10 @@
 #pragma once
 // The service's one thread. Reactors run on gRPC's threads and decide nothing: they post what they
-// heard, and everything that touches shared state, the driver or the disk happens here, one task after
-// the other. So the service needs no locks, and a slow disk blocks no reactor.
+// heard, and everything that touches shared state, the driver or the disk happens here, one task
+// after the other. So the service needs no locks, and a slow disk blocks no reactor.
 //
-// Bound of the queue: a call in progress has at most one read, one write, one cancellation and one end
-// under way, and the number of calls is limited per connection (server.cc).
+// Bound of the queue: a call in progress has at most one read, one write, one cancellation and one
+// end under way, and the number of calls is limited per connection (server.cc).
 
 #include <chrono>
 #include <condition_variable>

@@ -11,8 +11,8 @@ namespace stretto::service {
 absl::Status Rendezvous::Set(const Attempt& attempt, const std::string& key,
                              const std::string& value) {
   if (key.empty() || key.size() > kMaxKeyBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("key: found ", key.size(),
-                                                   " bytes, expected 1 to ", kMaxKeyBytes));
+    return absl::InvalidArgumentError(
+        absl::StrCat("key: found ", key.size(), " bytes, expected 1 to ", kMaxKeyBytes));
   }
   if (value.size() > kMaxValueBytes) {
     return absl::InvalidArgumentError(absl::StrCat("value of key ", Quoted(key), ": found ",
@@ -69,9 +69,8 @@ void Rendezvous::EndJob(const std::string& uid) {
       continue;
     }
     it->second.done(absl::AbortedError(absl::StrCat("the attempt with epoch ",
-                                                    it->second.attempt.second,
-                                                    " has ended; key ", Quoted(it->second.key),
-                                                    " will not be set")));
+                                                    it->second.attempt.second, " has ended; key ",
+                                                    Quoted(it->second.key), " will not be set")));
     it = waiters_.erase(it);
   }
 }

@@ -31,8 +31,8 @@ class Rendezvous {
   // RESOURCE_EXHAUSTED: the attempt has stored too much.
   absl::Status Set(const Attempt& attempt, const std::string& key, const std::string& value);
 
-  // Calls `done` once: now if the key is there, else when it is set, or with ABORTED when the attempt
-  // ends. Returns a ticket for Forget; 0 if `done` has been called.
+  // Calls `done` once: now if the key is there, else when it is set, or with ABORTED when the
+  // attempt ends. Returns a ticket for Forget; 0 if `done` has been called.
   int64_t Get(const Attempt& attempt, const std::string& key, Done done);
 
   // The waiter has gone; its `done` will not be called.

@@ -44,7 +44,10 @@ std::string MethodLabel(absl::string_view path) {
 class CallMeter final : public grpc::experimental::Interceptor {
  public:
   CallMeter(telemetry::Telemetry& telemetry, const Clock& clock, const char* method)
-      : telemetry_(telemetry), clock_(clock), method_(MethodLabel(method)), start_(clock.Monotonic()) {}
+      : telemetry_(telemetry),
+        clock_(clock),
+        method_(MethodLabel(method)),
+        start_(clock.Monotonic()) {}
   ~CallMeter() override {
     telemetry_.RpcEnded(method_, absl::StatusCodeToString(code_), clock_.Monotonic() - start_);
   }
@@ -99,14 +102,15 @@ absl::Status CheckListenAddress(const std::string& what, const std::string& addr
     return absl::InvalidArgumentError(
         absl::StrCat(what, ": found ", Quoted(address), ", expected HOST:PORT"));
   }
-  const bool loopback = host == "localhost" || host == "[::1]" ||
-                        (host.rfind("127.", 0) == 0 &&
-                         host.find_first_not_of("0123456789.") == std::string::npos);
+  const bool loopback =
+      host == "localhost" || host == "[::1]" ||
+      (host.rfind("127.", 0) == 0 && host.find_first_not_of("0123456789.") == std::string::npos);
   if (loopback || insecure) return absl::OkStatus();
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
           what, ": found ", Quoted(address),
-          ", expected a loopback address (127.0.0.1, [::1], localhost): TLS is not implemented yet, "
+          ", expected a loopback address (127.0.0.1, [::1], localhost): TLS is not implemented "
+          "yet, "
           "and anyone who reaches this port could run jobs. --insecure-listen-beyond-loopback "
           "listens there all the same")),
       "LISTEN_BEYOND_LOOPBACK", {{"address", address}});
@@ -146,16 +150,16 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   RETURN_IF_ERROR(
       CheckListenAddress("--listen", options.listen, options.insecure_listen_beyond_loopback));
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
-  ASSIGN_OR_RETURN(coordinator::Core core, coordinator::Core::Restore(std::move(snapshot),
-                                                                      options.core, clock.Now()));
+  ASSIGN_OR_RETURN(coordinator::Core core,
+                   coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
   auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));
   impl->services.push_back(NewWorkerService(impl->hub));
   impl->loop.Start(options.tick, [hub = &impl->hub] { hub->Tick(); });
 
-  // Both are process-wide in gRPC: every server built from here on has them. Reflection shows the API
-  // to whoever reaches the port, so it is for loopback.
+  // Both are process-wide in gRPC: every server built from here on has them. Reflection shows the
+  // API to whoever reaches the port, so it is for loopback.
   grpc::EnableDefaultHealthCheckService(true);
   static std::once_flag reflection;
   if (CheckListenAddress("", options.listen, false).ok()) {

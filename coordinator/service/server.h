@@ -27,12 +27,13 @@ absl::Status CheckListenAddress(const std::string& what, const std::string& addr
 
 class Server {
  public:
-  // Reads the store, restores the core and listens. Owns the store; borrows clock and telemetry, which
-  // outlive it. Errors: those of CheckListenAddress, JobStore::Load and Core::Restore; UNAVAILABLE
-  // naming the address: cannot bind.
-  static absl::StatusOr<std::unique_ptr<Server>> Start(
-      const ServerOptions& options, std::unique_ptr<coordinator::JobStore> store,
-      const Clock& clock, telemetry::Telemetry& telemetry);
+  // Reads the store, restores the core and listens. Owns the store; borrows clock and telemetry,
+  // which outlive it. Errors: those of CheckListenAddress, JobStore::Load and Core::Restore;
+  // UNAVAILABLE naming the address: cannot bind.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
+                                                       std::unique_ptr<coordinator::JobStore> store,
+                                                       const Clock& clock,
+                                                       telemetry::Telemetry& telemetry);
   // As Shutdown.
   ~Server();
 

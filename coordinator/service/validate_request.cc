@@ -14,8 +14,7 @@ namespace {
 
 constexpr int kDefaultPageSize = 50;
 constexpr int kMaxPageSize = 1000;
-constexpr char kNameRule[] =
-    "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'";
+constexpr char kNameRule[] = "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'";
 
 }  // namespace
 
@@ -33,9 +32,8 @@ absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request) {
         {"job_id", absl::StrCat("found ", Quoted(request.job_id()), ", expected ", kNameRule)});
   }
   const std::string& id = request.request_id();
-  const bool printable = std::all_of(id.begin(), id.end(), [](unsigned char c) {
-    return c > 0x20 && c < 0x7f;
-  });
+  const bool printable =
+      std::all_of(id.begin(), id.end(), [](unsigned char c) { return c > 0x20 && c < 0x7f; });
   if (id.size() > 128 || !printable) {
     violations.push_back(
         {"request_id", absl::StrCat("found ", Quoted(id),

@@ -172,9 +172,9 @@ void CheckDominoRow(const JobSpec& spec, Violations* violations) {
                            "one cannot be cut into slices")) {
     return;
   }
-  if (!violations->Require(slices >= 1, prefix + "slices",
-                           absl::StrCat("domino_row: found slices ", slices,
-                                        ", expected at least 1")) ||
+  if (!violations->Require(
+          slices >= 1, prefix + "slices",
+          absl::StrCat("domino_row: found slices ", slices, ", expected at least 1")) ||
       !violations->Require(slices <= micro, prefix + "slices",
                            absl::StrCat("domino_row: found slices ", slices,
                                         ", expected at most micro_batch_size ", micro))) {
@@ -246,7 +246,8 @@ void CheckOptimizer(const v1alpha1::OptimizerSpec& optimizer, Violations* violat
         prefix + "warmup_steps", optimizer.warmup_steps(),
         absl::StrCat("a number from 0 to decay_steps ", optimizer.decay_steps()));
   }
-  violations->InRange(prefix + "max_skipped_updates", optimizer.max_skipped_updates(), 1, 1'000'000);
+  violations->InRange(prefix + "max_skipped_updates", optimizer.max_skipped_updates(), 1,
+                      1'000'000);
 }
 
 void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* violations) {
@@ -259,7 +260,8 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
   }
   if (checkpoint.resume_from().empty()) return;
   const std::string fault = PathFault(checkpoint.resume_from());
-  violations->Expect(fault.empty(), prefix + "resume_from", Quoted(checkpoint.resume_from()), fault);
+  violations->Expect(fault.empty(), prefix + "resume_from", Quoted(checkpoint.resume_from()),
+                     fault);
 }
 
 void CheckRest(const JobSpec& spec, Violations* violations) {
@@ -267,10 +269,9 @@ void CheckRest(const JobSpec& spec, Violations* violations) {
   violations->Expect(fault.empty(), "spec.data.prefix", Quoted(spec.data().prefix()),
                      absl::StrCat(fault, fault == "a path" ? "" : " in a path",
                                   " beneath the worker's data root"));
-  violations->Expect(spec.precision() == v1alpha1::PRECISION_F32 ||
-                         spec.precision() == v1alpha1::PRECISION_BF16,
-                     "spec.precision", static_cast<int>(spec.precision()),
-                     "PRECISION_F32 or PRECISION_BF16");
+  violations->Expect(
+      spec.precision() == v1alpha1::PRECISION_F32 || spec.precision() == v1alpha1::PRECISION_BF16,
+      "spec.precision", static_cast<int>(spec.precision()), "PRECISION_F32 or PRECISION_BF16");
   violations->Require(spec.device() != v1alpha1::DEVICE_CUDA, "spec.device",
                       "found DEVICE_CUDA, expected DEVICE_CPU: cuda is not implemented yet");
   if (spec.device() != v1alpha1::DEVICE_CUDA) {

@@ -30,8 +30,9 @@ constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 // What may wait for a worker that does not read; it registers anew and learns the rest.
 constexpr size_t kMaxWaiting = 10'000;
 
-// One session. Reads one message at a time, so that a worker cannot outrun the store; writes what the
-// core sends, acknowledgements last and only the newest of each rank. Lives as WriteStream does.
+// One session. Reads one message at a time, so that a worker cannot outrun the store; writes what
+// the core sends, acknowledgements last and only the newest of each rank. Lives as WriteStream
+// does.
 class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
                       public Stream,
                       public SessionPort,
@@ -127,9 +128,9 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
   absl::Status Handle(const WorkerMessage& message) {
     if (worker_.empty()) {
       if (message.has_register_()) return OnRegister(message.register_());
-      return WithReason(absl::InvalidArgumentError(
-                            "session: found another first message, expected Register"),
-                        "REGISTER_EXPECTED");
+      return WithReason(
+          absl::InvalidArgumentError("session: found another first message, expected Register"),
+          "REGISTER_EXPECTED");
     }
     switch (message.message_case()) {
       case WorkerMessage::kHeartbeat:
@@ -143,21 +144,20 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
       case WorkerMessage::MESSAGE_NOT_SET:
         break;
     }
-    return absl::InvalidArgumentError(
-        absl::StrCat("worker ", worker_, ": found a message of kind ", message.message_case(),
-                     ", expected Heartbeat, RankReport or LogData"));
+    return absl::InvalidArgumentError(absl::StrCat("worker ", worker_, ": found a message of kind ",
+                                                   message.message_case(),
+                                                   ", expected Heartbeat, RankReport or LogData"));
   }
 
   absl::Status OnRegister(const v1alpha1::Register& message) {
     if (message.protocol_version() != kProtocolVersion) {
-      return WithReason(
-          absl::FailedPreconditionError(absl::StrCat(
-              "worker ", Quoted(message.worker_id()), ": found protocol version ",
-              message.protocol_version(), " (build ", message.build(), "), expected ",
-              kProtocolVersion, " (coordinator build ", kBuildVersion, ")")),
-          "PROTOCOL_VERSION_MISMATCH",
-          {{"found", absl::StrCat(message.protocol_version())},
-           {"expected", absl::StrCat(kProtocolVersion)}});
+      return WithReason(absl::FailedPreconditionError(absl::StrCat(
+                            "worker ", Quoted(message.worker_id()), ": found protocol version ",
+                            message.protocol_version(), " (build ", message.build(), "), expected ",
+                            kProtocolVersion, " (coordinator build ", kBuildVersion, ")")),
+                        "PROTOCOL_VERSION_MISMATCH",
+                        {{"found", absl::StrCat(message.protocol_version())},
+                         {"expected", absl::StrCat(kProtocolVersion)}});
     }
     const absl::Status status = hub_.Submit(FromProto(message, id_)).status;
     if (absl::IsAlreadyExists(status)) {
@@ -206,9 +206,8 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
 };
 
 absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {
-  const absl::Status status = hub.driver().Read([&](const coordinator::Core& core) {
-    return core.CheckAttempt(uid, Epoch(epoch));
-  });
+  const absl::Status status = hub.driver().Read(
+      [&](const coordinator::Core& core) { return core.CheckAttempt(uid, Epoch(epoch)); });
   if (!absl::IsAborted(status)) return status;
   return WithReason(status, "STALE_EPOCH", {{"job_uid", uid}, {"epoch", absl::StrCat(epoch)}});
 }
@@ -252,14 +251,13 @@ class StoreGetCall final : public ServerUnaryReactor,
     hub_.Add(this);
     const absl::Status current = CheckAttempt(hub_, request_.job_uid(), request_.epoch());
     if (!current.ok()) return Close(current);
-    ticket_ = hub_.rendezvous().Get(
-        {request_.job_uid(), request_.epoch()}, request_.key(),
-        [this](const absl::StatusOr<std::string>& value) {
-          if (finished_) return;
-          if (value.ok()) response_->set_value(*value);
-          finished_ = true;
-          Finish(ToGrpcStatus(value.status()));
-        });
+    ticket_ = hub_.rendezvous().Get({request_.job_uid(), request_.epoch()}, request_.key(),
+                                    [this](const absl::StatusOr<std::string>& value) {
+                                      if (finished_) return;
+                                      if (value.ok()) response_->set_value(*value);
+                                      finished_ = true;
+                                      Finish(ToGrpcStatus(value.status()));
+                                    });
   }
 
   Hub& hub_;

@@ -2,8 +2,8 @@
 // A server stream as the loop sees it. Reactions come on gRPC's threads and are posted to the loop;
 // all methods run on the loop.
 //
-// Ownership: gRPC owns a reactor until OnDone. Tasks on the loop may outlive that, so the object holds
-// itself by shared_ptr until OnDone and every posted task holds it too.
+// Ownership: gRPC owns a reactor until OnDone. Tasks on the loop may outlive that, so the object
+// holds itself by shared_ptr until OnDone and every posted task holds it too.
 
 #include <grpcpp/grpcpp.h>
 

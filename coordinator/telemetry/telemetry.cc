@@ -66,12 +66,11 @@ struct Telemetry::Impl {
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
   // Shared because the exposer holds what it serves by weak pointer.
   std::shared_ptr<CountsCollector> counts = std::make_shared<CountsCollector>();
-  prometheus::Histogram& queue_wait =
-      prometheus::BuildHistogram()
-          .Name("stretto_job_queue_wait_seconds")
-          .Help("Time from creation to start of a job's attempt")
-          .Register(*registry)
-          .Add({}, kQueueWaitSeconds);
+  prometheus::Histogram& queue_wait = prometheus::BuildHistogram()
+                                          .Name("stretto_job_queue_wait_seconds")
+                                          .Help("Time from creation to start of a job's attempt")
+                                          .Register(*registry)
+                                          .Add({}, kQueueWaitSeconds);
   prometheus::Family<prometheus::Counter>& rpcs = prometheus::BuildCounter()
                                                       .Name("stretto_rpcs_total")
                                                       .Help("Finished calls")
@@ -108,9 +107,7 @@ absl::StatusOr<int> Telemetry::Serve(const std::string& address) {
   return impl_->exposer->GetListeningPorts().at(0);
 }
 
-void Telemetry::SetCounts(std::function<Counts()> counts) {
-  impl_->counts->Set(std::move(counts));
-}
+void Telemetry::SetCounts(std::function<Counts()> counts) { impl_->counts->Set(std::move(counts)); }
 
 void Telemetry::QueueWaited(absl::Duration wait) {
   impl_->queue_wait.Observe(absl::ToDoubleSeconds(wait));

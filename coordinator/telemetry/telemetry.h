@@ -5,8 +5,8 @@
 //   stretto_workers{state}                   gauge      workers now in each state
 //   stretto_job_queue_wait_seconds           histogram  from create to start, per started attempt
 //   stretto_rpcs_total{method,code}          counter    finished calls
-//   stretto_rpc_duration_seconds{method}     histogram  of finished calls; streams count as one call
-//   stretto_build_info{version,protocol}     gauge      1
+//   stretto_rpc_duration_seconds{method}     histogram  of finished calls; streams count as one
+//   call stretto_build_info{version,protocol}     gauge      1
 //
 // Labels are bounded: states and codes are enums, methods those of our services.
 
@@ -20,7 +20,8 @@
 
 namespace stretto::telemetry {
 
-// State name ("RUNNING") to count. States with none are listed with 0, so that series do not vanish.
+// State name ("RUNNING") to count. States with none are listed with 0, so that series do not
+// vanish.
 struct Counts {
   std::map<std::string, int> jobs;
   std::map<std::string, int> workers;

@@ -3,8 +3,9 @@
 // 1). Rates: GF/s counts 2 per multiply-add; GB/s counts each operand once. "gemm" marks matrix
 // products.
 
+#include <time.h>
+
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
@@ -66,14 +67,19 @@ TensorView Bench::Tensor(DType dtype, int64_t rows, int64_t columns) {
   return view;
 }
 
+double CpuSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 double Bench::Median(const std::function<void()>& f) {
   f();
   std::vector<double> seconds;
   for (int i = 0; i < 15; ++i) {
-    const auto start = std::chrono::steady_clock::now();
+    const double start = CpuSeconds();
     f();
-    seconds.push_back(
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    seconds.push_back(CpuSeconds() - start);
   }
   std::sort(seconds.begin(), seconds.end());
   return seconds[seconds.size() / 2];

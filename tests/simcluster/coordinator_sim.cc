@@ -97,7 +97,7 @@ Result ClusterSim::Submit(const Event& event) {
   Result result = driver_->Submit(event, now_);
   if (!result.status.ok() && result.status.code() == absl::StatusCode::kUnavailable) {
     ++probes_["store failed"];
-    store_unsure_ = true;
+    store_unsure_ |= store_.commits() != commits;  // stored, but the core took it back
   } else if (store_.commits() != commits) {
     store_unsure_ = false;
   }
@@ -150,9 +150,11 @@ void ClusterSim::SendToWorker(const Send& send) {
     Check(job.uid == assign->job_uid && job.epoch == assign->epoch && IsActive(job.state),
           "an assignment is stored before it is sent");
     Check(stored.epoch.last >= assign->epoch, "an epoch is stored before it is used");
-    const auto [owner, added] = epoch_owner_.emplace(assign->epoch.value(), assign->job_uid);
+    const auto owner = epoch_owner_.emplace(assign->epoch.value(), assign->job_uid).first;
     Check(owner->second == assign->job_uid, "an epoch belongs to one job");
-    Check(!added || epoch_owner_.rbegin()->first == assign->epoch.value(), "epochs never go back");
+    Epoch& last = last_epoch_of_[assign->job_uid];
+    Check(last <= assign->epoch, "the epochs of a job never go back");
+    last = assign->epoch;
   }
   if (const auto* stop = std::get_if<SendStop>(&send.message)) {
     Check(!find(stop->job_id).stop_reason.empty(), "a stop is stored before it is sent");
@@ -356,8 +358,10 @@ void ClusterSim::CheckCore() {
 }
 
 void ClusterSim::CheckStore() {
-  if (store_unsure_) return;
   const Snapshot stored = *store_.Load();
+  Check(stored.epoch.last >= stored_epoch_, "the stored epoch never goes back");
+  stored_epoch_ = stored.epoch.last;
+  if (store_unsure_) return;
   const Core core = driver_->Read([](const Core& c) { return c; });
   const std::vector<const JobRecord*> jobs = core.Jobs();
   Check(stored.jobs.size() == jobs.size(), "the store has the core's jobs");

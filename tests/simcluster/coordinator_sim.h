@@ -98,6 +98,8 @@ class ClusterSim final : public Transport {
   int64_t next_job_ = 1;
   bool store_unsure_ = false;  // a response was lost and no commit has succeeded since
   std::map<int64_t, std::string> epoch_owner_;  // epochs that have left the coordinator
+  std::map<std::string, Epoch> last_epoch_of_;  // by job uid, as sent
+  Epoch stored_epoch_;
   std::map<std::string, JobRecord> ended_;
 };
 

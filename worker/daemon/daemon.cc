@@ -53,10 +53,11 @@ Daemon::Daemon(DaemonOptions options, Node node, const Clock& clock)
              }),
       supervisor_({options_.trainer_binary, SocketPath(options_), node_.slots, options_.stop_grace},
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
-      logs_(folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },
-            [this] {
-              if (Session* session = awake_) session->Wake();
-            }) {}
+      logs_(
+          folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },
+          [this] {
+            if (Session* session = awake_) session->Wake();
+          }) {}
 
 absl::Status Daemon::Open() {
   ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics_listen, metrics_));
@@ -64,7 +65,8 @@ absl::Status Daemon::Open() {
   const std::shared_ptr<grpc::Channel> coordinator = CoordinatorChannel(options_.coordinator);
   ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, coordinator));
   SessionHandler& handler = *this;
-  session_ = std::make_unique<Session>(coordinator, handler, std::hash<std::string>()(incarnation_));
+  session_ =
+      std::make_unique<Session>(coordinator, handler, std::hash<std::string>()(incarnation_));
   awake_ = session_.get();
   session_->Wake();
   return absl::OkStatus();
@@ -201,10 +203,9 @@ void Daemon::OnDisconnected() {
 }
 
 void Daemon::OnRefused(const absl::Status& status) {
-  const std::string message =
-      absl::StrCat("coordinator ", options_.coordinator, " refused worker ", options_.name,
-                   " (build ", kBuildVersion, ", protocol version ", kProtocolVersion,
-                   "): ", status.message());
+  const std::string message = absl::StrCat(
+      "coordinator ", options_.coordinator, " refused worker ", options_.name, " (build ",
+      kBuildVersion, ", protocol version ", kProtocolVersion, "): ", status.message());
   {
     const std::lock_guard lock(mu_);
     refusal_ = absl::Status(status.code(), message);

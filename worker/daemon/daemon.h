@@ -62,8 +62,8 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   // Why the coordinator will never take us, in words for the operator.
   std::optional<absl::Status> refusal() const;
 
-  // Asks every trainer for a checkpoint and an end, kills those that outlive the grace, and gives the
-  // coordinator a moment to hear of it. New assignments are ignored from here on.
+  // Asks every trainer for a checkpoint and an end, kills those that outlive the grace, and gives
+  // the coordinator a moment to hear of it. New assignments are ignored from here on.
   void StopTrainers();
 
  private:

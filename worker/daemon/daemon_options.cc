@@ -24,7 +24,8 @@ absl::Status CheckAddress(const char* flag, const std::string& address, bool all
   }
   if (*loopback || allow_beyond) return absl::OkStatus();
   return absl::PermissionDeniedError(
-      absl::StrCat(flag, " ", address, " is beyond loopback, and nothing there is encrypted or "
+      absl::StrCat(flag, " ", address,
+                   " is beyond loopback, and nothing there is encrypted or "
                    "authenticated; allow it with --insecure-listen-beyond-loopback"));
 }
 
@@ -48,11 +49,12 @@ absl::Status CompleteFolders(DaemonOptions* options) {
   if (options->state_dir.empty()) return absl::InvalidArgumentError("--state-dir is required");
   RETURN_IF_ERROR(MakeAbsolute("--state-dir", &options->state_dir));
   if (SocketPath(*options).size() > kMaxSocketPathBytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--state-dir ", options->state_dir, " is too long: its socket path has ",
-        SocketPath(*options).size(), " bytes, at most ", kMaxSocketPathBytes, " fit"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--state-dir ", options->state_dir, " is too long: its socket path has ",
+                     SocketPath(*options).size(), " bytes, at most ", kMaxSocketPathBytes, " fit"));
   }
-  if (options->checkpoint_root.empty()) options->checkpoint_root = options->state_dir + "/checkpoints";
+  if (options->checkpoint_root.empty())
+    options->checkpoint_root = options->state_dir + "/checkpoints";
   RETURN_IF_ERROR(MakeAbsolute("--checkpoint-root", &options->checkpoint_root));
   RETURN_IF_ERROR(MakeFolder("--checkpoint-root", options->checkpoint_root));
   if (options->data_root.empty()) {
@@ -62,7 +64,8 @@ absl::Status CompleteFolders(DaemonOptions* options) {
   RETURN_IF_ERROR(MakeAbsolute("--data-root", &options->data_root));
   std::error_code error;
   if (!fs::is_directory(options->data_root, error)) {
-    return absl::NotFoundError(absl::StrCat("--data-root ", options->data_root, " is not a folder"));
+    return absl::NotFoundError(
+        absl::StrCat("--data-root ", options->data_root, " is not a folder"));
   }
   return absl::OkStatus();
 }
@@ -87,9 +90,9 @@ std::string SocketPath(const DaemonOptions& options) { return options.state_dir 
 
 absl::Status CompleteOptions(DaemonOptions* options) {
   if (!IsValidName(options->name)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--name is \"", options->name,
-                     "\", expected 1-63 of [a-z0-9-], starting with a letter, not ending with '-'"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--name is \"", options->name,
+        "\", expected 1-63 of [a-z0-9-], starting with a letter, not ending with '-'"));
   }
   const bool beyond = options->insecure_beyond_loopback;
   RETURN_IF_ERROR(CheckAddress("--coordinator", options->coordinator, beyond));

@@ -1,6 +1,6 @@
 #pragma once
-// Streams trainer logs to the coordinator. One thread reads files; the session takes chunks when the
-// wire is free. A stream that follows looks at its file again every 200 ms: a trainer's log is
+// Streams trainer logs to the coordinator. One thread reads files; the session takes chunks when
+// the wire is free. A stream that follows looks at its file again every 200 ms: a trainer's log is
 // written by the kernel on behalf of a process that may be gone, so nobody can announce a line.
 
 #include <condition_variable>
@@ -25,8 +25,8 @@ inline constexpr size_t kLogChunkBytes = 64 << 10;
 // Thread-safe.
 class LogStreams {
  public:
-  // `folders` is borrowed. `alive` says whether a rank may still write; `wake` is called when Next()
-  // has something new. Both may be called from the reader thread.
+  // `folders` is borrowed. `alive` says whether a rank may still write; `wake` is called when
+  // Next() has something new. Both may be called from the reader thread.
   LogStreams(const RunFolders& folders, std::function<bool(const RankKey&)> alive,
              std::function<void()> wake);
   ~LogStreams();

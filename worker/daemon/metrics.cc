@@ -24,9 +24,8 @@ using stretto::v1alpha1::Ledger;
 using stretto::v1alpha1::RankReport;
 using stretto::v1alpha1::StepReport;
 
-constexpr std::array<double, 18> kStepBuckets = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
-                                                 0.1,   0.25,   0.5,   1,    2.5,   5,
-                                                 10,    30,     60,    120,  300,   600};
+constexpr std::array<double, 18> kStepBuckets = {
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600};
 
 using LedgerKey = std::tuple<std::string, std::string, std::string>;  // part, group, phase
 using Labels = std::vector<ClientMetric::Label>;
@@ -102,14 +101,19 @@ class Metrics::Collector final : public prometheus::Collectable {
     const std::lock_guard lock(metrics_.mu_);
     metrics_.ExpireLocked();
     std::vector<MetricFamily> families = PerRank();
-    families.push_back({"stretto_trainers", "Trainer processes alive on this node.",
-                        MetricType::Gauge, {Gauge({}, metrics_.trainers_)}});
+    families.push_back({"stretto_trainers",
+                        "Trainer processes alive on this node.",
+                        MetricType::Gauge,
+                        {Gauge({}, metrics_.trainers_)}});
     families.push_back({"stretto_coordinator_connected",
-                        "1 while the session with the coordinator is open.", MetricType::Gauge,
+                        "1 while the session with the coordinator is open.",
+                        MetricType::Gauge,
                         {Gauge({}, metrics_.connected_ ? 1 : 0)}});
-    families.push_back({"stretto_build_info", "Version of the worker daemon.", MetricType::Gauge,
-                        {Gauge({{"version", kBuildVersion}, {"worker", metrics_.options_.worker}},
-                               1)}});
+    families.push_back(
+        {"stretto_build_info",
+         "Version of the worker daemon.",
+         MetricType::Gauge,
+         {Gauge({{"version", kBuildVersion}, {"worker", metrics_.options_.worker}}, 1)}});
     families.erase(std::remove_if(families.begin(), families.end(),
                                   [](const MetricFamily& f) { return f.metric.empty(); }),
                    families.end());
@@ -123,15 +127,23 @@ class Metrics::Collector final : public prometheus::Collectable {
     MetricFamily steps{"stretto_steps_total", "Finished steps.", MT::Counter, {}};
     MetricFamily tokens{"stretto_tokens_total", "Tokens trained on, whole job.", MT::Counter, {}};
     MetricFamily skipped{"stretto_updates_skipped_total",
-                         "Steps whose gradient norm was not finite.", MT::Counter, {}};
+                         "Steps whose gradient norm was not finite.",
+                         MT::Counter,
+                         {}};
     MetricFamily loss{"stretto_loss", "Loss of the last step.", MT::Gauge, {}};
     MetricFamily norm{"stretto_grad_norm", "Gradient norm of the last step.", MT::Gauge, {}};
     MetricFamily ledger{"stretto_step_ledger_seconds_total",
-                        "Seconds of steps by what they were spent on.", MT::Counter, {}};
+                        "Seconds of steps by what they were spent on.",
+                        MT::Counter,
+                        {}};
     MetricFamily communication{"stretto_communication_seconds_total",
-                               "Union of communication intervals.", MT::Counter, {}};
+                               "Union of communication intervals.",
+                               MT::Counter,
+                               {}};
     MetricFamily hidden{"stretto_communication_hidden_seconds_total",
-                        "Communication while computing.", MT::Counter, {}};
+                        "Communication while computing.",
+                        MT::Counter,
+                        {}};
     for (const auto& [key, series] : metrics_.series_) {
       const Labels labels = {{"job", key.first}, {"rank", absl::StrCat(key.second)}};
       seconds.metric.push_back(series.Histogram(labels));
@@ -157,9 +169,7 @@ class Metrics::Collector final : public prometheus::Collectable {
 };
 
 Metrics::Metrics(Options options, const Clock& clock)
-    : options_(std::move(options)),
-      clock_(clock),
-      collector_(std::make_shared<Collector>(*this)) {}
+    : options_(std::move(options)), clock_(clock), collector_(std::make_shared<Collector>(*this)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::Record(const RankReport& report) {
@@ -194,6 +204,8 @@ void Metrics::ExpireLocked() {
 
 std::shared_ptr<prometheus::Collectable> Metrics::Collectable() const { return collector_; }
 
-std::string Metrics::Text() { return prometheus::TextSerializer().Serialize(collector_->Collect()); }
+std::string Metrics::Text() {
+  return prometheus::TextSerializer().Serialize(collector_->Collect());
+}
 
 }  // namespace stretto::daemon

@@ -1,5 +1,3 @@
-#include "worker/daemon/metrics.h"
-
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -18,6 +16,7 @@
 #include "prometheus/exposer.h"
 #include "prometheus/metric_family.h"
 #include "proto/base/files.h"
+#include "worker/daemon/metrics.h"
 
 namespace stretto::daemon {
 namespace {
@@ -59,8 +58,7 @@ MetricsServer::MetricsServer() = default;
 MetricsServer::~MetricsServer() {
   if (exposer_ == nullptr) return;
   // civetweb looks at its stop flag every two seconds, or when somebody knocks: we knock.
-  const std::future<void> stopped =
-      std::async(std::launch::async, [this] { exposer_.reset(); });
+  const std::future<void> stopped = std::async(std::launch::async, [this] { exposer_.reset(); });
   while (stopped.wait_for(kKnockInterval) != std::future_status::ready) Knock(port_);
 }
 
@@ -81,8 +79,9 @@ absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::s
   const absl::StatusOr<bool> loopback = IsLoopback(address);
   if (!loopback.ok()) return loopback.status();
   // civetweb wants numbers.
-  const std::string numeric =
-      absl::StartsWith(address, "localhost:") ? absl::StrCat("127.0.0.1", address.substr(9)) : address;
+  const std::string numeric = absl::StartsWith(address, "localhost:")
+                                  ? absl::StrCat("127.0.0.1", address.substr(9))
+                                  : address;
   std::unique_ptr<MetricsServer> server(new MetricsServer());
   try {
     server->exposer_ = std::make_unique<Exposer>(numeric, metrics.Collectable());

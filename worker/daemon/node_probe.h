@@ -12,7 +12,7 @@ namespace stretto::daemon {
 
 struct Slot {
   int index = 0;
-  int core = 0;  // CPU number the trainer is bound to
+  int core = 0;             // CPU number the trainer is bound to
   std::string description;  // "cpu core 0"
   int64_t memory_bytes = 0;
 };

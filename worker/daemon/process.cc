@@ -86,8 +86,8 @@ void FillPlan(int output_fd, SpawnPlan* plan) {
   sigfillset(&all);
   posix_spawnattr_setsigmask(&plan->attributes, &none);
   posix_spawnattr_setsigdefault(&plan->attributes, &all);
-  posix_spawnattr_setflags(&plan->attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK |
-                                                  POSIX_SPAWN_SETSIGDEF);
+  posix_spawnattr_setflags(&plan->attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 }
 
 }  // namespace
@@ -130,10 +130,18 @@ absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options) {
 }
 
 std::vector<std::string> TrainerEnvironment() {
-  static constexpr std::array<const char*, 12> kAllowed = {
-      "PATH",         "HOME",         "LANG",          "LC_ALL",       "TZ",
-      "TMPDIR",       "LD_LIBRARY_PATH", "STRETTO_LOG", "ASAN_OPTIONS", "LSAN_OPTIONS",
-      "TSAN_OPTIONS", "UBSAN_OPTIONS"};
+  static constexpr std::array<const char*, 12> kAllowed = {"PATH",
+                                                           "HOME",
+                                                           "LANG",
+                                                           "LC_ALL",
+                                                           "TZ",
+                                                           "TMPDIR",
+                                                           "LD_LIBRARY_PATH",
+                                                           "STRETTO_LOG",
+                                                           "ASAN_OPTIONS",
+                                                           "LSAN_OPTIONS",
+                                                           "TSAN_OPTIONS",
+                                                           "UBSAN_OPTIONS"};
   std::vector<std::string> env;
   for (const char* name : kAllowed) {
     if (const char* value = std::getenv(name)) env.push_back(absl::StrCat(name, "=", value));
@@ -147,7 +155,8 @@ absl::StatusOr<ProcessId> IdentifyProcess(int pid) {
   ASSIGN_OR_RETURN(const std::string stat, ReadFile(path));
   // The second field is the name in brackets and may hold anything; the last ')' ends it.
   const size_t end = stat.rfind(')');
-  if (end == std::string::npos) return absl::NotFoundError(absl::StrCat(path, " is not a stat line"));
+  if (end == std::string::npos)
+    return absl::NotFoundError(absl::StrCat(path, " is not a stat line"));
   const std::vector<std::string> fields =
       absl::StrSplit(stat.substr(end + 1), ' ', absl::SkipEmpty());
   uint64_t start = 0;

@@ -35,7 +35,8 @@ struct SpawnOptions {
 
 // Starts a process that leads a session of its own, with default signal handling, stdin from
 // /dev/null and no other descriptor of ours. It does not die with its parent.
-// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE: it could not be executed; the message names the binary.
+// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE: it could not be executed; the message names the
+// binary.
 absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options);
 
 // The environment a trainer gets: a short allow-list of ours, plus OMP_NUM_THREADS=1.

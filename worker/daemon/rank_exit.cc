@@ -25,8 +25,10 @@ bool IsCrash(int signal) {
     case SIGILL:
     case SIGFPE:
     case SIGSYS:
-    case SIGTRAP: return true;
-    default: return false;
+    case SIGTRAP:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -53,8 +55,7 @@ void AddPlace(const RunFolder& folder, RankExit* exit) {
   exit->set_phase(NameOf(flight->phase));
   if (flight->last_operation < 0) return;
   const absl::StatusOr<std::string> line = OperationLine(folder.program(), flight->last_operation);
-  exit->set_last_operation(line.ok() ? *line
-                                     : absl::StrCat("operation ", flight->last_operation));
+  exit->set_last_operation(line.ok() ? *line : absl::StrCat("operation ", flight->last_operation));
 }
 
 void SetTime(absl::Time now, RankExit* exit) {

@@ -11,7 +11,7 @@
 namespace stretto::daemon {
 namespace {
 
-constexpr size_t kRecent = 64;     // reports kept in memory per rank
+constexpr size_t kRecent = 64;       // reports kept in memory per rank
 constexpr int64_t kReadBatch = 512;  // reports read from a log at a time
 
 using stretto::v1alpha1::HeldRank;

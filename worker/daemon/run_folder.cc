@@ -29,7 +29,7 @@ constexpr size_t kUidDigits = 8;
 bool IsUid(const std::string& uid) {
   return uid.size() >= kUidDigits && uid.size() <= 64 &&
          std::all_of(uid.begin(), uid.end(), [](char c) {
-           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+           return c == '-' || absl::ascii_isalnum(static_cast<unsigned char>(c));
          });
 }
 
@@ -52,8 +52,12 @@ absl::StatusOr<StoredRun> ReadRun(const fs::path& folder) {
   const std::string name = folder.filename().string();
   for (const auto& slot : assign.ranks()) {
     if (name != absl::StrCat("rank-", slot.rank())) continue;
-    StoredRun run{{assign.job_uid(), assign.epoch(), slot.rank()}, RunFolder(folder.string()),
-                  assign, slot.slot(), std::nullopt, false};
+    StoredRun run{{assign.job_uid(), assign.epoch(), slot.rank()},
+                  RunFolder(folder.string()),
+                  assign,
+                  slot.slot(),
+                  std::nullopt,
+                  false};
     absl::StatusOr<ProcessId> process = run.folder.ReadProcess();
     if (process.ok()) run.process = *process;
     run.done = run.folder.Done();
@@ -92,7 +96,7 @@ absl::StatusOr<RunFolder> RunFolders::Create(const Assign& assign, int32_t rank)
   if (!IsValidName(assign.job_id()) || !IsUid(assign.job_uid())) {
     return absl::InvalidArgumentError(
         absl::StrCat("assignment of job \"", assign.job_id(), "\" uid \"", assign.job_uid(),
-                     "\": expected a DNS label and at least ", kUidDigits, " hexadecimal digits"));
+                     "\": expected a DNS label and at least ", kUidDigits, " letters or digits"));
   }
   const std::string path =
       absl::StrCat(root_, "/", assign.job_id(), "-", assign.job_uid().substr(0, kUidDigits),

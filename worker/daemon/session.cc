@@ -194,8 +194,7 @@ void Session::Write(Connection& connection) {
     lock.lock();
     if (!open) return;
     if (message.has_value()) continue;
-    changed_.wait_until(lock, next_heartbeat,
-                        [&] { return wake_ || connection.ended; });
+    changed_.wait_until(lock, next_heartbeat, [&] { return wake_ || connection.ended; });
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// The daemon's end of WorkerService.Session: connects, registers, heartbeats, sends what the handler
-// has, and connects again with growing pauses when the stream breaks. Two threads: one reads and
-// owns the connection, one writes. Training never waits for any of this.
+// The daemon's end of WorkerService.Session: connects, registers, heartbeats, sends what the
+// handler has, and connects again with growing pauses when the stream breaks. Two threads: one
+// reads and owns the connection, one writes. Training never waits for any of this.
 
 #include <condition_variable>
 #include <cstdint>
@@ -75,7 +75,7 @@ class Session {
   std::condition_variable changed_;
   bool stop_ = false;
   bool wake_ = false;
-  bool was_registered_ = false;  // since the last pause
+  bool was_registered_ = false;             // since the last pause
   grpc::ClientContext* context_ = nullptr;  // of the open connection
   std::thread thread_;
 };

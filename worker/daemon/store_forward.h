@@ -1,7 +1,7 @@
 #pragma once
-// Passes a rendezvous call of a trainer on to the coordinator: same deadline, same answer. While the
-// coordinator is away the call waits and is tried again, until the caller's deadline.
-// Included only by sources that include grpcpp anyway.
+// Passes a rendezvous call of a trainer on to the coordinator: same deadline, same answer. While
+// the coordinator is away the call waits and is tried again, until the caller's deadline. Included
+// only by sources that include grpcpp anyway.
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
@@ -75,7 +75,8 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   std::mutex mu_;
   bool cancelled_ = false;
   std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::Alarm> pause_;  // a new one each time: the last may still be in its callback
+  std::unique_ptr<grpc::Alarm>
+      pause_;  // a new one each time: the last may still be in its callback
 };
 
 }  // namespace stretto::daemon

@@ -1,6 +1,6 @@
 #pragma once
-// Runs this node's trainers: starts them, watches them, stops them, finds them again after a restart
-// of the daemon, and writes down how each one ended. One thread of its own waits on process
+// Runs this node's trainers: starts them, watches them, stops them, finds them again after a
+// restart of the daemon, and writes down how each one ended. One thread of its own waits on process
 // descriptors; nothing polls. Destroying the supervisor leaves every trainer alive.
 
 #include <condition_variable>
@@ -65,8 +65,8 @@ class Supervisor {
   // SIGTERM to the ranks of this job with this epoch or an older one, SIGKILL after `grace`.
   void Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
             const std::string& reason);
-  // The same for every trainer, and none is started any more. `ask` is tried first; a trainer that it reaches gets SIGTERM only at
-  // half of `grace`.
+  // The same for every trainer, and none is started any more. `ask` is tried first; a trainer that
+  // it reaches gets SIGTERM only at half of `grace`.
   void StopAll(absl::Duration grace, const std::string& reason,
                const std::function<bool(const RankKey&)>& ask);
   // Kills one rank the coordinator does not want.
@@ -136,8 +136,8 @@ class Supervisor {
 
   mutable std::mutex mu_;
   std::condition_variable emptied_;
-  std::map<RankKey, Trainer> trainers_;       // alive, or not reaped yet
-  std::map<std::string, int64_t> epochs_;     // newest epoch per job uid
+  std::map<RankKey, Trainer> trainers_;               // alive, or not reaped yet
+  std::map<std::string, int64_t> epochs_;             // newest epoch per job uid
   std::set<std::pair<std::string, int64_t>> broken_;  // gangs (job uid, epoch) that lost a member
   bool closed_ = false;                               // StopAll was called
   std::set<RankKey> catch_up_;

@@ -29,6 +29,10 @@ grpc::Status ToGrpc(const absl::Status& status) {
   return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
 }
 
+grpc::Status Gone() {
+  return grpc::Status(grpc::StatusCode::UNAVAILABLE, "the worker daemon ends");
+}
+
 }  // namespace
 
 class TrainerService::Impl final : public v1::TrainerService::CallbackService {
@@ -190,6 +194,7 @@ void TrainerService::Impl::Register(const RankKey& key, Stream* stream) {
   v1::DaemonMessage alive;
   alive.mutable_alive();
   const std::lock_guard lock(mu_);
+  if (stop_) return stream->End(Gone());
   streams_[key] = stream;  // a reconnect may overtake the end of the old stream
   stream->Send(alive);
 }
@@ -221,8 +226,7 @@ void TrainerService::Impl::Shutdown() {
   if (ticker_.joinable()) ticker_.join();
   {
     const std::lock_guard lock(mu_);
-    const grpc::Status gone(grpc::StatusCode::UNAVAILABLE, "the worker daemon ends");
-    for (const auto& [key, stream] : streams_) stream->End(gone);
+    for (const auto& [key, stream] : streams_) stream->End(Gone());
   }
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
 }
@@ -235,8 +239,8 @@ absl::StatusOr<std::unique_ptr<TrainerService>> TrainerService::Start(
     std::shared_ptr<grpc::Channel> coordinator) {
   if (socket_path.size() > kMaxSocketPathBytes) {
     return absl::InvalidArgumentError(
-        absl::StrCat("socket path ", socket_path, " has ", socket_path.size(),
-                     " bytes, at most ", kMaxSocketPathBytes, " fit: choose a shorter --state-dir"));
+        absl::StrCat("socket path ", socket_path, " has ", socket_path.size(), " bytes, at most ",
+                     kMaxSocketPathBytes, " fit: choose a shorter --state-dir"));
   }
   std::unique_ptr<TrainerService> service(new TrainerService());
   service->impl_ = std::make_unique<Impl>(handler, std::move(coordinator));

@@ -33,9 +33,9 @@ class TrainerServiceHandler {
 // Thread-safe.
 class TrainerService {
  public:
-  // Listens; a stale socket file is replaced. `handler` is borrowed and outlives this; `coordinator`
-  // is shared with the session.
-  // INVALID_ARGUMENT: the path does not fit a socket address. UNAVAILABLE: cannot listen.
+  // Listens; a stale socket file is replaced. `handler` is borrowed and outlives this;
+  // `coordinator` is shared with the session. INVALID_ARGUMENT: the path does not fit a socket
+  // address. UNAVAILABLE: cannot listen.
   static absl::StatusOr<std::unique_ptr<TrainerService>> Start(
       const std::string& socket_path, TrainerServiceHandler& handler,
       std::shared_ptr<grpc::Channel> coordinator);

@@ -19,7 +19,7 @@
 #include "worker/comm/paced.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/daemon_link.h"
-#include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/tokenizer_info.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/train_loop.h"
 

@@ -179,22 +179,5 @@ TEST_F(CommandsTest, VersionNamesPresets) {
   EXPECT_THAT(out(), AllOf(StartsWith("{\"version\":\""), EndsWith("]}\n")));
 }
 
-TEST_F(CommandsTest, DataPrepareWritesADataSet) {
-  std::ofstream(dir_ + "/a.txt") << "hello";
-  const std::string prefix = dir_ + "/set";
-  EXPECT_EQ(Run({"data", "prepare", dir_ + "/a.txt", "-o", prefix}), kOk) << err();
-  EXPECT_THAT(out(), StartsWith(prefix + ".bin: 6 tokens, 1 documents from 1 files"));
-  EXPECT_TRUE(std::filesystem::exists(prefix + ".idx"));
-  EXPECT_EQ(Run({"data", "prepare", dir_ + "/a.txt", "-o", prefix}), kError);
-  EXPECT_THAT(err(), HasSubstr("--overwrite replaces it\n"));
-  EXPECT_EQ(Run({"data", "prepare", dir_ + "/a.txt", "-o", prefix, "--tokenizer", "words"}),
-            kError);
-  EXPECT_THAT(
-      err(),
-      HasSubstr(
-          "--tokenizer: found \"words\", expected \"bytes\" or \"sentencepiece:MODEL_FILE\""));
-  EXPECT_EQ(Run({"data", "prepare", dir_ + "/a.txt"}), kUsage);
-}
-
 }  // namespace
 }  // namespace stretto::cli

@@ -88,8 +88,8 @@ class CoordinatorMainTest : public ::testing::Test {
   ~CoordinatorMainTest() override { std::filesystem::remove_all(folder_); }
 
   std::vector<std::string> Arguments(const std::string& state, const std::string& listen) const {
-    return {"--listen", listen, "--metrics-listen", "127.0.0.1:0",
-            "--state-dir", absl::StrCat(folder_, "/", state)};
+    return {"--listen",    listen,        "--metrics-listen",
+            "127.0.0.1:0", "--state-dir", absl::StrCat(folder_, "/", state)};
   }
 
   std::string folder_;
@@ -110,8 +110,8 @@ TEST_F(CoordinatorMainTest, SaysItsPortsAndStopsWhenAsked) {
 TEST_F(CoordinatorMainTest, PortInUseIsExitCodeOneNamingTheAddress) {
   Process first(Arguments("a", kAnyPort));
   int port = 0, metrics_port = 0;
-  ASSERT_EQ(sscanf(first.OutputLine().c_str(), "listening grpc=%d metrics=%d", &port,
-                   &metrics_port), 2);
+  ASSERT_EQ(
+      sscanf(first.OutputLine().c_str(), "listening grpc=%d metrics=%d", &port, &metrics_port), 2);
   const std::string taken = absl::StrCat("127.0.0.1:", port);
   Process second(Arguments("b", taken));
   EXPECT_EQ(second.Wait(), 1);
@@ -130,10 +130,9 @@ TEST_F(CoordinatorMainTest, StateFolderBelongsToOneCoordinator) {
   ASSERT_NE(first.OutputLine(), "");
   Process second(Arguments("a", kAnyPort));
   EXPECT_EQ(second.Wait(), 1);
-  EXPECT_EQ(second.Errors(),
-            absl::StrCat("stretto-coordinator: --state-dir: ", folder_,
-                         "/a is in use by the coordinator with pid ", first.pid(),
-                         "; expected a folder of its own for each coordinator\n"));
+  EXPECT_EQ(second.Errors(), absl::StrCat("stretto-coordinator: --state-dir: ", folder_,
+                                          "/a is in use by the coordinator with pid ", first.pid(),
+                                          "; expected a folder of its own for each coordinator\n"));
 }
 
 TEST_F(CoordinatorMainTest, ListeningBeyondLoopbackIsRefused) {

@@ -1,5 +1,6 @@
 #pragma once
-// A coordinator in this process, on a free port, and scripted workers that talk to it over real gRPC.
+// A coordinator in this process, on a free port, and scripted workers that talk to it over real
+// gRPC.
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
@@ -41,12 +42,12 @@ inline std::string ReasonOf(const grpc::Status& status) {
   return info.reason();
 }
 
-#define EXPECT_REFUSED(status, code, reason, text)     \
-  do {                                                 \
-    const grpc::Status refused = (status);             \
-    EXPECT_EQ(refused.error_code(), grpc::code);       \
-    EXPECT_EQ(ReasonOf(refused), reason);              \
-    EXPECT_EQ(refused.error_message(), text);          \
+#define EXPECT_REFUSED(status, code, reason, text) \
+  do {                                             \
+    const grpc::Status refused = (status);         \
+    EXPECT_EQ(refused.error_code(), grpc::code);   \
+    EXPECT_EQ(ReasonOf(refused), reason);          \
+    EXPECT_EQ(refused.error_message(), text);      \
   } while (false)
 
 // Wraps a store that outlives the server, so that a test can restart it.
@@ -216,7 +217,8 @@ class FakeWorker {
   }
 
   // A report of `rank` with the given sequence number, for the test to fill in.
-  static v1alpha1::WorkerMessage Report(const v1alpha1::Assign& assign, int rank, int64_t sequence) {
+  static v1alpha1::WorkerMessage Report(const v1alpha1::Assign& assign, int rank,
+                                        int64_t sequence) {
     v1alpha1::WorkerMessage message;
     auto* report = message.mutable_report();
     report->set_job_id(assign.job_id());

@@ -319,8 +319,8 @@ TEST_F(JobServiceTest, PortInUseIsNamed) {
   telemetry::Telemetry telemetry;
   const auto second = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(second.status().message(), absl::StrCat("--listen: cannot listen on ", options.listen,
-                                                    ": is the port in use?"));
+  EXPECT_EQ(second.status().message(),
+            absl::StrCat("--listen: cannot listen on ", options.listen, ": is the port in use?"));
   const auto port = telemetry.Serve(options.listen);
   EXPECT_EQ(port.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(port.status().message()),

@@ -151,7 +151,8 @@ TEST_F(WorkerServiceTest, SilentWorkerLosesItsSessionWhenTheLeaseEnds) {
 TEST_F(WorkerServiceTest, StrangerThatSaysNothingIsCutOff) {
   FakeWorker worker(*workers_, "w0");
   auto ended = std::async(std::launch::async, [&worker] { return worker.Ended(); });
-  // Its time starts when the coordinator takes the session up: let time pass until that has run out.
+  // Its time starts when the coordinator takes the session up: let time pass until that has run
+  // out.
   while (ended.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
     clock_.Advance(absl::Seconds(11));
     ListWorkers(0, "");
@@ -354,7 +355,8 @@ TEST_F(WorkerServiceTest, SlowLogReaderIsCutOffAtItsBound) {
   }
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("log of job gpt: the client reads too slowly"));
+  EXPECT_THAT(status.error_message(),
+              ::testing::HasSubstr("log of job gpt: the client reads too slowly"));
 }
 
 }  // namespace

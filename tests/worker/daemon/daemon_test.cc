@@ -1,134 +1,22 @@
 // The daemon with fake trainers as real processes and a coordinator in this process.
 
-#include "worker/daemon/daemon.h"
-
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "proto/base/version.h"
-#include "tests/worker/daemon/fake_coordinator.h"
-#include "tests/worker/daemon/temp_dir.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
-#include "worker/daemon/process.h"
-#include "worker/trainer/report/report_log.h"
+#include "tests/worker/daemon/daemon_fixture.h"
 
 namespace stretto::daemon {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr char kUid[] = "0123456789abcdef0123456789abcdef";
-constexpr char kBinaries[] = STRETTO_BINARY_DIR;
-
-v1::CoordinatorMessage AssignMessage(const std::string& behaviour, int ranks = 2, int epoch = 1) {
-  v1::CoordinatorMessage message;
-  v1::Assign* assign = message.mutable_assign();
-  assign->set_job_id("gpt");
-  assign->set_job_uid(kUid);
-  assign->set_epoch(epoch);
-  assign->set_world_size(ranks);
-  assign->mutable_spec()->mutable_data()->set_prefix(behaviour);
-  for (int rank = 0; rank < ranks; ++rank) {
-    assign->add_ranks()->set_rank(rank);
-    assign->mutable_ranks(rank)->set_slot(rank);
-  }
-  return message;
-}
-
-v1::CoordinatorMessage StopMessage(int grace_ms, int epoch = 1) {
-  v1::CoordinatorMessage message;
-  message.mutable_stop()->set_job_uid(kUid);
-  message.mutable_stop()->set_epoch(epoch);
-  message.mutable_stop()->set_reason("cancelled by a user");
-  *message.mutable_stop()->mutable_grace() =
-      google::protobuf::util::TimeUtil::MillisecondsToDuration(grace_ms);
-  return message;
-}
-
-v1::HeldRankReply Reply(int rank, bool keep, int64_t acked, int epoch = 1) {
-  v1::HeldRankReply reply;
-  reply.set_job_uid(kUid);
-  reply.set_epoch(epoch);
-  reply.set_rank(rank);
-  reply.set_keep(keep);
-  reply.set_acked_sequence(acked);
-  return reply;
-}
-
-class DaemonTest : public ::testing::Test {
- protected:
-  void SetUp() override { coordinator_ = std::make_unique<FakeCoordinator>(); }
-
-  void TearDown() override {
-    daemon_.reset();
-    coordinator_.reset();
-    for (const StoredRun& run : RunFolders(dir_.path()).Scan()) {  // leave nobody behind
-      if (run.process.has_value()) SignalGroup(*run.process, SIGKILL);
-    }
-    while (::waitpid(-1, nullptr, 0) > 0) {
-    }
-  }
-
-  DaemonOptions Options() const {
-    DaemonOptions options;
-    options.coordinator = coordinator_->address();
-    options.name = "node-a";
-    options.slots = 2;
-    options.state_dir = dir_.path();
-    options.trainer_binary = std::string(kBinaries) + "/fake-trainer";
-    options.stop_grace = absl::Seconds(5);
-    return options;
-  }
-
-  void StartDaemon() {
-    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(Options(), Clock::Real());
-    ASSERT_TRUE(daemon.ok()) << daemon.status();
-    daemon_ = *std::move(daemon);
-  }
-
-  ProcessId Trainer(int rank, int epoch = 1) const {
-    const auto folder = RunFolders(dir_.path()).Find({kUid, epoch, rank});
-    EXPECT_TRUE(folder.ok()) << folder.status();
-    return *folder->ReadProcess();
-  }
-
-  // The number of steps the coordinator has of a rank.
-  bool WaitForSteps(int rank, int steps) {
-    return coordinator_->WaitFor([&] {
-      for (const v1::RankReport& report : coordinator_->ReportsOf(rank)) {
-        if (report.has_step() && report.step().step() == steps) return true;
-      }
-      return false;
-    });
-  }
-  v1::RankExit WaitForExit(int rank) {
-    v1::RankExit exit;
-    EXPECT_TRUE(coordinator_->WaitFor([&] {
-      const v1::RankExit* found = coordinator_->ExitOf(rank);
-      if (found != nullptr) exit = *found;
-      return found != nullptr;
-    })) << "rank " << rank;
-    return exit;
-  }
-  void ExpectGapless(int rank) {
-    int64_t expected = 1;
-    for (const v1::RankReport& report : coordinator_->CopyReportsOf(rank)) {
-      EXPECT_EQ(report.sequence(), expected++);
-    }
-  }
-
-  TempDir dir_;
-  std::unique_ptr<FakeCoordinator> coordinator_;
-  std::unique_ptr<Daemon> daemon_;
-};
 
 TEST_F(DaemonTest, RegistersWithNameDevicesAndVersions) {
   StartDaemon();
@@ -150,7 +38,8 @@ TEST_F(DaemonTest, RunsAGangAndForwardsItsReportsInOrder) {
     ExpectGapless(rank);
     EXPECT_EQ(coordinator_->CopyReportsOf(rank).size(), 5u);  // prepared, 3 steps, exit
   }
-  EXPECT_THAT(daemon_->metrics().Text(), HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 3"));
+  EXPECT_THAT(daemon_->metrics().Text(),
+              HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 3"));
 }
 
 TEST_F(DaemonTest, AssigningTwiceStartsOnce) {
@@ -260,7 +149,8 @@ TEST_F(DaemonTest, RestartedDaemonAdoptsTrainers) {
   StartDaemon();
   ASSERT_TRUE(WaitForSteps(0, 3));
   ExpectGapless(0);
-  EXPECT_THAT(daemon_->metrics().Text(), HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"0\"} 3"));
+  EXPECT_THAT(daemon_->metrics().Text(),
+              HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"0\"} 3"));
   EXPECT_EQ(Trainer(0), trainer);
   coordinator_->Send(StopMessage(5000));
   EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");
@@ -312,8 +202,8 @@ TEST_F(DaemonTest, StaleTrainerIsAborted) {
   StartDaemon();
   coordinator_->Send(AssignMessage("steps=1;then=hang", 1, 5));
   ASSERT_TRUE(WaitForSteps(0, 1));
-  auto stub = v1::TrainerService::NewStub(
-      grpc::CreateChannel("unix:" + dir_.path() + "/trainer.sock", grpc::InsecureChannelCredentials()));
+  auto stub = v1::TrainerService::NewStub(grpc::CreateChannel(
+      "unix:" + dir_.path() + "/trainer.sock", grpc::InsecureChannelCredentials()));
   v1::AttachRequest request;
   request.set_job_uid(kUid);
   request.set_epoch(4);
@@ -334,8 +224,8 @@ TEST_F(DaemonTest, StaleTrainerIsAborted) {
 TEST_F(DaemonTest, RendezvousIsPassedOnAndWaitsForACoordinatorThatIsAway) {
   StartDaemon();
   ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats > 0; }));
-  auto stub = v1::TrainerService::NewStub(
-      grpc::CreateChannel("unix:" + dir_.path() + "/trainer.sock", grpc::InsecureChannelCredentials()));
+  auto stub = v1::TrainerService::NewStub(grpc::CreateChannel(
+      "unix:" + dir_.path() + "/trainer.sock", grpc::InsecureChannelCredentials()));
   const int port = coordinator_->port();
   coordinator_.reset();
 
@@ -416,139 +306,6 @@ TEST_F(DaemonTest, TrainerThatCannotStartFailsItsGang) {
   EXPECT_THAT(exit.message(), HasSubstr("rank 1 of job gpt did not start: slot 7 does not exist: "
                                         "this node has 2 slots"));
   EXPECT_TRUE(WaitForExit(0).stopped_by_daemon());
-}
-
-// ---- the program itself
-
-struct Outcome {
-  int code = -1;
-  std::string out;  // stdout and stderr
-};
-
-Outcome RunWorker(std::vector<std::string> args) {
-  TempDir dir;
-  const std::string path = dir.path() + "/out";
-  FileDescriptor out(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  const auto process = Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
-                              TrainerEnvironment(), out.get(), -1});
-  EXPECT_TRUE(process.ok()) << process.status();
-  int status = 0;
-  ::waitpid(process->pid, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, *ReadFile(path)};
-}
-
-// The program with its output on a pipe.
-class RunningWorker {
- public:
-  explicit RunningWorker(std::vector<std::string> args) {
-    int ends[2];
-    EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-    out_ = FileDescriptor(ends[0]);
-    const FileDescriptor in(ends[1]);
-    process_ = *Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
-                       TrainerEnvironment(), in.get(), -1});
-  }
-  // The line that begins with `start`; empty when the output ends before.
-  std::string WaitForLine(const std::string& start) {
-    std::string line;
-    for (char c = 0; ::read(out_.get(), &c, 1) == 1;) {
-      if (c != '\n') {
-        line += c;
-      } else if (absl::StartsWith(std::exchange(line, {}), start)) {
-        return start;
-      }
-    }
-    return "";
-  }
-  // Exit code, or minus the signal.
-  int End(int signal) {
-    ::kill(process_.pid, signal);
-    int status = 0;
-    ::waitpid(process_.pid, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-
- private:
-  FileDescriptor out_;
-  ProcessId process_;
-};
-
-class WorkerProgramTest : public DaemonTest {
- protected:
-  std::vector<std::string> Args(std::vector<std::string> more = {}) const {
-    std::vector<std::string> args = {"--coordinator", coordinator_->address(), "--state-dir",
-                                     dir_.path(),     "--name",                "node-a",
-                                     "--trainer",     std::string(kBinaries) + "/fake-trainer"};
-    args.insert(args.end(), more.begin(), more.end());
-    return args;
-  }
-};
-
-TEST_F(WorkerProgramTest, SaysItIsReadyAndStopsItsTrainersWhenToldToEnd) {
-  RunningWorker worker(Args());
-  ASSERT_NE(worker.WaitForLine("ready worker=node-a metrics="), "");
-  coordinator_->Send(AssignMessage("steps=1;then=hang"));
-  ASSERT_TRUE(WaitForSteps(0, 1));
-  ASSERT_TRUE(WaitForSteps(1, 1));
-  EXPECT_EQ(worker.End(SIGTERM), 0);
-  EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");
-  EXPECT_TRUE(WaitForExit(1).stopped_by_daemon());
-  EXPECT_FALSE(IsAlive(Trainer(0)));
-}
-
-TEST_F(WorkerProgramTest, TrainersOutliveAKilledDaemonAndTheNextAdoptsThem) {
-  ProcessId trainer;
-  {
-    RunningWorker worker(Args());
-    coordinator_->Send(AssignMessage("steps=1;then=hang", 1));
-    ASSERT_TRUE(WaitForSteps(0, 1));
-    trainer = Trainer(0);
-    EXPECT_EQ(worker.End(SIGKILL), -SIGKILL);
-  }
-  ASSERT_TRUE(IsAlive(trainer));
-  ::kill(trainer.pid, SIGUSR1);
-  coordinator_->held = {Reply(0, true, 2)};
-  RunningWorker next(Args({"--detach-on-exit"}));
-  ASSERT_TRUE(WaitForSteps(0, 2));
-  ExpectGapless(0);
-  ::kill(trainer.pid, SIGKILL);  // not a child of this daemon: the kernel tells it nothing
-  EXPECT_EQ(WaitForExit(0).reason(), "ExitUnobserved");
-  EXPECT_EQ(WaitForExit(0).step(), 2);
-  EXPECT_EQ(next.End(SIGTERM), 0);
-}
-
-TEST_F(WorkerProgramTest, DetachOnExitLeavesTrainersAlone) {
-  RunningWorker worker(Args({"--detach-on-exit"}));
-  coordinator_->Send(AssignMessage("steps=1;then=hang", 1));
-  ASSERT_TRUE(WaitForSteps(0, 1));
-  EXPECT_EQ(worker.End(SIGTERM), 0);
-  EXPECT_TRUE(IsAlive(Trainer(0)));
-}
-
-TEST_F(WorkerProgramTest, OtherProtocolVersionEndsItWithBothVersions) {
-  coordinator_->refusal = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                       "coordinator 0.9.0 speaks protocol version 2");
-  const Outcome outcome = RunWorker(Args());
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("refused worker node-a (build 0.1.0, protocol version 1): "
-                                     "coordinator 0.9.0 speaks protocol version 2"));
-}
-
-TEST_F(WorkerProgramTest, DuplicateNameEndsItNamingTheConflict) {
-  coordinator_->refusal = grpc::Status(grpc::StatusCode::ALREADY_EXISTS,
-                                       "worker node-a is already connected from host other");
-  const Outcome outcome = RunWorker(Args());
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr("worker node-a is already connected from host other"));
-}
-
-TEST_F(WorkerProgramTest, StateFolderInUseEndsIt) {
-  StartDaemon();
-  const Outcome outcome = RunWorker(Args());
-  EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.out, HasSubstr(absl::StrCat("state folder ", dir_.path(),
-                                                  " is in use by another stretto-worker (pid ",
-                                                  ::getpid(), ")")));
 }
 
 TEST_F(DaemonTest, RefusesBadOptions) {

@@ -38,9 +38,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   int port() const { return port_; }
 
   // Before a worker connects.
-  grpc::Status refusal;                      // not OK: the answer to Register
-  bool acknowledge = true;                   // answer reports with ReportAck
-  std::vector<v1::HeldRankReply> held;       // for Registered
+  grpc::Status refusal;                 // not OK: the answer to Register
+  bool acknowledge = true;              // answer reports with ReportAck
+  std::vector<v1::HeldRankReply> held;  // for Registered
 
   void Send(const v1::CoordinatorMessage& message) {
     WaitFor([this] { return stream_ != nullptr; });

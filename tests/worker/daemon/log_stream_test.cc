@@ -26,12 +26,13 @@ class LogStreamTest : public ::testing::Test {
     assign.set_epoch(1);
     assign.add_ranks();
     path_ = folders_.Create(assign, 0)->log();
-    streams_.emplace(folders_, [this](const RankKey&) { return alive_.load(); },
-                     [this] {
-                       const std::lock_guard lock(mu_);
-                       woken_ = true;
-                       changed_.notify_all();
-                     });
+    streams_.emplace(
+        folders_, [this](const RankKey&) { return alive_.load(); },
+        [this] {
+          const std::lock_guard lock(mu_);
+          woken_ = true;
+          changed_.notify_all();
+        });
   }
 
   void Write(const std::string& text) { std::ofstream(path_, std::ios::app) << text; }

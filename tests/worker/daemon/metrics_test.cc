@@ -66,10 +66,12 @@ TEST_F(MetricsTest, StepsBecomeCountersHistogramAndGauges) {
   EXPECT_THAT(text, HasSubstr("stretto_step_ledger_seconds_total{job=\"gpt\",rank=\"1\",part="
                               "\"exposed\",group=\"tp\",phase=\"backward\"} 0.25\n"));
   EXPECT_THAT(text, HasSubstr("stretto_step_seconds_count" + labels + "2\n"));
-  EXPECT_THAT(text, HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.01\"} 0\n"));
+  EXPECT_THAT(text,
+              HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.01\"} 0\n"));
   EXPECT_THAT(text,
               HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.025\"} 1\n"));
-  EXPECT_THAT(text, HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"+Inf\"} 2\n"));
+  EXPECT_THAT(text,
+              HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"+Inf\"} 2\n"));
 }
 
 TEST_F(MetricsTest, SeriesOfAJobGoAwaySomeMinutesAfterItEnds) {

@@ -9,8 +9,8 @@
 namespace stretto::daemon {
 namespace {
 
-using ::testing::ElementsAre;
 using stretto::v1alpha1::Assign;
+using ::testing::ElementsAre;
 using Report = ReportRelay::Report;
 
 const RankKey kKey{"0123456789abcdef", 1, 0};

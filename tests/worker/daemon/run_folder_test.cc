@@ -13,8 +13,8 @@ namespace stretto::daemon {
 namespace {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using stretto::v1alpha1::Assign;
+using ::testing::HasSubstr;
 
 Assign MakeAssign(const std::string& job, const std::string& uid, int64_t epoch = 1) {
   Assign assign;
@@ -114,9 +114,9 @@ TEST(StateDirTest, IsOwnedByOneProcess) {
   ASSERT_TRUE(first.ok()) << first.status();
   const absl::Status second = LockStateDir(dir.path() + "/state").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(std::string(second.message()),
-            "state folder " + dir.path() + "/state is in use by another stretto-worker (pid " +
-                std::to_string(::getpid()) + ")");
+  EXPECT_EQ(std::string(second.message()), "state folder " + dir.path() +
+                                               "/state is in use by another stretto-worker (pid " +
+                                               std::to_string(::getpid()) + ")");
   first = FileDescriptor();
   EXPECT_TRUE(LockStateDir(dir.path() + "/state").ok());
 }

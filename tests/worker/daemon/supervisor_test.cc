@@ -105,8 +105,10 @@ TEST_F(SupervisorTest, RunsItInASessionOfItsOwn) {
 
 TEST_F(SupervisorTest, FirstFailureStopsTheRestOfTheGang) {
   // Rank 0 fails only when rank 1 is there.
-  Start("[ $RANK = 1 ] && exec sleep 600\n"
-        "while [ ! -e " + folders_.root() + "/gpt-01234567/epoch-1/rank-1/pid ]; do :; done; exit 5");
+  Start(
+      "[ $RANK = 1 ] && exec sleep 600\n"
+      "while [ ! -e " +
+      folders_.root() + "/gpt-01234567/epoch-1/rank-1/pid ]; do :; done; exit 5");
   supervisor_->Assign(MakeAssign());
   const v1::RankExit first = ExitOf(0);
   EXPECT_EQ(first.exit_code(), 5);

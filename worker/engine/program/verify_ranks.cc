@@ -79,7 +79,8 @@ class Rehearsal {
     for (int member : group.ranks) {
       ASSIGN_OR_RETURN(const size_t peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
       const int peer = Ready(static_cast<size_t>(member), peer_lane);
-      if (peer < 0) return false;
+      // On a lane that computes too, the peer may not have come to its collective yet.
+      if (peer < 0 || !IsCollective(programs_[static_cast<size_t>(member)].ops[static_cast<size_t>(peer)].kind)) return false;
       RETURN_IF_ERROR(SameCollective(r, op, static_cast<size_t>(member), peer));
       members.emplace_back(peer_lane, peer);
     }

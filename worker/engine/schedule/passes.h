@@ -36,4 +36,8 @@ absl::Status KeepCollectives(const EngineSpec& spec, StepProgram* step);
 // conflicting pair of accesses, within units and (carried) between instances.
 absl::Status AssignLanesAndWaits(const EngineSpec& spec, StepProgram* step);
 
+// For synchronous schedules, after lanes are assigned: where the lane changes within a unit, an operation waits for
+// the one before it. A collective then starts only when all compute before it is done, and nothing runs under it.
+absl::Status SerialiseLanes(const EngineSpec& spec, StepProgram* step);
+
 }  // namespace stretto

@@ -16,30 +16,34 @@ struct Pass {
   absl::Status (*run)(const EngineSpec&, StepProgram*);
 };
 
+struct Schedule {
+  Pass order;
+  bool synchronous;  // nothing runs under a collective
+};
+
 // The table of schedules: add a row here and a file beside megatron_sync.cc.
-constexpr Pass kSchedules[] = {
-    {"megatron_sync", MegatronSync},
-    {"domino_row", DominoRow},
+constexpr Schedule kSchedules[] = {
+    {{"megatron_sync", MegatronSync}, true},
+    {{"domino_row", DominoRow}, false},
 };
 
 absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant variant) {
-  const Pass* schedule = nullptr;
-  for (const Pass& candidate : kSchedules) {
-    if (spec.schedule.name == candidate.name) schedule = &candidate;
+  const Schedule* schedule = nullptr;
+  for (const Schedule& candidate : kSchedules) {
+    if (spec.schedule.name == candidate.order.name) schedule = &candidate;
   }
   if (schedule == nullptr) {
     return absl::InvalidArgumentError(absl::StrCat("schedule.name: found '", spec.schedule.name, "', expected one of ",
                                                    absl::StrJoin(ScheduleNames(), ", ")));
   }
-  const Pass lanes = {"lanes_and_waits", AssignLanesAndWaits};
-  switch (variant) {
-    case Variant::kSchedule: return std::vector<Pass>{*schedule, lanes};
-    case Variant::kSerialOracle: return std::vector<Pass>{};
-    case Variant::kComputeOnly: return std::vector<Pass>{*schedule, {"remove_collectives", RemoveCollectives}, lanes};
-    case Variant::kCommunicationOnly:
-      return std::vector<Pass>{*schedule, {"keep_collectives", KeepCollectives}, lanes};
-  }
-  return absl::InternalError("unknown variant");
+  std::vector<Pass> passes;
+  if (variant == Variant::kSerialOracle) return passes;
+  passes.push_back(schedule->order);
+  if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
+  if (variant == Variant::kCommunicationOnly) passes.push_back({"keep_collectives", KeepCollectives});
+  passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
+  if (schedule->synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
+  return passes;
 }
 
 // A program that does not verify after a pass is our bug, not the user's.
@@ -52,7 +56,7 @@ absl::Status Verified(absl::Status status, absl::string_view pass) {
 
 std::vector<std::string> ScheduleNames() {
   std::vector<std::string> names;
-  for (const Pass& pass : kSchedules) names.emplace_back(pass.name);
+  for (const Schedule& schedule : kSchedules) names.emplace_back(schedule.order.name);
   return names;
 }
 

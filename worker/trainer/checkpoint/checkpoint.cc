@@ -49,7 +49,8 @@ absl::Status ForEachRun(const Box& from, const Box& to, const Box& common, const
   while (outer > 0) {
     --outer;
     count *= common.extents[outer];
-    if (common.extents[outer] != from.extents[outer] || common.extents[outer] != to.extents[outer]) {
+    if (common.extents[outer] != from.extents[outer] ||
+        common.extents[outer] != to.extents[outer]) {
       break;
     }
   }
@@ -108,8 +109,7 @@ absl::Status CheckResumable(const std::string& folder, const TrainingState& foun
                     absl::StrCat(expected.padded_vocab));
   }
   if (expected.tp_size != 0 && found.tp_size != expected.tp_size) {
-    return Mismatch(folder, "tp_size", absl::StrCat(found.tp_size),
-                    absl::StrCat(expected.tp_size));
+    return Mismatch(folder, "tp_size", absl::StrCat(found.tp_size), absl::StrCat(expected.tp_size));
   }
   return absl::OkStatus();
 }
@@ -148,10 +148,10 @@ absl::Status Checkpoint::CheckShard(const TensorRecord& tensor, const ShardRecor
       stored == nullptr ? "no such tensor"
                         : absl::StrCat(stored->dtype, " [", absl::StrJoin(stored->shape, ","),
                                        "] at byte ", stored->offset);
-  return absl::DataLossError(absl::StrCat(
-      folder_, "/", shard.file, ": tensor ", tensor.name, ": found ", found,
-      ", expected as in the manifest ", tensor.dtype, " [", absl::StrJoin(shard.extents, ","),
-      "] at byte ", shard.offset));
+  return absl::DataLossError(absl::StrCat(folder_, "/", shard.file, ": tensor ", tensor.name,
+                                          ": found ", found, ", expected as in the manifest ",
+                                          tensor.dtype, " [", absl::StrJoin(shard.extents, ","),
+                                          "] at byte ", shard.offset));
 }
 
 const TensorRecord* Checkpoint::Find(absl::string_view name) const {
@@ -188,10 +188,9 @@ absl::Status Checkpoint::Read(absl::string_view name, absl::string_view dtype,
     if (!Intersect(wanted, box, &common)) continue;
     const SafetensorsReader& file = files_.at(shard.file);
     const StoredTensor& stored = *file.Find(name);
-    RETURN_IF_ERROR(
-        ForEachRun(box, wanted, common, [&](int64_t from, int64_t to, int64_t count) {
-          return file.Read(stored, from * item, count * item, static_cast<char*>(out) + to * item);
-        }));
+    RETURN_IF_ERROR(ForEachRun(box, wanted, common, [&](int64_t from, int64_t to, int64_t count) {
+      return file.Read(stored, from * item, count * item, static_cast<char*>(out) + to * item);
+    }));
   }
   return absl::OkStatus();
 }

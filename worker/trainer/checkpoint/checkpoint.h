@@ -6,10 +6,10 @@
 //   ROOT/JOB/step-00000030.tmp-7/       being written by the attempt of epoch 7
 //   ROOT/JOB/step-00000010.bad-1/       failed its checks; kept for a human
 //
-// Writing: every rank calls WriteShard, ranks send their ShardInfo to rank 0, which calls Commit (or
-// Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, tells the others the folder,
-// and all of them Open it. The newest checkpoint is the one of the greatest (epoch, step): a later
-// attempt supersedes an earlier one, also when it resumed from further back.
+// Writing: every rank calls WriteShard, ranks send their ShardInfo to rank 0, which calls Commit
+// (or Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, tells the others the
+// folder, and all of them Open it. The newest checkpoint is the one of the greatest (epoch, step):
+// a later attempt supersedes an earlier one, also when it resumed from further back.
 
 #include <cstdint>
 #include <map>
@@ -42,15 +42,16 @@ struct ShardTensor {
 absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
                                      Rank rank, const std::vector<ShardTensor>& tensors);
 
-// Rank 0, after every rank's WriteShard succeeded: writes the manifest, renames the folder into place
-// and fsyncs the job's folder. Equal boxes from several ranks (replicas) are listed once. Then removes
-// temporaries of older epochs and all but the newest `keep` whole checkpoints (0 keeps all). The one
-// just written is never removed; failing to remove another is not an error. Returns the checkpoint's
-// folder. On an error the temporary folder is removed and older checkpoints are untouched. Errors:
-//   Aborted             a newer epoch has a checkpoint or a temporary here: this attempt is fenced off
-//   ResourceExhausted   disk full
-//   DataLoss            a shard file is missing or has another size than its writer said
-//   InvalidArgument     the shards do not cover a tensor exactly once, or disagree about it
+// Rank 0, after every rank's WriteShard succeeded: writes the manifest, renames the folder into
+// place and fsyncs the job's folder. Equal boxes from several ranks (replicas) are listed once.
+// Then removes temporaries of older epochs and all but the newest `keep` whole checkpoints (0 keeps
+// all). The one just written is never removed; failing to remove another is not an error. Returns
+// the checkpoint's folder. On an error the temporary folder is removed and older checkpoints are
+// untouched. Errors:
+//   Aborted            fenced off: a newer epoch has a checkpoint or a temporary here
+//   ResourceExhausted  disk full
+//   DataLoss           a shard file is missing or has another size than its writer said
+//   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it
 absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
                                    const std::vector<ShardInfo>& shards, int keep);
 
@@ -64,9 +65,9 @@ struct FoundCheckpoint {
 };
 
 // The newest checkpoint whose manifest, sizes and checksums all hold. A bad one is renamed to
-// "NAME.bad-N" and the next is tried. One process at a time. Errors: NotFound (no valid checkpoint; the
-// message says what was quarantined), those of ErrnoStatus when a folder cannot be read (an I/O error
-// or a missing permission proves nothing about the checkpoint, so nothing is renamed).
+// "NAME.bad-N" and the next is tried. One process at a time. Errors: NotFound (no valid checkpoint;
+// the message says what was quarantined), those of ErrnoStatus when a folder cannot be read (an I/O
+// error or a missing permission proves nothing about the checkpoint, so nothing is renamed).
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder);
 
 // What a run that resumes needs to be the same. Fields left at their default are not compared.
@@ -83,8 +84,8 @@ absl::Status CheckResumable(const std::string& folder, const TrainingState& foun
 // A checkpoint open for reading by any layout. Thread-safe.
 class Checkpoint {
  public:
-  // Verifies everything: manifest, sizes, checksums, and that every file's own header agrees with the
-  // manifest. Errors: DataLoss (names the file, found, expected), NotFound (no such folder).
+  // Verifies everything: manifest, sizes, checksums, and that every file's own header agrees with
+  // the manifest. Errors: DataLoss (names the file, found, expected), NotFound (no such folder).
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
 
   const Manifest& manifest() const { return manifest_; }

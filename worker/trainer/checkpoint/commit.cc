@@ -64,13 +64,13 @@ absl::StatusOr<Manifest> Merge(const TrainingState& state, const std::vector<Sha
       }
       TensorRecord& tensor = manifest.tensors[at->second];
       if (tensor.dtype != part.dtype || tensor.shape != part.shape) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            folder, ": tensor ", part.name, ": found another dtype or shape in ", info.file.name,
-            ", expected that of ", tensor.shards.front().file));
+        return absl::InvalidArgumentError(
+            absl::StrCat(folder, ": tensor ", part.name, ": found another dtype or shape in ",
+                         info.file.name, ", expected that of ", tensor.shards.front().file));
       }
       for (const ShardRecord& shard : part.shards) {
-        const bool replica = std::any_of(
-            tensor.shards.begin(), tensor.shards.end(), [&](const ShardRecord& other) {
+        const bool replica =
+            std::any_of(tensor.shards.begin(), tensor.shards.end(), [&](const ShardRecord& other) {
               return other.starts == shard.starts && other.extents == shard.extents;
             });
         if (!replica) tensor.shards.push_back(shard);
@@ -89,8 +89,8 @@ absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) 
   return CheckSizes(folder, manifest);
 }
 
-// The rename that makes it a checkpoint. One of an older attempt with the same step is exchanged in the
-// same instant, and then removed.
+// The rename that makes it a checkpoint. One of an older attempt with the same step is exchanged in
+// the same instant, and then removed.
 absl::Status MoveIntoPlace(const std::string& temporary, const std::string& final_folder) {
   const std::string what = absl::StrCat("rename ", temporary, " to ", final_folder);
   if (std::rename(temporary.c_str(), final_folder.c_str()) != 0) {
@@ -154,7 +154,9 @@ absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step
   ShardInfo info{written->file, {}};
   for (const ShardTensor& tensor : tensors) {
     info.tensors.push_back(
-        {tensor.name, tensor.dtype, tensor.shape,
+        {tensor.name,
+         tensor.dtype,
+         tensor.shape,
          {{written->file.name, offsets[tensor.name], tensor.starts, tensor.extents}}});
   }
   return info;

@@ -62,7 +62,8 @@ absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder) {
   }
   std::string bad;
   for (const std::string& line : found.quarantined) absl::StrAppend(&bad, "; ", line);
-  return absl::NotFoundError(absl::StrCat("checkpoint in ", job_folder, ": found no valid one", bad));
+  return absl::NotFoundError(
+      absl::StrCat("checkpoint in ", job_folder, ": found no valid one", bad));
 }
 
 }  // namespace stretto

@@ -101,12 +101,14 @@ absl::StatusOr<ShardRecord> ParseShard(const json& value, const TensorRecord& te
   RETURN_IF_ERROR(object.Finish());
   const size_t rank = tensor.shape.size();
   if (shard.starts.size() != rank || shard.extents.size() != rank) {
-    object.Fail("starts and extents", absl::StrCat(Show(shard.starts), " and ", Show(shard.extents)),
+    object.Fail("starts and extents",
+                absl::StrCat(Show(shard.starts), " and ", Show(shard.extents)),
                 absl::StrCat(rank, " numbers each"));
     return object.Finish();
   }
   for (size_t i = 0; i < rank; ++i) {
-    if (shard.extents[i] > tensor.shape[i] || shard.starts[i] > tensor.shape[i] - shard.extents[i]) {
+    if (shard.extents[i] > tensor.shape[i] ||
+        shard.starts[i] > tensor.shape[i] - shard.extents[i]) {
       object.Fail("starts and extents",
                   absl::StrCat(Show(shard.starts), " and ", Show(shard.extents)),
                   absl::StrCat("a box within shape ", Show(tensor.shape)));

@@ -1,12 +1,13 @@
 #pragma once
-// Manifest v1: what a checkpoint consists of and where it was taken. It is written last, so a folder
-// with a manifest is a whole checkpoint; it is independent of the layout that wrote it, so that any
-// other layout can read it.
+// Manifest v1: what a checkpoint consists of and where it was taken. It is written last, so a
+// folder with a manifest is a whole checkpoint; it is independent of the layout that wrote it, so
+// that any other layout can read it.
 //
 //   {"version": 1, "step": 20, "epoch": 7, ..., "world_size": 2, "tp_size": 2,
 //    "files": [{"name": "rank-00000.safetensors", "size": 123, "crc32c": 1, "sha256": "..."}],
 //    "tensors": [{"name": "layers.0.fc1.weight", "dtype": "F32", "shape": [8, 4], "shards": [
-//        {"file": "rank-00000.safetensors", "offset": 64, "starts": [0, 0], "extents": [4, 4]}, ...]}]}
+//        {"file": "rank-00000.safetensors", "offset": 64, "starts": [0, 0], "extents": [4, 4]},
+//        ...]}]}
 
 #include <cstdint>
 #include <string>
@@ -30,7 +31,7 @@ struct ShardRecord {
 };
 
 struct TensorRecord {
-  std::string name;  // global: layers are counted over the whole model
+  std::string name;   // global: layers are counted over the whole model
   std::string dtype;  // as in safetensors
   std::vector<int64_t> shape;
   std::vector<ShardRecord> shards;  // cover the tensor exactly once

@@ -90,11 +90,11 @@ absl::Status ReadAt(int fd, int64_t offset, int64_t count, void* out, const std:
 
 int DtypeBits(absl::string_view dtype) {
   static const std::map<absl::string_view, int> bits = {
-      {"F64", 64},     {"F32", 32},     {"F16", 16},        {"BF16", 16},      {"I64", 64},
-      {"I32", 32},     {"I16", 16},     {"I8", 8},          {"U64", 64},       {"U32", 32},
-      {"U16", 16},     {"U8", 8},       {"BOOL", 8},        {"C64", 64},       {"F8_E4M3", 8},
-      {"F8_E5M2", 8},  {"F8_E8M0", 8},  {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6},
-      {"F6_E3M2", 6},  {"F4", 4}};
+      {"F64", 64},    {"F32", 32},    {"F16", 16},        {"BF16", 16},       {"I64", 64},
+      {"I32", 32},    {"I16", 16},    {"I8", 8},          {"U64", 64},        {"U32", 32},
+      {"U16", 16},    {"U8", 8},      {"BOOL", 8},        {"C64", 64},        {"F8_E4M3", 8},
+      {"F8_E5M2", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"F6_E2M3", 6},
+      {"F6_E3M2", 6}, {"F4", 4}};
   const auto found = bits.find(dtype);
   return found == bits.end() ? 0 : found->second;
 }

@@ -20,7 +20,8 @@
 namespace stretto {
 namespace {
 
-// Small enough that a block is still in cache for the second checksum and for the copy to the kernel.
+// Small enough that a block is still in cache for the second checksum and for the copy to the
+// kernel.
 constexpr size_t kBlockBytes = size_t{256} << 10;
 
 // Both checksums of a stream of bytes.

@@ -46,8 +46,8 @@ absl::StatusOr<json> ParseStrictJson(absl::string_view text, const std::string& 
         absl::StrCat(what, ": found JSON nested deeper than ", kMaxDepth, " levels"));
   }
   if (document.is_discarded()) {
-    return absl::InvalidArgumentError(absl::StrCat(what, ": found ", text.size(),
-                                                   " bytes that are not JSON, expected JSON"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, ": found ", text.size(), " bytes that are not JSON, expected JSON"));
   }
   if (!duplicate.empty()) {
     return absl::InvalidArgumentError(

@@ -37,24 +37,36 @@ size_t Widen(const char* from, int32_t vocab_size, std::span<int32_t> out) {
 
 size_t WidenAs(TokenType type, const char* from, int32_t vocab_size, std::span<int32_t> out) {
   switch (type) {
-    case TokenType::kU8: return Widen<uint8_t>(from, vocab_size, out);
-    case TokenType::kI8: return Widen<int8_t>(from, vocab_size, out);
-    case TokenType::kI16: return Widen<int16_t>(from, vocab_size, out);
-    case TokenType::kI32: return Widen<int32_t>(from, vocab_size, out);
-    case TokenType::kI64: return Widen<int64_t>(from, vocab_size, out);
-    case TokenType::kU16: return Widen<uint16_t>(from, vocab_size, out);
+    case TokenType::kU8:
+      return Widen<uint8_t>(from, vocab_size, out);
+    case TokenType::kI8:
+      return Widen<int8_t>(from, vocab_size, out);
+    case TokenType::kI16:
+      return Widen<int16_t>(from, vocab_size, out);
+    case TokenType::kI32:
+      return Widen<int32_t>(from, vocab_size, out);
+    case TokenType::kI64:
+      return Widen<int64_t>(from, vocab_size, out);
+    case TokenType::kU16:
+      return Widen<uint16_t>(from, vocab_size, out);
   }
   STRETTO_CHECK(false);
 }
 
 int64_t TokenAt(TokenType type, const char* from) {
   switch (type) {
-    case TokenType::kU8: return Load<uint8_t>(from);
-    case TokenType::kI8: return Load<int8_t>(from);
-    case TokenType::kI16: return Load<int16_t>(from);
-    case TokenType::kI32: return Load<int32_t>(from);
-    case TokenType::kI64: return Load<int64_t>(from);
-    case TokenType::kU16: return Load<uint16_t>(from);
+    case TokenType::kU8:
+      return Load<uint8_t>(from);
+    case TokenType::kI8:
+      return Load<int8_t>(from);
+    case TokenType::kI16:
+      return Load<int16_t>(from);
+    case TokenType::kI32:
+      return Load<int32_t>(from);
+    case TokenType::kI64:
+      return Load<int64_t>(from);
+    case TokenType::kU16:
+      return Load<uint16_t>(from);
   }
   STRETTO_CHECK(false);
 }
@@ -64,23 +76,33 @@ int64_t TokenAt(TokenType type, const char* from) {
 size_t SizeOf(TokenType type) {
   switch (type) {
     case TokenType::kU8:
-    case TokenType::kI8: return 1;
+    case TokenType::kI8:
+      return 1;
     case TokenType::kI16:
-    case TokenType::kU16: return 2;
-    case TokenType::kI32: return 4;
-    case TokenType::kI64: return 8;
+    case TokenType::kU16:
+      return 2;
+    case TokenType::kI32:
+      return 4;
+    case TokenType::kI64:
+      return 8;
   }
   STRETTO_CHECK(false);
 }
 
 const char* NameOf(TokenType type) {
   switch (type) {
-    case TokenType::kU8: return "u8";
-    case TokenType::kI8: return "i8";
-    case TokenType::kI16: return "i16";
-    case TokenType::kI32: return "i32";
-    case TokenType::kI64: return "i64";
-    case TokenType::kU16: return "u16";
+    case TokenType::kU8:
+      return "u8";
+    case TokenType::kI8:
+      return "i8";
+    case TokenType::kI16:
+      return "i16";
+    case TokenType::kI32:
+      return "i32";
+    case TokenType::kI64:
+      return "i64";
+    case TokenType::kU16:
+      return "u16";
   }
   STRETTO_CHECK(false);
 }
@@ -95,12 +117,13 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   struct stat info;
   if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
   if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": found something else than a regular "
+    return absl::InvalidArgumentError(absl::StrCat(path,
+                                                   ": found something else than a regular "
                                                    "file, expected a regular file"));
   }
   if (info.st_size == 0) return MappedFile(nullptr, 0);
-  void* data = ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE,
-                      file.get(), 0);
+  void* data =
+      ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
   return MappedFile(static_cast<const char*>(data), info.st_size);
 }
@@ -153,9 +176,9 @@ absl::Status IndexedDataset::ParseHeader() {
   const auto rest = static_cast<uint64_t>(index_.size() - kIndexHeaderBytes);
   const auto sequences = Load<uint64_t>(index_.data() + kSequencesOffset);
   if (sequences > rest / kSequenceBytes) {
-    return Malformed(kSequencesOffset, "sequence count", absl::StrCat(sequences),
-                     absl::StrCat("at most ", rest / kSequenceBytes, " in a file of ",
-                                  index_.size(), " bytes"));
+    return Malformed(
+        kSequencesOffset, "sequence count", absl::StrCat(sequences),
+        absl::StrCat("at most ", rest / kSequenceBytes, " in a file of ", index_.size(), " bytes"));
   }
   const uint64_t left = rest - sequences * kSequenceBytes;
   const auto documents = Load<uint64_t>(index_.data() + kDocumentsOffset);
@@ -191,9 +214,10 @@ absl::Status IndexedDataset::ParseSequences() {
     }
     // A length is below 2^31 and an item at most 8 bytes, so the product cannot overflow.
     if (pointer < 0 || length * item > bin_.size() || pointer > bin_.size() - length * item) {
-      return Malformed(PointerOffset(sequence_count_, i), absl::StrCat("pointer of sequence ", i),
-                       absl::StrCat(pointer, " with ", length, " tokens of ", item, " bytes"),
-                       absl::StrCat("an end within the ", bin_.size(), " bytes of ", prefix_, ".bin"));
+      return Malformed(
+          PointerOffset(sequence_count_, i), absl::StrCat("pointer of sequence ", i),
+          absl::StrCat(pointer, " with ", length, " tokens of ", item, " bytes"),
+          absl::StrCat("an end within the ", bin_.size(), " bytes of ", prefix_, ".bin"));
     }
     contiguous = contiguous && pointer == token_count_ * item;
     if (__builtin_add_overflow(token_count_, length, &token_count_)) {
@@ -201,8 +225,10 @@ absl::Status IndexedDataset::ParseSequences() {
     }
   }
   if (token_count_ == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(prefix_, ".idx: data has zero length: found 0 "
-                                                   "tokens in ", sequence_count_,
+    return absl::InvalidArgumentError(absl::StrCat(prefix_,
+                                                   ".idx: data has zero length: found 0 "
+                                                   "tokens in ",
+                                                   sequence_count_,
                                                    " sequences, expected at least 1"));
   }
   if (contiguous) return absl::OkStatus();
@@ -241,14 +267,13 @@ absl::Status IndexedDataset::Convert(int64_t byte, int32_t vocab_size,
   const size_t done = WidenAs(type_, from, vocab_size, out);
   if (done == out.size()) return absl::OkStatus();
   const int64_t offset = byte + static_cast<int64_t>(done * SizeOf(type_));
-  return absl::InvalidArgumentError(absl::StrCat(
-      prefix_, ".bin: token ", offset / static_cast<int64_t>(SizeOf(type_)), " at byte ", offset,
-      ": found ", TokenAt(type_, bin_.data() + offset), ", expected a token in [0, ", vocab_size,
-      ")"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(prefix_, ".bin: token ", offset / static_cast<int64_t>(SizeOf(type_)),
+                   " at byte ", offset, ": found ", TokenAt(type_, bin_.data() + offset),
+                   ", expected a token in [0, ", vocab_size, ")"));
 }
 
-absl::Status IndexedDataset::Read(int64_t begin, int32_t vocab_size,
-                                  std::span<int32_t> out) const {
+absl::Status IndexedDataset::Read(int64_t begin, int32_t vocab_size, std::span<int32_t> out) const {
   const auto count = static_cast<int64_t>(out.size());
   if (begin < 0 || count > token_count_ || begin > token_count_ - count) {
     return absl::OutOfRangeError(absl::StrCat(prefix_, ": found a read of ", count,

@@ -1,9 +1,10 @@
 #pragma once
-// Tokens on disk in the format of Megatron-LM's MMapIndexedDataset: PREFIX.bin holds the raw tokens,
-// PREFIX.idx the lengths and byte offsets of sequences and the sequences at which documents begin.
-// All fields are little-endian and, from byte 34 on, unaligned:
-//   0 magic "MMIDIDX\0\0"   9 u64 version 1   17 u8 type code   18 u64 sequences S   26 u64 documents D
-//   34 i32 lengths[S]   then i64 pointers[S] (bytes into .bin)   then i64 documents[D] (0 ... S)
+// Tokens on disk in the format of Megatron-LM's MMapIndexedDataset: PREFIX.bin holds the raw
+// tokens, PREFIX.idx the lengths and byte offsets of sequences and the sequences at which documents
+// begin. All fields are little-endian and, from byte 34 on, unaligned:
+//    0 magic "MMIDIDX\0\0"         9 u64 version, 1          17 u8 type code
+//   18 u64 number of sequences S  26 u64 number of document boundaries D
+//   34 i32 lengths[S], then i64 pointers[S] (bytes into .bin), then i64 boundaries[D] (0 ... S)
 
 #include <cstddef>
 #include <cstdint>
@@ -90,11 +91,12 @@ class IndexedDataset {
   std::vector<int64_t> starts_;
 };
 
-// Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded; a writer that fails
-// or is destroyed before removes what it wrote. Not thread-safe.
+// Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded; a writer that
+// fails or is destroyed before removes what it wrote. Not thread-safe.
 class IndexedDatasetWriter {
  public:
-  // Errors: AlreadyExists (PREFIX.idx or .bin exists and `overwrite` is false), those of ErrnoStatus.
+  // Errors: AlreadyExists (PREFIX.idx or .bin exists and `overwrite` is false), those of
+  // ErrnoStatus.
   static absl::StatusOr<IndexedDatasetWriter> Create(const std::string& prefix, TokenType type,
                                                      bool overwrite);
   IndexedDatasetWriter(IndexedDatasetWriter&&) = default;

@@ -31,12 +31,18 @@ bool PutToken(int32_t token, std::string* out) {
 
 bool PutTokenAs(TokenType type, int32_t token, std::string* out) {
   switch (type) {
-    case TokenType::kU8: return PutToken<uint8_t>(token, out);
-    case TokenType::kI8: return PutToken<int8_t>(token, out);
-    case TokenType::kI16: return PutToken<int16_t>(token, out);
-    case TokenType::kI32: return PutToken<int32_t>(token, out);
-    case TokenType::kI64: return PutToken<int64_t>(token, out);
-    case TokenType::kU16: return PutToken<uint16_t>(token, out);
+    case TokenType::kU8:
+      return PutToken<uint8_t>(token, out);
+    case TokenType::kI8:
+      return PutToken<int8_t>(token, out);
+    case TokenType::kI16:
+      return PutToken<int16_t>(token, out);
+    case TokenType::kI32:
+      return PutToken<int32_t>(token, out);
+    case TokenType::kI64:
+      return PutToken<int64_t>(token, out);
+    case TokenType::kU16:
+      return PutToken<uint16_t>(token, out);
   }
   STRETTO_CHECK(false);
 }
@@ -84,9 +90,9 @@ absl::Status IndexedDatasetWriter::AddSequence(std::span<const int32_t> tokens) 
   }
   for (int32_t token : tokens) {
     if (!PutTokenAs(type_, token, &buffer_)) {
-      return absl::InvalidArgumentError(absl::StrCat(prefix_, ": found token ", token, " in sequence ",
-                                                     lengths_.size(), ", expected one that fits ",
-                                                     NameOf(type_)));
+      return absl::InvalidArgumentError(absl::StrCat(prefix_, ": found token ", token,
+                                                     " in sequence ", lengths_.size(),
+                                                     ", expected one that fits ", NameOf(type_)));
     }
     if (buffer_.size() >= kFlushBytes) RETURN_IF_ERROR(Flush());
   }

@@ -67,8 +67,8 @@ absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens
     const std::span<int32_t> shifted(targets + static_cast<size_t>(i) * length, length);
     RETURN_IF_ERROR(dataset_->Read(begin, options_.vocab_size, inputs));
     std::copy(inputs.begin() + 1, inputs.end(), shifted.begin());
-    RETURN_IF_ERROR(dataset_->Read(begin + options_.sequence_length, options_.vocab_size,
-                                   shifted.last(1)));
+    RETURN_IF_ERROR(
+        dataset_->Read(begin + options_.sequence_length, options_.vocab_size, shifted.last(1)));
   }
   return absl::OkStatus();
 }

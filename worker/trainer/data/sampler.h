@@ -1,8 +1,8 @@
 #pragma once
-// Which tokens a training run sees, and in which order. A sample is sequence_length + 1 tokens of the
-// data set's stream; sample i covers tokens [i*S, i*S + S]. Every epoch visits each sample once, in
-// an order that is a pure function of (seed, epoch): a run that resumes needs only the number of
-// samples consumed so far.
+// Which tokens a training run sees, and in which order. A sample is sequence_length + 1 tokens of
+// the data set's stream; sample i covers tokens [i*S, i*S + S]. Every epoch visits each sample
+// once, in an order that is a pure function of (seed, epoch): a run that resumes needs only the
+// number of samples consumed so far.
 
 #include <cstdint>
 
@@ -18,7 +18,8 @@ namespace stretto {
 // finite domains", CT-RSA 2002, section 3). Needs no memory. 0 <= index < count.
 int64_t Permute(uint64_t seed, int64_t epoch, int64_t count, int64_t index);
 
-// The sample that is consumed as number `consumed` (from 0, over all epochs) of `samples_per_epoch`.
+// The sample that is consumed as number `consumed` (from 0, over all epochs) of
+// `samples_per_epoch`.
 int64_t SampleIndex(uint64_t seed, int64_t samples_per_epoch, int64_t consumed);
 
 struct SamplerOptions {
@@ -36,9 +37,10 @@ class Sampler {
 
   int64_t samples_per_epoch() const { return samples_per_epoch_; }
 
-  // Fills `tokens` and `targets`, each [count, sequence_length] row-major, with the samples consumed
-  // as numbers consumed ... consumed + count - 1; targets are the tokens shifted by one. Errors:
-  // InvalidArgument (a token outside the vocabulary: names file, byte offset, found, expected).
+  // Fills `tokens` and `targets`, each [count, sequence_length] row-major, with the samples
+  // consumed as numbers consumed ... consumed + count - 1; targets are the tokens shifted by one.
+  // Errors: InvalidArgument (a token outside the vocabulary: names file, byte offset, found,
+  // expected).
   absl::Status ReadBatch(int64_t consumed, int64_t count, int32_t* tokens, int32_t* targets) const;
 
  private:

@@ -40,15 +40,24 @@ static_assert(sizeof(FlightPage) <= kPageBytes && std::atomic<int64_t>::is_alway
 
 const char* NameOf(FlightPhase phase) {
   switch (phase) {
-    case FlightPhase::kStarting: return "starting";
-    case FlightPhase::kPrepare: return "prepare";
-    case FlightPhase::kData: return "data";
-    case FlightPhase::kForward: return "forward";
-    case FlightPhase::kRecompute: return "recompute";
-    case FlightPhase::kBackward: return "backward";
-    case FlightPhase::kOptimizer: return "optimizer";
-    case FlightPhase::kCheckpoint: return "checkpoint";
-    case FlightPhase::kStopping: return "stopping";
+    case FlightPhase::kStarting:
+      return "starting";
+    case FlightPhase::kPrepare:
+      return "prepare";
+    case FlightPhase::kData:
+      return "data";
+    case FlightPhase::kForward:
+      return "forward";
+    case FlightPhase::kRecompute:
+      return "recompute";
+    case FlightPhase::kBackward:
+      return "backward";
+    case FlightPhase::kOptimizer:
+      return "optimizer";
+    case FlightPhase::kCheckpoint:
+      return "checkpoint";
+    case FlightPhase::kStopping:
+      return "stopping";
   }
   return "?";
 }
@@ -60,8 +69,7 @@ absl::StatusOr<FlightRecorder> FlightRecorder::Create(const std::string& path) {
   if (const int error = ::posix_fallocate(file.get(), 0, kPageBytes); error != 0) {
     return ErrnoStatus(error, absl::StrCat("allocate ", path));
   }
-  void* memory =
-      ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* memory = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
   auto* page = new (memory) FlightPage();
   for (FlightPage::Lane& lane : page->lanes) {
@@ -105,7 +113,8 @@ absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
   }
   const auto* page = std::launder(reinterpret_cast<const FlightPage*>(bytes));
   if (page->magic.load(std::memory_order_relaxed) != kMagic) {
-    return absl::DataLossError(absl::StrCat(path, ": found no flight record at byte 0, expected one"));
+    return absl::DataLossError(
+        absl::StrCat(path, ": found no flight record at byte 0, expected one"));
   }
   const uint32_t phase = page->phase.load(std::memory_order_relaxed);
   if (phase > static_cast<uint32_t>(FlightPhase::kStopping)) {
@@ -135,8 +144,7 @@ absl::StatusOr<std::string> OperationLine(const std::string& program_text_path, 
   for (absl::string_view line : absl::StrSplit(absl::string_view(*text), '\n')) {
     if (absl::StartsWith(line, start)) return std::string(line);
   }
-  return absl::NotFoundError(
-      absl::StrCat(program_text_path, ": found no operation ", operation));
+  return absl::NotFoundError(absl::StrCat(program_text_path, ": found no operation ", operation));
 }
 
 }  // namespace stretto

@@ -14,7 +14,15 @@ namespace stretto {
 
 // Where training is between and inside steps.
 enum class FlightPhase : uint32_t {
-  kStarting, kPrepare, kData, kForward, kRecompute, kBackward, kOptimizer, kCheckpoint, kStopping
+  kStarting,
+  kPrepare,
+  kData,
+  kForward,
+  kRecompute,
+  kBackward,
+  kOptimizer,
+  kCheckpoint,
+  kStopping
 };
 const char* NameOf(FlightPhase phase);
 
@@ -25,7 +33,8 @@ struct FlightPage;
 // The trainer's side. Setters are relaxed atomic stores, for any thread; no system call.
 class FlightRecorder {
  public:
-  // Replaces what an earlier process left. Errors: ResourceExhausted (disk full), those of ErrnoStatus.
+  // Replaces what an earlier process left. Errors: ResourceExhausted (disk full), those of
+  // ErrnoStatus.
   static absl::StatusOr<FlightRecorder> Create(const std::string& path);
   FlightRecorder(FlightRecorder&& other) noexcept : page_(std::exchange(other.page_, nullptr)) {}
   FlightRecorder& operator=(FlightRecorder&&) = delete;
@@ -51,8 +60,8 @@ struct FlightState {
   absl::Duration last_update;   // monotonic clock
 };
 
-// The daemon's side, while the trainer runs or after. Fields are each whole, but not of one instant.
-// Errors: NotFound, DataLoss (too short, not a flight record, an unknown phase).
+// The daemon's side, while the trainer runs or after. Fields are each whole, but not of one
+// instant. Errors: NotFound, DataLoss (too short, not a flight record, an unknown phase).
 absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path);
 
 // The line of a program's text that begins with `operation`:

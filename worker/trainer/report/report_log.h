@@ -1,8 +1,8 @@
 #pragma once
 // A rank's reports on disk, in the order of their sequence numbers, until the coordinator has them.
 // Append-only; a record is u32 length, u32 CRC-32C of the message, the serialized RankReport.
-// The trainer writes; its daemon reads at the same time, and appends the last report (RankExit) when
-// the trainer is dead. Never two writers at once.
+// The trainer writes; its daemon reads at the same time, and appends the last report (RankExit)
+// when the trainer is dead. Never two writers at once.
 
 #include <cstdint>
 #include <string>
@@ -23,9 +23,10 @@ class ReportReader {
  public:
   explicit ReportReader(std::string path) : path_(std::move(path)) {}
 
-  // The reports written since the last call, at most `limit`. Empty when there are none: no file yet,
-  // or the rest is a record that is not whole (yet). Errors: DataLoss (a broken record with others
-  // behind it, or a gap in the sequence; names file, byte, found, expected); reading stays before it.
+  // The reports written since the last call, at most `limit`. Empty when there are none: no file
+  // yet, or the rest is a record that is not whole (yet). Errors: DataLoss (a broken record with
+  // others behind it, or a gap in the sequence; names file, byte, found, expected); reading stays
+  // before it.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
 
   int64_t offset() const { return offset_; }  // bytes of whole records read
@@ -64,7 +65,9 @@ class ReportLog {
 
  private:
   ReportLog(std::string path, FileDescriptor file, int64_t size, int64_t last_sequence)
-      : path_(std::move(path)), file_(std::move(file)), size_(size),
+      : path_(std::move(path)),
+        file_(std::move(file)),
+        size_(size),
         last_sequence_(last_sequence) {}
 
   std::string path_;

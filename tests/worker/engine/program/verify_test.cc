@@ -239,6 +239,18 @@ TEST(VerifyRanksTest, CollectivesOfDifferentKindSizeOrTypeAreRejected) {
   }
 }
 
+TEST(VerifyRanksTest, ALaneMayComputeAndCommunicate) {
+  const std::string serial = With(With(With(With(kLinear, "lane compute\nlane comm.tp tp\n", "lane serial tp\n"), " wait=0", ""),
+                                       " wait=1", ""), "1 comm.tp", "1 compute");
+  const Program first = ProgramOf(With(serial, " compute ", " serial "));
+  Program second = ProgramOf(OnRank1(With(serial, " compute ", " serial ")));
+  EXPECT_TRUE(VerifyRanks({first, second}).ok());
+  second.ops[0].out = second.ops[2].out;  // other compute: no business of the peers
+  EXPECT_TRUE(VerifyRanks({first, second}).ok());
+  second.ops.erase(second.ops.begin() + 1);
+  ExpectRejected(VerifyRanks({first, second}), "deadlock: nothing can go on, with rank 0 at '1 serial all_reduce");
+}
+
 TEST(VerifyRanksTest, AMissingCollectiveIsADeadlock) {
   const std::string shorter = With(OnRank1(kTwoCollectives), "1 comm.tp all_reduce second fwd in=%1 out=%1\n", "");
   ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(shorter)}),

@@ -23,8 +23,15 @@ float Value(int64_t step, int64_t i) { return static_cast<float>(step * 1000 + i
 class CheckpointTest : public testing::Test {
  protected:
   TrainingState State(int64_t step, int64_t epoch) {
-    return {.step = step, .updates = step, .consumed_samples = step * 8, .seed = 5, .epoch = epoch,
-            .spec_hash = "spec", .tokenizer_hash = "tok", .padded_vocab = 128, .world_size = 2,
+    return {.step = step,
+            .updates = step,
+            .consumed_samples = step * 8,
+            .seed = 5,
+            .epoch = epoch,
+            .spec_hash = "spec",
+            .tokenizer_hash = "tok",
+            .padded_vocab = 128,
+            .world_size = 2,
             .tp_size = 2};
   }
 
@@ -117,8 +124,7 @@ TEST_F(CheckpointTest, BoxesOfThreeDimensionsAndScalarsAreCopiedWhole) {
     std::vector<ShardTensor> tensors = {
         {"qkv", "I32", {3, 4, 2}, {0, 2 * rank, 0}, {3, 2, 2}, data.data()}};
     if (rank == 0) tensors.push_back({"count", "I64", {}, {}, {}, &count});
-    shards.push_back(
-        *WriteShard(job_, 1, Epoch(1), Rank(static_cast<int32_t>(rank)), tensors));
+    shards.push_back(*WriteShard(job_, 1, Epoch(1), Rank(static_cast<int32_t>(rank)), tensors));
   }
   const auto folder = Commit(job_, State(1, 1), shards, 0);
   ASSERT_TRUE(folder.ok()) << folder.status();
@@ -277,8 +283,8 @@ TEST_P(DamagedCheckpointTest, IsQuarantinedAndTheOneBeforeIsUsed) {
 
   GetParam().apply(Save(20, 2));
   EXPECT_EQ(FindNewestValid(job_)->folder, good);
-  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010", "step-00000020.bad-1",
-                                            "step-00000020.bad-2"));
+  EXPECT_THAT(Names(),
+              UnorderedElementsAre("step-00000010", "step-00000020.bad-1", "step-00000020.bad-2"));
 }
 
 void Replace(const std::string& path, const std::string& from, const std::string& to) {

@@ -26,7 +26,9 @@ Manifest Example() {
                     .tp_size = 2};
   manifest.files = {{"rank-00000.safetensors", 100, 0xffffffff, std::string(64, 'a')},
                     {"rank-00001.safetensors", 100, 1, std::string(64, 'b')}};
-  manifest.tensors = {{"w", "F32", {4, 2},
+  manifest.tensors = {{"w",
+                       "F32",
+                       {4, 2},
                        {{"rank-00000.safetensors", 64, {0, 0}, {2, 2}},
                         {"rank-00001.safetensors", 64, {2, 0}, {2, 2}}}},
                       {"bias", "F32", {}, {{"rank-00000.safetensors", 80, {}, {}}}}};
@@ -105,8 +107,9 @@ TEST(ManifestTest, MutatedManifestsGiveAStatusAndNeverCrash) {
 
 TEST(ShardInfoTest, RoundTrips) {
   const Manifest manifest = Example();
-  const ShardInfo info{manifest.files[0],
-                       {{"w", "F32", {4, 2}, {manifest.tensors[0].shards[0]}}, manifest.tensors[1]}};
+  const ShardInfo info{
+      manifest.files[0],
+      {{"w", "F32", {4, 2}, {manifest.tensors[0].shards[0]}}, manifest.tensors[1]}};
   const auto parsed = ParseShardInfo(ShardInfoText(info));
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(*parsed, info);

@@ -90,7 +90,8 @@ TEST_F(SafetensorsTest, ReadsBackWhatWasWritten) {
 TEST_F(SafetensorsTest, PaddedHeaderEmptyTensorsAndMetadataAreLegal) {
   Spill(path_, File(R"({"a":{"dtype":"U8","shape":[2,0],"data_offsets":[0,0]},)"
                     R"("__metadata__":{"k":"v"},)"
-                    R"("b":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}   )", "x"));
+                    R"("b":{"dtype":"U8","shape":[],"data_offsets":[0,1]}}   )",
+                    "x"));
   const auto reader = SafetensorsReader::Open(path_);
   ASSERT_TRUE(reader.ok()) << reader.status();
   EXPECT_EQ(reader->header().metadata.at("k"), "v");
@@ -116,7 +117,8 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefused) {
   ExpectRefused(File(R"({"a":{"dtype":"U8","shape":[1]}})", "x"),
                 "tensor a: data_offsets: found nothing");
   ExpectRefused(File(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
-                     R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"),
+                     R"("a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})",
+                     "x"),
                 "found field 'a' twice");
   std::string deep = R"({"a":)";
   for (int i = 0; i < 100000; ++i) deep += '[';
@@ -125,8 +127,8 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefused) {
 
 TEST_F(SafetensorsTest, TensorsThatDoNotFitAreRefused) {
   auto one = [](const std::string& dtype, const std::string& shape, const std::string& offsets) {
-    return R"({"a":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" + offsets +
-           "}}";
+    return R"({"a":{"dtype":")" + dtype + R"(","shape":)" + shape + R"(,"data_offsets":)" +
+           offsets + "}}";
   };
   ExpectRefused(File(one("X9", "[1]", "[0,1]"), "x"), "tensor a: dtype: found 'X9'");
   ExpectRefused(File(one("U8", "[-1]", "[0,1]"), "x"), "tensor a: shape: found -1");
@@ -147,7 +149,8 @@ TEST_F(SafetensorsTest, TensorsThatDoNotFitAreRefused) {
 
 TEST_F(SafetensorsTest, OverlapsAreRefused) {
   ExpectRefused(File(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
-                     R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})", "xyz"),
+                     R"("b":{"dtype":"U8","shape":[2],"data_offsets":[1,3]}})",
+                     "xyz"),
                 "tensor b: data_offsets: found a begin of 1, expected 2");
 }
 
@@ -185,8 +188,9 @@ TEST_F(SafetensorsTest, FileThatShrinksWhileOpenIsDataLoss) {
 
 TEST_F(SafetensorsTest, MutatedFilesGiveAStatusAndNeverCrash) {
   const float w[] = {1, 2, 3, 4, 5, 6};
-  ASSERT_TRUE(WriteSafetensors(path_, {{"w", "F32", {2, 3}, w}, {"u", "U8", {3}, w}},
-                               {{"format", "pt"}}).ok());
+  ASSERT_TRUE(
+      WriteSafetensors(path_, {{"w", "F32", {2, 3}, w}, {"u", "U8", {3}, w}}, {{"format", "pt"}})
+          .ok());
   const std::string whole = Slurp(path_);
   std::mt19937_64 random(3);
   int opened = 0;

@@ -19,7 +19,8 @@ using testing::HasSubstr;
 
 // Written by Megatron-LM's own writer: u16, documents [[1..5],[6,7,8]] and [[9,10,11,50256]].
 constexpr char kGoldenIndex[] =
-    "4d4d49444944580000010000000000000008030000000000000003000000000000000500000003000000040000000000"
+    "4d4d494449445800000100000000000000080300000000000000030000000000000005000000030000000400000000"
+    "00"
     "0000000000000a000000000000001000000000000000000000000000000002000000000000000300000000000000";
 constexpr char kGoldenBin[] = "0100020003000400050006000700080009000a000b0050c4";
 
@@ -113,8 +114,9 @@ TEST_F(IndexedDatasetTest, LyingHeadersAreRefused) {
   ExpectRefused<uint64_t>(9, 2, "version at byte 9: found 2, expected 1");
   ExpectRefused<uint8_t>(17, 7, "token type code at byte 17: found 7, expected an integer type");
   ExpectRefused<uint8_t>(17, 0, "token type code at byte 17: found 0");
-  ExpectRefused<uint64_t>(18, UINT64_MAX / 12 + 3,
-                          "sequence count at byte 18: found 1537228672809129304, expected at most 5");
+  ExpectRefused<uint64_t>(
+      18, UINT64_MAX / 12 + 3,
+      "sequence count at byte 18: found 1537228672809129304, expected at most 5");
   ExpectRefused<uint64_t>(18, 6, "sequence count at byte 18: found 6, expected at most 5");
   ExpectRefused<uint64_t>(26, UINT64_MAX, "document count at byte 26: found 18446744073709551615");
   ExpectRefused<uint64_t>(26, 2,
@@ -126,15 +128,18 @@ TEST_F(IndexedDatasetTest, LyingSequencesAreRefused) {
   ExpectRefused<int32_t>(38, -1, "length of sequence 1 at byte 38: found -1, expected 0 or more");
   ExpectRefused<int32_t>(42, 5,
                          "pointer of sequence 2 at byte 62: found 16 with 5 tokens of 2 bytes, "
-                         "expected an end within the 24 bytes of " + prefix_ + ".bin");
+                         "expected an end within the 24 bytes of " +
+                             prefix_ + ".bin");
   ExpectRefused<int64_t>(54, -2, "pointer of sequence 1 at byte 54: found -2");
-  ExpectRefused<int64_t>(54, INT64_MAX, "pointer of sequence 1 at byte 54: found 9223372036854775807");
+  ExpectRefused<int64_t>(54, INT64_MAX,
+                         "pointer of sequence 1 at byte 54: found 9223372036854775807");
 }
 
 TEST_F(IndexedDatasetTest, LyingDocumentsAreRefused) {
   ExpectRefused<int64_t>(70, 1, "document boundary 0 at byte 70: found 1, expected 0");
   ExpectRefused<int64_t>(78, 4, "document boundary 2 at byte 86: found 3, expected no less than");
-  ExpectRefused<int64_t>(86, 2, "document boundary 2 at byte 86: found 2, expected the sequence count");
+  ExpectRefused<int64_t>(86, 2,
+                         "document boundary 2 at byte 86: found 2, expected the sequence count");
 }
 
 TEST_F(IndexedDatasetTest, EveryTruncationOfTheIndexIsRefused) {
@@ -170,8 +175,9 @@ TEST_F(IndexedDatasetTest, TokenBeyondTheVocabularyNamesFileAndByte) {
   std::vector<int32_t> tokens(4);
   const absl::Status status = dataset->Read(8, 50256, tokens);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), prefix_ + ".bin: token 11 at byte 22: found 50256, expected a token in "
-                                        "[0, 50256)");
+  EXPECT_EQ(status.message(), prefix_ +
+                                  ".bin: token 11 at byte 22: found 50256, expected a token in "
+                                  "[0, 50256)");
 }
 
 TEST_F(IndexedDatasetTest, ReadBeyondTheStreamIsOutOfRange) {
@@ -193,7 +199,8 @@ TEST_F(IndexedDatasetTest, MutatedFilesGiveAStatusAndNeverCrash) {
     if (!dataset.ok()) continue;
     ++opened;
     std::vector<int32_t> tokens(static_cast<size_t>(std::min<int64_t>(dataset->token_count(), 64)));
-    (void)dataset->Read(dataset->token_count() - static_cast<int64_t>(tokens.size()), 65536, tokens);
+    (void)dataset->Read(dataset->token_count() - static_cast<int64_t>(tokens.size()), 65536,
+                        tokens);
   }
   EXPECT_GT(opened, 5);     // some damage is invisible: a smaller token, say
   EXPECT_LT(opened, 2000);  // and large enough to matter

@@ -1,4 +1,4 @@
-#include "worker/trainer/data/prepare.h"
+#include "worker/trainer/data/text/prepare.h"
 
 #include <unistd.h>
 
@@ -96,8 +96,7 @@ TEST(PrepareTest, UnreadableFileIsNamed) {
   std::filesystem::permissions(folder / "secret", std::filesystem::perms::none);
   const uid_t user = ::geteuid();
   ASSERT_EQ(::seteuid(user == 0 ? 65534 : user), 0);  // root reads everything
-  const auto summary =
-      Prepare({{folder / "secret"}, folder / "out", false}, *MakeByteTokenizer());
+  const auto summary = Prepare({{folder / "secret"}, folder / "out", false}, *MakeByteTokenizer());
   ASSERT_EQ(::seteuid(user), 0);
   EXPECT_EQ(summary.status().code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(summary.status().message()), HasSubstr(folder / "secret"));

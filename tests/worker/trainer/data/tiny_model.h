@@ -27,8 +27,8 @@ inline std::string TinyModel(bool with_end) {
   return Piece("<unk>", 0, 2) + Piece("<s>", 0, 3) +
          (with_end ? Piece("</s>", 0, 3) : Piece("c", -2, 1)) + Piece("\xe2\x96\x81", -1, 1) +
          Piece("a", -2, 1) + Piece("b", -2, 1) + Piece("ab", -1, 1) +
-         ProtoBytes(2, ProtoVarint(3, 1)) +           // trainer_spec: model_type UNIGRAM
-         ProtoBytes(3, ProtoBytes(1, "identity"));    // normalizer_spec: name
+         ProtoBytes(2, ProtoVarint(3, 1)) +         // trainer_spec: model_type UNIGRAM
+         ProtoBytes(3, ProtoBytes(1, "identity"));  // normalizer_spec: name
 }
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-#include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/text/tokenizer.h"
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"

@@ -1,6 +1,6 @@
 #pragma once
-// The one door to SentencePiece. Its header puts std::string_view into namespace absl, which clashes
-// with our abseil, so neither side may see the other's headers: only std types pass.
+// The one door to SentencePiece. Its header puts std::string_view into namespace absl, which
+// clashes with our abseil, so neither side may see the other's headers: only std types pass.
 
 #include <cstdint>
 #include <memory>

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/tokenizer.h"
+#include "worker/trainer/data/text/tokenizer.h"
 
 namespace stretto {
 
@@ -25,12 +25,12 @@ struct PrepareSummary {
   int64_t bytes = 0;           // of text
 };
 
-// Every text file becomes one document, ended by the tokenizer's end of document. Folders are walked
-// recursively, links to folders not followed, and files that are not regular left out. Errors:
-// InvalidArgument (no input file, no text in any, an input that is neither file nor folder),
-// NotFound or PermissionDenied (names the input), AlreadyExists (output without `overwrite`),
-// ResourceExhausted (disk full). On an error the tokens of an old data set at PREFIX stay as they were,
-// or those of the new one are whole.
+// Every text file becomes one document, ended by the tokenizer's end of document. Folders are
+// walked recursively, links to folders not followed, and files that are not regular left out.
+// Errors: InvalidArgument (no input file, no text in any, an input that is neither file nor
+// folder), NotFound or PermissionDenied (names the input), AlreadyExists (output without
+// `overwrite`), ResourceExhausted (disk full). On an error the tokens of an old data set at PREFIX
+// stay as they were, or those of the new one are whole.
 absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace stretto

@@ -1,4 +1,4 @@
-#include "worker/trainer/data/prepare.h"
+#include "worker/trainer/data/text/prepare.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "worker/trainer/data/sentencepiece_model.h"
+#include "worker/trainer/data/text/sentencepiece_model.h"
 
 #include <sentencepiece_processor.h>
 
@@ -27,8 +27,7 @@ int32_t SentencePieceModel::vocab_size() const { return processor_->GetPieceSize
 
 int32_t SentencePieceModel::end_of_document() const { return processor_->eos_id(); }
 
-std::string SentencePieceModel::Encode(std::string_view text,
-                                       std::vector<int32_t>* tokens) const {
+std::string SentencePieceModel::Encode(std::string_view text, std::vector<int32_t>* tokens) const {
   const auto status = processor_->Encode(text, tokens);
   return status.ok() ? std::string() : status.ToString();
 }
