@@ -67,7 +67,15 @@ class App {
     AddJob();
     AddWorker();
     // Only for the help text: main runs `stretto data` as a program of its own.
-    app_.add_subcommand("data", "Prepare training data (see stretto data --help)");
+    app_.add_subcommand("data", "Prepare training data (see stretto data --help)")
+        ->fallthrough(false)
+        ->allow_extras()
+        ->callback([this] {
+          action_ = [this] {
+            terminal_.err << "error: flags before `data`, expected `stretto data ...`\n";
+            return kUsage;
+          };
+        });
     app_.add_subcommand("version", "Print version and model presets")->callback([this] {
       action_ = [this] { return PrintVersion(terminal_, format()); };
     });

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/cli/affinity.h"
 #include "coordinator/cli/child_process.h"
 #include "coordinator/cli/print.h"
 #include "proto/base/clock.h"
@@ -126,6 +127,7 @@ class Cluster {
   absl::Status StartWorkers() {
     for (int i = 1; i <= options_.workers; ++i) {
       const std::string name = absl::StrCat("worker-", i);
+      const CoreShare cores(i - 1, options_.slots);
       RETURN_IF_ERROR(StartChild(
           name,
           {"stretto-worker", "--coordinator", address_, "--name", name, "--slots",

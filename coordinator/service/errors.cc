@@ -28,7 +28,11 @@ absl::Status WithReason(absl::Status status, absl::string_view reason,
   google::rpc::ErrorInfo info;
   info.set_reason(std::string(reason));
   info.set_domain(kErrorDomain);
-  for (const auto& [key, value] : metadata) (*info.mutable_metadata())[key] = value;
+  for (const auto& [key, value] : metadata) {
+    auto* entry = info.add_metadata();
+    entry->set_key(key);
+    entry->set_value(value);
+  }
   status.SetPayload(kErrorInfoUrl, absl::Cord(Bytes(info)));
   return status;
 }

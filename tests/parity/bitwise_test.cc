@@ -1,4 +1,5 @@
-// The bitwise oracle (DESIGN section 5): the same sliced program, run serially in canonical order on one lane.
+// The bitwise oracle (DESIGN section 5): the same sliced program, run serially in canonical order
+// on one lane.
 
 #include "gtest/gtest.h"
 #include "tests/parity/harness.h"
@@ -9,7 +10,8 @@ namespace {
 void ExpectSameBits(const Result& a, const Result& b) {
   ASSERT_EQ(a.steps.size(), b.steps.size());
   for (size_t i = 0; i < a.steps.size(); ++i) {
-    EXPECT_TRUE(SameBits(a.steps[i].token_losses, b.steps[i].token_losses)) << "losses of step " << i;
+    EXPECT_TRUE(SameBits(a.steps[i].token_losses, b.steps[i].token_losses))
+        << "losses of step " << i;
     EXPECT_EQ(a.steps[i].gradient_norm, b.steps[i].gradient_norm) << "step " << i;
     EXPECT_TRUE(a.steps[i].updated && b.steps[i].updated) << "step " << i;
   }
@@ -50,8 +52,10 @@ INSTANTIATE_TEST_SUITE_P(Layouts, BitwiseOracleTest, ::testing::ValuesIn(Layouts
 
 // The oracle means something: another slicing, and another seed, do differ.
 TEST(BitwiseOracleTest, DifferentTrainingsHaveDifferentBits) {
-  const EngineSpec whole = SpecOf({}), sliced = SpecOf({.schedule = "domino_row", .slices = {2, 2}});
-  const Result a = Train(whole, {.steps = 2}), b = Train(sliced, {.steps = 2}), c = Train(whole, {.steps = 2, .seed = 2});
+  const EngineSpec whole = SpecOf({}),
+                   sliced = SpecOf({.schedule = "domino_row", .slices = {2, 2}});
+  const Result a = Train(whole, {.steps = 2}), b = Train(sliced, {.steps = 2}),
+               c = Train(whole, {.steps = 2, .seed = 2});
   EXPECT_FALSE(SameBits(a.gradients, b.gradients));
   EXPECT_FALSE(SameBits(a.weights, b.weights));
   EXPECT_FALSE(SameBits(a.steps[0].token_losses, c.steps[0].token_losses));

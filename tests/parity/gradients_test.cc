@@ -21,8 +21,9 @@ TEST(GradientsTest, TheNormCountsEveryShardOnce) {
   }
 }
 
-// Zero are only: padding rows of the vocabulary, exactly; the K part of a QKV bias, which shifts every score of a
-// query alike and so changes nothing, up to rounding. (The head is tied: no row of the real vocabulary stays untouched.)
+// Zero are only: padding rows of the vocabulary, exactly; the K part of a QKV bias, which shifts
+// every score of a query alike and so changes nothing, up to rounding. (The head is tied: no row of
+// the real vocabulary stays untouched.)
 TEST(GradientsTest, AreNonZeroExceptWhereMathematicsMakesThemSo) {
   for (const Layout& layout : {Layout{.tp_size = 1}, kDomino}) {
     const EngineSpec spec = SpecOf(layout);
@@ -49,12 +50,15 @@ TEST(GradientsTest, PaddingStaysZeroThroughTraining) {
   const EngineSpec spec = SpecOf(kDomino);
   const Result result = Train(spec, {.steps = 5});
   const Floats& table = result.weights[kTokenEmbedding];
-  for (size_t e = static_cast<size_t>(spec.model.vocab_size * spec.model.hidden); e < table.size(); ++e) EXPECT_EQ(table[e], 0);
+  for (size_t e = static_cast<size_t>(spec.model.vocab_size * spec.model.hidden); e < table.size();
+       ++e)
+    EXPECT_EQ(table[e], 0);
 }
 
-// Losses of the same step with one weight moved by +-d: (L(w+d) - L(w-d)) / 2d. In f32 the loss is known to about 3e-8
-// (64 tokens of error 2^-24 * 4.6, averaged), so the quotient to about 3e-8 / d = 6e-6 with d = 5e-3; the cubic
-// term adds d^2/6 of the third derivative. Both lie below 1 % of the largest element plus 2e-5.
+// Losses of the same step with one weight moved by +-d: (L(w+d) - L(w-d)) / 2d. In f32 the loss is
+// known to about 3e-8 (64 tokens of error 2^-24 * 4.6, averaged), so the quotient to about 3e-8 / d
+// = 6e-6 with d = 5e-3; the cubic term adds d^2/6 of the third derivative. Both lie below 1 % of
+// the largest element plus 2e-5.
 class FiniteDifferenceTest : public ::testing::TestWithParam<Layout> {};
 
 TEST_P(FiniteDifferenceTest, EveryParameterTensorAgrees) {
@@ -79,8 +83,9 @@ TEST_P(FiniteDifferenceTest, EveryParameterTensorAgrees) {
   const Result base = job.Collect();
   for (size_t i = 0; i < parameters.size(); ++i) {
     const Floats& gradient = base.gradients[i];
-    const auto largest = std::max_element(gradient.begin(), gradient.end(),
-                                          [](float a, float b) { return std::abs(a) < std::abs(b); });
+    const auto largest = std::max_element(gradient.begin(), gradient.end(), [](float a, float b) {
+      return std::abs(a) < std::abs(b);
+    });
     const int64_t count = static_cast<int64_t>(gradient.size());
     for (int64_t element : {largest - gradient.begin(), count / 3, count - 1}) {
       const float w = base.weights[i][static_cast<size_t>(element)];
@@ -90,13 +95,15 @@ TEST_P(FiniteDifferenceTest, EveryParameterTensorAgrees) {
       const double down = loss();
       job.SetWeight(i, element, w);
       const double width = static_cast<double>(w + kMove) - static_cast<double>(w - kMove);
-      EXPECT_NEAR((up - down) / width, gradient[static_cast<size_t>(element)], 0.01 * std::abs(*largest) + 2e-5)
+      EXPECT_NEAR((up - down) / width, gradient[static_cast<size_t>(element)],
+                  0.01 * std::abs(*largest) + 2e-5)
           << parameters[i].name << " element " << element;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts, FiniteDifferenceTest, ::testing::Values(Layout{.tp_size = 1}, kDomino), NameOfLayout);
+INSTANTIATE_TEST_SUITE_P(Layouts, FiniteDifferenceTest,
+                         ::testing::Values(Layout{.tp_size = 1}, kDomino), NameOfLayout);
 
 TEST(NonFiniteTest, ANormThatIsNotFiniteSkipsTheUpdateOnAllRanks) {
   for (float poison : {std::nanf(""), INFINITY, 1e30f}) {
@@ -109,7 +116,8 @@ TEST(NonFiniteTest, ANormThatIsNotFiniteSkipsTheUpdateOnAllRanks) {
     auto state = [&](auto member) {
       return job.Gather([&](Rank& rank) { return rank.ReadAll(rank.plan().buffers.*member); });
     };
-    const Tensors weights = state(&StepBuffers::master), m = state(&StepBuffers::moment1), v = state(&StepBuffers::moment2);
+    const Tensors weights = state(&StepBuffers::master), m = state(&StepBuffers::moment1),
+                  v = state(&StepBuffers::moment2);
     ASSERT_TRUE(job.Run(1).ok());
     for (size_t r = 0; r < job.size(); ++r) {
       EXPECT_FALSE(job.rank(r).results.back().updated);

@@ -222,7 +222,7 @@ bool Supervisor::WaitUntilEmpty(absl::Duration timeout) {
 
 absl::Status Supervisor::MayStartLocked(const RankKey& key) const {
   if (closed_) return absl::CancelledError("the daemon is shutting down");
-  if (false && broken_.count({key.job_uid, key.epoch}) != 0) {
+  if (broken_.count({key.job_uid, key.epoch}) != 0) {
     return absl::CancelledError("another rank of the job has failed already");
   }
   return absl::OkStatus();

@@ -69,7 +69,7 @@ class Profiler {
       uint32_t crc = 0;
       for (size_t p = 0; p < engine->parameters().size(); ++p) {
         const TensorView gradient = engine->Gradient(static_cast<int>(p));
-        crc = Crc32c({gradient.as<char>(), static_cast<size_t>(gradient.bytes())}, crc);
+        crc = Crc32c({static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())}, crc);
       }
       values.insert(values.end(), {engine->MeanLoss(), engine->clip_state()[kGradNorm], static_cast<double>(crc)});
     }

@@ -158,6 +158,8 @@ TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
   EXPECT_EQ(Run({"up", "--workers", "0"}), kUsage);
   EXPECT_EQ(out(), "");
   EXPECT_THAT(err(), HasSubstr("--help"));
+  EXPECT_EQ(Run({"--no-color", "data", "prepare", "x"}), kUsage);
+  EXPECT_EQ(err(), "error: flags before `data`, expected `stretto data ...`\n");
   EXPECT_EQ(Run({"--help"}), kOk);
   EXPECT_THAT(out(), HasSubstr("3 job failed; 4 job cancelled; 5 detached"));
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);

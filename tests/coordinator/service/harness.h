@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -50,17 +51,21 @@ inline std::string ReasonOf(const grpc::Status& status) {
     EXPECT_EQ(refused.error_message(), text);      \
   } while (false)
 
-// Wraps a store that outlives the server, so that a test can restart it.
+// Wraps a store that outlives the server, so that a test can restart it, and refuses the next
+// commit when told to.
 class BorrowedStore final : public coordinator::JobStore {
  public:
-  explicit BorrowedStore(coordinator::JobStore& store) : store_(store) {}
+  BorrowedStore(coordinator::JobStore& store, std::atomic<bool>& refuse_next)
+      : store_(store), refuse_next_(refuse_next) {}
   absl::StatusOr<coordinator::Snapshot> Load() override { return store_.Load(); }
   absl::Status Commit(const std::vector<coordinator::Record>& records) override {
+    if (refuse_next_.exchange(false)) return absl::ResourceExhaustedError("disk full");
     return store_.Commit(records);
   }
 
  private:
   coordinator::JobStore& store_;
+  std::atomic<bool>& refuse_next_;
 };
 
 // The server's side.
@@ -74,7 +79,8 @@ class ServiceTest : public ::testing::Test {
     options.listen = "127.0.0.1:0";
     options.tick = absl::Milliseconds(20);
     auto server =
-        Server::Start(options, std::make_unique<BorrowedStore>(faulty_), clock_, *telemetry_);
+        Server::Start(options, std::make_unique<BorrowedStore>(*store_, refuse_next_commit_),
+                      clock_, *telemetry_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     channel_ = grpc::CreateChannel(absl::StrCat("127.0.0.1:", server_->port()),
@@ -146,7 +152,7 @@ class ServiceTest : public ::testing::Test {
 
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
-  coordinator::FaultyStore faulty_{*store_};
+  std::atomic<bool> refuse_next_commit_ = false;
   std::unique_ptr<telemetry::Telemetry> telemetry_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -204,9 +204,9 @@ TEST_F(WorkerServiceTest, FullDiskEndsTheSessionAndTheReplayLosesNothing) {
   first.Register();
   MustCreate("gpt");
   const v1alpha1::Assign assign = first.Assigned();
-  faulty_.FailCommit(1);
+  refuse_next_commit_ = true;
   first.Prepared(assign, 0);
-  EXPECT_EQ(first.Ended().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_REFUSED(first.Ended(), StatusCode::RESOURCE_EXHAUSTED, "RESOURCE_EXHAUSTED", "disk full");
   FakeWorker second(*workers_, "w0");
   for (int rank : {0, 1}) second.Hold(assign, rank, 1);
   EXPECT_EQ(second.Register().registered().held(0).acked_sequence(), 0);

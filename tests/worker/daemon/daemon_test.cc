@@ -123,8 +123,8 @@ TEST_F(DaemonTest, CoordinatorRestartIsReplayedWithoutGaps) {
   const ProcessId trainer = Trainer(0);
   ::kill(trainer.pid, SIGUSR1);  // a step that nobody hears of
 
-  coordinator_ = std::make_unique<FakeCoordinator>(port);
-  coordinator_->held = {Reply(0, true, 2)};
+  coordinator_ =
+      std::make_unique<FakeCoordinator>(port, std::vector<v1::HeldRankReply>{Reply(0, true, 2)});
   ASSERT_TRUE(WaitForSteps(0, 4));
   EXPECT_EQ(coordinator_->registrations.at(0).held(0).job_id(), "gpt");
   EXPECT_TRUE(coordinator_->registrations.at(0).held(0).alive());

@@ -10,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -24,8 +25,14 @@ class FakeCoordinator final : public v1::WorkerService::Service {
  public:
   using Stream = grpc::ServerReaderWriter<v1::CoordinatorMessage, v1::WorkerMessage>;
 
+  // Before a worker connects.
+  grpc::Status refusal;                 // not OK: the answer to Register
+  bool acknowledge = true;              // answer reports with ReportAck
+  std::vector<v1::HeldRankReply> held;  // for Registered
+
   // `port` 0 takes a free one; another port is that of a coordinator that ended before.
-  explicit FakeCoordinator(int port = 0) {
+  explicit FakeCoordinator(int port = 0, std::vector<v1::HeldRankReply> held = {})
+      : held(std::move(held)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
                              &port_);
@@ -36,11 +43,6 @@ class FakeCoordinator final : public v1::WorkerService::Service {
 
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
   int port() const { return port_; }
-
-  // Before a worker connects.
-  grpc::Status refusal;                 // not OK: the answer to Register
-  bool acknowledge = true;              // answer reports with ReportAck
-  std::vector<v1::HeldRankReply> held;  // for Registered
 
   void Send(const v1::CoordinatorMessage& message) {
     WaitFor([this] { return stream_ != nullptr; });

@@ -21,7 +21,12 @@ struct Shape {
 
 inline EngineSpec SpecOf(const Shape& shape) {
   EngineSpec spec;
-  spec.model = {.layers = shape.layers, .hidden = 8, .heads = 4, .ffn_hidden = 16, .sequence_length = 4, .vocab_size = 100};
+  spec.model = {.layers = shape.layers,
+                .hidden = 8,
+                .heads = 4,
+                .ffn_hidden = 16,
+                .sequence_length = 4,
+                .vocab_size = 100};
   spec.schedule = {shape.schedule, shape.slices};
   spec.tp_size = shape.tp_size;
   spec.dtype = shape.dtype;
@@ -32,7 +37,10 @@ inline EngineSpec SpecOf(const Shape& shape) {
 }
 
 inline Shape Domino(std::vector<int> slices, int micro_batches = 1, int layers = 2) {
-  return {.schedule = "domino_row", .slices = std::move(slices), .micro_batches = micro_batches, .layers = layers};
+  return {.schedule = "domino_row",
+          .slices = std::move(slices),
+          .micro_batches = micro_batches,
+          .layers = layers};
 }
 
 // The plan of a spec that must be valid.
@@ -59,8 +67,9 @@ inline std::vector<Shape> ManyShapes() {
 }
 
 inline std::string Describe(const Shape& shape) {
-  return shape.schedule + " tp" + std::to_string(shape.tp_size) + " slices" + std::to_string(shape.slices.size()) +
-         " mb" + std::to_string(shape.micro_batches) + " " + NameOf(shape.dtype);
+  return shape.schedule + " tp" + std::to_string(shape.tp_size) + " slices" +
+         std::to_string(shape.slices.size()) + " mb" + std::to_string(shape.micro_batches) + " " +
+         NameOf(shape.dtype);
 }
 
 }  // namespace stretto

@@ -13,7 +13,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Operations: forward and backward compute, forward and backward all_reduce over tp, one over dp, optimizer.
+// Operations: forward and backward compute, forward and backward all_reduce over tp, one over dp,
+// optimizer.
 constexpr char kText[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
@@ -45,7 +46,8 @@ StepLedger LedgerOf(std::map<int, Interval> given, Interval step, HostWaits wait
   for (std::vector<Interval>* list : {&waits.data, &waits.checkpoint}) {
     for (Interval& wait : *list) wait = {wait.begin * kSecond, wait.end * kSecond};
   }
-  return ComputeLedger(*Parse(kText), Seconds(std::move(given)), waits, {step.begin * kSecond, step.end * kSecond});
+  return ComputeLedger(*Parse(kText), Seconds(std::move(given)), waits,
+                       {step.begin * kSecond, step.end * kSecond});
 }
 
 std::vector<std::string> Lines(const StepLedger& ledger) {
@@ -73,29 +75,34 @@ TEST(LedgerTest, OverlapSplitsIntoHidingAloneAndExposed) {
 TEST(LedgerTest, HidingHasThePhaseOfTheComputation) {
   // The forward's collective is hidden by backward compute.
   const StepLedger ledger = LedgerOf({{kBackward, {0, 4}}, {kTpForward, {1, 3}}}, {0, 4});
-  EXPECT_THAT(Lines(ledger), ElementsAre("compute_hiding tp backward 2", "compute_alone backward 2"));
+  EXPECT_THAT(Lines(ledger),
+              ElementsAre("compute_hiding tp backward 2", "compute_alone backward 2"));
 }
 
 TEST(LedgerTest, ExposedGoesToTheFirstGroupAndItsPhase) {
   const StepLedger ledger = LedgerOf({{kTpBackward, {2, 4}}, {kDpBackward, {1, 6}}}, {0, 7});
-  EXPECT_THAT(Lines(ledger), ElementsAre("exposed tp backward 2", "exposed dp backward 3", "idle 2"));
+  EXPECT_THAT(Lines(ledger),
+              ElementsAre("exposed tp backward 2", "exposed dp backward 3", "idle 2"));
   EXPECT_DOUBLE_EQ(ledger.communication_seconds, 5);
   EXPECT_DOUBLE_EQ(ledger.hidden_seconds, 0);
 }
 
 TEST(LedgerTest, TheOptimizerIsAPhaseOfCompute) {
-  EXPECT_THAT(Lines(LedgerOf({{kOptimizer, {0, 3}}}, {0, 3})), ElementsAre("compute_alone optimizer 3"));
+  EXPECT_THAT(Lines(LedgerOf({{kOptimizer, {0, 3}}}, {0, 3})),
+              ElementsAre("compute_alone optimizer 3"));
 }
 
 TEST(LedgerTest, WaitsOfTheHostCountOnlyWhereNothingElseRuns) {
   const StepLedger ledger =
       LedgerOf({{kForward, {4, 6}}}, {0, 10}, {.data = {{0, 5}}, .checkpoint = {{3, 8}}});
-  EXPECT_THAT(Lines(ledger), ElementsAre("compute_alone forward 2", "data_wait 4", "checkpoint_wait 2", "idle 2"));
+  EXPECT_THAT(Lines(ledger),
+              ElementsAre("compute_alone forward 2", "data_wait 4", "checkpoint_wait 2", "idle 2"));
 }
 
 TEST(LedgerTest, EverythingIsClippedToTheStep) {
-  const StepLedger ledger = LedgerOf({{kForward, {0, 20}}, {kTpForward, {0, 6}}, {kTpBackward, {14, 30}}}, {5, 15},
-                                     {.data = {{-5, 50}}, .checkpoint = {}});
+  const StepLedger ledger =
+      LedgerOf({{kForward, {0, 20}}, {kTpForward, {0, 6}}, {kTpBackward, {14, 30}}}, {5, 15},
+               {.data = {{-5, 50}}, .checkpoint = {}});
   EXPECT_THAT(Lines(ledger), ElementsAre("compute_hiding tp forward 2", "compute_alone forward 8"));
   EXPECT_DOUBLE_EQ(ledger.communication_seconds, 2);
 }
@@ -129,7 +136,8 @@ TEST(LedgerTest, RandomIntervalsSumToTheSpanAndMatchTheDefinition) {
     for (const LedgerEntry& entry : ledger.entries) {
       sum += entry.seconds;
       if (entry.part == LedgerPart::kExposed) exposed += entry.seconds;
-      if (entry.part == LedgerPart::kComputeHiding || entry.part == LedgerPart::kComputeAlone) ledger_compute += entry.seconds;
+      if (entry.part == LedgerPart::kComputeHiding || entry.part == LedgerPart::kComputeAlone)
+        ledger_compute += entry.seconds;
     }
     EXPECT_NEAR(sum, static_cast<double>(end - begin), 1e-9);
     EXPECT_NEAR(ledger.communication_seconds, communication, 1e-9);

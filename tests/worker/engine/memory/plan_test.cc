@@ -35,7 +35,8 @@ TEST(MemoryPlanTest, LiesBetweenWhatIsAliveAndTheSumOfBuffers) {
 TEST(MemoryPlanTest, StaysCloseToTheFloor) {
   for (const Shape& shape : Shapes()) {
     const RankPlan plan = PlanOf(shape);
-    EXPECT_LE(static_cast<double>(plan.arenas[kActivations]), 1.25 * static_cast<double>(*PeakLiveActivations(plan.program)))
+    EXPECT_LE(static_cast<double>(plan.arenas[kActivations]),
+              1.25 * static_cast<double>(*PeakLiveActivations(plan.program)))
         << Describe(shape);
   }
 }
@@ -53,17 +54,20 @@ TEST(MemoryPlanTest, IsDeterministic) {
   EXPECT_EQ(Print(first), Print(second));
 }
 
-// Any two operations that touch overlapping addresses of different buffers are ordered, all one way: the
-// one buffer is done with before the other begins. Compared pair by pair, without the planner's ideas.
+// Any two operations that touch overlapping addresses of different buffers are ordered, all one
+// way: the one buffer is done with before the other begins. Compared pair by pair, without the
+// planner's ideas.
 TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
-  for (const Shape& shape : {Shape{.schedule = "megatron_sync", .slices = {2}, .layers = 2}, Domino({1, 1}, 1, 2),
-                             Domino({1, 2, 1}, 1, 1)}) {
+  for (const Shape& shape : {Shape{.schedule = "megatron_sync", .slices = {2}, .layers = 2},
+                             Domino({1, 1}, 1, 2), Domino({1, 2, 1}, 1, 1)}) {
     const Program program = PlanOf(shape).program;
     const HappensBefore order = *HappensBefore::Build(program);
     std::vector<std::vector<int>> accesses(program.buffers.size());
     for (size_t i = 0; i < program.ops.size(); ++i) {
       for (const std::vector<int>* ids : {&program.ops[i].in, &program.ops[i].out}) {
-        for (int id : *ids) accesses[static_cast<size_t>(RootOf(program.buffers, id).buffer)].push_back(static_cast<int>(i));
+        for (int id : *ids)
+          accesses[static_cast<size_t>(RootOf(program.buffers, id).buffer)].push_back(
+              static_cast<int>(i));
       }
     }
     auto before = [&](size_t a, size_t b) {
@@ -78,9 +82,12 @@ TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
     int shared = 0;
     for (size_t a = 0; a < regions.size(); ++a) {
       for (size_t b = a + 1; b < regions.size(); ++b) {
-        if (program.buffers[a].alias >= 0 || program.buffers[b].alias >= 0 || !regions[a].Overlaps(regions[b])) continue;
+        if (program.buffers[a].alias >= 0 || program.buffers[b].alias >= 0 ||
+            !regions[a].Overlaps(regions[b]))
+          continue;
         ++shared;
-        EXPECT_TRUE(before(a, b) || before(b, a)) << program.buffers[a].name << " and " << program.buffers[b].name;
+        EXPECT_TRUE(before(a, b) || before(b, a))
+            << program.buffers[a].name << " and " << program.buffers[b].name;
       }
     }
     EXPECT_GT(shared, 0);
@@ -90,7 +97,8 @@ TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
 TEST(MemoryPlanTest, AnOutputNeverLiesOnAnInputOfItsOperation) {
   Program program = ProgramOf(
       "program rank=0 world=1\nlane compute\n"
-      "buffer %0 a f32 16 activation\nbuffer %1 b f32 16 activation\nbuffer %2 c f32 16 activation\n"
+      "buffer %0 a f32 16 activation\nbuffer %1 b f32 16 activation\nbuffer %2 c f32 16 "
+      "activation\n"
       "0 compute zero x fwd out=%0\n"
       "1 compute gelu x fwd in=%0 out=%1\n"
       "2 compute gelu x fwd in=%1 out=%2\n");

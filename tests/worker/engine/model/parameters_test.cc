@@ -44,7 +44,8 @@ TEST(ParametersTest, EveryTpSizeCutsItsShardsFromTheSameTensor) {
         EXPECT_EQ(shard.shape, whole[i].shape);
         Place(shard, ShardOf(shard, static_cast<int>(i)), &gathered);
       }
-      EXPECT_EQ(std::memcmp(gathered.data(), full.data(), full.size() * sizeof(float)), 0) << whole[i].name;
+      EXPECT_EQ(std::memcmp(gathered.data(), full.data(), full.size() * sizeof(float)), 0)
+          << whole[i].name;
     }
   }
 }
@@ -81,12 +82,13 @@ TEST(ParametersTest, NormalInitialisationHasTheMeanAndDeviationOfGpt2) {
   const std::vector<Parameter> all = ParametersOf(model, 1, 0);
   const LayerParameters layer = LayerParametersAt(0);
   // The residual branches shrink with the square root of twice the layers.
-  for (const auto& [index, std] : std::vector<std::pair<int, double>>{{layer.qkv_w, 0.02}, {layer.proj_w, 0.005}}) {
+  for (const auto& [index, std] :
+       std::vector<std::pair<int, double>>{{layer.qkv_w, 0.02}, {layer.proj_w, 0.005}}) {
     double sum = 0, squares = 0;
     const std::vector<float> values = ShardOf(all[static_cast<size_t>(index)], index);
     for (double value : values) sum += value, squares += value * value;
     const double n = static_cast<double>(values.size());
-    EXPECT_NEAR(sum / n, 0, 5 * std / std::sqrt(n));                      // five standard errors
+    EXPECT_NEAR(sum / n, 0, 5 * std / std::sqrt(n));  // five standard errors
     EXPECT_NEAR(std::sqrt(squares / n), std, 5 * std / std::sqrt(2 * n));
   }
 }
@@ -104,7 +106,8 @@ TEST(ParametersTest, IndicesNameTheParametersTheyPointAt) {
 }
 
 TEST(ParametersTest, OnlyMatricesDecay) {
-  for (const Parameter& p : ParametersOf(kModel, 1, 0)) EXPECT_EQ(p.decay, p.init == Init::kNormal) << p.name;
+  for (const Parameter& p : ParametersOf(kModel, 1, 0))
+    EXPECT_EQ(p.decay, p.init == Init::kNormal) << p.name;
 }
 
 }  // namespace

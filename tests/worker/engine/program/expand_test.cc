@@ -10,20 +10,35 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Two slots for three micro-batches: a weight, an activation per slot with a view, an input per micro-batch.
+// Two slots for three micro-batches: a weight, an activation per slot with a view, an input per
+// micro-batch.
 StepProgram SlottedStep() {
   StepProgram step;
   step.micro_batches = 3;
   step.slots = 2;
   step.lanes = {{"compute", -1}, {"copy", -1}};
-  step.buffers = {{.name = "w", .shape = {4}, .arena = ArenaClass::kParameter},
-                  {.name = "a", .shape = {4}, .binding = Binding::kSlot},
-                  {.name = "a.low", .shape = {2}, .binding = Binding::kSlot, .alias = 1, .alias_offset = 2},
-                  {.name = "x", .shape = {4}, .arena = ArenaClass::kInput, .binding = Binding::kMicroBatch}};
+  step.buffers = {
+      {.name = "w", .shape = {4}, .arena = ArenaClass::kParameter},
+      {.name = "a", .shape = {4}, .binding = Binding::kSlot},
+      {.name = "a.low", .shape = {2}, .binding = Binding::kSlot, .alias = 1, .alias_offset = 2},
+      {.name = "x", .shape = {4}, .arena = ArenaClass::kInput, .binding = Binding::kMicroBatch}};
   step.units = {{"forward",
-                 {{.kind = OpKind::kGelu, .lane = 0, .tag = {.name = "up"}, .in = {3}, .out = {1}, .attributes = {}, .waits = {}},
-                  {.kind = OpKind::kGelu, .lane = 1, .tag = {.name = "down"}, .in = {2}, .out = {0}, .attributes = {}, .waits = {0}}}}};
-  for (int mb = 0; mb < 3; ++mb) step.instances.push_back({.unit = 0, .micro_batch = mb, .waits = {}});
+                 {{.kind = OpKind::kGelu,
+                   .lane = 0,
+                   .tag = {.name = "up"},
+                   .in = {3},
+                   .out = {1},
+                   .attributes = {},
+                   .waits = {}},
+                  {.kind = OpKind::kGelu,
+                   .lane = 1,
+                   .tag = {.name = "down"},
+                   .in = {2},
+                   .out = {0},
+                   .attributes = {},
+                   .waits = {0}}}}};
+  for (int mb = 0; mb < 3; ++mb)
+    step.instances.push_back({.unit = 0, .micro_batch = mb, .waits = {}});
   step.instances[2].waits = {{.op = 0, .instance = 0, .producer = 1}};
   return step;
 }
@@ -48,7 +63,8 @@ TEST(ExpandTest, MicroBatchesTakeTheirSlotModuloSlots) {
   EXPECT_THAT(program.ops[5].in, ElementsAre(3));
   EXPECT_EQ(BufferMap(step).Find(1, 2), 1);
   EXPECT_EQ(BufferMap(step).size(), 8);
-  for (size_t i = 0; i < program.ops.size(); ++i) EXPECT_EQ(program.ops[i].tag.micro_batch, static_cast<int>(i / 2));
+  for (size_t i = 0; i < program.ops.size(); ++i)
+    EXPECT_EQ(program.ops[i].tag.micro_batch, static_cast<int>(i / 2));
 }
 
 TEST(ExpandTest, WaitsInsideAUnitMoveWithItAndCarriedWaitsReachBack) {
@@ -65,7 +81,8 @@ TEST(ExpandTest, UnitsStayTemplates) {
   for (size_t u = 0; u < one.units.size(); ++u) {
     ASSERT_EQ(one.units[u].ops.size(), four.units[u].ops.size()) << one.units[u].name;
     for (size_t i = 0; i < one.units[u].ops.size(); ++i) {
-      EXPECT_EQ(one.units[u].ops[i].waits, four.units[u].ops[i].waits) << one.units[u].name << " " << i;
+      EXPECT_EQ(one.units[u].ops[i].waits, four.units[u].ops[i].waits)
+          << one.units[u].name << " " << i;
       EXPECT_EQ(four.units[u].ops[i].tag.micro_batch, -1);
     }
   }

@@ -10,7 +10,8 @@
 
 namespace stretto {
 
-// One linear layer whose output is reduced over two ranks; everything a verifier can find fault with.
+// One linear layer whose output is reduced over two ranks; everything a verifier can find fault
+// with.
 inline constexpr char kLinear[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"

@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 
 TEST(TextTest, EveryPlanPrintsAndParsesBack) {
   for (const Shape& shape : ManyShapes()) {
-    for (Variant variant : {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly, Variant::kCommunicationOnly}) {
+    for (Variant variant : {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly,
+                            Variant::kCommunicationOnly}) {
       SCOPED_TRACE(Describe(shape));
       const std::string text = Print(PlanOf(shape, shape.tp_size - 1, variant).program);
       const absl::StatusOr<Program> parsed = Parse(text);
@@ -52,7 +53,8 @@ struct BadText {
 
 TEST(TextTest, ErrorsNameTheLineFoundAndExpected) {
   const std::vector<BadText> cases = {
-      {"program rank=0 world=2\n", "", "line 1: found 'group', expected a first line 'program rank=R world=W'"},
+      {"program rank=0 world=2\n", "",
+       "line 1: found 'group', expected a first line 'program rank=R world=W'"},
       {"rank=0", "rank=2", "line 1: found '2', expected an integer in [0, 1]"},
       {"rank=0", "rang=0", "line 1: found 'rang=0', expected rank=R"},
       {"world=2", "world=0", "line 1: found '0', expected an integer in [1, 1048576]"},
@@ -60,20 +62,25 @@ TEST(TextTest, ErrorsNameTheLineFoundAndExpected) {
       {"group tp 0,1", "group tp", "line 2: found 'group', expected 'group NAME RANK,RANK...'"},
       {"group tp 0,1", "group tp 0,2", "line 2: found '2', expected an integer in [0, 1]"},
       {"lane compute", "lane", "line 3: found 'lane', expected 'lane NAME [GROUP]'"},
-      {"lane comm.tp tp", "lane comm.tp dp", "line 4: found 'dp', expected the name of a declared group"},
-      {"buffer %0 x f32 4,8 input", "buffer %0 x f32 4,8", "line 5: found 'buffer', expected 'buffer %N NAME"},
+      {"lane comm.tp tp", "lane comm.tp dp",
+       "line 4: found 'dp', expected the name of a declared group"},
+      {"buffer %0 x f32 4,8 input", "buffer %0 x f32 4,8",
+       "line 5: found 'buffer', expected 'buffer %N NAME"},
       {"buffer %0 x", "buffer 0 x", "line 5: found '0', expected a buffer '%N'"},
       {"buffer %1", "buffer %7", "line 6: found '%7', expected %1"},
       {"x f32", "x f16", "line 5: found 'f16', expected f32, bf16 or i32"},
       {"4,8 input", "4,,8 input", "line 5: found '', expected an integer"},
       {"4,8 input", "4,-8 input", "line 5: found '-8', expected an integer"},
-      {"4,8 input", "1099511627776,2 input", "line 5: found '1099511627776,2', expected a shape of at most"},
+      {"4,8 input", "1099511627776,2 input",
+       "line 5: found '1099511627776,2', expected a shape of at most"},
       {"4,8 input", "4,8 heap", "line 5: found 'heap', expected parameter, gradient"},
       {"parameter", "parameter alias=%1+0", "line 6: found '1', expected an integer in [0, 0]"},
       {"parameter", "parameter alias=%0", "line 6: found '', expected an integer"},
-      {"parameter", "parameter at=0", "line 6: found 'at=0', expected 'alias=%N+ELEMENT' or '@OFFSET'"},
+      {"parameter", "parameter at=0",
+       "line 6: found 'at=0', expected 'alias=%N+ELEMENT' or '@OFFSET'"},
       {"parameter", "parameter @-4", "line 6: found '-4', expected an integer"},
-      {"0 compute gemm L0.fc fwd mb0", "0 compute gemm fwd", "line 9: found 's0', expected fwd, rec, bwd or opt"},
+      {"0 compute gemm L0.fc fwd mb0", "0 compute gemm fwd",
+       "line 9: found 's0', expected fwd, rec, bwd or opt"},
       {"2 compute gelu", "3 compute gelu", "line 11: found '3', expected operation 2"},
       {"0 compute gemm", "0 gpu gemm", "line 9: found 'gpu', expected the name of a declared lane"},
       {"compute gemm", "compute conv", "line 9: found 'conv', expected a known kind of operation"},
@@ -82,7 +89,8 @@ TEST(TextTest, ErrorsNameTheLineFoundAndExpected) {
       {"wait=1", "wait=x", "line 11: found 'x', expected an integer"},
       {"wait=1", "start=1", "line 11: found 'tart=1', expected an integer"},
       {"gelu L0.act", "embed L0.act", "line 11: found 'embed', expected 2 attributes"},
-      {"gelu L0.act fwd mb0 s0", "embed e fwd start=0 size=999999999999", "expected an integer in [0, 268435456]"},
+      {"gelu L0.act fwd mb0 s0", "embed e fwd start=0 size=999999999999",
+       "expected an integer in [0, 268435456]"},
   };
   for (const BadText& bad : cases) {
     const absl::StatusOr<Program> parsed = Parse(With(kLinear, bad.from, bad.to));
@@ -92,7 +100,8 @@ TEST(TextTest, ErrorsNameTheLineFoundAndExpected) {
 }
 
 TEST(TextTest, NothingIsNoProgram) {
-  EXPECT_THAT(std::string(Parse("\n\n").status().message()), HasSubstr("found 'nothing', expected a line 'program"));
+  EXPECT_THAT(std::string(Parse("\n\n").status().message()),
+              HasSubstr("found 'nothing', expected a line 'program"));
 }
 
 // Damages words: swaps, copies, deletes and renumbers them, so that many mutants still parse.
@@ -104,10 +113,18 @@ std::string Damage(const std::string& text, std::mt19937_64* random) {
     std::vector<std::string> words = absl::StrSplit(line, ' ');
     std::string& word = words[below(words.size())];
     switch (below(6)) {
-      case 0: std::swap(line, lines[below(lines.size())]); continue;
-      case 1: line = lines[below(lines.size())]; continue;
-      case 2: std::swap(word, words[below(words.size())]); break;
-      case 3: word.clear(); break;
+      case 0:
+        std::swap(line, lines[below(lines.size())]);
+        continue;
+      case 1:
+        line = lines[below(lines.size())];
+        continue;
+      case 2:
+        std::swap(word, words[below(words.size())]);
+        break;
+      case 3:
+        word.clear();
+        break;
       case 4:
         if (!word.empty()) word[below(word.size())] = static_cast<char>('0' + below(10));
         break;
@@ -127,7 +144,8 @@ TEST(TextTest, DamagedTextGivesAStatusAndNeverCrashes) {
   for (int i = 0; i < 4000; ++i) {
     const absl::StatusOr<Program> program = Parse(Damage(i % 4 == 0 ? kLinear : real, &random));
     if (!program.ok()) {
-      EXPECT_TRUE(absl::StartsWith(program.status().message(), "program text line ")) << program.status();
+      EXPECT_TRUE(absl::StartsWith(program.status().message(), "program text line "))
+          << program.status();
       continue;
     }
     ++parsed;

@@ -12,7 +12,8 @@ namespace stretto {
 namespace {
 
 void ExpectGolden(const std::string& name, const Shape& shape) {
-  const std::string path = std::string(STRETTO_SOURCE_DIR) + "/tests/golden/schedule/" + name + ".txt";
+  const std::string path =
+      std::string(STRETTO_SOURCE_DIR) + "/tests/golden/schedule/" + name + ".txt";
   const std::string text = Print(PlanOf(shape).program);
   if (std::getenv("STRETTO_REWRITE") != nullptr) {
     std::ofstream file(path);

@@ -18,14 +18,16 @@ using ::testing::Pair;
 StepProgram StepOf(std::vector<Op> ops) {
   StepProgram step;
   step.lanes = {{"serial", -1}};
-  for (int i = 0; i < 4; ++i) step.buffers.push_back({.name = std::string(1, static_cast<char>('a' + i)), .shape = {4}});
+  for (int i = 0; i < 4; ++i)
+    step.buffers.push_back({.name = std::string(1, static_cast<char>('a' + i)), .shape = {4}});
   step.buffers.push_back({.name = "low", .shape = {2}, .alias = 3, .alias_offset = 0});
   step.buffers.push_back({.name = "high", .shape = {2}, .alias = 3, .alias_offset = 2});
   step.units = {{"forward", std::move(ops)}};
   return step;
 }
 
-Op OpOf(std::string name, std::vector<int> in, std::vector<int> out, int slice = 0, OpKind kind = OpKind::kGelu) {
+Op OpOf(std::string name, std::vector<int> in, std::vector<int> out, int slice = 0,
+        OpKind kind = OpKind::kGelu) {
   Op op;
   op.kind = kind;
   op.tag = {.layer = 0, .name = std::move(name), .slice = slice};
@@ -60,7 +62,8 @@ TEST(ReorderTest, AReadMayNotPassItsWriter) {
 }
 
 TEST(ReorderTest, AWriteMayNotPassAnEarlierRead) {
-  ExpectRefused(StepOf({OpOf("p", {1}, {2}), OpOf("q", {0}, {1})}), {1, 0}, "changes what 'gelu L0.p fwd s0' reads");
+  ExpectRefused(StepOf({OpOf("p", {1}, {2}), OpOf("q", {0}, {1})}), {1, 0},
+                "changes what 'gelu L0.p fwd s0' reads");
 }
 
 TEST(ReorderTest, TwoWritesKeepTheirOrder) {
@@ -68,7 +71,8 @@ TEST(ReorderTest, TwoWritesKeepTheirOrder) {
 }
 
 TEST(ReorderTest, AccumulationsKeepTheirOrder) {
-  ExpectRefused(StepOf({OpOf("p", {0, 1}, {1}), OpOf("q", {2, 1}, {1})}), {1, 0}, "reads or overwrites");
+  ExpectRefused(StepOf({OpOf("p", {0, 1}, {1}), OpOf("q", {2, 1}, {1})}), {1, 0},
+                "reads or overwrites");
 }
 
 TEST(ReorderTest, AReadOfTheWholeStaysBehindTheWritesOfItsParts) {

@@ -1,4 +1,5 @@
-// Planning must stay close to linear: a large model with many micro-batches plans in the time a step takes at most.
+// Planning must stay close to linear: a large model with many micro-batches plans in the time a
+// step takes at most.
 
 #include <chrono>
 #include <cstdlib>
@@ -16,7 +17,8 @@ void PlanAndReport(int layers, int micro_batches) {
   const absl::StatusOr<RankPlan> plan = BuildPlan(SpecOf(shape), 0);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   ASSERT_TRUE(plan.ok()) << plan.status();
-  std::cout << layers << " layers x " << micro_batches << " micro-batches: " << plan->program.ops.size()
+  std::cout << layers << " layers x " << micro_batches
+            << " micro-batches: " << plan->program.ops.size()
             << " operations planned and verified in " << seconds.count() << " s\n";
 }
 

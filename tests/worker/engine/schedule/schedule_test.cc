@@ -66,8 +66,10 @@ TEST(MegatronSyncTest, NothingRunsUnderACollective) {
 }
 
 TEST(MegatronSyncTest, RefusesSlices) {
-  const absl::Status status = BuildPlan(SpecOf({.schedule = "megatron_sync", .slices = {1, 1}}), 0).status();
-  EXPECT_EQ(status, absl::InvalidArgumentError("schedule megatron_sync: found 2 slices, expected 1"));
+  const absl::Status status =
+      BuildPlan(SpecOf({.schedule = "megatron_sync", .slices = {1, 1}}), 0).status();
+  EXPECT_EQ(status,
+            absl::InvalidArgumentError("schedule megatron_sync: found 2 slices, expected 1"));
 }
 
 TEST(DominoRowTest, ForwardHidesEachAllReduceUnderTheOtherSlicesHalfBlock) {
@@ -93,8 +95,10 @@ TEST(DominoRowTest, BackwardLaunchesTheAllReduceBeforeItsWeightGradients) {
   for (const char* slice : {"s0", "s1"}) {
     const std::string s = slice;
     const int mlp = at.At(kAr, "L1.fc1 bwd " + s), attention = at.At(kAr, "L1.qkv bwd " + s);
-    for (const char* name : {"L1.fc1 bwd ", "L1.fc2 bwd "}) at.ExpectUnder(mlp, at.At(OpKind::kGemmWgrad, name + s));
-    for (const char* name : {"L1.qkv bwd ", "L1.proj bwd "}) at.ExpectUnder(attention, at.At(OpKind::kGemmWgrad, name + s));
+    for (const char* name : {"L1.fc1 bwd ", "L1.fc2 bwd "})
+      at.ExpectUnder(mlp, at.At(OpKind::kGemmWgrad, name + s));
+    for (const char* name : {"L1.qkv bwd ", "L1.proj bwd "})
+      at.ExpectUnder(attention, at.At(OpKind::kGemmWgrad, name + s));
     EXPECT_LT(at.At(OpKind::kGemmDgrad, "L1.fc1 bwd " + s), mlp);
   }
 }
@@ -125,7 +129,8 @@ TEST(DominoRowTest, WeightGradientsAccumulateInMicroBatchAndSliceOrder) {
       for (int id : op.out) {
         const std::pair<int, int> now{op.tag.micro_batch, op.tag.slice};
         // The tied embedding gets the head's contributions of a micro-batch before the embedding's.
-        const bool tied = plan.program.buffers[static_cast<size_t>(id)].name == "embedding.token.weight.grad";
+        const bool tied =
+            plan.program.buffers[static_cast<size_t>(id)].name == "embedding.token.weight.grad";
         const auto it = last.find(id);
         const bool free = it == last.end() || (tied && it->second.first == now.first);
         EXPECT_TRUE(free || it->second < now) << PrintTag(op.tag);
@@ -147,9 +152,9 @@ TEST(DominoRowTest, UnequalSlicesTakeTheirShareOfRows) {
 
 TEST(DominoRowTest, RefusesAMicroBatchOfOneSequence) {
   const absl::Status status = BuildPlan(SpecOf(Domino({1})), 0).status();
-  EXPECT_EQ(status, absl::InvalidArgumentError(
-                        "schedule domino_row: found micro_batch_size 1, expected at least 2: it cuts the batch into "
-                        "slices of whole sequences"));
+  EXPECT_EQ(status, absl::InvalidArgumentError("schedule domino_row: found micro_batch_size 1, "
+                                               "expected at least 2: it cuts the batch into "
+                                               "slices of whole sequences"));
 }
 
 TEST(DominoRowTest, OneRankHasNothingToHide) {
@@ -161,15 +166,18 @@ TEST(DominoRowTest, OneRankHasNothingToHide) {
 }
 
 TEST(PlanTest, AnUnknownScheduleNamesTheKnownOnes) {
-  const absl::Status status = BuildPlan(SpecOf({.schedule = "domino_column", .slices = {2}}), 0).status();
-  EXPECT_EQ(status, absl::InvalidArgumentError(
-                        "schedule.name: found 'domino_column', expected one of megatron_sync, domino_row"));
+  const absl::Status status =
+      BuildPlan(SpecOf({.schedule = "domino_column", .slices = {2}}), 0).status();
+  EXPECT_EQ(status,
+            absl::InvalidArgumentError(
+                "schedule.name: found 'domino_column', expected one of megatron_sync, domino_row"));
   EXPECT_THAT(ScheduleNames(), ElementsAre("megatron_sync", "domino_row"));
 }
 
 TEST(PlanTest, AllRanksOfEveryShapeVerifyTogether) {
   for (const Shape& shape : ManyShapes()) {
-    for (Variant variant : {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly, Variant::kCommunicationOnly}) {
+    for (Variant variant : {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly,
+                            Variant::kCommunicationOnly}) {
       const auto plans = BuildPlans(SpecOf(shape), variant);
       EXPECT_TRUE(plans.ok()) << Describe(shape) << ": " << plans.status();
     }
@@ -198,7 +206,8 @@ TEST(PlanTest, AScheduleIsThePermutationOfItsOracle) {
 
 TEST(PlanTest, MeasuringVariantsKeepOneSide) {
   const Shape shape = Domino({1, 1});
-  for (const Op& op : PlanOf(shape, 0, Variant::kComputeOnly).program.ops) EXPECT_FALSE(IsCollective(op.kind));
+  for (const Op& op : PlanOf(shape, 0, Variant::kComputeOnly).program.ops)
+    EXPECT_FALSE(IsCollective(op.kind));
   const Program communication = PlanOf(shape, 0, Variant::kCommunicationOnly).program;
   EXPECT_EQ(communication.ops.size(), 2u * (4 + 2 * 2 * 2) + 1);
   for (const Op& op : communication.ops) EXPECT_TRUE(IsCollective(op.kind) && op.waits.empty());

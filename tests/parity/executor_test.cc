@@ -1,0 +1,246 @@
+#include "worker/engine/exec/executor.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/parity/harness.h"
+#include "worker/engine/exec/ledger.h"
+
+namespace stretto::parity {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
+
+// One rank's view of a group whose peers are not there: calls succeed at once, except the given
+// one.
+class LonelyCommunicator final : public Communicator {
+ public:
+  enum class At { kNever, kFail, kBlock };
+  LonelyCommunicator(int size, At at, int call) : size_(size), at_(at), call_(call) {}
+
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  absl::Status AllReduce(TensorView, ReduceOp) override {
+    std::unique_lock lock(mu_);
+    if (calls_++ != call_ || at_ == At::kNever) return absl::OkStatus();
+    if (at_ == At::kFail) return absl::UnavailableError("all_reduce: rank 1 is gone");
+    blocked_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return aborted_; });
+    return absl::AbortedError("all_reduce: aborted");
+  }
+  absl::Status AllGather(TensorView, TensorView) override {
+    return absl::UnimplementedError("all_gather");
+  }
+  absl::Status ReduceScatter(TensorView, TensorView) override {
+    return absl::UnimplementedError("reduce_scatter");
+  }
+  absl::Status Broadcast(TensorView, int) override { return absl::UnimplementedError("broadcast"); }
+  absl::Status Barrier() override { return absl::UnimplementedError("barrier"); }
+  void Abort() override {
+    std::lock_guard lock(mu_);
+    aborted_ = true;
+    changed_.notify_all();
+  }
+  void AwaitBlocked() {
+    std::unique_lock lock(mu_);
+    changed_.wait(lock, [&] { return blocked_; });
+  }
+  int calls() {
+    std::lock_guard lock(mu_);
+    return calls_;
+  }
+
+ private:
+  const int size_;
+  const At at_;
+  const int call_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  int calls_ = 0;
+  bool blocked_ = false, aborted_ = false;
+};
+
+using At = LonelyCommunicator::At;
+
+struct Fixture {
+  explicit Fixture(const Layout& layout, At at = At::kNever, int call = -1)
+      : communicator(layout.tp_size, at, call) {
+    plan = *BuildPlan(SpecOf(layout), 0);
+    CpuExecutorOptions options;
+    options.communicators = {&communicator};
+    executor = *MakeCpuExecutor(plan.program, plan.arenas, ops.get(), std::move(options));
+  }
+  std::unique_ptr<Ops> ops = MakeCpuOps();
+  LonelyCommunicator communicator;
+  RankPlan plan;
+  std::unique_ptr<Executor> executor;
+};
+
+TEST(ExecutorTest, AnErrorOfTheCommunicatorNamesTheOperationAndEndsEveryLane) {
+  // Calls 0 and 1 are the embeddings of the slices, 2 the attention of slice 0.
+  Fixture fixture(kDomino, At::kFail, 2);
+  const absl::Status status = fixture.executor->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("comm.tp all_reduce L0.proj fwd mb0 s0 in="));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": all_reduce: rank 1 is gone"));
+  EXPECT_EQ(fixture.communicator.calls(), 3);
+}
+
+TEST(ExecutorTest, IsDeadAfterAnError) {
+  Fixture fixture(kDomino, At::kFail, 0);
+  const absl::Status first = fixture.executor->Run();
+  EXPECT_EQ(fixture.executor->Run(), first);
+  EXPECT_EQ(fixture.communicator.calls(), 1);
+}
+
+TEST(ExecutorTest, OnOneLaneAnErrorEndsTheRunToo) {
+  Fixture fixture({.schedule = "megatron_sync", .tp_size = 2, .slices = {4}}, At::kFail, 5);
+  EXPECT_EQ(fixture.executor->Run().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(fixture.communicator.calls(), 6);
+}
+
+TEST(ExecutorTest, CancelEndsABlockedRun) {
+  Fixture fixture(kDomino, At::kBlock, 4);
+  absl::Status status;
+  std::thread runner([&] { status = fixture.executor->Run(); });
+  fixture.communicator.AwaitBlocked();
+  fixture.executor->Cancel();
+  runner.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("L0.fc2 fwd mb0 s0"));
+}
+
+TEST(ExecutorTest, APeerThatFailsEndsTheOthers) {
+  Job job(SpecOf(kDomino), {});
+  // Rank 1 leaves before it ever calls; rank 0 waits for it.
+  std::thread leaver([&] { job.rank(1).executor().Cancel(); });
+  const absl::Status status = job.rank(0).Run(0, 1);
+  leaver.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("all_reduce embed fwd mb0 s0"));
+}
+
+TEST(ExecutorTest, RepeatsItselfStepAfterStepAndBesideAnother) {
+  const Options frozen = {.learning_rate = 0, .weight_decay = 0, .same_batch = true};
+  Job first(SpecOf(kDomino), frozen), second(SpecOf(kDomino), frozen);
+  ASSERT_TRUE(first.Run(3).ok());
+  ASSERT_TRUE(second.Run(1).ok());
+  const Result a = first.Collect(), b = second.Collect();
+  for (const StepResult& step : a.steps)
+    EXPECT_TRUE(SameBits(step.token_losses, b.steps[0].token_losses));
+  EXPECT_TRUE(SameBits(a.gradients, b.gradients));
+}
+
+TEST(ExecutorTest, StepsInOneCallOrInSeveralAreTheSame) {
+  Job together(SpecOf(kDomino), {}), apart(SpecOf(kDomino), {});
+  ASSERT_TRUE(together.Run(3).ok());
+  for (int step = 0; step < 3; ++step) ASSERT_TRUE(apart.Run(1).ok());
+  EXPECT_TRUE(SameBits(together.Collect().weights, apart.Collect().weights));
+}
+
+TEST(ExecutorTest, EveryOperationHasAnIntervalAfterWhatItWaitedFor) {
+  Job job(SpecOf(kDomino), {.steps = 2, .max_delay = absl::Microseconds(200)});
+  const int64_t before = NowNanoseconds();
+  ASSERT_TRUE(job.Run(2).ok());
+  const int64_t after = NowNanoseconds();
+  for (size_t r = 0; r < job.size(); ++r) {
+    const Program& program = job.rank(r).plan().program;
+    const auto intervals = job.rank(r).executor().intervals();
+    ASSERT_EQ(intervals.size(), program.ops.size());
+    std::vector<int64_t> lane_end(program.lanes.size(), before);
+    for (size_t i = 0; i < intervals.size(); ++i) {
+      EXPECT_LE(intervals[i].begin, intervals[i].end);
+      EXPECT_LE(intervals[i].end, after);
+      int64_t& last = lane_end[static_cast<size_t>(program.ops[i].lane)];
+      EXPECT_GE(intervals[i].begin, last);
+      last = intervals[i].end;
+      for (int wait : program.ops[i].waits)
+        EXPECT_GE(intervals[i].begin, intervals[static_cast<size_t>(wait)].end);
+    }
+  }
+}
+
+TEST(ExecutorTest, TheLedgerOfARealStepSumsToItsSpan) {
+  for (const Layout& layout :
+       {kDomino, Layout{.schedule = "megatron_sync", .tp_size = 2, .slices = {4}}}) {
+    Job job(SpecOf(layout), {.max_delay = absl::Microseconds(200)});
+    const int64_t before = NowNanoseconds();
+    ASSERT_TRUE(job.Run(1).ok());
+    const Interval step{before, NowNanoseconds()};
+    const StepLedger ledger =
+        ComputeLedger(job.rank(0).plan().program, job.rank(0).executor().intervals(), {}, step);
+    double sum = 0;
+    for (const LedgerEntry& entry : ledger.entries) sum += entry.seconds;
+    EXPECT_NEAR(sum, static_cast<double>(step.end - step.begin) * 1e-9, 1e-9);
+    EXPECT_GT(ledger.communication_seconds, 0);
+    EXPECT_LE(ledger.hidden_seconds, ledger.communication_seconds);
+    // Nothing runs under a collective of megatron_sync.
+    EXPECT_TRUE(layout.schedule != "megatron_sync" || ledger.hidden_seconds == 0)
+        << ledger.hidden_seconds;
+  }
+}
+
+TEST(ExecutorTest, OnBeginSeesEveryOperationOnce) {
+  RankPlan plan = *BuildPlan(SpecOf(kDomino), 0);
+  LonelyCommunicator communicator(2, At::kNever, -1);
+  const std::unique_ptr<Ops> ops = MakeCpuOps();
+  std::vector<std::atomic<int>> seen(plan.program.ops.size());
+  CpuExecutorOptions options;
+  options.communicators = {&communicator};
+  options.on_begin = [&](int op, int64_t now) {
+    EXPECT_GT(now, 0);
+    ++seen[static_cast<size_t>(op)];
+  };
+  auto executor = *MakeCpuExecutor(plan.program, plan.arenas, ops.get(), std::move(options));
+  ASSERT_TRUE(executor->Run().ok());
+  for (const std::atomic<int>& count : seen) EXPECT_EQ(count, 1);
+}
+
+TEST(ExecutorTest, RefusesACommunicatorOfAnotherSizeOrNone) {
+  const RankPlan plan = *BuildPlan(SpecOf(kDomino), 0);
+  const std::unique_ptr<Ops> ops = MakeCpuOps();
+  LonelyCommunicator three(3, At::kNever, -1);
+  CpuExecutorOptions options;
+  EXPECT_EQ(MakeCpuExecutor(plan.program, plan.arenas, ops.get(), options).status(),
+            absl::InvalidArgumentError("group tp: found none, expected one of 2 ranks"));
+  options.communicators = {&three};
+  EXPECT_EQ(
+      MakeCpuExecutor(plan.program, plan.arenas, ops.get(), options).status(),
+      absl::InvalidArgumentError("group tp: found a communicator of 3, expected one of 2 ranks"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the process instead
+TEST(ExecutorTest, SaysHowMuchMemoryThereIsNot) {
+  const RankPlan plan = *BuildPlan(SpecOf({.schedule = "megatron_sync", .tp_size = 1}), 0);
+  const std::unique_ptr<Ops> ops = MakeCpuOps();
+  ArenaBytes arenas = plan.arenas;
+  arenas[static_cast<size_t>(ArenaClass::kActivation)] = int64_t{1} << 60;
+  const absl::Status status = MakeCpuExecutor(plan.program, arenas, ops.get(), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              StartsWith("cannot allocate the activation arena of "));
+}
+#endif
+
+TEST(ExecutorTest, ViewsOfSlicesLieInTheirMicroBatch) {
+  Fixture fixture({.schedule = "domino_row", .tp_size = 2, .slices = {1, 3}});
+  const BufferMap map(fixture.plan.step);
+  const TensorView whole = fixture.executor->View(map.Find(fixture.plan.buffers.tokens, 0));
+  const auto& buffers = fixture.plan.program.buffers;
+  for (size_t id = 0; id < buffers.size(); ++id) {
+    if (buffers[id].name != "tokens.s1") continue;
+    const TensorView slice = fixture.executor->View(static_cast<int>(id));
+    EXPECT_EQ(slice.as<int32_t>(), whole.as<int32_t>() + 8);
+    EXPECT_EQ(slice.count(), 24);
+  }
+}
+
+}  // namespace
+}  // namespace stretto::parity

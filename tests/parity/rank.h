@@ -1,0 +1,168 @@
+#pragma once
+// One rank of a tiny training: its plan, its executor, and its buffers by meaning.
+
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "gtest/gtest.h"
+#include "kernels/bf16.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "proto/base/random.h"
+#include "tests/parity/tensors.h"
+#include "worker/comm/communicator.h"
+#include "worker/engine/exec/backend_cpu/cpu_executor.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto::parity {
+
+struct Options {
+  Variant variant = Variant::kSchedule;
+  int steps = 1;
+  uint64_t seed = 1;
+  double learning_rate = 1e-3, weight_decay = 0.1, clip_norm = 1.0;
+  absl::Duration max_delay = absl::ZeroDuration();  // of collectives, random
+  int gradients_of_step = -1;                       // -1: the last
+  bool same_batch = false;                          // every step sees the tokens of step 0
+};
+
+struct StepResult {
+  double loss = 0;      // mean over tokens, summed in f64
+  Floats token_losses;  // micro-batch by micro-batch
+  float gradient_norm = 0;
+  bool updated = false;
+};
+
+// Token `position` (0..sequence_length, one more than the input) of a sequence of a step.
+inline int32_t TokenAt(const ModelSpec& model, int step, int sequence, int position) {
+  const auto draw =
+      Philox(99, static_cast<uint64_t>(sequence * 1000 + position), static_cast<uint64_t>(step));
+  return static_cast<int32_t>(draw[0] % static_cast<uint32_t>(model.vocab_size));
+}
+
+// One thread at a time.
+class Rank {
+ public:
+  Rank(const EngineSpec& spec, const Options& options, RankPlan plan,
+       std::unique_ptr<Communicator> communicator, int rank)
+      : spec_(spec),
+        options_(options),
+        plan_(std::move(plan)),
+        map_(plan_.step),
+        ops_(MakeCpuOps()),
+        communicator_(std::move(communicator)),
+        parameters_(ParametersOf(spec.model, spec.tp_size, rank)) {
+    CpuExecutorOptions executor_options;
+    executor_options.communicators = {communicator_.get()};
+    auto executor =
+        MakeCpuExecutor(plan_.program, plan_.arenas, ops_.get(), std::move(executor_options));
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    executor_ = *std::move(executor);
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      Floats values(static_cast<size_t>(parameters_[i].count()));
+      Initialise(parameters_[i], static_cast<int>(i), options.seed, values.data());
+      SetWeight(i, values);
+    }
+  }
+
+  TensorView View(int id, int micro_batch = 0) {
+    return executor_->View(map_.Find(id, micro_batch));
+  }
+  Floats Read(int id, int micro_batch = 0) {
+    const TensorView view = View(id, micro_batch);
+    const float* data = view.as<float>();
+    return Floats(data, data + view.count());
+  }
+  // Writes the shard's master and, where it is another tensor, the weight of the compute type.
+  void SetWeight(size_t parameter, const Floats& values) {
+    std::memcpy(View(plan_.buffers.master[parameter]).data, values.data(),
+                values.size() * sizeof(float));
+    if (spec_.dtype == DType::kF32) return;
+    BF16* weight = View(plan_.buffers.weight[parameter]).as<BF16>();
+    for (size_t i = 0; i < values.size(); ++i) weight[i] = ToBF16(values[i]);
+  }
+
+  void WriteInputs(int step) {
+    const ModelSpec& model = spec_.model;
+    const int batch = options_.same_batch ? 0 : step;
+    for (int mb = 0; mb < spec_.micro_batches; ++mb) {
+      int32_t* tokens = View(plan_.buffers.tokens, mb).as<int32_t>();
+      int32_t* targets = View(plan_.buffers.targets, mb).as<int32_t>();
+      for (int b = 0; b < spec_.micro_batch_size; ++b) {
+        for (int s = 0; s < model.sequence_length; ++s, ++tokens, ++targets) {
+          *tokens = TokenAt(model, batch, mb * spec_.micro_batch_size + b, s);
+          *targets = TokenAt(model, batch, mb * spec_.micro_batch_size + b, s + 1);
+        }
+      }
+    }
+    float* scalars = View(plan_.buffers.scalars).as<float>();
+    scalars[kLearningRate] = static_cast<float>(options_.learning_rate);
+    scalars[kBeta1] = 0.9f;
+    scalars[kBeta2] = 0.95f;
+    scalars[kEpsilon] = 1e-8f;
+    scalars[kWeightDecay] = static_cast<float>(options_.weight_decay);
+    scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, step + 1));
+    scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(0.95, step + 1));
+    scalars[kClipNorm] = static_cast<float>(options_.clip_norm);
+    scalars[kLossWeight] = 1.0f / static_cast<float>(spec_.micro_batches * spec_.micro_batch_size *
+                                                     model.sequence_length);
+  }
+
+  StepResult ReadOutputs() {
+    StepResult result;
+    for (int mb = 0; mb < spec_.micro_batches; ++mb) {
+      const Floats losses = Read(plan_.buffers.losses, mb);
+      result.token_losses.insert(result.token_losses.end(), losses.begin(), losses.end());
+    }
+    for (double loss : result.token_losses) result.loss += loss;
+    result.loss /= static_cast<double>(result.token_losses.size());
+    const Floats state = Read(plan_.buffers.clip_state);
+    result.gradient_norm = state[kGradNorm];
+    result.updated = state[kUpdate] == 1;
+    return result;
+  }
+
+  // Runs `steps` steps from number `first`. On an error leaves the group, so that peers end too.
+  absl::Status Run(int first, int steps) {
+    for (int step = first; step < first + steps; ++step) {
+      WriteInputs(step);
+      if (absl::Status status = executor_->Run(); !status.ok()) {
+        communicator_->Abort();
+        return status;
+      }
+      results.push_back(ReadOutputs());
+      const int wanted =
+          options_.gradients_of_step < 0 ? first + steps - 1 : options_.gradients_of_step;
+      if (step == wanted) gradients = ReadAll(plan_.buffers.gradient);
+    }
+    return absl::OkStatus();
+  }
+
+  Tensors ReadAll(const std::vector<int>& ids) {
+    Tensors tensors;
+    for (int id : ids) tensors.push_back(Read(id));
+    return tensors;
+  }
+
+  const RankPlan& plan() const { return plan_; }
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+  Executor& executor() { return *executor_; }
+
+  std::vector<StepResult> results;
+  Tensors gradients;
+
+ private:
+  const EngineSpec spec_;
+  const Options options_;
+  const RankPlan plan_;
+  const BufferMap map_;
+  const std::unique_ptr<Ops> ops_;
+  const std::unique_ptr<Communicator> communicator_;
+  const std::vector<Parameter> parameters_;
+  std::unique_ptr<Executor> executor_;
+};
+
+}  // namespace stretto::parity

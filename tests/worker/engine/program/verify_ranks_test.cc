@@ -1,0 +1,95 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/program/expect_rejected.h"
+#include "tests/worker/engine/program/programs.h"
+#include "worker/engine/program/verify.h"
+
+namespace stretto {
+namespace {
+
+// Two collectives on independent buffers.
+constexpr char kTwoCollectives[] =
+    "program rank=0 world=2\n"
+    "group tp 0,1\n"
+    "lane compute\n"
+    "lane comm.tp tp\n"
+    "lane comm.tp.2 tp\n"
+    "buffer %0 x f32 4 input\n"
+    "buffer %1 y f32 8 input\n"
+    "0 comm.tp all_reduce first fwd in=%0 out=%0\n"
+    "1 comm.tp all_reduce second fwd in=%1 out=%1\n";
+
+TEST(VerifyRanksTest, ASwappedOrderOfCollectivesIsRejected) {
+  const std::string swapped =
+      With(With(OnRank1(kTwoCollectives), "0 comm.tp all_reduce first fwd in=%0 out=%0\n", ""),
+           "1 comm.tp all_reduce second fwd in=%1 out=%1\n",
+           "0 comm.tp all_reduce second fwd in=%1 out=%1\n"
+           "1 comm.tp all_reduce first fwd in=%0 out=%0\n");
+  ASSERT_TRUE(Verify(ProgramOf(swapped)).ok());
+  ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(swapped)}),
+                 "collectives differ: rank 0 is at '0 comm.tp all_reduce first fwd in=%0 out=%0' "
+                 "(4 f32), rank 1 at "
+                 "'0 comm.tp all_reduce second fwd in=%1 out=%1' (8 f32)");
+}
+
+TEST(VerifyRanksTest, CollectivesOfDifferentKindSizeOrTypeAreRejected) {
+  for (const auto& [from, to] : std::vector<std::pair<const char*, const char*>>{
+           {"all_reduce first", "all_reduce_max first"},
+           {"x f32 4", "x f32 5"},
+           {"x f32 4", "x bf16 4"}}) {
+    ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives),
+                                ProgramOf(With(OnRank1(kTwoCollectives), from, to))}),
+                   "collectives differ: rank 0 is at");
+  }
+}
+
+TEST(VerifyRanksTest, ALaneMayComputeAndCommunicate) {
+  const std::string serial = With(
+      With(
+          With(With(kLinear, "lane compute\nlane comm.tp tp\n", "lane serial tp\n"), " wait=0", ""),
+          " wait=1", ""),
+      "1 comm.tp", "1 compute");
+  const Program first = ProgramOf(With(serial, " compute ", " serial "));
+  Program second = ProgramOf(OnRank1(With(serial, " compute ", " serial ")));
+  EXPECT_TRUE(VerifyRanks({first, second}).ok());
+  second.ops[0].out = second.ops[2].out;  // other compute: no business of the peers
+  EXPECT_TRUE(VerifyRanks({first, second}).ok());
+  second.ops.erase(second.ops.begin() + 1);
+  ExpectRejected(VerifyRanks({first, second}),
+                 "deadlock: nothing can go on, with rank 0 at '1 serial all_reduce");
+}
+
+TEST(VerifyRanksTest, AMissingCollectiveIsADeadlock) {
+  const std::string shorter =
+      With(OnRank1(kTwoCollectives), "1 comm.tp all_reduce second fwd in=%1 out=%1\n", "");
+  ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(shorter)}),
+                 "deadlock: nothing can go on, with rank 0 at '1 comm.tp all_reduce second");
+}
+
+TEST(VerifyRanksTest, CrossedWaitsBetweenRanksAreADeadlock) {
+  // Each rank alone is fine: rank 0 does first then second, rank 1 second then first, on two lanes.
+  const std::string two_lanes =
+      With(kTwoCollectives, "1 comm.tp all_reduce", "1 comm.tp.2 all_reduce");
+  const std::string first = With(two_lanes, "in=%1 out=%1", "in=%1 out=%1 wait=0");
+  const std::string second = With(OnRank1(two_lanes), "in=%0 out=%0", "in=%0 out=%0 wait=1");
+  ASSERT_TRUE(Verify(ProgramOf(first)).ok());
+  ASSERT_TRUE(Verify(ProgramOf(second)).ok());
+  ExpectRejected(VerifyRanks({ProgramOf(first), ProgramOf(second)}),
+                 "deadlock: nothing can go on, with rank 0 at");
+}
+
+TEST(VerifyRanksTest, APeerWithoutTheLaneIsRejected) {
+  const std::string other = With(OnRank1(kTwoCollectives), "comm.tp ", "comm.other ");
+  ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(other)}),
+                 "rank 1: found no communication lane comm.tp, expected one, as on rank 0");
+}
+
+TEST(VerifyRanksTest, ProgramsOutOfPlaceAreRejected) {
+  ExpectRejected(VerifyRanks({ProgramOf(kLinear), ProgramOf(kLinear)}),
+                 "program 1: found rank 0 of 2, expected rank 1 of 2");
+  ExpectRejected(VerifyRanks({ProgramOf(kLinear)}),
+                 "program 0: found rank 0 of 2, expected rank 0 of 1");
+}
+
+}  // namespace
+}  // namespace stretto

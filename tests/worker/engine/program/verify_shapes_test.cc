@@ -1,0 +1,111 @@
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/program/expect_rejected.h"
+#include "tests/worker/engine/program/programs.h"
+#include "worker/engine/program/verify.h"
+
+namespace stretto {
+namespace {
+
+struct BadOperands {
+  const char* from;
+  const char* to;
+  const char* message;
+};
+
+TEST(VerifyShapesTest, OperandsThatDoNotFitTheirOperationAreRejected) {
+  const std::vector<BadOperands> cases = {
+      {"in=%0,%1 out=%2", "in=%0 out=%2", "found 1 inputs, expected x, w, bias?"},
+      {"in=%0,%1 out=%2", "in=%0,%1,%1,%1 out=%2", "found 4 inputs, expected x, w, bias?"},
+      {"in=%0,%1 out=%2", "in=%0,%1", "found 0 outputs, expected y"},
+      {"w f32 8,8", "w f32 8,4", "found w f32 [8,4], expected f32 of 8 rows x 8 columns"},
+      {"w f32 8,8", "w bf16 8,8", "found w bf16 [8,8], expected f32 of 8 rows x 8 columns"},
+      {"in=%0,%1 out=%2", "in=%0,%1,%0 out=%2", "found bias f32 of 32 elements, expected f32 of 8"},
+      {"%3 a f32 4,8", "%3 a f32 8,4", "found a f32 [8,4], expected f32 of 4 rows x 8 columns"},
+      {"in=%2 out=%2", "in=%2 out=%3",
+       "found %2 and %3 as x, expected one buffer, read and written"},
+      {"1 comm.tp all_reduce", "1 compute all_reduce",
+       "found compute, expected a lane with a group"},
+  };
+  for (const BadOperands& bad : cases) ExpectRejected(With(kLinear, bad.from, bad.to), bad.message);
+}
+
+// One operation between declared buffers: (buffers, operation, message).
+struct BadKind {
+  const char* buffers;
+  const char* op;
+  const char* message;
+};
+
+TEST(VerifyShapesTest, EachKindChecksItsShapes) {
+  const std::vector<BadKind> cases = {
+      {"f32 4,8 input|f32 8,8 parameter|f32 4,4 activation", "gemm_dgrad a bwd in=%0,%1 out=%2",
+       "found w f32 [8,8], expected"},
+      {"f32 4,8 input|f32 4,6 input|f32 8,8 input", "gemm_wgrad a bwd in=%0,%1,%2 out=%2",
+       "found dw f32 [8,8], expected f32 of 8 rows x 6"},
+      {"bf16 4,8 input|bf16 4,8 input|bf16 8,8 input", "gemm_wgrad a bwd in=%0,%1,%2 out=%2",
+       "found dw bf16 [8,8], expected f32"},
+      {"f32 4,8 input|f32 4 input", "bias_grad a bwd in=%0,%1 out=%1",
+       "found db f32 of 4 elements, expected f32 of 8"},
+      {"f32 4 input|f32 16,8 parameter|f32 4,8 activation",
+       "embed a fwd in=%0,%1 out=%2 start=0 size=9",
+       "found tokens f32 of 4 elements, expected i32 of 4"},
+      {"i32 4 input|f32 16,8 parameter|f32 3,8 activation",
+       "embed a fwd in=%0,%1 out=%2 start=0 size=9",
+       "found tokens i32 of 4 elements, expected i32 of 3"},
+      {"i32 4 input|f32 4,8 input|f32 16,9 input",
+       "embed_grad a bwd in=%0,%1,%2 out=%2 start=0 size=9", "found dtable f32 [16,9], expected"},
+      {"f32 3,8 parameter|f32 4,8 input", "add_position a fwd in=%0,%1 out=%1",
+       "found 4 rows, expected a multiple of 3"},
+      {"f32 4,8 input|f32 3,8 input", "position_grad a bwd in=%0,%1 out=%1",
+       "found 4 rows, expected a multiple of 3"},
+      {"f32 4,8 input|f32 8 parameter|f32 4,8 activation|f32 4,1 activation",
+       "layer_norm a fwd in=%0,%1,%1 out=%2,%3",
+       "found stats f32 [4,1], expected f32 of 4 rows x 2"},
+      {"f32 4,8 input|f32 4 parameter|f32 4,8 activation|f32 4,2 activation",
+       "layer_norm a fwd in=%0,%1,%1 out=%2,%3", "found w f32 of 4 elements, expected f32 of 8"},
+      {"f32 4,8 input|f32 4,8 input|f32 4,8 activation", "bias_residual a fwd in=%0,%1,%0 out=%2",
+       "found bias f32 of 32 elements, expected f32 of 8"},
+      {"f32 4,8 input|f32 4,7 activation", "gelu a fwd in=%0 out=%1", "found a f32 [4,7]"},
+      {"f32 4,12 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
+       "attention a fwd in=%0 out=%1,%2,%3 sequence=3 heads=2 head_dim=2",
+       "found 4 rows, expected a multiple of 3"},
+      {"f32 4,12 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
+       "attention a fwd in=%0 out=%1,%2,%3 sequence=2 heads=1 head_dim=2",
+       "found qkv f32 [4,12], expected f32 of 4 rows x 6"},
+      {"f32 4,12 input|f32 4,4 activation|f32 4,2 activation|f32 9 activation",
+       "attention a fwd in=%0 out=%1,%2,%3 sequence=2 heads=2 head_dim=2",
+       "found scratch f32 of 9 elements, expected f32 of 40"},
+      {"f32 4,8 input|f32 3 input|i32 4 input|f32 4,2 activation",
+       "cross_entropy_sum a fwd in=%0,%1,%2 out=%3 start=0 size=9",
+       "found targets i32 of 4 elements, expected i32 of 3"},
+      {"f32 4 input|f32 4,2 input|i32 4 input|f32 8 input|f32 4,8 input",
+       "cross_entropy_grad a bwd in=%0,%1,%2,%3,%4 out=%4 start=0 size=9",
+       "found scalars f32 of 8 elements, expected f32 of 9"},
+      {"f32 4,2 input|f32 3 activation", "cross_entropy_loss a fwd in=%0 out=%1",
+       "found sums f32 [4,2], expected f32 of 3 rows x 2"},
+      {"f32 8 input|f32 2 activation", "sum_squares a opt in=%0 out=%1",
+       "found out f32 of 2 elements, expected f32 of 1"},
+      {"bf16 8 input|f32 1 activation", "sum a opt in=%0 out=%1",
+       "found parts bf16 of 8 elements, expected f32 of 8"},
+      {"f32 1 input|f32 9 input|f32 2 activation", "clip a opt in=%0,%1 out=%2",
+       "found state f32 of 2 elements, expected f32 of 3"},
+      {"f32 8 input|f32 3 input|f32 9 input|f32 8 optimizer|f32 7 optimizer|f32 8 optimizer",
+       "adamw a opt in=%0,%1,%2,%3,%4,%5 out=%3,%4,%5 decay=1",
+       "found m f32 of 7 elements, expected f32 of 8"},
+  };
+  for (const BadKind& bad : cases) {
+    std::string text = "program rank=0 world=1\nlane compute\n";
+    int id = 0;
+    for (absl::string_view buffer : absl::StrSplit(bad.buffers, '|')) {
+      absl::StrAppend(&text, "buffer %", id, " b", id, " ", buffer, "\n");
+      ++id;
+    }
+    absl::StrAppend(&text, "0 compute ", bad.op, "\n");
+    ExpectRejected(text, bad.message);
+  }
+}
+
+}  // namespace
+}  // namespace stretto
