@@ -43,10 +43,11 @@ text=$(dirname "$(ls /usr/share/perl/*/pod/perlfunc.pod | head -1)")
 
 say "build"
 mkdir -p build
-cmake -S . -B build/shipped -G Ninja -DCMAKE_BUILD_TYPE=Release -DSTRETTO_TESTS=OFF >build/configure-shipped.log ||
-  { cat build/configure-shipped.log; exit 1; }
-cmake --build build/shipped --target stretto stretto-data stretto-coordinator stretto-worker stretto-trainer
-PATH="$PWD/build/shipped/bin:$PATH"
+# A folder that tests/run.sh configured is used as it is.
+[[ -f build/release/build.ninja ]] || cmake --preset release -DSTRETTO_TESTS=OFF >build/configure-release.log ||
+  { cat build/configure-release.log; exit 1; }
+cmake --build --preset release --target stretto stretto-data stretto-coordinator stretto-worker stretto-trainer
+PATH="$PWD/build/release/bin:$PATH"
 
 say "start a cluster: one coordinator, two workers"
 rm -rf "$state"
@@ -124,7 +125,7 @@ if [[ -n "$report" ]]; then
   echo "report: $report"
 fi
 
-say "look further (start the cluster again with: build/shipped/bin/stretto up --workers 2 --state-dir $state)"
+say "look further (start the cluster again with: build/release/bin/stretto up --workers 2 --state-dir $state)"
 cat <<TEXT
   stretto job describe perl-gpt        conditions, placement, ledger
   stretto job get perl-gpt -o json     everything, for programs

@@ -25,7 +25,7 @@ passed=0 failed=0 skipped=0 status=0
 run_preset() {
   local preset=$1 junit="build/$1/junit.xml"
   shift
-  cmake --preset "$preset" >"build/configure-$preset.log" 2>&1 || { cat "build/configure-$preset.log"; exit 1; }
+  cmake --preset "$preset" -DSTRETTO_TESTS=ON >"build/configure-$preset.log" 2>&1 || { cat "build/configure-$preset.log"; exit 1; }
   cmake --build --preset "$preset"
   rm -f "$junit"
   ctest --preset "$preset" -j "$(nproc)" --output-junit "$PWD/$junit" --no-tests=error "$@" || status=$?

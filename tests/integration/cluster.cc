@@ -1,0 +1,324 @@
+#include "tests/integration/cluster.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "proto/base/clock.h"
+#include "proto/base/files.h"
+
+namespace stretto::integration {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Binary(const std::string& name) { return absl::StrCat(STRETTO_BINARY_DIR, "/", name); }
+
+// Sentences of few words: something a small model learns in a few steps.
+std::string SomeText() {
+  const char* words[] = {"the", "voice", "enters",   "before", "last",
+                         "one", "has",   "finished", "its",    "theme"};
+  std::mt19937 random(7);
+  std::string text;
+  for (int i = 0; i < 8000; ++i)
+    absl::StrAppend(&text, words[random() % 10], i % 12 == 11 ? ".\n" : " ");
+  return text;
+}
+
+// "KEY=VALUE" in a line of words.
+std::string Fact(const std::string& line, const std::string& key) {
+  for (const absl::string_view word : absl::StrSplit(line, ' ')) {
+    if (absl::StartsWith(word, key + "=")) return std::string(word.substr(key.size() + 1));
+  }
+  ADD_FAILURE() << "no " << key << "= in: " << line;
+  return "0";
+}
+
+std::string LastLines(const std::string& text, size_t count) {
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  std::string tail;
+  for (size_t i = lines.size() > count ? lines.size() - count : 0; i < lines.size(); ++i) {
+    absl::StrAppend(&tail, "    ", lines[i], "\n");
+  }
+  return tail;
+}
+
+}  // namespace
+
+Json Outcome::json() const {
+  Json value = Json::parse(out, nullptr, false);
+  EXPECT_FALSE(value.is_discarded()) << "not JSON: " << out << err;
+  return value;
+}
+
+ClusterTest::ClusterTest() {
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // trainers of a killed daemon become our children
+  unsetenv("STRETTO_COORDINATOR");
+  std::string name = (fs::temp_directory_path() / "stretto-it-XXXXXX").string();
+  EXPECT_NE(mkdtemp(name.data()), nullptr);
+  folder_ = name;
+  checkpoint_root_ = Path("checkpoints");
+  fs::create_directories(Path("data"));
+  EXPECT_TRUE(WriteFileAtomic(Path("text.txt"), SomeText()).ok());
+  Process prepare({Binary("stretto-data"), "prepare", Path("text.txt"), "-o", Path("data/text")},
+                  Path("prepare"));
+  EXPECT_EQ(prepare.Wait(), 0) << prepare.err();
+}
+
+ClusterTest::~ClusterTest() {
+  workers_.clear();
+  coordinator_.reset();
+  KillChildren();
+  std::error_code ignored;
+  fs::remove_all(folder_, ignored);
+}
+
+void ClusterTest::TearDown() {
+  if (!HasFailure()) return;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    const std::string name = entry.path().filename();
+    const bool daemon = entry.path().parent_path() == folder_ && absl::EndsWith(name, ".err") &&
+                        (name[0] == 'w' || name[0] == 'c');
+    if (!daemon && name != "trainer.log") continue;
+    std::cerr << "--- " << entry.path().string() << "\n" << LastLines(ContentOf(entry.path()), 12);
+  }
+}
+
+// ---- daemons
+
+Arguments ClusterTest::CoordinatorArgv(const Arguments& flags) const {
+  Arguments argv = {
+      Binary("stretto-coordinator"), "--listen",    "127.0.0.1:" + grpc_port_, "--metrics-listen",
+      "127.0.0.1:" + metrics_port_,  "--state-dir", Path("coordinator")};
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  return argv;
+}
+
+void ClusterTest::StartCoordinator(const Arguments& flags) {
+  coordinator_ = std::make_unique<Process>(CoordinatorArgv(flags), Path("coordinator-log"));
+  const std::string line = coordinator_->AwaitLine("listening ");
+  grpc_port_ = Fact(line, "grpc");
+  metrics_port_ = Fact(line, "metrics");
+}
+
+Arguments ClusterTest::WorkerArgv(const std::string& name, int slots,
+                                  const Arguments& flags) const {
+  Arguments argv = {Binary("stretto-worker"),
+                    "--coordinator",
+                    "127.0.0.1:" + grpc_port_,
+                    "--name",
+                    name,
+                    "--slots",
+                    absl::StrCat(slots),
+                    "--data-root",
+                    Path("data"),
+                    "--checkpoint-root",
+                    checkpoint_root_};
+  if (std::find(flags.begin(), flags.end(), "--state-dir") == flags.end()) {
+    argv.insert(argv.end(), {"--state-dir", Path(name)});
+  }
+  argv.insert(argv.end(), flags.begin(), flags.end());
+  return argv;
+}
+
+void ClusterTest::StartWorker(const std::string& name, int slots, const Arguments& flags) {
+  // Workers of one slot share the machine as `stretto up` does: a core each.
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int core = slots == 1 ? static_cast<int>(workers_.size()) % cores : -1;
+  workers_[name] =
+      std::make_unique<Process>(WorkerArgv(name, slots, flags), Path("worker-log-" + name), core);
+  worker_ports_[name] = Fact(workers_[name]->AwaitLine("ready "), "metrics");
+}
+
+void ClusterTest::StartCluster() {
+  StartCoordinator();
+  StartWorker("node-a", 2);
+}
+
+Outcome ClusterTest::RunDaemon(const Arguments& argv) {
+  Process process(argv, Path(absl::StrCat("command-", ++commands_)));
+  const int code = process.Wait();
+  return {code, process.out(), process.err()};
+}
+
+// ---- the client
+
+std::unique_ptr<Process> ClusterTest::StartStretto(const Arguments& arguments) {
+  Arguments argv = {Binary("stretto"), "--coordinator", "127.0.0.1:" + grpc_port_};
+  if (arguments[0] == "up") argv.resize(1);
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  return std::make_unique<Process>(argv, Path(absl::StrCat("command-", ++commands_)));
+}
+
+Outcome ClusterTest::Stretto(const Arguments& arguments) {
+  const std::unique_ptr<Process> process = StartStretto(arguments);
+  const int code = process->Wait();
+  return {code, process->out(), process->err()};
+}
+
+std::string ClusterTest::Write(const JobFile& job) {
+  const std::string path = Path(job.name + ".yaml");
+  const std::string text =
+      absl::StrCat("name: ", job.name, "\nmodel: ", job.model, "\ndata: {prefix: ", job.data,
+                   "}\nparallelism: {tp_size: ", job.tp_size, "}\nschedule: ", job.schedule,
+                   "\nsteps: ", job.steps, "\nmicro_batch_size: 4\n", job.more);
+  EXPECT_TRUE(WriteFileAtomic(path, text).ok());
+  return path;
+}
+
+Arguments ClusterTest::Submit(const JobFile& job, const Arguments& flags) {
+  Arguments arguments = {"job", "submit", Write(job)};
+  arguments.insert(arguments.end(), flags.begin(), flags.end());
+  return arguments;
+}
+
+Json ClusterTest::RunJob(const JobFile& job, const std::string& state) {
+  const Outcome submitted = Stretto(Submit(job, {"--wait", "-o", "json"}));
+  const Json ended = Job(job.name);
+  EXPECT_EQ(ended["state"], state) << submitted.err << ended["conditions"].dump(1);
+  EXPECT_EQ(submitted.code, state == "SUCCEEDED" ? 0 : state == "FAILED" ? 3 : 4);
+  return ended;
+}
+
+Json ClusterTest::Job(const std::string& name) {
+  return Stretto({"job", "get", name, "-o", "json"}).json();
+}
+
+Json ClusterTest::AwaitJob(const std::string& name, const std::string& what,
+                           const std::function<bool(const Json&)>& done) {
+  Json job;
+  const bool held = Eventually([&] { return done(job = Job(name)); });
+  EXPECT_TRUE(held) << "job " << name << " never was " << what << ": " << job.dump(1);
+  return job;
+}
+
+Json ClusterTest::AwaitState(const std::string& name, const std::string& state) {
+  return AwaitJob(name, state, [&](const Json& job) { return job["state"] == state; });
+}
+
+Json ClusterTest::AwaitStep(const std::string& name, int step) {
+  return AwaitJob(name, absl::StrCat("at step ", step),
+                  [&](const Json& job) { return Int(job["progress"]["steps"]) >= step; });
+}
+
+std::vector<Json> ClusterTest::StepsIn(const std::string& events) {
+  std::vector<Json> steps;
+  for (const absl::string_view line : absl::StrSplit(events, '\n', absl::SkipEmpty())) {
+    const Json event = Json::parse(std::string(line), nullptr, false);
+    if (event.is_object() && event.contains("step")) steps.push_back(event["step"]);
+  }
+  return steps;
+}
+
+std::vector<Json> ClusterTest::Steps(const std::string& name) {
+  return StepsIn(Stretto({"job", "watch", name, "-o", "json"}).out);
+}
+
+std::string ClusterTest::Metrics(const std::string& port) {
+  int number = 0;
+  EXPECT_TRUE(absl::SimpleAtoi(port, &number));
+  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(number));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_TRUE(WriteAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", "socket").ok());
+  std::string page;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = ::read(socket.get(), buffer, sizeof(buffer))) > 0;)
+    page.append(buffer, static_cast<size_t>(n));
+  return page;
+}
+
+// ---- folders
+
+std::string ClusterTest::RunFolder(const std::string& job, int rank) const {
+  const std::string tail = absl::StrCat("/rank-", rank);
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(folder_, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string path = it->path().string();
+    if (absl::StrContains(path, absl::StrCat("/runs/", job, "-")) && absl::EndsWith(path, tail))
+      return path;
+  }
+  ADD_FAILURE() << "no run folder of job " << job << " rank " << rank << " in " << folder_;
+  return folder_;
+}
+
+std::string ClusterTest::ReadRun(const std::string& job, int rank, const std::string& file) const {
+  return ContentOf(absl::StrCat(RunFolder(job, rank), "/", file));
+}
+
+pid_t ClusterTest::TrainerPid(const std::string& job, int rank) const {
+  int pid = 0;
+  const std::string text = ReadRun(job, rank, "pid");
+  EXPECT_TRUE(absl::SimpleAtoi(text.substr(0, text.find(' ')), &pid)) << text;
+  return pid;
+}
+
+int ClusterTest::LoggedStep(const std::string& job, int rank) const {
+  const std::string log = ReadRun(job, rank, "trainer.log");
+  const size_t at = log.rfind(": step ");
+  int step = 0;
+  return at == std::string::npos || std::sscanf(log.c_str() + at, ": step %d", &step) != 1 ? 0
+                                                                                           : step;
+}
+
+// ---- free functions
+
+std::string ContentOf(const std::string& path) {
+  const auto content = ReadFile(path);
+  EXPECT_TRUE(content.ok()) << content.status();
+  return content.value_or("");
+}
+
+Json ConditionOf(const Json& job, const std::string& type) {
+  for (const Json& condition : job.at("conditions")) {
+    if (condition.at("type") == type) return condition;
+  }
+  ADD_FAILURE() << "no condition " << type << " in " << job["conditions"].dump(1);
+  return {{"status", ""}, {"reason", ""}, {"message", ""}};
+}
+
+int64_t Int(const Json& value) {
+  if (value.is_number()) return value.get<int64_t>();
+  int64_t number = 0;
+  if (value.is_string()) EXPECT_TRUE(absl::SimpleAtoi(value.get<std::string>(), &number));
+  return number;
+}
+
+std::vector<int64_t> Range(int64_t first, int64_t last) {
+  std::vector<int64_t> numbers(static_cast<size_t>(last - first + 1));
+  std::iota(numbers.begin(), numbers.end(), first);
+  return numbers;
+}
+
+std::vector<int64_t> NumbersOf(const std::vector<Json>& steps) {
+  std::vector<int64_t> numbers;
+  for (const Json& step : steps) numbers.push_back(Int(step["step"]));
+  return numbers;
+}
+
+bool Eventually(const std::function<bool()>& holds) {
+  const absl::Duration deadline = Clock::Real().Monotonic() + kDeadline;
+  while (!holds()) {
+    if (Clock::Real().Monotonic() > deadline) return false;
+    Pause();
+  }
+  return true;
+}
+
+}  // namespace stretto::integration

@@ -1,0 +1,116 @@
+#pragma once
+// A cluster of real processes in a temporary folder: a coordinator, workers, and the client as
+// people run it.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/integration/process.h"
+
+namespace stretto::integration {
+
+using Json = nlohmann::json;
+using Arguments = std::vector<std::string>;
+
+// What a command left behind.
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+  Json json() const;  // of stdout; fails the test when it is none
+};
+
+// A job file: gpt-tiny, two ranks, domino_row, unless said otherwise.
+struct JobFile {
+  std::string name;
+  int steps = 10;
+  std::string model = "{preset: gpt-tiny}";
+  std::string data = "text";
+  int tp_size = 2;
+  std::string schedule = "{name: domino_row, parameters: {slices: 2}}";
+  std::string more = "";  // whole lines
+};
+// Slows a job down without burning CPU: some 26 collectives of a step take 2 * 2 ms each, or more.
+inline constexpr char kSlow[] =
+    "emulated_link: {gigabits_per_second: 100, latency_microseconds: 2000}\n";
+
+class ClusterTest : public ::testing::Test {
+ protected:
+  ClusterTest();
+  ~ClusterTest() override;
+
+  // ---- daemons. Flags beyond the usual ones; a second start is on the same state and ports.
+  void StartCoordinator(const Arguments& flags = {});
+  void StartWorker(const std::string& name, int slots, const Arguments& flags = {});
+  // A cluster with one worker of two slots.
+  void StartCluster();
+  Process& coordinator() { return *coordinator_; }
+  Process& worker(const std::string& name) { return *workers_.at(name); }
+  // Exit code and output of a daemon that must not come up.
+  Outcome RunDaemon(const Arguments& argv);
+  Arguments CoordinatorArgv(const Arguments& flags) const;
+  Arguments WorkerArgv(const std::string& name, int slots, const Arguments& flags) const;
+
+  // ---- the client
+  Outcome Stretto(const Arguments& arguments);
+  std::unique_ptr<Process> StartStretto(const Arguments& arguments);
+  std::string Write(const JobFile& job);  // the path of its file
+  Arguments Submit(const JobFile& job, const Arguments& flags);
+  // Submits and waits for the end; fails the test when it is not as expected.
+  Json RunJob(const JobFile& job, const std::string& state = "SUCCEEDED");
+  Json Job(const std::string& name);
+  // Until `done` holds; fails the test at the deadline.
+  Json AwaitJob(const std::string& name, const std::string& what,
+                const std::function<bool(const Json&)>& done);
+  Json AwaitState(const std::string& name, const std::string& state);
+  Json AwaitStep(const std::string& name, int step);
+  // Step reports of `job watch`, or of what `submit --follow -o json` wrote.
+  std::vector<Json> Steps(const std::string& name);
+  static std::vector<Json> StepsIn(const std::string& events);
+  // The labels and values of a /metrics page.
+  std::string Metrics(const std::string& port);
+
+  // ---- folders
+  std::string Path(const std::string& name) const { return folder_ + "/" + name; }
+  std::string CheckpointFolder(const std::string& name) const {
+    return checkpoint_root_ + "/" + name;
+  }
+  // Of a rank, on any worker.
+  std::string RunFolder(const std::string& job, int rank) const;
+  std::string ReadRun(const std::string& job, int rank, const std::string& file) const;
+  pid_t TrainerPid(const std::string& job, int rank) const;
+  // The newest step in its log.
+  int LoggedStep(const std::string& job, int rank) const;
+
+  std::string folder_;
+  std::string checkpoint_root_;
+  std::string grpc_port_ = "0", metrics_port_ = "0";
+  std::map<std::string, std::string> worker_ports_;  // of their metrics
+
+ private:
+  void TearDown() override;
+
+  std::map<std::string, std::unique_ptr<Process>> workers_;
+  std::unique_ptr<Process> coordinator_;
+  int commands_ = 0;
+};
+
+// Reads, fails the test when it cannot.
+std::string ContentOf(const std::string& path);
+// "state" and the message of its Succeeded condition, for failures.
+Json ConditionOf(const Json& job, const std::string& type);
+// Numbers of 64 bits are strings in JSON.
+int64_t Int(const Json& value);
+// The steps first..last, each once, in order.
+std::vector<int64_t> Range(int64_t first, int64_t last);
+std::vector<int64_t> NumbersOf(const std::vector<Json>& steps);
+// True within the deadline; looks again and again.
+bool Eventually(const std::function<bool()>& holds);
+
+}  // namespace stretto::integration

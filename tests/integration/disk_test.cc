@@ -1,0 +1,104 @@
+// Full disks, small ones of their own in a mount namespace of this process.
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
+#include "tests/integration/cluster.h"
+
+namespace stretto::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class DiskTest : public ClusterTest {
+ protected:
+  // A file system of so many KiB; empty, or why there can be none.
+  std::string MountSmallDisk(const std::string& path, int kib) {
+    fs::create_directories(path);
+    const uid_t uid = getuid();
+    if (unshare(uid == 0 ? CLONE_NEWNS : CLONE_NEWUSER | CLONE_NEWNS) != 0) {
+      return absl::StrCat("unshare: ", std::strerror(errno));
+    }
+    if (uid != 0) {
+      const FileDescriptor map(open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC));
+      if (!WriteAll(map.get(), absl::StrCat("0 ", uid, " 1"), "uid_map").ok()) return "uid_map";
+    }
+    if (mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        mount("tmpfs", path.c_str(), "tmpfs", 0, absl::StrCat("size=", kib, "k").c_str()) != 0) {
+      return absl::StrCat("mount: ", std::strerror(errno));
+    }
+    mounted_ = path;
+    return "";
+  }
+  ~DiskTest() override {
+    KillChildren();
+    if (!mounted_.empty()) umount2(mounted_.c_str(), MNT_DETACH);
+  }
+
+  static void Fill(const std::string& path) {
+    const FileDescriptor file(open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    const std::string block(4096, 'x');
+    while (write(file.get(), block.data(), block.size()) > 0) {
+    }
+    EXPECT_EQ(errno, ENOSPC);
+  }
+
+  std::string mounted_;
+};
+
+TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOn) {
+  // A checkpoint of gpt-tiny has 1.6 MB: the third does not fit.
+  const std::string why = MountSmallDisk(checkpoint_root_, 4096);
+  if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
+  StartCluster();
+  const Json job = RunJob({.name = "cramped",
+                           .steps = 20,
+                           .more = "checkpoint: {interval_steps: 5, keep: 0}\n"
+                                   "optimizer: {decay_steps: 30}\n"});
+  EXPECT_EQ(Int(job["progress"]["steps"]), 20);
+  const Json checkpointed = ConditionOf(job, "Checkpointed");
+  EXPECT_EQ(checkpointed["status"], "FALSE");
+  EXPECT_EQ(checkpointed["reason"], "CheckpointFailed");
+  EXPECT_THAT(checkpointed["message"].get<std::string>(),
+              AllOf(HasSubstr("step 20: "), HasSubstr("safetensors"),
+                    HasSubstr("No space left on device")));
+  EXPECT_EQ(job["progress"]["last_checkpoint"], "step-00000010");
+  // What was there is whole: a run goes on from it.
+  const Json next = RunJob({.name = "after",
+                            .steps = 12,
+                            .more = "checkpoint: {resume_from: cramped, disabled: true}\n"
+                                    "optimizer: {decay_steps: 30}\n"});
+  EXPECT_EQ(NumbersOf(Steps("after")), Range(11, 12));
+}
+
+TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
+  const std::string state = Path("small");
+  const std::string why = MountSmallDisk(state, 1024);
+  if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
+  StartCoordinator();
+  StartWorker("node-a", 2, {"--state-dir", state});
+  ASSERT_EQ(Stretto(Submit({.name = "mute", .steps = 100, .more = kSlow}, {})).code, 0);
+  AwaitStep("mute", 2);
+  Fill(state + "/filler");
+  const Json job = AwaitState("mute", "SUCCEEDED");
+  const Json intact = ConditionOf(job, "LogIntact");
+  EXPECT_EQ(intact["status"], "FALSE");
+  EXPECT_EQ(intact["reason"], "DiskFull");
+  EXPECT_THAT(intact["message"].get<std::string>(),
+              AllOf(HasSubstr("/reports.log"), HasSubstr("No space left on device")));
+  EXPECT_EQ(NumbersOf(Steps("mute")), Range(1, 100));
+  EXPECT_EQ(Int(job["progress"]["rank_ledgers"][1]["steps"]), 100);
+}
+
+}  // namespace
+}  // namespace stretto::integration
