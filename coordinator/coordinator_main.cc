@@ -38,6 +38,7 @@ struct Options {
   std::string metrics_listen = "127.0.0.1:9090";
   std::string state_dir;
   double lease_seconds = 10;
+  double lost_rank_seconds = 20;
 };
 
 // $XDG_STATE_HOME/stretto/coordinator, where that is ~/.local/state when unset.
@@ -116,6 +117,11 @@ int Main(int argc, char** argv) {
                  "seconds without a heartbeat after which a worker is LOST")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
+  app.add_option("--lost-rank-timeout", options.lost_rank_seconds,
+                 "seconds that a LOST worker's ranks are waited for; longer than the workers' own "
+                 "--lease")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
                "listen on an address that other machines reach, without encryption or "
                "authentication");
@@ -125,6 +131,7 @@ int Main(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   options.server.core.lease = absl::Seconds(options.lease_seconds);
+  options.server.core.lost_rank_timeout = absl::Seconds(options.lost_rank_seconds);
   options.server.core.heartbeat_interval = options.server.core.lease / 5;
   InitLogging("stretto-coordinator");
   // gRPC logs in a format of its own what we report in ours.

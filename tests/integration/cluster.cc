@@ -77,10 +77,14 @@ ClusterTest::ClusterTest() {
   EXPECT_EQ(prepare.Wait(), 0) << prepare.err();
 }
 
-ClusterTest::~ClusterTest() {
+void ClusterTest::KillAll() {
   workers_.clear();
   coordinator_.reset();
   KillChildren();
+}
+
+ClusterTest::~ClusterTest() {
+  KillAll();
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
 }
@@ -296,7 +300,8 @@ Json ConditionOf(const Json& job, const std::string& type) {
 int64_t Int(const Json& value) {
   if (value.is_number()) return value.get<int64_t>();
   int64_t number = 0;
-  if (value.is_string()) EXPECT_TRUE(absl::SimpleAtoi(value.get<std::string>(), &number));
+  const std::string text = value.get<std::string>();
+  EXPECT_TRUE(absl::SimpleAtoi(text, &number)) << text;
   return number;
 }
 

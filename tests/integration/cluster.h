@@ -50,6 +50,8 @@ class ClusterTest : public ::testing::Test {
   void StartWorker(const std::string& name, int slots, const Arguments& flags = {});
   // A cluster with one worker of two slots.
   void StartCluster();
+  // Every process of the cluster.
+  void KillAll();
   Process& coordinator() { return *coordinator_; }
   Process& worker(const std::string& name) { return *workers_.at(name); }
   // Exit code and output of a daemon that must not come up.

@@ -41,7 +41,7 @@ class DiskTest : public ClusterTest {
     return "";
   }
   ~DiskTest() override {
-    KillChildren();
+    KillAll();
     if (!mounted_.empty()) umount2(mounted_.c_str(), MNT_DETACH);
   }
 

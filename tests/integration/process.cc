@@ -88,9 +88,9 @@ void Process::Signal(int signal) const {
 
 bool Process::running() {
   int status = 0;
-  if (!exit_.has_value() && waitpid(pid_, &status, WNOHANG) == pid_) {
-    exit_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
+  if (exit_.has_value()) return false;
+  const pid_t reaped = waitpid(pid_, &status, WNOHANG);
+  if (reaped == pid_) exit_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   return !exit_.has_value();
 }
 

@@ -112,7 +112,8 @@ double WireSeconds(const std::string& program, double latency) {
     const std::vector<std::string> words = absl::StrSplit(line, ' ');
     if (words[0] == "buffer") {
       double count = 4;
-      for (const std::string& extent : absl::StrSplit(words[4], ',')) count *= std::stod(extent);
+      for (const absl::string_view extent : absl::StrSplit(words[4], ','))
+        count *= std::stod(std::string(extent));
       bytes[words[1]] = count;
     } else if (words.size() > 2 && words[1] == "comm.tp") {
       for (const std::string& word : words) {

@@ -12,6 +12,7 @@ namespace stretto::daemon {
 namespace {
 
 constexpr size_t kRecent = 64;       // reports kept in memory per rank
+constexpr size_t kMaxRecent = 4096;  // and of those that may be in no log
 constexpr int64_t kReadBatch = 512;  // reports read from a log at a time
 
 using stretto::v1alpha1::HeldRank;
@@ -63,10 +64,13 @@ void ReportRelay::Add(const RankKey& key, const std::string& job_id, int32_t slo
   CatchUp(key);
 }
 
-void ReportRelay::TakeLocked(Rank& rank, const Report& report) {
+void ReportRelay::TakeLocked(Rank& rank, const Report& report, bool live) {
   rank.seen = report.sequence();
   rank.recent.push_back(report);
-  if (rank.recent.size() > kRecent) rank.recent.pop_front();
+  const auto elsewhere = [&] { return !live || rank.recent.front().sequence() <= rank.acked; };
+  while (rank.recent.size() > kMaxRecent || (rank.recent.size() > kRecent && elsewhere())) {
+    rank.recent.pop_front();
+  }
   if (report.has_exit()) rank.exit = report.exit();
   observer_(report);
 }
@@ -77,7 +81,7 @@ bool ReportRelay::Live(const Report& report) {
     const auto it = ranks_.find(KeyOf(report));
     if (it == ranks_.end() || report.sequence() <= it->second.seen) return true;
     if (report.sequence() != it->second.seen + 1) return false;
-    TakeLocked(it->second, report);
+    TakeLocked(it->second, report, /*live=*/true);
   }
   wake_();
   return true;
@@ -94,7 +98,7 @@ void ReportRelay::CatchUp(const RankKey& key) {
     it = ranks_.find(key);
     if (reports.empty() || it == ranks_.end()) break;
     for (const Report& report : reports) {
-      if (report.sequence() == it->second.seen + 1) TakeLocked(it->second, report);
+      if (report.sequence() == it->second.seen + 1) TakeLocked(it->second, report, false);
     }
   }
   lock.unlock();
@@ -128,7 +132,7 @@ void ReportRelay::Append(const RankKey& key, Report report) {
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     if (!saved) it->second.unsaved.push_back(report);
-    TakeLocked(it->second, report);
+    TakeLocked(it->second, report, /*live=*/!saved);
   }
   wake_();
 }

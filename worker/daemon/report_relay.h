@@ -37,8 +37,9 @@ class ReportRelay {
   // A rank joins, with whatever its log holds. `job_id` and `slot` are for Held().
   void Add(const RankKey& key, const std::string& job_id, int32_t slot, const RunFolder& folder);
 
-  // A report from the trainer's stream, already in its log. False: reports before it are missing
-  // here; call CatchUp from a thread that may read files. Unknown ranks are ignored.
+  // A report from the trainer's stream, already in its log unless its disk is full: then it is kept
+  // here until acknowledged, up to a few thousand. False: reports before it are missing here; call
+  // CatchUp from a thread that may read files. Unknown ranks are ignored.
   bool Live(const Report& report);
   void CatchUp(const RankKey& key);
 
@@ -81,7 +82,7 @@ class ReportRelay {
     bool ended = false;
     bool stopped = false;
     std::optional<stretto::v1alpha1::RankExit> exit;
-    std::deque<Report> recent;   // the last few, ending with `seen`
+    std::deque<Report> recent;   // the last ones, ending with `seen`
     std::deque<Report> unsaved;  // not in the log: disk full
     std::deque<Report> ahead;    // read from the log for sending
     // Shared: a rank may be dropped while its log is read.
@@ -89,7 +90,8 @@ class ReportRelay {
     std::shared_ptr<Cursor> resent;   // for `ahead`
   };
 
-  void TakeLocked(Rank& rank, const Report& report);
+  // `live`: perhaps not in the log.
+  void TakeLocked(Rank& rank, const Report& report, bool live);
   const Report* FindLocked(Rank& rank, int64_t sequence);
   // Reads on in the log until `sequence` is in memory. Unlocks meanwhile.
   const Report* FetchLocked(const RankKey& key, int64_t sequence,

@@ -96,12 +96,15 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   if (!absl::ConsumePrefix(&folder, "+")) return absl::NotFoundError(folder.substr(1));
   ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(std::string(folder)));
   const TrainingState& saved = checkpoint.manifest().state;
-  RETURN_IF_ERROR(CheckResumable(std::string(folder), saved,
-                                 {.spec_hash = config.spec_hash,
-                                  .tokenizer_hash = tokenizer_hash,
-                                  .padded_vocab = config.engine.model.padded_vocab(),
-                                  .tp_size = config.engine.tp_size}));
+  // The hash last: what differs can often be named.
+  ResumeExpectation expected{.spec_hash = "",
+                             .tokenizer_hash = tokenizer_hash,
+                             .padded_vocab = config.engine.model.padded_vocab(),
+                             .tp_size = config.engine.tp_size};
+  RETURN_IF_ERROR(CheckResumable(std::string(folder), saved, expected));
   RETURN_IF_ERROR(engine.ReadState(checkpoint));
+  expected.spec_hash = config.spec_hash;
+  RETURN_IF_ERROR(CheckResumable(std::string(folder), saved, expected));
   spdlog::info("resumed folder={} step={}", std::string(folder), saved.step);
   return TrainState{.step = saved.step, .updates = saved.updates, .consumed_samples = saved.consumed_samples};
 }

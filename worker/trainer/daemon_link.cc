@@ -19,6 +19,7 @@ using v1alpha1::TrainerService;
 
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 constexpr auto kReconnectPause = std::chrono::milliseconds(300);
+constexpr auto kFarewell = std::chrono::seconds(2);
 
 absl::Status ToStatus(const grpc::Status& status, absl::string_view what) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
@@ -77,8 +78,12 @@ class DaemonLink::Impl {
 
   ~Impl() {
     {
-      std::lock_guard lock(mu_);
+      std::unique_lock lock(mu_);
       stopped_ = true;
+      // The daemon ends the stream when it has read all of it: what is in no log is not lost.
+      if (stream_ != nullptr && stream_->WritesDone()) {
+        wake_.wait_for(lock, kFarewell, [this] { return stream_ == nullptr; });
+      }
       if (context_ != nullptr) context_->TryCancel();
     }
     wake_.notify_all();
@@ -148,6 +153,7 @@ class DaemonLink::Impl {
         std::lock_guard lock(mu_);
         stream_ = nullptr;
       }
+      wake_.notify_all();
       const grpc::Status status = stream->Finish();
       std::unique_lock lock(mu_);
       context_ = nullptr;

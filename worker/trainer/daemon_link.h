@@ -18,7 +18,8 @@ struct StopRequest {
 };
 
 // Thread-safe. Survives the daemon's restart: reconnects by itself, and what it could not send the
-// daemon reads in the rank's report log.
+// daemon reads in the rank's report log. The destructor waits up to two seconds until the daemon has
+// read what was sent.
 class DaemonLink {
  public:
   DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank);
@@ -29,7 +30,7 @@ class DaemonLink {
 
   // Opens the stream and keeps it open. Call once, after Attach.
   void Start();
-  // Passes on a report that is already in the log. Never waits for a connection.
+  // Passes on a report. Never waits for a connection.
   void Send(const v1alpha1::RankReport& report);
 
   // What the daemon asked for, or what losing it for longer than `lease` means: stop with a checkpoint.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/exec/backend_cpu/cpu_executor.h"
@@ -90,7 +91,14 @@ absl::Status RankEngine::ReadState(const Checkpoint& checkpoint) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Parameter& p = parameters_[i];
     for (Slot slot : kSlots) {
-      RETURN_IF_ERROR(checkpoint.Read(NameOfState(p, slot), "F32", p.starts, p.extents, State(slot, i).data));
+      const std::string name = NameOfState(p, slot);
+      const TensorRecord* saved = checkpoint.Find(name);
+      if (saved == nullptr || saved->shape != p.shape) {
+        const std::string found = saved == nullptr ? "none" : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
+        return absl::FailedPreconditionError(absl::StrCat(checkpoint.folder(), ": tensor ", name, ": found ", found,
+                                                          ", expected shape [", absl::StrJoin(p.shape, ","), "]"));
+      }
+      RETURN_IF_ERROR(checkpoint.Read(name, "F32", p.starts, p.extents, State(slot, i).data));
     }
   }
   RoundWeights();

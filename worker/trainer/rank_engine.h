@@ -36,6 +36,7 @@ class RankEngine {
   void RoundWeights();
   // Master weights and moments as boxes of global tensors: "NAME", "NAME.m", "NAME.v".
   std::vector<ShardTensor> StateTensors();
+  // Errors: FailedPrecondition (a tensor that is missing or has another shape), those of Checkpoint::Read.
   absl::Status ReadState(const Checkpoint& checkpoint);
 
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }

@@ -28,6 +28,8 @@ namespace {
 
 constexpr absl::Duration kStuck = absl::Seconds(3);
 constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
+// Checked before training: some ten milliseconds of reading. The rest is checked as it is read.
+constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
 // Takes SIGTERM: sets a flag that ranks agree on before the next step, and when the step does not
 // end, because a peer is gone, breaks it off.
@@ -144,6 +146,7 @@ class RankProcess {
                                                  .seed = config_.seed,
                                                  .vocab_size = config_.engine.model.vocab_size}));
     sampler_ = std::make_unique<Sampler>(std::move(sampler));
+    RETURN_IF_ERROR(dataset_->CheckTokens(config_.engine.model.vocab_size, kCheckedTokens));
     // Data sets made elsewhere have no tokenizer note.
     absl::StatusOr<TokenizerInfo> tokenizer = ReadTokenizerInfo(config_.data_prefix);
     if (tokenizer.ok()) tokenizer_hash_ = tokenizer->hash;

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::trainer {
 
@@ -35,17 +35,21 @@ void Reporter::Send(v1alpha1::RankReport report) {
   report.set_epoch(epoch_);
   report.set_rank(rank_);
   std::lock_guard lock(mu_);
-  unwritten_.push_back(std::move(report));
+  SendLocked(report);
+}
+
+void Reporter::SendLocked(v1alpha1::RankReport& report) {
+  report.set_sequence(log_.last_sequence() + static_cast<int64_t>(unwritten_.size()) + 1);
+  unwritten_.push_back(report);
   const absl::Status status = FlushLocked();
-  if (!status.ok() && !warned_) {
-    warned_ = true;
-    spdlog::error("reports are held in memory: {}", status.ToString());
-    v1alpha1::RankReport warning = unwritten_.front();
-    warning.mutable_warning()->set_condition("LogIntact");
-    warning.mutable_warning()->set_reason(absl::IsResourceExhausted(status) ? "DiskFull" : "WriteFailed");
-    warning.mutable_warning()->set_message(absl::StrCat("rank ", rank_, ": ", std::string(status.message())));
-    unwritten_.push_back(std::move(warning));
-  }
+  link_.Send(report);  // written or not: the daemon keeps what no log has
+  if (status.ok() || warned_) return;
+  warned_ = true;
+  spdlog::error("reports are held in memory: {}", status.ToString());
+  report.mutable_warning()->set_condition("LogIntact");
+  report.mutable_warning()->set_reason(absl::IsResourceExhausted(status) ? "DiskFull" : "WriteFailed");
+  report.mutable_warning()->set_message(std::string(status.message()));
+  SendLocked(report);
 }
 
 absl::Status Reporter::FlushLocked() {
@@ -54,7 +58,6 @@ absl::Status Reporter::FlushLocked() {
   for (; written < unwritten_.size(); ++written) {
     status = log_.Append(&unwritten_[written]);
     if (!status.ok()) break;
-    link_.Send(unwritten_[written]);
   }
   unwritten_.erase(unwritten_.begin(), unwritten_.begin() + static_cast<std::ptrdiff_t>(written));
   return status;
@@ -65,7 +68,7 @@ absl::Status Reporter::Exit(const v1alpha1::RankExit& exit) {
   *report.mutable_exit() = exit;
   Send(std::move(report));
   std::lock_guard lock(mu_);
-  if (absl::Status status = FlushLocked(); !status.ok()) return status;
+  RETURN_IF_ERROR(FlushLocked());
   return log_.Sync();
 }
 

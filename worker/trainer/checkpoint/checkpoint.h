@@ -88,6 +88,7 @@ class Checkpoint {
   // the manifest. Errors: DataLoss (names the file, found, expected), NotFound (no such folder).
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
 
+  const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
   // Null if there is no such tensor.
   const TensorRecord* Find(absl::string_view name) const;

@@ -66,6 +66,10 @@ class IndexedDataset {
   // stream), InvalidArgument (a token outside [0, vocab_size): names file, byte offset, token).
   absl::Status Read(int64_t begin, int32_t vocab_size, std::span<int32_t> out) const;
 
+  // Reads the first `limit` tokens of the stream, all if there are fewer, for their values. Errors:
+  // those of Read.
+  absl::Status CheckTokens(int32_t vocab_size, int64_t limit) const;
+
  private:
   IndexedDataset(std::string prefix, MappedFile index, MappedFile bin)
       : prefix_(std::move(prefix)), index_(std::move(index)), bin_(std::move(bin)) {}

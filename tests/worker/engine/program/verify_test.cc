@@ -33,6 +33,14 @@ TEST(VerifyTest, AWriteUnderACollectiveIsARaceEvenWhenNobodyReadsItAgain) {
   ExpectRejected(text, "race: 2 compute zero y fwd out=%2 touches %2 (y)");
 }
 
+TEST(VerifyTest, AWriteUnderAReadOfAnotherLaneIsARace) {
+  const std::string text = absl::StrCat(With(kLinear, "in=%2 out=%3 wait=1", "in=%0 out=%3"),
+                                        "3 comm.tp all_reduce x fwd in=%0 out=%0\n");
+  ExpectRejected(text,
+                 "race: 3 comm.tp all_reduce x fwd in=%0 out=%0 touches %0 (x) while 2 compute "
+                 "gelu L0.act fwd mb0 s0 in=%0 out=%3 reads %0 (x)");
+}
+
 TEST(VerifyTest, TwoLanesMayReadTogether) {
   const std::string text =
       absl::StrCat(With(kLinear, "lane compute\n", "lane compute\nlane copy\n"),

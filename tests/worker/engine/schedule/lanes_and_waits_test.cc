@@ -1,0 +1,88 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/program/verify.h"
+#include "worker/engine/schedule/passes.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+Op OpOf(OpKind kind, std::vector<int> in, std::vector<int> out) {
+  Op op;
+  op.kind = kind;
+  op.in = std::move(in);
+  op.out = std::move(out);
+  return op;
+}
+
+// Two buffers that the host fills, a unit that is run twice.
+StepProgram TwiceOf(std::vector<Op> ops) {
+  StepProgram step;
+  step.world_size = 2;
+  step.groups = {{"tp", {0, 1}}};
+  step.lanes = {{"serial", 0}};
+  step.buffers = {{.name = "x", .shape = {4}, .arena = ArenaClass::kInput},
+                  {.name = "y", .shape = {4}, .arena = ArenaClass::kInput}};
+  step.units = {{"forward", std::move(ops)}};
+  step.instances = {{.unit = 0, .micro_batch = 0, .waits = {}},
+                    {.unit = 0, .micro_batch = 1, .waits = {}}};
+  return step;
+}
+
+void Assign(StepProgram* step) {
+  ASSERT_TRUE(AssignLanesAndWaits({}, step).ok());
+  EXPECT_TRUE(Verify(Expand(*step)).ok()) << Verify(Expand(*step));
+}
+
+TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
+  StepProgram step = TwiceOf({OpOf(OpKind::kGelu, {0}, {1}), OpOf(OpKind::kAllReduce, {0}, {0})});
+  Assign(&step);
+  EXPECT_EQ(step.units[0].ops[1].lane, 1);
+  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  // The second run reads what the first one's collective wrote.
+  EXPECT_THAT(step.instances[0].waits, IsEmpty());
+  ASSERT_EQ(step.instances[1].waits.size(), 1u);
+  EXPECT_EQ(step.instances[1].waits[0].op, 0);
+  EXPECT_EQ(step.instances[1].waits[0].instance, 0);
+  EXPECT_EQ(step.instances[1].waits[0].producer, 1);
+}
+
+TEST(LanesAndWaitsTest, WhatLaneOrderCoversNeedsNoWait) {
+  // The gelu waits for the collective; the zero after it on its lane need not wait again.
+  StepProgram step = TwiceOf({OpOf(OpKind::kAllReduce, {0}, {0}), OpOf(OpKind::kGelu, {0}, {1}),
+                              OpOf(OpKind::kZero, {}, {0})});
+  Assign(&step);
+  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(step.units[0].ops[2].waits, IsEmpty());
+}
+
+TEST(LanesAndWaitsTest, IndependentBuffersNeedNoWait) {
+  StepProgram step = TwiceOf({OpOf(OpKind::kAllReduce, {0}, {0}), OpOf(OpKind::kZero, {}, {1})});
+  Assign(&step);
+  EXPECT_THAT(step.units[0].ops[1].waits, IsEmpty());
+  EXPECT_THAT(step.instances[1].waits, IsEmpty());
+}
+
+TEST(LanesAndWaitsTest, WithoutCollectivesThereIsOneLane) {
+  StepProgram step = TwiceOf({OpOf(OpKind::kGelu, {0}, {1})});
+  Assign(&step);
+  ASSERT_EQ(step.lanes.size(), 1u);
+  EXPECT_EQ(step.lanes[0].name, "compute");
+  EXPECT_EQ(step.lanes[0].group, -1);
+}
+
+TEST(SerialiseLanesTest, NothingRunsBesideACollective) {
+  StepProgram step = TwiceOf({OpOf(OpKind::kZero, {}, {1}), OpOf(OpKind::kAllReduce, {0}, {0}),
+                              OpOf(OpKind::kZero, {}, {1})});
+  Assign(&step);
+  EXPECT_THAT(step.units[0].ops[1].waits, IsEmpty());
+  ASSERT_TRUE(SerialiseLanes({}, &step).ok());
+  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(step.units[0].ops[2].waits, ElementsAre(1));
+}
+
+}  // namespace
+}  // namespace stretto
