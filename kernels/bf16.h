@@ -1,5 +1,6 @@
 #pragma once
-// bfloat16 storage: the upper half of an f32. Converting down rounds to nearest even; NaN stays NaN.
+// bfloat16 storage: the upper half of an f32. Converting down rounds to nearest even; NaN stays
+// NaN.
 
 #include <bit>
 #include <cstdint>

@@ -12,9 +12,12 @@ constexpr size_t SizeOf(DType dtype) { return dtype == DType::kBF16 ? 2 : 4; }
 
 constexpr const char* NameOf(DType dtype) {
   switch (dtype) {
-    case DType::kF32: return "f32";
-    case DType::kBF16: return "bf16";
-    case DType::kI32: return "i32";
+    case DType::kF32:
+      return "f32";
+    case DType::kBF16:
+      return "bf16";
+    case DType::kI32:
+      return "i32";
   }
   return "?";
 }

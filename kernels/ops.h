@@ -8,8 +8,9 @@
 // A row's result depends on that row alone, never on how many rows the call has, so slices of a
 // batch give the bits of the whole (exceptions are sums over rows, all marked +=, which add rows in
 // ascending order). Shapes are proved by the program's verifier; functions CHECK, they do not fail.
-// Deterministic: the same inputs give the same bits. No function allocates after its first call with a shape.
-// Threads: calls on distinct outputs may run in several threads at once, each call uses one core.
+// Deterministic: the same inputs give the same bits. No function allocates after its first call
+// with a shape. Threads: calls on distinct outputs may run in several threads at once, each call
+// uses one core.
 
 #include <cstdint>
 
@@ -40,7 +41,7 @@ enum Scalar : int {
   kBiasCorrection1,  // 1 - beta1^t
   kBiasCorrection2,  // 1 - beta2^t
   kClipNorm,         // 0: no clipping
-  kLossWeight,       // gradient of the mean loss with respect to one token's: 1 / tokens of the step
+  kLossWeight,  // gradient of the mean loss with respect to one token's: 1 / tokens of the step
   kScalarCount,
 };
 
@@ -93,7 +94,8 @@ class Ops {
 
   // Causal self-attention per sequence and head, scale 1/sqrt(head_dim).
   // qkv[n, 3*heads*head_dim] = q | k | v of a token; context[n, heads*head_dim];
-  // lse f32[n, heads] = log of the softmax denominator, max included. scratch: f32, AttentionScratch elements.
+  // lse f32[n, heads] = log of the softmax denominator, max included. scratch: f32,
+  // AttentionScratch elements.
   virtual void Attention(AttentionShape shape, TensorView qkv, TensorView context, TensorView lse,
                          TensorView scratch) = 0;
   virtual void AttentionGrad(AttentionShape shape, TensorView dcontext, TensorView qkv,

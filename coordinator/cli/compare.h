@@ -9,8 +9,8 @@
 
 namespace stretto::cli {
 
-// One job, measured from its own step reports. Steps count from the second on: the first warms caches.
-// hidden_saved and t_ideal_step are NaN without a profile.
+// One job, measured from its own step reports. Steps count from the second on: the first warms
+// caches. hidden_saved and t_ideal_step are NaN without a profile.
 struct RunFigures {
   std::string name, schedule, link, parity;
   int64_t steps = 0;

@@ -12,8 +12,8 @@ namespace stretto::internal {
 }
 }  // namespace stretto::internal
 
-#define STRETTO_CHECK(condition)                                               \
-  do {                                                                         \
-    if (!(condition)) [[unlikely]]                                             \
-      ::stretto::internal::CheckFailed(__FILE__, __LINE__, #condition);        \
+#define STRETTO_CHECK(condition)                                        \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::stretto::internal::CheckFailed(__FILE__, __LINE__, #condition); \
   } while (false)

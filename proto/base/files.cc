@@ -30,14 +30,19 @@ int FileDescriptor::Release() { return std::exchange(fd_, -1); }
 absl::Status ErrnoStatus(int error, absl::string_view what) {
   const std::string message = absl::StrCat(what, ": ", std::strerror(error));
   switch (error) {
-    case ENOENT: return absl::NotFoundError(message);
+    case ENOENT:
+      return absl::NotFoundError(message);
     case EACCES:
-    case EPERM: return absl::PermissionDeniedError(message);
+    case EPERM:
+      return absl::PermissionDeniedError(message);
     case ENOSPC:
     case EDQUOT:
-    case EFBIG: return absl::ResourceExhaustedError(message);
-    case EEXIST: return absl::AlreadyExistsError(message);
-    default: return absl::UnavailableError(message);
+    case EFBIG:
+      return absl::ResourceExhaustedError(message);
+    case EEXIST:
+      return absl::AlreadyExistsError(message);
+    default:
+      return absl::UnavailableError(message);
   }
 }
 
@@ -114,8 +119,10 @@ absl::StatusOr<std::string> PathBeneath(const std::string& root, const std::stri
   const fs::path base = fs::weakly_canonical(root, error);
   if (error) return absl::NotFoundError(absl::StrCat("root ", root, ": ", error.message()));
   const fs::path resolved = fs::weakly_canonical(base / path, error);
-  if (error) return absl::NotFoundError(absl::StrCat((base / path).string(), ": ", error.message()));
-  const auto [end, unused] = std::mismatch(base.begin(), base.end(), resolved.begin(), resolved.end());
+  if (error)
+    return absl::NotFoundError(absl::StrCat((base / path).string(), ": ", error.message()));
+  const auto [end, unused] =
+      std::mismatch(base.begin(), base.end(), resolved.begin(), resolved.end());
   if (end != base.end()) return refuse("leads outside through a symbolic link");
   return resolved.string();
 }

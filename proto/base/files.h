@@ -29,8 +29,8 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Status from errno: NotFound, PermissionDenied, ResourceExhausted (disk full, quota), AlreadyExists or Unavailable.
-// `what` names the operation and the object: "write /a/b".
+// Status from errno: NotFound, PermissionDenied, ResourceExhausted (disk full, quota),
+// AlreadyExists or Unavailable. `what` names the operation and the object: "write /a/b".
 absl::Status ErrnoStatus(int error, absl::string_view what);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);

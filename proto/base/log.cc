@@ -9,8 +9,8 @@
 namespace stretto {
 
 void InitLogging(const std::string& program) {
-  auto logger = std::make_shared<spdlog::logger>(
-      program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  auto logger =
+      std::make_shared<spdlog::logger>(program, std::make_shared<spdlog::sinks::stderr_sink_mt>());
   logger->set_pattern("%Y-%m-%dT%H:%M:%S.%eZ %-5l %n: %v", spdlog::pattern_time_type::utc);
   logger->flush_on(spdlog::level::trace);
   const char* level = std::getenv("STRETTO_LOG");

@@ -1,7 +1,8 @@
 #pragma once
 // One line per event on stderr: time, level, then "key=value" pairs after the message.
 //   2026-01-02T03:04:05.678Z INFO  trainer exited job=gpt epoch=7 rank=1 signal=9
-// Use the spdlog calls (spdlog::info("...{}", x)); this header only sets the format once per process.
+// Use the spdlog calls (spdlog::info("...{}", x)); this header only sets the format once per
+// process.
 
 #include <string>
 

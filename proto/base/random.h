@@ -9,7 +9,8 @@
 namespace stretto {
 
 // Four independent 32-bit draws for (key, counter).
-constexpr std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low, uint64_t counter_high) {
+constexpr std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low,
+                                         uint64_t counter_high) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
   std::array<uint32_t, 4> c = {
       static_cast<uint32_t>(counter_low), static_cast<uint32_t>(counter_low >> 32),

@@ -50,8 +50,9 @@ absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainSt
 
 absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state) {
   const JobConfig& config = context.config;
-  absl::StatusOr<ShardInfo> shard = WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch),
-                                               Rank(config.rank), context.engine.StateTensors());
+  absl::StatusOr<ShardInfo> shard =
+      WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), Rank(config.rank),
+                 context.engine.StateTensors());
   const absl::StatusOr<std::string> mine =
       shard.ok() ? absl::StatusOr<std::string>(ShardInfoText(*shard)) : shard.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(context.control, Pack(mine)));
@@ -76,8 +77,8 @@ absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state
   return absl::OkStatus();
 }
 
-absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash, Communicator& control,
-                                  RankEngine& engine) {
+absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
+                                  Communicator& control, RankEngine& engine) {
   if (config.resume_folder.empty()) return TrainState{};
   // Rank 0 chooses, so that all ranks read the same one.
   absl::StatusOr<std::string> chosen = std::string();
@@ -87,7 +88,8 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
       absl::StatusOr<FoundCheckpoint> found = FindNewestValid(config.resume_folder);
       chosen = found.ok() ? absl::StatusOr<std::string>(found->folder) : found.status();
       if (found.ok()) {
-        for (const std::string& bad : found->quarantined) spdlog::warn("checkpoint quarantined: {}", bad);
+        for (const std::string& bad : found->quarantined)
+          spdlog::warn("checkpoint quarantined: {}", bad);
       }
     }
   }
@@ -106,7 +108,8 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   expected.spec_hash = config.spec_hash;
   RETURN_IF_ERROR(CheckResumable(std::string(folder), saved, expected));
   spdlog::info("resumed folder={} step={}", std::string(folder), saved.step);
-  return TrainState{.step = saved.step, .updates = saved.updates, .consumed_samples = saved.consumed_samples};
+  return TrainState{
+      .step = saved.step, .updates = saved.updates, .consumed_samples = saved.consumed_samples};
 }
 
 }  // namespace stretto::trainer

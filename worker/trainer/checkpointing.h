@@ -6,8 +6,9 @@
 
 namespace stretto::trainer {
 
-// Every rank calls this together, between steps. A checkpoint that cannot be written is reported and leaves the older
-// ones as they are; only a broken group is an error, since then training cannot go on either.
+// Every rank calls this together, between steps. A checkpoint that cannot be written is reported
+// and leaves the older ones as they are; only a broken group is an error, since then training
+// cannot go on either.
 absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state);
 
 }  // namespace stretto::trainer

@@ -22,7 +22,8 @@ absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine) {
   return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0, .failed = word[2] > 0};
 }
 
-absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group, const std::string& mine) {
+absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
+                                                      const std::string& mine) {
   if (group.size() == 1) return std::vector<std::string>{mine};
   const size_t ranks = static_cast<size_t>(group.size());
   int32_t size = static_cast<int32_t>(mine.size());
@@ -31,10 +32,12 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group, const
   const int64_t words = (*std::max_element(sizes.begin(), sizes.end()) + 3) / 4;
   std::vector<int32_t> own(static_cast<size_t>(words)), all(static_cast<size_t>(words) * ranks);
   std::memcpy(own.data(), mine.data(), mine.size());
-  RETURN_IF_ERROR(group.AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size())));
+  RETURN_IF_ERROR(
+      group.AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size())));
   std::vector<std::string> texts;
   for (size_t r = 0; r < ranks; ++r) {
-    const char* text = reinterpret_cast<const char*>(all.data()) + r * static_cast<size_t>(words) * 4;
+    const char* text =
+        reinterpret_cast<const char*>(all.data()) + r * static_cast<size_t>(words) * 4;
     texts.emplace_back(text, static_cast<size_t>(sizes[r]));
   }
   return texts;

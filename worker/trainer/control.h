@@ -1,6 +1,7 @@
 #pragma once
-// Agreement between the ranks of a job outside the step program: small messages over the group's own communicator, so
-// that training needs nobody else. Call between steps, on every rank in the same order.
+// Agreement between the ranks of a job outside the step program: small messages over the group's
+// own communicator, so that training needs nobody else. Call between steps, on every rank in the
+// same order.
 
 #include <cstdint>
 #include <string>

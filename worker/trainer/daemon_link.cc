@@ -44,7 +44,8 @@ class DaemonStore final : public Store {
     v1alpha1::StoreSetResponse response;
     grpc::ClientContext context;
     SetDeadline(&context, absl::Minutes(1));
-    return ToStatus(stub_->StoreSet(&context, request, &response), absl::StrCat("rendezvous: set ", key));
+    return ToStatus(stub_->StoreSet(&context, request, &response),
+                    absl::StrCat("rendezvous: set ", key));
   }
 
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) override {
@@ -71,10 +72,13 @@ class DaemonStore final : public Store {
 class DaemonLink::Impl {
  public:
   Impl(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank)
-      : job_uid_(std::move(job_uid)), epoch_(epoch), rank_(rank),
+      : job_uid_(std::move(job_uid)),
+        epoch_(epoch),
+        rank_(rank),
         stub_(TrainerService::NewStub(
             grpc::CreateChannel("unix:" + socket_path, grpc::InsecureChannelCredentials()))),
-        store_(stub_.get(), job_uid_, epoch_), last_alive_(Clock::Real().Monotonic()) {}
+        store_(stub_.get(), job_uid_, epoch_),
+        last_alive_(Clock::Real().Monotonic()) {}
 
   ~Impl() {
     {
@@ -168,7 +172,9 @@ class DaemonLink::Impl {
     std::lock_guard lock(mu_);
     last_alive_ = Clock::Real().Monotonic();
     if (message.has_stop()) {
-      request_ = {.stop = true, .checkpoint = message.stop().checkpoint(), .reason = message.stop().reason()};
+      request_ = {.stop = true,
+                  .checkpoint = message.stop().checkpoint(),
+                  .reason = message.stop().reason()};
     }
   }
 
@@ -182,7 +188,8 @@ class DaemonLink::Impl {
   std::condition_variable wake_;
   // Guarded by mu_.
   grpc::ClientContext* context_ = nullptr;
-  grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>* stream_ = nullptr;
+  grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>* stream_ =
+      nullptr;
   absl::Duration last_alive_;
   StopRequest request_;
   bool stopped_ = false;
@@ -196,7 +203,9 @@ absl::StatusOr<v1alpha1::AttachResponse> DaemonLink::Attach(int64_t last_sequenc
 }
 void DaemonLink::Start() { impl_->Start(); }
 void DaemonLink::Send(const v1alpha1::RankReport& report) { impl_->Send(report); }
-StopRequest DaemonLink::stop_request(absl::Duration lease) const { return impl_->stop_request(lease); }
+StopRequest DaemonLink::stop_request(absl::Duration lease) const {
+  return impl_->stop_request(lease);
+}
 Store& DaemonLink::store() { return impl_->store(); }
 
 }  // namespace stretto::trainer

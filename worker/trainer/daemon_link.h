@@ -1,5 +1,6 @@
 #pragma once
-// A trainer's connection to the daemon of its node: task, reports, stop requests, lease, rendezvous.
+// A trainer's connection to the daemon of its node: task, reports, stop requests, lease,
+// rendezvous.
 
 #include <memory>
 #include <string>
@@ -18,8 +19,8 @@ struct StopRequest {
 };
 
 // Thread-safe. Survives the daemon's restart: reconnects by itself, and what it could not send the
-// daemon reads in the rank's report log. The destructor waits up to two seconds until the daemon has
-// read what was sent.
+// daemon reads in the rank's report log. The destructor waits up to two seconds until the daemon
+// has read what was sent.
 class DaemonLink {
  public:
   DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank);
@@ -33,7 +34,8 @@ class DaemonLink {
   // Passes on a report. Never waits for a connection.
   void Send(const v1alpha1::RankReport& report);
 
-  // What the daemon asked for, or what losing it for longer than `lease` means: stop with a checkpoint.
+  // What the daemon asked for, or what losing it for longer than `lease` means: stop with a
+  // checkpoint.
   StopRequest stop_request(absl::Duration lease) const;
 
   // Rendezvous through the daemon. Borrowed; lives as long as the link.

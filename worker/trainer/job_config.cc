@@ -23,13 +23,15 @@ absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
   if (spec.preset().empty()) return model;
   const ModelPreset* preset = FindPreset(spec.preset().c_str());
   if (preset == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
   }
   return ModelSpec{.layers = preset->layers,
                    .hidden = preset->hidden,
                    .heads = preset->heads,
                    .ffn_hidden = preset->ffn_hidden,
-                   .sequence_length = model.sequence_length > 0 ? model.sequence_length : preset->sequence_length,
+                   .sequence_length =
+                       model.sequence_length > 0 ? model.sequence_length : preset->sequence_length,
                    .vocab_size = preset->vocab_size};
 }
 
@@ -56,18 +58,22 @@ OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
           .max_skipped_updates = spec.max_skipped_updates()};
 }
 
-// Field by field, so that a field added to the proto later does not change old hashes. Steps and checkpoint settings may
-// differ between a run and its continuation.
+// Field by field, so that a field added to the proto later does not change old hashes. Steps and
+// checkpoint settings may differ between a run and its continuation.
 std::string HashOf(const JobConfig& config) {
   const EngineSpec& e = config.engine;
   const OptimizerConfig& o = config.optimizer;
-  const std::string text = absl::StrCat(
-      absl::StrJoin({e.model.layers, e.model.hidden, e.model.heads, e.model.ffn_hidden, e.model.sequence_length,
-                     e.model.vocab_size, e.tp_size, e.micro_batch_size, e.micro_batches}, ","),
-      ";", e.schedule.name, ";", absl::StrJoin(e.schedule.slices, ","), ";", NameOf(e.dtype), ";", config.seed, ";",
-      absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate, o.min_learning_rate, o.beta1,
-                      o.beta2, o.epsilon, o.weight_decay, o.clip_norm),
-      ";", o.warmup_steps, ",", o.decay_steps);
+  const std::string text =
+      absl::StrCat(absl::StrJoin({e.model.layers, e.model.hidden, e.model.heads, e.model.ffn_hidden,
+                                  e.model.sequence_length, e.model.vocab_size, e.tp_size,
+                                  e.micro_batch_size, e.micro_batches},
+                                 ","),
+                   ";", e.schedule.name, ";", absl::StrJoin(e.schedule.slices, ","), ";",
+                   NameOf(e.dtype), ";", config.seed, ";",
+                   absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate,
+                                   o.min_learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay,
+                                   o.clip_norm),
+                   ";", o.warmup_steps, ",", o.decay_steps);
   return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
 }
 
@@ -78,8 +84,10 @@ double OptimizerConfig::LearningRateAt(int64_t step) const {
     return learning_rate * static_cast<double>(step) / static_cast<double>(warmup_steps);
   }
   if (step >= decay_steps) return min_learning_rate;
-  const double progress = static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
-  return min_learning_rate + 0.5 * (learning_rate - min_learning_rate) * (1 + std::cos(std::numbers::pi * progress));
+  const double progress =
+      static_cast<double>(step - warmup_steps) / static_cast<double>(decay_steps - warmup_steps);
+  return min_learning_rate +
+         0.5 * (learning_rate - min_learning_rate) * (1 + std::cos(std::numbers::pi * progress));
 }
 
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank) {
@@ -95,8 +103,9 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.engine.dtype = spec.precision() == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
   config.engine.micro_batch_size = spec.micro_batch_size();
   if (spec.micro_batch_size() < 1 || spec.global_batch_size() % spec.micro_batch_size() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("global_batch_size: found ", spec.global_batch_size(),
-                                                   ", expected a multiple of micro_batch_size ", spec.micro_batch_size()));
+    return absl::InvalidArgumentError(
+        absl::StrCat("global_batch_size: found ", spec.global_batch_size(),
+                     ", expected a multiple of micro_batch_size ", spec.micro_batch_size()));
   }
   config.engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
   RETURN_IF_ERROR(Validate(config.engine));
@@ -105,13 +114,15 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.seed = spec.seed();
   config.profile_steps = spec.profile().steps();
   if (spec.has_emulated_link()) {
-    config.emulated_link = Link{.bytes_per_second = spec.emulated_link().gigabits_per_second() * 1e9 / 8,
-                                .latency = absl::Microseconds(spec.emulated_link().latency_microseconds())};
+    config.emulated_link =
+        Link{.bytes_per_second = spec.emulated_link().gigabits_per_second() * 1e9 / 8,
+             .latency = absl::Microseconds(spec.emulated_link().latency_microseconds())};
   }
   ASSIGN_OR_RETURN(config.data_prefix, PathBeneath(task.data_root(), spec.data().prefix()));
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   if (!spec.checkpoint().resume_from().empty()) {
-    ASSIGN_OR_RETURN(config.resume_folder, PathBeneath(task.checkpoint_root(), spec.checkpoint().resume_from()));
+    ASSIGN_OR_RETURN(config.resume_folder,
+                     PathBeneath(task.checkpoint_root(), spec.checkpoint().resume_from()));
     config.resume_exact = spec.checkpoint().resume_from().find('/') != std::string::npos;
   }
   config.checkpoint_interval = spec.checkpoint().interval_steps();

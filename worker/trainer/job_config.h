@@ -53,7 +53,8 @@ struct JobConfig {
 };
 
 // The coordinator has normalised and validated the spec; what depends on this node's roots is
-// checked here. Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the field.
+// checked here. Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the
+// field.
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank);
 
 }  // namespace stretto::trainer

@@ -15,13 +15,15 @@ namespace {
 constexpr int kParitySteps = 2;
 
 double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
   return values[values.size() / 2];
 }
 
 absl::Status SlowestRank(Communicator& control, float* values, int64_t count) {
   if (control.size() == 1) return absl::OkStatus();
-  return control.AllReduce({.data = values, .dtype = DType::kF32, .shape = {count, 1, 1, 1}, .rank = 1}, ReduceOp::kMax);
+  return control.AllReduce(
+      {.data = values, .dtype = DType::kF32, .shape = {count, 1, 1, 1}, .rank = 1}, ReduceOp::kMax);
 }
 
 struct Measured {
@@ -31,7 +33,8 @@ struct Measured {
 
 class Profiler {
  public:
-  Profiler(const JobConfig& config, const Sampler& sampler, Communicator* training, Communicator& control, Ops& ops)
+  Profiler(const JobConfig& config, const Sampler& sampler, Communicator* training,
+           Communicator& control, Ops& ops)
       : config_(config), sampler_(sampler), training_(training), control_(control), ops_(ops) {}
 
   absl::StatusOr<v1alpha1::Profile> Run() {
@@ -53,7 +56,8 @@ class Profiler {
 
  private:
   absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
-    ASSIGN_OR_RETURN(auto engine, RankEngine::Create(spec, config_.rank, variant, training_, &ops_, {}));
+    ASSIGN_OR_RETURN(auto engine,
+                     RankEngine::Create(spec, config_.rank, variant, training_, &ops_, {}));
     engine->Initialise(config_.seed);
     RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine));
     return engine;
@@ -64,14 +68,17 @@ class Profiler {
     ASSIGN_OR_RETURN(auto engine, Make(config_.engine, variant));
     std::vector<double> values;
     for (int step = 1; step <= kParitySteps; ++step) {
-      RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.sequences_per_step(), step, step - 1, *engine));
+      RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.sequences_per_step(), step,
+                               step - 1, *engine));
       RETURN_IF_ERROR(engine->executor().Run());
       uint32_t crc = 0;
       for (size_t p = 0; p < engine->parameters().size(); ++p) {
         const TensorView gradient = engine->Gradient(static_cast<int>(p));
-        crc = Crc32c({static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())}, crc);
+        crc = Crc32c(
+            {static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())}, crc);
       }
-      values.insert(values.end(), {engine->MeanLoss(), engine->clip_state()[kGradNorm], static_cast<double>(crc)});
+      values.insert(values.end(), {engine->MeanLoss(), engine->clip_state()[kGradNorm],
+                                   static_cast<double>(crc)});
     }
     return values;
   }
@@ -79,15 +86,18 @@ class Profiler {
   absl::Status CheckParity(v1alpha1::Profile* profile) {
     ASSIGN_OR_RETURN(const std::vector<double> oracle, Fingerprint(Variant::kSerialOracle));
     ASSIGN_OR_RETURN(const std::vector<double> scheduled, Fingerprint(Variant::kSchedule));
-    const bool finite = std::all_of(oracle.begin(), oracle.end(), [](double v) { return std::isfinite(v); });
+    const bool finite =
+        std::all_of(oracle.begin(), oracle.end(), [](double v) { return std::isfinite(v); });
     const bool trains = oracle[1] > 0;
     float failed = oracle == scheduled && finite && trains ? 0.0f : 1.0f;
     RETURN_IF_ERROR(SlowestRank(control_, &failed, 1));
     profile->set_verified_parity(failed == 0);
     profile->set_parity_message(
-        failed == 0 ? absl::StrCat("losses, gradient norms and every gradient bitwise equal to the serial oracle over ",
+        failed == 0 ? absl::StrCat("losses, gradient norms and every gradient bitwise equal to the "
+                                   "serial oracle over ",
                                    kParitySteps, " steps")
-                    : absl::StrCat("rank ", config_.rank, ": loss ", scheduled[0], " and gradient norm ", scheduled[1],
+                    : absl::StrCat("rank ", config_.rank, ": loss ", scheduled[0],
+                                   " and gradient norm ", scheduled[1],
                                    " at step 1, serial oracle ", oracle[0], " and ", oracle[1]));
     return absl::OkStatus();
   }
@@ -118,12 +128,13 @@ class Profiler {
 
 }  // namespace
 
-absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed, int64_t step, int64_t updates,
-                      RankEngine& engine) {
+absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
+                      int64_t step, int64_t updates, RankEngine& engine) {
   const EngineSpec& spec = config.engine;
   for (int mb = 0; mb < spec.micro_batches; ++mb) {
-    RETURN_IF_ERROR(sampler.ReadBatch(consumed + int64_t{mb} * spec.micro_batch_size, spec.micro_batch_size,
-                                      engine.tokens(mb), engine.targets(mb)));
+    RETURN_IF_ERROR(sampler.ReadBatch(consumed + int64_t{mb} * spec.micro_batch_size,
+                                      spec.micro_batch_size, engine.tokens(mb),
+                                      engine.targets(mb)));
   }
   const OptimizerConfig& o = config.optimizer;
   const double t = static_cast<double>(updates + 1);
@@ -136,13 +147,14 @@ absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t c
   scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(o.beta1, t));
   scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(o.beta2, t));
   scalars[kClipNorm] = static_cast<float>(o.clip_norm);
-  scalars[kLossWeight] =
-      static_cast<float>(1.0 / static_cast<double>(config.sequences_per_step() * spec.model.sequence_length));
+  scalars[kLossWeight] = static_cast<float>(
+      1.0 / static_cast<double>(config.sequences_per_step() * spec.model.sequence_length));
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler, Communicator* training,
-                                                 Communicator& control, Ops& ops) {
+absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
+                                                 Communicator* training, Communicator& control,
+                                                 Ops& ops) {
   return Profiler(config, sampler, training, control, ops).Run();
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// Measures, on the job's own model, ranks and link, the times a schedule is judged by (DESIGN section 6), after showing that
-// the schedule computes the right thing.
+// Measures, on the job's own model, ranks and link, the times a schedule is judged by (DESIGN
+// section 6), after showing that the schedule computes the right thing.
 
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/job.pb.h"
@@ -10,15 +10,16 @@
 
 namespace stretto::trainer {
 
-// `training` is the communicator of the step program (paced, if the link is emulated), `control` the
-// bare one below it. Every rank calls this together; the times are medians over config.profile_steps
-// steps, each the slowest rank's. Leaves nothing behind but the result.
+// `training` is the communicator of the step program (paced, if the link is emulated), `control`
+// the bare one below it. Every rank calls this together; the times are medians over
+// config.profile_steps steps, each the slowest rank's. Leaves nothing behind but the result.
 // Errors: those of the executor and of the data.
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
-                                                 Communicator* training, Communicator& control, Ops& ops);
+                                                 Communicator* training, Communicator& control,
+                                                 Ops& ops);
 
 // What the host writes before a step: the batch and the optimizer's scalars.
-absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed, int64_t step, int64_t updates,
-                      RankEngine& engine);
+absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
+                      int64_t step, int64_t updates, RankEngine& engine);
 
 }  // namespace stretto::trainer

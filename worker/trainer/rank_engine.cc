@@ -22,15 +22,21 @@ std::string NameOfState(const Parameter& parameter, Slot slot) {
 }  // namespace
 
 RankEngine::RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan)
-    : spec_(spec), plan_(std::move(plan)), map_(plan_.step), parameters_(ParametersOf(spec.model, spec.tp_size, tp_rank)) {}
+    : spec_(spec),
+      plan_(std::move(plan)),
+      map_(plan_.step),
+      parameters_(ParametersOf(spec.model, spec.tp_size, tp_rank)) {}
 
-absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank, Variant variant,
-                                                               Communicator* communicator, Ops* ops, OnBegin on_begin) {
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank,
+                                                               Variant variant,
+                                                               Communicator* communicator, Ops* ops,
+                                                               OnBegin on_begin) {
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, tp_rank, variant));
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, tp_rank, std::move(plan)));
-  ASSIGN_OR_RETURN(engine->executor_,
-                   MakeCpuExecutor(engine->plan_.program, engine->plan_.arenas, ops,
-                                   {.communicators = {communicator}, .on_begin = std::move(on_begin)}));
+  ASSIGN_OR_RETURN(
+      engine->executor_,
+      MakeCpuExecutor(engine->plan_.program, engine->plan_.arenas, ops,
+                      {.communicators = {communicator}, .on_begin = std::move(on_begin)}));
   return engine;
 }
 
@@ -42,7 +48,8 @@ TensorView RankEngine::State(Slot slot, size_t parameter) {
 
 void RankEngine::Initialise(uint64_t seed) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    stretto::Initialise(parameters_[i], static_cast<int>(i), seed, State(Slot::kMaster, i).as<float>());
+    stretto::Initialise(parameters_[i], static_cast<int>(i), seed,
+                        State(Slot::kMaster, i).as<float>());
     for (Slot slot : {Slot::kMoment1, Slot::kMoment2}) {
       const TensorView moment = State(slot, i);
       std::memset(moment.data, 0, static_cast<size_t>(moment.bytes()));
@@ -94,9 +101,12 @@ absl::Status RankEngine::ReadState(const Checkpoint& checkpoint) {
       const std::string name = NameOfState(p, slot);
       const TensorRecord* saved = checkpoint.Find(name);
       if (saved == nullptr || saved->shape != p.shape) {
-        const std::string found = saved == nullptr ? "none" : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
-        return absl::FailedPreconditionError(absl::StrCat(checkpoint.folder(), ": tensor ", name, ": found ", found,
-                                                          ", expected shape [", absl::StrJoin(p.shape, ","), "]"));
+        const std::string found =
+            saved == nullptr ? "none"
+                             : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
+        return absl::FailedPreconditionError(absl::StrCat(checkpoint.folder(), ": tensor ", name,
+                                                          ": found ", found, ", expected shape [",
+                                                          absl::StrJoin(p.shape, ","), "]"));
       }
       RETURN_IF_ERROR(checkpoint.Read(name, "F32", p.starts, p.extents, State(slot, i).data));
     }

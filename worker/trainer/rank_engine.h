@@ -1,5 +1,6 @@
 #pragma once
-// One rank's plan, executor and tensors, and how they meet the host: weights in and out, batches in, losses out.
+// One rank's plan, executor and tensors, and how they meet the host: weights in and out, batches
+// in, losses out.
 
 #include <functional>
 #include <memory>
@@ -20,9 +21,12 @@ enum class Slot : uint8_t { kMaster, kMoment1, kMoment2 };
 // Not thread-safe; one per rank and variant.
 class RankEngine {
  public:
-  // `communicator` (null for one rank) and `ops` are borrowed. Errors: the spec's, ResourceExhausted.
-  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank, Variant variant,
-                                                            Communicator* communicator, Ops* ops, OnBegin on_begin);
+  // `communicator` (null for one rank) and `ops` are borrowed. Errors: the spec's,
+  // ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
+                                                            Variant variant,
+                                                            Communicator* communicator, Ops* ops,
+                                                            OnBegin on_begin);
 
   const Program& program() const { return plan_.program; }
   Executor& executor() { return *executor_; }
@@ -36,20 +40,25 @@ class RankEngine {
   void RoundWeights();
   // Master weights and moments as boxes of global tensors: "NAME", "NAME.m", "NAME.v".
   std::vector<ShardTensor> StateTensors();
-  // Errors: FailedPrecondition (a tensor that is missing or has another shape), those of Checkpoint::Read.
+  // Errors: FailedPrecondition (a tensor that is missing or has another shape), those of
+  // Checkpoint::Read.
   absl::Status ReadState(const Checkpoint& checkpoint);
 
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
-  TensorView Gradient(int parameter) { return View(plan_.buffers.gradient[static_cast<size_t>(parameter)], -1); }
+  TensorView Gradient(int parameter) {
+    return View(plan_.buffers.gradient[static_cast<size_t>(parameter)], -1);
+  }
   // Mean over all tokens of the step, added in (micro-batch, token) order in f64.
   double MeanLoss();
 
  private:
   RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan);
-  TensorView View(int buffer, int micro_batch) { return executor_->View(map_.Find(buffer, micro_batch)); }
+  TensorView View(int buffer, int micro_batch) {
+    return executor_->View(map_.Find(buffer, micro_batch));
+  }
   TensorView State(Slot slot, size_t parameter);
   template <class T>
   T* Host(int buffer, int micro_batch) {

@@ -1,13 +1,8 @@
 #include "worker/trainer/rank_process.h"
 
-#include <signal.h>
 #include <spdlog/spdlog.h>
 
-#include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,78 +16,51 @@
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/tokenizer_info.h"
 #include "worker/trainer/profile.h"
+#include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
 
 namespace stretto::trainer {
 namespace {
 
-constexpr absl::Duration kStuck = absl::Seconds(3);
 constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
 // Checked before training: some ten milliseconds of reading. The rest is checked as it is read.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
-
-// Takes SIGTERM: sets a flag that ranks agree on before the next step, and when the step does not
-// end, because a peer is gone, breaks it off.
-class SignalThread {
- public:
-  SignalThread() : thread_([this] { Serve(); }) {}
-  ~SignalThread() {
-    done_.store(true);
-    pthread_kill(thread_.native_handle(), SIGTERM);
-    thread_.join();
-  }
-  const std::atomic<bool>& terminate() const { return terminate_; }
-  void Watch(Communicator* communicator) {
-    std::lock_guard lock(mu_);
-    communicator_ = communicator;
-  }
-
- private:
-  void Serve() {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    int signal = 0;
-    sigwait(&signals, &signal);
-    if (done_.load()) return;
-    terminate_.store(true);
-    spdlog::info("signal {} taken, stopping", signal);
-    const timespec wait = absl::ToTimespec(kStuck);
-    sigtimedwait(&signals, nullptr, &wait);
-    if (done_.load()) return;
-    std::lock_guard lock(mu_);
-    if (communicator_ != nullptr) communicator_->Abort();
-  }
-
-  std::atomic<bool> terminate_{false}, done_{false};
-  std::mutex mu_;
-  Communicator* communicator_ = nullptr;  // guarded by mu_
-  std::thread thread_;
-};
 
 std::string ReasonOfPrepare(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kPermissionDenied: return "DataInvalid";
-    case absl::StatusCode::kDataLoss: return "CheckpointInvalid";
-    case absl::StatusCode::kFailedPrecondition: return "ResumeRefused";
-    case absl::StatusCode::kResourceExhausted: return "OutOfMemory";
-    case absl::StatusCode::kAborted: return "Cancelled";
+    case absl::StatusCode::kPermissionDenied:
+      return "DataInvalid";
+    case absl::StatusCode::kDataLoss:
+      return "CheckpointInvalid";
+    case absl::StatusCode::kFailedPrecondition:
+      return "ResumeRefused";
+    case absl::StatusCode::kResourceExhausted:
+      return "OutOfMemory";
+    case absl::StatusCode::kAborted:
+      return "Cancelled";
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded: return "PeerLost";
-    default: return "PrepareFailed";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "PeerLost";
+    default:
+      return "PrepareFailed";
   }
 }
 
 // Everything a rank holds while it lives, built in order.
 class RankProcess {
  public:
-  RankProcess(const RankProcessOptions& options, const v1alpha1::AttachResponse& task, JobConfig config, Reporter& reporter,
-              FlightRecorder& flight, DaemonLink& link, SignalThread& signals)
-      : options_(options), task_(task), config_(std::move(config)), reporter_(reporter), flight_(flight), link_(link),
+  RankProcess(const RankProcessOptions& options, const v1alpha1::AttachResponse& task,
+              JobConfig config, Reporter& reporter, FlightRecorder& flight, DaemonLink& link,
+              SignalThread& signals)
+      : options_(options),
+        task_(task),
+        config_(std::move(config)),
+        reporter_(reporter),
+        flight_(flight),
+        link_(link),
         signals_(signals) {}
   ~RankProcess() { signals_.Watch(nullptr); }
 
@@ -104,9 +72,11 @@ class RankProcess {
     v1alpha1::RankReport prepared;
     const int64_t now = absl::ToUnixNanos(Clock::Real().Now());
     prepared.mutable_prepared()->mutable_time()->set_seconds(now / 1'000'000'000);
-    prepared.mutable_prepared()->mutable_time()->set_nanos(static_cast<int32_t>(now % 1'000'000'000));
+    prepared.mutable_prepared()->mutable_time()->set_nanos(
+        static_cast<int32_t>(now % 1'000'000'000));
     reporter_.Send(std::move(prepared));
-    const absl::Duration lease = absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
+    const absl::Duration lease =
+        absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
     return Train({.config = config_,
                   .sampler = *sampler_,
                   .engine = *engine_,
@@ -129,10 +99,11 @@ class RankProcess {
     ops_ = MakeCpuOps();
     RETURN_IF_ERROR(Connect());
     if (config_.profile_steps > 0) RETURN_IF_ERROR(Profile());
-    ASSIGN_OR_RETURN(engine_, RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule, training_.get(),
-                                                 ops_.get(), FlightHook()));
+    ASSIGN_OR_RETURN(engine_, RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
+                                                 training_.get(), ops_.get(), FlightHook()));
     phases_ = PhasesOf(engine_->program());
-    RETURN_IF_ERROR(WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
+    RETURN_IF_ERROR(
+        WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     engine_->Initialise(config_.seed);
     ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *control_, *engine_));
     return absl::OkStatus();
@@ -141,10 +112,11 @@ class RankProcess {
   absl::Status OpenData() {
     ASSIGN_OR_RETURN(IndexedDataset dataset, IndexedDataset::Open(config_.data_prefix));
     dataset_ = std::make_unique<IndexedDataset>(std::move(dataset));
-    ASSIGN_OR_RETURN(Sampler sampler,
-                     Sampler::Create(*dataset_, {.sequence_length = config_.engine.model.sequence_length,
-                                                 .seed = config_.seed,
-                                                 .vocab_size = config_.engine.model.vocab_size}));
+    ASSIGN_OR_RETURN(
+        Sampler sampler,
+        Sampler::Create(*dataset_, {.sequence_length = config_.engine.model.sequence_length,
+                                    .seed = config_.seed,
+                                    .vocab_size = config_.engine.model.vocab_size}));
     sampler_ = std::make_unique<Sampler>(std::move(sampler));
     RETURN_IF_ERROR(dataset_->CheckTokens(config_.engine.model.vocab_size, kCheckedTokens));
     // Data sets made elsewhere have no tokenizer note.
@@ -173,9 +145,11 @@ class RankProcess {
   absl::Status Profile() {
     ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
                      MeasureProfile(config_, *sampler_, training_.get(), *control_, *ops_));
-    spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}", profile.t_comp(), profile.t_comm(),
-                 profile.t_ideal_step(), profile.parity_message());
-    if (!profile.verified_parity()) return absl::InternalError(absl::StrCat("parity failed: ", profile.parity_message()));
+    spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
+                 profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),
+                 profile.parity_message());
+    if (!profile.verified_parity())
+      return absl::InternalError(absl::StrCat("parity failed: ", profile.parity_message()));
     if (config_.rank == 0) {
       v1alpha1::RankReport report;
       *report.mutable_profile() = profile;
@@ -188,10 +162,18 @@ class RankProcess {
     std::vector<FlightPhase> phases;
     for (const Op& op : program.ops) {
       switch (op.tag.phase) {
-        case stretto::Phase::kForward: phases.push_back(FlightPhase::kForward); break;
-        case stretto::Phase::kRecompute: phases.push_back(FlightPhase::kRecompute); break;
-        case stretto::Phase::kBackward: phases.push_back(FlightPhase::kBackward); break;
-        case stretto::Phase::kOptimizer: phases.push_back(FlightPhase::kOptimizer); break;
+        case stretto::Phase::kForward:
+          phases.push_back(FlightPhase::kForward);
+          break;
+        case stretto::Phase::kRecompute:
+          phases.push_back(FlightPhase::kRecompute);
+          break;
+        case stretto::Phase::kBackward:
+          phases.push_back(FlightPhase::kBackward);
+          break;
+        case stretto::Phase::kOptimizer:
+          phases.push_back(FlightPhase::kOptimizer);
+          break;
       }
     }
     return phases;
@@ -237,7 +219,8 @@ v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) 
   return exit;
 }
 
-absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& options, SignalThread& signals,
+absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& options,
+                                                SignalThread& signals,
                                                 std::unique_ptr<DaemonLink>& link,
                                                 std::unique_ptr<Reporter>& reporter) {
   link = std::make_unique<DaemonLink>(options.socket, options.job_uid, options.epoch, options.rank);
@@ -250,20 +233,24 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   named.rank = options.rank;
   reporter = std::make_unique<Reporter>(std::move(log), *link, named);
   link->Start();
-  ASSIGN_OR_RETURN(FlightRecorder flight, FlightRecorder::Create(task.run_folder() + "/flight.bin"));
-  spdlog::info("started job={} epoch={} rank={} of {}", named.job_id, options.epoch, options.rank, task.assign().world_size());
+  ASSIGN_OR_RETURN(FlightRecorder flight,
+                   FlightRecorder::Create(task.run_folder() + "/flight.bin"));
+  spdlog::info("started job={} epoch={} rank={} of {}", named.job_id, options.epoch, options.rank,
+               task.assign().world_size());
 
   TrainResult result;
   absl::StatusOr<JobConfig> config = ConfigFrom(task, options.rank);
   if (config.ok()) {
-    result = RankProcess(options, task, *std::move(config), *reporter, flight, *link, signals).Run();
+    result =
+        RankProcess(options, task, *std::move(config), *reporter, flight, *link, signals).Run();
   } else {
     result = {{}, "SpecRefused", config.status()};
   }
   ASSIGN_OR_RETURN(const FlightState state, ReadFlightRecord(task.run_folder() + "/flight.bin"));
   v1alpha1::RankExit exit = ExitOf(result, state);
   if (exit.exit_code() != 0 && state.last_operation >= 0) {
-    absl::StatusOr<std::string> line = OperationLine(task.run_folder() + "/program.txt", state.last_operation);
+    absl::StatusOr<std::string> line =
+        OperationLine(task.run_folder() + "/program.txt", state.last_operation);
     if (line.ok()) exit.set_last_operation(*line);
   }
   return exit;
@@ -283,7 +270,8 @@ int RunRank(const RankProcessOptions& options) {
   if (exit->exit_code() == 0) {
     spdlog::info("ended: {} after step {}", exit->reason(), exit->step());
   } else {
-    spdlog::error("failed: {} at step {} in {}: {}", exit->reason(), exit->step(), exit->phase(), exit->message());
+    spdlog::error("failed: {} at step {} in {}: {}", exit->reason(), exit->step(), exit->phase(),
+                  exit->message());
   }
   if (absl::Status status = reporter->Exit(*exit); !status.ok()) {
     spdlog::error("cannot write the last report: {}", status.ToString());

@@ -26,7 +26,11 @@ v1alpha1::Ledger ToMessage(const StepLedger& ledger, double wall_seconds) {
 }
 
 Reporter::Reporter(ReportLog log, DaemonLink& link, const JobConfig& config)
-    : link_(link), job_id_(config.job_id), job_uid_(config.job_uid), epoch_(config.epoch), rank_(config.rank),
+    : link_(link),
+      job_id_(config.job_id),
+      job_uid_(config.job_uid),
+      epoch_(config.epoch),
+      rank_(config.rank),
       log_(std::move(log)) {}
 
 void Reporter::Send(v1alpha1::RankReport report) {
@@ -47,7 +51,8 @@ void Reporter::SendLocked(v1alpha1::RankReport& report) {
   warned_ = true;
   spdlog::error("reports are held in memory: {}", status.ToString());
   report.mutable_warning()->set_condition("LogIntact");
-  report.mutable_warning()->set_reason(absl::IsResourceExhausted(status) ? "DiskFull" : "WriteFailed");
+  report.mutable_warning()->set_reason(absl::IsResourceExhausted(status) ? "DiskFull"
+                                                                         : "WriteFailed");
   report.mutable_warning()->set_message(std::string(status.message()));
   SendLocked(report);
 }

@@ -22,9 +22,10 @@ class Reporter {
   // Borrows the link.
   Reporter(ReportLog log, DaemonLink& link, const JobConfig& config);
 
-  // The message's report is set; ids and sequence are filled in. When the log cannot be written, the report is sent all the
-  // same and writing it is tried again before the next one: sequence numbers stay without gaps, training goes on. The first
-  // time a warning follows it (condition LogIntact).
+  // The message's report is set; ids and sequence are filled in. When the log cannot be written,
+  // the report is sent all the same and writing it is tried again before the next one: sequence
+  // numbers stay without gaps, training goes on. The first time a warning follows it (condition
+  // LogIntact).
   void Send(v1alpha1::RankReport report);
 
   // The last report. Errors: ResourceExhausted and the like; sent all the same.

@@ -45,10 +45,11 @@ class Loop {
       if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
       ReportStep();
       if (skipped_in_a_row_ >= c_.config.optimizer.max_skipped_updates) {
-        return Ended("NonFiniteGradients",
-                     absl::FailedPreconditionError(absl::StrCat(
-                         "step ", state_.step, ": the gradient norm was not finite ", skipped_in_a_row_,
-                         " times in a row, expected fewer than ", c_.config.optimizer.max_skipped_updates)));
+        return Ended(
+            "NonFiniteGradients",
+            absl::FailedPreconditionError(absl::StrCat(
+                "step ", state_.step, ": the gradient norm was not finite ", skipped_in_a_row_,
+                " times in a row, expected fewer than ", c_.config.optimizer.max_skipped_updates)));
       }
     }
     return Ended("Completed", absl::OkStatus());
@@ -60,13 +61,17 @@ class Loop {
     return {state_, std::move(reason), std::move(status)};
   }
 
-  // Empty: go on. Else the reason to stop; a checkpoint is written first if any rank was asked for one.
+  // Empty: go on. Else the reason to stop; a checkpoint is written first if any rank was asked for
+  // one.
   absl::StatusOr<std::string> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
-    ControlWord mine{.stop = request.stop || c_.terminate.load(), .checkpoint = request.checkpoint, .failed = false};
+    ControlWord mine{.stop = request.stop || c_.terminate.load(),
+                     .checkpoint = request.checkpoint,
+                     .failed = false};
     ASSIGN_OR_RETURN(const ControlWord all, Agree(c_.control, mine));
     if (!all.stop) return std::string();
-    spdlog::info("stopping before step {}: {}", state_.step + 1, request.stop ? request.reason : "asked to");
+    spdlog::info("stopping before step {}: {}", state_.step + 1,
+                 request.stop ? request.reason : "asked to");
     if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
       RETURN_IF_ERROR(SaveCheckpoint(c_, state_));
     }
@@ -77,8 +82,8 @@ class Loop {
     const int64_t begin = NowNanoseconds();
     c_.flight.SetStep(state_.step + 1, Clock::Real().Monotonic());
     c_.flight.SetPhase(FlightPhase::kData, Clock::Real().Monotonic());
-    const absl::Status status =
-        FillStep(c_.config, c_.sampler, state_.consumed_samples, state_.step + 1, state_.updates, c_.engine);
+    const absl::Status status = FillStep(c_.config, c_.sampler, state_.consumed_samples,
+                                         state_.step + 1, state_.updates, c_.engine);
     waits_.data = {{begin, NowNanoseconds()}};
     return status;
   }
@@ -121,8 +126,8 @@ class Loop {
   void ReportStep() {
     const int64_t now = NowNanoseconds();
     const double raw = RawSeconds();
-    const StepLedger ledger =
-        ComputeLedger(c_.engine.program(), c_.engine.executor().intervals(), waits_, {step_begin_, now});
+    const StepLedger ledger = ComputeLedger(c_.engine.program(), c_.engine.executor().intervals(),
+                                            waits_, {step_begin_, now});
     v1alpha1::RankReport report;
     v1alpha1::StepReport* step = report.mutable_step();
     step->set_rank(c_.config.rank);
@@ -135,8 +140,8 @@ class Loop {
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
     step->set_update_skipped(skipped_);
     SetNow(step->mutable_end_time());
-    spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step, step->loss(),
-                 step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
+    spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step,
+                 step->loss(), step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
     step_begin_ = now;
     raw_begin_ = raw;
     c_.reporter.Send(std::move(report));
@@ -154,6 +159,8 @@ class Loop {
 
 }  // namespace
 
-TrainResult Train(const TrainContext& context, TrainState state) { return Loop(context, state).Run(); }
+TrainResult Train(const TrainContext& context, TrainState state) {
+  return Loop(context, state).Run();
+}
 
 }  // namespace stretto::trainer

@@ -15,8 +15,8 @@ namespace stretto::trainer {
 
 // Where training stands.
 struct TrainState {
-  int64_t step = 0;              // finished
-  int64_t updates = 0;           // optimizer updates: steps less the skipped ones
+  int64_t step = 0;     // finished
+  int64_t updates = 0;  // optimizer updates: steps less the skipped ones
   int64_t consumed_samples = 0;
 };
 
@@ -29,7 +29,7 @@ struct TrainContext {
   Reporter& reporter;
   FlightRecorder& flight;
   const DaemonLink& link;
-  absl::Duration lease;           // of the daemon
+  absl::Duration lease;  // of the daemon
   std::string tokenizer_hash;
   // Set by the signal thread: stop at the next step.
   const std::atomic<bool>& terminate;
@@ -38,15 +38,16 @@ struct TrainContext {
 // How training ended. Completed, Cancelled, or a failure with a status.
 struct TrainResult {
   TrainState state;
-  std::string reason;  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid
+  std::string
+      reason;  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid
   absl::Status status;  // ok for Completed and Cancelled
 };
 
 TrainResult Train(const TrainContext& context, TrainState state);
 
-// Loads the checkpoint that the config asks for, if any. Errors: NotFound, DataLoss, FailedPrecondition (another model,
-// layout or tokenizer), naming file or field.
-absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash, Communicator& control,
-                                  RankEngine& engine);
+// Loads the checkpoint that the config asks for, if any. Errors: NotFound, DataLoss,
+// FailedPrecondition (another model, layout or tokenizer), naming file or field.
+absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
+                                  Communicator& control, RankEngine& engine);
 
 }  // namespace stretto::trainer

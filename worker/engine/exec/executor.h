@@ -27,9 +27,9 @@ class Executor {
   virtual ~Executor() = default;
 
   // One step, from the host's inputs to its outputs. Our own code allocates nothing, logs nothing
-  // and holds no lock across an operation. On an error the step's results are garbage and the executor is
-  // dead: later calls return the same error.
-  // Errors: those of the Communicator (Unavailable, DeadlineExceeded, Aborted), naming the operation.
+  // and holds no lock across an operation. On an error the step's results are garbage and the
+  // executor is dead: later calls return the same error. Errors: those of the Communicator
+  // (Unavailable, DeadlineExceeded, Aborted), naming the operation.
   virtual absl::Status Run() = 0;
 
   // A buffer of the program, in host memory or reachable from it. Valid between calls of Run.

@@ -11,7 +11,8 @@ namespace {
 constexpr int kPhases = 4;
 
 const char* LongName(int phase) {
-  constexpr std::array<const char*, kPhases> names = {"forward", "recompute", "backward", "optimizer"};
+  constexpr std::array<const char*, kPhases> names = {"forward", "recompute", "backward",
+                                                      "optimizer"};
   return names[static_cast<size_t>(phase)];
 }
 
@@ -57,14 +58,20 @@ Key Classify(const Open& open) {
 
 void Apply(const Edge& edge, Open* open) {
   switch (edge.kind) {
-    case 0: open->compute[static_cast<size_t>(edge.phase)] += edge.delta; break;
+    case 0:
+      open->compute[static_cast<size_t>(edge.phase)] += edge.delta;
+      break;
     case 1: {
       auto it = open->communication.try_emplace({edge.group, edge.phase}, 0).first;
       if ((it->second += edge.delta) == 0) open->communication.erase(it);
       break;
     }
-    case 2: open->data += edge.delta; break;
-    default: open->checkpoint += edge.delta; break;
+    case 2:
+      open->data += edge.delta;
+      break;
+    default:
+      open->checkpoint += edge.delta;
+      break;
   }
 }
 
@@ -72,7 +79,8 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
                           const HostWaits& waits, Interval step) {
   std::vector<Edge> edges;
   auto add = [&](Interval interval, int kind, int group, int phase) {
-    const int64_t begin = std::max(interval.begin, step.begin), end = std::min(interval.end, step.end);
+    const int64_t begin = std::max(interval.begin, step.begin),
+                  end = std::min(interval.end, step.end);
     if (begin >= end) return;
     edges.push_back({begin, +1, kind, group, phase});
     edges.push_back({end, -1, kind, group, phase});
@@ -81,7 +89,8 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
     const Op& op = program.ops[i];
     const bool communicates = IsCollective(op.kind);
     add(intervals[i], communicates ? 1 : 0,
-        communicates ? program.lanes[static_cast<size_t>(op.lane)].group : -1, static_cast<int>(op.tag.phase));
+        communicates ? program.lanes[static_cast<size_t>(op.lane)].group : -1,
+        static_cast<int>(op.tag.phase));
   }
   for (const Interval& wait : waits.data) add(wait, 2, -1, -1);
   for (const Interval& wait : waits.checkpoint) add(wait, 3, -1, -1);
@@ -95,12 +104,18 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
 
 const char* NameOf(LedgerPart part) {
   switch (part) {
-    case LedgerPart::kComputeHiding: return "compute_hiding";
-    case LedgerPart::kComputeAlone: return "compute_alone";
-    case LedgerPart::kExposed: return "exposed";
-    case LedgerPart::kDataWait: return "data_wait";
-    case LedgerPart::kCheckpointWait: return "checkpoint_wait";
-    case LedgerPart::kIdle: return "idle";
+    case LedgerPart::kComputeHiding:
+      return "compute_hiding";
+    case LedgerPart::kComputeAlone:
+      return "compute_alone";
+    case LedgerPart::kExposed:
+      return "exposed";
+    case LedgerPart::kDataWait:
+      return "data_wait";
+    case LedgerPart::kCheckpointWait:
+      return "checkpoint_wait";
+    case LedgerPart::kIdle:
+      return "idle";
   }
   return "?";
 }
@@ -128,7 +143,8 @@ StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> inte
   for (const auto& [key, spent] : nanoseconds) {
     const auto [part, group, phase] = key;
     const double seconds = static_cast<double>(spent) * 1e-9;
-    ledger.entries.push_back({part, group >= 0 ? program.groups[static_cast<size_t>(group)].name : "",
+    ledger.entries.push_back({part,
+                              group >= 0 ? program.groups[static_cast<size_t>(group)].name : "",
                               phase >= 0 ? LongName(phase) : "", seconds});
     ledger.seconds += seconds;
   }

@@ -3,8 +3,8 @@
 //
 // C = union of compute intervals, M = union of communication intervals. First match:
 //   compute_hiding (C and M), compute_alone (C), exposed (M), data_wait, checkpoint_wait, idle.
-// compute_* carry the phase of the computing operation; exposed and compute_hiding the group and, for exposed, the
-// phase of the collective. Pure functions of numbers.
+// compute_* carry the phase of the computing operation; exposed and compute_hiding the group and,
+// for exposed, the phase of the collective. Pure functions of numbers.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,14 @@
 
 namespace stretto {
 
-enum class LedgerPart : uint8_t { kComputeHiding, kComputeAlone, kExposed, kDataWait, kCheckpointWait, kIdle };
+enum class LedgerPart : uint8_t {
+  kComputeHiding,
+  kComputeAlone,
+  kExposed,
+  kDataWait,
+  kCheckpointWait,
+  kIdle
+};
 const char* NameOf(LedgerPart part);  // "compute_hiding", ...
 
 struct LedgerEntry {

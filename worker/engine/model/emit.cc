@@ -74,21 +74,28 @@ void Emitter::AllReduce(const Tag& tag, int buffer, OpKind kind) {
 }
 
 Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const {
-  return {.layer = layer, .name = std::string(name), .phase = phase, .micro_batch = -1, .slice = slice.index};
+  return {.layer = layer,
+          .name = std::string(name),
+          .phase = phase,
+          .micro_batch = -1,
+          .slice = slice.index};
 }
 
 std::vector<int64_t> Emitter::AttentionAttributes() const {
   return {model_.sequence_length, heads_, model_.head_dim()};
 }
 
-std::vector<int64_t> Emitter::VocabAttributes() const { return {vocab_ * tp_rank_, model_.vocab_size}; }
+std::vector<int64_t> Emitter::VocabAttributes() const {
+  return {vocab_ * tp_rank_, model_.vocab_size};
+}
 
 void Emitter::DeclareStep() {
   const bool f32 = spec_.dtype == DType::kF32;
   for (const Parameter& p : parameters_) {
     const std::vector<int64_t> shape =
-        p.extents.size() == 1 ? p.extents
-                              : std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()};
+        p.extents.size() == 1
+            ? p.extents
+            : std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()};
     // Stacked biases are one vector to the operations.
     const bool stacked_bias = !p.decay && p.extents.size() > 1;
     const std::vector<int64_t> used = stacked_bias ? std::vector<int64_t>{p.count()} : shape;
@@ -96,16 +103,20 @@ void Emitter::DeclareStep() {
       return NewBuffer(absl::StrCat(p.name, suffix), dtype, used, arena, Binding::kStep);
     };
     ids_.weight.push_back(add("", spec_.dtype, ArenaClass::kParameter));
-    ids_.master.push_back(f32 ? ids_.weight.back() : add(".master", DType::kF32, ArenaClass::kOptimizer));
+    ids_.master.push_back(f32 ? ids_.weight.back()
+                              : add(".master", DType::kF32, ArenaClass::kOptimizer));
     ids_.moment1.push_back(add(".m", DType::kF32, ArenaClass::kOptimizer));
     ids_.moment2.push_back(add(".v", DType::kF32, ArenaClass::kOptimizer));
     ids_.gradient.push_back(add(".grad", DType::kF32, ArenaClass::kGradient));
   }
   const int64_t b = spec_.micro_batch_size, s = model_.sequence_length;
   ids_.tokens = NewBuffer("tokens", DType::kI32, {b, s}, ArenaClass::kInput, Binding::kMicroBatch);
-  ids_.targets = NewBuffer("targets", DType::kI32, {b, s}, ArenaClass::kInput, Binding::kMicroBatch);
-  ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, Binding::kMicroBatch);
-  ids_.scalars = NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput, Binding::kStep);
+  ids_.targets =
+      NewBuffer("targets", DType::kI32, {b, s}, ArenaClass::kInput, Binding::kMicroBatch);
+  ids_.losses =
+      NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, Binding::kMicroBatch);
+  ids_.scalars =
+      NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput, Binding::kStep);
   ids_.clip_state =
       NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput, Binding::kStep);
   DeclareSlices();
@@ -131,7 +142,8 @@ void Emitter::DeclareSlices() {
 void Emitter::EmitBegin() {
   StartUnit("begin");
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    Add(OpKind::kZero, {.name = parameters_[i].name, .phase = Phase::kOptimizer}, {}, {ids_.gradient[i]});
+    Add(OpKind::kZero, {.name = parameters_[i].name, .phase = Phase::kOptimizer}, {},
+        {ids_.gradient[i]});
   }
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Emits all the mathematics of a step for one rank: every operation of forward, backward and
-// optimizer, with the gradient of activations (dgrad) and of weights (wgrad) as separate operations,
-// cut into row slices (DESIGN section 4, "Emit, then arrange").
+// optimizer, with the gradient of activations (dgrad) and of weights (wgrad) as separate
+// operations, cut into row slices (DESIGN section 4, "Emit, then arrange").
 //
 // The order is canonical: piece by piece (a piece ends with a collective: embedding, attention,
 // MLP, head), slices ascending within a piece. Run on one lane it is the serial oracle; unsliced it
@@ -18,10 +18,10 @@ namespace stretto {
 
 // Where the host finds things in the step program: buffer ids, to be mapped with BufferMap.
 struct StepBuffers {
-  int tokens = -1;   // i32 [micro_batch_size, sequence], per micro-batch
-  int targets = -1;  // the same
-  int scalars = -1;  // f32 [kScalarCount]
-  int losses = -1;   // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
+  int tokens = -1;      // i32 [micro_batch_size, sequence], per micro-batch
+  int targets = -1;     // the same
+  int scalars = -1;     // f32 [kScalarCount]
+  int losses = -1;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
   int clip_state = -1;  // f32 [kClipStateCount]
   // Per parameter, in ParametersOf order. weight is of the compute type; master is weight for f32.
   std::vector<int> weight, master, moment1, moment2, gradient;

@@ -15,7 +15,8 @@ void Emitter::EmitBackward() {
 void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer, int x, int stats,
                            int w, int b) {
   const Tag tag = At(slice, name, layer, Phase::kBackward);
-  const int dx = Activation(slice, std::string("d_") + std::string(name), layer, hidden_, spec_.dtype);
+  const int dx =
+      Activation(slice, std::string("d_") + std::string(name), layer, hidden_, spec_.dtype);
   std::vector<int> in = {slice.partial, x, W(w), stats};
   if (slice.d >= 0) in.push_back(slice.d);
   Add(OpKind::kLayerNormDgrad, tag, std::move(in), {dx});
@@ -29,9 +30,11 @@ void Emitter::BackwardHead(SliceState& slice) {
   slice.d = -1;
   slice.partial = Activation(slice, "d_head", -1, hidden_, spec_.dtype);
   Add(OpKind::kCrossEntropyGrad, loss,
-      {slice.max, slice.sums, slice.targets, ids_.scalars, slice.logits}, {slice.logits}, VocabAttributes());
+      {slice.max, slice.sums, slice.targets, ids_.scalars, slice.logits}, {slice.logits},
+      VocabAttributes());
   Add(OpKind::kGemmDgrad, head, {slice.logits, W(kTokenEmbedding)}, {slice.partial});
-  Add(OpKind::kGemmWgrad, head, {slice.logits, slice.final_y, G(kTokenEmbedding)}, {G(kTokenEmbedding)});
+  Add(OpKind::kGemmWgrad, head, {slice.logits, slice.final_y, G(kTokenEmbedding)},
+      {G(kTokenEmbedding)});
   AllReduce(head, slice.partial);
 }
 
@@ -74,8 +77,9 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
   const int dqkv = Activation(slice, "d_qkv", layer, 3 * heads_ * model_.head_dim(), t);
   const int64_t scratch_elements =
       AttentionScratch({model_.sequence_length, heads_, model_.head_dim()});
-  const int scratch = NewBuffer(step_.buffers[static_cast<size_t>(dqkv)].name + ".scratch", DType::kF32,
-                                {scratch_elements}, ArenaClass::kActivation, Binding::kSlot);
+  const int scratch =
+      NewBuffer(step_.buffers[static_cast<size_t>(dqkv)].name + ".scratch", DType::kF32,
+                {scratch_elements}, ArenaClass::kActivation, Binding::kSlot);
   slice.partial = Activation(slice, "d_y1", layer, hidden_, t);
   Add(OpKind::kGemmDgrad, at("proj"), {slice.d, W(p.proj_w)}, {dcontext});
   Add(OpKind::kGemmWgrad, at("proj"), {slice.d, act.context, G(p.proj_w)}, {G(p.proj_w)});

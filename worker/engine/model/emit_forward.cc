@@ -43,13 +43,15 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
   act.lse = Activation(slice, "lse", layer, heads_, DType::kF32);
   const int64_t scratch_elements =
       AttentionScratch({model_.sequence_length, heads_, model_.head_dim()});
-  const int scratch = NewBuffer(step_.buffers[static_cast<size_t>(act.lse)].name + ".scratch", DType::kF32,
-                                {scratch_elements}, ArenaClass::kActivation, Binding::kSlot);
+  const int scratch =
+      NewBuffer(step_.buffers[static_cast<size_t>(act.lse)].name + ".scratch", DType::kF32,
+                {scratch_elements}, ArenaClass::kActivation, Binding::kSlot);
   slice.partial = Activation(slice, "proj", layer, hidden_, t);
 
   Add(OpKind::kLayerNorm, at("ln1"), {act.x, W(p.ln1_w), W(p.ln1_b)}, {act.y1, act.stats1});
   Add(OpKind::kGemm, at("qkv"), {act.y1, W(p.qkv_w), W(p.qkv_b)}, {act.qkv});
-  Add(OpKind::kAttention, at("attention"), {act.qkv}, {act.context, act.lse, scratch}, AttentionAttributes());
+  Add(OpKind::kAttention, at("attention"), {act.qkv}, {act.context, act.lse, scratch},
+      AttentionAttributes());
   Add(OpKind::kGemm, at("proj"), {act.context, W(p.proj_w)}, {slice.partial});
   AllReduce(at("proj"), slice.partial);
 }
@@ -94,7 +96,8 @@ void Emitter::ForwardHead(SliceState& slice) {
   Add(OpKind::kLayerNorm, at("final_norm"), {slice.final_x, W(norm.w), W(norm.b)},
       {slice.final_y, slice.final_stats});
   Add(OpKind::kGemm, at("head"), {slice.final_y, W(kTokenEmbedding)}, {slice.logits});
-  Add(OpKind::kCrossEntropyMax, at("cross_entropy"), {slice.logits}, {slice.max}, VocabAttributes());
+  Add(OpKind::kCrossEntropyMax, at("cross_entropy"), {slice.logits}, {slice.max},
+      VocabAttributes());
   AllReduce(at("cross_entropy"), slice.max, OpKind::kAllReduceMax);
   Add(OpKind::kCrossEntropySum, at("cross_entropy"), {slice.logits, slice.max, slice.targets},
       {slice.sums}, VocabAttributes());

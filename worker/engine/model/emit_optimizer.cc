@@ -3,12 +3,15 @@
 
 namespace stretto {
 
-// Gradient norm over all shards, each counted once: a replicated parameter by rank 0 only. Then AdamW.
+// Gradient norm over all shards, each counted once: a replicated parameter by rank 0 only. Then
+// AdamW.
 void Emitter::EmitOptimizer() {
   StartUnit("optimizer");
   const int64_t count = static_cast<int64_t>(parameters_.size());
-  const int parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation, Binding::kStep);
-  const int total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation, Binding::kStep);
+  const int parts =
+      NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation, Binding::kStep);
+  const int total =
+      NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation, Binding::kStep);
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
     const int part = View(parts, absl::StrCat("norm_parts.", i), static_cast<int64_t>(i), {1});
@@ -27,7 +30,8 @@ void Emitter::EmitOptimizer() {
     std::vector<int> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
     if (ids_.weight[i] != ids_.master[i]) out.push_back(ids_.weight[i]);
     Add(OpKind::kAdamW, {.name = parameters_[i].name, .phase = Phase::kOptimizer},
-        {ids_.gradient[i], ids_.clip_state, ids_.scalars, ids_.master[i], ids_.moment1[i], ids_.moment2[i]},
+        {ids_.gradient[i], ids_.clip_state, ids_.scalars, ids_.master[i], ids_.moment1[i],
+         ids_.moment2[i]},
         std::move(out), {parameters_[i].decay ? 1 : 0});
   }
 }

@@ -20,8 +20,8 @@ struct SliceState {
   int64_t rows = 0;  // tokens
   int tokens = -1, targets = -1, losses = -1;
   std::vector<LayerActivations> layers;
-  int x = -1;         // residual stream, forward
-  int partial = -1;   // last collective's buffer
+  int x = -1;        // residual stream, forward
+  int partial = -1;  // last collective's buffer
   int final_x = -1, final_y = -1, final_stats = -1;
   int logits = -1, max = -1, sums = -1;
   int d = -1;  // gradient of the residual stream, backward
@@ -31,11 +31,11 @@ class Emitter {
  public:
   Emitter(const EngineSpec& spec, int tp_rank);
 
-  void DeclareStep();     // emit.cc: parameters, inputs, outputs
-  void EmitBegin();       // emit.cc
-  void EmitForward();     // emit_forward.cc
-  void EmitBackward();    // emit_backward.cc
-  void EmitOptimizer();   // emit_optimizer.cc
+  void DeclareStep();    // emit.cc: parameters, inputs, outputs
+  void EmitBegin();      // emit.cc
+  void EmitForward();    // emit_forward.cc
+  void EmitBackward();   // emit_backward.cc
+  void EmitOptimizer();  // emit_optimizer.cc
   Emitted Finish();
 
  private:

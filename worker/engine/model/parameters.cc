@@ -25,7 +25,8 @@ class Builder {
     const float residual_std = kStd / std::sqrt(2.0f * static_cast<float>(model_.layers));
     Add(-1, "embedding.token.weight", {model_.padded_vocab(), h}, 0, Init::kNormal, kStd, true);
     parameters_.back().padding_from = model_.vocab_size;
-    Add(-1, "embedding.position.weight", {model_.sequence_length, h}, -1, Init::kNormal, kStd, true);
+    Add(-1, "embedding.position.weight", {model_.sequence_length, h}, -1, Init::kNormal, kStd,
+        true);
     for (int layer = 0; layer < model_.layers; ++layer) {
       Add(layer, "ln1.weight", {h}, -1, Init::kOne);
       Add(layer, "ln1.bias", {h}, -1, Init::kZero);
@@ -77,7 +78,8 @@ class Builder {
 float Normal(uint64_t key, uint64_t index, uint64_t stream) {
   const auto bits = Philox(key, index, stream);
   const float u = 1.0f - ToUniform(bits[0]);  // (0, 1]
-  return std::sqrt(-2.0f * std::log(u)) * std::cos(2 * std::numbers::pi_v<float> * ToUniform(bits[1]));
+  return std::sqrt(-2.0f * std::log(u)) *
+         std::cos(2 * std::numbers::pi_v<float> * ToUniform(bits[1]));
 }
 
 }  // namespace
@@ -119,7 +121,8 @@ void Initialise(const Parameter& p, int index, uint64_t seed, float* values) {
         const int64_t element = (a * shape[1] + b) * shape[2] + c;
         *values = p.init == Init::kOne ? 1.0f : 0.0f;
         if (p.init == Init::kNormal && element < first_padding) {
-          *values = p.init_std * Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
+          *values = p.init_std *
+                    Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
         }
       }
     }

@@ -1,9 +1,10 @@
 #pragma once
 // The parameters of a model and this rank's shard of each.
 //
-// GPT, as in Megatron-LM and GPT-2: learned positions, pre-norm LayerNorm, one QKV projection, GELU,
-// head tied to the token embedding. Sharding as in Shoeybi et al. 2019, section 3: QKV and fc1 by
-// output, proj and fc2 by input, embedding by vocabulary; norms, positions and row biases replicated.
+// GPT, as in Megatron-LM and GPT-2: learned positions, pre-norm LayerNorm, one QKV projection,
+// GELU, head tied to the token embedding. Sharding as in Shoeybi et al. 2019, section 3: QKV and
+// fc1 by output, proj and fc2 by input, embedding by vocabulary; norms, positions and row biases
+// replicated.
 
 #include <cstdint>
 #include <string>

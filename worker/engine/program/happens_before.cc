@@ -46,7 +46,8 @@ absl::StatusOr<HappensBefore> HappensBefore::Build(const Program& program) {
   std::vector<std::vector<int>> next(n);
   for (size_t i = 0; i < n; ++i) {
     result.lane_[i] = program.ops[i].lane;
-    result.position_[i] = previous[i] < 0 ? 0 : result.position_[static_cast<size_t>(previous[i])] + 1;
+    result.position_[i] =
+        previous[i] < 0 ? 0 : result.position_[static_cast<size_t>(previous[i])] + 1;
     auto add = [&](int from) {
       next[static_cast<size_t>(from)].push_back(static_cast<int>(i));
       ++pending[i];
@@ -73,7 +74,8 @@ absl::StatusOr<HappensBefore> HappensBefore::Build(const Program& program) {
     int* clock = &result.clocks_[static_cast<size_t>(op) * result.lanes_];
     auto merge = [&](int from) {
       const int* other = result.clock(from);
-      for (size_t lane = 0; lane < result.lanes_; ++lane) clock[lane] = std::max(clock[lane], other[lane]);
+      for (size_t lane = 0; lane < result.lanes_; ++lane)
+        clock[lane] = std::max(clock[lane], other[lane]);
     };
     if (previous[static_cast<size_t>(op)] >= 0) merge(previous[static_cast<size_t>(op)]);
     for (int wait : program.ops[static_cast<size_t>(op)].waits) merge(wait);

@@ -9,7 +9,7 @@
 namespace stretto {
 
 struct Region {
-  int space = 0;  // equal spaces share addresses
+  int space = 0;               // equal spaces share addresses
   int64_t begin = 0, end = 0;  // bytes
   bool Overlaps(const Region& other) const {
     return space == other.space && begin < other.end && other.begin < end;

@@ -48,8 +48,8 @@ enum class Role : uint8_t { kChain, kWeightGradient, kCollective };
 struct OpInfo {
   OpKind kind;
   const char* name;
-  // Operands in order; '?' marks a trailing one that may be absent, '=' one that is read and written
-  // and therefore stands in both lists.
+  // Operands in order; '?' marks a trailing one that may be absent, '=' one that is read and
+  // written and therefore stands in both lists.
   std::vector<const char*> inputs;
   std::vector<const char*> outputs;
   std::vector<const char*> attributes;  // integers

@@ -9,22 +9,32 @@ namespace stretto {
 
 const char* NameOf(Phase phase) {
   switch (phase) {
-    case Phase::kForward: return "fwd";
-    case Phase::kRecompute: return "rec";
-    case Phase::kBackward: return "bwd";
-    case Phase::kOptimizer: return "opt";
+    case Phase::kForward:
+      return "fwd";
+    case Phase::kRecompute:
+      return "rec";
+    case Phase::kBackward:
+      return "bwd";
+    case Phase::kOptimizer:
+      return "opt";
   }
   return "?";
 }
 
 const char* NameOf(ArenaClass arena) {
   switch (arena) {
-    case ArenaClass::kParameter: return "parameter";
-    case ArenaClass::kGradient: return "gradient";
-    case ArenaClass::kOptimizer: return "optimizer";
-    case ArenaClass::kInput: return "input";
-    case ArenaClass::kOutput: return "output";
-    case ArenaClass::kActivation: return "activation";
+    case ArenaClass::kParameter:
+      return "parameter";
+    case ArenaClass::kGradient:
+      return "gradient";
+    case ArenaClass::kOptimizer:
+      return "optimizer";
+    case ArenaClass::kInput:
+      return "input";
+    case ArenaClass::kOutput:
+      return "output";
+    case ArenaClass::kActivation:
+      return "activation";
   }
   return "?";
 }
@@ -40,9 +50,15 @@ BufferMap::BufferMap(const StepProgram& step) : step_(step) {
   for (const Buffer& buffer : step.buffers) {
     first_.push_back(size_);
     switch (buffer.binding) {
-      case Binding::kStep: size_ += 1; break;
-      case Binding::kSlot: size_ += step.slots; break;
-      case Binding::kMicroBatch: size_ += step.micro_batches; break;
+      case Binding::kStep:
+        size_ += 1;
+        break;
+      case Binding::kSlot:
+        size_ += step.slots;
+        break;
+      case Binding::kMicroBatch:
+        size_ += step.micro_batches;
+        break;
     }
   }
 }
@@ -50,9 +66,12 @@ BufferMap::BufferMap(const StepProgram& step) : step_(step) {
 int BufferMap::Find(int id, int micro_batch) const {
   const int first = first_[static_cast<size_t>(id)];
   switch (step_.buffers[static_cast<size_t>(id)].binding) {
-    case Binding::kStep: return first;
-    case Binding::kSlot: return first + std::max(micro_batch, 0) % step_.slots;
-    case Binding::kMicroBatch: return first + std::max(micro_batch, 0);
+    case Binding::kStep:
+      return first;
+    case Binding::kSlot:
+      return first + std::max(micro_batch, 0) % step_.slots;
+    case Binding::kMicroBatch:
+      return first + std::max(micro_batch, 0);
   }
   return first;
 }

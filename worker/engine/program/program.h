@@ -20,7 +20,8 @@ namespace stretto {
 enum class Phase : uint8_t { kForward, kRecompute, kBackward, kOptimizer };
 const char* NameOf(Phase phase);  // fwd, rec, bwd, opt
 
-// What a buffer is for, and so which arena holds it. Only kActivation memory is reused within a step.
+// What a buffer is for, and so which arena holds it. Only kActivation memory is reused within a
+// step.
 enum class ArenaClass : uint8_t {
   kParameter,   // read by the step, written by the optimizer
   kGradient,    // f32
@@ -92,7 +93,7 @@ struct Program {
 };
 
 struct Unit {
-  std::string name;  // "begin", "forward", "backward", "optimizer"
+  std::string name;     // "begin", "forward", "backward", "optimizer"
   std::vector<Op> ops;  // waits are indices into this list; micro_batch is filled in by expansion
 };
 

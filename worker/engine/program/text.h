@@ -28,8 +28,8 @@ std::string PrintOp(const Program& program, int index);
 // "L3.fc2 fwd mb0 s0"
 std::string PrintTag(const Tag& tag);
 
-// InvalidArgument with the line number, what was found and what was expected. Checks the form and that names
-// and indices exist; Verify checks the meaning.
+// InvalidArgument with the line number, what was found and what was expected. Checks the form and
+// that names and indices exist; Verify checks the meaning.
 absl::StatusOr<Program> Parse(absl::string_view text);
 
 }  // namespace stretto

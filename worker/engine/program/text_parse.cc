@@ -56,8 +56,8 @@ class Parser {
   }
 
   template <class T>
-  absl::Status IndexOf(absl::string_view name, const std::vector<T>& items,
-                       absl::string_view what, int* index) const {
+  absl::Status IndexOf(absl::string_view name, const std::vector<T>& items, absl::string_view what,
+                       int* index) const {
     for (size_t i = 0; i < items.size(); ++i) {
       if (items[i].name == name) {
         *index = static_cast<int>(i);
@@ -177,7 +177,8 @@ class Parser {
   }
 
   absl::Status ParsePhase(absl::string_view word, Phase* phase) const {
-    for (Phase candidate : {Phase::kForward, Phase::kRecompute, Phase::kBackward, Phase::kOptimizer}) {
+    for (Phase candidate :
+         {Phase::kForward, Phase::kRecompute, Phase::kBackward, Phase::kOptimizer}) {
       if (word == NameOf(candidate)) {
         *phase = candidate;
         return absl::OkStatus();

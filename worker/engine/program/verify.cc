@@ -23,12 +23,14 @@ absl::Status VerifyGroups(const Program& program) {
   for (const Group& group : program.groups) {
     bool valid = !group.ranks.empty();
     for (size_t i = 0; i < group.ranks.size(); ++i) {
-      valid = valid && group.ranks[i] < program.world_size && group.ranks[i] > (i == 0 ? -1 : group.ranks[i - 1]);
+      valid = valid && group.ranks[i] < program.world_size &&
+              group.ranks[i] > (i == 0 ? -1 : group.ranks[i - 1]);
     }
     if (!valid || !std::binary_search(group.ranks.begin(), group.ranks.end(), program.rank)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "group ", group.name, ": found ranks ", absl::StrJoin(group.ranks, ","), ", expected ranks below ",
-          program.world_size, ", ascending, rank ", program.rank, " among them"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("group ", group.name, ": found ranks ", absl::StrJoin(group.ranks, ","),
+                       ", expected ranks below ", program.world_size, ", ascending, rank ",
+                       program.rank, " among them"));
     }
   }
   return absl::OkStatus();
@@ -38,30 +40,31 @@ absl::Status VerifyStructure(const Program& program) {
   RETURN_IF_ERROR(VerifyGroups(program));
   for (const Lane& lane : program.lanes) {
     if (lane.group >= static_cast<int>(program.groups.size())) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("lane ", lane.name, ": found group ", lane.group, ", expected below ",
-                       program.groups.size()));
+      return absl::InvalidArgumentError(absl::StrCat("lane ", lane.name, ": found group ",
+                                                     lane.group, ", expected below ",
+                                                     program.groups.size()));
     }
   }
   for (size_t id = 0; id < program.buffers.size(); ++id) {
     const Buffer& buffer = program.buffers[id];
     const bool dangling = buffer.alias >= static_cast<int>(id) || buffer.shape.empty();
     if (dangling) {
-      return absl::InvalidArgumentError(absl::StrCat("buffer ", NameOfBuffer(program, static_cast<int>(id)),
-                                                     ": expected a shape and an alias to an earlier buffer"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("buffer ", NameOfBuffer(program, static_cast<int>(id)),
+                       ": expected a shape and an alias to an earlier buffer"));
     }
     const Root root = RootOf(program.buffers, static_cast<int>(id));
     const Buffer& memory = program.buffers[static_cast<size_t>(root.buffer)];
     if (memory.dtype != buffer.dtype) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("buffer ", NameOfBuffer(program, static_cast<int>(id)), ": found ", NameOf(buffer.dtype),
-                       ", expected ", NameOf(memory.dtype), ", the type of its root"));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "buffer ", NameOfBuffer(program, static_cast<int>(id)), ": found ", NameOf(buffer.dtype),
+          ", expected ", NameOf(memory.dtype), ", the type of its root"));
     }
     const int64_t size = static_cast<int64_t>(SizeOf(buffer.dtype));
     if (root.element * size + buffer.bytes() > memory.bytes()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("buffer ", NameOfBuffer(program, static_cast<int>(id)), ": found end at byte ",
-                       root.element * size + buffer.bytes(), " of its root, expected at most ", memory.bytes()));
+      return absl::InvalidArgumentError(absl::StrCat(
+          "buffer ", NameOfBuffer(program, static_cast<int>(id)), ": found end at byte ",
+          root.element * size + buffer.bytes(), " of its root, expected at most ", memory.bytes()));
     }
   }
   for (size_t i = 0; i < program.ops.size(); ++i) {
@@ -82,8 +85,9 @@ absl::Status VerifyArenas(const Program& program, const ArenaBytes& arenas) {
     const int64_t limit = arenas[static_cast<size_t>(buffer.arena)];
     if (buffer.offset >= 0 && buffer.offset + buffer.bytes() <= limit) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "arena overrun: buffer ", NameOfBuffer(program, static_cast<int>(id)), " at offset ", buffer.offset, " of ",
-        buffer.bytes(), " bytes, expected to lie inside the ", NameOf(buffer.arena), " arena of ", limit, " bytes"));
+        "arena overrun: buffer ", NameOfBuffer(program, static_cast<int>(id)), " at offset ",
+        buffer.offset, " of ", buffer.bytes(), " bytes, expected to lie inside the ",
+        NameOf(buffer.arena), " arena of ", limit, " bytes"));
   }
   return absl::OkStatus();
 }
@@ -115,15 +119,21 @@ class Defined {
 class RaceCheck {
  public:
   RaceCheck(const Program& program, const HappensBefore& order)
-      : program_(program), order_(order), regions_(RegionsOf(program.buffers)),
-        overlaps_(OverlapsOf(regions_)), lanes_(program.lanes.size()),
-        reads_(program.buffers.size() * lanes_, -1), writes_(reads_), defined_(program.buffers.size()) {
+      : program_(program),
+        order_(order),
+        regions_(RegionsOf(program.buffers)),
+        overlaps_(OverlapsOf(regions_)),
+        lanes_(program.lanes.size()),
+        reads_(program.buffers.size() * lanes_, -1),
+        writes_(reads_),
+        defined_(program.buffers.size()) {
     for (size_t id = 0; id < program.buffers.size(); ++id) {
       root_.push_back(RootOf(program.buffers, static_cast<int>(id)).buffer);
       const ArenaClass arena = program.buffers[id].arena;
       const bool external = arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
                             arena == ArenaClass::kInput;
-      if (external && root_[id] == static_cast<int>(id)) defined_[id].Add(regions_[id].begin, regions_[id].end);
+      if (external && root_[id] == static_cast<int>(id))
+        defined_[id].Add(regions_[id].begin, regions_[id].end);
     }
   }
 
@@ -180,34 +190,38 @@ class RaceCheck {
   }
 
   absl::Status Clash(int op, int out, int other) const {
-    return absl::InvalidArgumentError(absl::StrCat("operand overwritten: ", PrintOp(program_, op), " writes ",
-                                                   NameOfBuffer(program_, out), " over its own operand ",
-                                                   NameOfBuffer(program_, other)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "operand overwritten: ", PrintOp(program_, op), " writes ", NameOfBuffer(program_, out),
+        " over its own operand ", NameOfBuffer(program_, other)));
   }
 
   absl::Status CheckDefined(int op, int id) {
     const Region& region = regions_[static_cast<size_t>(id)];
-    if (defined_[static_cast<size_t>(root_[static_cast<size_t>(id)])].Covers(region.begin, region.end)) {
+    if (defined_[static_cast<size_t>(root_[static_cast<size_t>(id)])].Covers(region.begin,
+                                                                             region.end)) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat("read without a writer: ", PrintOp(program_, op), " reads ",
-                                                   NameOfBuffer(program_, id),
-                                                   ", which nothing wrote before, or something overwrote"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "read without a writer: ", PrintOp(program_, op), " reads ", NameOfBuffer(program_, id),
+        ", which nothing wrote before, or something overwrote"));
   }
 
   absl::Status CheckOrdered(int op, int id, std::vector<int>& accesses, absl::string_view verb) {
     RETURN_IF_ERROR(CheckPair(op, id, id, accesses, verb));
-    for (int other : overlaps_[static_cast<size_t>(id)]) RETURN_IF_ERROR(CheckPair(op, id, other, accesses, verb));
+    for (int other : overlaps_[static_cast<size_t>(id)])
+      RETURN_IF_ERROR(CheckPair(op, id, other, accesses, verb));
     return absl::OkStatus();
   }
 
-  absl::Status CheckPair(int op, int id, int other, std::vector<int>& accesses, absl::string_view verb) {
+  absl::Status CheckPair(int op, int id, int other, std::vector<int>& accesses,
+                         absl::string_view verb) {
     for (size_t lane = 0; lane < lanes_; ++lane) {
       const int earlier = Last(accesses, other, static_cast<int>(lane));
       if (earlier < 0 || earlier == op || order_.Before(earlier, op)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "race: ", PrintOp(program_, op), " touches ", NameOfBuffer(program_, id), " while ",
-          PrintOp(program_, earlier), " ", verb, " ", NameOfBuffer(program_, other), ", expected a wait between them"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("race: ", PrintOp(program_, op), " touches ", NameOfBuffer(program_, id),
+                       " while ", PrintOp(program_, earlier), " ", verb, " ",
+                       NameOfBuffer(program_, other), ", expected a wait between them"));
     }
     return absl::OkStatus();
   }

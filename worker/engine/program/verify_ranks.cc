@@ -14,12 +14,14 @@ namespace {
 // when its waits are done; a collective goes when it is next on all ranks of its group.
 class Rehearsal {
  public:
-  explicit Rehearsal(absl::Span<const Program> programs) : programs_(programs), ranks_(programs.size()) {
+  explicit Rehearsal(absl::Span<const Program> programs)
+      : programs_(programs), ranks_(programs.size()) {
     for (size_t r = 0; r < programs.size(); ++r) {
       ranks_[r].lanes.resize(programs[r].lanes.size());
       ranks_[r].done.resize(programs[r].ops.size());
       for (size_t i = 0; i < programs[r].ops.size(); ++i) {
-        ranks_[r].lanes[static_cast<size_t>(programs[r].ops[i].lane)].push_back(static_cast<int>(i));
+        ranks_[r].lanes[static_cast<size_t>(programs[r].ops[i].lane)].push_back(
+            static_cast<int>(i));
       }
       ranks_[r].head.resize(programs[r].lanes.size());
     }
@@ -80,7 +82,9 @@ class Rehearsal {
       ASSIGN_OR_RETURN(const size_t peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
       const int peer = Ready(static_cast<size_t>(member), peer_lane);
       // On a lane that computes too, the peer may not have come to its collective yet.
-      if (peer < 0 || !IsCollective(programs_[static_cast<size_t>(member)].ops[static_cast<size_t>(peer)].kind)) return false;
+      if (peer < 0 ||
+          !IsCollective(programs_[static_cast<size_t>(member)].ops[static_cast<size_t>(peer)].kind))
+        return false;
       RETURN_IF_ERROR(SameCollective(r, op, static_cast<size_t>(member), peer));
       members.emplace_back(peer_lane, peer);
     }
@@ -98,8 +102,8 @@ class Rehearsal {
         if (lanes[i].name == name && lanes[i].group >= 0) return i;
       }
     }
-    return absl::InvalidArgumentError(absl::StrCat("rank ", member, ": found no communication lane ", name,
-                                                   ", expected one, as on rank ", r));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rank ", member, ": found no communication lane ", name, ", expected one, as on rank ", r));
   }
 
   absl::Status SameCollective(size_t r, int op, size_t peer_rank, int peer) const {
@@ -111,9 +115,9 @@ class Rehearsal {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        "collectives differ: rank ", r, " is at '", PrintOp(programs_[r], op), "' (", x.count(), " ", NameOf(x.dtype),
-        "), rank ", peer_rank, " at '", PrintOp(programs_[peer_rank], peer), "' (", y.count(), " ", NameOf(y.dtype),
-        "), expected the same collective"));
+        "collectives differ: rank ", r, " is at '", PrintOp(programs_[r], op), "' (", x.count(),
+        " ", NameOf(x.dtype), "), rank ", peer_rank, " at '", PrintOp(programs_[peer_rank], peer),
+        "' (", y.count(), " ", NameOf(y.dtype), "), expected the same collective"));
   }
 
   absl::Status CheckFinished() const {
@@ -140,9 +144,9 @@ absl::Status VerifyRanks(absl::Span<const Program> programs) {
     const bool placed = programs[r].rank == static_cast<int>(r) &&
                         programs[r].world_size == static_cast<int>(programs.size());
     if (!placed) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "program ", r, ": found rank ", programs[r].rank, " of ", programs[r].world_size, ", expected rank ", r,
-          " of ", programs.size()));
+      return absl::InvalidArgumentError(
+          absl::StrCat("program ", r, ": found rank ", programs[r].rank, " of ",
+                       programs[r].world_size, ", expected rank ", r, " of ", programs.size()));
     }
   }
   return Rehearsal(programs).Run();

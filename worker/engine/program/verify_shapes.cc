@@ -16,7 +16,9 @@ namespace {
 class Operands {
  public:
   Operands(const Program& program, int index)
-      : program_(program), index_(index), op_(program.ops.at(static_cast<size_t>(index))),
+      : program_(program),
+        index_(index),
+        op_(program.ops.at(static_cast<size_t>(index))),
         info_(InfoOf(op_.kind)) {}
 
   absl::Status Run() {
@@ -61,8 +63,9 @@ class Operands {
       if (info_.inputs[i][0] != '=') continue;
       for (size_t o = 0; o < info_.outputs.size(); ++o) {
         if (Bare(info_.outputs[o]) == Bare(info_.inputs[i]) && op_.in[i] != op_.out[o]) {
-          return Error(absl::StrCat("%", op_.in[i], " and %", op_.out[o], " as ", Bare(info_.inputs[i])),
-                       "one buffer, read and written");
+          return Error(
+              absl::StrCat("%", op_.in[i], " and %", op_.out[o], " as ", Bare(info_.inputs[i])),
+              "one buffer, read and written");
         }
       }
     }
@@ -92,7 +95,8 @@ class Operands {
     if (Rows(name) == rows && Columns(name) == columns && buffer->dtype == dtype) {
       return absl::OkStatus();
     }
-    return Error(absl::StrCat(name, " ", NameOf(buffer->dtype), " [", absl::StrJoin(buffer->shape, ","), "]"),
+    return Error(absl::StrCat(name, " ", NameOf(buffer->dtype), " [",
+                              absl::StrJoin(buffer->shape, ","), "]"),
                  absl::StrCat(NameOf(dtype), " of ", rows, " rows x ", columns, " columns"));
   }
   // Exactly `count` elements in any shape.
@@ -101,8 +105,9 @@ class Operands {
     if (buffer == nullptr || (buffer->count() == count && buffer->dtype == dtype)) {
       return absl::OkStatus();
     }
-    return Error(absl::StrCat(name, " ", NameOf(buffer->dtype), " of ", buffer->count(), " elements"),
-                 absl::StrCat(NameOf(dtype), " of ", count));
+    return Error(
+        absl::StrCat(name, " ", NameOf(buffer->dtype), " of ", buffer->count(), " elements"),
+        absl::StrCat(NameOf(dtype), " of ", count));
   }
 
   absl::Status Gemms() const {
@@ -199,8 +204,10 @@ class Operands {
     RETURN_IF_ERROR(Counted("state", kClipStateCount, DType::kF32));
     if (op_.kind == OpKind::kClip) return Counted("sum_squares", 1, DType::kF32);
     const int64_t n = Get("grad")->count();
-    for (const char* name : {"grad", "master", "m", "v"}) RETURN_IF_ERROR(Counted(name, n, DType::kF32));
-    if (const Buffer* weight = Get("weight"); weight != nullptr) return Counted("weight", n, weight->dtype);
+    for (const char* name : {"grad", "master", "m", "v"})
+      RETURN_IF_ERROR(Counted(name, n, DType::kF32));
+    if (const Buffer* weight = Get("weight"); weight != nullptr)
+      return Counted("weight", n, weight->dtype);
     return absl::OkStatus();
   }
 
@@ -208,35 +215,47 @@ class Operands {
     switch (op_.kind) {
       case OpKind::kGemm:
       case OpKind::kGemmDgrad:
-      case OpKind::kGemmWgrad: return Gemms();
-      case OpKind::kBiasGrad: return Counted("db", Columns("dy"), DType::kF32);
+      case OpKind::kGemmWgrad:
+        return Gemms();
+      case OpKind::kBiasGrad:
+        return Counted("db", Columns("dy"), DType::kF32);
       case OpKind::kEmbed:
       case OpKind::kEmbedGrad:
       case OpKind::kAddPosition:
-      case OpKind::kPositionGrad: return Embeddings();
+      case OpKind::kPositionGrad:
+        return Embeddings();
       case OpKind::kLayerNorm:
       case OpKind::kLayerNormDgrad:
-      case OpKind::kLayerNormWgrad: return Norms();
+      case OpKind::kLayerNormWgrad:
+        return Norms();
       case OpKind::kBiasResidual:
         RETURN_IF_ERROR(Counted("bias", Columns("x"), Get("x")->dtype));
         return ElementWise({"x", "r", "y"});
-      case OpKind::kGelu: return ElementWise({"u", "a"});
-      case OpKind::kGeluGrad: return ElementWise({"u", "da", "du"});
+      case OpKind::kGelu:
+        return ElementWise({"u", "a"});
+      case OpKind::kGeluGrad:
+        return ElementWise({"u", "da", "du"});
       case OpKind::kAttention:
-      case OpKind::kAttentionGrad: return Attentions();
+      case OpKind::kAttentionGrad:
+        return Attentions();
       case OpKind::kCrossEntropyMax:
       case OpKind::kCrossEntropySum:
       case OpKind::kCrossEntropyLoss:
-      case OpKind::kCrossEntropyGrad: return CrossEntropies();
-      case OpKind::kSumSquares: return Sums("x");
-      case OpKind::kSum: return Sums("parts");
+      case OpKind::kCrossEntropyGrad:
+        return CrossEntropies();
+      case OpKind::kSumSquares:
+        return Sums("x");
+      case OpKind::kSum:
+        return Sums("parts");
       case OpKind::kClip:
-      case OpKind::kAdamW: return Optimizers();
+      case OpKind::kAdamW:
+        return Optimizers();
       case OpKind::kAllReduce:
       case OpKind::kAllReduceMax:
         if (program_.lanes[static_cast<size_t>(op_.lane)].group >= 0) return absl::OkStatus();
         return Error(program_.lanes[static_cast<size_t>(op_.lane)].name, "a lane with a group");
-      case OpKind::kZero: return absl::OkStatus();
+      case OpKind::kZero:
+        return absl::OkStatus();
     }
     return absl::OkStatus();
   }
@@ -249,8 +268,6 @@ class Operands {
 
 }  // namespace
 
-absl::Status VerifyOperands(const Program& program, int op) {
-  return Operands(program, op).Run();
-}
+absl::Status VerifyOperands(const Program& program, int op) { return Operands(program, op).Run(); }
 
 }  // namespace stretto

@@ -25,9 +25,14 @@ void AssignLanes(StepProgram* step) {
 class WaitFinder {
  public:
   explicit WaitFinder(const Program& program)
-      : program_(program), lanes_(program.lanes.size()), overlaps_(OverlapsOf(RegionsOf(program.buffers))),
-        reads_(program.buffers.size() * lanes_, -1), writes_(reads_), last_on_lane_(lanes_, -1),
-        position_(program.ops.size()), clocks_(program.ops.size() * lanes_, 0) {}
+      : program_(program),
+        lanes_(program.lanes.size()),
+        overlaps_(OverlapsOf(RegionsOf(program.buffers))),
+        reads_(program.buffers.size() * lanes_, -1),
+        writes_(reads_),
+        last_on_lane_(lanes_, -1),
+        position_(program.ops.size()),
+        clocks_(program.ops.size() * lanes_, 0) {}
 
   // The operations that `index` must wait for. Call for 0, 1, 2, ... in order.
   std::vector<int> Next(int index) {
@@ -66,7 +71,8 @@ class WaitFinder {
       for (size_t l = 0; l < lanes_; ++l) clock[l] = std::max(clock[l], Clock(from)[l]);
     };
     int& previous = last_on_lane_[static_cast<size_t>(lane)];
-    position_[static_cast<size_t>(index)] = previous < 0 ? 0 : position_[static_cast<size_t>(previous)] + 1;
+    position_[static_cast<size_t>(index)] =
+        previous < 0 ? 0 : position_[static_cast<size_t>(previous)] + 1;
     if (previous >= 0) merge(previous);
     previous = index;
 
@@ -112,12 +118,15 @@ absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
           inside.push_back(wait - base.back());
           continue;
         }
-        const size_t from = static_cast<size_t>(std::upper_bound(base.begin(), base.end(), wait) - base.begin()) - 1;
+        const size_t from =
+            static_cast<size_t>(std::upper_bound(base.begin(), base.end(), wait) - base.begin()) -
+            1;
         instance.waits.push_back(
             {static_cast<int>(local), static_cast<int>(from), wait - base[from]});
       }
       // Every instance of a unit must find the same waits inside it, or it would be no template.
-      STRETTO_CHECK(!unit_done[static_cast<size_t>(instance.unit)] || unit.ops[local].waits == inside);
+      STRETTO_CHECK(!unit_done[static_cast<size_t>(instance.unit)] ||
+                    unit.ops[local].waits == inside);
       unit.ops[local].waits = std::move(inside);
     }
     unit_done[static_cast<size_t>(instance.unit)] = true;

@@ -4,9 +4,10 @@
 namespace stretto {
 
 absl::Status MegatronSync(const EngineSpec& spec, StepProgram*) {
-  if (spec.schedule.slices.size() == 1) return absl::OkStatus();  // the canonical order is this schedule
-  return absl::InvalidArgumentError(absl::StrCat("schedule megatron_sync: found ", spec.schedule.slices.size(),
-                                                 " slices, expected 1"));
+  if (spec.schedule.slices.size() == 1)
+    return absl::OkStatus();  // the canonical order is this schedule
+  return absl::InvalidArgumentError(absl::StrCat(
+      "schedule megatron_sync: found ", spec.schedule.slices.size(), " slices, expected 1"));
 }
 
 }  // namespace stretto

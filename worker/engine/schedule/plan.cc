@@ -33,14 +33,16 @@ absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant vari
     if (spec.schedule.name == candidate.order.name) schedule = &candidate;
   }
   if (schedule == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule.name: found '", spec.schedule.name, "', expected one of ",
+    return absl::InvalidArgumentError(absl::StrCat("schedule.name: found '", spec.schedule.name,
+                                                   "', expected one of ",
                                                    absl::StrJoin(ScheduleNames(), ", ")));
   }
   std::vector<Pass> passes;
   if (variant == Variant::kSerialOracle) return passes;
   passes.push_back(schedule->order);
   if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
-  if (variant == Variant::kCommunicationOnly) passes.push_back({"keep_collectives", KeepCollectives});
+  if (variant == Variant::kCommunicationOnly)
+    passes.push_back({"keep_collectives", KeepCollectives});
   passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
   if (schedule->synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
   return passes;
@@ -63,7 +65,10 @@ std::vector<std::string> ScheduleNames() {
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
   ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank));
   ASSIGN_OR_RETURN(const std::vector<Pass> passes, PassesFor(spec, variant));
-  RankPlan plan{.step = std::move(emitted.step), .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
+  RankPlan plan{.step = std::move(emitted.step),
+                .program = {},
+                .arenas = {},
+                .buffers = std::move(emitted.buffers)};
   plan.program = Expand(plan.step);
   RETURN_IF_ERROR(Verified(Verify(plan.program), "emit"));
   for (const Pass& pass : passes) {

@@ -15,14 +15,14 @@ namespace stretto {
 // What to build from a spec besides the schedule itself.
 enum class Variant : uint8_t {
   kSchedule,
-  kSerialOracle,       // the same slices, canonical order, one lane: the bitwise oracle, and T_serial
-  kComputeOnly,        // without collectives: T_comp when unsliced; results are not meaningful
+  kSerialOracle,  // the same slices, canonical order, one lane: the bitwise oracle, and T_serial
+  kComputeOnly,   // without collectives: T_comp when unsliced; results are not meaningful
   kCommunicationOnly,  // collectives alone, back to back: T_comm
 };
 
 struct RankPlan {
   StepProgram step;
-  Program program;      // expansion of step, memory planned
+  Program program;  // expansion of step, memory planned
   ArenaBytes arenas = {};
   StepBuffers buffers;  // ids in step.buffers; map with BufferMap(step)
 };
@@ -31,7 +31,8 @@ struct RankPlan {
 std::vector<std::string> ScheduleNames();
 
 // The plan of one rank, verified after every pass.
-// InvalidArgument: the spec or the schedule's conditions, naming the field. Internal: a pass broke the program (our bug).
+// InvalidArgument: the spec or the schedule's conditions, naming the field. Internal: a pass broke
+// the program (our bug).
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
                                    Variant variant = Variant::kSchedule);
 

@@ -10,8 +10,8 @@
 namespace stretto {
 namespace {
 
-// For every operation of `ops` taken in `order`, the last writer before it of each operand and of everything
-// that overlaps it (-1: none in this unit), inputs first.
+// For every operation of `ops` taken in `order`, the last writer before it of each operand and of
+// everything that overlaps it (-1: none in this unit), inputs first.
 std::vector<std::vector<int>> LastWriters(const std::vector<Op>& ops, const std::vector<int>& order,
                                           const std::vector<std::vector<int>>& overlaps) {
   std::vector<int> writer(overlaps.size(), -1);
@@ -22,7 +22,8 @@ std::vector<std::vector<int>> LastWriters(const std::vector<Op>& ops, const std:
     for (const std::vector<int>* ids : {&op.in, &op.out}) {
       for (int id : *ids) {
         mine.push_back(writer[static_cast<size_t>(id)]);
-        for (int other : overlaps[static_cast<size_t>(id)]) mine.push_back(writer[static_cast<size_t>(other)]);
+        for (int other : overlaps[static_cast<size_t>(id)])
+          mine.push_back(writer[static_cast<size_t>(other)]);
       }
     }
     for (int id : op.out) writer[static_cast<size_t>(id)] = index;
@@ -43,8 +44,9 @@ absl::Status Reorder(StepProgram* step, int unit, const std::vector<int>& permut
   }
   for (int index : permutation) {
     if (index < 0 || index >= static_cast<int>(ops.size()) || seen[static_cast<size_t>(index)]) {
-      return absl::InvalidArgumentError(absl::StrCat("unit ", name, ": found operation ", index,
-                                                     " twice or out of range, expected a permutation"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("unit ", name, ": found operation ", index,
+                       " twice or out of range, expected a permutation"));
     }
     seen[static_cast<size_t>(index)] = true;
   }
@@ -58,8 +60,8 @@ absl::Status Reorder(StepProgram* step, int unit, const std::vector<int>& permut
   for (size_t i = 0; i < ops.size(); ++i) {
     if (old_writers[i] == new_writers[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat("unit ", name, ": the new order changes what '",
-                                                   InfoOf(ops[i].kind).name, " ", PrintTag(ops[i].tag),
-                                                   "' reads or overwrites"));
+                                                   InfoOf(ops[i].kind).name, " ",
+                                                   PrintTag(ops[i].tag), "' reads or overwrites"));
   }
   std::vector<Op> ordered;
   ordered.reserve(ops.size());

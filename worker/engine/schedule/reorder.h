@@ -10,7 +10,8 @@ namespace stretto {
 
 // Puts the operations of unit `unit` in the order `permutation` (indices into its present order).
 // Refuses with InvalidArgument, and changes nothing, when some operation would then read or
-// overwrite another value than before, or when it is no permutation. Call before waits are assigned.
+// overwrite another value than before, or when it is no permutation. Call before waits are
+// assigned.
 absl::Status Reorder(StepProgram* step, int unit, const std::vector<int>& permutation);
 
 }  // namespace stretto

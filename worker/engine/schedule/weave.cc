@@ -21,8 +21,12 @@ std::vector<Strand> StrandsOf(const Unit& unit) {
     open[s] = true;
     Segment& segment = strands[s].back();
     switch (InfoOf(op.kind).role) {
-      case Role::kChain: segment.chain.push_back(static_cast<int>(i)); break;
-      case Role::kWeightGradient: segment.filler.push_back(static_cast<int>(i)); break;
+      case Role::kChain:
+        segment.chain.push_back(static_cast<int>(i));
+        break;
+      case Role::kWeightGradient:
+        segment.filler.push_back(static_cast<int>(i));
+        break;
       case Role::kCollective:
         segment.collective = static_cast<int>(i);
         open[s] = false;

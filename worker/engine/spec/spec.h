@@ -41,7 +41,8 @@ struct EngineSpec {
 // Cuts `sequences` into `slices` parts as equal as can be, larger ones first.
 std::vector<int> EvenSlices(int sequences, int slices);
 
-// InvalidArgument naming the field, found and expected. The schedule's own conditions are checked by its pass.
+// InvalidArgument naming the field, found and expected. The schedule's own conditions are checked
+// by its pass.
 absl::Status Validate(const EngineSpec& spec);
 
 }  // namespace stretto

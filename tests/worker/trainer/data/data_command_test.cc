@@ -1,12 +1,12 @@
 // `stretto data`, the program, as a user types it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <sys/wait.h>
 
 #include "tests/worker/trainer/data/tiny_model.h"
 #include "tests/worker/trainer/test_files.h"
@@ -33,12 +33,15 @@ Ran RunData(const std::string& arguments) {
 class DataCommandTest : public testing::Test {
  protected:
   void SetUp() override {
-    dir_ = testing::TempDir() + "/data_command_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    dir_ = testing::TempDir() + "/data_command_" +
+           testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(dir_);
     std::filesystem::create_directories(dir_);
     std::ofstream(dir_ + "/a.txt") << "hello";
   }
-  std::string Prepare(const std::string& more = "") { return "prepare " + dir_ + "/a.txt -o " + dir_ + "/set " + more; }
+  std::string Prepare(const std::string& more = "") {
+    return "prepare " + dir_ + "/a.txt -o " + dir_ + "/set " + more;
+  }
   std::string dir_;
 };
 
@@ -62,8 +65,10 @@ TEST_F(DataCommandTest, SentencePieceModelTokenizes) {
 TEST_F(DataCommandTest, RefusesUnknownTokenizerAndMissingArguments) {
   const Ran ran = RunData(Prepare("--tokenizer words"));
   EXPECT_EQ(ran.code, 1);
-  EXPECT_THAT(ran.output,
-              HasSubstr("--tokenizer: found \"words\", expected \"bytes\" or \"sentencepiece:MODEL_FILE\""));
+  EXPECT_THAT(
+      ran.output,
+      HasSubstr(
+          "--tokenizer: found \"words\", expected \"bytes\" or \"sentencepiece:MODEL_FILE\""));
   EXPECT_EQ(RunData("prepare " + dir_ + "/a.txt").code, 2);
   EXPECT_EQ(RunData("").code, 2);
 }

@@ -85,11 +85,13 @@ std::function<void()> BindCompute(const Op& op, Views in, Views out, Ops* ops) {
     case OpKind::kGemm:
     case OpKind::kGemmDgrad:
     case OpKind::kGemmWgrad:
-    case OpKind::kBiasGrad: return BindLinear(op, std::move(in), std::move(out), ops);
+    case OpKind::kBiasGrad:
+      return BindLinear(op, std::move(in), std::move(out), ops);
     case OpKind::kEmbed:
     case OpKind::kEmbedGrad:
     case OpKind::kAddPosition:
-    case OpKind::kPositionGrad: return BindEmbedding(op, std::move(in), std::move(out), ops);
+    case OpKind::kPositionGrad:
+      return BindEmbedding(op, std::move(in), std::move(out), ops);
     case OpKind::kLayerNorm:
       return [=] { ops->LayerNorm(in[0], in[1], in[2], out[0], out[1]); };
     case OpKind::kLayerNormDgrad:
@@ -111,14 +113,17 @@ std::function<void()> BindCompute(const Op& op, Views in, Views out, Ops* ops) {
     case OpKind::kCrossEntropyMax:
     case OpKind::kCrossEntropySum:
     case OpKind::kCrossEntropyLoss:
-    case OpKind::kCrossEntropyGrad: return BindCrossEntropy(op, std::move(in), std::move(out), ops);
+    case OpKind::kCrossEntropyGrad:
+      return BindCrossEntropy(op, std::move(in), std::move(out), ops);
     case OpKind::kZero:
     case OpKind::kSumSquares:
     case OpKind::kSum:
     case OpKind::kClip:
-    case OpKind::kAdamW: return BindOptimizer(op, std::move(in), std::move(out), ops);
+    case OpKind::kAdamW:
+      return BindOptimizer(op, std::move(in), std::move(out), ops);
     case OpKind::kAllReduce:
-    case OpKind::kAllReduceMax: break;
+    case OpKind::kAllReduceMax:
+      break;
   }
   STRETTO_CHECK(false && "a collective is no compute operation");
   return nullptr;

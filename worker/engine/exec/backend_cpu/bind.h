@@ -10,7 +10,8 @@
 
 namespace stretto {
 
-// The kernel call of a compute operation on the given operand views, in the order of the operation's in and out.
+// The kernel call of a compute operation on the given operand views, in the order of the
+// operation's in and out.
 std::function<void()> BindCompute(const Op& op, std::vector<TensorView> in,
                                   std::vector<TensorView> out, Ops* ops);
 

@@ -63,7 +63,9 @@ struct LaneState {
 class CpuExecutor final : public Executor {
  public:
   CpuExecutor(Program program, CpuExecutorOptions options)
-      : program_(std::move(program)), options_(std::move(options)), intervals_(program_.ops.size()),
+      : program_(std::move(program)),
+        options_(std::move(options)),
+        intervals_(program_.ops.size()),
         lanes_(program_.lanes.size()) {}
 
   ~CpuExecutor() override {
@@ -80,7 +82,8 @@ class CpuExecutor final : public Executor {
       const size_t size = static_cast<size_t>(std::max<int64_t>(bytes[i], kArenaAlignment));
       arenas_[i] = Arena(std::aligned_alloc(kArenaAlignment, size));
       if (arenas_[i] == nullptr) {
-        return absl::ResourceExhaustedError(absl::StrCat("cannot allocate the ", NameOf(static_cast<ArenaClass>(i)),
+        return absl::ResourceExhaustedError(absl::StrCat("cannot allocate the ",
+                                                         NameOf(static_cast<ArenaClass>(i)),
                                                          " arena of ", FormatBytes(bytes[i])));
       }
       std::memset(arenas_[i].get(), 0, size);
@@ -95,7 +98,8 @@ class CpuExecutor final : public Executor {
       const int size = static_cast<int>(group.ranks.size());
       if (size == 1 || (communicator != nullptr && communicator->size() == size)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "group ", group.name, ": found ", communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none",
+          "group ", group.name, ": found ",
+          communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none",
           ", expected one of ", size, " ranks"));
     }
     std::vector<uint32_t> position(program_.ops.size());
@@ -107,7 +111,8 @@ class CpuExecutor final : public Executor {
     for (LaneState& lane : lanes_) {
       for (BoundOp& op : lane.ops) {
         for (int wait : program_.ops[static_cast<size_t>(op.index)].waits) {
-          op.waits.push_back({program_.ops[static_cast<size_t>(wait)].lane, position[static_cast<size_t>(wait)] + 1});
+          op.waits.push_back({program_.ops[static_cast<size_t>(wait)].lane,
+                              position[static_cast<size_t>(wait)] + 1});
         }
       }
     }
@@ -118,7 +123,8 @@ class CpuExecutor final : public Executor {
     for (size_t i = 1; i < lanes_.size(); ++i) {
       lanes_[i].communicates = program_.lanes[i].group >= 0;
       lanes_[i].thread = std::thread([this, i] { ServeLane(i); });
-      pthread_setname_np(lanes_[i].thread.native_handle(), program_.lanes[i].name.substr(0, 15).c_str());
+      pthread_setname_np(lanes_[i].thread.native_handle(),
+                         program_.lanes[i].name.substr(0, 15).c_str());
     }
   }
 
@@ -132,7 +138,8 @@ class CpuExecutor final : public Executor {
       AwaitLane(i, static_cast<uint32_t>(lanes_[i].ops.size()));
       // The lane is done with the step once it has acknowledged it, its CPU time noted.
       uint32_t seen;
-      while ((seen = acknowledged_.load(std::memory_order_acquire)) != generation_.load() * (lanes_.size() - 1)) {
+      while ((seen = acknowledged_.load(std::memory_order_acquire)) !=
+             generation_.load() * (lanes_.size() - 1)) {
         acknowledged_.wait(seen);
       }
     }
@@ -144,8 +151,8 @@ class CpuExecutor final : public Executor {
     const Root root = RootOf(program_.buffers, buffer);
     const Buffer& memory = program_.buffers[static_cast<size_t>(root.buffer)];
     TensorView view;
-    view.data = static_cast<std::byte*>(arenas_[static_cast<size_t>(memory.arena)].get()) + memory.offset +
-                root.element * static_cast<int64_t>(SizeOf(b.dtype));
+    view.data = static_cast<std::byte*>(arenas_[static_cast<size_t>(memory.arena)].get()) +
+                memory.offset + root.element * static_cast<int64_t>(SizeOf(b.dtype));
     view.dtype = b.dtype;
     view.rank = static_cast<int>(b.shape.size());
     STRETTO_CHECK(view.rank <= 4);
@@ -177,7 +184,8 @@ class CpuExecutor final : public Executor {
     BoundOp bound;
     bound.index = index;
     if (IsCollective(op.kind)) {
-      bound.communicator = CommunicatorOf(static_cast<size_t>(program_.lanes[static_cast<size_t>(op.lane)].group));
+      bound.communicator =
+          CommunicatorOf(static_cast<size_t>(program_.lanes[static_cast<size_t>(op.lane)].group));
       bound.tensor = View(op.out[0]);
       bound.reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
       return bound;
@@ -204,7 +212,8 @@ class CpuExecutor final : public Executor {
   void AwaitLane(size_t lane, uint32_t count) {
     std::atomic<uint32_t>& done = lanes_[lane].done;
     uint32_t now;
-    while ((now = done.load(std::memory_order_acquire)) < count) done.wait(now, std::memory_order_acquire);
+    while ((now = done.load(std::memory_order_acquire)) < count)
+      done.wait(now, std::memory_order_acquire);
   }
 
   // After a failure the remaining operations are passed over, so that nobody waits for ever.
@@ -234,7 +243,8 @@ class CpuExecutor final : public Executor {
   void Fail(int index, const absl::Status& status) {
     std::lock_guard lock(mu_);
     if (error_.ok()) {
-      error_ = absl::Status(status.code(), absl::StrCat(PrintOp(program_, index), ": ", std::string(status.message())));
+      error_ = absl::Status(status.code(), absl::StrCat(PrintOp(program_, index), ": ",
+                                                        std::string(status.message())));
     }
     failed_.store(true, std::memory_order_release);
   }

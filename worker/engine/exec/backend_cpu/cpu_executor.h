@@ -15,15 +15,16 @@ class Communicator;
 class Ops;
 
 struct CpuExecutorOptions {
-  // By group index of the program; borrowed, must outlive the executor. A group of one rank needs none (null).
+  // By group index of the program; borrowed, must outlive the executor. A group of one rank needs
+  // none (null).
   std::vector<Communicator*> communicators;
   OnBegin on_begin;  // may be empty
 };
 
-// `program` must have been verified with planned memory; `ops` is borrowed. The first lane runs on the thread that calls Run.
-// All memory starts as zeros.
-// Errors: ResourceExhausted when the arenas cannot be allocated, naming their size; InvalidArgument when a communicator is
-// missing or is of another size than its group.
+// `program` must have been verified with planned memory; `ops` is borrowed. The first lane runs on
+// the thread that calls Run. All memory starts as zeros. Errors: ResourceExhausted when the arenas
+// cannot be allocated, naming their size; InvalidArgument when a communicator is missing or is of
+// another size than its group.
 absl::StatusOr<std::unique_ptr<Executor>> MakeCpuExecutor(Program program, const ArenaBytes& arenas,
                                                           Ops* ops, CpuExecutorOptions options);
 

@@ -20,8 +20,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view name)
   if (absl::ConsumePrefix(&name, "sentencepiece:") && !name.empty()) {
     return LoadSentencePieceTokenizer(std::string(name));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--tokenizer: found \"", name, "\", expected \"bytes\" or \"sentencepiece:MODEL_FILE\""));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--tokenizer: found \"", name, "\", expected \"bytes\" or \"sentencepiece:MODEL_FILE\""));
 }
 
 int Fail(const absl::Status& status) {
@@ -35,13 +35,16 @@ int PrepareData(const PrepareOptions& options, const std::string& tokenizer_name
   if (!tokenizer.ok()) return Fail(tokenizer.status());
   const auto summary = Prepare(options, **tokenizer);
   if (!summary.ok()) return Fail(summary.status());
-  absl::PrintF("%s.bin: %s tokens, %d documents from %d files (%s of text), vocabulary %d\n", options.prefix,
-               FormatCount(static_cast<double>(summary->tokens)), summary->documents, summary->files,
-               FormatBytes(summary->bytes), (*tokenizer)->info().vocab_size);
+  absl::PrintF("%s.bin: %s tokens, %d documents from %d files (%s of text), vocabulary %d\n",
+               options.prefix, FormatCount(static_cast<double>(summary->tokens)),
+               summary->documents, summary->files, FormatBytes(summary->bytes),
+               (*tokenizer)->info().vocab_size);
   if (summary->skipped_binary > 0) {
     absl::FPrintF(stderr, "left out %d binary files\n", summary->skipped_binary);
   }
-  absl::FPrintF(stderr, "Next: in the job file, `data: {prefix: ...}` names it relative to the workers' data root\n");
+  absl::FPrintF(
+      stderr,
+      "Next: in the job file, `data: {prefix: ...}` names it relative to the workers' data root\n");
   return 0;
 }
 
@@ -53,10 +56,12 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   stretto::PrepareOptions options;
   std::string tokenizer = "bytes";
-  CLI::App* prepare = app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin, PREFIX.idx)");
+  CLI::App* prepare =
+      app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin, PREFIX.idx)");
   prepare->add_option("PATH", options.inputs, "text files, or folders of them")->required();
   prepare->add_option("-o,--output", options.prefix, "PREFIX")->required();
-  prepare->add_option("--tokenizer", tokenizer, "bytes, or sentencepiece:MODEL")->capture_default_str();
+  prepare->add_option("--tokenizer", tokenizer, "bytes, or sentencepiece:MODEL")
+      ->capture_default_str();
   prepare->add_flag("--overwrite", options.overwrite, "replace a data set that is there");
   try {
     app.parse(argc, argv);

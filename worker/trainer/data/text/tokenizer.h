@@ -1,6 +1,6 @@
 #pragma once
-// Text to tokens. Only stretto-data links this: libsentencepiece brings a Protobuf of its own that must not meet ours in one
-// process.
+// Text to tokens. Only stretto-data links this: libsentencepiece brings a Protobuf of its own that
+// must not meet ours in one process.
 
 #include <cstdint>
 #include <memory>

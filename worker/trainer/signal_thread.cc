@@ -1,0 +1,49 @@
+#include "worker/trainer/signal_thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <time.h>
+
+namespace stretto::trainer {
+namespace {
+
+constexpr timespec kStuck = {.tv_sec = 3, .tv_nsec = 0};
+
+sigset_t Signals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+}  // namespace
+
+SignalThread::SignalThread() : thread_([this] { Serve(); }) {}
+
+SignalThread::~SignalThread() {
+  done_.store(true);
+  pthread_kill(thread_.native_handle(), SIGTERM);
+  thread_.join();
+}
+
+void SignalThread::Watch(Communicator* communicator) {
+  std::lock_guard lock(mu_);
+  communicator_ = communicator;
+}
+
+void SignalThread::Serve() {
+  const sigset_t signals = Signals();
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (done_.load()) return;
+  terminate_.store(true);
+  spdlog::info("signal {} taken, stopping", signal);
+  sigtimedwait(&signals, nullptr, &kStuck);
+  if (done_.load()) return;
+  std::lock_guard lock(mu_);
+  if (communicator_ != nullptr) communicator_->Abort();
+}
+
+}  // namespace stretto::trainer
