@@ -10,8 +10,8 @@
 // timing, so all implementations and all ranks give the same bits.
 //
 // Errors of every call:
-//   InvalidArgument   a shape, dtype or root that cannot be; nothing was sent, the group still
-//   works Unavailable       a peer is gone; the message names the call and the peer
+//   InvalidArgument   a shape, dtype or root that cannot be; nothing was sent, the group works on
+//   Unavailable       a peer is gone; the message names the call and the peer
 //   DeadlineExceeded  a peer did not take part in time; the message names the call and the peer
 //   Aborted           Abort was called
 // After Unavailable, DeadlineExceeded or Aborted the group is dead: every later call fails too, and

@@ -30,6 +30,10 @@ std::string Pack(const absl::StatusOr<std::string>& result) {
   return result.ok() ? "+" + *result : "-" + std::string(result.status().message());
 }
 
+absl::Status Refused(absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("checkpoint.resume_from: ", why));
+}
+
 absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainState& state,
                                       const std::vector<std::string>& texts) {
   const JobConfig& config = context.config;
@@ -95,8 +99,10 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(control, Pack(chosen)));
   absl::string_view folder = texts[0];
-  if (!absl::ConsumePrefix(&folder, "+")) return absl::NotFoundError(folder.substr(1));
-  ASSIGN_OR_RETURN(const Checkpoint checkpoint, Checkpoint::Open(std::string(folder)));
+  if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
+  absl::StatusOr<Checkpoint> opened = Checkpoint::Open(std::string(folder));
+  if (absl::IsNotFound(opened.status())) return Refused(opened.status().message());
+  ASSIGN_OR_RETURN(const Checkpoint checkpoint, std::move(opened));
   const TrainingState& saved = checkpoint.manifest().state;
   // The hash last: what differs can often be named.
   ResumeExpectation expected{.spec_hash = "",

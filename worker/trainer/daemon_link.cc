@@ -140,16 +140,19 @@ class DaemonLink::Impl {
     while (true) {
       grpc::ClientContext context;
       context.set_wait_for_ready(true);
+      {
+        std::lock_guard lock(mu_);
+        if (stopped_) return;
+        context_ = &context;  // before the call, which waits for a daemon
+      }
       auto stream = stub_->Reports(&context);
       v1alpha1::TrainerMessage hello;
       hello.mutable_hello()->set_job_uid(job_uid_);
       hello.mutable_hello()->set_epoch(epoch_);
       hello.mutable_hello()->set_rank(rank_);
-      {
+      if (stream->Write(hello)) {
         std::lock_guard lock(mu_);
-        if (stopped_) context.TryCancel();
-        context_ = &context;
-        if (stream->Write(hello)) stream_ = stream.get();
+        stream_ = stream.get();
       }
       v1alpha1::DaemonMessage message;
       while (stream->Read(&message)) Handle(message);

@@ -37,6 +37,10 @@ class Loop {
     while (state_.step < c_.config.steps) {
       absl::StatusOr<std::string> stopped = AgreeToStop();
       if (!stopped.ok()) return Ended("PeerLost", stopped.status());
+      if (*stopped == "DaemonLost") {
+        return Ended(*stopped, absl::UnavailableError(absl::StrCat("no sign of life from the worker daemon for ",
+                                                                   absl::FormatDuration(c_.lease))));
+      }
       if (!stopped->empty()) return Ended(*stopped, absl::OkStatus());
       if (absl::Status status = FillBatch(); !status.ok()) return Ended("DataInvalid", status);
       if (absl::Status status = RunStep(); !status.ok()) {

@@ -19,12 +19,11 @@ using ArenaBytes = std::array<int64_t, 6>;
 //  - operands, attributes and shapes fit the kind of each operation;
 //  - lane order and waits have no cycle;
 //  - an operation's output lies on no other operand of it, unless the operation works in place;
-//  - every read has a writer before it (parameters, optimizer state and inputs are written before
-//  the step);
+//  - every read has a writer before it (parameters, optimizer state and inputs are written
+//    before the step);
 //  - no two lanes touch overlapping memory unordered, unless both read. A collective occupies its
-//  buffer from its
-//    start to its completion. Once memory is planned, overlap is by address, so unsafe reuse is
-//    found too;
+//    buffer from its start to its completion. Once memory is planned, overlap is by address, so
+//    unsafe reuse is found too;
 //  - planned buffers lie inside their arena (`arenas` given) and aliases inside their root.
 // Errors: InvalidArgument naming the operations and buffers.
 absl::Status Verify(const Program& program, const ArenaBytes* arenas = nullptr);

@@ -12,8 +12,10 @@ namespace stretto {
 //
 // megatron_sync (Shoeybi et al. 2019): no slices, every collective exposed.
 //
-//   compute  | QKV ATT PROJ |     | FC1 GELU FC2 |     |   backward: d,w(FC2) d,w(FC1) |     |
-//   d,w(PROJ) ... comm.tp  |              | AR  |              | AR  | | AR  |
+//   forward   compute | ATT |     | MLP |     | ATT' |
+//             comm.tp |     | ARa |     | ARm |      | ARa'
+//   backward  compute | d,w(MLP) |     | d,w(ATT) |     |
+//             comm.tp |          | ARm |          | ARa |
 absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
 
 // domino_row (Wang et al. 2024, section 4; own backward order): the batch in slices that take

@@ -1,0 +1,17 @@
+// Headers and manifests of checkpoints: any bytes give a value or an error.
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "worker/trainer/checkpoint/manifest.h"
+#include "worker/trainer/checkpoint/safetensors.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const absl::string_view text(reinterpret_cast<const char*>(data), size);
+  stretto::ParseSafetensorsHeader(text, static_cast<int64_t>(size) * 3, "fuzz")
+      .status()
+      .IgnoreError();
+  stretto::ParseManifest(text, "fuzz").status().IgnoreError();
+  stretto::ParseShardInfo(text).status().IgnoreError();
+  return 0;
+}

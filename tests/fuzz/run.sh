@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# Builds the fuzz targets with clang under address and undefined-behaviour sanitizers and runs each.
+#
+#   tests/fuzz/run.sh [SECONDS_EACH]    default 60; needs the Debian packages clang and libclang-rt-14-dev
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+seconds=${1:-60}
+command -v clang++ >/dev/null || { echo "no clang++ here: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
+cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
+  -DSTRETTO_FUZZ=ON -DSTRETTO_SANITIZER=address,undefined,fuzzer-no-link -DSTRETTO_UNITY=OFF
+targets=(program_text_fuzz checkpoint_fuzz dataset_fuzz job_file_fuzz)
+cmake --build build/fuzz --target "${targets[@]}"
+for target in "${targets[@]}"; do
+  mkdir -p "build/fuzz/corpus/$target"
+  [[ $target == program_text_fuzz ]] && cp tests/golden/schedule/*.txt "build/fuzz/corpus/$target/"
+  echo "== $target"
+  "build/fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz/corpus/$target" 2>&1 |
+    tail -n 12
+done

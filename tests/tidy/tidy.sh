@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
+#
+#   tests/tidy/tidy.sh includes|sizes|links|metrics|format
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+sources() { find proto/base kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
+
+# Vendor headers stay where DESIGN section 2 puts them.
+includes() {
+  local rules=(
+    'grpcpp/|^(coordinator/(service|cli)|worker/(daemon|trainer)|tests)/'
+    'oneapi/dnnl|^kernels/cpu/'
+    'gloo/|^worker/comm/gloo/'
+    'sqlite3\.h|^(coordinator/store|tests)/'
+    'sentencepiece_processor\.h|^worker/trainer/data/text/'
+    'prometheus/|^(coordinator/telemetry|worker/daemon)/'
+    'yaml-cpp/|^coordinator/cli/'
+  )
+  local rule header allowed
+  for rule in "${rules[@]}"; do
+    header=${rule%%|*} allowed=${rule#*|}
+    sources | xargs grep -nE "#include <$header" | grep -vE "$allowed" | awk -v where="$allowed" '{print $0 ": belongs in " where}'
+  done
+  # The pure core and the coordinator's core know no thread, clock, file or environment.
+  find worker/engine/{spec,model,program,schedule,memory} coordinator/{core,membership,placement} -name '*.h' -o -name '*.cc' |
+    grep -v 'core/driver' |
+    xargs grep -nE '#include <(thread|mutex|chrono|fstream|cstdlib|random|condition_variable|unistd\.h|fcntl\.h)>|getenv|absl::Now' |
+    awk '{print $0 ": the pure core has none of this"}'
+}
+
+sizes() {
+  sources | xargs wc -l | awk '$2 != "total" && $1 > 500 {print $2 ": " $1 " lines, expected at most 500"}'
+}
+
+# Every relative link and every `path/to/file` in the documents exists.
+links() {
+  local file target
+  while read -r file; do
+    grep -oE '\]\(([^)#]+)' "$file" | sed 's/](//' | grep -v '^http' | while read -r target; do
+      [[ -e "$(dirname "$file")/$target" ]] || echo "$file: link to $target, which does not exist"
+    done
+    grep -oE '`(docs|tests|deploy|proto|worker|coordinator|kernels|cmake)/[A-Za-z0-9_./-]+`' "$file" | tr -d '`' | while read -r target; do
+      [[ -e "$target" ]] || echo "$file: names $target, which does not exist"
+    done
+  done < <(find README.md docs -name '*.md')
+}
+
+# Metrics in the documents are metrics in the code, and the other way round.
+metrics() {
+  local documented coded
+  documented=$(grep -ohE '\bstretto_[a-z_]+' docs/OPERATIONS.md | sort -u)
+  coded=$(grep -ohE '"stretto_[a-z_]+"' coordinator/telemetry/*.cc worker/daemon/*.cc | tr -d '"' | sort -u)
+  comm -23 <(echo "$documented") <(echo "$coded") | sed 's/$/ is documented, but not in the code/'
+  comm -13 <(echo "$documented") <(echo "$coded") | sed 's/$/ is in the code, but not in docs\/OPERATIONS.md/'
+}
+
+format() {
+  sources | xargs clang-format --dry-run 2>&1 | grep -E 'warning' | sed 's/warning.*/not formatted/' | sort -u
+}
+
+case "${1:-}" in
+  format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
+  includes | sizes | links | metrics | format) found=$("$1") ;;
+  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+[[ -z "$found" ]] && exit 0
+echo "$found"
+exit 1
