@@ -47,10 +47,10 @@ function(stretto_binary name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags)
 endfunction()
 
-# stretto_test(NAME [LABELS ...] DEPS...): one GoogleTest binary from the folder's *_test.cc, one ctest entry per
-# test. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
+# stretto_test(NAME [SERIAL] [LABELS ...] DEPS...): one GoogleTest binary from the folder's *_test.cc, one ctest entry per
+# test; SERIAL ones run alone. Golden files are read from STRETTO_SOURCE_DIR/tests/golden.
 function(stretto_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "DEPS;SOURCES;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "DEPS;SOURCES;LABELS" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS *_test.cc)
   endif()
@@ -66,5 +66,5 @@ function(stretto_test name)
     STRETTO_BINARY_DIR="${PROJECT_BINARY_DIR}/bin")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags GTest::gmock GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}."
-    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_SERIAL})
 endfunction()

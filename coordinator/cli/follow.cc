@@ -57,8 +57,10 @@ class Reconnector {
 }  // namespace
 
 bool IsTransient(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  if (reason == "SHUTTING_DOWN") return true;  // the next one carries on
   // An error with a reason was decided by a coordinator; one without happened on the way.
-  if (!ErrorReason(status).empty()) return false;
+  if (!reason.empty()) return false;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kCancelled:  // a server that shuts down

@@ -193,7 +193,8 @@ void Server::Shutdown() {
   if (impl_->server == nullptr) return;
   impl_->server->GetHealthCheckService()->SetServingStatus(false);
   impl_->loop.Post([hub = &impl_->hub] {
-    hub->CloseAll(absl::UnavailableError("the coordinator is shutting down"));
+    hub->CloseAll(
+        WithReason(absl::UnavailableError("the coordinator is shutting down"), "SHUTTING_DOWN"));
   });
   // The loop runs on: calls in progress need it to end.
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));

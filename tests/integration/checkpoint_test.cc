@@ -117,7 +117,7 @@ TEST_F(CheckpointTest, ResumeOfAnotherModelNamesWhatDiffers) {
   EXPECT_THAT(ended["message"].get<std::string>(),
               AllOf(HasSubstr("checkpoints/small/step-00000002: tensor embedding.token.weight: "
                               "found shape [384,64], "
-                              "expected [384,32]"),
+                              "expected shape [384,32]"),
                     HasSubstr("in prepare")));
   EXPECT_EQ(ConditionOf(narrower, "Prepared")["status"], "FALSE");
 
@@ -131,7 +131,8 @@ TEST_F(CheckpointTest, ResumeOfAnotherModelNamesWhatDiffers) {
   const Json missing = RunJob(
       {.name = "missing", .steps = 4, .more = "checkpoint: {resume_from: nobody}\n"}, "FAILED");
   EXPECT_THAT(ConditionOf(missing, "Succeeded")["message"].get<std::string>(),
-              HasSubstr("checkpoints/nobody"));
+              HasSubstr("checkpoint.resume_from: read folder"));
+  EXPECT_EQ(ConditionOf(missing, "Succeeded")["reason"], "ResumeRefused");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <filesystem>
 #include <iostream>
-#include <numeric>
 #include <random>
 #include <thread>
 
@@ -16,7 +15,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "proto/base/clock.h"
 #include "proto/base/files.h"
 
 namespace stretto::integration {
@@ -137,13 +135,21 @@ Arguments ClusterTest::WorkerArgv(const std::string& name, int slots,
   return argv;
 }
 
-void ClusterTest::StartWorker(const std::string& name, int slots, const Arguments& flags) {
+void ClusterTest::LaunchWorker(const std::string& name, int slots, const Arguments& flags) {
   // Workers of one slot share the machine as `stretto up` does: a core each.
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   const int core = slots == 1 ? static_cast<int>(workers_.size()) % cores : -1;
   workers_[name] =
       std::make_unique<Process>(WorkerArgv(name, slots, flags), Path("worker-log-" + name), core);
+}
+
+void ClusterTest::AwaitWorker(const std::string& name) {
   worker_ports_[name] = Fact(workers_[name]->AwaitLine("ready "), "metrics");
+}
+
+void ClusterTest::StartWorker(const std::string& name, int slots, const Arguments& flags) {
+  LaunchWorker(name, slots, flags);
+  AwaitWorker(name);
 }
 
 void ClusterTest::StartCluster() {
@@ -279,51 +285,6 @@ int ClusterTest::LoggedStep(const std::string& job, int rank) const {
   int step = 0;
   return at == std::string::npos || std::sscanf(log.c_str() + at, ": step %d", &step) != 1 ? 0
                                                                                            : step;
-}
-
-// ---- free functions
-
-std::string ContentOf(const std::string& path) {
-  const auto content = ReadFile(path);
-  EXPECT_TRUE(content.ok()) << content.status();
-  return content.value_or("");
-}
-
-Json ConditionOf(const Json& job, const std::string& type) {
-  for (const Json& condition : job.at("conditions")) {
-    if (condition.at("type") == type) return condition;
-  }
-  ADD_FAILURE() << "no condition " << type << " in " << job["conditions"].dump(1);
-  return {{"status", ""}, {"reason", ""}, {"message", ""}};
-}
-
-int64_t Int(const Json& value) {
-  if (value.is_number()) return value.get<int64_t>();
-  int64_t number = 0;
-  const std::string text = value.get<std::string>();
-  EXPECT_TRUE(absl::SimpleAtoi(text, &number)) << text;
-  return number;
-}
-
-std::vector<int64_t> Range(int64_t first, int64_t last) {
-  std::vector<int64_t> numbers(static_cast<size_t>(last - first + 1));
-  std::iota(numbers.begin(), numbers.end(), first);
-  return numbers;
-}
-
-std::vector<int64_t> NumbersOf(const std::vector<Json>& steps) {
-  std::vector<int64_t> numbers;
-  for (const Json& step : steps) numbers.push_back(Int(step["step"]));
-  return numbers;
-}
-
-bool Eventually(const std::function<bool()>& holds) {
-  const absl::Duration deadline = Clock::Real().Monotonic() + kDeadline;
-  while (!holds()) {
-    if (Clock::Real().Monotonic() > deadline) return false;
-    Pause();
-  }
-  return true;
 }
 
 }  // namespace stretto::integration

@@ -8,15 +8,14 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "tests/integration/process.h"
+#include "tests/integration/values.h"
 
 namespace stretto::integration {
 
-using Json = nlohmann::json;
 using Arguments = std::vector<std::string>;
 
 // What a command left behind.
@@ -48,6 +47,9 @@ class ClusterTest : public ::testing::Test {
   // ---- daemons. Flags beyond the usual ones; a second start is on the same state and ports.
   void StartCoordinator(const Arguments& flags = {});
   void StartWorker(const std::string& name, int slots, const Arguments& flags = {});
+  // The two halves of it.
+  void LaunchWorker(const std::string& name, int slots, const Arguments& flags = {});
+  void AwaitWorker(const std::string& name);
   // A cluster with one worker of two slots.
   void StartCluster();
   // Every process of the cluster.
@@ -102,17 +104,5 @@ class ClusterTest : public ::testing::Test {
   std::unique_ptr<Process> coordinator_;
   int commands_ = 0;
 };
-
-// Reads, fails the test when it cannot.
-std::string ContentOf(const std::string& path);
-// "state" and the message of its Succeeded condition, for failures.
-Json ConditionOf(const Json& job, const std::string& type);
-// Numbers of 64 bits are strings in JSON.
-int64_t Int(const Json& value);
-// The steps first..last, each once, in order.
-std::vector<int64_t> Range(int64_t first, int64_t last);
-std::vector<int64_t> NumbersOf(const std::vector<Json>& steps);
-// True within the deadline; looks again and again.
-bool Eventually(const std::function<bool()>& holds);
 
 }  // namespace stretto::integration

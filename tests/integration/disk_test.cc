@@ -87,7 +87,7 @@ TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
   if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
   StartCoordinator();
   StartWorker("node-a", 2, {"--state-dir", state});
-  ASSERT_EQ(Stretto(Submit({.name = "mute", .steps = 100, .more = kSlow}, {})).code, 0);
+  ASSERT_EQ(Stretto(Submit({.name = "mute", .steps = 30, .more = kSlow}, {})).code, 0);
   AwaitStep("mute", 2);
   Fill(state + "/filler");
   const Json job = AwaitState("mute", "SUCCEEDED");
@@ -96,8 +96,8 @@ TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
   EXPECT_EQ(intact["reason"], "DiskFull");
   EXPECT_THAT(intact["message"].get<std::string>(),
               AllOf(HasSubstr("/reports.log"), HasSubstr("No space left on device")));
-  EXPECT_EQ(NumbersOf(Steps("mute")), Range(1, 100));
-  EXPECT_EQ(Int(job["progress"]["rank_ledgers"][1]["steps"]), 100);
+  EXPECT_EQ(NumbersOf(Steps("mute")), Range(1, 30));
+  EXPECT_EQ(Int(job["progress"]["rank_ledgers"][1]["steps"]), 30);
 }
 
 }  // namespace

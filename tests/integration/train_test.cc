@@ -103,6 +103,37 @@ TEST_F(TrainTest, CancelEndsARunningJobButNotAFinishedOne) {
                 "cancelled"));
 }
 
+TEST_F(TrainTest, CancelledBeforeItIsPlacedItNeverRuns) {
+  StartCoordinator();
+  ASSERT_EQ(Stretto(Submit({.name = "early"}, {})).code, 0);
+  EXPECT_EQ(Stretto({"job", "cancel", "early"}).code, 0);
+  const Json job = Job("early");
+  EXPECT_EQ(job["state"], "CANCELLED");
+  EXPECT_EQ(ConditionOf(job, "Succeeded")["message"], "cancelled before it was placed");
+  EXPECT_EQ(Stretto({"job", "watch", "early"}).code, 4);
+}
+
+TEST_F(TrainTest, OneRankHalfPrecisionUnequalSlicesAndSeveralMicroBatchesTrain) {
+  StartCluster();
+  const JobFile jobs[] = {
+      {.name = "alone", .tp_size = 1},
+      {.name = "half", .more = "precision: bf16\n"},
+      {.name = "unequal", .schedule = "{name: domino_row, parameters: {slice_sizes: [1, 3]}}"},
+      {.name = "accumulated", .more = "global_batch_size: 8\n"},
+      {.name = "accumulated-sync",
+       .schedule = "{name: megatron_sync}",
+       .more = "global_batch_size: 8\n"}};
+  for (const JobFile& file : jobs) {
+    const Json progress = RunJob(file)["progress"];
+    EXPECT_LT(progress["last_loss"].get<double>(), progress["first_loss"].get<double>())
+        << file.name;
+    for (const Json& ledger : progress["rank_ledgers"]) {
+      const double wall = ledger["wall_seconds"].get<double>();
+      EXPECT_NEAR(LedgerSum(ledger), wall, 0.01 * wall) << file.name;
+    }
+  }
+}
+
 // What an all-reduce of this program takes on a link of 1 Gbit/s with `latency`, two ranks.
 double WireSeconds(const std::string& program, double latency) {
   std::map<std::string, double> bytes;  // of f32 buffers
@@ -129,11 +160,11 @@ TEST_F(TrainTest, ProfileOnAnEmulatedLinkIsVerifiedAndComparable) {
   StartCluster();
   const std::string more =
       "profile: {steps: 2}\ncheckpoint: {disabled: true}\n"
-      "emulated_link: {gigabits_per_second: 1, latency_microseconds: 500}\n";
+      "emulated_link: {gigabits_per_second: 1, latency_microseconds: 3000}\n";
   const Json sync =
       RunJob({.name = "sync", .steps = 4, .schedule = "{name: megatron_sync}", .more = more});
   const Json domino = RunJob({.name = "domino", .steps = 4, .more = more});
-  const double wire = WireSeconds(ReadRun("sync", 0, "program.txt"), 500e-6);
+  const double wire = WireSeconds(ReadRun("sync", 0, "program.txt"), 3000e-6);
   EXPECT_GT(wire, 0.01);
   for (const Json& job : {sync, domino}) {
     const Json& profile = job["profile"];
@@ -141,7 +172,7 @@ TEST_F(TrainTest, ProfileOnAnEmulatedLinkIsVerifiedAndComparable) {
     EXPECT_THAT(profile["parity_message"].get<std::string>(),
                 HasSubstr("bitwise equal to the serial oracle"));
     EXPECT_GE(profile["t_comm"].get<double>(), wire);
-    EXPECT_LT(profile["t_comm"].get<double>(), 5 * wire);  // the machine may be busy
+    EXPECT_LT(profile["t_comm"].get<double>(), 3 * wire);  // the machine may be busy
     EXPECT_GT(profile["t_comp"].get<double>(), 0);
     EXPECT_GE(profile["t_ideal_step"].get<double>(), profile["t_comm"].get<double>());
   }
@@ -166,7 +197,8 @@ TEST_F(TrainTest, MistakeInTheJobFileIsNamedWithLineAndColumn) {
   const Outcome outcome =
       Stretto(Submit({.name = "typo", .more = "optimizer:\n  learning_rat: 1.0e-3\n"}, {}));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err, HasSubstr("typo.yaml:9:3: optimizer.learning_rat"));
+  EXPECT_THAT(outcome.err, HasSubstr("typo.yaml:9:3: optimizer: unknown field \"learning_rat\"; "
+                                     "did you mean \"learning_rate\"?"));
   const Outcome list = Stretto({"job", "list", "-o", "json"});
   EXPECT_FALSE(list.json().contains("jobs") && !list.json()["jobs"].empty()) << list.out;
 }

@@ -17,9 +17,9 @@ TensorView Vector(int32_t* data, int64_t count) {
 
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine) {
   if (group.size() == 1) return mine;
-  std::array<int32_t, 3> word = {mine.stop, mine.checkpoint, mine.failed};
-  RETURN_IF_ERROR(group.AllReduce(Vector(word.data(), 3), ReduceOp::kMax));
-  return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0, .failed = word[2] > 0};
+  std::array<int32_t, 2> word = {mine.stop, mine.checkpoint};
+  RETURN_IF_ERROR(group.AllReduce(Vector(word.data(), 2), ReduceOp::kMax));
+  return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0};
 }
 
 absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,

@@ -16,7 +16,6 @@ namespace stretto::trainer {
 struct ControlWord {
   bool stop = false;
   bool checkpoint = false;
-  bool failed = false;  // this rank cannot go on
 };
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine);
 

@@ -248,6 +248,9 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   }
   ASSIGN_OR_RETURN(const FlightState state, ReadFlightRecord(task.run_folder() + "/flight.bin"));
   v1alpha1::RankExit exit = ExitOf(result, state);
+  if (result.reason == "Cancelled") {
+    exit.set_message(link->stop_request(absl::InfiniteDuration()).reason);
+  }
   if (exit.exit_code() != 0 && state.last_operation >= 0) {
     absl::StatusOr<std::string> line =
         OperationLine(task.run_folder() + "/program.txt", state.last_operation);

@@ -38,8 +38,9 @@ class Loop {
       absl::StatusOr<std::string> stopped = AgreeToStop();
       if (!stopped.ok()) return Ended("PeerLost", stopped.status());
       if (*stopped == "DaemonLost") {
-        return Ended(*stopped, absl::UnavailableError(absl::StrCat("no sign of life from the worker daemon for ",
-                                                                   absl::FormatDuration(c_.lease))));
+        return Ended(*stopped, absl::UnavailableError(
+                                   absl::StrCat("no sign of life from the worker daemon for ",
+                                                absl::FormatDuration(c_.lease))));
       }
       if (!stopped->empty()) return Ended(*stopped, absl::OkStatus());
       if (absl::Status status = FillBatch(); !status.ok()) return Ended("DataInvalid", status);
@@ -69,9 +70,7 @@ class Loop {
   // one.
   absl::StatusOr<std::string> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
-    ControlWord mine{.stop = request.stop || c_.terminate.load(),
-                     .checkpoint = request.checkpoint,
-                     .failed = false};
+    ControlWord mine{.stop = request.stop || c_.terminate.load(), .checkpoint = request.checkpoint};
     ASSIGN_OR_RETURN(const ControlWord all, Agree(c_.control, mine));
     if (!all.stop) return std::string();
     spdlog::info("stopping before step {}: {}", state_.step + 1,
@@ -99,7 +98,7 @@ class Loop {
     skipped_ = c_.engine.clip_state()[kUpdate] == 0;
     skipped_in_a_row_ = skipped_ ? skipped_in_a_row_ + 1 : 0;
     if (!skipped_) ++state_.updates;
-    if (state_.step == 1) ReportFirstOperation();
+    if (!std::exchange(started_, true)) ReportFirstOperation();
     return absl::OkStatus();
   }
 
@@ -157,6 +156,7 @@ class Loop {
   int64_t step_begin_ = 0;  // end of the step before
   double raw_begin_ = 0;
   int64_t last_checkpoint_ = 0;
+  bool started_ = false;  // the first step of this run is done
   bool skipped_ = false;
   int skipped_in_a_row_ = 0;
 };

@@ -45,8 +45,9 @@ struct TrainResult {
 
 TrainResult Train(const TrainContext& context, TrainState state);
 
-// Loads the checkpoint that the config asks for, if any. Errors: NotFound, DataLoss,
-// FailedPrecondition (another model, layout or tokenizer), naming file or field.
+// Loads the checkpoint that the config asks for, if any. Errors: DataLoss,
+// FailedPrecondition (no checkpoint, or one of another model, layout or tokenizer), naming file or
+// field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   Communicator& control, RankEngine& engine);
 

@@ -309,7 +309,7 @@ TEST_F(JobServiceTest, ShutdownEndsWatchesWithUnavailable) {
   ASSERT_TRUE(watch->Read(&event));
   server_->Shutdown();
   EXPECT_FALSE(watch->Read(&event));
-  EXPECT_REFUSED(watch->Finish(), StatusCode::UNAVAILABLE, "UNAVAILABLE",
+  EXPECT_REFUSED(watch->Finish(), StatusCode::UNAVAILABLE, "SHUTTING_DOWN",
                  "the coordinator is shutting down");
 }
 

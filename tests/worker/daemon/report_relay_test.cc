@@ -78,6 +78,19 @@ TEST_F(ReportRelayTest, WhatTheStreamSkippedIsReadFromTheLogOnce) {
   EXPECT_THAT(observed_, ElementsAre(1, 2, 3));
 }
 
+TEST_F(ReportRelayTest, LiveReportsThatNoLogHasAreKeptUntilAcknowledged) {
+  relay_.Add(kKey, "gpt", 0, folder_);
+  Report report = Write();
+  EXPECT_TRUE(relay_.Live(report));
+  relay_.Pause();
+  for (int i = 2; i <= 200; ++i) {  // the disk is full: nothing more in the log
+    report.set_sequence(i);
+    EXPECT_TRUE(relay_.Live(report));
+  }
+  ASSERT_TRUE(relay_.Rewind(kKey, 1));
+  EXPECT_EQ(Drain().size(), 199u);
+}
+
 TEST_F(ReportRelayTest, AReconnectReplaysFromTheAcknowledgedOne) {
   for (int i = 0; i < 1000; ++i) Write();  // more than is kept in memory or read at a time
   relay_.Add(kKey, "gpt", 0, folder_);
