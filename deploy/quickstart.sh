@@ -82,7 +82,7 @@ model: {preset: gpt-10m}
 data: {prefix: perl-manual}
 parallelism: {tp_size: 2}
 schedule: $2
-optimizer: {learning_rate: 1.0e-3, warmup_steps: 40}
+optimizer: {learning_rate: 1.0e-3, warmup_steps: $(($3 > 80 ? 40 : $3 / 2))}
 precision: f32
 steps: $3
 micro_batch_size: $4
