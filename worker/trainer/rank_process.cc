@@ -12,6 +12,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 #include "worker/comm/paced.h"
+#include "worker/comm/republishing_store.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/tokenizer_info.h"
@@ -126,10 +127,12 @@ class RankProcess {
   }
 
   absl::Status Connect() {
+    // The coordinator keeps rendezvous keys in memory and may be restarted meanwhile.
+    RepublishingStore store(link_.store(), absl::Seconds(1));
     ASSIGN_OR_RETURN(std::unique_ptr<GlooCommunicator> gloo,
                      GlooCommunicator::Connect({.rank = config_.rank,
                                                 .size = config_.engine.tp_size,
-                                                .store = &link_.store(),
+                                                .store = &store,
                                                 .prefix = "tp",
                                                 .address = config_.interface_address,
                                                 .timeout = kPeerTimeout}));

@@ -1,0 +1,59 @@
+#include "worker/trainer/control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "worker/comm/local/local.h"
+
+namespace stretto::trainer {
+namespace {
+
+void OnEveryRank(int ranks, const std::function<void(Communicator&)>& body) {
+  std::vector<std::unique_ptr<Communicator>> group = LocalGroup::Create(ranks);
+  std::vector<std::thread> threads;
+  for (const auto& member : group) threads.emplace_back([&] { body(*member); });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(ControlTest, WishOfOneRankHoldsForAll) {
+  OnEveryRank(3, [](Communicator& me) {
+    const auto word = Agree(me, {.stop = me.rank() == 1, .checkpoint = me.rank() == 2});
+    ASSERT_TRUE(word.ok()) << word.status();
+    EXPECT_TRUE(word->stop);
+    EXPECT_TRUE(word->checkpoint);
+  });
+}
+
+TEST(ControlTest, NobodyStopsWhenNobodyAsked) {
+  OnEveryRank(2, [](Communicator& me) {
+    const auto word = Agree(me, {});
+    ASSERT_TRUE(word.ok()) << word.status();
+    EXPECT_FALSE(word->stop);
+    EXPECT_FALSE(word->checkpoint);
+  });
+}
+
+TEST(ControlTest, TextsOfUnequalLengthArriveWholeAndInRankOrder) {
+  OnEveryRank(3, [](Communicator& me) {
+    const std::vector<std::string> texts = {"", std::string("a\0b", 3), std::string(1001, 'x')};
+    const auto all = ExchangeText(me, texts[static_cast<size_t>(me.rank())]);
+    ASSERT_TRUE(all.ok()) << all.status();
+    EXPECT_EQ(*all, texts);
+  });
+}
+
+TEST(ControlTest, LostPeerIsAnError) {
+  std::vector<std::unique_ptr<Communicator>> group = LocalGroup::Create(2);
+  group[1].reset();
+  EXPECT_FALSE(Agree(*group[0], {.stop = true}).ok());
+  EXPECT_FALSE(ExchangeText(*group[0], "text").ok());
+}
+
+}  // namespace
+}  // namespace stretto::trainer
