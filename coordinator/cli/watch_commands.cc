@@ -182,8 +182,8 @@ ExitCode JobCurve(const Session& session, const std::string& name, int height) {
       // NaN is not JSON; null is.
       const std::string loss =
           std::isfinite(point.y) ? absl::StrFormat("%.9g", point.y) : (json ? "null" : ".nan");
-      out << absl::StrFormat(json ? "{\"step\":%.0f,\"loss\":%s}\n" : "- {step: %.0f, loss: %s}\n",
-                             point.x, loss);
+      out << (json ? absl::StrFormat("{\"step\":%.0f,\"loss\":%s}\n", point.x, loss)
+                   : absl::StrFormat("- {step: %.0f, loss: %s}\n", point.x, loss));
     }
     return kOk;
   }
