@@ -1,5 +1,6 @@
 #include "worker/trainer/rank_process.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
 #include <memory>
@@ -27,6 +28,11 @@ constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
 // Checked before training: some ten milliseconds of reading. The rest is checked as it is read.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
+google::protobuf::Timestamp Now() {
+  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      absl::ToUnixNanos(Clock::Real().Now()));
+}
+
 std::string ReasonOfPrepare(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
@@ -53,11 +59,9 @@ std::string ReasonOfPrepare(const absl::Status& status) {
 // Everything a rank holds while it lives, built in order.
 class RankProcess {
  public:
-  RankProcess(const RankProcessOptions& options, const v1alpha1::AttachResponse& task,
-              JobConfig config, Reporter& reporter, FlightRecorder& flight, DaemonLink& link,
-              SignalThread& signals)
-      : options_(options),
-        task_(task),
+  RankProcess(const v1alpha1::AttachResponse& task, JobConfig config, Reporter& reporter,
+              FlightRecorder& flight, DaemonLink& link, SignalThread& signals)
+      : task_(task),
         config_(std::move(config)),
         reporter_(reporter),
         flight_(flight),
@@ -71,10 +75,7 @@ class RankProcess {
       return {state, signals_.terminate().load() ? "Cancelled" : ReasonOfPrepare(status), status};
     }
     v1alpha1::RankReport prepared;
-    const int64_t now = absl::ToUnixNanos(Clock::Real().Now());
-    prepared.mutable_prepared()->mutable_time()->set_seconds(now / 1'000'000'000);
-    prepared.mutable_prepared()->mutable_time()->set_nanos(
-        static_cast<int32_t>(now % 1'000'000'000));
+    *prepared.mutable_prepared()->mutable_time() = Now();
     reporter_.Send(std::move(prepared));
     const absl::Duration lease =
         absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
@@ -191,7 +192,6 @@ class RankProcess {
     };
   }
 
-  const RankProcessOptions& options_;
   const v1alpha1::AttachResponse& task_;
   const JobConfig config_;
   Reporter& reporter_;
@@ -216,9 +216,7 @@ v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) 
   exit.set_message(std::string(result.status.message()));
   exit.set_step(result.state.step);
   exit.set_phase(NameOf(flight.phase));
-  const int64_t now = absl::ToUnixNanos(Clock::Real().Now());
-  exit.mutable_time()->set_seconds(now / 1'000'000'000);
-  exit.mutable_time()->set_nanos(static_cast<int32_t>(now % 1'000'000'000));
+  *exit.mutable_time() = Now();
   return exit;
 }
 
@@ -244,8 +242,7 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   TrainResult result;
   absl::StatusOr<JobConfig> config = ConfigFrom(task, options.rank);
   if (config.ok()) {
-    result =
-        RankProcess(options, task, *std::move(config), *reporter, flight, *link, signals).Run();
+    result = RankProcess(task, *std::move(config), *reporter, flight, *link, signals).Run();
   } else {
     result = {{}, "SpecRefused", config.status()};
   }

@@ -1,5 +1,6 @@
 #include "worker/trainer/train_loop.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 #include <time.h>
 
@@ -19,12 +20,6 @@ double RawSeconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC_RAW, &t);
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-void SetNow(google::protobuf::Timestamp* stamp) {
-  const int64_t nanoseconds = absl::ToUnixNanos(Clock::Real().Now());
-  stamp->set_seconds(nanoseconds / 1'000'000'000);
-  stamp->set_nanos(static_cast<int32_t>(nanoseconds % 1'000'000'000));
 }
 
 class Loop {
@@ -107,9 +102,8 @@ class Loop {
     const int64_t ago = NowNanoseconds() - c_.engine.executor().intervals()[0].end;
     const int64_t wall = absl::ToUnixNanos(Clock::Real().Now()) - ago;
     v1alpha1::RankReport report;
-    google::protobuf::Timestamp* time = report.mutable_first_operation()->mutable_time();
-    time->set_seconds(wall / 1'000'000'000);
-    time->set_nanos(static_cast<int32_t>(wall % 1'000'000'000));
+    *report.mutable_first_operation()->mutable_time() =
+        google::protobuf::util::TimeUtil::NanosecondsToTimestamp(wall);
     c_.reporter.Send(std::move(report));
   }
 
@@ -142,7 +136,8 @@ class Loop {
     step->set_wall_seconds(raw - raw_begin_);
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
     step->set_update_skipped(skipped_);
-    SetNow(step->mutable_end_time());
+    *step->mutable_end_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+        absl::ToUnixNanos(Clock::Real().Now()));
     spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step,
                  step->loss(), step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
     step_begin_ = now;
