@@ -1,7 +1,7 @@
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
@@ -29,27 +29,28 @@ void GeluGradRow(const T* u, const T* da, int64_t columns, T* du) {
   }
 }
 
+// a = g sigmoid(g) u
 template <class T>
-void BiasResidualRow(const T* r, const T* bias, const T* x, int64_t columns, T* y) {
+void SwiGluRow(const T* gate, const T* up, int64_t columns, T* a) {
 #pragma omp simd
   for (int64_t i = 0; i < columns; ++i) {
-    y[i] = FromFloat<T>(ToFloat(x[i]) + ToFloat(r[i]) + ToFloat(bias[i]));
+    const float g = ToFloat(gate[i]);
+    a[i] = FromFloat<T>(g * Sigmoid(g) * ToFloat(up[i]));
+  }
+}
+
+template <class T>
+void SwiGluGradRow(const T* gate, const T* up, const T* da, int64_t columns, T* dgate, T* dup) {
+#pragma omp simd
+  for (int64_t i = 0; i < columns; ++i) {
+    const float g = ToFloat(gate[i]), d = ToFloat(da[i]);
+    const float s = Sigmoid(g);
+    dgate[i] = FromFloat<T>(d * ToFloat(up[i]) * (s + g * s * (1.0f - s)));
+    dup[i] = FromFloat<T>(d * (g * s));
   }
 }
 
 }  // namespace
-
-void CpuOps::BiasResidual(TensorView r, TensorView bias, TensorView x, TensorView y) {
-  STRETTO_CHECK(r.dtype == bias.dtype && r.dtype == x.dtype && r.dtype == y.dtype);
-  STRETTO_CHECK(bias.count() == x.columns() && r.count() == x.count() && y.count() == x.count());
-  const int64_t columns = x.columns();
-  WithType(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    for (int64_t at = 0; at < x.count(); at += columns) {
-      BiasResidualRow(r.as<T>() + at, bias.as<T>(), x.as<T>() + at, columns, y.as<T>() + at);
-    }
-  });
-}
 
 void CpuOps::Gelu(TensorView u, TensorView a) {
   STRETTO_CHECK(u.dtype == a.dtype && u.count() == a.count());
@@ -74,4 +75,33 @@ void CpuOps::GeluGrad(TensorView u, TensorView da, TensorView du) {
   });
 }
 
-}  // namespace stretto::cpu
+void CpuOps::SwiGlu(TensorView u, TensorView a) {
+  STRETTO_CHECK(u.dtype == a.dtype && u.count() == 2 * a.count());
+  STRETTO_CHECK(u.columns() == 2 * a.columns());
+  const int64_t columns = a.columns();
+  WithType(u.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = 0; row < a.rows(); ++row) {
+      const T* gate = u.as<T>() + row * 2 * columns;
+      SwiGluRow(gate, gate + columns, columns, a.as<T>() + row * columns);
+    }
+  });
+}
+
+void CpuOps::SwiGluGrad(TensorView u, TensorView da, TensorView du) {
+  STRETTO_CHECK(u.dtype == da.dtype && u.dtype == du.dtype);
+  STRETTO_CHECK(u.count() == 2 * da.count() && u.count() == du.count());
+  STRETTO_CHECK(u.columns() == 2 * da.columns());
+  const int64_t columns = da.columns();
+  WithType(u.dtype, [&](auto type) {
+    using T = decltype(type);
+    for (int64_t row = 0; row < da.rows(); ++row) {
+      const T* gate = u.as<T>() + row * 2 * columns;
+      T* dgate = du.as<T>() + row * 2 * columns;
+      SwiGluGradRow(gate, gate + columns, da.as<T>() + row * columns, columns, dgate,
+                    dgate + columns);
+    }
+  });
+}
+
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

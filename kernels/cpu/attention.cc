@@ -1,223 +1,297 @@
-// Causal attention per (sequence, head), in blocks of query rows: a block multiplies only the keys
-// up to its end, about half of all. Backward recomputes the probabilities from lse, as in
-// FlashAttention-2 (Dao 2023, section 3.1), and takes the blocks from last to first, so that the
-// first one writes the gradient of every key and the rest add to it.
+// Causal attention per (sequence, head) on dense f32 copies, in blocks of query rows. Backward
+// recomputes the probabilities from lse, as in FlashAttention-2 (Dao 2023, section 3.1).
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <optional>
 
+#include "kernels/cpu/attention_tiles.h"
 #include "kernels/cpu/cpu_ops_impl.h"
-#include "kernels/cpu/matmul.h"
+#include "kernels/cpu/dropout.h"
+#include "kernels/cpu/thread_buffers.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
 constexpr int64_t kQueryBlock = 64;
 
-// One head's [s, d] matrix of f32 with a row stride.
-struct Head {
-  float* data = nullptr;
-  int64_t ld = 0;
+// Matrices of one key/value head and its group of query heads, [padded s][padded d] with zeros in
+// the padding; `_t` transposed, in strips. Those of a block of queries have kQueryBlock rows.
+struct Matrices {
+  int64_t elements;
+  int64_t ld;  // of scores; no power of two, which would map the rows to few sets of the cache
+  float *q, *k, *v;  // one after the other, as in a row of qkv; q is the group's first
+  float *k_t, *v_t, *dout, *dk, *dv;
+  float *scores, *dscores, *rows, *delta;
 
-  Operand Plain(int64_t row = 0) const { return {.data = data + row * ld, .ld = ld}; }
-  Operand Transposed(int64_t row = 0) const {
-    return {.data = data + row * ld, .ld = ld, .transposed = true};
+  explicit Matrices(const AttentionShape& shape) {
+    const int64_t keys = Padded(shape.sequence_length), width = Padded(shape.head_dim);
+    const int64_t group = shape.heads / shape.kv_heads;
+    elements = keys * width;
+    ld = keys + kLanes;
+    const int64_t all = (group + 7) * elements + kQueryBlock * (2 * ld + width) + keys;
+    q = static_cast<float*>(
+        ThreadBuffer(Buffer::kAttention, static_cast<size_t>(all) * sizeof(float)));
+    k = q + group * elements;
+    v = k + elements;
+    k_t = v + elements;
+    v_t = k_t + elements;
+    dout = v_t + elements;
+    dk = dout + elements;
+    dv = dk + elements;
+    scores = dv + elements;
+    dscores = scores + kQueryBlock * ld;
+    rows = dscores + kQueryBlock * ld;
+    delta = rows + kQueryBlock * width;
   }
 };
 
-// f32 heads are used where they are; bf16 heads live in scratch, [s, d] dense.
-Head Place(float* source, int64_t ld, const AttentionShape&, float*) { return {source, ld}; }
-Head Place(BF16*, int64_t, const AttentionShape& shape, float* scratch) {
-  return {scratch, shape.head_dim};
+// Rows of a head lie on different pages, where the hardware does not look ahead.
+template <class T>
+void Prefetch(const T* row, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(row + i);
 }
+constexpr int64_t kPrefetchRows = 8;
 
-Head Load(float* source, int64_t ld, const AttentionShape&, float*) { return {source, ld}; }
-Head Load(BF16* source, int64_t ld, const AttentionShape& shape, float* scratch) {
-  for (int64_t row = 0; row < shape.sequence_length; ++row) {
-    ToFloats(source + row * ld, shape.head_dim, scratch + row * shape.head_dim);
+// Copies `pieces` neighbouring heads of [s, d] into one matrix each.
+template <class T>
+void Load(const AttentionShape& shape, const T* source, int64_t ld, int64_t pieces, float* matrix) {
+  const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d);
+  const int64_t elements = Padded(s) * width;
+  for (int64_t row = 0; row < s; ++row, source += ld) {
+    if (row + kPrefetchRows < s) Prefetch(source + kPrefetchRows * ld, pieces * d);
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      float* const to = matrix + piece * elements + row * width;
+      ToFloats(source + piece * d, d, to);
+      std::fill(to + d, to + width, 0.0f);
+    }
   }
-  return {scratch, shape.head_dim};
-}
-
-void Store(const Head&, const AttentionShape&, float*, int64_t) {}
-void Store(const Head& head, const AttentionShape& shape, BF16* target, int64_t ld) {
-  for (int64_t row = 0; row < shape.sequence_length; ++row) {
-    FromFloats(head.data + row * head.ld, shape.head_dim, target + row * ld);
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    std::fill(matrix + piece * elements + s * width, matrix + (piece + 1) * elements, 0.0f);
   }
 }
 
-// Scores of one query over its `valid` keys become exp(score - max); keys after that up to `width`
-// become 0. Returns the sum; *max is the largest score.
-float SoftmaxRow(float* x, int64_t valid, int64_t width, float* max) {
-  const float top = RowMax(x, valid);
-  // Up to the next multiple of 8, so that the vector loop has no remainder: exp(-inf) is 0.
-  const int64_t padded = std::min((valid + 7) / 8 * 8, width);
-  for (int64_t i = valid; i < padded; ++i) x[i] = -std::numeric_limits<float>::infinity();
+template <class T>
+float Dot(const float* a, const T* b, int64_t count) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < padded; ++i) {
-    x[i] = Exp(x[i] - top);
-    sum += x[i];
-  }
-  std::memset(x + padded, 0, static_cast<size_t>(width - padded) * sizeof(float));
-  *max = top;
+  for (int64_t i = 0; i < count; ++i) sum += a[i] * ToFloat(b[i]);
   return sum;
 }
 
-// Scores become probabilities p = exp(score - lse); gradients of p become those of the scores times
-// scale, p * (dp - delta) * scale. Both are 0 after the valid keys.
-void ScoreGradRow(float* x, float* dp, int64_t valid, int64_t width, float lse, float delta,
-                  float scale) {
-  const int64_t padded = std::min((valid + 7) / 8 * 8, width);
-  for (int64_t i = valid; i < padded; ++i) x[i] = -std::numeric_limits<float>::infinity();
+// delta[row] = dout[row] * out[row], what softmax's gradient subtracts.
+template <class T>
+void Deltas(const AttentionShape& shape, const float* dout, const T* out, float* delta) {
+  const int64_t s = shape.sequence_length, d = shape.head_dim, ld = shape.context_columns();
+  for (int64_t row = 0; row < s; ++row, out += ld, dout += Padded(d)) {
+    if (row + kPrefetchRows < s) Prefetch(out + kPrefetchRows * ld, d);
+    delta[row] = Dot(dout, out, d);
+  }
+}
+
+template <class T>
+void Store(const AttentionShape& shape, const float* matrix, T* target, int64_t ld) {
+  const int64_t width = Padded(shape.head_dim);
+  for (int64_t row = 0; row < shape.sequence_length; ++row) {
+    FromFloats(matrix + row * width, shape.head_dim, target + row * ld);
+  }
+}
+
+void TransposeHead(const AttentionShape& shape, const float* matrix, float* transposed) {
+  Transpose(matrix, Padded(shape.sequence_length), Padded(shape.head_dim), transposed);
+}
+
+// The end of the last vector with a valid key. What is after those keys becomes minus infinity, and
+// exp of that 0, so that the tiles that cross the diagonal add nothing.
+int64_t MaskAfter(float* scores, int64_t valid) {
+  const int64_t end = (valid + kLanes - 1) / kLanes * kLanes;
+  std::fill(scores + valid, scores + end, -std::numeric_limits<float>::infinity());
+  return end;
+}
+
+// x becomes exp(x * scale - max of that) over the valid keys, 0 after. Returns the sum.
+float SoftmaxRow(float* x, int64_t valid, float scale, float* max) {
+  const int64_t end = MaskAfter(x, valid);
+  const float top = RowMax(x, end) * scale;
 #pragma omp simd
-  for (int64_t i = 0; i < padded; ++i) {
-    x[i] = Exp(x[i] - lse);
+  for (int64_t i = 0; i < end; ++i) x[i] = Exp(x[i] * scale - top);
+  *max = top;
+  return RowSum(x, end);
+}
+
+// Scores x become probabilities p = exp(x * scale - lse); gradients of p become those of the
+// scores, p * (dp - delta) * scale. Both are 0 after the valid keys.
+void ScoreGradRow(float* x, float* dp, int64_t valid, float lse, float delta, float scale) {
+  const int64_t end = MaskAfter(x, valid);
+#pragma omp simd
+  for (int64_t i = 0; i < end; ++i) {
+    x[i] = Exp(x[i] * scale - lse);
     dp[i] = x[i] * (dp[i] - delta) * scale;
   }
-  const auto rest = static_cast<size_t>(width - padded) * sizeof(float);
-  std::memset(x + padded, 0, rest);
-  std::memset(dp + padded, 0, rest);
 }
 
-float Dot(const float* a, const float* b, int64_t count) {
-  float sum = 0;
-#pragma omp simd reduction(+ : sum)
-  for (int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
-  return sum;
+void MultiplyRow(const float* factors, int64_t count, float* x) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) x[i] *= factors[i];
 }
 
 float ScaleOf(const AttentionShape& shape) {
   return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-void ForwardHead(const AttentionShape& shape, const Head& q, const Head& k, const Head& v,
-                 const Head& out, float* lse, float* scores) {
-  const int64_t s = shape.sequence_length, d = shape.head_dim;
+// Dropout of one head's probabilities, from the first row of a sequence on.
+struct HeadDraws {
+  std::optional<Draws> draws;  // none: off
+  int64_t first_row = 0;
+
+  HeadDraws(const AttentionShape& shape, const Dropout& dropout, const TensorView& keys,
+            int64_t head, int64_t token)
+      : first_row(token) {
+    if (dropout.on()) draws.emplace(dropout, keys, shape.first_head + head);
+  }
+  // The factors of query `row` for `count` keys.
+  const float* Row(int64_t row, int64_t count) const {
+    float* const factors = FactorBuffer(count);
+    draws->Factors(first_row + row, count, factors);
+    return factors;
+  }
+};
+
+// out and lse are the head's first; of lse every shape.heads-th is this head's.
+template <class T>
+void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m,
+                 const float* q, T* out, float* lse) {
+  const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d), ld = m.ld;
+  const float scale = ScaleOf(shape);
   for (int64_t first = 0; first < s; first += kQueryBlock) {
-    const int64_t end = std::min(first + kQueryBlock, s), rows = end - first;
-    Multiply(rows, end, d, ScaleOf(shape), q.Plain(first), k.Transposed(), 0.0f, scores, end);
+    const QueryRows block{first, std::min(kQueryBlock, s - first)};
+    MultiplyScores(block, d, {q + first * width, width, 1}, m.k_t, width, m.scores, ld);
     float inverse[kQueryBlock];
-    for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t row = 0; row < block.rows; ++row) {
+      const int64_t at = first + row, valid = at + 1;
       float max = 0;
-      const float sum = SoftmaxRow(scores + row * end, first + row + 1, end, &max);
-      lse[(first + row) * shape.heads] = max + std::log(sum);
+      const float sum = SoftmaxRow(m.scores + row * ld, valid, scale, &max);
+      lse[at * shape.heads] = max + std::log(sum);
       inverse[row] = 1.0f / sum;
+      if (drop.draws) MultiplyRow(drop.Row(at, valid), valid, m.scores + row * ld);
     }
-    Multiply(rows, d, end, 1.0f, {.data = scores, .ld = end}, v.Plain(), 0.0f,
-             out.data + first * out.ld, out.ld);
-    for (int64_t row = 0; row < rows; ++row) {
-      float* o = out.data + (first + row) * out.ld;
+    MultiplyValues(block, width, m.scores, ld, m.v, m.rows);
+    for (int64_t row = 0; row < block.rows; ++row) {
+      const float* sums = m.rows + row * width;
+      T* o = out + (first + row) * shape.context_columns();
 #pragma omp simd
-      for (int64_t i = 0; i < d; ++i) o[i] *= inverse[row];
+      for (int64_t i = 0; i < d; ++i) o[i] = FromFloat<T>(sums[i] * inverse[row]);
     }
   }
 }
 
-struct HeadGrad {
-  Head q, k, v, out, dout, dq, dk, dv;
-};
-
-void BackwardHead(const AttentionShape& shape, const HeadGrad& head, const float* lse,
-                  float* scores, float* dp) {
-  const int64_t s = shape.sequence_length, d = shape.head_dim;
+// Adds to m.dk and m.dv, or where fresh writes them.
+template <class T>
+void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m, bool fresh,
+                  const float* all_q, const float* lse, T* dq) {
+  const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d), ld = m.ld;
   const float scale = ScaleOf(shape);
-  float beta = 0.0f;
-  for (int64_t first = (s - 1) / kQueryBlock * kQueryBlock; first >= 0; first -= kQueryBlock) {
-    const int64_t end = std::min(first + kQueryBlock, s), rows = end - first;
-    Multiply(rows, end, d, scale, head.q.Plain(first), head.k.Transposed(), 0.0f, scores, end);
-    Multiply(rows, end, d, 1.0f, head.dout.Plain(first), head.v.Transposed(), 0.0f, dp, end);
-    for (int64_t row = 0; row < rows; ++row) {
-      const int64_t at = first + row;
-      const float delta =
-          Dot(head.dout.data + at * head.dout.ld, head.out.data + at * head.out.ld, d);
-      ScoreGradRow(scores + row * end, dp + row * end, at + 1, end, lse[at * shape.heads], delta,
-                   scale);
+  for (int64_t first = 0; first < s; first += kQueryBlock) {
+    const QueryRows block{first, std::min(kQueryBlock, s - first)};
+    const float* const q = all_q + first * width;
+    const float* const dout = m.dout + first * width;
+    MultiplyScores(block, d, {q, width, 1}, m.k_t, width, m.scores, ld);
+    MultiplyScores(block, d, {dout, width, 1}, m.v_t, width, m.dscores, ld);
+    for (int64_t row = 0; row < block.rows; ++row) {
+      const int64_t at = first + row, valid = at + 1;
+      float* const p = m.scores + row * ld;
+      float* const dp = m.dscores + row * ld;
+      const float* factors = drop.draws ? drop.Row(at, valid) : nullptr;
+      if (factors) MultiplyRow(factors, valid, dp);
+      ScoreGradRow(p, dp, valid, lse[at * shape.heads], m.delta[at], scale);
+      if (factors) MultiplyRow(factors, valid, p);
     }
-    const Operand p_transposed{.data = scores, .ld = end, .transposed = true};
-    const Operand ds{.data = dp, .ld = end},
-        ds_transposed{.data = dp, .ld = end, .transposed = true};
-    Multiply(rows, d, end, 1.0f, ds, head.k.Plain(), 0.0f, head.dq.data + first * head.dq.ld,
-             head.dq.ld);
-    Multiply(end, d, rows, 1.0f, ds_transposed, head.q.Plain(first), beta, head.dk.data,
-             head.dk.ld);
-    Multiply(end, d, rows, 1.0f, p_transposed, head.dout.Plain(first), beta, head.dv.data,
-             head.dv.ld);
-    beta = 1.0f;
+    MultiplyValues(block, width, m.dscores, ld, m.k, m.rows);
+    for (int64_t row = 0; row < block.rows; ++row) {
+      FromFloats(m.rows + row * width, d, dq + (first + row) * shape.qkv_columns());
+    }
+    AddTransposed(block, fresh, width, m.dscores, ld, q, m.dk);
+    AddTransposed(block, fresh, width, m.scores, ld, dout, m.dv);
   }
 }
 
 void CheckShapes(const AttentionShape& shape, const TensorView& qkv, const TensorView& context,
-                 const TensorView& lse, const TensorView& scratch) {
-  const int64_t width = shape.heads * shape.head_dim;
-  STRETTO_CHECK(qkv.columns() == 3 * width && context.columns() == width);
+                 const TensorView& lse) {
+  STRETTO_CHECK(shape.kv_heads > 0 && shape.heads % shape.kv_heads == 0);
+  STRETTO_CHECK(qkv.columns() == shape.qkv_columns());
+  STRETTO_CHECK(context.columns() == shape.context_columns());
   STRETTO_CHECK(qkv.dtype == context.dtype && qkv.rows() == context.rows());
   STRETTO_CHECK(qkv.rows() % shape.sequence_length == 0);
   STRETTO_CHECK(lse.dtype == DType::kF32 && lse.count() == qkv.rows() * shape.heads);
-  STRETTO_CHECK(scratch.dtype == DType::kF32 && scratch.count() >= AttentionScratch(shape));
+}
+
+// Calls f(first token, key/value head).
+template <class F>
+void ForEveryGroup(const AttentionShape& shape, int64_t rows, F&& f) {
+  for (int64_t token = 0; token < rows; token += shape.sequence_length) {
+    for (int64_t kv = 0; kv < shape.kv_heads; ++kv) f(token, kv);
+  }
 }
 
 }  // namespace
 
-void CpuOps::Attention(AttentionShape shape, TensorView qkv, TensorView context, TensorView lse,
-                       TensorView scratch) {
-  CheckShapes(shape, qkv, context, lse, scratch);
-  const int64_t s = shape.sequence_length, d = shape.head_dim, width = shape.heads * d;
-  float* const scores = scratch.as<float>();
-  float* const heads = scores + 2 * s * s;
+// Scratch stays unused: the copies need padding, and are far smaller.
+void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
+                       TensorView context, TensorView lse, TensorView) {
+  CheckShapes(shape, qkv, context, lse);
+  const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
+  const int64_t in_ld = shape.qkv_columns();
+  const Matrices m(shape);
   WithType(qkv.dtype, [&](auto type) {
     using T = decltype(type);
-    for (int64_t token = 0; token < qkv.rows(); token += s) {
-      for (int64_t head = 0; head < shape.heads; ++head) {
-        T* const in = qkv.as<T>() + token * 3 * width + head * d;
-        T* const out = context.as<T>() + token * width + head * d;
-        const Head q = Load(in, 3 * width, shape, heads);
-        const Head k = Load(in + width, 3 * width, shape, heads + s * d);
-        const Head v = Load(in + 2 * width, 3 * width, shape, heads + 2 * s * d);
-        const Head o = Place(out, width, shape, heads + 3 * s * d);
-        ForwardHead(shape, q, k, v, o, lse.as<float>() + token * shape.heads + head, scores);
-        Store(o, shape, out, width);
+    ForEveryGroup(shape, qkv.rows(), [&](int64_t token, int64_t kv) {
+      const T* const in = qkv.as<T>() + token * in_ld + kv * (group + 2) * d;
+      Load(shape, in, in_ld, group + 2, m.q);
+      TransposeHead(shape, m.k, m.k_t);
+      for (int64_t i = 0; i < group; ++i) {
+        const int64_t head = kv * group + i;
+        ForwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, m.q + i * m.elements,
+                    context.as<T>() + token * shape.context_columns() + head * d,
+                    lse.as<float>() + token * shape.heads + head);
       }
-    }
+    });
   });
 }
 
-void CpuOps::AttentionGrad(AttentionShape shape, TensorView dcontext, TensorView qkv,
-                           TensorView context, TensorView lse, TensorView dqkv,
-                           TensorView scratch) {
-  CheckShapes(shape, qkv, context, lse, scratch);
+void CpuOps::AttentionGrad(AttentionShape shape, Dropout dropout, TensorView keys,
+                           TensorView dcontext, TensorView qkv, TensorView context, TensorView lse,
+                           TensorView dqkv, TensorView) {
+  CheckShapes(shape, qkv, context, lse);
   STRETTO_CHECK(dqkv.dtype == qkv.dtype && dqkv.count() == qkv.count());
   STRETTO_CHECK(dcontext.dtype == qkv.dtype && dcontext.count() == context.count());
-  const int64_t s = shape.sequence_length, d = shape.head_dim, width = shape.heads * d;
-  float* const scores = scratch.as<float>();
-  float* const dp = scores + s * s;
-  float* const heads = scores + 2 * s * s;
-  const auto slot = [&](int64_t index) { return heads + index * s * d; };
+  const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
+  const int64_t in_ld = shape.qkv_columns(), out_ld = shape.context_columns();
+  const Matrices m(shape);
   WithType(qkv.dtype, [&](auto type) {
     using T = decltype(type);
-    for (int64_t token = 0; token < qkv.rows(); token += s) {
-      for (int64_t head = 0; head < shape.heads; ++head) {
-        T* const in = qkv.as<T>() + token * 3 * width + head * d;
-        T* const din = dqkv.as<T>() + token * 3 * width + head * d;
-        const int64_t at = token * width + head * d;
-        const HeadGrad grad = {.q = Load(in, 3 * width, shape, slot(0)),
-                               .k = Load(in + width, 3 * width, shape, slot(1)),
-                               .v = Load(in + 2 * width, 3 * width, shape, slot(2)),
-                               .out = Load(context.as<T>() + at, width, shape, slot(3)),
-                               .dout = Load(dcontext.as<T>() + at, width, shape, slot(4)),
-                               .dq = Place(din, 3 * width, shape, slot(5)),
-                               .dk = Place(din + width, 3 * width, shape, slot(6)),
-                               .dv = Place(din + 2 * width, 3 * width, shape, slot(7))};
-        BackwardHead(shape, grad, lse.as<float>() + token * shape.heads + head, scores, dp);
-        Store(grad.dq, shape, din, 3 * width);
-        Store(grad.dk, shape, din + width, 3 * width);
-        Store(grad.dv, shape, din + 2 * width, 3 * width);
+    ForEveryGroup(shape, qkv.rows(), [&](int64_t token, int64_t kv) {
+      const int64_t at = token * in_ld + kv * (group + 2) * d;
+      const T* const in = qkv.as<T>() + at;
+      T* const din = dqkv.as<T>() + at;
+      Load(shape, in, in_ld, group + 2, m.q);
+      TransposeHead(shape, m.k, m.k_t);
+      TransposeHead(shape, m.v, m.v_t);
+      for (int64_t i = 0; i < group; ++i) {
+        const int64_t head = kv * group + i, out_at = token * out_ld + head * d;
+        Load(shape, dcontext.as<T>() + out_at, out_ld, 1, m.dout);
+        Deltas(shape, m.dout, context.as<T>() + out_at, m.delta);
+        BackwardHead(shape, HeadDraws(shape, dropout, keys, head, token), m, i == 0,
+                     m.q + i * m.elements, lse.as<float>() + token * shape.heads + head,
+                     din + i * d);
       }
-    }
+      Store(shape, m.dk, din + group * d, in_ld);
+      Store(shape, m.dv, din + (group + 1) * d, in_ld);
+    });
   });
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

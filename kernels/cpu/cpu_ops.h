@@ -15,10 +15,13 @@
 
 namespace stretto {
 
+// How bf16 matrices are multiplied: by the CPU's bf16 instructions (in f32 where it has none), or
+// converted to f32. Fastest: natively only with AMX; without it Intel's bf16 instructions have half
+// the rate of f32 (measured on Sapphire Rapids).
+enum class BF16Products { kFastest, kNative, kInF32 };
+
 struct CpuOpsOptions {
-  // Multiply bf16 tensors in f32 even where the CPU multiplies bf16 itself. For tests; what other
-  // CPUs do.
-  bool force_f32_gemm = false;
+  BF16Products bf16_products = BF16Products::kFastest;  // others: for tests
 };
 
 std::unique_ptr<Ops> MakeCpuOps(CpuOpsOptions options = {});

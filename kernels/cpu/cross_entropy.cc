@@ -5,7 +5,7 @@
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
@@ -112,4 +112,4 @@ void CpuOps::CrossEntropyGrad(TensorView max, TensorView sums, TensorView target
   });
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

@@ -3,7 +3,7 @@
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
@@ -53,14 +53,13 @@ void CpuOps::EmbedGrad(TensorView tokens, TensorView dx, VocabShard vocab, Tenso
   });
 }
 
-void CpuOps::AddPosition(TensorView position, TensorView x) {
+void CpuOps::AddPosition(TensorView position, int64_t first_token, TensorView x) {
   STRETTO_CHECK(position.dtype == x.dtype && position.columns() == x.columns());
-  STRETTO_CHECK(x.rows() % position.rows() == 0);
   const int64_t columns = x.columns();
   WithType(x.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < x.rows(); ++row) {
-      const T* p = position.as<T>() + row % position.rows() * columns;
+      const T* p = position.as<T>() + (first_token + row) % position.rows() * columns;
       T* y = x.as<T>() + row * columns;
 #pragma omp simd
       for (int64_t i = 0; i < columns; ++i) y[i] = FromFloat<T>(ToFloat(y[i]) + ToFloat(p[i]));
@@ -68,17 +67,16 @@ void CpuOps::AddPosition(TensorView position, TensorView x) {
   });
 }
 
-void CpuOps::PositionGrad(TensorView dx, TensorView dposition) {
+void CpuOps::PositionGrad(TensorView dx, int64_t first_token, TensorView dposition) {
   STRETTO_CHECK(dposition.dtype == DType::kF32 && dposition.columns() == dx.columns());
-  STRETTO_CHECK(dx.rows() % dposition.rows() == 0);
   const int64_t columns = dx.columns();
   WithType(dx.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < dx.rows(); ++row) {
       AddRow(dx.as<T>() + row * columns, columns,
-             dposition.as<float>() + row % dposition.rows() * columns);
+             dposition.as<float>() + (first_token + row) % dposition.rows() * columns);
     }
   });
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

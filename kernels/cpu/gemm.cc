@@ -1,53 +1,70 @@
+#include <algorithm>
+
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/matmul.h"
 #include "kernels/cpu/thread_buffers.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-const float* Converted(const TensorView& tensor, Buffer use) {
-  if (tensor.data == nullptr) return nullptr;
-  auto* floats =
-      static_cast<float*>(ThreadBuffer(use, static_cast<size_t>(tensor.count()) * sizeof(float)));
-  ToFloats(tensor.as<BF16>(), tensor.count(), floats);
+// Rows that are converted to f32 at a time, so that they stay in the second cache.
+constexpr int64_t kConvertedRows = 256;
+
+float* FloatBuffer(Buffer use, int64_t count) {
+  return static_cast<float*>(ThreadBuffer(use, static_cast<size_t>(count) * sizeof(float)));
+}
+
+const float* Converted(const BF16* from, int64_t count, Buffer use) {
+  if (from == nullptr) return nullptr;
+  float* const floats = FloatBuffer(use, count);
+  ToFloats(from, count, floats);
   return floats;
 }
 
-// y = x * W (+ bias), W = w[n,k]^T where transposed, else w[k,n].
-void Rows(bool bf16_matmul, bool transposed, const TensorView& x, const TensorView& w,
-          const TensorView& bias, const TensorView& y) {
+// product: its type, form and weight shape; the rest follows from the views.
+void Rows(RowProduct product, const TensorView& x, const TensorView& w, int64_t first_column,
+          const TensorView& bias, const TensorView& y, PackedWeights* packed) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(bias.data == nullptr || (bias.dtype == x.dtype && bias.count() == y.columns()));
   STRETTO_CHECK(x.rows() == y.rows());
-  STRETTO_CHECK(w.rows() == (transposed ? y.columns() : x.columns()));
-  STRETTO_CHECK(w.columns() == (transposed ? x.columns() : y.columns()));
-  RowProduct product{.dtype = x.dtype,
-                     .n = y.columns(),
-                     .k = x.columns(),
-                     .transposed = transposed,
-                     .bias = bias.data != nullptr};
-  if (x.dtype == DType::kF32 || bf16_matmul) {
-    MultiplyRows(product, x.rows(), x.data, w.data, bias.data, y.data);
+  product.w_dtype = w.dtype;
+  product.n = y.columns();
+  product.k = x.columns();
+  product.w_columns = w.columns();
+  product.bias = bias.data != nullptr;
+  const char* from =
+      static_cast<const char*>(w.data) + first_column * static_cast<int64_t>(SizeOf(w.dtype));
+  if (x.dtype == product.dtype) {
+    MultiplyRows(product, x.rows(), x.data, from, bias.data, y.data, packed);
     return;
   }
-  product.dtype = DType::kF32;
-  auto* floats = static_cast<float*>(
-      ThreadBuffer(Buffer::kConvertedY, static_cast<size_t>(y.count()) * sizeof(float)));
-  MultiplyRows(product, x.rows(), Converted(x, Buffer::kConvertedX),
-               Converted(w, Buffer::kConvertedW), Converted(bias, Buffer::kConvertedBias), floats);
-  FromFloats(floats, y.count(), y.as<BF16>());
+  const float* const floats =
+      Converted(static_cast<BF16*>(bias.data), product.n, Buffer::kConvertedBias);
+  for (int64_t row = 0; row < x.rows(); row += kConvertedRows) {
+    const int64_t rows = std::min(kConvertedRows, x.rows() - row);
+    float* const out = FloatBuffer(Buffer::kConvertedY, rows * product.n);
+    MultiplyRows(product, rows,
+                 Converted(x.as<BF16>() + row * product.k, rows * product.k, Buffer::kConvertedX),
+                 from, floats, out, packed);
+    FromFloats(out, rows * product.n, y.as<BF16>() + row * product.n);
+  }
 }
 
 }  // namespace
 
+void CpuOps::WeightsChanged() { packed_.Changed(); }
+
 void CpuOps::Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) {
-  Rows(bf16_matmul_, true, x, w, bias, y);
+  STRETTO_CHECK(w.columns() == x.columns() && w.rows() == y.columns());
+  Rows({.dtype = ProductType(x.dtype), .transposed = true}, x, w, 0, bias, y, &packed_);
 }
 
-void CpuOps::GemmDgrad(TensorView dy, TensorView w, TensorView dx) {
-  Rows(bf16_matmul_, false, dy, w, {}, dx);
+void CpuOps::GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) {
+  STRETTO_CHECK(w.rows() == dy.columns() && w.columns() >= first_column + dx.columns());
+  Rows({.dtype = ProductType(dy.dtype), .transposed = false}, dy, w, first_column, {}, dx,
+       &packed_);
 }
 
 void CpuOps::GemmWgrad(TensorView dy, TensorView x, TensorView dw) {
@@ -59,11 +76,16 @@ void CpuOps::GemmWgrad(TensorView dy, TensorView x, TensorView dw) {
     AccumulateOuterBF16(n, c, k, dy.data, x.data, dw.as<float>());
     return;
   }
-  const bool f32 = x.dtype == DType::kF32;
-  const float* dy_floats = f32 ? dy.as<float>() : Converted(dy, Buffer::kConvertedY);
-  const float* x_floats = f32 ? x.as<float>() : Converted(x, Buffer::kConvertedX);
-  Multiply(c, k, n, 1.0f, {.data = dy_floats, .ld = c, .transposed = true},
-           {.data = x_floats, .ld = k}, 1.0f, dw.as<float>(), k);
+  const auto add = [&](int64_t rows, const float* dy_rows, const float* x_rows) {
+    Multiply(c, k, rows, 1.0f, {.data = dy_rows, .ld = c, .transposed = true},
+             {.data = x_rows, .ld = k}, 1.0f, dw.as<float>(), k);
+  };
+  if (x.dtype == DType::kF32) {
+    add(n, dy.as<float>(), x.as<float>());
+    return;
+  }
+  add(n, Converted(dy.as<BF16>(), n * c, Buffer::kConvertedY),
+      Converted(x.as<BF16>(), n * k, Buffer::kConvertedX));
 }
 
 void CpuOps::BiasGrad(TensorView dy, TensorView db) {
@@ -80,4 +102,4 @@ void CpuOps::BiasGrad(TensorView dy, TensorView db) {
   });
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

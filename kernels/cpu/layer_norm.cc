@@ -1,9 +1,10 @@
 #include <cmath>
 
+#include "kernels/cpu/blocked.h"
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
@@ -77,14 +78,15 @@ void CpuOps::LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorVie
                             TensorView residual, TensorView dx) {
   STRETTO_CHECK(dy.dtype == x.dtype && dy.dtype == w.dtype && dy.dtype == dx.dtype);
   STRETTO_CHECK(residual.data == nullptr || residual.dtype == dy.dtype);
-  STRETTO_CHECK(dy.rows() == x.rows() && w.count() == x.columns());
+  STRETTO_CHECK(dy.count() == x.count() && w.count() == x.columns());
   STRETTO_CHECK(stats.dtype == DType::kF32 && stats.count() == 2 * x.rows());
   const int64_t columns = x.columns();
   WithType(x.dtype, [&](auto type) {
     using T = decltype(type);
+    const DenseRows<T> dys(dy, columns);
     for (int64_t row = 0; row < x.rows(); ++row) {
       const int64_t at = row * columns;
-      NormRowGrad(dy.as<T>() + at, x.as<T>() + at, w.as<T>(), stats.as<float>() + 2 * row,
+      NormRowGrad(dys.Row(row), x.as<T>() + at, w.as<T>(), stats.as<float>() + 2 * row,
                   residual.data ? residual.as<T>() + at : nullptr, columns, dx.as<T>() + at);
     }
   });
@@ -92,7 +94,7 @@ void CpuOps::LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorVie
 
 void CpuOps::LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, TensorView dw,
                             TensorView db) {
-  STRETTO_CHECK(dy.dtype == x.dtype && dy.rows() == x.rows());
+  STRETTO_CHECK(dy.dtype == x.dtype && dy.count() == x.count());
   STRETTO_CHECK(dw.dtype == DType::kF32 && db.dtype == DType::kF32);
   STRETTO_CHECK(dw.count() == x.columns() && db.count() == x.columns());
   const int64_t columns = x.columns();
@@ -100,8 +102,9 @@ void CpuOps::LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, Tenso
   float* sum_b = db.as<float>();
   WithType(x.dtype, [&](auto type) {
     using T = decltype(type);
+    const DenseRows<T> dys(dy, columns);
     for (int64_t row = 0; row < x.rows(); ++row) {
-      const T* g = dy.as<T>() + row * columns;
+      const T* g = dys.Row(row);
       const T* in = x.as<T>() + row * columns;
       const float mean = stats.as<float>()[2 * row], rstd = stats.as<float>()[2 * row + 1];
 #pragma omp simd
@@ -113,4 +116,4 @@ void CpuOps::LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, Tenso
   });
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

@@ -2,6 +2,7 @@
 // Matrix products by oneDNN on the calling thread. Matrices are dense and row-major.
 // Compiled products are kept per thread, by shape.
 
+#include <compare>
 #include <cstdint>
 #include <string>
 
@@ -9,21 +10,27 @@
 
 namespace stretto::cpu {
 
-// y[rows, n] = x[rows, k] * W (+ bias[n]), W = w[n, k]^T where `transposed`, else w[k, n].
-// All of `dtype`, f32 or bf16 (needs HasBF16Matmul); sums in f32, rounded once.
+class PackedWeights;
+
+// y[rows, n] = x[rows, k] * W (+ bias[n]), W = w[n, k]^T where `transposed`, else w[k, n]. A row of
+// the stored w has w_columns elements, of which the first may be used only. x, bias and y are of
+// `dtype`, f32 or bf16 (needs HasBF16Matmul), w of that or bf16; sums in f32, rounded once.
 struct RowProduct {
   DType dtype = DType::kF32;
+  DType w_dtype = DType::kF32;
   int64_t n = 0;
   int64_t k = 0;
+  int64_t w_columns = 0;
   bool transposed = false;
   bool bias = false;
 
-  bool operator==(const RowProduct&) const = default;
+  auto operator<=>(const RowProduct&) const = default;
 };
 
-// A row's bits do not depend on `rows`. bias may be null where the product has none.
+// A row's bits do not depend on `rows`. bias may be null where the product has none. What the
+// product needs of w in another form is kept in *packed.
 void MultiplyRows(const RowProduct& product, int64_t rows, const void* x, const void* w,
-                  const void* bias, void* y);
+                  const void* bias, void* y, PackedWeights* packed);
 
 // dw[c, k] (f32) += dy[n, c]^T * x[n, k], both bf16.
 void AccumulateOuterBF16(int64_t n, int64_t c, int64_t k, const void* dy, const void* x, float* dw);
@@ -38,7 +45,10 @@ struct Operand {
 void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const Operand& a, const Operand& b,
               float beta, float* c, int64_t ldc);
 
-// Whether the CPU multiplies bf16 itself; elsewhere f32 is faster.
+// Whether oneDNN uses AVX-512 here (DNNL_MAX_CPU_ISA may forbid it).
+bool HasAvx512();
+// Whether the CPU multiplies bf16 itself, and whether it does so faster than f32.
 bool HasBF16Matmul();
+bool HasFastBF16Matmul();
 
 }  // namespace stretto::cpu

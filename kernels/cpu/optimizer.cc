@@ -4,7 +4,7 @@
 #include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/cpu/vector_math.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
@@ -75,10 +75,11 @@ void CpuOps::AdamW(TensorView grad, TensorView state, TensorView scalars, bool d
   if (state.as<float>()[kUpdate] == 0.0f) return;
   Update(StepOf(state.as<float>(), scalars.as<float>(), decay), master.count(), grad.as<float>(),
          master.as<float>(), m.as<float>(), v.as<float>());
+  packed_.Changed(weight.data, static_cast<size_t>(weight.bytes()));
   if (weight.data == master.data) return;
   WithType(weight.dtype, [&](auto type) {
     FromFloats(master.as<float>(), master.count(), weight.as<decltype(type)>());
   });
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

@@ -6,14 +6,15 @@
 namespace stretto::cpu {
 
 enum class Buffer {
-  kPackedWeight,
   kScratchpad,
   kTailIn,
   kTailOut,
   kConvertedX,
-  kConvertedW,
   kConvertedBias,
   kConvertedY,
+  kDenseRow,
+  kDropFactors,
+  kAttention,
   kCount,
 };
 

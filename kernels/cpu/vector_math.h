@@ -9,9 +9,10 @@
 #include <cstring>
 
 #include "kernels/bf16.h"
+#include "kernels/cpu/cpu_ops_impl.h"
 #include "kernels/tensor_view.h"
 
-namespace stretto::cpu {
+namespace stretto::cpu::STRETTO_CPU_OPS {
 
 // e^x, relative error below 2e-7 for x in [-87, 88]; 0 below -87.7, infinity above 89, NaN for NaN.
 inline float Exp(float x) {
@@ -40,27 +41,47 @@ inline float Exp(float x) {
 // 1 / (1 + e^-x). tanh(z) = 2 * Sigmoid(2 z) - 1.
 inline float Sigmoid(float x) { return 1.0f / (1.0f + Exp(-x)); }
 
-// Largest element, NaN ignored; -infinity for count 0.
-inline float RowMax(const float* x, int64_t count) {
-  constexpr int64_t kLanes = 8;
-  typedef float Lanes __attribute__((vector_size(32)));
-  constexpr float kLowest = -__builtin_huge_valf();
-  Lanes first = {kLowest, kLowest, kLowest, kLowest, kLowest, kLowest, kLowest, kLowest};
-  Lanes second = first;
+// The vector of the instruction set that this file is compiled for.
+#ifdef __AVX512F__
+constexpr int64_t kLanes = 16;
+#else
+constexpr int64_t kLanes = 8;
+#endif
+typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
+
+// b where it is larger; a NaN in b never is.
+inline Lanes Larger(Lanes a, Lanes b) { return a < b ? b : a; }
+inline Lanes Plus(Lanes a, Lanes b) { return a + b; }
+
+// combine(... combine(start, x[0]) ..., x[count - 1]) in the order of vectors: two of them
+// alternate, then lanes half by half, then the elements after the last whole vector.
+template <class Combine>
+float Reduce(const float* x, int64_t count, float start, Combine combine) {
+  const auto at = [x](int64_t i) { return *reinterpret_cast<const Lanes*>(x + i); };
+  Lanes first = Lanes{} + start, second = first;
   int64_t i = 0;
   for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-    Lanes a, b;
-    std::memcpy(&a, x + i, sizeof(a));
-    std::memcpy(&b, x + i + kLanes, sizeof(b));
-    first = first < a ? a : first;
-    second = second < b ? b : second;
+    first = combine(first, at(i));
+    second = combine(second, at(i + kLanes));
   }
-  first = first < second ? second : first;
-  float max = kLowest;
-  for (int64_t lane = 0; lane < kLanes; ++lane) max = max < first[lane] ? first[lane] : max;
-  for (; i < count; ++i) max = max < x[i] ? x[i] : max;
-  return max;
+  if (i + kLanes <= count) first = combine(first, at(i)), i += kLanes;
+  first = combine(first, second);
+  typedef int32_t Order __attribute__((vector_size(4 * kLanes)));
+  Order order;
+  for (int lane = 0; lane < kLanes; ++lane) order[lane] = lane;
+#pragma GCC unroll 4
+  for (int half = kLanes / 2; half > 0; half /= 2) {
+    first = combine(first, __builtin_shuffle(first, order ^ half));
+  }
+  for (; i < count; ++i) first = combine(first, Lanes{} + x[i]);
+  return first[0];
 }
+
+// Largest element, NaN ignored; -infinity for count 0.
+inline float RowMax(const float* x, int64_t count) {
+  return Reduce(x, count, -__builtin_huge_valf(), Larger);
+}
+inline float RowSum(const float* x, int64_t count) { return Reduce(x, count, 0.0f, Plus); }
 
 template <class T>
 void ToFloats(const T* from, int64_t count, float* to) {
@@ -85,4 +106,4 @@ void WithType(DType dtype, F&& f) {
   }
 }
 
-}  // namespace stretto::cpu
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

@@ -1,3 +1,4 @@
+#include "tests/kernels/philox.h"
 #include "tests/kernels/testing.h"
 
 namespace stretto {
@@ -10,24 +11,41 @@ struct Reference {
   Doubles context, lse;
 };
 
-Reference Forward(const AttentionShape& shape, const Doubles& qkv) {
+// What ops.h says of the probability of (row, head, key), with the keys (11, 22, 7, 1000).
+double Factor(const AttentionShape& shape, const Dropout& dropout, size_t row, size_t head,
+              size_t key) {
+  if (!dropout.on()) return 1;
+  const size_t column = key % static_cast<size_t>(shape.sequence_length);
+  const auto head_word = static_cast<uint32_t>(shape.first_head + head + 1);
+  const PhiloxWords words = Philox(
+      {static_cast<uint32_t>(column / 4), static_cast<uint32_t>(1000 + dropout.first_token + row),
+       static_cast<uint32_t>(dropout.site) + (head_word << 16), 7},
+      11, 22);
+  return words[column % 4] < dropout.threshold ? 0 : dropout.scale();
+}
+
+Reference Forward(const AttentionShape& shape, const Dropout& dropout, const Doubles& qkv) {
   const auto s = static_cast<size_t>(shape.sequence_length),
              d = static_cast<size_t>(shape.head_dim);
-  const auto heads = static_cast<size_t>(shape.heads);
-  const size_t width = heads * d, n = qkv.size() / (3 * width);
+  const auto heads = static_cast<size_t>(shape.heads),
+             group = heads / static_cast<size_t>(shape.kv_heads);
+  const auto columns = static_cast<size_t>(shape.qkv_columns());
+  const size_t n = qkv.size() / columns, width = heads * d;
   Reference out{Doubles(n * width, 0), Doubles(n * heads, 0)};
   for (size_t row = 0; row < n; ++row) {
     for (size_t head = 0; head < heads; ++head) {
-      const double* q = &qkv[row * 3 * width + head * d];
+      const size_t of_group = head / group * (group + 2) * d;
+      const double* q = &qkv[row * columns + of_group + head % group * d];
       double sum = 0;
       Doubles context(d, 0);
       for (size_t key = row / s * s; key <= row; ++key) {
-        const double* k = &qkv[key * 3 * width + width + head * d];
+        const double* k = &qkv[key * columns + of_group + group * d];
         double score = 0;
         for (size_t i = 0; i < d; ++i) score += q[i] * k[i];
         const double p = std::exp(score / std::sqrt(static_cast<double>(d)));
         sum += p;
-        for (size_t i = 0; i < d; ++i) context[i] += p * k[width + i];
+        const double kept = p * Factor(shape, dropout, row, head, key);
+        for (size_t i = 0; i < d; ++i) context[i] += kept * k[d + i];
       }
       for (size_t i = 0; i < d; ++i) out.context[row * width + head * d + i] = context[i] / sum;
       out.lse[row * heads + head] = std::log(sum);
@@ -36,27 +54,29 @@ Reference Forward(const AttentionShape& shape, const Doubles& qkv) {
   return out;
 }
 
-void CheckShape(Ops& ops, DType dtype, const AttentionShape& shape, int64_t sequences,
-                size_t stride) {
-  const int64_t n = sequences * shape.sequence_length, width = shape.heads * shape.head_dim;
-  Tensor qkv(dtype, n, 3 * width), context(dtype, n, width), lse(DType::kF32, n, shape.heads);
-  Tensor scratch(DType::kF32, 1, AttentionScratch(shape));
-  Tensor dcontext(dtype, n, width), dqkv(dtype, n, 3 * width);
+void CheckShape(Ops& ops, DType dtype, const AttentionShape& shape, const Dropout& dropout,
+                int64_t sequences, size_t stride) {
+  const int64_t n = sequences * shape.sequence_length, width = shape.context_columns();
+  const int64_t columns = shape.qkv_columns();
+  Tensor qkv(dtype, n, columns), context(dtype, n, width), lse(DType::kF32, n, shape.heads);
+  Tensor scratch(DType::kF32, 1, AttentionScratch(shape)), keys = KeysOf(11, 22, 7, 1000);
+  Tensor dcontext(dtype, n, width), dqkv(dtype, n, columns);
   qkv.Fill(1, 2);
   dcontext.Fill(2);
   Doubles values = qkv.doubles();
-  const Reference want = Forward(shape, values);
+  const Reference want = Forward(shape, dropout, values);
   const Doubles dys = dcontext.doubles();
 
-  ops.Attention(shape, qkv.view(), context.view(), lse.view(), scratch.view());
+  ops.Attention(shape, dropout, keys.view(), qkv.view(), context.view(), lse.view(),
+                scratch.view());
   ExpectNear(context, want.context);
   ExpectNear(lse, want.lse);
 
   scratch.Poison();
-  Doubles gradient =
-      Differences([&] { return Dot(Forward(shape, values).context, dys); }, &values, stride);
-  ops.AttentionGrad(shape, dcontext.view(), qkv.view(), context.view(), lse.view(), dqkv.view(),
-                    scratch.view());
+  Doubles gradient = Differences([&] { return Dot(Forward(shape, dropout, values).context, dys); },
+                                 &values, stride);
+  ops.AttentionGrad(shape, dropout, keys.view(), dcontext.view(), qkv.view(), context.view(),
+                    lse.view(), dqkv.view(), scratch.view());
   for (int64_t i = 0; i < dqkv.count(); ++i) {
     ASSERT_TRUE(std::isfinite(dqkv.At(i))) << "element " << i;
     if (std::isnan(gradient[static_cast<size_t>(i)])) gradient[static_cast<size_t>(i)] = dqkv.At(i);
@@ -66,22 +86,87 @@ void CheckShape(Ops& ops, DType dtype, const AttentionShape& shape, int64_t sequ
   ExpectNear(dqkv, gradient, dtype == DType::kBF16 ? 1.0 / 512 : 2e-5);
 }
 
+constexpr Dropout kQuarter{.threshold = int64_t{1} << 30, .site = 6, .first_token = 40};
+
 TEST_P(AttentionTest, MatchesTheReferenceAndFiniteDifferences) {
-  CheckShape(*ops_, GetParam().dtype, {.sequence_length = 5, .heads = 2, .head_dim = 3}, 2, 1);
+  CheckShape(*ops_, GetParam().dtype,
+             {.sequence_length = 5, .heads = 2, .kv_heads = 2, .head_dim = 3}, {}, 2, 1);
 }
 
 // Longer than two blocks of queries, with a rest.
 TEST_P(AttentionTest, BlocksOfQueriesMatchFiniteDifferencesAtSamples) {
-  CheckShape(*ops_, GetParam().dtype, {.sequence_length = 133, .heads = 2, .head_dim = 8}, 1, 211);
+  CheckShape(*ops_, GetParam().dtype,
+             {.sequence_length = 133, .heads = 2, .kv_heads = 2, .head_dim = 8}, {}, 1, 211);
+}
+
+TEST_P(AttentionTest, GroupsOfQueriesShareAKeyAndAddUpItsGradient) {
+  CheckShape(*ops_, GetParam().dtype,
+             {.sequence_length = 5, .heads = 6, .kv_heads = 2, .head_dim = 4}, {}, 2, 1);
+  CheckShape(*ops_, GetParam().dtype,
+             {.sequence_length = 70, .heads = 3, .kv_heads = 1, .head_dim = 4}, {}, 1, 61);
+}
+
+TEST_P(AttentionTest, DropsTheSameProbabilitiesForwardAndBackward) {
+  CheckShape(*ops_, GetParam().dtype,
+             {.sequence_length = 5, .heads = 4, .kv_heads = 2, .head_dim = 4, .first_head = 3},
+             kQuarter, 2, 1);
+  CheckShape(*ops_, GetParam().dtype,
+             {.sequence_length = 133, .heads = 1, .kv_heads = 1, .head_dim = 8, .first_head = 1},
+             kQuarter, 1, 57);
+}
+
+// Two ranks with two of four heads each drop what one with all four drops.
+TEST_P(AttentionTest, DrawsDoNotDependOnTheRankThatHasTheHead) {
+  const AttentionShape all{.sequence_length = 9, .heads = 4, .kv_heads = 4, .head_dim = 4};
+  AttentionShape half = all;
+  half.heads = half.kv_heads = 2;
+  half.first_head = 2;
+  const int64_t n = 2 * all.sequence_length, columns = half.qkv_columns();
+  Tensor qkv = Of(n, all.qkv_columns()).Fill(1), second = Of(n, columns), keys = KeysOf(1, 2, 3, 4);
+  for (int64_t i = 0; i < second.count(); ++i)
+    second.Set(i, qkv.At(i / columns * 2 * columns + columns + i % columns));
+  Tensor context = Of(n, 16), part = Of(n, 8), lse = F32(n, 4), part_lse = F32(n, 2);
+  Tensor scratch = F32(1, AttentionScratch(all));
+  ops_->Attention(all, kQuarter, keys.view(), qkv.view(), context.view(), lse.view(),
+                  scratch.view());
+  ops_->Attention(half, kQuarter, keys.view(), second.view(), part.view(), part_lse.view(),
+                  scratch.view());
+  for (int64_t i = 0; i < part.count(); ++i)
+    ASSERT_EQ(part.At(i), context.At(i / 8 * 16 + 8 + i % 8)) << i;
+}
+
+TEST_P(AttentionTest, SlicesDrawWhatTheWholeDraws) {
+  const AttentionShape shape{.sequence_length = 70, .heads = 2, .kv_heads = 1, .head_dim = 4};
+  const int64_t s = shape.sequence_length, n = 3 * s;
+  Tensor qkv = Of(n, 16).Fill(1), dcontext = Of(n, 8).Fill(2), keys = KeysOf(1, 2, 3, 4);
+  Tensor scratch = F32(1, AttentionScratch(shape));
+  const auto run = [&](std::vector<int64_t> cuts) {
+    Tensor context = Of(n, 8), lse = F32(n, 2), dqkv = Of(n, 16);
+    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
+      const int64_t first = cuts[i] * s, rows = cuts[i + 1] * s - first;
+      const Dropout dropout{.threshold = 1 << 30, .site = 6, .first_token = first};
+      ops_->Attention(shape, dropout, keys.view(), qkv.Rows(first, rows), context.Rows(first, rows),
+                      lse.Rows(first, rows), scratch.view());
+      ops_->AttentionGrad(shape, dropout, keys.view(), dcontext.Rows(first, rows),
+                          qkv.Rows(first, rows), context.Rows(first, rows), lse.Rows(first, rows),
+                          dqkv.Rows(first, rows), scratch.view());
+    }
+    std::vector<unsigned char> bits = context.bytes();
+    bits.insert(bits.end(), dqkv.bytes().begin(), dqkv.bytes().end());
+    return bits;
+  };
+  const auto whole = run({0, 3});
+  EXPECT_EQ(run({0, 1, 3}), whole);
+  EXPECT_EQ(run({0, 1, 2, 3}), whole);
 }
 
 TEST_P(AttentionTest, LaterTokensDoNotReachEarlierOnes) {
-  const AttentionShape shape{.sequence_length = 70, .heads = 1, .head_dim = 4};
+  const AttentionShape shape{.sequence_length = 70, .heads = 1, .kv_heads = 1, .head_dim = 4};
   Tensor qkv = Of(70, 12).Fill(1), before = Of(70, 4), after = Of(70, 4), lse = F32(70, 1);
   Tensor scratch = F32(1, AttentionScratch(shape));
-  ops_->Attention(shape, qkv.view(), before.view(), lse.view(), scratch.view());
+  ops_->Attention(shape, {}, {}, qkv.view(), before.view(), lse.view(), scratch.view());
   for (int64_t i = 0; i < 12; ++i) qkv.Set(69 * 12 + i, 3);
-  ops_->Attention(shape, qkv.view(), after.view(), lse.view(), scratch.view());
+  ops_->Attention(shape, {}, {}, qkv.view(), after.view(), lse.view(), scratch.view());
   EXPECT_EQ(std::memcmp(before.bytes().data(), after.bytes().data(), 69 * 4 * SizeOf(qkv.dtype())),
             0);
 }

@@ -42,7 +42,7 @@ TEST_P(GemmRows, ForwardDgradAndWgradMatchTheReference) {
     ops_->Gemm(x.view(), w.view(), bias.view(), y.view());
     ExpectNear(y, forward);
 
-    ops_->GemmDgrad(y.view(), w.view(), dx.view());
+    ops_->GemmDgrad(y.view(), w.view(), 0, dx.view());
     ExpectNear(dx, Product(
                        n, k, c, [&](auto r, auto i) { return y.At(r * c + i); },
                        [&](auto i, auto j) { return w.At(i * k + j); }));
@@ -71,7 +71,7 @@ TEST_P(GemmTest, GradientsMatchFiniteDifferences) {
   Tensor dx = Of(n, k), dw = F32(c, k), db = F32(1, c);
   dw.Zero();
   db.Zero();
-  ops_->GemmDgrad(dy.view(), w.view(), dx.view());
+  ops_->GemmDgrad(dy.view(), w.view(), 0, dx.view());
   ops_->GemmWgrad(dy.view(), x.view(), dw.view());
   ops_->BiasGrad(dy.view(), db.view());
   ExpectNear(dx, Differences(loss, &xs));
@@ -90,19 +90,33 @@ TEST_P(GemmTest, RowsOfRealShapesDoNotDependOnTheNumberOfRows) {
     Tensor x = Of(s.n, s.k).Fill(1), w = Of(s.c, s.k).Fill(2), bias = Of(1, s.c).Fill(3);
     Tensor y = Of(s.n, s.c), dx = Of(s.n, s.k), sliced_y = Of(s.n, s.c), sliced_dx = Of(s.n, s.k);
     ops_->Gemm(x.view(), w.view(), bias.view(), y.view());
-    ops_->GemmDgrad(y.view(), w.view(), dx.view());
+    ops_->GemmDgrad(y.view(), w.view(), 0, dx.view());
     for (const std::vector<int64_t>& cuts :
          {std::vector<int64_t>{0, 128, 256}, {0, 32, 160, 256}, {0, 7, 40, 256}}) {
       for (size_t i = 0; i + 1 < cuts.size(); ++i) {
         const int64_t first = cuts[i], rows = cuts[i + 1] - first;
         ops_->Gemm(x.Rows(first, rows), w.view(), bias.view(), sliced_y.Rows(first, rows));
-        ops_->GemmDgrad(y.Rows(first, rows), w.view(), sliced_dx.Rows(first, rows));
+        ops_->GemmDgrad(y.Rows(first, rows), w.view(), 0, sliced_dx.Rows(first, rows));
       }
       EXPECT_EQ(y.bytes(), sliced_y.bytes()) << "forward c=" << s.c << " k=" << s.k;
       EXPECT_EQ(dx.bytes(), sliced_dx.bytes()) << "dgrad c=" << s.c << " k=" << s.k;
       sliced_y.Poison();
       sliced_dx.Poison();
     }
+  }
+}
+
+// Column splits of a gradient: pieces [n, k/2] side by side are the whole.
+TEST_P(GemmTest, DgradOfARangeOfColumnsMatchesTheReference) {
+  const int64_t n = 70, c = 48, k = 80;
+  Tensor dy = Of(n, c).Fill(1), w = Of(c, k).Fill(2);
+  for (const auto& [first, width] :
+       {std::pair<int64_t, int64_t>{0, 40}, {40, 40}, {16, 1}, {7, 61}}) {
+    Tensor dx = Of(n, width);
+    ops_->GemmDgrad(dy.view(), w.view(), first, dx.view());
+    ExpectNear(dx, Product(
+                       n, width, c, [&](auto r, auto i) { return dy.At(r * c + i); },
+                       [&](auto i, auto j) { return w.At(i * k + first + j); }));
   }
 }
 

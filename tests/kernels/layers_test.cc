@@ -93,14 +93,42 @@ TEST_P(LayersTest, NanGoesThroughGelu) {
   EXPECT_FALSE(std::isnan(a.At(4)));
 }
 
-TEST_P(LayersTest, BiasResidualAddsAllThree) {
+TEST_P(LayersTest, SwiGluAndItsGradientMatch) {
+  const int64_t half = 19;
+  Tensor u = Of(kRows, 2 * half).Fill(1, 4), da = Of(kRows, half).Fill(2);
+  u.Set(0, 30);
+  u.Set(1, -30);
+  u.Set(2, 0);
+  Tensor a = Of(kRows, half), du = Of(kRows, 2 * half);
+  Doubles us = u.doubles();
+  const Doubles das = da.doubles();
+  const auto reference = [&] {
+    Doubles out;
+    for (size_t i = 0; i < das.size(); ++i) {
+      const size_t row = i / half, gate = row * 2 * half + i % half;
+      out.push_back(us[gate] / (1 + std::exp(-us[gate])) * us[gate + half]);
+    }
+    return out;
+  };
+  ops_->SwiGlu(u.view(), a.view());
+  ExpectNear(a, reference());
+  ops_->SwiGluGrad(u.view(), da.view(), du.view());
+  ExpectNear(du, Differences([&] { return Dot(reference(), das); }, &us));
+}
+
+TEST_P(LayersTest, BiasResidualAddsAllThreeOrTwo) {
   Tensor x = Of(kRows, kColumns).Fill(1), r = Of(kRows, kColumns).Fill(2),
          bias = Of(1, kColumns).Fill(3);
   Tensor y = Of(kRows, kColumns);
-  Doubles want;
-  for (int64_t i = 0; i < x.count(); ++i) want.push_back(x.At(i) + r.At(i) + bias.At(i % kColumns));
-  ops_->BiasResidual(r.view(), bias.view(), x.view(), y.view());
-  ExpectNear(y, want);
+  Doubles with_bias, without;
+  for (int64_t i = 0; i < x.count(); ++i) {
+    without.push_back(x.At(i) + r.At(i));
+    with_bias.push_back(without.back() + bias.At(i % kColumns));
+  }
+  ops_->BiasResidual(r.view(), bias.view(), x.view(), {}, {}, y.view());
+  ExpectNear(y, with_bias);
+  ops_->BiasResidual(r.view(), {}, x.view(), {}, {}, y.view());
+  ExpectNear(y, without);
 }
 
 TEST_P(LayersTest, EmbeddingTakesTheRowsOfItsShardAndGivesThemTheirGradient) {
@@ -132,10 +160,26 @@ TEST_P(LayersTest, PositionsRepeatInEverySequence) {
   dposition.Zero();
   Doubles want, grad(static_cast<size_t>(s * kColumns), 0.0);
   for (int64_t i = 0; i < x.count(); ++i) want.push_back(x.At(i) + position.At(i % (s * kColumns)));
-  ops_->AddPosition(position.view(), x.view());
+  ops_->AddPosition(position.view(), 0, x.view());
   ExpectNear(x, want);
   for (int64_t i = 0; i < x.count(); ++i) grad[static_cast<size_t>(i % (s * kColumns))] += x.At(i);
-  ops_->PositionGrad(x.view(), dposition.view());
+  ops_->PositionGrad(x.view(), 0, dposition.view());
+  ExpectNear(dposition, grad);
+}
+
+// Four tokens from the third of a sequence of three on: positions 2, 0, 1, 2.
+TEST_P(LayersTest, PositionsStartAtTheFirstToken) {
+  Tensor position = Of(3, 2).Fill(1), x = Of(4, 2).Fill(2), dposition = F32(3, 2);
+  dposition.Zero();
+  Doubles want, grad(6, 0.0);
+  for (int64_t row = 0; row < 4; ++row) {
+    for (int64_t i = 0; i < 2; ++i)
+      want.push_back(x.At(row * 2 + i) + position.At((row + 2) % 3 * 2 + i));
+  }
+  ops_->AddPosition(position.view(), 5, x.view());
+  ExpectNear(x, want);
+  for (int64_t i = 0; i < 8; ++i) grad[static_cast<size_t>((i + 4) % 6)] += x.At(i);
+  ops_->PositionGrad(x.view(), 5, dposition.view());
   ExpectNear(dposition, grad);
 }
 

@@ -26,8 +26,10 @@ class Batch {
     tokens_.FillIndices(seed, kVocab);
     for (int i = 0; i < 9; ++i) outputs_.emplace_back(dtype, kRows, kHidden);
     outputs_.emplace_back(dtype, kRows, 3 * kHidden);
-    for (int i = 0; i < 6; ++i) scalars_out_.emplace_back(DType::kF32, kRows, 2);
-    for (int i = 0; i < 6; ++i) sums_.emplace_back(DType::kF32, kVocab, kHidden).Zero();
+    for (int i = 0; i < 4; ++i) outputs_.emplace_back(dtype, kRows, kHidden);
+    for (int i = 0; i < 2; ++i) outputs_.emplace_back(dtype, kRows, kHidden / 2);
+    for (int i = 0; i < 7; ++i) scalars_out_.emplace_back(DType::kF32, kRows, 2);
+    for (int i = 0; i < 7; ++i) sums_.emplace_back(DType::kF32, kVocab, kHidden).Zero();
     scalars_.Fill(7);
   }
 
@@ -47,22 +49,32 @@ class Batch {
     const TensorView position = position_and_weight_[0].view(),
                      weight = position_and_weight_[1].view();
     const TensorView vector = position_and_weight_[2].view();
-    const AttentionShape shape{.sequence_length = kLength, .heads = 2, .head_dim = kHidden / 2};
+    const AttentionShape shape{
+        .sequence_length = kLength, .heads = 2, .kv_heads = 2, .head_dim = kHidden / 2};
     Tensor scratch(DType::kF32, 1, AttentionScratch(shape));
     const VocabShard vocab{.start = 0, .size = 45};
     const TensorView tokens = tokens_.Rows(first, rows);
 
     ops.Gemm(in(0), weight, vector, out(0));
-    ops.GemmDgrad(in(1), weight, out(1));
+    ops.GemmDgrad(in(1), weight, 0, out(1));
     ops.Embed(tokens, weight, vocab, out(2));
-    ops.AddPosition(position, out(2));
+    ops.AddPosition(position, first, out(2));
     ops.LayerNorm(in(0), vector, vector, out(3), stat(0));
     ops.LayerNormDgrad(in(1), in(0), vector, stat(0), in(2), out(4));
-    ops.BiasResidual(in(0), vector, in(1), out(5));
+    const Dropout dropout{.threshold = 1 << 30, .site = 1, .first_token = first};
+    ops.BiasResidual(in(0), vector, in(1), dropout, keys_.view(), out(5));
+    ops.DropElements(in(0), dropout, keys_.view(), out(10));
+    ops.RmsNorm(in(0), vector, out(11), column(5));
+    ops.RmsNormDgrad(in(1), in(0), vector, column(5), in(2), out(12));
     ops.Gelu(in(0), out(6));
     ops.GeluGrad(in(0), in(1), out(7));
-    ops.Attention(shape, in(4), out(8), stat(1), scratch.view());
-    ops.AttentionGrad(shape, in(3), in(4), out(8), stat(1), out(9), scratch.view());
+    ops.SwiGlu(in(0), out(14));
+    ops.SwiGluGrad(in(0), out(14), out(13));
+    ops.Rotary(shape, 10000, false, in(4));
+    ops.Attention(shape, dropout, keys_.view(), in(4), out(8), stat(1), scratch.view());
+    ops.AttentionGrad(shape, dropout, keys_.view(), in(3), in(4), out(8), stat(1), out(9),
+                      scratch.view());
+    ops.GemmDgrad(in(1), weight, kHidden / 2, out(15));
     ops.CrossEntropyMax(in(5), vocab, column(2));
     ops.CrossEntropySum(in(5), column(2), tokens, vocab, stat(3));
     ops.CrossEntropyLoss(stat(3), column(4));
@@ -70,8 +82,9 @@ class Batch {
     // Sums over rows: ascending, so these are the whole's bits too.
     ops.BiasGrad(in(1), sum(0, 1));
     ops.EmbedGrad(tokens, in(1), vocab, sum(1, kVocab));
-    ops.PositionGrad(in(1), sum(2, kLength));
+    ops.PositionGrad(in(1), first, sum(2, kLength));
     ops.LayerNormWgrad(in(1), in(0), stat(0), sum(3, 1), sum(4, 1));
+    ops.RmsNormWgrad(in(1), in(0), column(5), sum(6, 1));
   }
   void RunWeightGradient(Ops& ops) {
     ops.GemmWgrad(inputs_[0].view(), inputs_[1].view(), sums_[5].Rows(0, kHidden));
@@ -99,6 +112,7 @@ class Batch {
   int tensors_ = 1;
   std::vector<Tensor> position_and_weight_, inputs_, outputs_, scalars_out_, sums_;
   Tensor tokens_{DType::kI32, kRows, 1}, scalars_{DType::kF32, 1, kScalarCount};
+  Tensor keys_ = KeysOf(1, 2, 3, 4);
 };
 
 using SlicesTest = OpsTest;

@@ -57,6 +57,25 @@ class Tensor {
                     .rank = 2};
     return view;
   }
+  // The same elements in the blocked layout of ops.h, [pieces][rows][columns/pieces].
+  Tensor Blocked(int64_t pieces) const {
+    Tensor blocked(dtype_, rows_, columns_);
+    const int64_t width = columns_ / pieces;
+    const size_t size = SizeOf(dtype_);
+    for (int64_t i = 0; i < count(); ++i) {
+      const int64_t row = i / columns_, column = i % columns_;
+      const int64_t at = (column / width * rows_ + row) * width + column % width;
+      std::memcpy(&blocked.bytes_[static_cast<size_t>(at) * size],
+                  &bytes_[static_cast<size_t>(i) * size], size);
+    }
+    return blocked;
+  }
+  TensorView BlockedView(int64_t pieces) {
+    TensorView view = Rows(0, rows_);
+    view.shape = {pieces, rows_, columns_ / pieces, 1};
+    view.rank = 3;
+    return view;
+  }
   int64_t count() const { return rows_ * columns_; }
   const std::vector<unsigned char>& bytes() const { return bytes_; }
 
@@ -128,19 +147,20 @@ inline double Dot(const Doubles& a, const Doubles& b) {
   return sum;
 }
 
-// How the operations run: element type, and whether bf16 products take the f32 path of other CPUs.
+// How the operations run: element type, and how bf16 matrices are multiplied.
 struct Mode {
   DType dtype;
-  bool force_f32_gemm;
+  BF16Products bf16_products;
 };
 
 inline std::string NameOfMode(const testing::TestParamInfo<Mode>& info) {
-  return std::string(NameOf(info.param.dtype)) + (info.param.force_f32_gemm ? "_by_f32" : "");
+  return std::string(NameOf(info.param.dtype)) +
+         (info.param.bf16_products == BF16Products::kInF32 ? "_by_f32" : "");
 }
 
 class OpsTest : public testing::TestWithParam<Mode> {
  protected:
-  OpsTest() : ops_(MakeCpuOps({.force_f32_gemm = GetParam().force_f32_gemm})) {}
+  OpsTest() : ops_(MakeCpuOps({.bf16_products = GetParam().bf16_products})) {}
   Tensor Of(int64_t rows, int64_t columns) { return {GetParam().dtype, rows, columns}; }
   Tensor F32(int64_t rows, int64_t columns) { return {DType::kF32, rows, columns}; }
   Tensor Index(int64_t rows) { return {DType::kI32, rows, 1}; }
@@ -148,10 +168,18 @@ class OpsTest : public testing::TestWithParam<Mode> {
   std::unique_ptr<Ops> ops_;
 };
 
-#define STRETTO_ALL_MODES(suite)                                                                \
-  INSTANTIATE_TEST_SUITE_P(Modes, suite,                                                        \
-                           testing::Values(Mode{DType::kF32, false}, Mode{DType::kBF16, false}, \
-                                           Mode{DType::kBF16, true}),                           \
+inline Tensor KeysOf(uint32_t seed_low, uint32_t seed_high, uint32_t step, uint32_t first_token) {
+  Tensor keys(DType::kI32, 1, kKeyCount);
+  const uint32_t words[kKeyCount] = {seed_low, seed_high, step, first_token};
+  std::memcpy(keys.view().data, words, sizeof(words));
+  return keys;
+}
+
+#define STRETTO_ALL_MODES(suite)                                                      \
+  INSTANTIATE_TEST_SUITE_P(Modes, suite,                                              \
+                           testing::Values(Mode{DType::kF32, BF16Products::kFastest}, \
+                                           Mode{DType::kBF16, BF16Products::kNative}, \
+                                           Mode{DType::kBF16, BF16Products::kInF32}), \
                            NameOfMode)
 
 }  // namespace stretto

@@ -1,0 +1,18 @@
+#pragma once
+// Memory for vectors, on large pages where it is large.
+
+#include <cstddef>
+#include <cstdlib>
+#include <memory>
+
+namespace stretto::cpu {
+
+struct FreeMemory {
+  void operator()(void* memory) const { std::free(memory); }
+};
+using AlignedMemory = std::unique_ptr<void, FreeMemory>;
+
+// At least `bytes` bytes, 64-byte aligned; CHECKs that the system has them.
+AlignedMemory AllocateAligned(size_t bytes);
+
+}  // namespace stretto::cpu

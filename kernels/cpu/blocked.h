@@ -1,0 +1,47 @@
+#pragma once
+// Operands that may be blocked (ops.h), row by row.
+
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/thread_buffers.h"
+#include "kernels/tensor_view.h"
+
+namespace stretto::cpu {
+
+// Every row as one dense row, so that the loops, and with them the bits, are those of the plain
+// layout: pieces are copied together in a buffer of the calling thread.
+template <class T>
+class DenseRows {
+ public:
+  // view: [n, columns], or [p][n][columns/p].
+  DenseRows(const TensorView& view, int64_t columns)
+      : data_(view.as<T>()),
+        pieces_(view.rank == 3 ? view.shape[0] : 1),
+        width_(columns / pieces_),
+        rows_(view.count() / columns) {
+    STRETTO_CHECK(width_ * pieces_ == columns && rows_ * columns == view.count());
+    STRETTO_CHECK(pieces_ == 1 || view.columns() == width_);
+    if (pieces_ > 1) {
+      row_ = static_cast<T*>(
+          ThreadBuffer(Buffer::kDenseRow, static_cast<size_t>(columns) * sizeof(T)));
+    }
+  }
+
+  // Valid until the next call.
+  const T* Row(int64_t row) const {
+    if (pieces_ == 1) return data_ + row * width_;
+    for (int64_t piece = 0; piece < pieces_; ++piece) {
+      std::memcpy(row_ + piece * width_, data_ + (piece * rows_ + row) * width_,
+                  static_cast<size_t>(width_) * sizeof(T));
+    }
+    return row_;
+  }
+
+ private:
+  const T* data_;
+  int64_t pieces_, width_, rows_;
+  T* row_ = nullptr;
+};
+
+}  // namespace stretto::cpu
