@@ -65,6 +65,9 @@ function(stretto_test name)
   target_compile_definitions(${name} PRIVATE STRETTO_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     STRETTO_BINARY_DIR="${PROJECT_BINARY_DIR}/bin")
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags GTest::gmock GTest::gtest_main)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}."
-    PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}" RUN_SERIAL ${ARG_SERIAL})
+  set(properties TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_SERIAL})
+  if(ARG_LABELS)  # an empty value would vanish on the way
+    list(APPEND properties LABELS ${ARG_LABELS})
+  endif()
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}." PROPERTIES ${properties})
 endfunction()

@@ -2,24 +2,11 @@
 // on one lane.
 
 #include "gtest/gtest.h"
+#include "tests/parity/expect.h"
 #include "tests/parity/harness.h"
 
 namespace stretto::parity {
 namespace {
-
-void ExpectSameBits(const Result& a, const Result& b) {
-  ASSERT_EQ(a.steps.size(), b.steps.size());
-  for (size_t i = 0; i < a.steps.size(); ++i) {
-    EXPECT_TRUE(SameBits(a.steps[i].token_losses, b.steps[i].token_losses))
-        << "losses of step " << i;
-    EXPECT_EQ(a.steps[i].gradient_norm, b.steps[i].gradient_norm) << "step " << i;
-    EXPECT_TRUE(a.steps[i].updated && b.steps[i].updated) << "step " << i;
-  }
-  EXPECT_TRUE(SameBits(a.gradients, b.gradients));
-  EXPECT_TRUE(SameBits(a.weights, b.weights));
-  EXPECT_TRUE(SameBits(a.moment1, b.moment1));
-  EXPECT_TRUE(SameBits(a.moment2, b.moment2));
-}
 
 class BitwiseOracleTest : public ::testing::TestWithParam<Layout> {};
 
@@ -39,9 +26,12 @@ std::vector<Layout> Layouts() {
   std::vector<Layout> layouts;
   for (DType dtype : {DType::kF32, DType::kBF16}) {
     for (int micro_batches : {1, 2}) {
-      layouts.push_back({"megatron_sync", 2, {4}, micro_batches, dtype});
+      layouts.push_back({.micro_batches = micro_batches, .dtype = dtype});
       for (const std::vector<int>& slices : {std::vector<int>{4}, {2, 2}, {1, 3}, {2, 1, 1}}) {
-        layouts.push_back({"domino_row", 2, slices, micro_batches, dtype});
+        layouts.push_back({.schedule = "domino_row",
+                           .slices = slices,
+                           .micro_batches = micro_batches,
+                           .dtype = dtype});
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/parity/layout.h"
 #include "tests/parity/rank.h"
 #include "tests/parity/tensors.h"
 #include "worker/comm/delayed.h"
@@ -55,13 +56,14 @@ class Job {
     return absl::OkStatus();
   }
 
-  // Results so far. Expects all ranks to have the same losses, and the same bits in replicated
-  // tensors.
+  // Results so far. Expects all ranks to have the same losses and norms, and the same bits in
+  // replicated tensors.
   Result Collect() {
     Result result{ranks_[0]->results, {}, {}, {}, {}};
     for (auto& rank : ranks_) {
       for (size_t step = 0; step < result.steps.size(); ++step) {
         EXPECT_TRUE(SameBits(rank->results[step].token_losses, result.steps[step].token_losses));
+        EXPECT_EQ(rank->results[step].gradient_norm, result.steps[step].gradient_norm);
         EXPECT_EQ(rank->results[step].updated, result.steps[step].updated);
       }
     }
@@ -139,42 +141,6 @@ inline Result Train(const EngineSpec& spec, const Options& options) {
   const absl::Status status = job.Run(options.steps);
   EXPECT_TRUE(status.ok()) << status;
   return status.ok() ? job.Collect() : Result{};
-}
-
-struct Layout {
-  std::string schedule = "megatron_sync";
-  int tp_size = 2;
-  std::vector<int> slices = {4};
-  int micro_batches = 1;
-  DType dtype = DType::kF32;
-};
-
-// For names of parametrised tests: "domino_row_tp2_2_2_mb1_f32".
-inline std::string NameOfLayout(const ::testing::TestParamInfo<Layout>& info) {
-  const Layout& layout = info.param;
-  std::string name = layout.schedule + "_tp" + std::to_string(layout.tp_size);
-  for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
-  return name + "_mb" + std::to_string(layout.micro_batches) + "_" + NameOf(layout.dtype);
-}
-inline void PrintTo(const Layout& layout, std::ostream* out) { *out << NameOfLayout({layout, 0}); }
-
-// A model that trains in milliseconds; its vocabulary has padding, on one rank of four a whole
-// shard of it.
-inline EngineSpec SpecOf(const Layout& layout) {
-  EngineSpec spec;
-  spec.model = {.layers = 2,
-                .hidden = 16,
-                .heads = 4,
-                .ffn_hidden = 48,
-                .sequence_length = 8,
-                .vocab_size = 90};
-  spec.schedule = {layout.schedule, layout.slices};
-  spec.tp_size = layout.tp_size;
-  spec.dtype = layout.dtype;
-  spec.micro_batch_size = 0;
-  for (int sequences : layout.slices) spec.micro_batch_size += sequences;
-  spec.micro_batches = layout.micro_batches;
-  return spec;
 }
 
 }  // namespace stretto::parity

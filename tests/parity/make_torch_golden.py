@@ -1,28 +1,66 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/torch_gpt.txt and torch_gpt.gradients.f32: a tiny GPT trained by plain PyTorch.
+"""Writes tests/golden/torch_*.txt and torch_*.gradients.f32: tiny GPTs and Llamas trained by plain PyTorch.
 
-An independent implementation of what the engine trains: its own forward, PyTorch's autograd, AdamW and gradient
-clipping. Weights and tokens are drawn with the same counter-based generator (Philox4x32-10, Salmon et al. 2011), here
-in numpy, so that no build is needed. Made with Python 3.11, torch 2.15.0 (run on the CPU) and numpy 2.4.6:
+An independent implementation of what the engine trains: PyTorch's layers, autograd, AdamW and gradient clipping. Weights
+and tokens are drawn with the same counter-based generator (Philox4x32-10, Salmon et al. 2011), here in numpy, so that no
+build is needed. Made with Python 3.11, torch 2.15.0 (run on the CPU) and numpy 2.4.6:
 
     python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
     /tmp/torch/bin/python tests/parity/make_torch_golden.py
 
-torch_gpt.txt has a line "versions ...", ten lines "loss STEP VALUE" and a line "tensor NAME ELEMENTS" for each gradient
-of the first step; torch_gpt.gradients.f32 has these gradients in that order, row-major, little-endian float32.
+torch_NAME.txt has a line "versions ...", a line "FIELD VALUE" for each field of the configuration, ten lines "loss STEP
+VALUE" and a line "tensor NAME ELEMENTS" for each gradient of the first step; torch_NAME.gradients.f32 has these
+gradients in that order, row-major, little-endian float32.
 """
 
+import dataclasses
 import math
 import pathlib
 import sys
 
 import numpy as np
 import torch
+from torch.nn import functional
 
-LAYERS, HIDDEN, HEADS, FFN, SEQUENCE, VOCAB, BATCH, STEPS = 2, 32, 4, 128, 16, 61, 4, 10
-PADDED = (VOCAB + 127) // 128 * 128
-SEED, TOKEN_SEED = 1, 99
+SEED, TOKEN_SEED, STEPS, BATCH = 1, 99, 10, 4
 LEARNING_RATE, BETAS, EPSILON, DECAY, CLIP = 1e-3, (0.9, 0.95), 1e-8, 0.1, 0.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    family: str
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    ffn_hidden: int
+    sequence_length: int
+    vocab_size: int
+    rotary_base: int = 10000
+
+    @property
+    def gpt(self):
+        return self.family == "gpt"
+
+    @property
+    def head_dim(self):
+        return self.hidden // self.heads
+
+    @property
+    def padded_vocab(self):
+        return (self.vocab_size + 127) // 128 * 128
+
+
+MODELS = {
+    "gpt": Model("gpt", layers=2, hidden=32, heads=4, kv_heads=4, ffn_hidden=128, sequence_length=16, vocab_size=61),
+    # Odd sizes, a vocabulary that crosses a multiple of 128.
+    "gpt_odd": Model("gpt", layers=3, hidden=18, heads=6, kv_heads=6, ffn_hidden=26, sequence_length=11, vocab_size=131),
+    "llama_grouped": Model("llama", layers=2, hidden=32, heads=8, kv_heads=4, ffn_hidden=44, sequence_length=16,
+                           vocab_size=61),
+    # A short base turns every pair of columns visibly within a short sequence.
+    "llama": Model("llama", layers=3, hidden=24, heads=4, kv_heads=4, ffn_hidden=32, sequence_length=12, vocab_size=101,
+                   rotary_base=50),
+}
 
 
 def philox(key, low, high):
@@ -51,19 +89,30 @@ def normal(shape, std, index):
     return (np.float32(std) * np.sqrt(np.float32(-2) * np.log(u)) * np.cos(angle)).reshape(shape)
 
 
-def parameters():
+def layer_shapes(m):
+    """Name, shape, initial value or standard deviation of a layer's parameters; biases are GPT's."""
+    residual = 0.02 / math.sqrt(2 * m.layers)
+    # Per key/value head: its queries, its key, its value.
+    qkv = (m.kv_heads, (m.heads // m.kv_heads + 2) * m.head_dim)
+    fc1 = (m.ffn_hidden,) if m.gpt else (2, m.ffn_hidden)  # gate, up
+    table = [("ln1.weight", (m.hidden,), "one"), ("ln1.bias", (m.hidden,), "zero"),
+             ("attention.qkv.weight", qkv + (m.hidden,), 0.02), ("attention.qkv.bias", qkv, "zero"),
+             ("attention.proj.weight", (m.hidden, m.hidden), residual), ("attention.proj.bias", (m.hidden,), "zero"),
+             ("ln2.weight", (m.hidden,), "one"), ("ln2.bias", (m.hidden,), "zero"),
+             ("mlp.fc1.weight", fc1 + (m.hidden,), 0.02), ("mlp.fc1.bias", fc1, "zero"),
+             ("mlp.fc2.weight", (m.hidden, m.ffn_hidden), residual), ("mlp.fc2.bias", (m.hidden,), "zero")]
+    return [row for row in table if m.gpt or not row[0].endswith("bias")]
+
+
+def parameters(m):
     """Name to initial tensor, in the engine's order."""
-    residual = 0.02 / math.sqrt(2 * LAYERS)
-    table = [("embedding.token.weight", (PADDED, HIDDEN), 0.02), ("embedding.position.weight", (SEQUENCE, HIDDEN), 0.02)]
-    for layer in range(LAYERS):
-        table += [(f"layers.{layer}.{name}", shape, init) for name, shape, init in [
-            ("ln1.weight", (HIDDEN,), "one"), ("ln1.bias", (HIDDEN,), "zero"),
-            ("attention.qkv.weight", (3, HIDDEN, HIDDEN), 0.02), ("attention.qkv.bias", (3, HIDDEN), "zero"),
-            ("attention.proj.weight", (HIDDEN, HIDDEN), residual), ("attention.proj.bias", (HIDDEN,), "zero"),
-            ("ln2.weight", (HIDDEN,), "one"), ("ln2.bias", (HIDDEN,), "zero"),
-            ("mlp.fc1.weight", (FFN, HIDDEN), 0.02), ("mlp.fc1.bias", (FFN,), "zero"),
-            ("mlp.fc2.weight", (HIDDEN, FFN), residual), ("mlp.fc2.bias", (HIDDEN,), "zero")]]
-    table += [("final_norm.weight", (HIDDEN,), "one"), ("final_norm.bias", (HIDDEN,), "zero")]
+    table = [("embedding.token.weight", (m.padded_vocab, m.hidden), 0.02)]
+    if m.gpt:
+        table += [("embedding.position.weight", (m.sequence_length, m.hidden), 0.02)]
+    for layer in range(m.layers):
+        table += [(f"layers.{layer}.{name}", shape, init) for name, shape, init in layer_shapes(m)]
+    table += [("final_norm.weight", (m.hidden,), "one")]
+    table += [("final_norm.bias", (m.hidden,), "zero")] if m.gpt else [("head.weight", (m.padded_vocab, m.hidden), 0.02)]
     result = {}
     for index, (name, shape, init) in enumerate(table):
         if init == "one":
@@ -72,66 +121,97 @@ def parameters():
             values = np.zeros(shape, np.float32)
         else:
             values = normal(shape, init, index)
-        if name == "embedding.token.weight":
-            values[VOCAB:] = 0
+        if name in ("embedding.token.weight", "head.weight"):
+            values[m.vocab_size:] = 0
         result[name] = torch.tensor(values, requires_grad=True)
     return result
 
 
-def batch():
-    sequence, position = np.divmod(np.arange(BATCH * (SEQUENCE + 1)), SEQUENCE + 1)
+def batch(m):
+    sequence, position = np.divmod(np.arange(BATCH * (m.sequence_length + 1)), m.sequence_length + 1)
     draws = philox(TOKEN_SEED, sequence * 1000 + position, 0)[0]
-    tokens = torch.tensor((draws % np.uint64(VOCAB)).astype(np.int64).reshape(BATCH, SEQUENCE + 1))
-    return tokens[:, :-1], tokens[:, 1:]
+    tokens = (draws % np.uint64(m.vocab_size)).astype(np.int64).reshape(BATCH, m.sequence_length + 1)
+    return torch.tensor(tokens[:, :-1]), torch.tensor(tokens[:, 1:])
 
 
-def forward(p, tokens):
+def rotate(m, x):
+    """x is [batch, head, position, column]; column i and i + half are the parts of a complex number."""
+    half = m.head_dim // 2
+    frequency = m.rotary_base ** (-torch.arange(half, dtype=torch.float64) / half)
+    angle = torch.outer(torch.arange(m.sequence_length, dtype=torch.float64), frequency)
+    turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
+    turned = torch.complex(x[..., :half], x[..., half:]) * turn
+    return torch.cat([turned.real, turned.imag], dim=-1)
+
+
+def attention(m, w, y):
+    shape = (BATCH, m.sequence_length, m.kv_heads, m.heads // m.kv_heads + 2, m.head_dim)
+    bias = w["attention.qkv.bias"].flatten() if m.gpt else None
+    qkv = functional.linear(y, w["attention.qkv.weight"].flatten(0, 1), bias).view(shape)
+    q, k, v = qkv[..., :-2, :], qkv[..., -2, :], qkv[..., -1, :]
+    q = q.flatten(2, 3).transpose(1, 2)
+    # Every query of a group has its key and value.
+    k, v = (t.repeat_interleave(m.heads // m.kv_heads, dim=2).transpose(1, 2) for t in (k, v))
+    if not m.gpt:
+        q, k = rotate(m, q), rotate(m, k)
+    context = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+    context = context.transpose(1, 2).flatten(2)
+    return functional.linear(context, w["attention.proj.weight"], w.get("attention.proj.bias"))
+
+
+def mlp(m, w, y):
+    if m.gpt:
+        a = functional.gelu(functional.linear(y, w["mlp.fc1.weight"], w["mlp.fc1.bias"]), approximate="tanh")
+    else:
+        gate, up = (functional.linear(y, part) for part in w["mlp.fc1.weight"])
+        a = functional.silu(gate) * up
+    return functional.linear(a, w["mlp.fc2.weight"], w.get("mlp.fc2.bias"))
+
+
+def forward(m, p, tokens):
     def norm(x, name):
-        return torch.nn.functional.layer_norm(x, (HIDDEN,), p[name + ".weight"], p[name + ".bias"], eps=1e-5)
+        if m.gpt:
+            return functional.layer_norm(x, (m.hidden,), p[name + ".weight"], p[name + ".bias"], eps=1e-5)
+        return functional.rms_norm(x, (m.hidden,), p[name + ".weight"], eps=1e-5)
 
-    x = p["embedding.token.weight"][tokens] + p["embedding.position.weight"]
-    causal = torch.ones(SEQUENCE, SEQUENCE, dtype=torch.bool).tril()
-    for layer in range(LAYERS):
-        w = {k.removeprefix(f"layers.{layer}."): v for k, v in p.items() if k.startswith(f"layers.{layer}.")}
-        y = norm(x, f"layers.{layer}.ln1")
-        q, k, v = (torch.einsum("bsh,oh->bso", y, w["attention.qkv.weight"][i]) + w["attention.qkv.bias"][i]
-                   for i in range(3))
-        q, k, v = (t.view(BATCH, SEQUENCE, HEADS, HIDDEN // HEADS).transpose(1, 2) for t in (q, k, v))
-        scores = (q @ k.transpose(2, 3)) / math.sqrt(HIDDEN // HEADS)
-        context = scores.masked_fill(~causal, -math.inf).softmax(-1) @ v
-        context = context.transpose(1, 2).reshape(BATCH, SEQUENCE, HIDDEN)
-        x = x + context @ w["attention.proj.weight"].T + w["attention.proj.bias"]
-        y = norm(x, f"layers.{layer}.ln2") @ w["mlp.fc1.weight"].T + w["mlp.fc1.bias"]
-        x = x + torch.nn.functional.gelu(y, approximate="tanh") @ w["mlp.fc2.weight"].T + w["mlp.fc2.bias"]
-    logits = norm(x, "final_norm") @ p["embedding.token.weight"].T
-    return logits[..., :VOCAB]  # padded columns take no part
+    x = p["embedding.token.weight"][tokens]
+    if m.gpt:
+        x = x + p["embedding.position.weight"]
+    for layer in range(m.layers):
+        prefix = f"layers.{layer}."
+        w = {k.removeprefix(prefix): v for k, v in p.items() if k.startswith(prefix)}
+        x = x + attention(m, w, norm(x, prefix + "ln1"))
+        x = x + mlp(m, w, norm(x, prefix + "ln2"))
+    head = p["embedding.token.weight" if m.gpt else "head.weight"]
+    return functional.linear(norm(x, "final_norm"), head)[..., :m.vocab_size]  # padded columns take no part
 
 
-def main():
-    torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    p = parameters()
-    decayed = [v for k, v in p.items() if k.endswith(("qkv.weight", "proj.weight", "fc1.weight", "fc2.weight")) or
-               k.startswith("embedding.")]
-    others = [v for v in p.values() if not any(v is d for d in decayed)]
-    optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
+def train(name, m):
+    p = parameters(m)
+    matrices = [v for k, v in p.items() if k.endswith("weight") and "norm" not in k and ".ln" not in k]
+    others = [v for v in p.values() if not any(v is matrix for matrix in matrices)]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
                                   lr=LEARNING_RATE, betas=BETAS, eps=EPSILON)
-    folder = pathlib.Path(__file__).resolve().parent.parent / "golden"
     lines = [f"versions python={sys.version.split()[0]} torch={torch.__version__} numpy={np.__version__}"]
-    tokens, targets = batch()  # the same in every step: the loss falls, so that the optimizer shows
+    lines += [f"{field} {value}" for field, value in dataclasses.asdict(m).items()]
+    tokens, targets = batch(m)  # the same in every step: the loss falls, so that the optimizer shows
     for step in range(STEPS):
-        loss = torch.nn.functional.cross_entropy(forward(p, tokens).flatten(0, 1), targets.flatten())
+        loss = functional.cross_entropy(forward(m, p, tokens).flatten(0, 1), targets.flatten())
         optimizer.zero_grad()
         loss.backward()
         lines.append(f"loss {step} {loss.item():.9g}")
         if step == 0:
             tensors = [f"tensor {k} {v.numel()}" for k, v in p.items()]
-            (folder / "torch_gpt.gradients.f32").write_bytes(
-                b"".join(v.grad.numpy().astype("<f4").tobytes() for v in p.values()))
+            gradients = b"".join(v.grad.numpy().astype("<f4").tobytes() for v in p.values())
         torch.nn.utils.clip_grad_norm_(list(p.values()), CLIP)
         optimizer.step()
-    (folder / "torch_gpt.txt").write_text("\n".join(lines + tensors) + "\n")
+    path = pathlib.Path(__file__).resolve().parent.parent / "golden" / f"torch_{name}"
+    path.with_suffix(".txt").write_text("\n".join(lines + tensors) + "\n")
+    path.with_suffix(".gradients.f32").write_bytes(gradients)
 
 
 if __name__ == "__main__":
-    main()
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    for name, model in MODELS.items():
+        train(name, model)

@@ -27,6 +27,7 @@ struct Options {
   absl::Duration max_delay = absl::ZeroDuration();  // of collectives, random
   int gradients_of_step = -1;                       // -1: the last
   bool same_batch = false;                          // every step sees the tokens of step 0
+  bool same_masks = false;                          // every step drops what step 0 drops
 };
 
 struct StepResult {
@@ -97,6 +98,11 @@ class Rank {
           *targets = TokenAt(model, batch, mb * spec_.micro_batch_size + b, s + 1);
         }
       }
+      int32_t* keys = View(plan_.buffers.keys, mb).as<int32_t>();
+      keys[kSeedLow] = 17;
+      keys[kSeedHigh] = 4;
+      keys[kStepNumber] = options_.same_masks ? 0 : step;
+      keys[kFirstToken] = mb * spec_.micro_batch_size * model.sequence_length;
     }
     float* scalars = View(plan_.buffers.scalars).as<float>();
     scalars[kLearningRate] = static_cast<float>(options_.learning_rate);

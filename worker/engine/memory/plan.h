@@ -1,6 +1,7 @@
 #pragma once
 // Places every buffer in one arena per class. Activations share addresses where happens-before
-// proves that one is done with before the other begins; everything else has its own.
+// proves, micro-batch by micro-batch, that one is done with before the other begins (lives.h);
+// everything else has its own.
 
 #include "absl/status/statusor.h"
 #include "worker/engine/program/program.h"

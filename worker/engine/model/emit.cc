@@ -1,5 +1,6 @@
 #include "worker/engine/model/emit.h"
 
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -15,10 +16,16 @@ Emitter::Emitter(const EngineSpec& spec, int tp_rank)
       model_(spec.model),
       tp_rank_(tp_rank),
       hidden_(model_.hidden),
-      heads_(model_.heads / spec.tp_size),
       ffn_(model_.ffn_hidden / spec.tp_size),
       vocab_(model_.padded_vocab() / spec.tp_size),
-      parameters_(ParametersOf(model_, spec.tp_size, tp_rank)) {
+      attention_({.sequence_length = model_.sequence_length,
+                  .heads = model_.heads / spec.tp_size,
+                  .kv_heads = model_.key_heads() / spec.tp_size,
+                  .head_dim = model_.head_dim(),
+                  .first_head = model_.heads / spec.tp_size * tp_rank}),
+      parameters_(ParametersOf(model_, spec.tp_size, tp_rank)),
+      index_(IndexOf(parameters_, model_.layers)),
+      drop_threshold_(std::llround(model_.dropout * 4294967296.0)) {
   step_.rank = tp_rank;
   step_.world_size = spec.tp_size;
   step_.micro_batches = spec.micro_batches;
@@ -49,17 +56,41 @@ int Emitter::View(int id, std::string name, int64_t first, std::vector<int64_t> 
   return static_cast<int>(step_.buffers.size()) - 1;
 }
 
-int Emitter::Activation(const SliceState& slice, absl::string_view name, int layer, int64_t columns,
-                        DType dtype) {
+int Emitter::Activation(const SliceState& slice, absl::string_view name, int layer,
+                        std::vector<int64_t> shape, DType dtype) {
   const std::string full = layer < 0 ? absl::StrCat(name, ".s", slice.index)
                                      : absl::StrCat("L", layer, ".", name, ".s", slice.index);
-  return NewBuffer(full, dtype, {slice.rows, columns}, ArenaClass::kActivation, Binding::kSlot);
+  return NewBuffer(full, dtype, std::move(shape), ArenaClass::kActivation, Binding::kSlot);
+}
+
+int Emitter::Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns) {
+  if (!spec_.schedule.merge_wgrads)
+    return Activation(slice, name, layer, {slice.rows, columns}, spec_.dtype);
+  const std::string whole_name =
+      layer < 0 ? std::string(name) : absl::StrCat("L", layer, ".", name);
+  const auto [it, fresh] = whole_.try_emplace(whole_name, -1);
+  if (fresh) {
+    const int64_t rows = int64_t{spec_.micro_batch_size} * model_.sequence_length;
+    it->second = NewBuffer(whole_name, spec_.dtype, {rows, columns}, ArenaClass::kActivation,
+                           Binding::kSlot);
+  }
+  return View(it->second, absl::StrCat(whole_name, ".s", slice.index), slice.first * columns,
+              {slice.rows, columns});
+}
+
+int Emitter::Own(const SliceState& slice, absl::string_view name, int layer) {
+  return Activation(slice, name, layer, {slice.own_rows, hidden_}, spec_.dtype);
+}
+
+int Emitter::Scratch(const SliceState& slice, absl::string_view name, int layer) {
+  return Activation(slice, name, layer, {AttentionScratch(attention_)}, DType::kF32);
 }
 
 void Emitter::StartUnit(std::string name) { step_.units.push_back({std::move(name), {}}); }
 
 void Emitter::Add(OpKind kind, const Tag& tag, std::vector<int> in, std::vector<int> out,
                   std::vector<int64_t> attributes) {
+  attributes.resize(InfoOf(kind).attributes.size());
   step_.units.back().ops.push_back({.kind = kind,
                                     .lane = 0,
                                     .tag = tag,
@@ -69,37 +100,52 @@ void Emitter::Add(OpKind kind, const Tag& tag, std::vector<int> in, std::vector<
                                     .waits = {}});
 }
 
-void Emitter::AllReduce(const Tag& tag, int buffer, OpKind kind) {
-  if (spec_.tp_size > 1) Add(kind, tag, {buffer}, {buffer});
-}
-
 Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const {
   return {.layer = layer,
           .name = std::string(name),
           .phase = phase,
-          .micro_batch = -1,
+          .micro_batch = 0,
           .slice = slice.index};
 }
 
-std::vector<int64_t> Emitter::AttentionAttributes() const {
-  return {model_.sequence_length, heads_, model_.head_dim()};
+std::vector<int64_t> Emitter::AttentionAttributes(const SliceState& slice, int layer) const {
+  std::vector<int64_t> attributes = {attention_.sequence_length, attention_.heads,
+                                     attention_.kv_heads, attention_.head_dim,
+                                     attention_.first_head};
+  const std::vector<int64_t> drop = DropAttributes(layer, 0, slice.first);
+  attributes.insert(attributes.end(), drop.begin(), drop.end());
+  return attributes;
+}
+
+std::vector<int64_t> Emitter::RotaryAttributes(bool inverse) const {
+  return {attention_.sequence_length, attention_.heads,   attention_.kv_heads, attention_.head_dim,
+          attention_.first_head,      model_.rotary_base, inverse ? 1 : 0};
 }
 
 std::vector<int64_t> Emitter::VocabAttributes() const {
   return {vocab_ * tp_rank_, model_.vocab_size};
 }
 
-void Emitter::DeclareStep() {
+std::vector<int64_t> Emitter::DropAttributes(int layer, int place, int64_t first) const {
+  if (drop_threshold_ == 0) return {};
+  return {drop_threshold_, layer < 0 ? 0 : 1 + 3 * layer + place, first};
+}
+
+void Emitter::DeclareParameters() {
   const bool f32 = spec_.dtype == DType::kF32;
+  if (SequenceParallel()) {
+    int64_t total = 0;
+    for (const Parameter& p : parameters_) total += p.sharded() ? 0 : p.count();
+    replicated_gradients_ =
+        NewBuffer("replicated.grad", DType::kF32, {total}, ArenaClass::kGradient, Binding::kStep);
+  }
+  int64_t replicated = 0;
   for (const Parameter& p : parameters_) {
-    const std::vector<int64_t> shape =
-        p.extents.size() == 1
-            ? p.extents
-            : std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()};
-    // Stacked biases are one vector to the operations.
-    const bool stacked_bias = !p.decay && p.extents.size() > 1;
-    const std::vector<int64_t> used = stacked_bias ? std::vector<int64_t>{p.count()} : shape;
-    auto add = [&](absl::string_view suffix, DType dtype, ArenaClass arena) {
+    // Stacked matrices are one matrix to the operations, stacked biases one vector.
+    const std::vector<int64_t> used =
+        p.decay ? std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()}
+                : std::vector<int64_t>{p.count()};
+    const auto add = [&](absl::string_view suffix, DType dtype, ArenaClass arena) {
       return NewBuffer(absl::StrCat(p.name, suffix), dtype, used, arena, Binding::kStep);
     };
     ids_.weight.push_back(add("", spec_.dtype, ArenaClass::kParameter));
@@ -107,12 +153,25 @@ void Emitter::DeclareStep() {
                               : add(".master", DType::kF32, ArenaClass::kOptimizer));
     ids_.moment1.push_back(add(".m", DType::kF32, ArenaClass::kOptimizer));
     ids_.moment2.push_back(add(".v", DType::kF32, ArenaClass::kOptimizer));
-    ids_.gradient.push_back(add(".grad", DType::kF32, ArenaClass::kGradient));
+    if (SequenceParallel() && !p.sharded()) {
+      ids_.gradient.push_back(
+          View(replicated_gradients_, absl::StrCat(p.name, ".grad"), replicated, used));
+      replicated += p.count();
+    } else {
+      ids_.gradient.push_back(add(".grad", DType::kF32, ArenaClass::kGradient));
+    }
   }
+}
+
+void Emitter::DeclareStep() {
+  DeclareParameters();
   const int64_t b = spec_.micro_batch_size, s = model_.sequence_length;
-  ids_.tokens = NewBuffer("tokens", DType::kI32, {b, s}, ArenaClass::kInput, Binding::kMicroBatch);
-  ids_.targets =
-      NewBuffer("targets", DType::kI32, {b, s}, ArenaClass::kInput, Binding::kMicroBatch);
+  const auto input = [&](const char* name, std::vector<int64_t> shape) {
+    return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, Binding::kMicroBatch);
+  };
+  ids_.tokens = input("tokens", {b, s});
+  ids_.targets = input("targets", {b, s});
+  ids_.keys = input("keys", {kKeyCount});
   ids_.losses =
       NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, Binding::kMicroBatch);
   ids_.scalars =
@@ -130,6 +189,9 @@ void Emitter::DeclareSlices() {
     SliceState slice;
     slice.index = static_cast<int>(i);
     slice.rows = sequences * s;
+    slice.first = first * s;
+    slice.own_rows = SequenceParallel() ? slice.rows / spec_.tp_size : slice.rows;
+    slice.own_first = slice.first + (SequenceParallel() ? slice.own_rows * tp_rank_ : 0);
     slice.tokens = View(ids_.tokens, absl::StrCat("tokens.s", i), first * s, {sequences, s});
     slice.targets = View(ids_.targets, absl::StrCat("targets.s", i), first * s, {sequences, s});
     slice.losses = View(ids_.losses, absl::StrCat("losses.s", i), first * s, {slice.rows});
@@ -148,13 +210,11 @@ void Emitter::EmitBegin() {
 }
 
 Emitted Emitter::Finish() {
-  // begin, then forward and backward of each micro-batch, then the optimizer.
-  step_.instances.push_back({.unit = 0, .micro_batch = -1, .waits = {}});
+  step_.instances.push_back({.unit = 0, .micro_batches = {}, .waits = {}});
   for (int mb = 0; mb < step_.micro_batches; ++mb) {
-    step_.instances.push_back({.unit = 1, .micro_batch = mb, .waits = {}});
-    step_.instances.push_back({.unit = 2, .micro_batch = mb, .waits = {}});
+    step_.instances.push_back({.unit = 1, .micro_batches = {mb}, .waits = {}});
   }
-  step_.instances.push_back({.unit = 3, .micro_batch = -1, .waits = {}});
+  step_.instances.push_back({.unit = 2, .micro_batches = {}, .waits = {}});
   return {std::move(step_), std::move(ids_)};
 }
 
@@ -164,6 +224,7 @@ absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank) {
   Emitter emitter(spec, tp_rank);
   emitter.DeclareStep();
   emitter.EmitBegin();
+  emitter.StartUnit("micro_batch");
   emitter.EmitForward();
   emitter.EmitBackward();
   emitter.EmitOptimizer();

@@ -1,13 +1,16 @@
 #pragma once
 // Emits all the mathematics of a step for one rank: every operation of forward, backward and
 // optimizer, with the gradient of activations (dgrad) and of weights (wgrad) as separate
-// operations, cut into row slices (DESIGN section 4, "Emit, then arrange").
+// operations, cut into row slices and column pieces, with or without sequence parallelism (DESIGN
+// section 4, "Emit, then arrange").
 //
-// The order is canonical: piece by piece (a piece ends with a collective: embedding, attention,
-// MLP, head), slices ascending within a piece. Run on one lane it is the serial oracle; unsliced it
-// is Megatron's synchronous order (Shoeybi et al. 2019, section 3). Contributions to a parameter's
-// gradient are added in (micro-batch, slice) order. Later passes order and place these operations,
-// they never add mathematics.
+// Units: "begin", "micro_batch" (forward, then backward) and "optimizer". The order is canonical:
+// piece by piece (embedding, attention, MLP, head), slices ascending within a piece. Run on one
+// lane it is the serial oracle; unsliced it is Megatron's synchronous order (Shoeybi et al. 2019,
+// section 3). Contributions to a parameter's gradient are added in (micro-batch, slice) order.
+// Later passes clone, merge, order and place these operations, they never add mathematics.
+//
+// A collective carries the tag of the product or norm that it belongs to.
 
 #include "absl/status/statusor.h"
 #include "worker/engine/model/parameters.h"
@@ -20,6 +23,7 @@ namespace stretto {
 struct StepBuffers {
   int tokens = -1;      // i32 [micro_batch_size, sequence], per micro-batch
   int targets = -1;     // the same
+  int keys = -1;        // i32 [kKeyCount], per micro-batch: what keys random draws
   int scalars = -1;     // f32 [kScalarCount]
   int losses = -1;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
   int clip_state = -1;  // f32 [kClipStateCount]

@@ -1,9 +1,107 @@
+#include "absl/strings/str_cat.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
 
+void Emitter::AllReduce(const Tag& tag, int buffer, bool travels_as_activation) {
+  if (spec_.tp_size == 1) return;
+  Add(OpKind::kAllReduce, tag, {buffer}, {buffer},
+      {travels_as_activation ? static_cast<int64_t>(spec_.wire_dtype) : 0});
+}
+
+int Emitter::Gather(const SliceState& slice, const Tag& tag, int own, absl::string_view name) {
+  if (!SequenceParallel()) return own;
+  const int all = Rows(slice, name, tag.layer, hidden_);
+  Add(OpKind::kAllGather, tag, {own}, {all}, {static_cast<int64_t>(spec_.wire_dtype)});
+  return all;
+}
+
+int Emitter::Reduce(const SliceState& slice, const Tag& tag, int partial, absl::string_view name) {
+  if (!SequenceParallel()) {
+    AllReduce(tag, partial, true);
+    return partial;
+  }
+  const int own = Own(slice, name, tag.layer);
+  Add(OpKind::kReduceScatter, tag, {partial}, {own}, {static_cast<int64_t>(spec_.wire_dtype)});
+  return own;
+}
+
+int Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag& tag, int x, int weight,
+                            absl::string_view name) {
+  const int64_t pieces = spec_.schedule.splits, columns = hidden_ / pieces;
+  const bool forward = kind == OpKind::kGemm;
+  const std::string part = absl::StrCat(name, ".part");
+  const absl::string_view product = SequenceParallel() ? absl::string_view(part) : name;
+  if (pieces == 1) {
+    const int partial = Activation(slice, product, tag.layer, {slice.rows, hidden_}, spec_.dtype);
+    Add(kind, tag, {x, weight}, {partial});
+    return Reduce(slice, tag, partial, name);
+  }
+  const int partial =
+      Activation(slice, product, tag.layer, {pieces, slice.rows, columns}, spec_.dtype);
+  const int reduced =
+      SequenceParallel()
+          ? Activation(slice, name, tag.layer, {pieces, slice.own_rows, columns}, spec_.dtype)
+          : partial;
+  for (int64_t piece = 0; piece < pieces; ++piece) {
+    const std::string suffix = absl::StrCat(".c", piece);
+    const int out = View(partial, BufferName(partial) + suffix, piece * slice.rows * columns,
+                         {slice.rows, columns});
+    if (forward) {
+      const auto [rows, fresh] = weight_rows_.try_emplace({weight, static_cast<int>(piece)}, -1);
+      if (fresh) {
+        const int64_t k = step_.buffers[static_cast<size_t>(weight)].shape[1];
+        rows->second = View(weight, BufferName(weight) + suffix, piece * columns * k, {columns, k});
+      }
+      Add(kind, tag, {x, rows->second}, {out});
+    } else {
+      Add(kind, tag, {x, weight}, {out}, {piece * columns});
+    }
+    if (!SequenceParallel()) {
+      AllReduce(tag, out, true);
+      continue;
+    }
+    const int own = View(reduced, BufferName(reduced) + suffix, piece * slice.own_rows * columns,
+                         {slice.own_rows, columns});
+    Add(OpKind::kReduceScatter, tag, {out}, {own}, {static_cast<int64_t>(spec_.wire_dtype)});
+  }
+  return reduced;
+}
+
+int Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, int x, int w, int b,
+                  int* stats) {
+  const Tag tag = At(slice, name, layer, Phase::kForward);
+  // "ln1" leaves "y1".
+  const std::string number(name.back() >= '0' && name.back() <= '9' ? name.substr(2) : "_final");
+  const std::string y_name = absl::StrCat("y", number);
+  const bool whole = !SequenceParallel();
+  const int y =
+      whole ? Rows(slice, y_name, layer, hidden_) : Own(slice, absl::StrCat(y_name, ".own"), layer);
+  *stats = Activation(
+      slice, absl::StrCat("stats", number), layer,
+      Gpt() ? std::vector<int64_t>{slice.own_rows, 2} : std::vector<int64_t>{slice.own_rows},
+      DType::kF32);
+  if (Gpt()) {
+    Add(OpKind::kLayerNorm, tag, {x, W(w), W(b)}, {y, *stats});
+  } else {
+    Add(OpKind::kRmsNorm, tag, {x, W(w)}, {y, *stats});
+  }
+  return Gather(slice, tag, y, y_name);
+}
+
+int Emitter::Residual(const SliceState& slice, absl::string_view name, absl::string_view out,
+                      int layer, int bias, int place) {
+  // The output of a layer is the next layer's input.
+  const bool next = name == "res2" && layer + 1 < model_.layers;
+  const int y = Own(slice, out, next ? layer + 1 : name == "res2" ? -1 : layer);
+  std::vector<int> in = {slice.reduced, slice.x, ids_.keys};
+  if (bias >= 0) in.push_back(W(bias));
+  Add(OpKind::kBiasResidual, At(slice, name, layer, Phase::kForward), std::move(in), {y},
+      DropAttributes(layer, place, slice.own_first));
+  return y;
+}
+
 void Emitter::EmitForward() {
-  StartUnit("forward");
   for (SliceState& slice : slices_) ForwardEmbedding(slice);
   for (int layer = 0; layer < model_.layers; ++layer) {
     for (SliceState& slice : slices_) ForwardAttention(slice, layer);
@@ -13,96 +111,84 @@ void Emitter::EmitForward() {
 }
 
 void Emitter::ForwardEmbedding(SliceState& slice) {
-  slice.x = Activation(slice, "x", 0, hidden_, spec_.dtype);
   const Tag tag = At(slice, "embed", -1, Phase::kForward);
-  Add(OpKind::kEmbed, tag, {slice.tokens, W(kTokenEmbedding)}, {slice.x}, VocabAttributes());
-  AllReduce(tag, slice.x);
-  slice.partial = -1;
+  const int partial = Activation(slice, "embedded", -1, {slice.rows, hidden_}, spec_.dtype);
+  Add(OpKind::kEmbed, tag, {slice.tokens, W(index_.token_embedding)}, {partial}, VocabAttributes());
+  slice.x = Reduce(slice, tag, partial, "embedded.own");
 }
 
 void Emitter::ForwardAttention(SliceState& slice, int layer) {
-  const LayerParameters p = LayerParametersAt(layer);
+  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
   LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
-  const DType t = spec_.dtype;
-  auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
+  const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
 
   if (layer == 0) {
-    Add(OpKind::kAddPosition, At(slice, "position", -1, Phase::kForward),
-        {W(kPositionEmbedding), slice.x}, {slice.x});
+    const Tag position = At(slice, "position", -1, Phase::kForward);
+    if (Gpt())
+      Add(OpKind::kAddPosition, position, {W(index_.position_embedding), slice.x}, {slice.x},
+          {slice.own_first});
+    if (drop_threshold_ > 0) {
+      const int dropped = Own(slice, "x", 0);
+      Add(OpKind::kDropout, position, {slice.x, ids_.keys}, {dropped},
+          DropAttributes(-1, 0, slice.own_first));
+      slice.x = dropped;
+    }
   } else {
-    const int y = Activation(slice, "x", layer, hidden_, t);
-    Add(OpKind::kBiasResidual, At(slice, "res2", layer - 1, Phase::kForward),
-        {slice.partial, W(LayerParametersAt(layer - 1).fc2_b), slice.x}, {y});
-    slice.x = y;
+    slice.x = Residual(slice, "res2", "x", layer - 1,
+                       index_.layers[static_cast<size_t>(layer) - 1].fc2_b, 2);
   }
   act.x = slice.x;
-  act.y1 = Activation(slice, "y1", layer, hidden_, t);
-  act.stats1 = Activation(slice, "stats1", layer, 2, DType::kF32);
-  act.qkv = Activation(slice, "qkv", layer, 3 * heads_ * model_.head_dim(), t);
-  act.context = Activation(slice, "context", layer, heads_ * model_.head_dim(), t);
-  act.lse = Activation(slice, "lse", layer, heads_, DType::kF32);
-  const int64_t scratch_elements =
-      AttentionScratch({model_.sequence_length, heads_, model_.head_dim()});
-  const int scratch =
-      NewBuffer(step_.buffers[static_cast<size_t>(act.lse)].name + ".scratch", DType::kF32,
-                {scratch_elements}, ArenaClass::kActivation, Binding::kSlot);
-  slice.partial = Activation(slice, "proj", layer, hidden_, t);
-
-  Add(OpKind::kLayerNorm, at("ln1"), {act.x, W(p.ln1_w), W(p.ln1_b)}, {act.y1, act.stats1});
-  Add(OpKind::kGemm, at("qkv"), {act.y1, W(p.qkv_w), W(p.qkv_b)}, {act.qkv});
-  Add(OpKind::kAttention, at("attention"), {act.qkv}, {act.context, act.lse, scratch},
-      AttentionAttributes());
-  Add(OpKind::kGemm, at("proj"), {act.context, W(p.proj_w)}, {slice.partial});
-  AllReduce(at("proj"), slice.partial);
+  act.y1 = Norm(slice, "ln1", layer, act.x, p.ln1_w, p.ln1_b, &act.stats1);
+  act.qkv = Rows(slice, "qkv", layer, attention_.qkv_columns());
+  std::vector<int> in = {act.y1, W(p.qkv_w)};
+  if (p.qkv_b >= 0) in.push_back(W(p.qkv_b));
+  Add(OpKind::kGemm, at("qkv"), std::move(in), {act.qkv});
+  if (!Gpt()) Add(OpKind::kRotary, at("qkv"), {act.qkv}, {act.qkv}, RotaryAttributes(false));
+  act.context = Rows(slice, "context", layer, attention_.context_columns());
+  act.lse = Activation(slice, "lse", layer, {slice.rows, attention_.heads}, DType::kF32);
+  Add(OpKind::kAttention, at("attention"), {act.qkv, ids_.keys},
+      {act.context, act.lse, Scratch(slice, "attention.scratch", layer)},
+      AttentionAttributes(slice, layer));
+  slice.reduced =
+      ReducedProduct(OpKind::kGemm, slice, at("proj"), act.context, W(p.proj_w), "proj");
 }
 
 void Emitter::ForwardMlp(SliceState& slice, int layer) {
-  const LayerParameters p = LayerParametersAt(layer);
+  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
   LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
-  const DType t = spec_.dtype;
-  auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
+  const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
 
-  act.x2 = Activation(slice, "x2", layer, hidden_, t);
-  Add(OpKind::kBiasResidual, at("res1"), {slice.partial, W(p.proj_b), slice.x}, {act.x2});
+  act.x2 = Residual(slice, "res1", "x2", layer, p.proj_b, 1);
   slice.x = act.x2;
-  act.y2 = Activation(slice, "y2", layer, hidden_, t);
-  act.stats2 = Activation(slice, "stats2", layer, 2, DType::kF32);
-  act.u = Activation(slice, "u", layer, ffn_, t);
-  act.a = Activation(slice, "a", layer, ffn_, t);
-  slice.partial = Activation(slice, "fc2", layer, hidden_, t);
-
-  Add(OpKind::kLayerNorm, at("ln2"), {act.x2, W(p.ln2_w), W(p.ln2_b)}, {act.y2, act.stats2});
-  Add(OpKind::kGemm, at("fc1"), {act.y2, W(p.fc1_w), W(p.fc1_b)}, {act.u});
-  Add(OpKind::kGelu, at("gelu"), {act.u}, {act.a});
-  Add(OpKind::kGemm, at("fc2"), {act.a, W(p.fc2_w)}, {slice.partial});
-  AllReduce(at("fc2"), slice.partial);
+  act.y2 = Norm(slice, "ln2", layer, act.x2, p.ln2_w, p.ln2_b, &act.stats2);
+  act.u = Rows(slice, "u", layer, Gpt() ? ffn_ : 2 * ffn_);
+  act.a = Rows(slice, "a", layer, ffn_);
+  std::vector<int> in = {act.y2, W(p.fc1_w)};
+  if (p.fc1_b >= 0) in.push_back(W(p.fc1_b));
+  Add(OpKind::kGemm, at("fc1"), std::move(in), {act.u});
+  Add(Gpt() ? OpKind::kGelu : OpKind::kSwiGlu, at("act"), {act.u}, {act.a});
+  slice.reduced = ReducedProduct(OpKind::kGemm, slice, at("fc2"), act.a, W(p.fc2_w), "fc2");
 }
 
 void Emitter::ForwardHead(SliceState& slice) {
   const int last = model_.layers - 1;
-  const FinalNorm norm = FinalNormAt(model_.layers);
-  const DType t = spec_.dtype;
-  auto at = [&](const char* name) { return At(slice, name, -1, Phase::kForward); };
+  const auto at = [&](const char* name) { return At(slice, name, -1, Phase::kForward); };
 
-  slice.final_x = Activation(slice, "final_x", -1, hidden_, t);
-  Add(OpKind::kBiasResidual, At(slice, "res2", last, Phase::kForward),
-      {slice.partial, W(LayerParametersAt(last).fc2_b), slice.x}, {slice.final_x});
-  slice.final_y = Activation(slice, "final_y", -1, hidden_, t);
-  slice.final_stats = Activation(slice, "final_stats", -1, 2, DType::kF32);
-  slice.logits = Activation(slice, "logits", -1, vocab_, t);
-  slice.max = Activation(slice, "max", -1, 1, DType::kF32);
-  slice.sums = Activation(slice, "sums", -1, 2, DType::kF32);
+  slice.final_x =
+      Residual(slice, "res2", "final_x", last, index_.layers[static_cast<size_t>(last)].fc2_b, 2);
+  slice.final_y = Norm(slice, "final_norm", -1, slice.final_x, index_.final_w, index_.final_b,
+                       &slice.final_stats);
+  slice.logits = Rows(slice, "logits", -1, vocab_);
+  slice.max = Activation(slice, "max", -1, {slice.rows, 1}, DType::kF32);
+  slice.sums = Activation(slice, "sums", -1, {slice.rows, 2}, DType::kF32);
 
-  Add(OpKind::kLayerNorm, at("final_norm"), {slice.final_x, W(norm.w), W(norm.b)},
-      {slice.final_y, slice.final_stats});
-  Add(OpKind::kGemm, at("head"), {slice.final_y, W(kTokenEmbedding)}, {slice.logits});
-  Add(OpKind::kCrossEntropyMax, at("cross_entropy"), {slice.logits}, {slice.max},
+  Add(OpKind::kGemm, at("head"), {slice.final_y, W(index_.head)}, {slice.logits});
+  Add(OpKind::kCrossEntropyMax, at("max"), {slice.logits}, {slice.max}, VocabAttributes());
+  if (spec_.tp_size > 1) Add(OpKind::kAllReduceMax, at("max"), {slice.max}, {slice.max});
+  Add(OpKind::kCrossEntropySum, at("sum"), {slice.logits, slice.max, slice.targets}, {slice.sums},
       VocabAttributes());
-  AllReduce(at("cross_entropy"), slice.max, OpKind::kAllReduceMax);
-  Add(OpKind::kCrossEntropySum, at("cross_entropy"), {slice.logits, slice.max, slice.targets},
-      {slice.sums}, VocabAttributes());
-  AllReduce(at("cross_entropy"), slice.sums);
-  Add(OpKind::kCrossEntropyLoss, at("cross_entropy"), {slice.sums}, {slice.losses});
+  AllReduce(at("sum"), slice.sums, false);
+  Add(OpKind::kCrossEntropyLoss, at("loss"), {slice.sums}, {slice.losses});
 }
 
 }  // namespace stretto

@@ -3,10 +3,14 @@
 
 namespace stretto {
 
-// Gradient norm over all shards, each counted once: a replicated parameter by rank 0 only. Then
-// AdamW.
+// With sequence parallelism every rank has the gradients of replicated parameters from its own rows
+// only: one bucket adds them up. Then the gradient norm over all shards, each counted once (a
+// replicated parameter by rank 0 only), and AdamW.
 void Emitter::EmitOptimizer() {
   StartUnit("optimizer");
+  if (replicated_gradients_ >= 0) {
+    AllReduce({.name = "replicated", .phase = Phase::kOptimizer}, replicated_gradients_, false);
+  }
   const int64_t count = static_cast<int64_t>(parameters_.size());
   const int parts =
       NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation, Binding::kStep);
@@ -23,7 +27,7 @@ void Emitter::EmitOptimizer() {
   }
   const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
   Add(OpKind::kSum, norm, {parts}, {total});
-  AllReduce(norm, total);
+  AllReduce(norm, total, false);
   Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state});
 
   for (size_t i = 0; i < parameters_.size(); ++i) {

@@ -1,7 +1,9 @@
 #pragma once
 // Shared by the emit_*.cc files: the step program under construction. Not for others.
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/ops.h"
@@ -9,19 +11,24 @@
 
 namespace stretto {
 
-// Activations of one slice that backward needs, per layer.
+// Activations of one slice that backward needs, per layer. x, x2 and the norms' statistics have the
+// slice's own rows (1/tp of them with sequence parallelism), the others all of them.
 struct LayerActivations {
-  int x, y1, stats1, qkv, context, lse;  // attention half: x is its input
-  int x2, y2, stats2, u, a;              // MLP half: x2 is its input
+  int x = -1, y1 = -1, stats1 = -1, qkv = -1, context = -1,
+      lse = -1;                                       // attention half; x: its input
+  int x2 = -1, y2 = -1, stats2 = -1, u = -1, a = -1;  // MLP half; x2: its input
 };
 
 struct SliceState {
   int index = 0;
-  int64_t rows = 0;  // tokens
+  int64_t rows = 0;       // tokens
+  int64_t first = 0;      // of its tokens within the micro-batch
+  int64_t own_rows = 0;   // tokens of the residual stream on this rank
+  int64_t own_first = 0;  // the first of them within the micro-batch
   int tokens = -1, targets = -1, losses = -1;
   std::vector<LayerActivations> layers;
   int x = -1;        // residual stream, forward
-  int partial = -1;  // last collective's buffer
+  int reduced = -1;  // what the last collective left, maybe blocked
   int final_x = -1, final_y = -1, final_stats = -1;
   int logits = -1, max = -1, sums = -1;
   int d = -1;  // gradient of the residual stream, backward
@@ -36,23 +43,43 @@ class Emitter {
   void EmitForward();    // emit_forward.cc
   void EmitBackward();   // emit_backward.cc
   void EmitOptimizer();  // emit_optimizer.cc
+  void StartUnit(std::string name);
   Emitted Finish();
 
  private:
   int NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape, ArenaClass arena,
                 Binding binding);
   int View(int id, std::string name, int64_t first, std::vector<int64_t> shape);
-  // Activation of a slice: [rows, columns].
-  int Activation(const SliceState& slice, absl::string_view name, int layer, int64_t columns,
-                 DType dtype);
-  void StartUnit(std::string name);
+  // Activation of a slice.
+  int Activation(const SliceState& slice, absl::string_view name, int layer,
+                 std::vector<int64_t> shape, DType dtype);
+  // The same in the compute type, [all rows of the slice, columns]; slices adjoin where weight
+  // gradients are merged.
+  int Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns);
+  // [own rows, hidden]
+  int Own(const SliceState& slice, absl::string_view name, int layer);
+  // The same for what weight gradients read.
+  int OwnGradient(const SliceState& slice, absl::string_view name, int layer);
   void Add(OpKind kind, const Tag& tag, std::vector<int> in, std::vector<int> out,
            std::vector<int64_t> attributes = {});
-  // Nothing when there is one rank.
-  void AllReduce(const Tag& tag, int buffer, OpKind kind = OpKind::kAllReduce);
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 
+  // Collectives; nothing when there is one rank.
+  void AllReduce(const Tag& tag, int buffer, bool travels_as_activation);
+  // All rows from own rows: an all-gather with sequence parallelism, else `own` itself.
+  int Gather(const SliceState& slice, const Tag& tag, int own, absl::string_view name);
+  // A product whose partial sums the ranks add: column pieces, each reduced on its own. Forward
+  // (kGemm): x * w^T, pieces of w's rows. Backward (kGemmDgrad): dy * w, pieces of w's columns.
+  int ReducedProduct(OpKind kind, const SliceState& slice, const Tag& tag, int x, int weight,
+                     absl::string_view name);
+  int Reduce(const SliceState& slice, const Tag& tag, int partial, absl::string_view name);
+
+  void DeclareParameters();
   void DeclareSlices();
+  int Norm(const SliceState& slice, absl::string_view name, int layer, int x, int w, int b,
+           int* stats);
+  int Residual(const SliceState& slice, absl::string_view name, absl::string_view out, int layer,
+               int bias, int place);
   void ForwardEmbedding(SliceState& slice);
   void ForwardAttention(SliceState& slice, int layer);
   void ForwardMlp(SliceState& slice, int layer);
@@ -64,8 +91,21 @@ class Emitter {
   // The norm in front of a half-block: gradient through the branch added to the residual stream's.
   void BackwardNorm(SliceState& slice, absl::string_view name, int layer, int x, int stats, int w,
                     int b);
-  std::vector<int64_t> AttentionAttributes() const;
+  // The gradient of a branch's output from that of the residual stream: dropout, own rows.
+  int BranchGrad(const SliceState& slice, absl::string_view name, int layer, int place);
+  // Gradients of a linear layer's weight and bias (-1: none).
+  void Wgrad(const Tag& tag, int dy, int x, int w);
+  void BiasGrad(const Tag& tag, int dy, int b);
+
+  bool SequenceParallel() const { return spec_.schedule.sequence_parallel && spec_.tp_size > 1; }
   std::vector<int64_t> VocabAttributes() const;
+  std::vector<int64_t> AttentionAttributes(const SliceState& slice, int layer) const;
+  std::vector<int64_t> RotaryAttributes(bool inverse) const;
+  // Dropout of a place: rows from `first` on. Places: 0 attention, 1 its branch, 2 the MLP's.
+  std::vector<int64_t> DropAttributes(int layer, int place, int64_t first) const;
+  int Scratch(const SliceState& slice, absl::string_view name, int layer);
+  bool Gpt() const { return model_.family == Family::kGpt; }
+  std::string BufferName(int id) const { return step_.buffers[static_cast<size_t>(id)].name; }
 
   int W(int parameter) const { return ids_.weight[static_cast<size_t>(parameter)]; }
   int G(int parameter) const { return ids_.gradient[static_cast<size_t>(parameter)]; }
@@ -73,11 +113,17 @@ class Emitter {
   const EngineSpec& spec_;
   const ModelSpec& model_;
   const int tp_rank_;
-  const int64_t hidden_, heads_, ffn_, vocab_;  // heads, ffn and vocab: of this rank
+  const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank
+  const AttentionShape attention_;
   const std::vector<Parameter> parameters_;
+  const ModelParameters index_;
+  const int64_t drop_threshold_;
   StepProgram step_;
   StepBuffers ids_;
+  int replicated_gradients_ = -1;  // with sequence parallelism: the bucket that ranks add up
   std::vector<SliceState> slices_;
+  std::map<std::string, int> whole_;                // by name: activations of all slices
+  std::map<std::pair<int, int>, int> weight_rows_;  // (weight, piece): its view
 };
 
 }  // namespace stretto

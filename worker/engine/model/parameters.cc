@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 
 #include "absl/strings/str_cat.h"
@@ -11,43 +12,73 @@
 namespace stretto {
 namespace {
 
-constexpr int kPerLayer = 12;
 constexpr float kStd = 0.02f;  // GPT-2
 
 class Builder {
  public:
   Builder(const ModelSpec& model, int tp_size, int tp_rank)
-      : model_(model), tp_size_(tp_size), tp_rank_(tp_rank) {}
+      : model_(model),
+        tp_size_(tp_size),
+        tp_rank_(tp_rank),
+        // Residual branches start smaller with depth (GPT-2, section 2.3).
+        residual_std_(kStd / std::sqrt(2.0f * static_cast<float>(model_.layers))) {}
 
   std::vector<Parameter> Run() {
-    const int64_t h = model_.hidden, f = model_.ffn_hidden;
-    // Residual branches start smaller with depth (GPT-2, section 2.3).
-    const float residual_std = kStd / std::sqrt(2.0f * static_cast<float>(model_.layers));
-    Add(-1, "embedding.token.weight", {model_.padded_vocab(), h}, 0, Init::kNormal, kStd, true);
-    parameters_.back().padding_from = model_.vocab_size;
-    Add(-1, "embedding.position.weight", {model_.sequence_length, h}, -1, Init::kNormal, kStd,
-        true);
-    for (int layer = 0; layer < model_.layers; ++layer) {
-      Add(layer, "ln1.weight", {h}, -1, Init::kOne);
-      Add(layer, "ln1.bias", {h}, -1, Init::kZero);
-      // [3, h, h]: q, k and v each sharded by heads.
-      Add(layer, "attention.qkv.weight", {3, h, h}, 1, Init::kNormal, kStd, true);
-      Add(layer, "attention.qkv.bias", {3, h}, 1, Init::kZero);
-      Add(layer, "attention.proj.weight", {h, h}, 1, Init::kNormal, residual_std, true);
-      Add(layer, "attention.proj.bias", {h}, -1, Init::kZero);
-      Add(layer, "ln2.weight", {h}, -1, Init::kOne);
-      Add(layer, "ln2.bias", {h}, -1, Init::kZero);
-      Add(layer, "mlp.fc1.weight", {f, h}, 0, Init::kNormal, kStd, true);
-      Add(layer, "mlp.fc1.bias", {f}, 0, Init::kZero);
-      Add(layer, "mlp.fc2.weight", {h, f}, 1, Init::kNormal, residual_std, true);
-      Add(layer, "mlp.fc2.bias", {h}, -1, Init::kZero);
+    const bool gpt = model_.family == Family::kGpt;
+    AddVocabulary("embedding.token.weight");
+    if (gpt) {
+      Add(-1, "embedding.position.weight", {model_.sequence_length, model_.hidden}, -1,
+          Init::kNormal, kStd, true);
     }
-    Add(-1, "final_norm.weight", {h}, -1, Init::kOne);
-    Add(-1, "final_norm.bias", {h}, -1, Init::kZero);
+    for (int layer = 0; layer < model_.layers; ++layer) {
+      gpt ? AddGptLayer(layer) : AddLlamaLayer(layer);
+    }
+    AddNorm(-1, "final_norm");
+    if (!gpt) AddVocabulary("head.weight");
     return std::move(parameters_);
   }
 
  private:
+  void AddVocabulary(absl::string_view name) {
+    Add(-1, name, {model_.padded_vocab(), model_.hidden}, 0, Init::kNormal, kStd, true);
+    parameters_.back().padding_from = model_.vocab_size;
+  }
+
+  void AddNorm(int layer, absl::string_view name) {
+    Add(layer, absl::StrCat(name, ".weight"), {model_.hidden}, -1, Init::kOne);
+    if (model_.family == Family::kGpt)
+      Add(layer, absl::StrCat(name, ".bias"), {model_.hidden}, -1, Init::kZero);
+  }
+
+  // Per key/value head: its queries, its key and its value.
+  int64_t QkvColumns() const {
+    return int64_t{model_.heads / model_.key_heads() + 2} * model_.head_dim();
+  }
+
+  void AddGptLayer(int layer) {
+    const int64_t h = model_.hidden, f = model_.ffn_hidden, kv = model_.key_heads();
+    AddNorm(layer, "ln1");
+    Add(layer, "attention.qkv.weight", {kv, QkvColumns(), h}, 0, Init::kNormal, kStd, true);
+    Add(layer, "attention.qkv.bias", {kv, QkvColumns()}, 0, Init::kZero);
+    Add(layer, "attention.proj.weight", {h, h}, 1, Init::kNormal, residual_std_, true);
+    Add(layer, "attention.proj.bias", {h}, -1, Init::kZero);
+    AddNorm(layer, "ln2");
+    Add(layer, "mlp.fc1.weight", {f, h}, 0, Init::kNormal, kStd, true);
+    Add(layer, "mlp.fc1.bias", {f}, 0, Init::kZero);
+    Add(layer, "mlp.fc2.weight", {h, f}, 1, Init::kNormal, residual_std_, true);
+    Add(layer, "mlp.fc2.bias", {h}, -1, Init::kZero);
+  }
+
+  void AddLlamaLayer(int layer) {
+    const int64_t h = model_.hidden, f = model_.ffn_hidden, kv = model_.key_heads();
+    AddNorm(layer, "ln1");
+    Add(layer, "attention.qkv.weight", {kv, QkvColumns(), h}, 0, Init::kNormal, kStd, true);
+    Add(layer, "attention.proj.weight", {h, h}, 1, Init::kNormal, residual_std_, true);
+    AddNorm(layer, "ln2");
+    Add(layer, "mlp.fc1.weight", {2, f, h}, 1, Init::kNormal, kStd, true);
+    Add(layer, "mlp.fc2.weight", {h, f}, 1, Init::kNormal, residual_std_, true);
+  }
+
   // shard: the dimension cut over TP, -1 for a replicated parameter.
   void Add(int layer, absl::string_view name, std::vector<int64_t> shape, int shard, Init init,
            float std = 0, bool decay = false) {
@@ -71,6 +102,7 @@ class Builder {
 
   const ModelSpec& model_;
   const int tp_size_, tp_rank_;
+  const float residual_std_;
   std::vector<Parameter> parameters_;
 };
 
@@ -94,14 +126,29 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_
   return Builder(model, tp_size, tp_rank).Run();
 }
 
-LayerParameters LayerParametersAt(int layer) {
-  const int i = 2 + kPerLayer * layer;
-  return {i, i + 1, i + 2, i + 3, i + 4, i + 5, i + 6, i + 7, i + 8, i + 9, i + 10, i + 11};
-}
-
-FinalNorm FinalNormAt(int layers) {
-  const int i = 2 + kPerLayer * layers;
-  return {i, i + 1};
+ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
+  std::map<std::string, int> index;
+  for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = static_cast<int>(i);
+  const auto find = [&](const std::string& name) {
+    const auto it = index.find(name);
+    return it == index.end() ? -1 : it->second;
+  };
+  ModelParameters ids{.token_embedding = find("embedding.token.weight"),
+                      .position_embedding = find("embedding.position.weight"),
+                      .layers = {},
+                      .final_w = find("final_norm.weight"),
+                      .final_b = find("final_norm.bias"),
+                      .head = find("head.weight")};
+  if (ids.head < 0) ids.head = ids.token_embedding;
+  for (int layer = 0; layer < layers; ++layer) {
+    const auto at = [&](const char* name) { return find(absl::StrCat("layers.", layer, name)); };
+    ids.layers.push_back({at(".ln1.weight"), at(".ln1.bias"), at(".attention.qkv.weight"),
+                          at(".attention.qkv.bias"), at(".attention.proj.weight"),
+                          at(".attention.proj.bias"), at(".ln2.weight"), at(".ln2.bias"),
+                          at(".mlp.fc1.weight"), at(".mlp.fc1.bias"), at(".mlp.fc2.weight"),
+                          at(".mlp.fc2.bias")});
+  }
+  return ids;
 }
 
 void Initialise(const Parameter& p, int index, uint64_t seed, float* values) {

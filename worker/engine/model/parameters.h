@@ -1,10 +1,11 @@
 #pragma once
 // The parameters of a model and this rank's shard of each.
 //
-// GPT, as in Megatron-LM and GPT-2: learned positions, pre-norm LayerNorm, one QKV projection,
-// GELU, head tied to the token embedding. Sharding as in Shoeybi et al. 2019, section 3: QKV and
-// fc1 by output, proj and fc2 by input, embedding by vocabulary; norms, positions and row biases
-// replicated.
+// GPT, as in Megatron-LM and GPT-2; Llama, as in Touvron et al. 2023 (spec.h says what differs).
+// Sharding as in Shoeybi et al. 2019, section 3: qkv and fc1 by output, proj and fc2 by input,
+// embedding and head by vocabulary; norms, positions and row biases replicated. The qkv weight is
+// [kv_heads][heads/kv_heads + 2][head_dim] by hidden (AttentionShape in kernels/ops.h), so that its
+// shard is a range of its first dimension; SwiGLU's fc1 is gate and up, [2][ffn].
 
 #include <cstdint>
 #include <string>
@@ -35,18 +36,18 @@ struct Parameter {
 // All parameters in a fixed order: embeddings, layers ascending, final norm.
 std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank);
 
-// Position of each parameter in that list.
+// Position of each parameter in that list; -1 where the family has none.
 struct LayerParameters {
   int ln1_w, ln1_b, qkv_w, qkv_b, proj_w, proj_b;
   int ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;
 };
-inline constexpr int kTokenEmbedding = 0;
-inline constexpr int kPositionEmbedding = 1;
-LayerParameters LayerParametersAt(int layer);
-struct FinalNorm {
-  int w, b;
+struct ModelParameters {
+  int token_embedding, position_embedding;
+  std::vector<LayerParameters> layers;
+  int final_w, final_b;
+  int head;  // the token embedding where the head is tied to it
 };
-FinalNorm FinalNormAt(int layers);
+ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers);
 
 // Fills `values` (count() elements, the shard, row-major) with initial values. Each element is a
 // function of (seed, parameter index, its index in the full tensor) alone: every TP size cuts its

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 namespace stretto {
 
@@ -21,6 +22,29 @@ std::vector<Region> RegionsOf(const std::vector<Buffer>& buffers) {
     regions.push_back({space, begin, begin + buffer.bytes()});
   }
   return regions;
+}
+
+Segments SegmentsOf(const std::vector<Region>& regions) {
+  using Cut = std::pair<int, int64_t>;  // space, byte
+  std::vector<Cut> cuts;
+  cuts.reserve(2 * regions.size());
+  for (const Region& region : regions) {
+    cuts.emplace_back(region.space, region.begin);
+    cuts.emplace_back(region.space, region.end);
+  }
+  std::sort(cuts.begin(), cuts.end());
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  const auto index = [&](int space, int64_t byte) {
+    return static_cast<int>(std::lower_bound(cuts.begin(), cuts.end(), Cut(space, byte)) -
+                            cuts.begin());
+  };
+  Segments segments;
+  for (const Region& region : regions) {
+    segments.begin.push_back(index(region.space, region.begin));
+    segments.end.push_back(index(region.space, region.end));
+  }
+  segments.count = static_cast<int>(cuts.size());
+  return segments;
 }
 
 std::vector<std::vector<int>> OverlapsOf(const std::vector<Region>& regions) {

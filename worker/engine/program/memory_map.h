@@ -19,6 +19,14 @@ struct Region {
 // The region of every buffer.
 std::vector<Region> RegionsOf(const std::vector<Buffer>& buffers);
 
+// Every space cut where a region begins or ends: two regions overlap where they share a segment,
+// and a segment is touched whole or not at all.
+struct Segments {
+  std::vector<int> begin, end;  // of every region: the segments [begin, end), none when it is empty
+  int count = 0;
+};
+Segments SegmentsOf(const std::vector<Region>& regions);
+
 // For every buffer, the buffers whose region overlaps it, itself excluded.
 std::vector<std::vector<int>> OverlapsOf(const std::vector<Region>& regions);
 

@@ -22,9 +22,16 @@ enum class OpKind : uint8_t {
   kLayerNorm,
   kLayerNormDgrad,
   kLayerNormWgrad,
+  kRmsNorm,
+  kRmsNormDgrad,
+  kRmsNormWgrad,
   kBiasResidual,
+  kDropout,
   kGelu,
   kGeluGrad,
+  kSwiGlu,
+  kSwiGluGrad,
+  kRotary,
   kAttention,
   kAttentionGrad,
   kCrossEntropyMax,
@@ -36,9 +43,11 @@ enum class OpKind : uint8_t {
   kSum,
   kClip,
   kAdamW,
-  // Collectives, in place on one buffer.
+  // Collectives. The reductions over all are in place on one buffer.
   kAllReduce,
   kAllReduceMax,
+  kReduceScatter,
+  kAllGather,
 };
 
 // What an operation is to a schedule. kChain: others of its strand wait for it. kWeightGradient:
@@ -52,7 +61,8 @@ struct OpInfo {
   // written and therefore stands in both lists.
   std::vector<const char*> inputs;
   std::vector<const char*> outputs;
-  std::vector<const char*> attributes;  // integers
+  // Integers. "wire" is the DType that travels.
+  std::vector<const char*> attributes;
   Role role;
 };
 
@@ -60,8 +70,6 @@ const OpInfo& InfoOf(OpKind kind);
 // Null when there is no such operation.
 const OpInfo* FindOp(absl::string_view name);
 
-inline bool IsCollective(OpKind kind) {
-  return kind == OpKind::kAllReduce || kind == OpKind::kAllReduceMax;
-}
+inline bool IsCollective(OpKind kind) { return kind >= OpKind::kAllReduce; }
 
 }  // namespace stretto

@@ -109,15 +109,21 @@ Program Expand(const StepProgram& step) {
   const BufferMap map(step);
   ExpandBuffers(step, map, &program);
 
+  size_t ops = 0;
+  for (const Instance& instance : step.instances)
+    ops += step.units.at(static_cast<size_t>(instance.unit)).ops.size();
+  program.ops.reserve(ops);
   std::vector<int> base;  // first operation of each instance
   for (const Instance& instance : step.instances) {
     base.push_back(static_cast<int>(program.ops.size()));
     const Unit& unit = step.units.at(static_cast<size_t>(instance.unit));
     for (const Op& source : unit.ops) {
       Op op = source;
-      op.tag.micro_batch = instance.micro_batch;
-      for (int& id : op.in) id = map.Find(id, instance.micro_batch);
-      for (int& id : op.out) id = map.Find(id, instance.micro_batch);
+      int& micro_batch = op.tag.micro_batch;
+      if (micro_batch >= 0)
+        micro_batch = instance.micro_batches.at(static_cast<size_t>(micro_batch));
+      for (int& id : op.in) id = map.Find(id, micro_batch);
+      for (int& id : op.out) id = map.Find(id, micro_batch);
       for (int& wait : op.waits) wait += base.back();
       program.ops.push_back(std::move(op));
     }

@@ -59,6 +59,8 @@ struct Tag {
   int layer = -1;    // -1: outside the layers
   std::string name;  // "fc2", "attention", "head", or a parameter's name in the optimizer
   Phase phase = Phase::kForward;
+  // In a program the number of the micro-batch; in a unit which of the instance's micro-batches.
+  // -1: of none.
   int micro_batch = -1;
   int slice = -1;
   bool operator==(const Tag&) const = default;
@@ -69,7 +71,7 @@ struct Op {
   int lane = 0;
   Tag tag;
   std::vector<int> in, out;         // buffers
-  std::vector<int64_t> attributes;  // in the order of OpInfo::attributes
+  std::vector<int64_t> attributes;  // in the order of OpInfo::attributes, not negative
   std::vector<int> waits;           // operations, ascending
 };
 
@@ -93,8 +95,8 @@ struct Program {
 };
 
 struct Unit {
-  std::string name;     // "begin", "forward", "backward", "optimizer"
-  std::vector<Op> ops;  // waits are indices into this list; micro_batch is filled in by expansion
+  std::string name;
+  std::vector<Op> ops;  // waits are indices into this list
 };
 
 // A wait of one operation of an instance for one of an earlier instance.
@@ -106,7 +108,8 @@ struct CarriedWait {
 
 struct Instance {
   int unit = 0;
-  int micro_batch = -1;  // -1: once per step
+  // What Tag::micro_batch of the unit's operations counts: a unit may weave several.
+  std::vector<int> micro_batches;
   std::vector<CarriedWait> waits;
 };
 

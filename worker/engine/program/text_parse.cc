@@ -14,7 +14,8 @@ using Words = std::vector<absl::string_view>;
 
 // Limits that keep hostile text from asking for absurd memory.
 constexpr int64_t kMaxDimension = int64_t{1} << 40;
-constexpr int64_t kMaxAttribute = int64_t{1} << 28;  // products of three stay in range
+constexpr int64_t kMaxAttribute = int64_t{1} << 28;   // products of three stay in range
+constexpr int64_t kMaxDrop = (int64_t{1} << 32) - 1;  // a probability in 2^-32
 constexpr int kMaxIndex = 50'000'000;
 
 class Parser {
@@ -207,12 +208,10 @@ class Parser {
     const OpInfo* info = FindOp(words[2]);
     if (info == nullptr) return Error(words[2], "a known kind of operation");
     op.kind = info->kind;
+    op.attributes.assign(info->attributes.size(), 0);
     RETURN_IF_ERROR(ParseTagName(words[3], &op.tag));
     RETURN_IF_ERROR(ParsePhase(words[4], &op.tag.phase));
     for (size_t i = 5; i < words.size(); ++i) RETURN_IF_ERROR(ParseOpWord(words[i], *info, &op));
-    if (op.attributes.size() != info->attributes.size()) {
-      return Error(words[2], absl::StrCat(info->attributes.size(), " attributes"));
-    }
     program_.ops.push_back(std::move(op));
     return absl::OkStatus();
   }
@@ -221,11 +220,12 @@ class Parser {
     if (absl::ConsumePrefix(&word, "in=")) return ParseOperands(word, &op->in);
     if (absl::ConsumePrefix(&word, "out=")) return ParseOperands(word, &op->out);
     if (absl::ConsumePrefix(&word, "wait=")) return Integers(word, 0, kMaxIndex, &op->waits);
-    const size_t next = op->attributes.size();
-    if (next < info.attributes.size() && absl::ConsumePrefix(&word, info.attributes[next]) &&
-        absl::ConsumePrefix(&word, "=")) {
-      op->attributes.emplace_back();
-      return Integer(word, int64_t{0}, kMaxAttribute, &op->attributes.back());
+    for (size_t i = 0; i < info.attributes.size(); ++i) {
+      absl::string_view value = word;
+      if (absl::ConsumePrefix(&value, info.attributes[i]) && absl::ConsumePrefix(&value, "="))
+        return Integer(value, int64_t{0},
+                       absl::string_view(info.attributes[i]) == "drop" ? kMaxDrop : kMaxAttribute,
+                       &op->attributes[i]);
     }
     if (absl::ConsumePrefix(&word, "mb")) return Integer(word, 0, kMaxIndex, &op->tag.micro_batch);
     if (absl::ConsumePrefix(&word, "s")) return Integer(word, 0, kMaxIndex, &op->tag.slice);

@@ -36,7 +36,8 @@ std::string PrintOp(const Program& program, int index) {
   if (!op.in.empty()) absl::StrAppend(&line, " in=", PrintIds(op.in));
   if (!op.out.empty()) absl::StrAppend(&line, " out=", PrintIds(op.out));
   for (size_t i = 0; i < op.attributes.size(); ++i) {
-    absl::StrAppend(&line, " ", info.attributes[i], "=", op.attributes[i]);
+    if (op.attributes[i] != 0)
+      absl::StrAppend(&line, " ", info.attributes[i], "=", op.attributes[i]);
   }
   if (!op.waits.empty()) absl::StrAppend(&line, " wait=", absl::StrJoin(op.waits, ","));
   return line;

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
+#include <unordered_set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/program/happens_before.h"
-#include "worker/engine/program/memory_map.h"
-#include "worker/engine/program/text.h"
+#include "worker/engine/program/race_check.h"
 #include "worker/engine/program/verify_shapes.h"
 
 namespace stretto {
@@ -36,44 +38,102 @@ absl::Status VerifyGroups(const Program& program) {
   return absl::OkStatus();
 }
 
-absl::Status VerifyStructure(const Program& program) {
+absl::Status VerifyLanes(const Program& program) {
   RETURN_IF_ERROR(VerifyGroups(program));
   for (const Lane& lane : program.lanes) {
-    if (lane.group >= static_cast<int>(program.groups.size())) {
-      return absl::InvalidArgumentError(absl::StrCat("lane ", lane.name, ": found group ",
-                                                     lane.group, ", expected below ",
-                                                     program.groups.size()));
+    if (lane.group < static_cast<int>(program.groups.size())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("lane ", lane.name, ": found group ", lane.group,
+                                                   ", expected below ", program.groups.size()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyBuffer(const Program& program, int id) {
+  const Buffer& buffer = program.buffers[static_cast<size_t>(id)];
+  const auto error = [&](const auto&... words) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("buffer ", NameOfBuffer(program, id), ": ", words...));
+  };
+  const bool extents = std::all_of(buffer.shape.begin(), buffer.shape.end(),
+                                   [](int64_t extent) { return extent >= 0; });
+  if (buffer.alias >= id || buffer.shape.empty() || !extents)
+    return error("expected a shape and an alias to an earlier buffer");
+  const Root root = RootOf(program.buffers, id);
+  const Buffer& memory = program.buffers[static_cast<size_t>(root.buffer)];
+  if (memory.dtype != buffer.dtype)
+    return error("found ", NameOf(buffer.dtype), ", expected ", NameOf(memory.dtype),
+                 ", the type of its root");
+  const int64_t begin = root.element * static_cast<int64_t>(SizeOf(buffer.dtype));
+  if (begin < 0) return error("found begin at byte ", begin, " of its root, expected at least 0");
+  if (begin + buffer.bytes() > memory.bytes())
+    return error("found end at byte ", begin + buffer.bytes(), " of its root, expected at most ",
+                 memory.bytes());
+  return absl::OkStatus();
+}
+
+// Operations repeat from micro-batch to micro-batch, layer to layer: of those that look the same to
+// VerifyOperands, only the first is shown to it.
+class OperandCheck {
+ public:
+  explicit OperandCheck(const Program& program) : program_(program) {
+    std::map<std::tuple<DType, ArenaClass, std::vector<int64_t>>, int64_t> looks;
+    for (const Buffer& buffer : program.buffers) {
+      const int64_t next = static_cast<int64_t>(looks.size());
+      looks_.push_back(
+          looks.try_emplace({buffer.dtype, buffer.arena, buffer.shape}, next).first->second);
     }
   }
-  for (size_t id = 0; id < program.buffers.size(); ++id) {
-    const Buffer& buffer = program.buffers[id];
-    const bool dangling = buffer.alias >= static_cast<int>(id) || buffer.shape.empty();
-    if (dangling) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("buffer ", NameOfBuffer(program, static_cast<int>(id)),
-                       ": expected a shape and an alias to an earlier buffer"));
-    }
-    const Root root = RootOf(program.buffers, static_cast<int>(id));
-    const Buffer& memory = program.buffers[static_cast<size_t>(root.buffer)];
-    if (memory.dtype != buffer.dtype) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "buffer ", NameOfBuffer(program, static_cast<int>(id)), ": found ", NameOf(buffer.dtype),
-          ", expected ", NameOf(memory.dtype), ", the type of its root"));
-    }
-    const int64_t size = static_cast<int64_t>(SizeOf(buffer.dtype));
-    if (root.element * size + buffer.bytes() > memory.bytes()) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "buffer ", NameOfBuffer(program, static_cast<int>(id)), ": found end at byte ",
-          root.element * size + buffer.bytes(), " of its root, expected at most ", memory.bytes()));
-    }
+
+  // The operation's lane exists.
+  absl::Status Check(int index) {
+    const Op& op = program_.ops[static_cast<size_t>(index)];
+    if (!Describe(op)) return VerifyOperands(program_, index);
+    key_.assign(reinterpret_cast<const char*>(words_.data()), words_.size() * sizeof(words_[0]));
+    if (good_.contains(key_)) return absl::OkStatus();
+    RETURN_IF_ERROR(VerifyOperands(program_, index));
+    good_.insert(key_);
+    return absl::OkStatus();
   }
+
+ private:
+  // All that VerifyOperands looks at. False when an operand does not exist.
+  bool Describe(const Op& op) {
+    words_.assign({static_cast<int64_t>(op.kind), op.lane, static_cast<int64_t>(op.in.size()),
+                   static_cast<int64_t>(op.out.size())});
+    for (const std::vector<int>* ids : {&op.in, &op.out}) {
+      for (int id : *ids) {
+        if (id < 0 || id >= static_cast<int>(looks_.size())) return false;
+        words_.push_back(looks_[static_cast<size_t>(id)]);
+      }
+    }
+    for (int out : op.out) {
+      for (size_t i = 0; i < op.in.size(); ++i)
+        if (op.in[i] == out) words_.push_back(static_cast<int64_t>(i));
+      words_.push_back(-1);
+    }
+    words_.insert(words_.end(), op.attributes.begin(), op.attributes.end());
+    return true;
+  }
+
+  const Program& program_;
+  std::vector<int64_t> looks_;  // of every buffer: equal when type, arena and shape are
+  std::vector<int64_t> words_;
+  std::string key_;  // the bytes of words_
+  std::unordered_set<std::string> good_;
+};
+
+absl::Status VerifyStructure(const Program& program) {
+  RETURN_IF_ERROR(VerifyLanes(program));
+  for (size_t id = 0; id < program.buffers.size(); ++id)
+    RETURN_IF_ERROR(VerifyBuffer(program, static_cast<int>(id)));
+  OperandCheck operands(program);
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const int lane = program.ops[i].lane;
     if (lane < 0 || lane >= static_cast<int>(program.lanes.size())) {
       return absl::InvalidArgumentError(absl::StrCat("operation ", i, ": found lane ", lane,
                                                      ", expected below ", program.lanes.size()));
     }
-    RETURN_IF_ERROR(VerifyOperands(program, static_cast<int>(i)));
+    RETURN_IF_ERROR(operands.Check(static_cast<int>(i)));
   }
   return absl::OkStatus();
 }
@@ -92,167 +152,13 @@ absl::Status VerifyArenas(const Program& program, const ArenaBytes& arenas) {
   return absl::OkStatus();
 }
 
-// Disjoint byte intervals of one root that hold a value.
-class Defined {
- public:
-  void Add(int64_t begin, int64_t end) {
-    auto it = intervals_.lower_bound(begin);
-    if (it != intervals_.begin() && std::prev(it)->second >= begin) --it;
-    while (it != intervals_.end() && it->first <= end) {
-      begin = std::min(begin, it->first);
-      end = std::max(end, it->second);
-      it = intervals_.erase(it);
-    }
-    intervals_[begin] = end;
-  }
-  bool Covers(int64_t begin, int64_t end) const {
-    auto it = intervals_.upper_bound(begin);
-    return begin == end || (it != intervals_.begin() && std::prev(it)->second >= end);
-  }
-  void Clear() { intervals_.clear(); }
-
- private:
-  std::map<int64_t, int64_t> intervals_;
-};
-
-// Walks the operations in one legal order and keeps, per buffer and lane, the last access.
-class RaceCheck {
- public:
-  RaceCheck(const Program& program, const HappensBefore& order)
-      : program_(program),
-        order_(order),
-        regions_(RegionsOf(program.buffers)),
-        overlaps_(OverlapsOf(regions_)),
-        lanes_(program.lanes.size()),
-        reads_(program.buffers.size() * lanes_, -1),
-        writes_(reads_),
-        defined_(program.buffers.size()) {
-    for (size_t id = 0; id < program.buffers.size(); ++id) {
-      root_.push_back(RootOf(program.buffers, static_cast<int>(id)).buffer);
-      const ArenaClass arena = program.buffers[id].arena;
-      const bool external = arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
-                            arena == ArenaClass::kInput;
-      if (external && root_[id] == static_cast<int>(id))
-        defined_[id].Add(regions_[id].begin, regions_[id].end);
-    }
-  }
-
-  absl::Status Run() {
-    for (int op : order_.order()) {
-      const Op& operation = program_.ops[static_cast<size_t>(op)];
-      RETURN_IF_ERROR(CheckOutputs(op));
-      for (int id : operation.in) {
-        RETURN_IF_ERROR(CheckDefined(op, id));
-        RETURN_IF_ERROR(CheckOrdered(op, id, writes_, "writes"));
-      }
-      for (int id : operation.out) {
-        RETURN_IF_ERROR(CheckOrdered(op, id, writes_, "writes"));
-        RETURN_IF_ERROR(CheckOrdered(op, id, reads_, "reads"));
-      }
-      for (int id : operation.in) Last(reads_, id, operation.lane) = op;
-      for (int id : operation.out) {
-        Last(writes_, id, operation.lane) = op;
-        Define(id);
-      }
-    }
-    return absl::OkStatus();
-  }
-
- private:
-  int& Last(std::vector<int>& accesses, int id, int lane) {
-    return accesses[static_cast<size_t>(id) * lanes_ + static_cast<size_t>(lane)];
-  }
-
-  // An output lies on another operand only where the operation works in place: the two are then one
-  // buffer, or begin at the same address.
-  absl::Status CheckOutputs(int op) const {
-    const Op& operation = program_.ops[static_cast<size_t>(op)];
-    const OpInfo& info = InfoOf(operation.kind);
-    for (size_t o = 0; o < operation.out.size(); ++o) {
-      const Region& out = regions_[static_cast<size_t>(operation.out[o])];
-      for (size_t i = 0; i < operation.in.size(); ++i) {
-        const Region& in = regions_[static_cast<size_t>(operation.in[i])];
-        if (!out.Overlaps(in) || (MayShare(info, i, o) && out.begin == in.begin)) continue;
-        return Clash(op, operation.out[o], operation.in[i]);
-      }
-      for (size_t other = o + 1; other < operation.out.size(); ++other) {
-        if (!out.Overlaps(regions_[static_cast<size_t>(operation.out[other])])) continue;
-        return Clash(op, operation.out[o], operation.out[other]);
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  static bool MayShare(const OpInfo& info, size_t input, size_t output) {
-    const absl::string_view in = info.inputs[input], out = info.outputs[output];
-    return (in[0] == '=' && in == out) || (info.kind == OpKind::kGeluGrad && in == "da") ||
-           (info.kind == OpKind::kLayerNormDgrad && in == "residual?");
-  }
-
-  absl::Status Clash(int op, int out, int other) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "operand overwritten: ", PrintOp(program_, op), " writes ", NameOfBuffer(program_, out),
-        " over its own operand ", NameOfBuffer(program_, other)));
-  }
-
-  absl::Status CheckDefined(int op, int id) {
-    const Region& region = regions_[static_cast<size_t>(id)];
-    if (defined_[static_cast<size_t>(root_[static_cast<size_t>(id)])].Covers(region.begin,
-                                                                             region.end)) {
-      return absl::OkStatus();
-    }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "read without a writer: ", PrintOp(program_, op), " reads ", NameOfBuffer(program_, id),
-        ", which nothing wrote before, or something overwrote"));
-  }
-
-  absl::Status CheckOrdered(int op, int id, std::vector<int>& accesses, absl::string_view verb) {
-    RETURN_IF_ERROR(CheckPair(op, id, id, accesses, verb));
-    for (int other : overlaps_[static_cast<size_t>(id)])
-      RETURN_IF_ERROR(CheckPair(op, id, other, accesses, verb));
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckPair(int op, int id, int other, std::vector<int>& accesses,
-                         absl::string_view verb) {
-    for (size_t lane = 0; lane < lanes_; ++lane) {
-      const int earlier = Last(accesses, other, static_cast<int>(lane));
-      if (earlier < 0 || earlier == op || order_.Before(earlier, op)) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat("race: ", PrintOp(program_, op), " touches ", NameOfBuffer(program_, id),
-                       " while ", PrintOp(program_, earlier), " ", verb, " ",
-                       NameOfBuffer(program_, other), ", expected a wait between them"));
-    }
-    return absl::OkStatus();
-  }
-
-  void Define(int id) {
-    const Region& region = regions_[static_cast<size_t>(id)];
-    const int root = root_[static_cast<size_t>(id)];
-    defined_[static_cast<size_t>(root)].Add(region.begin, region.end);
-    for (int other : overlaps_[static_cast<size_t>(id)]) {
-      const int other_root = root_[static_cast<size_t>(other)];
-      if (other_root != root) defined_[static_cast<size_t>(other_root)].Clear();
-    }
-  }
-
-  const Program& program_;
-  const HappensBefore& order_;
-  const std::vector<Region> regions_;
-  const std::vector<std::vector<int>> overlaps_;
-  const size_t lanes_;
-  std::vector<int> root_;
-  std::vector<int> reads_, writes_;  // [buffer][lane]: last operation, -1 for none
-  std::vector<Defined> defined_;     // per root
-};
-
 }  // namespace
 
 absl::Status Verify(const Program& program, const ArenaBytes* arenas) {
   RETURN_IF_ERROR(VerifyStructure(program));
   if (arenas != nullptr) RETURN_IF_ERROR(VerifyArenas(program, *arenas));
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
-  return RaceCheck(program, order).Run();
+  return CheckRaces(program, order);
 }
 
 }  // namespace stretto

@@ -20,17 +20,18 @@ using ArenaBytes = std::array<int64_t, 6>;
 //  - lane order and waits have no cycle;
 //  - an operation's output lies on no other operand of it, unless the operation works in place;
 //  - every read has a writer before it (parameters, optimizer state and inputs are written
-//    before the step);
-//  - no two lanes touch overlapping memory unordered, unless both read. A collective occupies its
-//    buffer from its start to its completion. Once memory is planned, overlap is by address, so
-//    unsafe reuse is found too;
+//    before the step), and what it wrote has not been overwritten;
+//  - no two lanes touch overlapping memory unordered, unless both read. An operation, collectives
+//    included, occupies all its operands from its start to its completion. Once memory is planned,
+//    overlap is by address, so unsafe reuse is found too;
 //  - planned buffers lie inside their arena (`arenas` given) and aliases inside their root.
 // Errors: InvalidArgument naming the operations and buffers.
 absl::Status Verify(const Program& program, const ArenaBytes* arenas = nullptr);
 
-// The programs of all ranks of the job together, in rank order: the members of each group issue the
-// same collectives, of the same size and type, in the same order, and no set of ranks waits for
-// each other for ever.
+// The programs of all ranks of the job together, in rank order, each verified: the members of each
+// group issue the same collectives, of the same tag, attributes, sizes and types, in the same
+// order, and no set of ranks waits for each other for ever.
+// Errors: InvalidArgument naming ranks and operations.
 absl::Status VerifyRanks(absl::Span<const Program> programs);
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/program/verify.h"
@@ -80,6 +81,7 @@ class Rehearsal {
     std::vector<std::pair<size_t, int>> members;  // lane, operation
     for (int member : group.ranks) {
       ASSIGN_OR_RETURN(const size_t peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
+      RETURN_IF_ERROR(SameGroup(r, lane, static_cast<size_t>(member), peer_lane));
       const int peer = Ready(static_cast<size_t>(member), peer_lane);
       // On a lane that computes too, the peer may not have come to its collective yet.
       if (peer < 0 ||
@@ -106,18 +108,47 @@ class Rehearsal {
         "rank ", member, ": found no communication lane ", name, ", expected one, as on rank ", r));
   }
 
+  const std::vector<int>& RanksOf(size_t r, size_t lane) const {
+    const Program& program = programs_[r];
+    return program.groups[static_cast<size_t>(program.lanes[lane].group)].ranks;
+  }
+
+  absl::Status SameGroup(size_t r, size_t lane, size_t peer_rank, size_t peer_lane) const {
+    const std::vector<int>& mine = RanksOf(r, lane);
+    const std::vector<int>& theirs = RanksOf(peer_rank, peer_lane);
+    if (mine == theirs) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("rank ", peer_rank, ": found ranks ",
+                                                   absl::StrJoin(theirs, ","), " on lane ",
+                                                   programs_[r].lanes[lane].name, ", expected ",
+                                                   absl::StrJoin(mine, ","), ", as on rank ", r));
+  }
+
+  const Buffer& BufferAt(size_t r, int id) const {
+    return programs_[r].buffers[static_cast<size_t>(id)];
+  }
+
+  // "8 f32 to 4 f32"
+  std::string Payload(size_t r, int op) const {
+    const Op& collective = programs_[r].ops[static_cast<size_t>(op)];
+    const Buffer &in = BufferAt(r, collective.in[0]), &out = BufferAt(r, collective.out[0]);
+    const std::string sent = absl::StrCat(in.count(), " ", NameOf(in.dtype));
+    if (collective.in[0] == collective.out[0]) return sent;
+    return absl::StrCat(sent, " to ", out.count(), " ", NameOf(out.dtype));
+  }
+
   absl::Status SameCollective(size_t r, int op, size_t peer_rank, int peer) const {
     const Op& a = programs_[r].ops[static_cast<size_t>(op)];
     const Op& b = programs_[peer_rank].ops[static_cast<size_t>(peer)];
-    const Buffer& x = programs_[r].buffers[static_cast<size_t>(a.in[0])];
-    const Buffer& y = programs_[peer_rank].buffers[static_cast<size_t>(b.in[0])];
-    if (a.kind == b.kind && a.tag == b.tag && x.dtype == y.dtype && x.count() == y.count()) {
+    // The outputs of one kind follow from the inputs.
+    const Buffer &x = BufferAt(r, a.in[0]), &y = BufferAt(peer_rank, b.in[0]);
+    if (a.kind == b.kind && a.tag == b.tag && a.attributes == b.attributes && x.dtype == y.dtype &&
+        x.count() == y.count()) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        "collectives differ: rank ", r, " is at '", PrintOp(programs_[r], op), "' (", x.count(),
-        " ", NameOf(x.dtype), "), rank ", peer_rank, " at '", PrintOp(programs_[peer_rank], peer),
-        "' (", y.count(), " ", NameOf(y.dtype), "), expected the same collective"));
+        "collectives differ: rank ", r, " is at '", PrintOp(programs_[r], op), "' (",
+        Payload(r, op), "), rank ", peer_rank, " at '", PrintOp(programs_[peer_rank], peer), "' (",
+        Payload(peer_rank, peer), "), expected the same collective"));
   }
 
   absl::Status CheckFinished() const {

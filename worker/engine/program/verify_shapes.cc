@@ -119,8 +119,12 @@ class Operands {
     }
     if (op_.kind == OpKind::kGemmDgrad) {
       const DType t = Get("dy")->dtype;
-      RETURN_IF_ERROR(Is("w", Columns("dy"), Columns("dx"), t));
-      return Is("dx", Rows("dy"), Columns("w"), t);
+      RETURN_IF_ERROR(Is("w", Columns("dy"), Columns("w"), t));
+      const int64_t end = op_.attributes[0] + Columns("dx");
+      if (end > Columns("w")) {
+        return Error(absl::StrCat("columns up to ", end), absl::StrCat("at most ", Columns("w")));
+      }
+      return Is("dx", Rows("dy"), Columns("dx"), t);
     }
     RETURN_IF_ERROR(Is("x", Rows("dy"), Columns("x"), Get("dy")->dtype));
     return Is("dw", Columns("dy"), Columns("x"), DType::kF32);
@@ -136,10 +140,9 @@ class Operands {
         return Counted("tokens", Rows("dx"), DType::kI32);
       case OpKind::kAddPosition:
         RETURN_IF_ERROR(Is("position", Rows("position"), Columns("x"), Get("x")->dtype));
-        return WholeSequences("x", Rows("position"));
+        return absl::OkStatus();
       default:
-        RETURN_IF_ERROR(Is("dposition", Rows("dposition"), Columns("dx"), DType::kF32));
-        return WholeSequences("dx", Rows("dposition"));
+        return Is("dposition", Rows("dposition"), Columns("dx"), DType::kF32);
     }
   }
 
@@ -148,29 +151,89 @@ class Operands {
     return Error(absl::StrCat(Rows(name), " rows"), absl::StrCat("a multiple of ", sequence));
   }
 
+  // n rows of h columns, plain or in column pieces one after the other.
+  absl::Status IsMaybeBlocked(absl::string_view name, int64_t n, int64_t h, DType dtype) const {
+    const Buffer* buffer = Get(name);
+    if (buffer == nullptr || buffer->shape.size() != 3) return Is(name, n, h, dtype);
+    const std::vector<int64_t>& shape = buffer->shape;
+    if (shape[0] * shape[2] == h && shape[1] == n && buffer->dtype == dtype)
+      return absl::OkStatus();
+    return Error(
+        absl::StrCat(name, " ", NameOf(buffer->dtype), " [", absl::StrJoin(shape, ","), "]"),
+        absl::StrCat(NameOf(dtype), " of ", n, " rows x ", h, " columns in pieces"));
+  }
+
   absl::Status Norms() const {
     const DType t = Get("x")->dtype;
     const int64_t n = Rows("x"), h = Columns("x");
     RETURN_IF_ERROR(Is("stats", n, 2, DType::kF32));
+    RETURN_IF_ERROR(Counted("rstd", n, DType::kF32));
     RETURN_IF_ERROR(Counted("w", h, t));
     RETURN_IF_ERROR(Counted("b", h, t));
     RETURN_IF_ERROR(Counted("dw", h, DType::kF32));
     RETURN_IF_ERROR(Counted("db", h, DType::kF32));
-    for (const char* name : {"y", "dy", "dx", "residual"}) RETURN_IF_ERROR(Is(name, n, h, t));
+    RETURN_IF_ERROR(IsMaybeBlocked("dy", n, h, t));
+    for (const char* name : {"y", "dx", "residual"}) RETURN_IF_ERROR(Is(name, n, h, t));
     return absl::OkStatus();
   }
 
+  absl::Status Residuals() const {
+    const DType t = Get("x")->dtype;
+    const int64_t n = Rows("x"), h = Columns("x");
+    RETURN_IF_ERROR(Counted("bias", h, t));
+    RETURN_IF_ERROR(Counted("keys", kKeyCount, DType::kI32));
+    if (op_.kind == OpKind::kBiasResidual) RETURN_IF_ERROR(IsMaybeBlocked("r", n, h, t));
+    return Is("y", n, h, t);
+  }
+
+  absl::Status SwiGlus() const {
+    const DType t = Get("u")->dtype;
+    const int64_t n = Rows("u"), f = Columns("u") / 2;
+    RETURN_IF_ERROR(Is("u", n, 2 * f, t));
+    RETURN_IF_ERROR(Is("du", n, 2 * f, t));
+    RETURN_IF_ERROR(Is("a", n, f, t));
+    return Is("da", n, f, t);
+  }
+
   absl::Status Attentions() const {
-    const int64_t sequence = op_.attributes[0], heads = op_.attributes[1], dim = op_.attributes[2];
+    const AttentionShape shape = {.sequence_length = op_.attributes[0],
+                                  .heads = op_.attributes[1],
+                                  .kv_heads = op_.attributes[2],
+                                  .head_dim = op_.attributes[3],
+                                  .first_head = op_.attributes[4]};
+    if (shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
+      return Error(absl::StrCat("kv_heads ", shape.kv_heads),
+                   absl::StrCat("a divisor of heads ", shape.heads));
+    }
     const DType t = Get("qkv")->dtype;
     const int64_t n = Rows("qkv");
-    RETURN_IF_ERROR(WholeSequences("qkv", sequence));
-    RETURN_IF_ERROR(Is("qkv", n, 3 * heads * dim, t));
-    RETURN_IF_ERROR(Is("dqkv", n, 3 * heads * dim, t));
-    RETURN_IF_ERROR(Is("context", n, heads * dim, t));
-    RETURN_IF_ERROR(Is("dcontext", n, heads * dim, t));
-    RETURN_IF_ERROR(Counted("scratch", AttentionScratch({sequence, heads, dim}), DType::kF32));
-    return Is("lse", n, heads, DType::kF32);
+    RETURN_IF_ERROR(WholeSequences("qkv", shape.sequence_length));
+    RETURN_IF_ERROR(Is("qkv", n, shape.qkv_columns(), t));
+    RETURN_IF_ERROR(Is("dqkv", n, shape.qkv_columns(), t));
+    RETURN_IF_ERROR(Is("context", n, shape.context_columns(), t));
+    RETURN_IF_ERROR(Is("dcontext", n, shape.context_columns(), t));
+    RETURN_IF_ERROR(Counted("keys", kKeyCount, DType::kI32));
+    RETURN_IF_ERROR(Counted("scratch", AttentionScratch(shape), DType::kF32));
+    return Is("lse", n, shape.heads, DType::kF32);
+  }
+
+  // One of the two is a part of the other.
+  absl::Status Collectives() const {
+    const Lane& lane = program_.lanes[static_cast<size_t>(op_.lane)];
+    if (lane.group < 0) return Error(lane.name, "a lane with a group");
+    if (!op_.attributes.empty() && op_.attributes[0] > static_cast<int64_t>(DType::kBF16))
+      return Error(absl::StrCat("wire type ", op_.attributes[0]), "0 (as the buffer) or 1 (bf16)");
+    if (op_.kind == OpKind::kAllReduce || op_.kind == OpKind::kAllReduceMax)
+      return absl::OkStatus();
+    const int64_t ranks =
+        static_cast<int64_t>(program_.groups[static_cast<size_t>(lane.group)].ranks.size());
+    const bool scatter = op_.kind == OpKind::kReduceScatter;
+    const Buffer* whole = Get(scatter ? "x" : "y");
+    if (whole->count() % ranks != 0) {
+      return Error(absl::StrCat(whole->count(), " elements"),
+                   absl::StrCat("a multiple of ", ranks));
+    }
+    return Counted(scatter ? "y" : "x", whole->count() / ranks, whole->dtype);
   }
 
   absl::Status CrossEntropies() const {
@@ -227,14 +290,21 @@ class Operands {
       case OpKind::kLayerNorm:
       case OpKind::kLayerNormDgrad:
       case OpKind::kLayerNormWgrad:
+      case OpKind::kRmsNorm:
+      case OpKind::kRmsNormDgrad:
+      case OpKind::kRmsNormWgrad:
         return Norms();
       case OpKind::kBiasResidual:
-        RETURN_IF_ERROR(Counted("bias", Columns("x"), Get("x")->dtype));
-        return ElementWise({"x", "r", "y"});
+      case OpKind::kDropout:
+        return Residuals();
       case OpKind::kGelu:
         return ElementWise({"u", "a"});
       case OpKind::kGeluGrad:
         return ElementWise({"u", "da", "du"});
+      case OpKind::kSwiGlu:
+      case OpKind::kSwiGluGrad:
+        return SwiGlus();
+      case OpKind::kRotary:
       case OpKind::kAttention:
       case OpKind::kAttentionGrad:
         return Attentions();
@@ -252,8 +322,9 @@ class Operands {
         return Optimizers();
       case OpKind::kAllReduce:
       case OpKind::kAllReduceMax:
-        if (program_.lanes[static_cast<size_t>(op_.lane)].group >= 0) return absl::OkStatus();
-        return Error(program_.lanes[static_cast<size_t>(op_.lane)].name, "a lane with a group");
+      case OpKind::kReduceScatter:
+      case OpKind::kAllGather:
+        return Collectives();
       case OpKind::kZero:
         return absl::OkStatus();
     }

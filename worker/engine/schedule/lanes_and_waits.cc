@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
-#include "proto/base/check.h"
 #include "worker/engine/program/memory_map.h"
 #include "worker/engine/schedule/passes.h"
 
@@ -104,7 +104,6 @@ absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
   const Program program = Expand(*step);
   WaitFinder finder(program);
   std::vector<int> base;  // first operation of each instance
-  std::vector<bool> unit_done(step->units.size(), false);
   int index = 0;
   for (size_t i = 0; i < step->instances.size(); ++i) {
     Instance& instance = step->instances[i];
@@ -124,12 +123,13 @@ absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
         instance.waits.push_back(
             {static_cast<int>(local), static_cast<int>(from), wait - base[from]});
       }
-      // Every instance of a unit must find the same waits inside it, or it would be no template.
-      STRETTO_CHECK(!unit_done[static_cast<size_t>(instance.unit)] ||
-                    unit.ops[local].waits == inside);
-      unit.ops[local].waits = std::move(inside);
+      // A unit is a template: it has the waits of all its instances. What one of them knows from an
+      // earlier instance, another may have to wait for inside.
+      std::vector<int> all;
+      std::set_union(unit.ops[local].waits.begin(), unit.ops[local].waits.end(), inside.begin(),
+                     inside.end(), std::back_inserter(all));
+      unit.ops[local].waits = std::move(all);
     }
-    unit_done[static_cast<size_t>(instance.unit)] = true;
   }
   return absl::OkStatus();
 }

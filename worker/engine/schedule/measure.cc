@@ -2,20 +2,36 @@
 
 namespace stretto {
 
+namespace {
+
+// The buffer's memory is one that the host filled before the step.
+void MakeInput(StepProgram* step, int id) {
+  const int root = RootOf(step->buffers, id).buffer;
+  for (size_t i = 0; i < step->buffers.size(); ++i) {
+    if (RootOf(step->buffers, static_cast<int>(i)).buffer == root)
+      step->buffers[i].arena = ArenaClass::kInput;
+  }
+}
+
+}  // namespace
+
+// What a collective would have written elsewhere is there from the start.
 absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
   for (Unit& unit : step->units) {
+    for (const Op& op : unit.ops) {
+      const bool elsewhere = IsCollective(op.kind) && op.in[0] != op.out[0];
+      if (elsewhere) MakeInput(step, op.out[0]);
+    }
     std::erase_if(unit.ops, [](const Op& op) { return IsCollective(op.kind); });
   }
   return absl::OkStatus();
 }
 
-// A collective reads what it reduces; alone, its buffer is an input that the host filled.
+// Alone, a collective reads what the host filled.
 absl::Status KeepCollectives(const EngineSpec&, StepProgram* step) {
   for (Unit& unit : step->units) {
     std::erase_if(unit.ops, [](const Op& op) { return !IsCollective(op.kind); });
-    for (const Op& op : unit.ops) {
-      for (int id : op.in) step->buffers[static_cast<size_t>(id)].arena = ArenaClass::kInput;
-    }
+    for (const Op& op : unit.ops) MakeInput(step, op.in[0]);
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #pragma once
-// The passes between Emit and execution, one per file. Each is a pure function that orders, assigns
-// or removes; none invents mathematics. BuildPlan runs them in this order and verifies after each.
+// The passes between Emit and execution, one per file. Each is a pure function that clones, merges,
+// orders, assigns or removes; none invents mathematics. BuildPlan runs them in this order and
+// verifies after each. Each schedule's file draws its timeline and says where it is from.
 
 #include "absl/status/status.h"
 #include "worker/engine/program/program.h"
@@ -8,28 +9,32 @@
 
 namespace stretto {
 
-// Schedules: each orders the units of the step program it is given (canonical order, one lane).
-//
-// megatron_sync (Shoeybi et al. 2019): no slices, every collective exposed.
-//
-//   forward   compute | ATT |     | MLP |     | ATT' |
-//             comm.tp |     | ARa |     | ARm |      | ARa'
-//   backward  compute | d,w(MLP) |     | d,w(ATT) |     |
-//             comm.tp |          | ARm |          | ARa |
-absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
+// Backward gets its own copies of what spec.schedule.recompute names: the operations that produce
+// them are cloned in front of their first use, phase kRecompute.
+absl::Status RecomputeActivations(const EngineSpec& spec, StepProgram* step);
 
-// domino_row (Wang et al. 2024, section 4; own backward order): the batch in slices that take
-// turns, half-block by half-block and across layers, so a slice's all-reduce runs under another's
-// compute. Backward has its own order, not the mirror of forward: dgrad chain, launch the
-// all-reduce, then that half-block's weight gradients.
-//
-//   forward  compute | ATT0 | ATT1 | MLP0 | MLP1 | ATT0' | ATT1' |   (' = next layer)
-//            comm.tp |      | ARa0 | ARa1 | ARm0 | ARm1  | ...
-//   backward compute | d(MLP0) | w(MLP0) d(MLP1) | w(MLP1) d(ATT0) | w(ATT0) d(ATT1) |
-//            comm.tp |         | AR0             | AR1             | AR0             |
-//
-// InvalidArgument: a micro-batch of one sequence; spec.schedule.slices is checked by Validate.
+// Where spec.schedule.merge_wgrads says so: the weight gradient products of all slices of a
+// micro-batch become one over all their rows, at the place of the last.
+absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step);
+
+// Schedules: each orders the unit of a micro-batch (canonical order, one lane). plan.cc has the
+// table of what each takes.
+absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
+absl::Status MegatronAsync(const EngineSpec& spec, StepProgram* step);
 absl::Status DominoRow(const EngineSpec& spec, StepProgram* step);
+absl::Status DominoCol(const EngineSpec& spec, StepProgram* step);
+absl::Status DominoHybrid(const EngineSpec& spec, StepProgram* step);
+absl::Status DominoPaper(const EngineSpec& spec, StepProgram* step);
+absl::Status DominoRelease1(const EngineSpec& spec, StepProgram* step);
+absl::Status DominoIntra(const EngineSpec& spec, StepProgram* step);
+absl::Status DominoInter(const EngineSpec& spec, StepProgram* step);
+absl::Status Nanotron(const EngineSpec& spec, StepProgram* step);
+
+// Weight gradients run spec.schedule.defer_wgrads collectives later than the schedule placed them.
+absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
+
+// Lets the ends of a micro-batch overlap with what is beside them.
+absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
 // Measurement only: T_comp, the program without its collectives; T_comm, its collectives alone.
 absl::Status RemoveCollectives(const EngineSpec& spec, StepProgram* step);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/memory/plan.h"
+#include "worker/engine/program/shortened.h"
 #include "worker/engine/schedule/passes.h"
 
 namespace stretto {
@@ -16,30 +17,70 @@ struct Pass {
   absl::Status (*run)(const EngineSpec&, StepProgram*);
 };
 
+enum class Slices : uint8_t { kOne, kTwo, kAny };
+
 struct Schedule {
   Pass order;
-  bool synchronous;  // nothing runs under a collective
+  Slices slices;
+  bool splits = false;       // takes column pieces
+  bool ours = false;         // weight gradients may be deferred, tails are closed
+  bool synchronous = false;  // nothing runs under a collective
 };
 
-// The table of schedules: add a row here and a file beside megatron_sync.cc.
+// The table of schedules: add a row here and a file beside domino_col.cc.
 constexpr Schedule kSchedules[] = {
-    {{"megatron_sync", MegatronSync}, true},
-    {{"domino_row", DominoRow}, false},
+    {.order = {"megatron_sync", MegatronSync}, .slices = Slices::kOne, .synchronous = true},
+    {.order = {"megatron_async", MegatronAsync}, .slices = Slices::kOne},
+    {.order = {"domino_row", DominoRow}, .slices = Slices::kAny, .ours = true},
+    {.order = {"domino_col", DominoCol}, .slices = Slices::kOne, .splits = true, .ours = true},
+    {.order = {"domino_hybrid", DominoHybrid},
+     .slices = Slices::kAny,
+     .splits = true,
+     .ours = true},
+    {.order = {"domino_paper", DominoPaper}, .slices = Slices::kTwo},
+    {.order = {"domino_release1", DominoRelease1}, .slices = Slices::kTwo},
+    {.order = {"domino_intra", DominoIntra}, .slices = Slices::kTwo},
+    {.order = {"domino_inter", DominoInter}, .slices = Slices::kTwo},
+    {.order = {"nanotron", Nanotron}, .slices = Slices::kTwo},
 };
+
+absl::StatusOr<const Schedule*> Find(const std::string& name) {
+  for (const Schedule& candidate : kSchedules) {
+    if (name == candidate.order.name) return &candidate;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "schedule.name: found '", name, "', expected one of ", absl::StrJoin(ScheduleNames(), ", ")));
+}
+
+absl::Status CheckParameters(const Schedule& schedule, const EngineSpec& spec) {
+  const auto refuse = [&](const char* field, auto found, absl::string_view expected) {
+    return absl::InvalidArgumentError(absl::StrCat("schedule ", schedule.order.name, ": ", field,
+                                                   ": found ", found, ", expected ", expected));
+  };
+  const size_t slices = spec.schedule.slices.size();
+  if (schedule.slices != Slices::kOne && spec.micro_batch_size < 2)
+    return refuse("micro_batch_size", spec.micro_batch_size,
+                  "at least 2: it cuts the batch into slices of whole sequences");
+  if (schedule.slices == Slices::kOne && slices != 1) return refuse("slices", slices, "1");
+  if (schedule.slices == Slices::kTwo && slices != 2)
+    return refuse("slices", slices, "2, as published");
+  if (!schedule.splits && spec.schedule.splits != 1)
+    return refuse("splits", spec.schedule.splits, "1");
+  if (!schedule.ours && spec.schedule.defer_wgrads != 0)
+    return refuse("defer_wgrads", spec.schedule.defer_wgrads, "0");
+  return absl::OkStatus();
+}
 
 absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant variant) {
-  const Schedule* schedule = nullptr;
-  for (const Schedule& candidate : kSchedules) {
-    if (spec.schedule.name == candidate.order.name) schedule = &candidate;
-  }
-  if (schedule == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule.name: found '", spec.schedule.name,
-                                                   "', expected one of ",
-                                                   absl::StrJoin(ScheduleNames(), ", ")));
-  }
-  std::vector<Pass> passes;
+  ASSIGN_OR_RETURN(const Schedule* schedule, Find(spec.schedule.name));
+  RETURN_IF_ERROR(CheckParameters(*schedule, spec));
+  std::vector<Pass> passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
   if (variant == Variant::kSerialOracle) return passes;
   passes.push_back(schedule->order);
+  if (schedule->ours) {
+    passes.push_back({"defer_wgrads", DeferWgrads});
+    passes.push_back({"close_tails", CloseTails});
+  }
   if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
   if (variant == Variant::kCommunicationOnly)
     passes.push_back({"keep_collectives", KeepCollectives});
@@ -65,7 +106,7 @@ std::vector<std::string> ScheduleNames() {
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
   ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank));
   ASSIGN_OR_RETURN(const std::vector<Pass> passes, PassesFor(spec, variant));
-  RankPlan plan{.step = std::move(emitted.step),
+  RankPlan plan{.step = Shortened(emitted.step),
                 .program = {},
                 .arenas = {},
                 .buffers = std::move(emitted.buffers)};
@@ -76,6 +117,8 @@ absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant 
     plan.program = Expand(plan.step);
     RETURN_IF_ERROR(Verified(Verify(plan.program), pass.name));
   }
+  plan.step = Lengthened(plan.step, spec.micro_batches);
+  plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
   RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas), "memory"));
   return plan;

@@ -2,62 +2,113 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "proto/base/check.h"
+#include "worker/engine/program/memory_map.h"
+#include "worker/engine/schedule/reorder.h"
+#include "worker/engine/schedule/units.h"
 
 namespace stretto {
+namespace {
 
-std::vector<Strand> StrandsOf(const Unit& unit) {
-  std::vector<Strand> strands;
-  std::vector<bool> open;  // whether the strand's last segment still takes operations
-  for (size_t i = 0; i < unit.ops.size(); ++i) {
-    const Op& op = unit.ops[i];
-    STRETTO_CHECK(op.tag.slice >= 0);
-    const size_t s = static_cast<size_t>(op.tag.slice);
-    if (s >= strands.size()) {
-      strands.resize(s + 1);
-      open.resize(s + 1, false);
-    }
-    if (!open[s]) strands[s].emplace_back();
-    open[s] = true;
-    Segment& segment = strands[s].back();
-    switch (InfoOf(op.kind).role) {
-      case Role::kChain:
-        segment.chain.push_back(static_cast<int>(i));
-        break;
-      case Role::kWeightGradient:
-        segment.filler.push_back(static_cast<int>(i));
-        break;
-      case Role::kCollective:
-        segment.collective = static_cast<int>(i);
-        open[s] = false;
-        break;
-    }
-  }
-  return strands;
+std::string WordOf(const Op& op) {
+  if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r.", op.tag.name);
+  if (op.tag.phase != Phase::kBackward) return op.tag.name;
+  const bool wgrad = InfoOf(op.kind).role == Role::kWeightGradient;
+  return absl::StrCat(wgrad ? "w." : "d.", op.tag.name);
 }
 
-std::vector<std::pair<int, int>> RoundRobin(const std::vector<Strand>& strands) {
-  size_t longest = 0;
-  for (const Strand& strand : strands) longest = std::max(longest, strand.size());
-  std::vector<std::pair<int, int>> order;
-  for (size_t k = 0; k < longest; ++k) {
-    for (size_t s = 0; s < strands.size(); ++s) {
-      if (k < strands[s].size()) order.emplace_back(static_cast<int>(s), static_cast<int>(k));
-    }
+}  // namespace
+
+Weaver::Weaver(const StepProgram& step, int unit)
+    : ops_(step.units.at(static_cast<size_t>(unit)).ops),
+      needs_(ops_.size()),
+      placed_(ops_.size(), false) {
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    const Tag& tag = ops_[i].tag;
+    words_[{WordOf(ops_[i]), tag.layer, tag.slice}].push_back(static_cast<int>(i));
+    layers_ = std::max(layers_, tag.layer + 1);
+    slices_ = std::max(slices_, tag.slice + 1);
   }
-  return order;
+  FindDependencies(step);
 }
 
-std::vector<int> Weave(const std::vector<Strand>& strands,
-                       const std::vector<std::pair<int, int>>& order) {
-  std::vector<int> ops;
-  for (const auto& [s, k] : order) {
-    const Segment& segment = strands[static_cast<size_t>(s)][static_cast<size_t>(k)];
-    ops.insert(ops.end(), segment.chain.begin(), segment.chain.end());
-    if (segment.collective >= 0) ops.push_back(segment.collective);
-    ops.insert(ops.end(), segment.filler.begin(), segment.filler.end());
+// Every earlier operation that touches the same memory, unless both only read it.
+void Weaver::FindDependencies(const StepProgram& step) {
+  const auto overlaps = OverlapsOf(RegionsOf(step.buffers));
+  std::vector<int> writer(step.buffers.size(), -1);
+  std::vector<std::vector<int>> readers(step.buffers.size());
+  for (size_t i = 0; i < ops_.size(); ++i) {
+    std::vector<int>& needs = needs_[i];
+    const auto after_write = [&](int id) {
+      if (writer[static_cast<size_t>(id)] >= 0) needs.push_back(writer[static_cast<size_t>(id)]);
+    };
+    const auto after_all = [&](int id) {
+      after_write(id);
+      const std::vector<int>& of = readers[static_cast<size_t>(id)];
+      needs.insert(needs.end(), of.begin(), of.end());
+    };
+    for (int id : ops_[i].in) {
+      after_write(id);
+      for (int other : overlaps[static_cast<size_t>(id)]) after_write(other);
+    }
+    for (int id : ops_[i].out) {
+      after_all(id);
+      for (int other : overlaps[static_cast<size_t>(id)]) after_all(other);
+    }
+    for (int id : ops_[i].in) readers[static_cast<size_t>(id)].push_back(static_cast<int>(i));
+    for (int id : ops_[i].out) {
+      writer[static_cast<size_t>(id)] = static_cast<int>(i);
+      readers[static_cast<size_t>(id)].clear();
+    }
   }
-  return ops;
+}
+
+void Weaver::Place(int op) {
+  if (placed_[static_cast<size_t>(op)]) return;
+  placed_[static_cast<size_t>(op)] = true;
+  for (int needed : needs_[static_cast<size_t>(op)]) Place(needed);
+  order_.push_back(op);
+}
+
+void Weaver::Play(absl::string_view words, int layer, int slice) {
+  if (layer >= layers_) layer = -1;
+  for (absl::string_view word : absl::StrSplit(words, ' ')) {
+    const auto it = words_.find({std::string(word), layer, slice});
+    if (it == words_.end()) continue;
+    for (int op : it->second) Place(op);
+  }
+}
+
+void Weaver::PlayAll(absl::string_view words, int layer) {
+  for (int slice = 0; slice < slices_; ++slice) Play(words, layer, slice);
+}
+
+std::vector<int> Weaver::Finish() {
+  for (size_t i = 0; i < ops_.size(); ++i) Place(static_cast<int>(i));
+  return order_;
+}
+
+absl::Status Arrange(const Score& score, StepProgram* step) {
+  const int unit = FindUnit(*step, kMicroBatchUnit);
+  Weaver weaver(*step, unit);
+  weaver.PlayAll("embed", -1);
+  for (int layer = 0; layer < weaver.layers(); ++layer) score.forward(weaver, layer);
+  weaver.PlayAll("final_norm head max", -1);
+  weaver.PlayAll("sum", -1);
+  weaver.PlayAll("d.loss d.head w.head", -1);
+  weaver.PlayAll("loss", -1);
+  for (int layer = weaver.layers() - 1; layer >= 0; --layer) {
+    score.backward(weaver, layer);
+    weaver.PlayAll("w.ln2", layer);
+    weaver.PlayAll("w.ln1 w.final_norm", layer + 1);
+  }
+  for (int slice = 0; slice < weaver.slices(); ++slice) {
+    weaver.Play("d.ln1", 0, slice);
+    weaver.Play("d.position d.embed", -1, slice);
+  }
+  return Reorder(step, unit, weaver.Finish());
 }
 
 }  // namespace stretto

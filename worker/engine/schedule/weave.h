@@ -1,35 +1,70 @@
 #pragma once
-// Strands of segments, and orders over them: what every overlapping schedule is made of (DESIGN
-// section 4, "Weave").
+// The weave: strands of segments, and an order over them (DESIGN section 4). Every overlapping
+// schedule is one.
 //
-// A strand is the work of one slice, a chain of segments. A segment is a chain of operations ended
-// by a collective, plus filler that only the optimizer waits for (weight gradients). While the
-// collective of one strand is in flight, the filler of its segment and the next segment of another
-// strand compute.
+// A strand is the work of one slice; a segment is what a schedule appends in one go: some words of
+// the strand. A word is the operations of one layer and slice that carry one tag name, collectives
+// included, in their canonical order:
+//
+//   "qkv"    forward           "d.qkv"  backward, up to the gradient of activations (dgrad)
+//   "r.qkv"  recomputed        "w.qkv"  backward, gradients of parameters (wgrad)
+//
+// Names: embed position | ln1 qkv attention proj res1 ln2 fc1 act fc2 res2 | final_norm head max
+// sum loss. res1 and res2 are what follows a half-block's last collective (bias, dropout,
+// residual). A collective starts as soon as its lane and its data allow; what is played after it
+// runs under it. Nothing is played twice, and what an operation depends on is played before it, so
+// a schedule names only what it decides.
 
-#include <utility>
+#include <map>
+#include <string>
+#include <tuple>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "worker/engine/program/program.h"
 
 namespace stretto {
 
-struct Segment {
-  std::vector<int> chain;
-  int collective = -1;  // -1: the strand's last segment
-  std::vector<int> filler;
+class Weaver {
+ public:
+  // Borrows `step`, whose operations must stand in canonical order without waits.
+  Weaver(const StepProgram& step, int unit);
+
+  int layers() const { return layers_; }
+  int slices() const { return slices_; }
+
+  // Appends words, separated by spaces, of a slice. Layer -1, or one that the model has not, means
+  // what stands outside the layers. Words that this program lacks are passed over.
+  void Play(absl::string_view words, int layer, int slice);
+  // The same for every slice in turn.
+  void PlayAll(absl::string_view words, int layer);
+
+  // The order: what was played, then the rest as it stood.
+  std::vector<int> Finish();
+
+ private:
+  using Word = std::tuple<std::string, int, int>;  // word, layer, slice
+  void FindDependencies(const StepProgram& step);
+  void Place(int op);
+
+  const std::vector<Op>& ops_;
+  int layers_ = 0, slices_ = 1;
+  std::map<Word, std::vector<int>> words_;
+  std::vector<std::vector<int>> needs_;
+  std::vector<bool> placed_;
+  std::vector<int> order_;
 };
-using Strand = std::vector<Segment>;
 
-// The strands of a unit by slice, operations in their present order. Every operation must belong to
-// a slice (CHECK).
-std::vector<Strand> StrandsOf(const Unit& unit);
+// What a schedule of slices decides: the order within a layer. The embedding, the head and the
+// turn from forward to backward are the same for all: slices in turn, segment by segment; so are
+// the small gradients of norms, behind each layer.
+struct Score {
+  void (*forward)(Weaver& weaver, int layer);
+  void (*backward)(Weaver& weaver, int layer);
+};
 
-// Segment k of every strand, then segment k+1, strands ascending: (strand, segment) pairs.
-std::vector<std::pair<int, int>> RoundRobin(const std::vector<Strand>& strands);
-
-// The operations in that order; within a segment: chain, collective, filler.
-std::vector<int> Weave(const std::vector<Strand>& strands,
-                       const std::vector<std::pair<int, int>>& order);
+// Orders the unit of a micro-batch by a score.
+absl::Status Arrange(const Score& score, StepProgram* step);
 
 }  // namespace stretto

@@ -17,16 +17,29 @@ absl::Status Expect(bool ok, absl::string_view field, int64_t found, absl::strin
 
 }  // namespace
 
+const char* NameOf(Family family) { return family == Family::kGpt ? "gpt" : "llama"; }
+
+const char* NameOf(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone:
+      return "none";
+    case Recompute::kSelective:
+      return "selective";
+    case Recompute::kFull:
+      return "full";
+  }
+  return "?";
+}
+
 std::vector<int> EvenSlices(int sequences, int slices) {
   std::vector<int> sizes(static_cast<size_t>(slices), sequences / slices);
   for (int i = 0; i < sequences % slices; ++i) ++sizes[static_cast<size_t>(i)];
   return sizes;
 }
 
-absl::Status Validate(const EngineSpec& spec) {
-  const ModelSpec& model = spec.model;
-  const int tp = spec.tp_size;
-  RETURN_IF_ERROR(Expect(tp >= 1, "tp_size", tp, "at least 1"));
+namespace {
+
+absl::Status ValidateModel(const ModelSpec& model, int tp) {
   RETURN_IF_ERROR(Expect(model.layers >= 1, "model.layers", model.layers, "at least 1"));
   RETURN_IF_ERROR(Expect(model.hidden >= 1, "model.hidden", model.hidden, "at least 1"));
   RETURN_IF_ERROR(Expect(model.heads >= 1, "model.heads", model.heads, "at least 1"));
@@ -38,25 +51,59 @@ absl::Status Validate(const EngineSpec& spec) {
       Expect(model.vocab_size >= 2, "model.vocab_size", model.vocab_size, "at least 2"));
   RETURN_IF_ERROR(Expect(model.hidden % model.heads == 0, "model.heads", model.heads,
                          absl::StrCat("a divisor of hidden ", model.hidden)));
-  RETURN_IF_ERROR(Expect(model.heads % tp == 0, "tp_size", tp,
+  RETURN_IF_ERROR(Expect(model.kv_heads >= 0 && model.heads % model.key_heads() == 0,
+                         "model.kv_heads", model.kv_heads,
                          absl::StrCat("a divisor of heads ", model.heads)));
+  RETURN_IF_ERROR(Expect(model.key_heads() % tp == 0, "tp_size", tp,
+                         absl::StrCat("a divisor of the ", model.key_heads(),
+                                      model.kv_heads > 0 ? " kv_heads" : " heads")));
   RETURN_IF_ERROR(Expect(model.ffn_hidden % tp == 0, "tp_size", tp,
                          absl::StrCat("a divisor of ffn_hidden ", model.ffn_hidden)));
   RETURN_IF_ERROR(
       Expect(model.padded_vocab() % tp == 0, "tp_size", tp,
              absl::StrCat("a divisor of the padded vocabulary ", model.padded_vocab())));
+  if (model.family == Family::kLlama) {
+    RETURN_IF_ERROR(Expect(model.head_dim() % 2 == 0, "model.heads", model.heads,
+                           "heads of an even dimension, for rotary embedding"));
+    RETURN_IF_ERROR(
+        Expect(model.rotary_base >= 1, "model.rotary_base", model.rotary_base, "at least 1"));
+  }
+  if (model.dropout >= 0 && model.dropout < 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.dropout: found ", model.dropout, ", expected at least 0 and below 1"));
+}
+
+absl::Status ValidateSchedule(const EngineSpec& spec) {
+  const ScheduleSpec& schedule = spec.schedule;
+  for (int size : schedule.slices) {
+    RETURN_IF_ERROR(
+        Expect(size >= 1, "schedule.slice_sizes", size, "at least 1 sequence in a slice"));
+  }
+  const int total = std::accumulate(schedule.slices.begin(), schedule.slices.end(), 0);
+  RETURN_IF_ERROR(Expect(total == spec.micro_batch_size, "schedule.slice_sizes", total,
+                         absl::StrCat("slices that sum to micro_batch_size ", spec.micro_batch_size,
+                                      ", not ", absl::StrJoin(schedule.slices, "+"))));
+  RETURN_IF_ERROR(Expect(schedule.splits >= 1 && spec.model.hidden % schedule.splits == 0,
+                         "schedule.splits", schedule.splits,
+                         absl::StrCat("a divisor of hidden ", spec.model.hidden)));
+  RETURN_IF_ERROR(Expect(schedule.defer_wgrads >= 0, "schedule.defer_wgrads", schedule.defer_wgrads,
+                         "at least 0"));
+  if (!schedule.sequence_parallel) return absl::OkStatus();
+  return Expect(spec.model.sequence_length % spec.tp_size == 0, "model.sequence_length",
+                spec.model.sequence_length,
+                absl::StrCat("a multiple of tp_size ", spec.tp_size, " with sequence_parallel"));
+}
+
+}  // namespace
+
+absl::Status Validate(const EngineSpec& spec) {
+  RETURN_IF_ERROR(Expect(spec.tp_size >= 1, "tp_size", spec.tp_size, "at least 1"));
+  RETURN_IF_ERROR(ValidateModel(spec.model, spec.tp_size));
   RETURN_IF_ERROR(
       Expect(spec.micro_batch_size >= 1, "micro_batch_size", spec.micro_batch_size, "at least 1"));
   RETURN_IF_ERROR(
       Expect(spec.micro_batches >= 1, "micro_batches", spec.micro_batches, "at least 1"));
-  for (int size : spec.schedule.slices) {
-    RETURN_IF_ERROR(
-        Expect(size >= 1, "schedule.slice_sizes", size, "at least 1 sequence in a slice"));
-  }
-  const int total = std::accumulate(spec.schedule.slices.begin(), spec.schedule.slices.end(), 0);
-  return Expect(total == spec.micro_batch_size, "schedule.slice_sizes", total,
-                absl::StrCat("slices that sum to micro_batch_size ", spec.micro_batch_size,
-                             ", not ", absl::StrJoin(spec.schedule.slices, "+")));
+  return ValidateSchedule(spec);
 }
 
 }  // namespace stretto

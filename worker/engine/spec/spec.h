@@ -10,23 +10,51 @@
 
 namespace stretto {
 
+// What a layer is made of. kGpt (GPT-2, GPT-3): learned positions, LayerNorm, GELU, biases, head
+// tied to the embedding. kLlama (Llama 2 and 3): rotary positions, RMSNorm, SwiGLU, grouped
+// queries, no biases, a head of its own.
+enum class Family : uint8_t { kGpt, kLlama };
+const char* NameOf(Family family);  // "gpt", "llama"
+
 struct ModelSpec {
+  Family family = Family::kGpt;
   int layers = 0;
   int hidden = 0;
   int heads = 0;
+  int kv_heads = 0;  // 0: as many as heads
   int ffn_hidden = 0;
   int sequence_length = 0;
-  int vocab_size = 0;  // of the tokenizer
+  int vocab_size = 0;       // of the tokenizer
+  int rotary_base = 10000;  // Llama
+  double dropout = 0;       // probability: embedding, attention, and both residual branches
 
   int head_dim() const { return hidden / heads; }
+  int key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   // Multiple of 128, whatever the TP size, so that every layout has the same full tensors.
   int padded_vocab() const { return (vocab_size + 127) / 128 * 128; }
 };
 
+// What backward computes again instead of keeping it (Chen et al. 2016; Korthikanti et al. 2022).
+// kSelective: norms (not with sequence parallelism, which keeps them gathered) and activation
+// functions, never a matrix product or a collective. kFull: all of a layer from its input,
+// collectives included.
+enum class Recompute : uint8_t { kNone, kSelective, kFull };
+const char* NameOf(Recompute recompute);  // "none", "selective", "full"
+
 struct ScheduleSpec {
   std::string name = "megatron_sync";
   // Sequences of each slice of a micro-batch; sums to micro_batch_size. One entry: not sliced.
-  std::vector<int> slices;
+  std::vector<int> slices = {};
+  // Column pieces of each product in front of a collective; divides model.hidden.
+  int splits = 1;
+  // Reduce-scatter and all-gather instead of all-reduce; norms on 1/tp of each slice's rows
+  // (Korthikanti et al. 2022).
+  bool sequence_parallel = false;
+  Recompute recompute = Recompute::kNone;
+  // Weight gradients run this many collectives later than they could.
+  int defer_wgrads = 0;
+  // One weight gradient product for all slices of a micro-batch, instead of one each.
+  bool merge_wgrads = false;
 };
 
 struct EngineSpec {
@@ -34,6 +62,8 @@ struct EngineSpec {
   ScheduleSpec schedule;
   int tp_size = 1;
   DType dtype = DType::kF32;
+  // Type of activations on the wire; kBF16 with f32 compute halves the bytes.
+  DType wire_dtype = DType::kF32;
   int micro_batch_size = 1;  // sequences
   int micro_batches = 1;     // per step
 };

@@ -25,20 +25,20 @@ StepProgram SlottedStep() {
   step.units = {{"forward",
                  {{.kind = OpKind::kGelu,
                    .lane = 0,
-                   .tag = {.name = "up"},
+                   .tag = {.name = "up", .micro_batch = 0},
                    .in = {3},
                    .out = {1},
                    .attributes = {},
                    .waits = {}},
                   {.kind = OpKind::kGelu,
                    .lane = 1,
-                   .tag = {.name = "down"},
+                   .tag = {.name = "down", .micro_batch = 0},
                    .in = {2},
                    .out = {0},
                    .attributes = {},
                    .waits = {0}}}}};
   for (int mb = 0; mb < 3; ++mb)
-    step.instances.push_back({.unit = 0, .micro_batch = mb, .waits = {}});
+    step.instances.push_back({.unit = 0, .micro_batches = {mb}, .waits = {}});
   step.instances[2].waits = {{.op = 0, .instance = 0, .producer = 1}};
   return step;
 }
@@ -67,6 +67,18 @@ TEST(ExpandTest, MicroBatchesTakeTheirSlotModuloSlots) {
     EXPECT_EQ(program.ops[i].tag.micro_batch, static_cast<int>(i / 2));
 }
 
+TEST(ExpandTest, AnInstanceMayWeaveSeveralMicroBatches) {
+  StepProgram step = SlottedStep();
+  step.units[0].ops[1].tag.micro_batch = 1;
+  step.instances = {{.unit = 0, .micro_batches = {2, 1}, .waits = {}}};
+  const Program program = Expand(step);
+  EXPECT_EQ(program.ops[0].tag.micro_batch, 2);
+  EXPECT_EQ(program.ops[1].tag.micro_batch, 1);
+  EXPECT_THAT(program.ops[0].in, ElementsAre(7));
+  EXPECT_THAT(program.ops[0].out, ElementsAre(1));
+  EXPECT_THAT(program.ops[1].in, ElementsAre(4));
+}
+
 TEST(ExpandTest, WaitsInsideAUnitMoveWithItAndCarriedWaitsReachBack) {
   const Program program = Expand(SlottedStep());
   EXPECT_THAT(program.ops[1].waits, ElementsAre(0));
@@ -75,19 +87,20 @@ TEST(ExpandTest, WaitsInsideAUnitMoveWithItAndCarriedWaitsReachBack) {
   EXPECT_THAT(program.ops[4].waits, ElementsAre(1));
 }
 
+// However many micro-batches there are: the units are the same, only instances are more.
 TEST(ExpandTest, UnitsStayTemplates) {
-  const StepProgram one = PlanOf(Domino({2, 1}, 1)).step, four = PlanOf(Domino({2, 1}, 4)).step;
-  ASSERT_EQ(one.units.size(), four.units.size());
-  for (size_t u = 0; u < one.units.size(); ++u) {
-    ASSERT_EQ(one.units[u].ops.size(), four.units[u].ops.size()) << one.units[u].name;
-    for (size_t i = 0; i < one.units[u].ops.size(); ++i) {
-      EXPECT_EQ(one.units[u].ops[i].waits, four.units[u].ops[i].waits)
-          << one.units[u].name << " " << i;
-      EXPECT_EQ(four.units[u].ops[i].tag.micro_batch, -1);
+  const StepProgram three = PlanOf(Domino({2, 1}, 3)).step, six = PlanOf(Domino({2, 1}, 6)).step;
+  ASSERT_EQ(three.units.size(), six.units.size());
+  for (size_t u = 0; u < three.units.size(); ++u) {
+    const Unit &unit = three.units[u], &other = six.units[u];
+    ASSERT_EQ(unit.ops.size(), other.ops.size()) << unit.name;
+    for (size_t i = 0; i < unit.ops.size(); ++i) {
+      EXPECT_EQ(unit.ops[i].tag, other.ops[i].tag) << unit.name << " " << i;
+      EXPECT_EQ(unit.ops[i].in, other.ops[i].in) << unit.name << " " << i;
+      EXPECT_EQ(unit.ops[i].waits, other.ops[i].waits) << unit.name << " " << i;
     }
   }
-  EXPECT_EQ(one.instances.size(), 4u);
-  EXPECT_EQ(four.instances.size(), 10u);
+  EXPECT_EQ(six.instances.size(), three.instances.size() + 3);
 }
 
 TEST(ExpandTest, EveryMicroBatchRepeatsTheSameOperationsOnTheSameActivations) {

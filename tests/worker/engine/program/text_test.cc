@@ -88,7 +88,8 @@ TEST(TextTest, ErrorsNameTheLineFoundAndExpected) {
       {"in=%0,%1", "on=%0,%1", "line 9: found 'on=%0,%1', expected mbN, sN, in=, out="},
       {"wait=1", "wait=x", "line 11: found 'x', expected an integer"},
       {"wait=1", "start=1", "line 11: found 'tart=1', expected an integer"},
-      {"gelu L0.act", "embed L0.act", "line 11: found 'embed', expected 2 attributes"},
+      {"gelu L0.act fwd mb0 s0", "gelu L0.act fwd mb0 s0 base=1",
+       "line 11: found 'base=1', expected mbN, sN, in=, out=, an attribute"},
       {"gelu L0.act fwd mb0 s0", "embed e fwd start=0 size=999999999999",
        "expected an integer in [0, 268435456]"},
   };

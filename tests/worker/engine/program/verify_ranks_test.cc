@@ -43,6 +43,48 @@ TEST(VerifyRanksTest, CollectivesOfDifferentKindSizeOrTypeAreRejected) {
   }
 }
 
+TEST(VerifyRanksTest, CollectivesOfDifferentTagOrWireTypeAreRejected) {
+  const std::string first = "0 comm.tp all_reduce first fwd in=%0 out=%0";
+  for (const char* changed : {"0 comm.tp all_reduce first bwd in=%0 out=%0",
+                              "0 comm.tp all_reduce L1.first fwd in=%0 out=%0",
+                              "0 comm.tp all_reduce first fwd mb1 in=%0 out=%0",
+                              "0 comm.tp all_reduce first fwd s1 in=%0 out=%0",
+                              "0 comm.tp all_reduce first fwd in=%0 out=%0 wire=1"}) {
+    const std::string other = With(OnRank1(kTwoCollectives), first, changed);
+    ASSERT_TRUE(Verify(ProgramOf(other)).ok()) << Verify(ProgramOf(other));
+    ExpectRejected(
+        VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(other)}),
+        absl::StrCat("collectives differ: rank 0 is at '", first, "' (4 f32), rank 1 at '", changed,
+                     "' (4 f32), expected the same collective"));
+  }
+}
+
+TEST(VerifyRanksTest, ScattersOfDifferentSizeAreRejected) {
+  const std::string scatter =
+      "program rank=0 world=2\ngroup tp 0,1\nlane comm.tp tp\n"
+      "buffer %0 x f32 8 input\n"
+      "buffer %1 y f32 4 activation\n"
+      "0 comm.tp reduce_scatter part fwd in=%0 out=%1\n";
+  EXPECT_TRUE(VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(scatter))}).ok());
+  const std::string larger = With(With(scatter, "f32 8", "f32 16"), "f32 4", "f32 8");
+  ExpectRejected(VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(larger))}),
+                 "(8 f32 to 4 f32), rank 1 at '0 comm.tp reduce_scatter part fwd in=%0 out=%1' "
+                 "(16 f32 to 8 f32)");
+  const std::string gather = With(With(With(scatter, "f32 8", "f32 4"), "%1 y f32 4", "%1 y f32 8"),
+                                  "reduce_scatter", "all_gather");
+  ASSERT_TRUE(Verify(ProgramOf(gather)).ok()) << Verify(ProgramOf(gather));
+  ExpectRejected(VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(gather))}),
+                 "rank 1 at '0 comm.tp all_gather part fwd in=%0 out=%1' (4 f32 to 8 f32)");
+}
+
+TEST(VerifyRanksTest, MembersThatSeeAnotherGroupAreRejected) {
+  const std::string three = With(kTwoCollectives, "world=2", "world=3");
+  const Program rank0 = ProgramOf(three), rank1 = ProgramOf(With(OnRank1(three), "0,1", "1,2"));
+  const Program rank2 = ProgramOf(With(With(three, "rank=0", "rank=2"), "0,1", "1,2"));
+  ExpectRejected(VerifyRanks({rank0, rank1, rank2}),
+                 "rank 1: found ranks 1,2 on lane comm.tp, expected 0,1, as on rank 0");
+}
+
 TEST(VerifyRanksTest, ALaneMayComputeAndCommunicate) {
   const std::string serial = With(
       With(
@@ -75,7 +117,11 @@ TEST(VerifyRanksTest, CrossedWaitsBetweenRanksAreADeadlock) {
   ASSERT_TRUE(Verify(ProgramOf(first)).ok());
   ASSERT_TRUE(Verify(ProgramOf(second)).ok());
   ExpectRejected(VerifyRanks({ProgramOf(first), ProgramOf(second)}),
-                 "deadlock: nothing can go on, with rank 0 at");
+                 "deadlock: nothing can go on, with "
+                 "rank 0 at '0 comm.tp all_reduce first fwd in=%0 out=%0'; "
+                 "rank 0 at '1 comm.tp.2 all_reduce second fwd in=%1 out=%1 wait=0'; "
+                 "rank 1 at '0 comm.tp all_reduce first fwd in=%0 out=%0 wait=1'; "
+                 "rank 1 at '1 comm.tp.2 all_reduce second fwd in=%1 out=%1'");
 }
 
 TEST(VerifyRanksTest, APeerWithoutTheLaneIsRejected) {

@@ -40,8 +40,12 @@ struct BadKind {
 
 TEST(VerifyShapesTest, EachKindChecksItsShapes) {
   const std::vector<BadKind> cases = {
-      {"f32 4,8 input|f32 8,8 parameter|f32 4,4 activation", "gemm_dgrad a bwd in=%0,%1 out=%2",
-       "found w f32 [8,8], expected"},
+      {"f32 4,8 input|f32 7,8 parameter|f32 4,4 activation", "gemm_dgrad a bwd in=%0,%1 out=%2",
+       "found w f32 [7,8], expected f32 of 8 rows x 8"},
+      {"f32 4,8 input|f32 8,8 parameter|f32 3,4 activation", "gemm_dgrad a bwd in=%0,%1 out=%2",
+       "found dx f32 [3,4], expected f32 of 4 rows x 4"},
+      {"f32 4,8 input|f32 8,8 parameter|f32 4,4 activation",
+       "gemm_dgrad a bwd in=%0,%1 out=%2 column=5", "found columns up to 9, expected at most 8"},
       {"f32 4,8 input|f32 4,6 input|f32 8,8 input", "gemm_wgrad a bwd in=%0,%1,%2 out=%2",
        "found dw f32 [8,8], expected f32 of 8 rows x 6"},
       {"bf16 4,8 input|bf16 4,8 input|bf16 8,8 input", "gemm_wgrad a bwd in=%0,%1,%2 out=%2",
@@ -56,26 +60,51 @@ TEST(VerifyShapesTest, EachKindChecksItsShapes) {
        "found tokens i32 of 4 elements, expected i32 of 3"},
       {"i32 4 input|f32 4,8 input|f32 16,9 input",
        "embed_grad a bwd in=%0,%1,%2 out=%2 start=0 size=9", "found dtable f32 [16,9], expected"},
-      {"f32 3,8 parameter|f32 4,8 input", "add_position a fwd in=%0,%1 out=%1",
-       "found 4 rows, expected a multiple of 3"},
-      {"f32 4,8 input|f32 3,8 input", "position_grad a bwd in=%0,%1 out=%1",
-       "found 4 rows, expected a multiple of 3"},
+      {"f32 4,7 parameter|f32 4,8 input", "add_position a fwd in=%0,%1 out=%1",
+       "found position f32 [4,7], expected f32 of 4 rows x 8"},
+      {"f32 4,8 input|f32 4,7 input", "position_grad a bwd in=%0,%1 out=%1",
+       "found dposition f32 [4,7], expected f32 of 4 rows x 8"},
       {"f32 4,8 input|f32 8 parameter|f32 4,8 activation|f32 4,1 activation",
        "layer_norm a fwd in=%0,%1,%1 out=%2,%3",
        "found stats f32 [4,1], expected f32 of 4 rows x 2"},
       {"f32 4,8 input|f32 4 parameter|f32 4,8 activation|f32 4,2 activation",
        "layer_norm a fwd in=%0,%1,%1 out=%2,%3", "found w f32 of 4 elements, expected f32 of 8"},
-      {"f32 4,8 input|f32 4,8 input|f32 4,8 activation", "bias_residual a fwd in=%0,%1,%0 out=%2",
-       "found bias f32 of 32 elements, expected f32 of 8"},
+      {"f32 4,8 input|f32 8 parameter|f32 4,8 activation|f32 5 activation",
+       "rms_norm a fwd in=%0,%1 out=%2,%3", "found rstd f32 of 5 elements, expected f32 of 4"},
+      {"f32 2,4,3 input|f32 4,8 input|f32 8 parameter|f32 4 input|f32 4,8 activation",
+       "rms_norm_dgrad a bwd in=%0,%1,%2,%3 out=%4",
+       "found dy f32 [2,4,3], expected f32 of 4 rows x 8 columns in pieces"},
+      {"f32 4,8 input|f32 4,8 input|f32 4 input|bf16 8 input",
+       "rms_norm_wgrad a bwd in=%0,%1,%2,%3 out=%3",
+       "found dw bf16 of 8 elements, expected f32 of 8"},
+      {"f32 4,8 input|f32 4,8 input|i32 4 input|f32 7 parameter|f32 4,8 activation",
+       "bias_residual a fwd in=%0,%1,%2,%3 out=%4",
+       "found bias f32 of 7 elements, expected f32 of 8"},
+      {"f32 2,4,2 input|f32 4,8 input|i32 4 input|f32 4,8 activation",
+       "bias_residual a fwd in=%0,%1,%2 out=%3",
+       "found r f32 [2,4,2], expected f32 of 4 rows x 8 columns in pieces"},
+      {"f32 4,8 input|f32 2 input|f32 4,8 activation", "dropout a fwd in=%0,%1 out=%2",
+       "found keys f32 of 2 elements, expected i32 of"},
       {"f32 4,8 input|f32 4,7 activation", "gelu a fwd in=%0 out=%1", "found a f32 [4,7]"},
-      {"f32 4,12 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
-       "attention a fwd in=%0 out=%1,%2,%3 sequence=3 heads=2 head_dim=2",
+      {"f32 4,8 input|f32 4,8 activation", "swiglu a fwd in=%0 out=%1",
+       "found a f32 [4,8], expected f32 of 4 rows x 4"},
+      {"f32 4,7 input|f32 4,3 activation", "swiglu a fwd in=%0 out=%1",
+       "found u f32 [4,7], expected f32 of 4 rows x 6"},
+      {"f32 4,8 input|f32 4,4 input|f32 4,4 activation", "swiglu_grad a bwd in=%0,%1 out=%2",
+       "found du f32 [4,4], expected f32 of 4 rows x 8"},
+      {"f32 4,8 input", "rotary a fwd in=%0 out=%0 sequence=2 heads=2 kv_heads=2 head_dim=2",
+       "found qkv f32 [4,8], expected f32 of 4 rows x 12"},
+      {"f32 4,12 input|i32 4 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
+       "attention a fwd in=%0,%1 out=%2,%3,%4 sequence=3 heads=2 kv_heads=2 head_dim=2",
        "found 4 rows, expected a multiple of 3"},
-      {"f32 4,12 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
-       "attention a fwd in=%0 out=%1,%2,%3 sequence=2 heads=1 head_dim=2",
-       "found qkv f32 [4,12], expected f32 of 4 rows x 6"},
-      {"f32 4,12 input|f32 4,4 activation|f32 4,2 activation|f32 9 activation",
-       "attention a fwd in=%0 out=%1,%2,%3 sequence=2 heads=2 head_dim=2",
+      {"f32 4,12 input|i32 4 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
+       "attention a fwd in=%0,%1 out=%2,%3,%4 sequence=2 heads=3 kv_heads=2 head_dim=2",
+       "found kv_heads 2, expected a divisor of heads 3"},
+      {"f32 4,12 input|i32 4 input|f32 4,4 activation|f32 4,2 activation|f32 64 activation",
+       "attention a fwd in=%0,%1 out=%2,%3,%4 sequence=2 heads=2 kv_heads=1 head_dim=2",
+       "found qkv f32 [4,12], expected f32 of 4 rows x 8"},
+      {"f32 4,12 input|i32 4 input|f32 4,4 activation|f32 4,2 activation|f32 9 activation",
+       "attention a fwd in=%0,%1 out=%2,%3,%4 sequence=2 heads=2 kv_heads=2 head_dim=2",
        "found scratch f32 of 9 elements, expected f32 of 40"},
       {"f32 4,8 input|f32 3 input|i32 4 input|f32 4,2 activation",
        "cross_entropy_sum a fwd in=%0,%1,%2 out=%3 start=0 size=9",
@@ -104,6 +133,52 @@ TEST(VerifyShapesTest, EachKindChecksItsShapes) {
     }
     absl::StrAppend(&text, "0 compute ", bad.op, "\n");
     ExpectRejected(text, bad.message);
+  }
+}
+
+TEST(VerifyShapesTest, CollectivesCheckTheirParts) {
+  const auto text = [](absl::string_view buffers, absl::string_view op) {
+    return absl::StrCat("program rank=0 world=2\ngroup tp 0,1\nlane comm.tp tp\n", buffers,
+                        "0 comm.tp ", op, "\n");
+  };
+  const std::string buffers = "buffer %0 x f32 8 input\nbuffer %1 y f32 4 activation\n";
+  EXPECT_TRUE(Verify(ProgramOf(text(buffers, "reduce_scatter a fwd in=%0 out=%1"))).ok());
+  EXPECT_TRUE(Verify(ProgramOf(text(buffers, "reduce_scatter a fwd in=%0 out=%1 wire=1"))).ok());
+  ExpectRejected(text(buffers, "reduce_scatter a fwd in=%0 out=%1 wire=7"),
+                 "found wire type 7, expected");
+  ExpectRejected(text(buffers, "all_gather a fwd in=%0 out=%1"),
+                 "found x f32 of 8 elements, expected f32 of 2");
+  ExpectRejected(text(With(buffers, "y f32", "y bf16"), "reduce_scatter a fwd in=%0 out=%1"),
+                 "found y bf16 of 4 elements, expected f32 of 4");
+  ExpectRejected(text(With(buffers, "f32 8", "f32 16"), "reduce_scatter a fwd in=%0 out=%1"),
+                 "found y f32 of 4 elements, expected f32 of 8");
+}
+
+// Operations that look the same are shown to the check once. These look the same but for one thing,
+// and only the second does not fit.
+TEST(VerifyShapesTest, TheSecondOfTwoAlikeIsChecked) {
+  const std::string text =
+      "program rank=0 world=2\ngroup tp 0,1\nlane compute\nlane comm.tp tp\n"
+      "buffer %0 x f32 4,8 input\nbuffer %1 y f32 4,8 activation\nbuffer %2 z f32 4,8 input\n"
+      "buffer %3 small f32 4,4 activation\nbuffer %4 w f32 8,8 parameter\n";
+  struct Pair {
+    const char* good;
+    const char* bad;
+    const char* message;
+  };
+  for (const Pair& pair : std::vector<Pair>{
+           {"0 compute gelu a fwd in=%0 out=%1", "1 compute gelu a fwd in=%0 out=%3",
+            "found a f32"},
+           {"0 comm.tp all_reduce a fwd in=%0 out=%0", "1 compute all_reduce a fwd in=%2 out=%2",
+            "found compute, expected a lane with a group"},
+           {"0 comm.tp all_reduce a fwd in=%0 out=%0", "1 comm.tp all_reduce a fwd in=%0 out=%2",
+            "found %0 and %2 as x, expected one buffer, read and written"},
+           {"0 compute gemm_dgrad a bwd in=%0,%4 out=%3 column=4",
+            "1 compute gemm_dgrad a bwd in=%0,%4 out=%3 column=5", "found columns up to 9"},
+           {"0 compute gelu a fwd in=%0 out=%1", "1 compute gelu a fwd in=%0,%0 out=%1",
+            "found 2 inputs"}}) {
+    EXPECT_TRUE(Verify(ProgramOf(absl::StrCat(text, pair.good, "\n"))).ok()) << pair.good;
+    ExpectRejected(absl::StrCat(text, pair.good, "\n", pair.bad, "\n"), pair.message);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker/engine/specs.h"
 #include "worker/engine/program/verify.h"
 #include "worker/engine/schedule/passes.h"
 
@@ -15,20 +14,22 @@ Op OpOf(OpKind kind, std::vector<int> in, std::vector<int> out) {
   op.kind = kind;
   op.in = std::move(in);
   op.out = std::move(out);
+  op.attributes.resize(InfoOf(kind).attributes.size());
   return op;
 }
 
-// Two buffers that the host fills, a unit that is run twice.
+// Three buffers that the host fills, the last of half the size; a unit that is run twice.
 StepProgram TwiceOf(std::vector<Op> ops) {
   StepProgram step;
   step.world_size = 2;
   step.groups = {{"tp", {0, 1}}};
   step.lanes = {{"serial", 0}};
-  step.buffers = {{.name = "x", .shape = {4}, .arena = ArenaClass::kInput},
-                  {.name = "y", .shape = {4}, .arena = ArenaClass::kInput}};
+  step.buffers = {{.name = "x", .shape = {4, 2}, .arena = ArenaClass::kInput},
+                  {.name = "y", .shape = {4, 2}, .arena = ArenaClass::kInput},
+                  {.name = "own", .shape = {2, 2}, .arena = ArenaClass::kInput}};
   step.units = {{"forward", std::move(ops)}};
-  step.instances = {{.unit = 0, .micro_batch = 0, .waits = {}},
-                    {.unit = 0, .micro_batch = 1, .waits = {}}};
+  step.instances = {{.unit = 0, .micro_batches = {0}, .waits = {}},
+                    {.unit = 0, .micro_batches = {1}, .waits = {}}};
   return step;
 }
 
@@ -40,6 +41,8 @@ void Assign(StepProgram* step) {
 TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
   StepProgram step = TwiceOf({OpOf(OpKind::kGelu, {0}, {1}), OpOf(OpKind::kAllReduce, {0}, {0})});
   Assign(&step);
+  EXPECT_EQ(step.lanes[1].name, "comm.tp");
+  EXPECT_EQ(step.lanes[1].group, 0);
   EXPECT_EQ(step.units[0].ops[1].lane, 1);
   EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
   // The second run reads what the first one's collective wrote.
@@ -47,6 +50,28 @@ TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
   ASSERT_EQ(step.instances[1].waits.size(), 1u);
   EXPECT_EQ(step.instances[1].waits[0].op, 0);
   EXPECT_EQ(step.instances[1].waits[0].instance, 0);
+  EXPECT_EQ(step.instances[1].waits[0].producer, 1);
+}
+
+TEST(LanesAndWaitsTest, AGatherIsInUseOnBothEndsUntilItIsDone) {
+  StepProgram step = TwiceOf({OpOf(OpKind::kZero, {}, {2}), OpOf(OpKind::kAllGather, {2}, {1}),
+                              OpOf(OpKind::kZero, {}, {2}), OpOf(OpKind::kGelu, {1}, {0})});
+  Assign(&step);
+  const std::vector<Op>& ops = step.units[0].ops;
+  EXPECT_THAT(ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(ops[2].waits, ElementsAre(1));  // overwrites what it reads
+  EXPECT_THAT(ops[3].waits, IsEmpty());       // reads what it wrote: lane order covers it
+  EXPECT_THAT(step.instances[1].waits, IsEmpty());
+}
+
+TEST(LanesAndWaitsTest, AScatterWaitsForWhoReadItsLastResult) {
+  StepProgram step =
+      TwiceOf({OpOf(OpKind::kReduceScatter, {0}, {2}), OpOf(OpKind::kSumSquares, {2}, {1})});
+  step.buffers[1].shape = {1};
+  Assign(&step);
+  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  ASSERT_EQ(step.instances[1].waits.size(), 1u);
+  EXPECT_EQ(step.instances[1].waits[0].op, 0);
   EXPECT_EQ(step.instances[1].waits[0].producer, 1);
 }
 

@@ -1,46 +1,13 @@
 #include "worker/engine/schedule/reorder.h"
 
-#include <numeric>
-
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker/engine/specs.h"
-#include "worker/engine/schedule/weave.h"
+#include "tests/worker/engine/schedule/steps.h"
 
 namespace stretto {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Pair;
-
-// Buffers 0..5 of four elements; 4 and 5 are the halves of 3.
-StepProgram StepOf(std::vector<Op> ops) {
-  StepProgram step;
-  step.lanes = {{"serial", -1}};
-  for (int i = 0; i < 4; ++i)
-    step.buffers.push_back({.name = std::string(1, static_cast<char>('a' + i)), .shape = {4}});
-  step.buffers.push_back({.name = "low", .shape = {2}, .alias = 3, .alias_offset = 0});
-  step.buffers.push_back({.name = "high", .shape = {2}, .alias = 3, .alias_offset = 2});
-  step.units = {{"forward", std::move(ops)}};
-  return step;
-}
-
-Op OpOf(std::string name, std::vector<int> in, std::vector<int> out, int slice = 0,
-        OpKind kind = OpKind::kGelu) {
-  Op op;
-  op.kind = kind;
-  op.tag = {.layer = 0, .name = std::move(name), .slice = slice};
-  op.in = std::move(in);
-  op.out = std::move(out);
-  return op;
-}
-
-std::string NamesOf(const StepProgram& step) {
-  std::string names;
-  for (const Op& op : step.units[0].ops) names += op.tag.name;
-  return names;
-}
 
 void ExpectRefused(StepProgram step, const std::vector<int>& order, const std::string& message) {
   const std::string before = NamesOf(step);
@@ -89,31 +56,6 @@ TEST(ReorderTest, OnlyPermutationsAreOrders) {
   ExpectRefused(step, {0, 0}, "found operation 0 twice or out of range, expected a permutation");
   ExpectRefused(step, {0, 2}, "found operation 2 twice or out of range");
   ExpectRefused(step, {0, -1}, "found operation -1 twice or out of range");
-}
-
-TEST(WeaveTest, StrandsAreChainsEndedByCollectivesWithTheirFiller) {
-  Unit unit{"backward", {}};
-  for (int slice : {0, 1}) {
-    unit.ops.push_back(OpOf("d", {}, {}, slice, OpKind::kGemmDgrad));
-    unit.ops.push_back(OpOf("w", {}, {}, slice, OpKind::kGemmWgrad));
-    unit.ops.push_back(OpOf("r", {}, {}, slice, OpKind::kAllReduce));
-    unit.ops.push_back(OpOf("e", {}, {}, slice, OpKind::kLayerNormDgrad));
-  }
-  const std::vector<Strand> strands = StrandsOf(unit);
-  ASSERT_EQ(strands.size(), 2u);
-  ASSERT_EQ(strands[1].size(), 2u);
-  EXPECT_THAT(strands[1][0].chain, ElementsAre(4));
-  EXPECT_THAT(strands[1][0].filler, ElementsAre(5));
-  EXPECT_EQ(strands[1][0].collective, 6);
-  EXPECT_THAT(strands[1][1].chain, ElementsAre(7));
-  EXPECT_EQ(strands[1][1].collective, -1);
-  EXPECT_THAT(RoundRobin(strands), ElementsAre(Pair(0, 0), Pair(1, 0), Pair(0, 1), Pair(1, 1)));
-  EXPECT_THAT(Weave(strands, RoundRobin(strands)), ElementsAre(0, 2, 1, 4, 6, 5, 3, 7));
-}
-
-TEST(WeaveTest, StrandsOfUnequalLengthEndWhereTheyEnd) {
-  const std::vector<Strand> strands = {{{{0}, 1, {}}, {{2}, -1, {}}}, {{{3}, -1, {}}}};
-  EXPECT_THAT(Weave(strands, RoundRobin(strands)), ElementsAre(0, 1, 3, 2));
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-// Planning must stay close to linear: a large model with many micro-batches plans in the time a
-// step takes at most.
+// Planning must stay close to linear: a large model with many micro-batches plans in the time that
+// a few steps take.
 
-#include <chrono>
-#include <cstdlib>
+#include <ctime>
 #include <iostream>
 
 #include "gtest/gtest.h"
@@ -11,22 +10,22 @@
 namespace stretto {
 namespace {
 
-void PlanAndReport(int layers, int micro_batches) {
-  Shape shape = Domino({1, 1}, micro_batches, layers);
-  const auto start = std::chrono::steady_clock::now();
-  const absl::StatusOr<RankPlan> plan = BuildPlan(SpecOf(shape), 0);
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+// Of this process's time on a core, so that others on the machine do not matter.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+constexpr double kBoundSeconds = 60;  // unoptimised, every access checked
+#else
+constexpr double kBoundSeconds = 2;
+#endif
+
+TEST(ScaleTest, NinetySixLayersOfSixtyFourMicroBatchesArePlannedAndVerifiedInTwoSeconds) {
+  const EngineSpec spec = SpecOf(Domino({1, 1}, 64, 96));
+  const std::clock_t start = std::clock();
+  const absl::StatusOr<RankPlan> plan = BuildPlan(spec, 0);
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   ASSERT_TRUE(plan.ok()) << plan.status();
-  std::cout << layers << " layers x " << micro_batches
-            << " micro-batches: " << plan->program.ops.size()
-            << " operations planned and verified in " << seconds.count() << " s\n";
-}
-
-TEST(ScaleTest, TwentyFourLayersOfEightMicroBatchesPlan) { PlanAndReport(24, 8); }
-
-TEST(ScaleTest, NinetySixLayersOfSixtyFourMicroBatchesPlan) {
-  if (std::getenv("STRETTO_SCALE") == nullptr) GTEST_SKIP() << "set STRETTO_SCALE=1";
-  PlanAndReport(96, 64);
+  EXPECT_GT(plan->program.ops.size(), 64u * 96 * 2 * 30);
+  std::cout << plan->program.ops.size() << " operations in " << seconds << " s\n";
+  EXPECT_LT(seconds, kBoundSeconds);
 }
 
 }  // namespace

@@ -16,7 +16,18 @@ TensorView OrNone(const Views& views, size_t index) {
 VocabShard VocabOf(const Op& op) { return {op.attributes[0], op.attributes[1]}; }
 
 AttentionShape AttentionOf(const Op& op) {
-  return {op.attributes[0], op.attributes[1], op.attributes[2]};
+  return {.sequence_length = op.attributes[0],
+          .heads = op.attributes[1],
+          .kv_heads = op.attributes[2],
+          .head_dim = op.attributes[3],
+          .first_head = op.attributes[4]};
+}
+
+// From the three attributes that start at `first`.
+Dropout DropoutOf(const Op& op, size_t first) {
+  return {.threshold = op.attributes[first],
+          .site = op.attributes[first + 1],
+          .first_token = op.attributes[first + 2]};
 }
 
 std::function<void()> BindLinear(const Op& op, Views in, Views out, Ops* ops) {
@@ -24,7 +35,7 @@ std::function<void()> BindLinear(const Op& op, Views in, Views out, Ops* ops) {
     case OpKind::kGemm:
       return [=] { ops->Gemm(in[0], in[1], OrNone(in, 2), out[0]); };
     case OpKind::kGemmDgrad:
-      return [=] { ops->GemmDgrad(in[0], in[1], out[0]); };
+      return [=, column = op.attributes[0]] { ops->GemmDgrad(in[0], in[1], column, out[0]); };
     case OpKind::kGemmWgrad:
       return [=] { ops->GemmWgrad(in[0], in[1], out[0]); };
     default:
@@ -39,9 +50,63 @@ std::function<void()> BindEmbedding(const Op& op, Views in, Views out, Ops* ops)
     case OpKind::kEmbedGrad:
       return [=, vocab = VocabOf(op)] { ops->EmbedGrad(in[0], in[1], vocab, out[0]); };
     case OpKind::kAddPosition:
-      return [=] { ops->AddPosition(in[0], out[0]); };
+      return [=, first = op.attributes[0]] { ops->AddPosition(in[0], first, out[0]); };
     default:
-      return [=] { ops->PositionGrad(in[0], out[0]); };
+      return [=, first = op.attributes[0]] { ops->PositionGrad(in[0], first, out[0]); };
+  }
+}
+
+std::function<void()> BindNorm(const Op& op, Views in, Views out, Ops* ops) {
+  switch (op.kind) {
+    case OpKind::kLayerNorm:
+      return [=] { ops->LayerNorm(in[0], in[1], in[2], out[0], out[1]); };
+    case OpKind::kLayerNormDgrad:
+      return [=] { ops->LayerNormDgrad(in[0], in[1], in[2], in[3], OrNone(in, 4), out[0]); };
+    case OpKind::kLayerNormWgrad:
+      return [=] { ops->LayerNormWgrad(in[0], in[1], in[2], out[0], out[1]); };
+    case OpKind::kRmsNorm:
+      return [=] { ops->RmsNorm(in[0], in[1], out[0], out[1]); };
+    case OpKind::kRmsNormDgrad:
+      return [=] { ops->RmsNormDgrad(in[0], in[1], in[2], in[3], OrNone(in, 4), out[0]); };
+    default:
+      return [=] { ops->RmsNormWgrad(in[0], in[1], in[2], out[0]); };
+  }
+}
+
+std::function<void()> BindElementWise(const Op& op, Views in, Views out, Ops* ops) {
+  switch (op.kind) {
+    case OpKind::kBiasResidual:
+      return [=, drop = DropoutOf(op, 0)] {
+        ops->BiasResidual(in[0], OrNone(in, 3), in[1], drop, in[2], out[0]);
+      };
+    case OpKind::kDropout:
+      return [=, drop = DropoutOf(op, 0)] { ops->DropElements(in[0], drop, in[1], out[0]); };
+    case OpKind::kGelu:
+      return [=] { ops->Gelu(in[0], out[0]); };
+    case OpKind::kGeluGrad:
+      return [=] { ops->GeluGrad(in[0], in[1], out[0]); };
+    case OpKind::kSwiGlu:
+      return [=] { ops->SwiGlu(in[0], out[0]); };
+    default:
+      return [=] { ops->SwiGluGrad(in[0], in[1], out[0]); };
+  }
+}
+
+std::function<void()> BindAttention(const Op& op, Views in, Views out, Ops* ops) {
+  const AttentionShape shape = AttentionOf(op);
+  switch (op.kind) {
+    case OpKind::kRotary:
+      return [=, base = op.attributes[5], inverse = op.attributes[6] != 0] {
+        ops->Rotary(shape, base, inverse, out[0]);
+      };
+    case OpKind::kAttention:
+      return [=, drop = DropoutOf(op, 5)] {
+        ops->Attention(shape, drop, in[1], in[0], out[0], out[1], out[2]);
+      };
+    default:
+      return [=, drop = DropoutOf(op, 5)] {
+        ops->AttentionGrad(shape, drop, in[4], in[0], in[1], in[2], in[3], out[0], out[1]);
+      };
   }
 }
 
@@ -93,23 +158,23 @@ std::function<void()> BindCompute(const Op& op, Views in, Views out, Ops* ops) {
     case OpKind::kPositionGrad:
       return BindEmbedding(op, std::move(in), std::move(out), ops);
     case OpKind::kLayerNorm:
-      return [=] { ops->LayerNorm(in[0], in[1], in[2], out[0], out[1]); };
     case OpKind::kLayerNormDgrad:
-      return [=] { ops->LayerNormDgrad(in[0], in[1], in[2], in[3], OrNone(in, 4), out[0]); };
     case OpKind::kLayerNormWgrad:
-      return [=] { ops->LayerNormWgrad(in[0], in[1], in[2], out[0], out[1]); };
+    case OpKind::kRmsNorm:
+    case OpKind::kRmsNormDgrad:
+    case OpKind::kRmsNormWgrad:
+      return BindNorm(op, std::move(in), std::move(out), ops);
     case OpKind::kBiasResidual:
-      return [=] { ops->BiasResidual(in[0], in[1], in[2], out[0]); };
+    case OpKind::kDropout:
     case OpKind::kGelu:
-      return [=] { ops->Gelu(in[0], out[0]); };
     case OpKind::kGeluGrad:
-      return [=] { ops->GeluGrad(in[0], in[1], out[0]); };
+    case OpKind::kSwiGlu:
+    case OpKind::kSwiGluGrad:
+      return BindElementWise(op, std::move(in), std::move(out), ops);
+    case OpKind::kRotary:
     case OpKind::kAttention:
-      return [=, shape = AttentionOf(op)] { ops->Attention(shape, in[0], out[0], out[1], out[2]); };
     case OpKind::kAttentionGrad:
-      return [=, shape = AttentionOf(op)] {
-        ops->AttentionGrad(shape, in[0], in[1], in[2], in[3], out[0], out[1]);
-      };
+      return BindAttention(op, std::move(in), std::move(out), ops);
     case OpKind::kCrossEntropyMax:
     case OpKind::kCrossEntropySum:
     case OpKind::kCrossEntropyLoss:
@@ -123,6 +188,8 @@ std::function<void()> BindCompute(const Op& op, Views in, Views out, Ops* ops) {
       return BindOptimizer(op, std::move(in), std::move(out), ops);
     case OpKind::kAllReduce:
     case OpKind::kAllReduceMax:
+    case OpKind::kReduceScatter:
+    case OpKind::kAllGather:
       break;
   }
   STRETTO_CHECK(false && "a collective is no compute operation");

@@ -19,6 +19,7 @@
 #include "proto/base/units.h"
 #include "worker/comm/communicator.h"
 #include "worker/engine/exec/backend_cpu/bind.h"
+#include "worker/engine/exec/backend_cpu/bind_collective.h"
 #include "worker/engine/memory/plan.h"
 #include "worker/engine/program/text.h"
 
@@ -43,16 +44,15 @@ struct LaneWait {
 };
 
 struct BoundOp {
-  std::function<void()> compute;  // empty for a collective
-  Communicator* communicator = nullptr;
-  TensorView tensor;  // of a collective
-  ReduceOp reduce = ReduceOp::kSum;
-  int index = 0;  // in the program
+  std::function<void()> compute;              // empty for a collective
+  std::function<absl::Status()> communicate;  // empty for compute
+  int index = 0;                              // in the program
   std::vector<LaneWait> waits;
 };
 
 struct LaneState {
   std::vector<BoundOp> ops;
+  WireBuffers wire;
   bool communicates = false;
   // Operations done in this step. Written by the lane's thread, waited on by others.
   alignas(64) std::atomic<uint32_t> done{0};
@@ -62,8 +62,9 @@ struct LaneState {
 
 class CpuExecutor final : public Executor {
  public:
-  CpuExecutor(Program program, CpuExecutorOptions options)
+  CpuExecutor(Program program, Ops* ops, CpuExecutorOptions options)
       : program_(std::move(program)),
+        ops_(ops),
         options_(std::move(options)),
         intervals_(program_.ops.size()),
         lanes_(program_.lanes.size()) {}
@@ -91,7 +92,7 @@ class CpuExecutor final : public Executor {
     return absl::OkStatus();
   }
 
-  absl::Status Bind(Ops* ops) {
+  absl::Status Bind() {
     for (const Group& group : program_.groups) {
       const size_t index = static_cast<size_t>(&group - program_.groups.data());
       Communicator* communicator = CommunicatorOf(index);
@@ -106,7 +107,7 @@ class CpuExecutor final : public Executor {
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       LaneState& lane = lanes_[static_cast<size_t>(program_.ops[i].lane)];
       position[i] = static_cast<uint32_t>(lane.ops.size());
-      lane.ops.push_back(BindOne(static_cast<int>(i), ops));
+      lane.ops.push_back(BindOne(static_cast<int>(i)));
     }
     for (LaneState& lane : lanes_) {
       for (BoundOp& op : lane.ops) {
@@ -130,6 +131,7 @@ class CpuExecutor final : public Executor {
 
   absl::Status Run() override {
     if (failed_.load()) return error();
+    ops_->WeightsChanged();
     for (LaneState& lane : lanes_) lane.done.store(0, std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
@@ -179,21 +181,21 @@ class CpuExecutor final : public Executor {
     return group < options_.communicators.size() ? options_.communicators[group] : nullptr;
   }
 
-  BoundOp BindOne(int index, Ops* ops) {
+  BoundOp BindOne(int index) {
     const Op& op = program_.ops[static_cast<size_t>(index)];
     BoundOp bound;
     bound.index = index;
     if (IsCollective(op.kind)) {
-      bound.communicator =
-          CommunicatorOf(static_cast<size_t>(program_.lanes[static_cast<size_t>(op.lane)].group));
-      bound.tensor = View(op.out[0]);
-      bound.reduce = op.kind == OpKind::kAllReduceMax ? ReduceOp::kMax : ReduceOp::kSum;
+      const int group = program_.lanes[static_cast<size_t>(op.lane)].group;
+      Communicator* communicator = CommunicatorOf(static_cast<size_t>(group));
+      bound.communicate = BindCollective(op, View(op.in[0]), View(op.out[0]), communicator,
+                                         &lanes_[static_cast<size_t>(op.lane)].wire);
       return bound;
     }
     std::vector<TensorView> in, out;
     for (int id : op.in) in.push_back(View(id));
     for (int id : op.out) out.push_back(View(id));
-    bound.compute = BindCompute(op, std::move(in), std::move(out), ops);
+    bound.compute = BindCompute(op, std::move(in), std::move(out), ops_);
     return bound;
   }
 
@@ -229,7 +231,7 @@ class CpuExecutor final : public Executor {
         if (op.compute) {
           op.compute();
         } else {
-          absl::Status status = op.communicator->AllReduce(op.tensor, op.reduce);
+          absl::Status status = op.communicate();
           if (!status.ok()) Fail(op.index, status);
         }
         interval.end = NowNanoseconds();
@@ -255,6 +257,7 @@ class CpuExecutor final : public Executor {
   }
 
   const Program program_;
+  Ops* const ops_;
   const CpuExecutorOptions options_;
   std::array<Arena, 6> arenas_;
   std::vector<Interval> intervals_;
@@ -270,9 +273,9 @@ class CpuExecutor final : public Executor {
 
 absl::StatusOr<std::unique_ptr<Executor>> MakeCpuExecutor(Program program, const ArenaBytes& arenas,
                                                           Ops* ops, CpuExecutorOptions options) {
-  auto executor = std::make_unique<CpuExecutor>(std::move(program), std::move(options));
+  auto executor = std::make_unique<CpuExecutor>(std::move(program), ops, std::move(options));
   RETURN_IF_ERROR(executor->Allocate(arenas));
-  RETURN_IF_ERROR(executor->Bind(ops));
+  RETURN_IF_ERROR(executor->Bind());
   executor->StartLanes();
   return executor;
 }

@@ -1,0 +1,67 @@
+#pragma once
+// What every layout owes (DESIGN section 5): its serial oracle's bits, whatever the collectives'
+// delays; the results of unsliced megatron_sync.
+
+#include <algorithm>
+
+#include "gtest/gtest.h"
+#include "tests/parity/expect.h"
+
+namespace stretto::parity {
+
+inline constexpr Options kThreeSteps = {.steps = 3, .gradients_of_step = 0};
+
+// Unsliced megatron_sync of the same model, batch and types; no sequence parallelism, nothing
+// recomputed.
+inline Layout BaselineOf(const Layout& layout, int tp_size) {
+  return {.family = layout.family,
+          .tp_size = tp_size,
+          .dropout = layout.dropout,
+          .micro_batches = layout.micro_batches,
+          .dtype = layout.dtype,
+          .wire = layout.wire};
+}
+
+inline void ExpectLossesWithin(double bound, const Result& result, const Result& reference) {
+  ASSERT_EQ(result.steps.size(), reference.steps.size());
+  for (size_t step = 0; step < reference.steps.size(); ++step) {
+    const double loss = reference.steps[step].loss;
+    EXPECT_NEAR(result.steps[step].loss, loss, bound * loss) << "step " << step;
+  }
+}
+
+// Whether forward has the baseline's bits at the same TP size. Column pieces may run by another
+// kernel; with sequence parallelism a narrow wire also rounds what is gathered.
+inline bool HasBitsOfBaseline(const Layout& layout) {
+  return layout.splits == 1 &&
+         !(layout.sequence_parallel && layout.wire == DType::kBF16 && layout.tp_size > 1);
+}
+
+inline void ExpectAgreement(const Layout& layout) {
+  const EngineSpec spec = SpecOf(layout);
+  Options delayed = kThreeSteps, oracle = kThreeSteps;
+  delayed.max_delay = absl::Microseconds(100);
+  oracle.variant = Variant::kSerialOracle;
+  const Result result = Train(spec, delayed);
+  ASSERT_EQ(result.steps.size(), 3u);
+  ExpectSameBits(result, Train(spec, oracle));
+  ExpectNonZero(spec, result.gradients);
+  const double norm = Norm(result.gradients);
+  EXPECT_NEAR(result.steps[0].gradient_norm, norm, 1e-6 * norm);
+
+  const double gradient_bound = Rounds(spec) ? kBF16GradientBound : kF32GradientBound;
+  const double loss_bound = Rounds(spec) ? kBF16LossBound : kF32LossBound;
+  for (int tp_size : {layout.tp_size, 1}) {
+    const Result baseline = Train(SpecOf(BaselineOf(layout, tp_size)), kThreeSteps);
+    const bool same_bits = tp_size == layout.tp_size && HasBitsOfBaseline(layout);
+    if (same_bits) {
+      EXPECT_TRUE(SameBits(result.steps[0].token_losses, baseline.steps[0].token_losses));
+    }
+    ExpectGradientsWithin(same_bits ? WgradOrderBound(spec) : gradient_bound, spec.model,
+                          result.gradients, baseline.gradients);
+    ExpectLossesWithin(loss_bound, result, baseline);
+    if (tp_size == 1) break;
+  }
+}
+
+}  // namespace stretto::parity

@@ -1,0 +1,179 @@
+#pragma once
+// Layouts over every axis: a covering set of all pairs of values, and the full matrix.
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "proto/base/random.h"
+#include "tests/parity/layout.h"
+
+namespace stretto::parity {
+
+// What a schedule takes of the axes that not all schedules take: plan.cc's table, told again.
+struct Takes {
+  const char* schedule;
+  int min_slices, max_slices;
+  bool splits, defers;
+};
+inline constexpr Takes kTakes[] = {
+    {"megatron_sync", 1, 1, false, false},   {"megatron_async", 1, 1, false, false},
+    {"domino_row", 1, 3, false, true},       {"domino_col", 1, 1, true, true},
+    {"domino_hybrid", 1, 3, true, true},     {"domino_paper", 2, 2, false, false},
+    {"domino_release1", 2, 2, false, false}, {"domino_intra", 2, 2, false, false},
+    {"domino_inter", 2, 2, false, false},    {"nanotron", 2, 2, false, false},
+};
+
+enum Axis : size_t {
+  kSchedule,  // first: what it takes decides about others
+  kFamily,
+  kTpSize,
+  kSlices,
+  kSequenceParallel,
+  kRecompute,
+  kDropout,
+  kMicroBatches,
+  kCut,  // slices as equal as can be, or not
+  kSplits,
+  kDefer,
+  kMerge,
+  kType,  // f32, bf16, f32 with a bf16 wire
+  kAxes,
+};
+inline constexpr std::array<int, kAxes> kValues = {
+    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
+static_assert(kValues.back() > 0);
+
+// A value per axis, by number; -1: open.
+using Row = std::array<int, kAxes>;
+
+// Whether no two values of a row exclude each other.
+inline bool Allowed(const Row& row) {
+  const auto fits = [&](const Takes& takes) {
+    const int slices = row[kSlices] + 1;
+    return (row[kSlices] < 0 || (takes.min_slices <= slices && slices <= takes.max_slices)) &&
+           (row[kSplits] <= 0 || takes.splits) && (row[kDefer] <= 0 || takes.defers);
+  };
+  if (row[kSchedule] >= 0) return fits(kTakes[row[kSchedule]]);
+  return std::any_of(std::begin(kTakes), std::end(kTakes), fits);
+}
+
+inline Layout LayoutOf(const Row& row) {
+  constexpr std::array<int, 3> kTpSizes = {1, 2, 4}, kPieces = {1, 2, 4};
+  const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
+  const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
+  return {.family = row[kFamily] == 0 ? Family::kGpt : Family::kLlama,
+          .schedule = kTakes[row[kSchedule]].schedule,
+          .tp_size = kTpSizes[at(kTpSize)],
+          .slices = slices[at(kSlices)][at(kCut)],
+          .splits = kPieces[at(kSplits)],
+          .sequence_parallel = row[kSequenceParallel] == 1,
+          .recompute = static_cast<Recompute>(row[kRecompute]),
+          .dropout = row[kDropout] * 0.1,
+          .merge_wgrads = row[kMerge] == 1,
+          .defer_wgrads = 2 * row[kDefer],
+          .micro_batches = row[kMicroBatches] + 1,
+          .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,
+          .wire = row[kType] == 2 ? DType::kBF16 : DType::kF32};
+}
+
+// Two values of two axes, that of the lower axis first.
+using Value = std::pair<size_t, int>;
+using ValuePair = std::pair<Value, Value>;
+
+inline std::set<ValuePair> PairsOf(const Row& row) {
+  std::set<ValuePair> pairs;
+  for (size_t a = 0; a < kAxes; ++a) {
+    for (size_t b = a + 1; b < kAxes; ++b) {
+      if (row[a] >= 0 && row[b] >= 0) pairs.insert({{a, row[a]}, {b, row[b]}});
+    }
+  }
+  return pairs;
+}
+
+inline std::set<ValuePair> AllPairs() {
+  std::set<ValuePair> pairs;
+  for (size_t a = 0; a < kAxes; ++a) {
+    for (size_t b = a + 1; b < kAxes; ++b) {
+      for (int va = 0; va < kValues[a]; ++va) {
+        for (int vb = 0; vb < kValues[b]; ++vb) {
+          Row row;
+          row.fill(-1);
+          row[a] = va;
+          row[b] = vb;
+          if (Allowed(row)) pairs.insert({{a, va}, {b, vb}});
+        }
+      }
+    }
+  }
+  return pairs;
+}
+
+inline uint32_t Draw(size_t axis, size_t row) { return Philox(axis, row, 0)[0] >> 8; }
+
+// Rows in which every pair stands at least once. Greedy: each row starts with a pair that is still
+// missing and takes, axis after axis, the value that adds most missing pairs, of equals any.
+inline std::vector<Row> PairwiseRows() {
+  std::set<ValuePair> missing = AllPairs();
+  const auto gain = [&](const Row& row) {
+    const std::set<ValuePair> pairs = PairsOf(row);
+    return std::count_if(pairs.begin(), pairs.end(),
+                         [&](const ValuePair& pair) { return missing.contains(pair); });
+  };
+  std::vector<Row> rows;
+  while (!missing.empty()) {
+    const auto [a, b] = *missing.begin();
+    Row row;
+    row.fill(-1);
+    row[a.first] = a.second;
+    row[b.first] = b.second;
+    for (size_t axis = 0; axis < kAxes; ++axis) {
+      if (row[axis] >= 0) continue;
+      Row best = row;
+      const uint32_t shift = Draw(axis, rows.size());
+      for (uint32_t i = 0; i < static_cast<uint32_t>(kValues[axis]); ++i) {
+        Row candidate = row;
+        candidate[axis] = static_cast<int>((shift + i) % static_cast<uint32_t>(kValues[axis]));
+        if (Allowed(candidate) && (best[axis] < 0 || gain(candidate) > gain(best)))
+          best = candidate;
+      }
+      row = best;
+    }
+    for (const ValuePair& pair : PairsOf(row)) missing.erase(pair);
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+// Every schedule, family, TP size, number of slices, sequence parallel, recompute, dropout and
+// number of micro-batches; the other axes take pseudo-random values.
+inline std::vector<Row> FullMatrixRows() {
+  std::vector<Row> rows = {{}};
+  rows[0].fill(-1);
+  for (size_t axis = 0; axis < kAxes; ++axis) {
+    std::vector<Row> longer;
+    for (Row row : rows) {
+      std::vector<Row> candidates;
+      for (row[axis] = 0; row[axis] < kValues[axis]; ++row[axis]) {
+        if (Allowed(row)) candidates.push_back(row);
+      }
+      if (axis <= kMicroBatches) {
+        longer.insert(longer.end(), candidates.begin(), candidates.end());
+      } else {
+        longer.push_back(candidates[Draw(axis, longer.size()) % candidates.size()]);
+      }
+    }
+    rows = std::move(longer);
+  }
+  return rows;
+}
+
+inline std::vector<Layout> LayoutsOf(const std::vector<Row>& rows) {
+  std::vector<Layout> layouts;
+  for (const Row& row : rows) layouts.push_back(LayoutOf(row));
+  return layouts;
+}
+
+}  // namespace stretto::parity

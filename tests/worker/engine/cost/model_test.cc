@@ -1,0 +1,121 @@
+#include "worker/engine/cost/model.h"
+
+#include <cmath>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/program/programs.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::HasSubstr;
+
+Program Sample() {
+  return ProgramOf(
+      "program rank=0 world=4\n"
+      "group tp 0,1,2,3\n"
+      "group one 0\n"
+      "lane compute\n"
+      "lane comm.tp tp\n"
+      "lane comm.one one\n"
+      "buffer %0 x f32 8,16 input\n"
+      "buffer %1 w f32 32,16 parameter\n"
+      "buffer %2 y f32 8,32 activation\n"
+      "buffer %3 part f32 2,32 activation\n"
+      "0 compute gemm fc fwd mb0 s0 in=%0,%1 out=%2\n"
+      "1 comm.tp all_reduce fc fwd mb0 s0 in=%2 out=%2\n"
+      "2 comm.tp reduce_scatter fc fwd mb0 s0 in=%2 out=%3\n"
+      "3 comm.tp all_gather fc fwd mb0 s0 in=%3 out=%2\n"
+      "4 comm.tp all_reduce_max fc fwd mb0 s0 in=%2 out=%2\n"
+      "5 comm.one all_reduce fc fwd mb0 s0 in=%2 out=%2\n"
+      "6 compute gemm fc bwd mb0 s0 in=%0,%1 out=%2\n");
+}
+
+double Alone(const CostModel& model, size_t op) {
+  const Program program = Sample();
+  return model.Alone(program, program.ops.at(op));
+}
+
+TEST(CostModelTest, AComputationTakesItsProductsAndThenItsBytes) {
+  const double flops = 2.0 * 8 * 16 * 32, bytes = 4.0 * (8 * 16 + 32 * 16 + 8 * 32);
+  EXPECT_DOUBLE_EQ(Alone({.machine = {100, 10}}, 0), flops / 100 + bytes / 10);
+}
+
+TEST(CostModelTest, WhatIsLeftOutCostsNothing) {
+  for (size_t op = 0; op < 7; ++op) EXPECT_EQ(Alone({}, op), 0);
+}
+
+TEST(CostModelTest, CollectivesFollowTheRing) {
+  const CostModel model{.interconnect = {.bytes_per_second = 1000, .latency_seconds = 0.25}};
+  const double bytes = 4.0 * 8 * 32;
+  EXPECT_DOUBLE_EQ(Alone(model, 1), 6 * 0.25 + 2 * 0.75 * bytes / 1000);
+  EXPECT_DOUBLE_EQ(Alone(model, 2), 3 * 0.25 + 0.75 * bytes / 1000);
+  EXPECT_DOUBLE_EQ(Alone(model, 3), 3 * 0.25 + 0.75 * bytes / 1000);
+  EXPECT_DOUBLE_EQ(Alone(model, 4), Alone(model, 1));
+  EXPECT_EQ(Alone(model, 5), 0) << "one rank sends nothing";
+}
+
+TEST(CostModelTest, TheTableComesFirstAndTheOperationBeforeItsTag) {
+  const Program program = Sample();
+  CostModel model{.machine = {100, 10}};
+  model.table.Set("fwd fc gemm", 3);
+  EXPECT_EQ(model.Alone(program, program.ops[0]), 3);
+  EXPECT_GT(model.Alone(program, program.ops[6]), 10) << "not of that phase";
+  model.table.Set(OperationKey(program, program.ops[0]), 4);
+  EXPECT_EQ(model.Alone(program, program.ops[0]), 4);
+  EXPECT_EQ(model.Alone(program, program.ops[6]), 4) << "the same operation in another phase";
+}
+
+TEST(CostModelTest, ValidateNamesTheField) {
+  const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(Validate(CostModel{}).ok());
+  const std::vector<std::pair<CostModel, std::string>> bad = {
+      {{.machine = {0, 1}}, "machine.flops_per_second: found 0, expected above 0"},
+      {{.machine = {1, nan}}, "machine.bytes_per_second: found nan, expected above 0"},
+      {{.interconnect = {-1, 0}}, "interconnect.bytes_per_second: found -1"},
+      {{.interconnect = {1, infinity}}, "interconnect.latency_seconds: found inf"},
+      {{.contention = {1, 0}}, "contention.compute: found 1, expected at least 0 and below 1"},
+      {{.contention = {0, -0.5}}, "contention.communication: found -0.5"}};
+  for (const auto& [model, message] : bad) {
+    EXPECT_EQ(Validate(model).code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(Validate(model).message()), HasSubstr(message));
+  }
+}
+
+TEST(CostTableTest, KeysSayWhatIsComputed) {
+  const Program program = Sample();
+  EXPECT_EQ(OperationKey(program, program.ops[0]), "gemm f32[8,16] f32[32,16] > f32[8,32]");
+  EXPECT_EQ(OperationKey(program, program.ops[1]),
+            "all_reduce f32[8,32] > f32[8,32] wire=0 ranks=4");
+  EXPECT_EQ(TagKey(program.ops[6]), "bwd fc gemm");
+}
+
+TEST(CostTableTest, ReadsItsText) {
+  const absl::StatusOr<CostTable> table = CostTable::Parse(
+      "# measured\n"
+      "\n"
+      "  gemm f32[8,16] f32[32,16] > f32[8,32]  1.5e-3  # on one core\n"
+      "bwd fc gemm 2\n");
+  ASSERT_TRUE(table.ok()) << table.status();
+  const Program program = Sample();
+  ASSERT_NE(table->Find(program, program.ops[0]), nullptr);
+  EXPECT_EQ(*table->Find(program, program.ops[0]), 1.5e-3);
+  EXPECT_EQ(table->Find(program, program.ops[1]), nullptr);
+}
+
+TEST(CostTableTest, ErrorsNameTheLine) {
+  const std::vector<std::pair<const char*, const char*>> bad = {
+      {"\ngemm\n", "line 2: found 'gemm', expected 'KEY SECONDS'"},
+      {"gemm -1", "line 1: found 'gemm -1', expected"},
+      {"gemm inf", "line 1: found 'gemm inf', expected"},
+      {"gemm soon", "line 1: found 'gemm soon', expected"},
+      {"gemm 1\ngemm 2", "line 2: found 'gemm', expected each key once"}};
+  for (const auto& [text, message] : bad) {
+    EXPECT_THAT(std::string(CostTable::Parse(text).status().message()), HasSubstr(message));
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,91 @@
+// Timelines of real schedules.
+
+#include <map>
+
+#include "gtest/gtest.h"
+#include "tests/worker/engine/exec/intervals.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/exec/ledger.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto {
+namespace {
+
+EngineSpec SmallSpec(const std::string& schedule, int slices, int splits) {
+  EngineSpec spec;
+  spec.model = {.layers = 3,
+                .hidden = 64,
+                .heads = 4,
+                .ffn_hidden = 256,
+                .sequence_length = 32,
+                .vocab_size = 200};
+  spec.schedule = {.name = schedule, .slices = EvenSlices(4, slices), .splits = splits};
+  spec.tp_size = 2;
+  spec.micro_batch_size = 4;
+  spec.micro_batches = 2;
+  return spec;
+}
+
+// The plans of every schedule, cut in two where it can be.
+std::map<std::string, std::vector<RankPlan>> AllPlans() {
+  std::map<std::string, std::vector<RankPlan>> plans;
+  for (const std::string& name : ScheduleNames()) {
+    for (const auto& [slices, splits] : {std::pair{2, 2}, {2, 1}, {1, 2}, {1, 1}}) {
+      absl::StatusOr<std::vector<RankPlan>> built = BuildPlans(SmallSpec(name, slices, splits));
+      if (!built.ok()) continue;
+      plans[name] = *std::move(built);
+      break;
+    }
+    EXPECT_TRUE(plans.contains(name)) << name;
+  }
+  return plans;
+}
+
+CostModel SmallMachine(double contention) {
+  return {.machine = {1e9, 1e9},
+          .interconnect = {.bytes_per_second = 2e8, .latency_seconds = 1e-6},
+          .contention = {.compute = contention, .communication = contention / 2}};
+}
+
+TEST(SimSchedulesTest, OneRankStandsForAllEqualRanks) {
+  const CostModel cost = SmallMachine(0.25);
+  for (const auto& [name, plans] : AllPlans()) {
+    const auto together = Simulate({{{&plans[0].program, &cost}, {&plans[1].program, &cost}}});
+    const auto alone = Simulate(plans[0].program, cost);
+    ASSERT_TRUE(together.ok() && alone.ok()) << name;
+    EXPECT_EQ((*together)[0], *alone) << name;
+    // Rank 0 alone squares the gradients of replicated parameters; before that they are equal.
+    for (size_t i = 0; i < alone->size(); ++i) {
+      if (plans[0].program.ops[i].tag.phase != Phase::kForward) continue;
+      EXPECT_EQ((*together)[1][i], (*alone)[i]) << name << " operation " << i;
+    }
+  }
+}
+
+// A lane that is busy, or the other lanes that it waits for: somebody is always at work.
+TEST(SimSchedulesTest, AStepIsNeverIdleAndItsLedgerIsItsSpan) {
+  for (const auto& [name, plans] : AllPlans()) {
+    const Program& program = plans[0].program;
+    const auto intervals = Simulate(program, SmallMachine(0.25));
+    ASSERT_TRUE(intervals.ok()) << name;
+    const StepLedger ledger = ComputeLedger(program, *intervals, {}, SpanOf(*intervals));
+    EXPECT_NEAR(ledger.seconds, static_cast<double>(SpanOf(*intervals).end) * 1e-9, 1e-12) << name;
+    for (const LedgerEntry& entry : ledger.entries) {
+      EXPECT_TRUE(entry.part != LedgerPart::kIdle || entry.seconds < 1e-7) << name;
+    }
+  }
+}
+
+TEST(SimSchedulesTest, TheSynchronousScheduleHidesNothing) {
+  const auto plan = BuildPlan(SmallSpec("megatron_sync", 1, 1), 0);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const CostModel cost = SmallMachine(0);
+  const auto intervals = Simulate(plan->program, cost);
+  ASSERT_TRUE(intervals.ok());
+  double sum = 0;
+  for (const Op& op : plan->program.ops) sum += cost.Alone(plan->program, op);
+  EXPECT_NEAR(static_cast<double>(SpanOf(*intervals).end) * 1e-9, sum, 1e-9);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,119 @@
+#include "worker/engine/program/happens_before.h"
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/program/expect_rejected.h"
+#include "tests/worker/engine/program/programs.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Operations without operands on random lanes that wait for random earlier ones.
+Program RandomProgram(uint32_t seed) {
+  std::mt19937 random(seed);
+  Program program;
+  program.lanes = {{"a", -1}, {"b", -1}, {"c", -1}};
+  for (int i = 0; i < 40; ++i) {
+    Op op;
+    op.lane = static_cast<int>(random() % 3);
+    if (i > 0 && random() % 2 == 0)
+      op.waits = {static_cast<int>(random() % static_cast<uint32_t>(i))};
+    program.ops.push_back(op);
+  }
+  return program;
+}
+
+// Reachability over lane order and waits, by definition.
+std::vector<std::vector<bool>> Reachable(const Program& program) {
+  const size_t n = program.ops.size();
+  std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
+  for (size_t j = 0; j < n; ++j) {
+    for (size_t i = 0; i < j; ++i) {
+      const std::vector<int>& waits = program.ops[j].waits;
+      const bool direct = program.ops[i].lane == program.ops[j].lane ||
+                          std::find(waits.begin(), waits.end(), static_cast<int>(i)) != waits.end();
+      if (!direct) continue;
+      before[i][j] = true;
+      for (size_t k = 0; k < i; ++k) before[k][j] = before[k][j] || before[k][i];
+    }
+  }
+  return before;
+}
+
+TEST(HappensBeforeTest, IsReachabilityOverLaneOrderAndWaits) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    const Program program = RandomProgram(seed);
+    const HappensBefore order = *HappensBefore::Build(program);
+    const auto before = Reachable(program);
+    for (size_t i = 0; i < before.size(); ++i) {
+      for (size_t j = 0; j < before.size(); ++j) {
+        EXPECT_EQ(order.Before(static_cast<int>(i), static_cast<int>(j)), before[i][j])
+            << seed << ": " << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST(FirstAfterTest, IsTheFirstOperationOfALaneThatComesAfter) {
+  for (uint32_t seed = 0; seed < 50; ++seed) {
+    const Program program = RandomProgram(seed);
+    const HappensBefore order = *HappensBefore::Build(program);
+    const FirstAfter after(program, order);
+    const auto before = Reachable(program);
+    for (size_t i = 0; i < before.size(); ++i) {
+      for (int lane = 0; lane < 3; ++lane) {
+        int first = FirstAfter::kNever;
+        for (size_t j = before.size(); j-- > 0;) {
+          if (program.ops[j].lane == lane && before[i][j]) first = static_cast<int>(j);
+        }
+        EXPECT_EQ(after.of(static_cast<int>(i))[lane], first) << seed << ": " << i;
+      }
+    }
+  }
+}
+
+TEST(HappensBeforeTest, ItsOrderIsThatOfTheProgramWhereWaitsPointBack) {
+  EXPECT_THAT(HappensBefore::Build(ProgramOf(kLinear))->order(), ElementsAre(0, 1, 2));
+}
+
+// Text may list a producer after its consumer on another lane.
+TEST(HappensBeforeTest, AWaitMayPointForward) {
+  const Program program = ProgramOf(
+      "program rank=0 world=1\nlane a\nlane b\n"
+      "buffer %0 x f32 4 activation\n"
+      "0 a zero x fwd out=%0 wait=2\n"
+      "1 b zero x fwd out=%0\n"
+      "2 b zero x fwd out=%0\n");
+  const HappensBefore order = *HappensBefore::Build(program);
+  EXPECT_THAT(order.order(), ElementsAre(1, 2, 0));
+  EXPECT_TRUE(order.Before(1, 0));
+  EXPECT_FALSE(order.Before(0, 2));
+}
+
+// Lanes a and b hold each other up; c and d only suffer from it.
+TEST(HappensBeforeTest, ACycleNamesItsMembersAndNoOthers) {
+  const Program program = ProgramOf(
+      "program rank=0 world=1\nlane c\nlane a\nlane b\nlane d\n"
+      "buffer %0 x f32 4 activation\n"
+      "0 c zero victim fwd out=%0 wait=3\n"
+      "1 a zero first fwd out=%0 wait=4\n"
+      "2 b zero second fwd out=%0 wait=3\n"
+      "3 a zero third fwd out=%0\n"
+      "4 b zero fourth fwd out=%0\n"
+      "5 d zero bystander fwd out=%0 wait=0\n");
+  const absl::Status status = HappensBefore::Build(program).status();
+  ExpectRejected(status,
+                 "cycle: lane order and waits contradict each other, starting with: "
+                 "1 a zero first fwd out=%0 wait=4; 2 b zero second fwd out=%0 wait=3");
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("victim")));
+  EXPECT_THAT(std::string(status.message()), Not(HasSubstr("bystander")));
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,117 @@
+#include "worker/engine/program/shortened.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/program/text.h"
+#include "worker/engine/schedule/passes.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+
+// begin, then `repeats` times forward and backward of a micro-batch, then finish. Each backward
+// waits for its forward and for the backward before; finish for the last backward and for begin.
+StepProgram Alternating(int repeats) {
+  StepProgram step;
+  step.micro_batches = repeats;
+  step.lanes = {{"compute", -1}};
+  step.buffers = {{.name = "x", .shape = {4}}};
+  Op op;
+  op.out = {0};
+  Op in_micro_batch = op;
+  in_micro_batch.tag.micro_batch = 0;
+  step.units = {{"begin", {op}},
+                {"forward", {in_micro_batch}},
+                {"backward", {in_micro_batch}},
+                {"finish", {op}}};
+  step.instances = {{.unit = 0, .micro_batches = {}, .waits = {}}};
+  for (int mb = 0; mb < repeats; ++mb) {
+    step.instances.push_back({.unit = 1, .micro_batches = {mb}, .waits = {{0, 0, 0}}});
+    step.instances.push_back({.unit = 2, .micro_batches = {mb}, .waits = {{0, 2 * mb + 1, 0}}});
+    if (mb > 0) step.instances.back().waits.push_back({0, 2 * mb, 0});
+  }
+  step.instances.push_back(
+      {.unit = 3, .micro_batches = {}, .waits = {{0, 0, 0}, {0, 2 * repeats, 0}}});
+  return step;
+}
+
+std::string TextOf(const StepProgram& step) { return Print(Expand(step)); }
+
+TEST(ShortenedTest, AShortStepStaysAsItIs) {
+  for (int repeats = 1; repeats <= 6; ++repeats) {
+    const StepProgram step = Alternating(repeats);
+    EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
+  }
+}
+
+TEST(ShortenedTest, ALongStepBecomesTheShortOne) {
+  const std::string six = TextOf(Alternating(6));
+  for (int repeats : {7, 8, 20, 64}) EXPECT_EQ(TextOf(Shortened(Alternating(repeats))), six);
+}
+
+TEST(ShortenedTest, MicroBatchesInFlightAllowForMore) {
+  StepProgram step = Alternating(20);
+  step.slots = 3;
+  EXPECT_EQ(Shortened(step).micro_batches, 9);
+}
+
+TEST(ShortenedTest, WhatDoesNotRepeatStaysAsItIs) {
+  StepProgram step = Alternating(20);
+  for (size_t i = 0; i < step.instances.size(); i += 3) step.instances[i].micro_batches = {0};
+  EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
+}
+
+// finish waits for the first backward, far from the end: what that would be in a short step is
+// anybody's guess.
+TEST(ShortenedTest, AWaitThatReachesFarBackKeepsTheStepWhole) {
+  StepProgram step = Alternating(20);
+  step.instances.back().waits = {{0, 2, 0}};
+  EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
+}
+
+TEST(LengthenedTest, IsTheInverse) {
+  for (int repeats : {6, 7, 20, 64}) {
+    const StepProgram step = Alternating(repeats);
+    EXPECT_EQ(TextOf(Lengthened(Shortened(step), repeats)), TextOf(step)) << repeats;
+  }
+}
+
+TEST(LengthenedTest, RepeatsWovenInstances) {
+  StepProgram step = Alternating(4);
+  step.units[1].ops.push_back(step.units[1].ops[0]);
+  step.units[1].ops[1].tag.micro_batch = 1;
+  step.instances = {{.unit = 2, .micro_batches = {0}, .waits = {}},
+                    {.unit = 1, .micro_batches = {1, 0}, .waits = {{0, 0, 0}}},
+                    {.unit = 1, .micro_batches = {2, 1}, .waits = {{0, 1, 0}}},
+                    {.unit = 1, .micro_batches = {3, 2}, .waits = {{0, 2, 0}}},
+                    {.unit = 2, .micro_batches = {3}, .waits = {{0, 3, 0}}}};
+  const StepProgram longer = Lengthened(step, 6);
+  EXPECT_EQ(longer.micro_batches, 6);
+  ASSERT_EQ(longer.instances.size(), 7u);
+  EXPECT_THAT(longer.instances[3].micro_batches, ElementsAre(3, 2));
+  EXPECT_THAT(longer.instances[5].micro_batches, ElementsAre(5, 4));
+  EXPECT_EQ(longer.instances[5].waits[0].instance, 4);
+  EXPECT_THAT(longer.instances[6].micro_batches, ElementsAre(5));
+  EXPECT_EQ(longer.instances[6].waits[0].instance, 5);
+}
+
+// Waits found in a short step and repeated are those found in the whole.
+TEST(LengthenedTest, LanesAndWaitsOfAShortStepAreThoseOfTheWhole) {
+  for (const std::vector<int>& slices : {std::vector<int>{1, 1}, {2, 1, 1}}) {
+    StepProgram step = PlanOf(Domino(slices, 15)).step;
+    for (Unit& unit : step.units) {
+      for (Op& op : unit.ops) op.waits.clear();
+    }
+    for (Instance& instance : step.instances) instance.waits.clear();
+    StepProgram shorter = Shortened(step);
+    EXPECT_LT(shorter.instances.size(), step.instances.size());
+    ASSERT_TRUE(AssignLanesAndWaits({}, &step).ok());
+    ASSERT_TRUE(AssignLanesAndWaits({}, &shorter).ok());
+    EXPECT_EQ(TextOf(Lengthened(shorter, 15)), TextOf(step));
+  }
+}
+
+}  // namespace
+}  // namespace stretto

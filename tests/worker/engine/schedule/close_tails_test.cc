@@ -1,0 +1,201 @@
+// Where micro-batches meet, and the end of the step.
+
+#include <map>
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/positions.h"
+#include "tests/worker/engine/specs.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+
+Shape Closed(const std::string& schedule, int micro_batches, bool sequence_parallel = false) {
+  Shape shape = ShapeOf(schedule);
+  shape.micro_batches = micro_batches;
+  shape.sequence_parallel = sequence_parallel;
+  return shape;
+}
+
+std::vector<std::string> UnitsOf(const StepProgram& step) {
+  std::vector<std::string> names;
+  for (const Unit& unit : step.units) names.push_back(unit.name);
+  return names;
+}
+
+TEST(CloseTailsTest, AMicroBatchStartsWhileTheOneBeforeItEnds) {
+  const StepProgram step = PlanOf(Closed("domino_row", 3)).step;
+  EXPECT_THAT(UnitsOf(step), ElementsAre("begin", "first", "next", "finish"));
+  std::vector<std::vector<int>> micro_batches;
+  std::vector<int> units;
+  for (const Instance& instance : step.instances) {
+    units.push_back(instance.unit);
+    micro_batches.push_back(instance.micro_batches);
+  }
+  EXPECT_THAT(units, ElementsAre(0, 1, 2, 2, 3));
+  EXPECT_THAT(micro_batches, ElementsAre(IsEmpty(), ElementsAre(0), ElementsAre(1, 0),
+                                         ElementsAre(2, 1), ElementsAre(2)));
+}
+
+TEST(CloseTailsTest, OneMicroBatchHasNoNext) {
+  const StepProgram step = PlanOf(Closed("domino_col", 1)).step;
+  std::vector<int> units;
+  for (const Instance& instance : step.instances) units.push_back(instance.unit);
+  EXPECT_THAT(units, ElementsAre(0, 1, 3));
+  EXPECT_EQ(step.slots, 1);
+}
+
+// In the expansion, which has the true numbers.
+TEST(CloseTailsTest, EveryMicroBatchRunsEveryOperationOnce) {
+  for (const char* schedule : {"domino_row", "domino_col", "domino_hybrid"}) {
+    std::map<std::string, std::vector<int>> micro_batches;
+    for (const Op& op : PlanOf(Closed(schedule, 3)).program.ops) {
+      if (op.tag.micro_batch < 0) continue;
+      Tag tag = op.tag;
+      tag.micro_batch = -1;
+      std::string text = std::string(InfoOf(op.kind).name) + " " + PrintTag(tag);
+      for (int64_t attribute : op.attributes) text += " " + std::to_string(attribute);
+      micro_batches[text].push_back(op.tag.micro_batch);
+    }
+    for (const auto& [text, numbers] : micro_batches) {
+      if (numbers.size() == 3) {
+        EXPECT_THAT(numbers, ElementsAre(0, 1, 2)) << schedule << " " << text;
+      } else {  // forward's column pieces have the same tag
+        EXPECT_THAT(numbers, ElementsAre(0, 0, 1, 1, 2, 2)) << schedule << " " << text;
+      }
+    }
+    EXPECT_FALSE(micro_batches.empty());
+  }
+}
+
+TEST(CloseTailsTest, TheLastCollectiveHasTheNextEmbeddingAndTheTailUnderIt) {
+  for (bool sequence_parallel : {false, true}) {
+    const Positions at(PlanOf(Closed("domino_row", 3, sequence_parallel)).program);
+    for (int k : {0, 1}) {
+      const int last = at.Collective("L0.qkv bwd s1", 0, k);
+      at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s0", k + 1));
+      at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s1", k + 1));
+      at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s1", k));
+      at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.proj bwd s1", k));
+      // The embedding's own collectives run under the rest of that tail.
+      const int embedded = at.Collective("embed fwd s0", 0, k + 1);
+      at.ExpectUnder(embedded, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s1", k));
+      at.ExpectUnder(embedded, at.At(OpKind::kLayerNormWgrad, "L0.ln2 bwd s1", k));
+      at.ExpectUnder(at.Collective("embed fwd s1", 0, k + 1),
+                     at.At(OpKind::kGemmWgrad, "L0.qkv bwd s1", k));
+    }
+  }
+}
+
+TEST(CloseTailsTest, ColumnPiecesCloseTheirTailsToo) {
+  const Positions at(PlanOf(Closed("domino_col", 2)).program);
+  const int last = at.Collective("L0.qkv bwd s0", 1);
+  at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s0", 1));
+  at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s0"));
+  EXPECT_THAT(at.Under(at.Collective("embed fwd s0", 0, 1)), StartsWith("L0.w.proj_0 L0.w.qkv_0"));
+}
+
+TEST(CloseTailsTest, PublishedSchedulesAreLeftAsTheyAre) {
+  for (const std::string& name : ScheduleNames()) {
+    const bool ours = name == "domino_row" || name == "domino_col" || name == "domino_hybrid";
+    const RankPlan plan = PlanOf(Closed(name, 2));
+    EXPECT_EQ(UnitsOf(plan.step).back(), ours ? "finish" : "optimizer") << name;
+    EXPECT_EQ(plan.step.slots, ours ? 2 : 1) << name;
+    const Positions at(plan.program);
+    if (!ours) {
+      EXPECT_TRUE(at.Before(at.At(OpKind::kEmbedGrad, "embed bwd s0"),
+                            at.At(OpKind::kEmbed, "embed fwd s0", 1)))
+          << name;
+    }
+  }
+}
+
+TEST(CloseTailsTest, OneRankHasNoTailToClose) {
+  Shape shape = Closed("domino_row", 2);
+  shape.tp_size = 1;
+  EXPECT_THAT(UnitsOf(PlanOf(shape).step), ElementsAre("begin", "micro_batch", "optimizer"));
+}
+
+TEST(CloseTailsTest, OnlyWhatIsWrittenWhileTheTailRunsHasTwoCopies) {
+  for (bool sequence_parallel : {false, true}) {
+    const StepProgram step = PlanOf(Closed("domino_row", 3, sequence_parallel)).step;
+    EXPECT_EQ(step.slots, 2);
+    std::set<std::string> copied;
+    for (const Buffer& buffer : step.buffers) {
+      if (buffer.binding == Binding::kSlot) copied.insert(buffer.name);
+    }
+    if (sequence_parallel) {
+      EXPECT_THAT(copied, UnorderedElementsAre("embedded.s0", "embedded.s1", "embedded.own.s0",
+                                               "embedded.own.s1"));
+    } else {
+      EXPECT_THAT(copied, UnorderedElementsAre("embedded.s0", "embedded.s1"));
+    }
+  }
+}
+
+TEST(CloseTailsTest, NormPartsOfFinishedGradientsStandBeforeWhatStillWaits) {
+  const Positions at(PlanOf(Closed("domino_row", 2)).program);
+  const int last = at.Collective("L0.qkv bwd s1", 0, 1);
+  const auto part = [&](const std::string& name) {
+    return at.At(OpKind::kSumSquares, name + " opt");
+  };
+  for (const char* early : {"layers.1.mlp.fc1.weight", "layers.0.attention.qkv.weight",
+                            "final_norm.bias", "layers.0.ln2.weight"})
+    at.ExpectUnder(last, part(early));
+  // Gradients that the tail still adds to.
+  for (const char* late :
+       {"embedding.token.weight", "embedding.position.weight", "layers.0.ln1.weight"}) {
+    EXPECT_TRUE(at.Before(last, part(late))) << late;
+    EXPECT_LT(at.At(OpKind::kEmbedGrad, "embed bwd s1", 1), part(late)) << late;
+  }
+}
+
+// Every sum of squares comes behind the last change of the gradient that it reads, every update
+// behind the norm. Returns how many sums there are.
+int ExpectNormOfFinalGradients(const Positions& at) {
+  const std::vector<Op>& ops = at.program().ops;
+  const auto root = [&](int id) { return RootOf(at.program().buffers, id).buffer; };
+  std::map<int, int> changed;  // gradient memory -> its last change
+  int clip = -1;
+  std::vector<int> parts, updates;
+  for (int i = 0; i < static_cast<int>(ops.size()); ++i) {
+    const OpKind kind = at.op(i).kind;
+    const bool adds =
+        InfoOf(kind).role == Role::kWeightGradient || at.op(i).tag.name == "replicated";
+    for (int id : at.op(i).out) {
+      if (adds) changed[root(id)] = i;
+    }
+    if (kind == OpKind::kClip) clip = i;
+    if (kind == OpKind::kSumSquares) parts.push_back(i);
+    if (kind == OpKind::kAdamW) updates.push_back(i);
+  }
+  for (int part : parts)
+    EXPECT_TRUE(at.Before(changed.at(root(at.op(part).in[0])), part))
+        << PrintOp(at.program(), part);
+  for (int update : updates) EXPECT_TRUE(at.Before(clip, update));
+  EXPECT_EQ(updates.size(), 4u + 2 * 12);
+  return static_cast<int>(parts.size());
+}
+
+// Also of what other ranks still have to add, with sequence parallelism.
+TEST(CloseTailsTest, ANormPartIsTakenOfAFinalGradientAndNoUpdateRunsBeforeTheNorm) {
+  for (const char* schedule : {"domino_row", "domino_col", "megatron_sync"}) {
+    for (bool sequence_parallel : {false, true}) {
+      for (int rank : {0, 1}) {
+        const Shape shape = Closed(schedule, 2, sequence_parallel);
+        // Replicated parameters count on rank 0 alone.
+        EXPECT_EQ(ExpectNormOfFinalGradients(Positions(PlanOf(shape, rank).program)),
+                  rank == 0 ? 4 + 2 * 12 : 1 + 2 * 6);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,81 @@
+// The programs that measure one side: T_comp and T_comm.
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto {
+namespace {
+
+// Kind, tag and shapes of the operands of all collectives, or of everything else, in order.
+std::vector<std::string> Side(const Program& program, bool collectives) {
+  std::vector<std::string> side;
+  for (const Op& op : program.ops) {
+    if (IsCollective(op.kind) != collectives) continue;
+    std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag);
+    for (const std::vector<int>* ids : {&op.in, &op.out}) {
+      for (int id : *ids) {
+        const Buffer& buffer = program.buffers[static_cast<size_t>(id)];
+        line += " " + buffer.name + ":" + std::to_string(buffer.bytes());
+      }
+    }
+    side.push_back(std::move(line));
+  }
+  return side;
+}
+
+TEST(MeasureTest, ComputeOnlyIsTheScheduleWithoutItsCollectives) {
+  for (const Shape& shape : EverySchedule()) {
+    const Program compute = PlanOf(shape, 0, Variant::kComputeOnly).program;
+    EXPECT_EQ(compute.lanes.size(), 1u);
+    for (const Op& op : compute.ops) EXPECT_TRUE(op.waits.empty());
+    EXPECT_EQ(Side(compute, false), Side(PlanOf(shape).program, false)) << Describe(shape);
+    EXPECT_TRUE(Side(compute, true).empty());
+  }
+}
+
+TEST(MeasureTest, CommunicationOnlyIsItsCollectivesBackToBack) {
+  for (const Shape& shape : EverySchedule()) {
+    const Program communication = PlanOf(shape, 0, Variant::kCommunicationOnly).program;
+    for (const Op& op : communication.ops)
+      EXPECT_EQ(communication.lanes[static_cast<size_t>(op.lane)].name, "comm.tp");
+    EXPECT_EQ(Side(communication, true), Side(PlanOf(shape).program, true)) << Describe(shape);
+    EXPECT_TRUE(Side(communication, false).empty());
+  }
+}
+
+// Nothing computes what they move: it is there from the start.
+TEST(MeasureTest, WhatTheOtherSideWouldHaveWrittenIsInput) {
+  Shape shape = Domino({1, 1});
+  shape.sequence_parallel = true;
+  const Program compute = PlanOf(shape, 0, Variant::kComputeOnly).program;
+  int gathered = 0;
+  for (const Buffer& buffer : compute.buffers) {
+    if (buffer.name != "L1.y1.s0" && buffer.name != "L0.proj.s1") continue;
+    EXPECT_EQ(buffer.arena, ArenaClass::kInput) << buffer.name;
+    ++gathered;
+  }
+  EXPECT_EQ(gathered, 2);
+  const Program communication = PlanOf(shape, 0, Variant::kCommunicationOnly).program;
+  for (const Op& op : communication.ops) {
+    EXPECT_EQ(communication.buffers[static_cast<size_t>(op.in[0])].arena, ArenaClass::kInput);
+    EXPECT_TRUE(op.waits.empty());
+  }
+}
+
+TEST(MeasureTest, TheCollectivesAreThoseOfTheModel) {
+  // Per slice: embedding, two per layer and the head's two forward; two per layer and the head's
+  // backward. Then the norm.
+  Shape shape = Domino({1, 1});
+  EXPECT_EQ(PlanOf(shape, 0, Variant::kCommunicationOnly).program.ops.size(),
+            2u * (3 + 2 * 2 + 2 * 2 + 1) + 1);
+  // A reduce-scatter and an all-gather for each of a layer; the gather of the final norm, and of
+  // the embedding's gradient; the bucket of replicated gradients.
+  shape.sequence_parallel = true;
+  EXPECT_EQ(PlanOf(shape, 0, Variant::kCommunicationOnly).program.ops.size(),
+            2u * (3 + 2 * 4 + 2 * 4 + 1 + 2) + 2);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,55 @@
+#include "worker/engine/cost/model.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/cost/work.h"
+
+namespace stretto {
+namespace {
+
+double CollectiveSeconds(const Interconnect& wire, const Program& program, const Op& op) {
+  const int group = program.lanes.at(static_cast<size_t>(op.lane)).group;
+  const double ranks =
+      static_cast<double>(program.groups.at(static_cast<size_t>(group)).ranks.size());
+  const bool twice = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
+  const double rounds = twice ? 2 : 1;
+  const double bytes = static_cast<double>(WireBytes(program, op));
+  return rounds * (ranks - 1) * (wire.latency_seconds + bytes / ranks / wire.bytes_per_second);
+}
+
+absl::Status ExpectField(bool ok, absl::string_view field, double found,
+                         absl::string_view expected) {
+  if (ok) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": found ", found, ", expected ", expected));
+}
+
+}  // namespace
+
+double CostModel::Alone(const Program& program, const Op& op) const {
+  if (const double* seconds = table.Find(program, op); seconds != nullptr) return *seconds;
+  if (IsCollective(op.kind)) return CollectiveSeconds(interconnect, program, op);
+  const Work work = WorkOf(program, op);
+  return work.flops / machine.flops_per_second + work.bytes / machine.bytes_per_second;
+}
+
+absl::Status Validate(const CostModel& model) {
+  // Written so that NaN fails.
+  auto rate = [](absl::string_view field, double found) {
+    return ExpectField(found > 0, field, found, "above 0");
+  };
+  auto share = [](absl::string_view field, double found) {
+    return ExpectField(found >= 0 && found < 1, field, found, "at least 0 and below 1");
+  };
+  RETURN_IF_ERROR(rate("machine.flops_per_second", model.machine.flops_per_second));
+  RETURN_IF_ERROR(rate("machine.bytes_per_second", model.machine.bytes_per_second));
+  RETURN_IF_ERROR(rate("interconnect.bytes_per_second", model.interconnect.bytes_per_second));
+  const double latency = model.interconnect.latency_seconds;
+  RETURN_IF_ERROR(ExpectField(latency >= 0 && latency < 1e6, "interconnect.latency_seconds",
+                              latency, "at least 0 and finite"));
+  RETURN_IF_ERROR(share("contention.compute", model.contention.compute));
+  return share("contention.communication", model.contention.communication);
+}
+
+}  // namespace stretto

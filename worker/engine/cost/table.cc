@@ -1,0 +1,84 @@
+#include "worker/engine/cost/table.h"
+
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace stretto {
+namespace {
+
+// Attributes that change how long an operation takes; the others say which data it works on.
+bool ShapesTime(absl::string_view attribute) {
+  return attribute == "sequence" || attribute == "heads" || attribute == "kv_heads" ||
+         attribute == "head_dim" || attribute == "wire";
+}
+
+absl::Status TableError(int line, absl::string_view found, absl::string_view expected) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("cost table line ", line, ": found '", found, "', expected ", expected));
+}
+
+}  // namespace
+
+std::string OperationKey(const Program& program, const Op& op) {
+  const OpInfo& info = InfoOf(op.kind);
+  std::string key = info.name;
+  auto add = [&](const std::vector<int>& ids) {
+    for (int id : ids) {
+      const Buffer& buffer = program.buffers.at(static_cast<size_t>(id));
+      absl::StrAppend(&key, " ", NameOf(buffer.dtype), "[", absl::StrJoin(buffer.shape, ","), "]");
+    }
+  };
+  add(op.in);
+  absl::StrAppend(&key, " >");
+  add(op.out);
+  for (size_t i = 0; i < info.attributes.size(); ++i) {
+    const absl::string_view name = info.attributes[i];
+    if (ShapesTime(name)) absl::StrAppend(&key, " ", name, "=", op.attributes.at(i));
+    if (name == "drop" && op.attributes.at(i) > 0) absl::StrAppend(&key, " drop");
+  }
+  if (IsCollective(op.kind)) {
+    const int group = program.lanes.at(static_cast<size_t>(op.lane)).group;
+    absl::StrAppend(&key, " ranks=", program.groups.at(static_cast<size_t>(group)).ranks.size());
+  }
+  return key;
+}
+
+std::string TagKey(const Op& op) {
+  return absl::StrCat(NameOf(op.tag.phase), " ", op.tag.name, " ", InfoOf(op.kind).name);
+}
+
+absl::StatusOr<CostTable> CostTable::Parse(absl::string_view text) {
+  CostTable table;
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    if (line.empty()) continue;
+    const size_t space = line.rfind(' ');
+    double seconds;
+    if (space == absl::string_view::npos || !absl::SimpleAtod(line.substr(space + 1), &seconds) ||
+        !std::isfinite(seconds) || seconds < 0) {
+      return TableError(number, line, "'KEY SECONDS', seconds finite and at least 0");
+    }
+    const absl::string_view key = absl::StripTrailingAsciiWhitespace(line.substr(0, space));
+    if (!table.seconds_.emplace(std::string(key), seconds).second) {
+      return TableError(number, key, "each key once");
+    }
+  }
+  return table;
+}
+
+const double* CostTable::Find(const Program& program, const Op& op) const {
+  if (seconds_.empty()) return nullptr;
+  auto it = seconds_.find(OperationKey(program, op));
+  if (it == seconds_.end()) it = seconds_.find(TagKey(op));
+  return it == seconds_.end() ? nullptr : &it->second;
+}
+
+}  // namespace stretto

@@ -1,0 +1,25 @@
+#pragma once
+// What one operation asks of a machine, from its kind and shapes alone.
+
+#include <cstdint>
+
+#include "worker/engine/program/program.h"
+
+namespace stretto {
+
+struct Work {
+  double flops = 0;  // of matrix products, attention's included: 2 per multiply-add
+  double bytes = 0;  // of memory: every operand once, one that is read and written twice
+};
+
+// Of a computation; nothing for a collective. Attention counts the causal half of its scores, and
+// its gradient five products for the forward's two. An embedding counts the rows it touches, not
+// its table; scratch counts as cache.
+Work WorkOf(const Program& program, const Op& op);
+
+// Bytes of the whole tensor that a collective works on, in the type that travels: bf16 where the
+// tensor is or attribute "wire" says so, else the tensor's. all_reduce: the tensor; all_gather: its
+// output; reduce_scatter: its input.
+int64_t WireBytes(const Program& program, const Op& op);
+
+}  // namespace stretto

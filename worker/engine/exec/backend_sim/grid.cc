@@ -1,0 +1,204 @@
+#include "worker/engine/exec/backend_sim/grid.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/check.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kReadable = 6;  // columns that a label needs, the box's edge included
+
+struct Box {
+  Interval interval;
+  std::string label;
+};
+
+constexpr int kGap = 2;  // columns of idle time that keep boxes of one label apart
+
+// How much one box stands for, from little to much.
+enum class Detail : uint8_t { kOp, kLayer, kMicroBatch, kPhase };
+
+std::string WrapLabel(const Op& op, const std::string& inside) {
+  switch (op.kind) {
+    case OpKind::kAllReduce:
+    case OpKind::kAllReduceMax:
+      return absl::StrCat("AR(", inside, ")");
+    case OpKind::kReduceScatter:
+      return absl::StrCat("RS(", inside, ")");
+    case OpKind::kAllGather:
+      return absl::StrCat("AG(", inside, ")");
+    default:
+      break;
+  }
+  if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r(", inside, ")");
+  if (op.tag.phase != Phase::kBackward) return inside;
+  const bool weight = InfoOf(op.kind).role == Role::kWeightGradient;
+  return absl::StrCat(weight ? "w(" : "d(", inside, ")");
+}
+
+std::string LabelOf(const Op& op, Detail detail) {
+  const std::string slice = op.tag.slice >= 0 ? absl::StrCat(".", op.tag.slice) : "";
+  switch (detail) {
+    case Detail::kOp:
+      return WrapLabel(op, op.tag.name + slice);
+    case Detail::kLayer:
+      return WrapLabel(op,
+                       (op.tag.layer >= 0 ? absl::StrCat("L", op.tag.layer) : op.tag.name) + slice);
+    case Detail::kMicroBatch:
+      return op.tag.micro_batch >= 0 ? absl::StrCat(NameOf(op.tag.phase), " mb", op.tag.micro_batch)
+                                     : NameOf(op.tag.phase);
+    case Detail::kPhase:
+      return NameOf(op.tag.phase);
+  }
+  return "";
+}
+
+class GridPainter {
+ public:
+  GridPainter(const Program& program, absl::Span<const Interval> intervals, Interval window,
+              int columns)
+      : program_(program), intervals_(intervals), window_(window), columns_(columns) {
+    STRETTO_CHECK(intervals.size() == program.ops.size());
+    STRETTO_CHECK(columns >= 20);
+  }
+
+  std::string Run() const {
+    if (window_.begin >= window_.end) return "nothing to draw\n";
+    const double column = static_cast<double>(window_.end - window_.begin) / columns_;
+    std::string text = absl::StrFormat("%.3f ms to %.3f ms, a column is %.3f us\n",
+                                       static_cast<double>(window_.begin) * 1e-6,
+                                       static_cast<double>(window_.end) * 1e-6, column * 1e-3);
+    const Detail detail = ChooseDetail();
+    size_t width = 0;
+    for (const Lane& lane : program_.lanes) width = std::max(width, lane.name.size());
+    for (size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+      std::string name = program_.lanes[lane].name;
+      name.resize(width, ' ');
+      absl::StrAppend(&text, name, " ", Line(lane, detail), "\n");
+    }
+    return text;
+  }
+
+ private:
+  int ColumnOf(int64_t time) const {
+    const double share = static_cast<double>(time - window_.begin) /
+                         static_cast<double>(window_.end - window_.begin);
+    return static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * columns_));
+  }
+
+  // The lane's boxes in the window. Neighbours with one label join, unless a gap between them
+  // shows.
+  std::vector<Box> Boxes(size_t lane, Detail detail) const {
+    std::vector<Box> boxes;
+    for (size_t i = 0; i < program_.ops.size(); ++i) {
+      const Interval& interval = intervals_[i];
+      if (static_cast<size_t>(program_.ops[i].lane) != lane || interval.begin >= window_.end ||
+          interval.end <= window_.begin || interval.begin == interval.end) {
+        continue;
+      }
+      std::string label = LabelOf(program_.ops[i], detail);
+      const bool joins = detail != Detail::kOp && !boxes.empty() && boxes.back().label == label &&
+                         ColumnOf(interval.begin) - ColumnOf(boxes.back().interval.end) < kGap;
+      if (joins) {
+        boxes.back().interval.end = interval.end;
+      } else {
+        boxes.push_back({interval, std::move(label)});
+      }
+    }
+    return boxes;
+  }
+
+  // Whether most of the time in boxes can be labelled.
+  bool Readable(Detail detail) const {
+    int columns = 0, labelled = 0;
+    for (size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+      for (const Box& box : Boxes(lane, detail)) {
+        const int width = ColumnOf(box.interval.end) - ColumnOf(box.interval.begin);
+        columns += width;
+        labelled += width >= kReadable ? width : 0;
+      }
+    }
+    return 2 * labelled >= columns;
+  }
+
+  Detail ChooseDetail() const {
+    for (Detail detail : {Detail::kOp, Detail::kLayer, Detail::kMicroBatch}) {
+      if (Readable(detail)) return detail;
+    }
+    return Detail::kPhase;
+  }
+
+  std::string Line(size_t lane, Detail detail) const {
+    const std::vector<Box> boxes = Boxes(lane, detail);
+    std::string line(static_cast<size_t>(columns_), '.');
+    for (const Box& box : boxes) {
+      const int begin = ColumnOf(box.interval.begin), end = ColumnOf(box.interval.end);
+      for (int column = begin; column < end; ++column) {
+        const size_t at = static_cast<size_t>(column - begin);
+        char& c = line[static_cast<size_t>(column)];
+        c = at == 0 ? '|' : at <= box.label.size() ? box.label[at - 1] : ' ';
+      }
+      // Where an idle time begins.
+      if (end > begin && end < columns_) line[static_cast<size_t>(end)] = '|';
+    }
+    return line;
+  }
+
+  const Program& program_;
+  const absl::Span<const Interval> intervals_;
+  const Interval window_;
+  const int columns_;
+};
+
+}  // namespace
+
+std::string DrawGrid(const Program& program, absl::Span<const Interval> intervals, Interval window,
+                     int columns) {
+  return GridPainter(program, intervals, window, columns).Run();
+}
+
+Interval LayerWindow(const Program& program, absl::Span<const Interval> intervals, int layer,
+                     Phase phase) {
+  Interval window;
+  bool found = false;
+  int micro_batch = -1;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    const bool counts = op.tag.layer == layer && op.tag.phase == phase &&
+                        InfoOf(op.kind).role != Role::kWeightGradient &&
+                        (!found || op.tag.micro_batch == micro_batch);
+    if (!counts) continue;
+    if (!found) {
+      window = intervals[i];
+      micro_batch = op.tag.micro_batch;
+    }
+    found = true;
+    window.begin = std::min(window.begin, intervals[i].begin);
+    window.end = std::max(window.end, intervals[i].end);
+  }
+  return window;
+}
+
+std::string PrintLedger(const StepLedger& ledger) {
+  std::string text;
+  auto line = [&](absl::string_view name, double seconds) {
+    const double share = ledger.seconds > 0 ? 100 * seconds / ledger.seconds : 0;
+    absl::StrAppendFormat(&text, "%-34s %12.3f ms %6.1f %%\n", name, seconds * 1e3, share);
+  };
+  for (const LedgerEntry& entry : ledger.entries) {
+    std::string name = NameOf(entry.part);
+    for (const std::string* word : {&entry.group, &entry.phase}) {
+      if (!word->empty()) absl::StrAppend(&name, " ", *word);
+    }
+    line(name, entry.seconds);
+  }
+  line("step", ledger.seconds);
+  return text;
+}
+
+}  // namespace stretto

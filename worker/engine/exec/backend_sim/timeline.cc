@@ -1,0 +1,284 @@
+#include "worker/engine/exec/backend_sim/timeline.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto {
+namespace {
+
+struct SimLane {
+  size_t rank = 0;
+  std::vector<int> ops;
+  size_t head = 0;       // the operation that runs, or is to run next
+  bool running = false;  // or waiting for the other ranks
+};
+
+struct SimRank {
+  std::vector<size_t> lanes;
+  std::vector<size_t> transfers;                 // activities that it takes part in
+  std::vector<int> pending;                      // per operation: waits that are not done
+  std::vector<int> first_dependent, dependents;  // per operation, those that wait for it
+  int computing = 0, transferring = 0;
+};
+
+// What the lanes of one group meet for. Lanes of one name on the ranks of one list are one.
+struct Meeting {
+  std::vector<size_t> lanes;
+  size_t needed = 0;
+  size_t arrived = 0;
+  double seconds = 0;  // the longest of those that came
+};
+
+// A computation or a transfer under way: `remaining` seconds of work at `since`, done at `rate`.
+struct Activity {
+  double remaining = 0, since = 0;
+  double rate = 0;  // 0: none, or not settled yet
+  bool active = false;
+};
+
+class Simulation {
+ public:
+  explicit Simulation(absl::Span<const SimulatedRank> inputs)
+      : inputs_(inputs), ranks_(inputs.size()), intervals_(inputs.size()) {
+    for (size_t r = 0; r < inputs.size(); ++r) AddRank(r);
+    activities_.resize(lanes_.size() + meetings_.size());
+    for (size_t m = 0; m < meetings_.size(); ++m) {
+      for (size_t lane : meetings_[m].lanes) {
+        ranks_[lanes_[lane].rank].transfers.push_back(lanes_.size() + m);
+      }
+    }
+  }
+
+  absl::StatusOr<std::vector<std::vector<Interval>>> Run() {
+    for (size_t lane = 0; lane < lanes_.size(); ++lane) TryStart(lane);
+    Settle();
+    while (!finishes_.empty()) {
+      const auto [time, activity] = *finishes_.begin();
+      finishes_.erase(finishes_.begin());
+      now_ = time;
+      Complete(activity);
+      Settle();
+    }
+    RETURN_IF_ERROR(CheckFinished());
+    return std::move(intervals_);
+  }
+
+ private:
+  void AddRank(size_t r) {
+    const Program& program = *inputs_[r].program;
+    SimRank& rank = ranks_[r];
+    const size_t base = lanes_.size();
+    for (const Lane& lane : program.lanes) {
+      rank.lanes.push_back(lanes_.size());
+      meeting_of_.push_back(lane.group < 0 ? 0 : Join(program, lane));
+      lanes_.push_back({.rank = r, .ops = {}});
+    }
+    intervals_[r].resize(program.ops.size());
+    rank.pending.resize(program.ops.size());
+    rank.first_dependent.resize(program.ops.size() + 1);
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      const Op& op = program.ops[i];
+      lanes_[base + static_cast<size_t>(op.lane)].ops.push_back(static_cast<int>(i));
+      rank.pending[i] = static_cast<int>(op.waits.size());
+      for (int wait : op.waits) ++rank.first_dependent[static_cast<size_t>(wait) + 1];
+    }
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      rank.first_dependent[i + 1] += rank.first_dependent[i];
+    }
+    rank.dependents.resize(static_cast<size_t>(rank.first_dependent.back()));
+    std::vector<int> next = rank.first_dependent;
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      for (int wait : program.ops[i].waits) {
+        int& slot = next[static_cast<size_t>(wait)];
+        rank.dependents[static_cast<size_t>(slot++)] = static_cast<int>(i);
+      }
+    }
+  }
+
+  // The meeting of a lane that communicates, the lane about to be added to it.
+  size_t Join(const Program& program, const Lane& lane) {
+    const std::vector<int>& members = program.groups[static_cast<size_t>(lane.group)].ranks;
+    const auto [it, fresh] = meeting_ids_.try_emplace({lane.name, members}, meetings_.size());
+    if (fresh)
+      meetings_.push_back({.lanes = {}, .needed = inputs_.size() == 1 ? 1 : members.size()});
+    meetings_[it->second].lanes.push_back(lanes_.size());
+    return it->second;
+  }
+
+  const Op& HeadOf(const SimLane& lane) const {
+    return inputs_[lane.rank].program->ops[static_cast<size_t>(lane.ops[lane.head])];
+  }
+  Interval& IntervalOf(const SimLane& lane) {
+    return intervals_[lane.rank][static_cast<size_t>(lane.ops[lane.head])];
+  }
+  int64_t Nanoseconds() const { return std::llround(now_ * 1e9); }
+
+  void TryStart(size_t l) {
+    SimLane& lane = lanes_[l];
+    if (lane.running || lane.head == lane.ops.size()) return;
+    SimRank& rank = ranks_[lane.rank];
+    if (rank.pending[static_cast<size_t>(lane.ops[lane.head])] > 0) return;
+    lane.running = true;
+    IntervalOf(lane).begin = Nanoseconds();
+    const Op& op = HeadOf(lane);
+    const SimulatedRank& input = inputs_[lane.rank];
+    const double seconds = input.cost->Alone(*input.program, op);
+    STRETTO_CHECK(seconds >= 0 && std::isfinite(seconds));
+    if (!IsCollective(op.kind)) {
+      ++rank.computing;
+      Begin(l, seconds);
+      unsettled_.insert(lane.rank);
+      return;
+    }
+    Meeting& meeting = meetings_[meeting_of_[l]];
+    meeting.seconds = std::max(meeting.seconds, seconds);
+    if (++meeting.arrived < meeting.needed) return;
+    Begin(lanes_.size() + meeting_of_[l], meeting.seconds);
+    for (size_t member : meeting.lanes) {
+      ++ranks_[lanes_[member].rank].transferring;
+      unsettled_.insert(lanes_[member].rank);
+    }
+  }
+
+  void Begin(size_t activity, double seconds) {
+    activities_[activity] = {.remaining = seconds, .since = now_, .rate = 0, .active = true};
+  }
+
+  void Complete(size_t activity) {
+    activities_[activity].active = false;
+    if (activity < lanes_.size()) {
+      --ranks_[lanes_[activity].rank].computing;
+      unsettled_.insert(lanes_[activity].rank);
+      Finish(activity);
+      return;
+    }
+    Meeting& meeting = meetings_[activity - lanes_.size()];
+    meeting.arrived = 0;
+    meeting.seconds = 0;
+    for (size_t member : meeting.lanes) {
+      --ranks_[lanes_[member].rank].transferring;
+      unsettled_.insert(lanes_[member].rank);
+    }
+    for (size_t member : meeting.lanes) Finish(member);
+  }
+
+  // The lane's operation is done: what waited for it may go.
+  void Finish(size_t l) {
+    SimLane& lane = lanes_[l];
+    SimRank& rank = ranks_[lane.rank];
+    IntervalOf(lane).end = Nanoseconds();
+    const size_t op = static_cast<size_t>(lane.ops[lane.head]);
+    ++lane.head;
+    lane.running = false;
+    TryStart(l);
+    const std::vector<Op>& ops = inputs_[lane.rank].program->ops;
+    for (int d = rank.first_dependent[op]; d < rank.first_dependent[op + 1]; ++d) {
+      const size_t dependent = static_cast<size_t>(rank.dependents[static_cast<size_t>(d)]);
+      if (--rank.pending[dependent] == 0) {
+        TryStart(rank.lanes[static_cast<size_t>(ops[dependent].lane)]);
+      }
+    }
+  }
+
+  // Gives what runs on a rank whose state changed its rate, and so its end.
+  void Settle() {
+    for (size_t r : unsettled_) {
+      const SimRank& rank = ranks_[r];
+      const double share = inputs_[r].cost->contention.compute;
+      for (size_t lane : rank.lanes) SetRate(lane, rank.transferring > 0 ? 1 - share : 1);
+      for (size_t transfer : rank.transfers) SetRate(transfer, TransferRate(transfer));
+    }
+    unsettled_.clear();
+  }
+
+  double TransferRate(size_t activity) const {
+    double rate = 1;
+    for (size_t lane : meetings_[activity - lanes_.size()].lanes) {
+      const size_t r = lanes_[lane].rank;
+      if (ranks_[r].computing > 0) {
+        rate = std::min(rate, 1 - inputs_[r].cost->contention.communication);
+      }
+    }
+    return rate;
+  }
+
+  void SetRate(size_t index, double rate) {
+    Activity& activity = activities_[index];
+    if (!activity.active || activity.rate == rate) return;
+    if (activity.rate > 0) {
+      finishes_.erase({EndOf(activity), index});
+      activity.remaining =
+          std::max(0.0, activity.remaining - (now_ - activity.since) * activity.rate);
+      activity.since = now_;
+    }
+    activity.rate = rate;
+    finishes_.emplace(EndOf(activity), index);
+  }
+
+  static double EndOf(const Activity& activity) {
+    return activity.since + activity.remaining / activity.rate;
+  }
+
+  absl::Status CheckFinished() const {
+    std::string stuck;
+    for (const SimLane& lane : lanes_) {
+      if (lane.head == lane.ops.size()) continue;
+      absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", lane.rank, " at '",
+                      PrintOp(*inputs_[lane.rank].program, lane.ops[lane.head]), "'");
+    }
+    if (stuck.empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot simulate: nothing can go on, with ", stuck));
+  }
+
+  const absl::Span<const SimulatedRank> inputs_;
+  std::vector<SimRank> ranks_;
+  std::vector<SimLane> lanes_;      // of all ranks
+  std::vector<size_t> meeting_of_;  // by lane
+  std::vector<Meeting> meetings_;
+  std::map<std::pair<std::string, std::vector<int>>, size_t> meeting_ids_;
+  std::vector<Activity> activities_;              // of lanes, then of meetings
+  std::set<std::pair<double, size_t>> finishes_;  // end, activity
+  std::set<size_t> unsettled_;                    // ranks
+  double now_ = 0;
+  std::vector<std::vector<Interval>> intervals_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks) {
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const Program& program = *ranks[r].program;
+    const bool alone = ranks.size() == 1;
+    const bool placed =
+        program.rank == static_cast<int>(r) && program.world_size == static_cast<int>(ranks.size());
+    if (alone || placed) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "cannot simulate: found rank ", program.rank, " of ", program.world_size, " as program ", r,
+        " of ", ranks.size(), ", expected all ranks in order, or one that stands for all"));
+  }
+  return Simulation(ranks).Run();
+}
+
+absl::StatusOr<std::vector<Interval>> Simulate(const Program& program, const CostModel& cost) {
+  ASSIGN_OR_RETURN(std::vector<std::vector<Interval>> intervals,
+                   Simulate(std::vector<SimulatedRank>{{&program, &cost}}));
+  return std::move(intervals.front());
+}
+
+Interval SpanOf(absl::Span<const Interval> intervals) {
+  Interval span;
+  for (const Interval& interval : intervals) span.end = std::max(span.end, interval.end);
+  return span;
+}
+
+}  // namespace stretto

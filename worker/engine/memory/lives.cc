@@ -1,0 +1,160 @@
+#include "worker/engine/memory/lives.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+// Which micro-batches to look at. Let p be the most micro-batches from one use of a buffer to its
+// next, so that no more are in flight: a micro-batch shares time with those less than p before and
+// after it, and meets those p away. The first p lack some before them, the last p some after; in
+// between, every p repeat the p before them. So the first 3p show whatever two micro-batches do to
+// each other, unless one is of the last p: that, the last 2p show. A step for which this is not
+// true does not pass Verify.
+class Sample {
+ public:
+  Sample(const Program& program, const std::vector<int>& root) {
+    std::vector<int> latest(program.buffers.size(), -1);
+    std::vector<bool> again(program.buffers.size(), false);
+    for (const Op& op : program.ops) {
+      const int now = op.tag.micro_batch;
+      if (now < 0) continue;
+      last_ = std::max(last_, now);
+      for (const std::vector<int>* ids : {&op.in, &op.out}) {
+        for (int id : *ids) {
+          const int r = root[static_cast<size_t>(id)];
+          if (r < 0 || latest[static_cast<size_t>(r)] >= now) continue;
+          if (latest[static_cast<size_t>(r)] >= 0) {
+            again[static_cast<size_t>(r)] = true;
+            period_ = std::max(period_, now - latest[static_cast<size_t>(r)]);
+          }
+          latest[static_cast<size_t>(r)] = now;
+        }
+      }
+    }
+    for (size_t r = 0; r < latest.size(); ++r) {
+      if (latest[r] >= 0 && !again[r]) period_ = last_ + 1;  // no period to be seen
+    }
+  }
+
+  bool Has(int micro_batch) const {
+    return micro_batch < 3 * period_ || micro_batch > last_ - 2 * period_;
+  }
+
+ private:
+  int period_ = 1;
+  int last_ = -1;
+};
+
+// Index of the root of every activation; -1 for other buffers.
+std::vector<int> ActivationRoots(const Program& program) {
+  std::vector<int> root(program.buffers.size(), -1);
+  for (size_t id = 0; id < program.buffers.size(); ++id) {
+    if (program.buffers[id].arena == ArenaClass::kActivation)
+      root[id] = RootOf(program.buffers, static_cast<int>(id)).buffer;
+  }
+  return root;
+}
+
+void Join(const Life& from, Life* into) {
+  into->start = std::min(into->start, from.start);
+  into->end = std::max(into->end, from.end);
+  into->released = std::max(into->released, from.released);
+  for (size_t lane = 0; lane < from.enters.size(); ++lane) {
+    into->enters[lane] = std::min(into->enters[lane], from.enters[lane]);
+    into->leaves[lane] = std::max(into->leaves[lane], from.leaves[lane]);
+  }
+}
+
+// The life of a micro-batch, which begins with this access unless it has begun. One that begins
+// with a read holds what the one before left, and so reaches back to it.
+Life& LifeFor(int micro_batch, bool reads, int now, size_t lanes, Lives* lives) {
+  const auto mine = std::find_if(lives->rbegin(), lives->rend(),
+                                 [&](const Life& life) { return life.micro_batch == micro_batch; });
+  if (mine != lives->rend()) return *mine;
+  lives->push_back({.micro_batch = micro_batch,
+                    .start = reads && !lives->empty() ? lives->back().end : now,
+                    .enters = std::vector<int>(lanes, FirstAfter::kNever),
+                    .leaves = std::vector<int>(lanes, 0)});
+  return lives->back();
+}
+
+// With lives joined that are not one before the other.
+Lives Apart(Lives lives) {
+  Lives apart;
+  for (Life& life : lives) {
+    while (!apart.empty() && !apart.back().Before(life)) {
+      Join(apart.back(), &life);
+      apart.pop_back();
+    }
+    apart.push_back(std::move(life));
+  }
+  return apart;
+}
+
+}  // namespace
+
+bool Life::Before(const Life& other) const {
+  if (other.start >= released) return true;
+  if (other.start <= end) return false;
+  for (size_t lane = 0; lane < leaves.size(); ++lane) {
+    if (other.enters[lane] < leaves[lane]) return false;
+  }
+  return true;
+}
+
+bool Conflict(const Lives& a, const Lives& b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (a[i].Before(b[j])) {
+      ++i;
+    } else if (b[j].Before(a[i])) {
+      ++j;
+    } else {
+      return true;
+    }
+  }
+  return false;
+}
+
+LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
+  const size_t lanes = program.lanes.size();
+  const FirstAfter after(program, order);
+  const std::vector<int> root = ActivationRoots(program);
+  const Sample sample(program, root);
+  LiveBuffers live;
+  live.of.resize(program.buffers.size());
+  std::vector<int> time(program.ops.size());
+  for (int index : order.order()) {
+    const Op& op = program.ops[static_cast<size_t>(index)];
+    time[static_cast<size_t>(index)] = live.time;
+    if (!sample.Has(op.tag.micro_batch)) continue;
+    for (const std::vector<int>* ids : {&op.in, &op.out}) {
+      for (int id : *ids) {
+        const int r = root[static_cast<size_t>(id)];
+        if (r < 0) continue;
+        Life& life = LifeFor(op.tag.micro_batch, ids == &op.in, live.time, lanes,
+                             &live.of[static_cast<size_t>(r)]);
+        life.end = live.time;
+        int& enters = life.enters[static_cast<size_t>(op.lane)];
+        enters = std::min(enters, index);
+        for (size_t lane = 0; lane < lanes; ++lane)
+          life.leaves[lane] = std::max(life.leaves[lane], after.of(index)[lane]);
+      }
+    }
+    ++live.time;
+  }
+  for (Lives& lives : live.of) {
+    for (Life& life : lives) {
+      for (int index : life.leaves) {
+        const int at = index == FirstAfter::kNever ? live.time : time[static_cast<size_t>(index)];
+        life.released = std::max(life.released, at);
+      }
+    }
+    lives = Apart(std::move(lives));
+  }
+  return live;
+}
+
+}  // namespace stretto

@@ -1,0 +1,228 @@
+#include "worker/engine/program/race_check.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/program/memory_map.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto {
+namespace {
+
+// The numbers [0, count) in runs. A buffer that is written becomes one run, however finely others
+// have cut its memory, so that what follows costs no more than it touches.
+class Runs {
+ public:
+  explicit Runs(size_t count) : count_(count), heads_(count / 64 + 1, 0) { Set(0); }
+
+  // The run after the one that begins at `head`, or past the end.
+  size_t Next(size_t head) const {
+    size_t word = ++head / 64;
+    if (word == heads_.size()) return count_;
+    uint64_t bits = heads_[word] >> (head % 64) << (head % 64);
+    while (bits == 0) {
+      if (++word == heads_.size()) return count_;
+      bits = heads_[word];
+    }
+    return word * 64 + static_cast<size_t>(std::countr_zero(bits));
+  }
+  // The run that `at` is in.
+  size_t Head(size_t at) const {
+    size_t word = at / 64;
+    uint64_t bits = heads_[word] << (63 - at % 64) >> (63 - at % 64);
+    while (bits == 0) bits = heads_[--word];
+    return word * 64 + 63 - static_cast<size_t>(std::countl_zero(bits));
+  }
+  bool IsHead(size_t at) const { return at == count_ || (heads_[at / 64] >> (at % 64) & 1) != 0; }
+  void Set(size_t head) { heads_[head / 64] |= uint64_t{1} << (head % 64); }
+  void Clear(size_t head) { heads_[head / 64] &= ~(uint64_t{1} << (head % 64)); }
+
+ private:
+  size_t count_;
+  std::vector<uint64_t> heads_;  // bits
+};
+
+// Walks the operations in one legal order and keeps, per piece of memory, who wrote it last and
+// which operation of each lane has read it last since. That is enough: whatever came before the
+// last write was found to be ordered before it (FastTrack, Flanagan and Freund 2009).
+class RaceCheck {
+ public:
+  RaceCheck(const Program& program, const HappensBefore& order)
+      : program_(program),
+        order_(order),
+        regions_(RegionsOf(program.buffers)),
+        segments_(SegmentsOf(regions_)),
+        lanes_(program.lanes.size()),
+        runs_(static_cast<size_t>(segments_.count)),
+        owner_(static_cast<size_t>(segments_.count), -1),
+        writer_(owner_.size(), -1),
+        readers_(owner_.size() * lanes_, -1) {
+    root_.reserve(program.buffers.size());
+    for (size_t id = 0; id < program.buffers.size(); ++id) {
+      root_.push_back(RootOf(program.buffers, static_cast<int>(id)).buffer);
+      const ArenaClass arena = program.buffers[id].arena;
+      const bool external = arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
+                            arena == ArenaClass::kInput;
+      if (!external || root_[id] != static_cast<int>(id)) continue;
+      Cut(static_cast<int>(id));
+      Own(static_cast<int>(id), -1);
+    }
+  }
+
+  absl::Status Run() {
+    for (int op : order_.order()) {
+      const Op& operation = program_.ops[static_cast<size_t>(op)];
+      RETURN_IF_ERROR(CheckOutputs(op));
+      for (int id : operation.in) RETURN_IF_ERROR(Read(op, operation.lane, id));
+      for (int id : operation.out) RETURN_IF_ERROR(Write(op, id));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // An output lies on another operand only where the operation works in place: the two are then one
+  // buffer, or begin at the same address.
+  absl::Status CheckOutputs(int op) const {
+    const Op& operation = program_.ops[static_cast<size_t>(op)];
+    const OpInfo& info = InfoOf(operation.kind);
+    for (size_t o = 0; o < operation.out.size(); ++o) {
+      const Region& out = regions_[static_cast<size_t>(operation.out[o])];
+      for (size_t i = 0; i < operation.in.size(); ++i) {
+        const Region& in = regions_[static_cast<size_t>(operation.in[i])];
+        if (!out.Overlaps(in) || (MayShare(info, i, o) && out.begin == in.begin)) continue;
+        return Clash(op, operation.out[o], operation.in[i]);
+      }
+      for (size_t other = o + 1; other < operation.out.size(); ++other) {
+        if (!out.Overlaps(regions_[static_cast<size_t>(operation.out[other])])) continue;
+        return Clash(op, operation.out[o], operation.out[other]);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // kernels/ops.h has which outputs may be an input.
+  static bool MayShare(const OpInfo& info, size_t input, size_t output) {
+    const absl::string_view in = info.inputs[input], out = info.outputs[output];
+    if (in[0] == '=') return in == out;
+    switch (info.kind) {
+      case OpKind::kGeluGrad:
+        return in == "da";
+      case OpKind::kLayerNormDgrad:
+      case OpKind::kRmsNormDgrad:
+        return in == "residual?";
+      case OpKind::kDropout:
+        return in == "x";
+      default:
+        return false;
+    }
+  }
+
+  absl::Status Clash(int op, int out, int other) const {
+    return absl::InvalidArgumentError(absl::StrCat("operand overwritten: ", PrintOp(program_, op),
+                                                   " writes ", Name(out), " over its own operand ",
+                                                   Name(other), ", expected them apart"));
+  }
+
+  absl::Status Read(int op, int lane, int id) {
+    const int root = root_[static_cast<size_t>(id)];
+    Cut(id);
+    for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
+      if (owner_[run] != root) return Undefined(op, id);
+      if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
+      readers_[run * lanes_ + static_cast<size_t>(lane)] = op;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Write(int op, int id) {
+    Cut(id);
+    for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
+      if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
+      for (size_t lane = 0; lane < lanes_; ++lane) {
+        const int reader = readers_[run * lanes_ + lane];
+        if (!Ordered(reader, op)) return Race(op, id, reader, "reads");
+      }
+    }
+    Own(id, op);
+    return absl::OkStatus();
+  }
+
+  // Makes runs begin and end where the buffer does.
+  void Cut(int id) {
+    for (const size_t at : {Begin(id), End(id)}) {
+      if (runs_.IsHead(at)) continue;
+      const size_t from = runs_.Head(at);
+      owner_[at] = owner_[from];
+      writer_[at] = writer_[from];
+      std::copy_n(Readers(from), lanes_, Readers(at));
+      runs_.Set(at);
+    }
+  }
+
+  // Makes the buffer, cut out, one run that holds its value and has no reader.
+  void Own(int id, int writer) {
+    const size_t begin = Begin(id), end = End(id);
+    if (begin == end) return;
+    for (size_t run = runs_.Next(begin); run < end; run = runs_.Next(run)) runs_.Clear(run);
+    owner_[begin] = root_[static_cast<size_t>(id)];
+    writer_[begin] = writer;
+    std::fill_n(Readers(begin), lanes_, -1);
+  }
+
+  std::vector<int>::iterator Readers(size_t segment) {
+    return readers_.begin() + static_cast<std::ptrdiff_t>(segment * lanes_);
+  }
+  size_t Begin(int id) const {
+    return static_cast<size_t>(segments_.begin[static_cast<size_t>(id)]);
+  }
+  size_t End(int id) const { return static_cast<size_t>(segments_.end[static_cast<size_t>(id)]); }
+  bool Ordered(int earlier, int op) const {
+    return earlier < 0 || earlier == op || order_.Before(earlier, op);
+  }
+
+  absl::Status Undefined(int op, int id) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat("read without a writer: ", PrintOp(program_, op), " reads ", Name(id),
+                     ", which nothing wrote before, or something overwrote"));
+  }
+
+  absl::Status Race(int op, int id, int earlier, absl::string_view verb) const {
+    const Op& other = program_.ops[static_cast<size_t>(earlier)];
+    const std::vector<int>& operands = verb == "writes" ? other.out : other.in;
+    const Region& region = regions_[static_cast<size_t>(id)];
+    const auto hit = std::find_if(operands.begin(), operands.end(), [&](int operand) {
+      return region.Overlaps(regions_[static_cast<size_t>(operand)]);
+    });
+    return absl::InvalidArgumentError(absl::StrCat(
+        "race: ", PrintOp(program_, op), " touches ", Name(id), " while ",
+        PrintOp(program_, earlier), " ", verb, " ", Name(*hit), ", expected a wait between them"));
+  }
+
+  std::string Name(int id) const {
+    return absl::StrCat("%", id, " (", program_.buffers[static_cast<size_t>(id)].name, ")");
+  }
+
+  const Program& program_;
+  const HappensBefore& order_;
+  const std::vector<Region> regions_;
+  const Segments segments_;
+  const size_t lanes_;
+  Runs runs_;  // of segments that share what follows, which is kept at the first of each
+  std::vector<int> root_;     // per buffer
+  std::vector<int> owner_;    // [segment]: the root buffer whose value it holds, -1 for none
+  std::vector<int> writer_;   // [segment]: its last writer, -1 for none in this program
+  std::vector<int> readers_;  // [segment][lane]: last reader since, -1 for none
+};
+
+}  // namespace
+
+absl::Status CheckRaces(const Program& program, const HappensBefore& order) {
+  return RaceCheck(program, order).Run();
+}
+
+}  // namespace stretto

@@ -1,0 +1,107 @@
+// Where micro-batches meet, and at the end of the step. A micro-batch ends with a tail: after its
+// last collective is launched, weight gradients that are left and the gradient of the embedding.
+// Units become
+//
+//   first    body(0)
+//   next     head(k) tail(k-1) rest of body(k)      head: the embedding and its collectives
+//   finish   tail(last) with the gradient norm's parts in front of what still waits
+//
+//   compute | ... w(ATT) | embed(k) | tail(k-1) | ATT0(k) ...     | tail(last) | norm parts | ...
+//   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...             | ATT'(last) ...
+//
+// Updates of parameters wait for the whole norm, with clipping or without: a norm that is not
+// finite must skip every update on every rank (DESIGN section 5).
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/units.h"
+
+namespace stretto {
+namespace {
+
+using Ops = std::vector<Op>;
+
+// Of another of the instance's micro-batches.
+Ops OfRole(Ops ops, int role) {
+  for (Op& op : ops) op.tag.micro_batch = role;
+  return ops;
+}
+
+void Append(Ops* to, const Ops& more) { to->insert(to->end(), more.begin(), more.end()); }
+
+// The roots that operations write.
+std::set<int> WrittenBy(const StepProgram& step, const Ops& ops) {
+  std::set<int> roots;
+  for (const Op& op : ops) {
+    for (int id : op.out) roots.insert(RootOf(step.buffers, id).buffer);
+  }
+  return roots;
+}
+
+// Norm parts of gradients that are final before `pending` runs go in front of it.
+Ops Finish(const StepProgram& step, const Ops& ready, const Ops& pending, const Ops& optimizer) {
+  std::set<int> open = WrittenBy(step, pending);
+  Ops early, late;
+  for (const Op& op : optimizer) {
+    const bool part =
+        op.kind == OpKind::kZero ||
+        (op.kind == OpKind::kSumSquares && !open.contains(RootOf(step.buffers, op.in[0]).buffer));
+    (part ? early : late).push_back(op);
+  }
+  Ops finish = ready;
+  Append(&finish, early);
+  Append(&finish, pending);
+  Append(&finish, late);
+  return finish;
+}
+
+// Only what head writes while the tail before it still runs has a copy per micro-batch in flight.
+void KeepCopiesOf(const std::set<int>& roots, StepProgram* step) {
+  for (size_t id = 0; id < step->buffers.size(); ++id) {
+    Buffer& buffer = step->buffers[id];
+    const bool copied = roots.contains(RootOf(step->buffers, static_cast<int>(id)).buffer);
+    if (buffer.binding == Binding::kSlot && !copied) buffer.binding = Binding::kStep;
+  }
+  step->slots = std::min(2, step->micro_batches);
+}
+
+}  // namespace
+
+absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
+  const Ops ops = step->units[static_cast<size_t>(FindUnit(*step, kMicroBatchUnit))].ops;
+  const Ops optimizer = step->units[static_cast<size_t>(FindUnit(*step, kOptimizerUnit))].ops;
+  const auto last = std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) {
+                      return IsCollective(op.kind) && op.tag.layer >= 0;
+                    }).base();
+  if (last == ops.begin()) return absl::OkStatus();  // one rank: nothing to overlap with
+  const auto body = std::find_if(ops.begin(), last, [](const Op& op) {
+    return op.tag.name != "embed" || op.tag.phase != Phase::kForward;
+  });
+  const auto waits = std::find_if(last, ops.end(), [](const Op& op) {
+    return op.tag.layer <= 0 && InfoOf(op.kind).role != Role::kWeightGradient;
+  });
+  const Ops head(ops.begin(), body), rest(body, last), tail(last, ops.end());
+
+  Ops next = head;
+  Append(&next, OfRole(tail, 1));
+  Append(&next, rest);
+  Ops first = head;
+  Append(&first, rest);
+  KeepCopiesOf(WrittenBy(*step, head), step);
+  step->units = {step->units[0],
+                 {"first", std::move(first)},
+                 {"next", std::move(next)},
+                 {"finish", Finish(*step, Ops(last, waits), Ops(waits, ops.end()), optimizer)}};
+  const int micro_batches = step->micro_batches;
+  step->instances = {{.unit = 0, .micro_batches = {}, .waits = {}},
+                     {.unit = 1, .micro_batches = {0}, .waits = {}}};
+  for (int mb = 1; mb < micro_batches; ++mb)
+    step->instances.push_back({.unit = 2, .micro_batches = {mb, mb - 1}, .waits = {}});
+  step->instances.push_back({.unit = 3, .micro_batches = {micro_batches - 1}, .waits = {}});
+  return absl::OkStatus();
+}
+
+}  // namespace stretto

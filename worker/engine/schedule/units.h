@@ -1,0 +1,24 @@
+#pragma once
+// Names of the units that passes look for.
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "proto/base/check.h"
+#include "worker/engine/program/program.h"
+
+namespace stretto {
+
+inline constexpr absl::string_view kMicroBatchUnit = "micro_batch";
+inline constexpr absl::string_view kOptimizerUnit = "optimizer";
+
+// Index of the unit; CHECKs that there is one.
+inline int FindUnit(const StepProgram& step, absl::string_view name) {
+  for (size_t i = 0; i < step.units.size(); ++i) {
+    if (step.units[i].name == name) return static_cast<int>(i);
+  }
+  STRETTO_CHECK(false && "no such unit");
+  return -1;
+}
+
+}  // namespace stretto
