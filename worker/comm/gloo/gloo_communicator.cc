@@ -1,22 +1,17 @@
 #include "worker/comm/gloo/gloo_communicator.h"
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cstring>
 #include <exception>
-#include <mutex>
-#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "gloo/transport/context.h"
-#include "gloo/transport/pair.h"
-#include "gloo/transport/unbound_buffer.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/gloo/mesh.h"
+#include "worker/comm/gloo/posts.h"
 #include "worker/comm/reduce.h"
 
 namespace stretto {
@@ -46,7 +41,7 @@ class Gloo final : public GlooCommunicator {
         size_(options.size),
         name_(options.prefix),
         timeout_(options.timeout),
-        mesh_(std::move(mesh)),
+        posts_(std::move(mesh), options.rank, options.size),
         transfers_(static_cast<size_t>(size_)),
         inputs_(static_cast<size_t>(size_)) {}
 
@@ -116,14 +111,7 @@ class Gloo final : public GlooCommunicator {
     });
   }
 
-  void Abort() override {
-    std::lock_guard lock(mu_);
-    aborted_ = true;
-    for (const Pending& pending : pending_) {
-      pending.receive ? pending.buffer->abortWaitRecv() : pending.buffer->abortWaitSend();
-    }
-    CloseAll();
-  }
+  void Abort() override { posts_.Abort(); }
 
  private:
   static void* At(TensorView tensor, int64_t element) {
@@ -135,7 +123,7 @@ class Gloo final : public GlooCommunicator {
   template <class Body>
   absl::Status Run(Collective collective, Body body) {
     ++calls_;
-    if (aborted_) return Fail(collective, "");
+    if (posts_.aborted()) return Fail(collective, "");
     if (!dead_.ok()) return dead_;
     deadline_ = Clock::Real().Monotonic() + timeout_;
     try {
@@ -149,27 +137,19 @@ class Gloo final : public GlooCommunicator {
   absl::Status Fail(Collective collective, const std::string& text) {
     const std::string call = absl::StrCat(NameOf(collective), " (call ", calls_, ") on rank ",
                                           rank_, " of ", size_, " (gloo group '", name_, "'): ");
-    if (aborted_) {
+    if (posts_.aborted()) {
       dead_ = absl::AbortedError(absl::StrCat(call, "aborted"));
     } else if (IsTimeout(text)) {
-      dead_ = absl::DeadlineExceededError(absl::StrCat(call, "peer rank ", waiting_for_,
+      dead_ = absl::DeadlineExceededError(absl::StrCat(call, "peer rank ", posts_.peer(),
                                                        " did not take part within ",
                                                        absl::FormatDuration(timeout_)));
     } else {
       dead_ =
-          absl::UnavailableError(absl::StrCat(call, "lost peer rank ", waiting_for_, ": ", text));
+          absl::UnavailableError(absl::StrCat(call, "lost peer rank ", posts_.peer(), ": ", text));
     }
     // No connection may touch the caller's buffers from here on, and our peers must not wait.
-    std::lock_guard lock(mu_);
-    CloseAll();
-    pending_.clear();
+    posts_.Close();
     return dead_;
-  }
-
-  void CloseAll() {
-    for (int peer = 0; mesh_ != nullptr && peer < size_; ++peer) {
-      if (peer != rank_) mesh_->getPair(peer)->close();
-    }
   }
 
   // Every rank's part of `in`, reduced over all ranks in rank order; ours goes to `out`.
@@ -209,61 +189,29 @@ class Gloo final : public GlooCommunicator {
     const uint64_t slot = ++exchanges_;
     for (int peer = 0; peer < size_; ++peer) {
       const Transfer& transfer = transfers_[static_cast<size_t>(peer)];
-      Post(peer, slot, transfer.receive, transfer.receive_bytes, true);
+      posts_.Post(peer, slot, transfer.receive, transfer.receive_bytes, true);
     }
     // Each rank starts with its next neighbour, so that no one is everybody's first.
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + step) % size_;
       const Transfer& transfer = transfers_[static_cast<size_t>(peer)];
-      Post(peer, slot, transfer.send, transfer.send_bytes, false);
+      posts_.Post(peer, slot, transfer.send, transfer.send_bytes, false);
     }
-    for (const Pending& pending : pending_) {
-      waiting_for_ = pending.peer;
-      const auto left = ToMilliseconds(deadline_ - Clock::Real().Monotonic());
-      const bool done =
-          pending.receive ? pending.buffer->waitRecv(left) : pending.buffer->waitSend(left);
-      if (!done) throw std::runtime_error("aborted");
-    }
-    std::lock_guard lock(mu_);
-    pending_.clear();
+    for (size_t i = 0; i < posts_.count(); ++i) posts_.Await(i, deadline_);
+    posts_.Clear();
   }
-
-  void Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receive) {
-    if (bytes == 0 || peer == rank_) return;
-    waiting_for_ = peer;
-    auto buffer = mesh_->createUnboundBuffer(data, static_cast<size_t>(bytes));
-    gloo::transport::UnboundBuffer& posted = *buffer;
-    {
-      std::lock_guard lock(mu_);
-      if (aborted_) throw std::runtime_error("aborted");
-      pending_.push_back({peer, receive, std::move(buffer)});
-    }
-    receive ? posted.recv(peer, slot) : posted.send(peer, slot);
-  }
-
-  struct Pending {
-    int peer;
-    bool receive;
-    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
-  };
 
   const int rank_;
   const int size_;
   const std::string name_;
   const absl::Duration timeout_;
-  const std::shared_ptr<gloo::transport::Context> mesh_;  // shared with gloo's own objects
-  std::atomic<bool> aborted_{false};
-
-  // Changed by the calling thread under mu_, so that Abort can wake its waits.
-  std::mutex mu_;
-  std::vector<Pending> pending_;
+  Posts posts_;
 
   // Of the calling thread.
   absl::Status dead_;
   absl::Duration deadline_;
   int64_t calls_ = 0;
   uint64_t exchanges_ = 0;  // names an exchange on the wire
-  int waiting_for_ = -1;
   std::vector<Transfer> transfers_;
   std::vector<const void*> inputs_;
   std::vector<char> scratch_;

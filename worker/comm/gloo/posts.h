@@ -1,0 +1,57 @@
+#pragma once
+// The transfers of one call: posted on a mesh, awaited in any order, abandoned together.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "gloo/transport/context.h"
+#include "gloo/transport/unbound_buffer.h"
+
+namespace stretto {
+
+// One thread posts and awaits; only Abort may come from any thread. Post and Await throw gloo's
+// exceptions, and std::runtime_error once aborted.
+class Posts {
+ public:
+  // `mesh` may be null where there is no other rank.
+  Posts(std::shared_ptr<gloo::transport::Context> mesh, int rank, int size)
+      : mesh_(std::move(mesh)), rank_(rank), size_(size) {}
+
+  // Nothing for no bytes or this rank itself. Until the call's Clear, `data` belongs to the mesh.
+  void Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receive);
+  // How many were posted since Clear.
+  size_t count() const { return posted_.size(); }
+  // Waits for the transfer posted as number `index`, until `deadline` (Clock::Monotonic).
+  void Await(size_t index, absl::Duration deadline);
+  void Clear();
+
+  // The peer that the last Post or Await was about.
+  int peer() const { return peer_; }
+  bool aborted() const { return aborted_; }
+  // Wakes Await and makes all later calls throw.
+  void Abort();
+  // Closes every connection and forgets what was posted: nothing touches its data afterwards.
+  void Close();
+
+ private:
+  struct Posted {
+    int peer;
+    bool receive;
+    std::unique_ptr<gloo::transport::UnboundBuffer> buffer;
+  };
+  void CloseAll();
+
+  const std::shared_ptr<gloo::transport::Context> mesh_;  // shared with gloo's own objects
+  const int rank_, size_;
+  std::atomic<bool> aborted_{false};
+  int peer_ = -1;
+  std::mutex mu_;
+  std::vector<Posted>
+      posted_;  // changed by the calling thread under mu_, so that Abort can read it
+};
+
+}  // namespace stretto
