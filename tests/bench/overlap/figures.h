@@ -1,0 +1,40 @@
+#pragma once
+// The figures of merit of a schedule, from medians of what was measured (docs/BENCHMARKS.md, "The
+// overlap benchmark"; DESIGN section 6). Pure functions of numbers.
+
+#include <string>
+
+namespace stretto::bench {
+
+// Of forward, of backward, or of both together ("step"). Seconds; the optimizer has no part in it.
+struct PhaseMedians {
+  double t_comp = 0;           // megatron_sync, unsliced, without its collectives
+  double t_comm = 0;           // its collectives alone
+  double comm_cpu = 0;         // CPU that the process burnt in t_comm
+  double t_serial = 0;         // megatron_sync
+  double t_serial_sliced = 0;  // the schedule's slices in canonical order on one lane
+  double t_overlap = 0;        // the schedule
+  double t_comp_sliced = 0;    // the schedule without its collectives
+  double hidden_interval = 0;  // |C and M| / |M| of the schedule
+
+  double ideal() const;         // max(t_comp + comm_cpu, t_comm): no schedule can be faster
+  double hidden_saved() const;  // (t_serial_sliced - t_overlap) / t_comm; 0 without communication
+  double hidden() const;        // the smaller of the two hidden shares
+};
+
+struct Figures {
+  PhaseMedians forward, backward, step;
+  bool mixes_phases = false;
+
+  double ideal_step() const { return step.ideal(); }
+  double ideal_phase() const { return forward.ideal() + backward.ideal(); }
+  // The bound that holds: forward and backward apart, unless the schedule mixes them.
+  double ideal() const { return mixes_phases ? ideal_step() : ideal_phase(); }
+};
+
+// "NAME: found ..., expected ..." where a time is below 0.99 of what bounds it, which cannot be;
+// else empty.
+std::string MeasuringError(const std::string& name, double seconds, const std::string& bound_name,
+                           double bound);
+
+}  // namespace stretto::bench

@@ -1,0 +1,89 @@
+#include "tests/bench/overlap/simulate.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "proto/base/status_macros.h"
+#include "tests/bench/overlap/phases.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+
+namespace stretto::bench {
+namespace {
+
+// The share of an operation from which on it counts as run under the other side.
+constexpr double kUnder = 0.9;
+
+double Seconds(const Interval& interval) {
+  return static_cast<double>(interval.end - interval.begin) * 1e-9;
+}
+
+struct Ratio {
+  double measured = 0, alone = 0;
+  double value() const { return alone > 0 ? measured / alone : 1; }
+};
+
+absl::StatusOr<StepTimes> SimulatedTimes(const Program& program, const CostModel& cost) {
+  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, Simulate(program, cost));
+  return TimesOf(program, intervals, 0);
+}
+
+PhaseMedians PhaseOf(const PhaseTimes& overlap, const PhaseTimes& serial,
+                     const PhaseTimes& communication) {
+  PhaseMedians medians;
+  medians.t_comm = communication.seconds;
+  medians.t_serial_sliced = serial.seconds;
+  medians.t_overlap = overlap.seconds;
+  medians.hidden_interval = overlap.communication > 0 ? 1 - overlap.exposed_share() : 0;
+  return medians;
+}
+
+}  // namespace
+
+CostTable TableOf(const Measured& compute) {
+  std::map<std::string, std::vector<double>> seconds;
+  for (size_t i = 0; i < compute.program.ops.size(); ++i) {
+    const Op& op = compute.program.ops[i];
+    if (IsCollective(op.kind)) continue;
+    std::vector<double>& of_key = seconds[OperationKey(compute.program, op)];
+    for (const Run& run : compute.runs) of_key.push_back(Seconds(run.intervals[i]));
+  }
+  CostTable table;
+  for (auto& [key, values] : seconds) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    table.Set(key, *middle);
+  }
+  return table;
+}
+
+Contention Slowdown::AsContention() const {
+  const auto lost = [](double slowdown) { return std::clamp(1 - 1 / slowdown, 0.0, 0.95); };
+  return {.compute = lost(compute), .communication = lost(communication)};
+}
+
+Slowdown SlowdownOf(const Measured& overlap, const CostModel& alone) {
+  Ratio compute, communication;
+  for (const Run& run : overlap.runs) {
+    const std::vector<double> shares = SharesUnderOtherSide(overlap.program, run.intervals);
+    for (size_t i = 0; i < shares.size(); ++i) {
+      if (shares[i] < kUnder) continue;
+      const Op& op = overlap.program.ops[i];
+      Ratio& ratio = IsCollective(op.kind) ? communication : compute;
+      ratio.measured += Seconds(run.intervals[i]);
+      ratio.alone += alone.Alone(overlap.program, op);
+    }
+  }
+  return {.compute = compute.value(), .communication = communication.value()};
+}
+
+absl::StatusOr<Figures> SimulateFigures(const Simulands& programs, const CostModel& cost) {
+  ASSIGN_OR_RETURN(const StepTimes overlap, SimulatedTimes(programs.overlap, cost));
+  ASSIGN_OR_RETURN(const StepTimes serial, SimulatedTimes(programs.serial_sliced, cost));
+  ASSIGN_OR_RETURN(const StepTimes communication, SimulatedTimes(programs.communication, cost));
+  return Figures{.forward = PhaseOf(overlap.forward, serial.forward, communication.forward),
+                 .backward = PhaseOf(overlap.backward, serial.backward, communication.backward),
+                 .step = PhaseOf(overlap.step, serial.step, communication.step)};
+}
+
+}  // namespace stretto::bench

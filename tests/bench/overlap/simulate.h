@@ -1,0 +1,40 @@
+#pragma once
+// What the simulated backend says of a schedule, from costs measured in the same run: how much of
+// the communication its order could hide, and how long its step should take.
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "tests/bench/overlap/figures.h"
+#include "tests/bench/overlap/rig.h"
+#include "worker/engine/cost/model.h"
+
+namespace stretto::bench {
+
+// Medians by operation, of computations; collectives come from the link.
+CostTable TableOf(const Measured& compute);
+
+struct Slowdown {
+  // Time that operations took that ran under the other side nearly all along, over the time they
+  // take alone. 1 where there were none.
+  double compute = 1;
+  double communication = 1;  // also holds the wait for a peer that comes late
+
+  Contention AsContention() const;
+};
+
+// `alone` gives the times alone.
+Slowdown SlowdownOf(const Measured& overlap, const CostModel& alone);
+
+// What is simulated: the schedule, its own slices on one lane, and the unsliced collectives.
+struct Simulands {
+  const Program& overlap;
+  const Program& serial_sliced;
+  const Program& communication;
+};
+
+// t_comm, t_serial_sliced, t_overlap and hidden_interval of each phase; the rest is zero. Errors:
+// those of Simulate.
+absl::StatusOr<Figures> SimulateFigures(const Simulands& programs, const CostModel& cost);
+
+}  // namespace stretto::bench

@@ -1,0 +1,64 @@
+#include "tests/bench/overlap/options.h"
+
+#include <tuple>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stretto::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(OverlapOptionsTest, ListsAreByComma) {
+  const absl::StatusOr<OverlapOptions> options = ParseOverlapOptions(
+      {"--tp1", "--schedules", "megatron_sync,domino_row", "--slices", "2,4", "--wire", "bf16"});
+
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->schedules, ElementsAre("megatron_sync", "domino_row"));
+  EXPECT_THAT(options->slices, ElementsAre(2, 4));
+  EXPECT_EQ(options->Unsliced().wire_dtype, DType::kBF16);
+  EXPECT_EQ(options->Unsliced().dtype, DType::kF32);
+}
+
+TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
+  const EngineSpec spec =
+      ParseOverlapOptions({"--tp1", "--hidden", "96", "--batch", "3"})->Unsliced();
+
+  EXPECT_EQ(spec.schedule.name, "megatron_sync");
+  EXPECT_THAT(spec.schedule.slices, ElementsAre(3));
+  EXPECT_EQ(spec.tp_size, 1);
+  EXPECT_EQ(spec.model.ffn_hidden, 384);
+  EXPECT_TRUE(Validate(spec).ok()) << Validate(spec);
+}
+
+TEST(OverlapOptionsTest, HelpIsNotAnError) {
+  EXPECT_THAT(ParseOverlapOptions({"--help"})->help, HasSubstr("--rendezvous"));
+}
+
+class WrongOptionsTest
+    : public ::testing::TestWithParam<std::tuple<std::vector<std::string>, const char*>> {};
+
+TEST_P(WrongOptionsTest, IsRefusedInOneLine) {
+  const auto& [arguments, expected] = GetParam();
+
+  const absl::Status status = ParseOverlapOptions(arguments).status();
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(expected));
+  EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("\n")));
+}
+
+using Arguments = std::vector<std::string>;
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongOptionsTest,
+    ::testing::Values(std::tuple{Arguments{}, "--rendezvous: found none, expected an empty folder"},
+                      std::tuple{Arguments{"--tp1", "--schedules", "fugue"}, "fugue"},
+                      std::tuple{Arguments{"--tp1", "--slices", "0"}, "--slices"},
+                      std::tuple{Arguments{"--tp1", "--dtype", "f16"}, "f16"},
+                      std::tuple{Arguments{"--tp1", "--rank", "1"}, "--rank: found 1"},
+                      std::tuple{Arguments{"--tp1", "--tempo"}, "--tempo"}));
+
+}  // namespace
+}  // namespace stretto::bench

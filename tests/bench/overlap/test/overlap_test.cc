@@ -1,0 +1,132 @@
+// The benchmark as it is run: two processes on loopback, a tiny model.
+
+#include <stdlib.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/base/files.h"
+
+namespace stretto::bench {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr char kBench[] = STRETTO_BINARY_DIR "/stretto-bench overlap";
+constexpr char kTiny[] =
+    " --layers 2 --hidden 32 --heads 4 --sequence 16 --batch 4 --vocab 100 --repeats 2";
+
+class OverlapTest : public ::testing::Test {
+ protected:
+  OverlapTest() : folder_(::testing::TempDir() + "/overlap-XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+  }
+  ~OverlapTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string PathOf(const char* name) const { return absl::StrCat(folder_, "/", name); }
+
+  // Exit code of the shell.
+  static int Shell(const std::string& command) {
+    const int status = std::system(command.c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+  // Exit code of rank 0; rank 1 must end well.
+  int RunTwoRanks(const std::string& arguments) const {
+    const std::string each =
+        absl::StrCat(kBench, kTiny, " --rendezvous ", folder_, " ", arguments, " --rank ");
+    return Shell(absl::StrCat(each, "1 >", PathOf("rank1"), " 2>&1 & ", each, "0 --json ",
+                              PathOf("json"), " >", PathOf("rank0"),
+                              " 2>&1; code=$?; wait $! || exit 9; ", "exit $code"));
+  }
+
+  Json Result() const {
+    const absl::StatusOr<std::string> text = ReadFile(PathOf("json"));
+    EXPECT_TRUE(text.ok()) << text.status() << ReadFile(PathOf("rank0")).value_or("");
+    return text.ok() ? Json::parse(*text, nullptr, false) : Json();
+  }
+
+  std::string folder_;
+};
+
+TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
+  ASSERT_EQ(RunTwoRanks("--schedules megatron_sync,domino_row --slices 1,2 --splits 1"), 0)
+      << ReadFile(PathOf("rank0")).value_or("") << ReadFile(PathOf("rank1")).value_or("");
+
+  const Json result = Result();
+  EXPECT_EQ(result["errors"], Json::array());
+  EXPECT_GT(result["wire_bytes"], 0);
+  EXPECT_EQ(result["searched"].size(), 3u);  // megatron_sync takes no slices
+  for (const Json& searched : result["searched"]) EXPECT_EQ(searched["parity"], true) << searched;
+  ASSERT_EQ(result["schedules"].size(), 2u);
+  for (const Json& schedule : result["schedules"]) {
+    for (const char* key : {"schedule",
+                            "slices",
+                            "splits",
+                            "sequence_parallel",
+                            "defer_wgrads",
+                            "gbps",
+                            "dtype",
+                            "wire",
+                            "parity",
+                            "t_comp",
+                            "t_comm",
+                            "t_serial",
+                            "t_overlap",
+                            "t_comp_sliced",
+                            "t_ideal_step",
+                            "t_ideal_phase",
+                            "t_ideal",
+                            "hidden_forward",
+                            "hidden_backward",
+                            "hidden_ceiling_forward",
+                            "hidden_ceiling_backward",
+                            "t_simulated",
+                            "comm_cpu_seconds",
+                            "slowdown",
+                            "tokens_per_second",
+                            "peer"}) {
+      EXPECT_TRUE(schedule.contains(key)) << schedule["schedule"] << ": " << key;
+    }
+    for (const char* time : {"t_comp", "t_comm", "t_serial", "t_overlap", "t_comp_sliced",
+                             "t_ideal_step", "t_simulated", "comm_cpu_seconds"}) {
+      EXPECT_GT(schedule[time], 0) << schedule["schedule"] << ": " << time;
+    }
+    EXPECT_THAT(schedule["parity"].get<std::string>(), HasSubstr("bitwise equal"));
+    EXPECT_NEAR(schedule["loss_first"].get<double>(), std::log(100), 0.1);
+  }
+  // What is synchronous hides nothing by its intervals; the smaller share may be noise below that.
+  EXPECT_LE(result["schedules"][0]["hidden_forward"], 0);
+}
+
+TEST_F(OverlapTest, ScheduleThatFitsNoChoiceIsAnError) {
+  EXPECT_EQ(RunTwoRanks("--schedules megatron_sync --slices 2"), 1);
+
+  const Json result = Result();
+  ASSERT_EQ(result["errors"].size(), 1u);
+  EXPECT_THAT(result["errors"][0].get<std::string>(), HasSubstr("megatron_sync: no choice fits"));
+  EXPECT_EQ(result["schedules"], Json::array());
+}
+
+TEST_F(OverlapTest, OneRankAloneReportsTheShareOfItsProducts) {
+  ASSERT_EQ(Shell(absl::StrCat(kBench, kTiny, " --tp1 --json ", PathOf("json"), " >/dev/null")), 0);
+
+  const Json result = Result();
+  EXPECT_EQ(result["ranks"], 1);
+  EXPECT_GT(result["t_step"], 0);
+  EXPECT_GT(result["gemm_share"], 0);
+  EXPECT_LT(result["gemm_share"], 1.5);
+  EXPECT_GT(result["tokens_per_second"], 0);
+}
+
+TEST_F(OverlapTest, WrongArgumentsAreExitCodeTwo) {
+  EXPECT_EQ(Shell(absl::StrCat(kBench, " --slices 0 2>/dev/null")), 2);
+  EXPECT_EQ(Shell(absl::StrCat(kBench, " --help >/dev/null")), 0);
+}
+
+}  // namespace
+}  // namespace stretto::bench

@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# The overlap benchmark on a link of its own: two network namespaces joined by a veth pair that tbf
+# shapes on both ends, one rank in each, rank r and all its threads on core r.
+set -euo pipefail
+
+readonly BURST_KB=256 # below 128 kB tbf splits segments and burns a core
+FOLDER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+usage() {
+  cat <<'TEXT'
+usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-bench overlap]
+Measures the schedules on a link of RATE Gbit/s (1 or 0.5, say) between two ranks on this machine,
+prints a table and writes JSON. Needs root, two cores, ip, tc, taskset and python3; 3 GB of memory
+for the default work, 10 minutes for all schedules.
+  --gbps RATE         of the link, each direction, frames included
+  --json FILE         what was measured (default: overlap.json)
+  --schedules A,B     names (default: all)
+  --repeats N         rounds that medians are over (default: 5)
+  --wire f32|bf16     type of activations on the wire (default: f32)
+  --peer torch        also measure PyTorch, half before and half after; needs STRETTO_PEER_PYTHON
+                      (tests/bench/peer_env.sh makes it), is left out with the reason without it
+  --layers, --hidden, --heads, --sequence, --batch, --vocab N   the work, for both
+  --bench FILE        stretto-bench (default: build/release/bin/stretto-bench)
+Exit: 0; 1 a run failed, a schedule failed parity or a time cannot be; 2 arguments, or not root;
+77 namespaces cannot be made here.
+TEXT
+}
+
+fail() { # CODE MESSAGE
+  echo "overlap_link.sh: $2" >&2
+  exit "$1"
+}
+
+gbps='' json=overlap.json peer='' repeats=5 wire=f32
+bench=$FOLDER/../../build/release/bin/stretto-bench
+work=() only_bench=()
+while (($# > 0)); do
+  case $1 in
+    -h | --help) usage; exit 0 ;;
+    --) shift; only_bench+=("$@"); break ;;
+    --gbps | --json | --peer | --repeats | --wire | --bench | --schedules | \
+      --layers | --hidden | --heads | --sequence | --batch | --vocab)
+      (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
+    *) fail 2 "found argument '$1', expected one of those in --help" ;;
+  esac
+  case $1 in
+    --gbps) gbps=$2 ;;
+    --json) json=$2 ;;
+    --peer) peer=$2 ;;
+    --repeats) repeats=$2 ;;
+    --wire) wire=$2 ;;
+    --bench) bench=$2 ;;
+    --schedules) only_bench+=("$1" "$2") ;;
+    *) work+=("$1" "$2") ;;
+  esac
+  shift 2
+done
+[[ $gbps =~ ^[0-9]+(\.[0-9]+)?$ && ! $gbps =~ ^[0.]+$ ]] ||
+  fail 2 "--gbps: found '$gbps', expected a number above 0"
+[[ $repeats =~ ^[1-9][0-9]*$ ]] || fail 2 "--repeats: found '$repeats', expected a number above 0"
+[[ $wire == f32 || $wire == bf16 ]] || fail 2 "--wire: found '$wire', expected f32 or bf16"
+[[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"
+[[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
+((EUID == 0)) || fail 2 "needs root, to make network namespaces and shape a link"
+for tool in ip tc taskset python3; do
+  command -v "$tool" >/dev/null || fail 77 "found no program '$tool'"
+done
+(($(nproc) >= 2)) || fail 77 "found $(nproc) core, expected 2, one for each rank"
+
+read -r load _ </proc/loadavg
+((${load%.*} == 0)) ||
+  echo "overlap_link.sh: load average $load: what else runs here will show in the times" >&2
+scratch=$(mktemp -d)
+spaces=("stretto-$$-0" "stretto-$$-1")
+pids=()
+
+# shellcheck disable=SC2317  # reached by the trap
+clean_up() {
+  local code=$?
+  trap - EXIT INT TERM HUP
+  ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+  wait
+  for space in "${spaces[@]}"; do ip netns delete "$space" 2>/dev/null || true; done
+  rm -rf "$scratch"
+  exit "$code"
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+make_link() {
+  local rank
+  ip netns add "${spaces[0]}" && ip netns add "${spaces[1]}" &&
+    ip -netns "${spaces[0]}" link add name shaped type veth \
+      peer name shaped netns "${spaces[1]}" || return
+  for rank in 0 1; do
+    local here=(-netns "${spaces[rank]}")
+    ip "${here[@]}" address add "10.99.0.$((rank + 1))/24" dev shaped &&
+      ip "${here[@]}" link set lo up && ip "${here[@]}" link set shaped up &&
+      tc "${here[@]}" qdisc add dev shaped root tbf rate "${gbps}gbit" \
+        burst "${BURST_KB}kb" latency 50ms || return
+  done
+}
+
+# run_ranks COMMAND...: one in each namespace. When one fails the other is ended.
+run_ranks() {
+  local rank code=0 meeting
+  meeting=$(mktemp -d "$scratch/meeting.XXXX")
+  pids=()
+  for rank in 0 1; do
+    ip netns exec "${spaces[rank]}" taskset -c "$rank" \
+      "$@" --ranks 2 --rank "$rank" --rendezvous "$meeting" --repeats "$repeats" --wire "$wire" \
+      "${work[@]}" ${by_address:+--address "10.99.0.$((rank + 1))"} >"$scratch/stdout.$rank" &
+    pids+=($!)
+  done
+  for rank in 0 1; do
+    wait -n && continue
+    ((code != 0)) || code=$?
+    kill "${pids[@]}" 2>/dev/null || true
+  done
+  pids=()
+  return "$code"
+}
+
+run_peer() { # FILE
+  [[ $peer == torch ]] || return 0
+  if [[ -z ${STRETTO_PEER_PYTHON-} ]]; then
+    echo '{"skipped": "STRETTO_PEER_PYTHON is not set; tests/bench/peer_env.sh"}' >"$1"
+    return
+  fi
+  echo "PyTorch" >&2
+  local all=$repeats code=0
+  repeats=$(((repeats + 1) / 2))
+  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/torch_peer.py" --interface shaped --json "$1" || code=$?
+  repeats=$all
+  return "$code"
+}
+
+make_link || fail 77 "network namespaces or the tbf queue cannot be made here"
+run_peer "$scratch/peer.before.json"
+code=0
+by_address=yes run_ranks "$bench" overlap --gbps "$gbps" --json "$scratch/overlap.json" \
+  "${only_bench[@]}" || code=$?
+[[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
+run_peer "$scratch/peer.after.json"
+python3 "$FOLDER/overlap_report.py" --burst $((BURST_KB * 1024)) --load "$load" --out "$json" \
+  "$scratch/overlap.json" "$scratch"/peer.*.json || code=1
+exit "$code"

@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Puts what `stretto-bench overlap` and its peer measured into one JSON file and prints a table.
+
+Adds to the object of `stretto-bench overlap` the peer's, as "peer", and to each schedule its
+comparison with the peer's fastest variant. Exit 1 when too few bytes went over the wire for the
+link's burst not to matter.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import sys
+
+LEAST_BURSTS = 100
+
+
+def cpu_name():
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")),
+                "unknown")
+
+
+def merge_peers(parts):
+    """One report from those of several runs: medians over all of their samples."""
+    reports = [part for part in parts if "skipped" not in part]
+    if not reports:
+        return parts[0] if parts else None
+    merged = dict(reports[0])
+    merged["variants"] = []
+    for variants in zip(*(report["variants"] for report in reports)):
+        variant = dict(variants[0])
+        if any("skipped" in v for v in variants):
+            merged["variants"].append(next(v for v in variants if "skipped" in v))
+            continue
+        tokens = variant["tokens_per_second"] * variant["t_step"]
+        variant["samples"] = [row for v in variants for row in v["samples"]]
+        columns = [statistics.median(column) for column in zip(*variant["samples"])]
+        variant.update(zip(("t_forward", "t_backward", "t_step", "t_optimizer"), columns))
+        variant["tokens_per_second"] = tokens / variant["t_step"]
+        merged["variants"].append(variant)
+    return merged
+
+
+def compare(result, peer):
+    """A schedule's "peer": the peer's fastest variant, and how many times its time ours fits."""
+    if peer is None or "skipped" in peer:
+        return peer
+    best = min((v for v in peer["variants"] if "skipped" not in v), key=lambda v: v["t_step"])
+    return {"name": f"torch {peer['version']} {best['name']}", "t_step": best["t_step"],
+            "speed_up": best["t_step"] / result["t_overlap"]}
+
+
+def table(report):
+    head = ("schedule", "slices", "splits", "t_overlap", "/ideal", "/serial", "tax", "hidden fwd",
+            "(ceiling)", "hidden bwd", "(ceiling)", "simulated/t", "slowdown", "tokens/s", "peer/t")
+    rows = [head]
+    for s in report["schedules"]:
+        peer = s["peer"] or {}
+        rows.append((
+            s["schedule"], str(s["slices"]), str(s["splits"]), f"{s['t_overlap']:.3f} s",
+            f"{s['t_overlap'] / s['t_ideal']:.3f}", f"{s['t_overlap'] / s['t_serial']:.3f}",
+            f"{s['t_comp_sliced'] / s['t_comp']:.3f}", f"{s['hidden_forward']:.1%}",
+            f"{s['hidden_ceiling_forward']:.1%}", f"{s['hidden_backward']:.1%}",
+            f"{s['hidden_ceiling_backward']:.1%}", f"{s['t_simulated'] / s['t_overlap']:.3f}",
+            f"{s['slowdown']:.2f}", f"{s['tokens_per_second']:.0f}",
+            f"{peer['speed_up']:.3f}" if "speed_up" in peer else "-"))
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    return "\n".join("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
+                               for i, (cell, w) in enumerate(zip(row, widths))) for row in rows)
+
+
+def print_report(report):
+    print(f"{report['gbps']:g} Gbit/s, {report['dtype']}, wire {report['wire']}, "
+          f"{report['repeats']} rounds, {report['wire_bytes'] / 1e6:.1f} MB a step and direction")
+    if report["schedules"]:
+        s = report["schedules"][0]
+        print(f"t_comp {s['t_comp']:.3f} s   t_comm {s['t_comm']:.3f} s "
+              f"(cpu {s['comm_cpu_seconds']:.3f} s)   t_serial {s['t_serial']:.3f} s   "
+              f"t_ideal_step {s['t_ideal_step']:.3f} s   t_ideal_phase {s['t_ideal_phase']:.3f} s")
+        print(table(report))
+    peer = report["peer"]
+    if peer is None:
+        return
+    if "skipped" in peer:
+        print(f"peer skipped: {peer['skipped']}")
+        return
+    for v in peer["variants"]:
+        print(f"torch {peer['version']} {v['name']}: " + (v["skipped"] if "skipped" in v else
+              f"{v['t_step']:.3f} s, {v['tokens_per_second']:.0f} tokens/s, "
+              f"loss {v['loss_first']:.4f} at first"))
+    if report["schedules"]:
+        print(f"our loss at first: {report['schedules'][0]['loss_first']:.4f} "
+              f"(other weights; both near {peer['loss_expected_first']:.3f})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("overlap", type=pathlib.Path, help="JSON of stretto-bench overlap")
+    parser.add_argument("peers", type=pathlib.Path, nargs="*", help="JSON files of torch_peer.py")
+    parser.add_argument("--burst", type=int, required=True, help="bytes of the link's token bucket")
+    parser.add_argument("--load", type=float, default=0, help="load average before the run")
+    parser.add_argument("--out", type=pathlib.Path, required=True)
+    o = parser.parse_args()
+    report = json.loads(o.overlap.read_text())
+    report["machine"] = {"cpu": cpu_name(), "cores": os.cpu_count(), "load_before": o.load}
+    report["peer"] = merge_peers([json.loads(p.read_text()) for p in o.peers if p.exists()])
+    for result in report["schedules"]:
+        result["peer"] = compare(result, report["peer"])
+    if report["wire_bytes"] < LEAST_BURSTS * o.burst:
+        report["errors"].append(f"a step sends {report['wire_bytes']} bytes, expected at least "
+                                f"{LEAST_BURSTS} times the link's burst of {o.burst}")
+        print(f"error: {report['errors'][-1]}", file=sys.stderr)
+    o.out.write_text(json.dumps(report, indent=2) + "\n")
+    print_report(report)
+    return 1 if report["errors"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,46 @@
+#pragma once
+// The two-stream model in which the published orders of a Domino layer were compared: 40 layers of
+// width 5120 over 8 ranks, sequences of 1024, one micro-batch, embedding and head free. Costs of a
+// layer in units of tokens * width^2 / (ranks * rate): QKV 6, attention 0.6, projection 2, FC1 8,
+// activation 0.7, FC2 8, a norm 1.6, bias-dropout-add 2.6; backward: each product once for
+// activations and once for weights, attention 2.5 times, activation and norm 1.5 times, dropout
+// once. The all-reduces take a given share of the synchronous step; no contention.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/cost/model.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto {
+
+struct ReferenceRow {
+  const char* label;
+  const char* schedule;
+  int slices;
+  // At each of kReferenceShares: over megatron_sync, and the share of communication left exposed.
+  double speed_ups[2];
+  double exposed[2];
+};
+
+inline constexpr double kReferenceShares[2] = {0.16, 0.43};
+
+// The orders and what was computed for them.
+const std::vector<ReferenceRow>& ReferenceRows();
+
+EngineSpec ReferenceSpec(const std::string& schedule, int slices);
+
+// The costs above for a micro-batch in equal slices, a unit taking a millisecond.
+CostModel ReferenceCosts(int slices, double communication_share);
+
+struct ReferenceResult {
+  double speed_up = 0;
+  double exposed = 0;
+};
+
+// Ours. Errors: those of BuildPlan.
+absl::StatusOr<ReferenceResult> SimulateReference(const ReferenceRow& row,
+                                                  double communication_share);
+
+}  // namespace stretto

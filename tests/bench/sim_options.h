@@ -1,0 +1,33 @@
+#pragma once
+// The flags of `stretto-bench sim`.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/cost/model.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto {
+
+enum class GridWindow : uint8_t { kNone, kLayer, kStep };
+
+struct SimOptions {
+  std::string help = {};   // not empty: print it and do nothing
+  bool reference = false;  // print the reference table and do nothing else
+  bool json = false;
+  std::string model = {};  // the preset's name, with what was changed
+  EngineSpec spec = {};
+  CostModel cost = {};
+  GridWindow grid = GridWindow::kLayer;
+  int layer = 0;
+  int columns = 0;
+};
+
+// InvalidArgument, in one line: the flag, found and expected.
+absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments);
+
+// The message of an error about a spec, with flags in the place of its fields.
+std::string NameFlags(absl::string_view message);
+
+}  // namespace stretto
