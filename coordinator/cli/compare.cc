@@ -14,6 +14,7 @@
 #include "coordinator/cli/message_text.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
+#include "coordinator/cli/spec_text.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -28,16 +29,20 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-std::string ScheduleText(const v1alpha1::ScheduleSpec& schedule) {
+// "domino_hybrid[2+2]/2": slices, splits.
+std::string ShortSchedule(const v1alpha1::ScheduleSpec& schedule) {
   const v1alpha1::ScheduleParameters& parameters = schedule.parameters();
+  std::string text = schedule.name();
   if (parameters.slice_sizes_size() > 0) {
-    return absl::StrCat(schedule.name(), "[", absl::StrJoin(parameters.slice_sizes(), "+"), "]");
+    absl::StrAppend(&text, "[", absl::StrJoin(parameters.slice_sizes(), "+"), "]");
+  } else if (parameters.slices() > 1) {
+    absl::StrAppend(&text, "[", parameters.slices(), "]");
   }
-  return parameters.slices() > 1 ? absl::StrCat(schedule.name(), "[", parameters.slices(), "]")
-                                 : schedule.name();
+  if (parameters.splits() > 1) absl::StrAppend(&text, "/", parameters.splits());
+  return text;
 }
 
-std::string LinkText(const v1alpha1::JobSpec& spec) {
+std::string ShortLink(const v1alpha1::JobSpec& spec) {
   if (!spec.has_emulated_link()) return "unpaced";
   return absl::StrFormat("%g Gbit/s emulated link", spec.emulated_link().gigabits_per_second());
 }
@@ -107,8 +112,9 @@ std::string Milliseconds(double seconds) {
 RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepReport>& steps) {
   RunFigures run;
   run.name = ShortResourceName(job.name());
-  run.schedule = ScheduleText(job.spec().schedule());
-  run.link = LinkText(job.spec());
+  run.schedule = ShortSchedule(job.spec().schedule());
+  run.options = OptionsText(job.spec());
+  run.link = ShortLink(job.spec());
   run.steps = job.progress().steps();
   run.first_loss = job.progress().first_loss();
   run.last_loss = job.progress().last_loss();
@@ -154,6 +160,9 @@ std::string CompareTable(const std::vector<RunFigures>& runs) {
     rows.push_back(std::move(row));
   };
   add("schedule", [](const RunFigures& r) { return r.schedule; });
+  if (std::any_of(runs.begin(), runs.end(), [](const auto& r) { return !r.options.empty(); })) {
+    add("options", [](const RunFigures& r) { return r.options.empty() ? "-" : r.options; });
+  }
   add("link", [](const RunFigures& r) { return r.link; });
   add("steps", [](const RunFigures& r) { return absl::StrCat(r.steps); });
   add("tokens/s", [](const RunFigures& r) { return FormatCount(r.tokens_per_second); });
@@ -185,6 +194,7 @@ std::string CompareJson(const std::vector<RunFigures>& runs) {
   for (const RunFigures& r : runs) {
     list.push_back({{"name", r.name},
                     {"schedule", r.schedule},
+                    {"options", r.options},
                     {"link", r.link},
                     {"steps", r.steps},
                     {"first_loss", Number(r.first_loss)},

@@ -12,7 +12,7 @@ namespace stretto::cli {
 // One job, measured from its own step reports. Steps count from the second on: the first warms
 // caches. hidden_saved and t_ideal_step are NaN without a profile.
 struct RunFigures {
-  std::string name, schedule, link, parity;
+  std::string name, schedule, options, link, parity;
   int64_t steps = 0;
   double first_loss = 0, last_loss = 0;
   double submit_to_first_operation_seconds = 0, submit_to_first_step_seconds = 0;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
+#include "coordinator/cli/spec_text.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -33,32 +34,6 @@ class Fields {
  private:
   std::string text_;
 };
-
-std::string LinkText(const v1alpha1::JobSpec& spec) {
-  if (!spec.has_emulated_link()) return "real";
-  return absl::StrFormat("emulated link, %g Gbit/s, %g us latency",
-                         spec.emulated_link().gigabits_per_second(),
-                         spec.emulated_link().latency_microseconds());
-}
-
-std::string ModelText(const v1alpha1::JobSpec& spec) {
-  const v1alpha1::ModelSpec& model = spec.model();
-  const std::string dimensions =
-      absl::StrFormat("%d layers, hidden %d, %d heads, sequence %d", model.layers(), model.hidden(),
-                      model.heads(), model.sequence_length());
-  return model.preset().empty() ? dimensions : absl::StrCat(model.preset(), ": ", dimensions);
-}
-
-std::string ScheduleText(const v1alpha1::JobSpec& spec) {
-  std::string text = spec.schedule().name();
-  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
-  if (parameters.slice_sizes_size() > 0) {
-    absl::StrAppend(&text, ", slices of ", absl::StrJoin(parameters.slice_sizes(), " + "));
-  } else if (parameters.slices() > 0) {
-    absl::StrAppend(&text, ", ", parameters.slices(), " slices");
-  }
-  return absl::StrCat(text, ", tp ", spec.parallelism().tp_size());
-}
 
 std::string ConditionTable(const Job& job, absl::Time now) {
   std::vector<std::vector<std::string>> rows;

@@ -2,6 +2,8 @@
 #include <string>
 #include <utility>
 
+#include "coordinator/service/schedules.h"
+#include "coordinator/service/spec_checks.h"
 #include "coordinator/service/validate_spec.h"
 #include "proto/base/presets.h"
 
@@ -15,23 +17,42 @@ T OrDefault(T value, T fallback) {
   return value == T{} ? fallback : value;
 }
 
+int DefaultFfn(v1alpha1::Family family, int hidden) {
+  if (family != v1alpha1::FAMILY_LLAMA) return 4 * hidden;
+  return (8 * hidden / 3 + 255) / 256 * 256;
+}
+
 void NormalizeModel(v1alpha1::ModelSpec* model) {
   if (const ModelPreset* preset = FindPreset(model->preset().c_str())) {
+    model->set_family(OrDefault(model->family(), FamilyOf(*preset)));
     model->set_layers(OrDefault(model->layers(), preset->layers));
     model->set_hidden(OrDefault(model->hidden(), preset->hidden));
     model->set_heads(OrDefault(model->heads(), preset->heads));
+    model->set_kv_heads(OrDefault(model->kv_heads(), preset->kv_heads));
     model->set_ffn_hidden(OrDefault(model->ffn_hidden(), preset->ffn_hidden));
     model->set_sequence_length(OrDefault(model->sequence_length(), preset->sequence_length));
     model->set_vocab_size(OrDefault(model->vocab_size(), preset->vocab_size));
-  } else if (model->ffn_hidden() == 0 && model->hidden() > 0 && model->hidden() <= 1 << 20) {
-    model->set_ffn_hidden(4 * model->hidden());
+    model->set_rotary_base(OrDefault(model->rotary_base(), preset->rotary_base));
+    return;
+  }
+  model->set_family(OrDefault(model->family(), v1alpha1::FAMILY_GPT));
+  model->set_kv_heads(OrDefault(model->kv_heads(), model->heads()));
+  if (model->family() == v1alpha1::FAMILY_LLAMA) {
+    model->set_rotary_base(OrDefault(model->rotary_base(), 10000));
+  }
+  if (model->ffn_hidden() == 0 && model->hidden() > 0 && model->hidden() <= 1 << 20) {
+    model->set_ffn_hidden(DefaultFfn(model->family(), model->hidden()));
   }
 }
 
 void NormalizeSchedule(int32_t micro_batch_size, v1alpha1::ScheduleSpec* schedule) {
   if (schedule->name().empty()) schedule->set_name("megatron_sync");
-  if (schedule->name() != "domino_row") return;
+  const ScheduleRules* rules = FindSchedule(schedule->name());
+  if (rules == nullptr) return;
   auto* parameters = schedule->mutable_parameters();
+  parameters->set_recompute(OrDefault(parameters->recompute(), v1alpha1::RECOMPUTE_NONE));
+  if (rules->splits) parameters->set_splits(OrDefault(parameters->splits(), 2));
+  if (!rules->sliced()) return;
   if (parameters->slices() == 0) {
     const int given = parameters->slice_sizes_size();
     parameters->set_slices(given > 0 ? given : 2);
@@ -73,6 +94,7 @@ JobSpec NormalizeSpec(JobSpec spec) {
   NormalizeSchedule(spec.micro_batch_size(), spec.mutable_schedule());
   NormalizeOptimizer(spec.steps(), spec.mutable_optimizer());
   spec.set_precision(OrDefault(spec.precision(), v1alpha1::PRECISION_F32));
+  parallelism->set_wire(OrDefault(parallelism->wire(), spec.precision()));
   spec.set_device(OrDefault(spec.device(), v1alpha1::DEVICE_CPU));
   spec.set_seed(OrDefault(spec.seed(), uint64_t{1234}));
   auto* checkpoint = spec.mutable_checkpoint();

@@ -1,58 +1,21 @@
 #include "coordinator/service/validate_spec.h"
 
 #include <algorithm>
-#include <cmath>
-#include <vector>
+#include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/service/errors.h"
+#include "coordinator/service/spec_checks.h"
 #include "coordinator/service/validate_request.h"
-#include "proto/base/presets.h"
 
 namespace stretto::service {
 namespace {
 
 using v1alpha1::JobSpec;
 
-constexpr int kMaxLayers = 256;
-constexpr int kMaxHidden = 65536;
-constexpr int kMaxFfnHidden = 1 << 20;
-constexpr int kMaxSequence = 1 << 20;
-constexpr int kMaxVocabulary = 1 << 22;
-constexpr int kMaxBatch = 1 << 16;
-constexpr int kMaxTpSize = 1024;
 constexpr int64_t kMaxSteps = 1'000'000'000;
-constexpr int64_t kMaxParameters = 1'000'000'000'000;
 constexpr int64_t kMaxTokensPerStep = int64_t{1} << 31;
 constexpr size_t kMaxPath = 1024;
-
-// Collects what is wrong; each method returns whether its check passed.
-class Violations {
- public:
-  bool Require(bool ok, absl::string_view field, absl::string_view description) {
-    if (!ok) list_.push_back({std::string(field), std::string(description)});
-    return ok;
-  }
-  template <class T>
-  bool Expect(bool ok, absl::string_view field, const T& found, absl::string_view expected) {
-    return ok || Require(false, field, absl::StrCat("found ", found, ", expected ", expected));
-  }
-  bool InRange(absl::string_view field, int64_t found, int64_t low, int64_t high) {
-    return Expect(found >= low && found <= high, field, found,
-                  absl::StrCat("a number from ", low, " to ", high));
-  }
-  // Also false for NaN.
-  bool Number(absl::string_view field, double found, bool ok, absl::string_view expected) {
-    return Expect(std::isfinite(found), field, found, "a finite number") &&
-           Expect(ok, field, found, expected);
-  }
-  absl::Status status() const { return list_.empty() ? absl::OkStatus() : FieldErrors(list_); }
-
- private:
-  std::vector<FieldViolation> list_;
-};
 
 // Why a path from a user may not be joined to a root; empty when it may.
 std::string PathFault(absl::string_view path) {
@@ -69,84 +32,6 @@ std::string PathFault(absl::string_view path) {
   return "";
 }
 
-std::string PresetNames() {
-  return absl::StrJoin(kModelPresets, ", ", [](std::string* out, const ModelPreset& preset) {
-    out->append(preset.name);
-  });
-}
-
-void CheckAgainstPreset(const v1alpha1::ModelSpec& model, Violations* violations) {
-  const ModelPreset* preset = FindPreset(model.preset().c_str());
-  if (!violations->Expect(preset != nullptr, "spec.model.preset", Quoted(model.preset()),
-                          absl::StrCat("one of ", PresetNames(), ", or dimensions"))) {
-    return;
-  }
-  const auto same = [&](const char* field, int found, int expected) {
-    violations->Expect(found == expected, absl::StrCat("spec.model.", field), found,
-                       absl::StrCat("nothing, because preset ", preset->name, " sets ", expected,
-                                    " (a preset or dimensions, not both)"));
-  };
-  same("layers", model.layers(), preset->layers);
-  same("hidden", model.hidden(), preset->hidden);
-  same("heads", model.heads(), preset->heads);
-  same("ffn_hidden", model.ffn_hidden(), preset->ffn_hidden);
-  same("vocab_size", model.vocab_size(), preset->vocab_size);
-}
-
-void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations) {
-  if (!model.preset().empty()) {
-    CheckAgainstPreset(model, violations);
-    if (FindPreset(model.preset().c_str()) == nullptr) return;
-  } else if (model.layers() == 0 && model.hidden() == 0 && model.heads() == 0) {
-    violations->Require(false, "spec.model",
-                        absl::StrCat("found neither preset nor dimensions, expected a preset (",
-                                     PresetNames(), ") or layers, hidden, heads, ..."));
-    return;
-  }
-  bool ok = violations->InRange("spec.model.layers", model.layers(), 1, kMaxLayers);
-  ok &= violations->InRange("spec.model.hidden", model.hidden(), 1, kMaxHidden);
-  ok &= violations->InRange("spec.model.heads", model.heads(), 1, kMaxHidden);
-  ok &= violations->InRange("spec.model.ffn_hidden", model.ffn_hidden(), 1, kMaxFfnHidden);
-  ok &= violations->InRange("spec.model.sequence_length", model.sequence_length(), 1, kMaxSequence);
-  ok &= violations->InRange("spec.model.vocab_size", model.vocab_size(), 1, kMaxVocabulary);
-  if (!ok) return;
-  violations->Expect(model.hidden() % model.heads() == 0, "spec.model.heads", model.heads(),
-                     absl::StrCat("a divisor of hidden ", model.hidden()));
-  const int64_t hidden = model.hidden();
-  const int64_t parameters =
-      model.layers() * (4 * hidden * hidden + 2 * hidden * model.ffn_hidden()) +
-      (model.sequence_length() + PaddedVocabulary(model.vocab_size())) * hidden;
-  violations->Expect(parameters <= kMaxParameters, "spec.model",
-                     absl::StrCat("about ", parameters, " parameters"),
-                     absl::StrCat("at most ", kMaxParameters));
-}
-
-void CheckParallelism(const JobSpec& spec, Violations* violations) {
-  const auto& sizes = spec.parallelism();
-  const auto only_one = [&](const char* name, int found) {
-    const std::string field = absl::StrCat("spec.parallelism.", name);
-    if (!violations->Expect(found >= 1, field, found, "1")) return;
-    violations->Expect(found == 1, field, found,
-                       absl::StrCat("1: ", name, " above 1 is not implemented yet"));
-  };
-  only_one("pp_size", sizes.pp_size());
-  only_one("dp_size", sizes.dp_size());
-  only_one("ep_size", sizes.ep_size());
-  only_one("cp_size", sizes.cp_size());
-  const int tp = sizes.tp_size();
-  const char* field = "spec.parallelism.tp_size";
-  if (!violations->InRange(field, tp, 1, kMaxTpSize)) return;
-  const auto divides = [&](const char* name, int total) {
-    if (total < 1) return;  // refused where the model is checked
-    violations->Expect(total % tp == 0, field, tp, absl::StrCat("a divisor of ", name, " ", total));
-  };
-  divides("heads", spec.model().heads());
-  divides("ffn_hidden", spec.model().ffn_hidden());
-  if (spec.model().vocab_size() <= kMaxVocabulary) {
-    divides("the padded vocabulary", PaddedVocabulary(spec.model().vocab_size()));
-  }
-}
-
 void CheckBatch(const JobSpec& spec, Violations* violations) {
   violations->InRange("spec.steps", spec.steps(), 1, kMaxSteps);
   const int micro = spec.micro_batch_size(), global = spec.global_batch_size();
@@ -160,60 +45,6 @@ void CheckBatch(const JobSpec& spec, Violations* violations) {
   const int64_t tokens = int64_t{global} * std::max(spec.model().sequence_length(), 0);
   violations->Expect(tokens <= kMaxTokensPerStep, field, absl::StrCat(tokens, " tokens per step"),
                      absl::StrCat("at most ", kMaxTokensPerStep));
-}
-
-void CheckDominoRow(const JobSpec& spec, Violations* violations) {
-  const auto& parameters = spec.schedule().parameters();
-  const int micro = spec.micro_batch_size(), slices = parameters.slices();
-  const std::string prefix = "spec.schedule.parameters.";
-  if (micro < 1 || micro > kMaxBatch) return;  // refused where the batch is checked
-  if (!violations->Require(micro > 1, "spec.micro_batch_size",
-                           "domino_row: found micro_batch_size 1, expected at least 2: a batch of "
-                           "one cannot be cut into slices")) {
-    return;
-  }
-  if (!violations->Require(
-          slices >= 1, prefix + "slices",
-          absl::StrCat("domino_row: found slices ", slices, ", expected at least 1")) ||
-      !violations->Require(slices <= micro, prefix + "slices",
-                           absl::StrCat("domino_row: found slices ", slices,
-                                        ", expected at most micro_batch_size ", micro))) {
-    return;
-  }
-  const auto& slice_sizes = parameters.slice_sizes();
-  if (!violations->Require(slice_sizes.size() == slices, prefix + "slice_sizes",
-                           absl::StrCat("domino_row: found ", slice_sizes.size(),
-                                        " sizes, expected as many as slices ", slices))) {
-    return;
-  }
-  int64_t sum = 0;
-  for (int size : slice_sizes) {
-    if (!violations->Require(size >= 1, prefix + "slice_sizes",
-                             absl::StrCat("domino_row: found a slice of ", size,
-                                          " sequences, expected at least 1"))) {
-      return;
-    }
-    sum += size;
-  }
-  violations->Require(sum == micro, prefix + "slice_sizes",
-                      absl::StrCat("domino_row: found sizes that sum to ", sum,
-                                   ", expected micro_batch_size ", micro));
-}
-
-void CheckSchedule(const JobSpec& spec, Violations* violations) {
-  const auto& schedule = spec.schedule();
-  if (schedule.name() == "domino_row") return CheckDominoRow(spec, violations);
-  if (!violations->Expect(schedule.name() == "megatron_sync", "spec.schedule.name",
-                          Quoted(schedule.name()), "one of megatron_sync, domino_row")) {
-    return;
-  }
-  const auto& parameters = schedule.parameters();
-  violations->Require(parameters.slices() == 0, "spec.schedule.parameters.slices",
-                      absl::StrCat("megatron_sync: found slices ", parameters.slices(),
-                                   ", expected no parameters"));
-  violations->Require(parameters.slice_sizes_size() == 0, "spec.schedule.parameters.slice_sizes",
-                      absl::StrCat("megatron_sync: found ", parameters.slice_sizes_size(),
-                                   " slice sizes, expected no parameters"));
 }
 
 void CheckOptimizer(const v1alpha1::OptimizerSpec& optimizer, Violations* violations) {
@@ -264,14 +95,28 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
                      fault);
 }
 
+void CheckPrecision(const JobSpec& spec, Violations* violations) {
+  const v1alpha1::Precision precision = spec.precision(), wire = spec.parallelism().wire();
+  const auto known = [&](v1alpha1::Precision p) {
+    return p == v1alpha1::PRECISION_F32 || p == v1alpha1::PRECISION_BF16;
+  };
+  constexpr char kKnown[] = "PRECISION_F32 or PRECISION_BF16";
+  if (!violations->Expect(known(precision), "spec.precision", static_cast<int>(precision),
+                          kKnown) ||
+      !violations->Expect(known(wire), "spec.parallelism.wire", static_cast<int>(wire), kKnown)) {
+    return;
+  }
+  violations->Expect(wire == v1alpha1::PRECISION_BF16 || precision == v1alpha1::PRECISION_F32,
+                     "spec.parallelism.wire", "PRECISION_F32",
+                     "PRECISION_BF16: activations travel no wider than precision");
+}
+
 void CheckRest(const JobSpec& spec, Violations* violations) {
   const std::string fault = PathFault(spec.data().prefix());
   violations->Expect(fault.empty(), "spec.data.prefix", Quoted(spec.data().prefix()),
                      absl::StrCat(fault, fault == "a path" ? "" : " in a path",
                                   " beneath the worker's data root"));
-  violations->Expect(
-      spec.precision() == v1alpha1::PRECISION_F32 || spec.precision() == v1alpha1::PRECISION_BF16,
-      "spec.precision", static_cast<int>(spec.precision()), "PRECISION_F32 or PRECISION_BF16");
+  CheckPrecision(spec, violations);
   violations->Require(spec.device() != v1alpha1::DEVICE_CUDA, "spec.device",
                       "found DEVICE_CUDA, expected DEVICE_CPU: cuda is not implemented yet");
   if (spec.device() != v1alpha1::DEVICE_CUDA) {

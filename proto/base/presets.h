@@ -3,26 +3,50 @@
 // spec against it, and the trainer, which builds the model.
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 
 namespace stretto {
 
-// A GPT: learned positions, pre-norm LayerNorm, GELU, tied head.
+enum class PresetFamily : uint8_t { kGpt, kLlama };
+
 struct ModelPreset {
   const char* name;
+  PresetFamily family;
   int layers;
   int hidden;
   int heads;
+  int kv_heads;  // of keys and values: heads, unless queries share them
   int ffn_hidden;
   int sequence_length;  // tokens; the one dimension a spec may override
   int vocab_size;       // of the tokenizer, before padding
+  int rotary_base;      // 0 for a GPT
 };
 
-// 257 = 256 bytes and an end of document.
-inline constexpr std::array<ModelPreset, 3> kModelPresets = {{
-    {"gpt-tiny", 2, 64, 4, 256, 64, 257},
-    {"gpt-10m", 6, 384, 6, 1536, 256, 257},
-    {"gpt3-125m", 12, 768, 12, 3072, 2048, 50257},
+// gpt-* and llama-*: small ones of our own; 257 = 256 bytes and an end of document.
+// gpt3-*: Brown et al. 2020, table 2.1, with the head counts that divide: 1.3b has 16 heads, not
+// 24, and 13b is 5120 wide, not 5140. 30b is the one that Domino was measured on (Wang et al.
+// 2024). llama2-*: Touvron et al. 2023b. llama3-*: Grattafiori et al. 2024, table 3, context as
+// first trained.
+inline constexpr std::array<ModelPreset, 18> kModelPresets = {{
+    {"gpt-tiny", PresetFamily::kGpt, 2, 64, 4, 4, 256, 64, 257, 0},
+    {"gpt-10m", PresetFamily::kGpt, 6, 384, 6, 6, 1536, 256, 257, 0},
+    {"gpt3-125m", PresetFamily::kGpt, 12, 768, 12, 12, 3072, 2048, 50257, 0},
+    {"gpt3-350m", PresetFamily::kGpt, 24, 1024, 16, 16, 4096, 2048, 50257, 0},
+    {"gpt3-760m", PresetFamily::kGpt, 24, 1536, 16, 16, 6144, 2048, 50257, 0},
+    {"gpt3-1.3b", PresetFamily::kGpt, 24, 2048, 16, 16, 8192, 2048, 50257, 0},
+    {"gpt3-2.7b", PresetFamily::kGpt, 32, 2560, 32, 32, 10240, 2048, 50257, 0},
+    {"gpt3-6.7b", PresetFamily::kGpt, 32, 4096, 32, 32, 16384, 2048, 50257, 0},
+    {"gpt3-13b", PresetFamily::kGpt, 40, 5120, 40, 40, 20480, 2048, 50257, 0},
+    {"gpt3-30b", PresetFamily::kGpt, 64, 6144, 64, 64, 24576, 2048, 50257, 0},
+    {"gpt3-175b", PresetFamily::kGpt, 96, 12288, 96, 96, 49152, 2048, 50257, 0},
+    {"llama-tiny", PresetFamily::kLlama, 2, 64, 4, 2, 192, 64, 257, 10000},
+    {"llama-10m", PresetFamily::kLlama, 6, 384, 6, 2, 1024, 256, 257, 10000},
+    {"llama2-7b", PresetFamily::kLlama, 32, 4096, 32, 32, 11008, 4096, 32000, 10000},
+    {"llama2-13b", PresetFamily::kLlama, 40, 5120, 40, 40, 13824, 4096, 32000, 10000},
+    {"llama2-70b", PresetFamily::kLlama, 80, 8192, 64, 8, 28672, 4096, 32000, 10000},
+    {"llama3-8b", PresetFamily::kLlama, 32, 4096, 32, 8, 14336, 8192, 128256, 500000},
+    {"llama3-70b", PresetFamily::kLlama, 80, 8192, 64, 8, 28672, 8192, 128256, 500000},
 }};
 
 // Null when no preset has this name.

@@ -32,6 +32,7 @@ struct JobFile {
   std::string model = "{preset: gpt-tiny}";
   std::string data = "text";
   int tp_size = 2;
+  std::string wire = "";  // as precision
   std::string schedule = "{name: domino_row, parameters: {slices: 2}}";
   std::string more = "";  // whole lines
 };

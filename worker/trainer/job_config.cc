@@ -1,5 +1,6 @@
 #include "worker/trainer/job_config.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,35 +15,56 @@ namespace stretto::trainer {
 namespace {
 
 absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
-  ModelSpec model{.layers = spec.layers(),
+  ModelSpec model{.family = spec.family() == v1alpha1::FAMILY_LLAMA ? Family::kLlama : Family::kGpt,
+                  .layers = spec.layers(),
                   .hidden = spec.hidden(),
                   .heads = spec.heads(),
+                  .kv_heads = spec.kv_heads(),
                   .ffn_hidden = spec.ffn_hidden(),
                   .sequence_length = spec.sequence_length(),
-                  .vocab_size = spec.vocab_size()};
+                  .vocab_size = spec.vocab_size(),
+                  .dropout = spec.dropout()};
+  if (spec.rotary_base() != 0) model.rotary_base = spec.rotary_base();
   if (spec.preset().empty()) return model;
   const ModelPreset* preset = FindPreset(spec.preset().c_str());
   if (preset == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
   }
-  return ModelSpec{.layers = preset->layers,
-                   .hidden = preset->hidden,
-                   .heads = preset->heads,
-                   .ffn_hidden = preset->ffn_hidden,
-                   .sequence_length =
-                       model.sequence_length > 0 ? model.sequence_length : preset->sequence_length,
-                   .vocab_size = preset->vocab_size};
+  model.family = preset->family == PresetFamily::kLlama ? Family::kLlama : Family::kGpt;
+  model.layers = preset->layers;
+  model.hidden = preset->hidden;
+  model.heads = preset->heads;
+  model.kv_heads = preset->kv_heads;
+  model.ffn_hidden = preset->ffn_hidden;
+  if (model.sequence_length == 0) model.sequence_length = preset->sequence_length;
+  model.vocab_size = preset->vocab_size;
+  if (preset->rotary_base != 0) model.rotary_base = preset->rotary_base;
+  return model;
+}
+
+Recompute RecomputeFrom(v1alpha1::Recompute recompute) {
+  if (recompute == v1alpha1::RECOMPUTE_SELECTIVE) return Recompute::kSelective;
+  return recompute == v1alpha1::RECOMPUTE_FULL ? Recompute::kFull : Recompute::kNone;
 }
 
 ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
-  ScheduleSpec schedule{.name = spec.schedule().name(), .slices = {}};
   const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  ScheduleSpec schedule{.name = spec.schedule().name(),
+                        .splits = std::max(1, parameters.splits()),
+                        .sequence_parallel = parameters.sequence_parallel(),
+                        .recompute = RecomputeFrom(parameters.recompute()),
+                        .defer_wgrads = parameters.defer_wgrads(),
+                        .merge_wgrads = parameters.merge_wgrads()};
   for (int size : parameters.slice_sizes()) schedule.slices.push_back(size);
   if (schedule.slices.empty()) {
     schedule.slices = EvenSlices(spec.micro_batch_size(), std::max(1, parameters.slices()));
   }
   return schedule;
+}
+
+DType DTypeFrom(v1alpha1::Precision precision) {
+  return precision == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
 }
 
 OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
@@ -59,17 +81,23 @@ OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
 }
 
 // Field by field, so that a field added to the proto later does not change old hashes. Steps and
-// checkpoint settings may differ between a run and its continuation.
+// checkpoint settings may differ between a run and its continuation, and so may what only orders
+// the same operations: the schedule's name, recompute, defer_wgrads.
 std::string HashOf(const JobConfig& config) {
+  const ModelSpec& m = config.engine.model;
+  const ScheduleSpec& s = config.engine.schedule;
   const EngineSpec& e = config.engine;
   const OptimizerConfig& o = config.optimizer;
   const std::string text =
-      absl::StrCat(absl::StrJoin({e.model.layers, e.model.hidden, e.model.heads, e.model.ffn_hidden,
-                                  e.model.sequence_length, e.model.vocab_size, e.tp_size,
-                                  e.micro_batch_size, e.micro_batches},
+      absl::StrCat(NameOf(m.family), ";",
+                   absl::StrJoin({m.layers, m.hidden, m.heads, m.key_heads(), m.ffn_hidden,
+                                  m.sequence_length, m.vocab_size, m.rotary_base},
                                  ","),
-                   ";", e.schedule.name, ";", absl::StrJoin(e.schedule.slices, ","), ";",
-                   NameOf(e.dtype), ";", config.seed, ";",
+                   ";", absl::StrFormat("%.17g", m.dropout), ";",
+                   absl::StrJoin({e.tp_size, e.micro_batch_size, e.micro_batches}, ","), ";",
+                   absl::StrJoin(s.slices, ","), ";",
+                   absl::StrJoin({s.splits, int{s.sequence_parallel}, int{s.merge_wgrads}}, ","),
+                   ";", NameOf(e.dtype), ",", NameOf(e.wire_dtype), ";", config.seed, ";",
                    absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate,
                                    o.min_learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay,
                                    o.clip_norm),
@@ -97,10 +125,14 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.job_uid = task.assign().job_uid();
   config.epoch = task.assign().epoch();
   config.rank = rank;
+  config.ranks_on_node = std::max(1, task.assign().ranks_size());
   ASSIGN_OR_RETURN(config.engine.model, ModelFrom(spec.model()));
   config.engine.schedule = ScheduleFrom(spec);
   config.engine.tp_size = spec.parallelism().tp_size();
-  config.engine.dtype = spec.precision() == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
+  config.engine.dtype = DTypeFrom(spec.precision());
+  const bool wire_is_given = spec.parallelism().wire() != v1alpha1::PRECISION_UNSPECIFIED;
+  config.engine.wire_dtype =
+      DTypeFrom(wire_is_given ? spec.parallelism().wire() : spec.precision());
   config.engine.micro_batch_size = spec.micro_batch_size();
   if (spec.micro_batch_size() < 1 || spec.global_batch_size() % spec.micro_batch_size() != 0) {
     return absl::InvalidArgumentError(

@@ -28,6 +28,7 @@ struct JobConfig {
   std::string job_id, job_uid;
   int64_t epoch = 0;
   int rank = 0;
+  int ranks_on_node = 1;  // of this job, this rank included
   EngineSpec engine;
   OptimizerConfig optimizer;
   int64_t steps = 0;

@@ -40,8 +40,7 @@ class Profiler {
   absl::StatusOr<v1alpha1::Profile> Run() {
     v1alpha1::Profile profile;
     RETURN_IF_ERROR(CheckParity(&profile));
-    EngineSpec unsliced = config_.engine;
-    unsliced.schedule = {"megatron_sync", {config_.engine.micro_batch_size}};
+    const EngineSpec unsliced = Unsliced(config_.engine);
     ASSIGN_OR_RETURN(const Measured compute, Time(unsliced, Variant::kComputeOnly));
     ASSIGN_OR_RETURN(const Measured communication, Time(unsliced, Variant::kCommunicationOnly));
     ASSIGN_OR_RETURN(const Measured serial, Time(config_.engine, Variant::kSerialOracle));
@@ -128,6 +127,11 @@ class Profiler {
 
 }  // namespace
 
+EngineSpec Unsliced(EngineSpec spec) {
+  spec.schedule = {.name = "megatron_sync", .slices = {spec.micro_batch_size}};
+  return spec;
+}
+
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine) {
   const EngineSpec& spec = config.engine;
@@ -135,6 +139,11 @@ absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t c
     RETURN_IF_ERROR(sampler.ReadBatch(consumed + int64_t{mb} * spec.micro_batch_size,
                                       spec.micro_batch_size, engine.tokens(mb),
                                       engine.targets(mb)));
+    int32_t* keys = engine.keys(mb);
+    keys[kSeedLow] = static_cast<int32_t>(config.seed);
+    keys[kSeedHigh] = static_cast<int32_t>(config.seed >> 32);
+    keys[kStepNumber] = static_cast<int32_t>(step);
+    keys[kFirstToken] = mb * spec.micro_batch_size * spec.model.sequence_length;
   }
   const OptimizerConfig& o = config.optimizer;
   const double t = static_cast<double>(updates + 1);

@@ -18,7 +18,11 @@ absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const 
                                                  Communicator* training, Communicator& control,
                                                  Ops& ops);
 
-// What the host writes before a step: the batch and the optimizer's scalars.
+// The program that T_comp and T_comm are of: megatron_sync of the same model, as plain as it gets.
+EngineSpec Unsliced(EngineSpec spec);
+
+// What the host writes before a step: the batch, the keys of its random draws and the optimizer's
+// scalars.
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine);
 

@@ -46,6 +46,8 @@ class RankEngine {
 
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }
+  // kKeyCount words, enum Key.
+  int32_t* keys(int micro_batch) { return Host<int32_t>(plan_.buffers.keys, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
   TensorView Gradient(int parameter) {

@@ -17,6 +17,7 @@
 #include "worker/engine/program/text.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/tokenizer_info.h"
+#include "worker/trainer/memory_check.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
@@ -45,7 +46,7 @@ std::string ReasonOfPrepare(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
       return "ResumeRefused";
     case absl::StatusCode::kResourceExhausted:
-      return "OutOfMemory";
+      return "InsufficientMemory";
     case absl::StatusCode::kAborted:
       return "Cancelled";
     case absl::StatusCode::kUnavailable:
@@ -98,6 +99,7 @@ class RankProcess {
     std::string why;
     if (!CpuSupported(&why)) return absl::UnimplementedError(why);
     RETURN_IF_ERROR(OpenData());
+    RETURN_IF_ERROR(CheckNodeMemory());
     ops_ = MakeCpuOps();
     RETURN_IF_ERROR(Connect());
     if (config_.profile_steps > 0) RETURN_IF_ERROR(Profile());
@@ -125,6 +127,15 @@ class RankProcess {
     absl::StatusOr<TokenizerInfo> tokenizer = ReadTokenizerInfo(config_.data_prefix);
     if (tokenizer.ok()) tokenizer_hash_ = tokenizer->hash;
     return absl::IsNotFound(tokenizer.status()) ? absl::OkStatus() : tokenizer.status();
+  }
+
+  // Before Connect, which no rank passes until all have come there: no rank has taken memory yet
+  // that another counts on.
+  absl::Status CheckNodeMemory() {
+    ASSIGN_OR_RETURN(const std::string meminfo, ReadFile("/proc/meminfo"));
+    ASSIGN_OR_RETURN(const int64_t available, AvailableMemory(meminfo));
+    ASSIGN_OR_RETURN(const ArenaBytes arenas, ArenasOf(config_));
+    return CheckMemory(arenas, config_.ranks_on_node, available);
   }
 
   absl::Status Connect() {

@@ -13,6 +13,7 @@
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print_job.h"
 #include "coordinator/cli/progress.h"
+#include "coordinator/cli/spec_text.h"
 
 namespace stretto::cli {
 namespace {
@@ -208,6 +209,50 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   EXPECT_THAT(DescribeJob(job, absl::FromUnixSeconds(1100), false),
               HasSubstr("PARITY NOT VERIFIED"));
   EXPECT_EQ(WhyText(job), "NotEnoughSlots: found 1 free slot, expected 2");
+}
+
+TEST(SpecTextTest, ModelSaysWhatIsUnusualOnly) {
+  v1alpha1::JobSpec spec;
+  v1alpha1::ModelSpec& model = *spec.mutable_model();
+  model.set_layers(2);
+  model.set_hidden(64);
+  model.set_heads(4);
+  model.set_kv_heads(4);
+  model.set_sequence_length(128);
+  model.set_family(v1alpha1::FAMILY_GPT);
+  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128");
+  model.set_preset("llama-tiny");
+  model.set_family(v1alpha1::FAMILY_LLAMA);
+  model.set_kv_heads(2);
+  model.set_dropout(0.1);
+  EXPECT_EQ(ModelText(spec),
+            "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
+            "values, sequence 128, dropout 0.1");
+}
+
+TEST(SpecTextTest, ScheduleNamesEveryParameter) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_schedule()->set_name("domino_hybrid");
+  spec.mutable_parallelism()->set_tp_size(2);
+  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_F32);
+  spec.set_precision(v1alpha1::PRECISION_F32);
+  v1alpha1::ScheduleParameters& parameters = *spec.mutable_schedule()->mutable_parameters();
+  parameters.set_recompute(v1alpha1::RECOMPUTE_NONE);
+  EXPECT_EQ(OptionsText(spec), "");
+  EXPECT_EQ(ScheduleText(spec), "domino_hybrid, tp 2");
+  parameters.add_slice_sizes(3);
+  parameters.add_slice_sizes(1);
+  parameters.set_splits(4);
+  parameters.set_sequence_parallel(true);
+  parameters.set_recompute(v1alpha1::RECOMPUTE_SELECTIVE);
+  parameters.set_defer_wgrads(2);
+  parameters.set_merge_wgrads(true);
+  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
+  EXPECT_EQ(ScheduleText(spec),
+            "domino_hybrid, slices of 3 + 1, 4 splits, tp 2, sequence parallel, recompute "
+            "selective, wgrads deferred by 2, wgrads merged, wire bf16");
+  parameters.set_recompute(static_cast<v1alpha1::Recompute>(9));  // of a newer coordinator
+  EXPECT_THAT(OptionsText(spec), HasSubstr("recompute 9,"));
 }
 
 v1alpha1::StepReport Step(int64_t number, double loss) {

@@ -21,13 +21,17 @@ constexpr char kJob[] =
     "model:\n"
     "  preset: gpt-10m\n"
     "  sequence_length: 256\n"
+    "  family: llama\n"
+    "  dropout: 0.1\n"
     "data:\n"
     "  prefix: text/corpus\n"
-    "parallelism: {tp_size: 2}\n"
+    "parallelism: {tp_size: 2, wire: bf16}\n"
     "schedule:\n"
     "  name: domino_row\n"
     "  parameters:\n"
     "    slice_sizes: [3, 5]\n"
+    "    sequence_parallel: true\n"
+    "    recompute: selective\n"
     "optimizer:\n"
     "  learning_rate: 3e-4\n"
     "  weight_decay: 0\n"
@@ -45,7 +49,12 @@ TEST(ParseJobFileTest, ReadsEveryKindOfField) {
   EXPECT_EQ(job->spec.model().preset(), "gpt-10m");
   EXPECT_EQ(job->spec.model().sequence_length(), 256);
   EXPECT_EQ(job->spec.parallelism().tp_size(), 2);
+  EXPECT_EQ(job->spec.model().family(), v1alpha1::FAMILY_LLAMA);
+  EXPECT_DOUBLE_EQ(job->spec.model().dropout(), 0.1);
+  EXPECT_EQ(job->spec.parallelism().wire(), v1alpha1::PRECISION_BF16);
   EXPECT_THAT(job->spec.schedule().parameters().slice_sizes(), testing::ElementsAre(3, 5));
+  EXPECT_TRUE(job->spec.schedule().parameters().sequence_parallel());
+  EXPECT_EQ(job->spec.schedule().parameters().recompute(), v1alpha1::RECOMPUTE_SELECTIVE);
   EXPECT_DOUBLE_EQ(job->spec.optimizer().learning_rate(), 3e-4);
   EXPECT_TRUE(job->spec.optimizer().has_weight_decay());
   EXPECT_FALSE(job->spec.optimizer().has_beta1());
@@ -133,6 +142,13 @@ const Refusal kRefusals[] = {
     {"NameIsNoLabel", "name: My Job\n",
      "f.yaml:1:7: name: found \"My Job\", expected 1 to 63 characters"},
     {"NameIsEmpty", "steps: 1\nname:\n", "f.yaml:2:1: name: found nothing, expected 1 to 63"},
+    {"UnknownFamily", "model: {family: lama}\n",
+     "f.yaml:1:17: model.family: found \"lama\", expected one of: gpt, llama; did you mean "
+     "\"llama\"?"},
+    {"UnknownRecompute", "schedule: {parameters: {recompute: some}}\n",
+     "f.yaml:1:36: schedule.parameters.recompute: found \"some\", expected one of: none, "
+     "selective, "
+     "full"},
     {"Tab", "model:\n\tpreset: x\n", "f.yaml:2:1: found a tab in the indentation, expected spaces"},
     {"TabAfterSpaces", "model:\n  \tpreset: x\n", "f.yaml:2:3: found a tab in the indentation"},
     {"SyntaxError", "steps: 1\nmodel: {preset: x\n", "f.yaml:3:1: "},
@@ -185,9 +201,9 @@ TEST(ParseJobFileTest, RefusesHugeFiles) {
 TEST(LocateTest, FindsTheFieldOrTheNearestAroundIt) {
   const auto job = ParseJobFile(kJob, "job.yaml");
   ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_EQ(Locate(*job, "spec.parallelism.tp_size"), "job.yaml:8:24");
-  EXPECT_EQ(Locate(*job, "job.spec.steps"), "job.yaml:17:8");
-  EXPECT_EQ(Locate(*job, "spec.schedule.parameters.slice_sizes[1]"), "job.yaml:12:22");
+  EXPECT_EQ(Locate(*job, "spec.parallelism.tp_size"), "job.yaml:10:24");
+  EXPECT_EQ(Locate(*job, "job.spec.steps"), "job.yaml:21:8");
+  EXPECT_EQ(Locate(*job, "spec.schedule.parameters.slice_sizes[1]"), "job.yaml:14:22");
   EXPECT_EQ(Locate(*job, "spec.model.heads"), "job.yaml:3:1");
   EXPECT_EQ(Locate(*job, "job_id"), "job.yaml:2:7");
   EXPECT_EQ(Locate(*job, "spec.micro_batch_size"), "job.yaml");

@@ -5,9 +5,12 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_join.h"
 #include "coordinator/service/errors.h"
+#include "coordinator/service/schedules.h"
 #include "coordinator/service/validate_request.h"
 #include "google/rpc/error_details.pb.h"
+#include "proto/base/presets.h"
 
 namespace stretto::service {
 namespace {
@@ -42,6 +45,12 @@ struct Refusal {
   std::string description;
 };
 
+std::string PresetNames() {
+  std::vector<std::string> names;
+  for (const ModelPreset& preset : kModelPresets) names.emplace_back(preset.name);
+  return absl::StrJoin(names, ", ");
+}
+
 class ValidateSpecTest : public ::testing::TestWithParam<Refusal> {};
 
 TEST_P(ValidateSpecTest, RefusesNamingTheField) {
@@ -56,13 +65,27 @@ TEST_P(ValidateSpecTest, RefusesNamingTheField) {
 
 const Refusal kRefusals[] = {
     {"model { preset: 'gpt-9' }", "spec.model.preset",
-     "found \"gpt-9\", expected one of gpt-tiny, gpt-10m, gpt3-125m, or dimensions"},
+     "found \"gpt-9\", expected one of " + PresetNames() + ", or dimensions"},
     {"model { layers: 7 }", "spec.model.layers",
      "found 7, expected nothing, because preset gpt-10m sets 6 (a preset or dimensions, not both)"},
+    {"model { family: FAMILY_LLAMA }", "spec.model.family",
+     "found FAMILY_LLAMA, expected nothing, because preset gpt-10m sets FAMILY_GPT (a preset or "
+     "dimensions, not both)"},
+    {"model { kv_heads: 2 }", "spec.model.kv_heads",
+     "found 2, expected nothing, because preset gpt-10m sets 6 (a preset or dimensions, not both)"},
+    {"model { preset: 'llama-10m' rotary_base: 20000 }", "spec.model.rotary_base",
+     "found 20000, expected nothing, because preset llama-10m sets 10000 (a preset or dimensions, "
+     "not both)"},
+    {"model { dropout: 1 }", "spec.model.dropout", "found 1, expected a number from 0 to below 1"},
+    {"model { dropout: -0.1 }", "spec.model.dropout",
+     "found -0.1, expected a number from 0 to below 1"},
+    {"model { dropout: nan }", "spec.model.dropout", "found nan, expected a finite number"},
     {"model { sequence_length: -1 }", "spec.model.sequence_length",
      "found -1, expected a number from 1 to 1048576"},
     {"parallelism { tp_size: 4 }", "spec.parallelism.tp_size",
      "found 4, expected a divisor of heads 6"},
+    {"model { preset: 'llama3-8b' } parallelism { tp_size: 16 }", "spec.parallelism.tp_size",
+     "found 16, expected a divisor of kv_heads 8"},
     {"parallelism { tp_size: -2 }", "spec.parallelism.tp_size",
      "found -2, expected a number from 1 to 1024"},
     {"parallelism { pp_size: 2 }", "spec.parallelism.pp_size",
@@ -82,12 +105,52 @@ const Refusal kRefusals[] = {
     {"model { sequence_length: 1048576 } global_batch_size: 4096", "spec.global_batch_size",
      "found 4294967296 tokens per step, expected at most 2147483648"},
     {"schedule { name: 'domino' }", "spec.schedule.name",
-     "found \"domino\", expected one of megatron_sync, domino_row"},
+     "found \"domino\", expected one of megatron_sync, megatron_async, domino_row, domino_col, "
+     "domino_hybrid, domino_paper, domino_release1, domino_intra, domino_inter, nanotron"},
     {"schedule { name: 'megatron_sync' parameters { slices: 2 } }",
-     "spec.schedule.parameters.slices", "megatron_sync: found slices 2, expected no parameters"},
-    {"schedule { name: 'megatron_sync' parameters { slice_sizes: 4 } }",
+     "spec.schedule.parameters.slices",
+     "megatron_sync: found slices, expected only sequence_parallel, recompute"},
+    {"schedule { name: 'megatron_async' parameters { slice_sizes: 4 } }",
      "spec.schedule.parameters.slice_sizes",
-     "megatron_sync: found 1 slice sizes, expected no parameters"},
+     "megatron_async: found slice_sizes, expected only sequence_parallel, recompute"},
+    {"schedule { name: 'megatron_sync' parameters { defer_wgrads: 1 } }",
+     "spec.schedule.parameters.defer_wgrads",
+     "megatron_sync: found defer_wgrads, expected only sequence_parallel, recompute"},
+    {"schedule { name: 'domino_col' parameters { slices: 2 } }", "spec.schedule.parameters.slices",
+     "domino_col: found slices, expected only splits, sequence_parallel, recompute, defer_wgrads"},
+    {"schedule { name: 'domino_col' parameters { merge_wgrads: true } }",
+     "spec.schedule.parameters.merge_wgrads",
+     "domino_col: found merge_wgrads, expected only splits, sequence_parallel, recompute, "
+     "defer_wgrads"},
+    {"schedule { parameters { splits: 2 } }", "spec.schedule.parameters.splits",
+     "domino_row: found splits, expected only slices, slice_sizes, sequence_parallel, recompute, "
+     "defer_wgrads, merge_wgrads"},
+    {"schedule { name: 'nanotron' parameters { defer_wgrads: 1 } }",
+     "spec.schedule.parameters.defer_wgrads",
+     "nanotron: found defer_wgrads, expected only slices, slice_sizes, sequence_parallel, "
+     "recompute, merge_wgrads"},
+    {"schedule { name: 'domino_intra' parameters { slices: 3 } }",
+     "spec.schedule.parameters.slices", "domino_intra: found slices 3, expected 2, as published"},
+    {"schedule { name: 'domino_paper' parameters { slice_sizes: 4 } }",
+     "spec.schedule.parameters.slices", "domino_paper: found slices 1, expected 2, as published"},
+    {"micro_batch_size: 1 schedule { name: 'domino_inter' }", "spec.micro_batch_size",
+     "domino_inter: found micro_batch_size 1, expected at least 2: a batch of one cannot be cut "
+     "into slices"},
+    {"schedule { name: 'domino_col' parameters { splits: 5 } }", "spec.schedule.parameters.splits",
+     "found 5, expected a divisor of hidden 384"},
+    {"schedule { name: 'domino_hybrid' parameters { splits: -1 } }",
+     "spec.schedule.parameters.splits", "found -1, expected a divisor of hidden 384"},
+    {"schedule { parameters { defer_wgrads: -1 } }", "spec.schedule.parameters.defer_wgrads",
+     "found -1, expected a number from 0 to 65536"},
+    {"schedule { parameters { recompute: 9 } }", "spec.schedule.parameters.recompute",
+     "found 9, expected RECOMPUTE_NONE, RECOMPUTE_SELECTIVE or RECOMPUTE_FULL"},
+    {"model { sequence_length: 255 } schedule { parameters { sequence_parallel: true } }",
+     "spec.schedule.parameters.sequence_parallel",
+     "found true, expected false, because tp_size 2 does not divide sequence_length 255"},
+    {"parallelism { wire: 9 }", "spec.parallelism.wire",
+     "found 9, expected PRECISION_F32 or PRECISION_BF16"},
+    {"precision: PRECISION_BF16 parallelism { wire: PRECISION_F32 }", "spec.parallelism.wire",
+     "found PRECISION_F32, expected PRECISION_BF16: activations travel no wider than precision"},
     {"micro_batch_size: 2 schedule { parameters { slices: 4 } }", "spec.schedule.parameters.slices",
      "domino_row: found slices 4, expected at most micro_batch_size 2"},
     {"schedule { parameters { slices: -1 } }", "spec.schedule.parameters.slices",
@@ -173,9 +236,8 @@ TEST(ValidateSpec, RefusesWhatIsMissing) {
   };
   JobSpec spec = Spec("");
   spec.clear_model();
-  EXPECT_EQ(message(spec),
-            "spec.model: found neither preset nor dimensions, expected a preset (gpt-tiny, "
-            "gpt-10m, gpt3-125m) or layers, hidden, heads, ...");
+  EXPECT_EQ(message(spec), "spec.model: found neither preset nor dimensions, expected a preset (" +
+                               PresetNames() + ") or layers, hidden, heads, ...");
   spec = Spec("");
   spec.clear_data();
   EXPECT_EQ(message(spec),
@@ -222,6 +284,60 @@ TEST(ValidateSpec, ChecksDimensions) {
             "spec.parallelism.tp_size: found 9, expected a divisor of the padded vocabulary 384");
 }
 
+TEST(ValidateSpec, ChecksWhatOnlyAFamilyHas) {
+  const auto message = [](const JobSpec& spec) {
+    return std::string(ValidateSpec(NormalizeSpec(spec)).message());
+  };
+  JobSpec llama = Dimensions(2, 64, 4, 0, 257, 2);
+  llama.mutable_model()->set_family(v1alpha1::FAMILY_LLAMA);
+  EXPECT_EQ(message(llama), "");
+  JobSpec spec = llama;
+  spec.mutable_model()->set_kv_heads(2);
+  EXPECT_EQ(message(spec), "");
+  spec.mutable_model()->set_kv_heads(3);
+  EXPECT_EQ(message(spec),
+            "spec.model.kv_heads: found 3, expected a divisor of heads 4 (and 1 "
+            "more)");
+  spec.mutable_model()->set_kv_heads(-1);
+  EXPECT_EQ(message(spec), "spec.model.kv_heads: found -1, expected a divisor of heads 4");
+  spec = llama;
+  spec.mutable_model()->set_rotary_base(-1);
+  EXPECT_EQ(message(spec),
+            "spec.model.rotary_base: found -1, expected a number from 1 to 1000000000");
+  spec = llama;
+  spec.mutable_model()->set_heads(64);
+  EXPECT_EQ(message(spec),
+            "spec.model.heads: found 64, expected heads of an even dimension, which "
+            "rotary positions need, not 1");
+  spec = llama;
+  spec.mutable_model()->set_family(static_cast<v1alpha1::Family>(9));
+  EXPECT_EQ(message(spec), "spec.model.family: found 9, expected FAMILY_GPT or FAMILY_LLAMA");
+  spec = Dimensions(2, 64, 4, 0, 257, 2);
+  spec.mutable_model()->set_rotary_base(10000);
+  EXPECT_EQ(message(spec),
+            "spec.model.rotary_base: found 10000, expected nothing, because family "
+            "gpt learns its positions");
+}
+
+TEST(ValidateSpec, EveryPresetAndEveryScheduleIsAccepted) {
+  for (const ModelPreset& preset : kModelPresets) {
+    JobSpec spec = Spec("model { dropout: 0.1 }");
+    spec.mutable_model()->set_preset(preset.name);
+    const JobSpec once = NormalizeSpec(spec);
+    EXPECT_EQ(ValidateSpec(once), absl::OkStatus()) << preset.name;
+    EXPECT_TRUE(MessageDifferencer::Equals(once, NormalizeSpec(once))) << preset.name;
+  }
+  for (const ScheduleRules& rules : kSchedules) {
+    JobSpec spec = Spec(
+        "parallelism { wire: PRECISION_BF16 } "
+        "schedule { parameters { sequence_parallel: true recompute: RECOMPUTE_FULL } }");
+    spec.mutable_schedule()->set_name(rules.name);
+    const JobSpec once = NormalizeSpec(spec);
+    EXPECT_EQ(ValidateSpec(once), absl::OkStatus()) << rules.name;
+    EXPECT_TRUE(MessageDifferencer::Equals(once, NormalizeSpec(once))) << rules.name;
+  }
+}
+
 TEST(ValidateSpec, NamesEveryFieldAtFault) {
   const absl::Status status =
       ValidateSpec(NormalizeSpec(Spec("steps: -1 data { prefix: '/x' } device: DEVICE_CUDA")));
@@ -237,6 +353,8 @@ TEST(NormalizeSpec, FillsEveryDefaultOnceAndForAll) {
   EXPECT_EQ(once.model().hidden(), 384);
   EXPECT_EQ(once.model().ffn_hidden(), 1536);
   EXPECT_EQ(once.model().sequence_length(), 256);
+  EXPECT_EQ(once.model().family(), v1alpha1::FAMILY_GPT);
+  EXPECT_EQ(once.model().kv_heads(), 6);
   EXPECT_EQ(once.global_batch_size(), 5);
   EXPECT_EQ(once.seed(), 1234u);
   EXPECT_EQ(once.parallelism().pp_size(), 1);
@@ -245,7 +363,28 @@ TEST(NormalizeSpec, FillsEveryDefaultOnceAndForAll) {
   EXPECT_EQ(once.optimizer().decay_steps(), 100);
   EXPECT_EQ(once.checkpoint().keep(), 2);
   EXPECT_EQ(once.precision(), v1alpha1::PRECISION_F32);
+  EXPECT_EQ(once.parallelism().wire(), v1alpha1::PRECISION_F32);
+  EXPECT_EQ(once.schedule().parameters().recompute(), v1alpha1::RECOMPUTE_NONE);
   EXPECT_EQ(once.device(), v1alpha1::DEVICE_CPU);
+}
+
+TEST(NormalizeSpec, DefaultsFollowTheFamilyThePrecisionAndTheSchedule) {
+  JobSpec spec = Dimensions(2, 4096, 32, 0, 257, 2);
+  EXPECT_EQ(NormalizeSpec(spec).model().ffn_hidden(), 16384);
+  EXPECT_EQ(NormalizeSpec(spec).model().rotary_base(), 0);
+  spec.mutable_model()->set_family(v1alpha1::FAMILY_LLAMA);
+  EXPECT_EQ(NormalizeSpec(spec).model().ffn_hidden(), 11008);
+  EXPECT_EQ(NormalizeSpec(spec).model().rotary_base(), 10000);
+  EXPECT_EQ(NormalizeSpec(spec).model().kv_heads(), 32);
+  EXPECT_EQ(NormalizeSpec(Spec("model { preset: 'llama3-8b' }")).model().rotary_base(), 500000);
+  EXPECT_EQ(NormalizeSpec(Spec("precision: PRECISION_BF16")).parallelism().wire(),
+            v1alpha1::PRECISION_BF16);
+  const JobSpec hybrid = NormalizeSpec(Spec("schedule { name: 'domino_hybrid' }"));
+  EXPECT_EQ(hybrid.schedule().parameters().splits(), 2);
+  EXPECT_THAT(hybrid.schedule().parameters().slice_sizes(), ::testing::ElementsAre(2, 2));
+  const JobSpec column = NormalizeSpec(Spec("schedule { name: 'domino_col' }"));
+  EXPECT_EQ(column.schedule().parameters().splits(), 2);
+  EXPECT_EQ(column.schedule().parameters().slices(), 0);
 }
 
 TEST(NormalizeSpec, PresetLetsTheSequenceLengthBeOverridden) {

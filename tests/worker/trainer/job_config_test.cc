@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <set>
 #include <string>
 
 namespace stretto::trainer {
@@ -45,6 +46,98 @@ TEST(JobConfigTest, SlicesAreAsEqualAsCanBe) {
   EXPECT_EQ(config->sequences_per_step(), 10);
 }
 
+TEST(JobConfigTest, APresetGivesTheWholeModel) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.model.family, Family::kGpt);
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.model.dropout, 0);
+  model.set_preset("llama3-8b");
+  model.set_sequence_length(512);
+  model.set_dropout(0.25);
+  const ModelSpec llama = ConfigFrom(task, 0)->engine.model;
+  EXPECT_EQ(llama.family, Family::kLlama);
+  EXPECT_EQ(llama.layers, 32);
+  EXPECT_EQ(llama.hidden, 4096);
+  EXPECT_EQ(llama.heads, 32);
+  EXPECT_EQ(llama.kv_heads, 8);
+  EXPECT_EQ(llama.ffn_hidden, 14336);
+  EXPECT_EQ(llama.sequence_length, 512);
+  EXPECT_EQ(llama.vocab_size, 128256);
+  EXPECT_EQ(llama.rotary_base, 500000);
+  EXPECT_EQ(llama.dropout, 0.25);
+  model.set_preset("gpt9");
+  EXPECT_EQ(std::string(ConfigFrom(task, 0).status().message()),
+            "model.preset: found 'gpt9', expected a known preset");
+}
+
+TEST(JobConfigTest, DimensionsGiveTheWholeModel) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();
+  model.clear_preset();
+  model.set_family(v1alpha1::FAMILY_LLAMA);
+  model.set_layers(3);
+  model.set_hidden(32);
+  model.set_heads(4);
+  model.set_kv_heads(2);
+  model.set_ffn_hidden(48);
+  model.set_sequence_length(16);
+  model.set_vocab_size(100);
+  model.set_rotary_base(20000);
+  const ModelSpec found = ConfigFrom(task, 0)->engine.model;
+  EXPECT_EQ(found.family, Family::kLlama);
+  EXPECT_EQ(found.layers, 3);
+  EXPECT_EQ(found.kv_heads, 2);
+  EXPECT_EQ(found.ffn_hidden, 48);
+  EXPECT_EQ(found.rotary_base, 20000);
+  model.set_kv_heads(3);
+  EXPECT_EQ(std::string(ConfigFrom(task, 0).status().message()),
+            "model.kv_heads: found 3, expected a divisor of heads 4");
+}
+
+TEST(JobConfigTest, EveryParameterReachesTheEngine) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+  const EngineSpec plain = ConfigFrom(task, 0)->engine;
+  EXPECT_EQ(plain.schedule.splits, 1);
+  EXPECT_FALSE(plain.schedule.sequence_parallel);
+  EXPECT_EQ(plain.schedule.recompute, Recompute::kNone);
+  EXPECT_EQ(plain.wire_dtype, DType::kF32);
+  spec.mutable_schedule()->set_name("domino_hybrid");
+  v1alpha1::ScheduleParameters& parameters = *spec.mutable_schedule()->mutable_parameters();
+  parameters.set_splits(4);
+  parameters.set_sequence_parallel(true);
+  parameters.set_recompute(v1alpha1::RECOMPUTE_FULL);
+  parameters.set_defer_wgrads(3);
+  parameters.set_merge_wgrads(true);
+  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
+  const EngineSpec engine = ConfigFrom(task, 0)->engine;
+  EXPECT_EQ(engine.schedule.name, "domino_hybrid");
+  EXPECT_EQ(engine.schedule.splits, 4);
+  EXPECT_TRUE(engine.schedule.sequence_parallel);
+  EXPECT_EQ(engine.schedule.recompute, Recompute::kFull);
+  EXPECT_EQ(engine.schedule.defer_wgrads, 3);
+  EXPECT_TRUE(engine.schedule.merge_wgrads);
+  EXPECT_EQ(engine.dtype, DType::kF32);
+  EXPECT_EQ(engine.wire_dtype, DType::kBF16);
+  parameters.set_recompute(v1alpha1::RECOMPUTE_SELECTIVE);
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.schedule.recompute, Recompute::kSelective);
+}
+
+TEST(JobConfigTest, TheWireIsAsPreciseAsTheComputationUnlessToldOtherwise) {
+  v1alpha1::AttachResponse task = Task();
+  task.mutable_assign()->mutable_spec()->set_precision(v1alpha1::PRECISION_BF16);
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.dtype, DType::kBF16);
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.wire_dtype, DType::kBF16);
+}
+
+TEST(JobConfigTest, CountsTheRanksOfItsNode) {
+  v1alpha1::AttachResponse task = Task();
+  EXPECT_EQ(ConfigFrom(task, 0)->ranks_on_node, 1);
+  task.mutable_assign()->add_ranks()->set_rank(0);
+  task.mutable_assign()->add_ranks()->set_rank(1);
+  EXPECT_EQ(ConfigFrom(task, 0)->ranks_on_node, 2);
+}
+
 TEST(JobConfigTest, LearningRateWarmsUpThenFollowsTheCosine) {
   const OptimizerConfig optimizer = ConfigFrom(Task(), 0)->optimizer;
   EXPECT_DOUBLE_EQ(optimizer.LearningRateAt(1), 1e-4);
@@ -54,14 +147,74 @@ TEST(JobConfigTest, LearningRateWarmsUpThenFollowsTheCosine) {
   EXPECT_DOUBLE_EQ(optimizer.LearningRateAt(1000), 1e-4);
 }
 
-TEST(JobConfigTest, HashCoversWhatChangesNumbersAndNothingElse) {
+// The hash after a change to the spec.
+template <class Change>
+std::string HashAfter(Change change) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::JobSpec* spec = task.mutable_assign()->mutable_spec();
+  change(spec, spec->mutable_schedule()->mutable_parameters());
+  const auto config = ConfigFrom(task, 0);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? config->spec_hash : "";
+}
+
+using Spec = v1alpha1::JobSpec*;
+using Parameters = v1alpha1::ScheduleParameters*;
+
+TEST(JobConfigTest, HashIsTheSameForWhatChangesNoNumber) {
   const std::string hash = ConfigFrom(Task(), 0)->spec_hash;
-  v1alpha1::AttachResponse longer = Task();
-  longer.mutable_assign()->mutable_spec()->set_steps(200);
-  EXPECT_EQ(ConfigFrom(longer, 1)->spec_hash, hash);
-  v1alpha1::AttachResponse seeded = Task();
-  seeded.mutable_assign()->mutable_spec()->set_seed(7);
-  EXPECT_NE(ConfigFrom(seeded, 0)->spec_hash, hash);
+  EXPECT_EQ(ConfigFrom(Task(), 1)->spec_hash, hash);
+  EXPECT_EQ(HashAfter([](Spec spec, Parameters) { spec->set_steps(200); }), hash);
+  EXPECT_EQ(
+      HashAfter([](Spec spec, Parameters) { spec->mutable_schedule()->set_name("domino_inter"); }),
+      hash);
+  EXPECT_EQ(HashAfter([](Spec, Parameters p) { p->set_recompute(v1alpha1::RECOMPUTE_FULL); }),
+            hash);
+  EXPECT_EQ(HashAfter([](Spec, Parameters p) { p->set_defer_wgrads(2); }), hash);
+  // Defaults written out, as the coordinator does.
+  EXPECT_EQ(HashAfter([](Spec spec, Parameters p) {
+              spec->mutable_model()->set_kv_heads(4);
+              spec->mutable_parallelism()->set_wire(v1alpha1::PRECISION_F32);
+              p->set_recompute(v1alpha1::RECOMPUTE_NONE);
+            }),
+            hash);
+}
+
+TEST(JobConfigTest, HashIsAnotherForWhatChangesNumbers) {
+  std::set<std::string> hashes = {ConfigFrom(Task(), 0)->spec_hash};
+  const auto is_new = [&](const std::string& hash) { return hashes.insert(hash).second; };
+  EXPECT_TRUE(is_new(HashAfter([](Spec spec, Parameters) { spec->set_seed(7); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_slices(3); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_splits(2); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_sequence_parallel(true); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_merge_wgrads(true); })));
+  EXPECT_TRUE(
+      is_new(HashAfter([](Spec spec, Parameters) { spec->mutable_model()->set_dropout(0.1); })));
+  EXPECT_TRUE(is_new(
+      HashAfter([](Spec spec, Parameters) { spec->mutable_model()->set_preset("llama-tiny"); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec spec, Parameters) {
+    spec->mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
+  })));
+  EXPECT_TRUE(is_new(
+      HashAfter([](Spec spec, Parameters) { spec->set_precision(v1alpha1::PRECISION_BF16); })));
+  const auto dimensions = [](int kv_heads, int rotary_base) {
+    return HashAfter([=](Spec spec, Parameters) {
+      v1alpha1::ModelSpec& model = *spec->mutable_model();
+      model.clear_preset();
+      model.set_family(v1alpha1::FAMILY_LLAMA);
+      model.set_layers(2);
+      model.set_hidden(64);
+      model.set_heads(4);
+      model.set_kv_heads(kv_heads);
+      model.set_ffn_hidden(256);
+      model.set_sequence_length(64);
+      model.set_vocab_size(257);
+      model.set_rotary_base(rotary_base);
+    });
+  };
+  EXPECT_TRUE(is_new(dimensions(4, 10000)));
+  EXPECT_TRUE(is_new(dimensions(2, 10000)));
+  EXPECT_TRUE(is_new(dimensions(4, 20000)));
 }
 
 TEST(JobConfigTest, PathsMayNotLeaveTheirRoots) {

@@ -1,0 +1,66 @@
+#include "coordinator/cli/spec_text.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/names.h"
+
+namespace stretto::cli {
+
+std::string LinkText(const v1alpha1::JobSpec& spec) {
+  if (!spec.has_emulated_link()) return "real";
+  return absl::StrFormat("emulated link, %g Gbit/s, %g us latency",
+                         spec.emulated_link().gigabits_per_second(),
+                         spec.emulated_link().latency_microseconds());
+}
+
+std::string ModelText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ModelSpec& model = spec.model();
+  std::string text = model.preset().empty() ? "" : absl::StrCat(model.preset(), ": ");
+  if (model.family() != v1alpha1::FAMILY_UNSPECIFIED) {
+    absl::StrAppend(&text, ShortName(model.family()), ", ");
+  }
+  absl::StrAppendFormat(&text, "%d layers, hidden %d, %d heads", model.layers(), model.hidden(),
+                        model.heads());
+  const bool shared = model.kv_heads() > 0 && model.kv_heads() != model.heads();
+  if (shared) absl::StrAppend(&text, " on ", model.kv_heads(), " of keys and values");
+  absl::StrAppend(&text, ", sequence ", model.sequence_length());
+  if (model.dropout() > 0) absl::StrAppend(&text, ", dropout ", model.dropout());
+  return text;
+}
+
+std::string OptionsText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  std::vector<std::string> options;
+  if (parameters.sequence_parallel()) options.emplace_back("sequence parallel");
+  if (parameters.recompute() > v1alpha1::RECOMPUTE_NONE) {
+    options.push_back(absl::StrCat("recompute ", ShortName(parameters.recompute())));
+  }
+  if (parameters.defer_wgrads() > 0) {
+    options.push_back(absl::StrCat("wgrads deferred by ", parameters.defer_wgrads()));
+  }
+  if (parameters.merge_wgrads()) options.emplace_back("wgrads merged");
+  const v1alpha1::Precision wire = spec.parallelism().wire();
+  if (wire != v1alpha1::PRECISION_UNSPECIFIED && wire != spec.precision()) {
+    options.push_back(absl::StrCat("wire ", ShortName(wire)));
+  }
+  return absl::StrJoin(options, ", ");
+}
+
+std::string ScheduleText(const v1alpha1::JobSpec& spec) {
+  std::string text = spec.schedule().name();
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  if (parameters.slice_sizes_size() > 0) {
+    absl::StrAppend(&text, ", slices of ", absl::StrJoin(parameters.slice_sizes(), " + "));
+  } else if (parameters.slices() > 0) {
+    absl::StrAppend(&text, ", ", parameters.slices(), " slices");
+  }
+  if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
+  absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
+  const std::string options = OptionsText(spec);
+  return options.empty() ? text : absl::StrCat(text, ", ", options);
+}
+
+}  // namespace stretto::cli

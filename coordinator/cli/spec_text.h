@@ -1,0 +1,23 @@
+#pragma once
+// Parts of a job spec in a line, without newline. Pure.
+
+#include <string>
+
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+// "emulated link, 1 Gbit/s, 50 us latency", "real".
+std::string LinkText(const v1alpha1::JobSpec& spec);
+
+// "llama3-8b: llama, 32 layers, hidden 4096, 32 heads on 8 of keys and values, sequence 8192".
+std::string ModelText(const v1alpha1::JobSpec& spec);
+
+// What a spec asks of its schedule beyond slices and splits: "sequence parallel, recompute full";
+// empty for nothing.
+std::string OptionsText(const v1alpha1::JobSpec& spec);
+
+// "domino_row, slices of 2 + 2, tp 2", and the options.
+std::string ScheduleText(const v1alpha1::JobSpec& spec);
+
+}  // namespace stretto::cli

@@ -1,0 +1,57 @@
+#pragma once
+// Shared by normalize_spec.cc and the validate_*.cc files: limits, and the checks of single parts
+// of a spec. Not for others.
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/service/errors.h"
+#include "proto/base/presets.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::service {
+
+inline constexpr int kMaxVocabulary = 1 << 22;
+inline constexpr int kMaxBatch = 1 << 16;
+inline constexpr int kMaxTpSize = 1024;
+
+// Collects what is wrong; each method returns whether its check passed.
+class Violations {
+ public:
+  bool Require(bool ok, absl::string_view field, absl::string_view description) {
+    if (!ok) list_.push_back({std::string(field), std::string(description)});
+    return ok;
+  }
+  template <class T>
+  bool Expect(bool ok, absl::string_view field, const T& found, absl::string_view expected) {
+    return ok || Require(false, field, absl::StrCat("found ", found, ", expected ", expected));
+  }
+  bool InRange(absl::string_view field, int64_t found, int64_t low, int64_t high) {
+    return Expect(found >= low && found <= high, field, found,
+                  absl::StrCat("a number from ", low, " to ", high));
+  }
+  // Also false for NaN.
+  bool Number(absl::string_view field, double found, bool ok, absl::string_view expected) {
+    return Expect(std::isfinite(found), field, found, "a finite number") &&
+           Expect(ok, field, found, expected);
+  }
+  absl::Status status() const { return list_.empty() ? absl::OkStatus() : FieldErrors(list_); }
+
+ private:
+  std::vector<FieldViolation> list_;
+};
+
+inline v1alpha1::Family FamilyOf(const ModelPreset& preset) {
+  return preset.family == PresetFamily::kLlama ? v1alpha1::FAMILY_LLAMA : v1alpha1::FAMILY_GPT;
+}
+
+// Each assumes that the parts before it were checked too, and does not repeat their refusals.
+void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations);
+void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations);
+void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations);
+
+}  // namespace stretto::service

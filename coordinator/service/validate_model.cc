@@ -1,0 +1,133 @@
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/service/spec_checks.h"
+#include "coordinator/service/validate_request.h"
+
+namespace stretto::service {
+namespace {
+
+constexpr int kMaxLayers = 256;
+constexpr int kMaxHidden = 65536;
+constexpr int kMaxFfnHidden = 1 << 20;
+constexpr int kMaxSequence = 1 << 20;
+constexpr int kMaxRotaryBase = 1'000'000'000;
+constexpr int64_t kMaxParameters = 1'000'000'000'000;
+
+std::string PresetNames() {
+  return absl::StrJoin(kModelPresets, ", ", [](std::string* out, const ModelPreset& preset) {
+    out->append(preset.name);
+  });
+}
+
+bool CheckAgainstPreset(const v1alpha1::ModelSpec& model, Violations* violations) {
+  const ModelPreset* preset = FindPreset(model.preset().c_str());
+  if (!violations->Expect(preset != nullptr, "spec.model.preset", Quoted(model.preset()),
+                          absl::StrCat("one of ", PresetNames(), ", or dimensions"))) {
+    return false;
+  }
+  bool ok = true;
+  const auto same = [&](const char* field, const auto& found, const auto& expected) {
+    ok &= violations->Expect(found == expected, absl::StrCat("spec.model.", field), found,
+                             absl::StrCat("nothing, because preset ", preset->name, " sets ",
+                                          expected, " (a preset or dimensions, not both)"));
+  };
+  same("family", v1alpha1::Family_Name(model.family()), v1alpha1::Family_Name(FamilyOf(*preset)));
+  same("layers", model.layers(), preset->layers);
+  same("hidden", model.hidden(), preset->hidden);
+  same("heads", model.heads(), preset->heads);
+  same("kv_heads", model.kv_heads(), preset->kv_heads);
+  same("ffn_hidden", model.ffn_hidden(), preset->ffn_hidden);
+  same("vocab_size", model.vocab_size(), preset->vocab_size);
+  same("rotary_base", model.rotary_base(), preset->rotary_base);
+  return ok;
+}
+
+void CheckFamily(const v1alpha1::ModelSpec& model, Violations* violations) {
+  const bool llama = model.family() == v1alpha1::FAMILY_LLAMA;
+  if (!violations->Expect(llama || model.family() == v1alpha1::FAMILY_GPT, "spec.model.family",
+                          static_cast<int>(model.family()), "FAMILY_GPT or FAMILY_LLAMA")) {
+    return;
+  }
+  if (!llama) {
+    violations->Expect(model.rotary_base() == 0, "spec.model.rotary_base", model.rotary_base(),
+                       "nothing, because family gpt learns its positions");
+    return;
+  }
+  violations->InRange("spec.model.rotary_base", model.rotary_base(), 1, kMaxRotaryBase);
+  const int head_dim = model.hidden() / model.heads();
+  violations->Expect(
+      head_dim % 2 == 0, "spec.model.heads", model.heads(),
+      absl::StrCat("heads of an even dimension, which rotary positions need, not ", head_dim));
+}
+
+int64_t CountParameters(const v1alpha1::ModelSpec& model) {
+  const bool llama = model.family() == v1alpha1::FAMILY_LLAMA;
+  const int64_t hidden = model.hidden(), vocabulary = PaddedVocabulary(model.vocab_size());
+  const int64_t keys = hidden / model.heads() * model.kv_heads();
+  const int64_t layer =
+      2 * hidden * (hidden + keys) + (llama ? 3 : 2) * hidden * model.ffn_hidden();
+  const int64_t ends = llama ? 2 * vocabulary : vocabulary + model.sequence_length();
+  return model.layers() * layer + ends * hidden;
+}
+
+}  // namespace
+
+void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations) {
+  if (!model.preset().empty()) {
+    if (!CheckAgainstPreset(model, violations)) return;
+  } else if (model.layers() == 0 && model.hidden() == 0 && model.heads() == 0) {
+    violations->Require(false, "spec.model",
+                        absl::StrCat("found neither preset nor dimensions, expected a preset (",
+                                     PresetNames(), ") or layers, hidden, heads, ..."));
+    return;
+  }
+  bool ok = violations->InRange("spec.model.layers", model.layers(), 1, kMaxLayers);
+  ok &= violations->InRange("spec.model.hidden", model.hidden(), 1, kMaxHidden);
+  ok &= violations->InRange("spec.model.heads", model.heads(), 1, kMaxHidden);
+  ok &= violations->InRange("spec.model.ffn_hidden", model.ffn_hidden(), 1, kMaxFfnHidden);
+  ok &= violations->InRange("spec.model.sequence_length", model.sequence_length(), 1, kMaxSequence);
+  ok &= violations->InRange("spec.model.vocab_size", model.vocab_size(), 2, kMaxVocabulary);
+  violations->Number("spec.model.dropout", model.dropout(),
+                     model.dropout() >= 0 && model.dropout() < 1, "a number from 0 to below 1");
+  if (!ok) return;
+  const int heads = model.heads(), keys = model.kv_heads();
+  ok = violations->Expect(model.hidden() % heads == 0, "spec.model.heads", heads,
+                          absl::StrCat("a divisor of hidden ", model.hidden()));
+  ok &= violations->Expect(keys >= 1 && heads % keys == 0, "spec.model.kv_heads", keys,
+                           absl::StrCat("a divisor of heads ", heads));
+  if (!ok) return;
+  CheckFamily(model, violations);
+  const int64_t parameters = CountParameters(model);
+  violations->Expect(parameters <= kMaxParameters, "spec.model",
+                     absl::StrCat("about ", parameters, " parameters"),
+                     absl::StrCat("at most ", kMaxParameters));
+}
+
+void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const auto& sizes = spec.parallelism();
+  const auto only_one = [&](const char* name, int found) {
+    const std::string field = absl::StrCat("spec.parallelism.", name);
+    if (!violations->Expect(found >= 1, field, found, "1")) return;
+    violations->Expect(found == 1, field, found,
+                       absl::StrCat("1: ", name, " above 1 is not implemented yet"));
+  };
+  only_one("pp_size", sizes.pp_size());
+  only_one("dp_size", sizes.dp_size());
+  only_one("ep_size", sizes.ep_size());
+  only_one("cp_size", sizes.cp_size());
+  const int tp = sizes.tp_size();
+  const char* field = "spec.parallelism.tp_size";
+  if (!violations->InRange(field, tp, 1, kMaxTpSize)) return;
+  const auto divides = [&](const char* name, int total) {
+    if (total < 1) return;  // refused where the model is checked
+    violations->Expect(total % tp == 0, field, tp, absl::StrCat("a divisor of ", name, " ", total));
+  };
+  const bool shared = spec.model().kv_heads() != spec.model().heads();
+  divides(shared ? "kv_heads" : "heads", spec.model().kv_heads());
+  divides("ffn_hidden", spec.model().ffn_hidden());
+  if (spec.model().vocab_size() <= kMaxVocabulary) {
+    divides("the padded vocabulary", PaddedVocabulary(spec.model().vocab_size()));
+  }
+}
+
+}  // namespace stretto::service

@@ -1,0 +1,93 @@
+// Every part of a job's spec reaches the ranks that train it.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/cluster.h"
+
+namespace stretto::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class SpecTest : public ClusterTest {};
+
+TEST_F(SpecTest, ALlamaTrainsWithEverythingThatASpecCanAsk) {
+  StartCluster();
+  const Json job = RunJob(
+      {.name = "all",
+       .steps = 4,
+       .model = "{preset: llama-tiny, dropout: 0.1}",
+       .wire = "bf16",
+       .schedule = "{name: domino_hybrid, parameters: {slices: 2, splits: 2, sequence_parallel: "
+                   "true, recompute: full, defer_wgrads: 1, merge_wgrads: true}}",
+       .more = "profile: {steps: 1}\nglobal_batch_size: 8\n"});
+  EXPECT_EQ(job["profile"]["verified_parity"], true) << job["profile"];
+  EXPECT_EQ(job["spec"]["model"]["family"], "FAMILY_LLAMA");
+  EXPECT_EQ(job["spec"]["parallelism"]["wire"], "PRECISION_BF16");
+  EXPECT_THAT(
+      ReadRun("all", 0, "program.txt"),
+      AllOf(HasSubstr("rotary"), HasSubstr("rms_norm"), HasSubstr("swiglu"), HasSubstr("dropout"),
+            HasSubstr("reduce_scatter"), HasSubstr(" rec "), HasSubstr("wire=1")));
+  const Outcome described = Stretto({"job", "describe", "all"});
+  EXPECT_THAT(described.out,
+              AllOf(HasSubstr("llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
+                              "values, sequence 64, dropout 0.1\n"),
+                    HasSubstr("domino_hybrid, slices of 2 + 2, 2 splits, tp 2, sequence parallel, "
+                              "recompute full, wgrads deferred by 1, wgrads merged, wire bf16\n")));
+}
+
+// Schedules order the same operations, so a run may go on under another.
+TEST_F(SpecTest, ARunResumedUnderAnotherScheduleGoesOnBitByBit) {
+  StartCluster();
+  const std::string model = "{preset: gpt-tiny, dropout: 0.1}",
+                    decay = "optimizer: {decay_steps: 8}\n";
+  RunJob({.name = "straight", .steps = 8, .model = model, .more = decay});
+  RunJob({.name = "half", .steps = 4, .model = model, .more = decay});
+  RunJob({.name = "rest",
+          .steps = 8,
+          .model = model,
+          .schedule = "{name: domino_inter, parameters: {recompute: full}}",
+          .more = absl::StrCat(decay, "checkpoint: {resume_from: half}\n")});
+  const std::vector<Json> straight = Steps("straight"), rest = Steps("rest");
+  ASSERT_EQ(straight.size(), 8u);
+  ASSERT_EQ(rest.size(), 4u);
+  for (size_t i = 0; i < rest.size(); ++i) {
+    for (const char* field : {"loss", "grad_norm"})
+      EXPECT_EQ(rest[i][field].dump(), straight[i + 4][field].dump()) << "step " << i + 5;
+  }
+}
+
+TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
+  StartCluster();
+  const Json job =
+      RunJob({.name = "giant", .model = "{preset: gpt3-175b, sequence_length: 64}"}, "FAILED");
+  const Json prepared = ConditionOf(job, "Prepared");
+  EXPECT_EQ(prepared["status"], "FALSE");
+  EXPECT_EQ(prepared["reason"], "InsufficientMemory");
+  // Two ranks share 174.6e9 parameters of 16 bytes each.
+  EXPECT_THAT(prepared["message"].get<std::string>(),
+              AllOf(HasSubstr("memory of this node: found "),
+                    HasSubstr(" available, expected at "
+                              "least 2"),
+                    HasSubstr(" for 2 ranks of the job: 1"), HasSubstr(" each (optimizer "),
+                    HasSubstr("in prepare")));
+  EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "InsufficientMemory");
+  EXPECT_EQ(job["first_failure"]["phase"], "prepare");
+  for (const Json& condition : job["conditions"]) EXPECT_NE(condition["type"], "Running");
+}
+
+TEST_F(SpecTest, AParameterThatTheScheduleDoesNotTakeIsNamedWithItsLine) {
+  StartCoordinator();
+  const Outcome outcome = Stretto(
+      Submit({.name = "wrong", .schedule = "{name: nanotron, parameters: {splits: 2}}"}, {}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err,
+              HasSubstr("wrong.yaml:5:49: spec.schedule.parameters.splits: nanotron: found splits, "
+                        "expected only slices, slice_sizes, sequence_parallel, recompute, "
+                        "merge_wgrads"));
+}
+
+}  // namespace
+}  // namespace stretto::integration

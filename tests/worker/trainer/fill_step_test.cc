@@ -1,0 +1,131 @@
+// What the host writes before a step.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "tests/worker/trainer/test_files.h"
+#include "worker/trainer/profile.h"
+
+namespace stretto::trainer {
+namespace {
+
+using testing::ElementsAre;
+
+class FillStepTest : public testing::Test {
+ protected:
+  FillStepTest() {
+    config_.engine.model = {.layers = 1,
+                            .hidden = 16,
+                            .heads = 2,
+                            .ffn_hidden = 32,
+                            .sequence_length = 8,
+                            .vocab_size = 100,
+                            .dropout = 0.5};
+    config_.engine.schedule.slices = {2};
+    config_.engine.micro_batch_size = 2;
+    config_.engine.micro_batches = 3;
+    config_.seed = (uint64_t{5} << 32) | 0xfffffff7;
+    config_.optimizer = {.learning_rate = 0.5,
+                         .min_learning_rate = 0.5,
+                         .beta1 = 0.5,
+                         .beta2 = 0.75,
+                         .epsilon = 1e-8,
+                         .weight_decay = 0.1,
+                         .clip_norm = 2,
+                         .warmup_steps = 0,
+                         .decay_steps = 10};
+    const std::string prefix = folder_ / "text";
+    auto writer = IndexedDatasetWriter::Create(prefix, TokenType::kU16, true);
+    std::vector<int32_t> tokens(97);
+    std::iota(tokens.begin(), tokens.end(), 0);
+    EXPECT_TRUE(writer->AddDocument(tokens).ok());
+    EXPECT_TRUE(writer->Finish().ok());
+    dataset_ = std::make_unique<IndexedDataset>(std::move(IndexedDataset::Open(prefix)).value());
+    sampler_ = std::make_unique<Sampler>(
+        Sampler::Create(*dataset_, {.sequence_length = 8, .seed = 1, .vocab_size = 100}).value());
+    engine_ =
+        RankEngine::Create(config_.engine, 0, Variant::kSchedule, nullptr, ops_.get(), {}).value();
+  }
+  std::vector<int32_t> Keys(int mb) { return {engine_->keys(mb), engine_->keys(mb) + kKeyCount}; }
+
+  TestFolder folder_;
+  JobConfig config_;
+  std::unique_ptr<IndexedDataset> dataset_;
+  std::unique_ptr<Sampler> sampler_;
+  std::unique_ptr<Ops> ops_ = MakeCpuOps();
+  std::unique_ptr<RankEngine> engine_;
+};
+
+TEST_F(FillStepTest, KeysAreSeedStepAndFirstTokenOfEachMicroBatch) {
+  ASSERT_TRUE(FillStep(config_, *sampler_, 6, 41, 40, *engine_).ok());
+  EXPECT_THAT(Keys(0), ElementsAre(-9, 5, 41, 0));
+  EXPECT_THAT(Keys(1), ElementsAre(-9, 5, 41, 16));
+  EXPECT_THAT(Keys(2), ElementsAre(-9, 5, 41, 32));
+}
+
+TEST_F(FillStepTest, MicroBatchesContinueWhatWasConsumed) {
+  ASSERT_TRUE(FillStep(config_, *sampler_, 6, 2, 1, *engine_).ok());
+  std::vector<int32_t> tokens(6 * 8), targets(6 * 8);
+  ASSERT_TRUE(sampler_->ReadBatch(6, 6, tokens.data(), targets.data()).ok());
+  for (int mb = 0; mb < 3; ++mb) {
+    EXPECT_TRUE(
+        std::equal(tokens.begin() + mb * 16, tokens.begin() + (mb + 1) * 16, engine_->tokens(mb)));
+    EXPECT_TRUE(std::equal(targets.begin() + mb * 16, targets.begin() + (mb + 1) * 16,
+                           engine_->targets(mb)));
+  }
+}
+
+TEST_F(FillStepTest, BiasCorrectionCountsUpdatesNotSteps) {
+  ASSERT_TRUE(FillStep(config_, *sampler_, 6, 7, 1, *engine_).ok());
+  EXPECT_FLOAT_EQ(engine_->scalars()[kLearningRate], 0.5f);
+  EXPECT_FLOAT_EQ(engine_->scalars()[kBiasCorrection1], 1 - 0.25f);
+  EXPECT_FLOAT_EQ(engine_->scalars()[kBiasCorrection2], 1 - 0.5625f);
+  EXPECT_FLOAT_EQ(engine_->scalars()[kLossWeight], 1.0f / 48);
+}
+
+// The same step draws the same numbers again, another step others.
+TEST_F(FillStepTest, DropoutFollowsTheStep) {
+  const auto loss = [&](int64_t step) {
+    engine_->Initialise(config_.seed);
+    EXPECT_TRUE(FillStep(config_, *sampler_, 0, step, 0, *engine_).ok());
+    EXPECT_TRUE(engine_->executor().Run().ok());
+    return engine_->MeanLoss();
+  };
+  const double first = loss(1);
+  EXPECT_NE(loss(2), first);
+  EXPECT_EQ(loss(1), first);
+}
+
+TEST(UnslicedTest, KeepsTheModelAndDropsWhatTheScheduleAdds) {
+  EngineSpec spec;
+  spec.model = {.family = Family::kLlama, .layers = 3, .dropout = 0.1};
+  spec.micro_batch_size = 4;
+  spec.wire_dtype = DType::kBF16;
+  spec.schedule = {.name = "domino_hybrid",
+                   .slices = {3, 1},
+                   .splits = 2,
+                   .sequence_parallel = true,
+                   .recompute = Recompute::kFull,
+                   .defer_wgrads = 2,
+                   .merge_wgrads = true};
+  const EngineSpec plain = Unsliced(spec);
+  EXPECT_EQ(plain.model.family, Family::kLlama);
+  EXPECT_EQ(plain.model.dropout, 0.1);
+  EXPECT_EQ(plain.wire_dtype, DType::kBF16);
+  EXPECT_EQ(plain.schedule.name, "megatron_sync");
+  EXPECT_THAT(plain.schedule.slices, ElementsAre(4));
+  EXPECT_EQ(plain.schedule.splits, 1);
+  EXPECT_FALSE(plain.schedule.sequence_parallel);
+  EXPECT_EQ(plain.schedule.recompute, Recompute::kNone);
+  EXPECT_EQ(plain.schedule.defer_wgrads, 0);
+  EXPECT_FALSE(plain.schedule.merge_wgrads);
+}
+
+}  // namespace
+}  // namespace stretto::trainer

@@ -1,0 +1,78 @@
+#include "worker/trainer/memory_check.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/units.h"
+#include "worker/engine/schedule/plan.h"
+#include "worker/trainer/profile.h"
+
+namespace stretto::trainer {
+namespace {
+
+constexpr size_t kNamedArenas = 3;
+
+int64_t Total(const ArenaBytes& arenas) {
+  return std::accumulate(arenas.begin(), arenas.end(), int64_t{0});
+}
+
+// "optimizer 2.0 GiB, activation 1.5 GiB, gradient 1.0 GiB"
+std::string Largest(const ArenaBytes& arenas) {
+  std::vector<size_t> order(arenas.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return arenas[a] > arenas[b]; });
+  order.resize(kNamedArenas);
+  return absl::StrJoin(order, ", ", [&](std::string* out, size_t arena) {
+    absl::StrAppend(out, NameOf(static_cast<ArenaClass>(arena)), " ", FormatBytes(arenas[arena]));
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> AvailableMemory(absl::string_view meminfo) {
+  for (absl::string_view line : absl::StrSplit(meminfo, '\n')) {
+    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    int64_t kib = 0;
+    if (words.size() == 3 && words[0] == "MemAvailable:" && words[2] == "kB" &&
+        absl::SimpleAtoi(words[1], &kib)) {
+      return kib * kKiB;
+    }
+  }
+  return absl::InternalError("/proc/meminfo: found no line 'MemAvailable: N kB'");
+}
+
+absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
+  std::vector<std::pair<EngineSpec, Variant>> programs = {{config.engine, Variant::kSchedule}};
+  if (config.profile_steps > 0) {
+    programs.emplace_back(config.engine, Variant::kSerialOracle);
+    programs.emplace_back(Unsliced(config.engine), Variant::kComputeOnly);
+  }
+  ArenaBytes most = {};
+  for (const auto& [spec, variant] : programs) {
+    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, config.rank, variant));
+    if (Total(plan.arenas) > Total(most)) most = plan.arenas;
+  }
+  return most;
+}
+
+absl::Status CheckMemory(const ArenaBytes& arenas, int ranks, int64_t available) {
+  const int64_t each = Total(arenas);
+  if (each <= available / ranks) return absl::OkStatus();
+  return absl::ResourceExhaustedError(
+      absl::StrCat("memory of this node: found ", FormatBytes(available),
+                   " available, expected at least ", FormatBytes(each * ranks), " for ", ranks,
+                   ranks == 1 ? " rank of the job: " : " ranks of the job: ", FormatBytes(each),
+                   " each (", Largest(arenas), ")"));
+}
+
+}  // namespace stretto::trainer

@@ -1,0 +1,26 @@
+#pragma once
+// Whether the ranks of a job fit into their node's memory, before anything is allocated.
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/engine/program/verify.h"
+#include "worker/trainer/job_config.h"
+
+namespace stretto::trainer {
+
+// MemAvailable in the text of /proc/meminfo, in bytes. Internal: it is not there.
+absl::StatusOr<int64_t> AvailableMemory(absl::string_view meminfo);
+
+// The arenas that this rank holds at its fullest: those of its training step, or of a program that
+// the profile runs before. A floor: what libraries keep beside them comes on top. Errors: those of
+// BuildPlan.
+absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config);
+
+// ResourceExhausted, naming the estimate, what is available and the largest arenas, unless `ranks`
+// such ranks fit into `available` bytes.
+absl::Status CheckMemory(const ArenaBytes& arenas, int ranks, int64_t available);
+
+}  // namespace stretto::trainer
