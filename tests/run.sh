@@ -1,20 +1,23 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test. The last line is "N passed, M failed, K skipped".
 #
-#   tests/run.sh [--fast] [--sanitizers]
+#   tests/run.sh [--fast] [--full] [--sanitizers]
 #
 #   --fast        without the tests labelled slow
+#   --full        also parity of every combination of schedule, layout and model (3,024 cases)
 #   --sanitizers  also the unit tests under address, undefined-behaviour and thread sanitizers
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 select=()
 sanitizers=false
+full=OFF
 for argument in "$@"; do
   case "$argument" in
     --fast) select=(-LE slow) ;;
+    --full) full=ON ;;
     --sanitizers) sanitizers=true ;;
-    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 
@@ -25,7 +28,7 @@ passed=0 failed=0 skipped=0 status=0
 run_preset() {
   local preset=$1 junit="build/$1/junit.xml"
   shift
-  cmake --preset "$preset" -DSTRETTO_TESTS=ON >"build/configure-$preset.log" 2>&1 || { cat "build/configure-$preset.log"; exit 1; }
+  cmake --preset "$preset" -DSTRETTO_TESTS=ON -DSTRETTO_FULL_MATRIX="$full" >"build/configure-$preset.log" 2>&1 || { cat "build/configure-$preset.log"; exit 1; }
   cmake --build --preset "$preset"
   rm -f "$junit"
   ctest --preset "$preset" -j "$(nproc)" --output-junit "$PWD/$junit" --no-tests=error "$@" || status=$?
