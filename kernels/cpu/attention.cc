@@ -18,8 +18,9 @@ namespace {
 
 constexpr int64_t kQueryBlock = 64;
 
-// Matrices of one key/value head and its group of query heads, [padded s][padded d] with zeros in
-// the padding; `_t` transposed, in strips. Those of a block of queries have kQueryBlock rows.
+// Matrices of one key/value head and its group of query heads, [padded s][padded d]: the columns of
+// the padding hold anything, its rows 0. `_t` is transposed, in strips. Those of a block of queries
+// have kQueryBlock rows.
 struct Matrices {
   int64_t elements;
   int64_t ld;  // of scores; no power of two, which would map the rows to few sets of the cache
@@ -65,9 +66,7 @@ void Load(const AttentionShape& shape, const T* source, int64_t ld, int64_t piec
   for (int64_t row = 0; row < s; ++row, source += ld) {
     if (row + kPrefetchRows < s) Prefetch(source + kPrefetchRows * ld, pieces * d);
     for (int64_t piece = 0; piece < pieces; ++piece) {
-      float* const to = matrix + piece * elements + row * width;
-      ToFloats(source + piece * d, d, to);
-      std::fill(to + d, to + width, 0.0f);
+      ToFloats(source + piece * d, d, matrix + piece * elements + row * width);
     }
   }
   for (int64_t piece = 0; piece < pieces; ++piece) {

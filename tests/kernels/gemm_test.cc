@@ -29,6 +29,7 @@ TEST_P(GemmRows, ForwardDgradAndWgradMatchTheReference) {
     const int64_t c = 48, k = 80;
     Tensor x = Of(n, k).Fill(1), w = Of(c, k).Fill(2), y = Of(n, c), bias = Of(1, c).Fill(3);
     Tensor dx = Of(n, k), dw = F32(c, k).Fill(4);
+    ops_->WeightsChanged();
     Doubles start = dw.doubles();
 
     Doubles forward = Product(
@@ -85,14 +86,15 @@ TEST_P(GemmTest, RowsOfRealShapesDoNotDependOnTheNumberOfRows) {
   struct Shape {
     int64_t n, c, k;
   };
-  for (const Shape& s : {Shape{256, 576, 384}, Shape{256, 384, 192}, Shape{256, 192, 384},
-                         Shape{256, 384, 768}, Shape{256, 256, 3072}}) {
+  for (const Shape& s : {Shape{600, 576, 384}, Shape{600, 384, 192}, Shape{600, 192, 384},
+                         Shape{600, 384, 768}, Shape{600, 256, 3072}}) {
     Tensor x = Of(s.n, s.k).Fill(1), w = Of(s.c, s.k).Fill(2), bias = Of(1, s.c).Fill(3);
+    ops_->WeightsChanged();
     Tensor y = Of(s.n, s.c), dx = Of(s.n, s.k), sliced_y = Of(s.n, s.c), sliced_dx = Of(s.n, s.k);
     ops_->Gemm(x.view(), w.view(), bias.view(), y.view());
     ops_->GemmDgrad(y.view(), w.view(), 0, dx.view());
     for (const std::vector<int64_t>& cuts :
-         {std::vector<int64_t>{0, 128, 256}, {0, 32, 160, 256}, {0, 7, 40, 256}}) {
+         {std::vector<int64_t>{0, 128, 256, 600}, {0, 32, 160, 600}, {0, 7, 40, 300, 600}}) {
       for (size_t i = 0; i + 1 < cuts.size(); ++i) {
         const int64_t first = cuts[i], rows = cuts[i + 1] - first;
         ops_->Gemm(x.Rows(first, rows), w.view(), bias.view(), sliced_y.Rows(first, rows));
@@ -118,6 +120,41 @@ TEST_P(GemmTest, DgradOfARangeOfColumnsMatchesTheReference) {
                        n, width, c, [&](auto r, auto i) { return dy.At(r * c + i); },
                        [&](auto i, auto j) { return w.At(i * k + first + j); }));
   }
+}
+
+// Forward and both forms of backward keep what they derive from a weight only as long as it stays.
+TEST_P(GemmTest, ChangedWeightsAreSeen) {
+  const int64_t n = 5, c = 32, k = 48;
+  Tensor x = Of(n, k).Fill(1), dy = Of(n, c).Fill(2), w = Of(c, k).Fill(3),
+         other = Of(c, k).Fill(4);
+  const auto run = [&](Ops& ops, Tensor& weight) {
+    Tensor y = Of(n, c), dx = Of(n, k), part = Of(n, k / 2);
+    ops.Gemm(x.view(), weight.view(), {}, y.view());
+    ops.GemmDgrad(dy.view(), weight.view(), 0, dx.view());
+    ops.GemmDgrad(dy.view(), weight.view(), k / 2, part.view());
+    return std::vector<std::vector<unsigned char>>{y.bytes(), dx.bytes(), part.bytes()};
+  };
+  const auto before = run(*ops_, w);
+  EXPECT_EQ(run(*ops_, w), before);
+  std::memcpy(w.view().data, other.view().data, static_cast<size_t>(w.view().bytes()));
+  ops_->WeightsChanged();
+  const auto after = run(*ops_, w);
+  EXPECT_NE(after, before);
+  EXPECT_EQ(after, run(*ops_, other));
+
+  // The optimizer says it itself; only of what it writes.
+  Tensor master = F32(c, k), m = F32(c, k), v = F32(c, k), grad = F32(c, k).Fill(5);
+  Tensor state = F32(1, kClipStateCount), scalars = F32(1, kScalarCount);
+  for (int64_t i = 0; i < master.count(); ++i) master.Set(i, w.At(i));
+  m.Zero();
+  v.Zero();
+  for (int64_t i = 0; i < kClipStateCount; ++i) state.Set(i, 1);
+  for (int64_t i = 0; i < kScalarCount; ++i) scalars.Set(i, 0.5);
+  ops_->AdamW(grad.view(), state.view(), scalars.view(), true, master.view(), m.view(), v.view(),
+              w.view());
+  Tensor copy = w;
+  EXPECT_NE(run(*ops_, w), after);
+  EXPECT_EQ(run(*ops_, w), run(*ops_, copy));
 }
 
 TEST_P(GemmTest, WeightGradientOfSlicesIsRepeatable) {

@@ -60,12 +60,14 @@ void BackwardWithGathers(Weaver& weaver, int layer) {
   }
   for (int slice = 0; slice <= last; ++slice) {
     weaver.Play("r.fc1 r.act d.fc2 d.act", layer, slice);
+    if (slice == 0) weaver.Play("r.ln2", layer, last);
     slice == 0 ? weaver.Play("d.res2", layer, last) : weaver.Play("d.res1", layer, slice - 1);
     weaver.Play("d.fc1 w.fc2 w.fc1", layer, slice);
   }
   for (int slice = 0; slice <= last; ++slice) {
     weaver.Play("d.proj d.attention", layer, slice);
-    slice == 0 ? weaver.Play("d.res1", layer, last) : weaver.Play("d.res2", layer - 1, slice - 1);
+    slice == 0 ? weaver.Play("d.res1", layer, last)
+               : weaver.Play("d.res2 r.ln1", layer - 1, slice - 1);
     weaver.Play("d.qkv w.proj w.qkv", layer, slice);
   }
 }
