@@ -94,22 +94,26 @@ inline void AddTransposed(QueryRows block, bool fresh, int64_t columns, const fl
   }
 }
 
-// One step of a transposition by exchange: of every 2 * kHalf lanes and vectors, the second half of
-// the first and the first half of the second.
+// Where a lane comes from when the second halves of every 2 * kHalf lanes of one vector and the
+// first halves of another change places.
+template <int kHalf>
+constexpr int OfFirst(int lane) {
+  return lane & kHalf ? static_cast<int>(kLanes) + lane - kHalf : lane;
+}
+template <int kHalf>
+constexpr int OfSecond(int lane) {
+  return lane & kHalf ? static_cast<int>(kLanes) + lane : lane + kHalf;
+}
+
+// One step of the transposition of a square.
 template <int kHalf>
 void ExchangeHalves(Lanes* rows) {
-  typedef int32_t Mask __attribute__((vector_size(4 * kLanes)));
-  Mask low, high;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const bool second = (lane & kHalf) != 0;
-    low[lane] = second ? static_cast<int>(kLanes) + lane - kHalf : lane;
-    high[lane] = second ? static_cast<int>(kLanes) + lane : lane + kHalf;
-  }
+#pragma GCC unroll 16
   for (int row = 0; row < kLanes; ++row) {
     if (row & kHalf) continue;
     const Lanes a = rows[row], b = rows[row + kHalf];
-    rows[row] = __builtin_shuffle(a, b, low);
-    rows[row + kHalf] = __builtin_shuffle(a, b, high);
+    rows[row] = Shuffle<OfFirst<kHalf>>(a, b);
+    rows[row + kHalf] = Shuffle<OfSecond<kHalf>>(a, b);
   }
 }
 

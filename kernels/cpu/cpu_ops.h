@@ -2,9 +2,12 @@
 // The operations of a step on x86-64 CPUs: oneDNN for matrix products, loops that the compiler
 // vectorises for the rest. Needs what CpuSupported checks; the numerical reference of all backends.
 //
-// Rows: every matrix product runs in blocks of a fixed number of rows, so a row's bits depend on
-// that row alone, for any number of rows in a call. Memory: each calling thread keeps buffers that
-// grow to the largest shape it has seen, and the compiled products of its shapes, until it ends.
+// Rows: every matrix product runs in blocks of one of two sizes that give a row the same bits, so
+// these depend on that row alone, for any number of rows in a call. Bits may differ between CPUs:
+// loops and oneDNN use AVX-512 where the CPU has it (and DNNL_MAX_CPU_ISA allows it).
+// Memory: each calling thread keeps buffers that grow to the largest shape it has seen, and the
+// compiled products of its shapes, until it ends. The object keeps packed f32 forms of the weights
+// it has multiplied since WeightsChanged: one for Gemm, one for every range of GemmDgrad.
 // Threads: each call uses the calling thread alone; the first call of a thread sets its OpenMP team
 // to one.
 

@@ -17,6 +17,12 @@ constexpr int kBlocks = kLanes / 2;        // counters at a time
 constexpr int64_t kColumns = 4 * kBlocks;  // and their draws
 constexpr uint64_t kLow = 0xffffffff;
 
+// First lane kFrom of one vector and then of another, then their next lanes.
+template <int kFrom>
+constexpr int Alternate(int lane) {
+  return kFrom + lane / 2 + lane % 2 * kBlocks;
+}
+
 // The product of the low halves.
 Words MultiplyLow(Words a, uint64_t b) {
 #ifdef __AVX512F__
@@ -110,12 +116,8 @@ void Draws::Factors(int64_t row, int64_t count, float* factors) const {
     Philox(counter, key_low_, key_high_);
     const Words front = (counter[0] & kLow) | counter[1] << 32;
     const Words back = (counter[2] & kLow) | counter[3] << 32;
-    Words order;
-    for (int lane = 0; lane < kBlocks; ++lane) {
-      order[lane] = static_cast<uint64_t>(lane / 2 + lane % 2 * kBlocks);
-    }
-    Store(__builtin_shuffle(front, back, order), factors + column);
-    Store(__builtin_shuffle(front, back, order + kBlocks / 2), factors + column + kLanes);
+    Store(Shuffle<Alternate<0>>(front, back), factors + column);
+    Store(Shuffle<Alternate<kBlocks / 2>>(front, back), factors + column + kLanes);
   }
 }
 

@@ -54,12 +54,12 @@ Product::Product(const dnnl::engine& engine, const memory::desc& x, const memory
 void Product::SetWeight(const void* w, const void* bias) {
   SetData(w_, w);
   if (argument_count_ == 5) SetData(bias_, bias);
-  SetData(scratchpad_, ThreadBuffer(Buffer::kScratchpad, scratchpad_bytes_));
 }
 
 void Product::Run(const dnnl::stream& stream, const void* x, void* y) {
   SetData(x_, x);
   SetData(y_, y);
+  SetData(scratchpad_, ThreadBuffer(Buffer::kScratchpad, scratchpad_bytes_));
   STRETTO_CHECK(dnnl_primitive_execute(primitive_.get(), stream.get(), argument_count_,
                                        arguments_.data()) == dnnl_success);
 }

@@ -6,7 +6,7 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
+#include <utility>
 
 #include "kernels/bf16.h"
 #include "kernels/cpu/cpu_ops_impl.h"
@@ -49,6 +49,20 @@ constexpr int64_t kLanes = 8;
 #endif
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
+// Lane i of the result is lane kOrder(i) of a and b, one after the other.
+template <int (*kOrder)(int), class Vector, size_t... kLane>
+Vector Shuffle(Vector a, Vector b, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(a, b, kOrder(kLane)...);
+}
+template <int (*kOrder)(int), class Vector>
+Vector Shuffle(Vector a, Vector b) {
+  return Shuffle<kOrder>(a, b, std::make_index_sequence<sizeof(a) / sizeof(a[0])>());
+}
+template <int kDistance>
+constexpr int Across(int lane) {
+  return lane ^ kDistance;
+}
+
 // b where it is larger; a NaN in b never is.
 inline Lanes Larger(Lanes a, Lanes b) { return a < b ? b : a; }
 inline Lanes Plus(Lanes a, Lanes b) { return a + b; }
@@ -66,13 +80,10 @@ float Reduce(const float* x, int64_t count, float start, Combine combine) {
   }
   if (i + kLanes <= count) first = combine(first, at(i)), i += kLanes;
   first = combine(first, second);
-  typedef int32_t Order __attribute__((vector_size(4 * kLanes)));
-  Order order;
-  for (int lane = 0; lane < kLanes; ++lane) order[lane] = lane;
-#pragma GCC unroll 4
-  for (int half = kLanes / 2; half > 0; half /= 2) {
-    first = combine(first, __builtin_shuffle(first, order ^ half));
-  }
+  if constexpr (kLanes > 8) first = combine(first, Shuffle<Across<8>>(first, first));
+  first = combine(first, Shuffle<Across<4>>(first, first));
+  first = combine(first, Shuffle<Across<2>>(first, first));
+  first = combine(first, Shuffle<Across<1>>(first, first));
   for (; i < count; ++i) first = combine(first, Lanes{} + x[i]);
   return first[0];
 }

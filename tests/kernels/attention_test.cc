@@ -160,6 +160,25 @@ TEST_P(AttentionTest, SlicesDrawWhatTheWholeDraws) {
   EXPECT_EQ(run({0, 1, 2, 3}), whole);
 }
 
+// Copies of the heads are padded and their memory is used again.
+TEST_P(AttentionTest, NanOfAnEarlierCallDoesNotReachALaterOne) {
+  const AttentionShape shape{.sequence_length = 21, .heads = 1, .kv_heads = 1, .head_dim = 5};
+  const auto run = [&](AttentionShape of, Tensor qkv) {
+    const int64_t s = of.sequence_length;
+    Tensor dcontext = Of(s, 5).Fill(2), context = Of(s, 5), lse = F32(s, 1), dqkv = Of(s, 15);
+    Tensor scratch = F32(1, AttentionScratch(of));
+    ops_->Attention(of, {}, {}, qkv.view(), context.view(), lse.view(), scratch.view());
+    ops_->AttentionGrad(of, {}, {}, dcontext.view(), qkv.view(), context.view(), lse.view(),
+                        dqkv.view(), scratch.view());
+    return std::make_pair(context.bytes(), dqkv.bytes());
+  };
+  const auto first = run(shape, Of(21, 15).Fill(1));
+  AttentionShape longer = shape;
+  longer.sequence_length = 140;
+  run(longer, Of(140, 15));  // all NaN
+  EXPECT_EQ(run(shape, Of(21, 15).Fill(1)), first);
+}
+
 TEST_P(AttentionTest, LaterTokensDoNotReachEarlierOnes) {
   const AttentionShape shape{.sequence_length = 70, .heads = 1, .kv_heads = 1, .head_dim = 4};
   Tensor qkv = Of(70, 12).Fill(1), before = Of(70, 4), after = Of(70, 4), lse = F32(70, 1);
