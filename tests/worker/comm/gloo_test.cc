@@ -1,4 +1,7 @@
+#include <sched.h>
+
 #include <csignal>
+#include <filesystem>
 
 #include "gmock/gmock.h"
 #include "tests/worker/comm/groups.h"
@@ -158,6 +161,18 @@ TEST(GlooTest, ConnectIgnoresSigpipe) {
   struct sigaction action = {};
   ASSERT_EQ(sigaction(SIGPIPE, nullptr, &action), 0);
   EXPECT_TRUE(action.sa_handler == SIG_IGN);
+}
+
+TEST(GlooTest, OnlyItsOwnThreadsYieldToComputation) {
+  const auto batch_threads = [] {
+    int count = 0;
+    for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+      count += sched_getscheduler(std::stoi(task.path().filename())) == SCHED_BATCH;
+    return count;
+  };
+  ASSERT_EQ(batch_threads(), 0);
+  const Ranks ranks = Gloo(2);
+  EXPECT_EQ(batch_threads(), 2);
 }
 
 TEST(GlooTest, WrongOptionsAreNamed) {

@@ -10,6 +10,10 @@
 // rank thus ends the calls of all; the first to fail names the rank that went away, others may name
 // a rank that only followed.
 //
+// The epoll thread runs under SCHED_BATCH: packets that arrive while a rank computes on the same
+// core are taken in turns of some milliseconds, not one by one (docs/BENCHMARKS.md has what that
+// saves).
+//
 // Traffic is neither encrypted nor authenticated: bind it to an interface you trust. A peer that
 // calls with another size than ours breaks gloo's framing and ends the process; the verifier rules
 // that out for step programs.
