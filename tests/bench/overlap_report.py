@@ -59,7 +59,8 @@ def table(report):
     for s in report["schedules"]:
         peer = s["peer"] or {}
         rows.append((
-            s["schedule"], str(s["slices"]), str(s["splits"]), f"{s['t_overlap']:.3f} s",
+            s["schedule"] + " sp" * s["sequence_parallel"] +
+            f" d{s['defer_wgrads']}" * (s["defer_wgrads"] > 0), str(s["slices"]), str(s["splits"]), f"{s['t_overlap']:.3f} s",
             f"{s['t_overlap'] / s['t_ideal']:.3f}", f"{s['t_overlap'] / s['t_serial']:.3f}",
             f"{s['t_comp_sliced'] / s['t_comp']:.3f}", f"{s['hidden_forward']:.1%}",
             f"{s['hidden_ceiling_forward']:.1%}", f"{s['hidden_backward']:.1%}",

@@ -59,8 +59,7 @@ class Comparer {
     ASSIGN_OR_RETURN(result_.link, rig_.MeasureLink());
     std::vector<Candidate> finalists;
     for (const std::string& name : Schedules()) {
-      ASSIGN_OR_RETURN(std::optional<Candidate> best, Search(name));
-      if (best) finalists.push_back(*std::move(best));
+      RETURN_IF_ERROR(Search(name, &finalists));
     }
     RETURN_IF_ERROR(Measure(finalists));
     return std::move(result_);
@@ -92,9 +91,10 @@ class Comparer {
     return specs;
   }
 
-  // The choice whose parity steps were the fastest. None: an error of the result says why.
-  absl::StatusOr<std::optional<Candidate>> Search(const std::string& schedule) {
-    std::optional<Candidate> best;
+  // Appends the choice whose parity steps were the fastest, or all that passed. Where there is none
+  // an error of the result says why.
+  absl::Status Search(const std::string& schedule, std::vector<Candidate>* finalists) {
+    std::vector<Candidate> passed;
     std::set<std::string> programs;
     absl::Status refused;
     for (EngineSpec& spec : Choices(schedule)) {
@@ -114,14 +114,20 @@ class Comparer {
       if (!candidate.parity.passed) {
         result_.errors.push_back(absl::StrCat(Describe(candidate.spec.schedule),
                                               ": parity failed: ", candidate.parity.message));
-      } else if (!best || candidate.parity.seconds < best->parity.seconds) {
-        best = std::move(candidate);
+      } else {
+        passed.push_back(std::move(candidate));
       }
     }
     if (programs.empty()) {
       result_.errors.push_back(absl::StrCat(schedule, ": no choice fits: ", refused.message()));
     }
-    return best;
+    if (passed.size() > 1 && !options_.every_choice) {
+      passed = {*absl::c_min_element(passed, [](const Candidate& a, const Candidate& b) {
+        return a.parity.seconds < b.parity.seconds;
+      })};
+    }
+    finalists->insert(finalists->end(), passed.begin(), passed.end());
+    return absl::OkStatus();
   }
 
   // The same program is measured once, whoever asks for it.

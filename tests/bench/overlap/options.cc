@@ -86,6 +86,8 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   list("--sequence-parallel", o.sequence_parallel, "0, 1 or both")
       ->check(CLI::Range(0, 1))
       ->capture_default_str();
+  app.add_flag("--every-choice", o.every_choice, "measure every choice, not only the best of each")
+      ->group("Schedules");
   app.add_option("--repeats", o.repeats, "rounds; times are medians over them")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();

@@ -36,6 +36,7 @@ struct OverlapOptions {
   std::vector<int> splits = {1, 2};
   std::vector<int> defer_wgrads = {0};
   std::vector<int> sequence_parallel = {0};
+  bool every_choice = false;  // the comparison has all of them instead
 
   int repeats = 5;
   std::string json;  // also written here, by rank 0

@@ -103,6 +103,15 @@ TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
   EXPECT_LE(result["schedules"][0]["hidden_forward"], 0);
 }
 
+TEST_F(OverlapTest, EveryChoiceIsMeasuredWhereAskedFor) {
+  ASSERT_EQ(RunTwoRanks("--schedules domino_row --slices 1,2 --splits 1 --every-choice"), 0);
+
+  const Json result = Result();
+  ASSERT_EQ(result["schedules"].size(), 2u);
+  EXPECT_EQ(result["schedules"][0]["slices"], 1);
+  EXPECT_EQ(result["schedules"][1]["slices"], 2);
+}
+
 TEST_F(OverlapTest, ScheduleThatFitsNoChoiceIsAnError) {
   EXPECT_EQ(RunTwoRanks("--schedules megatron_sync --slices 2"), 1);
 
