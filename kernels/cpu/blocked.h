@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cpu/thread_buffers.h"
+#include "kernels/cpu/vector_math.h"
 #include "kernels/tensor_view.h"
 
 namespace stretto::cpu {
@@ -45,3 +46,20 @@ class DenseRows {
 };
 
 }  // namespace stretto::cpu
+
+namespace stretto::cpu::STRETTO_CPU_OPS {
+
+// visit(row of dy, row of x, its number), ascending, of dy [n, columns] that may be blocked and x
+// of the same type.
+template <class Visit>
+void ForEachRow(const TensorView& dy, const TensorView& x, const Visit& visit) {
+  WithType(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    const DenseRows<T> dys(dy, x.columns());
+    for (int64_t row = 0; row < x.rows(); ++row) {
+      visit(dys.Row(row), x.as<T>() + row * x.columns(), row);
+    }
+  });
+}
+
+}  // namespace stretto::cpu::STRETTO_CPU_OPS

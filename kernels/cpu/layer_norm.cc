@@ -81,14 +81,10 @@ void CpuOps::LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorVie
   STRETTO_CHECK(dy.count() == x.count() && w.count() == x.columns());
   STRETTO_CHECK(stats.dtype == DType::kF32 && stats.count() == 2 * x.rows());
   const int64_t columns = x.columns();
-  WithType(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    const DenseRows<T> dys(dy, columns);
-    for (int64_t row = 0; row < x.rows(); ++row) {
-      const int64_t at = row * columns;
-      NormRowGrad(dys.Row(row), x.as<T>() + at, w.as<T>(), stats.as<float>() + 2 * row,
-                  residual.data ? residual.as<T>() + at : nullptr, columns, dx.as<T>() + at);
-    }
+  ForEachRow(dy, x, [&]<class T>(const T* g, const T* in, int64_t row) {
+    const int64_t at = row * columns;
+    NormRowGrad(g, in, w.as<T>(), stats.as<float>() + 2 * row,
+                residual.data ? residual.as<T>() + at : nullptr, columns, dx.as<T>() + at);
   });
 }
 
@@ -100,18 +96,12 @@ void CpuOps::LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, Tenso
   const int64_t columns = x.columns();
   float* sum_w = dw.as<float>();
   float* sum_b = db.as<float>();
-  WithType(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    const DenseRows<T> dys(dy, columns);
-    for (int64_t row = 0; row < x.rows(); ++row) {
-      const T* g = dys.Row(row);
-      const T* in = x.as<T>() + row * columns;
-      const float mean = stats.as<float>()[2 * row], rstd = stats.as<float>()[2 * row + 1];
+  ForEachRow(dy, x, [&]<class T>(const T* g, const T* in, int64_t row) {
+    const float mean = stats.as<float>()[2 * row], rstd = stats.as<float>()[2 * row + 1];
 #pragma omp simd
-      for (int64_t i = 0; i < columns; ++i) {
-        sum_w[i] += ToFloat(g[i]) * ((ToFloat(in[i]) - mean) * rstd);
-        sum_b[i] += ToFloat(g[i]);
-      }
+    for (int64_t i = 0; i < columns; ++i) {
+      sum_w[i] += ToFloat(g[i]) * ((ToFloat(in[i]) - mean) * rstd);
+      sum_b[i] += ToFloat(g[i]);
     }
   });
 }

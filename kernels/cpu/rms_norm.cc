@@ -66,14 +66,10 @@ void CpuOps::RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView 
   STRETTO_CHECK(dy.count() == x.count() && dx.count() == x.count() && w.count() == x.columns());
   STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
   const int64_t columns = x.columns();
-  WithType(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    const DenseRows<T> dys(dy, columns);
-    for (int64_t row = 0; row < x.rows(); ++row) {
-      const int64_t at = row * columns;
-      RmsRowGrad(dys.Row(row), x.as<T>() + at, w.as<T>(), rstd.as<float>()[row],
-                 residual.data ? residual.as<T>() + at : nullptr, columns, dx.as<T>() + at);
-    }
+  ForEachRow(dy, x, [&]<class T>(const T* g, const T* in, int64_t row) {
+    const int64_t at = row * columns;
+    RmsRowGrad(g, in, w.as<T>(), rstd.as<float>()[row],
+               residual.data ? residual.as<T>() + at : nullptr, columns, dx.as<T>() + at);
   });
 }
 
@@ -83,16 +79,10 @@ void CpuOps::RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, TensorVi
   STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
   const int64_t columns = x.columns();
   float* sum = dw.as<float>();
-  WithType(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    const DenseRows<T> dys(dy, columns);
-    for (int64_t row = 0; row < x.rows(); ++row) {
-      const T* g = dys.Row(row);
-      const T* in = x.as<T>() + row * columns;
-      const float scale = rstd.as<float>()[row];
+  ForEachRow(dy, x, [&]<class T>(const T* g, const T* in, int64_t row) {
+    const float scale = rstd.as<float>()[row];
 #pragma omp simd
-      for (int64_t i = 0; i < columns; ++i) sum[i] += ToFloat(g[i]) * (ToFloat(in[i]) * scale);
-    }
+    for (int64_t i = 0; i < columns; ++i) sum[i] += ToFloat(g[i]) * (ToFloat(in[i]) * scale);
   });
 }
 

@@ -9,7 +9,10 @@
 
 namespace stretto::parity {
 
-inline constexpr Options kThreeSteps = {.steps = 3, .gradients_of_step = 0};
+// Updates at once clip nothing.
+inline Options ThreeSteps(const Layout& layout) {
+  return {.steps = 3, .clip_norm = layout.update_at_once ? 0.0 : 1.0, .gradients_of_step = 0};
+}
 
 // Unsliced megatron_sync of the same model, batch and types; no sequence parallelism, nothing
 // recomputed.
@@ -39,7 +42,8 @@ inline bool HasBitsOfBaseline(const Layout& layout) {
 
 inline void ExpectAgreement(const Layout& layout) {
   const EngineSpec spec = SpecOf(layout);
-  Options delayed = kThreeSteps, oracle = kThreeSteps;
+  const Options options = ThreeSteps(layout);
+  Options delayed = options, oracle = options;
   delayed.max_delay = absl::Microseconds(100);
   oracle.variant = Variant::kSerialOracle;
   const Result result = Train(spec, delayed);
@@ -52,7 +56,7 @@ inline void ExpectAgreement(const Layout& layout) {
   const double gradient_bound = Rounds(spec) ? kBF16GradientBound : kF32GradientBound;
   const double loss_bound = Rounds(spec) ? kBF16LossBound : kF32LossBound;
   for (int tp_size : {layout.tp_size, 1}) {
-    const Result baseline = Train(SpecOf(BaselineOf(layout, tp_size)), kThreeSteps);
+    const Result baseline = Train(SpecOf(BaselineOf(layout, tp_size)), options);
     const bool same_bits = tp_size == layout.tp_size && HasBitsOfBaseline(layout);
     if (same_bits) {
       EXPECT_TRUE(SameBits(result.steps[0].token_losses, baseline.steps[0].token_losses));

@@ -4,6 +4,7 @@
 #include "gtest/gtest.h"
 #include "tests/parity/expect.h"
 #include "tests/parity/harness.h"
+#include "tests/parity/matrix.h"
 
 namespace stretto::parity {
 namespace {
@@ -39,6 +40,27 @@ std::vector<Layout> Layouts() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, BitwiseOracleTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
+
+// Where nothing is clipped and every norm is finite, an update does not care when it runs.
+TEST(BitwiseOracleTest, UpdatesAtOnceHaveTheBitsOfThoseBehindTheNorm) {
+  for (const Takes& takes : kTakes) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      for (bool sequence_parallel : {false, true}) {
+        Layout layout = {.schedule = takes.schedule,
+                         .slices = takes.max_slices > 1 ? std::vector<int>{3, 1} : std::vector{4},
+                         .splits = takes.splits ? 2 : 1,
+                         .sequence_parallel = sequence_parallel,
+                         .micro_batches = 2,
+                         .dtype = dtype};
+        const Options options = {.steps = 3, .clip_norm = 0};
+        const Result behind = Train(SpecOf(layout), options);
+        layout.update_at_once = true;
+        SCOPED_TRACE(Describe(layout));
+        ExpectSameBits(behind, Train(SpecOf(layout), options));
+      }
+    }
+  }
+}
 
 // The oracle means something: another slicing, and another seed, do differ.
 TEST(BitwiseOracleTest, DifferentTrainingsHaveDifferentBits) {

@@ -162,5 +162,21 @@ TEST(NonFiniteTest, InBf16TheComputeWeightsAreUntouchedToo) {
   EXPECT_EQ(bits(job.rank(1)), before1);
 }
 
+// The parameters are given up, but not in silence.
+TEST(NonFiniteTest, UpdatesAtOnceStillReportANormThatIsNotFinite) {
+  Layout layout = kDomino;
+  layout.update_at_once = true;
+  const EngineSpec spec = SpecOf(layout);
+  Job job(spec, {.clip_norm = 0});
+  ASSERT_TRUE(job.Run(1).ok());
+  EXPECT_TRUE(job.rank(0).results.back().updated);
+  job.SetWeight(static_cast<size_t>(LayerOf(spec, 1).fc2_w), 5, std::nanf(""));
+  ASSERT_TRUE(job.Run(1).ok());
+  for (size_t r = 0; r < job.size(); ++r) {
+    EXPECT_FALSE(job.rank(r).results.back().updated);
+    EXPECT_FALSE(std::isfinite(job.rank(r).results.back().gradient_norm));
+  }
+}
+
 }  // namespace
 }  // namespace stretto::parity

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/parity/layout.h"
 #include "tests/parity/rank.h"
+#include "tests/parity/specs.h"
 #include "tests/parity/tensors.h"
 #include "worker/comm/delayed.h"
 #include "worker/comm/local/local.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "proto/base/random.h"
-#include "tests/parity/layout.h"
+#include "tests/parity/specs.h"
 
 namespace stretto::parity {
 
@@ -39,11 +39,12 @@ enum Axis : size_t {
   kSplits,
   kDefer,
   kMerge,
-  kType,  // f32, bf16, f32 with a bf16 wire
+  kUpdate,  // behind the norm, or at once
+  kType,    // f32, bf16, f32 with a bf16 wire
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {
-    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
+    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 2, 2, 3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -74,6 +75,7 @@ inline Layout LayoutOf(const Row& row) {
           .dropout = row[kDropout] * 0.1,
           .merge_wgrads = row[kMerge] == 1,
           .defer_wgrads = 2 * row[kDefer],
+          .update_at_once = row[kUpdate] == 1,
           .micro_batches = row[kMicroBatches] + 1,
           .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,
           .wire = row[kType] == 2 ? DType::kBF16 : DType::kF32};

@@ -142,6 +142,10 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
   RETURN_IF_ERROR(Validate(config.engine));
   config.optimizer = OptimizerFrom(spec.optimizer());
+  // The first norm that is not finite ends the job, before anything reads or saves the parameters:
+  // skipping its update would show nowhere.
+  config.engine.update_at_once =
+      config.optimizer.clip_norm == 0 && config.optimizer.max_skipped_updates == 1;
   config.steps = spec.steps();
   config.seed = spec.seed();
   config.profile_steps = spec.profile().steps();

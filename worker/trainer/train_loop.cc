@@ -44,7 +44,7 @@ class Loop {
       }
       if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
       ReportStep();
-      if (skipped_in_a_row_ >= c_.config.optimizer.max_skipped_updates) {
+      if (SkippedTooMany()) {
         return Ended(
             "NonFiniteGradients",
             absl::FailedPreconditionError(absl::StrCat(
@@ -97,6 +97,10 @@ class Loop {
     return absl::OkStatus();
   }
 
+  bool SkippedTooMany() const {
+    return skipped_in_a_row_ >= c_.config.optimizer.max_skipped_updates;
+  }
+
   // The executor knows when the first operation ended, on its own clock.
   void ReportFirstOperation() {
     const int64_t ago = NowNanoseconds() - c_.engine.executor().intervals()[0].end;
@@ -111,7 +115,8 @@ class Loop {
     waits_.checkpoint.clear();
     const int64_t every = c_.config.checkpoint_interval;
     const bool due = state_.step == c_.config.steps || (every > 0 && state_.step % every == 0);
-    if (c_.config.checkpoint_disabled || !due) return absl::OkStatus();
+    // The step that fails the job saves nothing: updates may not have waited for its norm.
+    if (c_.config.checkpoint_disabled || !due || SkippedTooMany()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     RETURN_IF_ERROR(SaveCheckpoint(c_, state_));

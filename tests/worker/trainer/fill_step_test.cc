@@ -4,12 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <numeric>
-#include <utility>
 #include <vector>
 
-#include "kernels/cpu/cpu_ops.h"
-#include "tests/worker/trainer/test_files.h"
+#include "tests/worker/trainer/tiny_job.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {
@@ -17,48 +14,15 @@ namespace {
 
 using testing::ElementsAre;
 
-class FillStepTest : public testing::Test {
+class FillStepTest : public TinyJobTest {
  protected:
   FillStepTest() {
-    config_.engine.model = {.layers = 1,
-                            .hidden = 16,
-                            .heads = 2,
-                            .ffn_hidden = 32,
-                            .sequence_length = 8,
-                            .vocab_size = 100,
-                            .dropout = 0.5};
-    config_.engine.schedule.slices = {2};
-    config_.engine.micro_batch_size = 2;
-    config_.engine.micro_batches = 3;
+    config_.engine.model.dropout = 0.5;
     config_.seed = (uint64_t{5} << 32) | 0xfffffff7;
-    config_.optimizer = {.learning_rate = 0.5,
-                         .min_learning_rate = 0.5,
-                         .beta1 = 0.5,
-                         .beta2 = 0.75,
-                         .epsilon = 1e-8,
-                         .weight_decay = 0.1,
-                         .clip_norm = 2,
-                         .warmup_steps = 0,
-                         .decay_steps = 10};
-    const std::string prefix = folder_ / "text";
-    auto writer = IndexedDatasetWriter::Create(prefix, TokenType::kU16, true);
-    std::vector<int32_t> tokens(97);
-    std::iota(tokens.begin(), tokens.end(), 0);
-    EXPECT_TRUE(writer->AddDocument(tokens).ok());
-    EXPECT_TRUE(writer->Finish().ok());
-    dataset_ = std::make_unique<IndexedDataset>(std::move(IndexedDataset::Open(prefix)).value());
-    sampler_ = std::make_unique<Sampler>(
-        Sampler::Create(*dataset_, {.sequence_length = 8, .seed = 1, .vocab_size = 100}).value());
-    engine_ =
-        RankEngine::Create(config_.engine, 0, Variant::kSchedule, nullptr, ops_.get(), {}).value();
+    engine_ = MakeEngine();
   }
   std::vector<int32_t> Keys(int mb) { return {engine_->keys(mb), engine_->keys(mb) + kKeyCount}; }
 
-  TestFolder folder_;
-  JobConfig config_;
-  std::unique_ptr<IndexedDataset> dataset_;
-  std::unique_ptr<Sampler> sampler_;
-  std::unique_ptr<Ops> ops_ = MakeCpuOps();
   std::unique_ptr<RankEngine> engine_;
 };
 

@@ -130,6 +130,20 @@ TEST(JobConfigTest, TheWireIsAsPreciseAsTheComputationUnlessToldOtherwise) {
   EXPECT_EQ(ConfigFrom(task, 0)->engine.wire_dtype, DType::kBF16);
 }
 
+// Where no norm changes an update and the first that is not finite fails the job.
+TEST(JobConfigTest, UpdatesAtOnceWhereTheNormDecidesNothing) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::OptimizerSpec& optimizer = *task.mutable_assign()->mutable_spec()->mutable_optimizer();
+  for (double clip_norm : {0.0, 1.0}) {
+    for (int max_skipped_updates : {1, 2}) {
+      optimizer.set_clip_norm(clip_norm);
+      optimizer.set_max_skipped_updates(max_skipped_updates);
+      EXPECT_EQ(ConfigFrom(task, 0)->engine.update_at_once,
+                clip_norm == 0 && max_skipped_updates == 1);
+    }
+  }
+}
+
 TEST(JobConfigTest, CountsTheRanksOfItsNode) {
   v1alpha1::AttachResponse task = Task();
   EXPECT_EQ(ConfigFrom(task, 0)->ranks_on_node, 1);
@@ -171,6 +185,10 @@ TEST(JobConfigTest, HashIsTheSameForWhatChangesNoNumber) {
   EXPECT_EQ(HashAfter([](Spec, Parameters p) { p->set_recompute(v1alpha1::RECOMPUTE_FULL); }),
             hash);
   EXPECT_EQ(HashAfter([](Spec, Parameters p) { p->set_defer_wgrads(2); }), hash);
+  EXPECT_EQ(HashAfter([](Spec spec, Parameters) {
+              spec->mutable_optimizer()->set_max_skipped_updates(1);
+            }),
+            hash);
   // Defaults written out, as the coordinator does.
   EXPECT_EQ(HashAfter([](Spec spec, Parameters p) {
               spec->mutable_model()->set_kv_heads(4);

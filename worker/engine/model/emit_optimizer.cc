@@ -16,6 +16,12 @@ void Emitter::EmitOptimizer() {
       NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation, Binding::kStep);
   const int total =
       NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation, Binding::kStep);
+  const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
+  const auto clip = [&] { Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state}); };
+  if (spec_.update_at_once) {  // what updates read: by a norm of 0, nothing clipped or skipped
+    Add(OpKind::kZero, norm, {}, {total});
+    clip();
+  }
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
     const int part = View(parts, absl::StrCat("norm_parts.", i), static_cast<int64_t>(i), {1});
@@ -25,11 +31,9 @@ void Emitter::EmitOptimizer() {
       Add(OpKind::kZero, tag, {}, {part});
     }
   }
-  const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
   Add(OpKind::kSum, norm, {parts}, {total});
   AllReduce(norm, total, false);
-  Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state});
-
+  if (!spec_.update_at_once) clip();
   for (size_t i = 0; i < parameters_.size(); ++i) {
     std::vector<int> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
     if (ids_.weight[i] != ids_.master[i]) out.push_back(ids_.weight[i]);
@@ -38,6 +42,7 @@ void Emitter::EmitOptimizer() {
          ids_.moment2[i]},
         std::move(out), {parameters_[i].decay ? 1 : 0});
   }
+  if (spec_.update_at_once) clip();
 }
 
 }  // namespace stretto

@@ -4,18 +4,20 @@
 //
 //   first    body(0)
 //   next     head(k) tail(k-1) rest of body(k)      head: the embedding and its collectives
-//   finish   tail(last) with the gradient norm's parts in front of what still waits
+//   finish   tail(last) with what the optimizer can do already in front of what still waits
 //
-//   compute | ... w(ATT) | embed(k) | tail(k-1) | ATT0(k) ...     | tail(last) | norm parts | ...
-//   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...             | ATT'(last) ...
+//   compute | ... w(ATT) | embed(k) | tail(k-1) | ATT0(k) ...  | tail(last) | norm parts, updates
+//   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...          | ATT'(last) ...
 //
-// Updates of parameters wait for the whole norm, with clipping or without: a norm that is not
-// finite must skip every update on every rank (DESIGN section 5).
+// What it can do already: the norm's parts of gradients that are final, and, with
+// EngineSpec::update_at_once, the updates by them. Else every update waits for the whole norm: one
+// that is not finite must skip them all on every rank (DESIGN section 5).
 
 #include <algorithm>
 #include <set>
 #include <utility>
 
+#include "worker/engine/program/memory_map.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/units.h"
 
@@ -41,15 +43,49 @@ std::set<int> WrittenBy(const StepProgram& step, const Ops& ops) {
   return roots;
 }
 
-// Norm parts of gradients that are final before `pending` runs go in front of it.
+// What some operations read and write.
+class Touched {
+ public:
+  explicit Touched(const std::vector<Buffer>& buffers)
+      : overlaps_(OverlapsOf(RegionsOf(buffers))),
+        read_(buffers.size(), false),
+        written_(buffers.size(), false) {}
+
+  void Add(const Op& op) {
+    Mark(op.in, &read_);
+    Mark(op.out, &written_);
+  }
+  // Whether moving `op` in front of them would change what it or they read.
+  bool ConflictsWith(const Op& op) const {
+    return Any(op.in, written_) || Any(op.out, written_) || Any(op.out, read_);
+  }
+
+ private:
+  void Mark(const std::vector<int>& ids, std::vector<bool>* marks) const {
+    for (int id : ids) {
+      (*marks)[static_cast<size_t>(id)] = true;
+      for (int other : overlaps_[static_cast<size_t>(id)])
+        (*marks)[static_cast<size_t>(other)] = true;
+    }
+  }
+  static bool Any(const std::vector<int>& ids, const std::vector<bool>& marks) {
+    return std::any_of(ids.begin(), ids.end(),
+                       [&](int id) { return marks[static_cast<size_t>(id)]; });
+  }
+
+  const std::vector<std::vector<int>> overlaps_;
+  std::vector<bool> read_, written_;
+};
+
+// What the optimizer can do before `pending` runs goes in front of it.
 Ops Finish(const StepProgram& step, const Ops& ready, const Ops& pending, const Ops& optimizer) {
-  std::set<int> open = WrittenBy(step, pending);
+  Touched behind(step.buffers);
+  for (const Op& op : pending) behind.Add(op);
   Ops early, late;
   for (const Op& op : optimizer) {
-    const bool part =
-        op.kind == OpKind::kZero ||
-        (op.kind == OpKind::kSumSquares && !open.contains(RootOf(step.buffers, op.in[0]).buffer));
-    (part ? early : late).push_back(op);
+    const bool waits = behind.ConflictsWith(op);
+    if (waits) behind.Add(op);
+    (waits ? late : early).push_back(op);
   }
   Ops finish = ready;
   Append(&finish, early);

@@ -66,6 +66,10 @@ struct EngineSpec {
   DType wire_dtype = DType::kF32;
   int micro_batch_size = 1;  // sequences
   int micro_batches = 1;     // per step
+  // Updates a parameter once its gradient is final instead of once the norm is known, which is
+  // computed all the same. For who clips nothing and gives the parameters up when the norm is not
+  // finite.
+  bool update_at_once = false;
 };
 
 // Cuts `sequences` into `slices` parts as equal as can be, larger ones first.

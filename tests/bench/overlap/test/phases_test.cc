@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/exec/intervals.h"
 #include "tests/worker/engine/program/programs.h"
 
 namespace stretto::bench {
@@ -26,10 +27,6 @@ constexpr char kStep[] =
     "4 comm.tp all_reduce q bwd in=%0 out=%0\n"
     "5 compute zero c bwd out=%0\n"
     "6 compute zero o opt out=%0\n";
-
-Interval At(double begin, double end) {
-  return {static_cast<int64_t>(begin * 1e9), static_cast<int64_t>(end * 1e9)};
-}
 
 std::vector<Interval> StepIntervals() {
   return {At(0, 0.5), At(1, 3), At(2, 5), At(3, 6), At(6, 8), At(6.0, 7.0), At(8, 9)};

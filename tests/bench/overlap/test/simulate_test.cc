@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/exec/intervals.h"
 #include "tests/worker/engine/program/programs.h"
 
 namespace stretto::bench {
@@ -45,10 +46,6 @@ constexpr char kCommunication[] =
     "lane comm.tp tp\n"
     "buffer %0 x f32 4 input\n"
     "0 comm.tp all_reduce r fwd in=%0 out=%0\n";
-
-Interval At(double begin, double end) {
-  return {static_cast<int64_t>(begin * 1e9), static_cast<int64_t>(end * 1e9)};
-}
 
 Measured MeasuredOf(const char* program, std::vector<std::vector<Interval>> runs) {
   Measured measured;

@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/exec/intervals.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto {
@@ -30,8 +31,6 @@ constexpr char kText[] =
     "4 comm.dp all_reduce e bwd in=%0 out=%0\n"
     "5 compute zero f opt out=%0\n";
 enum { kForward, kBackward, kTpForward, kTpBackward, kDpBackward, kOptimizer, kOps };
-
-constexpr int64_t kSecond = 1'000'000'000;
 
 // Intervals in whole seconds.
 std::vector<Interval> Seconds(std::map<int, Interval> given) {

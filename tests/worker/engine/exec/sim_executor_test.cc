@@ -1,6 +1,7 @@
 #include "worker/engine/exec/backend_sim/sim_executor.h"
 
 #include "gtest/gtest.h"
+#include "tests/worker/engine/exec/intervals.h"
 #include "tests/worker/engine/program/programs.h"
 
 namespace stretto {
@@ -20,8 +21,6 @@ std::unique_ptr<Executor> Linear() {
   EXPECT_TRUE(executor.ok()) << executor.status();
   return *std::move(executor);
 }
-
-constexpr int64_t kSecond = 1'000'000'000;
 
 TEST(SimExecutorTest, AStepBeginsWhereTheLastOneEnded) {
   const std::unique_ptr<Executor> executor = Linear();

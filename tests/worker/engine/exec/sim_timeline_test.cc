@@ -1,7 +1,6 @@
 // Timelines computed by hand, and the laws that every timeline keeps.
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <random>
 #include <string>
@@ -39,10 +38,6 @@ CostModel Costs(std::map<std::string, double> seconds, Contention contention = {
     model.table.Set(absl::StrCat("fwd ", tag, tag == "r" ? " all_reduce" : " zero"), value);
   }
   return model;
-}
-
-Interval At(double begin, double end) {
-  return {std::llround(begin * 1e9), std::llround(end * 1e9)};
 }
 
 std::vector<Interval> TimelineOf(const Program& program, const CostModel& cost) {

@@ -12,32 +12,32 @@ namespace {
 
 constexpr size_t kActivations = static_cast<size_t>(ArenaClass::kActivation);
 
-std::vector<Shape> Shapes() {
-  std::vector<Shape> shapes = ManyShapes();
-  shapes.push_back(Domino({1, 2, 1}, 2, 3));
-  return shapes;
+std::vector<Layout> Layouts() {
+  std::vector<Layout> layouts = ManyLayouts();
+  layouts.push_back(Domino({1, 2, 1}, 2, 3));
+  return layouts;
 }
 
 TEST(MemoryPlanTest, LiesBetweenWhatIsAliveAndTheSumOfBuffers) {
-  for (const Shape& shape : Shapes()) {
-    const RankPlan plan = PlanOf(shape);
+  for (const Layout& layout : Layouts()) {
+    const RankPlan plan = PlanOf(layout);
     int64_t sum = 0;
     for (const Buffer& buffer : plan.program.buffers) {
       if (buffer.alias < 0 && buffer.arena == ArenaClass::kActivation) {
         sum += (buffer.bytes() + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
       }
     }
-    EXPECT_GE(plan.arenas[kActivations], *PeakLiveActivations(plan.program)) << Describe(shape);
-    EXPECT_LT(plan.arenas[kActivations], sum) << Describe(shape);
+    EXPECT_GE(plan.arenas[kActivations], *PeakLiveActivations(plan.program)) << Describe(layout);
+    EXPECT_LT(plan.arenas[kActivations], sum) << Describe(layout);
   }
 }
 
 TEST(MemoryPlanTest, StaysCloseToTheFloor) {
-  for (const Shape& shape : Shapes()) {
-    const RankPlan plan = PlanOf(shape);
+  for (const Layout& layout : Layouts()) {
+    const RankPlan plan = PlanOf(layout);
     EXPECT_LE(static_cast<double>(plan.arenas[kActivations]),
               1.1 * static_cast<double>(*PeakLiveActivations(plan.program)))
-        << Describe(shape);
+        << Describe(layout);
   }
 }
 
@@ -58,9 +58,9 @@ TEST(MemoryPlanTest, IsDeterministic) {
 // way: the one buffer is done with before the other begins. Compared pair by pair, without the
 // planner's ideas.
 TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
-  for (const Shape& shape : {Shape{.schedule = "megatron_sync", .slices = {2}, .layers = 2},
-                             Domino({1, 1}, 1, 2), Domino({1, 2, 1}, 1, 1)}) {
-    const Program program = PlanOf(shape).program;
+  for (const Layout& layout : {Layout{.schedule = "megatron_sync", .slices = {2}, .layers = 2},
+                               Domino({1, 1}, 1, 2), Domino({1, 2, 1}, 1, 1)}) {
+    const Program program = PlanOf(layout).program;
     const HappensBefore order = *HappensBefore::Build(program);
     std::vector<std::vector<int>> accesses(program.buffers.size());
     for (size_t i = 0; i < program.ops.size(); ++i) {

@@ -68,8 +68,8 @@ Uses UsesOf(const StepProgram& step, int gradient) {
 }
 
 TEST(EmitTest, EveryGradientIsClearedAddedToByEverySliceCountedOnceAndApplied) {
-  for (const Shape& shape : EverySchedule()) {
-    const EngineSpec spec = SpecOf(shape);
+  for (const Layout& layout : EverySchedule()) {
+    const EngineSpec spec = SpecOf(layout);
     for (int rank : {0, 1}) {
       const Emitted emitted = EmittedOf(spec, rank);
       const std::vector<Parameter> parameters = ParametersOf(spec.model, spec.tp_size, rank);
@@ -89,11 +89,11 @@ TEST(EmitTest, EveryGradientIsClearedAddedToByEverySliceCountedOnceAndApplied) {
 // a recomputed one repeat the forward's.
 TEST(EmitTest, DropoutDrawsAreKeyedByPlaceAndToken) {
   for (bool sequence_parallel : {false, true}) {
-    Shape shape = Domino({1, 2});
-    shape.dropout = 0.25;
-    shape.sequence_parallel = sequence_parallel;
-    shape.recompute = Recompute::kFull;
-    const Program program = PlanOf(shape, 1).program;
+    Layout layout = Domino({1, 2});
+    layout.dropout = 0.25;
+    layout.sequence_parallel = sequence_parallel;
+    layout.recompute = Recompute::kFull;
+    const Program program = PlanOf(layout, 1).program;
     std::map<std::pair<int64_t, int>, std::set<std::string>> draws;  // site and slice
     std::map<std::pair<int64_t, int>, std::set<int64_t>> firsts;
     for (const Op& op : program.ops) {
@@ -127,9 +127,9 @@ TEST(EmitTest, WithoutDropoutNothingIsDrawn) {
 }
 
 TEST(EmitTest, SequenceParallelKeepsAShareOfTheResidualStreamOnEachRank) {
-  Shape shape = Domino({1, 2});
-  shape.sequence_parallel = true;
-  const StepProgram step = EmittedOf(SpecOf(shape)).step;
+  Layout layout = Domino({1, 2});
+  layout.sequence_parallel = true;
+  const StepProgram step = EmittedOf(SpecOf(layout)).step;
   for (OpKind kind : {OpKind::kLayerNorm, OpKind::kLayerNormDgrad, OpKind::kBiasResidual}) {
     for (const Op& op : OfKind(step, kind))
       EXPECT_EQ(At(step, op.out[0]).shape[0], op.tag.slice == 0 ? 2 : 4) << PrintTag(op.tag);
@@ -154,10 +154,10 @@ TEST(EmitTest, SequenceParallelKeepsAShareOfTheResidualStreamOnEachRank) {
 // What each rank has of its own rows only is added up in one go, and nothing else is.
 TEST(EmitTest, SequenceParallelAddsUpTheGradientsOfReplicatedParameters) {
   for (Family family : {Family::kGpt, Family::kLlama}) {
-    Shape shape = Domino({1, 1});
-    shape.family = family;
-    shape.sequence_parallel = true;
-    const EngineSpec spec = SpecOf(shape);
+    Layout layout = Domino({1, 1});
+    layout.family = family;
+    layout.sequence_parallel = true;
+    const EngineSpec spec = SpecOf(layout);
     const Emitted emitted = EmittedOf(spec);
     const Op& bucket = emitted.step.units.back().ops.at(0);
     ASSERT_EQ(bucket.kind, OpKind::kAllReduce);
@@ -175,8 +175,8 @@ TEST(EmitTest, SequenceParallelAddsUpTheGradientsOfReplicatedParameters) {
 }
 
 TEST(EmitTest, ColumnPiecesLieOneAfterTheOther) {
-  Shape shape = ShapeOf("domino_col", 1);
-  const StepProgram step = EmittedOf(SpecOf(shape)).step;
+  Layout layout = LayoutOf("domino_col", 1);
+  const StepProgram step = EmittedOf(SpecOf(layout)).step;
   std::vector<int64_t> forward, weights, backward, columns;
   for (const Op& op : MicroBatch(step)) {
     if (op.tag.name == "fc2" && op.kind == OpKind::kGemm) {
@@ -201,9 +201,9 @@ TEST(EmitTest, ColumnPiecesLieOneAfterTheOther) {
 TEST(EmitTest, GptTiesItsHeadToTheEmbeddingAndLlamaDoesNot) {
   for (const auto& [family, weight] : std::vector<std::pair<Family, const char*>>{
            {Family::kGpt, "embedding.token.weight"}, {Family::kLlama, "head.weight"}}) {
-    Shape shape = Domino({1, 1});
-    shape.family = family;
-    const StepProgram step = EmittedOf(SpecOf(shape)).step;
+    Layout layout = Domino({1, 1});
+    layout.family = family;
+    const StepProgram step = EmittedOf(SpecOf(layout)).step;
     std::set<std::string> read;
     for (const Op& op : MicroBatch(step)) {
       if (op.tag.name == "head" && !IsCollective(op.kind) && op.kind != OpKind::kGemmWgrad)
@@ -214,9 +214,9 @@ TEST(EmitTest, GptTiesItsHeadToTheEmbeddingAndLlamaDoesNot) {
 }
 
 TEST(EmitTest, LlamaTurnsQueriesAndKeysAndTurnsTheirGradientsBack) {
-  Shape shape = Domino({1, 1});
-  shape.family = Family::kLlama;
-  const StepProgram step = EmittedOf(SpecOf(shape), 1).step;
+  Layout layout = Domino({1, 1});
+  layout.family = Family::kLlama;
+  const StepProgram step = EmittedOf(SpecOf(layout), 1).step;
   std::map<Phase, int> turned;
   for (const Op& op : OfKind(step, OpKind::kRotary)) {
     ++turned[op.tag.phase];
@@ -235,9 +235,9 @@ TEST(EmitTest, LlamaTurnsQueriesAndKeysAndTurnsTheirGradientsBack) {
 // gradient norm may not.
 TEST(EmitTest, OnlyActivationsTravelInTheWireType) {
   for (bool sequence_parallel : {false, true}) {
-    Shape shape = Domino({1, 1});
-    shape.sequence_parallel = sequence_parallel;
-    EngineSpec spec = SpecOf(shape);
+    Layout layout = Domino({1, 1});
+    layout.sequence_parallel = sequence_parallel;
+    EngineSpec spec = SpecOf(layout);
     spec.wire_dtype = DType::kBF16;
     for (const Unit& unit : EmittedOf(spec).step.units) {
       for (const Op& op : unit.ops) {

@@ -17,11 +17,11 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(TextTest, EveryPlanPrintsAndParsesBack) {
-  for (const Shape& shape : ManyShapes()) {
+  for (const Layout& layout : ManyLayouts()) {
     for (Variant variant : {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly,
                             Variant::kCommunicationOnly}) {
-      SCOPED_TRACE(Describe(shape));
-      const std::string text = Print(PlanOf(shape, shape.tp_size - 1, variant).program);
+      SCOPED_TRACE(Describe(layout));
+      const std::string text = Print(PlanOf(layout, layout.tp_size - 1, variant).program);
       const absl::StatusOr<Program> parsed = Parse(text);
       ASSERT_TRUE(parsed.ok()) << parsed.status();
       EXPECT_EQ(Print(*parsed), text);

@@ -8,15 +8,15 @@
 namespace stretto {
 namespace {
 
-void ExpectEveryWaitIsNeeded(const Shape& shape) {
-  for (int rank = 0; rank < shape.tp_size; ++rank) {
-    const RankPlan plan = PlanOf(shape, rank);
+void ExpectEveryWaitIsNeeded(const Layout& layout) {
+  for (int rank = 0; rank < layout.tp_size; ++rank) {
+    const RankPlan plan = PlanOf(layout, rank);
     const WaitCounts counts = ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas);
     // Each collective waits and is waited for: embedding, two per layer and three in the head,
     // forward; one in the head and two per layer, backward; the norm.
-    const int slices = static_cast<int>(shape.slices.size());
+    const int slices = static_cast<int>(layout.slices.size());
     const int collectives =
-        slices * shape.micro_batches * (4 + 2 * shape.layers + 2 * shape.layers) + 1;
+        slices * layout.micro_batches * (4 + 2 * layout.layers + 2 * layout.layers) + 1;
     EXPECT_EQ(counts.needed, 2 * collectives);
     EXPECT_EQ(counts.redundant, 0);
   }

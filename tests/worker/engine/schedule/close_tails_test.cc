@@ -16,11 +16,11 @@ using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
-Shape Closed(const std::string& schedule, int micro_batches, bool sequence_parallel = false) {
-  Shape shape = ShapeOf(schedule);
-  shape.micro_batches = micro_batches;
-  shape.sequence_parallel = sequence_parallel;
-  return shape;
+Layout Closed(const std::string& schedule, int micro_batches, bool sequence_parallel = false) {
+  Layout layout = LayoutOf(schedule);
+  layout.micro_batches = micro_batches;
+  layout.sequence_parallel = sequence_parallel;
+  return layout;
 }
 
 std::vector<std::string> UnitsOf(const StepProgram& step) {
@@ -117,9 +117,9 @@ TEST(CloseTailsTest, PublishedSchedulesAreLeftAsTheyAre) {
 }
 
 TEST(CloseTailsTest, OneRankHasNoTailToClose) {
-  Shape shape = Closed("domino_row", 2);
-  shape.tp_size = 1;
-  EXPECT_THAT(UnitsOf(PlanOf(shape).step), ElementsAre("begin", "micro_batch", "optimizer"));
+  Layout layout = Closed("domino_row", 2);
+  layout.tp_size = 1;
+  EXPECT_THAT(UnitsOf(PlanOf(layout).step), ElementsAre("begin", "micro_batch", "optimizer"));
 }
 
 TEST(CloseTailsTest, OnlyWhatIsWrittenWhileTheTailRunsHasTwoCopies) {
@@ -156,14 +156,45 @@ TEST(CloseTailsTest, NormPartsOfFinishedGradientsStandBeforeWhatStillWaits) {
   }
 }
 
-// Every sum of squares comes behind the last change of the gradient that it reads, every update
-// behind the norm. Returns how many sums there are.
-int ExpectNormOfFinalGradients(const Positions& at) {
+TEST(CloseTailsTest, UpdatesAtOnceStandBeforeWhatStillWaits) {
+  for (bool sequence_parallel : {false, true}) {
+    Layout layout = Closed("domino_row", 2, sequence_parallel);
+    layout.update_at_once = true;
+    const Positions at(PlanOf(layout).program);
+    const int last = at.Collective("L0.qkv bwd s1", 0, 1), norm = at.Collective("grad_norm opt");
+    const auto update = [&](const std::string& name) {
+      return at.At(OpKind::kAdamW, name + " opt");
+    };
+    for (const char* early : {"layers.1.mlp.fc1.weight", "layers.0.attention.qkv.weight",
+                              "layers.0.attention.proj.weight"})
+      at.ExpectUnder(last, update(early));
+    // The norm's collective has the updates by gradients that the tail adds to.
+    for (const char* late : {"embedding.token.weight", "layers.0.ln1.weight"}) {
+      EXPECT_TRUE(at.Before(last, update(late))) << late;
+      at.ExpectUnder(norm, update(late));
+    }
+    // With sequence parallelism the ranks have yet to add up what they all have.
+    const char* replicated = "layers.0.ln2.weight";
+    EXPECT_EQ(at.MayRunUnder(last, update(replicated)), !sequence_parallel);
+  }
+}
+
+TEST(CloseTailsTest, WhereTailsStayOpenUpdatesAtOnceRunUnderTheNormsCollective) {
+  Layout layout = Closed("megatron_async", 2);
+  layout.update_at_once = true;
+  const Positions at(PlanOf(layout).program);
+  for (const char* name : {"layers.1.mlp.fc1.weight", "embedding.token.weight"})
+    at.ExpectUnder(at.Collective("grad_norm opt"),
+                   at.At(OpKind::kAdamW, std::string(name) + " opt"));
+}
+
+// Every sum of squares and every update comes behind the last change of the gradient that it reads;
+// updates behind the norm, or at once in front of it. Returns how many sums there are.
+int ExpectFinalGradientsInTheOptimizer(const Positions& at, bool update_at_once) {
   const std::vector<Op>& ops = at.program().ops;
   const auto root = [&](int id) { return RootOf(at.program().buffers, id).buffer; };
   std::map<int, int> changed;  // gradient memory -> its last change
-  int clip = -1;
-  std::vector<int> parts, updates;
+  std::vector<int> clips, parts, updates;
   for (int i = 0; i < static_cast<int>(ops.size()); ++i) {
     const OpKind kind = at.op(i).kind;
     const bool adds =
@@ -171,27 +202,38 @@ int ExpectNormOfFinalGradients(const Positions& at) {
     for (int id : at.op(i).out) {
       if (adds) changed[root(id)] = i;
     }
-    if (kind == OpKind::kClip) clip = i;
+    if (kind == OpKind::kClip) clips.push_back(i);
     if (kind == OpKind::kSumSquares) parts.push_back(i);
     if (kind == OpKind::kAdamW) updates.push_back(i);
   }
-  for (int part : parts)
-    EXPECT_TRUE(at.Before(changed.at(root(at.op(part).in[0])), part))
-        << PrintOp(at.program(), part);
-  for (int update : updates) EXPECT_TRUE(at.Before(clip, update));
+  for (const std::vector<int>* readers : {&parts, &updates}) {
+    for (int reader : *readers)
+      EXPECT_TRUE(at.Before(changed.at(root(at.op(reader).in[0])), reader))
+          << PrintOp(at.program(), reader);
+  }
+  EXPECT_EQ(clips.size(), update_at_once ? 2 : 1);
+  for (int update : updates) {
+    EXPECT_TRUE(at.Before(clips.front(), update));
+    EXPECT_EQ(at.Before(update, clips.back()), update_at_once);
+  }
+  EXPECT_TRUE(at.Before(at.Collective("grad_norm opt"), clips.back()));
   EXPECT_EQ(updates.size(), 4u + 2 * 12);
   return static_cast<int>(parts.size());
 }
 
 // Also of what other ranks still have to add, with sequence parallelism.
-TEST(CloseTailsTest, ANormPartIsTakenOfAFinalGradientAndNoUpdateRunsBeforeTheNorm) {
+TEST(CloseTailsTest, OnlyUpdatesAtOnceDoNotWaitForTheNormAndAllReadFinalGradients) {
   for (const char* schedule : {"domino_row", "domino_col", "megatron_sync"}) {
     for (bool sequence_parallel : {false, true}) {
-      for (int rank : {0, 1}) {
-        const Shape shape = Closed(schedule, 2, sequence_parallel);
-        // Replicated parameters count on rank 0 alone.
-        EXPECT_EQ(ExpectNormOfFinalGradients(Positions(PlanOf(shape, rank).program)),
-                  rank == 0 ? 4 + 2 * 12 : 1 + 2 * 6);
+      for (bool update_at_once : {false, true}) {
+        for (int rank : {0, 1}) {
+          Layout layout = Closed(schedule, 2, sequence_parallel);
+          layout.update_at_once = update_at_once;
+          // Replicated parameters count on rank 0 alone.
+          EXPECT_EQ(ExpectFinalGradientsInTheOptimizer(Positions(PlanOf(layout, rank).program),
+                                                       update_at_once),
+                    rank == 0 ? 4 + 2 * 12 : 1 + 2 * 6);
+        }
       }
     }
   }

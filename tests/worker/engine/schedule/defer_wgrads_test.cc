@@ -11,18 +11,18 @@
 namespace stretto {
 namespace {
 
-Shape Deferring(const std::string& schedule, int collectives, bool sequence_parallel = false) {
-  Shape shape = ShapeOf(schedule, 3);
-  shape.sequence_parallel = sequence_parallel;
-  shape.defer_wgrads = collectives;
-  return shape;
+Layout Deferring(const std::string& schedule, int collectives, bool sequence_parallel = false) {
+  Layout layout = LayoutOf(schedule, 3);
+  layout.sequence_parallel = sequence_parallel;
+  layout.defer_wgrads = collectives;
+  return layout;
 }
 
 // The weight gradients of layers in program order, with the collectives launched before each.
-std::vector<std::pair<std::string, int>> Launched(const Shape& shape) {
+std::vector<std::pair<std::string, int>> Launched(const Layout& layout) {
   std::vector<std::pair<std::string, int>> gradients;
   int launched = 0;
-  for (const Op& op : PlanOf(shape).program.ops) {
+  for (const Op& op : PlanOf(layout).program.ops) {
     if (IsCollective(op.kind)) ++launched;
     if (InfoOf(op.kind).role == Role::kWeightGradient && op.tag.layer >= 0)
       gradients.emplace_back(std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag), launched);

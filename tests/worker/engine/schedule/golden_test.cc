@@ -12,10 +12,10 @@
 namespace stretto {
 namespace {
 
-void ExpectGolden(const std::string& name, const Shape& shape) {
+void ExpectGolden(const std::string& name, const Layout& layout) {
   const std::string path =
       std::string(STRETTO_SOURCE_DIR) + "/tests/golden/schedule/" + name + ".txt";
-  Program program = PlanOf(shape).program;
+  Program program = PlanOf(layout).program;
   for (Buffer& buffer : program.buffers) buffer.offset = -1;
   const std::string text = Print(program);
   if (std::getenv("STRETTO_REWRITE") != nullptr) {
@@ -32,7 +32,9 @@ void ExpectGolden(const std::string& name, const Shape& shape) {
 
 class ScheduleGoldenTest : public testing::TestWithParam<std::string> {};
 
-TEST_P(ScheduleGoldenTest, OneLayerOnTwoRanks) { ExpectGolden(GetParam(), ShapeOf(GetParam(), 1)); }
+TEST_P(ScheduleGoldenTest, OneLayerOnTwoRanks) {
+  ExpectGolden(GetParam(), LayoutOf(GetParam(), 1));
+}
 
 INSTANTIATE_TEST_SUITE_P(Every, ScheduleGoldenTest, testing::ValuesIn(ScheduleNames()),
                          [](const auto& info) { return info.param; });
@@ -41,25 +43,31 @@ TEST(GoldenTest, DominoRowAcrossLayersAndMicroBatches) {
   ExpectGolden("domino_row_two_layers", Domino({1, 1}, 2, 2));
 }
 
-Shape OneLayer() { return ShapeOf("domino_row", 1); }
+Layout OneLayer() { return LayoutOf("domino_row", 1); }
 
 TEST(GoldenTest, DominoRowWithSequenceParallelism) {
-  Shape shape = OneLayer();
-  shape.sequence_parallel = true;
-  ExpectGolden("domino_row_sequence_parallel", shape);
+  Layout layout = OneLayer();
+  layout.sequence_parallel = true;
+  ExpectGolden("domino_row_sequence_parallel", layout);
 }
 
 TEST(GoldenTest, DominoRowOfALlama) {
-  Shape shape = OneLayer();
-  shape.family = Family::kLlama;
-  ExpectGolden("domino_row_llama", shape);
+  Layout layout = OneLayer();
+  layout.family = Family::kLlama;
+  ExpectGolden("domino_row_llama", layout);
 }
 
 TEST(GoldenTest, DominoRowThatComputesAllAgain) {
-  Shape shape = OneLayer();
-  shape.recompute = Recompute::kFull;
-  shape.dropout = 0.5;
-  ExpectGolden("domino_row_recompute", shape);
+  Layout layout = OneLayer();
+  layout.recompute = Recompute::kFull;
+  layout.dropout = 0.5;
+  ExpectGolden("domino_row_recompute", layout);
+}
+
+TEST(GoldenTest, DominoRowThatUpdatesAtOnce) {
+  Layout layout = OneLayer();
+  layout.update_at_once = true;
+  ExpectGolden("domino_row_update_at_once", layout);
 }
 
 }  // namespace

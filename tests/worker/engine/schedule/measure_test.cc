@@ -26,30 +26,30 @@ std::vector<std::string> Side(const Program& program, bool collectives) {
 }
 
 TEST(MeasureTest, ComputeOnlyIsTheScheduleWithoutItsCollectives) {
-  for (const Shape& shape : EverySchedule()) {
-    const Program compute = PlanOf(shape, 0, Variant::kComputeOnly).program;
+  for (const Layout& layout : EverySchedule()) {
+    const Program compute = PlanOf(layout, 0, Variant::kComputeOnly).program;
     EXPECT_EQ(compute.lanes.size(), 1u);
     for (const Op& op : compute.ops) EXPECT_TRUE(op.waits.empty());
-    EXPECT_EQ(Side(compute, false), Side(PlanOf(shape).program, false)) << Describe(shape);
+    EXPECT_EQ(Side(compute, false), Side(PlanOf(layout).program, false)) << Describe(layout);
     EXPECT_TRUE(Side(compute, true).empty());
   }
 }
 
 TEST(MeasureTest, CommunicationOnlyIsItsCollectivesBackToBack) {
-  for (const Shape& shape : EverySchedule()) {
-    const Program communication = PlanOf(shape, 0, Variant::kCommunicationOnly).program;
+  for (const Layout& layout : EverySchedule()) {
+    const Program communication = PlanOf(layout, 0, Variant::kCommunicationOnly).program;
     for (const Op& op : communication.ops)
       EXPECT_EQ(communication.lanes[static_cast<size_t>(op.lane)].name, "comm.tp");
-    EXPECT_EQ(Side(communication, true), Side(PlanOf(shape).program, true)) << Describe(shape);
+    EXPECT_EQ(Side(communication, true), Side(PlanOf(layout).program, true)) << Describe(layout);
     EXPECT_TRUE(Side(communication, false).empty());
   }
 }
 
 // Nothing computes what they move: it is there from the start.
 TEST(MeasureTest, WhatTheOtherSideWouldHaveWrittenIsInput) {
-  Shape shape = Domino({1, 1});
-  shape.sequence_parallel = true;
-  const Program compute = PlanOf(shape, 0, Variant::kComputeOnly).program;
+  Layout layout = Domino({1, 1});
+  layout.sequence_parallel = true;
+  const Program compute = PlanOf(layout, 0, Variant::kComputeOnly).program;
   int gathered = 0;
   for (const Buffer& buffer : compute.buffers) {
     if (buffer.name != "L1.y1.s0" && buffer.name != "L0.proj.s1") continue;
@@ -57,7 +57,7 @@ TEST(MeasureTest, WhatTheOtherSideWouldHaveWrittenIsInput) {
     ++gathered;
   }
   EXPECT_EQ(gathered, 2);
-  const Program communication = PlanOf(shape, 0, Variant::kCommunicationOnly).program;
+  const Program communication = PlanOf(layout, 0, Variant::kCommunicationOnly).program;
   for (const Op& op : communication.ops) {
     EXPECT_EQ(communication.buffers[static_cast<size_t>(op.in[0])].arena, ArenaClass::kInput);
     EXPECT_TRUE(op.waits.empty());
@@ -67,13 +67,13 @@ TEST(MeasureTest, WhatTheOtherSideWouldHaveWrittenIsInput) {
 TEST(MeasureTest, TheCollectivesAreThoseOfTheModel) {
   // Per slice: embedding, two per layer and the head's two forward; two per layer and the head's
   // backward. Then the norm.
-  Shape shape = Domino({1, 1});
-  EXPECT_EQ(PlanOf(shape, 0, Variant::kCommunicationOnly).program.ops.size(),
+  Layout layout = Domino({1, 1});
+  EXPECT_EQ(PlanOf(layout, 0, Variant::kCommunicationOnly).program.ops.size(),
             2u * (3 + 2 * 2 + 2 * 2 + 1) + 1);
   // A reduce-scatter and an all-gather for each of a layer; the gather of the final norm, and of
   // the embedding's gradient; the bucket of replicated gradients.
-  shape.sequence_parallel = true;
-  EXPECT_EQ(PlanOf(shape, 0, Variant::kCommunicationOnly).program.ops.size(),
+  layout.sequence_parallel = true;
+  EXPECT_EQ(PlanOf(layout, 0, Variant::kCommunicationOnly).program.ops.size(),
             2u * (3 + 2 * 4 + 2 * 4 + 1 + 2) + 2);
 }
 

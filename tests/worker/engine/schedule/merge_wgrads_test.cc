@@ -11,10 +11,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Shape Merged(std::vector<int> slices) {
-  Shape shape = Domino(std::move(slices), 2);
-  shape.merge_wgrads = true;
-  return shape;
+Layout Merged(std::vector<int> slices) {
+  Layout layout = Domino(std::move(slices), 2);
+  layout.merge_wgrads = true;
+  return layout;
 }
 
 // Per gradient and micro-batch, the operations that add to it, in program order.
@@ -30,34 +30,34 @@ std::map<std::pair<std::string, int>, std::vector<Op>> ContributionsIn(const Pro
   return contributions;
 }
 
-std::vector<Shape> MergingShapes() {
-  std::vector<Shape> shapes;
+std::vector<Layout> MergingLayouts() {
+  std::vector<Layout> layouts;
   for (const char* schedule : {"domino_row", "domino_hybrid"}) {
     for (const std::vector<int>& slices : {std::vector<int>{1, 1}, {3, 1, 2}}) {
       for (Family family : {Family::kGpt, Family::kLlama}) {
         for (bool sequence_parallel : {false, true}) {
           for (Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
-            Shape shape = Merged(slices);
-            shape.schedule = schedule;
-            shape.splits = ShapeOf(schedule).splits;
-            shape.family = family;
-            shape.sequence_parallel = sequence_parallel;
-            shape.recompute = recompute;
-            shapes.push_back(shape);
-            shape.dropout = 0.5;  // gives the branches gradients of their own
-            shapes.push_back(std::move(shape));
+            Layout layout = Merged(slices);
+            layout.schedule = schedule;
+            layout.splits = LayoutOf(schedule).splits;
+            layout.family = family;
+            layout.sequence_parallel = sequence_parallel;
+            layout.recompute = recompute;
+            layouts.push_back(layout);
+            layout.dropout = 0.5;  // gives the branches gradients of their own
+            layouts.push_back(std::move(layout));
           }
         }
       }
     }
   }
-  return shapes;
+  return layouts;
 }
 
 TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsPerMicroBatch) {
-  for (const Shape& shape : MergingShapes()) {
-    const EngineSpec spec = SpecOf(shape);
-    const Program program = PlanOf(shape).program;
+  for (const Layout& layout : MergingLayouts()) {
+    const EngineSpec spec = SpecOf(layout);
+    const Program program = PlanOf(layout).program;
     const int64_t rows = int64_t{spec.micro_batch_size} * spec.model.sequence_length;
     std::map<std::pair<int, int>, int> products;  // by gradient and micro-batch
     for (const Op& op : program.ops) {
@@ -71,9 +71,9 @@ TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsPerMicroBatch) {
       }
     }
     // qkv, proj, fc1 and fc2 of two layers, and the head, twice.
-    EXPECT_EQ(products.size(), 2u * (2 * 4 + 1)) << Describe(shape);
+    EXPECT_EQ(products.size(), 2u * (2 * 4 + 1)) << Describe(layout);
     for (const auto& [weight, count] : products)
-      EXPECT_EQ(count, 1) << Describe(shape) << " %" << weight.first;
+      EXPECT_EQ(count, 1) << Describe(layout) << " %" << weight.first;
   }
 }
 
@@ -107,10 +107,10 @@ TEST(MergeWgradsTest, WithoutItEachSliceHasItsOwn) {
 }
 
 TEST(MergeWgradsTest, OneSliceHasNothingToMerge) {
-  Shape shape = ShapeOf("megatron_async");
-  const size_t operations = PlanOf(shape).program.ops.size();
-  shape.merge_wgrads = true;
-  EXPECT_EQ(PlanOf(shape).program.ops.size(), operations);
+  Layout layout = LayoutOf("megatron_async");
+  const size_t operations = PlanOf(layout).program.ops.size();
+  layout.merge_wgrads = true;
+  EXPECT_EQ(PlanOf(layout).program.ops.size(), operations);
 }
 
 }  // namespace

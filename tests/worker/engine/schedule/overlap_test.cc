@@ -17,11 +17,11 @@ struct Window {
   size_t piece = 0;
 };
 
-void ExpectWindows(const Shape& shape, const std::vector<Window>& windows) {
-  const Positions at(PlanOf(shape).program);
+void ExpectWindows(const Layout& layout, const std::vector<Window>& windows) {
+  const Positions at(PlanOf(layout).program);
   for (const Window& window : windows) {
     EXPECT_EQ(at.Under(at.Collective(window.collective, window.piece)), window.under)
-        << shape.schedule << ": " << window.collective << " piece " << window.piece;
+        << layout.schedule << ": " << window.collective << " piece " << window.piece;
   }
 }
 
@@ -31,9 +31,9 @@ const std::string kNorms = " w.ln2_0 w.ln2_1 L2.w.ln1_0 L2.w.ln1_1";
 
 TEST(OverlapTest, MegatronSyncHidesNothing) {
   for (bool sequence_parallel : {false, true}) {
-    Shape shape = ShapeOf("megatron_sync");
-    shape.sequence_parallel = sequence_parallel;
-    const Positions at(PlanOf(shape).program);
+    Layout layout = LayoutOf("megatron_sync");
+    layout.sequence_parallel = sequence_parallel;
+    const Positions at(PlanOf(layout).program);
     for (size_t i = 0; i < at.program().ops.size(); ++i) {
       if (!IsCollective(at.program().ops[i].kind)) continue;
       EXPECT_EQ(at.Under(static_cast<int>(i)), "") << PrintOp(at.program(), static_cast<int>(i));
@@ -42,15 +42,15 @@ TEST(OverlapTest, MegatronSyncHidesNothing) {
 }
 
 TEST(OverlapTest, MegatronAsyncHidesBackwardUnderItsOwnWeightGradients) {
-  ExpectWindows(ShapeOf("megatron_async", 3), {{"L1.proj fwd s0", ""},
-                                               {"L1.fc2 fwd s0", ""},
-                                               {"L1.fc1 bwd s0", "w.fc1_0"},
-                                               {"L1.qkv bwd s0", "w.qkv_0" + kNorm}});
+  ExpectWindows(LayoutOf("megatron_async", 3), {{"L1.proj fwd s0", ""},
+                                                {"L1.fc2 fwd s0", ""},
+                                                {"L1.fc1 bwd s0", "w.fc1_0"},
+                                                {"L1.qkv bwd s0", "w.qkv_0" + kNorm}});
 }
 
 TEST(OverlapTest, DominoPaperGroupsTheNormsOfBothSlices) {
   ExpectWindows(
-      ShapeOf("domino_paper", 3),
+      LayoutOf("domino_paper", 3),
       {{"L1.proj fwd s0", "L0.res2_1 ln1_1 qkv_1 attention_1 proj_1"},
        {"L1.proj fwd s1", "res1_0 ln2_0"},
        {"L1.fc2 fwd s0", "fc1_1 act_1 fc2_1"},
@@ -63,7 +63,7 @@ TEST(OverlapTest, DominoPaperGroupsTheNormsOfBothSlices) {
 }
 
 TEST(OverlapTest, DominoRelease1EndsEachLayerExposed) {
-  ExpectWindows(ShapeOf("domino_release1", 3),
+  ExpectWindows(LayoutOf("domino_release1", 3),
                 {{"L1.proj fwd s0", "qkv_1 attention_1 proj_1"},
                  {"L1.proj fwd s1", "res1_0 ln2_0"},
                  {"L1.fc2 fwd s0", "fc1_1 act_1 fc2_1"},
@@ -75,18 +75,18 @@ TEST(OverlapTest, DominoRelease1EndsEachLayerExposed) {
 }
 
 TEST(OverlapTest, DominoIntraDoesNotReachAcrossLayers) {
-  ExpectWindows(ShapeOf("domino_intra", 3), {{"L1.proj fwd s0", "ln1_1 qkv_1 attention_1 proj_1"},
-                                             {"L1.proj fwd s1", "res1_0 ln2_0 fc1_0 act_0"},
-                                             {"L1.fc2 fwd s0", "fc1_1 act_1 fc2_1"},
-                                             {"L1.fc2 fwd s1", "res2_0"},
-                                             {"L1.fc1 bwd s0", "w.fc1_0 d.fc2_1 w.fc2_1"},
-                                             {"L1.fc1 bwd s1", "w.fc1_1"},
-                                             {"L1.qkv bwd s0", "w.qkv_0"},
-                                             {"L1.qkv bwd s1", "w.qkv_1"}});
+  ExpectWindows(LayoutOf("domino_intra", 3), {{"L1.proj fwd s0", "ln1_1 qkv_1 attention_1 proj_1"},
+                                              {"L1.proj fwd s1", "res1_0 ln2_0 fc1_0 act_0"},
+                                              {"L1.fc2 fwd s0", "fc1_1 act_1 fc2_1"},
+                                              {"L1.fc2 fwd s1", "res2_0"},
+                                              {"L1.fc1 bwd s0", "w.fc1_0 d.fc2_1 w.fc2_1"},
+                                              {"L1.fc1 bwd s1", "w.fc1_1"},
+                                              {"L1.qkv bwd s0", "w.qkv_0"},
+                                              {"L1.qkv bwd s1", "w.qkv_1"}});
 }
 
 TEST(OverlapTest, DominoInterReachesAcrossLayersInBothDirections) {
-  ExpectWindows(ShapeOf("domino_inter", 3),
+  ExpectWindows(LayoutOf("domino_inter", 3),
                 {{"L1.proj fwd s0", "qkv_1 attention_1"},
                  {"L1.proj fwd s1", "fc1_0 act_0"},
                  {"L1.fc2 fwd s0", "fc1_1 act_1"},
@@ -98,7 +98,7 @@ TEST(OverlapTest, DominoInterReachesAcrossLayersInBothDirections) {
 }
 
 TEST(OverlapTest, NanotronHidesForwardButBackwardOnlyUnderItsOwnWeightGradients) {
-  ExpectWindows(ShapeOf("nanotron", 3),
+  ExpectWindows(LayoutOf("nanotron", 3),
                 {{"L1.proj fwd s0", "L0.res2_1 ln1_1 qkv_1 attention_1 proj_1"},
                  {"L1.proj fwd s1", "res1_0 ln2_0 fc1_0 act_0 fc2_0"},
                  {"L1.fc2 fwd s0", "res1_1 ln2_1 fc1_1 act_1 fc2_1"},
@@ -111,7 +111,7 @@ TEST(OverlapTest, NanotronHidesForwardButBackwardOnlyUnderItsOwnWeightGradients)
 
 TEST(OverlapTest, DominoRowHidesEachCollectiveUnderAnotherHalfBlockInBothDirections) {
   ExpectWindows(
-      ShapeOf("domino_row", 3),
+      LayoutOf("domino_row", 3),
       {{"L1.proj fwd s0", "L0.res2_1 ln1_1 qkv_1 attention_1 proj_1"},
        {"L1.proj fwd s1", "res1_0 ln2_0 fc1_0 act_0 fc2_0"},
        {"L1.fc2 fwd s0", "res1_1 ln2_1 fc1_1 act_1 fc2_1"},
@@ -125,7 +125,7 @@ TEST(OverlapTest, DominoRowHidesEachCollectiveUnderAnotherHalfBlockInBothDirecti
 }
 
 TEST(OverlapTest, DominoRowHidesTheEndsOfThePassesUnderTheOtherSlice) {
-  ExpectWindows(ShapeOf("domino_row", 1),
+  ExpectWindows(LayoutOf("domino_row", 1),
                 {{"embed fwd s0", "embed_1"},
                  {"embed fwd s1", "position_0 L0.ln1_0 L0.qkv_0 L0.attention_0 L0.proj_0"},
                  {"L0.fc2 fwd s1", "res2_0 final_norm_0 head_0 max_0"},
@@ -135,51 +135,53 @@ TEST(OverlapTest, DominoRowHidesTheEndsOfThePassesUnderTheOtherSlice) {
 }
 
 TEST(OverlapTest, DominoRowWithGathersPutsOneSlicesNormBeforeTheOthersLastProduct) {
-  Shape shape = ShapeOf("domino_row", 3);
-  shape.sequence_parallel = true;
-  ExpectWindows(shape, {{"L1.ln1 fwd s1", "proj_0"},
-                        {"L1.proj fwd s0", "qkv_1 attention_1"},
-                        {"L1.ln2 fwd s0", "proj_1"},
-                        {"L1.proj fwd s1", "fc1_0 act_0"},
-                        {"L1.ln2 fwd s1", "fc2_0"},
-                        {"L1.fc2 fwd s0", "fc1_1 act_1"},
-                        {"L2.ln1 fwd s0", "L1.fc2_1"},
-                        {"L1.fc2 fwd s1", "L2.qkv_0 L2.attention_0"},
-                        {"L1.res2 bwd s1", "d.fc1_0 w.fc2_0 w.fc1_0"},
-                        {"L1.fc1 bwd s0", "w.fc2_0 w.fc1_0 d.fc2_1 d.act_1"},
-                        {"L1.res1 bwd s0", "d.fc1_1 w.fc2_1 w.fc1_1"},
-                        {"L1.fc1 bwd s1", "w.fc2_1 w.fc1_1 d.proj_0 d.attention_0"},
-                        {"L1.res1 bwd s1", "d.qkv_0 w.proj_0 w.qkv_0"},
-                        {"L1.qkv bwd s0", "w.proj_0 w.qkv_0 d.proj_1 d.attention_1"},
-                        {"L0.res2 bwd s0",
-                         "L1.d.qkv_1 L1.w.proj_1 L1.w.qkv_1 L1.w.ln2_0 "
-                         "L1.w.ln2_1 L2.w.ln1_0 L2.w.ln1_1"},
-                        {"L1.qkv bwd s1", "w.proj_1 w.qkv_1" + kNorms + " L0.d.fc2_0 L0.d.act_0"}});
+  Layout layout = LayoutOf("domino_row", 3);
+  layout.sequence_parallel = true;
+  ExpectWindows(layout,
+                {{"L1.ln1 fwd s1", "proj_0"},
+                 {"L1.proj fwd s0", "qkv_1 attention_1"},
+                 {"L1.ln2 fwd s0", "proj_1"},
+                 {"L1.proj fwd s1", "fc1_0 act_0"},
+                 {"L1.ln2 fwd s1", "fc2_0"},
+                 {"L1.fc2 fwd s0", "fc1_1 act_1"},
+                 {"L2.ln1 fwd s0", "L1.fc2_1"},
+                 {"L1.fc2 fwd s1", "L2.qkv_0 L2.attention_0"},
+                 {"L1.res2 bwd s1", "d.fc1_0 w.fc2_0 w.fc1_0"},
+                 {"L1.fc1 bwd s0", "w.fc2_0 w.fc1_0 d.fc2_1 d.act_1"},
+                 {"L1.res1 bwd s0", "d.fc1_1 w.fc2_1 w.fc1_1"},
+                 {"L1.fc1 bwd s1", "w.fc2_1 w.fc1_1 d.proj_0 d.attention_0"},
+                 {"L1.res1 bwd s1", "d.qkv_0 w.proj_0 w.qkv_0"},
+                 {"L1.qkv bwd s0", "w.proj_0 w.qkv_0 d.proj_1 d.attention_1"},
+                 {"L0.res2 bwd s0",
+                  "L1.d.qkv_1 L1.w.proj_1 L1.w.qkv_1 L1.w.ln2_0 "
+                  "L1.w.ln2_1 L2.w.ln1_0 L2.w.ln1_1"},
+                 {"L1.qkv bwd s1", "w.proj_1 w.qkv_1" + kNorms + " L0.d.fc2_0 L0.d.act_0"}});
 }
 
 TEST(OverlapTest, DominoRowRecomputesTheLayerOfOneSliceUnderTheOthersCollective) {
-  Shape shape = ShapeOf("domino_row", 3);
-  shape.recompute = Recompute::kFull;
-  ExpectWindows(shape, {{"L1.proj rec s0", "r.ln1_1 r.qkv_1 r.attention_1 r.proj_1"},
-                        {"L1.proj rec s1",
-                         "r.res1_0 r.ln2_0 r.fc1_0 r.act_0 L2.d.ln1_0 d.fc2_0 d.act_0 d.fc1_0 "
-                         "w.fc2_0 w.fc1_0"}});
+  Layout layout = LayoutOf("domino_row", 3);
+  layout.recompute = Recompute::kFull;
+  ExpectWindows(layout, {{"L1.proj rec s0", "r.ln1_1 r.qkv_1 r.attention_1 r.proj_1"},
+                         {"L1.proj rec s1",
+                          "r.res1_0 r.ln2_0 r.fc1_0 r.act_0 L2.d.ln1_0 d.fc2_0 d.act_0 d.fc1_0 "
+                          "w.fc2_0 w.fc1_0"}});
 }
 
 TEST(OverlapTest, DominoColHidesEachPieceUnderTheProductOfTheNext) {
-  ExpectWindows(ShapeOf("domino_col", 3), {{"L1.proj fwd s0", "proj_0", 0},
-                                           {"L1.proj fwd s0", "", 1},
-                                           {"L1.fc2 fwd s0", "fc2_0", 0},
-                                           {"L1.fc2 fwd s0", "", 1},
-                                           {"L1.fc1 bwd s0", "d.fc1_0 w.fc2_0 w.fc1_0", 0},
-                                           {"L1.fc1 bwd s0", "w.fc2_0 w.fc1_0", 1},
-                                           {"L1.qkv bwd s0", "d.qkv_0 w.proj_0 w.qkv_0" + kNorm, 0},
-                                           {"L1.qkv bwd s0", "w.proj_0 w.qkv_0" + kNorm, 1}});
+  ExpectWindows(LayoutOf("domino_col", 3),
+                {{"L1.proj fwd s0", "proj_0", 0},
+                 {"L1.proj fwd s0", "", 1},
+                 {"L1.fc2 fwd s0", "fc2_0", 0},
+                 {"L1.fc2 fwd s0", "", 1},
+                 {"L1.fc1 bwd s0", "d.fc1_0 w.fc2_0 w.fc1_0", 0},
+                 {"L1.fc1 bwd s0", "w.fc2_0 w.fc1_0", 1},
+                 {"L1.qkv bwd s0", "d.qkv_0 w.proj_0 w.qkv_0" + kNorm, 0},
+                 {"L1.qkv bwd s0", "w.proj_0 w.qkv_0" + kNorm, 1}});
 }
 
 TEST(OverlapTest, DominoHybridHasAPieceUnderWayBeforeTheLastIsComputed) {
-  const Shape shape = ShapeOf("domino_hybrid", 3);
-  ExpectWindows(shape,
+  const Layout layout = LayoutOf("domino_hybrid", 3);
+  ExpectWindows(layout,
                 {{"L1.proj fwd s0", "proj_0 L0.res2_1 ln1_1 qkv_1 attention_1 proj_1", 0},
                  {"L1.proj fwd s0", "L0.res2_1 ln1_1 qkv_1 attention_1 proj_1", 1},
                  {"L1.fc2 fwd s1", "fc2_1 res2_0 L2.ln1_0 L2.qkv_0 L2.attention_0 L2.proj_0", 0},
@@ -189,8 +191,8 @@ TEST(OverlapTest, DominoHybridHasAPieceUnderWayBeforeTheLastIsComputed) {
                   0}});
 }
 
-void ExpectAProductUnderEveryCollectiveOfTheMiddleLayer(const Shape& shape) {
-  const Positions at(PlanOf(shape).program);
+void ExpectAProductUnderEveryCollectiveOfTheMiddleLayer(const Layout& layout) {
+  const Positions at(PlanOf(layout).program);
   for (size_t i = 0; i < at.program().ops.size(); ++i) {
     const Op& op = at.program().ops[i];
     if (!IsCollective(op.kind) || op.tag.layer != 1) continue;
@@ -198,18 +200,18 @@ void ExpectAProductUnderEveryCollectiveOfTheMiddleLayer(const Shape& shape) {
     bool product = false;
     for (const char* word : {"qkv", "attention", "proj", "fc1", "fc2"})
       product = product || under.find(word) != std::string::npos;
-    EXPECT_TRUE(product) << Describe(shape) << ": " << PrintTag(op.tag) << " under " << under;
+    EXPECT_TRUE(product) << Describe(layout) << ": " << PrintTag(op.tag) << " under " << under;
   }
 }
 
 // However many slices, whatever the family.
 TEST(OverlapTest, OurSchedulesKeepAProductUnderEveryCollectiveOfALayer) {
-  for (Shape shape : EverySchedule(1)) {
-    if (shape.schedule != "domino_row" && shape.schedule != "domino_hybrid") continue;
-    shape.layers = 3;
+  for (Layout layout : EverySchedule(1)) {
+    if (layout.schedule != "domino_row" && layout.schedule != "domino_hybrid") continue;
+    layout.layers = 3;
     for (const std::vector<int>& slices : {std::vector<int>{1, 1}, {3, 1}, {1, 2, 1}}) {
-      shape.slices = slices;
-      ExpectAProductUnderEveryCollectiveOfTheMiddleLayer(shape);
+      layout.slices = slices;
+      ExpectAProductUnderEveryCollectiveOfTheMiddleLayer(layout);
     }
   }
 }

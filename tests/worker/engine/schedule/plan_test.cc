@@ -22,39 +22,40 @@ using ::testing::IsEmpty;
 constexpr Variant kVariants[] = {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly,
                                  Variant::kCommunicationOnly};
 
-void ExpectPlans(const Shape& shape) {
+void ExpectPlans(const Layout& layout) {
   for (Variant variant : kVariants) {
-    const auto plans = BuildPlans(SpecOf(shape), variant);
-    EXPECT_TRUE(plans.ok()) << Describe(shape) << ", variant " << static_cast<int>(variant) << ": "
+    const auto plans = BuildPlans(SpecOf(layout), variant);
+    EXPECT_TRUE(plans.ok()) << Describe(layout) << ", variant " << static_cast<int>(variant) << ": "
                             << plans.status();
   }
 }
 
 TEST(PlanTest, AllRanksOfEveryScheduleVerifyTogether) {
-  for (const Shape& shape : EverySchedule()) ExpectPlans(shape);
+  for (const Layout& layout : EverySchedule()) ExpectPlans(layout);
 }
 
 TEST(PlanTest, AllRanksOfEveryShapeVerifyTogether) {
-  for (const Shape& shape : ManyShapes()) ExpectPlans(shape);
-  for (Shape shape : {Domino({2, 1, 1}, 2), ShapeOf("domino_inter"), ShapeOf("domino_hybrid")}) {
-    shape.tp_size = 4;
-    shape.dtype = DType::kBF16;
-    shape.dropout = 0.1;
-    shape.sequence_parallel = true;
-    shape.recompute = Recompute::kFull;
-    ExpectPlans(shape);
-    shape.merge_wgrads = true;
-    ExpectPlans(shape);
+  for (const Layout& layout : ManyLayouts()) ExpectPlans(layout);
+  for (Layout layout :
+       {Domino({2, 1, 1}, 2), LayoutOf("domino_inter"), LayoutOf("domino_hybrid")}) {
+    layout.tp_size = 4;
+    layout.dtype = DType::kBF16;
+    layout.dropout = 0.1;
+    layout.sequence_parallel = true;
+    layout.recompute = Recompute::kFull;
+    ExpectPlans(layout);
+    layout.merge_wgrads = true;
+    ExpectPlans(layout);
   }
 }
 
 TEST(PlanTest, EveryWaitIsNeededOrRedundant) {
-  for (Shape shape : EverySchedule()) {
+  for (Layout layout : EverySchedule()) {
     // It waits to keep compute and communication apart, whatever their data.
-    if (shape.schedule == "megatron_sync") continue;
-    shape.layers = 1;
-    const RankPlan plan = PlanOf(shape, 1);
-    SCOPED_TRACE(Describe(shape));
+    if (layout.schedule == "megatron_sync") continue;
+    layout.layers = 1;
+    const RankPlan plan = PlanOf(layout, 1);
+    SCOPED_TRACE(Describe(layout));
     EXPECT_GT(ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas).needed, 0);
   }
 }
@@ -79,35 +80,35 @@ std::multiset<std::string> OperationsOf(const Program& program) {
 
 // A schedule neither adds, removes nor changes an operation of the oracle.
 TEST(PlanTest, EveryScheduleIsAPermutationOfItsOracle) {
-  std::vector<Shape> shapes = EverySchedule();
-  shapes.push_back(Domino({2, 1}, 3));
-  shapes.back().defer_wgrads = 3;
-  shapes.back().merge_wgrads = true;
-  for (const Shape& shape : shapes) {
-    const std::multiset<std::string> ours = OperationsOf(PlanOf(shape).program);
+  std::vector<Layout> layouts = EverySchedule();
+  layouts.push_back(Domino({2, 1}, 3));
+  layouts.back().defer_wgrads = 3;
+  layouts.back().merge_wgrads = true;
+  for (const Layout& layout : layouts) {
+    const std::multiset<std::string> ours = OperationsOf(PlanOf(layout).program);
     const std::multiset<std::string> oracles =
-        OperationsOf(PlanOf(shape, 0, Variant::kSerialOracle).program);
+        OperationsOf(PlanOf(layout, 0, Variant::kSerialOracle).program);
     std::vector<std::string> differences;
     std::set_symmetric_difference(ours.begin(), ours.end(), oracles.begin(), oracles.end(),
                                   std::back_inserter(differences));
-    EXPECT_THAT(differences, IsEmpty()) << Describe(shape);
+    EXPECT_THAT(differences, IsEmpty()) << Describe(layout);
   }
 }
 
 TEST(PlanTest, TheOracleRunsOnOneLaneInCanonicalOrder) {
   for (const std::string& name : ScheduleNames()) {
-    const Program program = PlanOf(ShapeOf(name), 0, Variant::kSerialOracle).program;
+    const Program program = PlanOf(LayoutOf(name), 0, Variant::kSerialOracle).program;
     EXPECT_EQ(program.lanes.size(), 1u);
     for (const Op& op : program.ops) EXPECT_TRUE(op.waits.empty());
   }
   // That of the row split is the same for every schedule of two slices.
-  EXPECT_EQ(Print(PlanOf(ShapeOf("nanotron"), 0, Variant::kSerialOracle).program),
-            Print(PlanOf(ShapeOf("domino_row"), 0, Variant::kSerialOracle).program));
+  EXPECT_EQ(Print(PlanOf(LayoutOf("nanotron"), 0, Variant::kSerialOracle).program),
+            Print(PlanOf(LayoutOf("domino_row"), 0, Variant::kSerialOracle).program));
 }
 
 // Contributions to one gradient come in (micro-batch, slice) order, whatever the schedule.
-void ExpectOrderedGradients(const Shape& shape) {
-  const Program program = PlanOf(shape).program;
+void ExpectOrderedGradients(const Layout& layout) {
+  const Program program = PlanOf(layout).program;
   std::map<int, std::pair<int, int>> last;  // gradient -> (micro-batch, slice)
   for (const Op& op : program.ops) {
     if (InfoOf(op.kind).role != Role::kWeightGradient) continue;
@@ -119,7 +120,7 @@ void ExpectOrderedGradients(const Shape& shape) {
           program.buffers[static_cast<size_t>(id)].name == "embedding.token.weight.grad";
       const bool turns = tied && op.kind == OpKind::kEmbedGrad && now.second == 0;
       EXPECT_TRUE(it == last.end() || it->second < now || (turns && it->second.first == now.first))
-          << Describe(shape) << ": " << PrintTag(op.tag);
+          << Describe(layout) << ": " << PrintTag(op.tag);
       last[id] = now;
     }
   }
@@ -127,14 +128,14 @@ void ExpectOrderedGradients(const Shape& shape) {
 }
 
 TEST(PlanTest, WeightGradientsAccumulateInMicroBatchAndSliceOrder) {
-  for (const Shape& shape : EverySchedule(3)) ExpectOrderedGradients(shape);
-  for (Shape shape : {Domino({2, 1, 1}, 2), ShapeOf("domino_hybrid")}) {
+  for (const Layout& layout : EverySchedule(3)) ExpectOrderedGradients(layout);
+  for (Layout layout : {Domino({2, 1, 1}, 2), LayoutOf("domino_hybrid")}) {
     for (int defer : {0, 1, 4}) {
-      shape.defer_wgrads = defer;
-      shape.merge_wgrads = false;
-      ExpectOrderedGradients(shape);
-      shape.merge_wgrads = true;
-      ExpectOrderedGradients(shape);
+      layout.defer_wgrads = defer;
+      layout.merge_wgrads = false;
+      ExpectOrderedGradients(layout);
+      layout.merge_wgrads = true;
+      ExpectOrderedGradients(layout);
     }
   }
 }
@@ -150,11 +151,11 @@ TEST(PlanTest, UnequalSlicesTakeTheirShareOfRows) {
 }
 
 TEST(PlanTest, OneRankHasNothingToHide) {
-  for (Shape shape : EverySchedule()) {
-    shape.tp_size = 1;
-    const Program program = PlanOf(shape).program;
+  for (Layout layout : EverySchedule()) {
+    layout.tp_size = 1;
+    const Program program = PlanOf(layout).program;
     EXPECT_EQ(program.lanes.size(), 1u);
-    for (const Op& op : program.ops) EXPECT_FALSE(IsCollective(op.kind)) << Describe(shape);
+    for (const Op& op : program.ops) EXPECT_FALSE(IsCollective(op.kind)) << Describe(layout);
   }
 }
 
@@ -172,20 +173,20 @@ TEST(PlanTest, AnUnknownScheduleNamesTheKnownOnes) {
 
 TEST(PlanTest, ASchedulesConditionsNameItTheFieldFoundAndExpected) {
   const auto sliced = [](const std::string& name, std::vector<int> slices, int splits = 1) {
-    Shape shape = ShapeOf(name);
-    shape.slices = std::move(slices);
-    shape.splits = splits;
-    return shape;
+    Layout layout = LayoutOf(name);
+    layout.slices = std::move(slices);
+    layout.splits = splits;
+    return layout;
   };
   const auto deferring = [](const std::string& name) {
-    Shape shape = ShapeOf(name);
-    shape.defer_wgrads = 2;
-    return shape;
+    Layout layout = LayoutOf(name);
+    layout.defer_wgrads = 2;
+    return layout;
   };
   const std::string batch =
       ": micro_batch_size: found 1, expected at least 2: it cuts the batch "
       "into slices of whole sequences";
-  std::vector<std::pair<Shape, std::string>> cases = {
+  std::vector<std::pair<Layout, std::string>> cases = {
       {sliced("domino_row", {1}), "schedule domino_row" + batch},
       {sliced("domino_hybrid", {1}, 2), "schedule domino_hybrid" + batch},
       {sliced("domino_row", {1, 1}, 2), "schedule domino_row: splits: found 2, expected 1"},
@@ -209,10 +210,10 @@ TEST(PlanTest, ASchedulesConditionsNameItTheFieldFoundAndExpected) {
     if (name == "domino_row" || name == "domino_col" || name == "domino_hybrid") continue;
     cases.emplace_back(deferring(name), "schedule " + name + ": defer_wgrads: found 2, expected 0");
   }
-  for (const auto& [shape, message] : cases) {
-    EXPECT_EQ(BuildPlan(SpecOf(shape), 0).status(), absl::InvalidArgumentError(message));
+  for (const auto& [layout, message] : cases) {
+    EXPECT_EQ(BuildPlan(SpecOf(layout), 0).status(), absl::InvalidArgumentError(message));
     // Whatever is built of it.
-    EXPECT_EQ(BuildPlans(SpecOf(shape), Variant::kSerialOracle).status(),
+    EXPECT_EQ(BuildPlans(SpecOf(layout), Variant::kSerialOracle).status(),
               absl::InvalidArgumentError(message));
   }
 }

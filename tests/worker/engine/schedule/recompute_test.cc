@@ -16,19 +16,19 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Shape Recomputing(Recompute recompute, Family family = Family::kGpt,
-                  bool sequence_parallel = false) {
-  Shape shape = Domino({1, 2});
-  shape.family = family;
-  shape.sequence_parallel = sequence_parallel;
-  shape.recompute = recompute;
-  return shape;
+Layout Recomputing(Recompute recompute, Family family = Family::kGpt,
+                   bool sequence_parallel = false) {
+  Layout layout = Domino({1, 2});
+  layout.family = family;
+  layout.sequence_parallel = sequence_parallel;
+  layout.recompute = recompute;
+  return layout;
 }
 
 // The micro-batch in canonical order.
 struct Canonical {
-  explicit Canonical(const Shape& shape)
-      : step(PlanOf(shape, 0, Variant::kSerialOracle).step),
+  explicit Canonical(const Layout& layout)
+      : step(PlanOf(layout, 0, Variant::kSerialOracle).step),
         ops(step.units[static_cast<size_t>(FindUnit(step, kMicroBatchUnit))].ops) {}
 
   const Buffer& RootBuffer(int id) const {
@@ -82,9 +82,9 @@ TEST(RecomputeTest, FullTakesALayerButItsLastProduct) {
 // A clone differs from its original in phase and buffers alone: dropout draws the same numbers.
 TEST(RecomputeTest, AClonedOperationIsItsOriginalOnCopies) {
   for (Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
-    Shape shape = Recomputing(recompute, Family::kLlama, true);
-    shape.dropout = 0.25;
-    const Canonical canonical(shape);
+    Layout layout = Recomputing(recompute, Family::kLlama, true);
+    layout.dropout = 0.25;
+    const Canonical canonical(layout);
     std::multiset<std::string> forward;
     const auto text = [&](const Op& op) {
       Tag tag = op.tag;
@@ -173,9 +173,9 @@ TEST(RecomputeTest, ClonesStandInFrontOfTheirFirstUse) {
 }
 
 TEST(RecomputeTest, EverySliceOfAMergedBufferIsComputedAgain) {
-  Shape shape = Recomputing(Recompute::kSelective);
-  shape.merge_wgrads = true;
-  const Canonical canonical(shape);
+  Layout layout = Recomputing(Recompute::kSelective);
+  layout.merge_wgrads = true;
+  const Canonical canonical(layout);
   for (int slice : {0, 1}) {
     std::vector<std::string> words = canonical.Words(Phase::kRecompute, 1, slice);
     std::sort(words.begin(), words.end());

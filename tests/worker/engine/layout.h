@@ -1,14 +1,13 @@
 #pragma once
-// Every axis along which a training of the parity tests varies, and the tiny models they train.
+// Every axis along which tests vary what the engine runs, and the spec that a layout of a model is.
 
-#include <ostream>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "gtest/gtest.h"
 #include "worker/engine/spec/spec.h"
 
-namespace stretto::parity {
+namespace stretto {
 
 struct Layout {
   Family family = Family::kGpt;
@@ -21,14 +20,15 @@ struct Layout {
   double dropout = 0;
   bool merge_wgrads = false;
   int defer_wgrads = 0;
+  bool update_at_once = false;
   int micro_batches = 1;
+  int layers = 2;
   DType dtype = DType::kF32;
   DType wire = DType::kF32;
 };
 
-// For names of parametrised tests: "gpt_domino_row_tp2_2_2_mb1_f32", and what is not the default.
-inline std::string NameOfLayout(const ::testing::TestParamInfo<Layout>& info) {
-  const Layout& layout = info.param;
+// "gpt_domino_row_tp2_2_2_mb1_f32", and what is not the default.
+inline std::string Describe(const Layout& layout) {
   std::string name = NameOf(layout.family);
   name += "_" + layout.schedule + "_tp" + std::to_string(layout.tp_size);
   for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
@@ -38,28 +38,19 @@ inline std::string NameOfLayout(const ::testing::TestParamInfo<Layout>& info) {
   if (layout.dropout > 0) name += "_dropout";
   if (layout.merge_wgrads) name += "_merge";
   if (layout.defer_wgrads > 0) name += "_defer" + std::to_string(layout.defer_wgrads);
-  name += "_mb" + std::to_string(layout.micro_batches) + "_" + NameOf(layout.dtype);
+  if (layout.update_at_once) name += "_at_once";
+  name += "_mb" + std::to_string(layout.micro_batches);
+  if (layout.layers != Layout{}.layers) name += "_layers" + std::to_string(layout.layers);
+  name += std::string("_") + NameOf(layout.dtype);
   return layout.wire == DType::kF32 ? name : name + "_wire_" + NameOf(layout.wire);
 }
-inline void PrintTo(const Layout& layout, std::ostream* out) { *out << NameOfLayout({layout, 0}); }
 
-// Models that train in milliseconds. The vocabulary has padding, on one rank of four a whole shard
-// of it; Llama's queries are in groups of two.
-inline ModelSpec ModelOf(Family family) {
-  const bool gpt = family == Family::kGpt;
-  return {.family = family,
-          .layers = 2,
-          .hidden = gpt ? 16 : 32,
-          .heads = gpt ? 4 : 8,
-          .kv_heads = 4,
-          .ffn_hidden = 48,
-          .sequence_length = 8,
-          .vocab_size = 90};
-}
-
-inline EngineSpec SpecOf(const Layout& layout) {
+// Family, layers and dropout of the model are the layout's.
+inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
   EngineSpec spec;
-  spec.model = ModelOf(layout.family);
+  spec.model = std::move(model);
+  spec.model.family = layout.family;
+  spec.model.layers = layout.layers;
   spec.model.dropout = layout.dropout;
   spec.schedule = {.name = layout.schedule,
                    .slices = layout.slices,
@@ -74,7 +65,8 @@ inline EngineSpec SpecOf(const Layout& layout) {
   spec.micro_batch_size = 0;
   for (int sequences : layout.slices) spec.micro_batch_size += sequences;
   spec.micro_batches = layout.micro_batches;
+  spec.update_at_once = layout.update_at_once;
   return spec;
 }
 
-}  // namespace stretto::parity
+}  // namespace stretto

@@ -1,0 +1,129 @@
+#include "worker/trainer/train_loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/worker/trainer/tiny_job.h"
+#include "worker/comm/local/local.h"
+
+namespace stretto::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Trains alone: no daemon listens, and none is missed.
+class TrainLoopTest : public TinyJobTest {
+ protected:
+  TrainLoopTest() {
+    config_.job_id = "job";
+    config_.steps = 6;
+    config_.checkpoint_folder = folder_ / "checkpoints";
+    config_.checkpoint_interval = 1;
+    config_.checkpoint_keep = 10;
+  }
+
+  TrainResult Run() {
+    const auto engine = MakeEngine();
+    engine->Initialise(1);
+    DaemonLink link(folder_ / "no.sock", "uid", 1, 0);
+    Reporter reporter(ReportLog::Open(folder_ / "reports.log").value(), link, config_);
+    FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();
+    const auto group = LocalGroup::Create(1);
+    const std::atomic<bool> terminate = false;
+    return Train({.config = config_,
+                  .sampler = *sampler_,
+                  .engine = *engine,
+                  .control = *group[0],
+                  .reporter = reporter,
+                  .flight = flight,
+                  .link = link,
+                  .lease = absl::InfiniteDuration(),
+                  .tokenizer_hash = "",
+                  .terminate = terminate},
+                 {});
+  }
+
+  // By the report log: "NUMBER", and " skipped" where its update was.
+  std::vector<std::string> Steps() {
+    std::vector<std::string> steps;
+    const auto reports = ReadAfter(folder_ / "reports.log", 0);
+    EXPECT_TRUE(reports.ok()) << reports.status();
+    for (const v1alpha1::RankReport& report : *reports) {
+      if (!report.has_step()) continue;
+      const v1alpha1::StepReport& step = report.step();
+      EXPECT_EQ(std::isfinite(step.grad_norm()), !step.update_skipped());
+      steps.push_back(std::to_string(step.step()) + (step.update_skipped() ? " skipped" : ""));
+    }
+    return steps;
+  }
+
+  // The steps of the checkpoints that are there.
+  std::vector<int64_t> Saved() {
+    std::vector<int64_t> saved;
+    for (int64_t step = 1; step <= config_.steps; ++step) {
+      const std::string folder = config_.checkpoint_folder + "/" + CheckpointName(step);
+      if (std::filesystem::exists(folder)) saved.push_back(step);
+    }
+    return saved;
+  }
+};
+
+TEST_F(TrainLoopTest, SavesEveryCheckpointThatIsDue) {
+  const TrainResult result = Run();
+  EXPECT_TRUE(result.status.ok()) << result.status;
+  EXPECT_EQ(result.reason, "Completed");
+  EXPECT_THAT(Steps(), ElementsAre("1", "2", "3", "4", "5", "6"));
+  EXPECT_THAT(Saved(), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+// The first update makes weights of which the next steps' activations overflow.
+TEST_F(TrainLoopTest, TooManyNormsInARowThatAreNotFiniteFailTheJobAndTheLastSavesNothing) {
+  config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
+  config_.optimizer.max_skipped_updates = 3;
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, "NonFiniteGradients");
+  EXPECT_EQ(result.status,
+            absl::FailedPreconditionError("step 4: the gradient norm was not finite 3 times in a "
+                                          "row, expected fewer than 3"));
+  EXPECT_EQ(result.state.step, 4);
+  EXPECT_EQ(result.state.updates, 1);
+  EXPECT_THAT(Steps(), ElementsAre("1", "2 skipped", "3 skipped", "4 skipped"));
+  EXPECT_THAT(Saved(), ElementsAre(1, 2, 3));
+}
+
+TEST_F(TrainLoopTest, UpdatesAtOnceLeaveNothingOfTheStepThatFails) {
+  config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
+  config_.optimizer.clip_norm = 0;
+  config_.optimizer.max_skipped_updates = 1;
+  config_.engine.update_at_once = true;
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, "NonFiniteGradients");
+  EXPECT_EQ(result.status,
+            absl::FailedPreconditionError("step 2: the gradient norm was not finite 1 times in a "
+                                          "row, expected fewer than 1"));
+  EXPECT_THAT(Steps(), ElementsAre("1", "2 skipped"));
+  EXPECT_THAT(Saved(), ElementsAre(1));
+}
+
+// Neither does the last step, which is always due.
+TEST_F(TrainLoopTest, AStepThatFailsSavesNothingWhereItIsTheLast) {
+  config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
+  config_.optimizer.clip_norm = 0;
+  config_.optimizer.max_skipped_updates = 1;
+  config_.engine.update_at_once = true;
+  config_.steps = 2;
+  config_.checkpoint_interval = 0;
+  EXPECT_EQ(Run().reason, "NonFiniteGradients");
+  EXPECT_THAT(Saved(), IsEmpty());
+}
+
+}  // namespace
+}  // namespace stretto::trainer
