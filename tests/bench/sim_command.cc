@@ -63,6 +63,8 @@ std::string Summary(const SimFigures& figures) {
     absl::StrAppendFormat(&text, "%-34s %12.3f ms  %s\n", name, value * 1e3, note);
   };
   time("step", seconds, "");
+  time("with open tails", figures.open_tails_seconds,
+       absl::StrFormat("open / closed %.3f", figures.open_tails_seconds / seconds));
   time("megatron_sync, not sliced", figures.sync_seconds,
        absl::StrFormat("speed-up %.3f", figures.sync_seconds / seconds));
   time("t_ideal_step", figures.t_ideal_step,
@@ -118,6 +120,7 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"step_seconds", step.ledger.seconds},
       {"megatron_sync_seconds", figures.sync_seconds},
       {"speed_up", figures.sync_seconds / step.ledger.seconds},
+      {"open_tails_seconds", figures.open_tails_seconds},
       {"t_comp", figures.t_comp},
       {"t_comm", figures.t_comm},
       {"t_ideal_step", figures.t_ideal_step},

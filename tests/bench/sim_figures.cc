@@ -35,6 +35,11 @@ absl::StatusOr<StepFigures> Figures(const Program& program, const CostModel& cos
   return FiguresOf(program, std::move(intervals));
 }
 
+absl::StatusOr<double> SecondsOf(const Program& program, const CostModel& cost) {
+  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, Simulate(program, cost));
+  return static_cast<double>(SpanOf(intervals).end) * 1e-9;
+}
+
 }  // namespace
 
 StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals) {
@@ -62,14 +67,16 @@ absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost)
   uncontended.contention = {};
   ASSIGN_OR_RETURN(figures.uncontended, Figures(figures.program, uncontended));
 
+  ASSIGN_OR_RETURN(const RankPlan open, BuildPlan(spec, 0, Variant::kOpenTails));
+  ASSIGN_OR_RETURN(figures.open_tails_seconds, SecondsOf(open.program, cost));
+
   EngineSpec sync = spec;
   sync.schedule = {.name = "megatron_sync",
                    .slices = {spec.micro_batch_size},
                    .sequence_parallel = spec.schedule.sequence_parallel,
                    .recompute = spec.schedule.recompute};
   ASSIGN_OR_RETURN(const RankPlan baseline, BuildPlan(sync, 0));
-  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, Simulate(baseline.program, cost));
-  figures.sync_seconds = static_cast<double>(SpanOf(intervals).end) * 1e-9;
+  ASSIGN_OR_RETURN(figures.sync_seconds, SecondsOf(baseline.program, cost));
   for (const Op& op : baseline.program.ops) {
     (IsCollective(op.kind) ? figures.t_comm : figures.t_comp) += cost.Alone(baseline.program, op);
   }

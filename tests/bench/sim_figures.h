@@ -32,8 +32,9 @@ struct SimFigures {
   // The same without contention; one less its exposed shares is the most that any link and core
   // could hide under this order at these speeds.
   StepFigures uncontended;
-  double sync_seconds = 0;  // megatron_sync, not sliced, of the same model, micro-batches,
-                            // recomputation and sequence parallelism
+  double open_tails_seconds = 0;  // of the schedule, micro-batches and optimizer one after another
+  double sync_seconds = 0;        // megatron_sync, not sliced, of the same model, micro-batches,
+                                  // recomputation and sequence parallelism
   // Of that program, alone: the sum of its computations, and of its collectives (DESIGN section 6).
   double t_comp = 0, t_comm = 0;
   double t_ideal_step = 0;  // max(t_comp + what communication burns of the core, t_comm)

@@ -76,6 +76,13 @@ TEST(SimCommandTest, TheSynchronousScheduleIsItsOwnBaseline) {
   EXPECT_NEAR(figures["step_seconds"], serial, 1e-6 * serial);
 }
 
+TEST(SimCommandTest, ClosedTailsAreFasterOnlyWhereAScheduleClosesThem) {
+  const auto figures = Figures("--schedule domino_row --micro-batches 4");
+  EXPECT_GT(figures["open_tails_seconds"], figures["step_seconds"]);
+  const auto published = Figures("--schedule nanotron --micro-batches 4");
+  EXPECT_EQ(published["open_tails_seconds"], published["step_seconds"]);
+}
+
 TEST(SimCommandTest, NoStepBeatsItsBound) {
   for (const char* link : {"0.1", "1", "10"}) {
     for (const char* contention : {"0", "0.3"}) {

@@ -79,7 +79,7 @@ absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant vari
   passes.push_back(schedule->order);
   if (schedule->ours) {
     passes.push_back({"defer_wgrads", DeferWgrads});
-    passes.push_back({"close_tails", CloseTails});
+    if (variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});
   }
   if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
   if (variant == Variant::kCommunicationOnly)

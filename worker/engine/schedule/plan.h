@@ -18,6 +18,7 @@ enum class Variant : uint8_t {
   kSerialOracle,  // the same slices, canonical order, one lane: the bitwise oracle, and T_serial
   kComputeOnly,   // without collectives: T_comp when unsliced; results are not meaningful
   kCommunicationOnly,  // collectives alone, back to back: T_comm
+  kOpenTails,          // the schedule with nothing moved across micro-batches or into the optimizer
 };
 
 struct RankPlan {
