@@ -41,7 +41,13 @@ std::string OptionsText(const v1alpha1::JobSpec& spec) {
   if (parameters.defer_wgrads() > 0) {
     options.push_back(absl::StrCat("wgrads deferred by ", parameters.defer_wgrads()));
   }
-  if (parameters.merge_wgrads()) options.emplace_back("wgrads merged");
+  if (parameters.merge_wgrads() > 1) {
+    options.push_back(
+        absl::StrCat("wgrads of ", parameters.merge_wgrads(), " micro-batches merged"));
+  } else if (parameters.merge_wgrads() == 1) {
+    options.emplace_back("wgrads merged");
+  }
+  if (parameters.auto_merge_wgrads()) options.emplace_back("wgrads merged as memory allows");
   const v1alpha1::Precision wire = spec.parallelism().wire();
   if (wire != v1alpha1::PRECISION_UNSPECIFIED && wire != spec.precision()) {
     options.push_back(absl::StrCat("wire ", ShortName(wire)));

@@ -15,7 +15,7 @@ std::vector<std::string> ParametersOf(const ScheduleRules& rules) {
   if (rules.splits) names.emplace_back("splits");
   names.insert(names.end(), {"sequence_parallel", "recompute"});
   if (rules.defers) names.emplace_back("defer_wgrads");
-  if (rules.sliced()) names.emplace_back("merge_wgrads");
+  names.insert(names.end(), {"merge_wgrads", "auto_merge_wgrads"});
   return names;
 }
 

@@ -74,6 +74,22 @@ void CheckSlices(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
          absl::StrCat("micro_batch_size ", micro));
 }
 
+void CheckMerge(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const ScheduleParameters& parameters = spec.schedule().parameters();
+  const int merged = parameters.merge_wgrads();
+  const std::string field = absl::StrCat(kPrefix, "merge_wgrads");
+  if (parameters.auto_merge_wgrads()) {
+    violations->Expect(merged == 0, field, merged, "0, because auto_merge_wgrads chooses it");
+    return;
+  }
+  const int micro = spec.micro_batch_size();
+  if (micro < 1 || spec.global_batch_size() % micro != 0) return;  // refused with the batch
+  const int micro_batches = spec.global_batch_size() / micro;
+  violations->Expect(
+      merged == 0 || (merged > 0 && micro_batches % merged == 0), field, merged,
+      absl::StrCat("0 or a divisor of the ", micro_batches, " micro-batches of a step"));
+}
+
 }  // namespace
 
 void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
@@ -103,6 +119,7 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
                      "RECOMPUTE_NONE, RECOMPUTE_SELECTIVE or RECOMPUTE_FULL");
   violations->InRange(absl::StrCat(kPrefix, "defer_wgrads"), parameters.defer_wgrads(), 0,
                       kMaxDeferral);
+  CheckMerge(spec, violations);
 }
 
 }  // namespace stretto::service

@@ -114,8 +114,9 @@ void AddScheduleFlags(CLI::App& app, SimFlags& f) {
         absl::StrCat("column pieces of each product before a collective", cut).c_str());
   count("--defer-wgrads", f.defer_wgrads, 0, "collectives that weight gradients are put off by")
       ->capture_default_str();
-  app.add_flag("--merge-wgrads", f.merge_wgrads, "one weight gradient for all slices")
-      ->group(group);
+  count("--merge-wgrads", f.merge_wgrads, 0,
+        "micro-batches whose slices share one weight gradient product, 0: each has its own")
+      ->capture_default_str();
   app.add_flag("--sequence-parallel", f.sequence_parallel,
                "reduce-scatter and all-gather instead of all-reduce")
       ->group(group);

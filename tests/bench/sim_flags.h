@@ -14,9 +14,10 @@ struct SimFlags {
   std::string preset = "gpt-10m", family, schedule = "megatron_sync", dtype = "f32", wire;
   std::string recompute = "none", grid = "layer", costs;
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, sequence = 0, vocab = 0;
-  int slices = 0, splits = 0, defer_wgrads = 0, tp = 2, micro_batch = 4, micro_batches = 1;
+  int slices = 0, splits = 0, defer_wgrads = 0, merge_wgrads = 0;
+  int tp = 2, micro_batch = 4, micro_batches = 1;
   int layer = -1, columns = 150;
-  bool sequence_parallel = false, merge_wgrads = false, json = false, reference = false;
+  bool sequence_parallel = false, json = false, reference = false;
   double gbps = 1, latency_us = 0, gflops = 100, membw = 10;
   double contention = 0, link_contention = 0;
 };

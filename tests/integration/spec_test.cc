@@ -21,7 +21,7 @@ TEST_F(SpecTest, ALlamaTrainsWithEverythingThatASpecCanAsk) {
        .model = "{preset: llama-tiny, dropout: 0.1}",
        .wire = "bf16",
        .schedule = "{name: domino_hybrid, parameters: {slices: 2, splits: 2, sequence_parallel: "
-                   "true, recompute: full, defer_wgrads: 1, merge_wgrads: true}}",
+                   "true, recompute: full, defer_wgrads: 1, merge_wgrads: 2}}",
        .more = "profile: {steps: 1}\nglobal_batch_size: 8\n"});
   EXPECT_EQ(job["profile"]["verified_parity"], true) << job["profile"];
   EXPECT_EQ(job["spec"]["model"]["family"], "FAMILY_LLAMA");
@@ -35,7 +35,8 @@ TEST_F(SpecTest, ALlamaTrainsWithEverythingThatASpecCanAsk) {
               AllOf(HasSubstr("llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
                               "values, sequence 64, dropout 0.1\n"),
                     HasSubstr("domino_hybrid, slices of 2 + 2, 2 splits, tp 2, sequence parallel, "
-                              "recompute full, wgrads deferred by 1, wgrads merged, wire bf16\n")));
+                              "recompute full, wgrads deferred by 1, wgrads of 2 micro-batches "
+                              "merged, wire bf16\n")));
 }
 
 // Schedules order the same operations, so a run may go on under another.
@@ -57,6 +58,26 @@ TEST_F(SpecTest, ARunResumedUnderAnotherScheduleGoesOnBitByBit) {
     for (const char* field : {"loss", "grad_norm"})
       EXPECT_EQ(rest[i][field].dump(), straight[i + 4][field].dump()) << "step " << i + 5;
   }
+}
+
+// The resumed run takes its checkpoint's number of micro-batches, though memory allows more.
+TEST_F(SpecTest, MergedWeightGradientsLeftToMemoryAreThoseOfTheCheckpoint) {
+  StartCluster();
+  const std::string batch = "global_batch_size: 16\noptimizer: {decay_steps: 8}\n";
+  const auto schedule = [](const char* merge) {
+    return absl::StrCat("{name: domino_row, parameters: {", merge, "}}");
+  };
+  RunJob({.name = "half", .steps = 2, .schedule = schedule("merge_wgrads: 2"), .more = batch});
+  RunJob({.name = "rest",
+          .steps = 4,
+          .schedule = schedule("auto_merge_wgrads: true"),
+          .more = absl::StrCat(batch, "checkpoint: {resume_from: half}\n")});
+  EXPECT_EQ(Steps("rest").size(), 2u);
+  EXPECT_THAT(ReadRun("rest", 1, "trainer.log"),
+              HasSubstr("weight gradients merged over 2 of 4 micro-batches, memory allows 4"));
+  RunJob({.name = "fresh", .schedule = schedule("auto_merge_wgrads: true"), .more = batch});
+  EXPECT_THAT(ReadRun("fresh", 0, "trainer.log"),
+              HasSubstr("weight gradients merged over 4 of 4 micro-batches, memory allows 4"));
 }
 
 TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
@@ -86,7 +107,7 @@ TEST_F(SpecTest, AParameterThatTheScheduleDoesNotTakeIsNamedWithItsLine) {
   EXPECT_THAT(outcome.err,
               HasSubstr("wrong.yaml:5:49: spec.schedule.parameters.splits: nanotron: found splits, "
                         "expected only slices, slice_sizes, sequence_parallel, recompute, "
-                        "merge_wgrads"));
+                        "merge_wgrads, auto_merge_wgrads"));
 }
 
 }  // namespace

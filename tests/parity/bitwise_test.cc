@@ -36,6 +36,16 @@ std::vector<Layout> Layouts() {
       }
     }
   }
+  // Weight gradients merged over some of a step's micro-batches, also of a step that passes
+  // shorten.
+  for (const char* schedule : {"domino_row", "domino_inter"}) {
+    for (const auto& [merged, micro_batches] : {std::pair{2, 4}, {3, 6}, {2, 16}}) {
+      layouts.push_back({.schedule = schedule,
+                         .slices = {2, 2},
+                         .merge_wgrads = merged,
+                         .micro_batches = micro_batches});
+    }
+  }
   return layouts;
 }
 

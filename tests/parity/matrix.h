@@ -38,13 +38,13 @@ enum Axis : size_t {
   kCut,  // slices as equal as can be, or not
   kSplits,
   kDefer,
-  kMerge,
+  kMerge,   // nothing, slices, all micro-batches
   kUpdate,  // behind the norm, or at once
   kType,    // f32, bf16, f32 with a bf16 wire
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {
-    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 2, 2, 3};
+    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -73,7 +73,7 @@ inline Layout LayoutOf(const Row& row) {
           .sequence_parallel = row[kSequenceParallel] == 1,
           .recompute = static_cast<Recompute>(row[kRecompute]),
           .dropout = row[kDropout] * 0.1,
-          .merge_wgrads = row[kMerge] == 1,
+          .merge_wgrads = row[kMerge] == 2 ? row[kMicroBatches] + 1 : row[kMerge],
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,
           .micro_batches = row[kMicroBatches] + 1,

@@ -81,9 +81,9 @@ absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state
   return absl::OkStatus();
 }
 
-absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
-                                  Communicator& control, RankEngine& engine) {
-  if (config.resume_folder.empty()) return TrainState{};
+absl::StatusOr<std::optional<Checkpoint>> FindCheckpoint(const JobConfig& config,
+                                                         Communicator& control) {
+  if (config.resume_folder.empty()) return std::nullopt;
   // Rank 0 chooses, so that all ranks read the same one.
   absl::StatusOr<std::string> chosen = std::string();
   if (config.rank == 0) {
@@ -102,18 +102,24 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
   absl::StatusOr<Checkpoint> opened = Checkpoint::Open(std::string(folder));
   if (absl::IsNotFound(opened.status())) return Refused(opened.status().message());
-  ASSIGN_OR_RETURN(const Checkpoint checkpoint, std::move(opened));
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(opened));
+  return checkpoint;
+}
+
+absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
+                                  const Checkpoint& checkpoint, RankEngine& engine) {
+  const std::string& folder = checkpoint.folder();
   const TrainingState& saved = checkpoint.manifest().state;
   // The hash last: what differs can often be named.
   ResumeExpectation expected{.spec_hash = "",
                              .tokenizer_hash = tokenizer_hash,
                              .padded_vocab = config.engine.model.padded_vocab(),
                              .tp_size = config.engine.tp_size};
-  RETURN_IF_ERROR(CheckResumable(std::string(folder), saved, expected));
+  RETURN_IF_ERROR(CheckResumable(folder, saved, expected));
   RETURN_IF_ERROR(engine.ReadState(checkpoint));
   expected.spec_hash = config.spec_hash;
-  RETURN_IF_ERROR(CheckResumable(std::string(folder), saved, expected));
-  spdlog::info("resumed folder={} step={}", std::string(folder), saved.step);
+  RETURN_IF_ERROR(CheckResumable(folder, saved, expected));
+  spdlog::info("resumed folder={} step={}", folder, saved.step);
   return TrainState{
       .step = saved.step, .updates = saved.updates, .consumed_samples = saved.consumed_samples};
 }

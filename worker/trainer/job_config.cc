@@ -50,12 +50,13 @@ Recompute RecomputeFrom(v1alpha1::Recompute recompute) {
 
 ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
   const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
-  ScheduleSpec schedule{.name = spec.schedule().name(),
-                        .splits = std::max(1, parameters.splits()),
-                        .sequence_parallel = parameters.sequence_parallel(),
-                        .recompute = RecomputeFrom(parameters.recompute()),
-                        .defer_wgrads = parameters.defer_wgrads(),
-                        .merge_wgrads = parameters.merge_wgrads()};
+  ScheduleSpec schedule{
+      .name = spec.schedule().name(),
+      .splits = std::max(1, parameters.splits()),
+      .sequence_parallel = parameters.sequence_parallel(),
+      .recompute = RecomputeFrom(parameters.recompute()),
+      .defer_wgrads = parameters.defer_wgrads(),
+      .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
   for (int size : parameters.slice_sizes()) schedule.slices.push_back(size);
   if (schedule.slices.empty()) {
     schedule.slices = EvenSlices(spec.micro_batch_size(), std::max(1, parameters.slices()));
@@ -96,8 +97,8 @@ std::string HashOf(const JobConfig& config) {
                    ";", absl::StrFormat("%.17g", m.dropout), ";",
                    absl::StrJoin({e.tp_size, e.micro_batch_size, e.micro_batches}, ","), ";",
                    absl::StrJoin(s.slices, ","), ";",
-                   absl::StrJoin({s.splits, int{s.sequence_parallel}, int{s.merge_wgrads}}, ","),
-                   ";", NameOf(e.dtype), ",", NameOf(e.wire_dtype), ";", config.seed, ";",
+                   absl::StrJoin({s.splits, int{s.sequence_parallel}, s.merge_wgrads}, ","), ";",
+                   NameOf(e.dtype), ",", NameOf(e.wire_dtype), ";", config.seed, ";",
                    absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate,
                                    o.min_learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay,
                                    o.clip_norm),
@@ -128,6 +129,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.ranks_on_node = std::max(1, task.assign().ranks_size());
   ASSIGN_OR_RETURN(config.engine.model, ModelFrom(spec.model()));
   config.engine.schedule = ScheduleFrom(spec);
+  config.auto_merge_wgrads = spec.schedule().parameters().auto_merge_wgrads();
   config.engine.tp_size = spec.parallelism().tp_size();
   config.engine.dtype = DTypeFrom(spec.precision());
   const bool wire_is_given = spec.parallelism().wire() != v1alpha1::PRECISION_UNSPECIFIED;
@@ -168,6 +170,11 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.interface_address = task.interface_address();
   config.spec_hash = HashOf(config);
   return config;
+}
+
+void SetMergedWgrads(int micro_batches, JobConfig* config) {
+  config->engine.schedule.merge_wgrads = micro_batches;
+  config->spec_hash = HashOf(*config);
 }
 
 }  // namespace stretto::trainer

@@ -30,6 +30,8 @@ struct JobConfig {
   int rank = 0;
   int ranks_on_node = 1;  // of this job, this rank included
   EngineSpec engine;
+  // engine.schedule.merge_wgrads is to be chosen by memory (SetMergedWgrads); 1 until then.
+  bool auto_merge_wgrads = false;
   OptimizerConfig optimizer;
   int64_t steps = 0;
   uint64_t seed = 0;
@@ -57,5 +59,8 @@ struct JobConfig {
 // checked here. Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the
 // field.
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank);
+
+// Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and what depends on it.
+void SetMergedWgrads(int micro_batches, JobConfig* config);
 
 }  // namespace stretto::trainer

@@ -4,6 +4,7 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/tokenizer_info.h"
 #include "worker/trainer/memory_check.h"
+#include "worker/trainer/merged_wgrads.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
@@ -102,6 +104,9 @@ class RankProcess {
     RETURN_IF_ERROR(CheckNodeMemory());
     ops_ = MakeCpuOps();
     RETURN_IF_ERROR(Connect());
+    ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint,
+                     FindCheckpoint(config_, *control_));
+    if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(checkpoint));
     if (config_.profile_steps > 0) RETURN_IF_ERROR(Profile());
     ASSIGN_OR_RETURN(engine_, RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
                                                  training_.get(), ops_.get(), FlightHook()));
@@ -109,7 +114,8 @@ class RankProcess {
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     engine_->Initialise(config_.seed);
-    ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *control_, *engine_));
+    if (!checkpoint.has_value()) return absl::OkStatus();
+    ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *checkpoint, *engine_));
     return absl::OkStatus();
   }
 
@@ -134,8 +140,21 @@ class RankProcess {
   absl::Status CheckNodeMemory() {
     ASSIGN_OR_RETURN(const std::string meminfo, ReadFile("/proc/meminfo"));
     ASSIGN_OR_RETURN(const int64_t available, AvailableMemory(meminfo));
+    if (config_.auto_merge_wgrads) {
+      ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available));
+      return absl::OkStatus();
+    }
     ASSIGN_OR_RETURN(const ArenaBytes arenas, ArenasOf(config_));
     return CheckMemory(arenas, config_.ranks_on_node, available);
+  }
+
+  absl::Status MergeWgrads(const std::optional<Checkpoint>& checkpoint) {
+    const std::string saved = checkpoint.has_value() ? checkpoint->manifest().state.spec_hash : "";
+    RETURN_IF_ERROR(AgreeOnMergedWgrads(most_merged_wgrads_, saved, *control_, &config_));
+    spdlog::info("weight gradients merged over {} of {} micro-batches, memory allows {}",
+                 config_.engine.schedule.merge_wgrads, config_.engine.micro_batches,
+                 most_merged_wgrads_);
+    return absl::OkStatus();
   }
 
   absl::Status Connect() {
@@ -204,7 +223,7 @@ class RankProcess {
   }
 
   const v1alpha1::AttachResponse& task_;
-  const JobConfig config_;
+  JobConfig config_;  // as given, but for what Prepare chooses
   Reporter& reporter_;
   FlightRecorder& flight_;
   DaemonLink& link_;
@@ -212,6 +231,7 @@ class RankProcess {
   std::unique_ptr<IndexedDataset> dataset_;
   std::unique_ptr<Sampler> sampler_;
   std::string tokenizer_hash_;
+  int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
   std::unique_ptr<Ops> ops_;
   std::unique_ptr<Communicator> training_;
   Communicator* control_ = nullptr;  // training_, or what it decorates

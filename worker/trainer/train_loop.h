@@ -1,6 +1,7 @@
 #pragma once
 // Trains: step after step until the last one, a stop request or a failure.
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -45,10 +46,14 @@ struct TrainResult {
 
 TrainResult Train(const TrainContext& context, TrainState state);
 
-// Loads the checkpoint that the config asks for, if any. Errors: DataLoss,
-// FailedPrecondition (no checkpoint, or one of another model, layout or tokenizer), naming file or
-// field.
+// Opens the checkpoint that the config asks for, if any: the same on every rank. Errors: DataLoss,
+// FailedPrecondition (no checkpoint), naming file or field.
+absl::StatusOr<std::optional<Checkpoint>> FindCheckpoint(const JobConfig& config,
+                                                         Communicator& control);
+
+// Loads the checkpoint. Errors: DataLoss, FailedPrecondition (of another model, layout or
+// tokenizer), naming file or field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
-                                  Communicator& control, RankEngine& engine);
+                                  const Checkpoint& checkpoint, RankEngine& engine);
 
 }  // namespace stretto::trainer

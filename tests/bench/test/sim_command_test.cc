@@ -130,6 +130,17 @@ struct BadArguments {
   const char* error;  // the whole line
 };
 
+TEST(SimCommandTest, MergedWeightGradientsAreFewer) {
+  const std::string flags = "--schedule domino_row --micro-batches 4 --merge-wgrads ";
+  nlohmann::json before = Figures(flags + "0");
+  for (const char* merged : {"1", "2", "4"}) {
+    const nlohmann::json figures = Figures(flags + merged);
+    EXPECT_EQ(figures["merge_wgrads"].dump(), merged);
+    EXPECT_LT(figures["operations"], before["operations"]) << merged;
+    before = figures;
+  }
+}
+
 TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
   const std::vector<BadArguments> cases = {
       {"--tp 0", "--tp: found 0, expected an integer from 1 to 65536"},
@@ -139,6 +150,8 @@ TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
       {"--contention 1", "--contention: found 1, expected a share from 0 to 0.99"},
       {"--recompute some", "--recompute: found 'some', expected one of none, selective, full"},
       {"--heads 7", "--heads: found 7, expected a divisor of hidden 384"},
+      {"--merge-wgrads 3 --micro-batches 4",
+       "--merge-wgrads: found 3, expected 0 or a divisor of the 4 --micro-batches"},
       {"--slices 9", "--slices: found 9, expected at most the 4 sequences of --micro-batch"},
       {"--layer 6", "--layer: found 6, expected one of the layers 0 to 5"},
       {"--micro-batches 20000",

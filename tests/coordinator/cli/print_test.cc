@@ -246,11 +246,16 @@ TEST(SpecTextTest, ScheduleNamesEveryParameter) {
   parameters.set_sequence_parallel(true);
   parameters.set_recompute(v1alpha1::RECOMPUTE_SELECTIVE);
   parameters.set_defer_wgrads(2);
-  parameters.set_merge_wgrads(true);
+  parameters.set_merge_wgrads(1);
   spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
   EXPECT_EQ(ScheduleText(spec),
             "domino_hybrid, slices of 3 + 1, 4 splits, tp 2, sequence parallel, recompute "
             "selective, wgrads deferred by 2, wgrads merged, wire bf16");
+  parameters.set_merge_wgrads(4);
+  EXPECT_THAT(OptionsText(spec), HasSubstr(", wgrads of 4 micro-batches merged, "));
+  parameters.set_merge_wgrads(0);
+  parameters.set_auto_merge_wgrads(true);
+  EXPECT_THAT(OptionsText(spec), HasSubstr(", wgrads merged as memory allows, "));
   parameters.set_recompute(static_cast<v1alpha1::Recompute>(9));  // of a newer coordinator
   EXPECT_THAT(OptionsText(spec), HasSubstr("recompute 9,"));
 }

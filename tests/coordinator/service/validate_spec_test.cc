@@ -109,26 +109,34 @@ const Refusal kRefusals[] = {
      "domino_hybrid, domino_paper, domino_release1, domino_intra, domino_inter, nanotron"},
     {"schedule { name: 'megatron_sync' parameters { slices: 2 } }",
      "spec.schedule.parameters.slices",
-     "megatron_sync: found slices, expected only sequence_parallel, recompute"},
+     "megatron_sync: found slices, expected only sequence_parallel, recompute, merge_wgrads, "
+     "auto_merge_wgrads"},
     {"schedule { name: 'megatron_async' parameters { slice_sizes: 4 } }",
      "spec.schedule.parameters.slice_sizes",
-     "megatron_async: found slice_sizes, expected only sequence_parallel, recompute"},
+     "megatron_async: found slice_sizes, expected only sequence_parallel, recompute, "
+     "merge_wgrads, auto_merge_wgrads"},
     {"schedule { name: 'megatron_sync' parameters { defer_wgrads: 1 } }",
      "spec.schedule.parameters.defer_wgrads",
-     "megatron_sync: found defer_wgrads, expected only sequence_parallel, recompute"},
+     "megatron_sync: found defer_wgrads, expected only sequence_parallel, recompute, "
+     "merge_wgrads, auto_merge_wgrads"},
     {"schedule { name: 'domino_col' parameters { slices: 2 } }", "spec.schedule.parameters.slices",
-     "domino_col: found slices, expected only splits, sequence_parallel, recompute, defer_wgrads"},
-    {"schedule { name: 'domino_col' parameters { merge_wgrads: true } }",
+     "domino_col: found slices, expected only splits, sequence_parallel, recompute, "
+     "defer_wgrads, merge_wgrads, auto_merge_wgrads"},
+    {"global_batch_size: 24 schedule { parameters { merge_wgrads: 4 } }",
      "spec.schedule.parameters.merge_wgrads",
-     "domino_col: found merge_wgrads, expected only splits, sequence_parallel, recompute, "
-     "defer_wgrads"},
+     "found 4, expected 0 or a divisor of the 6 micro-batches of a step"},
+    {"schedule { parameters { merge_wgrads: -1 } }", "spec.schedule.parameters.merge_wgrads",
+     "found -1, expected 0 or a divisor of the 1 micro-batches of a step"},
+    {"schedule { parameters { merge_wgrads: 1 auto_merge_wgrads: true } }",
+     "spec.schedule.parameters.merge_wgrads",
+     "found 1, expected 0, because auto_merge_wgrads chooses it"},
     {"schedule { parameters { splits: 2 } }", "spec.schedule.parameters.splits",
      "domino_row: found splits, expected only slices, slice_sizes, sequence_parallel, recompute, "
-     "defer_wgrads, merge_wgrads"},
+     "defer_wgrads, merge_wgrads, auto_merge_wgrads"},
     {"schedule { name: 'nanotron' parameters { defer_wgrads: 1 } }",
      "spec.schedule.parameters.defer_wgrads",
      "nanotron: found defer_wgrads, expected only slices, slice_sizes, sequence_parallel, "
-     "recompute, merge_wgrads"},
+     "recompute, merge_wgrads, auto_merge_wgrads"},
     {"schedule { name: 'domino_intra' parameters { slices: 3 } }",
      "spec.schedule.parameters.slices", "domino_intra: found slices 3, expected 2, as published"},
     {"schedule { name: 'domino_paper' parameters { slice_sizes: 4 } }",

@@ -18,7 +18,7 @@ struct Layout {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
   double dropout = 0;
-  bool merge_wgrads = false;
+  int merge_wgrads = 0;
   int defer_wgrads = 0;
   bool update_at_once = false;
   int micro_batches = 1;
@@ -36,7 +36,7 @@ inline std::string Describe(const Layout& layout) {
   if (layout.sequence_parallel) name += "_sp";
   if (layout.recompute != Recompute::kNone) name += std::string("_") + NameOf(layout.recompute);
   if (layout.dropout > 0) name += "_dropout";
-  if (layout.merge_wgrads) name += "_merge";
+  if (layout.merge_wgrads > 0) name += "_merge" + std::to_string(layout.merge_wgrads);
   if (layout.defer_wgrads > 0) name += "_defer" + std::to_string(layout.defer_wgrads);
   if (layout.update_at_once) name += "_at_once";
   name += "_mb" + std::to_string(layout.micro_batches);

@@ -77,7 +77,7 @@ TEST(UnslicedTest, KeepsTheModelAndDropsWhatTheScheduleAdds) {
                    .sequence_parallel = true,
                    .recompute = Recompute::kFull,
                    .defer_wgrads = 2,
-                   .merge_wgrads = true};
+                   .merge_wgrads = 2};
   const EngineSpec plain = Unsliced(spec);
   EXPECT_EQ(plain.model.family, Family::kLlama);
   EXPECT_EQ(plain.model.dropout, 0.1);
@@ -88,7 +88,7 @@ TEST(UnslicedTest, KeepsTheModelAndDropsWhatTheScheduleAdds) {
   EXPECT_FALSE(plain.schedule.sequence_parallel);
   EXPECT_EQ(plain.schedule.recompute, Recompute::kNone);
   EXPECT_EQ(plain.schedule.defer_wgrads, 0);
-  EXPECT_FALSE(plain.schedule.merge_wgrads);
+  EXPECT_EQ(plain.schedule.merge_wgrads, 0);
 }
 
 }  // namespace

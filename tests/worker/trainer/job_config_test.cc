@@ -108,7 +108,7 @@ TEST(JobConfigTest, EveryParameterReachesTheEngine) {
   parameters.set_sequence_parallel(true);
   parameters.set_recompute(v1alpha1::RECOMPUTE_FULL);
   parameters.set_defer_wgrads(3);
-  parameters.set_merge_wgrads(true);
+  parameters.set_merge_wgrads(2);
   spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
   const EngineSpec engine = ConfigFrom(task, 0)->engine;
   EXPECT_EQ(engine.schedule.name, "domino_hybrid");
@@ -116,7 +116,7 @@ TEST(JobConfigTest, EveryParameterReachesTheEngine) {
   EXPECT_TRUE(engine.schedule.sequence_parallel);
   EXPECT_EQ(engine.schedule.recompute, Recompute::kFull);
   EXPECT_EQ(engine.schedule.defer_wgrads, 3);
-  EXPECT_TRUE(engine.schedule.merge_wgrads);
+  EXPECT_EQ(engine.schedule.merge_wgrads, 2);
   EXPECT_EQ(engine.dtype, DType::kF32);
   EXPECT_EQ(engine.wire_dtype, DType::kBF16);
   parameters.set_recompute(v1alpha1::RECOMPUTE_SELECTIVE);
@@ -198,6 +198,23 @@ TEST(JobConfigTest, HashIsTheSameForWhatChangesNoNumber) {
             hash);
 }
 
+TEST(JobConfigTest, AMergeLeftToMemoryHasTheHashOfTheNumberChosen) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::ScheduleParameters& parameters =
+      *task.mutable_assign()->mutable_spec()->mutable_schedule()->mutable_parameters();
+  EXPECT_FALSE(ConfigFrom(task, 0)->auto_merge_wgrads);
+  parameters.set_auto_merge_wgrads(true);
+  JobConfig config = *ConfigFrom(task, 0);
+  EXPECT_TRUE(config.auto_merge_wgrads);
+  EXPECT_EQ(config.engine.schedule.merge_wgrads, 1);
+  for (int merged : {1, 2}) {
+    SetMergedWgrads(merged, &config);
+    EXPECT_EQ(config.engine.schedule.merge_wgrads, merged);
+    EXPECT_EQ(config.spec_hash,
+              HashAfter([&](Spec, Parameters p) { p->set_merge_wgrads(merged); }));
+  }
+}
+
 TEST(JobConfigTest, HashIsAnotherForWhatChangesNumbers) {
   std::set<std::string> hashes = {ConfigFrom(Task(), 0)->spec_hash};
   const auto is_new = [&](const std::string& hash) { return hashes.insert(hash).second; };
@@ -205,7 +222,8 @@ TEST(JobConfigTest, HashIsAnotherForWhatChangesNumbers) {
   EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_slices(3); })));
   EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_splits(2); })));
   EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_sequence_parallel(true); })));
-  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_merge_wgrads(true); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_merge_wgrads(1); })));
+  EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_merge_wgrads(2); })));
   EXPECT_TRUE(
       is_new(HashAfter([](Spec spec, Parameters) { spec->mutable_model()->set_dropout(0.1); })));
   EXPECT_TRUE(is_new(

@@ -25,7 +25,7 @@ v1alpha1::JobSpec SpecOf(const char* name, const std::string& parameters) {
   v1alpha1::JobSpec spec;
   EXPECT_TRUE(TextFormat::ParseFromString(
       "model { preset: 'llama-tiny' dropout: 0.1 } data { prefix: 'text' } "
-      "parallelism { tp_size: 2 } steps: 1 micro_batch_size: 4",
+      "parallelism { tp_size: 2 } steps: 1 micro_batch_size: 4 global_batch_size: 16",
       &spec));
   spec.mutable_schedule()->set_name(name);
   EXPECT_TRUE(
@@ -62,9 +62,11 @@ TEST(SchedulesTest, WhatTheCoordinatorAcceptsTheEngineBuilds) {
       "recompute: RECOMPUTE_SELECTIVE",
       "recompute: RECOMPUTE_FULL sequence_parallel: true",
       "defer_wgrads: 2",
-      "merge_wgrads: true",
-      "merge_wgrads: true sequence_parallel: true",
-      "slices: 3 defer_wgrads: 1 merge_wgrads: true recompute: RECOMPUTE_FULL",
+      "merge_wgrads: 1",
+      "merge_wgrads: 2",
+      "merge_wgrads: 4 sequence_parallel: true",
+      "auto_merge_wgrads: true",
+      "slices: 3 defer_wgrads: 1 merge_wgrads: 2 recompute: RECOMPUTE_FULL",
   };
   int accepted = 0;
   for (const ScheduleRules& rules : service::kSchedules) {
@@ -75,14 +77,15 @@ TEST(SchedulesTest, WhatTheCoordinatorAcceptsTheEngineBuilds) {
       EXPECT_EQ(PlanOf(spec), absl::OkStatus()) << rules.name << " { " << text << " }";
     }
   }
-  EXPECT_GT(accepted, 60);
+  EXPECT_GT(accepted, 90);
 }
 
 // The other way: the coordinator refuses first what the engine would.
 TEST(SchedulesTest, WhatTheEngineRefusesTheCoordinatorRefuses) {
   for (const ScheduleRules& rules : service::kSchedules) {
-    for (const char* text : {"slices: 1", "slices: 2", "slices: 3", "splits: 2", "splits: 3",
-                             "defer_wgrads: 1", "defer_wgrads: -1"}) {
+    for (const char* text :
+         {"slices: 1", "slices: 2", "slices: 3", "splits: 2", "splits: 3", "defer_wgrads: 1",
+          "defer_wgrads: -1", "merge_wgrads: 3", "merge_wgrads: -1"}) {
       const v1alpha1::JobSpec spec = SpecOf(rules.name, text);
       if (PlanOf(spec).ok()) continue;
       EXPECT_EQ(service::ValidateSpec(spec).code(), absl::StatusCode::kInvalidArgument)

@@ -1,17 +1,21 @@
 #include "worker/engine/memory/lives.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
+
+#include "worker/engine/program/memory_map.h"
 
 namespace stretto {
 namespace {
 
-// Which micro-batches to look at. Let p be the most micro-batches from one use of a buffer to its
-// next, so that no more are in flight: a micro-batch shares time with those less than p before and
-// after it, and meets those p away. The first p lack some before them, the last p some after; in
-// between, every p repeat the p before them. So the first 3p show whatever two micro-batches do to
-// each other, unless one is of the last p: that, the last 2p show. A step for which this is not
-// true does not pass Verify.
+// Which micro-batches to look at. Let p be the micro-batches from one use of a buffer, or of a
+// view, to its next, of all of them the least common multiple, so that no more are in flight and
+// the pattern repeats: a micro-batch shares time with those less than p before and after it, and
+// meets those p away. The first p lack some before them, the last p some after; in between, every p
+// repeat the p before them. So the first 3p show whatever two micro-batches do to each other,
+// unless one is of the last p: that, the last 2p show. A step for which this is not true does not
+// pass Verify.
 class Sample {
  public:
   Sample(const Program& program, const std::vector<int>& root) {
@@ -23,18 +27,18 @@ class Sample {
       last_ = std::max(last_, now);
       for (const std::vector<int>* ids : {&op.in, &op.out}) {
         for (int id : *ids) {
-          const int r = root[static_cast<size_t>(id)];
-          if (r < 0 || latest[static_cast<size_t>(r)] >= now) continue;
-          if (latest[static_cast<size_t>(r)] >= 0) {
-            again[static_cast<size_t>(r)] = true;
-            period_ = std::max(period_, now - latest[static_cast<size_t>(r)]);
+          const size_t i = static_cast<size_t>(id);
+          if (root[i] < 0 || latest[i] >= now) continue;
+          if (latest[i] >= 0) {
+            again[i] = true;
+            period_ = std::min(std::lcm(period_, int64_t{now - latest[i]}), kNone);
           }
-          latest[static_cast<size_t>(r)] = now;
+          latest[i] = now;
         }
       }
     }
-    for (size_t r = 0; r < latest.size(); ++r) {
-      if (latest[r] >= 0 && !again[r]) period_ = last_ + 1;  // no period to be seen
+    for (size_t i = 0; i < latest.size(); ++i) {
+      if (latest[i] >= 0 && !again[i]) period_ = kNone;
     }
   }
 
@@ -43,7 +47,8 @@ class Sample {
   }
 
  private:
-  int period_ = 1;
+  static constexpr int64_t kNone = int64_t{1} << 31;  // no period to be seen: everything
+  int64_t period_ = 1;
   int last_ = -1;
 };
 
@@ -67,14 +72,20 @@ void Join(const Life& from, Life* into) {
   }
 }
 
-// The life of a micro-batch, which begins with this access unless it has begun. One that begins
-// with a read holds what the one before left, and so reaches back to it.
-Life& LifeFor(int micro_batch, bool reads, int now, size_t lanes, Lives* lives) {
-  const auto mine = std::find_if(lives->rbegin(), lives->rend(),
-                                 [&](const Life& life) { return life.micro_batch == micro_batch; });
-  if (mine != lives->rend()) return *mine;
+constexpr int kNobody = -2;
+
+Life* Find(int micro_batch, Lives* lives) {
+  const auto found = std::find_if(lives->rbegin(), lives->rend(), [&](const Life& life) {
+    return life.micro_batch == micro_batch;
+  });
+  return found == lives->rend() ? nullptr : &*found;
+}
+
+// The life of a micro-batch, which begins with this access unless it has begun.
+Life& LifeFor(int micro_batch, int now, size_t lanes, Lives* lives) {
+  if (Life* mine = Find(micro_batch, lives); mine != nullptr) return *mine;
   lives->push_back({.micro_batch = micro_batch,
-                    .start = reads && !lives->empty() ? lives->back().end : now,
+                    .start = now,
                     .enters = std::vector<int>(lanes, FirstAfter::kNever),
                     .leaves = std::vector<int>(lanes, 0)});
   return lives->back();
@@ -123,6 +134,8 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
   const FirstAfter after(program, order);
   const std::vector<int> root = ActivationRoots(program);
   const Sample sample(program, root);
+  const auto overlaps = OverlapsOf(RegionsOf(program.buffers));
+  std::vector<int> writer(program.buffers.size(), kNobody);  // its last, as a micro-batch
   LiveBuffers live;
   live.of.resize(program.buffers.size());
   std::vector<int> time(program.ops.size());
@@ -134,9 +147,21 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
       for (int id : *ids) {
         const int r = root[static_cast<size_t>(id)];
         if (r < 0) continue;
-        Life& life = LifeFor(op.tag.micro_batch, ids == &op.in, live.time, lanes,
-                             &live.of[static_cast<size_t>(r)]);
+        Lives* lives = &live.of[static_cast<size_t>(r)];
+        Life& life = LifeFor(op.tag.micro_batch, live.time, lanes, lives);
         life.end = live.time;
+        // What is read may have been left by others: the life reaches back to theirs.
+        const auto reach_back = [&](int other) {
+          if (root[static_cast<size_t>(other)] != r) return;  // elsewhere, at the same address
+          const Life* left = Find(writer[static_cast<size_t>(other)], lives);
+          if (left != nullptr) life.start = std::min(life.start, left->end);
+        };
+        if (ids == &op.in) {
+          reach_back(id);
+          for (int other : overlaps[static_cast<size_t>(id)]) reach_back(other);
+        } else {
+          writer[static_cast<size_t>(id)] = op.tag.micro_batch;
+        }
         int& enters = life.enters[static_cast<size_t>(op.lane)];
         enters = std::min(enters, index);
         for (size_t lane = 0; lane < lanes; ++lane)

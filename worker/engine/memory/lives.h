@@ -3,7 +3,8 @@
 //
 // A buffer has one life per micro-batch whose operations use it (and one for operations of none),
 // from the first access to the last; between two lives it holds nothing. An access that continues
-// from an earlier life, by reading what that one left or by overlapping it in time, joins the two.
+// from an earlier life, by reading what that one left or by overlapping it in time, joins the two:
+// so a buffer that several micro-batches fill for one product is in use until that has read it.
 
 #include <vector>
 

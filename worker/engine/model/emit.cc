@@ -64,18 +64,7 @@ int Emitter::Activation(const SliceState& slice, absl::string_view name, int lay
 }
 
 int Emitter::Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns) {
-  if (!spec_.schedule.merge_wgrads)
-    return Activation(slice, name, layer, {slice.rows, columns}, spec_.dtype);
-  const std::string whole_name =
-      layer < 0 ? std::string(name) : absl::StrCat("L", layer, ".", name);
-  const auto [it, fresh] = whole_.try_emplace(whole_name, -1);
-  if (fresh) {
-    const int64_t rows = int64_t{spec_.micro_batch_size} * model_.sequence_length;
-    it->second = NewBuffer(whole_name, spec_.dtype, {rows, columns}, ArenaClass::kActivation,
-                           Binding::kSlot);
-  }
-  return View(it->second, absl::StrCat(whole_name, ".s", slice.index), slice.first * columns,
-              {slice.rows, columns});
+  return Activation(slice, name, layer, {slice.rows, columns}, spec_.dtype);
 }
 
 int Emitter::Own(const SliceState& slice, absl::string_view name, int layer) {

@@ -20,14 +20,10 @@ void Emitter::BiasGrad(const Tag& tag, int dy, int b) {
   if (b >= 0) Add(OpKind::kBiasGrad, tag, {dy, G(b)}, {G(b)});
 }
 
-int Emitter::OwnGradient(const SliceState& slice, absl::string_view name, int layer) {
-  return SequenceParallel() ? Own(slice, name, layer) : Rows(slice, name, layer, hidden_);
-}
-
 void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer, int x, int stats,
                            int w, int b) {
   const Tag tag = At(slice, name, layer, Phase::kBackward);
-  const int dx = OwnGradient(slice, absl::StrCat("d_", name), layer);
+  const int dx = Own(slice, absl::StrCat("d_", name), layer);
   std::vector<int> in = {slice.reduced, x, W(w), stats};
   if (slice.d >= 0) in.push_back(slice.d);
   Add(Gpt() ? OpKind::kLayerNormDgrad : OpKind::kRmsNormDgrad, tag, std::move(in), {dx});
@@ -41,7 +37,7 @@ void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer,
 
 int Emitter::BranchGrad(const SliceState& slice, absl::string_view name, int layer, int place) {
   if (drop_threshold_ == 0) return slice.d;
-  const int d = OwnGradient(slice, absl::StrCat("d_", name), layer);
+  const int d = Own(slice, absl::StrCat("d_", name), layer);
   Add(OpKind::kDropout, At(slice, name, layer, Phase::kBackward), {slice.d, ids_.keys}, {d},
       DropAttributes(layer, place, slice.own_first));
   return d;

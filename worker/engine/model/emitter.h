@@ -53,13 +53,10 @@ class Emitter {
   // Activation of a slice.
   int Activation(const SliceState& slice, absl::string_view name, int layer,
                  std::vector<int64_t> shape, DType dtype);
-  // The same in the compute type, [all rows of the slice, columns]; slices adjoin where weight
-  // gradients are merged.
+  // The same in the compute type, [all rows of the slice, columns].
   int Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns);
   // [own rows, hidden]
   int Own(const SliceState& slice, absl::string_view name, int layer);
-  // The same for what weight gradients read.
-  int OwnGradient(const SliceState& slice, absl::string_view name, int layer);
   void Add(OpKind kind, const Tag& tag, std::vector<int> in, std::vector<int> out,
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
@@ -122,7 +119,6 @@ class Emitter {
   StepBuffers ids_;
   int replicated_gradients_ = -1;  // with sequence parallelism: the bucket that ranks add up
   std::vector<SliceState> slices_;
-  std::map<std::string, int> whole_;                // by name: activations of all slices
   std::map<std::pair<int, int>, int> weight_rows_;  // (weight, piece): its view
 };
 

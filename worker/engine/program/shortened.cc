@@ -11,17 +11,22 @@ namespace {
 // and the last ones.
 int Enough(const StepProgram& step) { return std::max(6, 3 * step.slots); }
 
-// Instances [begin, end) are repeats of `period` instances, each for micro-batches one further on.
+// Instances [begin, end) are repeats of `period` instances, each for micro-batches `stride` further
+// on.
 struct Run {
   size_t begin = 0, end = 0, period = 1;
+  int stride = 1;
   int repeats() const { return static_cast<int>((end - begin) / period); }
 };
 
-bool Follows(const Instance& earlier, const Instance& later) {
-  return earlier.unit == later.unit && !earlier.micro_batches.empty() &&
-         std::equal(earlier.micro_batches.begin(), earlier.micro_batches.end(),
-                    later.micro_batches.begin(), later.micro_batches.end(),
-                    [](int a, int b) { return a + 1 == b; });
+// By how many micro-batches the later is further on than the earlier of the same kind; else 0.
+int Stride(const Instance& earlier, const Instance& later) {
+  if (earlier.unit != later.unit || earlier.micro_batches.empty()) return 0;
+  const int stride = later.micro_batches.front() - earlier.micro_batches.front();
+  const bool all = std::equal(earlier.micro_batches.begin(), earlier.micro_batches.end(),
+                              later.micro_batches.begin(), later.micro_batches.end(),
+                              [&](int a, int b) { return a + stride == b; });
+  return all && stride > 0 ? stride : 0;
 }
 
 // The longest.
@@ -31,9 +36,12 @@ Run RunOf(const std::vector<Instance>& instances) {
   for (size_t period = 1; period <= kLongestPeriod; ++period) {
     for (size_t begin = 0; begin + period < instances.size(); ++begin) {
       size_t i = begin;
-      while (i + period < instances.size() && Follows(instances[i], instances[i + period])) ++i;
-      const Run run{begin, begin + ((i - begin) / period + 1) * period, period};
-      if (i > begin && run.end - run.begin > best.end - best.begin) best = run;
+      const int stride = Stride(instances[i], instances[i + period]);
+      while (stride > 0 && i + period < instances.size() &&
+             Stride(instances[i], instances[i + period]) == stride)
+        ++i;
+      const Run run{begin, begin + ((i - begin) / period + 1) * period, period, stride};
+      if (run.repeats() >= 2 && run.end - run.begin > best.end - best.begin) best = run;
       begin = i;
     }
   }
@@ -42,7 +50,7 @@ Run RunOf(const std::vector<Instance>& instances) {
 
 // `by` repeats later, with waits for instances of the run.
 Instance Moved(Instance instance, int by, const Run& run) {
-  for (int& micro_batch : instance.micro_batches) micro_batch += by;
+  for (int& micro_batch : instance.micro_batches) micro_batch += by * run.stride;
   for (CarriedWait& wait : instance.waits) {
     if (wait.instance >= static_cast<int>(run.begin))
       wait.instance += by * static_cast<int>(run.period);
@@ -66,11 +74,12 @@ bool ReachesBefore(const Instance& instance, int first, const Run& run) {
 
 }  // namespace
 
-StepProgram Shortened(const StepProgram& step) {
+StepProgram Shortened(const StepProgram& step, int together) {
   const Run run = RunOf(step.instances);
-  const int surplus =
-      std::min(step.micro_batches - Enough(step), run.repeats() - (Enough(step) - 2));
-  if (surplus <= 0) return step;
+  const int enough = Enough(step) * together;
+  int surplus = std::min(step.micro_batches - enough, run.repeats() - (enough - 2));
+  surplus -= surplus % together;
+  if (surplus <= 0 || run.stride != 1) return step;
   const size_t removed = static_cast<size_t>(surplus) * run.period;
   StepProgram shorter = WithMicroBatches(step, step.micro_batches - surplus);
   for (size_t i = 0; i < step.instances.size(); ++i) {
@@ -86,10 +95,11 @@ StepProgram Shortened(const StepProgram& step) {
 }
 
 StepProgram Lengthened(const StepProgram& step, int micro_batches) {
-  const int missing = micro_batches - step.micro_batches;
-  if (missing == 0) return step;
+  if (micro_batches == step.micro_batches) return step;
   const Run run = RunOf(step.instances);
-  STRETTO_CHECK(missing > 0 && run.repeats() >= 2);
+  const int missing = (micro_batches - step.micro_batches) / run.stride;
+  STRETTO_CHECK(missing > 0 && run.repeats() >= 2 &&
+                step.micro_batches + missing * run.stride == micro_batches);
   StepProgram longer = WithMicroBatches(step, micro_batches);
   const auto at = [&](size_t i) { return step.instances.begin() + static_cast<std::ptrdiff_t>(i); };
   longer.instances.assign(at(0), at(run.end));

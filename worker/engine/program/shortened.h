@@ -7,9 +7,9 @@
 
 namespace stretto {
 
-// The step with as few micro-batches as show how they begin, follow each other and end. The step
-// itself when it has no more, or when its instances do not repeat.
-StepProgram Shortened(const StepProgram& step);
+// The step with as few micro-batches, `together` at a time, as show how these begin, follow each
+// other and end. The step itself when it has no more, or when its instances do not repeat.
+StepProgram Shortened(const StepProgram& step, int together = 1);
 
 // The step with `micro_batches` of them: the last repeat of its instances, with the waits between
 // them, is repeated further. CHECKs that instances repeat, unless there is nothing to do.

@@ -6,6 +6,8 @@
 //   next     head(k) tail(k-1) rest of body(k)      head: the embedding and its collectives
 //   finish   tail(last) with what the optimizer can do already in front of what still waits
 //
+// A unit of several micro-batches (merge_wgrads.cc) closes those within it in the same way.
+//
 //   compute | ... w(ATT) | embed(k) | tail(k-1) | ATT0(k) ...  | tail(last) | norm parts, updates
 //   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...          | ATT'(last) ...
 //
@@ -33,6 +35,21 @@ Ops OfRole(Ops ops, int role) {
 }
 
 void Append(Ops* to, const Ops& more) { to->insert(to->end(), more.begin(), more.end()); }
+
+// What a micro-batch is cut into.
+struct Parts {
+  Ops head, rest, tail;
+};
+
+Parts PartsOf(const Ops& ops) {
+  const auto last = std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) {
+                      return IsCollective(op.kind) && op.tag.layer >= 0;
+                    }).base();
+  const auto body = std::find_if(ops.begin(), last, [](const Op& op) {
+    return op.tag.name != "embed" || op.tag.phase != Phase::kForward;
+  });
+  return {Ops(ops.begin(), body), Ops(body, last), Ops(last, ops.end())};
+}
 
 // The roots that operations write.
 std::set<int> WrittenBy(const StepProgram& step, const Ops& ops) {
@@ -107,36 +124,46 @@ void KeepCopiesOf(const std::set<int>& roots, StepProgram* step) {
 }  // namespace
 
 absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
-  const Ops ops = step->units[static_cast<size_t>(FindUnit(*step, kMicroBatchUnit))].ops;
+  std::vector<Ops> roles;
+  for (const Op& op : step->units[static_cast<size_t>(FindUnit(*step, kMicroBatchUnit))].ops) {
+    if (op.tag.micro_batch >= static_cast<int>(roles.size())) roles.emplace_back();
+    roles.back().push_back(op);
+  }
   const Ops optimizer = step->units[static_cast<size_t>(FindUnit(*step, kOptimizerUnit))].ops;
-  const auto last = std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) {
-                      return IsCollective(op.kind) && op.tag.layer >= 0;
-                    }).base();
-  if (last == ops.begin()) return absl::OkStatus();  // one rank: nothing to overlap with
-  const auto body = std::find_if(ops.begin(), last, [](const Op& op) {
-    return op.tag.name != "embed" || op.tag.phase != Phase::kForward;
-  });
-  const auto waits = std::find_if(last, ops.end(), [](const Op& op) {
+  std::vector<Parts> parts;
+  for (const Ops& ops : roles) parts.push_back(PartsOf(ops));
+  if (parts[0].rest.empty()) return absl::OkStatus();  // one rank: nothing to overlap with
+
+  Ops within = parts[0].rest;
+  for (size_t role = 1; role < parts.size(); ++role) {
+    Append(&within, parts[role].head);
+    Append(&within, parts[role - 1].tail);
+    Append(&within, parts[role].rest);
+  }
+  const int count = static_cast<int>(parts.size());
+  const Ops tail = OfRole(parts.back().tail, 0);
+  const auto waits = std::find_if(tail.begin(), tail.end(), [](const Op& op) {
     return op.tag.layer <= 0 && InfoOf(op.kind).role != Role::kWeightGradient;
   });
-  const Ops head(ops.begin(), body), rest(body, last), tail(last, ops.end());
-
-  Ops next = head;
-  Append(&next, OfRole(tail, 1));
-  Append(&next, rest);
-  Ops first = head;
-  Append(&first, rest);
-  KeepCopiesOf(WrittenBy(*step, head), step);
-  step->units = {step->units[0],
-                 {"first", std::move(first)},
-                 {"next", std::move(next)},
-                 {"finish", Finish(*step, Ops(last, waits), Ops(waits, ops.end()), optimizer)}};
-  const int micro_batches = step->micro_batches;
-  step->instances = {{.unit = 0, .micro_batches = {}, .waits = {}},
-                     {.unit = 1, .micro_batches = {0}, .waits = {}}};
-  for (int mb = 1; mb < micro_batches; ++mb)
-    step->instances.push_back({.unit = 2, .micro_batches = {mb, mb - 1}, .waits = {}});
-  step->instances.push_back({.unit = 3, .micro_batches = {micro_batches - 1}, .waits = {}});
+  Ops next = parts[0].head;
+  Append(&next, OfRole(tail, count));
+  Append(&next, within);
+  Ops first = parts[0].head;
+  Append(&first, within);
+  KeepCopiesOf(WrittenBy(*step, parts[0].head), step);
+  step->units = {
+      step->units[0],
+      {"first", std::move(first)},
+      {"next", std::move(next)},
+      {"finish", Finish(*step, Ops(tail.begin(), waits), Ops(waits, tail.end()), optimizer)}};
+  step->instances = {{.unit = 0, .micro_batches = {}, .waits = {}}};
+  for (int mb = 0; mb < step->micro_batches; mb += count) {
+    step->instances.push_back({.unit = mb == 0 ? 1 : 2, .micro_batches = {}, .waits = {}});
+    std::vector<int>& bound = step->instances.back().micro_batches;
+    for (int role = 0; role < count; ++role) bound.push_back(mb + role);
+    if (mb > 0) bound.push_back(mb - 1);
+  }
+  step->instances.push_back({.unit = 3, .micro_batches = {step->micro_batches - 1}, .waits = {}});
   return absl::OkStatus();
 }
 

@@ -1,52 +1,147 @@
+// One weight gradient product for the slices of g micro-batches: longer sums, and one pass over a
+// main gradient, which is f32, instead of g times as many. Forward and backward of a micro-batch
+// stay as they are; the unit holds g of them, and what a product reads are views of one buffer:
+//
+//   unit      f(0) b(0) f(1) b(1) ... f(g-1) b(g-1)        roles 0 to g-1, in (role, slice) order
+//   whole     | (0, s0) | (0, s1) | (1, s0) | ... | (g-1, s1) |      rows of x; of dy the same
+//   product   ........................................ w += dy^T x, where the last one stood
+
 #include <map>
-#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/units.h"
 
 namespace stretto {
 namespace {
 
-// A view of the rows of both, where the second follows the first in one buffer of whole rows.
-std::optional<int> Adjoined(StepProgram* step, int first, int second) {
-  const Buffer a = step->buffers[static_cast<size_t>(first)];
-  const Buffer b = step->buffers[static_cast<size_t>(second)];
-  const bool follows = a.alias >= 0 && a.alias == b.alias && a.shape[1] == b.shape[1] &&
-                       a.alias_offset + a.count() == b.alias_offset;
-  if (!follows) return std::nullopt;
-  Buffer both = a;
-  both.shape[0] += b.shape[0];
-  both.name = absl::StrCat(a.name, "+");
-  step->buffers.push_back(std::move(both));
-  return static_cast<int>(step->buffers.size()) - 1;
+constexpr size_t kOperands[] = {0, 1};  // dy, x
+
+class Merge {
+ public:
+  Merge(int roles, StepProgram* step) : step_(step), ids_(static_cast<size_t>(roles)) {}
+
+  std::vector<Op> Run(const std::vector<Op>& ops) {
+    std::map<std::pair<int, std::string>, std::vector<size_t>> products;  // by gradient and tag
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i].kind == OpKind::kGemmWgrad)
+        products[{ops[i].out[0], ops[i].tag.name}].push_back(i);
+    }
+    std::map<size_t, bool> last;  // of each product's operations, whether it is
+    for (const auto& [key, parts] : products) {
+      for (size_t operand : kOperands) Adjoin(ops, parts, operand);
+      for (size_t part : parts) last[part] = part == parts.back();
+    }
+    std::vector<Op> merged;
+    for (int role = 0; role < roles(); ++role) {
+      for (size_t i = 0; i < ops.size(); ++i) {
+        const auto product = last.find(i);
+        if (product == last.end()) {
+          merged.push_back(OfRole(ops[i], role));
+        } else if (product->second && role == roles() - 1) {
+          merged.push_back(OfAll(ops[i]));
+        }
+      }
+    }
+    return merged;
+  }
+
+ private:
+  int roles() const { return static_cast<int>(ids_.size()); }
+  Buffer& At(int id) { return step_->buffers[static_cast<size_t>(id)]; }
+
+  // Makes one buffer of an operand of all parts of a product, in all roles: that of the first part,
+  // which others may so be views of, as it is declared before them.
+  void Adjoin(const std::vector<Op>& ops, const std::vector<size_t>& parts, size_t operand) {
+    std::vector<Buffer> rows;
+    int64_t count = 0;
+    const int whole = ops[parts[0]].in[operand];
+    for (size_t part : parts) {
+      const Buffer& buffer = At(ops[part].in[operand]);
+      STRETTO_CHECK(buffer.alias < 0 && buffer.shape.size() == 2);
+      rows.push_back(buffer);
+      count += buffer.shape[0];
+    }
+    const Tag& tag = ops[parts[0]].tag;
+    At(whole).name = absl::StrCat(tag.layer < 0 ? "" : absl::StrCat("L", tag.layer, "."), tag.name,
+                                  operand == 0 ? ".dy" : ".x");
+    At(whole).shape[0] = count * roles();
+    int64_t offset = 0;
+    for (int role = 0; role < roles(); ++role) {
+      for (size_t part = 0; part < parts.size(); ++part) {
+        Buffer view = rows[part];
+        view.alias = whole;
+        view.alias_offset = offset;
+        if (role > 0) absl::StrAppend(&view.name, ".r", role);
+        offset += view.count();
+        const int id = ops[parts[part]].in[operand];
+        const bool first = ids_[static_cast<size_t>(role)].emplace(id, Place(id, view)).second;
+        STRETTO_CHECK(first);  // an operand of one product
+      }
+    }
+    for (size_t part : parts) whole_[ops[part].in[operand]] = whole;
+  }
+  // The id of a view: that of the buffer which it takes the place of, if this is still free.
+  int Place(int id, Buffer view) {
+    if (view.alias != id && At(id).alias < 0) {
+      At(id) = std::move(view);
+      return id;
+    }
+    step_->buffers.push_back(std::move(view));
+    return static_cast<int>(step_->buffers.size()) - 1;
+  }
+
+  Op OfRole(Op op, int role) const {
+    const std::map<int, int>& ids = ids_[static_cast<size_t>(role)];
+    for (std::vector<int>* list : {&op.in, &op.out}) {
+      for (int& id : *list) {
+        if (const auto it = ids.find(id); it != ids.end()) id = it->second;
+      }
+    }
+    op.tag.micro_batch = role;
+    return op;
+  }
+
+  Op OfAll(Op op) const {
+    op.tag.micro_batch = roles() - 1;
+    for (size_t operand : kOperands) op.in[operand] = whole_.at(op.in[operand]);
+    return op;
+  }
+
+  StepProgram* const step_;
+  std::vector<std::map<int, int>> ids_;  // by role: buffer -> its view
+  std::map<int, int> whole_;
+};
+
+// One instance for `roles` micro-batches that had one each.
+std::vector<Instance> Together(const std::vector<Instance>& instances, int unit, int roles) {
+  std::vector<Instance> together;
+  for (const Instance& instance : instances) {
+    const bool joins = instance.unit == unit && together.back().unit == unit &&
+                       static_cast<int>(together.back().micro_batches.size()) < roles;
+    if (joins) {
+      together.back().micro_batches.push_back(instance.micro_batches[0]);
+    } else {
+      together.push_back(instance);
+    }
+  }
+  return together;
 }
 
 }  // namespace
 
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step) {
-  if (!spec.schedule.merge_wgrads) return absl::OkStatus();
-  std::vector<Op>& ops = step->units[static_cast<size_t>(FindUnit(*step, kMicroBatchUnit))].ops;
-  std::map<std::pair<int, std::string>, size_t> last;  // by gradient and tag name
-  std::vector<bool> merged(ops.size(), false);
-  for (size_t i = 0; i < ops.size(); ++i) {
-    if (ops[i].kind != OpKind::kGemmWgrad) continue;
-    const std::pair<int, std::string> key = {ops[i].out[0], ops[i].tag.name};
-    if (const auto it = last.find(key); it != last.end()) {
-      const Op& before = ops[it->second];
-      const std::optional<int> dy = Adjoined(step, before.in[0], ops[i].in[0]);
-      const std::optional<int> x = Adjoined(step, before.in[1], ops[i].in[1]);
-      if (dy.has_value() && x.has_value()) {
-        ops[i].in[0] = *dy;
-        ops[i].in[1] = *x;
-        merged[it->second] = true;
-      }
-    }
-    last[key] = i;
-  }
-  size_t index = 0;
-  std::erase_if(ops, [&](const Op&) { return merged[index++]; });
+  const int roles = spec.schedule.merge_wgrads;
+  if (roles * static_cast<int>(spec.schedule.slices.size()) <= 1) return absl::OkStatus();
+  STRETTO_CHECK(step->micro_batches % roles == 0);
+  const int unit = FindUnit(*step, kMicroBatchUnit);
+  const std::vector<Op> ops = std::move(step->units[static_cast<size_t>(unit)].ops);
+  step->units[static_cast<size_t>(unit)].ops = Merge(roles, step).Run(ops);
+  step->instances = Together(step->instances, unit, roles);
   return absl::OkStatus();
 }
 

@@ -13,12 +13,14 @@ namespace stretto {
 // them are cloned in front of their first use, phase kRecompute.
 absl::Status RecomputeActivations(const EngineSpec& spec, StepProgram* step);
 
-// Where spec.schedule.merge_wgrads says so: the weight gradient products of all slices of a
-// micro-batch become one over all their rows, at the place of the last.
+// Where spec.schedule.merge_wgrads says so: the weight gradient products of all slices of so many
+// micro-batches become one over all their rows, at the place of the last. The unit of a micro-batch
+// becomes one of so many, one after the other, its roles. Only what the products read is kept for
+// all of them.
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step);
 
-// Schedules: each orders the unit of a micro-batch (canonical order, one lane). plan.cc has the
-// table of what each takes.
+// Schedules: each orders the unit of a micro-batch, or role after role of several (canonical order,
+// one lane). plan.cc has the table of what each takes.
 absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
 absl::Status MegatronAsync(const EngineSpec& spec, StepProgram* step);
 absl::Status DominoRow(const EngineSpec& spec, StepProgram* step);

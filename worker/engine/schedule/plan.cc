@@ -1,5 +1,6 @@
 #include "worker/engine/schedule/plan.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -106,7 +107,7 @@ std::vector<std::string> ScheduleNames() {
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
   ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank));
   ASSIGN_OR_RETURN(const std::vector<Pass> passes, PassesFor(spec, variant));
-  RankPlan plan{.step = Shortened(emitted.step),
+  RankPlan plan{.step = Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)),
                 .program = {},
                 .arenas = {},
                 .buffers = std::move(emitted.buffers)};

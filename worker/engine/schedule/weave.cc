@@ -23,11 +23,14 @@ std::string WordOf(const Op& op) {
 
 Weaver::Weaver(const StepProgram& step, int unit)
     : ops_(step.units.at(static_cast<size_t>(unit)).ops),
+      words_(1),
       needs_(ops_.size()),
       placed_(ops_.size(), false) {
   for (size_t i = 0; i < ops_.size(); ++i) {
     const Tag& tag = ops_[i].tag;
-    words_[{WordOf(ops_[i]), tag.layer, tag.slice}].push_back(static_cast<int>(i));
+    const size_t role = static_cast<size_t>(std::max(tag.micro_batch, 0));
+    words_.resize(std::max(words_.size(), role + 1));
+    words_[role][{WordOf(ops_[i]), tag.layer, tag.slice}].push_back(static_cast<int>(i));
     layers_ = std::max(layers_, tag.layer + 1);
     slices_ = std::max(slices_, tag.slice + 1);
   }
@@ -72,11 +75,18 @@ void Weaver::Place(int op) {
   order_.push_back(op);
 }
 
+void Weaver::Enter(int role) {
+  for (size_t i = 0; i < ops_.size() && ops_[i].tag.micro_batch < role; ++i)
+    Place(static_cast<int>(i));
+  role_ = role;
+}
+
 void Weaver::Play(absl::string_view words, int layer, int slice) {
   if (layer >= layers_) layer = -1;
   for (absl::string_view word : absl::StrSplit(words, ' ')) {
-    const auto it = words_.find({std::string(word), layer, slice});
-    if (it == words_.end()) continue;
+    const auto& mine = words_[static_cast<size_t>(role_)];
+    const auto it = mine.find({std::string(word), layer, slice});
+    if (it == mine.end()) continue;
     for (int op : it->second) Place(op);
   }
 }
@@ -90,9 +100,9 @@ std::vector<int> Weaver::Finish() {
   return order_;
 }
 
-absl::Status Arrange(const Score& score, StepProgram* step) {
-  const int unit = FindUnit(*step, kMicroBatchUnit);
-  Weaver weaver(*step, unit);
+namespace {
+
+void PlayMicroBatch(const Score& score, Weaver& weaver) {
   weaver.PlayAll("embed", -1);
   for (int layer = 0; layer < weaver.layers(); ++layer) score.forward(weaver, layer);
   weaver.PlayAll("final_norm head max", -1);
@@ -107,6 +117,17 @@ absl::Status Arrange(const Score& score, StepProgram* step) {
   for (int slice = 0; slice < weaver.slices(); ++slice) {
     weaver.Play("d.ln1", 0, slice);
     weaver.Play("d.position d.embed", -1, slice);
+  }
+}
+
+}  // namespace
+
+absl::Status Arrange(const Score& score, StepProgram* step) {
+  const int unit = FindUnit(*step, kMicroBatchUnit);
+  Weaver weaver(*step, unit);
+  for (int role = 0; role < weaver.roles(); ++role) {
+    weaver.Enter(role);
+    PlayMicroBatch(score, weaver);
   }
   return Reorder(step, unit, weaver.Finish());
 }

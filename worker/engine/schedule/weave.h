@@ -14,6 +14,9 @@
 // residual). A collective starts as soon as its lane and its data allow; what is played after it
 // runs under it. Nothing is played twice, and what an operation depends on is played before it, so
 // a schedule names only what it decides.
+//
+// Where a unit has several micro-batches (its roles, see merge_wgrads.cc) they are woven one after
+// the other.
 
 #include <map>
 #include <string>
@@ -33,9 +36,14 @@ class Weaver {
 
   int layers() const { return layers_; }
   int slices() const { return slices_; }
+  int roles() const { return static_cast<int>(words_.size()); }
 
-  // Appends words, separated by spaces, of a slice. Layer -1, or one that the model has not, means
-  // what stands outside the layers. Words that this program lacks are passed over.
+  // Turns to another of the unit's micro-batches, in ascending order; starts with 0. What is left
+  // of those before it is appended as it stood.
+  void Enter(int role);
+
+  // Appends words, separated by spaces, of a slice of the role. Layer -1, or one that the model has
+  // not, means what stands outside the layers. Words that this program lacks are passed over.
   void Play(absl::string_view words, int layer, int slice);
   // The same for every slice in turn.
   void PlayAll(absl::string_view words, int layer);
@@ -50,7 +58,8 @@ class Weaver {
 
   const std::vector<Op>& ops_;
   int layers_ = 0, slices_ = 1;
-  std::map<Word, std::vector<int>> words_;
+  int role_ = 0;
+  std::vector<std::map<Word, std::vector<int>>> words_;  // by role
   std::vector<std::vector<int>> needs_;
   std::vector<bool> placed_;
   std::vector<int> order_;
@@ -64,7 +73,7 @@ struct Score {
   void (*backward)(Weaver& weaver, int layer);
 };
 
-// Orders the unit of a micro-batch by a score.
+// Orders every micro-batch of the unit by a score.
 absl::Status Arrange(const Score& score, StepProgram* step);
 
 }  // namespace stretto

@@ -88,6 +88,10 @@ absl::Status ValidateSchedule(const EngineSpec& spec) {
                          absl::StrCat("a divisor of hidden ", spec.model.hidden)));
   RETURN_IF_ERROR(Expect(schedule.defer_wgrads >= 0, "schedule.defer_wgrads", schedule.defer_wgrads,
                          "at least 0"));
+  const int merged = schedule.merge_wgrads;
+  RETURN_IF_ERROR(Expect(
+      merged == 0 || (merged > 0 && spec.micro_batches % merged == 0), "schedule.merge_wgrads",
+      merged, absl::StrCat("0 or a divisor of the ", spec.micro_batches, " micro_batches")));
   if (!schedule.sequence_parallel) return absl::OkStatus();
   return Expect(spec.model.sequence_length % spec.tp_size == 0, "model.sequence_length",
                 spec.model.sequence_length,

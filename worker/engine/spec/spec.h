@@ -53,8 +53,9 @@ struct ScheduleSpec {
   Recompute recompute = Recompute::kNone;
   // Weight gradients run this many collectives later than they could.
   int defer_wgrads = 0;
-  // One weight gradient product for all slices of a micro-batch, instead of one each.
-  bool merge_wgrads = false;
+  // Micro-batches whose slices share one weight gradient product, instead of one each; divides
+  // micro_batches. 0: every slice of every micro-batch has its own.
+  int merge_wgrads = 0;
 };
 
 struct EngineSpec {

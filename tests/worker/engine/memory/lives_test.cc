@@ -98,6 +98,29 @@ TEST(LivesTest, TheLastMicroBatchMayKeepTwoBuffersApart) {
   EXPECT_TRUE(Apart(Two(nine + last)));
 }
 
+// Each half of a is another micro-batch's, and all of it is read with the second: in between it is
+// in use, though nothing touches it.
+TEST(LivesTest, ABufferThatSeveralMicroBatchesFillIsInUseUntilItIsRead) {
+  const std::string pair =
+      "0 compute zero a fwd mb0 out=%2\n"
+      "1 compute zero b fwd mb0 out=%1\n"
+      "2 compute sum b fwd mb0 in=%1 out=%4\n"
+      "3 compute zero a fwd mb1 out=%3\n";
+  EXPECT_TRUE(Apart(Two(pair + "4 compute sum a fwd mb1 in=%0 out=%4\n")));
+  EXPECT_FALSE(Apart(Two(pair + "4 compute sum a fwd mb1 in=%3 out=%4\n")));
+}
+
+// A pattern of two micro-batches shows in pairs of them: the views of a repeat every other one.
+TEST(LivesTest, AsManyAreLookedAtAsTheViewsOfABufferRepeatBy) {
+  std::string pairs;
+  for (int pair = 0; pair < 25; ++pair) {
+    absl::StrAppend(&pairs, "compute zero a fwd mb", 2 * pair, " out=%2\n", "compute zero a fwd mb",
+                    2 * pair + 1, " out=%3\n", "compute sum a fwd mb", 2 * pair + 1,
+                    " in=%0 out=%4\n");
+  }
+  EXPECT_EQ(Live(Two(Repeat(1, pairs))).of[0].size(), 5u);
+}
+
 // What is not read again by its own micro-batch may still be by an operation of none.
 TEST(LivesTest, AnOperationOfNoMicroBatchKeepsTwoBuffersApart) {
   EXPECT_TRUE(

@@ -51,6 +51,13 @@ TEST(ShortenedTest, ALongStepBecomesTheShortOne) {
   for (int repeats : {7, 8, 20, 64}) EXPECT_EQ(TextOf(Shortened(Alternating(repeats))), six);
 }
 
+TEST(ShortenedTest, WhatBelongsTogetherIsKeptOrLeftOutTogether) {
+  EXPECT_EQ(Shortened(Alternating(20), 2).micro_batches, 12);
+  EXPECT_EQ(Shortened(Alternating(21), 3).micro_batches, 18);
+  EXPECT_EQ(Shortened(Alternating(12), 2).micro_batches, 12);
+  EXPECT_EQ(Shortened(Alternating(64), 64).micro_batches, 64);
+}
+
 TEST(ShortenedTest, MicroBatchesInFlightAllowForMore) {
   StepProgram step = Alternating(20);
   step.slots = 3;
@@ -95,6 +102,21 @@ TEST(LengthenedTest, RepeatsWovenInstances) {
   EXPECT_EQ(longer.instances[5].waits[0].instance, 4);
   EXPECT_THAT(longer.instances[6].micro_batches, ElementsAre(5));
   EXPECT_EQ(longer.instances[6].waits[0].instance, 5);
+}
+
+TEST(LengthenedTest, RepeatsInstancesOfSeveralMicroBatches) {
+  StepProgram step = Alternating(6);
+  step.instances = {{.unit = 1, .micro_batches = {0, 1}, .waits = {}},
+                    {.unit = 1, .micro_batches = {2, 3}, .waits = {{0, 0, 0}}},
+                    {.unit = 1, .micro_batches = {4, 5}, .waits = {{0, 1, 0}}},
+                    {.unit = 2, .micro_batches = {5}, .waits = {{0, 2, 0}}}};
+  const StepProgram longer = Lengthened(step, 10);
+  EXPECT_EQ(longer.micro_batches, 10);
+  ASSERT_EQ(longer.instances.size(), 6u);
+  EXPECT_THAT(longer.instances[4].micro_batches, ElementsAre(8, 9));
+  EXPECT_EQ(longer.instances[4].waits[0].instance, 3);
+  EXPECT_THAT(longer.instances[5].micro_batches, ElementsAre(9));
+  EXPECT_EQ(longer.instances[5].waits[0].instance, 4);
 }
 
 // Waits found in a short step and repeated are those found in the whole.

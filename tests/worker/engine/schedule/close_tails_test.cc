@@ -93,6 +93,27 @@ TEST(CloseTailsTest, TheLastCollectiveHasTheNextEmbeddingAndTheTailUnderIt) {
   }
 }
 
+// Within a unit of several as well as between two.
+TEST(CloseTailsTest, MergedMicroBatchesCloseTheirTailsToo) {
+  Layout layout = Closed("domino_row", 4);
+  layout.merge_wgrads = 2;
+  const RankPlan plan = PlanOf(layout);
+  EXPECT_THAT(UnitsOf(plan.step), ElementsAre("begin", "first", "next", "finish"));
+  std::vector<std::vector<int>> micro_batches;
+  for (const Instance& instance : plan.step.instances)
+    micro_batches.push_back(instance.micro_batches);
+  EXPECT_THAT(micro_batches,
+              ElementsAre(IsEmpty(), ElementsAre(0, 1), ElementsAre(2, 3, 1), ElementsAre(3)));
+  const Positions at(plan.program);
+  for (int k : {0, 1, 2}) {
+    const int last = at.Collective("L0.qkv bwd s1", 0, k);
+    at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s0", k + 1));
+    at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s1", k + 1));
+    at.ExpectUnder(last, at.At(OpKind::kLayerNormWgrad, "L0.ln2 bwd s1", k));
+    if (k == 1) at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s1", k));
+  }
+}
+
 TEST(CloseTailsTest, ColumnPiecesCloseTheirTailsToo) {
   const Positions at(PlanOf(Closed("domino_col", 2)).program);
   const int last = at.Collective("L0.qkv bwd s0", 1);

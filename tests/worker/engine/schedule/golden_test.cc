@@ -51,6 +51,13 @@ TEST(GoldenTest, DominoRowWithSequenceParallelism) {
   ExpectGolden("domino_row_sequence_parallel", layout);
 }
 
+TEST(GoldenTest, DominoRowThatMergesOverTwoMicroBatches) {
+  Layout layout = OneLayer();
+  layout.micro_batches = 4;
+  layout.merge_wgrads = 2;
+  ExpectGolden("domino_row_merged", layout);
+}
+
 TEST(GoldenTest, DominoRowOfALlama) {
   Layout layout = OneLayer();
   layout.family = Family::kLlama;

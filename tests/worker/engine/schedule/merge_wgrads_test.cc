@@ -1,6 +1,7 @@
-// One weight gradient product for all slices of a micro-batch.
+// One weight gradient product for all slices of one or several micro-batches.
 
 #include <map>
+#include <set>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -13,8 +14,20 @@ using ::testing::ElementsAre;
 
 Layout Merged(std::vector<int> slices) {
   Layout layout = Domino(std::move(slices), 2);
-  layout.merge_wgrads = true;
+  layout.merge_wgrads = 1;
   return layout;
+}
+
+// Over two of four micro-batches.
+Layout MergedOverTwo(const std::string& schedule = "domino_row") {
+  Layout layout = LayoutOf(schedule);
+  layout.micro_batches = 4;
+  layout.merge_wgrads = 2;
+  return layout;
+}
+
+int64_t ActivationsOf(const Layout& layout) {
+  return PlanOf(layout).arenas[static_cast<size_t>(ArenaClass::kActivation)];
 }
 
 // Per gradient and micro-batch, the operations that add to it, in program order.
@@ -45,6 +58,10 @@ std::vector<Layout> MergingLayouts() {
             layout.recompute = recompute;
             layouts.push_back(layout);
             layout.dropout = 0.5;  // gives the branches gradients of their own
+            layouts.push_back(layout);
+            layout.merge_wgrads = layout.micro_batches = 3;
+            layouts.push_back(layout);
+            layout.micro_batches = 6;
             layouts.push_back(std::move(layout));
           }
         }
@@ -54,14 +71,16 @@ std::vector<Layout> MergingLayouts() {
   return layouts;
 }
 
-TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsPerMicroBatch) {
+TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsOfItsMicroBatches) {
   for (const Layout& layout : MergingLayouts()) {
     const EngineSpec spec = SpecOf(layout);
     const Program program = PlanOf(layout).program;
-    const int64_t rows = int64_t{spec.micro_batch_size} * spec.model.sequence_length;
+    const int64_t rows =
+        int64_t{layout.merge_wgrads} * spec.micro_batch_size * spec.model.sequence_length;
     std::map<std::pair<int, int>, int> products;  // by gradient and micro-batch
     for (const Op& op : program.ops) {
       if (op.kind != OpKind::kGemmWgrad) continue;
+      EXPECT_EQ(op.tag.micro_batch % layout.merge_wgrads, layout.merge_wgrads - 1);
       ++products[{op.out[0], op.tag.micro_batch}];
       for (int operand : {op.in[0], op.in[1]}) {
         const Root root = RootOf(program.buffers, operand);
@@ -70,8 +89,10 @@ TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsPerMicroBatch) {
         EXPECT_EQ(program.buffers[static_cast<size_t>(root.buffer)].shape[0], rows);
       }
     }
-    // qkv, proj, fc1 and fc2 of two layers, and the head, twice.
-    EXPECT_EQ(products.size(), 2u * (2 * 4 + 1)) << Describe(layout);
+    // qkv, proj, fc1 and fc2 of two layers, and the head.
+    EXPECT_EQ(products.size(),
+              static_cast<size_t>(layout.micro_batches / layout.merge_wgrads) * (2 * 4 + 1))
+        << Describe(layout);
     for (const auto& [weight, count] : products)
       EXPECT_EQ(count, 1) << Describe(layout) << " %" << weight.first;
   }
@@ -101,6 +122,84 @@ TEST(MergeWgradsTest, TheTiedEmbeddingTakesTheHeadsProductThenEachSlicesTokens) 
   EXPECT_THAT(kinds, ElementsAre("gemm_wgrad s1", "embed_grad s0", "embed_grad s1"));
 }
 
+TEST(MergeWgradsTest, SmallGradientsAndTheEmbeddingsStayPerMicroBatch) {
+  const auto merged = ContributionsIn(PlanOf(MergedOverTwo()).program);
+  for (int mb = 0; mb < 4; ++mb) {
+    for (const char* name : {"layers.1.mlp.fc2.bias.grad", "layers.0.ln1.weight.grad"})
+      EXPECT_EQ(merged.at({name, mb}).size(), 2u) << name;
+    EXPECT_EQ(merged.at({"embedding.token.weight.grad", mb}).size(), mb % 2 == 1 ? 3u : 2u);
+    EXPECT_EQ(merged.contains({"layers.1.mlp.fc2.weight.grad", mb}), mb % 2 == 1);
+  }
+}
+
+TEST(MergeWgradsTest, EveryScheduleMergesOverMicroBatches) {
+  for (const std::string& name : ScheduleNames()) {
+    const RankPlan plan = PlanOf(MergedOverTwo(name));
+    std::map<int, int> products;
+    for (const Op& op : plan.program.ops) {
+      if (op.kind == OpKind::kGemmWgrad) ++products[op.tag.micro_batch];
+    }
+    EXPECT_EQ(products, (std::map<int, int>{{1, 9}, {3, 9}})) << name;
+  }
+}
+
+// What the products read is there for both micro-batches, and nothing else is.
+TEST(MergeWgradsTest, MemoryGrowsByWhatTheProductsRead) {
+  for (Family family : {Family::kGpt, Family::kLlama}) {
+    Layout layout = MergedOverTwo();
+    layout.family = family;
+    const RankPlan two = PlanOf(layout);
+    std::set<int> read;
+    int64_t dy = 0, x = 0;  // bytes, of both micro-batches
+    for (const Op& op : two.program.ops) {
+      if (op.kind != OpKind::kGemmWgrad) continue;
+      for (size_t operand : {size_t{0}, size_t{1}}) {
+        const int root = RootOf(two.program.buffers, op.in[operand]).buffer;
+        const int64_t bytes = two.program.buffers[static_cast<size_t>(root)].bytes();
+        if (read.insert(root).second) (operand == 0 ? dy : x) += bytes;
+      }
+    }
+    EXPECT_EQ(read.size(), 2u * (2 * 4 + 1));
+    layout.merge_wgrads = 1;
+    const int64_t one = ActivationsOf(layout);
+    const int64_t all = two.arenas[static_cast<size_t>(ArenaClass::kActivation)];
+    EXPECT_GT(all, one);
+    EXPECT_GE(all, dy + x);
+    // A micro-batch alone has every x at the end of its forward; what it has beside that is no more
+    // now than then.
+    EXPECT_LE(all, dy + x + (one - x / 2));
+  }
+}
+
+TEST(MergeWgradsTest, MoreMicroBatchesTakeMoreMemory) {
+  Layout layout = MergedOverTwo();
+  layout.micro_batches = 12;
+  int64_t before = 0;
+  for (int merged : {1, 2, 3, 4, 6, 12}) {
+    layout.merge_wgrads = merged;
+    const int64_t bytes = ActivationsOf(layout);
+    EXPECT_GT(bytes, before) << merged;
+    before = bytes;
+  }
+}
+
+// Long enough for passes to work on a part of it.
+TEST(MergeWgradsTest, ALongStepRepeatsItsUnits) {
+  for (int merged : {2, 3}) {
+    Layout layout = MergedOverTwo();
+    layout.merge_wgrads = merged;
+    layout.micro_batches = 10 * merged;
+    const RankPlan plan = PlanOf(layout);
+    EXPECT_EQ(plan.step.instances.size(), 12u);
+    EXPECT_EQ(plan.step.micro_batches, 10 * merged);
+    std::set<int> seen;
+    for (const Op& op : plan.program.ops) seen.insert(op.tag.micro_batch);
+    EXPECT_EQ(seen.size(), static_cast<size_t>(10 * merged) + 1);  // and -1
+    layout.micro_batches = 4 * merged;
+    EXPECT_EQ(plan.arenas[static_cast<size_t>(ArenaClass::kActivation)], ActivationsOf(layout));
+  }
+}
+
 TEST(MergeWgradsTest, WithoutItEachSliceHasItsOwn) {
   const auto separate = ContributionsIn(PlanOf(Domino({3, 1, 2}, 2)).program);
   EXPECT_EQ(separate.at({"layers.1.mlp.fc2.weight.grad", 1}).size(), 3u);
@@ -109,7 +208,7 @@ TEST(MergeWgradsTest, WithoutItEachSliceHasItsOwn) {
 TEST(MergeWgradsTest, OneSliceHasNothingToMerge) {
   Layout layout = LayoutOf("megatron_async");
   const size_t operations = PlanOf(layout).program.ops.size();
-  layout.merge_wgrads = true;
+  layout.merge_wgrads = 1;
   EXPECT_EQ(PlanOf(layout).program.ops.size(), operations);
 }
 

@@ -44,13 +44,33 @@ TEST(PlanTest, AllRanksOfEveryShapeVerifyTogether) {
     layout.sequence_parallel = true;
     layout.recompute = Recompute::kFull;
     ExpectPlans(layout);
-    layout.merge_wgrads = true;
+    layout.merge_wgrads = 1;
+    ExpectPlans(layout);
+    layout.micro_batches = 4;
+    layout.merge_wgrads = 2;
     ExpectPlans(layout);
   }
 }
 
+// Every schedule, with weight gradients merged over two of four micro-batches.
+std::vector<Layout> EveryMergedSchedule() {
+  std::vector<Layout> layouts = EverySchedule(4);
+  for (Layout& layout : layouts) layout.merge_wgrads = 2;
+  return layouts;
+}
+
+TEST(PlanTest, AllRanksOfEveryMergedScheduleVerifyTogether) {
+  for (const Layout& layout : EveryMergedSchedule()) ExpectPlans(layout);
+}
+
 TEST(PlanTest, EveryWaitIsNeededOrRedundant) {
-  for (Layout layout : EverySchedule()) {
+  std::vector<Layout> layouts = EverySchedule();
+  for (const char* schedule : {"domino_row", "domino_hybrid", "nanotron"}) {
+    layouts.push_back(LayoutOf(schedule));
+    layouts.back().micro_batches = 4;
+    layouts.back().merge_wgrads = 2;
+  }
+  for (Layout layout : layouts) {
     // It waits to keep compute and communication apart, whatever their data.
     if (layout.schedule == "megatron_sync") continue;
     layout.layers = 1;
@@ -83,7 +103,8 @@ TEST(PlanTest, EveryScheduleIsAPermutationOfItsOracle) {
   std::vector<Layout> layouts = EverySchedule();
   layouts.push_back(Domino({2, 1}, 3));
   layouts.back().defer_wgrads = 3;
-  layouts.back().merge_wgrads = true;
+  layouts.back().merge_wgrads = 1;
+  for (const Layout& layout : EveryMergedSchedule()) layouts.push_back(layout);
   for (const Layout& layout : layouts) {
     const std::multiset<std::string> ours = OperationsOf(PlanOf(layout).program);
     const std::multiset<std::string> oracles =
@@ -129,13 +150,15 @@ void ExpectOrderedGradients(const Layout& layout) {
 
 TEST(PlanTest, WeightGradientsAccumulateInMicroBatchAndSliceOrder) {
   for (const Layout& layout : EverySchedule(3)) ExpectOrderedGradients(layout);
-  for (Layout layout : {Domino({2, 1, 1}, 2), LayoutOf("domino_hybrid")}) {
+  for (const Layout& layout : EveryMergedSchedule()) ExpectOrderedGradients(layout);
+  for (Layout layout : {Domino({2, 1, 1}, 4), LayoutOf("domino_hybrid")}) {
+    layout.micro_batches = 4;
     for (int defer : {0, 1, 4}) {
       layout.defer_wgrads = defer;
-      layout.merge_wgrads = false;
-      ExpectOrderedGradients(layout);
-      layout.merge_wgrads = true;
-      ExpectOrderedGradients(layout);
+      for (int merged : {0, 1, 2, 4}) {
+        layout.merge_wgrads = merged;
+        ExpectOrderedGradients(layout);
+      }
     }
   }
 }

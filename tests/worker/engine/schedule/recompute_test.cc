@@ -174,7 +174,7 @@ TEST(RecomputeTest, ClonesStandInFrontOfTheirFirstUse) {
 
 TEST(RecomputeTest, EverySliceOfAMergedBufferIsComputedAgain) {
   Layout layout = Recomputing(Recompute::kSelective);
-  layout.merge_wgrads = true;
+  layout.merge_wgrads = 1;
   const Canonical canonical(layout);
   for (int slice : {0, 1}) {
     std::vector<std::string> words = canonical.Words(Phase::kRecompute, 1, slice);

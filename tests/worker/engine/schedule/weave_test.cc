@@ -48,6 +48,18 @@ TEST(WeaverTest, PartsOfABufferArePlayedBeforeTheWholeAndAccumulationsInOrder) {
   EXPECT_THAT(second.Finish(), ElementsAre(0, 1));
 }
 
+TEST(WeaverTest, AMicroBatchOfTheUnitComesAfterTheOneBeforeIt) {
+  StepProgram step =
+      StepOf({OpOf("p", {}, {0}), OpOf("q", {}, {1}), OpOf("p", {}, {2}), OpOf("q", {}, {3})});
+  for (size_t i : {0, 1, 2, 3}) step.units[0].ops[i].tag.micro_batch = i < 2 ? 0 : 1;
+  Weaver weaver(step, 0);
+  EXPECT_EQ(weaver.roles(), 2);
+  weaver.Play("q", 0, 0);
+  weaver.Enter(1);
+  weaver.Play("q", 0, 0);
+  EXPECT_THAT(weaver.Finish(), ElementsAre(1, 0, 3, 2));
+}
+
 TEST(WeaverTest, NothingIsPlayedTwice) {
   const StepProgram step = StepOf({OpOf("p", {}, {0}), OpOf("q", {0}, {1})});
   Weaver weaver(step, 0);

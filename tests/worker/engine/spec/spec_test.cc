@@ -93,6 +93,23 @@ TEST(ValidateTest, WhatRanksShareMustDivide) {
   });
 }
 
+TEST(ValidateTest, MergedMicroBatchesMustDivideThoseOfAStep) {
+  ExpectRefused({
+      {[](EngineSpec* s) { s->schedule.merge_wgrads = -1; },
+       "schedule.merge_wgrads: found -1, expected 0 or a divisor of the 1 micro_batches"},
+      {[](EngineSpec* s) {
+         s->micro_batches = 6;
+         s->schedule.merge_wgrads = 4;
+       },
+       "schedule.merge_wgrads: found 4, expected 0 or a divisor of the 6 micro_batches"},
+      {[](EngineSpec* s) {
+         s->micro_batches = 2;
+         s->schedule.merge_wgrads = 4;
+       },
+       "schedule.merge_wgrads: found 4, expected 0 or a divisor of the 2 micro_batches"},
+  });
+}
+
 TEST(ValidateTest, RotaryHeadsAreEvenAndTheirBaseAtLeastOne) {
   ExpectRefused({
       {[](EngineSpec* s) {
