@@ -3,16 +3,18 @@
 # an include without a declared dependency does not compile (DESIGN section 2).
 
 add_library(stretto_flags INTERFACE)
-target_compile_options(stretto_flags INTERFACE -Wall -Wextra -Werror -fno-math-errno
-  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>)
+target_compile_options(stretto_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Werror;-fno-math-errno;-fno-semantic-interposition>"
+  $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 if(STRETTO_SANITIZER)
   target_compile_options(stretto_flags INTERFACE
-    -fsanitize=${STRETTO_SANITIZER} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${STRETTO_SANITIZER};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
   target_link_options(stretto_flags INTERFACE -fsanitize=${STRETTO_SANITIZER})
 endif()
 
 # stretto_library(NAME [SEPARATE] [DEPS public...] [VENDOR private...] [OPTIONS compile options...])
-# SEPARATE: its files cannot be compiled together. Sources are the folder's *.cc except *_main.cc. VENDOR libraries stay out of the folder's headers.
+# SEPARATE: its files cannot be compiled together. Sources are the folder's *.cc except *_main.cc, and with CUDA its *.cu.
+# VENDOR libraries stay out of the folder's headers.
 function(stretto_library name)
   cmake_parse_arguments(ARG "SEPARATE" "" "DEPS;VENDOR;OPTIONS" ${ARGN})
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
@@ -23,11 +25,17 @@ function(stretto_library name)
 
   file(GLOB sources CONFIGURE_DEPENDS *.cc)
   list(FILTER sources EXCLUDE REGEX "_main\\.cc$")
+  if(STRETTO_HAVE_CUDA)
+    file(GLOB device_sources CONFIGURE_DEPENDS *.cu)
+    list(APPEND sources ${device_sources})
+  endif()
   if(sources)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} PUBLIC ${root})
     target_link_libraries(${name} PUBLIC ${ARG_DEPS} PRIVATE stretto_flags ${ARG_VENDOR})
     target_compile_options(${name} PRIVATE ${ARG_OPTIONS})
+    # So that it can be part of the plug-in.
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     if(STRETTO_UNITY AND NOT ARG_SEPARATE)
       set_target_properties(${name} PROPERTIES UNITY_BUILD ON)
       # In a unity file an anonymous namespace is no longer that of the main file.

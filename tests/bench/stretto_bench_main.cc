@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/devices_command.h"
 #include "tests/bench/overlap/command.h"
 #include "tests/bench/sim_command.h"
 
@@ -18,6 +19,7 @@ struct Command {
 };
 
 constexpr Command kCommands[] = {
+    {"devices", "the GPUs that can be used, or why there are none", DevicesCommand},
     {"sim", "simulate a schedule of a model: timeline, ledger, step time", SimCommand},
     {"overlap", "measure the schedules on this machine against each other", OverlapCommand},
 };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -17,6 +18,21 @@
 namespace stretto {
 
 using Doubles = std::vector<double>;
+
+// Where tensors lie: memory that the host and the operations can reach.
+struct TensorMemory {
+  void* (*allocate)(size_t bytes);
+  void (*release)(void* memory);
+};
+inline TensorMemory tensor_memory = {std::malloc, std::free};
+
+template <class T>
+struct TensorAllocator {
+  using value_type = T;
+  T* allocate(size_t count) { return static_cast<T*>(tensor_memory.allocate(count * sizeof(T))); }
+  void deallocate(T* memory, size_t) { tensor_memory.release(memory); }
+  bool operator==(const TensorAllocator&) const = default;
+};
 
 // Starts poisoned: every float is NaN, so that an element an operation leaves out shows.
 class Tensor {
@@ -77,7 +93,11 @@ class Tensor {
     return view;
   }
   int64_t count() const { return rows_ * columns_; }
-  const std::vector<unsigned char>& bytes() const { return bytes_; }
+  // Valid until the next call.
+  const std::vector<unsigned char>& bytes() const {
+    copy_.assign(bytes_.begin(), bytes_.end());
+    return copy_;
+  }
 
   double At(int64_t i) const {
     const size_t at = static_cast<size_t>(i);
@@ -105,7 +125,8 @@ class Tensor {
  private:
   DType dtype_;
   int64_t rows_, columns_;
-  std::vector<unsigned char> bytes_;
+  std::vector<unsigned char, TensorAllocator<unsigned char>> bytes_;
+  mutable std::vector<unsigned char> copy_;
 };
 
 // |got - want| <= relative |want| + absolute max|want|.
@@ -147,20 +168,21 @@ inline double Dot(const Doubles& a, const Doubles& b) {
   return sum;
 }
 
-// How the operations run: element type, and how bf16 matrices are multiplied.
+// What the operations are tested as: an element type and an implementation.
 struct Mode {
+  std::string name;
   DType dtype;
-  BF16Products bf16_products;
+  std::function<std::unique_ptr<Ops>()> make;
 };
+// Of the implementation that this binary tests (cpu_modes.cc, cuda_modes.cc, emulated_modes.cc).
+std::vector<Mode> AllModes();
 
-inline std::string NameOfMode(const testing::TestParamInfo<Mode>& info) {
-  return std::string(NameOf(info.param.dtype)) +
-         (info.param.bf16_products == BF16Products::kInF32 ? "_by_f32" : "");
-}
+inline std::string NameOfMode(const testing::TestParamInfo<Mode>& info) { return info.param.name; }
+inline void PrintTo(const Mode& mode, std::ostream* out) { *out << mode.name; }
 
 class OpsTest : public testing::TestWithParam<Mode> {
  protected:
-  OpsTest() : ops_(MakeCpuOps({.bf16_products = GetParam().bf16_products})) {}
+  OpsTest() : ops_(GetParam().make()) {}
   Tensor Of(int64_t rows, int64_t columns) { return {GetParam().dtype, rows, columns}; }
   Tensor F32(int64_t rows, int64_t columns) { return {DType::kF32, rows, columns}; }
   Tensor Index(int64_t rows) { return {DType::kI32, rows, 1}; }
@@ -175,11 +197,7 @@ inline Tensor KeysOf(uint32_t seed_low, uint32_t seed_high, uint32_t step, uint3
   return keys;
 }
 
-#define STRETTO_ALL_MODES(suite)                                                      \
-  INSTANTIATE_TEST_SUITE_P(Modes, suite,                                              \
-                           testing::Values(Mode{DType::kF32, BF16Products::kFastest}, \
-                                           Mode{DType::kBF16, BF16Products::kNative}, \
-                                           Mode{DType::kBF16, BF16Products::kInF32}), \
-                           NameOfMode)
+#define STRETTO_ALL_MODES(suite) \
+  INSTANTIATE_TEST_SUITE_P(Modes, suite, testing::ValuesIn(AllModes()), NameOfMode)
 
 }  // namespace stretto

@@ -12,6 +12,8 @@ includes() {
     'grpcpp/|^(coordinator/(service|cli)|worker/(daemon|trainer)|tests)/'
     'oneapi/dnnl|^kernels/cpu/'
     'gloo/|^worker/comm/gloo/'
+    'cu[A-Za-z_]*\.h|^(kernels/cuda|worker/engine/exec/backend_cuda|worker/comm/nccl|tests)/'
+    'nccl|^(worker/comm/nccl|tests)/'
     'sqlite3\.h|^(coordinator/store|tests)/'
     'sentencepiece_processor\.h|^worker/trainer/data/text/'
     'prometheus/|^(coordinator/telemetry|worker/daemon)/'

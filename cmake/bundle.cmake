@@ -1,0 +1,27 @@
+# cmake --build BUILD --target bundle: what runs on a GPU machine, as one archive that needs nothing
+# but glibc, a driver and CUDA's libraries there. Configure with STRETTO_CUDA_ARCHITECTURES=90a (or
+# what the machine has) to keep it small.
+if(NOT TARGET stretto-bench)
+  return()
+endif()
+set(bundled stretto-bench)
+if(TARGET stretto_cuda)
+  list(APPEND bundled stretto_cuda)
+endif()
+get_property(tests GLOBAL PROPERTY STRETTO_BUNDLED)  # by stretto_cuda_test
+list(APPEND bundled ${tests})
+foreach(target ${bundled})
+  list(APPEND bundled_files $<TARGET_FILE:${target}>)
+endforeach()
+option(STRETTO_BUNDLE_CUDA_LIBRARIES "Put CUDA's libraries into the bundle too" OFF)
+set(bundle_options "")
+if(STRETTO_BUNDLE_CUDA_LIBRARIES)
+  set(bundle_options --with-cuda-libraries)
+endif()
+if(STRETTO_HAVE_CUDA)
+  list(APPEND bundle_options --driver ${STRETTO_CUDA_DRIVER})
+endif()
+set(bundle ${PROJECT_BINARY_DIR}/stretto-bundle.tar.zst)
+add_custom_target(bundle
+  COMMAND ${PROJECT_SOURCE_DIR}/deploy/bundle/make.sh ${bundle_options} ${bundle} ${bundled_files}
+  DEPENDS ${bundled} VERBATIM COMMAND_EXPAND_LISTS)

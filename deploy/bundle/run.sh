@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Runs the checks of this bundle on this machine: what it needs, the GPUs, and every test that is packed. Exits 1 when one
+# fails. What cannot run here is skipped, with the reason.
+#
+#   run.sh [--help] [GTEST FLAGS...]
+#
+# STRETTO_CUDA_LIBRARIES: folders, separated by colons, of CUDA's libraries (cuBLASLt, NCCL) where the system does not know
+# them, as in a Python installation: .../site-packages/nvidia/cu13/lib
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+if [[ "${1:-}" == --help || "${1:-}" == -h ]]; then
+  sed -n '2,8s/^# \{0,1\}//p' "$0"
+  sed 's/^/needs /' "$here/needs.txt"
+  exit 0
+fi
+
+passed=0 failed=0 skipped=0
+report() {  # report RESULT NAME REASON
+  echo "$1: $2${3:+: $3}"
+  case "$1" in
+    passed) passed=$((passed + 1)) ;;
+    failed) failed=$((failed + 1)) ;;
+    skipped) skipped=$((skipped + 1)) ;;
+  esac
+}
+
+read -r _ needed <<<"$(grep '^glibc' "$here/needs.txt")"
+found=$(getconf GNU_LIBC_VERSION | cut -d' ' -f2)
+echo "glibc $found, needed $needed; NVIDIA driver $(cat /sys/module/nvidia/version 2>/dev/null || echo none), needed $(sed -n 's/^driver //p' "$here/needs.txt")"
+if [[ "$(printf '%s\n%s\n' "$needed" "$found" | sort -V | head -1)" != "$needed" ]]; then
+  echo "failed: found glibc $found, expected at least $needed" >&2
+  exit 1
+fi
+
+# Tests are linked to CUDA's libraries; stretto-bench opens them itself.
+export LD_LIBRARY_PATH="${STRETTO_CUDA_LIBRARIES:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+if devices=$("$here/bin/stretto-bench" devices 2>&1); then
+  echo "$devices"
+  report passed devices ""
+else
+  report skipped devices "$devices"
+fi
+
+shopt -s nullglob
+for test in "$here"/bin/*_test; do
+  name=$(basename "$test")
+  missing=$(ldd "$test" 2>/dev/null | awk '/not found/ {printf "%s ", $1}')
+  if [[ -n "$missing" ]]; then
+    report skipped "$name" "missing ${missing% }; STRETTO_CUDA_LIBRARIES names folders to look in"
+    continue
+  fi
+  log=$(mktemp)
+  "$test" --gtest_brief=1 "$@" 2>&1 | tee "$log"
+  case ${PIPESTATUS[0]} in
+    0) report passed "$name" "" ;;
+    77) report skipped "$name" "$(tail -1 "$log" | sed 's/^skipped: //')" ;;
+    *) report failed "$name" "" ;;
+  esac
+  rm -f "$log"
+done
+echo "$passed passed, $failed failed, $skipped skipped"
+[[ $failed -eq 0 ]]

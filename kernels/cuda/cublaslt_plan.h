@@ -1,0 +1,68 @@
+#pragma once
+// A product as cuBLASLt's descriptors.
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/cuda/tuning/tunings.h"
+
+namespace stretto::cuda {
+
+// Names the call that failed, and why.
+absl::Status CublasStatus(cublasStatus_t status, const char* call);
+absl::Status CudaStatus(cudaError_t status, const char* call);
+
+template <class T, auto Destroy>
+struct Destroyer {
+  void operator()(T value) const { Destroy(value); }
+  using pointer = T;
+};
+template <class T, auto Destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, Destroyer<T, Destroy>>;
+
+using MatmulDesc = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
+using MatrixLayout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
+
+struct Plan {
+  MatmulDesc description;
+  MatrixLayout a, b, d;
+  float beta = 0;
+  cublasLtMatmulAlgo_t algorithm = {};
+};
+
+// All but the algorithm. sms: planned for, 0 for all.
+absl::StatusOr<Plan> MakePlan(const Product& product, int sms);
+
+// What the library proposes within the workspace, in its order; with `whole_sums` only algorithms
+// that add the products of an element in one go.
+absl::StatusOr<std::vector<Algorithm>> Proposals(cublasLtHandle_t handle, const Product& product,
+                                                 const Plan& plan, bool whole_sums);
+
+// Whether the algorithm can run this plan within the workspace.
+bool CanRun(cublasLtHandle_t handle, const Plan& plan, const Algorithm& algorithm);
+
+cublasLtMatmulAlgo_t WordsOf(const Algorithm& algorithm);
+
+struct Workspace {
+  void* data = nullptr;
+  cudaStream_t stream = nullptr;
+};
+cublasStatus_t Launch(cublasLtHandle_t handle, const Plan& plan,
+                      const cublasLtMatmulAlgo_t& algorithm, const ProductCall& call,
+                      const Workspace& workspace);
+
+// Times each algorithm on random numbers, in microseconds; none for one that fails. Waits for the
+// stream. Errors: ResourceExhausted (no memory for the operands).
+absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle,
+                                                         const Product& product, const Plan& plan,
+                                                         const std::vector<Algorithm>& algorithms,
+                                                         const Workspace& workspace);
+
+}  // namespace stretto::cuda

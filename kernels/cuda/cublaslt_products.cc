@@ -1,0 +1,143 @@
+#include "kernels/cuda/cublaslt_products.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cublaslt_plan.h"
+
+namespace stretto {
+namespace cuda {
+namespace {
+
+using Handle = Owned<cublasLtHandle_t, cublasLtDestroy>;
+
+std::string NameOf(const Product& p) {
+  return absl::StrCat("product of m ", p.m, " n ", p.n, " k ", p.k, " in ", stretto::NameOf(p.in),
+                      p.accumulate ? ", accumulating" : "", p.bias ? ", with bias" : "",
+                      ", aligned to ", p.alignment);
+}
+
+class CublasLtProducts final : public MatrixProducts {
+ public:
+  CublasLtProducts(const CublasLtOptions& options, Handle handle)
+      : options_(options),
+        workspace_{options.workspace, static_cast<cudaStream_t>(options.stream)},
+        handle_(std::move(handle)) {}
+
+  void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) override {
+    Run(ForwardProduct(x, w, bias, y));
+  }
+  void GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) override {
+    Run(DgradProduct(dy, w, first_column, dx));
+  }
+  void GemmWgrad(TensorView dy, TensorView x, TensorView dw) override {
+    Run(WgradProduct(dy, x, dw));
+  }
+  void LimitSms(int sms) override { sms_ = sms; }
+  const char* error() const override { return error_.c_str(); }
+
+ private:
+  void Run(const ProductCall& call) {
+    if (!error_.empty()) return;
+    const TuningKey key{call.product, sms_};
+    auto at = plans_.find(key);
+    if (at == plans_.end()) {
+      absl::StatusOr<Plan> plan = Prepare(key);
+      if (!plan.ok()) return Fail(call.product, plan.status().message());
+      at = plans_.emplace(key, *std::move(plan)).first;
+    }
+    const cublasStatus_t status =
+        Launch(handle_.get(), at->second, at->second.algorithm, call, workspace_);
+    if (status != CUBLAS_STATUS_SUCCESS)
+      Fail(call.product, CublasStatus(status, "cublasLtMatmul").message());
+  }
+
+  absl::StatusOr<Plan> Prepare(const TuningKey& key) {
+    absl::StatusOr<Plan> plan = MakePlan(key.product, key.sms);
+    if (!plan.ok()) return plan;
+    absl::StatusOr<Algorithm> algorithm = AlgorithmFor(key, *plan);
+    if (!algorithm.ok()) return algorithm.status();
+    plan->algorithm = WordsOf(*algorithm);
+    return plan;
+  }
+
+  absl::StatusOr<Algorithm> AlgorithmFor(const TuningKey& key, const Plan& plan) {
+    Product typical = key.product;  // stands for all shapes that share the choice
+    if (options_.pin && TokensAreColumns(typical)) typical.n = options_.pinned_tokens;
+    const absl::StatusOr<Plan> typical_plan = MakePlan(typical, key.sms);
+    if (!typical_plan.ok()) return typical_plan.status();
+    const TuningKey stored_as = options_.pin ? Pinned(key) : key;
+    const Algorithm* known = options_.tunings->Find(stored_as);
+    if (known != nullptr && CanRun(handle_.get(), *typical_plan, *known)) {
+      if (CanRun(handle_.get(), plan, *known)) return *known;
+      // Another algorithm would give other bits than the rest of the batch has.
+      return absl::InternalError("its pinned algorithm cannot run this number of tokens");
+    }
+    absl::StatusOr<std::vector<Algorithm>> proposals =
+        Proposals(handle_.get(), typical, *typical_plan, options_.pin);
+    if (!proposals.ok()) return proposals.status();
+    std::erase_if(*proposals, [&](const Algorithm& a) { return !CanRun(handle_.get(), plan, a); });
+    absl::StatusOr<Algorithm> chosen = Choose(*proposals, typical, *typical_plan);
+    if (chosen.ok()) options_.tunings->Put(stored_as, *chosen);
+    return chosen;
+  }
+
+  absl::StatusOr<Algorithm> Choose(const std::vector<Algorithm>& proposals, const Product& typical,
+                                   const Plan& typical_plan) {
+    if (proposals.empty()) return absl::UnimplementedError("cuBLASLt proposes no algorithm");
+    if (!options_.tune || Capturing()) return proposals.front();
+    const absl::StatusOr<std::vector<std::vector<double>>> times =
+        TimesOf(handle_.get(), typical, typical_plan, proposals, workspace_);
+    // Without memory to measure in, the library's own opinion is the best there is.
+    if (absl::IsResourceExhausted(times.status())) return proposals.front();
+    if (!times.ok()) return times.status();
+    const int best = FastestOf(*times);
+    if (best < 0) return absl::UnavailableError("no algorithm that cuBLASLt proposes runs");
+    Algorithm algorithm = proposals[static_cast<size_t>(best)];
+    algorithm.microseconds = MedianOf((*times)[static_cast<size_t>(best)]);
+    return algorithm;
+  }
+
+  bool Capturing() const {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    return cudaStreamIsCapturing(workspace_.stream, &status) != cudaSuccess ||
+           status != cudaStreamCaptureStatusNone;
+  }
+
+  void Fail(const Product& product, absl::string_view why) {
+    error_ = absl::StrCat(NameOf(product), ": ", why);
+  }
+
+  const CublasLtOptions options_;
+  const Workspace workspace_;
+  const Handle handle_;
+  int sms_ = 0;
+  std::map<TuningKey, Plan> plans_;
+  std::string error_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+absl::StatusOr<std::unique_ptr<MatrixProducts>> MakeCublasLtProducts(
+    const CublasLtOptions& options) {
+  cublasLtHandle_t handle = nullptr;
+  const absl::Status status = cuda::CublasStatus(cublasLtCreate(&handle), "cublasLtCreate");
+  if (!status.ok()) return status;
+  return std::make_unique<cuda::CublasLtProducts>(options, cuda::Handle(handle));
+}
+
+absl::StatusOr<cuda::Tunings> TuningsOfDevice() {
+  int device = 0;
+  cudaDeviceProp properties = {};
+  absl::Status status = cuda::CudaStatus(cudaGetDevice(&device), "cudaGetDevice");
+  if (status.ok()) {
+    status =
+        cuda::CudaStatus(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  }
+  if (!status.ok()) return status;
+  return cuda::Tunings(properties.name, static_cast<int64_t>(cublasLtGetVersion()));
+}
+
+}  // namespace stretto

@@ -1,0 +1,56 @@
+#pragma once
+// The operations of a step on one CUDA device (compute capability 8.0 or newer), enqueued on one
+// stream: a call returns before its work is done and never waits for the device, so calls can be
+// captured into a graph. All pointers are to device memory.
+//
+// Numbers: as kernels/ops.h says, with two differences from the CPU. Sums over rows (marked +=) and
+// sums of squares are added in a fixed order of their own, the same in every run. Fast exponentials
+// differ in the last bits. Bits do not depend on the SM limit.
+//
+// Threads: one thread at a time per object.
+
+#include <cstddef>
+#include <memory>
+
+#include "kernels/ops.h"
+
+namespace stretto {
+
+// Matrix products on a device, y and x as in Ops. In a file of its own so that kernels can be
+// tested without the library behind it (cuBLASLt).
+class MatrixProducts {
+ public:
+  virtual ~MatrixProducts() = default;
+  virtual void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) = 0;
+  virtual void GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) = 0;
+  virtual void GemmWgrad(TensorView dy, TensorView x, TensorView dw) = 0;
+  // Plans products for that many SMs; 0: all.
+  virtual void LimitSms(int sms) = 0;
+  // What the first product that failed said, naming it; empty while all is well. Later ones are not
+  // run.
+  virtual const char* error() const { return ""; }
+};
+
+struct CudaOpsOptions {
+  void* stream = nullptr;  // cudaStream_t
+  int sm_count = 0;        // of the device
+  // Device memory for partial sums; one per stream. kCudaWorkspaceBytes, aligned to 256.
+  void* workspace = nullptr;
+  MatrixProducts* products = nullptr;  // borrowed; enqueues on the same stream
+};
+
+inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;
+
+class CudaOps : public Ops {
+ public:
+  // Kernels launched from here on occupy at most that many SMs, so that a collective finds some
+  // free; 0: all.
+  virtual void LimitSms(int sms) = 0;
+  // What the first launch or product that failed said, naming it; empty while all is well. Work
+  // after it is undefined.
+  virtual const char* error() const = 0;
+};
+
+std::unique_ptr<CudaOps> MakeCudaOps(const CudaOpsOptions& options);
+
+}  // namespace stretto

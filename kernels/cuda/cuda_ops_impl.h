@@ -1,0 +1,141 @@
+#pragma once
+// The class behind MakeCudaOps. Its methods stand one operation (and its gradients) per file.
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "kernels/bf16.h"
+#include "kernels/cuda/cuda_ops.h"
+
+namespace stretto::cuda {
+
+// Calls `body` with a value of the element type.
+template <class Body>
+void WithType(DType dtype, Body body) {
+  STRETTO_CHECK(dtype != DType::kI32);
+  if (dtype == DType::kBF16) {
+    body(BF16{});
+  } else {
+    body(float{});
+  }
+}
+
+// How a kernel is spread: blocks of `threads`, at most `per_sm` of them on each SM that may be
+// used.
+struct Spread {
+  int threads = 256;
+  int per_sm = 8;
+  size_t shared_bytes = 0;
+};
+
+class CudaOpsImpl final : public CudaOps {
+ public:
+  explicit CudaOpsImpl(const CudaOpsOptions& options) : options_(options) {}
+
+  void LimitSms(int sms) override;
+  const char* error() const override {
+    return error_.empty() ? options_.products->error() : error_.c_str();
+  }
+
+  // gemm.cu
+  void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) override;
+  void GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) override;
+  void GemmWgrad(TensorView dy, TensorView x, TensorView dw) override;
+  void BiasGrad(TensorView dy, TensorView db) override;
+
+  // embedding.cu
+  void Embed(TensorView tokens, TensorView table, VocabShard vocab, TensorView y) override;
+  void EmbedGrad(TensorView tokens, TensorView dx, VocabShard vocab, TensorView dtable) override;
+  void AddPosition(TensorView position, int64_t first_token, TensorView x) override;
+  void PositionGrad(TensorView dx, int64_t first_token, TensorView dposition) override;
+
+  // layer_norm.cu
+  void LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y, TensorView stats) override;
+  void LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView stats,
+                      TensorView residual, TensorView dx) override;
+  void LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, TensorView dw,
+                      TensorView db) override;
+
+  // rms_norm.cu
+  void RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) override;
+  void RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView rstd, TensorView residual,
+                    TensorView dx) override;
+  void RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, TensorView dw) override;
+
+  // dropout.cu
+  void BiasResidual(TensorView r, TensorView bias, TensorView x, Dropout dropout, TensorView keys,
+                    TensorView y) override;
+  void DropElements(TensorView x, Dropout dropout, TensorView keys, TensorView y) override;
+
+  // activation.cu
+  void Gelu(TensorView u, TensorView a) override;
+  void GeluGrad(TensorView u, TensorView da, TensorView du) override;
+  void SwiGlu(TensorView u, TensorView a) override;
+  void SwiGluGrad(TensorView u, TensorView da, TensorView du) override;
+
+  // rotary.cu
+  void Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) override;
+
+  // attention.cu
+  void Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
+                 TensorView context, TensorView lse, TensorView scratch) override;
+  void AttentionGrad(AttentionShape shape, Dropout dropout, TensorView keys, TensorView dcontext,
+                     TensorView qkv, TensorView context, TensorView lse, TensorView dqkv,
+                     TensorView scratch) override;
+
+  // cross_entropy.cu
+  void CrossEntropyMax(TensorView logits, VocabShard vocab, TensorView max) override;
+  void CrossEntropySum(TensorView logits, TensorView max, TensorView targets, VocabShard vocab,
+                       TensorView sums) override;
+  void CrossEntropyLoss(TensorView sums, TensorView loss) override;
+  void CrossEntropyGrad(TensorView max, TensorView sums, TensorView targets, TensorView scalars,
+                        VocabShard vocab, TensorView logits) override;
+
+  // optimizer.cu
+  void Zero(TensorView x) override;
+  void SumSquares(TensorView x, TensorView out) override;
+  void Sum(TensorView parts, TensorView out) override;
+  void Clip(TensorView sum_squares, TensorView scalars, TensorView state) override;
+  void AdamW(TensorView grad, TensorView state, TensorView scalars, bool decay, TensorView master,
+             TensorView m, TensorView v, TensorView weight) override;
+
+ private:
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(options_.stream); }
+  int sms() const { return sm_limit_ > 0 ? sm_limit_ : options_.sm_count; }
+
+  // Launches enough blocks for `blocks` pieces of work, but no more than may be resident: kernels
+  // walk over their work in steps of the grid.
+  template <class... P, class... A>
+  void Walk(const char* name, int64_t blocks, const Spread& spread, void (*kernel)(P...),
+            A&&... args) {
+    const int64_t resident = int64_t{sms()} * spread.per_sm;
+    const int64_t grid = std::clamp<int64_t>(blocks, 1, resident);
+    Launch(name, dim3(static_cast<unsigned>(grid)), spread, kernel, std::forward<A>(args)...);
+  }
+
+  template <class... P, class... A>
+  void Launch(const char* name, dim3 grid, const Spread& spread, void (*kernel)(P...),
+              A&&... args) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(spread.threads));
+    config.dynamicSmemBytes = spread.shared_bytes;
+    config.stream = stream();
+    if (spread.shared_bytes > 48 * 1024) {
+      Keep(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(spread.shared_bytes)));
+    }
+    Keep(name, cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...));
+  }
+
+  void Keep(const char* name, cudaError_t status);
+
+  const CudaOpsOptions options_;
+  int sm_limit_ = 0;
+  std::string error_;
+};
+
+}  // namespace stretto::cuda

@@ -1,0 +1,89 @@
+#pragma once
+// What device code shares: shared memory, packs of elements, sums over a warp and a block, all in a
+// fixed order.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include "kernels/bf16.h"
+
+namespace stretto::cuda {
+
+inline constexpr int kWarpSize = 32;
+inline constexpr unsigned kAllLanes = ~0u;
+
+// The block's dynamic shared memory, 16-byte aligned.
+template <class T>
+__device__ __forceinline__ T* SharedMemory() {
+#if defined(__CUDACC__)
+  extern __shared__ __align__(16) unsigned char memory[];
+  return reinterpret_cast<T*>(memory);
+#else
+  return static_cast<T*>(cuda_emulator::DynamicShared());
+#endif
+}
+
+// As many elements as one 16-byte access moves.
+template <class T>
+inline constexpr int kPack = 16 / sizeof(T);
+
+template <class T>
+struct alignas(16) Pack {
+  T at[kPack<T>];
+};
+
+template <class T>
+__device__ __forceinline__ Pack<T> LoadPack(const T* from) {
+  return *reinterpret_cast<const Pack<T>*>(from);
+}
+template <class T>
+__device__ __forceinline__ void StorePack(T* to, const Pack<T>& pack) {
+  *reinterpret_cast<Pack<T>*>(to) = pack;
+}
+
+// Rounds to nearest even, as ToBF16.
+template <class T>
+__device__ __forceinline__ T Round(float value) {
+#if defined(__CUDACC__)
+  if constexpr (sizeof(T) == 2) {
+    uint16_t bits;
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+    return {bits};
+  } else {
+    return value;
+  }
+#else
+  return FromFloat<T>(value);
+#endif
+}
+
+template <class T>
+__device__ __forceinline__ T WarpSum(T value) {
+  for (int mask = kWarpSize / 2; mask > 0; mask /= 2)
+    value += __shfl_xor_sync(kAllLanes, value, mask);
+  return value;
+}
+
+__device__ __forceinline__ float WarpMax(float value) {
+  for (int mask = kWarpSize / 2; mask > 0; mask /= 2)
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, mask));
+  return value;
+}
+
+// The sum over the block, in every thread. `scratch`: shared, one element per warp. All threads of
+// a one-dimensional block of whole warps call it.
+template <class T>
+__device__ __forceinline__ T BlockSum(T value, T* scratch) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+  value = WarpSum(value);
+  if (lane == 0) scratch[warp] = value;
+  __syncthreads();
+  value = WarpSum(lane < warps ? scratch[lane] : T{0});
+  __syncthreads();
+  return value;
+}
+
+}  // namespace stretto::cuda

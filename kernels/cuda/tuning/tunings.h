@@ -1,0 +1,82 @@
+#pragma once
+// Which algorithm of a library is used for which product, and the file that keeps measured choices
+// between runs. Algorithms are opaque words that only the same version of the library understands,
+// so a file belongs to one kind of GPU and one version.
+//
+//   stretto gemm tuning 1
+//   device NVIDIA H200
+//   library 130100
+//   tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 sms 0
+//   us 93.4 workspace 0 algorithm 8 words end 1
+//
+// Pure but for Load and Save. Not thread-safe.
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "kernels/cuda/tuning/product.h"
+
+namespace stretto::cuda {
+
+struct TuningKey {
+  Product product;
+  int sms = 0;  // planned for; 0: all
+
+  auto operator<=>(const TuningKey&) const = default;
+};
+
+// The key without what must not change bits: the number of tokens (where they are columns of the
+// result) and the SM limit.
+TuningKey Pinned(TuningKey key);
+
+struct Algorithm {
+  std::array<uint64_t, 8> words = {};
+  int64_t workspace_bytes = 0;
+  double microseconds = 0;  // 0: the library's first guess, never measured and not stored
+
+  bool operator==(const Algorithm&) const = default;
+};
+
+class Tunings {
+ public:
+  Tunings(std::string device, int64_t library_version)
+      : device_(std::move(device)), library_version_(library_version) {}
+
+  const Algorithm* Find(const TuningKey& key) const;
+  void Put(const TuningKey& key, const Algorithm& algorithm) { algorithms_[key] = algorithm; }
+
+  std::string Print() const;
+  // Adds what `text` has and this has not. On an error nothing changes. Errors: InvalidArgument
+  // naming the line, FailedPrecondition (another GPU or version).
+  absl::Status Parse(absl::string_view text);
+
+  // The file in a folder that many kinds of GPU may share.
+  std::string FileName() const;
+  // A missing file is no error; others are Parse's, naming the file. The caller logs one and goes
+  // on: what is not known is measured again.
+  absl::Status Load(const std::string& folder);
+  // Keeps what other processes stored meanwhile; a crash leaves the old file or the new one. A file
+  // that cannot be read is replaced. Errors: Unavailable, naming the file.
+  absl::Status Save(const std::string& folder) const;
+
+ private:
+  std::string device_;
+  int64_t library_version_;
+  std::map<TuningKey, Algorithm> algorithms_;
+};
+
+// The upper one of two in the middle. At least one.
+double MedianOf(std::vector<double> values);
+
+// Of candidates in the library's order, each with its times: the one with the smallest median. An
+// earlier one is kept unless a later one is more than 1 % faster, so that noise does not choose.
+// Candidates without times failed; -1 when all did.
+int FastestOf(const std::vector<std::vector<double>>& times);
+
+}  // namespace stretto::cuda

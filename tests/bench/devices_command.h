@@ -1,0 +1,14 @@
+#pragma once
+// `stretto-bench devices`: the GPUs that this build could train on, or why there are none.
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace stretto {
+
+// A line for each device to `out`, or the reason to `err`. Returns the exit code: 0; 1 when there
+// is no device that can be used; 2 when an argument is wrong.
+int DevicesCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+
+}  // namespace stretto

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The bundle of a program runs from an empty folder, without environment, with its own libraries.
+#
+#   bundle_test.sh SCRIPTS STRETTO_BENCH
+set -euo pipefail
+scripts=$1 bench=$2
+command -v zstd >/dev/null || { echo "skipped: no zstd here"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "$*" >&2; exit 1; }
+
+"$scripts/make.sh" --driver 580 "$work/a.tar.zst" "$bench" >"$work/make.log" || fail "$(cat "$work/make.log")"
+grep -qE 'MiB, needs glibc 2\.[0-9]+, NVIDIA driver 580$' "$work/make.log" || fail "printed: $(cat "$work/make.log")"
+mkdir "$work/elsewhere"
+zstd -dc "$work/a.tar.zst" | tar -xf - -C "$work/elsewhere"
+cd "$work/elsewhere/stretto-bundle"
+
+env -i ./bin/stretto-bench --help | grep -q 'usage: stretto-bench' || fail "no --help without environment"
+env -i ./run.sh --help | grep -q 'needs driver 580' || fail "run.sh --help does not say what it needs"
+# Every library that is not the C library's comes from the bundle.
+foreign=$(env -i /usr/bin/ldd bin/stretto-bench | awk '$2 == "=>" {print $1, $3}' | grep -v "$PWD/bin/../lib/" |
+  grep -vE '^(lib(c|m|pthread|dl|rt|resolv)\.so|linux-vdso)' || true)
+[[ -z "$foreign" ]] || fail "not from the bundle: $foreign"
+[[ -z "$(find . -name 'libc.so*' -o -name 'ld-linux*' -o -name 'libcuda.so*' -o -name 'libcublas*')" ]] || fail "packs what the machine has"
+
+# run.sh passes, fails and skips as the packed tests do, and says so.
+put() { printf '#!/bin/sh\n%s\n' "$2" >"bin/$1"; chmod +x "bin/$1"; }
+put good_test 'exit 0'
+put idle_test 'echo "skipped: no GPU: none"; exit 77'
+env -i PATH="$PATH" ./run.sh >"$work/run.log" || fail "$(cat "$work/run.log")"
+grep -q '^passed: good_test$' "$work/run.log" || fail "$(cat "$work/run.log")"
+grep -q '^skipped: idle_test: no GPU: none$' "$work/run.log" || fail "$(cat "$work/run.log")"
+put bad_test 'exit 1'
+if env -i PATH="$PATH" ./run.sh >"$work/run.log"; then fail "a failed test passes"; fi
+grep -q '^failed: bad_test$' "$work/run.log" || fail "$(cat "$work/run.log")"
+
+# An archive above its limit is an error.
+if "$scripts/make.sh" --limit 0 "$work/b.tar.zst" /bin/true >/dev/null 2>"$work/error"; then fail "no limit"; fi
+grep -q 'expected at most 0 MiB' "$work/error" || fail "$(cat "$work/error")"

@@ -1,0 +1,173 @@
+#pragma once
+// A CUDA device made of this process, for tests on machines without one: the part of the CUDA
+// runtime that kernels/cuda and exec/backend_cuda use, under its own name, so that their sources
+// compile with a C++ compiler and run on the CPU.
+//
+// A kernel runs one block after another; the threads of a block are fibers that switch at barriers
+// and warp collectives, in an order drawn from a seed, so that a missing barrier shows. What it
+// proves: indices, arithmetic, barriers, order between streams. What it cannot: memory order between
+// blocks, alignment traps, speed. One process has one device; one thread uses it.
+//
+// Stricter than a GPU: a barrier that some thread of the block (or of the warp) never reaches ends
+// the process with the kernel's name instead of hanging.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __shared__ static
+#define __launch_bounds__(...)
+#define __align__(n) alignas(n)
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
+  unsigned x, y, z;
+};
+struct alignas(8) float2 {
+  float x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+inline float2 make_float2(float x, float y) { return {x, y}; }
+inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+
+namespace cuda_emulator {
+
+constexpr int kWarp = 32;
+
+struct ThreadPosition {
+  uint3 thread, block;
+  dim3 block_size, grid_size;
+};
+extern ThreadPosition position;  // of the fiber that runs
+
+void BlockBarrier();
+void WarpBarrier();
+// The warp's exchange: 32 places of 64 bytes.
+void* WarpPlace(int lane);
+int Lane();
+void* DynamicShared();
+
+template <class T>
+T Exchange(T value, int from) {
+  static_assert(sizeof(T) <= 64);
+  std::memcpy(WarpPlace(Lane()), &value, sizeof(T));
+  WarpBarrier();
+  T result;
+  std::memcpy(&result, WarpPlace(from & (kWarp - 1)), sizeof(T));
+  WarpBarrier();
+  return result;
+}
+
+}  // namespace cuda_emulator
+
+inline const uint3& threadIdx = cuda_emulator::position.thread;
+inline const uint3& blockIdx = cuda_emulator::position.block;
+inline const dim3& blockDim = cuda_emulator::position.block_size;
+inline const dim3& gridDim = cuda_emulator::position.grid_size;
+
+inline void __syncthreads() { ::cuda_emulator::BlockBarrier(); }
+inline void __syncwarp(unsigned = ~0u) { ::cuda_emulator::WarpBarrier(); }
+inline void __threadfence() {}
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return ::cuda_emulator::Exchange(value, lane);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return ::cuda_emulator::Exchange(value, ::cuda_emulator::Lane() ^ mask);
+}
+template <class T>
+T __shfl_down_sync(unsigned, T value, unsigned delta) {
+  const int lane = ::cuda_emulator::Lane(), from = lane + static_cast<int>(delta);
+  return ::cuda_emulator::Exchange(value, from < ::cuda_emulator::kWarp ? from : lane);
+}
+inline unsigned atomicAdd(unsigned* at, unsigned value) {
+  return std::exchange(*at, *at + value);
+}
+inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
+inline float __expf(float x) { return std::exp(x); }
+inline float __logf(float x) { return std::log(x); }
+inline float __fdividef(float a, float b) { return a / b; }
+inline unsigned __umulhi(unsigned a, unsigned b) {
+  return static_cast<unsigned>((uint64_t{a} * b) >> 32);
+}
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
+
+// Host side. Streams are in order; errors do not happen unless a test asks for them.
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
+inline const char* cudaGetErrorName(cudaError_t error) {
+  return error == cudaSuccess             ? "cudaSuccess"
+         : error == cudaErrorInvalidValue ? "cudaErrorInvalidValue"
+                                          : "cudaErrorMemoryAllocation";
+}
+inline const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
+inline cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+struct CUstream_st;
+using cudaStream_t = CUstream_st*;
+
+struct cudaLaunchAttribute {};
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+  cudaLaunchAttribute* attrs = nullptr;
+  unsigned numAttrs = 0;
+};
+
+namespace cuda_emulator {
+
+constexpr size_t kSharedLimit = 227 * 1024;  // of a block, dynamic, as on Hopper
+
+// Runs `thread` for every thread of the grid.
+void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
+// Appends work to a stream.
+cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
+// Seeds the order in which threads (and streams) run. 0: ascending.
+void Seed(uint64_t seed);
+
+}  // namespace cuda_emulator
+
+template <class... P, class... A>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... args) {
+  if (config->dynamicSmemBytes > cuda_emulator::kSharedLimit) return cudaErrorInvalidValue;
+  if (config->blockDim.x * config->blockDim.y * config->blockDim.z > 1024)
+    return cudaErrorInvalidValue;
+  return cuda_emulator::Enqueue(
+      config->stream, [config = *config, kernel, ... held = static_cast<P>(args)] {
+        cuda_emulator::RunGrid(config, [&] { kernel(held...); });
+      });
+}
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int bytes) {
+  return static_cast<size_t>(bytes) <= cuda_emulator::kSharedLimit ? cudaSuccess
+                                                                   : cudaErrorInvalidValue;
+}
+
+cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);

@@ -1,0 +1,229 @@
+#include "kernels/cuda/tuning/tunings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+
+namespace stretto::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TuningKey KeyOf(int64_t tokens, int sms = 0) {
+  return {.product = {.m = 4096,
+                      .n = tokens,
+                      .k = 1024,
+                      .transpose_a = true,
+                      .lda = 1024,
+                      .ldb = 1024,
+                      .ldd = 4096,
+                      .in = DType::kBF16,
+                      .out = DType::kBF16,
+                      .bias = true},
+          .sms = sms};
+}
+TuningKey Wgrad() {
+  return {.product = {.m = 1024,
+                      .n = 4096,
+                      .k = 512,
+                      .transpose_b = true,
+                      .lda = 1024,
+                      .ldb = 4096,
+                      .ldd = 1024,
+                      .in = DType::kBF16,
+                      .accumulate = true,
+                      .alignment = 4},
+          .sms = 128};
+}
+Algorithm AlgorithmOf(uint64_t word, double microseconds = 93.5) {
+  Algorithm algorithm{.workspace_bytes = 1 << 20, .microseconds = microseconds};
+  algorithm.words = {word, 0xffffffffffffffff, 3, 4, 5, 6, 7, 8};
+  return algorithm;
+}
+Tunings Empty() { return Tunings("NVIDIA H200", 130100); }
+Tunings Filled() {
+  Tunings tunings = Empty();
+  tunings.Put(KeyOf(8192), AlgorithmOf(1));
+  tunings.Put(KeyOf(0, 124), AlgorithmOf(2));
+  tunings.Put(Wgrad(), AlgorithmOf(3, 1.0 / 3));
+  return tunings;
+}
+std::string FolderOf(const std::string& name) {
+  const std::string folder = testing::TempDir() + "/" + name;
+  EXPECT_EQ(std::system(("rm -rf " + folder + " && mkdir " + folder).c_str()), 0);
+  return folder;
+}
+
+TEST(TuningsTest, PrintsAndParsesBack) {
+  Tunings parsed = Empty();
+  ASSERT_TRUE(parsed.Parse(Filled().Print()).ok());
+  EXPECT_EQ(parsed.Print(), Filled().Print());
+  ASSERT_NE(parsed.Find(KeyOf(8192)), nullptr);
+  EXPECT_EQ(*parsed.Find(KeyOf(8192)), AlgorithmOf(1));
+  EXPECT_EQ(parsed.Find(KeyOf(8191)), nullptr);
+  EXPECT_EQ(parsed.Find(KeyOf(8192, 124)), nullptr);
+}
+
+TEST(TuningsTest, TextIsWhatTheHeaderShows) {
+  Tunings tunings = Empty();
+  tunings.Put(KeyOf(8192), AlgorithmOf(0x1f));
+  EXPECT_EQ(tunings.Print(),
+            "stretto gemm tuning 1\n"
+            "device NVIDIA H200\n"
+            "library 130100\n"
+            "tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 "
+            "sms 0 us 93.5 workspace 1048576 algorithm 000000000000001f ffffffffffffffff "
+            "0000000000000003 0000000000000004 0000000000000005 0000000000000006 "
+            "0000000000000007 0000000000000008\n"
+            "end 1\n");
+}
+
+TEST(TuningsTest, GuessesAreNotStored) {
+  Tunings tunings = Empty();
+  tunings.Put(KeyOf(8192), AlgorithmOf(1, 0));
+  EXPECT_EQ(tunings.Print(), Empty().Print());
+}
+
+TEST(TuningsTest, WhatIsKnownHereIsKept) {
+  Tunings tunings = Empty();
+  tunings.Put(KeyOf(8192), AlgorithmOf(9));
+  ASSERT_TRUE(tunings.Parse(Filled().Print()).ok());
+  EXPECT_EQ(*tunings.Find(KeyOf(8192)), AlgorithmOf(9));
+  EXPECT_NE(tunings.Find(Wgrad()), nullptr);
+}
+
+TEST(TuningsTest, AnotherDeviceOrVersionIsRefused) {
+  const std::string text = Filled().Print();
+  const absl::Status device = Tunings("NVIDIA H100", 130100).Parse(text);
+  EXPECT_EQ(device.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(device.ToString(), AllOf(HasSubstr("found 'device NVIDIA H200'"),
+                                       HasSubstr("expected 'device NVIDIA H100'")));
+  const absl::Status version = Tunings("NVIDIA H200", 130000).Parse(text);
+  EXPECT_EQ(version.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(version.ToString(), HasSubstr("expected 'library 130000'"));
+}
+
+TEST(TuningsTest, WrongLinesAreNamed) {
+  const auto parse = [](std::string text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+    return Empty().Parse(text).ToString();
+  };
+  const std::string text = Filled().Print();
+  EXPECT_THAT(parse(text, "tuning 1", "tuning 2"),
+              HasSubstr("line 1: found 'stretto gemm tuning 2'"));
+  EXPECT_THAT(parse(text, "tn m 4096 n 0", "tx m 4096 n 0"), HasSubstr("line 5"));
+  EXPECT_THAT(parse(text, "nt m", "nt q"), HasSubstr("word 2 does not fit"));
+  EXPECT_THAT(parse(text, "us 93.5", "us -1"), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, "us 93.5", "us nan"), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, "bf16 bf16", "bf16 f16"), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, "0000000000000003", "3"), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, "0000000000000008\n", "0000000000000008 9\n"), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, "end 3", "end 4"), HasSubstr("expected 'end 3'"));
+  EXPECT_THAT(parse(text, "end 3\n", ""), HasSubstr("line 7"));
+}
+
+// Every damaged file is refused or still means entries that Print writes; none is half taken.
+TEST(TuningsTest, DamageIsAStatusAndChangesNothing) {
+  std::mt19937 random(1);
+  const std::string text = Filled().Print();
+  int refused = 0;
+  for (int run = 0; run < 2000; ++run) {
+    std::string damaged = text;
+    if (run % 3 == 0) {
+      damaged.resize(random() % damaged.size());
+    } else {
+      damaged[random() % damaged.size()] = static_cast<char>(random() % 256);
+    }
+    Tunings tunings = Empty();
+    if (tunings.Parse(damaged).ok()) {
+      Tunings again = Empty();
+      EXPECT_TRUE(again.Parse(tunings.Print()).ok());
+    } else {
+      EXPECT_EQ(tunings.Print(), Empty().Print());
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(TuningsTest, FilesOfManyDevicesAndVersionsShareAFolder) {
+  EXPECT_EQ(Empty().FileName(), "gemm-NVIDIA_H200-130100.txt");
+  EXPECT_EQ(Tunings("a/../b", 1).FileName(), "gemm-a_.._b-1.txt");
+  const std::string folder = FolderOf("share");
+  ASSERT_TRUE(Filled().Save(folder).ok());
+  Tunings other("NVIDIA H100", 130100);
+  ASSERT_TRUE(other.Load(folder).ok());
+  EXPECT_EQ(other.Find(KeyOf(8192)), nullptr);
+  Tunings same = Empty();
+  ASSERT_TRUE(same.Load(folder).ok());
+  EXPECT_EQ(same.Print(), Filled().Print());
+}
+
+TEST(TuningsTest, SavingKeepsWhatAnotherProcessStored) {
+  const std::string folder = FolderOf("merge");
+  Tunings first = Empty(), second = Empty(), both = Empty();
+  first.Put(KeyOf(8192), AlgorithmOf(1));
+  second.Put(KeyOf(4096), AlgorithmOf(2));
+  ASSERT_TRUE(first.Save(folder).ok());
+  ASSERT_TRUE(second.Save(folder).ok());
+  ASSERT_TRUE(both.Load(folder).ok());
+  EXPECT_NE(both.Find(KeyOf(8192)), nullptr);
+  EXPECT_NE(both.Find(KeyOf(4096)), nullptr);
+}
+
+TEST(TuningsTest, ADamagedFileIsNamedAndReplaced) {
+  const std::string folder = FolderOf("damaged");
+  const std::string path = folder + "/" + Empty().FileName();
+  std::ofstream(path) << "garbage\n";
+  Tunings tunings = Empty();
+  EXPECT_THAT(tunings.Load(folder).ToString(),
+              AllOf(HasSubstr(path), HasSubstr("line 1: found 'garbage'")));
+  tunings.Put(KeyOf(8192), AlgorithmOf(1));
+  ASSERT_TRUE(tunings.Save(folder).ok());
+  EXPECT_TRUE(Empty().Load(folder).ok());
+}
+
+TEST(TuningsTest, AFolderThatCannotBeWrittenIsNamed) {
+  EXPECT_TRUE(Empty().Load("/no/such/folder").ok());
+  const absl::Status status = Filled().Save("/no/such/folder");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(status.ToString(), HasSubstr("/no/such/folder/gemm-NVIDIA_H200"));
+}
+
+TEST(PinnedTest, ForgetsTokensAndSmLimit) {
+  EXPECT_EQ(Pinned(KeyOf(8192, 124)), Pinned(KeyOf(4096, 0)));
+  // Tokens are the inner dimension of a weight gradient: it is no slice of another.
+  TuningKey longer = Wgrad();
+  longer.product.k *= 2;
+  EXPECT_NE(Pinned(longer), Pinned(Wgrad()));
+  TuningKey wider = KeyOf(8192);
+  wider.product.m += 1;
+  EXPECT_NE(Pinned(wider), Pinned(KeyOf(8192)));
+}
+
+TEST(FastestOfTest, TakesTheSmallestMedian) {
+  EXPECT_EQ(FastestOf({{3, 3, 3}, {2, 2, 9}, {1, 5, 5}}), 1);
+  EXPECT_EQ(MedianOf({9, 1, 5}), 5);
+  EXPECT_EQ(MedianOf({1, 2}), 2);
+}
+
+TEST(FastestOfTest, KeepsTheEarlierOneWithinNoise) {
+  EXPECT_EQ(FastestOf({{100}, {99.5}}), 0);
+  EXPECT_EQ(FastestOf({{100}, {98.5}}), 1);
+  EXPECT_EQ(FastestOf({{99.5}, {100}}), 0);
+}
+
+TEST(FastestOfTest, SkipsCandidatesThatFailed) {
+  EXPECT_EQ(FastestOf({{}, {5}, {}}), 1);
+  EXPECT_EQ(FastestOf({{}, {}}), -1);
+  EXPECT_EQ(FastestOf({}), -1);
+}
+
+}  // namespace
+}  // namespace stretto::cuda

@@ -1,0 +1,11 @@
+#include "worker/engine/exec/plugin/plugin.h"
+
+namespace stretto {
+
+const char* BuildIdentity() {
+  return
+#include "build_identity.inc"
+      ;
+}
+
+}  // namespace stretto
