@@ -266,7 +266,9 @@ std::string DescribeWorker(const Worker& worker, absl::Time now) {
   fields.Add("Jobs", worker.jobs_size() == 0 ? "-" : absl::StrJoin(worker.jobs(), ", "));
   std::vector<std::vector<std::string>> rows;
   for (const v1alpha1::WorkerDevice& device : worker.devices()) {
-    rows.push_back({absl::StrCat(device.slot()), Printable(device.description()),
+    const std::string fault = device.fault().empty() ? "" : absl::StrCat(": ", device.fault());
+    rows.push_back({absl::StrCat(device.slot()),
+                    Printable(absl::StrCat(device.description(), fault)),
                     device.memory_bytes() > 0 ? FormatBytes(device.memory_bytes()) : "-"});
   }
   return absl::StrCat(fields.text(), "\n", Table({">SLOT", "DEVICE", ">MEMORY"}, rows));

@@ -82,11 +82,14 @@ absl::Status Core::Handle(const CreateJob& event) {
     return absl::AlreadyExistsError(absl::StrCat("job \"", event.job_id, "\" already exists (",
                                                  JobStateName(Get(event.job_id).state), ")"));
   }
-  const int32_t known_slots = KnownSlots(ClusterView(), event.device_kind);
+  const std::vector<WorkerView> cluster = ClusterView();
+  const int32_t known_slots = KnownSlots(cluster, event.device_kind);
   if (!workers().empty() && known_slots < event.world_size) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "job \"", event.job_id, "\" needs ", event.world_size, " slots; this cluster has ",
-        known_slots, " on ", workers().size(), workers().size() == 1 ? " worker" : " workers"));
+        "job \"", event.job_id, "\" needs ", CountOf(event.world_size, event.device_kind),
+        "; this cluster has ", known_slots, " on ", workers().size(),
+        workers().size() == 1 ? " worker" : " workers",
+        FaultyNote(FaultySlots(cluster, event.device_kind))));
   }
   effects_.job_id = event.job_id;
   if (event.validate_only) return absl::OkStatus();
@@ -169,8 +172,10 @@ std::vector<WorkerView> Core::ClusterView() const {
     added.id = id;
     added.ready = worker.ready();
     for (const WorkerDevice& device : worker.record.devices) {
-      added.slots.push_back(
-          {.slot = device.slot, .kind = device.kind, .free = !taken.contains({id, device.slot})});
+      added.slots.push_back({.slot = device.slot,
+                             .kind = device.kind,
+                             .free = device.fault.empty() && !taken.contains({id, device.slot}),
+                             .healthy = device.fault.empty()});
     }
   }
   return view;

@@ -27,6 +27,7 @@ struct WorkerDevice {
   int32_t kind = 0;  // value of v1alpha1.Device; compared for equality only
   std::string description;
   int64_t memory_bytes = 0;
+  std::string fault = {};  // why nothing may be placed here; empty while healthy
   bool operator==(const WorkerDevice&) const = default;
 };
 

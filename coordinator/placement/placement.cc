@@ -19,7 +19,7 @@ std::vector<Candidate> Candidates(std::vector<WorkerView>& workers, int32_t kind
     if (!worker.ready) continue;
     Candidate candidate{.worker = &worker, .free = {}};
     for (SlotView& slot : worker.slots) {
-      if (slot.free && slot.kind == kind) candidate.free.push_back(&slot);
+      if (slot.free && slot.healthy && slot.kind == kind) candidate.free.push_back(&slot);
     }
     if (!candidate.free.empty()) candidates.push_back(std::move(candidate));
   }
@@ -65,7 +65,7 @@ std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& jo
   for (const WorkerView& worker : workers) {
     size_t here = 0;
     for (const SlotView& slot : worker.slots) {
-      if (slot.kind != job.kind) continue;
+      if (slot.kind != job.kind || !slot.healthy) continue;
       ++here;
       free += worker.ready && slot.free;
     }
@@ -73,20 +73,36 @@ std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& jo
     holders += here > 0;
     lost += here > 0 && !worker.ready;
   }
-  std::string text = absl::StrCat("needs ", Count(static_cast<size_t>(job.slots), "slot"), "; ",
-                                  free, " free of ", known, " on ", Count(holders, "worker"));
+  std::string text = absl::StrCat("needs ", CountOf(job.slots, job.kind), "; ", free, " free of ",
+                                  known, " on ", Count(holders, "worker"));
   if (lost > 0) absl::StrAppend(&text, " (", lost, " lost)");
-  return text;
+  return absl::StrCat(text, FaultyNote(FaultySlots(workers, job.kind)));
 }
 
 }  // namespace
 
+std::string CountOf(int32_t slots, int32_t kind) {
+  return Count(static_cast<size_t>(slots), kind == kGpuKind ? "GPU" : "slot");
+}
+
 int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind) {
   int32_t known = 0;
   for (const WorkerView& worker : workers) {
-    for (const SlotView& slot : worker.slots) known += slot.kind == kind;
+    for (const SlotView& slot : worker.slots) known += slot.kind == kind && slot.healthy;
   }
   return known;
+}
+
+int32_t FaultySlots(const std::vector<WorkerView>& workers, int32_t kind) {
+  int32_t faulty = 0;
+  for (const WorkerView& worker : workers) {
+    for (const SlotView& slot : worker.slots) faulty += slot.kind == kind && !slot.healthy;
+  }
+  return faulty;
+}
+
+std::string FaultyNote(int32_t faulty) {
+  return faulty > 0 ? absl::StrCat(" (", faulty, " faulty)") : "";
 }
 
 Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers) {
@@ -103,8 +119,7 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
     if (workers.empty()) {
       placement.unplaced.push_back(
           {job.id, "NoWorkers",
-           absl::StrCat("needs ", Count(static_cast<size_t>(job.slots), "slot"),
-                        "; no worker has registered")});
+           absl::StrCat("needs ", CountOf(job.slots, job.kind), "; no worker has registered")});
       continue;
     }
     const bool possible = job.slots <= KnownSlots(workers, job.kind);

@@ -16,10 +16,13 @@
 
 namespace stretto::coordinator {
 
+inline constexpr int32_t kGpuKind = 2;  // v1alpha1.DEVICE_CUDA
+
 struct SlotView {
   int32_t slot = 0;
   int32_t kind = 0;
   bool free = true;
+  bool healthy = true;  // one that is not is no slot until somebody repairs it
 };
 
 struct WorkerView {
@@ -48,7 +51,7 @@ struct Placed {
 struct Unplaced {
   std::string job_id;
   std::string reason;   // NoWorkers, NotEnoughSlots, BehindEarlierJob
-  std::string message;  // "needs 4 slots; 3 free of 4 on 2 workers"
+  std::string message;  // "needs 4 GPUs; 3 free of 3 on 2 workers (1 faulty)"
 };
 
 struct Placement {
@@ -59,7 +62,13 @@ struct Placement {
 // `queue` is in order of creation; worker ids are unique.
 Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers);
 
-// Slots of `kind` over all workers, ready or not.
+// "1 slot", "2 slots" or "2 GPUs", by the kind.
+std::string CountOf(int32_t slots, int32_t kind);
+
+// Healthy slots of `kind` over all workers, ready or not; and those that are not healthy.
 int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind);
+int32_t FaultySlots(const std::vector<WorkerView>& workers, int32_t kind);
+// " (2 faulty)", or nothing.
+std::string FaultyNote(int32_t faulty);
 
 }  // namespace stretto::coordinator

@@ -3,12 +3,15 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/placement/placement.h"
 
 namespace stretto::service {
 namespace {
 
 using coordinator::RankReported;
 using v1alpha1::CoordinatorMessage;
+
+static_assert(coordinator::kGpuKind == v1alpha1::DEVICE_CUDA);
 
 void Fill(const coordinator::SendRegistered& from, CoordinatorMessage* to) {
   auto* registered = to->mutable_registered();
@@ -167,6 +170,7 @@ v1alpha1::Worker ToProto(const coordinator::Worker& worker, int32_t free_slots,
     device->set_kind(static_cast<v1alpha1::Device>(from.kind));
     device->set_description(from.description);
     device->set_memory_bytes(from.memory_bytes);
+    device->set_fault(from.fault);
   }
   *proto.mutable_register_time() = ToProto(record.register_time);
   if (worker.session != 0) {
@@ -190,8 +194,8 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
   event.build = message.build();
   event.session = session;
   for (const v1alpha1::WorkerDevice& from : message.devices()) {
-    event.devices.push_back(
-        {from.slot(), static_cast<int32_t>(from.kind()), from.description(), from.memory_bytes()});
+    event.devices.push_back({from.slot(), static_cast<int32_t>(from.kind()), from.description(),
+                             from.memory_bytes(), from.fault()});
   }
   for (const v1alpha1::HeldRank& from : message.held()) {
     event.held.push_back({from.job_uid(), Epoch(from.epoch()), Rank(from.rank()), from.alive(),

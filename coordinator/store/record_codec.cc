@@ -150,6 +150,7 @@ void ReadWorker(const Json& json, WorkerRecord* worker) {
     Read(device, "kind", &added.kind);
     Read(device, "description", &added.description);
     Read(device, "memory_bytes", &added.memory_bytes);
+    Read(device, "fault", &added.fault);
   }
   ReadEnum(json, "state", &worker->state);
   ReadTime(json, "register_time", &worker->register_time);
@@ -214,7 +215,8 @@ std::string EncodeWorkerBody(const WorkerRecord& worker) {
     json["devices"].push_back({{"slot", device.slot},
                                {"kind", device.kind},
                                {"description", device.description},
-                               {"memory_bytes", device.memory_bytes}});
+                               {"memory_bytes", device.memory_bytes},
+                               {"fault", device.fault}});
   }
   return Dump(json);
 }

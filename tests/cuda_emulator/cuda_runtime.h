@@ -102,6 +102,14 @@ T __shfl_down_sync(unsigned, T value, unsigned delta) {
   const int lane = ::cuda_emulator::Lane(), from = lane + static_cast<int>(delta);
   return ::cuda_emulator::Exchange(value, from < ::cuda_emulator::kWarp ? from : lane);
 }
+namespace cuda_emulator {
+
+// %globaltimer: a clock that goes on by 100 ns whenever a kernel looks.
+inline int64_t global_timer = 0;
+inline int64_t GlobalTimer() { return global_timer += 100; }
+
+}  // namespace cuda_emulator
+
 inline unsigned atomicAdd(unsigned* at, unsigned value) {
   return std::exchange(*at, *at + value);
 }

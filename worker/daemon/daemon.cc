@@ -27,31 +27,52 @@ constexpr std::chrono::seconds kFarewell{2};
 // Beyond the grace, for the kernel to end what was killed.
 constexpr absl::Duration kReapTime = absl::Seconds(5);
 
+// Null where there are no GPUs; the log says why.
+std::unique_ptr<Nvml> OpenGpus(const std::string& library) {
+  if (library.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<Nvml>> nvml = Nvml::Open(library);
+  if (!nvml.ok()) {
+    spdlog::log(absl::IsNotFound(nvml.status()) ? spdlog::level::info : spdlog::level::warn,
+                "this node offers no GPUs: {}", nvml.status().ToString());
+    return nullptr;
+  }
+  spdlog::info("NVIDIA driver version={}", (*nvml)->driver_version());
+  return *std::move(nvml);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, const Clock& clock) {
-  ASSIGN_OR_RETURN(Node node, ProbeNode(options.slots));
+  std::unique_ptr<Nvml> nvml = OpenGpus(options.nvml_library);
+  ASSIGN_OR_RETURN(Node node,
+                   ProbeNode(options.slots, nvml != nullptr ? nvml->Read() : std::vector<Gpu>{}));
   if (options.name.empty()) options.name = NameFromHost(node.host);
   RETURN_IF_ERROR(CompleteOptions(&options));
   ASSIGN_OR_RETURN(FileDescriptor lock, LockStateDir(options.state_dir));
-  std::unique_ptr<Daemon> daemon(new Daemon(std::move(options), std::move(node), clock));
+  std::unique_ptr<Daemon> daemon(
+      new Daemon(std::move(options), std::move(nvml), std::move(node), clock));
   daemon->lock_ = std::move(lock);
   RETURN_IF_ERROR(daemon->Open());
   return daemon;
 }
 
-Daemon::Daemon(DaemonOptions options, Node node, const Clock& clock)
+Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock)
     : options_(std::move(options)),
+      nvml_(std::move(nvml)),
       node_(std::move(node)),
       incarnation_(NewUid()),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       folders_(options_.state_dir),
-      metrics_({options_.name, options_.metrics_retention}, clock),
+      metrics_({options_.name, options_.metrics_retention, [this] { return Gpus(); }}, clock),
       relay_([this](const v1::RankReport& report) { metrics_.Record(report); },
              [this] {
                if (Session* session = awake_) session->Wake();
              }),
-      supervisor_({options_.trainer_binary, SocketPath(options_), node_.slots, options_.stop_grace},
+      supervisor_({.trainer_binary = options_.trainer_binary,
+                   .socket_path = SocketPath(options_),
+                   .slots = node_.slots,
+                   .fault = [this](const Slot& slot) { return FaultOf(slot); },
+                   .grace = options_.stop_grace},
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
       logs_(
           folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },
@@ -98,6 +119,15 @@ void Daemon::StopTrainers() {
   acked_.wait_for(lock, kFarewell, [this] { return !connected_ || relay_.Idle(); });
 }
 
+std::vector<Gpu> Daemon::Gpus() { return nvml_ != nullptr ? nvml_->Read() : std::vector<Gpu>{}; }
+
+std::string Daemon::FaultOf(const Slot& slot) {
+  if (slot.kind != SlotKind::kGpu) return "";
+  // Without a UUID its trainer would see other GPUs.
+  if (slot.gpu_uuid.empty()) return slot.fault.empty() ? "it has no UUID" : slot.fault;
+  return Gpus()[static_cast<size_t>(slot.gpu)].fault;
+}
+
 // ---- the coordinator's side
 
 v1::Register Daemon::Registration() {
@@ -110,9 +140,10 @@ v1::Register Daemon::Registration() {
   for (const Slot& slot : node_.slots) {
     v1::WorkerDevice* device = message.add_devices();
     device->set_slot(slot.index);
-    device->set_kind(v1::DEVICE_CPU);
+    device->set_kind(slot.kind == SlotKind::kGpu ? v1::DEVICE_CUDA : v1::DEVICE_CPU);
     device->set_description(slot.description);
     device->set_memory_bytes(slot.memory_bytes);
+    device->set_fault(FaultOf(slot));
   }
   offered_ = relay_.Held();
   for (const v1::HeldRank& held : offered_) *message.add_held() = held;

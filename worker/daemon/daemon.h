@@ -18,6 +18,7 @@
 #include "worker/daemon/log_stream.h"
 #include "worker/daemon/metrics.h"
 #include "worker/daemon/node_probe.h"
+#include "worker/daemon/nvml.h"
 #include "worker/daemon/report_relay.h"
 #include "worker/daemon/run_folder.h"
 #include "worker/daemon/session.h"
@@ -40,6 +41,7 @@ struct DaemonOptions {
   absl::Duration metrics_retention = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);
   bool insecure_beyond_loopback = false;
+  std::string nvml_library = "libnvidia-ml.so.1";  // empty: offer no GPUs
 };
 
 // Thread-safe. The destructor leaves trainers alive for the next daemon to adopt.
@@ -67,9 +69,11 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   void StopTrainers();
 
  private:
-  Daemon(DaemonOptions options, Node node, const Clock& clock);
+  Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock);
   absl::Status Open();
   void Signal();
+  std::vector<Gpu> Gpus();
+  std::string FaultOf(const Slot& slot);
 
   stretto::v1alpha1::Register Registration() override;
   void OnRegistered(const stretto::v1alpha1::Registered& registered) override;
@@ -85,6 +89,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   void OnReport(const stretto::v1alpha1::RankReport& report) override;
 
   const DaemonOptions options_;
+  const std::unique_ptr<Nvml> nvml_;  // null: no GPUs
   const Node node_;
   const std::string incarnation_;
   FileDescriptor event_;

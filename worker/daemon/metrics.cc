@@ -44,6 +44,30 @@ ClientMetric Gauge(const Labels& labels, double value) {
   return metric;
 }
 
+std::vector<MetricFamily> PerGpu(const std::vector<Gpu>& gpus) {
+  using MT = MetricType;
+  MetricFamily healthy{"stretto_gpu_healthy", "1 while trainers may run on it.", MT::Gauge, {}};
+  MetricFamily memory{"stretto_gpu_memory_bytes", "Memory of the GPU.", MT::Gauge, {}};
+  MetricFamily used{"stretto_gpu_memory_used_bytes", "Memory in use.", MT::Gauge, {}};
+  MetricFamily ecc{"stretto_gpu_ecc_uncorrected_total",
+                   "Uncorrected memory errors since the driver was loaded.",
+                   MT::Counter,
+                   {}};
+  MetricFamily xid{"stretto_gpu_xid_errors_total",
+                   "Critical events of the driver since this daemon began.",
+                   MT::Counter,
+                   {}};
+  for (const Gpu& gpu : gpus) {
+    const Labels labels = {{"gpu", absl::StrCat(gpu.index)}, {"uuid", gpu.uuid}};
+    healthy.metric.push_back(Gauge(labels, gpu.fault.empty() ? 1 : 0));
+    memory.metric.push_back(Gauge(labels, static_cast<double>(gpu.memory_bytes)));
+    used.metric.push_back(Gauge(labels, static_cast<double>(gpu.memory_used_bytes)));
+    ecc.metric.push_back(Counter(labels, static_cast<double>(gpu.ecc_uncorrected)));
+    xid.metric.push_back(Counter(labels, static_cast<double>(gpu.xid_errors)));
+  }
+  return {healthy, memory, used, ecc, xid};
+}
+
 }  // namespace
 
 struct Metrics::Series {
@@ -114,6 +138,11 @@ class Metrics::Collector final : public prometheus::Collectable {
          "Version of the worker daemon.",
          MetricType::Gauge,
          {Gauge({{"version", kBuildVersion}, {"worker", metrics_.options_.worker}}, 1)}});
+    if (metrics_.options_.gpus != nullptr) {
+      for (MetricFamily& family : PerGpu(metrics_.options_.gpus())) {
+        families.push_back(std::move(family));
+      }
+    }
     families.erase(std::remove_if(families.begin(), families.end(),
                                   [](const MetricFamily& f) { return f.metric.empty(); }),
                    families.end());

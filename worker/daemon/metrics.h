@@ -14,21 +14,30 @@
 //   stretto_trainers                        gauge      -                      alive on this node
 //   stretto_coordinator_connected           gauge      -                      1 or 0
 //   stretto_build_info                      gauge      version, worker        always 1
+//   stretto_gpu_healthy                     gauge      gpu, uuid              1 or 0
+//   stretto_gpu_memory_bytes                gauge      gpu, uuid
+//   stretto_gpu_memory_used_bytes           gauge      gpu, uuid              by all processes
+//   stretto_gpu_ecc_uncorrected_total       counter    gpu, uuid              since the driver was
+//   loaded stretto_gpu_xid_errors_total            counter    gpu, uuid              since this
+//   daemon began
 //
 // `part` is compute_hiding, compute_alone, exposed, data_wait, checkpoint_wait or idle (DESIGN
 // section 6). Counters start at what the rank's report log holds, so a restarted daemon goes on
 // where it was. The series of a rank go away `retention` after its exit.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "proto/base/clock.h"
 #include "stretto/v1alpha1/worker.pb.h"
+#include "worker/daemon/nvml.h"
 
 namespace prometheus {
 class Collectable;
@@ -42,6 +51,7 @@ class Metrics {
   struct Options {
     std::string worker;
     absl::Duration retention = absl::Minutes(5);
+    std::function<std::vector<Gpu>()> gpus = nullptr;  // asked at every scrape, if given
   };
   // `clock` is borrowed and outlives this.
   Metrics(Options options, const Clock& clock);

@@ -35,7 +35,7 @@ std::string HostName() {
 
 }  // namespace
 
-absl::StatusOr<Node> ProbeNode(int slots) {
+absl::StatusOr<Node> ProbeNode(int slots, const std::vector<Gpu>& gpus) {
   if (slots < 0 || slots > kMaxSlots) {
     return absl::InvalidArgumentError(
         absl::StrCat("--slots is ", slots, ", expected 0 (all cores) to ", kMaxSlots));
@@ -48,7 +48,22 @@ absl::StatusOr<Node> ProbeNode(int slots) {
   node.host = HostName();
   for (int i = 0; i < count; ++i) {
     const int core = cores[static_cast<size_t>(i) % cores.size()];
-    node.slots.push_back({i, core, absl::StrCat("cpu core ", core), memory / count});
+    node.slots.push_back({.index = i,
+                          .core = core,
+                          .description = absl::StrCat("cpu core ", core),
+                          .memory_bytes = memory / count,
+                          .gpu_uuid = "",
+                          .fault = ""});
+  }
+  for (const Gpu& gpu : gpus) {
+    const std::string name = gpu.name.empty() ? "unknown" : gpu.name;
+    node.slots.push_back({.index = static_cast<int>(node.slots.size()),
+                          .kind = SlotKind::kGpu,
+                          .description = absl::StrCat(name, " (GPU ", gpu.index, ")"),
+                          .memory_bytes = gpu.memory_bytes,
+                          .gpu = gpu.index,
+                          .gpu_uuid = gpu.uuid,
+                          .fault = gpu.fault});
   }
   return node;
 }

@@ -129,7 +129,7 @@ absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options) {
   return ProcessId{pid, 0, BootId()};
 }
 
-std::vector<std::string> TrainerEnvironment() {
+std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid) {
   static constexpr std::array<const char*, 12> kAllowed = {"PATH",
                                                            "HOME",
                                                            "LANG",
@@ -147,6 +147,12 @@ std::vector<std::string> TrainerEnvironment() {
     if (const char* value = std::getenv(name)) env.push_back(absl::StrCat(name, "=", value));
   }
   env.push_back("OMP_NUM_THREADS=1");
+  if (gpu_uuid.empty()) return env;
+  env.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", gpu_uuid));
+  // More streams than hardware queues would wait for each other without a reason.
+  env.push_back("CUDA_DEVICE_MAX_CONNECTIONS=32");
+  // Collectives of two groups in flight start in the order of issue, on all ranks.
+  env.push_back("NCCL_LAUNCH_ORDER_IMPLICIT=1");
   return env;
 }
 

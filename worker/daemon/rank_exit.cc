@@ -88,10 +88,11 @@ RankExit UnstartedExit(const RankKey& key, const std::string& job_id, const absl
                        absl::Time now) {
   RankExit exit;
   exit.set_exit_code(kUnstartedCode);
-  exit.set_reason(absl::IsOutOfRange(why)          ? "SlotUnknown"
-                  : absl::IsResourceExhausted(why) ? "DiskFull"
-                  : absl::IsCancelled(why)         ? "Cancelled"
-                                                   : "SpawnFailed");
+  exit.set_reason(absl::IsOutOfRange(why)           ? "SlotUnknown"
+                  : absl::IsResourceExhausted(why)  ? "DiskFull"
+                  : absl::IsCancelled(why)          ? "Cancelled"
+                  : absl::IsFailedPrecondition(why) ? "SlotFaulty"
+                                                    : "SpawnFailed");
   exit.set_message(
       absl::StrCat("rank ", key.rank, " of job ", job_id, " did not start: ", why.message()));
   exit.set_phase("prepare");

@@ -23,7 +23,8 @@ stretto::v1alpha1::RankExit DescribeExit(const RankKey& key, const std::string& 
                                          absl::Time now);
 
 // A rank that never started, exit code 127. Reasons: SlotUnknown (OUT_OF_RANGE), DiskFull
-// (RESOURCE_EXHAUSTED), Cancelled (CANCELLED), SpawnFailed (any other).
+// (RESOURCE_EXHAUSTED), Cancelled (CANCELLED), SlotFaulty (FAILED_PRECONDITION), SpawnFailed
+// (any other).
 stretto::v1alpha1::RankExit UnstartedExit(const RankKey& key, const std::string& job_id,
                                           const absl::Status& why, absl::Time now);
 

@@ -106,6 +106,14 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
     return absl::OutOfRangeError(absl::StrCat("slot ", slot, " does not exist: this node has ",
                                               options_.slots.size(), " slots"));
   }
+  const Slot& here = options_.slots[static_cast<size_t>(slot)];
+  if (options_.fault != nullptr) {
+    const std::string fault = options_.fault(here);
+    if (!fault.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("slot ", slot, ", ", here.description, ", is faulty: ", fault));
+    }
+  }
   absl::StatusOr<FileDescriptor> log =
       folder.OpenLog(absl::StrCat("--- stretto-worker starts job ", assign->job_id(), " epoch ",
                                   key.epoch, " rank ", key.rank, " in slot ", slot));
@@ -117,9 +125,9 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
   spawn.binary = options_.trainer_binary;
   spawn.args = {"--socket", options_.socket_path,    "--job-uid", key.job_uid,
                 "--epoch",  absl::StrCat(key.epoch), "--rank",    absl::StrCat(key.rank)};
-  spawn.env = TrainerEnvironment();
+  spawn.env = TrainerEnvironment(here.gpu_uuid);
   spawn.output_fd = log->get();
-  spawn.core = options_.slots[static_cast<size_t>(slot)].core;
+  spawn.core = here.core;
 
   ProcessId process;
   {

@@ -37,6 +37,8 @@ class Supervisor {
     std::string trainer_binary;
     std::string socket_path;
     std::vector<Slot> slots;
+    // Why nothing may run in that slot now; empty while healthy. Asked before each start, if given.
+    std::function<std::string(const Slot&)> fault = nullptr;
     absl::Duration grace = absl::Seconds(10);  // SIGTERM to SIGKILL where nobody said otherwise
     // A trainer that has written its RankExit but does not exit is killed after this.
     absl::Duration exit_grace = absl::Seconds(10);
@@ -58,8 +60,8 @@ class Supervisor {
   void Adopt();
 
   // Starts the ranks that this node has not seen before; older epochs of the job are killed first.
-  // What cannot be started is reported as that rank's RankExit (reason SlotUnknown, DiskFull,
-  // SpawnFailed), and the rest of its gang here is stopped.
+  // What cannot be started is reported as that rank's RankExit (reason SlotUnknown, SlotFaulty,
+  // DiskFull, SpawnFailed), and the rest of its gang here is stopped.
   void Assign(const stretto::v1alpha1::Assign& assign);
 
   // SIGTERM to the ranks of this job with this epoch or an older one, SIGKILL after `grace`.

@@ -41,6 +41,9 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--state-dir", daemon.state_dir, "folder of this daemon's own")->required();
   app.add_option("--name", daemon.name, "name of this worker (default: from the host name)");
   app.add_option("--slots", daemon.slots, "trainers at a time, one core each (default: all cores)");
+  app.add_option("--nvml", daemon.nvml_library,
+                 "the driver's management library; \"\" offers no GPUs (default: "
+                 "libnvidia-ml.so.1)");
   app.add_option("--data-root", daemon.data_root, "folder data sets live in (default: STATE/data)");
   app.add_option("--checkpoint-root", daemon.checkpoint_root,
                  "folder checkpoints go to (default: STATE/checkpoints)");

@@ -83,6 +83,31 @@ TEST(PlacementTest, SlotsOfAnotherKindDoNotCount) {
   EXPECT_EQ(KnownSlots({gpus}, 1), 0);
 }
 
+TEST(PlacementTest, FaultyGpusTakeNoJobAndAreCountedApart) {
+  WorkerView gpus = Node("a", 3);
+  for (SlotView& slot : gpus.slots) slot.kind = kGpuKind;
+  gpus.slots[1].healthy = false;
+  QueuedJob two = Job("two", 2), three = Job("three", 3);
+  two.kind = three.kind = kGpuKind;
+
+  const Placement placement = Place({three, two}, {gpus});
+
+  ASSERT_EQ(placement.placed.size(), 1u) << "a job that cannot run as things are blocks nobody";
+  EXPECT_THAT(placement.placed[0].ranks, ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 2}));
+  EXPECT_EQ(placement.unplaced[0].message, "needs 3 GPUs; 2 free of 2 on 1 worker (1 faulty)");
+  EXPECT_EQ(KnownSlots({gpus}, kGpuKind), 2);
+  EXPECT_EQ(FaultySlots({gpus}, kGpuKind), 1);
+}
+
+TEST(PlacementTest, GpuJobOnAClusterWithoutGpusSaysSo) {
+  QueuedJob job = Job("j", 1);
+  job.kind = kGpuKind;
+
+  EXPECT_EQ(Place({job}, {Node("a", 2)}).unplaced[0].message,
+            "needs 1 GPU; 0 free of 0 on 0 workers");
+  EXPECT_EQ(Place({job}, {}).unplaced[0].message, "needs 1 GPU; no worker has registered");
+}
+
 TEST(PlacementTest, WithoutWorkersEveryJobSaysSo) {
   const Placement placement = Place({Job("j", 2)}, {});
   ASSERT_EQ(placement.unplaced.size(), 1u);

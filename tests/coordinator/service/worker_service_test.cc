@@ -114,6 +114,19 @@ TEST_F(WorkerServiceTest, NewerSessionOfTheSameDaemonTakesOver) {
   EXPECT_EQ(ListWorkers(0, "").workers(0).state(), v1alpha1::Worker::READY);
 }
 
+TEST_F(WorkerServiceTest, FaultyDevicesAreShownAndTakeNoJob) {
+  FakeWorker worker(*workers_, "w0");
+  worker.hello().mutable_devices(1)->set_fault("Xid 79");
+  worker.Register();
+  Job job;
+  EXPECT_REFUSED(Create(Request("gpt", 2), &job), StatusCode::FAILED_PRECONDITION,
+                 "NOT_ENOUGH_SLOTS",
+                 "job \"gpt\" needs 2 slots; this cluster has 1 on 1 worker (1 faulty)");
+  const v1alpha1::Worker shown = ListWorkers(0, "").workers(0);
+  EXPECT_EQ(shown.devices(1).fault(), "Xid 79");
+  EXPECT_EQ(shown.free_slots(), 1);
+}
+
 TEST_F(WorkerServiceTest, FirstMessageMustBeRegister) {
   FakeWorker worker(*workers_, "w0");
   WorkerMessage message;

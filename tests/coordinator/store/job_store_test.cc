@@ -78,7 +78,11 @@ WorkerRecord FullWorker(const std::string& id) {
           .incarnation = "i",
           .host = "h",
           .build = "b",
-          .devices = {{.slot = 1, .kind = 1, .description = "cpu core 1", .memory_bytes = 1 << 30}},
+          .devices = {{.slot = 1,
+                       .kind = 1,
+                       .description = "cpu core 1",
+                       .memory_bytes = 1 << 30,
+                       .fault = "Xid 79"}},
           .state = WorkerState::kReady,
           .register_time = kTime,
           .lease_end = kTime + absl::Seconds(10)};

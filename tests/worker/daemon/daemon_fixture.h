@@ -77,6 +77,7 @@ class DaemonTest : public ::testing::Test {
     options.state_dir = dir_.path();
     options.trainer_binary = std::string(kBinaries) + "/fake-trainer";
     options.stop_grace = absl::Seconds(5);
+    options.nvml_library = nvml_library_;
     return options;
   }
 
@@ -119,6 +120,7 @@ class DaemonTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  std::string nvml_library_;  // none: the GPUs of this machine are not the tests'
   std::unique_ptr<FakeCoordinator> coordinator_;
   std::unique_ptr<Daemon> daemon_;
 };

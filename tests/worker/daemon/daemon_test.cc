@@ -12,6 +12,7 @@
 #include "proto/base/version.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
 #include "tests/worker/daemon/daemon_fixture.h"
+#include "tests/worker/daemon/fake_nvml/fake_nvml.h"
 
 namespace stretto::daemon {
 namespace {
@@ -27,6 +28,33 @@ TEST_F(DaemonTest, RegistersWithNameDevicesAndVersions) {
   EXPECT_EQ(hello.build(), kBuildVersion);
   ASSERT_EQ(hello.devices_size(), 2);
   EXPECT_THAT(hello.devices(0).description(), HasSubstr("cpu core"));
+}
+
+TEST_F(DaemonTest, OffersGpusWithTheirFaults) {
+  fake_nvml::state() = {};
+  fake_nvml::state().gpus = {{.uuid = "GPU-a", .name = "H200", .total = 1000, .free = 900},
+                             {.uuid = "GPU-b", .name = "H200", .ecc = 1}};
+  nvml_library_ = FAKE_NVML;
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  const v1::Register& hello = coordinator_->registrations.at(0);
+  ASSERT_EQ(hello.devices_size(), 4);
+  EXPECT_EQ(hello.devices(1).kind(), v1::DEVICE_CPU);
+  EXPECT_EQ(hello.devices(2).kind(), v1::DEVICE_CUDA);
+  EXPECT_EQ(hello.devices(2).slot(), 2);
+  EXPECT_EQ(hello.devices(2).description(), "H200 (GPU 0)");
+  EXPECT_EQ(hello.devices(2).memory_bytes(), 1000);
+  EXPECT_EQ(hello.devices(2).fault(), "");
+  EXPECT_EQ(hello.devices(3).fault(), "1 uncorrected memory error");
+  EXPECT_THAT(daemon_->metrics().Text(),
+              HasSubstr("stretto_gpu_healthy{gpu=\"1\",uuid=\"GPU-b\"} 0"));
+}
+
+TEST_F(DaemonTest, DriverThatIsTooOldMeansNoGpus) {
+  nvml_library_ = NVML_STUMP;
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  EXPECT_EQ(coordinator_->registrations.at(0).devices_size(), 2);
 }
 
 TEST_F(DaemonTest, RunsAGangAndForwardsItsReportsInOrder) {

@@ -100,6 +100,31 @@ TEST_F(MetricsTest, NodeGauges) {
   EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_coordinator_connected 1\n"));
 }
 
+TEST_F(MetricsTest, GpusAreAskedAtEveryScrape) {
+  std::vector<Gpu> gpus = {{.index = 1,
+                            .uuid = "GPU-b",
+                            .name = "H200",
+                            .memory_bytes = 2000,
+                            .memory_used_bytes = 500,
+                            .ecc_uncorrected = 3,
+                            .xid_errors = 2,
+                            .fault = ""}};
+  Metrics metrics({.worker = "w", .gpus = [&] { return gpus; }}, clock_);
+  const std::string labels = "{gpu=\"1\",uuid=\"GPU-b\"} ";
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_gpu_healthy" + labels + "1\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_gpu_memory_bytes" + labels + "2000\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_gpu_memory_used_bytes" + labels + "500\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_gpu_ecc_uncorrected_total" + labels + "3\n"));
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_gpu_xid_errors_total" + labels + "2\n"));
+
+  gpus[0].fault = "Xid 79";
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_gpu_healthy" + labels + "0\n"));
+}
+
+TEST_F(MetricsTest, NodeWithoutGpusShowsNone) {
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("stretto_gpu")));
+}
+
 TEST_F(MetricsTest, ServesThemOverHttp) {
   metrics_.Record(Step(0.02, 4));
   auto server = MetricsServer::Start("127.0.0.1:0", metrics_);

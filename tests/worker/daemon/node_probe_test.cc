@@ -17,6 +17,27 @@ TEST(NodeProbeTest, SlotsShareCoresAndMemory) {
   EXPECT_EQ(node->slots[0].description, "cpu core " + std::to_string(node->slots[0].core));
 }
 
+TEST(NodeProbeTest, GpusAreSlotsAfterTheCores) {
+  const std::vector<Gpu> gpus = {
+      {.index = 0, .uuid = "GPU-a", .name = "NVIDIA H200", .memory_bytes = 1000, .fault = ""},
+      {.index = 1, .uuid = "", .name = "", .fault = "NVML gives no handle for it"}};
+
+  const absl::StatusOr<Node> node = ProbeNode(2, gpus);
+
+  ASSERT_TRUE(node.ok()) << node.status();
+  ASSERT_EQ(node->slots.size(), 4u);
+  EXPECT_EQ(node->slots[1].kind, SlotKind::kCpu);
+  const Slot& healthy = node->slots[2];
+  EXPECT_EQ(healthy.index, 2);
+  EXPECT_EQ(healthy.kind, SlotKind::kGpu);
+  EXPECT_EQ(healthy.description, "NVIDIA H200 (GPU 0)");
+  EXPECT_EQ(healthy.memory_bytes, 1000);
+  EXPECT_EQ(healthy.gpu_uuid, "GPU-a");
+  EXPECT_EQ(healthy.core, -1) << "a GPU's trainer needs more than one core";
+  EXPECT_EQ(node->slots[3].fault, "NVML gives no handle for it");
+  EXPECT_EQ(node->slots[3].description, "unknown (GPU 1)");
+}
+
 TEST(NodeProbeTest, DefaultIsEveryCore) { EXPECT_GE(ProbeNode(0)->slots.size(), 1u); }
 
 TEST(NodeProbeTest, NegativeAndHugeSlotCountsAreRefused) {

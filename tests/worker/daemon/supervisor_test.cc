@@ -44,7 +44,8 @@ class SupervisorTest : public ::testing::Test {
     Supervisor::Options options;
     options.trainer_binary = path;
     options.socket_path = dir_.path() + "/trainer.sock";
-    options.slots = ProbeNode(8)->slots;
+    options.slots = slots_;
+    options.fault = [](const Slot& slot) { return slot.fault; };
     options.grace = absl::Seconds(10);
     supervisor_.emplace(options, folders_, relay_, Clock::Real(), [](int) {});
     supervisor_->Adopt();
@@ -75,6 +76,7 @@ class SupervisorTest : public ::testing::Test {
   }
 
   TempDir dir_;
+  std::vector<Slot> slots_ = ProbeNode(8)->slots;
   RunFolders folders_{dir_.path()};
   ReportRelay relay_{[](const ReportRelay::Report&) {}, [] {}};
   std::optional<Supervisor> supervisor_;
@@ -150,6 +152,31 @@ TEST_F(SupervisorTest, AFullDiskUnderTheLogIsAWarningNotAnEnd) {
   EXPECT_EQ(warning->warning().message(), "the trainer's output is lost: write " + path +
                                               "/trainer.log: No space left on device");
   EXPECT_EQ(relay_.Next()->sequence(), 2);
+}
+
+TEST_F(SupervisorTest, TrainerInAGpuSlotSeesThatGpuOnly) {
+  slots_[1].gpu_uuid = "GPU-b";
+  slots_[1].core = -1;
+  Start(
+      "echo $RANK $CUDA_VISIBLE_DEVICES $NCCL_LAUNCH_ORDER_IMPLICIT $CUDA_DEVICE_MAX_CONNECTIONS"
+      " > " +
+      dir_.path() + "/seen.$RANK");
+  supervisor_->Assign(MakeAssign());
+  EXPECT_EQ(ExitOf(0).exit_code(), 0);
+  EXPECT_EQ(ExitOf(1).exit_code(), 0);
+  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.0"), "0\n");
+  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.1"), "1 GPU-b 1 32\n");
+}
+
+TEST_F(SupervisorTest, FaultySlotStartsNothingAndSaysWhy) {
+  slots_[1].description = "NVIDIA H200 (GPU 1)";
+  slots_[1].fault = "Xid 79";
+  Start("sleep 60");
+  supervisor_->Assign(MakeAssign());
+  const v1::RankExit exit = ExitOf(1);
+  EXPECT_EQ(exit.reason(), "SlotFaulty");
+  EXPECT_EQ(exit.message(),
+            "rank 1 of job gpt did not start: slot 1, NVIDIA H200 (GPU 1), is faulty: Xid 79");
 }
 
 TEST_F(SupervisorTest, AProgramThatCannotRunIsReported) {

@@ -1,0 +1,104 @@
+#include "kernels/cuda/device.h"
+#include "kernels/cuda/link.h"
+#include "proto/base/check.h"
+
+namespace stretto {
+namespace cuda {
+namespace {
+
+constexpr int kThreads = 512;
+constexpr int kInFlight = 8;  // accesses of a thread before the first must have arrived
+
+// The device's clock, in nanoseconds; the same on all SMs.
+__device__ __forceinline__ int64_t GlobalTimer() {
+#if defined(__CUDACC__)
+  int64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+#else
+  return cuda_emulator::GlobalTimer();
+#endif
+}
+
+// The whole block waits for what its first thread says.
+__device__ __forceinline__ void WaitUntil(int64_t time) {
+  if (threadIdx.x == 0) {
+    while (GlobalTimer() < time) {
+    }
+  }
+  __syncthreads();
+}
+
+__device__ __forceinline__ float Times(float x, int scale) { return x * static_cast<float>(scale); }
+__device__ __forceinline__ BF16 Times(BF16 x, int scale) {
+  return Round<BF16>(ToFloat(x) * static_cast<float>(scale));
+}
+__device__ __forceinline__ int32_t Times(int32_t x, int scale) { return x * scale; }
+
+// Elements that one access moves.
+template <class T, int kWidth>
+struct alignas(sizeof(T) * kWidth) Group {
+  T at[kWidth];
+};
+
+template <class T, int kWidth>
+__global__ void __launch_bounds__(kThreads) Move(LinkTransfer transfer) {
+  using G = Group<T, kWidth>;
+  const int64_t start = threadIdx.x == 0 ? GlobalTimer() + transfer.latency_nanoseconds : 0;
+  const int64_t groups = transfer.count / kWidth;
+  constexpr int64_t kChunk = int64_t{kThreads} * kInFlight;
+  const int64_t chunks = (groups + kChunk - 1) / kChunk;
+  const G* in = static_cast<const G*>(transfer.in);
+  G* out = static_cast<G*>(transfer.out);
+  for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
+    WaitUntil(start + transfer.transfer_nanoseconds * chunk / chunks);
+    const int64_t first = chunk * kChunk + threadIdx.x;
+    G held[kInFlight];
+    for (int n = 0; n < kInFlight; ++n) {
+      const int64_t i = first + n * kThreads;
+      if (i < groups) held[n] = in[i];
+    }
+    for (int n = 0; n < kInFlight; ++n) {
+      const int64_t i = first + n * kThreads;
+      if (i >= groups) continue;
+      for (T& x : held[n].at) x = Times(x, transfer.scale);
+      for (int64_t copy = 0; copy < transfer.copies; ++copy) out[copy * groups + i] = held[n];
+    }
+  }
+  WaitUntil(start + transfer.transfer_nanoseconds);
+}
+
+template <class T>
+auto KernelFor(const LinkTransfer& transfer) {
+  const auto misaligned = [](const void* at) { return reinterpret_cast<uintptr_t>(at) % 16 != 0; };
+  const bool whole =
+      transfer.count % kPack<T> == 0 && !misaligned(transfer.in) && !misaligned(transfer.out);
+  return whole ? Move<T, kPack<T>> : Move<T, 1>;
+}
+
+auto KernelOf(const LinkTransfer& transfer) {
+  switch (transfer.dtype) {
+    case DType::kF32:
+      return KernelFor<float>(transfer);
+    case DType::kBF16:
+      return KernelFor<BF16>(transfer);
+    case DType::kI32:
+      break;
+  }
+  return KernelFor<int32_t>(transfer);
+}
+
+}  // namespace
+}  // namespace cuda
+
+const char* LaunchLinkTransfer(const LinkTransfer& transfer, void* stream) {
+  STRETTO_CHECK(transfer.blocks >= 1 && transfer.copies >= 1);
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(static_cast<unsigned>(transfer.blocks));
+  config.blockDim = dim3(cuda::kThreads);
+  config.stream = static_cast<cudaStream_t>(stream);
+  const cudaError_t status = cudaLaunchKernelEx(&config, cuda::KernelOf(transfer), transfer);
+  return status == cudaSuccess ? nullptr : cudaGetErrorString(status);
+}
+
+}  // namespace stretto

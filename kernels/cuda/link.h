@@ -1,0 +1,30 @@
+#pragma once
+// What a collective does to one GPU, without peers: a few blocks stay resident for as long as a
+// transfer takes and move the buffer through memory at its pace. Figures taken with it are labelled
+// "emulated link".
+
+#include <cstdint>
+
+#include "kernels/dtype.h"
+
+namespace stretto {
+
+// out[c * count + i] = scale * in[i] for every copy c; `in` may be any of the copies. The kernel
+// has `blocks` blocks of 512 threads; each is resident for at least latency + transfer, from its
+// own start. Blocks that cannot keep the pace take longer.
+struct LinkTransfer {
+  DType dtype = DType::kF32;
+  const void* in = nullptr;
+  void* out = nullptr;
+  int64_t count = 0;
+  int copies = 1;
+  int scale = 1;
+  int blocks = 1;
+  int64_t latency_nanoseconds = 0;   // before the first element moves
+  int64_t transfer_nanoseconds = 0;  // from the first to the last
+};
+
+// Enqueues it on a cudaStream_t. Null, or why the launch failed.
+const char* LaunchLinkTransfer(const LinkTransfer& transfer, void* stream);
+
+}  // namespace stretto

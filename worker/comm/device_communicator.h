@@ -1,0 +1,68 @@
+#pragma once
+// A group of ranks that exchange tensors in device memory. One DeviceCommunicator is one rank's
+// view of one group, for one lane.
+//
+// The collectives of communicator.h, with its rules on order, shapes and overlap. The difference: a
+// call puts its work on a stream and returns; only the work waits for the peers, and it can be
+// captured into a graph. (A first call of its kind may wait for peers on the host, up to the
+// group's timeout, while connections are made.) Nothing blocks on the device: whoever waits for the
+// stream uses AwaitDevice (device_wait.h), which polls the stream and its communicators, so that a
+// dead peer ends the wait. The memory must stay valid until the work is done; `stream` is a
+// cudaStream_t of the device that the communicator was made for.
+//
+// One thread at a time calls a DeviceCommunicator; only Abort may come from any thread.
+//
+// Errors of communicator.h, of a call or of Poll. After Unavailable, DeadlineExceeded or Aborted
+// the group is dead: work still on the stream is cut short, later calls and polls return the same
+// error, and buffers of unfinished collectives hold garbage. Build a new group; do not retry.
+//
+// The order of additions, and whether a NaN wins a max, is each implementation's to say; all ranks
+// get the same bits from one all_reduce.
+//
+// Equivalent to: ncclComm_t.
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/tensor_view.h"
+#include "worker/comm/communicator.h"
+
+namespace stretto {
+
+class DeviceCommunicator {
+ public:
+  // Leaves the group. The work it put on streams must be done, or the group dead.
+  virtual ~DeviceCommunicator() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+
+  // Reduces `tensor` over all ranks, in place.
+  [[nodiscard]] virtual absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) = 0;
+
+  // out = the `in` of all ranks in rank order; out.count() = size() * in.count(). `in` may be this
+  // rank's part of `out`; any other overlap is forbidden.
+  [[nodiscard]] virtual absl::Status AllGather(TensorView in, TensorView out, void* stream) = 0;
+
+  // out = this rank's part of the sum of `in`; in.count() = size() * out.count(). `out` may be this
+  // rank's part of `in`; any other overlap is forbidden.
+  [[nodiscard]] virtual absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) = 0;
+
+  // Lets collectives on this memory take a faster way. An offer: what cannot use it does nothing.
+  // All ranks call it, in the same order among their collectives, with the same size. The memory
+  // outlives the communicator, and every graph that holds its collectives.
+  [[nodiscard]] virtual absl::Status Register(void* /*memory*/, int64_t /*bytes*/) {
+    return absl::OkStatus();
+  }
+
+  // What happened to the group since the last call; never blocks. An error ends the group, and with
+  // it whatever of ours still runs on a stream.
+  [[nodiscard]] virtual absl::Status Poll() = 0;
+
+  // Makes this rank's next call or poll end the group with Aborted; its peers get Unavailable (or
+  // Aborted, in one process). Thread-safe, idempotent. Work on a stream stops when the owning
+  // thread polls: AwaitDevice does.
+  virtual void Abort() = 0;
+};
+
+}  // namespace stretto

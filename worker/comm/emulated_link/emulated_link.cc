@@ -1,0 +1,101 @@
+#include "worker/comm/emulated_link/emulated_link.h"
+
+#include <atomic>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/link.h"
+#include "proto/base/status_macros.h"
+#include "worker/comm/reduce.h"
+
+namespace stretto {
+namespace {
+
+class EmulatedLink final : public DeviceCommunicator {
+ public:
+  explicit EmulatedLink(const EmulatedLinkOptions& options) : options_(options) {}
+
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+
+  absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) override {
+    return Launch(Collective::kAllReduce,
+                  {.dtype = tensor.dtype,
+                   .in = tensor.data,
+                   .out = tensor.data,
+                   .count = tensor.count(),
+                   .scale = op == ReduceOp::kSum ? size() : 1},
+                  static_cast<double>(tensor.bytes()), stream);
+  }
+
+  absl::Status AllGather(TensorView in, TensorView out, void* stream) override {
+    RETURN_IF_ERROR(CheckAllGather(in, out, size()));
+    return Launch(
+        Collective::kAllGather,
+        {.dtype = in.dtype, .in = in.data, .out = out.data, .count = in.count(), .copies = size()},
+        static_cast<double>(out.bytes()) / 2, stream);
+  }
+
+  absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) override {
+    RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
+    return Launch(Collective::kReduceScatter,
+                  {.dtype = in.dtype,
+                   .in = static_cast<const char*>(in.data) + rank() * out.bytes(),
+                   .out = out.data,
+                   .count = out.count(),
+                   .scale = size()},
+                  static_cast<double>(in.bytes()) / 2, stream);
+  }
+
+  absl::Status Poll() override {
+    if (dead_.ok() && aborted_) dead_ = absl::AbortedError(absl::StrCat(Name(), "aborted"));
+    return dead_;
+  }
+
+  void Abort() override { aborted_ = true; }
+
+ private:
+  std::string Name() const {
+    return absl::StrCat("rank ", rank(), " of ", size(), " (emulated link): ");
+  }
+
+  // `bytes`: what counts against the bandwidth.
+  absl::Status Launch(Collective collective, LinkTransfer transfer, double bytes, void* stream) {
+    RETURN_IF_ERROR(Poll());
+    transfer.blocks = options_.blocks;
+    if (size() > 1) {
+      transfer.latency_nanoseconds = absl::ToInt64Nanoseconds(options_.latency);
+      transfer.transfer_nanoseconds = static_cast<int64_t>(bytes / options_.bytes_per_second * 1e9);
+    }
+    const char* error = LaunchLinkTransfer(transfer, stream);
+    if (error == nullptr) return absl::OkStatus();
+    dead_ = absl::UnavailableError(absl::StrCat(Name(), NameOf(collective), ": ", error));
+    return dead_;
+  }
+
+  const EmulatedLinkOptions options_;
+  std::atomic<bool> aborted_{false};
+  absl::Status dead_;  // of the calling thread
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
+    const EmulatedLinkOptions& options) {
+  const auto refused = [](auto... text) {
+    return absl::InvalidArgumentError(absl::StrCat("emulated link: ", text...));
+  };
+  if (options.size < 1) return refused("size is ", options.size, ", expected at least 1");
+  if (options.rank < 0 || options.rank >= options.size) {
+    return refused("rank is ", options.rank, ", expected 0 to ", options.size - 1);
+  }
+  if (options.blocks < 1) return refused("blocks is ", options.blocks, ", expected at least 1");
+  if (options.latency < absl::ZeroDuration()) {
+    return refused("latency is ", absl::FormatDuration(options.latency), ", expected 0 or more");
+  }
+  if (!(options.bytes_per_second > 0)) {
+    return refused("bytes_per_second is ", options.bytes_per_second, ", expected above 0");
+  }
+  return std::make_unique<EmulatedLink>(options);
+}
+
+}  // namespace stretto

@@ -1,0 +1,34 @@
+#pragma once
+// A DeviceCommunicator without peers: each collective keeps some blocks of this GPU busy for as
+// long as a link would take (kernels/cuda/link.h). For measuring how well one rank's true share of
+// the work hides communication, on one GPU. Figures taken with it are labelled "emulated link".
+//
+// Numbers: as if all ranks held what this one holds. Sums are `size` times the own values, so that
+// magnitudes stay those of equal ranks; maxima are the own values; gathered parts are copies. A
+// program that trains on it learns nothing; watch its losses for non-finite values.
+//
+// Time of a collective, with `bytes` of the whole tensor: all_reduce latency + bytes / bandwidth;
+// all_gather (out) and reduce_scatter (in), half of an all_reduce each: latency + bytes / 2 /
+// bandwidth. Nothing for one rank.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/comm/device_communicator.h"
+
+namespace stretto {
+
+struct EmulatedLinkOptions {
+  int rank = 0;
+  int size = 1;
+  int blocks = 2;  // each takes an SM
+  absl::Duration latency;
+  double bytes_per_second = 0;
+};
+
+// Errors: InvalidArgument, naming the option. Calls fail with Unavailable where a launch does.
+absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
+    const EmulatedLinkOptions& options);
+
+}  // namespace stretto

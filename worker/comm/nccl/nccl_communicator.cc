@@ -1,0 +1,277 @@
+#include "worker/comm/nccl/nccl_communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/comm/nccl/nccl_library.h"
+#include "worker/comm/nccl/nccl_meeting.h"
+#include "worker/comm/reduce.h"
+
+namespace stretto {
+namespace {
+
+// For how long leaving waits for peers and for the device.
+constexpr absl::Duration kGrace = absl::Seconds(10);
+
+ncclDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return ncclFloat32;
+    case DType::kBF16:
+      return ncclBfloat16;
+    case DType::kI32:
+      break;
+  }
+  return ncclInt32;
+}
+
+absl::StatusCode CodeOf(ncclResult_t result) {
+  return result == ncclInvalidUsage || result == ncclInvalidArgument
+             ? absl::StatusCode::kFailedPrecondition
+             : absl::StatusCode::kUnavailable;
+}
+
+class Nccl final : public NcclCommunicator {
+ public:
+  Nccl(const NcclOptions& options, NcclLibrary nccl) : options_(options), nccl_(std::move(nccl)) {}
+
+  ~Nccl() override {
+    if (comm_ == nullptr) return;
+    if (dead_.ok()) {
+      for (void* handle : buffers_) nccl_.CommDeregister(comm_, handle);
+      for (ncclWindow_t window : windows_) nccl_.CommWindowDeregister(comm_, window);
+      nccl_.CommFinalize(comm_);
+    }
+    // Nobody may be left to finalize with, and a revoked device may not come to rest.
+    if (Settle(options_.polling.clock->Monotonic() + kGrace) == ncclSuccess) {
+      nccl_.CommDestroy(comm_);
+    } else {
+      nccl_.CommAbort(comm_);
+    }
+  }
+
+  absl::Status Join() {
+    const absl::Duration deadline = options_.polling.clock->Monotonic() + options_.timeout;
+    ASSIGN_OR_RETURN(const ncclUniqueId id, MeetRanks(options_, nccl_, deadline));
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    // Blocks of one cluster must start together, which a busy device delays.
+    config.cgaClusterSize = 0;
+    if (options_.min_ctas > 0) config.minCTAs = options_.min_ctas;
+    if (options_.max_ctas > 0) config.maxCTAs = options_.max_ctas;
+    config.commName = options_.prefix.c_str();
+    ncclResult_t result =
+        nccl_.CommInitRankConfig(&comm_, options_.size, id, options_.rank, &config);
+    if (result == ncclInProgress) result = Settle(deadline);
+    if (result == ncclSuccess) return absl::OkStatus();
+    absl::Status status =
+        result == ncclInProgress
+            ? absl::DeadlineExceededError(
+                  absl::StrCat("all ranks appeared, but the group did not stand within ",
+                               absl::FormatDuration(options_.timeout)))
+            : absl::Status(CodeOf(result), absl::StrCat("cannot join: ", TextOf(result)));
+    AbortNow();
+    return status;
+  }
+
+  int rank() const override { return options_.rank; }
+  int size() const override { return options_.size; }
+
+  absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) override {
+    return Run(NameOf(Collective::kAllReduce), [&] {
+      return nccl_.AllReduce(tensor.data, tensor.data, static_cast<size_t>(tensor.count()),
+                             TypeOf(tensor.dtype), op == ReduceOp::kMax ? ncclMax : ncclSum, comm_,
+                             static_cast<cudaStream_t>(stream));
+    });
+  }
+
+  absl::Status AllGather(TensorView in, TensorView out, void* stream) override {
+    RETURN_IF_ERROR(CheckAllGather(in, out, size()));
+    return Run(NameOf(Collective::kAllGather), [&] {
+      return nccl_.AllGather(in.data, out.data, static_cast<size_t>(in.count()), TypeOf(in.dtype),
+                             comm_, static_cast<cudaStream_t>(stream));
+    });
+  }
+
+  absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) override {
+    RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
+    return Run(NameOf(Collective::kReduceScatter), [&] {
+      return nccl_.ReduceScatter(in.data, out.data, static_cast<size_t>(out.count()),
+                                 TypeOf(in.dtype), ncclSum, comm_,
+                                 static_cast<cudaStream_t>(stream));
+    });
+  }
+
+  absl::Status Register(void* memory, int64_t bytes) override {
+    const auto size = static_cast<size_t>(bytes);
+    if (options_.symmetric_memory) {
+      // NCCL writes it while the call is in progress, which may outlast this function.
+      ncclWindow_t& window = windows_.emplace_back(nullptr);
+      RETURN_IF_ERROR(Run("register", [&] {
+        return nccl_.CommWindowRegister(comm_, memory, size, &window, NCCL_WIN_COLL_SYMMETRIC);
+      }));
+      // None: the machine has no symmetric memory.
+      if (window != nullptr) return absl::OkStatus();
+      windows_.pop_back();
+    }
+    void* handle = nullptr;
+    RETURN_IF_ERROR(
+        Run("register", [&] { return nccl_.CommRegister(comm_, memory, size, &handle); }));
+    if (handle != nullptr) buffers_.push_back(handle);
+    return absl::OkStatus();
+  }
+
+  absl::Status Poll() override {
+    if (!dead_.ok()) return dead_;
+    if (aborted_) return End(absl::AbortedError("poll: aborted"));
+    const ncclResult_t state = State();
+    if (state == ncclSuccess || state == ncclInProgress) return absl::OkStatus();
+    return End(absl::Status(CodeOf(state), absl::StrCat("poll: ", TextOf(state))));
+  }
+
+  void Abort() override { aborted_ = true; }
+
+ private:
+  ncclResult_t State() {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t result = nccl_.CommGetAsyncError(comm_, &state);
+    return result == ncclSuccess ? state : result;
+  }
+
+  // Waits until nothing is in progress on the host; ncclInProgress when time is up (or, on a group
+  // that lives, when Abort was called).
+  ncclResult_t Settle(absl::Duration deadline) {
+    while (true) {
+      const ncclResult_t state = State();
+      if (state != ncclInProgress) return state;
+      if (dead_.ok() && aborted_) return state;
+      if (options_.polling.clock->Monotonic() >= deadline) return state;
+      options_.polling.pause();
+    }
+  }
+
+  std::string TextOf(ncclResult_t result) {
+    return absl::StrCat(nccl_.GetErrorString(result), ": ", nccl_.GetLastError(comm_));
+  }
+
+  template <class Call>
+  absl::Status Run(const char* name, Call call) {
+    if (!dead_.ok()) return dead_;
+    ++calls_;
+    const std::string where = absl::StrCat(name, " (call ", calls_, "): ");
+    if (aborted_) return End(absl::AbortedError(absl::StrCat(where, "aborted")));
+    ncclResult_t result = call();
+    // The work is on the stream only when nothing is in progress any more.
+    if (result == ncclInProgress) {
+      result = Settle(options_.polling.clock->Monotonic() + options_.timeout);
+    }
+    if (result == ncclSuccess) return absl::OkStatus();
+    if (result != ncclInProgress) {
+      return End(absl::Status(CodeOf(result), absl::StrCat(where, TextOf(result))));
+    }
+    if (aborted_) return End(absl::AbortedError(absl::StrCat(where, "aborted")));
+    return End(absl::DeadlineExceededError(absl::StrCat(where, "peers did not take part within ",
+                                                        absl::FormatDuration(options_.timeout))));
+  }
+
+  // Cuts short what is on the device.
+  absl::Status End(const absl::Status& why) {
+    dead_ = absl::Status(why.code(), absl::StrCat("rank ", rank(), " of ", size(), " (nccl group '",
+                                                  options_.prefix, "'): ", why.message()));
+    const ncclResult_t result = nccl_.CommRevoke(comm_, NCCL_REVOKE_DEFAULT);
+    if (result != ncclSuccess && result != ncclInProgress) AbortNow();
+    return dead_;
+  }
+
+  void AbortNow() {
+    if (comm_ != nullptr) nccl_.CommAbort(std::exchange(comm_, nullptr));
+  }
+
+  const NcclOptions options_;
+  const NcclLibrary nccl_;
+  std::atomic<bool> aborted_{false};
+
+  // Of the calling thread.
+  ncclComm_t comm_ = nullptr;  // null once aborted; dead_ is set then
+  absl::Status dead_;
+  int64_t calls_ = 0;
+  std::vector<void*> buffers_;
+  std::deque<ncclWindow_t> windows_;
+};
+
+class Memory final : public NcclMemory {
+ public:
+  Memory(NcclLibrary nccl, void* data) : nccl_(std::move(nccl)), data_(data) {}
+  ~Memory() override { nccl_.MemFree(data_); }
+  void* data() const override { return data_; }
+
+ private:
+  const NcclLibrary nccl_;
+  void* const data_;
+};
+
+absl::Status CheckOptions(const NcclOptions& options) {
+  const auto refused = [&](auto... text) {
+    return absl::InvalidArgumentError(absl::StrCat("nccl group '", options.prefix, "': ", text...));
+  };
+  if (options.size < 1) return refused("size is ", options.size, ", expected at least 1");
+  if (options.rank < 0 || options.rank >= options.size) {
+    return refused("rank is ", options.rank, ", expected 0 to ", options.size - 1);
+  }
+  if (options.size > 1 && options.store == nullptr) {
+    return refused("no store, expected one for ", options.size, " ranks");
+  }
+  if (options.timeout <= absl::ZeroDuration()) {
+    return refused("timeout is ", absl::FormatDuration(options.timeout), ", expected above 0");
+  }
+  if (options.min_ctas < 0 || options.max_ctas < 0 ||
+      (options.max_ctas > 0 && options.min_ctas > options.max_ctas)) {
+    return refused("min_ctas is ", options.min_ctas, " and max_ctas ", options.max_ctas,
+                   ", expected 0 <= min_ctas <= max_ctas");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Connect(
+    const NcclOptions& options) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  const auto connect = [&]() -> absl::StatusOr<std::unique_ptr<NcclCommunicator>> {
+    ASSIGN_OR_RETURN(NcclLibrary nccl, NcclLibrary::Open(options.library));
+    auto communicator = std::make_unique<Nccl>(options, std::move(nccl));
+    RETURN_IF_ERROR(communicator->Join());
+    return communicator;
+  };
+  auto communicator = connect();
+  if (communicator.ok()) return communicator;
+  const absl::Status& status = communicator.status();
+  return absl::Status(status.code(),
+                      absl::StrCat("rank ", options.rank, " of ", options.size, " (nccl group '",
+                                   options.prefix, "'): ", status.message()));
+}
+
+absl::StatusOr<std::string> NcclVersion(const std::string& library) {
+  ASSIGN_OR_RETURN(const NcclLibrary nccl, NcclLibrary::Open(library));
+  return nccl.version;
+}
+
+absl::StatusOr<std::unique_ptr<NcclMemory>> NcclMemory::Allocate(const std::string& library,
+                                                                 int64_t bytes) {
+  ASSIGN_OR_RETURN(NcclLibrary nccl, NcclLibrary::Open(library));
+  void* data = nullptr;
+  const ncclResult_t result = nccl.MemAlloc(&data, static_cast<size_t>(bytes));
+  if (result != ncclSuccess) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        "NCCL cannot allocate ", bytes, " bytes of device memory: ", nccl.GetErrorString(result),
+        ": ", nccl.GetLastError(nullptr)));
+  }
+  return std::make_unique<Memory>(std::move(nccl), data);
+}
+
+}  // namespace stretto

@@ -1,0 +1,71 @@
+#pragma once
+// A DeviceCommunicator on NCCL, for ranks with a GPU each.
+//
+// Numbers: NCCL adds in an order of its own (it depends on the algorithm, the number of ranks and
+// an element's place) and rounds bf16 at every hop. All ranks get the same bits, and so does a
+// second run on the same machines, but they are not those of rank order: only `local` has bitwise
+// parity with the CPU. A NaN loses a max (fmaxf); it still reaches the sums that follow.
+//
+// Failures: NCCL has no deadline for a collective and may never notice that a peer died, so waiters
+// use AwaitDevice. A group that failed is revoked: its kernels leave the device; where the library
+// refuses that, the communicator is aborted.
+//
+// Groups whose collectives are in flight together on one device must start in the same order on all
+// ranks: set NCCL_LAUNCH_ORDER_IMPLICIT=1 for the process.
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "worker/comm/device_communicator.h"
+#include "worker/comm/polling.h"
+#include "worker/comm/store.h"
+
+namespace stretto {
+
+struct NcclOptions {
+  int rank = 0;
+  int size = 1;
+  Store* store = nullptr;   // borrowed during Connect; may be null when size is 1
+  std::string prefix = {};  // of the keys in the store; one per group, lane and attempt
+  std::string library = "libnccl.so.2";
+  // How many blocks (each takes an SM) a collective may use; 0: NCCL's own choice.
+  int min_ctas = 0;
+  int max_ctas = 0;
+  // What Register gets is of NcclMemory, at the same offsets on all ranks: it becomes a symmetric
+  // window where the machine supports that.
+  bool symmetric_memory = false;
+  absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each wait on the host
+  Polling polling = {};
+};
+
+class NcclCommunicator : public DeviceCommunicator {
+ public:
+  // Meets the other ranks on the calling thread's current device; blocks until the group stands.
+  // All ranks must call it. Errors:
+  //   InvalidArgument     options
+  //   NotFound            the library cannot be opened
+  //   FailedPrecondition  its version, or a rank with another one or with another group size; a use
+  //                       that NCCL refuses, such as two ranks on one GPU
+  //   DeadlineExceeded    ranks did not come in time; they are named
+  //   Unavailable         a peer or the store went away, or NCCL failed
+  // Its calls and polls also fail with FailedPrecondition where NCCL refuses a use; the group is
+  // dead then too. The destructor waits for the peers up to ten seconds.
+  static absl::StatusOr<std::unique_ptr<NcclCommunicator>> Connect(const NcclOptions& options);
+};
+
+// The version of a library, as "2.28.9". Errors of Connect for it.
+absl::StatusOr<std::string> NcclVersion(const std::string& library);
+
+// Device memory that can become a symmetric window. Outlives the communicators that registered it.
+class NcclMemory {
+ public:
+  // On the calling thread's current device. Errors: those of the library; ResourceExhausted.
+  static absl::StatusOr<std::unique_ptr<NcclMemory>> Allocate(const std::string& library,
+                                                              int64_t bytes);
+  virtual ~NcclMemory() = default;
+  virtual void* data() const = 0;
+};
+
+}  // namespace stretto
