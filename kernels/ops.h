@@ -139,6 +139,20 @@ class Ops {
   // may be null. keys is read where dropout is on.
   virtual void BiasResidual(TensorView r, TensorView bias, TensorView x, Dropout dropout,
                             TensorView keys, TensorView y) = 0;
+  // What follows an all-reduce as one call: BiasResidual into `sum`, then the norm of `sum` into y,
+  // with the bits of the two calls.
+  virtual void BiasResidualLayerNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
+                                     TensorView keys, TensorView sum, TensorView w, TensorView b,
+                                     TensorView y, TensorView stats) {
+    BiasResidual(r, bias, x, dropout, keys, sum);
+    LayerNorm(sum, w, b, y, stats);
+  }
+  virtual void BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
+                                   TensorView keys, TensorView sum, TensorView w, TensorView y,
+                                   TensorView rstd) {
+    BiasResidual(r, bias, x, dropout, keys, sum);
+    RmsNorm(sum, w, y, rstd);
+  }
   // y = dropout(x), also its own gradient. y may be x.
   virtual void DropElements(TensorView x, Dropout dropout, TensorView keys, TensorView y) = 0;
   // GELU, tanh approximation: a = u/2 (1 + tanh(sqrt(2/pi) (u + 0.044715 u^3))).

@@ -1,5 +1,4 @@
-#include "kernels/cuda/cuda_ops_impl.h"
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/rows.h"
 
 namespace stretto::cuda {
 namespace {
@@ -24,12 +23,11 @@ struct GeluGradOf {
   }
 };
 
-// y[i] = f(x[i]...); whole packs by 16 bytes, the rest one by one.
+// y[i] = f(x[i]...); `packs` by 16 bytes, the rest one by one.
 template <class T, class F, class... X>
-__global__ void Map(F f, int64_t count, T* y, X... x) {
+__global__ void Map(F f, int64_t packs, int64_t count, T* y, X... x) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   const int64_t first = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  const int64_t packs = count / kPack<T>;
   for (int64_t p = first; p < packs; p += step) {
     const int64_t at = p * kPack<T>;
     Pack<T> out;
@@ -43,15 +41,43 @@ __global__ void Map(F f, int64_t count, T* y, X... x) {
     y[i] = Round<T>(f(ToFloat(x[i])...));
 }
 
-// a[n,f] = g sigmoid(g) u of rows (g | u) of 2f.
-template <class T>
-__global__ void SwiGluRows(int64_t rows, int64_t width, const T* u, T* a) {
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < rows * width; i += step) {
-    const T* gate = u + i / width * 2 * width + i % width;
-    const float g = ToFloat(gate[0]);
-    a[i] = Round<T>(g * Sigmoid(g) * ToFloat(gate[width]));
-  }
+// How many packs of the tensors lie whole and aligned.
+template <class T, class... View>
+int64_t WholePacks(int64_t count, const View&... views) {
+  return (Aligned(views.data) && ...) ? count / kPack<T> : 0;
+}
+
+// a = g sigmoid(g) u. The rows of gu are g and u in turn, half a row of the operand each.
+template <class F>
+__global__ void SwiGluPacks(typename F::In gu, typename F::Out a) {
+  using T = typename F::T;
+  ForEachPack(a, [&](int64_t row, int column) {
+    const Pack<T> gate = gu.Load(2 * row, column), up = gu.Load(2 * row + 1, column);
+    Pack<T> out;
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float g = ToFloat(gate.at[i]);
+      out.at[i] = Round<T>(g * Sigmoid(g) * ToFloat(up.at[i]));
+    }
+    a.Store(row, column, out);
+  });
+}
+
+template <class F>
+__global__ void SwiGluGradPacks(typename F::In gu, typename F::In da, typename F::Out dgu) {
+  using T = typename F::T;
+  ForEachPack(da, [&](int64_t row, int column) {
+    const Pack<T> gate = gu.Load(2 * row, column), up = gu.Load(2 * row + 1, column);
+    const Pack<T> gradient = da.Load(row, column);
+    Pack<T> dgate, dup;
+    for (int i = 0; i < kPack<T>; ++i) {
+      const float g = ToFloat(gate.at[i]), d = ToFloat(gradient.at[i]);
+      const float s = Sigmoid(g);
+      dgate.at[i] = Round<T>(d * ToFloat(up.at[i]) * (s + g * s * (1.0f - s)));
+      dup.at[i] = Round<T>(d * (g * s));
+    }
+    dgu.Store(2 * row, column, dgate);
+    dgu.Store(2 * row + 1, column, dup);
+  });
 }
 
 }  // namespace
@@ -60,8 +86,9 @@ void CudaOpsImpl::Gelu(TensorView u, TensorView a) {
   STRETTO_CHECK(u.dtype == a.dtype && u.count() == a.count());
   WithType(u.dtype, [&](auto type) {
     using T = decltype(type);
-    const int64_t blocks = u.count() / (kPack<T> * 256) + 1;
-    Walk("gelu", blocks, {}, Map<T, GeluOf, const T*>, GeluOf{}, u.count(), a.as<T>(),
+    const int64_t count = u.count();
+    Walk("gelu", CeilDivide(count, kPack<T> * kWalkThreads), {.threads = kWalkThreads},
+         Map<T, GeluOf, const T*>, GeluOf{}, WholePacks<T>(count, u, a), count, a.as<T>(),
          u.as<const T>());
   });
 }
@@ -71,9 +98,34 @@ void CudaOpsImpl::GeluGrad(TensorView u, TensorView da, TensorView du) {
   STRETTO_CHECK(u.count() == da.count() && u.count() == du.count());
   WithType(u.dtype, [&](auto type) {
     using T = decltype(type);
-    const int64_t blocks = u.count() / (kPack<T> * 256) + 1;
-    Walk("gelu_grad", blocks, {}, Map<T, GeluGradOf, const T*, const T*>, GeluGradOf{}, u.count(),
-         du.as<T>(), u.as<const T>(), da.as<const T>());
+    const int64_t count = u.count();
+    Walk("gelu_grad", CeilDivide(count, kPack<T> * kWalkThreads), {.threads = kWalkThreads},
+         Map<T, GeluGradOf, const T*, const T*>, GeluGradOf{}, WholePacks<T>(count, u, da, du),
+         count, du.as<T>(), u.as<const T>(), da.as<const T>());
+  });
+}
+
+void CudaOpsImpl::SwiGlu(TensorView u, TensorView a) {
+  STRETTO_CHECK(u.dtype == a.dtype && u.count() == 2 * a.count());
+  STRETTO_CHECK(u.columns() == 2 * a.columns());
+  WithForm(a.columns(), {u, a}, [&](auto form) {
+    using F = decltype(form);
+    const auto rows = PlainAs<typename F::Out>(a, a.columns());
+    Walk("swiglu", PackBlocks(rows), {.threads = kWalkThreads}, SwiGluPacks<F>,
+         PlainAs<typename F::In>(u, a.columns()), rows);
+  });
+}
+
+void CudaOpsImpl::SwiGluGrad(TensorView u, TensorView da, TensorView du) {
+  STRETTO_CHECK(u.dtype == da.dtype && u.dtype == du.dtype);
+  STRETTO_CHECK(u.count() == 2 * da.count() && u.count() == du.count());
+  STRETTO_CHECK(u.columns() == 2 * da.columns());
+  WithForm(da.columns(), {u, da, du}, [&](auto form) {
+    using F = decltype(form);
+    using In = typename F::In;
+    const auto rows = PlainAs<In>(da, da.columns());
+    Walk("swiglu_grad", PackBlocks(rows), {.threads = kWalkThreads}, SwiGluGradPacks<F>,
+         PlainAs<In>(u, da.columns()), rows, PlainAs<typename F::Out>(du, da.columns()));
   });
 }
 

@@ -4,7 +4,11 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 
 #include "kernels/bf16.h"
@@ -23,11 +27,11 @@ void WithType(DType dtype, Body body) {
   }
 }
 
-// How a kernel is spread: blocks of `threads`, at most `per_sm` of them on each SM that may be
-// used.
+// How a kernel is spread: blocks of `threads`, at most `per_sm` of them on each SM that may be used
+// (0: as many as fit).
 struct Spread {
   int threads = 256;
-  int per_sm = 8;
+  int per_sm = 0;
   size_t shared_bytes = 0;
 };
 
@@ -44,6 +48,8 @@ class CudaOpsImpl final : public CudaOps {
   void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) override;
   void GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) override;
   void GemmWgrad(TensorView dy, TensorView x, TensorView dw) override;
+
+  // bias_grad.cu
   void BiasGrad(TensorView dy, TensorView db) override;
 
   // embedding.cu
@@ -69,6 +75,14 @@ class CudaOpsImpl final : public CudaOps {
   void BiasResidual(TensorView r, TensorView bias, TensorView x, Dropout dropout, TensorView keys,
                     TensorView y) override;
   void DropElements(TensorView x, Dropout dropout, TensorView keys, TensorView y) override;
+
+  // residual_norm.cu
+  void BiasResidualLayerNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
+                             TensorView keys, TensorView sum, TensorView w, TensorView b,
+                             TensorView y, TensorView stats) override;
+  void BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
+                           TensorView keys, TensorView sum, TensorView w, TensorView y,
+                           TensorView rstd) override;
 
   // activation.cu
   void Gelu(TensorView u, TensorView a) override;
@@ -106,13 +120,18 @@ class CudaOpsImpl final : public CudaOps {
   cudaStream_t stream() const { return static_cast<cudaStream_t>(options_.stream); }
   int sms() const { return sm_limit_ > 0 ? sm_limit_ : options_.sm_count; }
 
+  // column_sums.h. out += sums over rows; kSums outputs of `columns` f32 each.
+  template <class Terms>
+  void SumColumns(const char* name, const Terms& terms, int64_t rows, int64_t columns,
+                  std::array<float*, Terms::kSums> out);
+
   // Launches enough blocks for `blocks` pieces of work, but no more than may be resident: kernels
   // walk over their work in steps of the grid.
   template <class... P, class... A>
   void Walk(const char* name, int64_t blocks, const Spread& spread, void (*kernel)(P...),
             A&&... args) {
-    const int64_t resident = int64_t{sms()} * spread.per_sm;
-    const int64_t grid = std::clamp<int64_t>(blocks, 1, resident);
+    const int per_sm = spread.per_sm > 0 ? spread.per_sm : PerSm(name, spread, kernel);
+    const int64_t grid = std::clamp<int64_t>(blocks, 1, int64_t{sms()} * per_sm);
     Launch(name, dim3(static_cast<unsigned>(grid)), spread, kernel, std::forward<A>(args)...);
   }
 
@@ -124,17 +143,38 @@ class CudaOpsImpl final : public CudaOps {
     config.blockDim = dim3(static_cast<unsigned>(spread.threads));
     config.dynamicSmemBytes = spread.shared_bytes;
     config.stream = stream();
-    if (spread.shared_bytes > 48 * 1024) {
-      Keep(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(spread.shared_bytes)));
-    }
+    AllowShared(name, spread, kernel);
     Keep(name, cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...));
+  }
+
+  template <class... P>
+  void AllowShared(const char* name, const Spread& spread, void (*kernel)(P...)) {
+    if (spread.shared_bytes <= 48 * 1024) return;
+    Keep(name, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                    static_cast<int>(spread.shared_bytes)));
+  }
+
+  // Blocks of the kernel that fit on one SM; the runtime is asked once.
+  template <class... P>
+  int PerSm(const char* name, const Spread& spread, void (*kernel)(P...)) {
+    const auto key =
+        std::tuple(reinterpret_cast<uintptr_t>(kernel), spread.threads, spread.shared_bytes);
+    const auto [known, is_new] = per_sm_.try_emplace(key, 1);
+    if (is_new) {
+      AllowShared(name, spread, kernel);
+      int blocks = 0;
+      Keep(name, cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, spread.threads,
+                                                               spread.shared_bytes));
+      known->second = std::max(blocks, 1);
+    }
+    return known->second;
   }
 
   void Keep(const char* name, cudaError_t status);
 
   const CudaOpsOptions options_;
   int sm_limit_ = 0;
+  std::map<std::tuple<uintptr_t, int, size_t>, int> per_sm_;  // by kernel, threads, shared bytes
   std::string error_;
 };
 

@@ -113,6 +113,10 @@ inline int64_t GlobalTimer() { return global_timer += 100; }
 inline unsigned atomicAdd(unsigned* at, unsigned value) {
   return std::exchange(*at, *at + value);
 }
+inline void sincospif(float x, float* sine, float* cosine) {
+  *sine = static_cast<float>(std::sin(3.14159265358979323846 * static_cast<double>(x)));
+  *cosine = static_cast<float>(std::cos(3.14159265358979323846 * static_cast<double>(x)));
+}
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
 inline float __logf(float x) { return std::log(x); }
@@ -176,6 +180,12 @@ template <class Kernel>
 cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int bytes) {
   return static_cast<size_t>(bytes) <= cuda_emulator::kSharedLimit ? cudaSuccess
                                                                    : cudaErrorInvalidValue;
+}
+
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int threads, size_t) {
+  *blocks = 2048 / threads;
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);

@@ -173,6 +173,10 @@ struct Mode {
   std::string name;
   DType dtype;
   std::function<std::unique_ptr<Ops>()> make;
+  // Whether sums over rows add them in ascending order, one by one.
+  bool rows_ascend = true;
+  // Has later calls use that many SMs, 0: all. Where there are any.
+  std::function<void(Ops&, int)> limit_sms = {};
 };
 // Of the implementation that this binary tests (cpu_modes.cc, cuda_modes.cc, emulated_modes.cc).
 std::vector<Mode> AllModes();

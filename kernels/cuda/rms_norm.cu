@@ -1,0 +1,48 @@
+#include "kernels/cuda/norm.h"
+
+namespace stretto::cuda {
+
+void CudaOpsImpl::RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) {
+  STRETTO_CHECK(x.dtype == w.dtype && x.dtype == y.dtype);
+  STRETTO_CHECK(w.count() == x.columns() && y.count() == x.count());
+  STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
+  const int64_t columns = x.columns();
+  WithHeldForm(columns, {x, w, y}, [&](auto form, const Spread& spread) {
+    using F = decltype(form);
+    using In = typename F::In;
+    Walk("rms_norm", x.rows(), spread, NormRows<false, F, PlainRow<F>>, PlainAs<In>(x, columns),
+         PlainAs<In>(w, columns), In{}, PlainAs<typename F::Out>(y, columns), rstd.as<float>());
+  });
+}
+
+void CudaOpsImpl::RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView rstd,
+                               TensorView residual, TensorView dx) {
+  STRETTO_CHECK(dy.dtype == x.dtype && dy.dtype == w.dtype && dy.dtype == dx.dtype);
+  STRETTO_CHECK(residual.data == nullptr || residual.dtype == dy.dtype);
+  STRETTO_CHECK(dy.count() == x.count() && dx.count() == x.count() && w.count() == x.columns());
+  STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
+  const int64_t columns = x.columns();
+  WithHeldForm(columns, {dy, x, w, residual, dx}, [&](auto form, const Spread& spread) {
+    using F = decltype(form);
+    using In = typename F::In;
+    Walk("rms_norm_dgrad", x.rows(), spread, NormRowsGrad<false, F>, BlockedAs<In>(dy, columns),
+         PlainAs<In>(x, columns), PlainAs<In>(w, columns), rstd.as<const float>(),
+         PlainAs<In>(residual, columns), PlainAs<typename F::Out>(dx, columns));
+  });
+}
+
+void CudaOpsImpl::RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, TensorView dw) {
+  STRETTO_CHECK(dy.dtype == x.dtype && dy.count() == x.count());
+  STRETTO_CHECK(dw.dtype == DType::kF32 && dw.count() == x.columns());
+  STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
+  const int64_t columns = x.columns();
+  WithForm(columns, {dy, x}, [&](auto form) {
+    using F = decltype(form);
+    using In = typename F::In;
+    const NormWeightTerms<false, F> terms{BlockedAs<In>(dy, columns), PlainAs<In>(x, columns),
+                                          rstd.as<const float>()};
+    SumColumns("rms_norm_wgrad", terms, x.rows(), columns, {dw.as<float>()});
+  });
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,98 @@
+// What follows an all-reduce, in one call: the bits of the two.
+#include "tests/kernels/testing.h"
+
+namespace stretto {
+namespace {
+
+using ResidualNormTest = OpsTest;
+STRETTO_ALL_MODES(ResidualNormTest);
+
+constexpr int64_t kRows = 70;
+
+struct Inputs {
+  Inputs(DType dtype, int64_t columns)
+      : r(dtype, kRows, columns),
+        x(dtype, kRows, columns),
+        bias(dtype, 1, columns),
+        w(dtype, 1, columns),
+        b(dtype, 1, columns) {
+    r.Fill(1);
+    x.Fill(2, 3);
+    bias.Fill(3);
+    w.Fill(4);
+    b.Fill(5);
+  }
+  Tensor r, x, bias, w, b, keys = KeysOf(1, 2, 3, 4);
+};
+
+struct Outputs {
+  Outputs(DType dtype, int64_t columns)
+      : sum(dtype, kRows, columns), y(dtype, kRows, columns), stats(DType::kF32, kRows, 2) {}
+  auto bits() const { return std::tuple(sum.bytes(), y.bytes(), stats.bytes()); }
+  Tensor sum, y, stats;
+};
+
+// Calls body(inputs, bias, dropout) for every form of the operation.
+void ForEveryForm(DType dtype,
+                  const std::function<void(Inputs&, TensorView, const Dropout&)>& body) {
+  for (const int64_t columns : {1, 44, 96, 1000}) {
+    for (const bool with_bias : {false, true}) {
+      for (const int64_t threshold : {int64_t{0}, int64_t{1} << 30}) {
+        SCOPED_TRACE(testing::Message()
+                     << columns << " columns, bias " << with_bias << ", threshold " << threshold);
+        Inputs in(dtype, columns);
+        body(in, with_bias ? in.bias.view() : TensorView{}, {.threshold = threshold, .site = 2});
+      }
+    }
+  }
+}
+
+TEST_P(ResidualNormTest, LayerNormHasTheBitsOfTheTwoCalls) {
+  ForEveryForm(GetParam().dtype, [&](Inputs& in, TensorView bias, const Dropout& dropout) {
+    Outputs two(GetParam().dtype, in.x.view().columns()), one = two;
+    ops_->BiasResidual(in.r.view(), bias, in.x.view(), dropout, in.keys.view(), two.sum.view());
+    ops_->LayerNorm(two.sum.view(), in.w.view(), in.b.view(), two.y.view(), two.stats.view());
+    ops_->BiasResidualLayerNorm(in.r.view(), bias, in.x.view(), dropout, in.keys.view(),
+                                one.sum.view(), in.w.view(), in.b.view(), one.y.view(),
+                                one.stats.view());
+    EXPECT_EQ(one.bits(), two.bits());
+  });
+}
+
+TEST_P(ResidualNormTest, RmsNormHasTheBitsOfTheTwoCalls) {
+  ForEveryForm(GetParam().dtype, [&](Inputs& in, TensorView bias, const Dropout& dropout) {
+    Outputs two(GetParam().dtype, in.x.view().columns()), one = two;
+    const auto rstd = [](Outputs& out) {
+      TensorView view = out.stats.view();
+      view.shape = {kRows, 1, 1, 1};
+      return view;
+    };
+    ops_->BiasResidual(in.r.view(), bias, in.x.view(), dropout, in.keys.view(), two.sum.view());
+    ops_->RmsNorm(two.sum.view(), in.w.view(), two.y.view(), rstd(two));
+    ops_->BiasResidualRmsNorm(in.r.view(), bias, in.x.view(), dropout, in.keys.view(),
+                              one.sum.view(), in.w.view(), one.y.view(), rstd(one));
+    EXPECT_EQ(one.bits(), two.bits());
+  });
+}
+
+TEST_P(ResidualNormTest, ABlockedBranchHasTheBitsOfThePlainOne) {
+  for (const int64_t columns : {84, 96}) {
+    Inputs in(GetParam().dtype, columns);
+    const Dropout dropout{.threshold = 1 << 30, .site = 2};
+    const auto run = [&](TensorView r) {
+      Outputs out(GetParam().dtype, columns);
+      ops_->BiasResidualLayerNorm(r, in.bias.view(), in.x.view(), dropout, in.keys.view(),
+                                  out.sum.view(), in.w.view(), in.b.view(), out.y.view(),
+                                  out.stats.view());
+      return out.bits();
+    };
+    const auto plain = run(in.r.view());
+    for (const int64_t pieces : {2, 3, 4}) {
+      Tensor blocked = in.r.Blocked(pieces);
+      EXPECT_EQ(run(blocked.BlockedView(pieces)), plain) << pieces;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stretto
