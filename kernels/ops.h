@@ -205,10 +205,10 @@ class Ops {
                      TensorView master, TensorView m, TensorView v, TensorView weight) = 0;
 };
 
-// f32 elements of scratch that Attention and AttentionGrad need.
-constexpr int64_t AttentionScratch(const AttentionShape& shape) {
-  return 2 * shape.sequence_length * shape.sequence_length +
-         8 * shape.sequence_length * shape.head_dim;
+// f32 elements of scratch that a call of Attention or AttentionGrad with that many rows needs: two
+// numbers for every query of every head.
+constexpr int64_t AttentionScratch(const AttentionShape& shape, int64_t rows) {
+  return 2 * rows * shape.heads;
 }
 
 }  // namespace stretto

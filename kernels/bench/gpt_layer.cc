@@ -120,7 +120,7 @@ std::vector<TimedOp> Builder::Layer() {
                proj = MakeLinear("proj", h, width, false), fc1 = MakeLinear("fc1", inner, h, true),
                fc2 = MakeLinear("fc2", h, inner, false);
   const TensorView b = memory_->Make(config_.dtype, 1, h), g = memory_->Make(config_.dtype, 1, h);
-  const TensorView dw = F32(1, h), db = F32(1, h), scratch = F32(1, AttentionScratch(shape));
+  const TensorView dw = F32(1, h), db = F32(1, h), scratch = F32(1, AttentionScratch(shape, n));
   const TensorView x = Of(h), y1 = Of(h), q = Of(3 * width), context = Of(width), r1 = Of(h);
   const TensorView x2 = Of(h), y2 = Of(h), u = Of(inner), a = Of(inner), r2 = Of(h), out = Of(h);
   const TensorView stats1 = F32(n, 2), stats2 = F32(n, 2), lse = F32(n, heads);

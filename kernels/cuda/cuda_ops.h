@@ -5,8 +5,9 @@
 //
 // Numbers: as kernels/ops.h says, with two differences from the CPU. Sums over rows (marked +=) and
 // sums of squares are added in a fixed order of their own, the same in every run. Fast exponentials
-// differ in the last bits. Bits do not depend on the SM limit, nor on addresses: operands whose rows
-// are whole multiples of 16 bytes, aligned to 16, are only faster.
+// differ in the last bits. Attention in bf16 rounds probabilities and the gradients of scores to
+// bf16 before it multiplies with them. Bits do not depend on the SM limit, nor on addresses:
+// operands whose rows are whole multiples of 16 bytes, aligned to 16, are only faster.
 //
 // Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary 256 wide.
 //

@@ -16,6 +16,11 @@
 
 namespace stretto::cuda {
 
+template <class T>
+struct AttentionCall;
+struct Gradients;
+struct RowStatistics;
+
 // Calls `body` with a value of the element type.
 template <class Body>
 void WithType(DType dtype, Body body) {
@@ -117,6 +122,21 @@ class CudaOpsImpl final : public CudaOps {
              TensorView m, TensorView v, TensorView weight) override;
 
  private:
+  // attention_forward.cu, attention_query_grad.cu, attention_key_grad.cu: on tensor cores. False:
+  // not for this head_dim.
+  bool TiledAttention(const AttentionCall<BF16>& call, BF16* context, float* lse);
+  bool TiledQueryGrad(const AttentionCall<BF16>& call, const Gradients& all);
+  bool TiledKeyGrad(const AttentionCall<BF16>& call, const Gradients& all);
+  // attention_plain.cu
+  template <class T>
+  void PlainAttention(const AttentionCall<T>& call, T* context, float* lse);
+  template <class T>
+  void AttentionStatistics(const AttentionCall<T>& call, const T* dcontext, const T* context,
+                           const float* lse, RowStatistics* statistics);
+  template <class T>
+  void PlainAttentionGrad(const AttentionCall<T>& call, const T* dcontext,
+                          const RowStatistics* statistics, T* dqkv);
+
   cudaStream_t stream() const { return static_cast<cudaStream_t>(options_.stream); }
   int sms() const { return sm_limit_ > 0 ? sm_limit_ : options_.sm_count; }
 

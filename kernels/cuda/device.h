@@ -28,18 +28,27 @@ __device__ __forceinline__ T* SharedMemory() {
 template <class T>
 inline constexpr int kPack = 16 / sizeof(T);
 
-template <class T>
-struct alignas(16) Pack {
-  T at[kPack<T>];
+template <class T, int kCount = kPack<T>>
+struct alignas(kCount * sizeof(T)) Pack {
+  T at[kCount];
 };
 
-template <class T>
-__device__ __forceinline__ Pack<T> LoadPack(const T* from) {
-  return *reinterpret_cast<const Pack<T>*>(from);
+// Devices trap where a pack is not aligned.
+template <class P>
+__device__ __forceinline__ void ExpectAligned([[maybe_unused]] const void* pack) {
+#if !defined(__CUDACC__)
+  cuda_emulator::ExpectAligned(pack, alignof(P));
+#endif
 }
 template <class T>
-__device__ __forceinline__ void StorePack(T* to, const Pack<T>& pack) {
-  *reinterpret_cast<Pack<T>*>(to) = pack;
+__device__ __forceinline__ Pack<T> LoadPack(const T* from) {
+  ExpectAligned<Pack<T>>(from);
+  return *reinterpret_cast<const Pack<T>*>(from);
+}
+template <class T, int kCount>
+__device__ __forceinline__ void StorePack(T* to, const Pack<T, kCount>& pack) {
+  ExpectAligned<Pack<T, kCount>>(to);
+  *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
 // Rounds to nearest even, as ToBF16.

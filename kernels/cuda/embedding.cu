@@ -35,7 +35,8 @@ __global__ void __launch_bounds__(kRankThreads)
     for (int other = 0; other < rows; other += kRankThreads) {
       if (other + self < rows) tile[self] = tokens[other + self];
       __syncthreads();
-      const int count = std::min(kRankThreads, rows - other), before = row - other;
+      const int left = rows - other, before = row - other;
+      const int count = left < kRankThreads ? left : kRankThreads;
 #pragma unroll 8
       for (int i = 0; i < count; ++i) {
         less += tile[i] < token;

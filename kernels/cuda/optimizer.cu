@@ -79,9 +79,7 @@ class AdamStep {
 
 // As many weights as a pack of f32 has elements.
 template <class T>
-struct alignas(kPack<float> * sizeof(T)) WeightPack {
-  T at[kPack<float>];
-};
+using WeightPack = Pack<T, kPack<float>>;
 
 // `packs` by 16 bytes, the rest one by one. weight may be null.
 template <class T>
@@ -104,7 +102,7 @@ __global__ void AdamWPacks(const float* state, const float* scalars, bool decay,
     StorePack(m + at, ms);
     StorePack(v + at, vs);
     StorePack(master + at, masters);
-    if (weight != nullptr) *reinterpret_cast<WeightPack<T>*>(weight + at) = rounded;
+    if (weight != nullptr) StorePack(weight + at, rounded);
   }
   for (int64_t i = packs * kPack<float> + first; i < count; i += step) {
     update(grad[i], master[i], m[i], v[i]);

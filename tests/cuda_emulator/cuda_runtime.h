@@ -5,8 +5,9 @@
 //
 // A kernel runs one block after another; the threads of a block are fibers that switch at barriers
 // and warp collectives, in an order drawn from a seed, so that a missing barrier shows. What it
-// proves: indices, arithmetic, barriers, order between streams. What it cannot: memory order between
-// blocks, alignment traps, speed. One process has one device; one thread uses it.
+// proves: indices, arithmetic, barriers, order between streams. What it cannot: memory order
+// between blocks, alignment traps other than of packs (ExpectAligned), speed. One process has one
+// device; one thread uses it.
 //
 // Stricter than a GPU: a barrier that some thread of the block (or of the warp) never reaches ends
 // the process with the kernel's name instead of hanging.
@@ -67,6 +68,12 @@ void WarpBarrier();
 void* WarpPlace(int lane);
 int Lane();
 void* DynamicShared();
+// Copies of the running thread that happen in FinishCopies and not before, as late as an
+// asynchronous copy may. Not `valid`: zeros.
+void CopyLater(void* to, const void* from, size_t bytes, bool valid);
+void FinishCopies();
+// Ends the process, as the access would on a device, where it is not.
+void ExpectAligned(const void* address, size_t bytes);
 
 template <class T>
 T Exchange(T value, int from) {
@@ -110,9 +117,7 @@ inline int64_t GlobalTimer() { return global_timer += 100; }
 
 }  // namespace cuda_emulator
 
-inline unsigned atomicAdd(unsigned* at, unsigned value) {
-  return std::exchange(*at, *at + value);
-}
+inline unsigned atomicAdd(unsigned* at, unsigned value) { return std::exchange(*at, *at + value); }
 inline void sincospif(float x, float* sine, float* cosine) {
   *sine = static_cast<float>(std::sin(3.14159265358979323846 * static_cast<double>(x)));
   *cosine = static_cast<float>(std::cos(3.14159265358979323846 * static_cast<double>(x)));
@@ -165,14 +170,15 @@ void Seed(uint64_t seed);
 }  // namespace cuda_emulator
 
 template <class... P, class... A>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...), A&&... args) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...),
+                               A&&... args) {
   if (config->dynamicSmemBytes > cuda_emulator::kSharedLimit) return cudaErrorInvalidValue;
   if (config->blockDim.x * config->blockDim.y * config->blockDim.z > 1024)
     return cudaErrorInvalidValue;
-  return cuda_emulator::Enqueue(
-      config->stream, [config = *config, kernel, ... held = static_cast<P>(args)] {
-        cuda_emulator::RunGrid(config, [&] { kernel(held...); });
-      });
+  return cuda_emulator::Enqueue(config->stream,
+                                [config = *config, kernel, ... held = static_cast<P>(args)] {
+                                  cuda_emulator::RunGrid(config, [&] { kernel(held...); });
+                                });
 }
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
@@ -183,7 +189,8 @@ cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int bytes) {
 }
 
 template <class Kernel>
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int threads, size_t) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int threads,
+                                                          size_t) {
   *blocks = 2048 / threads;
   return cudaSuccess;
 }

@@ -20,6 +20,13 @@ struct Barrier {
   unsigned generation = 0;
 };
 
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+  bool valid;
+};
+
 struct Block {
   Fibers fibers;
   int threads = 0;
@@ -28,6 +35,7 @@ struct Block {
   std::vector<Barrier> warps;
   std::vector<std::array<std::byte, 64>> places;  // of warps in turn
   std::vector<std::byte> shared;
+  std::vector<std::vector<Copy>> copies;  // of each thread, begun and not awaited
 };
 
 Block& block() {
@@ -70,6 +78,7 @@ void Resize(const cudaLaunchConfig_t& config) {
   b.positions.resize(static_cast<size_t>(b.threads));
   b.warps.assign(warps, {});
   b.places.resize(warps * kWarp);
+  b.copies.assign(static_cast<size_t>(b.threads), {});
   b.barrier = {};
   b.fibers.on_stuck = Stuck;
 }
@@ -123,6 +132,35 @@ int Lane() { return Self() % kWarp; }
 void* DynamicShared() {
   const auto at = reinterpret_cast<uintptr_t>(block().shared.data());
   return reinterpret_cast<void*>((at + 15) & ~uintptr_t{15});
+}
+
+void CopyLater(void* to, const void* from, size_t bytes, bool valid) {
+  const auto at = reinterpret_cast<uintptr_t>(to) | reinterpret_cast<uintptr_t>(from);
+  if (at % bytes != 0) {
+    std::fprintf(stderr, "cuda_emulator: an asynchronous copy of %zu bytes is not aligned\n",
+                 bytes);
+    std::abort();
+  }
+  block().copies[static_cast<size_t>(Self())].push_back({to, from, bytes, valid});
+}
+
+void FinishCopies() {
+  auto& copies = block().copies[static_cast<size_t>(Self())];
+  for (const Copy& copy : copies) {
+    if (copy.valid) {
+      std::memcpy(copy.to, copy.from, copy.bytes);
+    } else {
+      std::memset(copy.to, 0, copy.bytes);
+    }
+  }
+  copies.clear();
+}
+
+void ExpectAligned(const void* address, size_t bytes) {
+  if (reinterpret_cast<uintptr_t>(address) % bytes == 0) return;
+  std::fprintf(stderr, "cuda_emulator: block %u,%u,%u: an access of %zu bytes is not aligned\n",
+               position.block.x, position.block.y, position.block.z, bytes);
+  std::abort();
 }
 
 void Seed(uint64_t value) { seed = value; }

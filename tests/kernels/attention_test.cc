@@ -59,7 +59,7 @@ void CheckShape(Ops& ops, DType dtype, const AttentionShape& shape, const Dropou
   const int64_t n = sequences * shape.sequence_length, width = shape.context_columns();
   const int64_t columns = shape.qkv_columns();
   Tensor qkv(dtype, n, columns), context(dtype, n, width), lse(DType::kF32, n, shape.heads);
-  Tensor scratch(DType::kF32, 1, AttentionScratch(shape)), keys = KeysOf(11, 22, 7, 1000);
+  Tensor scratch(DType::kF32, 1, AttentionScratch(shape, n)), keys = KeysOf(11, 22, 7, 1000);
   Tensor dcontext(dtype, n, width), dqkv(dtype, n, columns);
   qkv.Fill(1, 2);
   dcontext.Fill(2);
@@ -126,7 +126,7 @@ TEST_P(AttentionTest, DrawsDoNotDependOnTheRankThatHasTheHead) {
   for (int64_t i = 0; i < second.count(); ++i)
     second.Set(i, qkv.At(i / columns * 2 * columns + columns + i % columns));
   Tensor context = Of(n, 16), part = Of(n, 8), lse = F32(n, 4), part_lse = F32(n, 2);
-  Tensor scratch = F32(1, AttentionScratch(all));
+  Tensor scratch = F32(1, AttentionScratch(all, n));
   ops_->Attention(all, kQuarter, keys.view(), qkv.view(), context.view(), lse.view(),
                   scratch.view());
   ops_->Attention(half, kQuarter, keys.view(), second.view(), part.view(), part_lse.view(),
@@ -139,7 +139,7 @@ TEST_P(AttentionTest, SlicesDrawWhatTheWholeDraws) {
   const AttentionShape shape{.sequence_length = 70, .heads = 2, .kv_heads = 1, .head_dim = 4};
   const int64_t s = shape.sequence_length, n = 3 * s;
   Tensor qkv = Of(n, 16).Fill(1), dcontext = Of(n, 8).Fill(2), keys = KeysOf(1, 2, 3, 4);
-  Tensor scratch = F32(1, AttentionScratch(shape));
+  Tensor scratch = F32(1, AttentionScratch(shape, n));
   const auto run = [&](std::vector<int64_t> cuts) {
     Tensor context = Of(n, 8), lse = F32(n, 2), dqkv = Of(n, 16);
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
@@ -166,7 +166,7 @@ TEST_P(AttentionTest, NanOfAnEarlierCallDoesNotReachALaterOne) {
   const auto run = [&](AttentionShape of, Tensor qkv) {
     const int64_t s = of.sequence_length;
     Tensor dcontext = Of(s, 5).Fill(2), context = Of(s, 5), lse = F32(s, 1), dqkv = Of(s, 15);
-    Tensor scratch = F32(1, AttentionScratch(of));
+    Tensor scratch = F32(1, AttentionScratch(of, s));
     ops_->Attention(of, {}, {}, qkv.view(), context.view(), lse.view(), scratch.view());
     ops_->AttentionGrad(of, {}, {}, dcontext.view(), qkv.view(), context.view(), lse.view(),
                         dqkv.view(), scratch.view());
@@ -182,7 +182,7 @@ TEST_P(AttentionTest, NanOfAnEarlierCallDoesNotReachALaterOne) {
 TEST_P(AttentionTest, LaterTokensDoNotReachEarlierOnes) {
   const AttentionShape shape{.sequence_length = 70, .heads = 1, .kv_heads = 1, .head_dim = 4};
   Tensor qkv = Of(70, 12).Fill(1), before = Of(70, 4), after = Of(70, 4), lse = F32(70, 1);
-  Tensor scratch = F32(1, AttentionScratch(shape));
+  Tensor scratch = F32(1, AttentionScratch(shape, 70));
   ops_->Attention(shape, {}, {}, qkv.view(), before.view(), lse.view(), scratch.view());
   for (int64_t i = 0; i < 12; ++i) qkv.Set(69 * 12 + i, 3);
   ops_->Attention(shape, {}, {}, qkv.view(), after.view(), lse.view(), scratch.view());

@@ -54,7 +54,7 @@ class Batch {
     const TensorView vector = position_and_weight_[2].view();
     const AttentionShape shape{
         .sequence_length = kLength, .heads = 2, .kv_heads = 2, .head_dim = kHidden / 2};
-    Tensor scratch(DType::kF32, 1, AttentionScratch(shape));
+    Tensor scratch(DType::kF32, 1, AttentionScratch(shape, rows));
     const VocabShard vocab{.start = 0, .size = 45};
     const TensorView tokens = tokens_.Rows(first, rows);
 

@@ -44,14 +44,10 @@ void LimitSms(Ops& ops, int sms) { static_cast<CudaOps&>(ops).LimitSms(sms); }
 }  // namespace
 
 std::vector<Mode> AllModes() {
-  std::vector<Mode> modes;
-  for (const uint64_t seed : {0, 1}) {
-    const std::string order = seed == 0 ? "" : "_shuffled";
-    const auto make = [=] { return Make(seed); };
-    modes.push_back({"f32" + order, DType::kF32, make, false, LimitSms});
-    modes.push_back({"bf16" + order, DType::kBF16, make, false, LimitSms});
-  }
-  return modes;
+  const auto with = [](uint64_t seed) { return [=] { return Make(seed); }; };
+  return {{"f32", DType::kF32, with(0), false, LimitSms},
+          {"bf16", DType::kBF16, with(0), false, LimitSms},
+          {"bf16_shuffled", DType::kBF16, with(1), false, LimitSms}};
 }
 
 }  // namespace stretto

@@ -41,6 +41,12 @@ class SettledOps final : public Ops {
   STRETTO_SETTLED(RmsNormWgrad, (T dy, T x, T rstd, T dw), (dy, x, rstd, dw))
   STRETTO_SETTLED(BiasResidual, (T r, T bias, T x, Dropout dropout, T keys, T y),
                   (r, bias, x, dropout, keys, y))
+  STRETTO_SETTLED(BiasResidualLayerNorm,
+                  (T r, T bias, T x, Dropout dropout, T keys, T sum, T w, T b, T y, T stats),
+                  (r, bias, x, dropout, keys, sum, w, b, y, stats))
+  STRETTO_SETTLED(BiasResidualRmsNorm,
+                  (T r, T bias, T x, Dropout dropout, T keys, T sum, T w, T y, T rstd),
+                  (r, bias, x, dropout, keys, sum, w, y, rstd))
   STRETTO_SETTLED(DropElements, (T x, Dropout dropout, T keys, T y), (x, dropout, keys, y))
   STRETTO_SETTLED(Gelu, (T u, T a), (u, a))
   STRETTO_SETTLED(GeluGrad, (T u, T da, T du), (u, da, du))

@@ -72,7 +72,7 @@ int Emitter::Own(const SliceState& slice, absl::string_view name, int layer) {
 }
 
 int Emitter::Scratch(const SliceState& slice, absl::string_view name, int layer) {
-  return Activation(slice, name, layer, {AttentionScratch(attention_)}, DType::kF32);
+  return Activation(slice, name, layer, {AttentionScratch(attention_, slice.rows)}, DType::kF32);
 }
 
 void Emitter::StartUnit(std::string name) { step_.units.push_back({std::move(name), {}}); }

@@ -213,7 +213,7 @@ class Operands {
     RETURN_IF_ERROR(Is("context", n, shape.context_columns(), t));
     RETURN_IF_ERROR(Is("dcontext", n, shape.context_columns(), t));
     RETURN_IF_ERROR(Counted("keys", kKeyCount, DType::kI32));
-    RETURN_IF_ERROR(Counted("scratch", AttentionScratch(shape), DType::kF32));
+    RETURN_IF_ERROR(Counted("scratch", AttentionScratch(shape, n), DType::kF32));
     return Is("lse", n, shape.heads, DType::kF32);
   }
 

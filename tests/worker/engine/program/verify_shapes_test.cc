@@ -105,7 +105,7 @@ TEST(VerifyShapesTest, EachKindChecksItsShapes) {
        "found qkv f32 [4,12], expected f32 of 4 rows x 8"},
       {"f32 4,12 input|i32 4 input|f32 4,4 activation|f32 4,2 activation|f32 9 activation",
        "attention a fwd in=%0,%1 out=%2,%3,%4 sequence=2 heads=2 kv_heads=2 head_dim=2",
-       "found scratch f32 of 9 elements, expected f32 of 40"},
+       "found scratch f32 of 9 elements, expected f32 of 16"},
       {"f32 4,8 input|f32 3 input|i32 4 input|f32 4,2 activation",
        "cross_entropy_sum a fwd in=%0,%1,%2 out=%3 start=0 size=9",
        "found targets i32 of 4 elements, expected i32 of 3"},

@@ -1,0 +1,174 @@
+// Attention on tensor cores, forward: a block has a tile of queries and visits the tiles of keys
+// before it, with a running maximum and sum of each row (Dao 2023, FlashAttention-2, section 3.1).
+#include "kernels/cuda/attention_tiles.h"
+#include "kernels/cuda/cuda_ops_impl.h"
+
+namespace stretto::cuda {
+namespace {
+
+template <int kDim, bool kDropped>
+struct Tile {
+  static constexpr int kHeadDim = kDim;
+  static constexpr bool kDrop = kDropped;
+  static constexpr int kQueries = 128, kKeys = 64, kThreads = 128, kPerSm = 2;
+  // Keys at a time, as many as registers allow.
+  static constexpr int kSlice = (kDim < 128 ? 64 : 32) / (kDrop ? 2 : 1);
+  static constexpr int kM = kQueries / (kThreads / kWarpSize) / 16;  // fragments of a warp's rows
+  static constexpr int kN = kSlice / 8;
+  static constexpr int kStride = kTileStride<kDim>;
+  // Queries, then two stages of keys and values.
+  static constexpr size_t kSharedBytes = (kQueries + 4 * kKeys) * kTileRowBytes<kDim>;
+};
+
+// The queries of one warp.
+template <class Tile>
+struct Rows {
+  static constexpr int kM = Tile::kM, kN = Tile::kN;
+  Sums<kM, Tile::kHeadDim / 8> out = {};
+  float max[kM][2], sum[kM][2];
+  int first;  // query
+
+  __device__ __forceinline__ explicit Rows(int first) : first(first) {
+    STRETTO_UNROLL
+    for (int i = 0; i < kM * 2; ++i) {
+      max[i / 2][i % 2] = -INFINITY;
+      sum[i / 2][i % 2] = 0;
+    }
+  }
+
+  // scale: of scores, times log2(e).
+  __device__ __forceinline__ void Visit(const BF16* q, const BF16* k, const BF16* v, int key,
+                                        float scale, const HeadDraws& draws) {
+    if (key >= first + kM * 16) return;  // the diagonal has been passed
+    Sums<kM, kN> scores = {};
+    MultiplyRows<Tile::kHeadDim>(q, k, scores);
+    if (key + Tile::kSlice > first) Mask(key, scores);
+    Softmax(scale, scores);
+    if constexpr (Tile::kDrop) Drop(draws, key, scores);
+    LeftFragment p[kM][kN / 2];
+    ToFragments(scores, p);
+    MultiplyColumns<Tile::kHeadDim>(p, v, out);
+  }
+
+  __device__ __forceinline__ void Mask(int key, Sums<kM, kN>& scores) {
+    const LanePlace own = PlaceOfLane();
+    STRETTO_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      STRETTO_UNROLL
+      for (int i = 0; i < kN * 4; ++i) {
+        const int row = first + m * 16 + own.row + i % 4 / 2 * 8;
+        if (key + i / 4 * 8 + own.column + i % 2 > row) scores[m][i / 4][i % 4] = -INFINITY;
+      }
+    }
+  }
+
+  // Scores become exp(scaled score - maximum so far). Key 0 has been seen, so the maximum is
+  // finite.
+  __device__ __forceinline__ void Softmax(float scale, Sums<kM, kN>& scores) {
+    STRETTO_UNROLL
+    for (int row = 0; row < kM * 2; ++row) {
+      const int m = row / 2, half = row % 2;
+      float top = max[m][half];
+      STRETTO_UNROLL
+      for (int i = 0; i < kN * 2; ++i) top = fmaxf(top, scores[m][i / 2][half * 2 + i % 2]);
+      top = QuadMax(top);
+      const float shrink = Exp2((max[m][half] - top) * scale);
+      max[m][half] = top;
+      sum[m][half] *= shrink;
+      STRETTO_UNROLL
+      for (int i = 0; i < Tile::kHeadDim / 4; ++i) out[m][i / 2][half * 2 + i % 2] *= shrink;
+      STRETTO_UNROLL
+      for (int i = 0; i < kN * 2; ++i) {
+        float& score = scores[m][i / 2][half * 2 + i % 2];
+        score = Exp2(score * scale - top * scale);
+        sum[m][half] += score;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void Drop(const HeadDraws& draws, int key, Sums<kM, kN>& p) {
+    const LanePlace own = PlaceOfLane();
+    STRETTO_UNROLL
+    for (int m = 0; m < kM; ++m) {
+      STRETTO_UNROLL
+      for (int n = 0; n < kN; ++n) {
+        const unsigned kept = KeptOfQueries(draws, own, first + m * 16, key + n * 8);
+        STRETTO_UNROLL
+        for (int i = 0; i < 4; ++i) p[m][n][i] = kept >> i & 1 ? p[m][n][i] : 0.0f;
+      }
+    }
+  }
+
+  // tile: the warp's queries, which are not needed any more. scale: of scores.
+  __device__ __forceinline__ void Store(float scale, float drop_scale, BF16* tile,
+                                        const HeadRows<BF16>& context, const HeadRows<float>& lse) {
+    const LanePlace own = PlaceOfLane();
+    float factors[kM][2];
+    STRETTO_UNROLL
+    for (int i = 0; i < kM * 2; ++i) {
+      const float total = QuadSum(sum[i / 2][i % 2]);
+      factors[i / 2][i % 2] = drop_scale / total;
+      const int row = first + i * 8 + own.row;
+      if (own.column == 0 && row < lse.count)
+        *lse.Row(row) = max[i / 2][i % 2] * scale + logf(total);
+    }
+    StoreRows<Tile::kHeadDim>(out, factors, tile, context, first);
+  }
+};
+
+template <class Tile>
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
+    Forward(AttentionCall<BF16> call, int items, BF16* context, float* lse) {
+  constexpr int kHeadDim = Tile::kHeadDim, kStride = Tile::kStride;
+  const int warp = ThreadNumber() / kWarpSize;
+  BF16* const queries = SharedMemory<BF16>();
+  BF16* const stages = queries + Tile::kQueries * kStride;
+  BF16* const own = queries + warp * Tile::kM * 16 * kStride;
+  for (int turn = 0, item; (item = ItemOfTurn(turn)) < items; ++turn) {
+    const QueryWork work(call, items, item, Tile::kQueries);
+    const auto load = [&](int tile) {
+      BF16* const stage = stages + tile % 2 * 2 * Tile::kKeys * kStride;
+      auto from = call.RowsOfQkv(call.qkv, work.sequence, call.KeyColumn(work.head / call.group));
+      CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(from, tile * Tile::kKeys, stage);
+      from.data += kHeadDim;  // values
+      CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(from, tile * Tile::kKeys,
+                                                      stage + Tile::kKeys * kStride);
+    };
+    __syncthreads();  // the item before is done with shared memory
+    CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
+        call.RowsOfQkv(call.qkv, work.sequence, call.QueryColumn(work.head)), work.first, queries);
+    load(0);
+    Rows<Tile> rows(work.first + warp * Tile::kM * 16);
+    const int end = std::min(work.first + Tile::kQueries, call.length);
+    for (int tile = 0; tile * Tile::kKeys < end; ++tile) {
+      AwaitCopies();
+      __syncthreads();  // the tile is there, and nobody reads the one before it any more
+      if ((tile + 1) * Tile::kKeys < end) load(tile + 1);
+      const BF16* const k = stages + tile % 2 * 2 * Tile::kKeys * kStride;
+      STRETTO_ROLLED
+      for (int slice = 0; slice < Tile::kKeys; slice += Tile::kSlice) {
+        rows.Visit(own, k + slice * kStride, k + (Tile::kKeys + slice) * kStride,
+                   tile * Tile::kKeys + slice, call.scale * kLog2E,
+                   Tile::kDrop ? call.DrawsOf(work.sequence, work.head) : HeadDraws{});
+      }
+    }
+    rows.Store(call.scale, call.draws.scale, own,
+               call.RowsOfContext(context, work.sequence, work.head),
+               {lse + int64_t{work.sequence} * call.length * call.heads + work.head, call.heads,
+                call.length});
+  }
+}
+
+}  // namespace
+
+bool CudaOpsImpl::TiledAttention(const AttentionCall<BF16>& call, BF16* context, float* lse) {
+  return WithTiles(call, [&](auto head_dim, auto drop) {
+    using T = Tile<decltype(head_dim)::value, decltype(drop)::value>;
+    const int tiles = (call.length + T::kQueries - 1) / T::kQueries;
+    const int items = tiles * call.sequences * call.heads;
+    Walk("attention", items, {T::kThreads, T::kPerSm, T::kSharedBytes}, Forward<T>, call, items,
+         context, lse);
+  });
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,211 @@
+#pragma once
+// Tiles of attention on tensor cores: rows of heads in shared memory, and a warp's products of
+// them.
+//
+// A tile's rows are padded by 16 bytes: an odd number of 16-byte pieces, so that the eight rows of
+// an 8 x 8 matrix lie in different banks.
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/attention_call.h"
+#include "kernels/cuda/mma.h"
+
+namespace stretto::cuda {
+
+// Calls `body` with the call's head dimension and whether it drops as constants, if there are tiles
+// for that dimension; else returns false.
+template <class Body>
+bool WithTiles(const AttentionCall<BF16>& call, Body body) {
+  const auto with = [&](auto head_dim) {
+    if (call.draws.threshold > 0) {
+      body(head_dim, std::true_type{});
+    } else {
+      body(head_dim, std::false_type{});
+    }
+    return true;
+  };
+  switch (call.head_dim) {
+    case 64:
+      return with(std::integral_constant<int, 64>{});
+    case 80:
+      return with(std::integral_constant<int, 80>{});
+    case 96:
+      return with(std::integral_constant<int, 96>{});
+    case 128:
+      return with(std::integral_constant<int, 128>{});
+  }
+  return false;
+}
+
+template <int kHeadDim>
+inline constexpr int kTileStride = kHeadDim + 8;
+template <int kHeadDim>
+inline constexpr size_t kTileRowBytes = kTileStride<kHeadDim> * sizeof(BF16);
+
+// A warp's sums, 16 kM rows of 8 kN columns.
+template <int kM, int kN>
+using Sums = SumFragment[kM][kN];
+
+// The block's work in a turn, of items in descending order of work: turns go forth and back over
+// the blocks, so that who had the longest of one turn gets the shortest of the next.
+__device__ __forceinline__ int ItemOfTurn(int turn) {
+  const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+  return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+}
+
+// An item of those that have a tile of queries, of which the last are the longest.
+struct QueryWork {
+  int head, sequence, first;  // query
+
+  __device__ __forceinline__ QueryWork(const AttentionCall<BF16>& call, int items, int item,
+                                       int queries) {
+    const int per_tile = call.sequences * call.heads, i = item % per_tile;
+    head = i % call.heads;
+    sequence = i / call.heads;
+    first = (items - 1 - item) / per_tile * queries;
+  }
+};
+
+// Starts to copy rows [first, first + kRows) into a tile; zeros for rows that the head has not.
+template <int kHeadDim, int kRows, int kThreads>
+__device__ __forceinline__ void CopyTile(const HeadRows<const BF16>& from, int first, BF16* tile) {
+  constexpr int kPieces = kHeadDim / 8, kStep = kThreads / kPieces;
+  const int thread = ThreadNumber(), start = thread / kPieces, column = thread % kPieces * 8;
+  if (kThreads % kPieces != 0 && start >= kStep) return;
+  const BF16* row = from.Row(first + start) + column;
+  tile += start * kTileStride<kHeadDim> + column;
+  STRETTO_UNROLL
+  for (int i = 0; i < kRows; i += kStep) {
+    if (kRows % kStep != 0 && start + i >= kRows) return;
+    const bool valid = first + start + i < from.count;
+    CopyAsync<16>(tile + i * kTileStride<kHeadDim>, valid ? row : from.data, valid);
+    row += kStep * from.stride;
+  }
+}
+
+// sums += left * right^T: 16 kM and 8 kN rows of tiles.
+template <int kHeadDim, int kM, int kN>
+__device__ __forceinline__ void MultiplyRows(const BF16* left, const BF16* right,
+                                             Sums<kM, kN>& sums) {
+  constexpr int kStride = kTileStride<kHeadDim>;
+  const int lane = ThreadNumber() % kWarpSize;
+  left += lane % 16 * kStride + lane / 16 * 8;
+  right += (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
+  STRETTO_UNROLL
+  for (int k = 0; k < kHeadDim; k += 16) {
+    LeftFragment a[kM];
+    STRETTO_UNROLL
+    for (int m = 0; m < kM; ++m) LoadMatrices<false>(left + m * 16 * kStride + k, a[m].at);
+    STRETTO_UNROLL
+    for (int n = 0; n < kN; n += 2) {
+      uint32_t b[4];
+      LoadMatrices<false>(right + n * 8 * kStride + k, b);
+      STRETTO_UNROLL
+      for (int m = 0; m < kM; ++m) {
+        MultiplyAdd(a[m], {b[0], b[1]}, sums[m][n]);
+        MultiplyAdd(a[m], {b[2], b[3]}, sums[m][n + 1]);
+      }
+    }
+  }
+}
+
+// sums += left * right: fragments of 16 kM rows and 16 kK columns, and a tile of 16 kK rows.
+template <int kHeadDim, int kM, int kK>
+__device__ __forceinline__ void MultiplyColumns(const LeftFragment (&left)[kM][kK],
+                                                const BF16* right, Sums<kM, kHeadDim / 8>& sums) {
+  constexpr int kStride = kTileStride<kHeadDim>;
+  const int lane = ThreadNumber() % kWarpSize;
+  right += lane % 16 * kStride + lane / 16 * 8;
+  STRETTO_UNROLL
+  for (int k = 0; k < kK; ++k) {
+    STRETTO_UNROLL
+    for (int n = 0; n < kHeadDim / 8; n += 2) {
+      uint32_t b[4];
+      LoadMatrices<true>(right + k * 16 * kStride + n * 8, b);
+      STRETTO_UNROLL
+      for (int m = 0; m < kM; ++m) {
+        MultiplyAdd(left[m][k], {b[0], b[1]}, sums[m][n]);
+        MultiplyAdd(left[m][k], {b[2], b[3]}, sums[m][n + 1]);
+      }
+    }
+  }
+}
+
+// Sums, rounded, as the left factor of the next product.
+template <int kM, int kN>
+__device__ __forceinline__ void ToFragments(const Sums<kM, kN>& sums,
+                                            LeftFragment (&fragments)[kM][kN / 2]) {
+  STRETTO_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    STRETTO_UNROLL
+    for (int i = 0; i < kN * 2; ++i) {
+      const float* pair = &sums[m][i / 2][i % 2 * 2];
+      fragments[m][i / 4].at[i % 4] = RoundPair(pair[0], pair[1]);
+    }
+  }
+}
+
+// Writes a warp's sums, each row times its factor, to rows [first, first + 16 kM) of a head, by way
+// of as many rows of a tile that the warp has for itself. Rows that the head has not are left out.
+template <int kHeadDim, int kM>
+__device__ __forceinline__ void StoreRows(const Sums<kM, kHeadDim / 8>& sums,
+                                          const float (&factors)[kM][2], BF16* tile,
+                                          const HeadRows<BF16>& to, int first) {
+  constexpr int kStride = kTileStride<kHeadDim>, kPieces = kHeadDim / 8;
+  const LanePlace own = PlaceOfLane();
+  __syncwarp();
+  STRETTO_UNROLL
+  for (int m = 0; m < kM; ++m) {
+    STRETTO_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      BF16* const row = tile + (m * 16 + half * 8 + own.row) * kStride + own.column;
+      STRETTO_UNROLL
+      for (int n = 0; n < kPieces; ++n) {
+        *reinterpret_cast<uint32_t*>(row + n * 8) = RoundPair(
+            sums[m][n][half * 2] * factors[m][half], sums[m][n][half * 2 + 1] * factors[m][half]);
+      }
+    }
+  }
+  __syncwarp();
+  for (int i = ThreadNumber() % kWarpSize; i < kM * 16 * kPieces; i += kWarpSize) {
+    const int row = i / kPieces, column = i % kPieces * 8;
+    if (first + row < to.count)
+      StorePack(to.Row(first + row) + column, LoadPack(tile + row * kStride + column));
+  }
+}
+
+__device__ __forceinline__ float QuadMax(float value) {
+  value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, 1));
+  return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
+}
+__device__ __forceinline__ float QuadSum(float value) {
+  value += __shfl_xor_sync(kAllLanes, value, 1);
+  return value + __shfl_xor_sync(kAllLanes, value, 2);
+}
+
+// Which probabilities of a 16 x 8 fragment of [queries][keys] are kept: bit i for element i of the
+// lane's. `query` and `key` are the fragment's first. Each lane draws for one query and four keys,
+// which two lanes share.
+__device__ __forceinline__ unsigned KeptOfQueries(const HeadDraws& draws, const LanePlace& own,
+                                                  int query, int key) {
+  const int odd = own.column / 2 % 2;
+  const unsigned mine = draws.Kept(query + own.row + 8 * odd, key / 4 + own.column / 4);
+  const unsigned other = __shfl_xor_sync(kAllLanes, mine, 1);
+  return odd == 0 ? (mine & 3) | (other & 3) << 2 : other >> 2 | (mine >> 2) << 2;
+}
+
+// The same for a fragment of [keys][queries]: bit 4 i for element i. Four lanes share four draws.
+__device__ __forceinline__ unsigned KeptOfKeys(const HeadDraws& draws, const LanePlace& own,
+                                               int key, int query) {
+  const int turn = own.row % 4;
+  unsigned all = draws.Kept(query + own.column + turn % 2, key / 4 + own.row / 4 + turn / 2 * 2)
+                 << (4 * turn);
+  all |= __shfl_xor_sync(kAllLanes, all, 4);
+  all |= __shfl_xor_sync(kAllLanes, all, 8);
+  return all >> turn;
+}
+
+}  // namespace stretto::cuda
