@@ -7,7 +7,7 @@
 // and warp collectives, in an order drawn from a seed, so that a missing barrier shows. What it
 // proves: indices, arithmetic, barriers, order between streams. What it cannot: memory order
 // between blocks, alignment traps other than of packs (ExpectAligned), speed. One process has one
-// device; one thread uses it.
+// device; one thread at a time uses it.
 //
 // Stricter than a GPU: a barrier that some thread of the block (or of the warp) never reaches ends
 // the process with the kernel's name instead of hanging.
@@ -20,6 +20,8 @@
 #include <cstring>
 #include <functional>
 #include <utility>
+
+#include "tests/cuda_emulator/runtime_api.h"
 
 #define __global__
 #define __device__
@@ -134,19 +136,6 @@ T __ldg(const T* at) {
   return *at;
 }
 
-// Host side. Streams are in order; errors do not happen unless a test asks for them.
-enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
-inline const char* cudaGetErrorName(cudaError_t error) {
-  return error == cudaSuccess             ? "cudaSuccess"
-         : error == cudaErrorInvalidValue ? "cudaErrorInvalidValue"
-                                          : "cudaErrorMemoryAllocation";
-}
-inline const char* cudaGetErrorString(cudaError_t error) { return cudaGetErrorName(error); }
-inline cudaError_t cudaGetLastError() { return cudaSuccess; }
-
-struct CUstream_st;
-using cudaStream_t = CUstream_st*;
-
 struct cudaLaunchAttribute {};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
@@ -162,10 +151,6 @@ constexpr size_t kSharedLimit = 227 * 1024;  // of a block, dynamic, as on Hoppe
 
 // Runs `thread` for every thread of the grid.
 void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
-// Appends work to a stream.
-cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work);
-// Seeds the order in which threads (and streams) run. 0: ascending.
-void Seed(uint64_t seed);
 
 }  // namespace cuda_emulator
 
@@ -194,5 +179,3 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, i
   *blocks = 2048 / threads;
   return cudaSuccess;
 }
-
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);

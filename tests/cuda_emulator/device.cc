@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/cuda_emulator/fibers.h"
+#include "tests/cuda_emulator/state.h"
 
 namespace cuda_emulator {
 
@@ -164,6 +165,7 @@ void ExpectAligned(const void* address, size_t bytes) {
 }
 
 void Seed(uint64_t value) { seed = value; }
+uint64_t CurrentSeed() { return seed; }
 
 void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thread) {
   const dim3 grid = config.gridDim;
@@ -174,13 +176,4 @@ void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thre
   }
 }
 
-cudaError_t Enqueue(cudaStream_t, std::function<void()> work) {
-  work();
-  return cudaSuccess;
-}
-
 }  // namespace cuda_emulator
-
-cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream) {
-  return cuda_emulator::Enqueue(stream, [=] { std::memset(memory, value, bytes); });
-}

@@ -232,11 +232,11 @@ TEST(ExecutorTest, SaysHowMuchMemoryThereIsNot) {
 TEST(ExecutorTest, ViewsOfSlicesLieInTheirMicroBatch) {
   Fixture fixture({.schedule = "domino_row", .tp_size = 2, .slices = {1, 3}});
   const BufferMap map(fixture.plan.step);
-  const TensorView whole = fixture.executor->View(map.Find(fixture.plan.buffers.tokens, 0));
+  const TensorView whole = fixture.executor->HostView(map.Find(fixture.plan.buffers.tokens, 0));
   const auto& buffers = fixture.plan.program.buffers;
   for (size_t id = 0; id < buffers.size(); ++id) {
     if (buffers[id].name != "tokens.s1") continue;
-    const TensorView slice = fixture.executor->View(static_cast<int>(id));
+    const TensorView slice = fixture.executor->HostView(static_cast<int>(id));
     EXPECT_EQ(slice.as<int32_t>(), whole.as<int32_t>() + 8);
     EXPECT_EQ(slice.count(), 24);
   }

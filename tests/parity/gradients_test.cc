@@ -150,7 +150,7 @@ TEST(NonFiniteTest, InBf16TheComputeWeightsAreUntouchedToo) {
   auto bits = [&](Rank& rank) {
     std::vector<uint16_t> all;
     for (int id : rank.plan().buffers.weight) {
-      const TensorView view = rank.View(id);
+      const TensorView view = *rank.executor().Read(id);
       for (int64_t i = 0; i < view.count(); ++i) all.push_back(view.as<BF16>()[i].bits);
     }
     return all;

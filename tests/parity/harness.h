@@ -1,7 +1,7 @@
 #pragma once
-// Trains tiny models: R ranks as threads of this process, local communicators, CPU kernels.
-// Everything is a function of the spec and the options; batches and weights do not depend on
-// schedule, slicing or TP size.
+// Trains tiny models: R ranks as threads of this process, by default with local communicators and
+// CPU kernels. Everything is a function of the spec and the options; batches and weights do not
+// depend on schedule, slicing or TP size.
 
 #include <functional>
 #include <memory>
@@ -10,11 +10,13 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "tests/parity/rank.h"
 #include "tests/parity/specs.h"
 #include "tests/parity/tensors.h"
 #include "worker/comm/delayed.h"
 #include "worker/comm/local/local.h"
+#include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
 namespace stretto::parity {
 
@@ -23,21 +25,49 @@ struct Result {
   Tensors gradients, weights, moment1, moment2;  // weights: f32 masters
 };
 
+// An executor for every rank, and what they stand on.
+struct Machine {
+  std::vector<std::shared_ptr<void>> ground;  // outlives the executors; of several types
+  std::vector<std::unique_ptr<Executor>> executors;
+};
+using MakeMachine = std::function<Machine(const std::vector<RankPlan>&, const Options&)>;
+
+inline Machine CpuMachine(const std::vector<RankPlan>& plans, const Options& options) {
+  Machine machine;
+  std::vector<std::unique_ptr<Communicator>> communicators =
+      LocalGroup::Create(static_cast<int>(plans.size()));
+  for (size_t rank = 0; rank < plans.size(); ++rank) {
+    std::unique_ptr<Communicator>& communicator = communicators[rank];
+    if (options.max_delay > absl::ZeroDuration()) {
+      communicator = std::make_unique<DelayedCommunicator>(std::move(communicator), options.seed,
+                                                           options.max_delay);
+    }
+    const std::shared_ptr<Ops> ops = MakeCpuOps();
+    CpuExecutorOptions executor_options;
+    executor_options.communicators = {communicator.get()};
+    auto executor = MakeCpuExecutor(plans[rank].program, plans[rank].arenas, ops.get(),
+                                    std::move(executor_options));
+    EXPECT_TRUE(executor.ok()) << executor.status();
+    machine.executors.push_back(*std::move(executor));
+    machine.ground.push_back(ops);
+    machine.ground.push_back(std::shared_ptr<Communicator>(std::move(communicator)));
+  }
+  return machine;
+}
+
 // All ranks of a job.
 class Job {
  public:
-  Job(const EngineSpec& spec, const Options& options) : options_(options) {
+  Job(const EngineSpec& spec, const Options& options, const MakeMachine& make = CpuMachine)
+      : options_(options) {
     absl::StatusOr<std::vector<RankPlan>> plans = BuildPlans(spec, options.variant);
     EXPECT_TRUE(plans.ok()) << plans.status();
-    std::vector<std::unique_ptr<Communicator>> communicators = LocalGroup::Create(spec.tp_size);
-    for (int rank = 0; rank < spec.tp_size; ++rank) {
-      auto& communicator = communicators[static_cast<size_t>(rank)];
-      if (options.max_delay > absl::ZeroDuration()) {
-        communicator = std::make_unique<DelayedCommunicator>(std::move(communicator), options.seed,
-                                                             options.max_delay);
-      }
-      ranks_.push_back(std::make_unique<Rank>(spec, options, (*plans)[static_cast<size_t>(rank)],
-                                              std::move(communicator), rank));
+    Machine machine = make(*plans, options);
+    ground_ = std::move(machine.ground);
+    for (size_t rank = 0; rank < plans->size(); ++rank) {
+      ranks_.push_back(std::make_unique<Rank>(spec, options, (*plans)[rank],
+                                              std::move(machine.executors[rank]),
+                                              static_cast<int>(rank)));
     }
   }
 
@@ -133,11 +163,13 @@ class Job {
 
   const Options options_;
   int next_step_ = 0;
+  std::vector<std::shared_ptr<void>> ground_;
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-inline Result Train(const EngineSpec& spec, const Options& options) {
-  Job job(spec, options);
+inline Result Train(const EngineSpec& spec, const Options& options,
+                    const MakeMachine& make = CpuMachine) {
+  Job job(spec, options, make);
   const absl::Status status = job.Run(options.steps);
   EXPECT_TRUE(status.ok()) << status;
   return status.ok() ? job.Collect() : Result{};

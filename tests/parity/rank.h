@@ -1,8 +1,10 @@
 #pragma once
 // One rank of a tiny training: its plan, its executor, and its buffers by meaning.
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,11 +12,9 @@
 #include "absl/time/time.h"
 #include "gtest/gtest.h"
 #include "kernels/bf16.h"
-#include "kernels/cpu/cpu_ops.h"
 #include "proto/base/random.h"
 #include "tests/parity/tensors.h"
-#include "worker/comm/communicator.h"
-#include "worker/engine/exec/backend_cpu/cpu_executor.h"
+#include "worker/engine/exec/executor.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::parity {
@@ -48,20 +48,13 @@ inline int32_t TokenAt(const ModelSpec& model, int step, int sequence, int posit
 class Rank {
  public:
   Rank(const EngineSpec& spec, const Options& options, RankPlan plan,
-       std::unique_ptr<Communicator> communicator, int rank)
+       std::unique_ptr<Executor> executor, int rank)
       : spec_(spec),
         options_(options),
         plan_(std::move(plan)),
         map_(plan_.step),
-        ops_(MakeCpuOps()),
-        communicator_(std::move(communicator)),
-        parameters_(ParametersOf(spec.model, spec.tp_size, rank)) {
-    CpuExecutorOptions executor_options;
-    executor_options.communicators = {communicator_.get()};
-    auto executor =
-        MakeCpuExecutor(plan_.program, plan_.arenas, ops_.get(), std::move(executor_options));
-    EXPECT_TRUE(executor.ok()) << executor.status();
-    executor_ = *std::move(executor);
+        parameters_(ParametersOf(spec.model, spec.tp_size, rank)),
+        executor_(std::move(executor)) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       Floats values(static_cast<size_t>(parameters_[i].count()));
       Initialise(parameters_[i], static_cast<int>(i), options.seed, values.data());
@@ -69,21 +62,24 @@ class Rank {
     }
   }
 
+  // Inputs and outputs.
   TensorView View(int id, int micro_batch = 0) {
-    return executor_->View(map_.Find(id, micro_batch));
+    return executor_->HostView(map_.Find(id, micro_batch));
   }
   Floats Read(int id, int micro_batch = 0) {
-    const TensorView view = View(id, micro_batch);
+    const TensorView view = *executor_->Read(map_.Find(id, micro_batch));
     const float* data = view.as<float>();
     return Floats(data, data + view.count());
   }
   // Writes the shard's master and, where it is another tensor, the weight of the compute type.
   void SetWeight(size_t parameter, const Floats& values) {
-    std::memcpy(View(plan_.buffers.master[parameter]).data, values.data(),
-                values.size() * sizeof(float));
+    Write(plan_.buffers.master[parameter], [&](TensorView master) {
+      std::memcpy(master.data, values.data(), values.size() * sizeof(float));
+    });
     if (spec_.dtype == DType::kF32) return;
-    BF16* weight = View(plan_.buffers.weight[parameter]).as<BF16>();
-    for (size_t i = 0; i < values.size(); ++i) weight[i] = ToBF16(values[i]);
+    Write(plan_.buffers.weight[parameter], [&](TensorView weight) {
+      std::transform(values.begin(), values.end(), weight.as<BF16>(), ToBF16);
+    });
   }
 
   void WriteInputs(int step) {
@@ -120,12 +116,13 @@ class Rank {
   StepResult ReadOutputs() {
     StepResult result;
     for (int mb = 0; mb < spec_.micro_batches; ++mb) {
-      const Floats losses = Read(plan_.buffers.losses, mb);
-      result.token_losses.insert(result.token_losses.end(), losses.begin(), losses.end());
+      const TensorView losses = View(plan_.buffers.losses, mb);
+      const float* first = losses.as<float>();
+      result.token_losses.insert(result.token_losses.end(), first, first + losses.count());
     }
     for (double loss : result.token_losses) result.loss += loss;
     result.loss /= static_cast<double>(result.token_losses.size());
-    const Floats state = Read(plan_.buffers.clip_state);
+    const float* state = View(plan_.buffers.clip_state).as<float>();
     result.gradient_norm = state[kGradNorm];
     result.updated = state[kUpdate] == 1;
     return result;
@@ -136,7 +133,7 @@ class Rank {
     for (int step = first; step < first + steps; ++step) {
       WriteInputs(step);
       if (absl::Status status = executor_->Run(); !status.ok()) {
-        communicator_->Abort();
+        executor_->Cancel();
         return status;
       }
       results.push_back(ReadOutputs());
@@ -161,14 +158,20 @@ class Rank {
   Tensors gradients;
 
  private:
+  void Write(int id, const std::function<void(TensorView)>& fill) {
+    const absl::Status status = executor_->Write(map_.Find(id, 0), [&](TensorView view) {
+      fill(view);
+      return absl::OkStatus();
+    });
+    EXPECT_TRUE(status.ok()) << status;
+  }
+
   const EngineSpec spec_;
   const Options options_;
   const RankPlan plan_;
   const BufferMap map_;
-  const std::unique_ptr<Ops> ops_;
-  const std::unique_ptr<Communicator> communicator_;
   const std::vector<Parameter> parameters_;
-  std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<Executor> executor_;
 };
 
 }  // namespace stretto::parity

@@ -6,11 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/engine/schedule/plan.h"
@@ -38,18 +35,6 @@ std::string Largest(const ArenaBytes& arenas) {
 }
 
 }  // namespace
-
-absl::StatusOr<int64_t> AvailableMemory(absl::string_view meminfo) {
-  for (absl::string_view line : absl::StrSplit(meminfo, '\n')) {
-    const std::vector<absl::string_view> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
-    int64_t kib = 0;
-    if (words.size() == 3 && words[0] == "MemAvailable:" && words[2] == "kB" &&
-        absl::SimpleAtoi(words[1], &kib)) {
-      return kib * kKiB;
-    }
-  }
-  return absl::InternalError("/proc/meminfo: found no line 'MemAvailable: N kB'");
-}
 
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
   std::vector<std::pair<EngineSpec, Variant>> programs = {{config.engine, Variant::kSchedule}};

@@ -5,14 +5,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "worker/engine/program/verify.h"
 #include "worker/trainer/job_config.h"
 
 namespace stretto::trainer {
-
-// MemAvailable in the text of /proc/meminfo, in bytes. Internal: it is not there.
-absl::StatusOr<int64_t> AvailableMemory(absl::string_view meminfo);
 
 // The arenas that this rank holds at its fullest: those of its training step, or of a program that
 // the profile runs before. A floor: what libraries keep beside them comes on top. Errors: those of

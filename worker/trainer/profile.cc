@@ -33,9 +33,13 @@ struct Measured {
 
 class Profiler {
  public:
-  Profiler(const JobConfig& config, const Sampler& sampler, Communicator* training,
-           Communicator& control, Ops& ops)
-      : config_(config), sampler_(sampler), training_(training), control_(control), ops_(ops) {}
+  Profiler(const JobConfig& config, const Sampler& sampler, GroupLink training,
+           Communicator& control, Backend& backend)
+      : config_(config),
+        sampler_(sampler),
+        training_(training),
+        control_(control),
+        backend_(backend) {}
 
   absl::StatusOr<v1alpha1::Profile> Run() {
     v1alpha1::Profile profile;
@@ -56,8 +60,8 @@ class Profiler {
  private:
   absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
     ASSIGN_OR_RETURN(auto engine,
-                     RankEngine::Create(spec, config_.rank, variant, training_, &ops_, {}));
-    engine->Initialise(config_.seed);
+                     RankEngine::Create(spec, config_.rank, variant, training_, backend_, {}));
+    RETURN_IF_ERROR(engine->Initialise(config_.seed));
     RETURN_IF_ERROR(FillStep(config_, sampler_, 0, 1, 0, *engine));
     return engine;
   }
@@ -72,7 +76,7 @@ class Profiler {
       RETURN_IF_ERROR(engine->executor().Run());
       uint32_t crc = 0;
       for (size_t p = 0; p < engine->parameters().size(); ++p) {
-        const TensorView gradient = engine->Gradient(static_cast<int>(p));
+        ASSIGN_OR_RETURN(const TensorView gradient, engine->Gradient(static_cast<int>(p)));
         crc = Crc32c(
             {static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())}, crc);
       }
@@ -120,9 +124,9 @@ class Profiler {
 
   const JobConfig& config_;
   const Sampler& sampler_;
-  Communicator* const training_;
+  const GroupLink training_;
   Communicator& control_;
-  Ops& ops_;
+  Backend& backend_;
 };
 
 }  // namespace
@@ -162,9 +166,9 @@ absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t c
 }
 
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
-                                                 Communicator* training, Communicator& control,
-                                                 Ops& ops) {
-  return Profiler(config, sampler, training, control, ops).Run();
+                                                 GroupLink training, Communicator& control,
+                                                 Backend& backend) {
+  return Profiler(config, sampler, training, control, backend).Run();
 }
 
 }  // namespace stretto::trainer

@@ -4,19 +4,20 @@
 
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/job.pb.h"
+#include "worker/comm/communicator.h"
 #include "worker/trainer/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 
 namespace stretto::trainer {
 
-// `training` is the communicator of the step program (paced, if the link is emulated), `control`
-// the bare one below it. Every rank calls this together; the times are medians over
+// `training` is the link of the step program (paced, if it is an emulated one), `control` the bare
+// communicator below it. Every rank calls this together; the times are medians over
 // config.profile_steps steps, each the slowest rank's. Leaves nothing behind but the result.
 // Errors: those of the executor and of the data.
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
-                                                 Communicator* training, Communicator& control,
-                                                 Ops& ops);
+                                                 GroupLink training, Communicator& control,
+                                                 Backend& backend);
 
 // The program that T_comp and T_comm are of: megatron_sync of the same model, as plain as it gets.
 EngineSpec Unsliced(EngineSpec spec);

@@ -1,5 +1,6 @@
 #include "worker/trainer/rank_engine.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -7,7 +8,6 @@
 #include "absl/strings/str_join.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
-#include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
 namespace stretto::trainer {
 namespace {
@@ -28,54 +28,66 @@ RankEngine::RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan)
       parameters_(ParametersOf(spec.model, spec.tp_size, tp_rank)) {}
 
 absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank,
-                                                               Variant variant,
-                                                               Communicator* communicator, Ops* ops,
-                                                               OnBegin on_begin) {
+                                                               Variant variant, GroupLink tp,
+                                                               Backend& backend, OnBegin on_begin) {
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, tp_rank, variant));
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, tp_rank, std::move(plan)));
-  ASSIGN_OR_RETURN(
-      engine->executor_,
-      MakeCpuExecutor(engine->plan_.program, engine->plan_.arenas, ops,
-                      {.communicators = {communicator}, .on_begin = std::move(on_begin)}));
+  const RankPlan& made = engine->plan_;
+  ASSIGN_OR_RETURN(engine->executor_, backend.MakeExecutor({.step = made.step,
+                                                            .program = made.program,
+                                                            .arenas = made.arenas,
+                                                            .links = {tp},
+                                                            .on_begin = std::move(on_begin)}));
   return engine;
 }
 
-TensorView RankEngine::State(Slot slot, size_t parameter) {
+int RankEngine::State(Slot slot, size_t parameter) const {
   const StepBuffers& ids = plan_.buffers;
   const std::vector<int>* of[] = {&ids.master, &ids.moment1, &ids.moment2};
-  return View((*of[static_cast<size_t>(slot)])[parameter], -1);
+  return map_.Find((*of[static_cast<size_t>(slot)])[parameter], -1);
 }
 
-void RankEngine::Initialise(uint64_t seed) {
+absl::Status RankEngine::Initialise(uint64_t seed) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    stretto::Initialise(parameters_[i], static_cast<int>(i), seed,
-                        State(Slot::kMaster, i).as<float>());
+    RETURN_IF_ERROR(executor_->Write(State(Slot::kMaster, i), [&](TensorView master) {
+      stretto::Initialise(parameters_[i], static_cast<int>(i), seed, master.as<float>());
+      return absl::OkStatus();
+    }));
     for (Slot slot : {Slot::kMoment1, Slot::kMoment2}) {
-      const TensorView moment = State(slot, i);
-      std::memset(moment.data, 0, static_cast<size_t>(moment.bytes()));
+      RETURN_IF_ERROR(executor_->Write(State(slot, i), [](TensorView moment) {
+        std::memset(moment.data, 0, static_cast<size_t>(moment.bytes()));
+        return absl::OkStatus();
+      }));
     }
   }
-  RoundWeights();
+  return RoundWeights();
 }
 
-void RankEngine::CopyStateFrom(RankEngine& other) {
+absl::Status RankEngine::CopyStateFrom(RankEngine& other) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     for (Slot slot : kSlots) {
-      const TensorView to = State(slot, i);
-      std::memcpy(to.data, other.State(slot, i).data, static_cast<size_t>(to.bytes()));
+      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView to) -> absl::Status {
+        ASSIGN_OR_RETURN(const TensorView from, other.executor_->Read(other.State(slot, i)));
+        std::memcpy(to.data, from.data, static_cast<size_t>(to.bytes()));
+        return absl::OkStatus();
+      }));
     }
   }
-  RoundWeights();
+  return RoundWeights();
 }
 
-void RankEngine::RoundWeights() {
-  if (spec_.dtype == DType::kF32) return;  // the master is the weight
+absl::Status RankEngine::RoundWeights() {
+  if (spec_.dtype == DType::kF32) return absl::OkStatus();  // the master is the weight
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const float* master = State(Slot::kMaster, i).as<float>();
-    const TensorView weight = View(plan_.buffers.weight[i], -1);
-    BF16* rounded = weight.as<BF16>();
-    for (int64_t k = 0; k < weight.count(); ++k) rounded[k] = ToBF16(master[k]);
+    ASSIGN_OR_RETURN(const TensorView master, executor_->Read(State(Slot::kMaster, i)));
+    const int weight = map_.Find(plan_.buffers.weight[i], -1);
+    RETURN_IF_ERROR(executor_->Write(weight, [&](TensorView rounded) {
+      const float* from = master.as<float>();
+      std::transform(from, from + master.count(), rounded.as<BF16>(), ToBF16);
+      return absl::OkStatus();
+    }));
   }
+  return absl::OkStatus();
 }
 
 std::vector<ShardTensor> RankEngine::StateTensors() {
@@ -88,7 +100,10 @@ std::vector<ShardTensor> RankEngine::StateTensors() {
                          .shape = p.shape,
                          .starts = p.starts,
                          .extents = p.extents,
-                         .data = State(slot, i).data});
+                         .data = TensorData([this, slot, i]() -> absl::StatusOr<const void*> {
+                           ASSIGN_OR_RETURN(const TensorView view, executor_->Read(State(slot, i)));
+                           return view.data;
+                         })});
     }
   }
   return tensors;
@@ -108,11 +123,12 @@ absl::Status RankEngine::ReadState(const Checkpoint& checkpoint) {
                                                           ": found ", found, ", expected shape [",
                                                           absl::StrJoin(p.shape, ","), "]"));
       }
-      RETURN_IF_ERROR(checkpoint.Read(name, "F32", p.starts, p.extents, State(slot, i).data));
+      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView state) {
+        return checkpoint.Read(name, "F32", p.starts, p.extents, state.data);
+      }));
     }
   }
-  RoundWeights();
-  return absl::OkStatus();
+  return RoundWeights();
 }
 
 double RankEngine::MeanLoss() {

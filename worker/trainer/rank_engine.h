@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
-#include "worker/comm/communicator.h"
+#include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/schedule/plan.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
@@ -21,24 +21,23 @@ enum class Slot : uint8_t { kMaster, kMoment1, kMoment2 };
 // Not thread-safe; one per rank and variant.
 class RankEngine {
  public:
-  // `communicator` (null for one rank) and `ops` are borrowed. Errors: the spec's,
-  // ResourceExhausted.
+  // `tp` and `backend` are borrowed. Errors: the spec's, those of Backend::MakeExecutor.
   static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
-                                                            Variant variant,
-                                                            Communicator* communicator, Ops* ops,
-                                                            OnBegin on_begin);
+                                                            Variant variant, GroupLink tp,
+                                                            Backend& backend, OnBegin on_begin);
 
   const Program& program() const { return plan_.program; }
   Executor& executor() { return *executor_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  // Initial weights from the seed, moments zero.
-  void Initialise(uint64_t seed);
+  // Initial weights from the seed, moments zero. Errors of this and the next two: the device's.
+  absl::Status Initialise(uint64_t seed);
   // Same weights and moments as another engine of this rank.
-  void CopyStateFrom(RankEngine& other);
+  absl::Status CopyStateFrom(RankEngine& other);
   // Derives the compute weights from the masters; after filling masters by hand.
-  void RoundWeights();
-  // Master weights and moments as boxes of global tensors: "NAME", "NAME.m", "NAME.v".
+  absl::Status RoundWeights();
+  // Master weights and moments as boxes of global tensors: "NAME", "NAME.m", "NAME.v". Their data
+  // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
   // Errors: FailedPrecondition (a tensor that is missing or has another shape), those of
   // Checkpoint::Read.
@@ -50,21 +49,20 @@ class RankEngine {
   int32_t* keys(int micro_batch) { return Host<int32_t>(plan_.buffers.keys, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
-  TensorView Gradient(int parameter) {
-    return View(plan_.buffers.gradient[static_cast<size_t>(parameter)], -1);
+  // As Executor::Read.
+  absl::StatusOr<TensorView> Gradient(int parameter) {
+    return executor_->Read(map_.Find(plan_.buffers.gradient[static_cast<size_t>(parameter)], -1));
   }
   // Mean over all tokens of the step, added in (micro-batch, token) order in f64.
   double MeanLoss();
 
  private:
   RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan);
-  TensorView View(int buffer, int micro_batch) {
-    return executor_->View(map_.Find(buffer, micro_batch));
-  }
-  TensorView State(Slot slot, size_t parameter);
+  // The buffer of a parameter's tensor.
+  int State(Slot slot, size_t parameter) const;
   template <class T>
   T* Host(int buffer, int micro_batch) {
-    return View(buffer, micro_batch).as<T>();
+    return executor_->HostView(map_.Find(buffer, micro_batch)).as<T>();
   }
 
   const EngineSpec spec_;

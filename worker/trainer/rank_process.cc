@@ -15,6 +15,7 @@
 #include "worker/comm/gloo/gloo_communicator.h"
 #include "worker/comm/paced.h"
 #include "worker/comm/republishing_store.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/tokenizer_info.h"
@@ -100,20 +101,22 @@ class RankProcess {
     flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
     std::string why;
     if (!CpuSupported(&why)) return absl::UnimplementedError(why);
+    ops_ = MakeCpuOps();
+    backend_ = MakeCpuBackend(*ops_);
     RETURN_IF_ERROR(OpenData());
     RETURN_IF_ERROR(CheckNodeMemory());
-    ops_ = MakeCpuOps();
     RETURN_IF_ERROR(Connect());
     ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint,
                      FindCheckpoint(config_, *control_));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(checkpoint));
     if (config_.profile_steps > 0) RETURN_IF_ERROR(Profile());
-    ASSIGN_OR_RETURN(engine_, RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
-                                                 training_.get(), ops_.get(), FlightHook()));
+    ASSIGN_OR_RETURN(engine_,
+                     RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
+                                        {.host = training_.get()}, *backend_, FlightHook()));
     phases_ = PhasesOf(engine_->program());
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
-    engine_->Initialise(config_.seed);
+    RETURN_IF_ERROR(engine_->Initialise(config_.seed));
     if (!checkpoint.has_value()) return absl::OkStatus();
     ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *checkpoint, *engine_));
     return absl::OkStatus();
@@ -138,8 +141,7 @@ class RankProcess {
   // Before Connect, which no rank passes until all have come there: no rank has taken memory yet
   // that another counts on.
   absl::Status CheckNodeMemory() {
-    ASSIGN_OR_RETURN(const std::string meminfo, ReadFile("/proc/meminfo"));
-    ASSIGN_OR_RETURN(const int64_t available, AvailableMemory(meminfo));
+    ASSIGN_OR_RETURN(const int64_t available, backend_->FreeMemory());
     if (config_.auto_merge_wgrads) {
       ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available));
       return absl::OkStatus();
@@ -177,8 +179,9 @@ class RankProcess {
   }
 
   absl::Status Profile() {
-    ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
-                     MeasureProfile(config_, *sampler_, training_.get(), *control_, *ops_));
+    ASSIGN_OR_RETURN(
+        const v1alpha1::Profile profile,
+        MeasureProfile(config_, *sampler_, {.host = training_.get()}, *control_, *backend_));
     spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
                  profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),
                  profile.parity_message());
@@ -233,6 +236,7 @@ class RankProcess {
   std::string tokenizer_hash_;
   int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
   std::unique_ptr<Ops> ops_;
+  std::unique_ptr<Backend> backend_;
   std::unique_ptr<Communicator> training_;
   Communicator* control_ = nullptr;  // training_, or what it decorates
   std::vector<FlightPhase> phases_;

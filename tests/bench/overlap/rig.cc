@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
-#include "kernels/cpu/cpu_ops.h"
 #include "proto/base/files.h"
 #include "proto/base/random.h"
 #include "proto/base/status_macros.h"
@@ -84,7 +83,6 @@ absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options) 
 }
 
 absl::Status Rig::Start() {
-  ops_ = MakeCpuOps();
   drain_.resize(static_cast<size_t>(kLargeBytes / 4), 1.0f);
   if (options_.ranks > 1) {
     FileStore store(options_.rendezvous);
@@ -95,19 +93,18 @@ absl::Status Rig::Start() {
                                                                .address = options_.address}));
   }
   // Of all programs the one without activations holds the weights in the least memory.
-  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(options_.Unsliced(), options_.rank,
-                                                         Variant::kCommunicationOnly,
-                                                         communicator_.get(), ops_.get(), {}));
-  initial_->Initialise(kSeed);
-  return absl::OkStatus();
+  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(
+                                 options_.Unsliced(), options_.rank, Variant::kCommunicationOnly,
+                                 {.host = communicator_.get()}, *backend_, {}));
+  return initial_->Initialise(kSeed);
 }
 
 absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Rig::Make(const EngineSpec& spec,
                                                                Variant variant, OnBegin on_begin) {
-  ASSIGN_OR_RETURN(auto engine,
-                   trainer::RankEngine::Create(spec, options_.rank, variant, communicator_.get(),
-                                               ops_.get(), std::move(on_begin)));
-  engine->CopyStateFrom(*initial_);
+  ASSIGN_OR_RETURN(auto engine, trainer::RankEngine::Create(spec, options_.rank, variant,
+                                                            {.host = communicator_.get()},
+                                                            *backend_, std::move(on_begin)));
+  RETURN_IF_ERROR(engine->CopyStateFrom(*initial_));
   FillInputs(spec, 1, *engine);
   return engine;
 }
@@ -175,7 +172,7 @@ absl::StatusOr<std::vector<double>> Rig::Fingerprint(const EngineSpec& spec, Var
     *seconds = step == 1 ? times.step.seconds : std::min(*seconds, times.step.seconds);
     uint32_t crc = 0;
     for (size_t p = 0; p < engine->parameters().size(); ++p) {
-      const TensorView gradient = engine->Gradient(static_cast<int>(p));
+      ASSIGN_OR_RETURN(const TensorView gradient, engine->Gradient(static_cast<int>(p)));
       crc = Crc32c({static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())},
                    crc);
     }

@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/ops.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "tests/bench/overlap/options.h"
 #include "tests/bench/overlap/phases.h"
 #include "worker/comm/communicator.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/schedule/plan.h"
 #include "worker/trainer/rank_engine.h"
 
@@ -85,7 +86,8 @@ class Rig {
 
   const OverlapOptions options_;
   std::unique_ptr<Communicator> communicator_;  // null for one rank
-  std::unique_ptr<Ops> ops_;
+  const std::unique_ptr<Ops> ops_ = MakeCpuOps();
+  const std::unique_ptr<Backend> backend_ = MakeCpuBackend(*ops_);
   std::unique_ptr<trainer::RankEngine> initial_;  // holds the weights that every engine starts from
   std::vector<float> drain_;
 };

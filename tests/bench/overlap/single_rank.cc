@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "proto/base/status_macros.h"
 #include "tests/bench/overlap/phases.h"
-#include "worker/engine/exec/backend_cpu/bind.h"
+#include "worker/engine/exec/bind.h"
 
 namespace stretto::bench {
 namespace {
@@ -14,13 +16,20 @@ bool IsGemm(OpKind kind) {
   return kind == OpKind::kGemm || kind == OpKind::kGemmDgrad || kind == OpKind::kGemmWgrad;
 }
 
-std::vector<std::function<void()>> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
-  std::vector<std::function<void()>> calls;
+using Calls = std::vector<std::function<void()>>;
+
+// On the executor's own memory, which on a CPU is the host's.
+absl::StatusOr<Calls> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
+  Calls calls;
   for (const Op& op : engine.program().ops) {
     if (!IsGemm(op.kind)) continue;
     std::vector<TensorView> in, out;
-    for (int id : op.in) in.push_back(engine.executor().View(id));
-    for (int id : op.out) out.push_back(engine.executor().View(id));
+    for (auto [ids, views] : {std::pair(&op.in, &in), std::pair(&op.out, &out)}) {
+      for (int id : *ids) {
+        ASSIGN_OR_RETURN(const TensorView view, engine.executor().Read(id));
+        views->push_back(view);
+      }
+    }
     calls.push_back(BindCompute(op, std::move(in), std::move(out), ops));
   }
   return calls;
@@ -36,7 +45,7 @@ double Median(std::vector<double> values) {
 
 absl::StatusOr<SingleRank> MeasureSingleRank(const OverlapOptions& options, Rig& rig) {
   ASSIGN_OR_RETURN(auto engine, rig.Make(options.Unsliced(), Variant::kSchedule));
-  const auto gemms = GemmsOf(*engine, &rig.ops());
+  ASSIGN_OR_RETURN(const Calls gemms, GemmsOf(*engine, &rig.ops()));
   SingleRank result;
   std::vector<double> forward, backward, optimizer, gemm;
   for (int i = 0; i <= options.repeats; ++i) {

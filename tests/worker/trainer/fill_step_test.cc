@@ -56,7 +56,7 @@ TEST_F(FillStepTest, BiasCorrectionCountsUpdatesNotSteps) {
 // The same step draws the same numbers again, another step others.
 TEST_F(FillStepTest, DropoutFollowsTheStep) {
   const auto loss = [&](int64_t step) {
-    engine_->Initialise(config_.seed);
+    EXPECT_TRUE(engine_->Initialise(config_.seed).ok());
     EXPECT_TRUE(FillStep(config_, *sampler_, 0, step, 0, *engine_).ok());
     EXPECT_TRUE(engine_->executor().Run().ok());
     return engine_->MeanLoss();

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "proto/base/units.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::trainer {

@@ -9,6 +9,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/worker/trainer/test_files.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/trainer/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
@@ -49,8 +50,7 @@ class TinyJobTest : public testing::Test {
   }
 
   std::unique_ptr<RankEngine> MakeEngine() {
-    return RankEngine::Create(config_.engine, 0, Variant::kSchedule, nullptr, ops_.get(), {})
-        .value();
+    return RankEngine::Create(config_.engine, 0, Variant::kSchedule, {}, *backend_, {}).value();
   }
 
   TestFolder folder_;
@@ -58,6 +58,7 @@ class TinyJobTest : public testing::Test {
   std::unique_ptr<IndexedDataset> dataset_;
   std::unique_ptr<Sampler> sampler_;
   std::unique_ptr<Ops> ops_ = MakeCpuOps();
+  std::unique_ptr<Backend> backend_ = MakeCpuBackend(*ops_);
 };
 
 }  // namespace stretto::trainer

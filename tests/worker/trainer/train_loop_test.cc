@@ -32,7 +32,7 @@ class TrainLoopTest : public TinyJobTest {
 
   TrainResult Run() {
     const auto engine = MakeEngine();
-    engine->Initialise(1);
+    EXPECT_TRUE(engine->Initialise(1).ok());
     DaemonLink link(folder_ / "no.sock", "uid", 1, 0);
     Reporter reporter(ReportLog::Open(folder_ / "reports.log").value(), link, config_);
     FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/tensor_view.h"
 
@@ -17,8 +19,9 @@ struct Interval {
   int64_t end = 0;
 };
 
-// Called as a lane begins an operation (index in the program), on the lane's own thread: for a
-// flight recorder. Must not block.
+// Called as a lane begins an operation (index in the program): for a flight recorder. Must not
+// block. A CPU calls it on the lane's own thread, for every operation. A device is looked at from
+// the thread in Run while that waits, and only the first operation of what a lane is in is told.
 using OnBegin = std::function<void(int op, int64_t now_nanoseconds)>;
 
 // One rank's program on one backend. Not thread-safe, except Cancel.
@@ -29,11 +32,22 @@ class Executor {
   // One step, from the host's inputs to its outputs. Our own code allocates nothing, logs nothing
   // and holds no lock across an operation. On an error the step's results are garbage and the
   // executor is dead: later calls return the same error. Errors: those of the Communicator
-  // (Unavailable, DeadlineExceeded, Aborted), naming the operation.
+  // (Unavailable, DeadlineExceeded, Aborted) and the device's, naming the operation.
   virtual absl::Status Run() = 0;
 
-  // A buffer of the program, in host memory or reachable from it. Valid between calls of Run.
-  virtual TensorView View(int buffer) = 0;
+  // An input or output of the program (ArenaClass), in memory of the host; anything else is a
+  // CHECK. Between calls of Run the host writes inputs and reads outputs there.
+  virtual TensorView HostView(int buffer) = 0;
+
+  // Any buffer's contents, in memory of the host. Where the backend computes in host memory it is
+  // that memory, for as long as the executor lives; else a copy until the next call of Read or Run.
+  // Between calls of Run. Errors: the device's.
+  virtual absl::StatusOr<TensorView> Read(int buffer) = 0;
+
+  // Sets any buffer: `fill` writes all of it into the host memory that it is given, which holds
+  // what it holds. Between calls of Run. Errors: those of `fill`, the device's.
+  using Fill = absl::FunctionRef<absl::Status(TensorView)>;
+  virtual absl::Status Write(int buffer, Fill fill) = 0;
 
   // Of the last Run, by operation index.
   virtual absl::Span<const Interval> intervals() const = 0;

@@ -30,7 +30,7 @@ struct Edge {
   int group, phase;
 };
 
-using Key = std::tuple<LedgerPart, int, int>;  // part, group (-1 none), phase (-1 none)
+using Account = std::tuple<LedgerPart, int, int>;  // part, group (-1 none), phase (-1 none)
 
 int FirstOpen(const std::array<int, kPhases>& counts) {
   for (int phase = 0; phase < kPhases; ++phase) {
@@ -40,7 +40,7 @@ int FirstOpen(const std::array<int, kPhases>& counts) {
 }
 
 // Groups are listed in the program in priority order (tp before the rest).
-Key Classify(const Open& open) {
+Account Classify(const Open& open) {
   const int phase = FirstOpen(open.compute);
   const bool communicating = !open.communication.empty();
   if (phase >= 0 && communicating) {
@@ -122,12 +122,12 @@ const char* NameOf(LedgerPart part) {
 
 StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> intervals,
                          const HostWaits& waits, Interval step) {
-  std::map<Key, int64_t> nanoseconds;
+  std::map<Account, int64_t> nanoseconds;
   int64_t communication = 0, hidden = 0, now = step.begin;
   Open open;
   auto account = [&](int64_t until) {
     if (until <= now) return;
-    const Key key = Classify(open);
+    const Account key = Classify(open);
     nanoseconds[key] += until - now;
     if (!open.communication.empty()) communication += until - now;
     if (std::get<0>(key) == LedgerPart::kComputeHiding) hidden += until - now;

@@ -26,19 +26,19 @@ namespace stretto {
 // "step-00000020"
 std::string CheckpointName(int64_t step);
 
-// A box of a global tensor in memory, dense and row-major; borrowed.
+// A box of a global tensor, dense and row-major.
 struct ShardTensor {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;  // global
   std::vector<int64_t> starts;
   std::vector<int64_t> extents;
-  const void* data = nullptr;
+  TensorData data;
 };
 
 // Writes and fsyncs this rank's file in the temporary folder, making the folder if need be. May run
 // at the same time in every rank. On an error the rank's file is gone. Errors: ResourceExhausted
-// (disk full), those of ErrnoStatus.
+// (disk full), those of ErrnoStatus and of fetching the data.
 absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
                                      Rank rank, const std::vector<ShardTensor>& tensors);
 

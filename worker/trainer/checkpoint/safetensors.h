@@ -5,8 +5,10 @@
 // Offsets are relative to the first byte after the header.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -65,12 +67,22 @@ class SafetensorsReader {
   SafetensorsHeader header_;
 };
 
-// A tensor in memory, dense and row-major; borrowed.
+// The bytes of a tensor, dense and row-major; borrowed. In memory, or fetched when their turn comes
+// into memory that is theirs until the next are fetched: a device has no room for all of them on
+// the host.
+struct TensorData {
+  using Fetch = std::function<absl::StatusOr<const void*>()>;
+  TensorData(const void* at = nullptr) : fetch([at] { return at; }) {}
+  explicit TensorData(Fetch fetch) : fetch(std::move(fetch)) {}
+
+  Fetch fetch;
+};
+
 struct SourceTensor {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
-  const void* data = nullptr;
+  TensorData data;
 };
 
 // What a file must look like when it is read again.
@@ -90,7 +102,7 @@ struct WrittenSafetensors {
 
 // Writes and fsyncs a file; its folder is the caller's to fsync. Tensors are sorted by alignment,
 // then name. On an error no file is left. Errors: InvalidArgument (unknown dtype, a name twice),
-// ResourceExhausted (disk full).
+// ResourceExhausted (disk full), those of fetching.
 absl::StatusOr<WrittenSafetensors> WriteSafetensors(
     const std::string& path, const std::vector<SourceTensor>& tensors,
     const std::map<std::string, std::string>& metadata);

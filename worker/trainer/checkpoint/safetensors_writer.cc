@@ -124,7 +124,8 @@ absl::Status WriteTensors(int fd, const std::string& header, const std::vector<P
                           const std::string& path, Checksums* checksums) {
   RETURN_IF_ERROR(WriteBlocks(fd, header, path, checksums));
   for (const Placed& tensor : tensors) {
-    const absl::string_view content(static_cast<const char*>(tensor.view->data),
+    ASSIGN_OR_RETURN(const void* const data, tensor.view->data.fetch());
+    const absl::string_view content(static_cast<const char*>(data),
                                     static_cast<size_t>(tensor.stored.bytes));
     RETURN_IF_ERROR(WriteBlocks(fd, content, path, checksums));
   }

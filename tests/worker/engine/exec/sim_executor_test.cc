@@ -45,7 +45,14 @@ TEST(SimExecutorTest, CancelledOrNotItRuns) {
 }
 
 TEST(SimExecutorDeathTest, ThereIsNoMemoryToView) {
-  EXPECT_DEATH(Linear()->View(0), "a simulated program has no memory");
+  EXPECT_DEATH(Linear()->HostView(0), "a simulated program has no memory");
+}
+
+TEST(SimExecutorTest, NothingIsReadOrWritten) {
+  const std::unique_ptr<Executor> executor = Linear();
+  EXPECT_EQ(executor->Read(0).status().code(), absl::StatusCode::kUnimplemented);
+  EXPECT_EQ(executor->Write(0, [](TensorView) { return absl::OkStatus(); }).code(),
+            absl::StatusCode::kUnimplemented);
 }
 
 TEST(SimExecutorTest, BadCostsAreRefused) {

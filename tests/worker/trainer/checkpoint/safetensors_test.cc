@@ -205,5 +205,28 @@ TEST_F(SafetensorsTest, MutatedFilesGiveAStatusAndNeverCrash) {
   EXPECT_LT(opened, 2000);
 }
 
+TEST_F(SafetensorsTest, DataIsFetchedOneTensorAfterTheOther) {
+  std::string staging;  // one place for all, as of a device
+  const auto fetch = [&](std::string bytes) {
+    return TensorData([&staging, bytes]() -> absl::StatusOr<const void*> {
+      staging = bytes;
+      return staging.data();
+    });
+  };
+  ASSERT_TRUE(
+      WriteSafetensors(path_, {{"a", "U8", {3}, fetch("abc")}, {"b", "U8", {3}, fetch("xyz")}}, {})
+          .ok());
+  EXPECT_THAT(Slurp(path_), testing::EndsWith("abcxyz"));
+}
+
+TEST_F(SafetensorsTest, DataThatCannotBeFetchedLeavesNoFile) {
+  const TensorData lost([]() -> absl::StatusOr<const void*> {
+    return absl::InternalError("copy of a: cudaErrorIllegalAddress");
+  });
+  EXPECT_EQ(WriteSafetensors(path_, {{"a", "U8", {3}, lost}}, {}).status(),
+            absl::InternalError("copy of a: cudaErrorIllegalAddress"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
 }  // namespace
 }  // namespace stretto

@@ -18,8 +18,9 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/comm/communicator.h"
-#include "worker/engine/exec/backend_cpu/bind.h"
+#include "worker/engine/exec/arena_view.h"
 #include "worker/engine/exec/backend_cpu/bind_collective.h"
+#include "worker/engine/exec/bind.h"
 #include "worker/engine/memory/plan.h"
 #include "worker/engine/program/text.h"
 
@@ -148,19 +149,12 @@ class CpuExecutor final : public Executor {
     return failed_.load() ? error() : absl::OkStatus();
   }
 
-  TensorView View(int buffer) override {
-    const Buffer& b = program_.buffers.at(static_cast<size_t>(buffer));
-    const Root root = RootOf(program_.buffers, buffer);
-    const Buffer& memory = program_.buffers[static_cast<size_t>(root.buffer)];
-    TensorView view;
-    view.data = static_cast<std::byte*>(arenas_[static_cast<size_t>(memory.arena)].get()) +
-                memory.offset + root.element * static_cast<int64_t>(SizeOf(b.dtype));
-    view.dtype = b.dtype;
-    view.rank = static_cast<int>(b.shape.size());
-    STRETTO_CHECK(view.rank <= 4);
-    for (size_t d = 0; d < b.shape.size(); ++d) view.shape[d] = b.shape[d];
-    return view;
+  TensorView HostView(int buffer) override {
+    STRETTO_CHECK(IsHostVisible(program_.buffers, buffer));
+    return View(buffer);
   }
+  absl::StatusOr<TensorView> Read(int buffer) override { return View(buffer); }
+  absl::Status Write(int buffer, Fill fill) override { return fill(View(buffer)); }
 
   absl::Span<const Interval> intervals() const override { return intervals_; }
 
@@ -177,6 +171,12 @@ class CpuExecutor final : public Executor {
   }
 
  private:
+  TensorView View(int buffer) const {
+    ArenaBases bases;
+    for (size_t i = 0; i < bases.size(); ++i) bases[i] = arenas_[i].get();
+    return ViewOf(program_.buffers, buffer, bases);
+  }
+
   Communicator* CommunicatorOf(size_t group) const {
     return group < options_.communicators.size() ? options_.communicators[group] : nullptr;
   }

@@ -27,15 +27,21 @@ class SimExecutor final : public Executor {
     now_ += step_;
     return absl::OkStatus();
   }
-  TensorView View(int) override {
+  TensorView HostView(int) override {
     STRETTO_CHECK(false && "a simulated program has no memory");
     return {};
   }
+  absl::StatusOr<TensorView> Read(int) override { return NoMemory(); }
+  absl::Status Write(int, Fill) override { return NoMemory(); }
   absl::Span<const Interval> intervals() const override { return intervals_; }
   double communication_cpu_seconds() const override { return communication_cpu_seconds_; }
   void Cancel() override {}
 
  private:
+  static absl::Status NoMemory() {
+    return absl::UnimplementedError("a simulated program has no memory");
+  }
+
   const std::vector<Interval> first_;
   const int64_t step_;
   const double communication_cpu_seconds_;

@@ -1,5 +1,6 @@
-#include "worker/engine/exec/backend_cpu/bind.h"
+#include "worker/engine/exec/bind.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "proto/base/check.h"
@@ -11,6 +12,11 @@ using Views = std::vector<TensorView>;
 
 TensorView OrNone(const Views& views, size_t index) {
   return index < views.size() ? views[index] : TensorView{};
+}
+
+bool Overlap(const TensorView& a, const TensorView& b) {
+  const auto from = [](const TensorView& view) { return static_cast<const std::byte*>(view.data); };
+  return from(a) < from(b) + b.bytes() && from(b) < from(a) + a.bytes();
 }
 
 VocabShard VocabOf(const Op& op) { return {op.attributes[0], op.attributes[1]}; }
@@ -194,6 +200,35 @@ std::function<void()> BindCompute(const Op& op, Views in, Views out, Ops* ops) {
   }
   STRETTO_CHECK(false && "a collective is no compute operation");
   return nullptr;
+}
+
+std::function<void()> BindPair(const Op& first, const Op& second,
+                               const std::vector<TensorView>& first_in,
+                               const std::vector<TensorView>& first_out,
+                               const std::vector<TensorView>& second_in,
+                               const std::vector<TensorView>& second_out, Ops* ops) {
+  if (first.kind != OpKind::kBiasResidual || second.in.empty() || second.in[0] != first.out[0])
+    return {};
+  for (const TensorView& written : second_out) {
+    for (const TensorView& read : first_in) {
+      if (Overlap(written, read)) return {};
+    }
+  }
+  const TensorView r = first_in[0], x = first_in[1], keys = first_in[2], bias = OrNone(first_in, 3),
+                   sum = first_out[0];
+  const Dropout drop = DropoutOf(first, 0);
+  switch (second.kind) {
+    case OpKind::kLayerNorm:
+      return [=, in = second_in, out = second_out] {
+        ops->BiasResidualLayerNorm(r, bias, x, drop, keys, sum, in[1], in[2], out[0], out[1]);
+      };
+    case OpKind::kRmsNorm:
+      return [=, in = second_in, out = second_out] {
+        ops->BiasResidualRmsNorm(r, bias, x, drop, keys, sum, in[1], out[0], out[1]);
+      };
+    default:
+      return {};
+  }
 }
 
 }  // namespace stretto

@@ -1,0 +1,334 @@
+// The CUDA executor on an emulated device: the programs of all ranks on one set of streams.
+#include "worker/engine/exec/backend_cuda/cuda_executor.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/parity/enqueued_ops.h"
+#include "tests/parity/expect.h"
+#include "tests/parity/harness.h"
+#include "worker/engine/exec/ledger.h"
+
+namespace stretto::parity {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct Setting {
+  bool graphs = true;
+  uint64_t seed = 0;
+};
+
+absl::StatusOr<StreamOps> MakeEnqueuedOps(void* stream) {
+  return StreamOps{
+      .workspace = nullptr, .products = nullptr, .ops = std::make_unique<EnqueuedOps>(stream)};
+}
+
+std::vector<CudaRank> RanksOf(const std::vector<RankPlan>& plans) {
+  std::vector<CudaRank> ranks;
+  for (const RankPlan& plan : plans)
+    ranks.push_back({plan.step, plan.program, plan.arenas, {}, {}});
+  return ranks;
+}
+
+MakeMachine CudaMachine(const Setting& setting) {
+  return [=](const std::vector<RankPlan>& plans, const Options&) {
+    cuda_emulator::Seed(setting.seed);
+    auto executors =
+        MakeCudaExecutors(RanksOf(plans), {.make_ops = MakeEnqueuedOps, .graphs = setting.graphs});
+    EXPECT_TRUE(executors.ok()) << executors.status();
+    Machine machine;
+    machine.executors = *std::move(executors);
+    return machine;
+  };
+}
+
+class CudaExecutorTest : public ::testing::Test {
+ protected:
+  ~CudaExecutorTest() override {
+    EXPECT_EQ(cuda_emulator::Leaks(), 0);
+    cuda_emulator::Reset();
+  }
+};
+
+class CudaParityTest : public CudaExecutorTest, public ::testing::WithParamInterface<Layout> {};
+
+TEST_P(CudaParityTest, HasTheBitsOfTheCpuWhateverTheOrderOfStreams) {
+  const EngineSpec spec = SpecOf(GetParam());
+  const Options options = {.steps = 3};
+  const Result cpu = Train(spec, options);
+  for (uint64_t seed : {0, 1, 2}) {
+    for (bool graphs : {false, true})
+      ExpectSameBits(Train(spec, options, CudaMachine({graphs, seed})), cpu);
+  }
+}
+
+std::vector<Layout> Layouts() {
+  std::vector<Layout> layouts;
+  for (int micro_batches : {1, 3}) {
+    layouts.push_back({.schedule = "megatron_sync", .micro_batches = micro_batches});
+    layouts.push_back({.schedule = "domino_row", .slices = {2, 2}, .micro_batches = micro_batches});
+  }
+  layouts.push_back({.schedule = "megatron_sync", .tp_size = 1});
+  layouts.push_back({.family = Family::kLlama, .schedule = "megatron_async", .micro_batches = 2});
+  layouts.push_back({.family = Family::kLlama,
+                     .schedule = "domino_row",
+                     .slices = {2, 2},
+                     .sequence_parallel = true,
+                     .micro_batches = 2,
+                     .dtype = DType::kBF16});
+  layouts.push_back({.schedule = "domino_hybrid",
+                     .tp_size = 4,
+                     .slices = {2, 2},
+                     .splits = 2,
+                     .micro_batches = 2});
+  layouts.push_back({.schedule = "domino_row",
+                     .slices = {2, 2},
+                     .sequence_parallel = true,
+                     .dropout = 0.1,
+                     .defer_wgrads = 1,
+                     .micro_batches = 4,
+                     .wire = DType::kBF16});
+  layouts.push_back({.schedule = "nanotron", .slices = {2, 2}, .micro_batches = 2});
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaParityTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
+
+// Every rank's gradients and weights after a step.
+std::vector<Tensors> AfterOneStep(const EngineSpec& spec, const MakeMachine& make) {
+  Job job(spec, {}, make);
+  EXPECT_TRUE(job.Run(1).ok());
+  std::vector<Tensors> state;
+  for (size_t r = 0; r < job.size(); ++r) {
+    state.push_back(job.rank(r).gradients);
+    state.push_back(job.rank(r).ReadAll(job.rank(r).plan().buffers.master));
+  }
+  return state;
+}
+
+// What both public Domino code bases shipped: a missing wait. Some order of the streams shows it.
+TEST_F(CudaExecutorTest, AMissingWaitGivesAnotherResult) {
+  const EngineSpec spec = SpecOf({.schedule = "domino_row", .slices = {2, 2}, .micro_batches = 2});
+  const std::vector<Tensors> right = AfterOneStep(spec, CpuMachine);
+  const RankPlan plan = *BuildPlan(spec, 0);
+  int tried = 0, seen = 0;
+  for (size_t op = 0; op < plan.program.ops.size(); op += 3) {
+    if (plan.program.ops[op].waits.empty()) continue;
+    bool differs = false;
+    for (uint64_t seed = 1; seed <= 8 && !differs; ++seed) {
+      const std::vector<Tensors> found =
+          AfterOneStep(spec, [&](std::vector<RankPlan> plans, const Options& options) {
+            for (RankPlan& broken : plans) broken.program.ops[op].waits.clear();
+            return CudaMachine({.seed = seed})(plans, options);
+          });
+      for (size_t i = 0; i < right.size(); ++i) differs |= !SameBits(found[i], right[i]);
+    }
+    ++tried;
+    seen += differs;
+  }
+  EXPECT_GT(tried, 10);
+  // Some waits only guard memory that is used again with nothing in between to lose.
+  EXPECT_GE(seen, tried * 3 / 4) << "of " << tried;
+}
+
+TEST_F(CudaExecutorTest, UnitsAreCapturedOncePerSlotAndReplayed) {
+  const EngineSpec spec = SpecOf({.schedule = "domino_row", .slices = {2, 2}, .micro_batches = 6});
+  cuda_emulator::Reset();
+  Job job(spec, {}, CudaMachine({}));
+  ASSERT_TRUE(job.Run(4).ok());
+  const int steps = 4, instances = static_cast<int>(job.rank(0).plan().step.instances.size());
+  const cuda_emulator::GraphCounts counts = cuda_emulator::Graphs();
+  // begin, first, two slots of next and finish; the second instance of each slot of next differs in
+  // nothing, the first after `first` may. Each plays call by call once.
+  EXPECT_GE(counts.instantiated, 4);
+  EXPECT_LE(counts.instantiated, 7);
+  EXPECT_GE(counts.launched, (steps - 1) * (instances - 2));
+}
+
+TEST_F(CudaExecutorTest, ANormBehindAResidualIsOneCallWithIt) {
+  EnqueuedOps::pairs = 0;
+  Train(SpecOf({.tp_size = 1}), {}, CudaMachine({.graphs = false}));
+  // Two layers with two residuals each, the last one's norm being that of the head.
+  EXPECT_EQ(EnqueuedOps::pairs, 4);
+}
+
+TEST_F(CudaExecutorTest, WithoutGraphsNoneIsMade) {
+  cuda_emulator::Reset();
+  Train(SpecOf({}), {.steps = 2}, CudaMachine({.graphs = false}));
+  EXPECT_EQ(cuda_emulator::Graphs().instantiated, 0);
+}
+
+TEST_F(CudaExecutorTest, IntervalsAreOrderedAsTheProgramIsAndTheLedgerSumsUp) {
+  for (bool graphs : {false, true}) {
+    Job job(SpecOf({.schedule = "domino_row", .slices = {2, 2}, .micro_batches = 3}), {},
+            CudaMachine({graphs, 3}));
+    ASSERT_TRUE(job.Run(2).ok());
+    const int64_t before = NowNanoseconds();
+    ASSERT_TRUE(job.Run(1).ok());
+    const Interval step{before, NowNanoseconds()};
+    const Program& program = job.rank(0).plan().program;
+    const auto intervals = job.rank(0).executor().intervals();
+    ASSERT_EQ(intervals.size(), program.ops.size());
+    for (size_t i = 0; i < intervals.size(); ++i) {
+      EXPECT_LE(step.begin, intervals[i].begin);
+      EXPECT_LE(intervals[i].begin, intervals[i].end);
+      EXPECT_LE(intervals[i].end, step.end);
+      for (int wait : program.ops[i].waits)
+        EXPECT_GE(intervals[i].begin, intervals[static_cast<size_t>(wait)].end);
+    }
+    const StepLedger ledger = ComputeLedger(program, intervals, {}, step);
+    EXPECT_NEAR(ledger.seconds, static_cast<double>(step.end - step.begin) * 1e-9, 1e-9);
+    EXPECT_GT(ledger.communication_seconds, 0);
+  }
+}
+
+TEST_F(CudaExecutorTest, OnBeginIsToldHowFarTheLanesHaveCome) {
+  const std::vector<RankPlan> plans = *BuildPlans(SpecOf({.tp_size = 1}));
+  std::vector<CudaRank> ranks = RanksOf(plans);
+  std::vector<int> told;
+  ranks[0].on_begin = [&](int op, int64_t now) {
+    EXPECT_GT(now, 0);
+    told.push_back(op);
+  };
+  cuda_emulator::Seed(5);
+  auto executors = *MakeCudaExecutors(std::move(ranks), {.make_ops = MakeEnqueuedOps});
+  ASSERT_TRUE(executors[0]->Run().ok());
+  EXPECT_FALSE(told.empty());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));  // there is one lane
+}
+
+TEST_F(CudaExecutorTest, SaysWhichArenaDidNotFit) {
+  const std::vector<RankPlan> plans = *BuildPlans(SpecOf({.tp_size = 1}));
+  const ArenaBytes& arenas = plans[0].arenas;
+  const int64_t gradients = arenas[static_cast<size_t>(ArenaClass::kGradient)];
+  const int64_t parameters = arenas[static_cast<size_t>(ArenaClass::kParameter)];
+  cuda_emulator::SetMemory(static_cast<size_t>(parameters + gradients - 1));
+  const absl::Status status =
+      MakeCudaExecutors(RanksOf(plans), {.make_ops = MakeEnqueuedOps}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cannot allocate the gradient arena of "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cudaErrorMemoryAllocation"));
+}
+
+TEST_F(CudaExecutorTest, ALaunchThatFailsNamesTheOperationAndEndsAllRanks) {
+  Job job(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), {}, CudaMachine({}));
+  cuda_emulator::FailLaunchAfter(90);
+  const absl::Status status = job.Run(1);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(" fwd mb0 s"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("cudaErrorLaunchFailure"));
+  cuda_emulator::FailLaunchAfter(-1);
+  EXPECT_EQ(job.rank(0).executor().Run(), status);
+}
+
+TEST_F(CudaExecutorTest, ABrokenDeviceEndsTheStepAndNamesWhereItWas) {
+  for (bool graphs : {false, true}) {
+    {
+      Job job(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), {}, CudaMachine({graphs, 7}));
+      ASSERT_TRUE(job.Run(2).ok());
+      cuda_emulator::BreakAfter(300);
+      const absl::Status status = job.Run(1);
+      EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+      EXPECT_THAT(std::string(status.message()), HasSubstr("first operation not seen done: "));
+      EXPECT_THAT(std::string(status.message()), HasSubstr("cudaErrorIllegalAddress"));
+    }
+    EXPECT_EQ(cuda_emulator::Leaks(), 0);
+    cuda_emulator::Reset();
+  }
+}
+
+TEST_F(CudaExecutorTest, CancelEndsRanksThatWaitForTheOthers) {
+  Job job(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), {}, CudaMachine({}));
+  std::thread leaver([&] { job.rank(1).executor().Cancel(); });
+  const absl::Status status = job.rank(0).Run(0, 1);
+  leaver.join();
+  EXPECT_EQ(status.code(), absl::StatusCode::kAborted) << status;
+}
+
+TEST_F(CudaExecutorTest, RefusesProgramsThatDiffer) {
+  std::vector<RankPlan> plans = *BuildPlans(SpecOf({}));
+  plans[1] = *BuildPlan(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), 1);
+  const absl::Status status =
+      MakeCudaExecutors(RanksOf(plans), {.make_ops = MakeEnqueuedOps}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("of the device: found "));
+}
+
+// One rank of a group whose peers are not on this device.
+class LonelyDevice final : public DeviceCommunicator {
+ public:
+  LonelyDevice(int size, int blocks_at) : size_(size), blocks_at_(blocks_at) {}
+  int rank() const override { return 0; }
+  int size() const override { return size_; }
+  absl::Status AllReduce(TensorView tensor, ReduceOp, void* stream) override {
+    dtypes.push_back(tensor.dtype);
+    if (calls_++ != blocks_at_) return absl::OkStatus();
+    const cudaError_t error = cuda_emulator::Enqueue(
+        static_cast<cudaStream_t>(stream), [] {}, [this] { return aborted_.load(); });
+    return error == cudaSuccess ? absl::OkStatus() : absl::InternalError("enqueue");
+  }
+  absl::Status AllGather(TensorView, TensorView, void*) override { return absl::OkStatus(); }
+  absl::Status ReduceScatter(TensorView, TensorView, void*) override { return absl::OkStatus(); }
+  absl::Status Poll() override {
+    if (blocks_at_ < 0 || calls_ <= blocks_at_) return absl::OkStatus();
+    return ++polls_ < 50 ? absl::OkStatus() : absl::UnavailableError("all_reduce: rank 1 is gone");
+  }
+  void Abort() override { aborted_.store(true); }
+
+  std::vector<DType> dtypes;
+
+ private:
+  const int size_, blocks_at_;
+  int calls_ = 0, polls_ = 0;
+  std::atomic<bool> aborted_{false};
+};
+
+absl::StatusOr<std::unique_ptr<Executor>> MakeLonely(const Layout& layout,
+                                                     DeviceCommunicator* communicator) {
+  const RankPlan plan = *BuildPlan(SpecOf(layout), 0);
+  std::vector<CudaRank> ranks = RanksOf({plan});
+  ranks[0].communicators = {communicator};
+  auto executors =
+      MakeCudaExecutors(std::move(ranks), {.make_ops = MakeEnqueuedOps, .graphs = false});
+  if (!executors.ok()) return executors.status();
+  return std::move((*executors)[0]);
+}
+
+const Layout kDomino = {.schedule = "domino_row", .tp_size = 2, .slices = {2, 2}};
+
+TEST_F(CudaExecutorTest, ADeadPeerEndsTheStepAndNamesTheCollective) {
+  LonelyDevice communicator(2, 2);
+  auto executor = *MakeLonely(kDomino, &communicator);
+  const absl::Status status = executor->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("comm.tp all_reduce L0.proj fwd mb0 s0"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(": all_reduce: rank 1 is gone"));
+  EXPECT_EQ(executor->Run(), status);
+}
+
+TEST_F(CudaExecutorTest, TensorsTravelInTheTypeOfTheWire) {
+  Layout layout = kDomino;
+  layout.wire = DType::kBF16;
+  LonelyDevice communicator(2, -1);
+  auto executor = *MakeLonely(layout, &communicator);
+  ASSERT_TRUE(executor->Run().ok());
+  EXPECT_GT(std::count(communicator.dtypes.begin(), communicator.dtypes.end(), DType::kBF16), 4);
+}
+
+TEST_F(CudaExecutorTest, RefusesACommunicatorOfAnotherSizeOrNone) {
+  LonelyDevice three(3, -1);
+  EXPECT_EQ(MakeLonely(kDomino, nullptr).status(),
+            absl::InvalidArgumentError("group tp: found none, expected one of 2 ranks"));
+  EXPECT_EQ(
+      MakeLonely(kDomino, &three).status(),
+      absl::InvalidArgumentError("group tp: found a communicator of 3, expected one of 2 ranks"));
+}
+
+}  // namespace
+}  // namespace stretto::parity

@@ -1,0 +1,108 @@
+// Whole steps by the CUDA kernels on the emulated device, against the CPU's.
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "tests/parity/expect.h"
+#include "tests/parity/harness.h"
+#include "worker/engine/exec/backend_cuda/cuda_backend.h"
+
+namespace stretto::parity {
+namespace {
+
+// Those of the CPU, put on the stream: the library for them is no code of ours.
+class EnqueuedProducts final : public MatrixProducts {
+ public:
+  explicit EnqueuedProducts(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
+
+  void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) override {
+    Do([=](Ops& ops) { ops.Gemm(x, w, bias, y); });
+  }
+  void GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) override {
+    Do([=](Ops& ops) { ops.GemmDgrad(dy, w, first_column, dx); });
+  }
+  void GemmWgrad(TensorView dy, TensorView x, TensorView dw) override {
+    Do([=](Ops& ops) { ops.GemmWgrad(dy, x, dw); });
+  }
+  void LimitSms(int) override {}
+
+ private:
+  void Do(std::function<void(Ops&)> call) {
+    // Weights are written by kernels that its packed forms know nothing of.
+    const cudaError_t status =
+        cuda_emulator::Enqueue(stream_, [ops = ops_, call = std::move(call)] {
+          ops->WeightsChanged();
+          call(*ops);
+        });
+    STRETTO_CHECK(status == cudaSuccess);
+  }
+
+  const cudaStream_t stream_;
+  const std::shared_ptr<Ops> ops_ = MakeCpuOps();
+};
+
+MakeMachine KernelMachine(uint64_t seed) {
+  return [=](const std::vector<RankPlan>& plans, const Options&) {
+    cuda_emulator::Seed(seed);
+    std::vector<CudaRank> ranks;
+    for (const RankPlan& plan : plans)
+      ranks.push_back({plan.step, plan.program, plan.arenas, {}, {}});
+    const auto products = [](void* stream,
+                             void*) -> absl::StatusOr<std::unique_ptr<MatrixProducts>> {
+      return std::make_unique<EnqueuedProducts>(stream);
+    };
+    auto executors = MakeCudaExecutors(std::move(ranks), {.make_ops = KernelsWith(0, products)});
+    EXPECT_TRUE(executors.ok()) << executors.status();
+    Machine machine;
+    machine.executors = *std::move(executors);
+    return machine;
+  };
+}
+
+class CudaKernelsTest : public ::testing::TestWithParam<Layout> {
+ protected:
+  ~CudaKernelsTest() override {
+    EXPECT_EQ(cuda_emulator::Leaks(), 0);
+    cuda_emulator::Reset();
+  }
+};
+
+TEST_P(CudaKernelsTest, AgreesWithTheCpuAndHasTheBitsOfItsSerialOracle) {
+  const EngineSpec spec = SpecOf(GetParam());
+  const Result found = Train(spec, {.steps = 2}, KernelMachine(1));
+  ExpectSameBits(found,
+                 Train(spec, {.variant = Variant::kSerialOracle, .steps = 2}, KernelMachine(2)));
+  const Result cpu = Train(spec, {.steps = 2});
+  ASSERT_EQ(found.steps.size(), cpu.steps.size());
+  const double loss_bound = Rounds(spec) ? kBF16LossBound : kF32LossBound;
+  for (size_t step = 0; step < cpu.steps.size(); ++step) {
+    EXPECT_NEAR(found.steps[step].loss, cpu.steps[step].loss, loss_bound * cpu.steps[step].loss);
+  }
+  ExpectGradientsWithin(Rounds(spec) ? kBF16GradientBound : kF32GradientBound, spec.model,
+                        found.gradients, cpu.gradients);
+}
+
+std::vector<Layout> Layouts() {
+  std::vector<Layout> layouts;
+  for (Family family : {Family::kGpt, Family::kLlama}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      layouts.push_back({.family = family, .tp_size = 1, .dtype = dtype});
+      layouts.push_back({.family = family,
+                         .schedule = "domino_row",
+                         .slices = {2, 2},
+                         .dropout = family == Family::kGpt ? 0.1 : 0,
+                         .micro_batches = 2,
+                         .dtype = dtype});
+    }
+  }
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaKernelsTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
+
+}  // namespace
+}  // namespace stretto::parity

@@ -1,0 +1,30 @@
+#include "worker/engine/exec/arena_view.h"
+
+#include <cstddef>
+
+#include "proto/base/check.h"
+
+namespace stretto {
+
+TensorView ViewOf(const std::vector<Buffer>& buffers, int buffer, const ArenaBases& arenas) {
+  const Buffer& b = buffers.at(static_cast<size_t>(buffer));
+  const Root root = RootOf(buffers, buffer);
+  const Buffer& memory = buffers[static_cast<size_t>(root.buffer)];
+  STRETTO_CHECK(memory.offset >= 0);
+  TensorView view;
+  view.data = static_cast<std::byte*>(arenas[static_cast<size_t>(memory.arena)]) + memory.offset +
+              root.element * static_cast<int64_t>(SizeOf(b.dtype));
+  view.dtype = b.dtype;
+  view.rank = static_cast<int>(b.shape.size());
+  STRETTO_CHECK(view.rank <= 4);
+  for (size_t d = 0; d < b.shape.size(); ++d) view.shape[d] = b.shape[d];
+  return view;
+}
+
+bool IsHostVisible(const std::vector<Buffer>& buffers, int buffer) {
+  const Root root = RootOf(buffers, buffer);
+  const ArenaClass arena = buffers[static_cast<size_t>(root.buffer)].arena;
+  return arena == ArenaClass::kInput || arena == ArenaClass::kOutput;
+}
+
+}  // namespace stretto

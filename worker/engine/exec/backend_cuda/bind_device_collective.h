@@ -1,0 +1,42 @@
+#pragma once
+// Turns a collective of the program into calls that enqueue it, in the type that travels.
+
+#include <cuda_runtime.h>
+
+#include <functional>
+
+#include "absl/status/statusor.h"
+#include "worker/comm/device_communicator.h"
+#include "worker/engine/exec/backend_cuda/group_kernels.h"
+#include "worker/engine/exec/backend_cuda/handles.h"
+#include "worker/engine/program/program.h"
+
+namespace stretto::cuda {
+
+// Device memory of one lane for tensors that travel in another type than they have.
+class WireMemory {
+ public:
+  // Once, before anything is bound.
+  absl::Status Allocate(int64_t in_bytes, int64_t out_bytes);
+  void* in() const { return in_.get(); }
+  void* out() const { return out_.get(); }
+
+ private:
+  DeviceMemory in_, out_;
+};
+
+using Enqueue = std::function<absl::Status()>;
+
+// Whether an f32 tensor of the operation travels as bf16.
+bool TravelsNarrow(const Op& op, DType dtype);
+
+// Of ranks on this device: one kernel over the operands of all.
+Enqueue BindGroupCollective(const Op& op, const GroupTensors& tensors, cudaStream_t stream);
+
+// Of a rank whose peers are elsewhere. `wire`, which is as large as what
+// travels narrow, and `communicator` are borrowed.
+Enqueue BindDeviceCollective(const Op& op, TensorView in, TensorView out,
+                             DeviceCommunicator* communicator, const WireMemory* wire,
+                             cudaStream_t stream);
+
+}  // namespace stretto::cuda

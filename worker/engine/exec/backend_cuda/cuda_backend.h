@@ -1,0 +1,25 @@
+#pragma once
+// One CUDA device as a backend.
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/cuda_ops.h"
+#include "worker/engine/exec/backend.h"
+#include "worker/engine/exec/backend_cuda/cuda_executor.h"
+
+namespace stretto {
+
+// Links of its executors are by the device. Errors: the device's.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaExecutorOptions options);
+
+// Matrix products on a stream. `workspace`: kCudaWorkspaceBytes of the device, aligned to 256,
+// which the stream's kernels use too: of two calls on one stream the second waits.
+using MakeProducts =
+    std::function<absl::StatusOr<std::unique_ptr<MatrixProducts>>(void* stream, void* workspace)>;
+
+// For CudaExecutorOptions: our kernels, with these products.
+MakeStreamOps KernelsWith(int device, MakeProducts make_products);
+
+}  // namespace stretto

@@ -1,0 +1,114 @@
+#include "worker/engine/exec/backend_cuda/cuda_executor.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "proto/base/status_macros.h"
+#include "worker/engine/exec/backend_cuda/device_step.h"
+
+namespace stretto {
+namespace cuda {
+namespace {
+
+// Where the threads of the ranks meet for a step.
+class Meeting {
+ public:
+  Meeting(std::unique_ptr<DeviceStep> step, size_t ranks) : step_(std::move(step)), ranks_(ranks) {}
+  // Memory that the device may still write is not given back.
+  ~Meeting() {
+    if (!step_->at_rest()) (void)step_.release();
+  }
+
+  absl::Status Run() {
+    std::unique_lock lock(mu_);
+    if (!status_.ok()) return status_;
+    if (cancelled_) return Cancelled();
+    const uint64_t round = rounds_;
+    if (++arrived_ == ranks_) {
+      arrived_ = 0;
+      status_ = step_->Run();
+      ++rounds_;
+      changed_.notify_all();
+      return status_;
+    }
+    changed_.wait(lock, [&] { return rounds_ != round || cancelled_; });
+    // Nobody overwrites this round's status before all have come to the next.
+    return rounds_ != round ? status_ : Cancelled();
+  }
+
+  void Cancel() {
+    step_->Cancel();
+    std::lock_guard lock(mu_);
+    cancelled_ = true;
+    changed_.notify_all();
+  }
+
+  absl::StatusOr<TensorView> Read(size_t rank, int buffer) {
+    std::lock_guard lock(mu_);
+    RETURN_IF_ERROR(step_->UseDevice());
+    return step_->memory(rank).Read(buffer);
+  }
+  absl::Status Write(size_t rank, int buffer, const TensorView& staged) {
+    std::lock_guard lock(mu_);
+    RETURN_IF_ERROR(step_->UseDevice());
+    return step_->memory(rank).Write(buffer, staged);
+  }
+  DeviceStep& step() { return *step_; }
+
+ private:
+  static absl::Status Cancelled() { return absl::AbortedError("the step was cancelled"); }
+
+  std::unique_ptr<DeviceStep> step_;
+  const size_t ranks_;
+  std::mutex mu_;
+  std::condition_variable changed_;
+  size_t arrived_ = 0;
+  uint64_t rounds_ = 0;
+  absl::Status status_;
+  bool cancelled_ = false;
+};
+
+class CudaExecutor final : public Executor {
+ public:
+  // Shared: ranks end in any order.
+  CudaExecutor(std::shared_ptr<Meeting> meeting, size_t rank)
+      : meeting_(std::move(meeting)), rank_(rank) {}
+
+  absl::Status Run() override { return meeting_->Run(); }
+  TensorView HostView(int buffer) override {
+    return meeting_->step().memory(rank_).HostView(buffer);
+  }
+  absl::StatusOr<TensorView> Read(int buffer) override { return meeting_->Read(rank_, buffer); }
+  absl::Status Write(int buffer, Fill fill) override {
+    const TensorView staged = meeting_->step().memory(rank_).Stage(buffer);
+    RETURN_IF_ERROR(fill(staged));
+    return meeting_->Write(rank_, buffer, staged);
+  }
+  absl::Span<const Interval> intervals() const override {
+    return meeting_->step().intervals(rank_);
+  }
+  double communication_cpu_seconds() const override { return 0; }
+  void Cancel() override { meeting_->Cancel(); }
+
+ private:
+  const std::shared_ptr<Meeting> meeting_;
+  const size_t rank_;
+};
+
+}  // namespace
+}  // namespace cuda
+
+absl::StatusOr<std::vector<std::unique_ptr<Executor>>> MakeCudaExecutors(
+    std::vector<CudaRank> ranks, CudaExecutorOptions options) {
+  const size_t count = ranks.size();
+  auto step = std::make_unique<cuda::DeviceStep>(std::move(ranks), std::move(options));
+  RETURN_IF_ERROR(step->Prepare());
+  const auto meeting = std::make_shared<cuda::Meeting>(std::move(step), count);
+  std::vector<std::unique_ptr<Executor>> executors;
+  for (size_t rank = 0; rank < count; ++rank)
+    executors.push_back(std::make_unique<cuda::CudaExecutor>(meeting, rank));
+  return executors;
+}
+
+}  // namespace stretto

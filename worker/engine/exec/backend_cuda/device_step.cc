@@ -1,0 +1,174 @@
+#include "worker/engine/exec/backend_cuda/device_step.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto::cuda {
+namespace {
+
+size_t Index(int value) { return static_cast<size_t>(value); }
+
+}  // namespace
+
+DeviceStep::DeviceStep(std::vector<CudaRank> ranks, CudaExecutorOptions options)
+    : ranks_(std::move(ranks)), options_(std::move(options)) {}
+
+absl::Status DeviceStep::Prepare() {
+  if (ranks_.empty() || ranks_.size() > kMaxLocalRanks) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "found ", ranks_.size(), " ranks for one device, expected 1 to ", kMaxLocalRanks));
+  }
+  std::vector<RankProgram> programs;
+  for (const CudaRank& rank : ranks_) {
+    programs.push_back({&rank.step, &rank.program});
+    intervals_.emplace_back(rank.program.ops.size());
+  }
+  ASSIGN_OR_RETURN(plan_, PlanIssue(programs));
+  segments_of_.resize(ranks_[0].program.lanes.size());
+  for (const Segment& segment : plan_.segments)
+    segments_of_[Index(segment.lane)].push_back(&segment);
+  RETURN_IF_ERROR(UseDevice());
+  for (const CudaRank& rank : ranks_) {
+    ASSIGN_OR_RETURN(StepMemory memory, StepMemory::Create(rank.step, rank.program, rank.arenas));
+    memory_.push_back(std::move(memory));
+  }
+  ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_.make_ops));
+  lanes_ = std::make_unique<LaneStreams>(std::move(lanes));
+  ASSIGN_OR_RETURN(InstancePlayer player, InstancePlayer::Create({.plan = &plan_,
+                                                                  .ranks = &ranks_,
+                                                                  .memory = &memory_,
+                                                                  .lanes = lanes_.get(),
+                                                                  .graphs = options_.graphs}));
+  player_ = std::make_unique<InstancePlayer>(std::move(player));
+  return absl::OkStatus();
+}
+
+absl::Status DeviceStep::Run() {
+  if (!error_.ok()) return error_;
+  error_ = RunStep();
+  if (!error_.ok()) ComeToRest();
+  return error_;
+}
+
+absl::Status DeviceStep::UseDevice() const {
+  return ToStatus(cudaSetDevice(options_.device), absl::StrCat("device ", options_.device));
+}
+
+void DeviceStep::Cancel() {
+  cancelled_.store(true);
+  for (DeviceCommunicator* communicator : Communicators()) communicator->Abort();
+}
+
+absl::Status DeviceStep::RunStep() {
+  RETURN_IF_ERROR(UseDevice());
+  if (cancelled_.load()) return absl::AbortedError("the step was cancelled");
+  at_rest_ = false;
+  segments_done_.assign(ranks_[0].program.lanes.size(), 0);
+  // The device is idle, so its clock meets the host's here.
+  RETURN_IF_ERROR(player_->Begin());
+  RETURN_IF_ERROR(AwaitDevice(
+      {}, [this] { return IsDone(player_->begin()); }, options_.wait));
+  begin_ = NowNanoseconds();
+  RETURN_IF_ERROR(player_->Enqueue());
+  const absl::Status status = AwaitDevice(
+      {}, [this] { return LookAtLanes(); }, options_.wait);
+  if (!status.ok()) {
+    return absl::Status(
+        status.code(),
+        absl::StrCat("first operation not seen done: ", FirstNotDone(), ": ", status.message()));
+  }
+  at_rest_ = true;
+  return ReadIntervals();
+}
+
+std::vector<DeviceCommunicator*> DeviceStep::Communicators() const {
+  std::vector<DeviceCommunicator*> found;
+  for (DeviceCommunicator* communicator : ranks_[0].communicators) {
+    if (communicator != nullptr) found.push_back(communicator);
+  }
+  return found;
+}
+
+absl::StatusOr<bool> DeviceStep::IsDone(cudaEvent_t event) const {
+  const cudaError_t error = cudaEventQuery(event);
+  if (error == cudaErrorNotReady) return false;
+  RETURN_IF_ERROR(ToStatus(error, "device"));
+  return true;
+}
+
+absl::StatusOr<bool> DeviceStep::LookAtLanes() {
+  if (cancelled_.load()) return absl::AbortedError("the step was cancelled");
+  ASSIGN_OR_RETURN(const bool done, IsDone(player_->end()));
+  // Behind the question above: an error cuts work short, and the streams then look done.
+  for (DeviceCommunicator* communicator : Communicators()) RETURN_IF_ERROR(communicator->Poll());
+  for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
+    size_t& next = segments_done_[lane];
+    const size_t before = next;
+    while (next < segments_of_[lane].size()) {
+      ASSIGN_OR_RETURN(const bool ended, IsDone(player_->mark(segments_of_[lane][next]->end_mark)));
+      if (!ended) break;
+      ++next;
+    }
+    if (next != before && next < segments_of_[lane].size()) Tell(*segments_of_[lane][next]);
+  }
+  return done;
+}
+
+void DeviceStep::Tell(const Segment& segment) const {
+  std::vector<bool> told(ranks_.size());
+  for (const auto& [rank, op] : segment.ops) {
+    const OnBegin& on_begin = ranks_[Index(rank)].on_begin;
+    if (on_begin && !told[Index(rank)]) on_begin(op, NowNanoseconds());
+    told[Index(rank)] = true;
+  }
+}
+
+// By the order of issue, which is that of the segments.
+std::string DeviceStep::FirstNotDone() const {
+  const Segment* first = nullptr;
+  for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
+    if (segments_done_[lane] == segments_of_[lane].size()) continue;
+    const Segment* segment = segments_of_[lane][segments_done_[lane]];
+    if (first == nullptr || segment < first) first = segment;
+  }
+  if (first == nullptr) return "the copy of the outputs";
+  const auto [rank, op] = first->ops[0];
+  return PrintOp(ranks_[Index(rank)].program, op);
+}
+
+absl::Status DeviceStep::ReadIntervals() {
+  const auto at = [&](int mark) -> absl::StatusOr<int64_t> {
+    float milliseconds = 0;
+    RETURN_IF_CUDA_ERROR(
+        cudaEventElapsedTime(&milliseconds, player_->begin(), player_->mark(mark)));
+    return begin_ + static_cast<int64_t>(double{milliseconds} * 1e6);
+  };
+  for (const Segment& segment : plan_.segments) {
+    Interval interval;
+    ASSIGN_OR_RETURN(interval.begin, at(segment.begin_mark));
+    ASSIGN_OR_RETURN(interval.end, at(segment.end_mark));
+    for (const auto& [rank, op] : segment.ops) intervals_[Index(rank)][Index(op)] = interval;
+  }
+  return absl::OkStatus();
+}
+
+void DeviceStep::ComeToRest() {
+  const auto communicators = Communicators();
+  for (DeviceCommunicator* communicator : communicators) communicator->Abort();
+  DeviceWaitOptions wait = options_.wait;
+  wait.timeout = wait.grace;
+  const absl::Status status = AwaitDevice(
+      {},
+      [&]() -> absl::StatusOr<bool> {
+        for (DeviceCommunicator* communicator : communicators) communicator->Poll().IgnoreError();
+        return player_->AtRest();
+      },
+      wait);
+  // A broken device does nothing any more.
+  at_rest_ = !absl::IsDeadlineExceeded(status);
+}
+
+}  // namespace stretto::cuda

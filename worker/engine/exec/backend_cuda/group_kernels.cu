@@ -1,0 +1,132 @@
+#include <algorithm>
+
+#include "kernels/bf16.h"
+#include "worker/engine/exec/backend_cuda/group_kernels.h"
+
+namespace stretto::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMaxBlocks = 1024;
+
+// As kernel arguments go: element type T, and every rank's first element.
+template <class T>
+struct Pointers {
+  int ranks;
+  const T* in[kMaxLocalRanks];
+  T* out[kMaxLocalRanks];
+};
+
+struct Exact {
+  template <class T>
+  __device__ T operator()(T value) const {
+    return value;
+  }
+};
+struct Narrow {
+  __device__ float operator()(float value) const { return ToFloat(ToBF16(value)); }
+};
+struct Sum {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+// A NaN wins.
+struct Max {
+  __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
+};
+
+template <class T, class Combine, class Wire>
+__device__ T Reduced(const Pointers<T>& p, int64_t i, Combine combine, Wire wire) {
+  float total = wire(ToFloat(p.in[0][i]));
+  for (int r = 1; r < p.ranks; ++r) total = combine(total, wire(ToFloat(p.in[r][i])));
+  return FromFloat<T>(wire(total));
+}
+
+// Every thread reads its element of all ranks before it writes, so outputs may be inputs.
+template <class T, class Combine, class Wire>
+__global__ void AllReduce(Pointers<T> p, int64_t count, Combine combine, Wire wire) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const T value = Reduced(p, i, combine, wire);
+    for (int r = 0; r < p.ranks; ++r) p.out[r][i] = value;
+  }
+}
+
+// Rank r has elements [r * part, (r + 1) * part) of the sum.
+template <class T, class Wire>
+__global__ void ReduceScatter(Pointers<T> p, int64_t part, Wire wire) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < part * p.ranks; i += step)
+    p.out[i / part][i % part] = Reduced(p, i, Sum{}, wire);
+}
+
+template <class T, class Wire>
+__global__ void AllGather(Pointers<T> p, int64_t part, Wire wire) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < part * p.ranks; i += step) {
+    const T value = FromFloat<T>(wire(ToFloat(p.in[i / part][i % part])));
+    for (int r = 0; r < p.ranks; ++r) p.out[r][i] = value;
+  }
+}
+
+template <class From, class To>
+__global__ void Convert(const From* from, To* to, int64_t count) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step)
+    to[i] = FromFloat<To>(ToFloat(from[i]));
+}
+
+template <class... P, class... A>
+cudaError_t Launch(int64_t count, cudaStream_t stream, void (*kernel)(P...), A... args) {
+  cudaLaunchConfig_t config = {};
+  const int64_t blocks = std::clamp<int64_t>((count + kThreads - 1) / kThreads, 1, kMaxBlocks);
+  config.gridDim = dim3(static_cast<unsigned>(blocks));
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
+}
+
+template <class T, class Wire>
+cudaError_t LaunchTyped(GroupCall call, const GroupTensors& tensors, Wire wire,
+                        cudaStream_t stream) {
+  Pointers<T> p = {};
+  p.ranks = tensors.ranks;
+  for (int r = 0; r < tensors.ranks; ++r) {
+    p.in[r] = tensors.in[r].as<const T>();
+    p.out[r] = tensors.out[r].as<T>();
+  }
+  const int64_t in = tensors.in[0].count(), out = tensors.out[0].count();
+  switch (call) {
+    case GroupCall::kAllReduceSum:
+      return Launch(in, stream, AllReduce<T, Sum, Wire>, p, in, Sum{}, wire);
+    case GroupCall::kAllReduceMax:
+      return Launch(in, stream, AllReduce<T, Max, Wire>, p, in, Max{}, wire);
+    case GroupCall::kReduceScatter:
+      return Launch(in, stream, ReduceScatter<T, Wire>, p, out, wire);
+    default:
+      return Launch(out, stream, AllGather<T, Wire>, p, in, wire);
+  }
+}
+
+}  // namespace
+
+cudaError_t LaunchGroupCall(GroupCall call, bool narrow, const GroupTensors& tensors,
+                            cudaStream_t stream) {
+  STRETTO_CHECK(tensors.ranks >= 1 && tensors.ranks <= kMaxLocalRanks);
+  STRETTO_CHECK(tensors.in[0].dtype != DType::kI32);
+  if (tensors.in[0].dtype == DType::kBF16) return LaunchTyped<BF16>(call, tensors, Exact{}, stream);
+  if (narrow) return LaunchTyped<float>(call, tensors, Narrow{}, stream);
+  return LaunchTyped<float>(call, tensors, Exact{}, stream);
+}
+
+cudaError_t LaunchConvert(TensorView from, TensorView to, cudaStream_t stream) {
+  STRETTO_CHECK(from.count() == to.count());
+  if (from.dtype == DType::kF32 && to.dtype == DType::kBF16) {
+    return Launch(to.count(), stream, Convert<float, BF16>, from.as<const float>(), to.as<BF16>(),
+                  to.count());
+  }
+  STRETTO_CHECK(from.dtype == DType::kBF16 && to.dtype == DType::kF32);
+  return Launch(to.count(), stream, Convert<BF16, float>, from.as<const BF16>(), to.as<float>(),
+                to.count());
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,296 @@
+#include "worker/engine/exec/backend_cuda/instance_player.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto::cuda {
+namespace {
+
+size_t Index(int value) { return static_cast<size_t>(value); }
+
+absl::Status Record(cudaEvent_t event, cudaStream_t stream, unsigned flags = 0) {
+  return ToStatus(cudaEventRecordWithFlags(event, stream, flags), "record of an event");
+}
+absl::Status Await(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0) {
+  return ToStatus(cudaStreamWaitEvent(stream, event, flags), "wait for an event");
+}
+
+// Records that of a capture stand in for the marks of whoever is launched.
+absl::Status RecordNew(std::vector<Event>* events, cudaStream_t stream) {
+  ASSIGN_OR_RETURN(Event event, MakeEvent(true));
+  events->push_back(std::move(event));
+  return Record(events->back().get(), stream, cudaEventRecordExternal);
+}
+absl::Status AwaitNew(std::vector<Event>* events, cudaStream_t stream) {
+  ASSIGN_OR_RETURN(Event event, MakeEvent(true));
+  events->push_back(std::move(event));
+  return Await(stream, events->back().get(), cudaEventWaitExternal);
+}
+
+}  // namespace
+
+absl::StatusOr<InstancePlayer> InstancePlayer::Create(const Setting& setting) {
+  InstancePlayer player(setting);
+  RETURN_IF_ERROR(player.MakeEvents());
+  player.FindSlotUse();
+  for (const IssuedInstance& instance : setting.plan->instances) {
+    const int slots = (*setting.ranks)[0].step.slots;
+    std::set<int> taken;
+    for (int micro_batch : instance.micro_batches) {
+      if (taken.insert(micro_batch % slots).second) continue;
+      return absl::InvalidArgumentError(absl::StrCat("unit ", instance.unit,
+                                                     ": two of its micro-batches share one of ",
+                                                     slots, " slots, expected one each"));
+    }
+    player.part_of_.push_back(&player.parts_[ShapeOf(instance, slots)]);
+  }
+  return player;
+}
+
+absl::Status InstancePlayer::MakeEvents() {
+  int least = 0, greatest = 0;
+  RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  for (Stream& origin : origins_) {
+    ASSIGN_OR_RETURN(origin, MakeStream(least));
+  }
+  marks_.resize(Index(s_.plan->marks));
+  for (Event& mark : marks_) {
+    ASSIGN_OR_RETURN(mark, MakeEvent(true));
+  }
+  ASSIGN_OR_RETURN(begin_, MakeEvent(true));
+  stored_.resize(Index((*s_.ranks)[0].step.slots));
+  std::vector<Event*> plain = {&inputs_, &end_, &entered_[0], &entered_[1]};
+  for (Event& event : stored_) plain.push_back(&event);
+  for (Event* event : plain) {
+    ASSIGN_OR_RETURN(*event, MakeEvent(false));
+  }
+  return absl::OkStatus();
+}
+
+void InstancePlayer::FindSlotUse() {
+  const StepProgram& step = (*s_.ranks)[0].step;
+  const StepMemory& memory = (*s_.memory)[0];
+  std::set<int> lanes;
+  for (const IssuedInstance& instance : s_.plan->instances) {
+    std::set<int> outputs;
+    for (const Op& op : step.units[Index(instance.unit)].ops) {
+      const auto slotted = [&](int id) { return memory.IsSlotted(id); };
+      const bool writes = std::any_of(op.out.begin(), op.out.end(), slotted);
+      if (writes || std::any_of(op.in.begin(), op.in.end(), slotted)) lanes.insert(op.lane);
+      if (writes) outputs.insert(instance.micro_batches[Index(op.tag.micro_batch)]);
+    }
+    outputs_.emplace_back(outputs.begin(), outputs.end());
+  }
+  slotted_lanes_.assign(lanes.begin(), lanes.end());
+}
+
+absl::Status InstancePlayer::Begin() { return Record(begin_.get(), origins_[0].get()); }
+
+absl::StatusOr<bool> InstancePlayer::AtRest() const {
+  std::vector<cudaStream_t> streams = {origins_[0].get(), origins_[1].get()};
+  for (size_t lane = 0; lane < (*s_.ranks)[0].program.lanes.size(); ++lane)
+    streams.push_back(s_.lanes->stream(static_cast<int>(lane)));
+  for (cudaStream_t stream : streams) {
+    const cudaError_t error = cudaStreamQuery(stream);
+    if (error == cudaErrorNotReady) return false;
+    RETURN_IF_ERROR(ToStatus(error, "device"));
+  }
+  return true;
+}
+
+absl::Status InstancePlayer::Enqueue() {
+  lane_end_.assign((*s_.ranks)[0].program.lanes.size(), -1);
+  loaded_.assign(stored_.size(), -1);
+  is_stored_.assign(stored_.size(), false);
+  s_.lanes->WeightsChanged();
+  for (const StepMemory& memory : *s_.memory) RETURN_IF_ERROR(memory.CopyInputs(origins_[0].get()));
+  RETURN_IF_ERROR(Record(inputs_.get(), origins_[0].get()));
+  RETURN_IF_ERROR(Await(origins_[1].get(), inputs_.get()));
+  for (size_t i = 0; i < s_.plan->instances.size(); ++i) RETURN_IF_ERROR(Play(i));
+  return Finish();
+}
+
+absl::Status InstancePlayer::Play(size_t index) {
+  const IssuedInstance& instance = s_.plan->instances[index];
+  Part& part = *part_of_[index];
+  const cudaStream_t origin = origins_[index % 2].get();
+  RETURN_IF_ERROR(Load(index, origin));
+  if (part.calls.empty()) part.calls = s_.lanes->Bind(instance);
+  if (s_.graphs && part.played && part.exec == nullptr && !instance.items.empty())
+    RETURN_IF_ERROR(CaptureGraph(instance, part, origin));
+  RETURN_IF_ERROR(part.exec != nullptr ? PlayGraph(instance, part, origin)
+                                       : PlayCalls(instance, part, origin));
+  part.played = true;
+  for (const Item& item : instance.items) {
+    if (item.end_mark >= 0) lane_end_[Index(item.lane)] = item.end_mark;
+  }
+  return Store(index, origin);
+}
+
+absl::Status InstancePlayer::AwaitMarks(const std::vector<int>& lanes, cudaStream_t stream) {
+  for (int lane : lanes) {
+    const int mark = lane_end_[Index(lane)];
+    if (mark >= 0) RETURN_IF_ERROR(Await(stream, marks_[Index(mark)].get()));
+  }
+  return absl::OkStatus();
+}
+
+// The slots' readers and writers of before come first.
+absl::Status InstancePlayer::Load(size_t index, cudaStream_t origin) {
+  bool waited = false;
+  for (int micro_batch : s_.plan->instances[index].micro_batches) {
+    const size_t slot = Index(micro_batch) % loaded_.size();
+    if (loaded_[slot] == micro_batch) continue;
+    if (!waited) RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
+    waited = true;
+    if (is_stored_[slot]) RETURN_IF_ERROR(Await(origin, stored_[slot].get()));
+    for (const StepMemory& memory : *s_.memory)
+      RETURN_IF_ERROR(memory.LoadSlot(micro_batch, origin));
+    loaded_[slot] = micro_batch;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InstancePlayer::Store(size_t index, cudaStream_t origin) {
+  if (outputs_[index].empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
+  for (int micro_batch : outputs_[index]) {
+    const size_t slot = Index(micro_batch) % stored_.size();
+    for (const StepMemory& memory : *s_.memory)
+      RETURN_IF_ERROR(memory.StoreSlot(micro_batch, origin));
+    RETURN_IF_ERROR(Record(stored_[slot].get(), origin));
+    is_stored_[slot] = true;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InstancePlayer::Finish() {
+  std::vector<int> lanes(lane_end_.size());
+  for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = static_cast<int>(lane);
+  const cudaStream_t origin = origins_[0].get();
+  RETURN_IF_ERROR(AwaitMarks(lanes, origin));
+  RETURN_IF_ERROR(Record(entered_[1].get(), origins_[1].get()));
+  RETURN_IF_ERROR(Await(origin, entered_[1].get()));
+  for (const StepMemory& memory : *s_.memory) RETURN_IF_ERROR(memory.CopyOutputs(origin));
+  return Record(end_.get(), origin);
+}
+
+absl::Status InstancePlayer::PlayCalls(const IssuedInstance& instance, Part& part,
+                                       cudaStream_t origin) {
+  const cudaEvent_t entered = entered_[origin == origins_[0].get() ? 0 : 1].get();
+  RETURN_IF_ERROR(Record(entered, origin));
+  for (int lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), entered));
+  for (size_t k = 0; k < instance.items.size(); ++k)
+    RETURN_IF_ERROR(IssueItem(instance, k, part, nullptr));
+  return absl::OkStatus();
+}
+
+absl::Status InstancePlayer::IssueItem(const IssuedInstance& instance, size_t position, Part& part,
+                                       Capture* capture) {
+  const Item& item = instance.items[position];
+  const cudaStream_t stream = s_.lanes->stream(item.lane);
+  for (int carried : item.carried) {
+    RETURN_IF_ERROR(capture ? AwaitNew(&capture->waits, stream) : Await(stream, mark(carried)));
+  }
+  for (int join : item.joins) {
+    RETURN_IF_ERROR(Await(stream, capture ? capture->joins[Index(join)].get()
+                                          : mark(instance.items[Index(join)].end_mark)));
+  }
+  const auto record = [&](int own) {
+    return capture ? RecordNew(&capture->records, stream) : Record(mark(own), stream);
+  };
+  if (item.begin_mark >= 0) RETURN_IF_ERROR(record(item.begin_mark));
+  if (absl::Status status = part.calls[position](); !status.ok()) {
+    const auto [rank, op] = item.ops[0];
+    return absl::Status(status.code(), absl::StrCat(PrintOp((*s_.ranks)[Index(rank)].program, op),
+                                                    ": ", status.message()));
+  }
+  if (item.end_mark >= 0) RETURN_IF_ERROR(record(item.end_mark));
+  if (item.awaited && capture) {
+    ASSIGN_OR_RETURN(capture->joins[position], MakeEvent(false));
+    RETURN_IF_ERROR(Record(capture->joins[position].get(), stream));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status InstancePlayer::PlayGraph(const IssuedInstance& instance, Part& part,
+                                       cudaStream_t origin) {
+  size_t record = 0, wait = 0;
+  const auto record_at = [&](int own) {
+    if (own < 0) return cudaSuccess;
+    return cudaGraphExecEventRecordNodeSetEvent(part.exec.get(), part.records[record++], mark(own));
+  };
+  for (const Item& item : instance.items) {
+    for (int carried : item.carried) {
+      RETURN_IF_CUDA_ERROR(
+          cudaGraphExecEventWaitNodeSetEvent(part.exec.get(), part.waits[wait++], mark(carried)));
+    }
+    RETURN_IF_CUDA_ERROR(record_at(item.begin_mark));
+    RETURN_IF_CUDA_ERROR(record_at(item.end_mark));
+  }
+  return ToStatus(cudaGraphLaunch(part.exec.get(), origin), "launch of a graph");
+}
+
+absl::Status InstancePlayer::CaptureGraph(const IssuedInstance& instance, Part& part,
+                                          cudaStream_t origin) {
+  Capture capture;
+  capture.joins.resize(instance.items.size());
+  RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal));
+  const absl::Status captured = CaptureCalls(instance, part, origin, &capture);
+  cudaGraph_t graph = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(origin, &graph);
+  part.graph.reset(graph);
+  RETURN_IF_ERROR(captured);
+  RETURN_IF_ERROR(ToStatus(ended, "capture of a graph"));
+  RETURN_IF_ERROR(FindNodes(capture, &part));
+  cudaGraphExec_t exec = nullptr;
+  RETURN_IF_CUDA_ERROR(cudaGraphInstantiate(&exec, graph, 0));
+  part.exec.reset(exec);
+  return absl::OkStatus();
+}
+
+absl::Status InstancePlayer::CaptureCalls(const IssuedInstance& instance, Part& part,
+                                          cudaStream_t origin, Capture* capture) {
+  ASSIGN_OR_RETURN(const Event fork, MakeEvent(false));
+  RETURN_IF_ERROR(Record(fork.get(), origin));
+  for (int lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), fork.get()));
+  for (size_t k = 0; k < instance.items.size(); ++k)
+    RETURN_IF_ERROR(IssueItem(instance, k, part, capture));
+  for (int lane : instance.lanes) {
+    ASSIGN_OR_RETURN(const Event join, MakeEvent(false));
+    RETURN_IF_ERROR(Record(join.get(), s_.lanes->stream(lane)));
+    RETURN_IF_ERROR(Await(origin, join.get()));
+  }
+  return absl::OkStatus();
+}
+
+// Which node is which, by the events that were captured.
+absl::Status InstancePlayer::FindNodes(const Capture& capture, Part* part) const {
+  std::map<cudaEvent_t, cudaGraphNode_t> node_of;
+  size_t count = 0;
+  RETURN_IF_CUDA_ERROR(cudaGraphGetNodes(part->graph.get(), nullptr, &count));
+  std::vector<cudaGraphNode_t> nodes(count);
+  RETURN_IF_CUDA_ERROR(cudaGraphGetNodes(part->graph.get(), nodes.data(), &count));
+  for (cudaGraphNode_t node : nodes) {
+    cudaGraphNodeType type = {};
+    RETURN_IF_CUDA_ERROR(cudaGraphNodeGetType(node, &type));
+    cudaEvent_t event = nullptr;
+    if (type == cudaGraphNodeTypeEventRecord) {
+      RETURN_IF_CUDA_ERROR(cudaGraphEventRecordNodeGetEvent(node, &event));
+    } else if (type == cudaGraphNodeTypeWaitEvent) {
+      RETURN_IF_CUDA_ERROR(cudaGraphEventWaitNodeGetEvent(node, &event));
+    } else {
+      continue;
+    }
+    node_of[event] = node;
+  }
+  for (const Event& event : capture.records) part->records.push_back(node_of.at(event.get()));
+  for (const Event& event : capture.waits) part->waits.push_back(node_of.at(event.get()));
+  return absl::OkStatus();
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,99 @@
+#pragma once
+// Plays the instances of a step, call by call or as graphs.
+//
+// A graph holds the operations of one shape of instance on all lanes, forked from and joined to the
+// stream that it is launched on. Two such streams take turns, so that an instance may begin before
+// the one before it has ended; what must be in order is ordered by marks, which are event nodes in
+// the graph and are set to the instance's own before every launch.
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/exec/backend_cuda/handles.h"
+#include "worker/engine/exec/backend_cuda/issue_plan.h"
+#include "worker/engine/exec/backend_cuda/lane_streams.h"
+#include "worker/engine/exec/backend_cuda/step_memory.h"
+
+namespace stretto::cuda {
+
+class InstancePlayer {
+ public:
+  struct Setting {  // all borrowed
+    const IssuePlan* plan;
+    const std::vector<CudaRank>* ranks;
+    const std::vector<StepMemory>* memory;
+    LaneStreams* lanes;
+    bool graphs;
+  };
+  static absl::StatusOr<InstancePlayer> Create(const Setting& setting);
+
+  // Enqueues the step: inputs to the device, all instances, outputs to the host. Errors name the
+  // operation.
+  absl::Status Enqueue();
+
+  // Whether nothing is left on any stream. Errors: the device's.
+  absl::StatusOr<bool> AtRest() const;
+
+  cudaEvent_t mark(int mark) const { return marks_[static_cast<size_t>(mark)].get(); }
+  // The first and the last event of a step. Record the first before Enqueue.
+  absl::Status Begin();
+  cudaEvent_t begin() const { return begin_.get(); }
+  cudaEvent_t end() const { return end_.get(); }
+
+ private:
+  // One for all instances of a shape.
+  struct Part {
+    std::vector<cuda::Enqueue> calls;  // empty until first played
+    bool played = false;
+    Graph graph;
+    GraphExec exec;
+    std::vector<cudaGraphNode_t> records, waits;  // in the order in which they were captured
+  };
+  // Events that stand for an instance's marks while a graph is captured.
+  struct Capture {
+    std::vector<Event> records, waits, joins;  // joins: by position in the instance
+  };
+
+  explicit InstancePlayer(const Setting& s) : s_(s) {}
+  absl::Status MakeEvents();
+  void FindSlotUse();
+
+  absl::Status Play(size_t index);
+  absl::Status Load(size_t index, cudaStream_t origin);
+  absl::Status PlayCalls(const IssuedInstance& instance, Part& part, cudaStream_t origin);
+  absl::Status PlayGraph(const IssuedInstance& instance, Part& part, cudaStream_t origin);
+  absl::Status Store(size_t index, cudaStream_t origin);
+  absl::Status Finish();
+
+  absl::Status CaptureGraph(const IssuedInstance& instance, Part& part, cudaStream_t origin);
+  absl::Status CaptureCalls(const IssuedInstance& instance, Part& part, cudaStream_t origin,
+                            Capture* capture);
+  absl::Status FindNodes(const Capture& capture, Part* part) const;
+  absl::Status IssueItem(const IssuedInstance& instance, size_t position, Part& part,
+                         Capture* capture);
+  absl::Status AwaitMarks(const std::vector<int>& lanes, cudaStream_t stream);
+
+  Setting s_;
+  std::array<Stream, 2> origins_;
+  std::vector<Event> marks_;
+  Event begin_, inputs_, end_;
+  std::array<Event, 2> entered_;
+  std::vector<Event> stored_;  // [slot]
+  std::map<std::vector<int>, Part> parts_;
+  std::vector<Part*> part_of_;  // [instance]
+
+  // What is where during a step.
+  std::vector<int> lane_end_;  // [lane] the mark behind its last operation so far; -1: none
+  std::vector<int> loaded_;    // [slot] micro-batch; -1: none
+  std::vector<bool> is_stored_;
+
+  std::vector<int> slotted_lanes_;         // that use slots
+  std::vector<std::vector<int>> outputs_;  // [instance] micro-batches whose outputs it writes
+};
+
+}  // namespace stretto::cuda

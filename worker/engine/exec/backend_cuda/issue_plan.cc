@@ -1,0 +1,218 @@
+#include "worker/engine/exec/backend_cuda/issue_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto::cuda {
+namespace {
+
+size_t Index(int value) { return static_cast<size_t>(value); }
+
+class Planner {
+ public:
+  explicit Planner(absl::Span<const RankProgram> ranks)
+      : ranks_(ranks), last_of_lane_(ranks[0].program->lanes.size()) {
+    for (const RankProgram& rank : ranks) {
+      places_.emplace_back(rank.program->ops.size());
+      awaited_.emplace_back(rank.program->ops.size());
+    }
+  }
+
+  absl::StatusOr<IssuePlan> Plan() {
+    for (size_t r = 0; r < ranks_.size(); ++r) RETURN_IF_ERROR(Check(r));
+    std::vector<int> next(ranks_.size(), 0);
+    for (const Instance& source : ranks_[0].step->instances) {
+      IssuedInstance instance{source.unit, source.micro_batches, next, {}, {}};
+      for (size_t r = 0; r < ranks_.size(); ++r)
+        next[r] += static_cast<int>(ranks_[r].step->units[Index(source.unit)].ops.size());
+      RETURN_IF_ERROR(Merge(next, &instance));
+      plan_.instances.push_back(std::move(instance));
+      Issue(&plan_.instances.back());
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  // Where an operation is: an instance, a position in it, and its segment.
+  struct Place {
+    int instance = -1, position = -1, segment = -1;
+  };
+
+  const Op& OpOf(RankOp of) const { return ranks_[Index(of.rank)].program->ops[Index(of.op)]; }
+  Place& PlaceOf(RankOp of) { return places_[Index(of.rank)][Index(of.op)]; }
+
+  absl::Status Check(size_t r) {
+    const auto& [step, program] = ranks_[r];
+    size_t ops = 0;
+    for (const Instance& instance : step->instances)
+      ops += step->units.at(Index(instance.unit)).ops.size();
+    const size_t buffers = Index(BufferMap(*step).size());
+    if (ops != program->ops.size() || buffers != program->buffers.size()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "program of ", program->ops.size(), " operations and ", program->buffers.size(),
+          " buffers, expected the expansion of its units: ", ops, " and ", buffers));
+    }
+    const auto same = [](const Instance& a, const Instance& b) {
+      return a.unit == b.unit && a.micro_batches == b.micro_batches;
+    };
+    const auto& first = ranks_[0].step->instances;
+    if (!std::equal(first.begin(), first.end(), step->instances.begin(), step->instances.end(),
+                    same)) {
+      return absl::InvalidArgumentError(absl::StrCat("ranks 0 and ", r,
+                                                     " of the device: found "
+                                                     "other instances, expected the same"));
+    }
+    for (size_t i = 0; i < ops; ++i) {
+      for (int wait : program->ops[i].waits) {
+        awaited_[r][Index(wait)] = true;
+        if (wait < static_cast<int>(i)) continue;
+        return absl::InvalidArgumentError(absl::StrCat(PrintOp(*program, static_cast<int>(i)),
+                                                       ": waits for operation ", wait,
+                                                       ", expected an earlier one"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // The ranks take turns, operation by operation, and wait for each other at collectives.
+  absl::Status Merge(const std::vector<int>& end, IssuedInstance* instance) {
+    std::vector<int> next = instance->first;
+    const int ranks = static_cast<int>(ranks_.size());
+    while (true) {
+      bool moved = false;
+      for (int r = 0; r < ranks; ++r) {
+        if (next[Index(r)] == end[Index(r)] || IsCollective(OpOf({r, next[Index(r)]}).kind))
+          continue;
+        Add({{r, next[Index(r)]++}}, instance);
+        moved = true;
+      }
+      if (moved) continue;
+      std::vector<RankOp> collective;
+      for (int r = 0; r < ranks; ++r) {
+        if (next[Index(r)] < end[Index(r)]) collective.push_back({r, next[Index(r)]++});
+      }
+      if (collective.empty()) return absl::OkStatus();
+      RETURN_IF_ERROR(CheckCollective(collective));
+      Add(std::move(collective), instance);
+    }
+  }
+
+  absl::Status CheckCollective(const std::vector<RankOp>& ops) const {
+    for (const RankOp& of : ops) {
+      const Op &a = OpOf(ops[0]), &b = OpOf(of);
+      if (ops.size() == ranks_.size() && a.kind == b.kind && a.lane == b.lane && a.tag == b.tag)
+        continue;
+      return absl::InvalidArgumentError(absl::StrCat(
+          "ranks of the device: found ", PrintOp(*ranks_[Index(ops[0].rank)].program, ops[0].op),
+          " on rank ", ops[0].rank, ", expected the same collective on every rank"));
+    }
+    return absl::OkStatus();
+  }
+
+  void Add(std::vector<RankOp> ops, IssuedInstance* instance) {
+    Item item;
+    item.lane = OpOf(ops[0]).lane;
+    item.ops = std::move(ops);
+    for (const RankOp& of : item.ops) {
+      PlaceOf(of).instance = static_cast<int>(plan_.instances.size());
+      PlaceOf(of).position = static_cast<int>(instance->items.size());
+    }
+    instance->items.push_back(std::move(item));
+  }
+
+  void Issue(IssuedInstance* instance) {
+    const int number = static_cast<int>(plan_.instances.size()) - 1;
+    for (size_t k = 0; k < instance->items.size(); ++k) {
+      Item* item = &instance->items[k];
+      std::vector<RankOp>& previous = last_of_lane_[Index(item->lane)];
+      const bool first = previous.empty() || PlaceOf(previous[0]).instance != number;
+      if (first) instance->lanes.push_back(item->lane);
+      if (first && !previous.empty()) Carry(previous[0], item);
+      for (const RankOp& of : item->ops) {
+        for (int wait : OpOf(of).waits) Wait({of.rank, wait}, number, instance, item);
+      }
+      Enter(item, first ? std::vector<RankOp>{} : previous);
+      previous = item->ops;
+    }
+    std::sort(instance->lanes.begin(), instance->lanes.end());
+    // Ends are known only now.
+    for (Item& item : instance->items) {
+      const Segment& segment = plan_.segments[Index(PlaceOf(item.ops[0]).segment)];
+      if (segment.ops.back() == item.ops.back()) item.end_mark = segment.end_mark;
+    }
+  }
+
+  void Wait(RankOp producer, int instance_number, IssuedInstance* instance, Item* item) {
+    const Place& place = PlaceOf(producer);
+    if (place.instance != instance_number) return Carry(producer, item);
+    AddOnce(place.position, &item->joins);
+    instance->items[Index(place.position)].awaited = true;
+  }
+
+  void Carry(RankOp producer, Item* item) {
+    AddOnce(plan_.segments[Index(PlaceOf(producer).segment)].end_mark, &item->carried);
+  }
+
+  static void AddOnce(int value, std::vector<int>* values) {
+    if (std::find(values->begin(), values->end(), value) == values->end()) values->push_back(value);
+  }
+
+  // Into the segment of `previous` on its lane, or into one that begins here.
+  void Enter(Item* item, const std::vector<RankOp>& previous) {
+    const bool waits = !item->joins.empty() || !item->carried.empty();
+    const bool awaited = std::any_of(previous.begin(), previous.end(), [&](const RankOp& of) {
+      return awaited_[Index(of.rank)][Index(of.op)];
+    });
+    int segment = previous.empty() ? -1 : PlaceOf(previous[0]).segment;
+    if (segment < 0 || waits || awaited || !SameKind(previous[0], item->ops[0])) {
+      Segment fresh;
+      fresh.lane = item->lane;
+      if (segment >= 0 && !waits) {
+        fresh.begin_mark = plan_.segments[Index(segment)].end_mark;
+      } else {
+        fresh.begin_mark = item->begin_mark = plan_.marks++;
+      }
+      fresh.end_mark = plan_.marks++;
+      segment = static_cast<int>(plan_.segments.size());
+      plan_.segments.push_back(std::move(fresh));
+    }
+    for (const RankOp& of : item->ops) {
+      PlaceOf(of).segment = segment;
+      plan_.segments[Index(segment)].ops.push_back(of);
+    }
+  }
+
+  bool SameKind(RankOp a, RankOp b) const {
+    const Op &x = OpOf(a), &y = OpOf(b);
+    return IsCollective(x.kind) == IsCollective(y.kind) && x.tag.phase == y.tag.phase;
+  }
+
+  const absl::Span<const RankProgram> ranks_;
+  IssuePlan plan_;
+  std::vector<std::vector<Place>> places_;         // [rank][operation]
+  std::vector<std::vector<bool>> awaited_;         // [rank][operation] by another lane
+  std::vector<std::vector<RankOp>> last_of_lane_;  // the last item's operations
+};
+
+}  // namespace
+
+absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks) {
+  return Planner(ranks).Plan();
+}
+
+std::vector<int> ShapeOf(const IssuedInstance& instance, int slots) {
+  std::vector<int> shape = {instance.unit};
+  for (int micro_batch : instance.micro_batches) shape.push_back(micro_batch % slots);
+  for (const Item& item : instance.items) {
+    shape.insert(shape.end(), {static_cast<int>(item.carried.size()), item.begin_mark >= 0 ? 1 : 0,
+                               item.end_mark >= 0 ? 1 : 0, static_cast<int>(item.joins.size())});
+    shape.insert(shape.end(), item.joins.begin(), item.joins.end());
+  }
+  return shape;
+}
+
+}  // namespace stretto::cuda

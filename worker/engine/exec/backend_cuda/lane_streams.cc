@@ -1,0 +1,182 @@
+#include "worker/engine/exec/backend_cuda/lane_streams.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/engine/exec/bind.h"
+
+namespace stretto::cuda {
+namespace {
+
+size_t Index(int value) { return static_cast<size_t>(value); }
+
+// The unit's operation that is one of an instance.
+const Op& OpOf(const std::vector<CudaRank>& ranks, const IssuedInstance& instance, RankOp of) {
+  const size_t rank = Index(of.rank);
+  return ranks[rank].step.units[Index(instance.unit)].ops[Index(of.op - instance.first[rank])];
+}
+
+std::vector<TensorView> Operands(const StepMemory& memory, const IssuedInstance& instance,
+                                 const Op& op, const std::vector<int>& ids) {
+  const int role = op.tag.micro_batch;
+  const int micro_batch = role < 0 ? role : instance.micro_batches[Index(role)];
+  std::vector<TensorView> views;
+  for (int id : ids) views.push_back(memory.Operand(id, micro_batch));
+  return views;
+}
+
+// The next item of the same rank in the same segment, or their count.
+size_t NextOfSegment(const IssuedInstance& instance, size_t position) {
+  const Item& item = instance.items[position];
+  const Item* at = &item;
+  for (size_t next = position; at->end_mark < 0;) {
+    do ++next;
+    while (instance.items[next].lane != item.lane);
+    at = &instance.items[next];
+    if (at->ops[0].rank == item.ops[0].rank) return next;
+  }
+  return instance.items.size();
+}
+
+// And then what the operations have to say.
+Enqueue Checked(std::function<void()> call, CudaOps* ops) {
+  return [ops, call = std::move(call)] {
+    call();
+    if (const char* error = ops->error(); *error != '\0') return absl::InternalError(error);
+    return absl::OkStatus();
+  };
+}
+
+}  // namespace
+
+absl::StatusOr<LaneStreams> LaneStreams::Create(const std::vector<CudaRank>& ranks,
+                                                const std::vector<StepMemory>& memory,
+                                                const MakeStreamOps& make_ops) {
+  LaneStreams streams(ranks, memory);
+  RETURN_IF_ERROR(streams.CheckGroups());
+  for (size_t lane = 0; lane < ranks[0].program.lanes.size(); ++lane)
+    RETURN_IF_ERROR(streams.MakeLane(static_cast<int>(lane), make_ops));
+  return streams;
+}
+
+DeviceCommunicator* LaneStreams::CommunicatorOf(size_t rank, int group) const {
+  const auto& communicators = (*ranks_)[rank].communicators;
+  return Index(group) < communicators.size() ? communicators[Index(group)] : nullptr;
+}
+
+bool LaneStreams::IsLocal(int group) const {
+  return (*ranks_)[0].program.groups[Index(group)].ranks.size() == ranks_->size();
+}
+
+absl::Status LaneStreams::CheckGroups() const {
+  const std::vector<Group>& groups = (*ranks_)[0].program.groups;
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (IsLocal(static_cast<int>(g))) continue;
+    const int size = static_cast<int>(groups[g].ranks.size());
+    const DeviceCommunicator* communicator = CommunicatorOf(0, static_cast<int>(g));
+    if (ranks_->size() == 1 && communicator != nullptr && communicator->size() == size) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group ", groups[g].name, ": found ",
+        ranks_->size() > 1
+            ? absl::StrCat(ranks_->size(), " ranks on one device")
+            : (communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none"),
+        ", expected one of ", size, " ranks"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LaneStreams::MakeLane(int lane, const MakeStreamOps& make_ops) {
+  const Program& program = (*ranks_)[0].program;
+  bool computes = false;
+  int64_t wire_in = 0, wire_out = 0;
+  for (const Op& op : program.ops) {
+    if (op.lane != lane) continue;
+    computes |= !IsCollective(op.kind);
+    if (!IsCollective(op.kind)) continue;
+    const Buffer &in = program.buffers[Index(op.in[0])], &out = program.buffers[Index(op.out[0])];
+    if (IsLocal(program.lanes[Index(lane)].group) || !TravelsNarrow(op, in.dtype)) continue;
+    wire_in = std::max(wire_in, in.bytes() / 2);
+    wire_out = std::max(wire_out, out.bytes() / 2);
+  }
+  // A collective that waits for the end of a product would not run under it.
+  int least = 0, greatest = 0;
+  RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  Lane made;
+  ASSIGN_OR_RETURN(made.stream, MakeStream(computes ? least : greatest));
+  if (computes) {
+    ASSIGN_OR_RETURN(made.compute, make_ops(made.stream.get()));
+  }
+  RETURN_IF_ERROR(made.wire.Allocate(wire_in, wire_out));
+  lanes_.push_back(std::move(made));
+  return absl::OkStatus();
+}
+
+void LaneStreams::WeightsChanged() {
+  for (Lane& lane : lanes_) {
+    if (lane.compute.ops != nullptr) lane.compute.ops->WeightsChanged();
+  }
+}
+
+std::vector<Enqueue> LaneStreams::Bind(const IssuedInstance& instance) const {
+  std::vector<Enqueue> calls(instance.items.size());
+  for (size_t k = 0; k < calls.size(); ++k) {
+    if (calls[k]) continue;  // done with the one before
+    if (IsCollective(OpOf(*ranks_, instance, instance.items[k].ops[0]).kind)) {
+      calls[k] = BindCollectiveAt(instance, k);
+      continue;
+    }
+    const size_t next = NextOfSegment(instance, k);
+    if (next < calls.size()) calls[k] = BindPairAt(instance, k, next);
+    if (calls[k]) {
+      calls[next] = [] { return absl::OkStatus(); };
+    } else {
+      calls[k] = BindComputeAt(instance, k);
+    }
+  }
+  return calls;
+}
+
+Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t position) const {
+  const Item& item = instance.items[position];
+  const Op& op = OpOf(*ranks_, instance, item.ops[0]);
+  const Lane& lane = lanes_[Index(item.lane)];
+  const int group = (*ranks_)[0].program.lanes[Index(item.lane)].group;
+  GroupTensors tensors;
+  tensors.ranks = static_cast<int>(item.ops.size());
+  for (size_t r = 0; r < item.ops.size(); ++r) {
+    const Op& of_rank = OpOf(*ranks_, instance, item.ops[r]);
+    tensors.in[r] = Operands((*memory_)[r], instance, of_rank, of_rank.in)[0];
+    tensors.out[r] = Operands((*memory_)[r], instance, of_rank, of_rank.out)[0];
+  }
+  if (IsLocal(group)) return BindGroupCollective(op, tensors, lane.stream.get());
+  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(0, group),
+                              &lane.wire, lane.stream.get());
+}
+
+Enqueue LaneStreams::BindComputeAt(const IssuedInstance& instance, size_t position) const {
+  const Item& item = instance.items[position];
+  CudaOps* ops = lanes_[Index(item.lane)].compute.ops.get();
+  const Op& op = OpOf(*ranks_, instance, item.ops[0]);
+  const StepMemory& memory = (*memory_)[Index(item.ops[0].rank)];
+  return Checked(BindCompute(op, Operands(memory, instance, op, op.in),
+                             Operands(memory, instance, op, op.out), ops),
+                 ops);
+}
+
+Enqueue LaneStreams::BindPairAt(const IssuedInstance& instance, size_t position,
+                                size_t next) const {
+  const Item& item = instance.items[position];
+  CudaOps* ops = lanes_[Index(item.lane)].compute.ops.get();
+  const Op &first = OpOf(*ranks_, instance, item.ops[0]),
+           &second = OpOf(*ranks_, instance, instance.items[next].ops[0]);
+  if (first.tag.micro_batch != second.tag.micro_batch) return {};
+  const StepMemory& memory = (*memory_)[Index(item.ops[0].rank)];
+  std::function<void()> pair = BindPair(first, second, Operands(memory, instance, first, first.in),
+                                        Operands(memory, instance, first, first.out),
+                                        Operands(memory, instance, second, second.in),
+                                        Operands(memory, instance, second, second.out), ops);
+  return pair ? Checked(std::move(pair), ops) : Enqueue();
+}
+
+}  // namespace stretto::cuda

@@ -1,0 +1,56 @@
+#pragma once
+// The streams of a step's lanes, and what is enqueued on them: operations bound once for every
+// shape of an instance, for all ranks on the device.
+
+#include <cuda_runtime.h>
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/exec/backend_cuda/bind_device_collective.h"
+#include "worker/engine/exec/backend_cuda/cuda_executor.h"
+#include "worker/engine/exec/backend_cuda/issue_plan.h"
+#include "worker/engine/exec/backend_cuda/step_memory.h"
+
+namespace stretto::cuda {
+
+class LaneStreams {
+ public:
+  // `ranks` and `memory` (one per rank) are borrowed. Errors: as MakeCudaExecutors.
+  static absl::StatusOr<LaneStreams> Create(const std::vector<CudaRank>& ranks,
+                                            const std::vector<StepMemory>& memory,
+                                            const MakeStreamOps& make_ops);
+
+  cudaStream_t stream(int lane) const { return lanes_[static_cast<size_t>(lane)].stream.get(); }
+  // Calls that enqueue the operations of an instance, in its order, and of every other of its
+  // shape.
+  std::vector<Enqueue> Bind(const IssuedInstance& instance) const;
+  void WeightsChanged();
+
+ private:
+  struct Lane {
+    Stream stream;
+    StreamOps compute;  // empty on a lane that only communicates
+    WireMemory wire;
+  };
+  using Rank = CudaRank;
+
+  LaneStreams(const std::vector<Rank>& ranks, const std::vector<StepMemory>& memory)
+      : ranks_(&ranks), memory_(&memory) {}
+  absl::Status CheckGroups() const;
+  absl::Status MakeLane(int lane, const MakeStreamOps& make_ops);
+  DeviceCommunicator* CommunicatorOf(size_t rank, int group) const;
+  bool IsLocal(int group) const;
+  Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
+  Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
+  // The operation with the next of its segment as one call; empty where there is none.
+  Enqueue BindPairAt(const IssuedInstance& instance, size_t position, size_t next) const;
+
+  const std::vector<Rank>* ranks_;
+  const std::vector<StepMemory>* memory_;
+  std::vector<Lane> lanes_;
+};
+
+}  // namespace stretto::cuda

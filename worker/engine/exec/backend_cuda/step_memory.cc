@@ -1,0 +1,153 @@
+#include "worker/engine/exec/backend_cuda/step_memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/units.h"
+#include "worker/engine/memory/plan.h"
+
+namespace stretto::cuda {
+namespace {
+
+bool IsMirrored(ArenaClass arena) {
+  return arena == ArenaClass::kInput || arena == ArenaClass::kOutput;
+}
+
+absl::Status Named(const absl::Status& status, absl::string_view what, int64_t bytes) {
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("cannot allocate ", what, " of ",
+                                                  FormatBytes(bytes), ": ", status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<StepMemory> StepMemory::Create(const StepProgram& step, const Program& program,
+                                              const ArenaBytes& arenas) {
+  StepMemory memory(step, program);
+  RETURN_IF_ERROR(memory.Allocate(arenas));
+  return memory;
+}
+
+absl::Status StepMemory::Allocate(const ArenaBytes& arenas) {
+  bytes_ = arenas;
+  for (size_t i = 0; i < arenas.size(); ++i) {
+    const ArenaClass arena = static_cast<ArenaClass>(i);
+    const size_t size = static_cast<size_t>(std::max<int64_t>(arenas[i], kArenaAlignment));
+    const std::string name = absl::StrCat("the ", NameOf(arena), " arena");
+    absl::StatusOr<DeviceMemory> memory = MakeDeviceMemory(size);
+    RETURN_IF_ERROR(Named(memory.status(), name, arenas[i]));
+    arenas_[i] = *std::move(memory);
+    device_[i] = arenas_[i].get();
+    if (arena != ArenaClass::kActivation) RETURN_IF_CUDA_ERROR(cudaMemset(device_[i], 0, size));
+    if (!IsMirrored(arena)) continue;
+    absl::StatusOr<PinnedMemory> mirror = MakePinnedMemory(size);
+    RETURN_IF_ERROR(Named(mirror.status(), name + " on the host", arenas[i]));
+    mirrors_[i] = *std::move(mirror);
+    host_[i] = mirrors_[i].get();
+    std::memset(host_[i], 0, size);
+  }
+  for (size_t id = 0; id < step_->buffers.size(); ++id) {
+    const Buffer& buffer = step_->buffers[id];
+    if (buffer.binding != Binding::kMicroBatch || buffer.alias >= 0) continue;
+    STRETTO_CHECK(IsMirrored(buffer.arena));
+    Slotted slotted{static_cast<int>(id), buffer.arena, static_cast<size_t>(buffer.bytes()), {}};
+    for (int slot = 0; slot < step_->slots; ++slot) {
+      absl::StatusOr<DeviceMemory> memory = MakeDeviceMemory(slotted.bytes);
+      RETURN_IF_ERROR(Named(memory.status(), absl::StrCat("a slot for ", buffer.name),
+                            static_cast<int64_t>(slotted.bytes)));
+      slotted.slots.push_back(*std::move(memory));
+    }
+    slotted_.push_back(std::move(slotted));
+  }
+  return absl::OkStatus();
+}
+
+bool StepMemory::IsSlotted(int id) const {
+  return step_->buffers.at(static_cast<size_t>(id)).binding == Binding::kMicroBatch;
+}
+
+TensorView StepMemory::Operand(int id, int micro_batch) const {
+  TensorView view = Device(BufferMap(*step_).Find(id, micro_batch));
+  if (!IsSlotted(id)) return view;
+  const Root root = RootOf(step_->buffers, id);
+  const auto slotted = std::find_if(slotted_.begin(), slotted_.end(),
+                                    [&](const Slotted& s) { return s.id == root.buffer; });
+  STRETTO_CHECK(slotted != slotted_.end());
+  const size_t slot = static_cast<size_t>(std::max(micro_batch, 0) % step_->slots);
+  view.data = static_cast<std::byte*>(slotted->slots[slot].get()) +
+              root.element * static_cast<int64_t>(SizeOf(view.dtype));
+  return view;
+}
+
+absl::Status StepMemory::CopyInputs(cudaStream_t stream) const {
+  const size_t arena = static_cast<size_t>(ArenaClass::kInput);
+  return ToStatus(cudaMemcpyAsync(device_[arena], host_[arena], static_cast<size_t>(bytes_[arena]),
+                                  cudaMemcpyHostToDevice, stream),
+                  "copy of the inputs");
+}
+
+absl::Status StepMemory::CopyOutputs(cudaStream_t stream) const {
+  const size_t arena = static_cast<size_t>(ArenaClass::kOutput);
+  return ToStatus(cudaMemcpyAsync(host_[arena], device_[arena], static_cast<size_t>(bytes_[arena]),
+                                  cudaMemcpyDeviceToHost, stream),
+                  "copy of the outputs");
+}
+
+absl::Status StepMemory::LoadSlot(int micro_batch, cudaStream_t stream) const {
+  return MoveSlot(micro_batch, ArenaClass::kInput, stream);
+}
+absl::Status StepMemory::StoreSlot(int micro_batch, cudaStream_t stream) const {
+  return MoveSlot(micro_batch, ArenaClass::kOutput, stream);
+}
+
+absl::Status StepMemory::MoveSlot(int micro_batch, ArenaClass arena, cudaStream_t stream) const {
+  const BufferMap map(*step_);
+  for (const Slotted& slotted : slotted_) {
+    if (slotted.arena != arena) continue;
+    void* to = slotted.slots[static_cast<size_t>(micro_batch % step_->slots)].get();
+    void* from = Device(map.Find(slotted.id, micro_batch)).data;
+    if (arena == ArenaClass::kOutput) std::swap(to, from);
+    RETURN_IF_ERROR(
+        ToStatus(cudaMemcpyAsync(to, from, slotted.bytes, cudaMemcpyDeviceToDevice, stream),
+                 absl::StrCat("copy of ", step_->buffers[static_cast<size_t>(slotted.id)].name)));
+  }
+  return absl::OkStatus();
+}
+
+TensorView StepMemory::HostView(int buffer) const {
+  STRETTO_CHECK(IsHostVisible(program_->buffers, buffer));
+  return ViewOf(program_->buffers, buffer, host_);
+}
+
+TensorView StepMemory::Staged(int buffer, Bytes* memory) const {
+  TensorView view = Device(buffer);
+  memory->resize(std::max(memory->size(), static_cast<size_t>(view.bytes())));
+  view.data = memory->data();
+  return view;
+}
+
+absl::StatusOr<TensorView> StepMemory::Read(int buffer) {
+  if (IsHostVisible(program_->buffers, buffer)) return HostView(buffer);
+  const TensorView view = Staged(buffer, &read_);
+  RETURN_IF_ERROR(
+      ToStatus(cudaMemcpy(view.data, Device(buffer).data, static_cast<size_t>(view.bytes()),
+                          cudaMemcpyDeviceToHost),
+               absl::StrCat("copy of ", program_->buffers[static_cast<size_t>(buffer)].name)));
+  return view;
+}
+
+TensorView StepMemory::Stage(int buffer) {
+  return IsHostVisible(program_->buffers, buffer) ? HostView(buffer) : Staged(buffer, &written_);
+}
+
+absl::Status StepMemory::Write(int buffer, const TensorView& staged) const {
+  if (IsHostVisible(program_->buffers, buffer)) return absl::OkStatus();
+  return ToStatus(cudaMemcpy(Device(buffer).data, staged.data, static_cast<size_t>(staged.bytes()),
+                             cudaMemcpyHostToDevice),
+                  absl::StrCat("copy of ", program_->buffers[static_cast<size_t>(buffer)].name));
+}
+
+}  // namespace stretto::cuda

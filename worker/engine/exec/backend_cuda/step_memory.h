@@ -1,0 +1,75 @@
+#pragma once
+// One rank's tensors on a device, and how the host meets them.
+//
+// Arenas lie on the device; inputs and outputs have a mirror in pinned memory of the host, moved at
+// the ends of a step. What a step has once per micro-batch (tokens, losses) would have an address
+// per micro-batch, and no graph could be replayed. So operations see the copy of a slot,
+// micro-batch modulo slots, that is loaded from the arena before an instance and stored after it.
+
+#include <cuda_runtime.h>
+
+#include <array>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/exec/arena_view.h"
+#include "worker/engine/exec/backend_cuda/handles.h"
+#include "worker/engine/exec/executor.h"
+#include "worker/engine/program/program.h"
+#include "worker/engine/program/verify.h"
+
+namespace stretto::cuda {
+
+// Threads: one at a time.
+class StepMemory {
+ public:
+  // Everything but activations starts as zeros. Both programs are borrowed. ResourceExhausted
+  // naming the arena and its size.
+  static absl::StatusOr<StepMemory> Create(const StepProgram& step, const Program& program,
+                                           const ArenaBytes& arenas);
+
+  // What an operation of a unit works on: buffer `id` of the step program, for a micro-batch.
+  TensorView Operand(int id, int micro_batch) const;
+  // Whether that buffer has a copy per micro-batch.
+  bool IsSlotted(int id) const;
+
+  // Between the host's mirrors and the arenas.
+  absl::Status CopyInputs(cudaStream_t stream) const;
+  absl::Status CopyOutputs(cudaStream_t stream) const;
+  // Between the arenas and the slot of a micro-batch.
+  absl::Status LoadSlot(int micro_batch, cudaStream_t stream) const;
+  absl::Status StoreSlot(int micro_batch, cudaStream_t stream) const;
+
+  // As Executor's, between steps. Stage and Read have a buffer each.
+  TensorView HostView(int buffer) const;
+  absl::StatusOr<TensorView> Read(int buffer);
+  // Host memory to fill, and its way to the device.
+  TensorView Stage(int buffer);
+  absl::Status Write(int buffer, const TensorView& staged) const;
+
+ private:
+  struct Slotted {
+    int id = 0;  // of a root in the step program
+    ArenaClass arena = ArenaClass::kInput;
+    size_t bytes = 0;
+    std::vector<DeviceMemory> slots;
+  };
+  using Bytes = std::vector<std::byte>;
+
+  StepMemory(const StepProgram& step, const Program& program) : step_(&step), program_(&program) {}
+  absl::Status Allocate(const ArenaBytes& arenas);
+  absl::Status MoveSlot(int micro_batch, ArenaClass arena, cudaStream_t stream) const;
+  TensorView Device(int buffer) const { return ViewOf(program_->buffers, buffer, device_); }
+  TensorView Staged(int buffer, Bytes* memory) const;
+
+  const StepProgram* step_;
+  const Program* program_;
+  ArenaBytes bytes_ = {};
+  std::array<DeviceMemory, 6> arenas_;
+  std::array<PinnedMemory, 6> mirrors_;  // of inputs and outputs
+  ArenaBases device_ = {}, host_ = {};
+  std::vector<Slotted> slotted_;
+  Bytes read_, written_;
+};
+
+}  // namespace stretto::cuda
