@@ -206,8 +206,7 @@ class Comparer {
     CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.spec.schedule)),
                result.figures.step.t_overlap, "t_ideal", result.figures.ideal());
     CostModel cost;
-    cost.interconnect = {.bytes_per_second = result_.link.bytes_per_second,
-                         .latency_seconds = result_.link.latency_seconds};
+    cost.interconnect = LinkOf(*programs.comm, result_.link.latency_seconds);
     cost.table = TableOf(*programs.comp_sliced);
     result.slowdown = SlowdownOf(*programs.overlap, cost);
     const Simulands simulands{programs.overlap->program, programs.oracle->program,

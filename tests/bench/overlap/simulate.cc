@@ -40,21 +40,45 @@ PhaseMedians PhaseOf(const PhaseTimes& overlap, const PhaseTimes& serial,
 
 }  // namespace
 
+const Run& MedianRun(const Measured& measured) {
+  std::vector<const Run*> runs;
+  for (const Run& run : measured.runs) runs.push_back(&run);
+  const auto middle = runs.begin() + static_cast<std::ptrdiff_t>(runs.size() / 2);
+  std::nth_element(runs.begin(), middle, runs.end(), [](const Run* a, const Run* b) {
+    return a->slowest.step.seconds < b->slowest.step.seconds;
+  });
+  return **middle;
+}
+
 CostTable TableOf(const Measured& compute) {
-  std::map<std::string, std::vector<double>> seconds;
+  struct Sum {
+    double seconds = 0, operations = 0;
+  };
+  const Run& run = MedianRun(compute);
+  std::map<std::string, Sum> sums;
   for (size_t i = 0; i < compute.program.ops.size(); ++i) {
     const Op& op = compute.program.ops[i];
     if (IsCollective(op.kind)) continue;
-    std::vector<double>& of_key = seconds[OperationKey(compute.program, op)];
-    for (const Run& run : compute.runs) of_key.push_back(Seconds(run.intervals[i]));
+    Sum& sum = sums[OperationKey(compute.program, op)];
+    sum.seconds += Seconds(run.intervals[i]);
+    ++sum.operations;
   }
   CostTable table;
-  for (auto& [key, values] : seconds) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    table.Set(key, *middle);
-  }
+  for (const auto& [key, sum] : sums) table.Set(key, sum.seconds / sum.operations);
   return table;
+}
+
+Interconnect LinkOf(const Measured& communication, double latency_seconds) {
+  const CostModel latency{.interconnect = {.latency_seconds = latency_seconds}};
+  const CostModel bytes{.interconnect = {.bytes_per_second = 1}};
+  double seconds = MedianRun(communication).slowest.step.seconds, sent = 0;
+  for (const Op& op : communication.program.ops) {
+    if (!IsCollective(op.kind) || op.tag.phase == Phase::kOptimizer) continue;
+    seconds -= latency.Alone(communication.program, op);
+    sent += bytes.Alone(communication.program, op);
+  }
+  if (sent == 0 || seconds <= 0) return latency.interconnect;
+  return {.bytes_per_second = sent / seconds, .latency_seconds = latency_seconds};
 }
 
 Contention Slowdown::AsContention() const {

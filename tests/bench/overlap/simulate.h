@@ -11,8 +11,16 @@
 
 namespace stretto::bench {
 
-// Medians by operation, of computations; collectives come from the link.
+// The run whose step is the median; `measured` has one at least.
+const Run& MedianRun(const Measured& measured);
+
+// Means by operation, of computations, over the run whose step is the median: their sum is that
+// step, which a sum of medians is not.
 CostTable TableOf(const Measured& compute);
+
+// The link on which the collectives of `communication` take as long as its median step, with
+// `latency_seconds` for each step of a ring.
+Interconnect LinkOf(const Measured& communication, double latency_seconds);
 
 struct Slowdown {
   // Time that operations took that ran under the other side nearly all along, over the time they

@@ -1,9 +1,12 @@
 #include "tests/bench/overlap/simulate.h"
 
+#include <limits>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/exec/intervals.h"
 #include "tests/worker/engine/program/programs.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
 
 namespace stretto::bench {
 namespace {
@@ -47,11 +50,15 @@ constexpr char kCommunication[] =
     "buffer %0 x f32 4 input\n"
     "0 comm.tp all_reduce r fwd in=%0 out=%0\n";
 
+// Steps from 0 to the end of the last operation.
 Measured MeasuredOf(const char* program, std::vector<std::vector<Interval>> runs) {
   Measured measured;
   measured.program = ProgramOf(program);
   for (std::vector<Interval>& intervals : runs) {
-    measured.runs.push_back({.slowest = {}, .intervals = std::move(intervals)});
+    Run run;
+    run.slowest.step.seconds = static_cast<double>(SpanOf(intervals).end) * 1e-9;
+    run.intervals = std::move(intervals);
+    measured.runs.push_back(std::move(run));
   }
   return measured;
 }
@@ -61,16 +68,45 @@ CostModel Cost() {
   CostModel cost;
   cost.interconnect.bytes_per_second = 16.0 / 3;
   cost.table = TableOf(MeasuredOf(
-      kComputation, {{At(0, 1), At(1, 4)}, {At(0, 1), At(1, 5)}, {At(0, 9), At(9, 20)}}));
+      kComputation, {{At(0, 2), At(2, 4)}, {At(0, 1), At(1, 5)}, {At(0, 9), At(9, 20)}}));
   return cost;
 }
 
-TEST(SimulateTest, TheTableHoldsMedians) {
+TEST(SimulateTest, TheTableIsOfTheMedianStep) {
   const Program program = ProgramOf(kComputation);
   const CostModel cost = Cost();
 
   EXPECT_DOUBLE_EQ(cost.Alone(program, program.ops[0]), 1);
   EXPECT_DOUBLE_EQ(cost.Alone(program, program.ops[1]), 4);
+}
+
+TEST(SimulateTest, OperationsAlikeTakeTheirMean) {
+  constexpr char kTwice[] =
+      "program rank=0 world=2\n"
+      "group tp 0,1\n"
+      "lane compute\n"
+      "buffer %0 x f32 4 input\n"
+      "0 compute zero a fwd out=%0\n"
+      "1 compute zero b bwd out=%0\n";
+  CostModel cost;
+  cost.table = TableOf(MeasuredOf(kTwice, {{At(0, 1), At(1, 5)}}));
+
+  const Program program = ProgramOf(kTwice);
+  EXPECT_DOUBLE_EQ(cost.Alone(program, program.ops[0]), 2.5);
+}
+
+TEST(SimulateTest, TheLinkTakesAsLongAsTheMedianStep) {
+  const Measured measured = MeasuredOf(kCommunication, {{At(0, 9)}, {At(0, 2)}, {At(0, 3)}});
+  CostModel cost;
+  cost.interconnect = LinkOf(measured, 0.5);
+
+  EXPECT_DOUBLE_EQ(cost.interconnect.latency_seconds, 0.5);
+  EXPECT_DOUBLE_EQ(cost.Alone(measured.program, measured.program.ops[0]), 3);
+}
+
+TEST(SimulateTest, ALinkThatCarriedNothingIsFree) {
+  EXPECT_EQ(LinkOf(MeasuredOf(kComputation, {{At(0, 1), At(1, 2)}}), 0).bytes_per_second,
+            std::numeric_limits<double>::infinity());
 }
 
 TEST(SimulateTest, SlowdownIsOfOperationsThatRanUnderTheOtherSide) {
