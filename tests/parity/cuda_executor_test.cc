@@ -17,6 +17,7 @@
 namespace stretto::parity {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Setting {
@@ -156,6 +157,26 @@ TEST_F(CudaExecutorTest, ANormBehindAResidualIsOneCallWithIt) {
   Train(SpecOf({.tp_size = 1}), {}, CudaMachine({.graphs = false}));
   // Two layers with two residuals each, the last one's norm being that of the head.
   EXPECT_EQ(EnqueuedOps::pairs, 4);
+}
+
+TEST_F(CudaExecutorTest, KernelsLeaveSmsToCollectivesThatMayBeUnderWay) {
+  cudaDeviceProp device = {};
+  ASSERT_EQ(cudaGetDeviceProperties(&device, 0), cudaSuccess);
+  ASSERT_GT(device.multiProcessorCount, 1);
+  const auto limits = [&](const Layout& layout, int collective_sms) {
+    EnqueuedOps::limits.clear();
+    auto executors = *MakeCudaExecutors(
+        RanksOf(*BuildPlans(SpecOf(layout))),
+        {.make_ops = MakeEnqueuedOps, .graphs = false, .collective_sms = collective_sms});
+    std::thread other([&] { EXPECT_TRUE(executors[1]->Run().ok()); });
+    EXPECT_TRUE(executors[0]->Run().ok());
+    other.join();
+    return EnqueuedOps::limits;
+  };
+  const Layout overlapped = {.schedule = "domino_row", .slices = {2, 2}};
+  EXPECT_THAT(limits(overlapped, 0), ElementsAre(0));
+  EXPECT_THAT(limits(overlapped, 1), ElementsAre(0, device.multiProcessorCount - 1));
+  EXPECT_THAT(limits(overlapped, 1 << 20), ElementsAre(0, 1));
 }
 
 TEST_F(CudaExecutorTest, WithoutGraphsNoneIsMade) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "kernels/cpu/cpu_ops.h"
@@ -18,7 +19,7 @@ class EnqueuedOps final : public CudaOps {
  public:
   explicit EnqueuedOps(void* stream) : stream_(static_cast<cudaStream_t>(stream)) {}
 
-  void LimitSms(int) override {}
+  void LimitSms(int sms) override { limits.insert(sms); }
   const char* error() const override { return error_.c_str(); }
 
   void WeightsChanged() override {
@@ -140,7 +141,8 @@ class EnqueuedOps final : public CudaOps {
     ++pairs;
     CudaOps::BiasResidualLayerNorm(r, bias, x, dropout, keys, sum, w, b, y, stats);
   }
-  inline static int pairs = 0;  // calls of the above
+  inline static int pairs = 0;              // calls of the above
+  inline static std::set<int> limits = {};  // that SMs were held to
 
  private:
   void Do(std::function<void(Ops&)> call) {

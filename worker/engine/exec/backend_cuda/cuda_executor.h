@@ -43,6 +43,9 @@ struct CudaExecutorOptions {
   MakeStreamOps make_ops;
   // Replay units as graphs from their second time on. Else every call is issued every time.
   bool graphs = true;
+  // SMs that kernels leave free while a collective may be under way, for it to begin at once. Costs
+  // no bits. At least 0; one SM is left for kernels in any case.
+  int collective_sms = 0;
   DeviceWaitOptions wait = {.timeout = absl::Minutes(30)};  // of a step
 };
 

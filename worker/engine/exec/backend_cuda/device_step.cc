@@ -35,7 +35,7 @@ absl::Status DeviceStep::Prepare() {
     ASSIGN_OR_RETURN(StepMemory memory, StepMemory::Create(rank.step, rank.program, rank.arenas));
     memory_.push_back(std::move(memory));
   }
-  ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_.make_ops));
+  ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_));
   lanes_ = std::make_unique<LaneStreams>(std::move(lanes));
   ASSIGN_OR_RETURN(InstancePlayer player, InstancePlayer::Create({.plan = &plan_,
                                                                   .ranks = &ranks_,

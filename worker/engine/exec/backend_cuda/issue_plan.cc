@@ -5,12 +5,40 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/program/happens_before.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto::cuda {
 namespace {
 
 size_t Index(int value) { return static_cast<size_t>(value); }
+
+// Of each operation of a program: whether a collective of another lane is neither done before it
+// nor begun after it.
+absl::StatusOr<std::vector<bool>> UnderCollectives(const Program& program) {
+  ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
+  const FirstAfter after(program, order);
+  std::vector<std::vector<int>> collectives(program.lanes.size());  // [lane] positions in it
+  std::vector<int> length(program.lanes.size());
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (IsCollective(op.kind)) collectives[Index(op.lane)].push_back(length[Index(op.lane)]);
+    ++length[Index(op.lane)];
+  }
+  std::vector<bool> under(program.ops.size());
+  for (size_t i = 0; i < under.size(); ++i) {
+    const int op = static_cast<int>(i);
+    for (size_t lane = 0; lane < collectives.size() && !under[i]; ++lane) {
+      if (Index(program.ops[i].lane) == lane) continue;
+      const int first = after.of(op)[lane];
+      const int end = first == FirstAfter::kNever ? length[lane] : order.position(first);
+      const auto next = std::lower_bound(collectives[lane].begin(), collectives[lane].end(),
+                                         order.clock(op)[lane]);
+      under[i] = next != collectives[lane].end() && *next < end;
+    }
+  }
+  return under;
+}
 
 class Planner {
  public:
@@ -24,6 +52,10 @@ class Planner {
 
   absl::StatusOr<IssuePlan> Plan() {
     for (size_t r = 0; r < ranks_.size(); ++r) RETURN_IF_ERROR(Check(r));
+    for (const RankProgram& rank : ranks_) {
+      ASSIGN_OR_RETURN(std::vector<bool> under, UnderCollectives(*rank.program));
+      under_.push_back(std::move(under));
+    }
     std::vector<int> next(ranks_.size(), 0);
     for (const Instance& source : ranks_[0].step->instances) {
       IssuedInstance instance{source.unit, source.micro_batches, next, {}, {}};
@@ -118,6 +150,7 @@ class Planner {
     item.lane = OpOf(ops[0]).lane;
     item.ops = std::move(ops);
     for (const RankOp& of : item.ops) {
+      item.under_collective |= !IsCollective(OpOf(of).kind) && under_[Index(of.rank)][Index(of.op)];
       PlaceOf(of).instance = static_cast<int>(plan_.instances.size());
       PlaceOf(of).position = static_cast<int>(instance->items.size());
     }
@@ -195,6 +228,7 @@ class Planner {
   IssuePlan plan_;
   std::vector<std::vector<Place>> places_;         // [rank][operation]
   std::vector<std::vector<bool>> awaited_;         // [rank][operation] by another lane
+  std::vector<std::vector<bool>> under_;           // [rank][operation] collectives
   std::vector<std::vector<RankOp>> last_of_lane_;  // the last item's operations
 };
 
@@ -209,7 +243,8 @@ std::vector<int> ShapeOf(const IssuedInstance& instance, int slots) {
   for (int micro_batch : instance.micro_batches) shape.push_back(micro_batch % slots);
   for (const Item& item : instance.items) {
     shape.insert(shape.end(), {static_cast<int>(item.carried.size()), item.begin_mark >= 0 ? 1 : 0,
-                               item.end_mark >= 0 ? 1 : 0, static_cast<int>(item.joins.size())});
+                               item.end_mark >= 0 ? 1 : 0, item.under_collective ? 1 : 0,
+                               static_cast<int>(item.joins.size())});
     shape.insert(shape.end(), item.joins.begin(), item.joins.end());
   }
   return shape;

@@ -42,6 +42,8 @@ struct Item {
   int begin_mark = -1;       // recorded before it, behind its waits; -1: none
   int end_mark = -1;         // recorded behind it; -1: none
   bool awaited = false;      // stands in a `joins`
+  // Computes, and nothing keeps a collective of another lane from being under way meanwhile.
+  bool under_collective = false;
 };
 
 struct IssuedInstance {

@@ -39,24 +39,21 @@ size_t NextOfSegment(const IssuedInstance& instance, size_t position) {
   return instance.items.size();
 }
 
-// And then what the operations have to say.
-Enqueue Checked(std::function<void()> call, CudaOps* ops) {
-  return [ops, call = std::move(call)] {
-    call();
-    if (const char* error = ops->error(); *error != '\0') return absl::InternalError(error);
-    return absl::OkStatus();
-  };
-}
-
 }  // namespace
 
 absl::StatusOr<LaneStreams> LaneStreams::Create(const std::vector<CudaRank>& ranks,
                                                 const std::vector<StepMemory>& memory,
-                                                const MakeStreamOps& make_ops) {
+                                                const CudaExecutorOptions& options) {
   LaneStreams streams(ranks, memory);
   RETURN_IF_ERROR(streams.CheckGroups());
+  if (options.collective_sms > 0) {
+    cudaDeviceProp device = {};
+    RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&device, options.device));
+    streams.sms_under_collectives_ =
+        std::max(1, device.multiProcessorCount - options.collective_sms);
+  }
   for (size_t lane = 0; lane < ranks[0].program.lanes.size(); ++lane)
-    RETURN_IF_ERROR(streams.MakeLane(static_cast<int>(lane), make_ops));
+    RETURN_IF_ERROR(streams.MakeLane(static_cast<int>(lane), options.make_ops));
   return streams;
 }
 
@@ -137,6 +134,15 @@ std::vector<Enqueue> LaneStreams::Bind(const IssuedInstance& instance) const {
   return calls;
 }
 
+Enqueue LaneStreams::Checked(std::function<void()> call, CudaOps* ops, bool under) const {
+  return [ops, sms = under ? sms_under_collectives_ : 0, call = std::move(call)] {
+    ops->LimitSms(sms);
+    call();
+    if (const char* error = ops->error(); *error != '\0') return absl::InternalError(error);
+    return absl::OkStatus();
+  };
+}
+
 Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t position) const {
   const Item& item = instance.items[position];
   const Op& op = OpOf(*ranks_, instance, item.ops[0]);
@@ -161,7 +167,7 @@ Enqueue LaneStreams::BindComputeAt(const IssuedInstance& instance, size_t positi
   const StepMemory& memory = (*memory_)[Index(item.ops[0].rank)];
   return Checked(BindCompute(op, Operands(memory, instance, op, op.in),
                              Operands(memory, instance, op, op.out), ops),
-                 ops);
+                 ops, item.under_collective);
 }
 
 Enqueue LaneStreams::BindPairAt(const IssuedInstance& instance, size_t position,
@@ -176,7 +182,8 @@ Enqueue LaneStreams::BindPairAt(const IssuedInstance& instance, size_t position,
                                         Operands(memory, instance, first, first.out),
                                         Operands(memory, instance, second, second.in),
                                         Operands(memory, instance, second, second.out), ops);
-  return pair ? Checked(std::move(pair), ops) : Enqueue();
+  const bool under = item.under_collective || instance.items[next].under_collective;
+  return pair ? Checked(std::move(pair), ops, under) : Enqueue();
 }
 
 }  // namespace stretto::cuda

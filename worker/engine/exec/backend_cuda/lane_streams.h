@@ -21,7 +21,7 @@ class LaneStreams {
   // `ranks` and `memory` (one per rank) are borrowed. Errors: as MakeCudaExecutors.
   static absl::StatusOr<LaneStreams> Create(const std::vector<CudaRank>& ranks,
                                             const std::vector<StepMemory>& memory,
-                                            const MakeStreamOps& make_ops);
+                                            const CudaExecutorOptions& options);
 
   cudaStream_t stream(int lane) const { return lanes_[static_cast<size_t>(lane)].stream.get(); }
   // Calls that enqueue the operations of an instance, in its order, and of every other of its
@@ -45,11 +45,14 @@ class LaneStreams {
   bool IsLocal(int group) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
   Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
+  // Then what the operations have to say. `under`: whether a collective may be under way.
+  Enqueue Checked(std::function<void()> call, CudaOps* ops, bool under) const;
   // The operation with the next of its segment as one call; empty where there is none.
   Enqueue BindPairAt(const IssuedInstance& instance, size_t position, size_t next) const;
 
   const std::vector<Rank>* ranks_;
   const std::vector<StepMemory>* memory_;
+  int sms_under_collectives_ = 0;  // 0: all
   std::vector<Lane> lanes_;
 };
 

@@ -94,6 +94,28 @@ TEST(IssuePlanTest, InstancesAreOrderedByMarksOfTheirLanes) {
   EXPECT_THAT(plan.instances[1].lanes, ElementsAre(0, 1));
 }
 
+std::vector<int> UnderCollectives(const IssuePlan& plan) {
+  std::vector<int> under;
+  for (const IssuedInstance& instance : plan.instances) {
+    for (const Item& item : instance.items) {
+      if (item.under_collective) under.push_back(item.ops[0].op);
+    }
+  }
+  return under;
+}
+
+TEST(IssuePlanTest, WhatIsNotOrderedWithACollectiveMayRunUnderIt) {
+  const OpKind reduce = OpKind::kAllReduce;
+  // 0 comes before the collectives 2 and 5, 4 between them, and 7 after them.
+  EXPECT_THAT(UnderCollectives(
+                  PlanOf(StepOf({{OpOn(0), OpOn(0), OpOn(1, {0}, reduce), OpOn(0), OpOn(0, {2}),
+                                  OpOn(1, {4}, reduce), OpOn(0), OpOn(0, {5})}}))),
+              ElementsAre(1, 3, 6));
+  // A lane does not run under itself.
+  EXPECT_THAT(UnderCollectives(PlanOf(StepOf({{OpOn(0), OpOn(1), OpOn(0, {}, reduce), OpOn(0)}}))),
+              ElementsAre(1));
+}
+
 // Compute of one rank only; then a collective; and one that the other rank does not have.
 TEST(IssuePlanTest, RanksTakeTurnsAndMeetAtCollectives) {
   const Op reduce = OpOn(1, {0}, OpKind::kAllReduce);
