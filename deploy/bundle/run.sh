@@ -2,16 +2,24 @@
 # Runs the checks of this bundle on this machine: what it needs, the GPUs, and every test that is packed. Exits 1 when one
 # fails. What cannot run here is skipped, with the reason.
 #
-#   run.sh [--help] [GTEST FLAGS...]
+#   run.sh [--help] [--sanitize] [GTEST FLAGS...]
 #
+# --sanitize: every test again under compute-sanitizer's memcheck, and tests of kernels under its racecheck; slow.
+# STRETTO_COMPUTE_SANITIZER: that program (default: compute-sanitizer on PATH).
 # STRETTO_CUDA_LIBRARIES: folders, separated by colons, of CUDA's libraries (cuBLASLt, NCCL) where the system does not know
 # them, as in a Python installation: .../site-packages/nvidia/cu13/lib
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [[ "${1:-}" == --help || "${1:-}" == -h ]]; then
-  sed -n '2,8s/^# \{0,1\}//p' "$0"
+  sed -n '2,10s/^# \{0,1\}//p' "$0"
   sed 's/^/needs /' "$here/needs.txt"
   exit 0
+fi
+
+sanitize=false
+if [[ "${1:-}" == --sanitize ]]; then
+  sanitize=true
+  shift
 fi
 
 passed=0 failed=0 skipped=0
@@ -41,7 +49,21 @@ else
   report skipped devices "$devices"
 fi
 
+check() {  # check NAME COMMAND...
+  local name=$1 log
+  shift
+  log=$(mktemp)
+  "$@" 2>&1 | tee "$log"
+  case ${PIPESTATUS[0]} in
+    0) report passed "$name" "" ;;
+    77) report skipped "$name" "$(sed -n 's/^skipped: //p' "$log" | tail -1)" ;;
+    *) report failed "$name" "" ;;
+  esac
+  rm -f "$log"
+}
+
 shopt -s nullglob
+tests=()
 for test in "$here"/bin/*_test; do
   name=$(basename "$test")
   missing=$(ldd "$test" 2>/dev/null | awk '/not found/ {printf "%s ", $1}')
@@ -49,14 +71,27 @@ for test in "$here"/bin/*_test; do
     report skipped "$name" "missing ${missing% }; STRETTO_CUDA_LIBRARIES names folders to look in"
     continue
   fi
-  log=$(mktemp)
-  "$test" --gtest_brief=1 "$@" 2>&1 | tee "$log"
-  case ${PIPESTATUS[0]} in
-    0) report passed "$name" "" ;;
-    77) report skipped "$name" "$(tail -1 "$log" | sed 's/^skipped: //')" ;;
-    *) report failed "$name" "" ;;
-  esac
-  rm -f "$log"
+  tests+=("$test")
+  check "$name" "$test" --gtest_brief=1 "$@"
 done
+
+# An exit code of their own tells the sanitizer's findings from a test's.
+sanitizer=${STRETTO_COMPUTE_SANITIZER:-compute-sanitizer}
+sanitized() {  # sanitized TOOL TEST...
+  check "$1 $(basename "$2")" "$sanitizer" --tool "$1" --error-exitcode 99 "${@:2}" --gtest_brief=1
+}
+if $sanitize; then
+  # Some machines, of clouds above all, do not let it in: asked with the smallest program that uses a GPU.
+  if ! command -v "$sanitizer" >/dev/null; then
+    report skipped compute-sanitizer "no $sanitizer on this machine; STRETTO_COMPUTE_SANITIZER names it"
+  elif ! probe=$("$sanitizer" --tool memcheck --error-exitcode 99 "$here/bin/stretto-bench" devices 2>&1); then
+    report skipped compute-sanitizer "it cannot watch a program here: $(tail -1 <<<"$probe")"
+  else
+    for test in "${tests[@]}"; do
+      sanitized memcheck "$test" "$@"
+      [[ "$(basename "$test")" != kernels* ]] || sanitized racecheck "$test" "$@"
+    done
+  fi
+fi
 echo "$passed passed, $failed failed, $skipped skipped"
 [[ $failed -eq 0 ]]

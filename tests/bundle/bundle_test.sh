@@ -30,6 +30,27 @@ put idle_test 'echo "skipped: no GPU: none"; exit 77'
 env -i PATH="$PATH" ./run.sh >"$work/run.log" || fail "$(cat "$work/run.log")"
 grep -q '^passed: good_test$' "$work/run.log" || fail "$(cat "$work/run.log")"
 grep -q '^skipped: idle_test: no GPU: none$' "$work/run.log" || fail "$(cat "$work/run.log")"
+
+# Under compute-sanitizer, where there is one and it is let in.
+put kernels_good_test 'exit 0'
+sanitize() { env -i PATH="$PATH" STRETTO_COMPUTE_SANITIZER="$work/sanitizer" ./run.sh --sanitize >"$work/run.log"; }
+sanitizer() { printf '#!/bin/sh\n%s\n' "$1" >"$work/sanitizer"; chmod +x "$work/sanitizer"; }
+sanitize || fail "$(cat "$work/run.log")"
+grep -q "^skipped: compute-sanitizer: no $work/sanitizer on this machine" "$work/run.log" || fail "$(cat "$work/run.log")"
+sanitizer 'echo "device not supported"; exit 1'
+sanitize || fail "$(cat "$work/run.log")"
+grep -q '^skipped: compute-sanitizer: it cannot watch a program here: device not supported$' "$work/run.log" || fail "$(cat "$work/run.log")"
+sanitizer 'shift 4; case "$*" in *devices) exit 0 ;; esac; exec "$@"'
+sanitize || fail "$(cat "$work/run.log")"
+for line in 'passed: memcheck good_test' 'passed: memcheck kernels_good_test' 'passed: racecheck kernels_good_test' \
+  'skipped: memcheck idle_test: no GPU: none'; do
+  grep -q "^$line\$" "$work/run.log" || fail "no '$line' in: $(cat "$work/run.log")"
+done
+! grep -q 'racecheck good_test' "$work/run.log" || fail "racecheck of what is no kernel test"
+sanitizer 'case "$2 $*" in *devices) exit 0 ;; racecheck*) exit 99 ;; esac; shift 4; exec "$@"'
+if sanitize; then fail "what the sanitizer finds passes"; fi
+grep -q '^failed: racecheck kernels_good_test$' "$work/run.log" || fail "$(cat "$work/run.log")"
+
 put bad_test 'exit 1'
 if env -i PATH="$PATH" ./run.sh >"$work/run.log"; then fail "a failed test passes"; fi
 grep -q '^failed: bad_test$' "$work/run.log" || fail "$(cat "$work/run.log")"
