@@ -69,10 +69,10 @@ TEST_F(TrainTest, MetricsHaveTheDocumentedSeries) {
   }
   const std::string node = Metrics(worker_ports_["node-a"]);
   for (const char* series :
-       {"stretto_step_seconds_count{job=\"measured\",rank=\"0\"} 3",
-        "stretto_steps_total{job=\"measured\",rank=\"1\"} 3",
-        "stretto_tokens_total{job=\"measured\",rank=\"0\"} 768",
-        "stretto_loss{job=\"measured\",rank=\"0\"}", "stretto_grad_norm{",
+       {"stretto_step_seconds_count{training_job=\"measured\",rank=\"0\"} 3",
+        "stretto_steps_total{training_job=\"measured\",rank=\"1\"} 3",
+        "stretto_tokens_total{training_job=\"measured\",rank=\"0\"} 768",
+        "stretto_loss{training_job=\"measured\",rank=\"0\"}", "stretto_grad_norm{",
         "stretto_updates_skipped_total{", "stretto_step_ledger_seconds_total{",
         "stretto_communication_seconds_total{", "stretto_communication_hidden_seconds_total{",
         "stretto_trainers 0", "stretto_build_info"}) {

@@ -20,6 +20,7 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
+using stretto::v1alpha1::CheckpointReport;
 using stretto::v1alpha1::Ledger;
 using stretto::v1alpha1::RankReport;
 using stretto::v1alpha1::StepReport;
@@ -29,6 +30,10 @@ constexpr std::array<double, 18> kStepBuckets = {
 
 using LedgerKey = std::tuple<std::string, std::string, std::string>;  // part, group, phase
 using Labels = std::vector<ClientMetric::Label>;
+
+double SecondsOf(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(time.seconds()) + static_cast<double>(time.nanos()) * 1e-9;
+}
 
 ClientMetric Counter(const Labels& labels, double value) {
   ClientMetric metric;
@@ -80,6 +85,9 @@ struct Metrics::Series {
   double grad_norm = 0;
   double communication = 0;
   double hidden = 0;
+  double last_step = 0;   // seconds since 1970
+  double checkpoint = 0;  // likewise; 0: none yet
+  double checkpoints_failed = 0;
   std::map<LedgerKey, double> ledger;
   std::optional<absl::Duration> expires;  // on the monotonic clock
 
@@ -95,9 +103,18 @@ struct Metrics::Series {
     grad_norm = step.grad_norm();
     communication += step.ledger().communication_seconds();
     hidden += step.ledger().hidden_seconds();
+    last_step = SecondsOf(step.end_time());
     for (const Ledger::Entry& entry : step.ledger().entries()) {
       ledger[{absl::AsciiStrToLower(Ledger::Part_Name(entry.part())), entry.group(),
               entry.phase()}] += entry.seconds();
+    }
+  }
+
+  void Add(const CheckpointReport& report) {
+    if (report.ok()) {
+      checkpoint = SecondsOf(report.time());
+    } else {
+      ++checkpoints_failed;
     }
   }
 
@@ -161,6 +178,18 @@ class Metrics::Collector final : public prometheus::Collectable {
                          {}};
     MetricFamily loss{"stretto_loss", "Loss of the last step.", MT::Gauge, {}};
     MetricFamily norm{"stretto_grad_norm", "Gradient norm of the last step.", MT::Gauge, {}};
+    MetricFamily last_step{"stretto_last_step_timestamp_seconds",
+                           "When the last step ended, in seconds since 1970.",
+                           MT::Gauge,
+                           {}};
+    MetricFamily checkpoint{"stretto_checkpoint_timestamp_seconds",
+                            "When the last checkpoint was complete, in seconds since 1970.",
+                            MT::Gauge,
+                            {}};
+    MetricFamily failed{"stretto_checkpoints_failed_total",
+                        "Checkpoints that could not be written.",
+                        MT::Counter,
+                        {}};
     MetricFamily ledger{"stretto_step_ledger_seconds_total",
                         "Seconds of steps by what they were spent on.",
                         MT::Counter,
@@ -174,13 +203,16 @@ class Metrics::Collector final : public prometheus::Collectable {
                         MT::Counter,
                         {}};
     for (const auto& [key, series] : metrics_.series_) {
-      const Labels labels = {{"job", key.first}, {"rank", absl::StrCat(key.second)}};
+      const Labels labels = {{"training_job", key.first}, {"rank", absl::StrCat(key.second)}};
       seconds.metric.push_back(series.Histogram(labels));
       steps.metric.push_back(Counter(labels, static_cast<double>(series.steps)));
       tokens.metric.push_back(Counter(labels, series.tokens));
       skipped.metric.push_back(Counter(labels, series.skipped));
       loss.metric.push_back(Gauge(labels, series.loss));
       norm.metric.push_back(Gauge(labels, series.grad_norm));
+      if (series.last_step > 0) last_step.metric.push_back(Gauge(labels, series.last_step));
+      if (series.checkpoint > 0) checkpoint.metric.push_back(Gauge(labels, series.checkpoint));
+      failed.metric.push_back(Counter(labels, series.checkpoints_failed));
       communication.metric.push_back(Counter(labels, series.communication));
       hidden.metric.push_back(Counter(labels, series.hidden));
       for (const auto& [what, value] : series.ledger) {
@@ -191,7 +223,8 @@ class Metrics::Collector final : public prometheus::Collectable {
         ledger.metric.push_back(Counter(all, value));
       }
     }
-    return {seconds, steps, tokens, skipped, loss, norm, ledger, communication, hidden};
+    return {seconds, steps,         tokens, skipped,   loss,       norm,
+            ledger,  communication, hidden, last_step, checkpoint, failed};
   }
 
   Metrics& metrics_;
@@ -202,12 +235,14 @@ Metrics::Metrics(Options options, const Clock& clock)
 Metrics::~Metrics() = default;
 
 void Metrics::Record(const RankReport& report) {
-  if (!report.has_step() && !report.has_exit()) return;
+  if (!report.has_step() && !report.has_checkpoint() && !report.has_exit()) return;
   const std::lock_guard lock(mu_);
   Series& series = series_[{report.job_id(), report.rank()}];
   if (report.has_step()) {
     series.Add(report.step());
     series.expires.reset();  // a newer attempt of a job that had ended
+  } else if (report.has_checkpoint()) {
+    series.Add(report.checkpoint());
   } else {
     series.expires = clock_.Monotonic() + options_.retention;
   }

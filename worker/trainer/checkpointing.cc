@@ -1,11 +1,13 @@
 #include "worker/trainer/checkpointing.h"
 
+#include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::trainer {
@@ -71,6 +73,9 @@ absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state
   report.mutable_checkpoint()->set_step(state.step);
   report.mutable_checkpoint()->set_name(CheckpointName(state.step));
   report.mutable_checkpoint()->set_ok(ok);
+  *report.mutable_checkpoint()->mutable_time() =
+      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+          absl::ToUnixNanos(Clock::Real().Now()));
   if (!ok) report.mutable_checkpoint()->set_message(std::string(text));
   if (config.rank == 0) context.reporter.Send(std::move(report));
   if (ok) {

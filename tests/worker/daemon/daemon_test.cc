@@ -67,7 +67,7 @@ TEST_F(DaemonTest, RunsAGangAndForwardsItsReportsInOrder) {
     EXPECT_EQ(coordinator_->CopyReportsOf(rank).size(), 5u);  // prepared, 3 steps, exit
   }
   EXPECT_THAT(daemon_->metrics().Text(),
-              HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 3"));
+              HasSubstr("stretto_steps_total{training_job=\"gpt\",rank=\"1\"} 3"));
 }
 
 TEST_F(DaemonTest, AssigningTwiceStartsOnce) {
@@ -178,7 +178,7 @@ TEST_F(DaemonTest, RestartedDaemonAdoptsTrainers) {
   ASSERT_TRUE(WaitForSteps(0, 3));
   ExpectGapless(0);
   EXPECT_THAT(daemon_->metrics().Text(),
-              HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"0\"} 3"));
+              HasSubstr("stretto_steps_total{training_job=\"gpt\",rank=\"0\"} 3"));
   EXPECT_EQ(Trainer(0), trainer);
   coordinator_->Send(StopMessage(5000));
   EXPECT_EQ(WaitForExit(0).reason(), "Cancelled");

@@ -35,6 +35,15 @@ v1::RankReport Step(double seconds, double loss) {
   return report;
 }
 
+v1::RankReport Checkpoint(bool ok, int64_t seconds) {
+  v1::RankReport report;
+  report.set_job_id("gpt");
+  report.set_rank(1);
+  report.mutable_checkpoint()->set_ok(ok);
+  report.mutable_checkpoint()->mutable_time()->set_seconds(seconds);
+  return report;
+}
+
 v1::RankReport Exit() {
   v1::RankReport report;
   report.set_job_id("gpt");
@@ -55,7 +64,7 @@ TEST_F(MetricsTest, StepsBecomeCountersHistogramAndGauges) {
   second.mutable_step()->set_update_skipped(true);
   metrics_.Record(second);
   const std::string text = metrics_.Text();
-  const std::string labels = "{job=\"gpt\",rank=\"1\"} ";
+  const std::string labels = "{training_job=\"gpt\",rank=\"1\"} ";
   EXPECT_THAT(text, HasSubstr("stretto_steps_total" + labels + "2\n"));
   EXPECT_THAT(text, HasSubstr("stretto_tokens_total" + labels + "512\n"));
   EXPECT_THAT(text, HasSubstr("stretto_updates_skipped_total" + labels + "1\n"));
@@ -63,24 +72,45 @@ TEST_F(MetricsTest, StepsBecomeCountersHistogramAndGauges) {
   EXPECT_THAT(text, HasSubstr("stretto_grad_norm" + labels + "0.5\n"));
   EXPECT_THAT(text, HasSubstr("stretto_communication_seconds_total" + labels + "0.5\n"));
   EXPECT_THAT(text, HasSubstr("stretto_communication_hidden_seconds_total" + labels + "0.25\n"));
-  EXPECT_THAT(text, HasSubstr("stretto_step_ledger_seconds_total{job=\"gpt\",rank=\"1\",part="
-                              "\"exposed\",group=\"tp\",phase=\"backward\"} 0.25\n"));
+  EXPECT_THAT(text,
+              HasSubstr("stretto_step_ledger_seconds_total{training_job=\"gpt\",rank=\"1\",part="
+                        "\"exposed\",group=\"tp\",phase=\"backward\"} 0.25\n"));
   EXPECT_THAT(text, HasSubstr("stretto_step_seconds_count" + labels + "2\n"));
-  EXPECT_THAT(text,
-              HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.01\"} 0\n"));
-  EXPECT_THAT(text,
-              HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"0.025\"} 1\n"));
-  EXPECT_THAT(text,
-              HasSubstr("stretto_step_seconds_bucket{job=\"gpt\",rank=\"1\",le=\"+Inf\"} 2\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("stretto_step_seconds_bucket{training_job=\"gpt\",rank=\"1\",le=\"0.01\"} 0\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("stretto_step_seconds_bucket{training_job=\"gpt\",rank=\"1\",le=\"0.025\"} 1\n"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("stretto_step_seconds_bucket{training_job=\"gpt\",rank=\"1\",le=\"+Inf\"} 2\n"));
+}
+
+TEST_F(MetricsTest, SaysWhenTheLastStepAndTheLastCheckpointWere) {
+  v1::RankReport step = Step(0.02, 4);
+  step.mutable_step()->mutable_end_time()->set_seconds(1700000000);
+  step.mutable_step()->mutable_end_time()->set_nanos(500000000);
+  metrics_.Record(step);
+  const std::string labels = "{training_job=\"gpt\",rank=\"1\"} ";
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("stretto_last_step_timestamp_seconds" + labels + "1700000000.5\n"));
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("stretto_checkpoint_timestamp_seconds{")));
+
+  metrics_.Record(Checkpoint(true, 1700000100));
+  metrics_.Record(Checkpoint(false, 1700000200));
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("stretto_checkpoint_timestamp_seconds" + labels + "1700000100\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_checkpoints_failed_total" + labels + "1\n"));
 }
 
 TEST_F(MetricsTest, SeriesOfAJobGoAwaySomeMinutesAfterItEnds) {
   metrics_.Record(Step(0.02, 4));
   metrics_.Record(Exit());
   clock_.Advance(absl::Minutes(4));
-  EXPECT_THAT(metrics_.Text(), HasSubstr("job=\"gpt\""));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("training_job=\"gpt\""));
   clock_.Advance(absl::Minutes(1));
-  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("job=\"gpt\"")));
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("training_job=\"gpt\"")));
   EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_build_info{version=\""));
 }
 
@@ -90,7 +120,7 @@ TEST_F(MetricsTest, ANewAttemptKeepsTheSeries) {
   clock_.Advance(absl::Minutes(4));
   metrics_.Record(Step(0.02, 4));
   clock_.Advance(absl::Hours(1));
-  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 2"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_steps_total{training_job=\"gpt\",rank=\"1\"} 2"));
 }
 
 TEST_F(MetricsTest, NodeGauges) {
@@ -142,7 +172,7 @@ TEST_F(MetricsTest, ServesThemOverHttp) {
     answer.append(block, static_cast<size_t>(n));
   }
   EXPECT_TRUE(absl::StartsWith(answer, "HTTP/1.1 200 OK")) << answer;
-  EXPECT_THAT(answer, HasSubstr("stretto_steps_total{job=\"gpt\",rank=\"1\"} 1"));
+  EXPECT_THAT(answer, HasSubstr("stretto_steps_total{training_job=\"gpt\",rank=\"1\"} 1"));
 }
 
 TEST(AddressTest, LoopbackIsRecognised) {
