@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@
 
 namespace stretto {
 namespace {
+
+constexpr char kCupti[] = "libcupti.so.13";
 
 class CudaBackend final : public Backend {
  public:
@@ -60,6 +63,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaExecutorOptions opt
                                   FormatBytes(static_cast<int64_t>(device.totalGlobalMem)),
                                   ", driver for CUDA ", driver / 1000, ".", driver % 1000 / 10,
                                   ", runtime ", runtime / 1000, ".", runtime % 1000 / 10);
+  if (const char* cupti = std::getenv("STRETTO_CUPTI"); cupti != nullptr) {
+    options.cupti = absl::string_view(cupti) == "1" ? kCupti : cupti;
+  }
   return std::make_unique<CudaBackend>(std::move(options), std::move(name));
 }
 

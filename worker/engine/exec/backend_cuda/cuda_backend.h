@@ -11,7 +11,8 @@
 
 namespace stretto {
 
-// Links of its executors are by the device. Errors: the device's.
+// Links of its executors are by the device. With STRETTO_CUPTI in the environment (1, or the path
+// of a libcupti) they check their ledgers, as CudaExecutorOptions::cupti. Errors: the device's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaExecutorOptions options);
 
 // Matrix products on a stream. `workspace`: kCudaWorkspaceBytes of the device, aligned to 256,

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -47,6 +48,9 @@ struct CudaExecutorOptions {
   // no bits. At least 0; one SM is left for kernels in any case.
   int collective_sms = 0;
   DeviceWaitOptions wait = {.timeout = absl::Minutes(30)};  // of a step
+  // A libcupti to check every step's intervals with (ledger_check.h), without graphs then; empty:
+  // none. A step whose intervals are not what it saw fails with Internal.
+  std::string cupti = {};
 };
 
 // One executor per rank, in the order given. With more than one, each belongs to a thread: Run

@@ -37,13 +37,14 @@ absl::Status DeviceStep::Prepare() {
   }
   ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_));
   lanes_ = std::make_unique<LaneStreams>(std::move(lanes));
-  ASSIGN_OR_RETURN(InstancePlayer player, InstancePlayer::Create({.plan = &plan_,
-                                                                  .ranks = &ranks_,
-                                                                  .memory = &memory_,
-                                                                  .lanes = lanes_.get(),
-                                                                  .graphs = options_.graphs}));
+  ASSIGN_OR_RETURN(InstancePlayer player,
+                   InstancePlayer::Create({.plan = &plan_,
+                                           .ranks = &ranks_,
+                                           .memory = &memory_,
+                                           .lanes = lanes_.get(),
+                                           .graphs = options_.graphs && options_.cupti.empty()}));
   player_ = std::make_unique<InstancePlayer>(std::move(player));
-  return absl::OkStatus();
+  return MakeLedgerCheck();
 }
 
 absl::Status DeviceStep::Run() {
@@ -65,6 +66,7 @@ void DeviceStep::Cancel() {
 absl::Status DeviceStep::RunStep() {
   RETURN_IF_ERROR(UseDevice());
   if (cancelled_.load()) return absl::AbortedError("the step was cancelled");
+  if (check_ != nullptr) RETURN_IF_ERROR(check_->Begin());
   at_rest_ = false;
   segments_done_.assign(ranks_[0].program.lanes.size(), 0);
   // The device is idle, so its clock meets the host's here.
@@ -81,7 +83,8 @@ absl::Status DeviceStep::RunStep() {
         absl::StrCat("first operation not seen done: ", FirstNotDone(), ": ", status.message()));
   }
   at_rest_ = true;
-  return ReadIntervals();
+  RETURN_IF_ERROR(ReadIntervals());
+  return check_ != nullptr ? CheckLedger() : absl::OkStatus();
 }
 
 std::vector<DeviceCommunicator*> DeviceStep::Communicators() const {
@@ -153,6 +156,28 @@ absl::Status DeviceStep::ReadIntervals() {
     for (const auto& [rank, op] : segment.ops) intervals_[Index(rank)][Index(op)] = interval;
   }
   return absl::OkStatus();
+}
+
+absl::Status DeviceStep::MakeLedgerCheck() {
+  if (options_.cupti.empty()) return absl::OkStatus();
+  std::vector<LedgerCheck::Lane> lanes;
+  for (const Lane& lane : ranks_[0].program.lanes) {
+    const auto index = static_cast<int>(lanes.size());
+    lanes.push_back({lane.name, lanes_->stream(index), lane.group >= 0});
+  }
+  ASSIGN_OR_RETURN(check_, LedgerCheck::Create(options_.cupti, lanes));
+  return absl::OkStatus();
+}
+
+absl::Status DeviceStep::CheckLedger() {
+  std::vector<std::vector<Interval>> segments(segments_of_.size());
+  for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
+    for (const Segment* segment : segments_of_[lane]) {
+      const auto [rank, op] = segment->ops[0];
+      segments[lane].push_back(intervals_[Index(rank)][Index(op)]);
+    }
+  }
+  return check_->End(std::move(segments));
 }
 
 void DeviceStep::ComeToRest() {

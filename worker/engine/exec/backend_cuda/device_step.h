@@ -15,6 +15,7 @@
 #include "worker/engine/exec/backend_cuda/instance_player.h"
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 #include "worker/engine/exec/backend_cuda/lane_streams.h"
+#include "worker/engine/exec/backend_cuda/ledger_check.h"
 #include "worker/engine/exec/backend_cuda/step_memory.h"
 
 namespace stretto::cuda {
@@ -52,6 +53,9 @@ class DeviceStep {
   void Tell(const Segment& segment) const;
   std::string FirstNotDone() const;
   absl::Status ReadIntervals();
+  // With CUPTI, if asked to.
+  absl::Status MakeLedgerCheck();
+  absl::Status CheckLedger();
   // After an error part of a step may still be on the device, waiting for peers.
   void ComeToRest();
 
@@ -61,6 +65,7 @@ class DeviceStep {
   std::vector<StepMemory> memory_;
   std::unique_ptr<LaneStreams> lanes_;
   std::unique_ptr<InstancePlayer> player_;
+  std::unique_ptr<LedgerCheck> check_;                    // null: not asked for
   std::vector<std::vector<const Segment*>> segments_of_;  // [lane]
   std::vector<size_t> segments_done_;                     // [lane] seen done
   std::vector<std::vector<Interval>> intervals_;          // [rank]

@@ -1,0 +1,7 @@
+// A CUPTI that lacks almost everything.
+#include "cupti.h"
+
+CUptiResult cuptiGetVersion(uint32_t* version) {
+  *version = CUPTI_API_VERSION;
+  return CUPTI_SUCCESS;
+}
