@@ -161,6 +161,11 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   fields.Add("Model", ModelText(job.spec()));
   fields.Add("Data", job.spec().data().prefix());
   fields.Add("Schedule", ScheduleText(job.spec()));
+  if (job.merged_wgrads() > 0) {
+    fields.Add("Merged", absl::StrCat("weight gradients of ", job.merged_wgrads(),
+                                      job.merged_wgrads() == 1 ? " micro-batch" : " micro-batches",
+                                      ", as memory allowed"));
+  }
   fields.Add("Link", LinkText(job.spec()));
   AddProgress(job, &fields);
   std::string out = fields.text();
@@ -245,12 +250,15 @@ std::string WorkerTable(const std::vector<Worker>& workers, absl::Time now) {
   for (const Worker& worker : workers) {
     std::vector<std::string> jobs;
     for (const std::string& job : worker.jobs()) jobs.push_back(ShortResourceName(job));
+    int faulty = 0;
+    for (const v1alpha1::WorkerDevice& device : worker.devices()) faulty += !device.fault().empty();
     rows.push_back({ShortResourceName(worker.name()), Worker::State_Name(worker.state()),
                     Printable(worker.host()), absl::StrCat(worker.slots()),
-                    absl::StrCat(worker.free_slots()), Age(worker.last_heartbeat_time(), now),
+                    absl::StrCat(worker.free_slots()), absl::StrCat(faulty),
+                    Age(worker.last_heartbeat_time(), now),
                     jobs.empty() ? "-" : absl::StrJoin(jobs, ",")});
   }
-  return Table({"NAME", "STATE", "HOST", ">SLOTS", ">FREE", ">HEARTBEAT", "JOBS"}, rows);
+  return Table({"NAME", "STATE", "HOST", ">SLOTS", ">FREE", ">FAULTY", ">HEARTBEAT", "JOBS"}, rows);
 }
 
 std::string DescribeWorker(const Worker& worker, absl::Time now) {

@@ -43,7 +43,11 @@ std::string ProgressTracker::Line() const {
   if (seconds > 0) absl::StrAppend(&line, "  ", FormatCount(tokens / seconds), " tokens/s");
   absl::StrAppend(&line, "  overlap ", Percent(OverlapRatio(communication)),
                   emulated_ ? " (emulated link)" : "");
-  if (recent_.back().update_skipped()) line += "  update skipped: gradient norm not finite";
+  if (recent_.back().update_skipped()) {
+    line += "  update skipped: gradient norm not finite";
+  } else if (recent_.back().norm_not_finite()) {
+    line += "  gradient norm not finite";
+  }
   if (total_ > step_ && seconds > 0) {
     const double left =
         seconds / static_cast<double>(recent_.size()) * static_cast<double>(total_ - step_);
@@ -54,7 +58,8 @@ std::string ProgressTracker::Line() const {
 
 bool ProgressTracker::IsMilestone() const {
   const int64_t every = std::max<int64_t>(1, total_ / kMilestones);
-  return step_ == 1 || step_ == total_ || step_ % every == 0 || recent_.back().update_skipped();
+  return step_ == 1 || step_ == total_ || step_ % every == 0 || recent_.back().update_skipped() ||
+         recent_.back().norm_not_finite();
 }
 
 }  // namespace stretto::cli

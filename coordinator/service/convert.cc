@@ -204,6 +204,15 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
   return event;
 }
 
+coordinator::WorkerHeartbeat FromProto(const v1alpha1::Heartbeat& message,
+                                       const std::string& worker, int64_t session) {
+  coordinator::WorkerHeartbeat event{.id = worker, .session = session};
+  for (const v1alpha1::SlotHealth& from : message.health()) {
+    event.health.push_back({from.slot(), from.fault()});
+  }
+  return event;
+}
+
 absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
                                        const std::string& worker, int64_t session) {
   RankReported event;

@@ -30,6 +30,9 @@ v1alpha1::CoordinatorMessage ToProto(const coordinator::Send& send);
 
 coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64_t session);
 
+coordinator::WorkerHeartbeat FromProto(const v1alpha1::Heartbeat& message,
+                                       const std::string& worker, int64_t session);
+
 // INVALID_ARGUMENT: the report is of no known kind.
 absl::StatusOr<coordinator::RankReported> FromProto(const v1alpha1::RankReport& message,
                                                     const std::string& worker, int64_t session);

@@ -46,6 +46,7 @@ JobHistory::JobHistory(const std::string& summary) {
     if (message.has_job()) {
       final_progress_ = message.job().progress();
       if (message.job().has_profile()) profile_ = message.job().profile();
+      merged_wgrads_ = message.job().merged_wgrads();
     } else {
       steps_.emplace_back(message.step().step(), message.step().SerializeAsString());
     }
@@ -111,6 +112,7 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
 void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const {
   *job->mutable_progress() = final_progress_ ? *final_progress_ : Live(record);
   if (profile_) *job->mutable_profile() = *profile_;
+  job->set_merged_wgrads(merged_wgrads_);
 }
 
 std::string JobHistory::Summary(const coordinator::JobRecord& record) const {

@@ -31,14 +31,16 @@ class JobHistory {
 
   void AddStep(int32_t rank, const v1alpha1::StepReport& step);
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
+  // As Job.merged_wgrads; the same of every rank.
+  void SetMergedWgrads(int32_t merged) { merged_wgrads_ = merged; }
 
   // The first step of rank 0 after `step`, or none yet.
   std::optional<v1alpha1::StepReport> NextStep(int64_t step) const;
 
-  // Progress and profile of the job.
+  // Progress and profile of the job, and what its ranks chose.
   void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
 
-  // Progress, profile and up to kMaxSummarySteps evenly chosen steps (the first and the last among
+  // The same and up to kMaxSummarySteps evenly chosen steps (the first and the last among
   // them, without ledgers), as delimited WatchJobResponse messages: what a watcher would be sent.
   std::string Summary(const coordinator::JobRecord& record) const;
 
@@ -50,6 +52,7 @@ class JobHistory {
   std::deque<v1alpha1::StepReport> recent_;            // rank 0: the newest few, without ledgers
   double first_loss_ = 0;
   int64_t skipped_updates_ = 0;
+  int32_t merged_wgrads_ = 0;
   std::optional<v1alpha1::Profile> profile_;
   std::optional<v1alpha1::Progress> final_progress_;  // set when read from a summary
 };

@@ -68,10 +68,11 @@ TEST_F(SpecTest, MergedWeightGradientsLeftToMemoryAreThoseOfTheCheckpoint) {
     return absl::StrCat("{name: domino_row, parameters: {", merge, "}}");
   };
   RunJob({.name = "half", .steps = 2, .schedule = schedule("merge_wgrads: 2"), .more = batch});
-  RunJob({.name = "rest",
-          .steps = 4,
-          .schedule = schedule("auto_merge_wgrads: true"),
-          .more = absl::StrCat(batch, "checkpoint: {resume_from: half}\n")});
+  const Json rest = RunJob({.name = "rest",
+                            .steps = 4,
+                            .schedule = schedule("auto_merge_wgrads: true"),
+                            .more = absl::StrCat(batch, "checkpoint: {resume_from: half}\n")});
+  EXPECT_EQ(rest["merged_wgrads"], 2);
   EXPECT_EQ(Steps("rest").size(), 2u);
   EXPECT_THAT(ReadRun("rest", 1, "trainer.log"),
               HasSubstr("weight gradients merged over 2 of 4 micro-batches, memory allows 4"));

@@ -44,8 +44,8 @@ absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
   }
   ArenaBytes most = {};
   for (const auto& [spec, variant] : programs) {
-    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, config.rank, variant));
-    if (Total(plan.arenas) > Total(most)) most = plan.arenas;
+    ASSIGN_OR_RETURN(const ArenaBytes arenas, PlanArenas(spec, config.rank, variant));
+    if (Total(arenas) > Total(most)) most = arenas;
   }
   return most;
 }

@@ -12,7 +12,7 @@ namespace stretto::trainer {
 
 // The arenas that this rank holds at its fullest: those of its training step, or of a program that
 // the profile runs before. A floor: what libraries keep beside them comes on top. Errors: those of
-// BuildPlan.
+// PlanArenas.
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config);
 
 // ResourceExhausted, naming the estimate, what is available and the largest arenas, unless `ranks`

@@ -5,7 +5,6 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/control.h"
 #include "worker/trainer/memory_check.h"
@@ -33,24 +32,31 @@ int MergedOf(const std::string& spec_hash, JobConfig config) {
 }  // namespace
 
 absl::StatusOr<int> MostMergedWgrads(JobConfig config, int64_t available) {
-  int most = 0;
-  for (int merged : Candidates(config)) {
-    SetMergedWgrads(merged, &config);
+  const std::vector<int> candidates = Candidates(config);
+  size_t fit = 0, fit_not = candidates.size();  // so many from the first, and all from here on
+  while (fit < fit_not) {
+    const size_t middle = (fit + fit_not) / 2;
+    SetMergedWgrads(candidates[middle], &config);
     ASSIGN_OR_RETURN(const ArenaBytes arenas, ArenasOf(config));
     const absl::Status fits = CheckMemory(arenas, config.ranks_on_node, available);
-    if (!fits.ok() && most == 0) return fits;
-    if (!fits.ok()) break;  // more rows take more memory
-    most = merged;
+    if (!fits.ok() && middle == 0) return fits;
+    (fits.ok() ? fit : fit_not) = fits.ok() ? middle + 1 : middle;
   }
-  return most;
+  return candidates[fit - 1];
 }
 
 absl::Status AgreeOnMergedWgrads(int most, const std::string& saved_hash, Communicator& control,
                                  JobConfig* config) {
   ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(control, absl::StrCat(most)));
-  for (const std::string& text : texts) {
+  const std::vector<int> candidates = Candidates(*config);
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
     int theirs = 0;
-    STRETTO_CHECK(absl::SimpleAtoi(text, &theirs));
+    if (!absl::SimpleAtoi(texts[rank], &theirs) ||
+        !std::binary_search(candidates.begin(), candidates.end(), theirs)) {
+      return absl::InternalError(
+          absl::StrCat("rank ", rank, ": found weight gradients merged over '", texts[rank],
+                       "' micro-batches, expected a divisor of ", config->engine.micro_batches));
+    }
     most = std::min(most, theirs);
   }
   const int saved = MergedOf(saved_hash, *config);

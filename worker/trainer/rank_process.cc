@@ -80,6 +80,9 @@ class RankProcess {
     }
     v1alpha1::RankReport prepared;
     *prepared.mutable_prepared()->mutable_time() = Now();
+    if (config_.auto_merge_wgrads) {
+      prepared.mutable_prepared()->set_merged_wgrads(config_.engine.schedule.merge_wgrads);
+    }
     reporter_.Send(std::move(prepared));
     const absl::Duration lease =
         absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());

@@ -44,11 +44,11 @@ class Loop {
       }
       if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
       ReportStep();
-      if (SkippedTooMany()) {
+      if (TooManyNotFinite()) {
         return Ended(
             "NonFiniteGradients",
             absl::FailedPreconditionError(absl::StrCat(
-                "step ", state_.step, ": the gradient norm was not finite ", skipped_in_a_row_,
+                "step ", state_.step, ": the gradient norm was not finite ", not_finite_in_a_row_,
                 " times in a row, expected fewer than ", c_.config.optimizer.max_skipped_updates)));
       }
     }
@@ -90,15 +90,18 @@ class Loop {
     RETURN_IF_ERROR(c_.engine.executor().Run());
     ++state_.step;
     state_.consumed_samples += c_.config.sequences_per_step();
-    skipped_ = c_.engine.clip_state()[kUpdate] == 0;
-    skipped_in_a_row_ = skipped_ ? skipped_in_a_row_ + 1 : 0;
-    if (!skipped_) ++state_.updates;
+    not_finite_ = c_.engine.clip_state()[kUpdate] == 0;
+    not_finite_in_a_row_ = not_finite_ ? not_finite_in_a_row_ + 1 : 0;
+    if (!Skipped()) ++state_.updates;
     if (!std::exchange(started_, true)) ReportFirstOperation();
     return absl::OkStatus();
   }
 
-  bool SkippedTooMany() const {
-    return skipped_in_a_row_ >= c_.config.optimizer.max_skipped_updates;
+  // Updates at once do not wait for the norm.
+  bool Skipped() const { return not_finite_ && !c_.config.engine.update_at_once; }
+
+  bool TooManyNotFinite() const {
+    return not_finite_in_a_row_ >= c_.config.optimizer.max_skipped_updates;
   }
 
   // The executor knows when the first operation ended, on its own clock.
@@ -116,7 +119,7 @@ class Loop {
     const int64_t every = c_.config.checkpoint_interval;
     const bool due = state_.step == c_.config.steps || (every > 0 && state_.step % every == 0);
     // The step that fails the job saves nothing: updates may not have waited for its norm.
-    if (c_.config.checkpoint_disabled || !due || SkippedTooMany()) return absl::OkStatus();
+    if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     RETURN_IF_ERROR(SaveCheckpoint(c_, state_));
@@ -140,7 +143,8 @@ class Loop {
     step->set_tokens(c_.config.sequences_per_step() * c_.config.engine.model.sequence_length);
     step->set_wall_seconds(raw - raw_begin_);
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
-    step->set_update_skipped(skipped_);
+    step->set_update_skipped(Skipped());
+    step->set_norm_not_finite(not_finite_);
     *step->mutable_end_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
         absl::ToUnixNanos(Clock::Real().Now()));
     spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step,
@@ -156,9 +160,9 @@ class Loop {
   int64_t step_begin_ = 0;  // end of the step before
   double raw_begin_ = 0;
   int64_t last_checkpoint_ = 0;
-  bool started_ = false;  // the first step of this run is done
-  bool skipped_ = false;
-  int skipped_in_a_row_ = 0;
+  bool started_ = false;     // the first step of this run is done
+  bool not_finite_ = false;  // the gradient norm of the last step
+  int not_finite_in_a_row_ = 0;
 };
 
 }  // namespace

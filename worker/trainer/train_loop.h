@@ -17,7 +17,7 @@ namespace stretto::trainer {
 // Where training stands.
 struct TrainState {
   int64_t step = 0;     // finished
-  int64_t updates = 0;  // optimizer updates: steps less the skipped ones
+  int64_t updates = 0;  // optimizer updates: steps less those whose update was skipped
   int64_t consumed_samples = 0;
 };
 

@@ -118,10 +118,11 @@ TEST_F(CommandsTest, CancelReportsTheNewStateOrTheRefusal) {
 TEST_F(CommandsTest, WorkersAreListedAndShown) {
   EXPECT_EQ(Run({"worker", "list"}), kOk);
   EXPECT_EQ(out(),
-            "NAME      STATE  HOST  SLOTS  FREE  HEARTBEAT  JOBS\n"
-            "worker-1  READY  box       2     1          -  gpt\n");
+            "NAME      STATE  HOST  SLOTS  FREE  FAULTY  HEARTBEAT  JOBS\n"
+            "worker-1  READY  box       2     1       1          -  gpt\n");
   EXPECT_EQ(Run({"worker", "get", "worker-1"}), kOk);
   EXPECT_THAT(out(), HasSubstr("Slots:       2, 1 free\n"));
+  EXPECT_THAT(out(), HasSubstr("H200 (GPU 0): Xid 79"));
   EXPECT_EQ(Run({"worker", "get", "w"}), kError);
   EXPECT_EQ(err(), "error: workers/w is unknown\n");
 }

@@ -135,6 +135,8 @@ class FakeCluster final : public v1alpha1::ClusterService::Service {
     worker.set_free_slots(1);
     worker.add_jobs("jobs/gpt");
     worker.add_devices()->set_description("cpu core 0");
+    worker.add_devices()->set_description("H200 (GPU 0)");
+    worker.mutable_devices(1)->set_fault("Xid 79");
     return worker;
   }
 };

@@ -192,8 +192,11 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   job.mutable_profile()->set_t_ideal_step(0.4);
   job.mutable_profile()->set_verified_parity(true);
   job.mutable_profile()->set_parity_message("3 steps, equal bits");
+  job.set_merged_wgrads(4);
   const std::string text = DescribeJob(job, absl::FromUnixSeconds(1100), false);
-  EXPECT_THAT(text, HasSubstr("Schedule:    domino_row, 2 slices, tp 2\n"));
+  EXPECT_THAT(text, HasSubstr("Schedule:    domino_row, 2 slices, tp 2\n"
+                              "Merged:      weight gradients of 4 micro-batches, as memory "
+                              "allowed\n"));
   EXPECT_THAT(text, HasSubstr("Link:        emulated link, 1 Gbit/s, 50 us latency\n"));
   EXPECT_THAT(
       text, HasSubstr("CONDITION  STATUS  REASON          SINCE  MESSAGE\n"
@@ -284,6 +287,20 @@ TEST(ProgressTest, LineHasStepLossSpeedOverlapAndTimeLeft) {
   tracker.Add(skipped);
   EXPECT_THAT(tracker.Line(), HasSubstr("loss -"));
   EXPECT_THAT(tracker.Line(), HasSubstr("update skipped: gradient norm not finite"));
+}
+
+TEST(ProgressTest, ANormThatIsNotFiniteShowsWhereNoUpdateWaitsForIt) {
+  Job job;
+  job.mutable_spec()->set_steps(1000);
+  ProgressTracker tracker;
+  tracker.Add(job);
+  tracker.Add(Step(1, 5.5));
+  v1alpha1::StepReport last = Step(2, kNan);
+  last.set_norm_not_finite(true);
+  tracker.Add(last);
+  EXPECT_THAT(tracker.Line(), HasSubstr("  gradient norm not finite"));
+  EXPECT_THAT(tracker.Line(), ::testing::Not(HasSubstr("skipped")));
+  EXPECT_TRUE(tracker.IsMilestone());
 }
 
 TEST(ProgressTest, AFewMilestonesInALongJob) {

@@ -94,6 +94,7 @@ TEST(JobHistoryTest, SummaryThinsEvenlyAndReadsBack) {
   v1alpha1::Profile profile;
   profile.set_t_comp(0.25);
   history.SetProfile(profile);
+  history.SetMergedWgrads(4);
   const auto record = Record("u", coordinator::JobState::kSucceeded);
   const std::string summary = history.Summary(record);
   EXPECT_LT(summary.size(), 200u << 10);
@@ -113,6 +114,7 @@ TEST(JobHistoryTest, SummaryThinsEvenlyAndReadsBack) {
   EXPECT_EQ(before.SerializeAsString(), after.SerializeAsString());
   EXPECT_EQ(after.progress().rank_ledgers_size(), 2);
   EXPECT_DOUBLE_EQ(after.profile().t_comp(), 0.25);
+  EXPECT_EQ(after.merged_wgrads(), 4);
 }
 
 TEST(HistoriesTest, EndedJobsBeyondTheBoundAreReadFromTheirSummary) {

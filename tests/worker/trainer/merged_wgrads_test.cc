@@ -8,7 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "worker/comm/local/local.h"
+#include "worker/trainer/control.h"
 #include "worker/trainer/memory_check.h"
 
 namespace stretto::trainer {
@@ -102,6 +104,19 @@ TEST(AgreeOnMergedWgradsTest, ACheckpointsNumberHolds) {
 // Resume refuses it later, for what differs.
 TEST(AgreeOnMergedWgradsTest, ACheckpointOfAnotherSpecDecidesNothing) {
   for (const auto& merged : Agreed({6, 3}, "0123456789abcdef")) EXPECT_EQ(*merged, 3);
+}
+
+// A peer of another build, say.
+TEST(AgreeOnMergedWgradsTest, WhatIsNoDivisorIsAnErrorThatNamesTheRank) {
+  for (const char* sent : {"4", "0", "-1", "six", "", "99999999999999999999"}) {
+    std::vector<std::unique_ptr<Communicator>> group = LocalGroup::Create(2);
+    std::thread peer([&] { EXPECT_TRUE(ExchangeText(*group[1], sent).ok()); });
+    JobConfig config = Config();
+    EXPECT_EQ(AgreeOnMergedWgrads(6, "", *group[0], &config),
+              absl::InternalError(absl::StrCat("rank 1: found weight gradients merged over '", sent,
+                                               "' micro-batches, expected a divisor of 6")));
+    peer.join();
+  }
 }
 
 TEST(AgreeOnMergedWgradsTest, ABrokenGroupIsAnError) {

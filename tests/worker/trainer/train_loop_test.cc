@@ -51,7 +51,8 @@ class TrainLoopTest : public TinyJobTest {
                  {});
   }
 
-  // By the report log: "NUMBER", and " skipped" where its update was.
+  // By the report log: "NUMBER", and what became of its update where its norm was not finite:
+  // " skipped" or " made".
   std::vector<std::string> Steps() {
     std::vector<std::string> steps;
     const auto reports = ReadAfter(folder_ / "reports.log", 0);
@@ -59,8 +60,11 @@ class TrainLoopTest : public TinyJobTest {
     for (const v1alpha1::RankReport& report : *reports) {
       if (!report.has_step()) continue;
       const v1alpha1::StepReport& step = report.step();
-      EXPECT_EQ(std::isfinite(step.grad_norm()), !step.update_skipped());
-      steps.push_back(std::to_string(step.step()) + (step.update_skipped() ? " skipped" : ""));
+      EXPECT_EQ(std::isfinite(step.grad_norm()), !step.norm_not_finite());
+      EXPECT_TRUE(step.norm_not_finite() || !step.update_skipped());
+      std::string text = std::to_string(step.step());
+      if (step.norm_not_finite()) text += step.update_skipped() ? " skipped" : " made";
+      steps.push_back(text);
     }
     return steps;
   }
@@ -109,7 +113,8 @@ TEST_F(TrainLoopTest, UpdatesAtOnceLeaveNothingOfTheStepThatFails) {
   EXPECT_EQ(result.status,
             absl::FailedPreconditionError("step 2: the gradient norm was not finite 1 times in a "
                                           "row, expected fewer than 1"));
-  EXPECT_THAT(Steps(), ElementsAre("1", "2 skipped"));
+  EXPECT_THAT(Steps(), ElementsAre("1", "2 made"));
+  EXPECT_EQ(result.state.updates, 2);
   EXPECT_THAT(Saved(), ElementsAre(1));
 }
 

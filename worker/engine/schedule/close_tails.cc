@@ -19,7 +19,7 @@
 #include <set>
 #include <utility>
 
-#include "worker/engine/program/memory_map.h"
+#include "worker/engine/schedule/dependencies.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/units.h"
 
@@ -60,49 +60,19 @@ std::set<int> WrittenBy(const StepProgram& step, const Ops& ops) {
   return roots;
 }
 
-// What some operations read and write.
-class Touched {
- public:
-  explicit Touched(const std::vector<Buffer>& buffers)
-      : overlaps_(OverlapsOf(RegionsOf(buffers))),
-        read_(buffers.size(), false),
-        written_(buffers.size(), false) {}
-
-  void Add(const Op& op) {
-    Mark(op.in, &read_);
-    Mark(op.out, &written_);
-  }
-  // Whether moving `op` in front of them would change what it or they read.
-  bool ConflictsWith(const Op& op) const {
-    return Any(op.in, written_) || Any(op.out, written_) || Any(op.out, read_);
-  }
-
- private:
-  void Mark(const std::vector<int>& ids, std::vector<bool>* marks) const {
-    for (int id : ids) {
-      (*marks)[static_cast<size_t>(id)] = true;
-      for (int other : overlaps_[static_cast<size_t>(id)])
-        (*marks)[static_cast<size_t>(other)] = true;
-    }
-  }
-  static bool Any(const std::vector<int>& ids, const std::vector<bool>& marks) {
-    return std::any_of(ids.begin(), ids.end(),
-                       [&](int id) { return marks[static_cast<size_t>(id)]; });
-  }
-
-  const std::vector<std::vector<int>> overlaps_;
-  std::vector<bool> read_, written_;
-};
-
 // What the optimizer can do before `pending` runs goes in front of it.
 Ops Finish(const StepProgram& step, const Ops& ready, const Ops& pending, const Ops& optimizer) {
-  Touched behind(step.buffers);
-  for (const Op& op : pending) behind.Add(op);
+  Ops ops = pending;
+  Append(&ops, optimizer);
+  const auto dependencies = DependenciesOf(ops, step.buffers);
+  std::vector<bool> waits(ops.size());
+  std::fill_n(waits.begin(), pending.size(), true);
   Ops early, late;
-  for (const Op& op : optimizer) {
-    const bool waits = behind.ConflictsWith(op);
-    if (waits) behind.Add(op);
-    (waits ? late : early).push_back(op);
+  for (size_t i = pending.size(); i < ops.size(); ++i) {
+    const std::vector<int>& behind = dependencies[i];
+    waits[i] = std::any_of(behind.begin(), behind.end(),
+                           [&](int op) { return waits[static_cast<size_t>(op)]; });
+    (waits[i] ? late : early).push_back(ops[i]);
   }
   Ops finish = ready;
   Append(&finish, early);

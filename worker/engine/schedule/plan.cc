@@ -104,25 +104,41 @@ std::vector<std::string> ScheduleNames() {
   return names;
 }
 
-absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
+namespace {
+
+absl::StatusOr<RankPlan> Build(const EngineSpec& spec, int tp_rank, Variant variant, bool prove) {
   ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank));
   ASSIGN_OR_RETURN(const std::vector<Pass> passes, PassesFor(spec, variant));
   RankPlan plan{.step = Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)),
                 .program = {},
                 .arenas = {},
                 .buffers = std::move(emitted.buffers)};
-  plan.program = Expand(plan.step);
-  RETURN_IF_ERROR(Verified(Verify(plan.program), "emit"));
+  const auto proved = [&](absl::string_view pass) {
+    if (!prove) return absl::OkStatus();
+    plan.program = Expand(plan.step);
+    return Verified(Verify(plan.program), pass);
+  };
+  RETURN_IF_ERROR(proved("emit"));
   for (const Pass& pass : passes) {
     RETURN_IF_ERROR(pass.run(spec, &plan.step));
-    plan.program = Expand(plan.step);
-    RETURN_IF_ERROR(Verified(Verify(plan.program), pass.name));
+    RETURN_IF_ERROR(proved(pass.name));
   }
   plan.step = Lengthened(plan.step, spec.micro_batches);
   plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
-  RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas), "memory"));
+  if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas), "memory"));
   return plan;
+}
+
+}  // namespace
+
+absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
+  return Build(spec, tp_rank, variant, /*prove=*/true);
+}
+
+absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank, Variant variant) {
+  ASSIGN_OR_RETURN(const RankPlan plan, Build(spec, tp_rank, variant, /*prove=*/false));
+  return plan.arenas;
 }
 
 absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec, Variant variant) {

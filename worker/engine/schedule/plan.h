@@ -38,6 +38,11 @@ std::vector<std::string> ScheduleNames();
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
                                    Variant variant = Variant::kSchedule);
 
+// The arenas of that plan, in a part of the time: nothing is proved. Errors: those of BuildPlan,
+// but for broken programs.
+absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank,
+                                      Variant variant = Variant::kSchedule);
+
 // The plans of all ranks, also verified together (collective order, deadlock).
 absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec,
                                                  Variant variant = Variant::kSchedule);

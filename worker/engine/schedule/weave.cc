@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/check.h"
-#include "worker/engine/program/memory_map.h"
+#include "worker/engine/schedule/dependencies.h"
 #include "worker/engine/schedule/reorder.h"
 #include "worker/engine/schedule/units.h"
 
@@ -24,7 +24,7 @@ std::string WordOf(const Op& op) {
 Weaver::Weaver(const StepProgram& step, int unit)
     : ops_(step.units.at(static_cast<size_t>(unit)).ops),
       words_(1),
-      needs_(ops_.size()),
+      needs_(DependenciesOf(ops_, step.buffers)),
       placed_(ops_.size(), false) {
   for (size_t i = 0; i < ops_.size(); ++i) {
     const Tag& tag = ops_[i].tag;
@@ -33,38 +33,6 @@ Weaver::Weaver(const StepProgram& step, int unit)
     words_[role][{WordOf(ops_[i]), tag.layer, tag.slice}].push_back(static_cast<int>(i));
     layers_ = std::max(layers_, tag.layer + 1);
     slices_ = std::max(slices_, tag.slice + 1);
-  }
-  FindDependencies(step);
-}
-
-// Every earlier operation that touches the same memory, unless both only read it.
-void Weaver::FindDependencies(const StepProgram& step) {
-  const auto overlaps = OverlapsOf(RegionsOf(step.buffers));
-  std::vector<int> writer(step.buffers.size(), -1);
-  std::vector<std::vector<int>> readers(step.buffers.size());
-  for (size_t i = 0; i < ops_.size(); ++i) {
-    std::vector<int>& needs = needs_[i];
-    const auto after_write = [&](int id) {
-      if (writer[static_cast<size_t>(id)] >= 0) needs.push_back(writer[static_cast<size_t>(id)]);
-    };
-    const auto after_all = [&](int id) {
-      after_write(id);
-      const std::vector<int>& of = readers[static_cast<size_t>(id)];
-      needs.insert(needs.end(), of.begin(), of.end());
-    };
-    for (int id : ops_[i].in) {
-      after_write(id);
-      for (int other : overlaps[static_cast<size_t>(id)]) after_write(other);
-    }
-    for (int id : ops_[i].out) {
-      after_all(id);
-      for (int other : overlaps[static_cast<size_t>(id)]) after_all(other);
-    }
-    for (int id : ops_[i].in) readers[static_cast<size_t>(id)].push_back(static_cast<int>(i));
-    for (int id : ops_[i].out) {
-      writer[static_cast<size_t>(id)] = static_cast<int>(i);
-      readers[static_cast<size_t>(id)].clear();
-    }
   }
 }
 

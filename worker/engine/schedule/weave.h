@@ -53,7 +53,6 @@ class Weaver {
 
  private:
   using Word = std::tuple<std::string, int, int>;  // word, layer, slice
-  void FindDependencies(const StepProgram& step);
   void Place(int op);
 
   const std::vector<Op>& ops_;

@@ -4,17 +4,9 @@
 set -uo pipefail
 
 bench=$1
-script=$(dirname "${BASH_SOURCE[0]}")/../../overlap_link.sh
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failures=0
-expect() { # WHAT CONDITION...
-  "${@:2}" || { echo "FAILED: $1"; failures=$((failures + 1)); }
-}
-exits_with() { # CODE COMMAND...
-  "${@:2}" >"$scratch/said" 2>&1
-  (($? == $1))
-}
+here=$(dirname "${BASH_SOURCE[0]}")
+script=$here/../../overlap_link.sh
+. "$here/expect.sh"
 
 ((EUID == 0)) || { echo "skipped: needs root, to make network namespaces"; exit 77; }
 

@@ -171,15 +171,18 @@ TEST(MergeWgradsTest, MemoryGrowsByWhatTheProductsRead) {
   }
 }
 
+// What the search for as many as fit counts on.
 TEST(MergeWgradsTest, MoreMicroBatchesTakeMoreMemory) {
-  Layout layout = MergedOverTwo();
-  layout.micro_batches = 12;
-  int64_t before = 0;
-  for (int merged : {1, 2, 3, 4, 6, 12}) {
-    layout.merge_wgrads = merged;
-    const int64_t bytes = ActivationsOf(layout);
-    EXPECT_GT(bytes, before) << merged;
-    before = bytes;
+  for (const std::string& schedule : ScheduleNames()) {
+    Layout layout = MergedOverTwo(schedule);
+    layout.micro_batches = 12;
+    int64_t before = 0;
+    for (int merged : {1, 2, 3, 4, 6, 12}) {
+      layout.merge_wgrads = merged;
+      const int64_t bytes = ActivationsOf(layout);
+      EXPECT_GT(bytes, before) << schedule << " " << merged;
+      before = bytes;
+    }
   }
 }
 

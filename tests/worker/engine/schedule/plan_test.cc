@@ -63,6 +63,21 @@ TEST(PlanTest, AllRanksOfEveryMergedScheduleVerifyTogether) {
   for (const Layout& layout : EveryMergedSchedule()) ExpectPlans(layout);
 }
 
+TEST(PlanTest, ArenasAloneAreThoseOfThePlan) {
+  std::vector<Layout> layouts = ManyLayouts();
+  for (const Layout& layout : EveryMergedSchedule()) layouts.push_back(layout);
+  for (const Layout& layout : layouts) {
+    for (Variant variant : kVariants) {
+      const auto arenas = PlanArenas(SpecOf(layout), 0, variant);
+      ASSERT_TRUE(arenas.ok()) << arenas.status();
+      EXPECT_EQ(*arenas, PlanOf(layout, 0, variant).arenas) << Describe(layout);
+    }
+  }
+  Layout unknown;
+  unknown.schedule = "rubato";
+  EXPECT_EQ(PlanArenas(SpecOf(unknown), 0).status(), BuildPlan(SpecOf(unknown), 0).status());
+}
+
 TEST(PlanTest, EveryWaitIsNeededOrRedundant) {
   std::vector<Layout> layouts = EverySchedule();
   for (const char* schedule : {"domino_row", "domino_hybrid", "nanotron"}) {

@@ -1,0 +1,15 @@
+#pragma once
+// What an order must keep: which operations conflict.
+
+#include <vector>
+
+#include "worker/engine/program/program.h"
+
+namespace stretto {
+
+// For every operation those before it that it must stay behind: they touch the same memory, and not
+// both only read it. Those that it stays behind through another one may be left out.
+std::vector<std::vector<int>> DependenciesOf(const std::vector<Op>& ops,
+                                             const std::vector<Buffer>& buffers);
+
+}  // namespace stretto
