@@ -17,6 +17,8 @@
 //   lost and the job fails with reason WorkerLost. A worker that comes back in time loses nothing.
 // - A worker that comes back without a rank it was assigned: assigned again if never prepared, else
 //   the rank has failed with reason TrainerLost.
+// - A slot with a fault takes no new rank. A rank that runs on one goes on, and the job says so
+//   (condition DevicesHealthy): whether the fault is the end of it, the rank itself finds out.
 // - Reports are acknowledged in sequence. Sequence numbers are not stored: after a restart all
 // ranks
 //   are asked to replay from 0, and a replay changes nothing that is already known. An ended job
@@ -131,6 +133,9 @@ class Core {
   // sessions.cc
   std::vector<HeldRankReply> ReplyToHeld(const WorkerRegistered& event) const;
   void RecoverRanks(const WorkerRegistered& event);
+  absl::Status TakeHealth(const WorkerHeartbeat& event);
+  // Tells the jobs on this worker of its faulty devices, and of their recovery.
+  void ShowFaults(const std::string& worker);
   void SendAssignTo(const JobRecord& job, const std::string& worker);
   // To the worker's open session, if there is one.
   void SendTo(const std::string& worker, decltype(Send::message) message);

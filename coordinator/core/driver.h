@@ -8,9 +8,9 @@
 //
 // When the store refuses, nothing is sent, the core takes the event back (Core::Undo), and the
 // error is the answer. What to do with it: CreateJob, CancelJob: return it; WorkerRegistered,
-// RankReported: end the session with it, the daemon connects again and replays; Tick,
-// WorkerDisconnected: nothing, the next Tick tries again. A refused commit may still have been
-// stored (the disk answered too late); the next commit therefore begins with what the core now
+// WorkerHeartbeat, RankReported: end the session with it, the daemon connects again and replays;
+// Tick, WorkerDisconnected: nothing, the next Tick tries again. A refused commit may still have
+// been stored (the disk answered too late); the next commit therefore begins with what the core now
 // holds of the same objects.
 
 #include <mutex>

@@ -54,10 +54,12 @@ struct WorkerRegistered {
   int64_t session = 0;  // > 0, never used before in this process
 };
 
-// Errors: NotFound, Aborted (not the newest session, or LOST: register again).
+// Errors: NotFound, Aborted (not the newest session, or LOST: register again), InvalidArgument
+// (health of a slot that it has not registered).
 struct WorkerHeartbeat {
   std::string id;
   int64_t session = 0;
+  std::vector<SlotHealth> health = {};  // of slots not named: as it was
 };
 
 struct WorkerDisconnected {

@@ -32,7 +32,7 @@ bool IsActive(JobState state);
 enum class ConditionStatus { kTrue = 1, kFalse = 2, kUnknown = 3 };
 
 struct Condition {
-  std::string type;  // Scheduled, Prepared, Running, Succeeded, Checkpointed, LogIntact
+  std::string type;  // as v1alpha1.Condition.type lists them
   ConditionStatus status = ConditionStatus::kUnknown;
   std::string reason;
   std::string message;

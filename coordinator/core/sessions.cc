@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/core/core.h"
 #include "proto/base/status_macros.h"
 
@@ -27,6 +28,7 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
                                   .heartbeat_interval = options_.heartbeat_interval,
                                   .held = ReplyToHeld(event)});
   RecoverRanks(event);
+  ShowFaults(event.id);
   Schedule();
   return absl::OkStatus();
 }
@@ -94,7 +96,45 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
 }
 
 absl::Status Core::Handle(const WorkerHeartbeat& event) {
+  RETURN_IF_ERROR(membership_.Check(event.id, event.session));
+  if (!event.health.empty()) RETURN_IF_ERROR(TakeHealth(event));
   return membership_.Heartbeat(event.id, event.session, now_);
+}
+
+absl::Status Core::TakeHealth(const WorkerHeartbeat& event) {
+  ASSIGN_OR_RETURN(std::vector<WorkerDevice> devices,
+                   membership_.DevicesWith(event.id, event.health));
+  if (devices == membership_.Find(event.id)->record.devices) return absl::OkStatus();
+  ChangeMembership().SetDevices(event.id, std::move(devices));
+  changed_workers_.insert(event.id);
+  ShowFaults(event.id);
+  Schedule();
+  return absl::OkStatus();
+}
+
+void Core::ShowFaults(const std::string& worker) {
+  std::map<std::pair<std::string, int32_t>, std::string> faults;
+  for (const auto& [id, known] : workers()) {
+    for (const WorkerDevice& device : known.record.devices) {
+      if (!device.fault.empty()) faults[{id, device.slot}] = device.fault;
+    }
+  }
+  for (const std::string& id : JobsOn(worker)) {
+    const JobRecord& job = Get(id);
+    std::vector<std::string> faulty;
+    for (size_t i = 0; i < job.ranks.size(); ++i) {
+      const auto fault = faults.find({job.ranks[i].worker, job.ranks[i].slot});
+      if (fault == faults.end() || job.ranks[i].gone()) continue;
+      faulty.push_back(absl::StrCat("rank ", i, " on worker ", job.ranks[i].worker, ", slot ",
+                                    job.ranks[i].slot, ": ", fault->second));
+    }
+    if (!faulty.empty()) {
+      SetCondition(id, "DevicesHealthy", ConditionStatus::kFalse, "DeviceFaulty",
+                   absl::StrJoin(faulty, "; "));
+    } else if (job.FindCondition("DevicesHealthy") != nullptr) {
+      SetCondition(id, "DevicesHealthy", ConditionStatus::kTrue, "Recovered", "");
+    }
+  }
 }
 
 absl::Status Core::Handle(const WorkerDisconnected& event) {

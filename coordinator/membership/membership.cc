@@ -1,5 +1,6 @@
 #include "coordinator/membership/membership.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -93,6 +94,26 @@ absl::Status Membership::Heartbeat(const std::string& id, int64_t session, absl:
   worker.last_heartbeat_time = now;
   worker.lease_end = now + lease_;
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<WorkerDevice>> Membership::DevicesWith(
+    const std::string& id, const std::vector<SlotHealth>& health) const {
+  std::vector<WorkerDevice> devices = workers_.at(id).record.devices;
+  for (const SlotHealth& slot : health) {
+    const auto device = std::find_if(devices.begin(), devices.end(),
+                                     [&](const auto& d) { return d.slot == slot.slot; });
+    if (device == devices.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("worker \"", id, "\" tells the health of slot ", slot.slot,
+                       "; expected one of the ", devices.size(), " it has registered"));
+    }
+    device->fault = slot.fault;
+  }
+  return devices;
+}
+
+void Membership::SetDevices(const std::string& id, std::vector<WorkerDevice> devices) {
+  workers_.at(id).record.devices = std::move(devices);
 }
 
 bool Membership::Disconnect(const std::string& id, int64_t session) {

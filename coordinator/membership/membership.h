@@ -31,6 +31,12 @@ struct WorkerDevice {
   bool operator==(const WorkerDevice&) const = default;
 };
 
+// What a heartbeat says of one of them.
+struct SlotHealth {
+  int32_t slot = 0;
+  std::string fault;
+};
+
 enum class WorkerState { kReady = 1, kLost = 2 };
 
 // What is stored of a worker. A worker read from the store is LOST until it registers.
@@ -70,6 +76,12 @@ class Membership {
 
   // Renews the lease. Errors: as Check.
   absl::Status Heartbeat(const std::string& id, int64_t session, absl::Time now);
+
+  // The devices of a known worker, as they are with `health`; what it does not name is as it was.
+  // Errors: InvalidArgument (the worker has registered no such slot).
+  absl::StatusOr<std::vector<WorkerDevice>> DevicesWith(
+      const std::string& id, const std::vector<SlotHealth>& health) const;
+  void SetDevices(const std::string& id, std::vector<WorkerDevice> devices);
 
   // Ok when `session` is the worker's newest and the worker is READY. Errors: NotFound (no such
   // worker), Aborted (a newer session took over, or the worker is LOST: register again).

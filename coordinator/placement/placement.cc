@@ -1,6 +1,7 @@
 #include "coordinator/placement/placement.h"
 
 #include <algorithm>
+#include <map>
 
 #include "absl/strings/str_cat.h"
 
@@ -113,8 +114,7 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
               [](const auto& a, const auto& b) { return a.slot < b.slot; });
   }
   Placement placement;
-  std::string head;  // the job that blocks the queue
-  std::string head_shortage;
+  std::map<int32_t, std::string> heads;  // by kind: the job that blocks it, and what it needs
   for (const QueuedJob& job : queue) {
     if (workers.empty()) {
       placement.unplaced.push_back(
@@ -123,10 +123,9 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
       continue;
     }
     const bool possible = job.slots <= KnownSlots(workers, job.kind);
-    if (possible && !head.empty()) {
+    if (const auto head = heads.find(job.kind); possible && head != heads.end()) {
       placement.unplaced.push_back(
-          {job.id, "BehindEarlierJob",
-           absl::StrCat("waits behind job ", head, ", which ", head_shortage)});
+          {job.id, "BehindEarlierJob", absl::StrCat("waits behind job ", head->second)});
       continue;
     }
     std::vector<RankSlot> ranks;
@@ -137,10 +136,7 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
     }
     const std::string shortage = Shortage(workers, job);
     placement.unplaced.push_back({job.id, "NotEnoughSlots", shortage});
-    if (possible) {
-      head = job.id;
-      head_shortage = shortage;
-    }
+    if (possible) heads.emplace(job.kind, absl::StrCat(job.id, ", which ", shortage));
   }
   return placement;
 }

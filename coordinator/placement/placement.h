@@ -1,9 +1,11 @@
 #pragma once
 // Queue order and gang placement as one pure function over a view of the cluster.
 //
-// First come, first served: the queue is tried from its head, and the first job that does not fit
-// blocks all behind it, so that no small job can starve a large one. A job that needs more slots
-// than all known workers together have cannot run on this cluster as it is, and blocks nobody.
+// First come, first served, for each kind of slot: the queue is tried from its head, and the first
+// job that does not fit blocks all behind it that want the same kind, so that no small job can
+// starve a large one. Jobs of another kind go past it: they cannot take what it waits for. A job
+// that needs more slots than all known workers together have cannot run on this cluster as it is,
+// and blocks nobody.
 //
 // A gang is placed whole or not at all. If it fits on one worker, it goes to the one that keeps the
 // fewest free slots (best fit); else it is spread over as few workers as possible, those with the

@@ -97,8 +97,9 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
     return absl::OkStatus();
   }
   if (!result.status.ok() || !result.fresh) return result.status;
-  const bool step = report.has_step(), profile = report.has_profile();
-  if (!step && !profile) return absl::OkStatus();
+  const bool step = report.has_step(), profile = report.has_profile(),
+             merged = report.has_prepared() && report.prepared().merged_wgrads() > 0;
+  if (!step && !profile && !merged) return absl::OkStatus();
   auto record = driver_->Read([&report](const Core& core) -> std::optional<JobRecord> {
     const JobRecord* found = core.FindJobByUid(report.job_uid());
     if (found == nullptr) return std::nullopt;
@@ -108,6 +109,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   JobHistory& history = histories_.Of(*record);
   if (step) history.AddStep(report.rank(), report.step());
   if (profile) history.SetProfile(report.profile());
+  if (merged) history.SetMergedWgrads(report.prepared().merged_wgrads());
   NotifyJob(record->id);
   return absl::OkStatus();
 }
@@ -186,9 +188,14 @@ void Hub::JobChanged(const JobRecord& job) {
 }
 
 void Hub::WorkerChanged(const coordinator::Worker& worker) {
-  spdlog::info("worker={} state={} incarnation={} slots={}", worker.record.id,
+  std::string faulty;
+  for (const coordinator::WorkerDevice& device : worker.record.devices) {
+    if (device.fault.empty()) continue;
+    absl::StrAppend(&faulty, " slot ", device.slot, " is faulty: ", device.fault, ";");
+  }
+  spdlog::info("worker={} state={} incarnation={} slots={}{}", worker.record.id,
                worker.ready() ? "READY" : "LOST", worker.record.incarnation,
-               worker.record.devices.size());
+               worker.record.devices.size(), faulty);
 }
 
 std::string Hub::FinalSummary(const JobRecord& job) { return histories_.Of(job).Summary(job); }
@@ -199,10 +206,16 @@ telemetry::Counts CountStates(const coordinator::Driver& driver) {
     counts.jobs[coordinator::JobStateName(static_cast<coordinator::JobState>(state))] = 0;
   }
   counts.workers = {{"READY", 0}, {"LOST", 0}};
+  counts.gpus = {{"HEALTHY", 0}, {"FAULTY", 0}};
   driver.Read([&counts](const Core& core) {
     for (const JobRecord* job : core.Jobs()) ++counts.jobs[coordinator::JobStateName(job->state)];
-    for (const auto& [id, worker] : core.workers())
+    for (const auto& [id, worker] : core.workers()) {
       ++counts.workers[worker.ready() ? "READY" : "LOST"];
+      for (const coordinator::WorkerDevice& device : worker.record.devices) {
+        if (!worker.ready() || device.kind != coordinator::kGpuKind) continue;
+        ++counts.gpus[device.fault.empty() ? "HEALTHY" : "FAULTY"];
+      }
+    }
     return 0;
   });
   return counts;

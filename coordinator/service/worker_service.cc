@@ -134,7 +134,7 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
     }
     switch (message.message_case()) {
       case WorkerMessage::kHeartbeat:
-        return hub_.Submit(coordinator::WorkerHeartbeat{worker_, id_}).status;
+        return hub_.Submit(FromProto(message.heartbeat(), worker_, id_)).status;
       case WorkerMessage::kReport:
         return hub_.OnReport(message.report(), worker_, id_);
       case WorkerMessage::kLogData:

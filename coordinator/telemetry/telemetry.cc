@@ -52,7 +52,8 @@ class CountsCollector : public prometheus::Collectable {
     if (!counts_) return {};
     const Counts counts = counts_();
     return {GaugeFamily("stretto_jobs", "Jobs now in each state", counts.jobs),
-            GaugeFamily("stretto_workers", "Workers now in each state", counts.workers)};
+            GaugeFamily("stretto_workers", "Workers now in each state", counts.workers),
+            GaugeFamily("stretto_gpus", "GPUs of READY workers", counts.gpus)};
   }
 
  private:

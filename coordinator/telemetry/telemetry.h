@@ -3,6 +3,7 @@
 //
 //   stretto_jobs{state}                      gauge      jobs now in each state
 //   stretto_workers{state}                   gauge      workers now in each state
+//   stretto_gpus{state}                      gauge      of READY workers: HEALTHY, FAULTY
 //   stretto_job_queue_wait_seconds           histogram  from create to start, per started attempt
 //   stretto_rpcs_total{method,code}          counter    finished calls
 //   stretto_rpc_duration_seconds{method}     histogram  of finished calls; streams count as one
@@ -25,6 +26,7 @@ namespace stretto::telemetry {
 struct Counts {
   std::map<std::string, int> jobs;
   std::map<std::string, int> workers;
+  std::map<std::string, int> gpus;
 };
 
 // Thread-safe.

@@ -27,6 +27,7 @@ ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(p
     Node& node = nodes_.emplace_back();
     node.id = absl::StrCat("node-", i);
     node.slots = static_cast<int32_t>(1 + Pick(3));
+    node.gpus = static_cast<int32_t>(Pick(3));
   }
 }
 
@@ -57,6 +58,8 @@ void ClusterSim::Step() {
     const bool refused = Pick(2) == 0;
     store_.FailCommit(static_cast<int64_t>(1 + Pick(3)),
                       refused ? FaultyStore::Fault::kRefused : FaultyStore::Fault::kResponseLost);
+  } else if (dice < 945) {
+    FailOrRepairGpu(node);
   } else {
     PassTime(absl::Seconds(Pick(20) == 0 ? 25 : 1), /*all_alive=*/false);
   }
@@ -65,12 +68,17 @@ void ClusterSim::Step() {
 
 void ClusterSim::RunToEnd() {
   store_.FailCommit(0, FaultyStore::Fault::kNone);
+  int32_t cores = 0, gpus = 0;
+  for (Node& node : nodes_) {
+    node.faulty.clear();
+    cores += node.slots;
+    gpus += node.gpus;
+  }
   for (int round = 0; round < 5000; ++round) {
-    int32_t slots = 0;
-    for (const Node& node : nodes_) slots += node.slots;
-    const bool busy = driver_->Read([slots](const Core& core) {
+    const bool busy = driver_->Read([=](const Core& core) {
       for (const JobRecord* job : core.Jobs()) {
         // A job that came before any worker may be too large for all of them.
+        const int32_t slots = job->device_kind == kGpuKind ? gpus : cores;
         if (!IsEnded(job->state) && job->world_size <= slots) return true;
       }
       return false;
@@ -101,6 +109,10 @@ Result ClusterSim::Submit(const Event& event) {
   } else if (store_.commits() != commits) {
     store_unsure_ = false;
   }
+  driver_->Read([this](const Core& core) {
+    CheckQueues(core);
+    return 0;
+  });
   return result;
 }
 
@@ -111,6 +123,11 @@ void ClusterSim::RestartCoordinator() {
   driver_ = std::make_unique<Driver>(*std::move(core), store_, *this);
   // What the store kept of a commit whose response was lost is the truth from now on.
   ended_.clear();
+  placed_.clear();
+  const Snapshot stored = *store_.Load();
+  for (const JobRecord& job : stored.jobs) {
+    if (job.attempt > 0) placed_.insert(job.id);
+  }
   store_unsure_ = false;
   ++probes_["coordinator restarted"];
 }
@@ -120,7 +137,7 @@ void ClusterSim::SubmitJob() {
   create.job_id = absl::StrCat("job-", next_job_);
   create.uid = absl::StrCat("uid-", next_job_++);
   create.world_size = static_cast<int32_t>(1 + Pick(4));
-  create.device_kind = 1;
+  create.device_kind = Pick(3) == 0 ? kGpuKind : 1;
   create.total_steps = 3;
   Submit(create);
 }
@@ -132,10 +149,30 @@ void ClusterSim::CancelSomeJob() {
 void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
   now_ += duration;
   for (Node& node : nodes_) {
-    if (node.registered && (all_alive || Pick(10) != 0))
-      Submit(WorkerHeartbeat{node.id, node.session});
+    if (!node.registered || (!all_alive && Pick(10) == 0)) continue;
+    const Result result = Submit(WorkerHeartbeat{node.id, node.session, HealthOf(node)});
+    // A fault that could not be stored ends the session.
+    if (absl::IsUnavailable(result.status)) Break(node, /*seen_by_coordinator=*/true);
   }
   Submit(Tick{});
+}
+
+void ClusterSim::FailOrRepairGpu(Node& node) {
+  if (node.gpus == 0) return;
+  const int32_t slot = node.slots + static_cast<int32_t>(Pick(static_cast<uint64_t>(node.gpus)));
+  if (node.faulty.insert(slot).second) {
+    ++probes_["GPU failed"];
+  } else {
+    node.faulty.erase(slot);
+  }
+}
+
+std::vector<SlotHealth> ClusterSim::HealthOf(const Node& node) const {
+  std::vector<SlotHealth> health;
+  for (int32_t slot = node.slots; slot < node.slots + node.gpus; ++slot) {
+    health.push_back({.slot = slot, .fault = node.faulty.contains(slot) ? "lost" : ""});
+  }
+  return health;
 }
 
 void ClusterSim::SendToWorker(const Send& send) {
@@ -180,8 +217,12 @@ void ClusterSim::Connect(Node& node) {
   event.id = node.id;
   event.incarnation = absl::StrCat("incarnation-", node.incarnation);
   event.session = node.session;
-  for (int32_t slot = 0; slot < node.slots; ++slot) {
-    event.devices.push_back({.slot = slot, .kind = 1, .description = "", .memory_bytes = 0});
+  for (int32_t slot = 0; slot < node.slots + node.gpus; ++slot) {
+    event.devices.push_back({.slot = slot,
+                             .kind = slot < node.slots ? 1 : kGpuKind,
+                             .description = "",
+                             .memory_bytes = 0,
+                             .fault = node.faulty.contains(slot) ? "lost" : ""});
   }
   for (auto& [key, trainer] : node.trainers) {
     event.held.push_back({.job_uid = std::get<0>(key),
@@ -350,11 +391,48 @@ void ClusterSim::CheckCore() {
         Check(held.emplace(rank.worker, rank.slot).second, "no slot is held by two jobs");
       }
     }
+    const Condition* healthy = job->FindCondition("DevicesHealthy");
+    if (healthy != nullptr && healthy->status == ConditionStatus::kFalse) {
+      ++probes_["job on a faulty GPU"];
+    }
     const auto ended = ended_.find(job->id);
     Check(ended == ended_.end() || ended->second == *job, "an ended job never changes again");
     if (IsEnded(job->state)) ended_.emplace(job->id, *job);
   }
   CheckStore();
+}
+
+void ClusterSim::CheckQueues(const Core& core) {
+  std::set<std::pair<std::string, int32_t>> held;
+  for (const JobRecord* job : core.Jobs()) {
+    for (const RankRecord& rank : job->ranks) {
+      if (IsActive(job->state)) held.emplace(rank.worker, rank.slot);
+    }
+  }
+  std::map<int32_t, int32_t> known, free;
+  for (const auto& [id, worker] : core.workers()) {
+    for (const WorkerDevice& device : worker.record.devices) {
+      if (!device.fault.empty()) continue;
+      ++known[device.kind];
+      free[device.kind] += worker.ready() && !held.contains({id, device.slot});
+    }
+  }
+  std::map<int32_t, std::string> heads;  // by kind: the first job that waits and could run
+  for (const JobRecord* job : core.Jobs()) {
+    const int32_t kind = job->device_kind;
+    if (job->attempt > 0 && placed_.insert(job->id).second) {
+      Check(!heads.contains(kind), "nobody overtakes an earlier job of its kind");
+      if (!heads.empty()) ++probes_["started past another kind's queue"];
+      for (const RankRecord& rank : job->ranks) {
+        for (const WorkerDevice& device : core.FindWorker(rank.worker)->record.devices) {
+          Check(device.slot != rank.slot || device.fault.empty(), "no job starts on a faulty slot");
+        }
+      }
+    }
+    if (job->state != JobState::kPending || job->world_size > known[kind]) continue;
+    if (!heads.emplace(kind, job->id).second) continue;
+    Check(job->world_size > free[kind], "the first job of a kind starts when it can");
+  }
 }
 
 void ClusterSim::CheckStore() {

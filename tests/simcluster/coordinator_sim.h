@@ -3,13 +3,16 @@
 // to be obviously right, joined by links that lose, repeat and delay. A seed decides everything.
 //
 // Faults: sessions break (seen by both sides, or by the worker alone), daemons restart with and
-// without their trainers, trainers are killed, reports are repeated, messages of different workers
-// overtake each other, the coordinator restarts, the store refuses a commit or loses its response.
+// without their trainers, trainers are killed, GPUs fail and recover, reports are repeated,
+// messages of different workers overtake each other, the coordinator restarts, the store refuses a
+// commit or loses its response.
 //
 // Checked after every event (a broken invariant throws std::logic_error naming it):
 //   no slot is held by two jobs, in the core and on the nodes     a gang is whole or absent
 //   an epoch belongs to one job and never goes back               an ended job never changes again
 //   what is sent has been stored                                  the store equals the core
+//   the first job that can run on a kind of slot starts once      nobody of its kind overtakes it
+//   enough of them are free                                       no job starts on a faulty slot
 
 #include <cstdint>
 #include <deque>
@@ -48,7 +51,9 @@ class ClusterSim final : public Transport {
   };
   struct Node {
     std::string id;
-    int32_t slots = 1;
+    int32_t slots = 1;  // cores
+    int32_t gpus = 0;   // slots after them
+    std::set<int32_t> faulty;
     int64_t incarnation = 1;
     int64_t session = 0;      // 0: not connected
     bool registered = false;  // the answer has arrived
@@ -82,9 +87,12 @@ class ClusterSim final : public Transport {
   void SendReport(Node& node, bool repeat);
   void Train(Node& node, bool may_fail);
   void PassTime(absl::Duration duration, bool all_alive);
+  void FailOrRepairGpu(Node& node);
+  std::vector<SlotHealth> HealthOf(const Node& node) const;
 
   void Check(bool condition, const std::string& what) const;
   void CheckCore();
+  void CheckQueues(const Core& core);
   void CheckStore();
 
   std::mt19937_64 random_;
@@ -101,6 +109,7 @@ class ClusterSim final : public Transport {
   std::map<std::string, Epoch> last_epoch_of_;  // by job uid, as sent
   Epoch stored_epoch_;
   std::map<std::string, JobRecord> ended_;
+  std::set<std::string> placed_;  // jobs that have been placed, by the last check
 };
 
 }  // namespace stretto::coordinator::testing

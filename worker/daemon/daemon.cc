@@ -59,11 +59,12 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
 Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock)
     : options_(std::move(options)),
       nvml_(std::move(nvml)),
+      gpus_(nvml_.get(), clock),
       node_(std::move(node)),
       incarnation_(NewUid()),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       folders_(options_.state_dir),
-      metrics_({options_.name, options_.metrics_retention, [this] { return Gpus(); }}, clock),
+      metrics_({options_.name, options_.metrics_retention, [this] { return gpus_.Gpus(); }}, clock),
       relay_([this](const v1::RankReport& report) { metrics_.Record(report); },
              [this] {
                if (Session* session = awake_) session->Wake();
@@ -71,7 +72,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
       supervisor_({.trainer_binary = options_.trainer_binary,
                    .socket_path = SocketPath(options_),
                    .slots = node_.slots,
-                   .fault = [this](const Slot& slot) { return FaultOf(slot); },
+                   .fault = [this](const Slot& slot) { return FaultOf(slot, gpus_.Gpus()); },
                    .grace = options_.stop_grace},
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
       logs_(
@@ -119,13 +120,11 @@ void Daemon::StopTrainers() {
   acked_.wait_for(lock, kFarewell, [this] { return !connected_ || relay_.Idle(); });
 }
 
-std::vector<Gpu> Daemon::Gpus() { return nvml_ != nullptr ? nvml_->Read() : std::vector<Gpu>{}; }
-
-std::string Daemon::FaultOf(const Slot& slot) {
+std::string Daemon::FaultOf(const Slot& slot, const std::vector<Gpu>& gpus) {
   if (slot.kind != SlotKind::kGpu) return "";
-  // Without a UUID its trainer would see other GPUs.
+  // Without a UUID from the beginning its trainer would see other GPUs.
   if (slot.gpu_uuid.empty()) return slot.fault.empty() ? "it has no UUID" : slot.fault;
-  return Gpus()[static_cast<size_t>(slot.gpu)].fault;
+  return gpus[static_cast<size_t>(slot.gpu)].fault;
 }
 
 // ---- the coordinator's side
@@ -137,13 +136,14 @@ v1::Register Daemon::Registration() {
   message.set_protocol_version(kProtocolVersion);
   message.set_build(kBuildVersion);
   message.set_host(node_.host);
+  const std::vector<Gpu> gpus = gpus_.Gpus();
   for (const Slot& slot : node_.slots) {
     v1::WorkerDevice* device = message.add_devices();
     device->set_slot(slot.index);
     device->set_kind(slot.kind == SlotKind::kGpu ? v1::DEVICE_CUDA : v1::DEVICE_CPU);
     device->set_description(slot.description);
     device->set_memory_bytes(slot.memory_bytes);
-    device->set_fault(FaultOf(slot));
+    device->set_fault(FaultOf(slot, gpus));
   }
   offered_ = relay_.Held();
   for (const v1::HeldRank& held : offered_) *message.add_held() = held;
@@ -202,6 +202,18 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
       spdlog::warn("message from the coordinator not understood case={}",
                    static_cast<int>(message.message_case()));
   }
+}
+
+v1::Heartbeat Daemon::Beat() {
+  v1::Heartbeat heartbeat;
+  const std::vector<Gpu> gpus = gpus_.Gpus();
+  for (const Slot& slot : node_.slots) {
+    if (slot.kind != SlotKind::kGpu) continue;
+    v1::SlotHealth* health = heartbeat.add_health();
+    health->set_slot(slot.index);
+    health->set_fault(FaultOf(slot, gpus));
+  }
+  return heartbeat;
 }
 
 std::optional<v1::WorkerMessage> Daemon::NextMessage() {

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "worker/daemon/gpu_watch.h"
 #include "worker/daemon/log_stream.h"
 #include "worker/daemon/metrics.h"
 #include "worker/daemon/node_probe.h"
@@ -72,12 +73,13 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock);
   absl::Status Open();
   void Signal();
-  std::vector<Gpu> Gpus();
-  std::string FaultOf(const Slot& slot);
+  // Why no rank may run there, by NVML's newest reading; empty while healthy.
+  static std::string FaultOf(const Slot& slot, const std::vector<Gpu>& gpus);
 
   stretto::v1alpha1::Register Registration() override;
   void OnRegistered(const stretto::v1alpha1::Registered& registered) override;
   void OnMessage(const stretto::v1alpha1::CoordinatorMessage& message) override;
+  stretto::v1alpha1::Heartbeat Beat() override;
   std::optional<stretto::v1alpha1::WorkerMessage> NextMessage() override;
   void OnDisconnected() override;
   void OnRefused(const absl::Status& status) override;
@@ -90,6 +92,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
 
   const DaemonOptions options_;
   const std::unique_ptr<Nvml> nvml_;  // null: no GPUs
+  GpuWatch gpus_;
   const Node node_;
   const std::string incarnation_;
   FileDescriptor event_;

@@ -27,6 +27,7 @@ struct EventData {
 constexpr unsigned long long kXidCriticalError = 0x8;
 constexpr int kUncorrected = 1, kVolatile = 0;
 constexpr unsigned kTextBytes = 96;  // of names, versions and UUIDs
+constexpr char kLost[] = "lost: it does not answer on the bus any more";
 
 // Xids that a program brings on itself; the GPU is fine. (Graphics exceptions, page faults, a
 // program ended, a push buffer gone bad.)
@@ -93,7 +94,8 @@ struct Nvml::Library {
 
 struct Nvml::Known {
   Gpu gpu;
-  Device device = nullptr;
+  Device device = nullptr;  // that of a lost one too: its Xids may still be on their way
+  bool lost = true;
   std::string xid_fault;  // stays
 };
 
@@ -130,13 +132,20 @@ absl::Status Nvml::Start() {
   if (library_->EventSetCreate(&events_) != kSuccess) events_ = nullptr;
   gpus_.resize(count);
   for (unsigned i = 0; i < count; ++i) {
-    Known& known = gpus_[i];
-    known.gpu.index = static_cast<int>(i);
-    if (library_->DeviceGetHandleByIndex_v2(i, &known.device) != kSuccess) known.device = nullptr;
-    if (known.device == nullptr || events_ == nullptr) continue;
-    library_->DeviceRegisterEvents(known.device, kXidCriticalError, events_);
+    gpus_[i].gpu.index = static_cast<int>(i);
+    Find(gpus_[i]);
   }
   return absl::OkStatus();
+}
+
+bool Nvml::Find(Known& known) {
+  Device device = nullptr;
+  const auto index = static_cast<unsigned>(known.gpu.index);
+  if (library_->DeviceGetHandleByIndex_v2(index, &device) != kSuccess) return false;
+  known.device = device;
+  known.lost = false;
+  if (events_ != nullptr) library_->DeviceRegisterEvents(device, kXidCriticalError, events_);
+  return true;
 }
 
 std::vector<Gpu> Nvml::Read() {
@@ -168,18 +177,24 @@ void Nvml::ReadEvents() {
 void Nvml::ReadOne(Known& known) {
   Gpu& gpu = known.gpu;
   gpu.fault = known.xid_fault;
-  if (known.device == nullptr) {
-    gpu.fault = "NVML gives no handle for it";
+  if (known.lost && !Find(known)) {
+    gpu.fault = known.device == nullptr ? "NVML gives no handle for it" : kLost;
     return;
   }
   // What a GPU does not support (ECC on a desktop card, say) says nothing about its health.
   const auto note = [&](Return result) {
-    if (result == kGpuIsLost) gpu.fault = "lost: it does not answer on the bus any more";
+    if (result == kGpuIsLost) {
+      gpu.fault = kLost;
+      known.lost = true;
+    }
     if (result == kResetRequired) gpu.fault = "needs a reset";
     return result == kSuccess;
   };
   char text[kTextBytes] = "";
-  if (note(library_->DeviceGetUUID(known.device, text, kTextBytes))) gpu.uuid = text;
+  if (note(library_->DeviceGetUUID(known.device, text, kTextBytes))) {
+    if (gpu.uuid.empty()) gpu.uuid = text;
+    if (gpu.uuid != text) gpu.fault = absl::StrCat("found ", text, " in its place");
+  }
   if (note(library_->DeviceGetName(known.device, text, kTextBytes))) gpu.name = text;
   if (Memory memory; note(library_->DeviceGetMemoryInfo(known.device, &memory))) {
     gpu.memory_bytes = static_cast<int64_t>(memory.total);

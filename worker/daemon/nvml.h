@@ -37,10 +37,11 @@ class Nvml {
   const std::string& driver_version() const { return driver_version_; }
 
   // All GPUs, in NVML's order. One that cannot be asked any more (it fell off the bus) stays in its
-  // place with what was known of it and a fault. A fault is: lost, in need of a reset, row
-  // remapping failed or pending, uncorrected memory errors, or a critical Xid that is not an
-  // application's own. Faults by Xid stay until this object is made anew; where events cannot be
-  // read, the other signs remain.
+  // place with what was known of it and a fault; it is asked for anew at every reading, and healthy
+  // when the same one (by UUID) answers. A fault is: lost, in need of a reset, row remapping failed
+  // or pending, uncorrected memory errors, or a critical Xid that is not an application's own.
+  // Faults by Xid stay until this object is made anew; where events cannot be read, the other signs
+  // remain.
   std::vector<Gpu> Read();
 
  private:
@@ -48,6 +49,8 @@ class Nvml {
   struct Known;
   explicit Nvml(std::unique_ptr<Library> library);
   absl::Status Start();
+  // Asks for the GPU's handle, and to be told of its Xids. False: NVML gives none.
+  bool Find(Known& known);
   void ReadEvents();
   void ReadOne(Known& known);
 

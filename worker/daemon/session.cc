@@ -33,12 +33,6 @@ bool IsRefusal(const absl::Status& status) {
          absl::IsAlreadyExists(status);
 }
 
-WorkerMessage HeartbeatNow() {
-  WorkerMessage message;
-  *message.mutable_heartbeat()->mutable_time() = TimeUtil::GetCurrentTime();
-  return message;
-}
-
 }  // namespace
 
 absl::Duration ReconnectPause(uint64_t seed, int attempt) {
@@ -188,7 +182,13 @@ void Session::Write(Connection& connection) {
     const bool beat = std::chrono::steady_clock::now() >= next_heartbeat;
     if (beat) next_heartbeat += absl::ToChronoMilliseconds(connection.heartbeat);
     lock.unlock();
-    bool open = !beat || connection.stream->Write(HeartbeatNow());
+    bool open = true;
+    if (beat) {
+      WorkerMessage heartbeat;
+      *heartbeat.mutable_heartbeat() = handler_.Beat();
+      *heartbeat.mutable_heartbeat()->mutable_time() = TimeUtil::GetCurrentTime();
+      open = connection.stream->Write(heartbeat);
+    }
     std::optional<WorkerMessage> message = handler_.NextMessage();
     if (open && message.has_value()) open = connection.stream->Write(*message);
     lock.lock();

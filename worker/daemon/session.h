@@ -22,8 +22,8 @@ class ClientContext;
 
 namespace stretto::daemon {
 
-// What a session is about. NextMessage is called on the writing thread, all others on the reading
-// thread.
+// What a session is about. Beat and NextMessage are called on the writing thread, all others on the
+// reading thread.
 class SessionHandler {
  public:
   virtual ~SessionHandler() = default;
@@ -32,6 +32,8 @@ class SessionHandler {
   virtual void OnRegistered(const stretto::v1alpha1::Registered& registered) = 0;
   // Every later message.
   virtual void OnMessage(const stretto::v1alpha1::CoordinatorMessage& message) = 0;
+  // What a heartbeat says besides its time. Must not wait.
+  virtual stretto::v1alpha1::Heartbeat Beat() = 0;
   // The next report or log chunk; called after OnRegistered and after every Wake, until nullopt.
   virtual std::optional<stretto::v1alpha1::WorkerMessage> NextMessage() = 0;
   // A registered connection has ended.

@@ -41,9 +41,13 @@ std::string Text(const JobRecord& job) {
 }
 
 std::string Text(const WorkerRecord& worker) {
-  return absl::StrCat("worker ", worker.id,
-                      worker.state == WorkerState::kReady ? " READY" : " LOST",
-                      " slots=", worker.devices.size());
+  std::string text =
+      absl::StrCat("worker ", worker.id, worker.state == WorkerState::kReady ? " READY" : " LOST",
+                   " slots=", worker.devices.size());
+  for (const WorkerDevice& device : worker.devices) {
+    if (!device.fault.empty()) absl::StrAppend(&text, " fault@", device.slot, "=", device.fault);
+  }
+  return text;
 }
 std::string Text(const EpochRecord& epoch) { return absl::StrCat("epoch ", epoch.last.value()); }
 std::string Text(const JobErased& erased) { return absl::StrCat("erase job ", erased.id); }
@@ -119,13 +123,13 @@ Result Scene::Do(const Event& event) {
 }
 
 Result Scene::Submit(const std::string& id, int32_t ranks, const std::string& request,
-                     const std::string& body, bool validate_only) {
+                     const std::string& body, bool validate_only, int32_t kind) {
   CreateJob create;
   create.job_id = id;
   create.uid = absl::StrCat("uid-", id);
   create.spec = "spec";
   create.world_size = ranks;
-  create.device_kind = 1;
+  create.device_kind = kind;
   create.total_steps = 100;
   create.request_id = request;
   create.fingerprint = body;
@@ -138,15 +142,18 @@ Result Scene::Submit(const std::string& id, int32_t ranks, const std::string& re
 Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id}); }
 
 Result Scene::Register(const std::string& worker, int32_t slots, const std::vector<Held>& held,
-                       const std::string& incarnation, const std::string& host) {
+                       const std::string& incarnation, const std::string& host, int32_t gpus) {
   WorkerRegistered event;
   event.id = worker;
   event.incarnation = incarnation;
   event.host = host;
   event.build = "test";
   event.session = next_session_++;
-  for (int32_t slot = 0; slot < slots; ++slot) {
-    event.devices.push_back({.slot = slot, .kind = 1, .description = "cpu", .memory_bytes = 0});
+  for (int32_t slot = 0; slot < slots + gpus; ++slot) {
+    event.devices.push_back({.slot = slot,
+                             .kind = slot < slots ? 1 : kGpuKind,
+                             .description = slot < slots ? "cpu" : "gpu",
+                             .memory_bytes = 0});
   }
   for (const Held& rank : held) {
     const JobRecord job = Copy(rank.job);
@@ -165,8 +172,8 @@ Result Scene::Disconnect(const std::string& worker) {
   return Do(WorkerDisconnected{worker, sessions_[worker]});
 }
 
-Result Scene::Heartbeat(const std::string& worker) {
-  return Do(WorkerHeartbeat{worker, sessions_[worker]});
+Result Scene::Heartbeat(const std::string& worker, std::vector<SlotHealth> health) {
+  return Do(WorkerHeartbeat{worker, sessions_[worker], std::move(health)});
 }
 
 RankReported Scene::MakeReport(const std::string& job_id, int32_t rank,

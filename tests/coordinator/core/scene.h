@@ -21,7 +21,7 @@ class Scene final : public Transport, public Persistence {
 
   // A gang of `ranks`; uid is "uid-ID".
   Result Submit(const std::string& id, int32_t ranks, const std::string& request = "",
-                const std::string& body = "body", bool validate_only = false);
+                const std::string& body = "body", bool validate_only = false, int32_t kind = 1);
   Result Cancel(const std::string& id);
   // `held` in the scene's words: (job id, rank, alive), of the job's epoch.
   struct Held {
@@ -30,10 +30,12 @@ class Scene final : public Transport, public Persistence {
     bool alive = true;
     std::optional<int64_t> epoch = std::nullopt;
   };
+  // `gpus` slots of kGpuKind come after the `slots` of kind 1.
   Result Register(const std::string& worker, int32_t slots, const std::vector<Held>& held = {},
-                  const std::string& incarnation = "i1", const std::string& host = "host-1");
+                  const std::string& incarnation = "i1", const std::string& host = "host-1",
+                  int32_t gpus = 0);
   Result Disconnect(const std::string& worker);
-  Result Heartbeat(const std::string& worker);
+  Result Heartbeat(const std::string& worker, std::vector<SlotHealth> health = {});
   // The next report of a rank; a refused one is sent again by Replay only.
   Result Report(const std::string& job, int32_t rank, decltype(RankReported::report) report);
   // Any report, as it is.

@@ -63,7 +63,18 @@ void RunWorker(const Command& command, Scene& scene) {
     }
   }
   scene.Register(command.object, static_cast<int32_t>(command.Int("slots")), held,
-                 command.Text("incarnation", "i1"), command.Text("host", "host-1"));
+                 command.Text("incarnation", "i1"), command.Text("host", "host-1"),
+                 static_cast<int32_t>(command.Int("gpus")));
+}
+
+// "SLOT:FAULT,..."; no fault: healthy.
+std::vector<SlotHealth> MakeHealth(const Command& command) {
+  std::vector<SlotHealth> health;
+  for (const std::string& word : command.List("health")) {
+    const std::pair<std::string, std::string> parts = absl::StrSplit(word, absl::MaxSplits(':', 1));
+    health.push_back({static_cast<int32_t>(Number(parts.first)), parts.second});
+  }
+  return health;
 }
 
 decltype(RankReported::report) MakeReport(const Command& command, absl::Time now) {
@@ -108,11 +119,12 @@ void RunCommand(const Command& command, Scene& scene) {
     RunWorker(command, scene);
   } else if (verb == "submit") {
     scene.Submit(command.object, static_cast<int32_t>(command.Int("ranks")),
-                 command.Text("request"), command.Text("body", "body"));
+                 command.Text("request"), command.Text("body", "body"), /*validate_only=*/false,
+                 command.Text("on") == "gpu" ? kGpuKind : 1);
   } else if (verb == "cancel") {
     scene.Cancel(command.object);
   } else if (verb == "heartbeat") {
-    scene.Heartbeat(command.object);
+    scene.Heartbeat(command.object, MakeHealth(command));
   } else if (verb == "disconnect") {
     scene.Disconnect(command.object);
   } else if (verb == "advance") {

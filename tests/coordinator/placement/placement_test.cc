@@ -59,6 +59,24 @@ TEST(PlacementTest, HeadOfTheQueueIsNotOvertaken) {
             "waits behind job large, which needs 2 slots; 1 free of 2 on 1 worker");
 }
 
+TEST(PlacementTest, EachKindOfSlotHasItsOwnHeadOfTheQueue) {
+  WorkerView node = Node("a", 4);
+  node.slots[0].kind = node.slots[1].kind = kGpuKind;
+  node.slots[0].free = node.slots[2].free = false;
+  QueuedJob gpus = Job("gpus", 2), gpu = Job("gpu", 1);
+  gpus.kind = gpu.kind = kGpuKind;
+
+  const Placement placement = Place({gpus, Job("core", 1), gpu, Job("more", 1)}, {node});
+
+  ASSERT_EQ(placement.placed.size(), 1u);
+  EXPECT_EQ(placement.placed[0].job_id, "core");
+  ASSERT_EQ(placement.unplaced.size(), 3u);
+  EXPECT_EQ(placement.unplaced[0].message, "needs 2 GPUs; 1 free of 2 on 1 worker");
+  EXPECT_EQ(placement.unplaced[1].message,
+            "waits behind job gpus, which needs 2 GPUs; 1 free of 2 on 1 worker");
+  EXPECT_EQ(placement.unplaced[2].message, "needs 1 slot; 0 free of 2 on 1 worker");
+}
+
 TEST(PlacementTest, JobTooLargeForTheClusterBlocksNobody) {
   const Placement placement = Place({Job("huge", 9), Job("small", 1)}, {Node("a", 2)});
   ASSERT_EQ(placement.placed.size(), 1u);

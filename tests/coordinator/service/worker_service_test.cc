@@ -127,6 +127,37 @@ TEST_F(WorkerServiceTest, FaultyDevicesAreShownAndTakeNoJob) {
   EXPECT_EQ(shown.free_slots(), 1);
 }
 
+TEST_F(WorkerServiceTest, HeartbeatsTellTheHealthOfDevices) {
+  FakeWorker worker(*workers_, "w0");
+  worker.hello().mutable_devices(0)->set_kind(v1alpha1::DEVICE_CUDA);
+  worker.hello().mutable_devices(1)->set_kind(v1alpha1::DEVICE_CUDA);
+  worker.hello().mutable_devices(0)->set_fault("Xid 79");
+  worker.Register();
+  WorkerMessage message;
+  message.mutable_heartbeat()->add_health()->set_slot(1);
+  message.mutable_heartbeat()->mutable_health(0)->set_fault("lost");
+  worker.Write(message);
+  message.mutable_heartbeat()->mutable_health(0)->set_slot(2);
+  worker.Write(message);
+  EXPECT_REFUSED(worker.Ended(), StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT",
+                 "worker \"w0\" tells the health of slot 2; expected one of the 2 it has "
+                 "registered");
+  const v1alpha1::Worker shown = ListWorkers(0, "").workers(0);
+  EXPECT_EQ(shown.devices(0).fault(), "Xid 79");
+  EXPECT_EQ(shown.devices(1).fault(), "lost");
+}
+
+TEST_F(WorkerServiceTest, FaultyGpusAreCounted) {
+  FakeWorker worker(*workers_, "w0");
+  worker.hello().mutable_devices(0)->set_kind(v1alpha1::DEVICE_CUDA);
+  worker.hello().mutable_devices(1)->set_kind(v1alpha1::DEVICE_CUDA);
+  worker.hello().mutable_devices(0)->set_fault("Xid 79");
+  worker.Register();
+  const std::string gauges = telemetry_->Text();
+  EXPECT_THAT(gauges, ::testing::HasSubstr("stretto_gpus{state=\"FAULTY\"} 1"));
+  EXPECT_THAT(gauges, ::testing::HasSubstr("stretto_gpus{state=\"HEALTHY\"} 1"));
+}
+
 TEST_F(WorkerServiceTest, FirstMessageMustBeRegister) {
   FakeWorker worker(*workers_, "w0");
   WorkerMessage message;

@@ -82,7 +82,7 @@ class DaemonTest : public ::testing::Test {
   }
 
   void StartDaemon() {
-    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(Options(), Clock::Real());
+    absl::StatusOr<std::unique_ptr<Daemon>> daemon = Daemon::Start(Options(), *clock_);
     ASSERT_TRUE(daemon.ok()) << daemon.status();
     daemon_ = *std::move(daemon);
   }
@@ -120,7 +120,9 @@ class DaemonTest : public ::testing::Test {
   }
 
   TempDir dir_;
-  std::string nvml_library_;  // none: the GPUs of this machine are not the tests'
+  FakeClock fake_clock_;
+  const Clock* clock_ = &Clock::Real();  // or the other
+  std::string nvml_library_;             // none: the GPUs of this machine are not the tests'
   std::unique_ptr<FakeCoordinator> coordinator_;
   std::unique_ptr<Daemon> daemon_;
 };

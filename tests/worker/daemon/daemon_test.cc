@@ -50,6 +50,40 @@ TEST_F(DaemonTest, OffersGpusWithTheirFaults) {
               HasSubstr("stretto_gpu_healthy{gpu=\"1\",uuid=\"GPU-b\"} 0"));
 }
 
+TEST_F(DaemonTest, HeartbeatsTellOfAGpuThatIsLostAndComesBack) {
+  fake_nvml::state() = {};
+  fake_nvml::state().gpus = {{.uuid = "GPU-a"}, {.uuid = "GPU-b"}};
+  nvml_library_ = FAKE_NVML;
+  clock_ = &fake_clock_;
+  StartDaemon();
+  // Of slots 2 and 3; 0 and 1 are cores.
+  const auto told = [&](const std::string& fault_of_b) {
+    return coordinator_->WaitFor([&] {
+      const v1::Heartbeat& heartbeat = coordinator_->heartbeat;
+      return heartbeat.health_size() == 2 && heartbeat.health(0).slot() == 2 &&
+             heartbeat.health(0).fault().empty() && heartbeat.health(1).slot() == 3 &&
+             heartbeat.health(1).fault() == fault_of_b;
+    });
+  };
+  ASSERT_TRUE(told(""));
+
+  fake_nvml::state().gpus[1].result = 15;
+  fake_clock_.Advance(GpuWatch::kInterval);
+  EXPECT_TRUE(told("lost: it does not answer on the bus any more"));
+  EXPECT_THAT(daemon_->metrics().Text(),
+              HasSubstr("stretto_gpu_healthy{gpu=\"1\",uuid=\"GPU-b\"} 0"));
+
+  fake_nvml::state().gpus[1].result = 0;
+  fake_clock_.Advance(GpuWatch::kInterval);
+  EXPECT_TRUE(told(""));
+}
+
+TEST_F(DaemonTest, NodeWithoutGpusHasNoHealthToTell) {
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  EXPECT_EQ(coordinator_->heartbeat.health_size(), 0);
+}
+
 TEST_F(DaemonTest, DriverThatIsTooOldMeansNoGpus) {
   nvml_library_ = NVML_STUMP;
   StartDaemon();

@@ -67,6 +67,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::map<int64_t, std::string> logs;  // by stream
   std::map<int64_t, v1::LogData> log_ends;
   int heartbeats = 0;
+  v1::Heartbeat heartbeat;  // the last
 
   std::vector<v1::RankReport> ReportsOf(int32_t rank) const {
     std::vector<v1::RankReport> mine;
@@ -127,7 +128,10 @@ class FakeCoordinator final : public v1::WorkerService::Service {
  private:
   void Receive(Stream* stream, const v1::WorkerMessage& message) {
     const std::lock_guard lock(mu_);
-    if (message.has_heartbeat()) ++heartbeats;
+    if (message.has_heartbeat()) {
+      ++heartbeats;
+      heartbeat = message.heartbeat();
+    }
     if (message.has_log_data()) {
       logs[message.log_data().stream()] += message.log_data().data();
       if (message.log_data().end()) log_ends[message.log_data().stream()] = message.log_data();

@@ -78,6 +78,50 @@ TEST_F(NvmlTest, GpuThatDisappearsKeepsItsPlaceWithAFault) {
   EXPECT_EQ(gpus[1].memory_bytes, 2000);
 }
 
+TEST_F(NvmlTest, GpuThatComesBackIsHealthyAgain) {
+  const auto nvml = Open();
+  nvml->Read();
+  gpu(1).result = 15;
+  nvml->Read();
+  gpu(1).handle_result = 15;
+  EXPECT_EQ(nvml->Read()[1].fault, "lost: it does not answer on the bus any more");
+  gpu(1).result = gpu(1).handle_result = 0;
+  gpu(1).returns = 1;
+
+  const std::vector<Gpu> gpus = nvml->Read();
+
+  EXPECT_EQ(gpus[1].fault, "");
+  EXPECT_EQ(gpus[1].uuid, "GPU-b");
+}
+
+TEST_F(NvmlTest, AnotherGpuInThePlaceOfALostOneIsAFault) {
+  const auto nvml = Open();
+  nvml->Read();
+  gpu(1).result = 15;
+  nvml->Read();
+  gpu(1).result = 0;
+  gpu(1).uuid = "GPU-c";
+
+  const std::vector<Gpu> gpus = nvml->Read();
+
+  EXPECT_EQ(gpus[1].fault, "found GPU-c in its place");
+  EXPECT_EQ(gpus[1].uuid, "GPU-b");
+}
+
+TEST_F(NvmlTest, XidsOfALostGpuStillArrive) {
+  const auto nvml = Open();
+  gpu(1).result = gpu(1).handle_result = 15;
+  nvml->Read();
+  fake_nvml::state().xids.push_back({1, 79});
+  nvml->Read();
+  gpu(1).result = gpu(1).handle_result = 0;
+
+  const std::vector<Gpu> gpus = nvml->Read();
+
+  EXPECT_EQ(gpus[1].fault, "Xid 79");
+  EXPECT_EQ(gpus[1].xid_errors, 1);
+}
+
 TEST_F(NvmlTest, GpuWithoutAHandleKeepsItsPlaceWithAFault) {
   gpu(0).handle_result = 15;
 

@@ -15,9 +15,19 @@ using fake_nvml::state;
 
 namespace {
 
-// Handles are GPU numbers plus one.
-fake_nvml::Gpu& GpuOf(void* device) { return state().gpus[reinterpret_cast<size_t>(device) - 1]; }
-void* HandleOf(size_t gpu) { return reinterpret_cast<void*>(gpu + 1); }
+// Handles are GPU numbers plus one, plus a thousand for each time it came back.
+fake_nvml::Gpu& GpuOf(void* device) {
+  return state().gpus[(reinterpret_cast<size_t>(device) - 1) % 1000];
+}
+void* HandleOf(size_t gpu) {
+  return reinterpret_cast<void*>(gpu + 1 + 1000 * state().gpus[gpu].returns);
+}
+// Of asking for anything by a handle.
+int ResultOf(void* device) {
+  const fake_nvml::Gpu& gpu = GpuOf(device);
+  const bool stale = reinterpret_cast<size_t>(device) / 1000 != gpu.returns;
+  return stale ? 15 : gpu.result;
+}
 
 int Text(const std::string& text, char* out, unsigned size) {
   std::snprintf(out, size, "%s", text.c_str());
@@ -46,19 +56,19 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 }
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   *device = HandleOf(index);
-  return GpuOf(*device).handle_result;
+  return state().gpus[index].handle_result;
 }
 int nvmlDeviceGetUUID(void* device, char* out, unsigned size) {
-  const fake_nvml::Gpu& gpu = GpuOf(device);
-  return gpu.result != 0 ? gpu.result : Text(gpu.uuid, out, size);
+  const int result = ResultOf(device);
+  return result != 0 ? result : Text(GpuOf(device).uuid, out, size);
 }
 int nvmlDeviceGetName(void* device, char* out, unsigned size) {
-  const fake_nvml::Gpu& gpu = GpuOf(device);
-  return gpu.result != 0 ? gpu.result : Text(gpu.name, out, size);
+  const int result = ResultOf(device);
+  return result != 0 ? result : Text(GpuOf(device).name, out, size);
 }
 int nvmlDeviceGetMemoryInfo(void* device, unsigned long long* total_free_used) {
   const fake_nvml::Gpu& gpu = GpuOf(device);
-  if (gpu.result != 0) return gpu.result;
+  if (const int result = ResultOf(device); result != 0) return result;
   total_free_used[0] = gpu.total;
   total_free_used[1] = gpu.free;
   total_free_used[2] = gpu.total - gpu.free;
@@ -68,7 +78,8 @@ int nvmlDeviceGetTotalEccErrors(void* device, int type, int counter, unsigned lo
   const fake_nvml::Gpu& gpu = GpuOf(device);
   if (type != 1 || counter != 0) return 2;
   *count = gpu.ecc;
-  return gpu.result != 0 ? gpu.result : gpu.ecc_result;
+  const int result = ResultOf(device);
+  return result != 0 ? result : gpu.ecc_result;
 }
 int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncorrected,
                               unsigned* pending, unsigned* failed) {
@@ -76,7 +87,7 @@ int nvmlDeviceGetRemappedRows(void* device, unsigned* corrected, unsigned* uncor
   *corrected = *uncorrected = 0;
   *pending = gpu.rows_pending;
   *failed = gpu.rows_failed;
-  return gpu.result;
+  return ResultOf(device);
 }
 int nvmlEventSetCreate(void** set) {
   *set = &state();
@@ -90,6 +101,7 @@ int nvmlEventSetWait_v2(void*, void* out, unsigned timeout_ms) {
     unsigned long long type, data;
   };
   if (timeout_ms != 0) return 2;  // would block the daemon
+  if (state().at_reading != nullptr && state().xids.empty()) state().at_reading();
   if (state().xids.empty()) return 10;
   const auto [gpu, xid] = state().xids.front();
   state().xids.pop_front();

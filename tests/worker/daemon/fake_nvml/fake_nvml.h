@@ -2,6 +2,7 @@
 // A driver's management library (fake_nvml.cc is built as one) with GPUs that tests make up.
 
 #include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Gpu {
   unsigned rows_pending = 0, rows_failed = 0;
   int result = 0;  // of everything else; 15: lost
   int handle_result = 0;
+  size_t returns = 0;  // how often it came back: handles from before are of no use
 };
 
 struct State {
@@ -23,10 +25,11 @@ struct State {
   int events = 0;  // result of making an event set
   std::vector<Gpu> gpus;
   std::deque<std::pair<int, unsigned long long>> xids;  // (GPU, Xid) still to be told
+  std::function<void()> at_reading;                     // called once in every reading, if given
   int started = 0;                                      // times initialised less times shut down
 };
 
-// The library's; a test may change it at any time.
+// The library's; a test may change it whenever no reading is under way.
 State& state();
 
 }  // namespace fake_nvml
