@@ -1,4 +1,5 @@
-// Which kernel does a call of attention: tensor cores where there are tiles for it.
+// Which kernel does a call of attention: the library's where there is one that takes it, else
+// tensor cores where there are tiles for it.
 #include <cmath>
 
 #include "kernels/cuda/attention_call.h"
@@ -54,6 +55,7 @@ void CudaOpsImpl::Attention(AttentionShape shape, Dropout dropout, TensorView ke
     using T = decltype(type);
     const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, qkv, context, lse);
     if constexpr (sizeof(T) == 2) {
+      if (AsksLibrary(dropout) && options_.attention->Attention(shape, qkv, context, lse)) return;
       if (TiledAttention(call, context.as<T>(), lse.as<float>())) return;
     }
     PlainAttention(call, context.as<T>(), lse.as<float>());
@@ -70,6 +72,10 @@ void CudaOpsImpl::AttentionGrad(AttentionShape shape, Dropout dropout, TensorVie
   WithType(qkv.dtype, [&](auto type) {
     using T = decltype(type);
     const AttentionCall<T> call = CallOf<T>(shape, dropout, keys, qkv, context, lse);
+    if (sizeof(T) == 2 && AsksLibrary(dropout) &&
+        options_.attention->AttentionGrad(shape, dcontext, qkv, context, lse, dqkv)) {
+      return;
+    }
     auto* const statistics = static_cast<RowStatistics*>(scratch.data);
     AttentionStatistics(call, dcontext.as<const T>(), context.as<const T>(), lse.as<const float>(),
                         statistics);

@@ -7,7 +7,7 @@ namespace cuda {
 
 void CudaOpsImpl::LimitSms(int sms) {
   sm_limit_ = sms;
-  options_.products->LimitSms(sms);
+  if (options_.products != nullptr) options_.products->LimitSms(sms);
 }
 
 void CudaOpsImpl::Keep(const char* name, cudaError_t status) {

@@ -6,8 +6,8 @@
 // Numbers: as kernels/ops.h says, with two differences from the CPU. Sums over rows (marked +=) and
 // sums of squares are added in a fixed order of their own, the same in every run. Fast exponentials
 // differ in the last bits. Attention in bf16 rounds probabilities and the gradients of scores to
-// bf16 before it multiplies with them. Bits do not depend on the SM limit, nor on addresses:
-// operands whose rows are whole multiples of 16 bytes, aligned to 16, are only faster.
+// bf16 before it multiplies with them. Bits of our kernels do not depend on the SM limit, nor on
+// addresses: operands whose rows are whole multiples of 16 bytes, aligned to 16, are only faster.
 //
 // Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary 256 wide.
 //
@@ -35,12 +35,26 @@ class MatrixProducts {
   virtual const char* error() const { return ""; }
 };
 
+// Attention by a library's kernels: bf16 without dropout, tensors as in Ops. False: the call is not
+// taken and nothing of it counts; kernels of our own do it. What is taken depends on the shape and
+// not on the number of sequences, so that slices of a batch give the bits of the whole.
+class FusedAttention {
+ public:
+  virtual ~FusedAttention() = default;
+  virtual bool Attention(const AttentionShape& shape, TensorView qkv, TensorView context,
+                         TensorView lse) = 0;
+  virtual bool AttentionGrad(const AttentionShape& shape, TensorView dcontext, TensorView qkv,
+                             TensorView context, TensorView lse, TensorView dqkv) = 0;
+};
+
 struct CudaOpsOptions {
   void* stream = nullptr;  // cudaStream_t
   int sm_count = 0;        // of the device
   // Device memory for partial sums; one per stream. kCudaWorkspaceBytes, aligned to 256.
   void* workspace = nullptr;
-  MatrixProducts* products = nullptr;  // borrowed; enqueues on the same stream
+  // Borrowed; they enqueue on the same stream. Without products no operation may need them.
+  MatrixProducts* products = nullptr;
+  FusedAttention* attention = nullptr;  // asked first where it is given
 };
 
 inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;
@@ -48,7 +62,7 @@ inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;
 class CudaOps : public Ops {
  public:
   // Kernels launched from here on occupy at most that many SMs, so that a collective finds some
-  // free; 0: all.
+  // free; 0: all. FusedAttention knows no limit and is not asked under one.
   virtual void LimitSms(int sms) = 0;
   // What the first launch or product that failed said, naming it; empty while all is well. Work
   // after it is undefined.

@@ -46,7 +46,8 @@ class CudaOpsImpl final : public CudaOps {
 
   void LimitSms(int sms) override;
   const char* error() const override {
-    return error_.empty() ? options_.products->error() : error_.c_str();
+    if (!error_.empty() || options_.products == nullptr) return error_.c_str();
+    return options_.products->error();
   }
 
   // gemm.cu
@@ -124,6 +125,9 @@ class CudaOpsImpl final : public CudaOps {
  private:
   // attention_forward.cu, attention_query_grad.cu, attention_key_grad.cu: on tensor cores. False:
   // not for this head_dim.
+  bool AsksLibrary(const Dropout& dropout) const {
+    return options_.attention != nullptr && !dropout.on() && sm_limit_ == 0;
+  }
   bool TiledAttention(const AttentionCall<BF16>& call, BF16* context, float* lse);
   bool TiledQueryGrad(const AttentionCall<BF16>& call, const Gradients& all);
   bool TiledKeyGrad(const AttentionCall<BF16>& call, const Gradients& all);

@@ -154,6 +154,10 @@ void FailLaunchAfter(int launches) { device().launches_left = launches; }
 void BreakAfter(int pieces) { device().pieces_left = pieces; }
 
 void Append(cudaStream_t stream, Task task) {
+  if (stream == nullptr) {
+    if (task.records) Record(task.event.get(), task.number);
+    return;
+  }
   if (device().sticky == cudaSuccess) stream->tasks.push_back(std::move(task));
 }
 
@@ -235,6 +239,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return empty() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (stream == nullptr) return cuda_emulator::Sticky();
   return cuda_emulator::Await([&] { return stream->tasks.empty(); });
 }
 

@@ -60,11 +60,12 @@ std::unique_ptr<MatrixProducts> CudaDevice::Products(cuda::Tunings* tunings, boo
   return *std::move(products);
 }
 
-std::unique_ptr<CudaOps> CudaDevice::Ops(int sms) {
+std::unique_ptr<CudaOps> CudaDevice::Ops(int sms, FusedAttention* attention) {
   std::unique_ptr<CudaOps> ops = MakeCudaOps({.stream = stream_,
                                               .sm_count = sm_count_,
                                               .workspace = workspace_,
-                                              .products = products_.get()});
+                                              .products = products_.get(),
+                                              .attention = attention});
   ops->LimitSms(sms);
   return ops;
 }

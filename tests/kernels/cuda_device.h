@@ -18,8 +18,12 @@ class CudaDevice {
                                            bool tune = true);
   cuda::Tunings EmptyTunings();
   // Operations on no more than that many SMs; 0: all.
-  std::unique_ptr<CudaOps> Ops(int sms);
+  std::unique_ptr<CudaOps> Ops(int sms, FusedAttention* attention = nullptr);
   void Wait();
+
+  void* stream() const { return stream_; }
+  void* workspace() const { return workspace_; }  // kCudaWorkspaceBytes
+  int sm_count() const { return sm_count_; }
 
  private:
   CudaDevice();

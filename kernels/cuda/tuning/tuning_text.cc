@@ -8,7 +8,8 @@
 namespace stretto::cuda {
 namespace {
 
-constexpr absl::string_view kTitle = "stretto gemm tuning 1";
+constexpr absl::string_view kTitle = "stretto tuning 2";
+constexpr absl::string_view kAttention = "attention";
 
 std::string Line(const TuningKey& key, const Algorithm& algorithm) {
   const Product& p = key.product;
@@ -21,6 +22,13 @@ std::string Line(const TuningKey& key, const Algorithm& algorithm) {
   for (const uint64_t word : algorithm.words)
     absl::StrAppend(&line, " ", absl::Hex(word, absl::kZeroPad16));
   return line;
+}
+
+std::string Line(const AttentionKey& key, const AttentionTimes& times) {
+  return absl::StrCat(kAttention, " length ", key.length, " heads ", key.heads, " kv_heads ",
+                      key.kv_heads, " head_dim ", key.head_dim, " backward ", key.backward ? 1 : 0,
+                      " library ", key.library_version, " own_us ", times.own, " library_us ",
+                      times.library);
 }
 
 // Reads a line word by word; the first that does not fit makes all that follows fail.
@@ -41,8 +49,8 @@ class Words {
     return word == yes;
   }
   DType Type() { return OneOf("f32", "bf16", Next()) ? DType::kBF16 : DType::kF32; }
-  double Time() {
-    Literal("us");
+  double Time(absl::string_view name) {
+    Literal(name);
     double value = 0;
     Expect(absl::SimpleAtod(Next(), &value) && value > 0 && value < 1e9);
     return value;
@@ -89,10 +97,24 @@ size_t ParseLine(absl::string_view line, TuningKey* key, Algorithm* algorithm) {
   p.accumulate = words.Number("beta", 0, 1) == 1;
   p.alignment = static_cast<int>(words.Number("align", 1, 16));
   key->sms = static_cast<int>(words.Number("sms", 0, 1 << 16));
-  algorithm->microseconds = words.Time();
+  algorithm->microseconds = words.Time("us");
   algorithm->workspace_bytes = words.Number("workspace", 0, kMost);
   words.Literal("algorithm");
   for (uint64_t& word : algorithm->words) word = words.Hex();
+  return words.wrong();
+}
+
+size_t ParseLine(absl::string_view line, AttentionKey* key, AttentionTimes* times) {
+  Words words(line);
+  words.Literal(kAttention);
+  key->length = words.Number("length", 1, kMost);
+  key->heads = words.Number("heads", 1, kMost);
+  key->kv_heads = words.Number("kv_heads", 1, kMost);
+  key->head_dim = words.Number("head_dim", 1, kMost);
+  key->backward = words.Number("backward", 0, 1) == 1;
+  key->library_version = words.Number("library", 0, kMost);
+  times->own = words.Time("own_us");
+  times->library = words.Time("library_us");
   return words.wrong();
 }
 
@@ -112,6 +134,10 @@ std::string Tunings::Print() const {
     absl::StrAppend(&text, Line(key, algorithm), "\n");
     ++lines;
   }
+  for (const auto& [key, times] : attention_) {
+    absl::StrAppend(&text, Line(key, times), "\n");
+    ++lines;
+  }
   return absl::StrCat(text, "end ", lines, "\n");
 }
 
@@ -126,18 +152,26 @@ absl::Status Tunings::Parse(absl::string_view text) {
     return absl::FailedPreconditionError(absl::StrCat(
         "line ", i + 2, ": found '", line(i + 1).substr(0, 60), "', expected '", made_for[i], "'"));
   }
-  std::map<TuningKey, Algorithm> parsed;
+  std::map<TuningKey, Algorithm> algorithms;
+  std::map<AttentionKey, AttentionTimes> attention;
+  const auto read = [&](absl::string_view entry, auto* entries) {
+    typename std::remove_pointer_t<decltype(entries)>::key_type key;
+    typename std::remove_pointer_t<decltype(entries)>::mapped_type value;
+    const size_t wrong = ParseLine(entry, &key, &value);
+    if (wrong == 0) entries->emplace(key, value);
+    return wrong;
+  };
   size_t i = 3;
   for (; i < lines.size() && !absl::StartsWith(lines[i], "end "); ++i) {
-    TuningKey key;
-    Algorithm algorithm;
-    if (const size_t wrong = ParseLine(lines[i], &key, &algorithm); wrong > 0)
+    const size_t wrong = absl::StartsWith(lines[i], kAttention) ? read(lines[i], &attention)
+                                                                : read(lines[i], &algorithms);
+    if (wrong > 0)
       return Bad(i + 1, lines[i], absl::StrCat("an entry; word ", wrong, " does not fit"));
-    parsed.emplace(key, algorithm);
   }
   const std::string end = absl::StrCat("end ", i - 3);
   if (line(i) != end) return Bad(i + 1, line(i), absl::StrCat("'", end, "'"));
-  algorithms_.merge(parsed);
+  algorithms_.merge(algorithms);
+  attention_.merge(attention);
   return absl::OkStatus();
 }
 

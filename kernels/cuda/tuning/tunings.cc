@@ -24,8 +24,13 @@ const Algorithm* Tunings::Find(const TuningKey& key) const {
   return at == algorithms_.end() ? nullptr : &at->second;
 }
 
+const AttentionTimes* Tunings::Find(const AttentionKey& key) const {
+  const auto at = attention_.find(key);
+  return at == attention_.end() ? nullptr : &at->second;
+}
+
 std::string Tunings::FileName() const {
-  std::string name = absl::StrCat("gemm-", device_, "-", library_version_, ".txt");
+  std::string name = absl::StrCat("tuning-", device_, "-", library_version_, ".txt");
   std::replace_if(
       name.begin(), name.end(),
       [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '-'; }, '_');

@@ -1,13 +1,19 @@
 #pragma once
-// Which algorithm of a library is used for which product, and the file that keeps measured choices
-// between runs. Algorithms are opaque words that only the same version of the library understands,
-// so a file belongs to one kind of GPU and one version.
+// Which algorithm of a library is used for which product, whose attention kernels for which shape,
+// and the file that keeps measured choices between runs. Algorithms are opaque words that only the
+// same version of the library understands, so a file belongs to one kind of GPU and one version of
+// the products' library; times of attention name the version of theirs.
 //
-//   stretto gemm tuning 1
+//   stretto tuning 2
 //   device NVIDIA H200
 //   library 130100
 //   tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 sms 0
-//   us 93.4 workspace 0 algorithm 8 words end 1
+//   us 93.4 workspace 0 algorithm 8 words
+//   attention length 2048 heads 32 kv_heads 8 head_dim 128 backward 0 library 91900 own_us 310.5
+//   library_us 240.5
+//   end 2
+//
+// (An entry is one line.)
 //
 // Pure but for Load and Save. Not thread-safe.
 
@@ -43,6 +49,23 @@ struct Algorithm {
   bool operator==(const Algorithm&) const = default;
 };
 
+// What the choice of attention's kernels may depend on: not the number of sequences, so that slices
+// of a batch take the kernels of the whole.
+struct AttentionKey {
+  int64_t length = 0, heads = 0, kv_heads = 0, head_dim = 0;
+  bool backward = false;
+  int64_t library_version = 0;
+
+  auto operator<=>(const AttentionKey&) const = default;
+};
+
+// Medians for the same work, in microseconds.
+struct AttentionTimes {
+  double own = 0, library = 0;
+
+  bool operator==(const AttentionTimes&) const = default;
+};
+
 class Tunings {
  public:
   Tunings(std::string device, int64_t library_version)
@@ -50,6 +73,8 @@ class Tunings {
 
   const Algorithm* Find(const TuningKey& key) const;
   void Put(const TuningKey& key, const Algorithm& algorithm) { algorithms_[key] = algorithm; }
+  const AttentionTimes* Find(const AttentionKey& key) const;
+  void Put(const AttentionKey& key, const AttentionTimes& times) { attention_[key] = times; }
 
   std::string Print() const;
   // Adds what `text` has and this has not. On an error nothing changes. Errors: InvalidArgument
@@ -69,6 +94,7 @@ class Tunings {
   std::string device_;
   int64_t library_version_;
   std::map<TuningKey, Algorithm> algorithms_;
+  std::map<AttentionKey, AttentionTimes> attention_;
 };
 
 // The upper one of two in the middle. At least one.

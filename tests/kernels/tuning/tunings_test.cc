@@ -44,12 +44,22 @@ Algorithm AlgorithmOf(uint64_t word, double microseconds = 93.5) {
   algorithm.words = {word, 0xffffffffffffffff, 3, 4, 5, 6, 7, 8};
   return algorithm;
 }
+AttentionKey AttentionOf(int64_t length, bool backward = false) {
+  return {.length = length,
+          .heads = 32,
+          .kv_heads = 8,
+          .head_dim = 128,
+          .backward = backward,
+          .library_version = 91900};
+}
 Tunings Empty() { return Tunings("NVIDIA H200", 130100); }
 Tunings Filled() {
   Tunings tunings = Empty();
   tunings.Put(KeyOf(8192), AlgorithmOf(1));
   tunings.Put(KeyOf(0, 124), AlgorithmOf(2));
   tunings.Put(Wgrad(), AlgorithmOf(3, 1.0 / 3));
+  tunings.Put(AttentionOf(2048), {.own = 310.5, .library = 240.5});
+  tunings.Put(AttentionOf(2048, true), {.own = 0.25, .library = 1e6});
   return tunings;
 }
 std::string FolderOf(const std::string& name) {
@@ -66,20 +76,30 @@ TEST(TuningsTest, PrintsAndParsesBack) {
   EXPECT_EQ(*parsed.Find(KeyOf(8192)), AlgorithmOf(1));
   EXPECT_EQ(parsed.Find(KeyOf(8191)), nullptr);
   EXPECT_EQ(parsed.Find(KeyOf(8192, 124)), nullptr);
+  ASSERT_NE(parsed.Find(AttentionOf(2048)), nullptr);
+  EXPECT_EQ(*parsed.Find(AttentionOf(2048)), (AttentionTimes{.own = 310.5, .library = 240.5}));
+  ASSERT_NE(parsed.Find(AttentionOf(2048, true)), nullptr);
+  EXPECT_EQ(parsed.Find(AttentionOf(1024)), nullptr);
+  AttentionKey newer = AttentionOf(2048);
+  newer.library_version = 92000;
+  EXPECT_EQ(parsed.Find(newer), nullptr);
 }
 
 TEST(TuningsTest, TextIsWhatTheHeaderShows) {
   Tunings tunings = Empty();
   tunings.Put(KeyOf(8192), AlgorithmOf(0x1f));
+  tunings.Put(AttentionOf(2048), {.own = 310.5, .library = 240.5});
   EXPECT_EQ(tunings.Print(),
-            "stretto gemm tuning 1\n"
+            "stretto tuning 2\n"
             "device NVIDIA H200\n"
             "library 130100\n"
             "tn m 4096 n 8192 k 1024 lda 1024 ldb 1024 ldd 4096 bf16 bf16 bias 1 beta 0 align 16 "
             "sms 0 us 93.5 workspace 1048576 algorithm 000000000000001f ffffffffffffffff "
             "0000000000000003 0000000000000004 0000000000000005 0000000000000006 "
             "0000000000000007 0000000000000008\n"
-            "end 1\n");
+            "attention length 2048 heads 32 kv_heads 8 head_dim 128 backward 0 library 91900 "
+            "own_us 310.5 library_us 240.5\n"
+            "end 2\n");
 }
 
 TEST(TuningsTest, GuessesAreNotStored) {
@@ -115,8 +135,8 @@ TEST(TuningsTest, WrongLinesAreNamed) {
     return Empty().Parse(text).ToString();
   };
   const std::string text = Filled().Print();
-  EXPECT_THAT(parse(text, "tuning 1", "tuning 2"),
-              HasSubstr("line 1: found 'stretto gemm tuning 2'"));
+  EXPECT_THAT(parse(text, "tuning 2", "gemm tuning 1"),
+              HasSubstr("line 1: found 'stretto gemm tuning 1', expected 'stretto tuning 2'"));
   EXPECT_THAT(parse(text, "tn m 4096 n 0", "tx m 4096 n 0"), HasSubstr("line 5"));
   EXPECT_THAT(parse(text, "nt m", "nt q"), HasSubstr("word 2 does not fit"));
   EXPECT_THAT(parse(text, "us 93.5", "us -1"), HasSubstr("does not fit"));
@@ -124,8 +144,14 @@ TEST(TuningsTest, WrongLinesAreNamed) {
   EXPECT_THAT(parse(text, "bf16 bf16", "bf16 f16"), HasSubstr("does not fit"));
   EXPECT_THAT(parse(text, "0000000000000003", "3"), HasSubstr("does not fit"));
   EXPECT_THAT(parse(text, "0000000000000008\n", "0000000000000008 9\n"), HasSubstr("does not fit"));
-  EXPECT_THAT(parse(text, "end 3", "end 4"), HasSubstr("expected 'end 3'"));
-  EXPECT_THAT(parse(text, "end 3\n", ""), HasSubstr("line 7"));
+  EXPECT_THAT(parse(text, "attention length 2048", "attention length 0"),
+              AllOf(HasSubstr("line 7"), HasSubstr("word 3 does not fit")));
+  EXPECT_THAT(parse(text, "attention length", "attentive length"), HasSubstr("line 7"));
+  EXPECT_THAT(parse(text, "own_us 310.5", "own_us 0"), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, " library_us 240.5", ""), HasSubstr("does not fit"));
+  EXPECT_THAT(parse(text, "backward 1", "backward 2"), HasSubstr("line 8"));
+  EXPECT_THAT(parse(text, "end 5", "end 4"), HasSubstr("expected 'end 5'"));
+  EXPECT_THAT(parse(text, "end 5\n", ""), HasSubstr("line 9"));
 }
 
 // Every damaged file is refused or still means entries that Print writes; none is half taken.
@@ -153,8 +179,8 @@ TEST(TuningsTest, DamageIsAStatusAndChangesNothing) {
 }
 
 TEST(TuningsTest, FilesOfManyDevicesAndVersionsShareAFolder) {
-  EXPECT_EQ(Empty().FileName(), "gemm-NVIDIA_H200-130100.txt");
-  EXPECT_EQ(Tunings("a/../b", 1).FileName(), "gemm-a_.._b-1.txt");
+  EXPECT_EQ(Empty().FileName(), "tuning-NVIDIA_H200-130100.txt");
+  EXPECT_EQ(Tunings("a/../b", 1).FileName(), "tuning-a_.._b-1.txt");
   const std::string folder = FolderOf("share");
   ASSERT_TRUE(Filled().Save(folder).ok());
   Tunings other("NVIDIA H100", 130100);
@@ -193,7 +219,7 @@ TEST(TuningsTest, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_TRUE(Empty().Load("/no/such/folder").ok());
   const absl::Status status = Filled().Save("/no/such/folder");
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(status.ToString(), HasSubstr("/no/such/folder/gemm-NVIDIA_H200"));
+  EXPECT_THAT(status.ToString(), HasSubstr("/no/such/folder/tuning-NVIDIA_H200"));
 }
 
 TEST(PinnedTest, ForgetsTokensAndSmLimit) {

@@ -1,0 +1,54 @@
+#pragma once
+// A graph of attention, compiled for a device.
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/cudnn/sdpa_graph.h"
+
+namespace stretto::cuda {
+
+// What plans are made for: the handle's device, or without a handle one of these properties
+// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans of the latter are not for running.
+struct SdpaDevice {
+  cudnnHandle_t handle = nullptr;
+  std::string properties = {};
+};
+
+// Addresses by SdpaTensor, scalars and kRowSums left out.
+using SdpaAddresses = std::array<void*, kSdpaTensors>;
+
+class SdpaPlan {
+ public:
+  // Of the engines that the library proposes, the first that runs within the workspace and does not
+  // say that its numbers vary. Takes up to seconds: kernels are compiled. Errors: ResourceExhausted
+  // (all need more workspace), Unimplemented (not supported), Unavailable.
+  static absl::StatusOr<SdpaPlan> Make(const CudnnLibrary& library, const SdpaDevice& device,
+                                       const SdpaShape& shape, bool backward,
+                                       int64_t workspace_bytes);
+
+  const SdpaShape& shape() const { return shape_; }
+  // Of the device, aligned to 256.
+  int64_t workspace_bytes() const { return row_sum_bytes_ + engine_bytes_; }
+
+  // Enqueues it on the handle's stream. Errors: Unavailable.
+  absl::Status Run(cudnnHandle_t handle, const SdpaAddresses& addresses, void* workspace) const;
+
+ private:
+  SdpaPlan(const CudnnLibrary& library, const SdpaShape& shape, bool backward);
+
+  absl::Status Compile(const SdpaDevice& device, int64_t engine_room);
+  // The plan of a proposal; null, with the reason, where it is none.
+  Descriptor PlanOf(const SdpaDevice& device, Descriptor properties, Descriptor proposal,
+                    int64_t engine_room, absl::Status* reason);
+  bool NumbersVary(Descriptor proposal);
+
+  SdpaShape shape_;
+  bool backward_;
+  int64_t row_sum_bytes_ = 0, engine_bytes_ = 0;
+  std::unique_ptr<Descriptors> descriptors_;
+  Descriptor plan_ = nullptr;
+};
+
+}  // namespace stretto::cuda

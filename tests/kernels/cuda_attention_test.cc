@@ -1,0 +1,81 @@
+// What only cuDNN on a GPU can show of attention.
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cudnn/cudnn_attention.h"
+#include "tests/kernels/attention_batch.h"
+#include "tests/kernels/cuda_device.h"
+
+namespace stretto {
+namespace {
+
+class CudaAttentionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    absl::StatusOr<std::unique_ptr<FusedAttention>> made = MakeCudnnAttention(Options());
+    if (!made.ok()) GTEST_SKIP() << made.status();
+    attention_ = *std::move(made);
+  }
+  CudnnAttentionOptions Options() {
+    return {.stream = device_.stream(),
+            .sm_count = device_.sm_count(),
+            .workspace = device_.workspace(),
+            .workspace_bytes = static_cast<int64_t>(kCudaWorkspaceBytes),
+            .tunings = &tunings_,
+            .report = [this](absl::string_view text) { absl::StrAppend(&reports_, text, "\n"); }};
+  }
+  std::vector<unsigned char> BitsOf(AttentionBatch& batch, int64_t sequences_per_call) {
+    const auto ops = device_.Ops(0, attention_.get());
+    const int64_t sequences = batch.rows / batch.shape.sequence_length;
+    for (int64_t at = 0; at < sequences; at += sequences_per_call)
+      batch.Run(*ops, at, std::min(sequences_per_call, sequences - at));
+    device_.Wait();
+    EXPECT_STREQ(ops->error(), "");
+    return batch.Bits();
+  }
+
+  CudaDevice& device_ = CudaDevice::Get();  // before any tensor
+  cuda::Tunings tunings_ = device_.EmptyTunings();
+  std::string reports_;
+  std::unique_ptr<FusedAttention> attention_;
+};
+
+// The trial finds nothing wrong with cuDNN, whoever is the faster.
+TEST_F(CudaAttentionTest, TrialsEndInTimes) {
+  for (const int64_t head_dim : {64, 80, 96, 128}) {
+    for (const int64_t kv_heads : {8, 2}) {
+      const AttentionShape shape{
+          .sequence_length = 1000, .heads = 8, .kv_heads = kv_heads, .head_dim = head_dim};
+      AttentionBatch batch(DType::kBF16, shape, {}, 2);
+      BitsOf(batch, 2);
+    }
+  }
+  EXPECT_NE(tunings_.Print().find("end 16"), std::string::npos) << reports_;
+}
+
+TEST_F(CudaAttentionTest, CudnnsNumbersAreOursAndSlicesGiveTheBitsOfTheWhole) {
+  for (const int64_t kv_heads : {8, 2}) {
+    const AttentionShape shape{
+        .sequence_length = 512, .heads = 8, .kv_heads = kv_heads, .head_dim = 128};
+    for (const bool backward : {false, true}) {
+      tunings_.Put(cuda::AttentionKey{.length = 512,
+                                      .heads = 8,
+                                      .kv_heads = kv_heads,
+                                      .head_dim = 128,
+                                      .backward = backward,
+                                      .library_version = *CudnnVersion(Options().library)},
+                   cuda::AttentionTimes{.own = 2, .library = 1});
+    }
+    AttentionBatch own(DType::kBF16, shape, {}, 4), whole = own, again = own, sliced = own;
+    own.Run(*device_.Ops(0));
+    device_.Wait();
+    const auto bits = BitsOf(whole, 4);
+    ExpectNear(whole.context, own.context.doubles(), 1.0 / 256);
+    ExpectNear(whole.lse, own.lse.doubles(), 1e-4);
+    ExpectNear(whole.dqkv, own.dqkv.doubles(), 1.0 / 128);
+    EXPECT_EQ(BitsOf(again, 4), bits);
+    EXPECT_EQ(BitsOf(sliced, 1), bits);
+  }
+  EXPECT_EQ(reports_.find("our kernels:"), std::string::npos) << reports_;
+}
+
+}  // namespace
+}  // namespace stretto
