@@ -124,39 +124,20 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   BF16* const queries = SharedMemory<BF16>();
   BF16* const stages = queries + Tile::kQueries * kStride;
   BF16* const own = queries + warp * Tile::kM * 16 * kStride;
-  for (int turn = 0, item; (item = ItemOfTurn(turn)) < items; ++turn) {
+  ForEachItem(items, [&](int item) {
     const QueryWork work(call, items, item, Tile::kQueries);
-    const auto load = [&](int tile) {
-      BF16* const stage = stages + tile % 2 * 2 * Tile::kKeys * kStride;
-      auto from = call.RowsOfQkv(call.qkv, work.sequence, call.KeyColumn(work.head / call.group));
-      CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(from, tile * Tile::kKeys, stage);
-      from.data += kHeadDim;  // values
-      CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(from, tile * Tile::kKeys,
-                                                      stage + Tile::kKeys * kStride);
-    };
-    __syncthreads();  // the item before is done with shared memory
     CopyTile<kHeadDim, Tile::kQueries, Tile::kThreads>(
         call.RowsOfQkv(call.qkv, work.sequence, call.QueryColumn(work.head)), work.first, queries);
-    load(0);
     Rows<Tile> rows(work.first + warp * Tile::kM * 16);
-    const int end = std::min(work.first + Tile::kQueries, call.length);
-    for (int tile = 0; tile * Tile::kKeys < end; ++tile) {
-      AwaitCopies();
-      __syncthreads();  // the tile is there, and nobody reads the one before it any more
-      if ((tile + 1) * Tile::kKeys < end) load(tile + 1);
-      const BF16* const k = stages + tile % 2 * 2 * Tile::kKeys * kStride;
-      STRETTO_ROLLED
-      for (int slice = 0; slice < Tile::kKeys; slice += Tile::kSlice) {
-        rows.Visit(own, k + slice * kStride, k + (Tile::kKeys + slice) * kStride,
-                   tile * Tile::kKeys + slice, call.scale * kLog2E,
-                   Tile::kDrop ? call.DrawsOf(work.sequence, work.head) : HeadDraws{});
-      }
-    }
+    ForEachKeySlice<Tile>(call, work, stages, [&](const BF16* k, const BF16* v, int key) {
+      rows.Visit(own, k, v, key, call.scale * kLog2E,
+                 Tile::kDrop ? call.DrawsOf(work.sequence, work.head) : HeadDraws{});
+    });
     rows.Store(call.scale, call.draws.scale, own,
                call.RowsOfContext(context, work.sequence, work.head),
                {lse + int64_t{work.sequence} * call.length * call.heads + work.head, call.heads,
                 call.length});
-  }
+  });
 }
 
 }  // namespace

@@ -144,13 +144,12 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
   const QueryStages<Tile> stages{
       values + Tile::kKeys * kStride,
       reinterpret_cast<RowStatistics*>(SharedMemory<unsigned char>() + Tile::kStatisticsAt)};
-  for (int turn = 0, item; (item = ItemOfTurn(turn)) < items; ++turn) {
+  ForEachItem(items, [&](int item) {
     const KeyWork<Tile> work(call, item);
     const int64_t k = call.KeyColumn(work.kv_head), v = call.ValueColumn(work.kv_head);
     const auto load = [&](int step) {
       stages.Load(call, all, work.sequence, work.Head(call.group, step), work.Query(step), step);
     };
-    __syncthreads();  // the item before is done with shared memory
     CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(call.RowsOfQkv(call.qkv, work.sequence, k),
                                                     work.first, keys);
     CopyTile<kHeadDim, Tile::kKeys, Tile::kThreads>(call.RowsOfQkv(call.qkv, work.sequence, v),
@@ -173,7 +172,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     rows.Store(call.scale, keys + own * kStride, values + own * kStride,
                call.RowsOfQkv(all.dqkv, work.sequence, k),
                call.RowsOfQkv(all.dqkv, work.sequence, v));
-  }
+  });
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ namespace stretto::cuda {
 template <class Body>
 bool WithTiles(const AttentionCall<BF16>& call, Body body) {
   const auto with = [&](auto head_dim) {
+    STRETTO_CHECK(reinterpret_cast<uintptr_t>(call.qkv) % 16 == 0);
     if (call.draws.threshold > 0) {
       body(head_dim, std::true_type{});
     } else {
@@ -49,11 +50,19 @@ inline constexpr size_t kTileRowBytes = kTileStride<kHeadDim> * sizeof(BF16);
 template <int kM, int kN>
 using Sums = SumFragment[kM][kN];
 
-// The block's work in a turn, of items in descending order of work: turns go forth and back over
-// the blocks, so that who had the longest of one turn gets the shortest of the next.
-__device__ __forceinline__ int ItemOfTurn(int turn) {
-  const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
-  return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+// Calls body(item) for the block's share of items in descending order of work; all of shared memory
+// is free then. Turns go forth and back over the blocks, so that who had the longest of one turn
+// gets the shortest of the next.
+template <class Body>
+__device__ __forceinline__ void ForEachItem(int items, Body body) {
+  const auto item_of = [](int turn) {
+    const int blocks = static_cast<int>(gridDim.x), block = static_cast<int>(blockIdx.x);
+    return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
+  };
+  for (int turn = 0, item; (item = item_of(turn)) < items; ++turn) {
+    __syncthreads();  // nobody reads what the item before left there
+    body(item);
+  }
 }
 
 // An item of those that have a tile of queries, of which the last are the longest.
@@ -83,6 +92,33 @@ __device__ __forceinline__ void CopyTile(const HeadRows<const BF16>& from, int f
     const bool valid = first + start + i < from.count;
     CopyAsync<16>(tile + i * kTileStride<kHeadDim>, valid ? row : from.data, valid);
     row += kStep * from.stride;
+  }
+}
+
+// Calls visit(keys, values, key) for every slice of the keys that a tile of queries may see, from
+// the first; by way of two stages of Tile::kKeys keys and values each. `key` is the slice's first.
+// What was copied before is in shared memory when it is called.
+template <class Tile, class Visit>
+__device__ __forceinline__ void ForEachKeySlice(const AttentionCall<BF16>& call,
+                                                const QueryWork& work, BF16* stages, Visit visit) {
+  constexpr int kKeys = Tile::kKeys, kStride = kTileStride<Tile::kHeadDim>;
+  const auto load = [&](int tile) {
+    BF16* const stage = stages + tile % 2 * 2 * kKeys * kStride;
+    auto from = call.RowsOfQkv(call.qkv, work.sequence, call.KeyColumn(work.head / call.group));
+    CopyTile<Tile::kHeadDim, kKeys, Tile::kThreads>(from, tile * kKeys, stage);
+    from.data += Tile::kHeadDim;  // values
+    CopyTile<Tile::kHeadDim, kKeys, Tile::kThreads>(from, tile * kKeys, stage + kKeys * kStride);
+  };
+  load(0);
+  const int end = std::min(work.first + Tile::kQueries, call.length);
+  for (int tile = 0; tile * kKeys < end; ++tile) {
+    AwaitCopies();
+    __syncthreads();  // the tile is there, and nobody reads the one before it any more
+    if ((tile + 1) * kKeys < end) load(tile + 1);
+    const BF16* const k = stages + tile % 2 * 2 * kKeys * kStride;
+    STRETTO_ROLLED
+    for (int slice = 0; slice < kKeys; slice += Tile::kSlice)
+      visit(k + slice * kStride, k + (kKeys + slice) * kStride, tile * kKeys + slice);
   }
 }
 

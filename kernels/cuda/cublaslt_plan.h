@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <memory>
 #include <type_traits>
 #include <utility>
@@ -53,13 +54,15 @@ cublasLtMatmulAlgo_t WordsOf(const Algorithm& algorithm);
 struct Workspace {
   void* data = nullptr;
   cudaStream_t stream = nullptr;
+  std::chrono::milliseconds patience = {};  // with what is on the stream, before measuring there
 };
 cublasStatus_t Launch(cublasLtHandle_t handle, const Plan& plan,
                       const cublasLtMatmulAlgo_t& algorithm, const ProductCall& call,
                       const Workspace& workspace);
 
 // Times each algorithm on random numbers, in microseconds; none for one that fails. Waits for the
-// stream. Errors: ResourceExhausted (no memory for the operands).
+// stream. Errors: ResourceExhausted (no memory for the operands), DeadlineExceeded (what was on the
+// stream did not end).
 absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle,
                                                          const Product& product, const Plan& plan,
                                                          const std::vector<Algorithm>& algorithms,

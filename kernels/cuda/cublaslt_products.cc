@@ -22,7 +22,7 @@ class CublasLtProducts final : public MatrixProducts {
  public:
   CublasLtProducts(const CublasLtOptions& options, Handle handle)
       : options_(options),
-        workspace_{options.workspace, static_cast<cudaStream_t>(options.stream)},
+        workspace_{options.workspace, static_cast<cudaStream_t>(options.stream), options.patience},
         handle_(std::move(handle)) {}
 
   void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) override {

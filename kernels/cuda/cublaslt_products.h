@@ -12,6 +12,7 @@
 // GELU and its gradient are kernels of their own here, not epilogues: an epilogue rounds otherwise
 // than the kernel that recomputes it.
 
+#include <chrono>
 #include <memory>
 #include <string>
 
@@ -36,6 +37,8 @@ struct CublasLtOptions {
   int64_t pinned_tokens = 4096;
   // Off: the library's first proposal.
   bool tune = true;
+  // How long measuring waits for what is on the stream, which may wait for a peer that is gone.
+  std::chrono::milliseconds patience = std::chrono::minutes(5);
 };
 
 // On the current device. Errors: Unavailable with the library's words.

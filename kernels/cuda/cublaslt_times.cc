@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <random>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bf16.h"
@@ -15,7 +17,13 @@ constexpr int kLaunches = 4;  // within one run
 constexpr int64_t kUncached = int64_t{128} << 20;
 constexpr int64_t kSets = 8;
 
-using DeviceMemory = Owned<void*, cudaFree>;
+// Taken and given back in the stream's order: cudaFree waits for all streams, of which others may
+// wait for a peer that is gone.
+struct GiveBack {
+  cudaStream_t stream = nullptr;
+  void operator()(void* memory) const { cudaFreeAsync(memory, stream); }
+};
+using DeviceMemory = std::unique_ptr<void, GiveBack>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 
 // Elements that the stored matrix spans.
@@ -60,23 +68,41 @@ std::vector<std::byte> Values(DType dtype) {
   return bytes;
 }
 
-absl::StatusOr<DeviceMemory> FilledMemory(int64_t bytes, DType dtype) {
+absl::Status AwaitRest(const Workspace& workspace) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point deadline = Clock::now() + workspace.patience;
+  while (true) {
+    const cudaError_t error = cudaStreamQuery(workspace.stream);
+    if (error != cudaErrorNotReady) return CudaStatus(error, "cudaStreamQuery");
+    if (Clock::now() >= deadline) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("not measured: what is on its stream did not end within ",
+                       workspace.patience.count(), " ms"));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+absl::StatusOr<DeviceMemory> FilledMemory(int64_t bytes, DType dtype, cudaStream_t stream) {
   void* memory = nullptr;
-  if (absl::Status status =
-          CudaStatus(cudaMalloc(&memory, static_cast<size_t>(bytes)), "cudaMalloc");
+  if (absl::Status status = CudaStatus(cudaMallocAsync(&memory, static_cast<size_t>(bytes), stream),
+                                       "cudaMallocAsync");
       !status.ok()) {
     cudaGetLastError();  // it is no error of the stream's
     return status;
   }
-  DeviceMemory owned(memory);
+  DeviceMemory owned(memory, GiveBack{stream});
   const std::vector<std::byte> values = Values(dtype);
   for (int64_t at = 0; at < bytes; at += static_cast<int64_t>(values.size())) {
     const size_t part = std::min(values.size(), static_cast<size_t>(bytes - at));
-    const absl::Status status = CudaStatus(cudaMemcpy(static_cast<std::byte*>(memory) + at,
-                                                      values.data(), part, cudaMemcpyHostToDevice),
-                                           "cudaMemcpy");
+    const absl::Status status =
+        CudaStatus(cudaMemcpyAsync(static_cast<std::byte*>(memory) + at, values.data(), part,
+                                   cudaMemcpyHostToDevice, stream),
+                   "cudaMemcpyAsync");
     if (!status.ok()) return status;
   }
+  const absl::Status status = CudaStatus(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+  if (!status.ok()) return status;
   return owned;
 }
 
@@ -93,9 +119,11 @@ absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle
                                                          const Product& product, const Plan& plan,
                                                          const std::vector<Algorithm>& algorithms,
                                                          const Workspace& workspace) {
+  if (absl::Status status = AwaitRest(workspace); !status.ok()) return status;
   const Layout layout = LayoutOf(product);
   const int64_t sets = std::clamp<int64_t>(kUncached / layout.bytes + 1, 1, kSets);
-  absl::StatusOr<DeviceMemory> memory = FilledMemory(sets * layout.bytes, product.in);
+  absl::StatusOr<DeviceMemory> memory =
+      FilledMemory(sets * layout.bytes, product.in, workspace.stream);
   if (!memory.ok()) return memory.status();
   absl::StatusOr<Event> begin = MakeEvent(), end = MakeEvent();
   if (!begin.ok()) return begin.status();

@@ -9,7 +9,10 @@
 // bf16 before it multiplies with them. Bits of our kernels do not depend on the SM limit, nor on
 // addresses: operands whose rows are whole multiples of 16 bytes, aligned to 16, are only faster.
 //
-// Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary 256 wide.
+// Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary 256 wide. Operands
+// of attention in bf16 are aligned to 16 bytes; with heads 64, 80, 96 or 128 wide it takes up to
+// 137 KiB of shared memory in a block, which devices of compute capability 8.6, 8.9 and 12 do not
+// have.
 //
 // Threads: one thread at a time per object.
 
@@ -61,8 +64,9 @@ inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;
 
 class CudaOps : public Ops {
  public:
-  // Kernels launched from here on occupy at most that many SMs, so that a collective finds some
-  // free; 0: all. FusedAttention knows no limit and is not asked under one.
+  // Kernels launched from here on have no more blocks than fit on that many SMs, so that a
+  // collective finds room (the device spreads blocks over all SMs: none stays free); 0: all.
+  // FusedAttention knows no limit.
   virtual void LimitSms(int sms) = 0;
   // What the first launch or product that failed said, naming it; empty while all is well. Work
   // after it is undefined.

@@ -126,7 +126,7 @@ class CudaOpsImpl final : public CudaOps {
   // attention_forward.cu, attention_query_grad.cu, attention_key_grad.cu: on tensor cores. False:
   // not for this head_dim.
   bool AsksLibrary(const Dropout& dropout) const {
-    return options_.attention != nullptr && !dropout.on() && sm_limit_ == 0;
+    return options_.attention != nullptr && !dropout.on();
   }
   bool TiledAttention(const AttentionCall<BF16>& call, BF16* context, float* lse);
   bool TiledQueryGrad(const AttentionCall<BF16>& call, const Gradients& all);
@@ -140,6 +140,9 @@ class CudaOpsImpl final : public CudaOps {
   template <class T>
   void PlainAttentionGrad(const AttentionCall<T>& call, const T* dcontext,
                           const RowStatistics* statistics, T* dqkv);
+
+  // embedding.cu. Keys of all rows, ascending, in the workspace.
+  const uint64_t* SortedRows(TensorView tokens);
 
   cudaStream_t stream() const { return static_cast<cudaStream_t>(options_.stream); }
   int sms() const { return sm_limit_ > 0 ? sm_limit_ : options_.sm_count; }

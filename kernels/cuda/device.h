@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
+#include <limits>
 
 #include "kernels/bf16.h"
 
@@ -80,19 +81,40 @@ __device__ __forceinline__ float WarpMax(float value) {
   return value;
 }
 
-// The sum over the block, in every thread. `scratch`: shared, one element per warp. All threads of
-// a one-dimensional block of whole warps call it.
-template <class T>
-__device__ __forceinline__ T BlockSum(T value, T* scratch) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
-  value = WarpSum(value);
-  if (lane == 0) scratch[warp] = value;
-  __syncthreads();
-  value = WarpSum(lane < warps ? scratch[lane] : T{0});
-  __syncthreads();
-  return value;
-}
+// Sums and maxima over a block, again and again, in every thread, one barrier each: results take
+// two places in turn, and who writes a place again has passed a barrier after all read it. All
+// threads of a one-dimensional block of whole warps call it.
+template <int kValues, class T = float>
+class BlockReduce {
+ public:
+  using Places = T[2][kValues][kWarpSize];  // shared
+  __device__ explicit BlockReduce(Places& places) : places_(places) {}
+
+  __device__ __forceinline__ void Sum(T (&values)[kValues]) {
+    Reduce(values, T{0}, [](T value) { return WarpSum(value); });
+  }
+  __device__ __forceinline__ void Max(T (&values)[kValues]) {
+    Reduce(values, -std::numeric_limits<T>::infinity(), [](T value) { return WarpMax(value); });
+  }
+
+ private:
+  template <class OverWarp>
+  __device__ __forceinline__ void Reduce(T (&values)[kValues], T none, OverWarp over_warp) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
+    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
+    const int warps = static_cast<int>(blockDim.x) / kWarpSize;
+    T(&place)[kValues][kWarpSize] = places_[turn_];
+    turn_ ^= 1;
+    for (int i = 0; i < kValues; ++i) {
+      values[i] = over_warp(values[i]);
+      if (lane == 0) place[i][warp] = values[i];
+    }
+    __syncthreads();
+    for (int i = 0; i < kValues; ++i) values[i] = over_warp(lane < warps ? place[i][lane] : none);
+  }
+
+  Places& places_;
+  int turn_ = 0;
+};
 
 }  // namespace stretto::cuda

@@ -14,57 +14,77 @@ __global__ void EmbedPacks(const int32_t* tokens, int64_t start, typename F::In 
   });
 }
 
-// Rows by (token, row). run: how many rows the token has, at the first of them, and 0 at the
-// others.
-struct Place {
-  int32_t row, run;
-};
+// A row and its token as one number, so that rows in ascending order of it are those of a token one
+// after the other, each token's ascending.
+__device__ __forceinline__ uint64_t KeyOf(int32_t token, int64_t row) {
+  return uint64_t{static_cast<uint32_t>(token)} << 32 | static_cast<uint32_t>(row);
+}
+__device__ __forceinline__ int32_t TokenOf(uint64_t key) { return static_cast<int32_t>(key >> 32); }
+__device__ __forceinline__ int64_t RowOf(uint64_t key) { return static_cast<uint32_t>(key); }
 
-// A row's place is the number of those before it: as many comparisons as rows squared, in one
-// kernel and without atomics.
-constexpr int kRankThreads = 256;
-__global__ void __launch_bounds__(kRankThreads)
-    RankTokens(const int32_t* tokens, int rows, Place* places) {
-  __shared__ int32_t tile[kRankThreads];
-  const int self = static_cast<int>(threadIdx.x);
-  for (int first = static_cast<int>(blockIdx.x) * kRankThreads; first < rows;
-       first += static_cast<int>(gridDim.x) * kRankThreads) {
-    const int row = first + self;
-    const int32_t token = row < rows ? tokens[row] : 0;
-    int less = 0, equal = 0, equal_before = 0;
-    for (int other = 0; other < rows; other += kRankThreads) {
-      if (other + self < rows) tile[self] = tokens[other + self];
-      __syncthreads();
-      const int left = rows - other, before = row - other;
-      const int count = left < kRankThreads ? left : kRankThreads;
-#pragma unroll 8
-      for (int i = 0; i < count; ++i) {
-        less += tile[i] < token;
-        equal += tile[i] == token;
-        equal_before += tile[i] == token && i < before;
-      }
-      __syncthreads();
+// How many of the ascending keys are below one.
+__device__ __forceinline__ int64_t CountBelow(const uint64_t* keys, int64_t count, uint64_t key) {
+  int64_t first = 0;
+  while (count > 0) {
+    const int64_t half = count / 2;
+    if (keys[first + half] < key) {
+      first += half + 1;
+      count -= half + 1;
+    } else {
+      count = half;
     }
-    if (row < rows) places[less + equal_before] = {row, equal_before == 0 ? equal : 0};
+  }
+  return first;
+}
+
+// Sorts runs of kSortThreads rows: a row's place in its run is the number of keys below its own.
+constexpr int kSortThreads = 1024;
+__global__ void __launch_bounds__(kSortThreads)
+    SortRuns(const int32_t* tokens, int64_t rows, uint64_t* keys) {
+  __shared__ uint64_t run[kSortThreads];
+  const int self = static_cast<int>(threadIdx.x);
+  for (int64_t first = int64_t{blockIdx.x} * kSortThreads; first < rows;
+       first += int64_t{gridDim.x} * kSortThreads) {
+    const int64_t row = first + self;
+    const uint64_t key = row < rows ? KeyOf(tokens[row], row) : ~uint64_t{0};
+    run[self] = key;
+    __syncthreads();
+    int below = 0;
+#pragma unroll 8
+    for (int i = 0; i < kSortThreads; ++i) below += run[i] < key;
+    if (row < rows) keys[first + below] = key;
+    __syncthreads();
+  }
+}
+
+// Merges sorted runs of `length` by pairs; the last one may be shorter, or alone.
+__global__ void MergeRuns(const uint64_t* from, int64_t rows, int64_t length, uint64_t* to) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < rows; at += step) {
+    const int64_t run = at / length, pair = run / 2 * 2 * length;
+    const int64_t other = (run ^ 1) * length;
+    const int64_t count = std::max<int64_t>(std::min(length, rows - other), 0);
+    to[pair + at % length + CountBelow(from + other, count, from[at])] = from[at];
   }
 }
 
 // The thread at the first of a token's rows adds them all to the table, in ascending order.
 template <class F>
-__global__ void AddTokenRows(const int32_t* tokens, const Place* places, int64_t start,
-                             typename F::In dx, int64_t table_rows, float* dtable) {
+__global__ void AddTokenRows(const uint64_t* keys, int64_t start, typename F::In dx,
+                             int64_t table_rows, float* dtable) {
   using T = typename F::T;
   ForEachPack(dx, [&](int64_t place, int column) {
-    const int run = places[place].run;
-    if (run == 0) return;
-    const int64_t to = tokens[places[place].row] - start;
+    const int32_t token = TokenOf(keys[place]);
+    if (place > 0 && TokenOf(keys[place - 1]) == token) return;
+    const int64_t to = token - start;
     if (to < 0 || to >= table_rows) return;
+    const int64_t run = CountBelow(keys + place, dx.count - place, KeyOf(token + 1, 0));
     float* out = dtable + to * dx.columns + column;
     float sums[kPack<T>];
     for (int k = 0; k < kPack<T>; ++k) sums[k] = column + k < dx.columns ? out[k] : 0.0f;
 #pragma unroll 4
-    for (int i = 0; i < run; ++i) {
-      const Pack<T> row = dx.Load(places[place + i].row, column);
+    for (int64_t i = 0; i < run; ++i) {
+      const Pack<T> row = dx.Load(RowOf(keys[place + i]), column);
       for (int k = 0; k < kPack<T>; ++k) sums[k] += ToFloat(row.at[k]);
     }
     for (int k = 0; k < kPack<T>; ++k)
@@ -119,20 +139,30 @@ void CudaOpsImpl::Embed(TensorView tokens, TensorView table, VocabShard vocab, T
   });
 }
 
+const uint64_t* CudaOpsImpl::SortedRows(TensorView tokens) {
+  const int64_t rows = tokens.count();
+  STRETTO_CHECK(2 * static_cast<size_t>(rows) * sizeof(uint64_t) <= kCudaWorkspaceBytes);
+  auto* keys = static_cast<uint64_t*>(options_.workspace);
+  uint64_t* merged = keys + rows;
+  Walk("sort_tokens", CeilDivide(rows, kSortThreads), {.threads = kSortThreads}, SortRuns,
+       tokens.as<const int32_t>(), rows, keys);
+  for (int64_t length = kSortThreads; length < rows; length *= 2) {
+    Walk("merge_tokens", CeilDivide(rows, kWalkThreads), {.threads = kWalkThreads}, MergeRuns, keys,
+         rows, length, merged);
+    std::swap(keys, merged);
+  }
+  return keys;
+}
+
 void CudaOpsImpl::EmbedGrad(TensorView tokens, TensorView dx, VocabShard vocab, TensorView dtable) {
   STRETTO_CHECK(tokens.dtype == DType::kI32 && tokens.count() == dx.rows());
   STRETTO_CHECK(dtable.dtype == DType::kF32 && dtable.columns() == dx.columns());
-  const int64_t rows = dx.rows();
-  STRETTO_CHECK(static_cast<size_t>(rows) * sizeof(Place) <= kCudaWorkspaceBytes);
-  auto* places = static_cast<Place*>(options_.workspace);
-  const auto* token = tokens.as<const int32_t>();
-  Walk("rank_tokens", CeilDivide(rows, kRankThreads), {.threads = kRankThreads}, RankTokens, token,
-       static_cast<int>(rows), places);
+  const uint64_t* keys = SortedRows(tokens);
   WithForm(dx.columns(), {dx}, [&](auto form) {
     using F = decltype(form);
     const auto gradients = PlainAs<typename F::In>(dx, dx.columns());
-    Walk("embed_grad", PackBlocks(gradients), {.threads = kWalkThreads}, AddTokenRows<F>, token,
-         places, vocab.start, gradients, dtable.rows(), dtable.as<float>());
+    Walk("embed_grad", PackBlocks(gradients), {.threads = kWalkThreads}, AddTokenRows<F>, keys,
+         vocab.start, gradients, dtable.rows(), dtable.as<float>());
   });
 }
 

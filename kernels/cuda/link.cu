@@ -35,15 +35,9 @@ __device__ __forceinline__ BF16 Times(BF16 x, int scale) {
 }
 __device__ __forceinline__ int32_t Times(int32_t x, int scale) { return x * scale; }
 
-// Elements that one access moves.
-template <class T, int kWidth>
-struct alignas(sizeof(T) * kWidth) Group {
-  T at[kWidth];
-};
-
 template <class T, int kWidth>
 __global__ void __launch_bounds__(kThreads) Move(LinkTransfer transfer) {
-  using G = Group<T, kWidth>;
+  using G = Pack<T, kWidth>;  // moved by one access
   const int64_t start = threadIdx.x == 0 ? GlobalTimer() + transfer.latency_nanoseconds : 0;
   const int64_t groups = transfer.count / kWidth;
   constexpr int64_t kChunk = int64_t{kThreads} * kInFlight;

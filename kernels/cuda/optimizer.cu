@@ -12,37 +12,38 @@ constexpr int kChunk = 1 << 16;  // elements whose squares one block sums
 template <bool kPacked>
 __global__ void __launch_bounds__(kThreads)
     SumSquaresOfChunks(const float* x, int64_t count, double* sums) {
-  __shared__ double places[kWarpSize];
+  __shared__ BlockReduce<1, double>::Places places;
+  BlockReduce<1, double> block(places);
   const int64_t chunks = (count + kChunk - 1) / kChunk;
   for (int64_t chunk = blockIdx.x; chunk < chunks; chunk += gridDim.x) {
     const int64_t first = chunk * kChunk;
     const int size = static_cast<int>(std::min<int64_t>(kChunk, count - first));
     const Rows<const float, kPacked> row{
         .data = x + first, .count = 1, .columns = size, .width = size};
-    double sum = 0;
+    double sum[1] = {0};
 #pragma unroll 4
     for (int column = static_cast<int>(threadIdx.x) * kPack<float>; column < size;
          column += kThreads * kPack<float>) {
       const Pack<float> pack = row.Load(0, column);
       for (int k = 0; k < kPack<float>; ++k) {
         const double value = pack.at[k];
-        sum = fma(value, value, sum);
+        sum[0] = fma(value, value, sum[0]);
       }
     }
-    sum = BlockSum(sum, places);
-    if (threadIdx.x == 0) sums[chunk] = sum;
+    block.Sum(sum);
+    if (threadIdx.x == 0) sums[chunk] = sum[0];
   }
 }
 
 // *out = sum of the parts, by one block.
 template <class Part>
 __global__ void __launch_bounds__(kThreads) SumParts(const Part* parts, int64_t count, float* out) {
-  __shared__ double places[kWarpSize];
-  double sum = 0;
+  __shared__ BlockReduce<1, double>::Places places;
+  double sum[1] = {0};
 #pragma unroll 4
-  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum += static_cast<double>(parts[i]);
-  sum = BlockSum(sum, places);
-  if (threadIdx.x == 0) *out = static_cast<float>(sum);
+  for (int64_t i = threadIdx.x; i < count; i += kThreads) sum[0] += static_cast<double>(parts[i]);
+  BlockReduce<1, double>(places).Sum(sum);
+  if (threadIdx.x == 0) *out = static_cast<float>(sum[0]);
 }
 
 __global__ void ClipOfNorm(const float* sum_squares, const float* scalars, float* state) {

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cstdint>
 #include <initializer_list>
-#include <limits>
 #include <type_traits>
 
 #include "kernels/cuda/cuda_ops_impl.h"
@@ -219,42 +218,5 @@ void WithHeldForm(int64_t columns, std::initializer_list<TensorView> operands, B
     }
   });
 }
-
-// Sums and maxima over a block that walks over rows, in every thread, one barrier each: results
-// take two places in turn, and who writes a place again has passed a barrier after all read it.
-// All threads of a block of whole warps call it.
-template <int kValues>
-class BlockReduce {
- public:
-  using Places = float[2][kValues][kWarpSize];
-  __device__ explicit BlockReduce(Places& places) : places_(places) {}
-
-  __device__ __forceinline__ void Sum(float (&values)[kValues]) {
-    Reduce(values, 0, [](float value) { return WarpSum(value); });
-  }
-  __device__ __forceinline__ void Max(float (&values)[kValues]) {
-    Reduce(values, -std::numeric_limits<float>::infinity(),
-           [](float value) { return WarpMax(value); });
-  }
-
- private:
-  template <class OverWarp>
-  __device__ __forceinline__ void Reduce(float (&values)[kValues], float none, OverWarp over_warp) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-    const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-    const int warps = static_cast<int>(blockDim.x) / kWarpSize;
-    float(&place)[kValues][kWarpSize] = places_[turn_];
-    turn_ ^= 1;
-    for (int i = 0; i < kValues; ++i) {
-      values[i] = over_warp(values[i]);
-      if (lane == 0) place[i][warp] = values[i];
-    }
-    __syncthreads();
-    for (int i = 0; i < kValues; ++i) values[i] = over_warp(lane < warps ? place[i][lane] : none);
-  }
-
-  Places& places_;
-  int turn_ = 0;
-};
 
 }  // namespace stretto::cuda

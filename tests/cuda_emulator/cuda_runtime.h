@@ -13,7 +13,6 @@
 // the process with the kernel's name instead of hanging.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -38,20 +37,12 @@ struct dim3 {
   constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}
   unsigned x, y, z;
 };
-struct alignas(8) float2 {
-  float x, y;
-};
 struct alignas(16) float4 {
   float x, y, z, w;
-};
-struct alignas(8) uint2 {
-  unsigned x, y;
 };
 struct alignas(16) uint4 {
   unsigned x, y, z, w;
 };
-inline float2 make_float2(float x, float y) { return {x, y}; }
-inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 
 namespace cuda_emulator {
@@ -97,19 +88,9 @@ inline const dim3& gridDim = cuda_emulator::position.grid_size;
 
 inline void __syncthreads() { ::cuda_emulator::BlockBarrier(); }
 inline void __syncwarp(unsigned = ~0u) { ::cuda_emulator::WarpBarrier(); }
-inline void __threadfence() {}
-template <class T>
-T __shfl_sync(unsigned, T value, int lane) {
-  return ::cuda_emulator::Exchange(value, lane);
-}
 template <class T>
 T __shfl_xor_sync(unsigned, T value, int mask) {
   return ::cuda_emulator::Exchange(value, ::cuda_emulator::Lane() ^ mask);
-}
-template <class T>
-T __shfl_down_sync(unsigned, T value, unsigned delta) {
-  const int lane = ::cuda_emulator::Lane(), from = lane + static_cast<int>(delta);
-  return ::cuda_emulator::Exchange(value, from < ::cuda_emulator::kWarp ? from : lane);
 }
 namespace cuda_emulator {
 
@@ -119,21 +100,14 @@ inline int64_t GlobalTimer() { return global_timer += 100; }
 
 }  // namespace cuda_emulator
 
-inline unsigned atomicAdd(unsigned* at, unsigned value) { return std::exchange(*at, *at + value); }
 inline void sincospif(float x, float* sine, float* cosine) {
   *sine = static_cast<float>(std::sin(3.14159265358979323846 * static_cast<double>(x)));
   *cosine = static_cast<float>(std::cos(3.14159265358979323846 * static_cast<double>(x)));
 }
 inline float rsqrtf(float x) { return 1.0f / std::sqrt(x); }
 inline float __expf(float x) { return std::exp(x); }
-inline float __logf(float x) { return std::log(x); }
-inline float __fdividef(float a, float b) { return a / b; }
 inline unsigned __umulhi(unsigned a, unsigned b) {
   return static_cast<unsigned>((uint64_t{a} * b) >> 32);
-}
-template <class T>
-T __ldg(const T* at) {
-  return *at;
 }
 
 struct cudaLaunchAttribute {};
@@ -147,7 +121,11 @@ struct cudaLaunchConfig_t {
 
 namespace cuda_emulator {
 
-constexpr size_t kSharedLimit = 227 * 1024;  // of a block, dynamic, as on Hopper
+// Dynamic shared memory of a block, as on Hopper: what every kernel may have, and what one may that
+// asked for it.
+constexpr size_t kSharedOfAll = 48 * 1024, kSharedLimit = 227 * 1024;
+void AllowShared(const void* kernel, size_t bytes);
+size_t AllowedShared(const void* kernel);
 
 // Runs `thread` for every thread of the grid.
 void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
@@ -157,7 +135,9 @@ void RunGrid(const cudaLaunchConfig_t& config, const std::function<void()>& thre
 template <class... P, class... A>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(P...),
                                A&&... args) {
-  if (config->dynamicSmemBytes > cuda_emulator::kSharedLimit) return cudaErrorInvalidValue;
+  if (config->dynamicSmemBytes >
+      cuda_emulator::AllowedShared(reinterpret_cast<const void*>(kernel)))
+    return cudaErrorInvalidValue;
   if (config->blockDim.x * config->blockDim.y * config->blockDim.z > 1024)
     return cudaErrorInvalidValue;
   return cuda_emulator::Enqueue(config->stream,
@@ -168,9 +148,10 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 template <class Kernel>
-cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int bytes) {
-  return static_cast<size_t>(bytes) <= cuda_emulator::kSharedLimit ? cudaSuccess
-                                                                   : cudaErrorInvalidValue;
+cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute, int bytes) {
+  if (static_cast<size_t>(bytes) > cuda_emulator::kSharedLimit) return cudaErrorInvalidValue;
+  cuda_emulator::AllowShared(reinterpret_cast<const void*>(kernel), static_cast<size_t>(bytes));
+  return cudaSuccess;
 }
 
 template <class Kernel>

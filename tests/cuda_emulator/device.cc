@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <numeric>
 #include <random>
 #include <vector>
@@ -45,6 +46,11 @@ Block& block() {
 }
 
 uint64_t seed = 0;
+
+std::map<const void*, size_t>& allowed_shared() {
+  static auto* allowed = new std::map<const void*, size_t>;
+  return *allowed;
+}
 
 int Self() { return block().fibers.current(); }
 
@@ -162,6 +168,12 @@ void ExpectAligned(const void* address, size_t bytes) {
   std::fprintf(stderr, "cuda_emulator: block %u,%u,%u: an access of %zu bytes is not aligned\n",
                position.block.x, position.block.y, position.block.z, bytes);
   std::abort();
+}
+
+void AllowShared(const void* kernel, size_t bytes) { allowed_shared()[kernel] = bytes; }
+size_t AllowedShared(const void* kernel) {
+  const auto at = allowed_shared().find(kernel);
+  return at == allowed_shared().end() ? kSharedOfAll : std::max(kSharedOfAll, at->second);
 }
 
 void Seed(uint64_t value) { seed = value; }

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "tests/cuda_emulator/state.h"
@@ -11,7 +12,8 @@ namespace cuda_emulator {
 namespace {
 
 GraphCounts counts;
-int alive = 0;
+std::set<cudaGraph_t> graphs;
+std::set<cudaGraphExec_t> executables;
 
 void Merge(const std::vector<int>& from, std::vector<int>* to) {
   for (int node : from) {
@@ -53,9 +55,21 @@ void AddNode(cudaStream_t stream, Node node) {
   stream->after = {index};
 }
 
-GraphCounts Graphs() { return counts; }
+bool IsInGraph(cudaEvent_t event) {
+  const auto holds = [&](const auto* graph) {
+    return std::any_of(graph->nodes.begin(), graph->nodes.end(),
+                       [&](const Node& node) { return node.event == event; });
+  };
+  return std::any_of(graphs.begin(), graphs.end(), holds) ||
+         std::any_of(executables.begin(), executables.end(), holds);
+}
+
 void ResetGraphs() { counts = {}; }
-int GraphsLeft() { return alive; }
+int GraphsLeft() { return static_cast<int>(graphs.size() + executables.size()); }
+GraphCounts Graphs() {
+  counts.alive = GraphsLeft();
+  return counts;
+}
 
 }  // namespace cuda_emulator
 
@@ -119,8 +133,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (cuda_emulator::Sticky() != cudaSuccess) return cuda_emulator::Sticky();
   if (stream->graph != nullptr) return cudaErrorIllegalState;
-  ++cuda_emulator::alive;
   stream->graph = new CUgraph_st;
+  cuda_emulator::graphs.insert(stream->graph);
   stream->graph->streams.push_back(stream);
   stream->origin = true;
   return cudaSuccess;
@@ -195,8 +209,8 @@ cudaError_t cudaGraphExecEventWaitNodeSetEvent(cudaGraphExec_t exec, cudaGraphNo
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (cuda_emulator::Sticky() != cudaSuccess) return cuda_emulator::Sticky();
-  *exec = new CUgraphExec_st{graph->nodes, false};
-  ++cuda_emulator::alive;
+  *exec = new CUgraphExec_st{graph->nodes};
+  cuda_emulator::executables.insert(*exec);
   ++cuda_emulator::counts.instantiated;
   return cudaSuccess;
 }
@@ -205,7 +219,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (cuda_emulator::Sticky() != cudaSuccess) return cuda_emulator::Sticky();
   if (stream->graph != nullptr) return cudaErrorStreamCaptureUnsupported;
   auto run = std::make_shared<cuda_emulator::GraphRun>();
-  run->exec = exec;
+  run->running = exec->running;
   run->nodes = exec->nodes;
   run->done.resize(run->nodes.size());
   run->left = static_cast<int>(run->nodes.size());
@@ -228,12 +242,12 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  --cuda_emulator::alive;
+  cuda_emulator::graphs.erase(graph);
   delete graph;
   return cuda_emulator::Sticky();
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  --cuda_emulator::alive;
+  cuda_emulator::executables.erase(exec);
   delete exec;
   return cuda_emulator::Sticky();
 }

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <iterator>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "tests/cuda_emulator/state.h"
 
@@ -92,7 +94,10 @@ int AllocationsLeft() { return static_cast<int>(memory().allocations.size()); }
 }  // namespace cuda_emulator
 
 cudaError_t cudaMalloc(void** at, size_t bytes) { return cuda_emulator::Allocate(at, bytes, true); }
-cudaError_t cudaFree(void* at) { return cuda_emulator::Free(at, true); }
+cudaError_t cudaFree(void* at) {
+  cudaDeviceSynchronize();
+  return cuda_emulator::Free(at, true);
+}
 cudaError_t cudaMallocHost(void** at, size_t bytes) {
   return cuda_emulator::Allocate(at, bytes, false);
 }
@@ -118,9 +123,20 @@ cudaError_t cudaRuntimeGetVersion(int* version) { return cudaDriverGetVersion(ve
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind) {
   if (!cuda_emulator::Allowed(to, from, bytes, kind, false)) return cudaErrorInvalidValue;
-  if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) return error;
-  if (bytes > 0) std::memcpy(to, from, bytes);
-  return cudaSuccess;
+  if (const cudaError_t error = cudaStreamSynchronize(nullptr); error != cudaSuccess) return error;
+  if (bytes == 0) return cudaSuccess;
+  if (kind != cudaMemcpyHostToDevice || cuda_emulator::Holds(from, bytes, false)) {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+  }
+  // The call returns when the bytes are staged.
+  const auto* first = static_cast<const std::byte*>(from);
+  cuda_emulator::Task task;
+  task.work = [to, staged = std::vector<std::byte>(first, first + bytes)] {
+    std::memcpy(to, staged.data(), staged.size());
+  };
+  cuda_emulator::Append(cuda_emulator::NullStream(), std::move(task));
+  return cuda_emulator::Sticky();
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind kind,
@@ -133,9 +149,12 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemset(void* at, int value, size_t bytes) {
   if (bytes > 0 && !cuda_emulator::Holds(at, bytes, true)) return cudaErrorInvalidValue;
-  if (const cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess) return error;
-  if (bytes > 0) std::memset(at, value, bytes);
-  return cudaSuccess;
+  cuda_emulator::Task task;
+  task.work = [=] {
+    if (bytes > 0) std::memset(at, value, bytes);
+  };
+  cuda_emulator::Append(cuda_emulator::NullStream(), std::move(task));
+  return cuda_emulator::Sticky();
 }
 
 cudaError_t cudaMemsetAsync(void* at, int value, size_t bytes, cudaStream_t stream) {

@@ -55,7 +55,9 @@ cudaError_t cudaRuntimeGetVersion(int* version);
 
 // Memory. It starts poisoned: every float is NaN. A copy between the host and the device that
 // leaves an allocation, or that takes memory of the one for that of the other, is refused; so is an
-// asynchronous one of host memory that is not pinned.
+// asynchronous one of host memory that is not pinned. A fill, and a copy from host memory that is
+// not pinned, may outlast the call: they are on the null stream, which other streams do not wait
+// for.
 enum cudaMemcpyKind {
   cudaMemcpyHostToHost,
   cudaMemcpyHostToDevice,
@@ -72,7 +74,9 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
 cudaError_t cudaMemset(void* memory, int value, size_t bytes);
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t stream);
 
-// Streams. Priorities are not looked at. Work on the null stream runs in the call.
+// Streams. Priorities are not looked at. A stream takes 1024 pieces of work; the next call blocks
+// until there is room, and ends the process where nothing can make any. Kernels on the null stream
+// run in the call.
 constexpr unsigned cudaStreamNonBlocking = 1;
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
@@ -80,7 +84,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 
-// Events. A wait is for the record that was issued last before it was.
+// Events. A wait is for the record that was issued last before it was. An event in a graph that
+// lives cannot be destroyed.
 constexpr unsigned cudaEventDisableTiming = 2;
 constexpr unsigned cudaEventRecordDefault = 0, cudaEventRecordExternal = 1;
 constexpr unsigned cudaEventWaitDefault = 0, cudaEventWaitExternal = 1;
@@ -94,7 +99,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event);
 // By the host's monotonic clock.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end);
 
-// Graphs. An executable graph runs once at a time, as on a device.
+// Graphs. An executable graph runs once at a time, as on a device, and may be destroyed meanwhile.
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal };
 enum cudaGraphNodeType {
   cudaGraphNodeTypeKernel = 0,  // any work
@@ -124,7 +129,7 @@ namespace cuda_emulator {
 // Seeds the order in which threads and streams run. 0: ascending.
 void Seed(uint64_t seed);
 // Appends work to a stream (a node to a graph while it is captured). `ready`: the stream stands
-// still until it says true; empty: it is. Not for captured streams.
+// still until it says true; empty: it is.
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work,
                     std::function<bool()> ready = {});
 
@@ -139,9 +144,9 @@ void BreakAfter(int pieces);
 void Reset();
 // Allocations, streams, events and graphs that were not given back.
 int Leaks();
-// Graphs instantiated and launched since Reset.
+// Graphs instantiated and launched since Reset, and those that live, executable ones included.
 struct GraphCounts {
-  int instantiated = 0, launched = 0;
+  int instantiated = 0, launched = 0, alive = 0;
 };
 GraphCounts Graphs();
 

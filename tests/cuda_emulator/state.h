@@ -31,6 +31,7 @@ struct EventState {
 struct Node {
   cudaGraphNodeType type = cudaGraphNodeTypeKernel;
   std::function<void()> work;
+  std::function<bool()> ready;  // empty: yes
   cudaEvent_t event = nullptr;
   std::vector<int> after;       // nodes
   cudaStream_t lane = nullptr;  // captured on; its turns are drawn with that stream's
@@ -38,7 +39,7 @@ struct Node {
 
 // One launch of an executable graph.
 struct GraphRun {
-  cudaGraphExec_t exec = nullptr;
+  std::shared_ptr<bool> running;  // whether one of the executable is
   std::vector<Node> nodes;
   std::vector<std::shared_ptr<EventState>> events;
   std::vector<uint64_t> numbers;  // of the records that nodes make or wait for
@@ -57,7 +58,12 @@ struct Task {
   std::shared_ptr<GraphRun> graph;
 };
 
+// Runs others first where the stream's queue is full, as a launch blocks then.
 void Append(cudaStream_t stream, Task task);
+// What the calls without a stream's name go through.
+cudaStream_t NullStream();
+// Whether a graph that lives records the event or waits for it.
+bool IsInGraph(cudaEvent_t event);
 // To the graph that the stream is captured into, behind what it captured before.
 void AddNode(cudaStream_t stream, Node node);
 // Runs pieces of work until `done`. False: nothing can run any more.
@@ -97,5 +103,5 @@ struct CUgraph_st {
 
 struct CUgraphExec_st {
   std::vector<cuda_emulator::Node> nodes;
-  bool running = false;
+  std::shared_ptr<bool> running = std::make_shared<bool>(false);
 };

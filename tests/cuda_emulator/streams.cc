@@ -14,8 +14,11 @@
 namespace cuda_emulator {
 namespace {
 
+constexpr size_t kQueue = 1024;
+
 struct Device {
   std::vector<cudaStream_t> streams;
+  CUstream_st null;
   int next_stream = 0;
   int events = 0;
   std::mt19937_64 random;
@@ -50,6 +53,7 @@ void TakeTurn() {
 
 void Break() {
   device().sticky = cudaErrorIllegalAddress;
+  device().null.tasks.clear();
   for (cudaStream_t stream : device().streams) stream->tasks.clear();
 }
 
@@ -64,6 +68,7 @@ bool NodeCanRun(const GraphRun& run, size_t i) {
   const Node& node = run.nodes[i];
   const auto done = [&](int before) { return run.done[static_cast<size_t>(before)]; };
   return !run.done[i] && std::all_of(node.after.begin(), node.after.end(), done) &&
+         (!node.ready || node.ready()) &&
          (node.type != cudaGraphNodeTypeWaitEvent || run.events[i]->done >= run.numbers[i]);
 }
 
@@ -89,8 +94,8 @@ void Consider(Choice choice, cudaStream_t lane, Choice* best) {
 
 void ConsiderGraph(cudaStream_t stream, GraphRun& run, Choice* best) {
   if (!run.started) {
-    if (run.exec->running) return;
-    run.started = run.exec->running = true;
+    if (*run.running) return;
+    run.started = *run.running = true;
   }
   if (run.left == 0) return Consider({stream, -1}, stream, best);
   for (size_t i = 0; i < run.nodes.size(); ++i) {
@@ -98,19 +103,23 @@ void ConsiderGraph(cudaStream_t stream, GraphRun& run, Choice* best) {
   }
 }
 
+void ConsiderStream(cudaStream_t stream, Choice* best) {
+  if (stream->tasks.empty()) return;
+  Task& task = stream->tasks.front();
+  if (task.graph != nullptr) {
+    ConsiderGraph(stream, *task.graph, best);
+  } else if (task.event != nullptr && !task.records) {
+    if (task.event->done >= task.number) Consider({stream, -1}, stream, best);
+  } else if (!task.ready || task.ready()) {
+    Consider({stream, -1}, stream, best);
+  }
+}
+
 Choice Choose() {
   Choice best;
-  for (cudaStream_t stream : device().streams) {
-    if (stream->tasks.empty()) continue;
-    Task& task = stream->tasks.front();
-    if (task.graph != nullptr) {
-      ConsiderGraph(stream, *task.graph, &best);
-    } else if (task.event != nullptr && !task.records) {
-      if (task.event->done >= task.number) Consider({stream, -1}, stream, &best);
-    } else if (!task.ready || task.ready()) {
-      Consider({stream, -1}, stream, &best);
-    }
-  }
+  for (cudaStream_t stream : device().streams) ConsiderStream(stream, &best);
+  // As late as may be.
+  if (best.stream == nullptr) ConsiderStream(&device().null, &best);
   return best;
 }
 
@@ -130,12 +139,17 @@ bool RunOne() {
   choice.stream->tasks.pop_front();
   if (task.records) Record(task.event.get(), task.number);
   if (task.work) task.work();
-  if (task.graph != nullptr) task.graph->exec->running = false;
+  if (task.graph != nullptr) *task.graph->running = false;
   return true;
 }
 
+void RunNullStream() {
+  for (auto& tasks = device().null.tasks; !tasks.empty(); tasks.pop_front()) tasks.front().work();
+}
+
 bool Idle() {
-  return std::all_of(device().streams.begin(), device().streams.end(),
+  return device().null.tasks.empty() &&
+         std::all_of(device().streams.begin(), device().streams.end(),
                      [](cudaStream_t stream) { return stream->tasks.empty(); });
 }
 
@@ -153,11 +167,15 @@ cudaError_t Sticky() { return device().sticky; }
 void FailLaunchAfter(int launches) { device().launches_left = launches; }
 void BreakAfter(int pieces) { device().pieces_left = pieces; }
 
+cudaStream_t NullStream() { return &device().null; }
+
 void Append(cudaStream_t stream, Task task) {
   if (stream == nullptr) {
+    RunNullStream();
     if (task.records) Record(task.event.get(), task.number);
     return;
   }
+  Await([&] { return stream->tasks.size() < kQueue; });
   if (device().sticky == cudaSuccess) stream->tasks.push_back(std::move(task));
 }
 
@@ -179,6 +197,8 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work, std::functi
   if (device().sticky != cudaSuccess) return device().sticky;
   if (device().launches_left >= 0 && device().launches_left-- == 0) return cudaErrorLaunchFailure;
   if (stream == nullptr) {
+    if (const cudaError_t error = cudaStreamSynchronize(nullptr); error != cudaSuccess)
+      return error;
     work();
     return cudaSuccess;
   }
@@ -189,9 +209,9 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work, std::functi
     Append(stream, std::move(task));
     return cudaSuccess;
   }
-  if (ready) return cudaErrorStreamCaptureUnsupported;
   Node node;
   node.work = std::move(work);
+  node.ready = std::move(ready);
   AddNode(stream, std::move(node));
   return cudaSuccess;
 }
@@ -239,7 +259,10 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return empty() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-  if (stream == nullptr) return cuda_emulator::Sticky();
+  if (stream == nullptr) {
+    cuda_emulator::RunNullStream();
+    return cuda_emulator::Sticky();
+  }
   return cuda_emulator::Await([&] { return stream->tasks.empty(); });
 }
 
@@ -250,6 +273,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   return cuda_emulator::Sticky();
 }
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  if (cuda_emulator::IsInGraph(event)) return cudaErrorInvalidValue;
   --device().events;
   delete event;
   return cuda_emulator::Sticky();

@@ -214,6 +214,24 @@ TEST_F(StreamsTest, CopiesStayInTheirMemory) {
   EXPECT_EQ(cudaFreeHost(pinned), cudaSuccess);
 }
 
+// As a device has it: fills and copies of pageable memory go on behind the call.
+TEST_F(StreamsTest, WhatNamesNoStreamMayOutlastItsCall) {
+  void* device = nullptr;
+  ASSERT_EQ(cudaMalloc(&device, 16), cudaSuccess);
+  const auto first = [&] { return *static_cast<unsigned char*>(device); };
+  EXPECT_EQ(cudaMemset(device, 0, 16), cudaSuccess);
+  EXPECT_EQ(first(), 0xff);
+  EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
+  EXPECT_EQ(first(), 0);
+  char pageable[16] = "staged";
+  EXPECT_EQ(cudaMemcpy(device, pageable, 16, cudaMemcpyHostToDevice), cudaSuccess);
+  EXPECT_EQ(first(), 0);
+  pageable[0] = 0;
+  EXPECT_EQ(cudaMemcpy(pageable, device, 16, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_STREQ(pageable, "staged");
+  EXPECT_EQ(cudaFree(device), cudaSuccess);
+}
+
 TEST_F(StreamsTest, MemoryEnds) {
   SetMemory(1000);
   void* memory = nullptr;
@@ -235,6 +253,45 @@ TEST_F(StreamsTest, ErrorsComeWhereATestAsksForThem) {
   EXPECT_THAT(noted_, ElementsAre(1));
   EXPECT_EQ(Note(a_, 4), cudaErrorIllegalAddress);
   EXPECT_EQ(cudaEventQuery(e_), cudaErrorIllegalAddress);
+}
+
+TEST_F(StreamsTest, ALaunchIntoAFullQueueBlocks) {
+  for (int i = 0; i < 1025; ++i) Note(a_, i);
+  EXPECT_EQ(noted_.size(), 1u);
+  EXPECT_DEATH(
+      {
+        Enqueue(
+            b_, [] {}, [] { return false; });
+        for (int i = 0; i < 1024; ++i) Note(b_, i);
+      },
+      "streams that nothing moves any more");
+}
+
+TEST_F(GraphTest, AnEventOutlivesGraphsThatReferToIt) {
+  Capture();
+  EXPECT_EQ(cudaEventDestroy(e_), cudaErrorInvalidValue);
+  EXPECT_EQ(Graphs().alive, 2);
+}
+
+TEST_F(GraphTest, AGraphIsDestroyedWhileItRuns) {
+  Capture();
+  cudaGraphLaunch(exec_, a_);
+  cudaGraphExecDestroy(exec_);
+  exec_ = nullptr;
+  cudaDeviceSynchronize();
+  EXPECT_THAT(noted_, ElementsAre(2, 3));
+}
+
+void DoNothing() {}
+
+TEST_F(StreamsTest, AKernelAsksForMuchSharedMemory) {
+  cudaLaunchConfig_t config = {};
+  config.dynamicSmemBytes = 48 * 1024 + 1;
+  EXPECT_EQ(cudaLaunchKernelEx(&config, DoNothing), cudaErrorInvalidValue);
+  constexpr auto kAttribute = cudaFuncAttributeMaxDynamicSharedMemorySize;
+  EXPECT_EQ(cudaFuncSetAttribute(DoNothing, kAttribute, 228 * 1024), cudaErrorInvalidValue);
+  EXPECT_EQ(cudaFuncSetAttribute(DoNothing, kAttribute, 49 * 1024), cudaSuccess);
+  EXPECT_EQ(cudaLaunchKernelEx(&config, DoNothing), cudaSuccess);
 }
 
 TEST_F(StreamsTest, WorkMayStandStill) {

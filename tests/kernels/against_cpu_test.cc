@@ -204,12 +204,16 @@ TEST_P(AgainstCpuTest, Embedding) {
 
 // Rows of a token are added one by one, in their order: the bits of the CPU.
 TEST_P(AgainstCpuTest, EmbeddingGradientHasTheBitsOfAscendingRows) {
-  const Tensors in = {Index(700).FillIndices(1, 5), Of(700, 24).Fill(2)};
-  const Tensors out = {Sums(5, 24, 3)};
-  const Call call = [](Ops& ops, const Views& in, const Views& out) {
-    ops.EmbedGrad(in[0], in[1], {.start = 0, .size = 5}, out[0]);
-  };
-  EXPECT_EQ(Outcome(*ops_, in, out, call)[0].bytes(), Outcome(*cpu_, in, out, call)[0].bytes());
+  // Rows are sorted in runs that are merged: one, two, three and six of them.
+  for (const int64_t rows : {700, 2048, 2500, 5200}) {
+    SCOPED_TRACE(rows);
+    const Tensors in = {Index(rows).FillIndices(1, 50), Of(rows, 24).Fill(2)};
+    const Tensors out = {Sums(20, 24, 3)};
+    const Call call = [](Ops& ops, const Views& in, const Views& out) {
+      ops.EmbedGrad(in[0], in[1], {.start = 10, .size = 50}, out[0]);
+    };
+    EXPECT_EQ(Outcome(*ops_, in, out, call)[0].bytes(), Outcome(*cpu_, in, out, call)[0].bytes());
+  }
 }
 
 TEST_P(AgainstCpuTest, Rotary) {

@@ -150,6 +150,19 @@ TEST_F(CublasLtTest, WithoutMemoryToMeasureInTheFirstProposalServes) {
   EXPECT_STREQ(products->error(), "");
 }
 
+// A collective before it may wait for a peer that is gone.
+TEST_F(CublasLtTest, MeasuringDoesNotWaitForTheStreamForEver) {
+  fake_.busy = true;
+  const auto products = *MakeCublasLtProducts({.workspace = workspace_,
+                                               .tunings = &tunings_,
+                                               .pinned_tokens = 8,
+                                               .patience = std::chrono::milliseconds(0)});
+  Gemm(*products, 8);
+  EXPECT_THAT(products->error(), AllOf(HasSubstr("product of m 16 n 8 k 8"),
+                                       HasSubstr("what is on its stream did not end within 0 ms")));
+  EXPECT_THAT(fake_.launches, testing::IsEmpty());
+}
+
 TEST_F(CublasLtTest, APinnedAlgorithmThatCannotRunIsAnErrorNotAnotherOne) {
   fake_.choices = {{.microseconds = 1, .most_tokens = 8}, {.microseconds = 2}};
   const auto products = Make();

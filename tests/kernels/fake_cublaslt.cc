@@ -214,15 +214,16 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cudaError_t cudaMalloc(void** memory, size_t bytes) {
+cudaError_t cudaMallocAsync(void** memory, size_t bytes, cudaStream_t) {
   *memory = Fake().out_of_memory ? nullptr : std::malloc(bytes);
   return *memory == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
-cudaError_t cudaFree(void* memory) {
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t) {
   std::free(memory);
   return cudaSuccess;
 }
-cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
   std::memcpy(to, from, bytes);
   return cudaSuccess;
 }
@@ -245,6 +246,8 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEve
   *milliseconds = static_cast<float>((Of<double>(end) - Of<double>(begin)) / 1e3);
   return cudaSuccess;
 }
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaStreamQuery(cudaStream_t) { return Fake().busy ? cudaErrorNotReady : cudaSuccess; }
 cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* status) {
   *status = Fake().capturing ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;

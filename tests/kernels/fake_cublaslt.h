@@ -22,6 +22,7 @@ struct FakeCublasLt {
   std::vector<Choice> choices;
   bool out_of_memory = false;
   bool capturing = false;
+  bool busy = false;  // streams never come to rest
   bool no_handle = false;
 
   // What was asked for.

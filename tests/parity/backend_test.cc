@@ -36,12 +36,7 @@ struct Candidate {
 void PrintTo(const Candidate& candidate, std::ostream* out) { *out << candidate.name; }
 
 std::unique_ptr<Backend> MakeCpu() { return MakeCpuBackend(SharedOps()); }
-std::unique_ptr<Backend> MakeEmulated() {
-  return *MakeCudaBackend({.make_ops = [](void* stream) -> absl::StatusOr<StreamOps> {
-    return StreamOps{
-        .workspace = nullptr, .products = nullptr, .ops = std::make_unique<EnqueuedOps>(stream)};
-  }});
-}
+std::unique_ptr<Backend> MakeEmulated() { return *MakeCudaBackend({.make_ops = MakeEnqueuedOps}); }
 
 class BackendTest : public ::testing::TestWithParam<Candidate> {
  protected:

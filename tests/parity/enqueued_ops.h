@@ -10,6 +10,7 @@
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cuda/cuda_ops.h"
+#include "worker/engine/exec/backend_cuda/cuda_executor.h"
 
 namespace stretto::parity {
 
@@ -155,5 +156,11 @@ class EnqueuedOps final : public CudaOps {
   const std::shared_ptr<Ops> ops_ = MakeCpuOps();
   std::string error_;
 };
+
+// For CudaExecutorOptions.
+inline absl::StatusOr<StreamOps> MakeEnqueuedOps(void* stream) {
+  return StreamOps{
+      .workspace = nullptr, .products = nullptr, .ops = std::make_unique<EnqueuedOps>(stream)};
+}
 
 }  // namespace stretto::parity

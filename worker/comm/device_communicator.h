@@ -31,7 +31,8 @@ namespace stretto {
 
 class DeviceCommunicator {
  public:
-  // Leaves the group. The work it put on streams must be done, or the group dead.
+  // Leaves the group. The work it put on streams must be done, or the group dead; graphs that hold
+  // its collectives are destroyed before.
   virtual ~DeviceCommunicator() = default;
 
   virtual int rank() const = 0;
@@ -56,7 +57,8 @@ class DeviceCommunicator {
   }
 
   // What happened to the group since the last call; never blocks. An error ends the group, and with
-  // it whatever of ours still runs on a stream.
+  // it whatever of ours still runs on a stream, if need be in the next call. Before that next one
+  // destroy all graphs that hold its collectives, those that run too.
   [[nodiscard]] virtual absl::Status Poll() = 0;
 
   // Makes this rank's next call or poll end the group with Aborted; its peers get Unavailable (or

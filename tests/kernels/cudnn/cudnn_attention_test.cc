@@ -133,6 +133,17 @@ TEST_F(CudnnAttentionTest, EverySlicingGivesTheBitsOfTheWhole) {
   EXPECT_EQ(fake_cudnn::CountsSoFar().plans, 2) << "one for each direction";
 }
 
+TEST_F(CudnnAttentionTest, AnSmLimitChangesNoBit) {
+  Know(kPairs, 2, 1);
+  const auto attention = Make();
+  const auto ops = Ops(attention.get());
+  AttentionBatch all = BatchOf(kPairs), limited = BatchOf(kPairs);
+  all.Run(*ops);
+  ops->LimitSms(2);
+  limited.Run(*ops);
+  EXPECT_EQ(limited.Bits(), all.Bits());
+}
+
 TEST_F(CudnnAttentionTest, LittleWorkspaceTakesMoreLaunchesAndGivesTheSameBits) {
   Know(kGroups, 2, 1);
   const auto bits = [&](int64_t workspace_bytes) {
@@ -195,9 +206,6 @@ TEST_F(CudnnAttentionTest, OtherCallsAreNotTaken) {
   AttentionBatch dropped(DType::kBF16, kPairs, kQuarter, 1), f32(DType::kF32, kPairs, {}, 1);
   dropped.Run(*ops);
   f32.Run(*ops);
-  ops->LimitSms(2);
-  BatchOf(kPairs).Run(*ops);
-  ops->LimitSms(0);
   BatchOf({.sequence_length = 5, .heads = 2, .kv_heads = 1, .head_dim = 4}).Run(*ops);
   Tensor shifted(DType::kBF16, 1, 21 * 48 + 8), context(DType::kBF16, 21, 16);
   Tensor lse(DType::kF32, 21, 2);

@@ -48,7 +48,7 @@ class Nccl final : public NcclCommunicator {
       nccl_.CommFinalize(comm_);
     }
     // Nobody may be left to finalize with, and a revoked device may not come to rest.
-    if (Settle(options_.polling.clock->Monotonic() + kGrace) == ncclSuccess) {
+    if (!irrevocable_ && Settle(options_.polling.clock->Monotonic() + kGrace) == ncclSuccess) {
       nccl_.CommDestroy(comm_);
     } else {
       nccl_.CommAbort(comm_);
@@ -127,6 +127,7 @@ class Nccl final : public NcclCommunicator {
   }
 
   absl::Status Poll() override {
+    if (irrevocable_) AbortNow();
     if (!dead_.ok()) return dead_;
     if (aborted_) return End(absl::AbortedError("poll: aborted"));
     const ncclResult_t state = State();
@@ -183,8 +184,9 @@ class Nccl final : public NcclCommunicator {
   absl::Status End(const absl::Status& why) {
     dead_ = absl::Status(why.code(), absl::StrCat("rank ", rank(), " of ", size(), " (nccl group '",
                                                   options_.prefix, "'): ", why.message()));
+    // An abort waits for graphs with its collectives to be destroyed: it is left to the next poll.
     const ncclResult_t result = nccl_.CommRevoke(comm_, NCCL_REVOKE_DEFAULT);
-    if (result != ncclSuccess && result != ncclInProgress) AbortNow();
+    irrevocable_ = result != ncclSuccess && result != ncclInProgress;
     return dead_;
   }
 
@@ -199,6 +201,7 @@ class Nccl final : public NcclCommunicator {
   // Of the calling thread.
   ncclComm_t comm_ = nullptr;  // null once aborted; dead_ is set then
   absl::Status dead_;
+  bool irrevocable_ = false;  // dead, and to be aborted
   int64_t calls_ = 0;
   std::vector<void*> buffers_;
   std::deque<ncclWindow_t> windows_;

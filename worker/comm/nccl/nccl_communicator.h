@@ -8,7 +8,7 @@
 //
 // Failures: NCCL has no deadline for a collective and may never notice that a peer died, so waiters
 // use AwaitDevice. A group that failed is revoked: its kernels leave the device; where the library
-// refuses that, the communicator is aborted.
+// refuses that, the next poll aborts the communicator.
 //
 // Groups whose collectives are in flight together on one device must start in the same order on all
 // ranks: set NCCL_LAUNCH_ORDER_IMPLICIT=1 for the process.

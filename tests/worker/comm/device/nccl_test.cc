@@ -212,7 +212,9 @@ TEST_F(NcclTest, GroupThatCannotBeRevokedIsAborted) {
   fake_nccl::Break(0, ncclRemoteError);
 
   EXPECT_EQ(ranks[0]->Poll().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Called("CommAbort"), 0) << "its graphs may live, for which an abort waits";
 
+  EXPECT_EQ(ranks[0]->Poll().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(Called("CommAbort"), 1);
   EXPECT_EQ(AllReduce(*ranks[0]).code(), absl::StatusCode::kUnavailable);
 }
@@ -238,6 +240,7 @@ TEST_F(NcclTest, PeersThatNeverConnectEndACallAtItsDeadline) {
   EXPECT_EQ(MessageOf(status),
             "rank 0 of 2 (nccl group 'tp'): all_reduce (call 1): peers did not take part within "
             "2m");
+  EXPECT_EQ(ranks[0]->Poll(), status);
   EXPECT_EQ(Called("CommAbort"), 1) << "what is in progress cannot be revoked";
 }
 

@@ -25,8 +25,8 @@ struct CudaRank {
   StepProgram step;
   Program program;  // its expansion, verified with planned memory
   ArenaBytes arenas = {};
-  // By group index; borrowed, for this device, one for each lane of the group at most. None for
-  // groups whose ranks are all here.
+  // By group index; borrowed, for this device, one for each lane of the group at most; they outlive
+  // the executors, whose graphs hold their collectives. None for groups whose ranks are all here.
   std::vector<DeviceCommunicator*> communicators;
   OnBegin on_begin;  // may be empty
 };
@@ -44,10 +44,11 @@ struct CudaExecutorOptions {
   MakeStreamOps make_ops;
   // Replay units as graphs from their second time on. Else every call is issued every time.
   bool graphs = true;
-  // SMs that kernels leave free while a collective may be under way, for it to begin at once. Costs
-  // no bits. At least 0; one SM is left for kernels in any case.
+  // Room that kernels leave, in SMs, while a collective may be under way, for it to begin at once.
+  // Costs no bits. At least 0; kernels keep the room of one SM in any case.
   int collective_sms = 0;
-  DeviceWaitOptions wait = {.timeout = absl::Minutes(30)};  // of a step
+  // For a part of a step to be done: the host runs ahead by some hundred operations of a lane.
+  DeviceWaitOptions wait = {.timeout = absl::Minutes(30)};
   // A libcupti to check every step's intervals with (ledger_check.h), without graphs then; empty:
   // none. A step whose intervals are not what it saw fails with Internal.
   std::string cupti = {};

@@ -37,12 +37,14 @@ absl::Status DeviceStep::Prepare() {
   }
   ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_));
   lanes_ = std::make_unique<LaneStreams>(std::move(lanes));
-  ASSIGN_OR_RETURN(InstancePlayer player,
-                   InstancePlayer::Create({.plan = &plan_,
-                                           .ranks = &ranks_,
-                                           .memory = &memory_,
-                                           .lanes = lanes_.get(),
-                                           .graphs = options_.graphs && options_.cupti.empty()}));
+  ASSIGN_OR_RETURN(
+      InstancePlayer player,
+      InstancePlayer::Create({.plan = &plan_,
+                              .ranks = &ranks_,
+                              .memory = &memory_,
+                              .lanes = lanes_.get(),
+                              .graphs = options_.graphs && options_.cupti.empty(),
+                              .await = [this](cudaEvent_t event) { return Await(event); }}));
   player_ = std::make_unique<InstancePlayer>(std::move(player));
   return MakeLedgerCheck();
 }
@@ -75,16 +77,18 @@ absl::Status DeviceStep::RunStep() {
       {}, [this] { return IsDone(player_->begin()); }, options_.wait));
   begin_ = NowNanoseconds();
   RETURN_IF_ERROR(player_->Enqueue());
-  const absl::Status status = AwaitDevice(
-      {}, [this] { return LookAtLanes(); }, options_.wait);
-  if (!status.ok()) {
-    return absl::Status(
-        status.code(),
-        absl::StrCat("first operation not seen done: ", FirstNotDone(), ": ", status.message()));
-  }
+  RETURN_IF_ERROR(Await(player_->end()));
   at_rest_ = true;
   RETURN_IF_ERROR(ReadIntervals());
   return check_ != nullptr ? CheckLedger() : absl::OkStatus();
+}
+
+absl::Status DeviceStep::Await(cudaEvent_t event) {
+  const absl::Status status = AwaitDevice(
+      {}, [&] { return LookAtLanes(event); }, options_.wait);
+  if (status.ok()) return status;
+  return absl::Status(status.code(), absl::StrCat("first operation not seen done: ", FirstNotDone(),
+                                                  ": ", status.message()));
 }
 
 std::vector<DeviceCommunicator*> DeviceStep::Communicators() const {
@@ -102,15 +106,19 @@ absl::StatusOr<bool> DeviceStep::IsDone(cudaEvent_t event) const {
   return true;
 }
 
-absl::StatusOr<bool> DeviceStep::LookAtLanes() {
+absl::StatusOr<bool> DeviceStep::LookAtLanes(cudaEvent_t event) {
   if (cancelled_.load()) return absl::AbortedError("the step was cancelled");
-  ASSIGN_OR_RETURN(const bool done, IsDone(player_->end()));
-  // Behind the question above: an error cuts work short, and the streams then look done.
-  for (DeviceCommunicator* communicator : Communicators()) RETURN_IF_ERROR(communicator->Poll());
+  ASSIGN_OR_RETURN(const bool done, IsDone(event));
+  // Behind the question above: an error cuts work short, and the streams then look done. And not
+  // again after one, until the graphs are gone.
+  if (lost_.ok()) {
+    for (DeviceCommunicator* communicator : Communicators()) lost_.Update(communicator->Poll());
+  }
+  RETURN_IF_ERROR(lost_);
   for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
     size_t& next = segments_done_[lane];
     const size_t before = next;
-    while (next < segments_of_[lane].size()) {
+    while (next < player_->segments(static_cast<int>(lane))) {
       ASSIGN_OR_RETURN(const bool ended, IsDone(player_->mark(segments_of_[lane][next]->end_mark)));
       if (!ended) break;
       ++next;
@@ -181,6 +189,7 @@ absl::Status DeviceStep::CheckLedger() {
 }
 
 void DeviceStep::ComeToRest() {
+  player_->DropGraphs();
   const auto communicators = Communicators();
   for (DeviceCommunicator* communicator : communicators) communicator->Abort();
   DeviceWaitOptions wait = options_.wait;

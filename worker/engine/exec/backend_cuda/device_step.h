@@ -48,8 +48,10 @@ class DeviceStep {
   // Of rank 0: with more ranks there are none.
   std::vector<DeviceCommunicator*> Communicators() const;
   absl::StatusOr<bool> IsDone(cudaEvent_t event) const;
-  // Tells how far lanes have come, and whether all is done.
-  absl::StatusOr<bool> LookAtLanes();
+  // Watches the step until the event has come. Errors name where the step was.
+  absl::Status Await(cudaEvent_t event);
+  // Tells how far lanes have come, and whether the event has.
+  absl::StatusOr<bool> LookAtLanes(cudaEvent_t event);
   void Tell(const Segment& segment) const;
   std::string FirstNotDone() const;
   absl::Status ReadIntervals();
@@ -70,6 +72,7 @@ class DeviceStep {
   std::vector<size_t> segments_done_;                     // [lane] seen done
   std::vector<std::vector<Interval>> intervals_;          // [rank]
   int64_t begin_ = 0;                                     // of the step, on the host's clock
+  absl::Status lost_;                                     // what a communicator said at last
   absl::Status error_;
   bool at_rest_ = true;
   std::atomic<bool> cancelled_{false};

@@ -10,6 +10,9 @@
 namespace stretto::cuda {
 namespace {
 
+// More commands than an operation puts on a stream, and an instance with its copies.
+constexpr int kCommandsOfItem = 16, kCommandsOfInstance = 128;
+
 size_t Index(int value) { return static_cast<size_t>(value); }
 
 absl::Status Record(cudaEvent_t event, cudaStream_t stream, unsigned flags = 0) {
@@ -56,6 +59,13 @@ absl::Status InstancePlayer::MakeEvents() {
   RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   for (Stream& origin : origins_) {
     ASSIGN_OR_RETURN(origin, MakeStream(least));
+    ASSIGN_OR_RETURN(InFlight in_flight, InFlight::Create(origin.get()));
+    of_origins_.push_back(std::move(in_flight));
+  }
+  for (size_t lane = 0; lane < (*s_.ranks)[0].program.lanes.size(); ++lane) {
+    ASSIGN_OR_RETURN(InFlight in_flight,
+                     InFlight::Create(s_.lanes->stream(static_cast<int>(lane))));
+    of_lanes_.push_back(std::move(in_flight));
   }
   marks_.resize(Index(s_.plan->marks));
   for (Event& mark : marks_) {
@@ -103,7 +113,8 @@ absl::StatusOr<bool> InstancePlayer::AtRest() const {
 }
 
 absl::Status InstancePlayer::Enqueue() {
-  lane_end_.assign((*s_.ranks)[0].program.lanes.size(), -1);
+  lane_end_.assign(of_lanes_.size(), -1);
+  segments_.assign(of_lanes_.size(), 0);
   loaded_.assign(stored_.size(), -1);
   is_stored_.assign(stored_.size(), false);
   s_.lanes->WeightsChanged();
@@ -125,10 +136,14 @@ absl::Status InstancePlayer::Play(size_t index) {
   RETURN_IF_ERROR(part.exec != nullptr ? PlayGraph(instance, part, origin)
                                        : PlayCalls(instance, part, origin));
   part.played = true;
-  for (const Item& item : instance.items) {
-    if (item.end_mark >= 0) lane_end_[Index(item.lane)] = item.end_mark;
-  }
-  return Store(index, origin);
+  RETURN_IF_ERROR(Store(index, origin));
+  return of_origins_[index % 2].Add(kCommandsOfInstance, s_.await);
+}
+
+void InstancePlayer::NoteEnd(const Item& item) {
+  if (item.end_mark < 0) return;
+  lane_end_[Index(item.lane)] = item.end_mark;
+  ++segments_[Index(item.lane)];
 }
 
 absl::Status InstancePlayer::AwaitMarks(const std::vector<int>& lanes, cudaStream_t stream) {
@@ -184,8 +199,14 @@ absl::Status InstancePlayer::PlayCalls(const IssuedInstance& instance, Part& par
   const cudaEvent_t entered = entered_[origin == origins_[0].get() ? 0 : 1].get();
   RETURN_IF_ERROR(Record(entered, origin));
   for (int lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), entered));
-  for (size_t k = 0; k < instance.items.size(); ++k)
+  for (size_t k = 0; k < instance.items.size(); ++k) {
+    const Item& item = instance.items[k];
     RETURN_IF_ERROR(IssueItem(instance, k, part, nullptr));
+    NoteEnd(item);
+    const int commands =
+        kCommandsOfItem + static_cast<int>(item.carried.size() + item.joins.size());
+    RETURN_IF_ERROR(of_lanes_[Index(item.lane)].Add(commands, s_.await));
+  }
   return absl::OkStatus();
 }
 
@@ -232,21 +253,23 @@ absl::Status InstancePlayer::PlayGraph(const IssuedInstance& instance, Part& par
     RETURN_IF_CUDA_ERROR(record_at(item.begin_mark));
     RETURN_IF_CUDA_ERROR(record_at(item.end_mark));
   }
-  return ToStatus(cudaGraphLaunch(part.exec.get(), origin), "launch of a graph");
+  RETURN_IF_ERROR(ToStatus(cudaGraphLaunch(part.exec.get(), origin), "launch of a graph"));
+  for (const Item& item : instance.items) NoteEnd(item);
+  return absl::OkStatus();
 }
 
 absl::Status InstancePlayer::CaptureGraph(const IssuedInstance& instance, Part& part,
                                           cudaStream_t origin) {
-  Capture capture;
-  capture.joins.resize(instance.items.size());
+  part.capture.joins.resize(instance.items.size());
   RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(origin, cudaStreamCaptureModeThreadLocal));
-  const absl::Status captured = CaptureCalls(instance, part, origin, &capture);
+  const absl::Status captured = CaptureCalls(instance, part, origin);
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(origin, &graph);
   part.graph.reset(graph);
   RETURN_IF_ERROR(captured);
   RETURN_IF_ERROR(ToStatus(ended, "capture of a graph"));
-  RETURN_IF_ERROR(FindNodes(capture, &part));
+  part.capture.joins.clear();
+  RETURN_IF_ERROR(FindNodes(&part));
   cudaGraphExec_t exec = nullptr;
   RETURN_IF_CUDA_ERROR(cudaGraphInstantiate(&exec, graph, 0));
   part.exec.reset(exec);
@@ -254,12 +277,12 @@ absl::Status InstancePlayer::CaptureGraph(const IssuedInstance& instance, Part& 
 }
 
 absl::Status InstancePlayer::CaptureCalls(const IssuedInstance& instance, Part& part,
-                                          cudaStream_t origin, Capture* capture) {
+                                          cudaStream_t origin) {
   ASSIGN_OR_RETURN(const Event fork, MakeEvent(false));
   RETURN_IF_ERROR(Record(fork.get(), origin));
   for (int lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), fork.get()));
   for (size_t k = 0; k < instance.items.size(); ++k)
-    RETURN_IF_ERROR(IssueItem(instance, k, part, capture));
+    RETURN_IF_ERROR(IssueItem(instance, k, part, &part.capture));
   for (int lane : instance.lanes) {
     ASSIGN_OR_RETURN(const Event join, MakeEvent(false));
     RETURN_IF_ERROR(Record(join.get(), s_.lanes->stream(lane)));
@@ -269,7 +292,7 @@ absl::Status InstancePlayer::CaptureCalls(const IssuedInstance& instance, Part& 
 }
 
 // Which node is which, by the events that were captured.
-absl::Status InstancePlayer::FindNodes(const Capture& capture, Part* part) const {
+absl::Status InstancePlayer::FindNodes(Part* part) const {
   std::map<cudaEvent_t, cudaGraphNode_t> node_of;
   size_t count = 0;
   RETURN_IF_CUDA_ERROR(cudaGraphGetNodes(part->graph.get(), nullptr, &count));
@@ -288,8 +311,8 @@ absl::Status InstancePlayer::FindNodes(const Capture& capture, Part* part) const
     }
     node_of[event] = node;
   }
-  for (const Event& event : capture.records) part->records.push_back(node_of.at(event.get()));
-  for (const Event& event : capture.waits) part->waits.push_back(node_of.at(event.get()));
+  for (const Event& event : part->capture.records) part->records.push_back(node_of.at(event.get()));
+  for (const Event& event : part->capture.waits) part->waits.push_back(node_of.at(event.get()));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/engine/exec/backend_cuda/handles.h"
+#include "worker/engine/exec/backend_cuda/in_flight.h"
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 #include "worker/engine/exec/backend_cuda/lane_streams.h"
 #include "worker/engine/exec/backend_cuda/step_memory.h"
@@ -29,12 +30,20 @@ class InstancePlayer {
     const std::vector<StepMemory>* memory;
     LaneStreams* lanes;
     bool graphs;
+    // Called while the step is enqueued, when much of it is on the device.
+    AwaitEvent await;
   };
   static absl::StatusOr<InstancePlayer> Create(const Setting& setting);
 
   // Enqueues the step: inputs to the device, all instances, outputs to the host. Errors name the
-  // operation.
+  // operation, or are those of `await`.
   absl::Status Enqueue();
+  // How many segments of the lane end in what has been enqueued of the step.
+  size_t segments(int lane) const { return segments_[static_cast<size_t>(lane)]; }
+
+  // Gives up all graphs, when nothing is enqueued any more: communicators whose collectives they
+  // hold cannot end before. Those on the device run to their end.
+  void DropGraphs() { parts_.clear(); }
 
   // Whether nothing is left on any stream. Errors: the device's.
   absl::StatusOr<bool> AtRest() const;
@@ -46,17 +55,18 @@ class InstancePlayer {
   cudaEvent_t end() const { return end_.get(); }
 
  private:
+  // Events that stand for an instance's marks while a graph is captured.
+  struct Capture {
+    std::vector<Event> records, waits, joins;  // joins: by position in the instance
+  };
   // One for all instances of a shape.
   struct Part {
     std::vector<cuda::Enqueue> calls;  // empty until first played
     bool played = false;
+    Capture capture;  // outlives the graph, which does not keep what it refers to
     Graph graph;
     GraphExec exec;
     std::vector<cudaGraphNode_t> records, waits;  // in the order in which they were captured
-  };
-  // Events that stand for an instance's marks while a graph is captured.
-  struct Capture {
-    std::vector<Event> records, waits, joins;  // joins: by position in the instance
   };
 
   explicit InstancePlayer(const Setting& s) : s_(s) {}
@@ -71,15 +81,16 @@ class InstancePlayer {
   absl::Status Finish();
 
   absl::Status CaptureGraph(const IssuedInstance& instance, Part& part, cudaStream_t origin);
-  absl::Status CaptureCalls(const IssuedInstance& instance, Part& part, cudaStream_t origin,
-                            Capture* capture);
-  absl::Status FindNodes(const Capture& capture, Part* part) const;
+  absl::Status CaptureCalls(const IssuedInstance& instance, Part& part, cudaStream_t origin);
+  absl::Status FindNodes(Part* part) const;
   absl::Status IssueItem(const IssuedInstance& instance, size_t position, Part& part,
                          Capture* capture);
+  void NoteEnd(const Item& item);
   absl::Status AwaitMarks(const std::vector<int>& lanes, cudaStream_t stream);
 
   Setting s_;
   std::array<Stream, 2> origins_;
+  std::vector<InFlight> of_lanes_, of_origins_;
   std::vector<Event> marks_;
   Event begin_, inputs_, end_;
   std::array<Event, 2> entered_;
@@ -88,8 +99,9 @@ class InstancePlayer {
   std::vector<Part*> part_of_;  // [instance]
 
   // What is where during a step.
-  std::vector<int> lane_end_;  // [lane] the mark behind its last operation so far; -1: none
-  std::vector<int> loaded_;    // [slot] micro-batch; -1: none
+  std::vector<int> lane_end_;     // [lane] the mark behind its last operation so far; -1: none
+  std::vector<size_t> segments_;  // [lane]
+  std::vector<int> loaded_;       // [slot] micro-batch; -1: none
   std::vector<bool> is_stored_;
 
   std::vector<int> slotted_lanes_;         // that use slots

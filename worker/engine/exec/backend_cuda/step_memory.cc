@@ -16,6 +16,12 @@ bool IsMirrored(ArenaClass arena) {
   return arena == ArenaClass::kInput || arena == ArenaClass::kOutput;
 }
 
+// What is copied or filled without naming a stream may outlast the call, and no stream of a step
+// waits for it.
+absl::Status AwaitNullStream() {
+  return ToStatus(cudaStreamSynchronize(nullptr), "copies to the device");
+}
+
 absl::Status Named(const absl::Status& status, absl::string_view what, int64_t bytes) {
   if (status.ok()) return status;
   return absl::Status(status.code(), absl::StrCat("cannot allocate ", what, " of ",
@@ -62,7 +68,7 @@ absl::Status StepMemory::Allocate(const ArenaBytes& arenas) {
     }
     slotted_.push_back(std::move(slotted));
   }
-  return absl::OkStatus();
+  return AwaitNullStream();
 }
 
 bool StepMemory::IsSlotted(int id) const {
@@ -145,9 +151,11 @@ TensorView StepMemory::Stage(int buffer) {
 
 absl::Status StepMemory::Write(int buffer, const TensorView& staged) const {
   if (IsHostVisible(program_->buffers, buffer)) return absl::OkStatus();
-  return ToStatus(cudaMemcpy(Device(buffer).data, staged.data, static_cast<size_t>(staged.bytes()),
-                             cudaMemcpyHostToDevice),
-                  absl::StrCat("copy of ", program_->buffers[static_cast<size_t>(buffer)].name));
+  RETURN_IF_ERROR(
+      ToStatus(cudaMemcpy(Device(buffer).data, staged.data, static_cast<size_t>(staged.bytes()),
+                          cudaMemcpyHostToDevice),
+               absl::StrCat("copy of ", program_->buffers[static_cast<size_t>(buffer)].name)));
+  return AwaitNullStream();
 }
 
 }  // namespace stretto::cuda
