@@ -21,6 +21,9 @@ endif()
 if(STRETTO_HAVE_CUDA)
   list(APPEND bundle_options --driver ${STRETTO_CUDA_DRIVER})
 endif()
+foreach(script gpu.sh torch_gpu_peer.py)
+  list(APPEND bundle_options --script ${PROJECT_SOURCE_DIR}/tests/bench/${script})
+endforeach()
 set(bundle ${PROJECT_BINARY_DIR}/stretto-bundle.tar.zst)
 add_custom_target(bundle
   COMMAND ${PROJECT_SOURCE_DIR}/deploy/bundle/make.sh ${bundle_options} ${bundle} ${bundled_files}

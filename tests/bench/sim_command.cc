@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "tests/bench/common/flags.h"
+#include "tests/bench/common/spec_flags.h"
 #include "tests/bench/reference.h"
 #include "tests/bench/sim_figures.h"
 #include "tests/bench/sim_options.h"
@@ -13,13 +15,6 @@
 
 namespace stretto {
 namespace {
-
-constexpr int kFailed = 1, kUsage = 2;
-
-int SimFail(const absl::Status& status, std::ostream& err) {
-  err << "error: " << NameFlags(std::string(status.message())) << "\n";
-  return absl::IsInvalidArgument(status) ? kUsage : kFailed;
-}
 
 std::string Title(const SimOptions& options) {
   const EngineSpec& spec = options.spec;
@@ -147,7 +142,7 @@ int PrintReference(std::ostream& out, std::ostream& err) {
     out << absl::StrFormat("%-26s %-16s", row.label, row.schedule);
     for (size_t i = 0; i < std::size(kReferenceShares); ++i) {
       const auto result = SimulateReference(row, kReferenceShares[i]);
-      if (!result.ok()) return SimFail(result.status(), err);
+      if (!result.ok()) return bench::ExitCodeOf(bench::NameFlags(result.status()), err);
       out << absl::StrFormat("   %8.3f (%5.1f %%)  %8.2f (%3.0f %%)", result->speed_up,
                              100 * result->exposed, row.speed_ups[i], 100 * row.exposed[i]);
     }
@@ -160,14 +155,14 @@ int PrintReference(std::ostream& out, std::ostream& err) {
 
 int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   const absl::StatusOr<SimOptions> options = ParseSimOptions(arguments);
-  if (!options.ok()) return SimFail(options.status(), err);
+  if (!options.ok()) return bench::ExitCodeOf(bench::NameFlags(options.status()), err);
   if (!options->help.empty()) {
     out << options->help;
     return 0;
   }
   if (options->reference) return PrintReference(out, err);
   const absl::StatusOr<SimFigures> figures = RunSim(options->spec, options->cost);
-  if (!figures.ok()) return SimFail(figures.status(), err);
+  if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
   if (options->json) {
     out << Json(*options, *figures) << "\n";
     return 0;

@@ -27,7 +27,4 @@ struct SimOptions {
 // InvalidArgument, in one line: the flag, found and expected.
 absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments);
 
-// The message of an error about a spec, with flags in the place of its fields.
-std::string NameFlags(absl::string_view message);
-
 }  // namespace stretto

@@ -5,23 +5,40 @@
 #include <vector>
 
 #include "tests/bench/devices_command.h"
+#include "tests/bench/kernels/command.h"
 #include "tests/bench/overlap/command.h"
 #include "tests/bench/sim_command.h"
+#include "tests/bench/step/command.h"
 
 namespace stretto {
 namespace {
+
+using Arguments = std::vector<std::string>;
 
 // A row for each subcommand; `run` gets the arguments after its name.
 struct Command {
   const char* name;
   const char* summary;
-  int (*run)(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
+  int (*run)(const Arguments& arguments, std::ostream& out, std::ostream& err);
 };
+
+// On the machine that the arguments name.
+int Kernels(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return KernelsCommand(arguments, out, err, bench::OpenMachine);
+}
+int Step(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return StepCommand(arguments, out, err, bench::OpenMachine);
+}
+int Overlap(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return OverlapCommand(arguments, out, err, bench::OpenMachine);
+}
 
 constexpr Command kCommands[] = {
     {"devices", "the GPUs that can be used, or why there are none", DevicesCommand},
     {"sim", "simulate a schedule of a model: timeline, ledger, step time", SimCommand},
-    {"overlap", "measure the schedules on this machine against each other", OverlapCommand},
+    {"kernels", "time every operation of a step against the machine's limits", Kernels},
+    {"step", "train a model: tokens per second, MFU, where the time went", Step},
+    {"overlap", "measure the schedules on this machine against each other", Overlap},
 };
 
 void PrintUsage(std::ostream& out) {
@@ -32,7 +49,7 @@ void PrintUsage(std::ostream& out) {
   out << "\n`stretto-bench COMMAND --help` says more.\n";
 }
 
-int Run(const std::vector<std::string>& arguments) {
+int Run(const Arguments& arguments) {
   if (!arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h")) {
     PrintUsage(std::cout);
     return 0;
@@ -57,6 +74,4 @@ int Run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace stretto
 
-int main(int argc, char** argv) {
-  return stretto::Run(std::vector<std::string>(argv + 1, argv + argc));
-}
+int main(int argc, char** argv) { return stretto::Run({argv + 1, argv + argc}); }

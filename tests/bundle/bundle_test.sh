@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # The bundle of a program runs from an empty folder, without environment, with its own libraries.
 #
-#   bundle_test.sh SCRIPTS STRETTO_BENCH
+#   bundle_test.sh SCRIPTS STRETTO_BENCH GPU_SCRIPT
 set -euo pipefail
-scripts=$1 bench=$2
+scripts=$1 bench=$2 gpu=$3
 command -v zstd >/dev/null || { echo "skipped: no zstd here"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "$*" >&2; exit 1; }
 
-"$scripts/make.sh" --driver 580 "$work/a.tar.zst" "$bench" >"$work/make.log" || fail "$(cat "$work/make.log")"
+"$scripts/make.sh" --driver 580 --script "$gpu" "$work/a.tar.zst" "$bench" >"$work/make.log" || fail "$(cat "$work/make.log")"
 grep -qE 'MiB, needs glibc 2\.[0-9]+, NVIDIA driver 580$' "$work/make.log" || fail "printed: $(cat "$work/make.log")"
 mkdir "$work/elsewhere"
 zstd -dc "$work/a.tar.zst" | tar -xf - -C "$work/elsewhere"
@@ -17,6 +17,10 @@ cd "$work/elsewhere/stretto-bundle"
 
 env -i ./bin/stretto-bench --help | grep -q 'usage: stretto-bench' || fail "no --help without environment"
 env -i ./run.sh --help | grep -q 'needs driver 580' || fail "run.sh --help does not say what it needs"
+# The script of all benchmarks finds the program beside it; without a GPU it says so.
+code=0
+env -i PATH="$PATH" CUDA_VISIBLE_DEVICES= ./gpu.sh --out "$work/results" >"$work/gpu.log" 2>&1 || code=$?
+[[ $code -eq 77 ]] && grep -q '^skipped: ' "$work/gpu.log" || fail "gpu.sh ends with $code: $(cat "$work/gpu.log")"
 # Every library that is not the C library's comes from the bundle.
 foreign=$(env -i /usr/bin/ldd bin/stretto-bench | awk '$2 == "=>" {print $1, $3}' | grep -v "$PWD/bin/../lib/" |
   grep -vE '^(lib(c|m|pthread|dl|rt|resolv)\.so|linux-vdso)' || true)

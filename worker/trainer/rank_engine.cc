@@ -31,6 +31,12 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec&
                                                                Variant variant, GroupLink tp,
                                                                Backend& backend, OnBegin on_begin) {
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, tp_rank, variant));
+  return Create(spec, tp_rank, std::move(plan), tp, backend, std::move(on_begin));
+}
+
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank,
+                                                               RankPlan plan, GroupLink tp,
+                                                               Backend& backend, OnBegin on_begin) {
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, tp_rank, std::move(plan)));
   const RankPlan& made = engine->plan_;
   ASSIGN_OR_RETURN(engine->executor_, backend.MakeExecutor({.step = made.step,

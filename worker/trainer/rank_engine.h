@@ -26,6 +26,11 @@ class RankEngine {
                                                             Variant variant, GroupLink tp,
                                                             Backend& backend, OnBegin on_begin);
 
+  // Runs this plan of the spec instead of building one.
+  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
+                                                            RankPlan plan, GroupLink tp,
+                                                            Backend& backend, OnBegin on_begin);
+
   const Program& program() const { return plan_.program; }
   Executor& executor() { return *executor_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }

@@ -20,6 +20,9 @@ namespace {
 // What of a full frame is payload: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
 constexpr double kPayload = 0.956;
 
+// Of a schedule's own time, for which t_occupy's blocks stay.
+constexpr double kOccupied = 1.5;
+
 template <class Get>
 double MedianOf(const Measured& measured, Get get) {
   std::vector<double> values;
@@ -33,6 +36,7 @@ double MedianOf(const Measured& measured, Get get) {
 struct Programs {
   const Measured *comp, *comm, *serial;            // of megatron_sync, unsliced
   const Measured *overlap, *oracle, *comp_sliced;  // of the schedule
+  const Measured* occupied = nullptr;              // only over an emulated link
 };
 
 PhaseMedians MediansOf(const Programs& programs, PhaseSample StepSample::*phase) {
@@ -131,14 +135,16 @@ class Comparer {
   }
 
   // The same program is measured once, whoever asks for it.
-  absl::StatusOr<const Measured*> Add(const EngineSpec& spec, Variant variant) {
-    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, options_.rank, variant));
+  absl::StatusOr<const Measured*> Add(const EngineSpec& spec, Variant variant,
+                                      const Occupation& occupation = {}) {
+    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
+    if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
     const std::string text = Print(plan.program);
     for (size_t i = 0; i < texts_.size(); ++i) {
       if (texts_[i] == text) return &measured_[i];
     }
     texts_.push_back(text);
-    measured_.push_back({spec, variant, {}, {}});
+    measured_.push_back({.spec = spec, .variant = variant, .occupation = occupation});
     return &measured_.back();
   }
 
@@ -153,6 +159,7 @@ class Comparer {
       ASSIGN_OR_RETURN(const Measured* oracle, Add(finalist.spec, Variant::kSerialOracle));
       ASSIGN_OR_RETURN(const Measured* comp_sliced, Add(finalist.spec, Variant::kComputeOnly));
       programs.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
+      ASSIGN_OR_RETURN(programs.back().occupied, AddOccupied(finalist));
     }
     for (int round = 1; round <= options_.repeats; ++round) {
       for (Measured& measured : measured_) RETURN_IF_ERROR(rig_.Time(&measured));
@@ -164,20 +171,35 @@ class Comparer {
     CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
     for (size_t i = 0; i < finalists.size(); ++i) {
       ASSIGN_OR_RETURN(ScheduleResult result, Evaluate(finalists[i], programs[i]));
+      if (const Measured* occupied = programs[i].occupied) {
+        result.t_occupy = MedianOf(*occupied, [](const StepSample& s) { return s.step.seconds; });
+      }
       result_.schedules.push_back(std::move(result));
     }
     return absl::OkStatus();
   }
 
+  // Null where the link is a real one.
+  absl::StatusOr<const Measured*> AddOccupied(const Candidate& candidate) {
+    const EmulatedLinkOptions* link = rig_.emulated();
+    if (link == nullptr) return nullptr;
+    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(candidate.spec, options_.rank));
+    // The schedule with its waits takes longer than the computation alone.
+    return Add(candidate.spec, Variant::kComputeOnly,
+               OccupationOf(plan.program, *link, kOccupied * candidate.parity.seconds));
+  }
+
   void CountWire(const Program& communication) {
     const double n = options_.ranks;
-    double bytes = 0;
+    double bytes = 0, emulated = 0;
     for (const Op& op : communication.ops) {
       if (op.tag.phase == Phase::kOptimizer || !IsCollective(op.kind)) continue;
       const bool both = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
       bytes += (both ? 2 : 1) * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
+      if (rig_.emulated()) emulated += SecondsOf(*rig_.emulated(), communication, op);
     }
     result_.wire_bytes = static_cast<int64_t>(bytes);
+    if (rig_.emulated()) result_.wire_seconds = emulated;
     if (options_.gbps == 0) return;
     result_.wire_seconds = bytes * 8 / (kPayload * options_.gbps * 1e9);
   }

@@ -24,6 +24,7 @@ struct ScheduleResult {
   Candidate candidate;
   Figures figures;
   double t_optimizer = 0;
+  std::optional<double> t_occupy;  // over an emulated link
   Slowdown slowdown;
   Figures ceiling;              // simulated, no contention
   Figures simulated;            // simulated, with the measured contention

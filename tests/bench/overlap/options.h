@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "tests/bench/common/machine.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto::bench {
@@ -19,7 +20,13 @@ struct OverlapOptions {
   std::string address = "127.0.0.1";  // of the interface to talk over
   double gbps = 0;                    // what the link was shaped to; 0: not shaped
 
-  // 43 M parameters: large enough that a rank's matrix products take seconds on one core.
+  // On a device one rank runs alone, over links that are emulated: every combination of these.
+  MachineFlags machine = {};
+  std::vector<double> link_latency_us = {12}, link_gbytes = {270};
+  std::vector<int> link_blocks = {2};
+
+  std::string preset;  // empty: this one, of 43 M parameters: large enough that a rank's matrix
+                       // products take seconds on one core
   ModelSpec model = {.layers = 6,
                      .hidden = 768,
                      .heads = 12,
@@ -38,11 +45,15 @@ struct OverlapOptions {
   std::vector<int> sequence_parallel = {0};
   bool every_choice = false;  // the comparison has all of them instead
 
-  int repeats = 5;
+  int repeats = 5;  // rounds
+  // Of a program in a round; a device chooses algorithms and records graphs in the first.
+  int warm_up_steps = 0, steps = 1;
   std::string json;  // also written here, by rank 0
 
   // The spec that megatron_sync runs: unsliced.
   EngineSpec Unsliced() const;
+  bool emulated() const { return machine.device != "cpu"; }
+  std::vector<EmulatedLinkOptions> Links() const;
 };
 
 // InvalidArgument, in one line: the flag, found and expected.

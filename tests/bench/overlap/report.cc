@@ -12,7 +12,8 @@ double TokensPerSecond(const OverlapOptions& options, double seconds) {
 }
 
 Json WorkOf(const OverlapOptions& options) {
-  return {{"layers", options.model.layers}, {"hidden", options.model.hidden},
+  return {{"model", options.preset},        {"rank", options.rank},
+          {"layers", options.model.layers}, {"hidden", options.model.hidden},
           {"heads", options.model.heads},   {"sequence", options.model.sequence_length},
           {"batch", options.batch},         {"vocab", options.model.vocab_size}};
 }
@@ -56,7 +57,9 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result) {
                {"t_ideal_step", f.ideal_step()},
                {"t_ideal_phase", f.ideal_phase()},
                {"t_ideal", f.ideal()},
-               {"t_simulated", result.simulated.step.t_overlap}});
+               {"t_simulated", result.simulated.step.t_overlap},
+               {"t_occupy", nullptr}});
+  if (result.t_occupy) json["t_occupy"] = *result.t_occupy;
   json.update({{"hidden", f.step.hidden()},
                {"hidden_forward", f.forward.hidden()},
                {"hidden_backward", f.backward.hidden()},

@@ -3,21 +3,20 @@
 #include <time.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/files.h"
-#include "proto/base/random.h"
 #include "proto/base/status_macros.h"
+#include "tests/bench/common/inputs.h"
 #include "tests/bench/overlap/file_store.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 
 namespace stretto::bench {
 namespace {
 
-constexpr uint64_t kSeed = 1, kTokenSeed = 2;
 constexpr int kParitySteps = 2;
 // Eight buckets of the tbf that shapes the link (burst 256 kB): what it let through for free is
 // gone.
@@ -31,60 +30,36 @@ double ProcessCpuSeconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// The process's CPU time as backward and the optimizer begin.
-class CpuMarks {
- public:
-  void Note(const Op& op) {
-    if (op.tag.phase == Phase::kForward) return;
-    std::atomic<double>& mark = op.tag.phase == Phase::kOptimizer ? optimizer_ : backward_;
-    if (mark.load() == 0) mark.store(ProcessCpuSeconds());
-  }
-  double backward() const { return backward_.load(); }
-  double optimizer() const { return optimizer_.load(); }
-
- private:
-  std::atomic<double> backward_{0}, optimizer_{0};
-};
-
-void FillInputs(const EngineSpec& spec, int step, trainer::RankEngine& engine) {
-  const int64_t tokens = int64_t{spec.micro_batch_size} * spec.model.sequence_length;
-  const auto token = [&](int64_t position) {
-    return static_cast<int32_t>(
-        Philox(kTokenSeed, static_cast<uint64_t>(position), static_cast<uint64_t>(step))[0] %
-        static_cast<uint32_t>(spec.model.vocab_size));
-  };
-  for (int64_t i = 0; i < tokens; ++i) {
-    engine.tokens(0)[i] = token(i);
-    engine.targets(0)[i] = token(i + 1);
-  }
-  constexpr double beta1 = 0.9, beta2 = 0.95;
-  float* scalars = engine.scalars();
-  scalars[kLearningRate] = 1e-4f;
-  scalars[kBeta1] = beta1;
-  scalars[kBeta2] = beta2;
-  scalars[kEpsilon] = 1e-8f;
-  scalars[kWeightDecay] = 0.1f;
-  scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(beta1, step));
-  scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(beta2, step));
-  scalars[kClipNorm] = 1.0f;
-  scalars[kLossWeight] = 1.0f / static_cast<float>(tokens);
-}
-
 TensorView Floats(std::vector<float>& values, int64_t bytes) {
   return {.data = values.data(), .dtype = DType::kF32, .shape = {bytes / 4, 1, 1, 1}, .rank = 1};
 }
 
+// Of a ring of n ranks an all-reduce takes 2(n-1) steps and sends 2(n-1)/n of the bytes.
+Link AsRing(const EmulatedLinkOptions& link) {
+  const double steps = 2.0 * (link.size - 1);
+  return {.latency_seconds = absl::ToDoubleSeconds(link.latency) / steps,
+          .bytes_per_second = link.bytes_per_second * steps / link.size};
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options) {
-  auto rig = std::unique_ptr<Rig>(new Rig(options));
+void CpuMarks::Note(const Op& op) {
+  if (op.tag.phase == Phase::kForward) return;
+  std::atomic<double>& mark = op.tag.phase == Phase::kOptimizer ? optimizer_ : backward_;
+  if (mark.load() == 0) mark.store(ProcessCpuSeconds());
+}
+
+absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options, Machine& machine) {
+  auto rig = std::unique_ptr<Rig>(new Rig(options, machine));
   RETURN_IF_ERROR(rig->Start());
   return rig;
 }
 
 absl::Status Rig::Start() {
   drain_.resize(static_cast<size_t>(kLargeBytes / 4), 1.0f);
-  if (options_.ranks > 1) {
+  if (options_.emulated()) {
+    RETURN_IF_ERROR(Emulate(options_.Links()[0]));
+  } else if (options_.ranks > 1) {
     FileStore store(options_.rendezvous);
     ASSIGN_OR_RETURN(communicator_, GlooCommunicator::Connect({.rank = options_.rank,
                                                                .size = options_.ranks,
@@ -93,17 +68,28 @@ absl::Status Rig::Start() {
                                                                .address = options_.address}));
   }
   // Of all programs the one without activations holds the weights in the least memory.
-  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(
-                                 options_.Unsliced(), options_.rank, Variant::kCommunicationOnly,
-                                 {.host = communicator_.get()}, *backend_, {}));
+  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(options_.Unsliced(), options_.rank,
+                                                         Variant::kCommunicationOnly, link(),
+                                                         *machine_.backend, {}));
   return initial_->Initialise(kSeed);
 }
 
+absl::Status Rig::Emulate(const EmulatedLinkOptions& link) {
+  ASSIGN_OR_RETURN(auto device, machine_.emulate_link(link));
+  devices_.push_back(std::move(device));
+  emulated_ = link;
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Rig::Make(const EngineSpec& spec,
-                                                               Variant variant, OnBegin on_begin) {
-  ASSIGN_OR_RETURN(auto engine, trainer::RankEngine::Create(spec, options_.rank, variant,
-                                                            {.host = communicator_.get()},
-                                                            *backend_, std::move(on_begin)));
+                                                               Variant variant,
+                                                               const Occupation& occupation,
+                                                               OnBegin on_begin) {
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
+  if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
+  ASSIGN_OR_RETURN(auto engine,
+                   trainer::RankEngine::Create(spec, options_.rank, std::move(plan), link(),
+                                               *machine_.backend, std::move(on_begin)));
   RETURN_IF_ERROR(engine->CopyStateFrom(*initial_));
   FillInputs(spec, 1, *engine);
   return engine;
@@ -112,36 +98,51 @@ absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Rig::Make(const EngineSpec&
 absl::Status Rig::Time(Measured* measured) {
   CpuMarks marks;
   OnBegin note;
-  if (measured->variant == Variant::kCommunicationOnly) {
+  if (measured->variant == Variant::kCommunicationOnly && !options_.emulated()) {
     note = [&](int op, int64_t) { marks.Note(measured->program.ops[static_cast<size_t>(op)]); };
   }
-  ASSIGN_OR_RETURN(auto engine, Make(measured->spec, measured->variant, std::move(note)));
+  ASSIGN_OR_RETURN(auto engine,
+                   Make(measured->spec, measured->variant, measured->occupation, std::move(note)));
   if (measured->runs.empty()) measured->program = engine->program();
+  for (int step = 0; step < options_.warm_up_steps + options_.steps; ++step) {
+    ASSIGN_OR_RETURN(Run run, RunOnce(*measured, *engine, &marks));
+    if (step >= options_.warm_up_steps) measured->runs.push_back(std::move(run));
+  }
+  const bool trains =
+      measured->variant == Variant::kSchedule || measured->variant == Variant::kSerialOracle;
+  if (!trains) return absl::OkStatus();
+  const double loss = engine->MeanLoss(), norm = engine->clip_state()[kGradNorm];
+  if (std::isfinite(loss) && std::isfinite(norm)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(measured->spec.schedule.name, ": found loss ", loss,
+                                          " and gradient norm ", norm, ", expected finite ones"));
+}
 
+absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& engine,
+                                 CpuMarks* marks) {
   if (communicator_ != nullptr) {
     RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax));
     RETURN_IF_ERROR(communicator_->Barrier());
   }
+  marks->Reset();
   const double cpu = ProcessCpuSeconds();
   const int64_t begin = NowNanoseconds();
-  RETURN_IF_ERROR(engine->executor().Run());
-  const absl::Span<const Interval> intervals = engine->executor().intervals();
+  RETURN_IF_ERROR(engine.executor().Run());
+  const absl::Span<const Interval> intervals = engine.executor().intervals();
 
-  const StepTimes times = TimesOf(measured->program, intervals, begin);
+  const StepTimes times = TimesOf(measured.program, intervals, begin);
   const auto sample = [](const PhaseTimes& phase) {
     return PhaseSample{.seconds = phase.seconds, .exposed_share = phase.exposed_share()};
   };
   Run run{.slowest = {sample(times.forward), sample(times.backward), sample(times.step),
                       times.optimizer},
           .intervals = {intervals.begin(), intervals.end()}};
-  if (marks.optimizer() > 0) {
-    run.slowest.forward.cpu = marks.backward() - cpu;
-    run.slowest.backward.cpu = marks.optimizer() - marks.backward();
-    run.slowest.step.cpu = marks.optimizer() - cpu;
+  if (marks->optimizer() > 0) {
+    run.slowest.forward.cpu = marks->backward() - cpu;
+    run.slowest.backward.cpu = marks->optimizer() - marks->backward();
+    run.slowest.step.cpu = marks->optimizer() - cpu;
   }
   RETURN_IF_ERROR(SlowestRank(&run.slowest));
-  measured->runs.push_back(std::move(run));
-  return absl::OkStatus();
+  return run;
 }
 
 absl::Status Rig::SlowestRank(StepSample* sample) {
@@ -208,6 +209,7 @@ absl::StatusOr<Parity> Rig::CheckParity(const EngineSpec& spec) {
 }
 
 absl::StatusOr<Link> Rig::MeasureLink() {
+  if (options_.emulated()) return AsRing(emulated_);
   if (communicator_ == nullptr) return Link{};
   const auto median = [&](int64_t bytes) -> absl::StatusOr<double> {
     std::vector<float> seconds;

@@ -1,16 +1,17 @@
 #pragma once
 // Runs programs on one rank of the benchmark, all ranks in step with each other.
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/cpu/cpu_ops.h"
+#include "tests/bench/common/machine.h"
+#include "tests/bench/overlap/occupy.h"
 #include "tests/bench/overlap/options.h"
 #include "tests/bench/overlap/phases.h"
 #include "worker/comm/communicator.h"
-#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/schedule/plan.h"
 #include "worker/trainer/rank_engine.h"
 
@@ -36,8 +37,9 @@ struct Run {
 struct Measured {
   EngineSpec spec;
   Variant variant = Variant::kSchedule;
-  Program program;  // this rank's
-  std::vector<Run> runs;
+  Occupation occupation = {};
+  Program program = {};  // this rank's
+  std::vector<Run> runs = {};
 };
 
 // What both ranks need to agree on whether a schedule computes the right thing.
@@ -54,40 +56,72 @@ struct Link {
   double bytes_per_second = 0;
 };
 
-// Not thread-safe. Every rank makes the same calls in the same order. An engine lives for one run:
-// programs that compete are interleaved, and all of their memory would not fit.
+// The process's CPU time as backward and the optimizer begin.
+class CpuMarks {
+ public:
+  // At the begin of a step.
+  void Reset() { backward_ = optimizer_ = 0; }
+  void Note(const Op& op);
+  double backward() const { return backward_.load(); }
+  double optimizer() const { return optimizer_.load(); }  // 0: nobody noted it
+
+ private:
+  std::atomic<double> backward_{0}, optimizer_{0};
+};
+
+// Not thread-safe. Every rank makes the same calls in the same order. An engine lives for one
+// round: programs that compete are interleaved, and all of their memory would not fit. On a device
+// there is one rank, over an emulated link, and nobody to wait for.
 class Rig {
  public:
-  // Meets the other ranks. Errors: those of GlooCommunicator::Connect.
-  static absl::StatusOr<std::unique_ptr<Rig>> Create(const OverlapOptions& options);
+  // Meets the other ranks. `machine` is borrowed. Errors: those of GlooCommunicator::Connect.
+  static absl::StatusOr<std::unique_ptr<Rig>> Create(const OverlapOptions& options,
+                                                     Machine& machine);
 
-  // One step of measured->program from the initial weights, appended to its runs. The link's token
-  // bucket is empty when it begins. Errors: those of BuildPlan and of the executor.
+  // From here on ranks meet over this link, of options.ranks. Errors: those of the device.
+  absl::Status Emulate(const EmulatedLinkOptions& link);
+
+  // The steps of a round of measured->program from the initial weights, appended to its runs. The
+  // link's token bucket is empty when each begins. Errors: those of BuildPlan and of the executor;
+  // Internal when a loss or a gradient norm is not finite.
   absl::Status Time(Measured* measured);
 
   // Two steps of the schedule and of its serial oracle: losses, gradient norms and every gradient
   // must be equal to the bit on every rank. Errors: those of BuildPlan and of the executor.
   absl::StatusOr<Parity> CheckParity(const EngineSpec& spec);
 
+  // By collectives; of an emulated link what it was told.
   absl::StatusOr<Link> MeasureLink();
+  // Null where the link is a real one.
+  const EmulatedLinkOptions* emulated() const { return options_.emulated() ? &emulated_ : nullptr; }
 
   // An engine with the initial weights and a batch in place.
   absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Make(const EngineSpec& spec, Variant variant,
+                                                            const Occupation& occupation = {},
                                                             OnBegin on_begin = {});
-  Ops& ops() { return *ops_; }
+  Ops& ops() { return *machine_.ops; }
 
  private:
-  explicit Rig(const OverlapOptions& options) : options_(options) {}
+  Rig(const OverlapOptions& options, Machine& machine) : options_(options), machine_(machine) {}
 
   absl::Status Start();
+  // One step. `marks` are the process's where the program notes them.
+  absl::StatusOr<Run> RunOnce(const Measured& measured, trainer::RankEngine& engine,
+                              CpuMarks* marks);
   absl::Status SlowestRank(StepSample* sample);
+  GroupLink link() const {
+    return {.host = communicator_.get(),
+            .device = devices_.empty() ? nullptr : devices_.back().get()};
+  }
   absl::StatusOr<std::vector<double>> Fingerprint(const EngineSpec& spec, Variant variant,
                                                   double* seconds);
 
   const OverlapOptions options_;
-  std::unique_ptr<Communicator> communicator_;  // null for one rank
-  const std::unique_ptr<Ops> ops_ = MakeCpuOps();
-  const std::unique_ptr<Backend> backend_ = MakeCpuBackend(*ops_);
+  Machine& machine_;
+  std::unique_ptr<Communicator> communicator_;  // null for one rank, and on a device
+  EmulatedLinkOptions emulated_;
+  // The last is of `emulated_`; engines may hold those before it. None on a CPU.
+  std::vector<std::unique_ptr<DeviceCommunicator>> devices_;
   std::unique_ptr<trainer::RankEngine> initial_;  // holds the weights that every engine starts from
   std::vector<float> drain_;
 };

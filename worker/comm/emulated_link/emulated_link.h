@@ -14,18 +14,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "absl/time/time.h"
 #include "worker/comm/device_communicator.h"
+#include "worker/comm/emulated_link_options.h"
 
 namespace stretto {
-
-struct EmulatedLinkOptions {
-  int rank = 0;
-  int size = 1;
-  int blocks = 2;  // each takes an SM
-  absl::Duration latency;
-  double bytes_per_second = 0;
-};
 
 // Errors: InvalidArgument, naming the option. Calls fail with Unavailable where a launch does.
 absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(

@@ -33,6 +33,21 @@ TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
   EXPECT_TRUE(Validate(spec).ok()) << Validate(spec);
 }
 
+TEST(OverlapOptionsTest, EmulatedLinksAreEveryCombination) {
+  const absl::StatusOr<OverlapOptions> options = ParseOverlapOptions(
+      {"--device", "cuda", "--ranks", "8", "--link-gbytes", "135,270", "--link-blocks", "2,4"});
+
+  ASSERT_TRUE(options.ok()) << options.status();
+  const std::vector<EmulatedLinkOptions> links = options->Links();
+  ASSERT_EQ(links.size(), 4u);
+  EXPECT_EQ(links[3].blocks, 4);
+  EXPECT_EQ(links[3].bytes_per_second, 270e9);
+  EXPECT_EQ(links[3].latency, absl::Microseconds(12));
+  EXPECT_EQ(links[3].size, 8);
+  EXPECT_EQ(options->warm_up_steps, 3);
+  EXPECT_EQ(ParseOverlapOptions({"--tp1"})->warm_up_steps, 0);
+}
+
 TEST(OverlapOptionsTest, HelpIsNotAnError) {
   EXPECT_THAT(ParseOverlapOptions({"--help"})->help, HasSubstr("--rendezvous"));
 }
@@ -58,6 +73,13 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple{Arguments{"--tp1", "--slices", "0"}, "--slices"},
                       std::tuple{Arguments{"--tp1", "--dtype", "f16"}, "f16"},
                       std::tuple{Arguments{"--tp1", "--rank", "1"}, "--rank: found 1"},
+                      std::tuple{Arguments{"--device", "cuda", "--tp1"},
+                                 "--ranks: found 1 on --device cuda, expected at least 2"},
+                      std::tuple{Arguments{"--device", "cuda", "--link-gbytes", "270,0"},
+                                 "found 0, expected a number above 0"},
+                      std::tuple{Arguments{"--device", "cuda", "--link-blocks", "0"},
+                                 "found 0, expected an integer from 1 to 1024"},
+                      std::tuple{Arguments{"--tp1", "--model", "gpt-0"}, "found 'gpt-0'"},
                       std::tuple{Arguments{"--tp1", "--tempo"}, "--tempo"}));
 
 }  // namespace

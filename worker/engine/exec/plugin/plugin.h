@@ -3,12 +3,19 @@
 // and without the libraries of a vendor.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace stretto {
+
+class Backend;
+class DeviceCommunicator;
+class Store;
+struct EmulatedLinkOptions;
 
 struct DeviceInfo {
   int index = 0;  // as the backend numbers it
@@ -17,6 +24,25 @@ struct DeviceInfo {
   int64_t memory_bytes = 0;
   int compute_units = 0;                           // SMs
   int capability_major = 0, capability_minor = 0;  // CUDA compute capability
+};
+
+struct DeviceOptions {
+  int device = 0;  // DeviceInfo::index
+  // Where measured choices of algorithms are kept between runs (kernels/cuda/tuning); empty:
+  // nowhere.
+  std::string tuning_folder = {};
+  bool graphs = true;                          // replay units as graphs
+  absl::Duration timeout = absl::Minutes(30);  // of a step, on the device
+};
+
+// One rank's view of one group on one lane.
+struct DeviceGroupOptions {
+  int device = 0;
+  int rank = 0;
+  int size = 1;
+  Store* store = nullptr;   // borrowed during the call
+  std::string prefix = {};  // of its keys; one per group, lane and attempt
+  absl::Duration timeout = absl::Minutes(2);
 };
 
 struct BackendPlugin {
@@ -28,7 +54,14 @@ struct BackendPlugin {
   // In the backend's order. Errors: NotFound (no device), FailedPrecondition (the driver is missing
   // or too old), Unavailable (the driver's words).
   absl::StatusOr<std::vector<DeviceInfo>> (*devices)();
-  // Here goes the function that makes the Backend (worker/engine/exec/backend.h).
+  // Errors: FailedPrecondition (no code for the device), NotFound (no such device), the device's.
+  absl::StatusOr<std::unique_ptr<Backend>> (*make_backend)(const DeviceOptions& options);
+  // Errors: those of NcclCommunicator::Connect (worker/comm/nccl).
+  absl::StatusOr<std::unique_ptr<DeviceCommunicator>> (*connect)(const DeviceGroupOptions& options);
+  // A link without peers (worker/comm/emulated_link). Errors: those of MakeEmulatedLink, the
+  // device's.
+  absl::StatusOr<std::unique_ptr<DeviceCommunicator>> (*emulate_link)(
+      int device, const EmulatedLinkOptions& options);
 };
 
 // The one symbol of a plug-in: const BackendPlugin* stretto_backend_plugin(). The table lives as

@@ -18,7 +18,10 @@ extern "C" const stretto::BackendPlugin* stretto_backend_plugin() {
         if (stretto_fake_vendor() != 1) return absl::InternalError("not the vendor's library");
 #endif
         return std::vector<stretto::DeviceInfo>{{.index = 0, .name = "fake"}};
-      }};
+      },
+      .make_backend = nullptr,
+      .connect = nullptr,
+      .emulate_link = nullptr};
   return &plugin;
 #endif
 }

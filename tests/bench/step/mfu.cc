@@ -1,0 +1,40 @@
+#include "tests/bench/step/mfu.h"
+
+#include "absl/strings/match.h"
+
+namespace stretto::bench {
+namespace {
+
+struct Peak {
+  const char* part;  // of the name
+  double flops;
+};
+
+// Data sheets, dense. The first that matches: PCIe boards are slower and stand before.
+constexpr Peak kPeaks[] = {
+    {"H100 PCIe", 756.4e12},   {"H100 NVL", 835.5e12},    {"H200 NVL", 835.5e12},
+    {"NVIDIA H100", 989.4e12}, {"NVIDIA H200", 989.4e12}, {"A100", 312e12},
+};
+
+}  // namespace
+
+double FlopsPerToken(const ModelSpec& m) {
+  const double layers = m.layers, h = m.hidden, sequence = m.sequence_length;
+  const double qkv = h * (m.heads + 2 * m.key_heads()) * m.head_dim();
+  const double mlp = (m.family == Family::kLlama ? 3 : 2) * h * m.ffn_hidden;
+  const double weights = layers * (qkv + h * h + mlp) + h * m.vocab_size;
+  return 6 * weights + 6 * layers * h * sequence;
+}
+
+std::optional<double> PeakFlops(const std::string& device_name) {
+  for (const Peak& peak : kPeaks) {
+    if (absl::StrContains(device_name, peak.part)) return peak.flops;
+  }
+  return std::nullopt;
+}
+
+double Mfu(double tokens_per_second, double flops_per_token, int ranks, double peak_flops) {
+  return tokens_per_second * flops_per_token / (ranks * peak_flops);
+}
+
+}  // namespace stretto::bench
