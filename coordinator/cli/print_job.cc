@@ -166,6 +166,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
                                       job.merged_wgrads() == 1 ? " micro-batch" : " micro-batches",
                                       ", as memory allowed"));
   }
+  fields.Add("Device", ShortName(job.spec().device()));
   fields.Add("Link", LinkText(job.spec()));
   AddProgress(job, &fields);
   std::string out = fields.text();

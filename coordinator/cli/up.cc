@@ -128,12 +128,24 @@ class Cluster {
     for (int i = 1; i <= options_.workers; ++i) {
       const std::string name = absl::StrCat("worker-", i);
       const CoreShare cores(i - 1, options_.slots);
-      RETURN_IF_ERROR(StartChild(
-          name,
-          {"stretto-worker", "--coordinator", address_, "--name", name, "--slots",
-           absl::StrCat(options_.slots), "--state-dir", absl::StrCat(options_.state_dir, "/", name),
-           "--data-root", options_.data_root, "--checkpoint-root", options_.checkpoint_root,
-           "--metrics-listen", "127.0.0.1:0"}));
+      std::vector<std::string> argv = {"stretto-worker",
+                                       "--coordinator",
+                                       address_,
+                                       "--name",
+                                       name,
+                                       "--slots",
+                                       absl::StrCat(options_.slots),
+                                       "--state-dir",
+                                       absl::StrCat(options_.state_dir, "/", name),
+                                       "--data-root",
+                                       options_.data_root,
+                                       "--checkpoint-root",
+                                       options_.checkpoint_root,
+                                       "--metrics-listen",
+                                       "127.0.0.1:0"};
+      // The first offers all GPUs of the machine.
+      if (i > 1) argv.insert(argv.end(), {"--nvml", ""});
+      RETURN_IF_ERROR(StartChild(name, argv));
     }
     for (auto child = std::next(children_.begin()); child != children_.end(); ++child) {
       std::string line;

@@ -53,5 +53,6 @@ inline v1alpha1::Family FamilyOf(const ModelPreset& preset) {
 void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations);
 void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations);
+void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations);
 
 }  // namespace stretto::service

@@ -117,20 +117,6 @@ void CheckRest(const JobSpec& spec, Violations* violations) {
                      absl::StrCat(fault, fault == "a path" ? "" : " in a path",
                                   " beneath the worker's data root"));
   CheckPrecision(spec, violations);
-  violations->Require(spec.device() != v1alpha1::DEVICE_CUDA, "spec.device",
-                      "found DEVICE_CUDA, expected DEVICE_CPU: cuda is not implemented yet");
-  if (spec.device() != v1alpha1::DEVICE_CUDA) {
-    violations->Expect(spec.device() == v1alpha1::DEVICE_CPU, "spec.device",
-                       static_cast<int>(spec.device()), "DEVICE_CPU");
-  }
-  if (spec.has_emulated_link()) {
-    const double rate = spec.emulated_link().gigabits_per_second();
-    const double latency = spec.emulated_link().latency_microseconds();
-    violations->Number("spec.emulated_link.gigabits_per_second", rate, rate > 0 && rate <= 1e6,
-                       "a number above 0, at most 1e6");
-    violations->Number("spec.emulated_link.latency_microseconds", latency,
-                       latency >= 0 && latency <= 1e7, "a number from 0 to 1e7");
-  }
   violations->InRange("spec.profile.steps", spec.profile().steps(), 0, 1000);
 }
 
@@ -145,6 +131,7 @@ absl::Status ValidateSpec(const JobSpec& normalized) {
   CheckOptimizer(normalized.optimizer(), &violations);
   CheckCheckpoint(normalized.checkpoint(), &violations);
   CheckRest(normalized, &violations);
+  CheckDevice(normalized, &violations);
   return violations.status();
 }
 

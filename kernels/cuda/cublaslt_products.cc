@@ -79,7 +79,9 @@ class CublasLtProducts final : public MatrixProducts {
     if (!proposals.ok()) return proposals.status();
     std::erase_if(*proposals, [&](const Algorithm& a) { return !CanRun(handle_.get(), plan, a); });
     absl::StatusOr<Algorithm> chosen = Choose(*proposals, typical, *typical_plan);
-    if (chosen.ok()) options_.tunings->Put(stored_as, *chosen);
+    if (!chosen.ok()) return chosen;
+    options_.tunings->Put(stored_as, *chosen);
+    if (options_.on_choice) options_.on_choice();
     return chosen;
   }
 

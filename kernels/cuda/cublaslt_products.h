@@ -13,6 +13,7 @@
 // than the kernel that recomputes it.
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,9 @@ struct CublasLtOptions {
   void* stream = nullptr;     // cudaStream_t
   void* workspace = nullptr;  // kProductsWorkspaceBytes of the device, aligned to 256; the stream's
   // Choices of this device, borrowed; several streams may share it from one thread. It is changed
-  // by what is measured, the caller stores it.
+  // by what is measured, the caller stores it: told of every new choice, before it is used.
   cuda::Tunings* tunings = nullptr;
+  std::function<void()> on_choice = {};  // may be empty
   // One algorithm, without split sums, for all numbers of tokens and all SM limits, so that slices
   // of a batch give the bits of the whole (kernels/ops.h). Without it each shape has its fastest.
   bool pin = true;

@@ -84,6 +84,21 @@ TEST_F(CublasLtTest, TheFastestThatRunsAndAddsInOneGoIsChosenOnce) {
                                       HasSubstr("library 130100\n")));
 }
 
+TEST_F(CublasLtTest, EveryNewChoiceIsToldBeforeItIsUsed) {
+  int told = 0;
+  const auto products =
+      *MakeCublasLtProducts({.workspace = workspace_,
+                             .tunings = &tunings_,
+                             .on_choice =
+                                 [&] {
+                                   ++told;
+                                   EXPECT_THAT(tunings_.Print(), HasSubstr("us 5 "));
+                                 },
+                             .pinned_tokens = 8});
+  for (const int64_t tokens : {8, 8, 3}) Gemm(*products, tokens);
+  EXPECT_EQ(told, 1);
+}
+
 TEST_F(CublasLtTest, OnePinnedAlgorithmServesAllTokensAndSmLimits) {
   const auto products = Make();
   Gemm(*products, 8);

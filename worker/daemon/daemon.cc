@@ -72,6 +72,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
       supervisor_({.trainer_binary = options_.trainer_binary,
                    .socket_path = SocketPath(options_),
                    .slots = node_.slots,
+                   .interface_address = options_.interface_address,
                    .fault = [this](const Slot& slot) { return FaultOf(slot, gpus_.Gpus()); },
                    .grace = options_.stop_grace},
                   folders_, relay_, clock, [this](int alive) { metrics_.SetTrainers(alive); }),
@@ -265,6 +266,7 @@ absl::StatusOr<v1::AttachResponse> Daemon::Attach(const v1::AttachRequest& reque
   response.set_data_root(options_.data_root);
   response.set_checkpoint_root(options_.checkpoint_root);
   response.set_interface_address(options_.interface_address);
+  response.set_tuning_folder(options_.state_dir + "/tuning");
   return response;
 }
 

@@ -8,9 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 
 #include "absl/strings/numbers.h"
@@ -127,33 +125,6 @@ absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options) {
   if (process.ok()) return process;
   // It exited before we looked; as an unreaped child its number is still ours.
   return ProcessId{pid, 0, BootId()};
-}
-
-std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid) {
-  static constexpr std::array<const char*, 12> kAllowed = {"PATH",
-                                                           "HOME",
-                                                           "LANG",
-                                                           "LC_ALL",
-                                                           "TZ",
-                                                           "TMPDIR",
-                                                           "LD_LIBRARY_PATH",
-                                                           "STRETTO_LOG",
-                                                           "ASAN_OPTIONS",
-                                                           "LSAN_OPTIONS",
-                                                           "TSAN_OPTIONS",
-                                                           "UBSAN_OPTIONS"};
-  std::vector<std::string> env;
-  for (const char* name : kAllowed) {
-    if (const char* value = std::getenv(name)) env.push_back(absl::StrCat(name, "=", value));
-  }
-  env.push_back("OMP_NUM_THREADS=1");
-  if (gpu_uuid.empty()) return env;
-  env.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", gpu_uuid));
-  // More streams than hardware queues would wait for each other without a reason.
-  env.push_back("CUDA_DEVICE_MAX_CONNECTIONS=32");
-  // Collectives of two groups in flight start in the order of issue, on all ranks.
-  env.push_back("NCCL_LAUNCH_ORDER_IMPLICIT=1");
-  return env;
 }
 
 absl::StatusOr<ProcessId> IdentifyProcess(int pid) {

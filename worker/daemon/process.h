@@ -39,10 +39,6 @@ struct SpawnOptions {
 // binary.
 absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options);
 
-// The environment a trainer gets: a short allow-list of ours, plus OMP_NUM_THREADS=1. With a GPU:
-// only that one is visible, and what its streams and NCCL need.
-std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid = "");
-
 // The identity of a running process. NOT_FOUND: none, or a zombie.
 absl::StatusOr<ProcessId> IdentifyProcess(int pid);
 

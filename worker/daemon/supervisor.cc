@@ -16,6 +16,7 @@
 #include "proto/base/status_macros.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon/rank_exit.h"
+#include "worker/daemon/trainer_environment.h"
 
 namespace stretto::daemon {
 namespace {
@@ -29,6 +30,11 @@ ReportRelay::Report LogWarning(const absl::Status& status) {
   warning->set_reason(absl::IsResourceExhausted(status) ? "DiskFull" : "LogNotWritable");
   warning->set_message(absl::StrCat("the trainer's output is lost: ", status.message()));
   return report;
+}
+
+absl::Status Faulty(const Slot& slot, const std::string& why) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("slot ", slot.index, ", ", slot.description, ", is faulty: ", why));
 }
 
 }  // namespace
@@ -109,11 +115,11 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
   const Slot& here = options_.slots[static_cast<size_t>(slot)];
   if (options_.fault != nullptr) {
     const std::string fault = options_.fault(here);
-    if (!fault.empty()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("slot ", slot, ", ", here.description, ", is faulty: ", fault));
-    }
+    if (!fault.empty()) return Faulty(here, fault);
   }
+  // It alone makes one GPU visible to its trainer.
+  if (here.kind == SlotKind::kGpu && here.gpu_uuid.empty())
+    return Faulty(here, "it does not tell its UUID");
   absl::StatusOr<FileDescriptor> log =
       folder.OpenLog(absl::StrCat("--- stretto-worker starts job ", assign->job_id(), " epoch ",
                                   key.epoch, " rank ", key.rank, " in slot ", slot));
@@ -125,7 +131,7 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
   spawn.binary = options_.trainer_binary;
   spawn.args = {"--socket", options_.socket_path,    "--job-uid", key.job_uid,
                 "--epoch",  absl::StrCat(key.epoch), "--rank",    absl::StrCat(key.rank)};
-  spawn.env = TrainerEnvironment(here.gpu_uuid);
+  spawn.env = TrainerEnvironment(here.gpu_uuid, options_.interface_address);
   spawn.output_fd = log->get();
   spawn.core = here.core;
 

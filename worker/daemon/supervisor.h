@@ -37,6 +37,7 @@ class Supervisor {
     std::string trainer_binary;
     std::string socket_path;
     std::vector<Slot> slots;
+    std::string interface_address = "127.0.0.1";  // that tensors travel on
     // Why nothing may run in that slot now; empty while healthy. Asked before each start, if given.
     std::function<std::string(const Slot&)> fault = nullptr;
     absl::Duration grace = absl::Seconds(10);  // SIGTERM to SIGKILL where nobody said otherwise

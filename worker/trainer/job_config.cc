@@ -102,7 +102,7 @@ std::string HashOf(const JobConfig& config) {
                    absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate,
                                    o.min_learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay,
                                    o.clip_norm),
-                   ";", o.warmup_steps, ",", o.decay_steps);
+                   ";", o.warmup_steps, ",", o.decay_steps, config.on_gpu ? ";cuda" : "");
   return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
 }
 
@@ -127,6 +127,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.epoch = task.assign().epoch();
   config.rank = rank;
   config.ranks_on_node = std::max(1, task.assign().ranks_size());
+  config.on_gpu = spec.device() == v1alpha1::DEVICE_CUDA;
   ASSIGN_OR_RETURN(config.engine.model, ModelFrom(spec.model()));
   config.engine.schedule = ScheduleFrom(spec);
   config.auto_merge_wgrads = spec.schedule().parameters().auto_merge_wgrads();
@@ -168,6 +169,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.checkpoint_disabled = spec.checkpoint().disabled();
   config.run_folder = task.run_folder();
   config.interface_address = task.interface_address();
+  config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank);
   config.spec_hash = HashOf(config);
   return config;
 }

@@ -29,6 +29,7 @@ struct JobConfig {
   int64_t epoch = 0;
   int rank = 0;
   int ranks_on_node = 1;  // of this job, this rank included
+  bool on_gpu = false;    // each rank has one of its own; else they share the node's memory
   EngineSpec engine;
   // engine.schedule.merge_wgrads is to be chosen by memory (SetMergedWgrads); 1 until then.
   bool auto_merge_wgrads = false;
@@ -47,6 +48,10 @@ struct JobConfig {
   bool checkpoint_disabled = false;
   std::string run_folder;
   std::string interface_address;
+  // Of measured choices of a GPU's algorithms. Each rank number has its own on a node: ranks
+  // measure at the same time, and a rank that goes on from a checkpoint must find what it chose
+  // itself.
+  std::string tuning_folder;
   // Of everything that must be equal for a resumed run to continue bit by bit.
   std::string spec_hash;
 

@@ -50,14 +50,15 @@ absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
   return most;
 }
 
-absl::Status CheckMemory(const ArenaBytes& arenas, int ranks, int64_t available) {
+absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available) {
+  const int ranks = config.on_gpu ? 1 : config.ranks_on_node;
   const int64_t each = Total(arenas);
   if (each <= available / ranks) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("memory of this node: found ", FormatBytes(available),
-                   " available, expected at least ", FormatBytes(each * ranks), " for ", ranks,
-                   ranks == 1 ? " rank of the job: " : " ranks of the job: ", FormatBytes(each),
-                   " each (", Largest(arenas), ")"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "memory of this ", config.on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),
+      " available, expected at least ", FormatBytes(each * ranks), " for ", ranks,
+      ranks == 1 ? " rank of the job: " : " ranks of the job: ", FormatBytes(each), " each (",
+      Largest(arenas), ")"));
 }
 
 }  // namespace stretto::trainer

@@ -1,5 +1,6 @@
 #pragma once
-// Whether the ranks of a job fit into their node's memory, before anything is allocated.
+// Whether the ranks of a job fit into the memory they have, before anything is allocated: their
+// node's, which they share, or a GPU's each.
 
 #include <cstdint>
 
@@ -15,8 +16,8 @@ namespace stretto::trainer {
 // PlanArenas.
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config);
 
-// ResourceExhausted, naming the estimate, what is available and the largest arenas, unless `ranks`
-// such ranks fit into `available` bytes.
-absl::Status CheckMemory(const ArenaBytes& arenas, int ranks, int64_t available);
+// ResourceExhausted, naming the estimate, what is available and the largest arenas, unless the
+// config's ranks that share `available` bytes fit into them.
+absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available);
 
 }  // namespace stretto::trainer

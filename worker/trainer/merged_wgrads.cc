@@ -38,7 +38,7 @@ absl::StatusOr<int> MostMergedWgrads(JobConfig config, int64_t available) {
     const size_t middle = (fit + fit_not) / 2;
     SetMergedWgrads(candidates[middle], &config);
     ASSIGN_OR_RETURN(const ArenaBytes arenas, ArenasOf(config));
-    const absl::Status fits = CheckMemory(arenas, config.ranks_on_node, available);
+    const absl::Status fits = CheckMemory(arenas, config, available);
     if (!fits.ok() && middle == 0) return fits;
     (fits.ok() ? fit : fit_not) = fits.ok() ? middle + 1 : middle;
   }

@@ -8,56 +8,30 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cpu/cpu_ops.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/comm/gloo/gloo_communicator.h"
-#include "worker/comm/paced.h"
 #include "worker/comm/republishing_store.h"
-#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/tokenizer_info.h"
+#include "worker/trainer/exit_reason.h"
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
 #include "worker/trainer/profile.h"
+#include "worker/trainer/rank_device.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
 
 namespace stretto::trainer {
 namespace {
 
-constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
 // Checked before training: some ten milliseconds of reading. The rest is checked as it is read.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
 google::protobuf::Timestamp Now() {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
       absl::ToUnixNanos(Clock::Real().Now()));
-}
-
-std::string ReasonOfPrepare(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kPermissionDenied:
-      return "DataInvalid";
-    case absl::StatusCode::kDataLoss:
-      return "CheckpointInvalid";
-    case absl::StatusCode::kFailedPrecondition:
-      return "ResumeRefused";
-    case absl::StatusCode::kResourceExhausted:
-      return "InsufficientMemory";
-    case absl::StatusCode::kAborted:
-      return "Cancelled";
-    case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded:
-      return "PeerLost";
-    default:
-      return "PrepareFailed";
-  }
 }
 
 // Everything a rank holds while it lives, built in order.
@@ -89,7 +63,7 @@ class RankProcess {
     return Train({.config = config_,
                   .sampler = *sampler_,
                   .engine = *engine_,
-                  .control = *control_,
+                  .control = device_->control(),
                   .reporter = reporter_,
                   .flight = flight_,
                   .link = link_,
@@ -102,20 +76,17 @@ class RankProcess {
  private:
   absl::Status Prepare(TrainState* state) {
     flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
-    std::string why;
-    if (!CpuSupported(&why)) return absl::UnimplementedError(why);
-    ops_ = MakeCpuOps();
-    backend_ = MakeCpuBackend(*ops_);
+    ASSIGN_OR_RETURN(device_, RankDevice::Open(config_));
     RETURN_IF_ERROR(OpenData());
-    RETURN_IF_ERROR(CheckNodeMemory());
+    RETURN_IF_ERROR(CheckFreeMemory());
     RETURN_IF_ERROR(Connect());
     ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint,
-                     FindCheckpoint(config_, *control_));
+                     FindCheckpoint(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(checkpoint));
     if (config_.profile_steps > 0) RETURN_IF_ERROR(Profile());
     ASSIGN_OR_RETURN(engine_,
                      RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
-                                        {.host = training_.get()}, *backend_, FlightHook()));
+                                        device_->link(), device_->backend(), FlightHook()));
     phases_ = PhasesOf(engine_->program());
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
@@ -143,19 +114,19 @@ class RankProcess {
 
   // Before Connect, which no rank passes until all have come there: no rank has taken memory yet
   // that another counts on.
-  absl::Status CheckNodeMemory() {
-    ASSIGN_OR_RETURN(const int64_t available, backend_->FreeMemory());
+  absl::Status CheckFreeMemory() {
+    ASSIGN_OR_RETURN(const int64_t available, device_->backend().FreeMemory());
     if (config_.auto_merge_wgrads) {
       ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available));
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const ArenaBytes arenas, ArenasOf(config_));
-    return CheckMemory(arenas, config_.ranks_on_node, available);
+    return CheckMemory(arenas, config_, available);
   }
 
   absl::Status MergeWgrads(const std::optional<Checkpoint>& checkpoint) {
     const std::string saved = checkpoint.has_value() ? checkpoint->manifest().state.spec_hash : "";
-    RETURN_IF_ERROR(AgreeOnMergedWgrads(most_merged_wgrads_, saved, *control_, &config_));
+    RETURN_IF_ERROR(AgreeOnMergedWgrads(most_merged_wgrads_, saved, device_->control(), &config_));
     spdlog::info("weight gradients merged over {} of {} micro-batches, memory allows {}",
                  config_.engine.schedule.merge_wgrads, config_.engine.micro_batches,
                  most_merged_wgrads_);
@@ -165,26 +136,15 @@ class RankProcess {
   absl::Status Connect() {
     // The coordinator keeps rendezvous keys in memory and may be restarted meanwhile.
     RepublishingStore store(link_.store(), absl::Seconds(1));
-    ASSIGN_OR_RETURN(std::unique_ptr<GlooCommunicator> gloo,
-                     GlooCommunicator::Connect({.rank = config_.rank,
-                                                .size = config_.engine.tp_size,
-                                                .store = &store,
-                                                .prefix = "tp",
-                                                .address = config_.interface_address,
-                                                .timeout = kPeerTimeout}));
-    control_ = gloo.get();
-    training_ = std::move(gloo);
-    if (config_.emulated_link.has_value()) {
-      training_ = std::make_unique<PacedCommunicator>(std::move(training_), *config_.emulated_link);
-    }
-    signals_.Watch(training_.get());
+    RETURN_IF_ERROR(device_->Connect(store));
+    signals_.Watch([this] { device_->Abort(); });
     return absl::OkStatus();
   }
 
   absl::Status Profile() {
-    ASSIGN_OR_RETURN(
-        const v1alpha1::Profile profile,
-        MeasureProfile(config_, *sampler_, {.host = training_.get()}, *control_, *backend_));
+    ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
+                     MeasureProfile(config_, *sampler_, device_->link(), device_->control(),
+                                    device_->backend()));
     spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
                  profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),
                  profile.parity_message());
@@ -238,10 +198,7 @@ class RankProcess {
   std::unique_ptr<Sampler> sampler_;
   std::string tokenizer_hash_;
   int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
-  std::unique_ptr<Ops> ops_;
-  std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Communicator> training_;
-  Communicator* control_ = nullptr;  // training_, or what it decorates
+  std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
   std::unique_ptr<RankEngine> engine_;
 };

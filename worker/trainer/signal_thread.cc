@@ -5,6 +5,8 @@
 #include <spdlog/spdlog.h>
 #include <time.h>
 
+#include <utility>
+
 namespace stretto::trainer {
 namespace {
 
@@ -28,9 +30,9 @@ SignalThread::~SignalThread() {
   thread_.join();
 }
 
-void SignalThread::Watch(Communicator* communicator) {
+void SignalThread::Watch(std::function<void()> abort) {
   std::lock_guard lock(mu_);
-  communicator_ = communicator;
+  abort_ = std::move(abort);
 }
 
 void SignalThread::Serve() {
@@ -43,7 +45,7 @@ void SignalThread::Serve() {
   sigtimedwait(&signals, nullptr, &kStuck);
   if (done_.load()) return;
   std::lock_guard lock(mu_);
-  if (communicator_ != nullptr) communicator_->Abort();
+  if (abort_) abort_();
 }
 
 }  // namespace stretto::trainer

@@ -10,6 +10,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/checkpointing.h"
+#include "worker/trainer/exit_reason.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {
@@ -40,7 +41,7 @@ class Loop {
       if (!stopped->empty()) return Ended(*stopped, absl::OkStatus());
       if (absl::Status status = FillBatch(); !status.ok()) return Ended("DataInvalid", status);
       if (absl::Status status = RunStep(); !status.ok()) {
-        return Ended(absl::IsAborted(status) ? "Cancelled" : "PeerLost", status);
+        return Ended(ReasonOfStep(status), status);
       }
       if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
       ReportStep();

@@ -39,8 +39,8 @@ struct TrainContext {
 // How training ended. Completed, Cancelled, or a failure with a status.
 struct TrainResult {
   TrainState state;
-  std::string
-      reason;  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid
+  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid, DeviceFailed
+  std::string reason;
   absl::Status status;  // ok for Completed and Cancelled
 };
 

@@ -118,6 +118,9 @@ TEST_F(UpTest, StartsAllAndStopsWorkersBeforeTheCoordinator) {
       HasSubstr("worker --coordinator 127.0.0.1:4711 --name worker-1 --slots 3 --state-dir " +
                 dir_ + "/state/worker-1 --data-root " + dir_ + "/state/data --checkpoint-root " +
                 dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0\n"));
+  // One of them offers the machine's GPUs.
+  EXPECT_THAT(events,
+              HasSubstr(dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0 --nvml \n"));
   EXPECT_THAT(events, testing::EndsWith("worker stopped\nworker stopped\ncoordinator stopped\n"));
   EXPECT_THAT(err(), HasSubstr("stopping...\nstopped\n"));
 }

@@ -221,10 +221,13 @@ const Refusal kRefusals[] = {
      "found 5, expected 0, because checkpoints are disabled"},
     {"checkpoint { resume_from: '../other' }", "spec.checkpoint.resume_from",
      "found \"../other\", expected no '..'"},
-    {"device: DEVICE_CUDA", "spec.device",
-     "found DEVICE_CUDA, expected DEVICE_CPU: cuda is not implemented yet"},
+    {"device: DEVICE_CUDA emulated_link { gigabits_per_second: 1 }", "spec.emulated_link",
+     "found one, expected none with DEVICE_CUDA: ranks on GPUs train over the real link "
+     "(stretto-bench measures a GPU with an emulated one)"},
+    {"device: DEVICE_CUDA micro_batch_size: 32769", "spec.micro_batch_size",
+     "found 8388864 tokens, expected at most 8388608 with DEVICE_CUDA"},
     {"precision: 9", "spec.precision", "found 9, expected PRECISION_F32 or PRECISION_BF16"},
-    {"device: 9", "spec.device", "found 9, expected DEVICE_CPU"},
+    {"device: 9", "spec.device", "found 9, expected DEVICE_CPU or DEVICE_CUDA"},
     {"emulated_link { gigabits_per_second: 0 }", "spec.emulated_link.gigabits_per_second",
      "found 0, expected a number above 0, at most 1e6"},
     {"emulated_link { gigabits_per_second: nan }", "spec.emulated_link.gigabits_per_second",
@@ -346,9 +349,31 @@ TEST(ValidateSpec, EveryPresetAndEveryScheduleIsAccepted) {
   }
 }
 
+TEST(ValidateSpec, GpusTakeWhatTheirKernelsTake) {
+  const auto message = [](JobSpec spec) {
+    spec.set_device(v1alpha1::DEVICE_CUDA);
+    return std::string(ValidateSpec(NormalizeSpec(spec)).message());
+  };
+  EXPECT_EQ(message(Spec("parallelism { tp_size: 2 }")), "");
+  EXPECT_EQ(message(Spec("precision: PRECISION_BF16")), "");
+  JobSpec wide = Dimensions(1, 16384, 64, 0, 257, 1);
+  EXPECT_EQ(message(wide), "");
+  wide.mutable_model()->set_hidden(16448);
+  EXPECT_EQ(message(wide),
+            "spec.model.hidden: found 16448, expected at most 16384 with DEVICE_CUDA and this "
+            "precision");
+  wide.set_precision(v1alpha1::PRECISION_BF16);
+  EXPECT_EQ(message(wide), "");
+  JobSpec llama = Dimensions(1, 2064, 8, 0, 257, 1);
+  llama.mutable_model()->set_family(v1alpha1::FAMILY_LLAMA);
+  EXPECT_EQ(message(llama),
+            "spec.model.heads: found heads of dimension 258, expected at most 256 with "
+            "DEVICE_CUDA");
+}
+
 TEST(ValidateSpec, NamesEveryFieldAtFault) {
   const absl::Status status =
-      ValidateSpec(NormalizeSpec(Spec("steps: -1 data { prefix: '/x' } device: DEVICE_CUDA")));
+      ValidateSpec(NormalizeSpec(Spec("steps: -1 data { prefix: '/x' } device: 9")));
   EXPECT_EQ(BadRequestOf(status).field_violations_size(), 3);
   EXPECT_EQ(status.message(),
             "spec.steps: found -1, expected a number from 1 to 1000000000 (and 2 more)");

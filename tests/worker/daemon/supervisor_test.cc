@@ -155,17 +155,42 @@ TEST_F(SupervisorTest, AFullDiskUnderTheLogIsAWarningNotAnEnd) {
 }
 
 TEST_F(SupervisorTest, TrainerInAGpuSlotSeesThatGpuOnly) {
+  slots_[1].kind = SlotKind::kGpu;
   slots_[1].gpu_uuid = "GPU-b";
   slots_[1].core = -1;
+  setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "0", 1);
+  setenv("NCCL_DEBUG", "warn", 1);
+  setenv("STRETTO_PLUGIN_PATH", "/plugins", 1);
+  unsetenv("NCCL_SOCKET_IFNAME");
   Start(
-      "echo $RANK $CUDA_VISIBLE_DEVICES $NCCL_LAUNCH_ORDER_IMPLICIT $CUDA_DEVICE_MAX_CONNECTIONS"
-      " > " +
+      "echo $RANK $STRETTO_PLUGIN_PATH $CUDA_VISIBLE_DEVICES $NCCL_LAUNCH_ORDER_IMPLICIT "
+      "$CUDA_DEVICE_MAX_CONNECTIONS $NCCL_DEBUG $NCCL_SOCKET_IFNAME > " +
       dir_.path() + "/seen.$RANK");
   supervisor_->Assign(MakeAssign());
   EXPECT_EQ(ExitOf(0).exit_code(), 0);
   EXPECT_EQ(ExitOf(1).exit_code(), 0);
-  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.0"), "0\n");
-  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.1"), "1 GPU-b 1 32\n");
+  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.0"), "0 /plugins\n");
+  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.1"), "1 /plugins GPU-b 1 32 warn =lo\n");
+}
+
+TEST_F(SupervisorTest, GpuWithoutAUuidStartsNothing) {
+  slots_[1].kind = SlotKind::kGpu;
+  slots_[1].description = "unknown (GPU 1)";
+  Start("sleep 60");
+  supervisor_->Assign(MakeAssign());
+  EXPECT_EQ(ExitOf(1).reason(), "SlotFaulty");
+  EXPECT_THAT(ExitOf(1).message(), HasSubstr("is faulty: it does not tell its UUID"));
+}
+
+TEST_F(SupervisorTest, OperatorsChooseNcclsInterface) {
+  setenv("NCCL_SOCKET_IFNAME", "ib", 1);
+  slots_[1].kind = SlotKind::kGpu;
+  slots_[1].gpu_uuid = "GPU-b";
+  Start("echo $NCCL_SOCKET_IFNAME > " + dir_.path() + "/seen.$RANK");
+  supervisor_->Assign(MakeAssign());
+  EXPECT_EQ(ExitOf(1).exit_code(), 0);
+  EXPECT_EQ(*ReadFile(dir_.path() + "/seen.1"), "ib\n");
+  unsetenv("NCCL_SOCKET_IFNAME");
 }
 
 TEST_F(SupervisorTest, FaultySlotStartsNothingAndSaysWhy) {

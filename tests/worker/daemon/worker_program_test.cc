@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "proto/base/version.h"
 #include "tests/worker/daemon/daemon_fixture.h"
+#include "worker/daemon/trainer_environment.h"
 
 namespace stretto::daemon {
 namespace {
@@ -28,7 +29,7 @@ Outcome RunWorker(std::vector<std::string> args) {
   const std::string path = dir.path() + "/out";
   FileDescriptor out(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   const auto process = Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
-                              TrainerEnvironment(), out.get(), -1});
+                              TrainerEnvironment("", "127.0.0.1"), out.get(), -1});
   EXPECT_TRUE(process.ok()) << process.status();
   int status = 0;
   ::waitpid(process->pid, &status, 0);
@@ -44,7 +45,7 @@ class RunningWorker {
     out_ = FileDescriptor(ends[0]);
     const FileDescriptor in(ends[1]);
     process_ = *Spawn({std::string(kBinaries) + "/stretto-worker", std::move(args),
-                       TrainerEnvironment(), in.get(), -1});
+                       TrainerEnvironment("", "127.0.0.1"), in.get(), -1});
   }
   // The line that begins with `start`; empty when the output ends before.
   std::string WaitForLine(const std::string& start) {

@@ -46,6 +46,15 @@ TEST(JobConfigTest, SlicesAreAsEqualAsCanBe) {
   EXPECT_EQ(config->sequences_per_step(), 10);
 }
 
+TEST(JobConfigTest, ARankOnAGpuHasATuningFolderOfItsOwn) {
+  v1alpha1::AttachResponse task = Task();
+  task.set_tuning_folder("/state/tuning");
+  EXPECT_FALSE(ConfigFrom(task, 1)->on_gpu);
+  task.mutable_assign()->mutable_spec()->set_device(v1alpha1::DEVICE_CUDA);
+  EXPECT_TRUE(ConfigFrom(task, 1)->on_gpu);
+  EXPECT_EQ(ConfigFrom(task, 1)->tuning_folder, "/state/tuning/rank-1");
+}
+
 TEST(JobConfigTest, APresetGivesTheWholeModel) {
   v1alpha1::AttachResponse task = Task();
   v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();
@@ -191,6 +200,7 @@ TEST(JobConfigTest, HashIsTheSameForWhatChangesNoNumber) {
             hash);
   // Defaults written out, as the coordinator does.
   EXPECT_EQ(HashAfter([](Spec spec, Parameters p) {
+              spec->set_device(v1alpha1::DEVICE_CPU);
               spec->mutable_model()->set_kv_heads(4);
               spec->mutable_parallelism()->set_wire(v1alpha1::PRECISION_F32);
               p->set_recompute(v1alpha1::RECOMPUTE_NONE);
@@ -219,6 +229,8 @@ TEST(JobConfigTest, HashIsAnotherForWhatChangesNumbers) {
   std::set<std::string> hashes = {ConfigFrom(Task(), 0)->spec_hash};
   const auto is_new = [&](const std::string& hash) { return hashes.insert(hash).second; };
   EXPECT_TRUE(is_new(HashAfter([](Spec spec, Parameters) { spec->set_seed(7); })));
+  EXPECT_TRUE(
+      is_new(HashAfter([](Spec spec, Parameters) { spec->set_device(v1alpha1::DEVICE_CUDA); })));
   EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_slices(3); })));
   EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_splits(2); })));
   EXPECT_TRUE(is_new(HashAfter([](Spec, Parameters p) { p->set_sequence_parallel(true); })));

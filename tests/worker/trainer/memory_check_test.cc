@@ -17,6 +17,12 @@ using testing::HasSubstr;
 // parameter, gradient, optimizer, input, output, activation
 constexpr ArenaBytes kArenas = {2 * kGiB, 3 * kGiB, 4 * kGiB, 64, 64, 1 * kGiB - 128};
 
+JobConfig Ranks(int on_node) {
+  JobConfig config;
+  config.ranks_on_node = on_node;
+  return config;
+}
+
 TEST(AvailableMemoryTest, IsReadFromTheKernelsTable) {
   const auto bytes = AvailableMemory(
       "MemTotal:       24736412 kB\nMemFree:         1036000 kB\nMemAvailable:   20480000 kB\n"
@@ -33,18 +39,30 @@ TEST(AvailableMemoryTest, AnotherTableIsAnError) {
 }
 
 TEST(CheckMemoryTest, RanksThatFitExactlyPass) {
-  EXPECT_EQ(CheckMemory(kArenas, 1, 10 * kGiB), absl::OkStatus());
-  EXPECT_EQ(CheckMemory(kArenas, 2, 20 * kGiB), absl::OkStatus());
+  EXPECT_EQ(CheckMemory(kArenas, Ranks(1), 10 * kGiB), absl::OkStatus());
+  EXPECT_EQ(CheckMemory(kArenas, Ranks(2), 20 * kGiB), absl::OkStatus());
 }
 
 TEST(CheckMemoryTest, RefusalNamesEstimateAvailableAndTheLargestArenas) {
-  EXPECT_EQ(CheckMemory(kArenas, 2, 20 * kGiB - 1),
+  EXPECT_EQ(CheckMemory(kArenas, Ranks(2), 20 * kGiB - 1),
             absl::ResourceExhaustedError(
                 "memory of this node: found 20.0 GiB available, expected at least 20.0 GiB for 2 "
                 "ranks of the job: 10.0 GiB each (optimizer 4.0 GiB, gradient 3.0 GiB, parameter "
                 "2.0 GiB)"));
-  EXPECT_THAT(std::string(CheckMemory(kArenas, 1, kGiB).message()),
+  EXPECT_THAT(std::string(CheckMemory(kArenas, Ranks(1), kGiB).message()),
               HasSubstr("expected at least 10.0 GiB for 1 rank of the job"));
+}
+
+TEST(CheckMemoryTest, RanksOnGpusDoNotShare) {
+  JobConfig config = Ranks(2);
+  config.on_gpu = true;
+  EXPECT_EQ(CheckMemory(kArenas, config, 10 * kGiB), absl::OkStatus());
+  EXPECT_EQ(
+      CheckMemory(kArenas, config, 9 * kGiB),
+      absl::ResourceExhaustedError(
+          "memory of this rank's GPU: found 9.0 GiB available, expected at least 10.0 GiB for "
+          "1 rank of the job: 10.0 GiB each (optimizer 4.0 GiB, gradient 3.0 GiB, parameter "
+          "2.0 GiB)"));
 }
 
 JobConfig Config(const ModelSpec& model, int tp_size) {
@@ -94,7 +112,8 @@ TEST(ArenasOfTest, AHugeModelIsMeasuredWithoutMemory) {
   for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kGradient, ArenaClass::kOptimizer})
     state += (*arenas)[static_cast<size_t>(arena)];
   EXPECT_NEAR(static_cast<double>(state), 174.6e9 * 16 / 8, 0.01 * 174.6e9 * 16 / 8);
-  EXPECT_EQ(CheckMemory(*arenas, 8, 2048 * kGiB).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(CheckMemory(*arenas, Ranks(8), 2048 * kGiB).code(),
+            absl::StatusCode::kResourceExhausted);
 }
 
 TEST(ArenasOfTest, AScheduleThatCannotBeIsRefused) {

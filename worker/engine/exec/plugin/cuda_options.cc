@@ -27,4 +27,9 @@ PluginOptions CudaPluginOptions() {
   return options;
 }
 
+std::string CudaLibrary(const std::string& file) {
+  const std::string path = FindFile(FoldersOf("STRETTO_CUDA_LIBRARIES"), file);
+  return path.empty() ? file : path;
+}
+
 }  // namespace stretto

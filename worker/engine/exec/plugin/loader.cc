@@ -14,16 +14,6 @@
 namespace stretto {
 namespace {
 
-// The first folder's file of that name; empty when none has it.
-std::string Find(const std::vector<std::string>& folders, const std::string& file) {
-  for (const std::string& folder : folders) {
-    const std::string path = absl::StrCat(folder, "/", file);
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) return path;
-  }
-  return "";
-}
-
 std::string Listed(const std::vector<std::string>& folders) {
   return folders.empty() ? "no folder" : absl::StrJoin(folders, ", ");
 }
@@ -31,7 +21,7 @@ std::string Listed(const std::vector<std::string>& folders) {
 // An open library with the same name serves whoever is linked to it, wherever it came from.
 absl::Status OpenLibraries(const PluginOptions& options) {
   for (const std::string& library : options.libraries) {
-    const std::string path = Find(options.library_folders, library);
+    const std::string path = FindFile(options.library_folders, library);
     if (path.empty() || dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) continue;
     return absl::FailedPreconditionError(
         absl::StrCat("CUDA library ", path, " (from STRETTO_CUDA_LIBRARIES): ", dlerror()));
@@ -53,8 +43,17 @@ absl::Status CannotOpen(const PluginOptions& options, const std::string& path,
 
 }  // namespace
 
+std::string FindFile(const std::vector<std::string>& folders, const std::string& file) {
+  for (const std::string& folder : folders) {
+    const std::string path = absl::StrCat(folder, "/", file);
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return path;
+  }
+  return "";
+}
+
 absl::StatusOr<const BackendPlugin*> LoadPlugin(const PluginOptions& options) {
-  const std::string path = Find(options.folders, options.file);
+  const std::string path = FindFile(options.folders, options.file);
   if (path.empty()) {
     return absl::NotFoundError(
         absl::StrCat("plug-in ", options.file, ": found none in ", Listed(options.folders),

@@ -26,6 +26,13 @@ struct PluginOptions {
 // in those of STRETTO_CUDA_LIBRARIES (both colon-separated).
 PluginOptions CudaPluginOptions();
 
+// What to open a library of CUDA's by that the plug-in is not linked to: its path in the first
+// folder of STRETTO_CUDA_LIBRARIES that has it, else its name, for the system to find.
+std::string CudaLibrary(const std::string& file);
+
+// The first folder's file of that name; empty when none has it.
+std::string FindFile(const std::vector<std::string>& folders, const std::string& file);
+
 // Errors, each naming the file and what would help:
 //   NotFound            no such file in any folder
 //   FailedPrecondition  no driver, a library is missing, no plug-in of ours, another build

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "worker/comm/device_communicator.h"
+#include "worker/comm/emulated_link/emulated_link.h"
+#include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/backend_cuda/plugin/devices.h"
 #include "worker/engine/exec/plugin/loader.h"
 
@@ -21,9 +24,15 @@ TEST(CudaPluginTest, LoadsAndListsDevicesOrSaysWhyNot) {
   if (devices.ok()) {
     EXPECT_GT(devices->size(), 0u);
     EXPECT_GT(devices->at(0).memory_bytes, 0);
+    EXPECT_EQ((*plugin)->make_backend({.device = 99}).status().code(), absl::StatusCode::kNotFound);
   } else {
     EXPECT_THAT(devices.status().ToString(),
                 testing::AnyOf(HasSubstr("NVIDIA driver"), HasSubstr("no GPU")));
+    EXPECT_EQ((*plugin)->make_backend({}).status(), devices.status());
+    EXPECT_THAT((*plugin)->connect({.rank = 1, .size = 2}).status().ToString(),
+                HasSubstr("GPU 0: "));
+    EXPECT_THAT((*plugin)->emulate_link(0, {.size = 2, .latency = {}}).status().ToString(),
+                HasSubstr("GPU 0: "));
   }
 }
 

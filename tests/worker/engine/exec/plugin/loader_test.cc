@@ -99,6 +99,12 @@ TEST(PluginOptionsTest, ComeFromTheProgramAndTheEnvironment) {
   EXPECT_THAT(options.library_folders, testing::ElementsAre("/cuda/a"));
 }
 
+TEST(CudaLibraryTest, IsTheFirstFoldersElseTheSystems) {
+  setenv("STRETTO_CUDA_LIBRARIES", ("/no/such/folder:" + std::string(kFakes)).c_str(), 1);
+  EXPECT_EQ(CudaLibrary("libfake_plugin.so"), std::string(kFakes) + "/libfake_plugin.so");
+  EXPECT_EQ(CudaLibrary("libabsent.so.2"), "libabsent.so.2");
+}
+
 TEST(ArchitectureTest, RunsOnTheSameMajorNumberAndWithALetterOnThatOneAlone) {
   const auto check = [](int major, int minor) {
     return CheckArchitecture(

@@ -45,6 +45,13 @@ absl::Status StatusOfDevices(int error, int count, int driver_version, int runti
       absl::StrCat("NVIDIA driver: ", cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
 }
 
+absl::Status UseDevice(int device) {
+  const cudaError_t error = cudaSetDevice(device);
+  if (error == cudaSuccess) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("GPU ", device, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error)));
+}
+
 absl::StatusOr<std::vector<DeviceInfo>> CudaDevices() {
   int count = 0, driver = 0, runtime = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);

@@ -1,0 +1,61 @@
+// The CUDA backend as a plug-in whose device is the emulated one and whose NCCL is gloo.
+#include <cuda_runtime.h>
+
+#include "tests/integration/gpu/gloo_device.h"
+#include "tests/integration/gpu/reference_products.h"
+#include "worker/comm/gloo/gloo_communicator.h"
+#include "worker/engine/exec/backend_cuda/cuda_backend.h"
+#include "worker/engine/exec/plugin/plugin.h"
+
+namespace stretto {
+namespace {
+
+absl::StatusOr<std::vector<DeviceInfo>> Devices() {
+  return std::vector<DeviceInfo>{{.index = 0, .name = "emulated"}};
+}
+
+absl::StatusOr<std::unique_ptr<MatrixProducts>> Products(void* stream, void*) {
+  return std::make_unique<ReferenceProducts>(stream);
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& options) {
+  cuda_emulator::Seed(1);  // streams get on a little whenever the host looks
+#if defined(EMULATED_MEMORY)
+  cuda_emulator::SetMemory(EMULATED_MEMORY);
+#endif
+  return MakeCudaBackend({.device = options.device,
+                          .make_ops = KernelsWith(options.device, Products),
+                          .graphs = options.graphs,
+                          .wait = {.timeout = options.timeout}});
+}
+
+absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOptions& options) {
+#if defined(EMULATED_WITHOUT_NCCL)
+  return absl::NotFoundError("cannot open NCCL");
+#endif
+  ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,
+                   GlooCommunicator::Connect({.rank = options.rank,
+                                              .size = options.size,
+                                              .store = options.store,
+                                              .prefix = options.prefix,
+                                              .timeout = options.timeout}));
+  return std::make_unique<GlooDevice>(std::move(host));
+}
+
+absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(int, const EmulatedLinkOptions&) {
+  return absl::UnimplementedError("jobs have no emulated link on a GPU");
+}
+
+}  // namespace
+}  // namespace stretto
+
+extern "C" __attribute__((visibility("default"))) const stretto::BackendPlugin*
+stretto_backend_plugin() {
+  static const stretto::BackendPlugin plugin = {.identity = stretto::BuildIdentity(),
+                                                .architectures = "90a",
+                                                .devices = stretto::Devices,
+                                                .make_backend = stretto::MakeBackend,
+                                                .connect = stretto::Connect,
+                                                .emulate_link = stretto::EmulateLink};
+  return &plugin;
+}

@@ -1,0 +1,170 @@
+// Jobs on GPUs, as far as they go without one: everything is the service's own, but the device is
+// the emulated one (emulated_plugin.cc), and so are its driver and what tells how many there are.
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/cluster.h"
+
+namespace stretto::integration {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+std::string Fake(const std::string& name) { return absl::StrCat(STRETTO_FAKES, "/", name); }
+
+// Kernels take a fiber for each of their threads: the smallest model there is.
+constexpr char kTiny[] =
+    "{family: gpt, layers: 2, hidden: 16, heads: 2, ffn_hidden: 32, sequence_length: 8, "
+    "vocab_size: 257}";
+
+class GpuJobTest : public ClusterTest {
+ protected:
+  // Two cores and two GPUs. `plugin`: the folder it is found in.
+  void StartGpus(const std::string& plugin) {
+    setenv("STRETTO_PLUGIN_PATH", Fake(plugin).c_str(), 1);
+    setenv("LD_LIBRARY_PATH", Fake("driver").c_str(), 1);
+    // Away from the plug-in that may lie beside the program.
+    std::filesystem::create_directories(Path("bin"));
+    std::filesystem::copy_file(absl::StrCat(STRETTO_BINARY_DIR, "/stretto-trainer"),
+                               Path("bin/stretto-trainer"));
+    StartCoordinator();
+    StartWorker("node-a", 2,
+                {"--nvml", Fake("nvml/libtwo_gpus.so"), "--trainer", Path("bin/stretto-trainer")});
+  }
+
+  static JobFile OnGpus(const std::string& name, int steps, const std::string& more = "") {
+    return {.name = name,
+            .steps = steps,
+            .model = kTiny,
+            .more = "device: cuda\noptimizer: {decay_steps: 6}\n" + more};
+  }
+
+  std::vector<double> Losses(const std::string& name) {
+    std::vector<double> losses;
+    for (const Json& step : Steps(name)) losses.push_back(step["loss"].get<double>());
+    return losses;
+  }
+
+  static std::set<int64_t> SlotsOf(const Json& job) {
+    std::set<int64_t> slots;
+    for (const Json& rank : job["placement"]) slots.insert(Int(rank.value("slot", Json(0))));
+    return slots;
+  }
+};
+
+TEST_F(GpuJobTest, TrainsAsOnCoresAndAccountsForEverySecond) {
+  StartGpus("emulated");
+  const Json gpu = RunJob(OnGpus("gpu", 6, "profile: {steps: 1}\n"));
+  JobFile same = OnGpus("cpu", 6);
+  same.more = "optimizer: {decay_steps: 6}\n";
+  const Json cpu = RunJob(same);
+  EXPECT_EQ(SlotsOf(gpu), (std::set<int64_t>{2, 3}));
+  EXPECT_EQ(SlotsOf(cpu), (std::set<int64_t>{0, 1}));
+  // Another order of all sums in f32, at worst: kF32LossBound of tests/parity/expect.h.
+  const std::vector<double> found = Losses("gpu"), expected = Losses("cpu");
+  ASSERT_EQ(found.size(), 6u);
+  ASSERT_EQ(expected.size(), 6u);
+  for (size_t step = 0; step < found.size(); ++step)
+    EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step + 1;
+  EXPECT_LT(found.back(), found.front());
+
+  ASSERT_EQ(gpu["progress"]["rank_ledgers"].size(), 2u);
+  for (const Json& ledger : gpu["progress"]["rank_ledgers"]) {
+    double sum = 0;
+    for (const Json& entry : ledger["entries"]) sum += entry["seconds"].get<double>();
+    const double wall = ledger["wall_seconds"].get<double>();
+    EXPECT_NEAR(sum, wall, 0.01 * wall);
+    EXPECT_GT(ledger["communication_seconds"].get<double>(), 0);
+  }
+  EXPECT_EQ(gpu["profile"]["verified_parity"], true) << gpu["profile"];
+  EXPECT_GT(gpu["profile"]["t_comp"].get<double>(), 0);
+  EXPECT_THAT(Stretto({"job", "describe", "gpu"}).out, HasSubstr("Device:      cuda\n"));
+  EXPECT_THAT(ReadRun("gpu", 1, "trainer.log"), HasSubstr("computes on cuda: device 0, emulated"));
+  EXPECT_THAT(Metrics(worker_ports_["node-a"]), HasSubstr("stretto_steps_total{training_job=\"gpu\""));
+}
+
+TEST_F(GpuJobTest, GoesOnFromACheckpointBitByBit) {
+  StartGpus("emulated");
+  RunJob(OnGpus("whole", 6));
+  RunJob(OnGpus("half", 3));
+  RunJob(OnGpus("rest", 6, "checkpoint: {resume_from: half}\n"));
+  const std::vector<double> whole = Losses("whole"), rest = Losses("rest");
+  ASSERT_EQ(whole.size(), 6u);
+  EXPECT_EQ(rest, std::vector<double>(whole.begin() + 3, whole.end()));
+  // Cores round otherwise.
+  JobFile on_cores = OnGpus("cores", 6);
+  on_cores.more = "optimizer: {decay_steps: 6}\ncheckpoint: {resume_from: half}\n";
+  EXPECT_EQ(ConditionOf(RunJob(on_cores, "FAILED"), "Prepared")["reason"], "ResumeRefused");
+}
+
+TEST_F(GpuJobTest, KilledRankEndsTheJob) {
+  StartGpus("emulated");
+  const auto waiting = StartStretto(Submit(OnGpus("doomed", 100000), {"--wait"}));
+  ASSERT_TRUE(Eventually([&] { return Stretto({"job", "get", "doomed"}).code == 0; }));
+  AwaitStep("doomed", 2);
+  const pid_t other = TrainerPid("doomed", 0);
+  ASSERT_EQ(kill(TrainerPid("doomed", 1), SIGKILL), 0);
+  EXPECT_EQ(waiting->Wait(), 3);
+  const Json failure = Job("doomed")["first_failure"];
+  EXPECT_EQ(failure["rank"], 1) << failure;
+  EXPECT_EQ(failure["signal"], SIGKILL);
+  EXPECT_GT(failure["last_operation"].get<std::string>().size(), 10u) << failure;
+  EXPECT_FALSE(IsRunning(other));
+  // Its GPUs are free again.
+  RunJob(OnGpus("next", 1));
+}
+
+TEST_F(GpuJobTest, CancelEndsAStepThatWaitsForAPeer) {
+  StartGpus("emulated");
+  ASSERT_EQ(Stretto(Submit(OnGpus("stuck", 100000), {})).code, 0);
+  AwaitStep("stuck", 2);
+  ASSERT_EQ(kill(TrainerPid("stuck", 1), SIGSTOP), 0);
+  EXPECT_EQ(Stretto({"job", "cancel", "stuck"}).code, 0);
+  const Json job = AwaitState("stuck", "CANCELLED");
+  EXPECT_FALSE(job.contains("first_failure")) << job["first_failure"];
+  // By its own hand, before the daemon's grace was over.
+  EXPECT_THAT(ReadRun("stuck", 0, "trainer.log"), HasSubstr("ended: Cancelled after step"));
+}
+
+TEST_F(GpuJobTest, ClusterWithoutGpusRefusesTheJob) {
+  StartCoordinator();
+  StartWorker("node-a", 2, {"--nvml", ""});
+  const Outcome outcome = Stretto(Submit(OnGpus("lost", 1), {}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("job \"lost\" needs 2 GPUs; this cluster has 0 on 1 worker"));
+}
+
+// What a job fails with when the node lacks something.
+struct Lack {
+  std::string plugin, reason, message;
+};
+class GpuLackTest : public GpuJobTest, public ::testing::WithParamInterface<Lack> {};
+
+TEST_P(GpuLackTest, FailsTheJobNamingIt) {
+  StartGpus(GetParam().plugin);
+  const Json job = RunJob(OnGpus("unlucky", 1), "FAILED");
+  const Json condition = ConditionOf(job, "Prepared");
+  EXPECT_EQ(condition["status"], "FALSE");
+  EXPECT_EQ(condition["reason"], GetParam().reason);
+  EXPECT_THAT(condition["message"].get<std::string>(),
+              AllOf(HasSubstr("rank "), HasSubstr(GetParam().message)));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Lacks, GpuLackTest,
+    ::testing::Values(
+        Lack{"nowhere", "DeviceUnavailable", "plug-in libstretto_cuda.so: found none in "},
+        Lack{"other_build", "DeviceUnavailable", "found build 'another build', expected '"},
+        Lack{"no_nccl", "DeviceUnavailable", "cannot open NCCL"},
+        Lack{"small", "InsufficientMemory",
+             "memory of this rank's GPU: found 97.7 KiB available, expected at least "}),
+    [](const auto& info) { return info.param.plugin; });
+
+}  // namespace
+}  // namespace stretto::integration

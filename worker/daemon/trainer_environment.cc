@@ -1,0 +1,73 @@
+#include "worker/daemon/trainer_environment.h"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace stretto::daemon {
+
+std::string InterfaceWith(const std::string& address) {
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0) return "";
+  std::string name;
+  for (const ifaddrs* at = all; at != nullptr && name.empty(); at = at->ifa_next) {
+    const int family = at->ifa_addr == nullptr ? AF_UNSPEC : at->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    std::array<char, NI_MAXHOST> text{};
+    if (::getnameinfo(at->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+            0 &&
+        address == text.data())
+      name = at->ifa_name;
+  }
+  ::freeifaddrs(all);
+  return name;
+}
+
+std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
+                                            const std::string& address) {
+  static constexpr std::array<const char*, 14> kAllowed = {"PATH",
+                                                           "HOME",
+                                                           "LANG",
+                                                           "LC_ALL",
+                                                           "TZ",
+                                                           "TMPDIR",
+                                                           "LD_LIBRARY_PATH",
+                                                           "STRETTO_CUDA_LIBRARIES",
+                                                           "STRETTO_LOG",
+                                                           "STRETTO_PLUGIN_PATH",
+                                                           "ASAN_OPTIONS",
+                                                           "LSAN_OPTIONS",
+                                                           "TSAN_OPTIONS",
+                                                           "UBSAN_OPTIONS"};
+  std::vector<std::string> env;
+  for (const char* name : kAllowed) {
+    if (const char* value = std::getenv(name)) env.push_back(absl::StrCat(name, "=", value));
+  }
+  env.push_back("OMP_NUM_THREADS=1");
+  if (gpu_uuid.empty()) return env;
+  env.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", gpu_uuid));
+  // More streams than hardware queues would wait for each other without a reason.
+  env.push_back("CUDA_DEVICE_MAX_CONNECTIONS=32");
+  for (char** variable = environ; *variable != nullptr; ++variable) {
+    const absl::string_view text = *variable;
+    if (absl::StartsWith(text, "NCCL_") && !absl::StartsWith(text, "NCCL_LAUNCH_ORDER_IMPLICIT="))
+      env.emplace_back(text);
+  }
+  // Collectives of two groups in flight start in the order of issue, on all ranks.
+  env.push_back("NCCL_LAUNCH_ORDER_IMPLICIT=1");
+  const std::string interface = InterfaceWith(address);
+  if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr && !interface.empty())
+    env.push_back(absl::StrCat("NCCL_SOCKET_IFNAME==", interface));  // "=": this name, no prefix
+  return env;
+}
+
+}  // namespace stretto::daemon

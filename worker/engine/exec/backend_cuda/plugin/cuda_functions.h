@@ -1,0 +1,11 @@
+#pragma once
+// What the plug-in can do (worker/engine/exec/plugin/plugin.h has the contracts).
+
+#include "worker/engine/exec/plugin/plugin.h"
+
+namespace stretto {
+
+// Lives as long as the process.
+const BackendPlugin& CudaFunctions();
+
+}  // namespace stretto

@@ -1,0 +1,80 @@
+#include "worker/trainer/rank_device.h"
+
+#include <spdlog/spdlog.h>
+
+#include <string>
+#include <utility>
+
+#include "kernels/cpu/cpu_ops.h"
+#include "proto/base/status_macros.h"
+#include "worker/comm/gloo/gloo_communicator.h"
+#include "worker/comm/paced.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
+#include "worker/engine/exec/plugin/loader.h"
+#include "worker/trainer/exit_reason.h"
+
+namespace stretto::trainer {
+namespace {
+
+constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
+
+}  // namespace
+
+RankDevice::~RankDevice() = default;
+
+absl::StatusOr<std::unique_ptr<RankDevice>> RankDevice::Open(const JobConfig& config) {
+  std::unique_ptr<RankDevice> device(new RankDevice(config));
+  RETURN_IF_ERROR(config.on_gpu ? OfDevice(device->OpenCuda()) : device->OpenCpu());
+  spdlog::info("computes on {}", device->backend_->Describe());
+  return device;
+}
+
+absl::Status RankDevice::OpenCpu() {
+  std::string why;
+  if (!CpuSupported(&why)) return absl::UnimplementedError(why);
+  ops_ = MakeCpuOps();
+  backend_ = MakeCpuBackend(*ops_);
+  return absl::OkStatus();
+}
+
+absl::Status RankDevice::OpenCuda() {
+  ASSIGN_OR_RETURN(plugin_, LoadPlugin(CudaPluginOptions()));
+  ASSIGN_OR_RETURN(backend_, plugin_->make_backend({.tuning_folder = config_.tuning_folder}));
+  return absl::OkStatus();
+}
+
+absl::Status RankDevice::Connect(Store& store) {
+  ASSIGN_OR_RETURN(host_, GlooCommunicator::Connect({.rank = config_.rank,
+                                                     .size = config_.engine.tp_size,
+                                                     .store = &store,
+                                                     .prefix = "tp",
+                                                     .address = config_.interface_address,
+                                                     .timeout = kPeerTimeout}));
+  control_ = host_.get();
+  if (plugin_ != nullptr && config_.engine.tp_size > 1) {
+    absl::StatusOr<std::unique_ptr<DeviceCommunicator>> device =
+        plugin_->connect({.rank = config_.rank,
+                          .size = config_.engine.tp_size,
+                          .store = &store,
+                          .prefix = "device-tp",
+                          .timeout = kPeerTimeout});
+    if (absl::IsUnavailable(device.status())) return device.status();  // a peer went away
+    RETURN_IF_ERROR(OfDevice(device.status()));
+    device_ = *std::move(device);
+  }
+  if (plugin_ == nullptr && config_.emulated_link.has_value())
+    host_ = std::make_unique<PacedCommunicator>(std::move(host_), *config_.emulated_link);
+  return absl::OkStatus();
+}
+
+GroupLink RankDevice::link() const {
+  if (plugin_ != nullptr) return {.device = device_.get()};
+  return {.host = host_.get()};
+}
+
+void RankDevice::Abort() {
+  host_->Abort();
+  if (device_ != nullptr) device_->Abort();
+}
+
+}  // namespace stretto::trainer
