@@ -17,7 +17,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "coordinator/cli/affinity.h"
 #include "coordinator/cli/child_process.h"
 #include "coordinator/cli/print.h"
@@ -55,6 +57,7 @@ class Cluster {
     RETURN_IF_ERROR(PrepareFolders());
     RETURN_IF_ERROR(StartCoordinator());
     RETURN_IF_ERROR(StartWorkers());
+    RETURN_IF_ERROR(WriteTargets());
     Announce();
     return absl::OkStatus();
   }
@@ -160,6 +163,17 @@ class Cluster {
 
   static std::string MetricsUrl(const std::string& host, const std::string& port) {
     return absl::StrCat("http://", host, ":", port, "/metrics");
+  }
+
+  // For Prometheus's file_sd_configs; deploy/local/observe.sh reads it.
+  absl::Status WriteTargets() const {
+    std::vector<std::string> targets;
+    for (const std::vector<std::string>& row : rows_) {
+      const absl::string_view url = absl::StripSuffix(row[2], "/metrics");
+      targets.push_back(absl::StrCat("\"", absl::StripPrefix(url, "http://"), "\""));
+    }
+    return WriteFileAtomic(options_.state_dir + "/prometheus-targets.json",
+                           absl::StrCat("[{\"targets\": [", absl::StrJoin(targets, ", "), "]}]\n"));
   }
 
   // Waits for the child's line.

@@ -100,6 +100,16 @@ class UpTest : public testing::Test {
   Interrupt interrupt_;
 };
 
+TEST_F(UpTest, WritesWhereMetricsAreForPrometheus) {
+  options_.workers = 2;
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_THAT(
+      ReadFile(options_.state_dir + "/prometheus-targets.json").value_or(""),
+      testing::MatchesRegex("\\[\\{\"targets\": \\[\"127.0.0.1:4712\", \"127.0.0.1:1[0-9]+\", "
+                            "\"127.0.0.1:1[0-9]+\"\\]\\}\\]\n"));
+}
+
 TEST_F(UpTest, StartsAllAndStopsWorkersBeforeTheCoordinator) {
   options_.workers = 2;
   options_.slots = 3;
