@@ -7,8 +7,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "tests/parity/expect.h"
-#include "tests/parity/harness.h"
+#include "tests/parity/cuda_agreement.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
 
 namespace stretto::parity {
@@ -72,37 +71,11 @@ class CudaKernelsTest : public ::testing::TestWithParam<Layout> {
 };
 
 TEST_P(CudaKernelsTest, AgreesWithTheCpuAndHasTheBitsOfItsSerialOracle) {
-  const EngineSpec spec = SpecOf(GetParam());
-  const Result found = Train(spec, {.steps = 2}, KernelMachine(1));
-  ExpectSameBits(found,
-                 Train(spec, {.variant = Variant::kSerialOracle, .steps = 2}, KernelMachine(2)));
-  const Result cpu = Train(spec, {.steps = 2});
-  ASSERT_EQ(found.steps.size(), cpu.steps.size());
-  const double loss_bound = Rounds(spec) ? kBF16LossBound : kF32LossBound;
-  for (size_t step = 0; step < cpu.steps.size(); ++step) {
-    EXPECT_NEAR(found.steps[step].loss, cpu.steps[step].loss, loss_bound * cpu.steps[step].loss);
-  }
-  ExpectGradientsWithin(Rounds(spec) ? kBF16GradientBound : kF32GradientBound, spec.model,
-                        found.gradients, cpu.gradients);
+  ExpectAgreesWithTheCpu(GetParam(), KernelMachine(1), KernelMachine(2));
 }
 
-std::vector<Layout> Layouts() {
-  std::vector<Layout> layouts;
-  for (Family family : {Family::kGpt, Family::kLlama}) {
-    for (DType dtype : {DType::kF32, DType::kBF16}) {
-      layouts.push_back({.family = family, .tp_size = 1, .dtype = dtype});
-      layouts.push_back({.family = family,
-                         .schedule = "domino_row",
-                         .slices = {2, 2},
-                         .dropout = family == Family::kGpt ? 0.1 : 0,
-                         .micro_batches = 2,
-                         .dtype = dtype});
-    }
-  }
-  return layouts;
-}
-
-INSTANTIATE_TEST_SUITE_P(Layouts, CudaKernelsTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
+INSTANTIATE_TEST_SUITE_P(Layouts, CudaKernelsTest, ::testing::ValuesIn(CudaLayouts()),
+                         NameOfLayout);
 
 }  // namespace
 }  // namespace stretto::parity

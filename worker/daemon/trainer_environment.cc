@@ -34,7 +34,7 @@ std::string InterfaceWith(const std::string& address) {
 
 std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
                                             const std::string& address) {
-  static constexpr std::array<const char*, 14> kAllowed = {"PATH",
+  static constexpr std::array<const char*, 16> kAllowed = {"PATH",
                                                            "HOME",
                                                            "LANG",
                                                            "LC_ALL",
@@ -42,6 +42,8 @@ std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
                                                            "TMPDIR",
                                                            "LD_LIBRARY_PATH",
                                                            "STRETTO_CUDA_LIBRARIES",
+                                                           "STRETTO_CUDNN",
+                                                           "STRETTO_CUPTI",
                                                            "STRETTO_LOG",
                                                            "STRETTO_PLUGIN_PATH",
                                                            "ASAN_OPTIONS",
@@ -57,6 +59,9 @@ std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
   env.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", gpu_uuid));
   // More streams than hardware queues would wait for each other without a reason.
   env.push_back("CUDA_DEVICE_MAX_CONNECTIONS=32");
+  // A kernel that is loaded when it is first launched would wait for the device, and so perhaps for
+  // a peer that is gone.
+  env.push_back("CUDA_MODULE_LOADING=EAGER");
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;
     if (absl::StartsWith(text, "NCCL_") && !absl::StartsWith(text, "NCCL_LAUNCH_ORDER_IMPLICIT="))

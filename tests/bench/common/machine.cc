@@ -38,7 +38,9 @@ absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
     RETURN_IF_ERROR(CheckArchitecture(device, plugin->architectures));
     Machine machine{.device = "cuda", .name = device.name, .driver = DriverVersion()};
     ASSIGN_OR_RETURN(machine.backend,
-                     plugin->make_backend({.device = device.index, .tuning_folder = flags.tuning}));
+                     plugin->make_backend({.device = device.index,
+                                           .tuning_folder = flags.tuning,
+                                           .collective_sms = flags.collective_sms}));
     machine.emulate_link = [plugin, index = device.index](const EmulatedLinkOptions& options) {
       return plugin->emulate_link(index, options);
     };
@@ -63,6 +65,11 @@ void AddMachineFlags(CLI::App& app, MachineFlags& flags) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--tuning", flags.tuning, "folder that keeps measured choices of algorithms")
+      ->group(group);
+  app.add_option("--collective-sms", flags.collective_sms,
+                 "room that kernels leave, in SMs, while a collective may be under way")
+      ->check(Integer(0, 1 << 10))
+      ->capture_default_str()
       ->group(group);
 }
 

@@ -23,6 +23,7 @@ struct MachineFlags {
   std::string device = "cpu";  // or "cuda"
   int index = 0;               // of the device, as its backend numbers them
   std::string tuning = {};     // folder of measured choices; empty: none is kept
+  int collective_sms = 0;      // DeviceOptions::collective_sms
 };
 
 // "--device", "--device-index", "--tuning". `flags` must outlive `app`.

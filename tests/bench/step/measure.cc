@@ -102,7 +102,9 @@ absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Ma
   ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, options.rank));
   measured.memory_bytes = std::accumulate(plan.arenas.begin(), plan.arenas.end(), int64_t{0});
   ASSIGN_OR_RETURN(const int64_t available, machine.backend->FreeMemory());
-  RETURN_IF_ERROR(trainer::CheckMemory(plan.arenas, 1, available));
+  trainer::JobConfig alone;  // on its node, or its GPU
+  alone.on_gpu = machine.device != "cpu";
+  RETURN_IF_ERROR(trainer::CheckMemory(plan.arenas, alone, available));
   ASSIGN_OR_RETURN(const auto engine,
                    trainer::RankEngine::Create(spec, options.rank, Variant::kSchedule,
                                                {.device = link.get()}, *machine.backend, {}));

@@ -1,6 +1,9 @@
 #include "worker/daemon/trainer_environment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 namespace stretto::daemon {
 namespace {
@@ -8,6 +11,19 @@ namespace {
 TEST(InterfaceTest, IsFoundByItsAddress) {
   EXPECT_EQ(InterfaceWith("127.0.0.1"), "lo");
   EXPECT_EQ(InterfaceWith("192.0.2.1"), "");
+}
+
+TEST(TrainerEnvironmentTest, ATrainerOnAGpuSeesThatGpuAndWhatItsLibrariesAreTold) {
+  ::setenv("STRETTO_CUPTI", "1", 1);
+  const std::vector<std::string> env = TrainerEnvironment("GPU-7", "127.0.0.1");
+  ::unsetenv("STRETTO_CUPTI");
+  EXPECT_THAT(env, testing::IsSupersetOf({"CUDA_VISIBLE_DEVICES=GPU-7", "CUDA_MODULE_LOADING=EAGER",
+                                          "NCCL_LAUNCH_ORDER_IMPLICIT=1", "STRETTO_CUPTI=1"}));
+}
+
+TEST(TrainerEnvironmentTest, ATrainerOnTheCpuSeesNone) {
+  for (const std::string& variable : TrainerEnvironment("", "127.0.0.1"))
+    EXPECT_THAT(variable, testing::Not(testing::StartsWith("CUDA_")));
 }
 
 }  // namespace

@@ -69,18 +69,21 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaExecutorOptions opt
   return std::make_unique<CudaBackend>(std::move(options), std::move(name));
 }
 
-MakeStreamOps KernelsWith(int device, MakeProducts make_products) {
-  return [device,
-          make_products = std::move(make_products)](void* stream) -> absl::StatusOr<StreamOps> {
+MakeStreamOps KernelsWith(int device, MakeProducts make_products, MakeAttention make_attention) {
+  return [device, make_products = std::move(make_products),
+          make_attention = std::move(make_attention)](void* stream) -> absl::StatusOr<StreamOps> {
     cudaDeviceProp properties = {};
     RETURN_IF_CUDA_ERROR(cudaGetDeviceProperties(&properties, device));
     ASSIGN_OR_RETURN(cuda::DeviceMemory workspace, cuda::MakeDeviceMemory(kCudaWorkspaceBytes));
     StreamOps made;
     ASSIGN_OR_RETURN(made.products, make_products(stream, workspace.get()));
+    const int sms = properties.multiProcessorCount;
+    if (make_attention) made.attention = make_attention(stream, workspace.get(), sms);
     made.ops = MakeCudaOps({.stream = stream,
-                            .sm_count = properties.multiProcessorCount,
+                            .sm_count = sms,
                             .workspace = workspace.get(),
-                            .products = made.products.get()});
+                            .products = made.products.get(),
+                            .attention = made.attention.get()});
     made.workspace = std::move(workspace);
     return made;
   };

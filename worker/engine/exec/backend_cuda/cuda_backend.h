@@ -20,7 +20,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaExecutorOptions opt
 using MakeProducts =
     std::function<absl::StatusOr<std::unique_ptr<MatrixProducts>>(void* stream, void* workspace)>;
 
-// For CudaExecutorOptions: our kernels, with these products.
-MakeStreamOps KernelsWith(int device, MakeProducts make_products);
+// Likewise; null where there is none. The device has `sm_count` SMs.
+using MakeAttention =
+    std::function<std::unique_ptr<FusedAttention>(void* stream, void* workspace, int sm_count)>;
+
+// For CudaExecutorOptions: our kernels, with these products and, where it is given and takes a
+// call, this attention.
+MakeStreamOps KernelsWith(int device, MakeProducts make_products,
+                          MakeAttention make_attention = {});
 
 }  // namespace stretto

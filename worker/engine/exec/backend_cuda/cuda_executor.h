@@ -35,6 +35,7 @@ struct CudaRank {
 struct StreamOps {
   std::shared_ptr<void> workspace;  // of no type of ours: memory of the device
   std::unique_ptr<MatrixProducts> products;
+  std::unique_ptr<FusedAttention> attention = nullptr;  // where there is one
   std::unique_ptr<CudaOps> ops;
 };
 using MakeStreamOps = std::function<absl::StatusOr<StreamOps>(void* stream)>;

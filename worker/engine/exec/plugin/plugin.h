@@ -31,6 +31,8 @@ struct DeviceOptions {
   // Where measured choices of algorithms are kept between runs (kernels/cuda/tuning); empty:
   // nowhere.
   std::string tuning_folder = {};
+  // Room that kernels leave, in SMs, while a collective may be under way; 0: none.
+  int collective_sms = 0;
   bool graphs = true;                          // replay units as graphs
   absl::Duration timeout = absl::Minutes(30);  // of a step, on the device
 };
@@ -40,7 +42,9 @@ struct DeviceGroupOptions {
   int device = 0;
   int rank = 0;
   int size = 1;
-  Store* store = nullptr;   // borrowed during the call
+  Store* store = nullptr;  // borrowed during the call
+  // How many blocks (each takes an SM) a collective may use; 0: the library's own choice.
+  int max_blocks = 0;
   std::string prefix = {};  // of its keys; one per group, lane and attempt
   absl::Duration timeout = absl::Minutes(2);
 };

@@ -1,6 +1,10 @@
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 
+#include <spdlog/spdlog.h>
+
+#include <cstdlib>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +15,9 @@
 #include "worker/engine/exec/backend_cuda/plugin/devices.h"
 #include "worker/engine/exec/backend_cuda/plugin/kept_tunings.h"
 #include "worker/engine/exec/plugin/loader.h"
+#if defined(STRETTO_HAVE_CUDNN)
+#include "kernels/cuda/cudnn/cudnn_attention.h"
+#endif
 #if defined(STRETTO_HAVE_NCCL)
 #include "worker/comm/nccl/nccl_communicator.h"
 #endif
@@ -21,6 +28,36 @@ namespace {
 absl::Status Named(int device, const absl::Status& status) {
   if (status.ok()) return status;
   return {status.code(), absl::StrCat("GPU ", device, ": ", status.message())};
+}
+
+// Where STRETTO_CUDNN asks for it: "1", or the library's path. What cannot be had is logged, and
+// attention is our own.
+MakeAttention AttentionByRequest(const std::shared_ptr<KeptTunings>& kept) {
+  const char* asked = std::getenv("STRETTO_CUDNN");
+  if (asked == nullptr) return {};
+#if defined(STRETTO_HAVE_CUDNN)
+  const std::string library = asked == std::string("1") ? CudaLibrary("libcudnn.so.9") : asked;
+  return [kept, library](void* stream, void* workspace,
+                         int sm_count) -> std::unique_ptr<FusedAttention> {
+    absl::StatusOr<std::unique_ptr<FusedAttention>> attention =
+        MakeCudnnAttention({.stream = stream,
+                            .sm_count = sm_count,
+                            .workspace = workspace,
+                            .workspace_bytes = int64_t{kCudaWorkspaceBytes},
+                            .tunings = &kept->tunings(),
+                            .library = library,
+                            .report = [kept](absl::string_view decision) {
+                              spdlog::info("attention: {}", std::string(decision));
+                              kept->Save();
+                            }});
+    if (attention.ok()) return *std::move(attention);
+    spdlog::warn("attention by our own kernels: {}", attention.status().ToString());
+    return nullptr;
+  };
+#else
+  spdlog::warn("attention by our own kernels: this plug-in was built without cuDNN's headers");
+  return {};
+#endif
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
@@ -34,10 +71,12 @@ absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
                                  .tunings = &kept->tunings(),
                                  .on_choice = [kept] { kept->Save(); }});
   };
-  return MakeCudaBackend({.device = options.device,
-                          .make_ops = KernelsWith(options.device, products),
-                          .graphs = options.graphs,
-                          .wait = {.timeout = options.timeout}});
+  return MakeCudaBackend(
+      {.device = options.device,
+       .make_ops = KernelsWith(options.device, products, AttentionByRequest(kept)),
+       .graphs = options.graphs,
+       .collective_sms = options.collective_sms,
+       .wait = {.timeout = options.timeout}});
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& options) {
@@ -62,6 +101,7 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOpt
                                     .store = options.store,
                                     .prefix = options.prefix,
                                     .library = CudaLibrary("libnccl.so.2"),
+                                    .max_ctas = options.max_blocks,
                                     .timeout = options.timeout});
 #else
   return absl::FailedPreconditionError(

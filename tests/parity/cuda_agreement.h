@@ -1,0 +1,46 @@
+#pragma once
+// What steps by the CUDA kernels must keep, on a GPU as on the emulated device.
+
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/parity/expect.h"
+#include "tests/parity/harness.h"
+
+namespace stretto::parity {
+
+// The bits of the schedule's serial oracle, and the CPU's losses and gradients within the bounds of
+// the type.
+inline void ExpectAgreesWithTheCpu(const Layout& layout, const MakeMachine& machine,
+                                   const MakeMachine& of_oracle) {
+  const EngineSpec spec = SpecOf(layout);
+  const Result found = Train(spec, {.steps = 2}, machine);
+  ExpectSameBits(found, Train(spec, {.variant = Variant::kSerialOracle, .steps = 2}, of_oracle));
+  const Result cpu = Train(spec, {.steps = 2});
+  ASSERT_EQ(found.steps.size(), cpu.steps.size());
+  const double loss_bound = Rounds(spec) ? kBF16LossBound : kF32LossBound;
+  for (size_t step = 0; step < cpu.steps.size(); ++step) {
+    EXPECT_NEAR(found.steps[step].loss, cpu.steps[step].loss, loss_bound * cpu.steps[step].loss);
+  }
+  ExpectGradientsWithin(Rounds(spec) ? kBF16GradientBound : kF32GradientBound, spec.model,
+                        found.gradients, cpu.gradients);
+}
+
+// Both families and types, not sliced on one rank and overlapped on two.
+inline std::vector<Layout> CudaLayouts() {
+  std::vector<Layout> layouts;
+  for (Family family : {Family::kGpt, Family::kLlama}) {
+    for (DType dtype : {DType::kF32, DType::kBF16}) {
+      layouts.push_back({.family = family, .tp_size = 1, .dtype = dtype});
+      layouts.push_back({.family = family,
+                         .schedule = "domino_row",
+                         .slices = {2, 2},
+                         .dropout = family == Family::kGpt ? 0.1 : 0,
+                         .micro_batches = 2,
+                         .dtype = dtype});
+    }
+  }
+  return layouts;
+}
+
+}  // namespace stretto::parity
