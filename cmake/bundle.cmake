@@ -24,6 +24,10 @@ endif()
 foreach(script gpu.sh torch_gpu_peer.py)
   list(APPEND bundle_options --script ${PROJECT_SOURCE_DIR}/tests/bench/${script})
 endforeach()
+file(GLOB golden CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/golden/torch_*)
+foreach(file ${golden})
+  list(APPEND bundle_options --golden ${file})
+endforeach()
 set(bundle ${PROJECT_BINARY_DIR}/stretto-bundle.tar.zst)
 add_custom_target(bundle
   COMMAND ${PROJECT_SOURCE_DIR}/deploy/bundle/make.sh ${bundle_options} ${bundle} ${bundled_files}

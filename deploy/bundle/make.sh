@@ -2,17 +2,18 @@
 # Packs programs with every shared library that a stock GPU machine does not have, stripped, so that the archive runs from
 # any folder. Prints its size and the glibc and driver it needs. `cmake --build BUILD --target bundle` calls it.
 #
-#   make.sh [--with-cuda-libraries] [--driver VERSION] [--limit MIB] [--script FILE]... ARCHIVE.tar.zst FILE...
+#   make.sh [--with-cuda-libraries] [--driver VERSION] [--limit MIB] [--script FILE]... [--golden FILE]... ARCHIVE.tar.zst FILE...
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
-with_cuda=false driver="" limit=40 scripts=("$here/run.sh")
+with_cuda=false driver="" limit=40 scripts=("$here/run.sh") golden=()
 while [[ "${1:-}" == --* ]]; do
   case "$1" in
     --with-cuda-libraries) with_cuda=true limit=4096; shift ;;
     --driver) driver=$2; shift 2 ;;
     --limit) limit=$2; shift 2 ;;
     --script) scripts+=("$2"); shift 2 ;;
+    --golden) golden+=("$2"); shift 2 ;;
     *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
@@ -31,6 +32,7 @@ root=$work/stretto-bundle
 mkdir -p "$root/bin" "$root/lib"
 cp "$@" "$root/bin/"
 cp "${scripts[@]}" "$root/"
+if ((${#golden[@]} > 0)); then mkdir "$root/golden" && cp "${golden[@]}" "$root/golden/"; fi
 
 # ldd lists what libraries need in turn.
 for file in "$@"; do

@@ -40,6 +40,7 @@ if [[ "$(printf '%s\n%s\n' "$needed" "$found" | sort -V | head -1)" != "$needed"
   exit 1
 fi
 
+[[ ! -d "$here/golden" ]] || export STRETTO_GOLDEN="$here/golden"
 # Tests are linked to CUDA's libraries; stretto-bench opens them itself.
 export LD_LIBRARY_PATH="${STRETTO_CUDA_LIBRARIES:-}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 if devices=$("$here/bin/stretto-bench" devices 2>&1); then

@@ -9,7 +9,8 @@ usage() {
   cat <<'TEXT'
 usage: gpu.sh [FLAGS]
 Writes one JSON and one text file per part to a folder, and clocks.csv with the GPU's clocks and power second by second.
-A part that cannot run has {"skipped": "the reason"}, one that fails {"failed": code}.
+A part that cannot run has {"skipped": "the reason"}, one that fails {"failed": code}. Steps and schedules are measured only
+where the checks have passed into the same folder.
   --out FOLDER      (default: gpu-results)
   --budget SECONDS  in all; a part that no longer fits is skipped (default: 590)
   --parts LIST      by comma, a name or the begin of one (default: all)
@@ -103,6 +104,11 @@ note() { # NAME KEY VALUE: the JSON of a part that wrote none
 run() { # NAME SECONDS COMMAND...
   local name=$1 needs=$2 left=$((budget - SECONDS)) command=("${@:3}") code
   rm -f "$out/$name.json"
+  if [[ $name == step.* || $name == overlap.* ]] && ! grep -q '"passed"' "$out/checks.json" 2>/dev/null; then
+    note "$name" skipped "the checks have not passed into $out; run --parts checks,${name%%.*}"
+    echo "skipped: $name: the checks have not passed into $out; run --parts checks,${name%%.*}"
+    return
+  fi
   if ((left < needs)); then
     note "$name" skipped "$left s of the budget left, $needs s needed"
     echo "skipped: $name: $left s of the budget left, $needs s needed"

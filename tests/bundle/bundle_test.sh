@@ -9,7 +9,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() { echo "$*" >&2; exit 1; }
 
-"$scripts/make.sh" --driver 580 --script "$gpu" "$work/a.tar.zst" "$bench" >"$work/make.log" || fail "$(cat "$work/make.log")"
+echo right >"$work/answers.txt"
+"$scripts/make.sh" --driver 580 --golden "$work/answers.txt" --script "$gpu" "$work/a.tar.zst" "$bench" >"$work/make.log" || fail "$(cat "$work/make.log")"
 grep -qE 'MiB, needs glibc 2\.[0-9]+, NVIDIA driver 580$' "$work/make.log" || fail "printed: $(cat "$work/make.log")"
 mkdir "$work/elsewhere"
 zstd -dc "$work/a.tar.zst" | tar -xf - -C "$work/elsewhere"
@@ -29,7 +30,7 @@ foreign=$(env -i /usr/bin/ldd bin/stretto-bench | awk '$2 == "=>" {print $1, $3}
 
 # run.sh passes, fails and skips as the packed tests do, and says so.
 put() { printf '#!/bin/sh\n%s\n' "$2" >"bin/$1"; chmod +x "bin/$1"; }
-put good_test 'exit 0'
+put good_test 'grep -q right "$STRETTO_GOLDEN/answers.txt"'
 put idle_test 'echo "skipped: no GPU: none"; exit 77'
 env -i PATH="$PATH" ./run.sh >"$work/run.log" || fail "$(cat "$work/run.log")"
 grep -q '^passed: good_test$' "$work/run.log" || fail "$(cat "$work/run.log")"

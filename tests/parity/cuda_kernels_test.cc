@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/parity/cuda_agreement.h"
+#include "tests/parity/torch_golden.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
 
 namespace stretto::parity {
@@ -72,6 +73,12 @@ class CudaKernelsTest : public ::testing::TestWithParam<Layout> {
 
 TEST_P(CudaKernelsTest, AgreesWithTheCpuAndHasTheBitsOfItsSerialOracle) {
   ExpectAgreesWithTheCpu(GetParam(), KernelMachine(1), KernelMachine(2));
+}
+
+TEST(CudaKernelsTorchTest, TenLossesAndEveryGradientAgree) {
+  ExpectAgreesWithTorch({"gpt", {.schedule = "domino_row", .slices = {2, 2}}}, KernelMachine(3));
+  ExpectAgreesWithTorch({"llama_grouped", {.family = Family::kLlama}}, KernelMachine(4));
+  cuda_emulator::Reset();
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts, CudaKernelsTest, ::testing::ValuesIn(CudaLayouts()),

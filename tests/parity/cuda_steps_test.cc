@@ -6,6 +6,8 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cublaslt_products.h"
 #include "tests/parity/cuda_agreement.h"
+#include "tests/parity/matrix.h"
+#include "tests/parity/torch_golden.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
 #include "worker/engine/schedule/plan.h"
 
@@ -43,11 +45,12 @@ TEST_P(CudaStepsTest, AgreesWithTheCpuAndHasTheBitsOfItsSerialOracle) {
 
 std::vector<Layout> Layouts() {
   std::vector<Layout> layouts = CudaLayouts();
-  for (const char* schedule : {"megatron_sync", "megatron_async", "nanotron"}) {
-    const bool sliced = std::string(schedule) == "nanotron";
-    layouts.push_back({.schedule = schedule,
-                       .slices = sliced ? std::vector<int>{2, 2} : std::vector<int>{4},
-                       .micro_batches = 3});
+  for (const Takes& takes : kTakes) {
+    layouts.push_back(
+        {.schedule = takes.schedule,
+         .slices = takes.max_slices > 1 ? std::vector<int>{2, 2} : std::vector<int>{4},
+         .splits = takes.splits ? 2 : 1,
+         .micro_batches = 3});
   }
   layouts.push_back({.family = Family::kLlama,
                      .schedule = "domino_row",
@@ -55,11 +58,26 @@ std::vector<Layout> Layouts() {
                      .slices = {2, 2},
                      .sequence_parallel = true,
                      .micro_batches = 2});
-  layouts.push_back(
-      {.schedule = "domino_hybrid", .slices = {2, 2}, .splits = 2, .micro_batches = 2});
   return layouts;
 }
 
+std::vector<TorchCase> TorchCases() {
+  std::vector<TorchCase> cases;
+  for (const char* golden : {"gpt", "gpt_odd", "llama", "llama_grouped"}) {
+    const Family family = golden[0] == 'g' ? Family::kGpt : Family::kLlama;
+    cases.push_back({golden, {.family = family, .tp_size = 1}});
+    cases.push_back({golden, {.family = family, .schedule = "domino_row", .slices = {2, 2}}});
+  }
+  return cases;
+}
+
+class CudaTorchTest : public ::testing::TestWithParam<TorchCase> {};
+
+TEST_P(CudaTorchTest, TenLossesAndEveryGradientAgree) {
+  ExpectAgreesWithTorch(GetParam(), GpuMachine(true));
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, CudaTorchTest, ::testing::ValuesIn(TorchCases()), NameOfTorchCase);
 INSTANTIATE_TEST_SUITE_P(Layouts, CudaStepsTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
 
 }  // namespace

@@ -43,6 +43,9 @@ done
 BENCH
 chmod +x "$scratch/stretto-bench"
 without_peer=(env STRETTO_PEER_PYTHON=/nowhere/python "$folder/gpu.sh" --out "$scratch/out" --bench "$scratch/stretto-bench")
+expect "what has not been checked is not measured" exits_with 0 "${without_peer[@]}" --parts overlap
+expect "and it says so" grep -q "^skipped: overlap.llama2-7b: the checks have not passed into $scratch/out; run --parts checks,overlap" "$scratch/said"
+echo '{"passed": "see checks.txt"}' >"$scratch/out/checks.json"
 expect "a part that fails fails the run" exits_with 1 "${without_peer[@]}" --parts kernels,step
 expect "it says which" grep -q "^failed: step.llama2-7b: exit code 1: error: no memory" "$scratch/said"
 expect "the others passed" grep -q "^passed: step.gpt3-2.7b" "$scratch/said"
@@ -55,7 +58,7 @@ load = lambda name: json.loads((folder / f"{name}.json").read_text())
 assert load("step.llama2-7b") == {"failed": "1"}, load("step.llama2-7b")
 assert load("peer.step.gpt3-2.7b") == {"skipped": "no /nowhere/python"}
 assert load("kernels.llama2-7b")["copy"]["bytes_per_second"] == 4e12
-assert not (folder / "overlap.llama2-7b.json").exists()
+assert load("overlap.llama2-7b")["skipped"].startswith("the checks have not passed"), load("overlap.llama2-7b")
 PYTHON
 expect "what no longer fits the budget is skipped" exits_with 0 "${without_peer[@]}" --parts overlap --budget 30
 expect "with the reason" grep -q "^skipped: overlap.llama2-7b: 30 s of the budget left, 200 s needed" "$scratch/said"

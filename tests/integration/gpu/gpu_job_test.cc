@@ -86,7 +86,8 @@ TEST_F(GpuJobTest, TrainsAsOnCoresAndAccountsForEverySecond) {
   EXPECT_GT(gpu["profile"]["t_comp"].get<double>(), 0);
   EXPECT_THAT(Stretto({"job", "describe", "gpu"}).out, HasSubstr("Device:      cuda\n"));
   EXPECT_THAT(ReadRun("gpu", 1, "trainer.log"), HasSubstr("computes on cuda: device 0, emulated"));
-  EXPECT_THAT(Metrics(worker_ports_["node-a"]), HasSubstr("stretto_steps_total{training_job=\"gpu\""));
+  EXPECT_THAT(Metrics(worker_ports_["node-a"]),
+              HasSubstr("stretto_steps_total{training_job=\"gpu\""));
 }
 
 TEST_F(GpuJobTest, GoesOnFromACheckpointBitByBit) {
