@@ -81,9 +81,13 @@ def run(*command):
     assert done.returncode == 0, f"{command}: {done.stderr}"
 
 
+# Not by a proxy that the environment may name.
+DIRECTLY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
 def get(url, **parameters):
     query = urllib.parse.urlencode(parameters)
-    with urllib.request.urlopen(f"{url}?{query}" if query else url, timeout=10) as answer:
+    with DIRECTLY.open(f"{url}?{query}" if query else url, timeout=10) as answer:
         return json.load(answer)
 
 
