@@ -5,16 +5,8 @@ set -uo pipefail
 
 bench=$1
 folder=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
-failures=0
-expect() { # WHAT CONDITION...
-  "${@:2}" || { echo "FAILED: $1"; failures=$((failures + 1)); }
-}
-exits_with() { # CODE COMMAND...
-  "${@:2}" >"$scratch/said" 2>&1
-  (($? == $1))
-}
+. "$folder/test/expect.sh"
+
 gpu() { "$folder/gpu.sh" --out "$scratch/out" "$@"; }
 peer() { PYTHONDONTWRITEBYTECODE=1 python3 "$folder/torch_gpu_peer.py" "$@"; }
 
@@ -77,4 +69,4 @@ expect "no repeats are refused" exits_with 2 peer kernels --like "$like" --repea
 expect "without PyTorch or a GPU the peer is skipped" env CUDA_VISIBLE_DEVICES= bash -c '"$@"; (($? == 77))' _ \
   env PYTHONDONTWRITEBYTECODE=1 python3 "$folder/torch_gpu_peer.py" step --like "$like" >"$scratch/said"
 expect "with the reason" grep -q "^skipped: " "$scratch/said"
-exit $((failures > 0))
+((failures == 0))

@@ -6,7 +6,7 @@ set -uo pipefail
 bench=$1
 here=$(dirname "${BASH_SOURCE[0]}")
 script=$here/../../overlap_link.sh
-. "$here/expect.sh"
+. "$here/../../test/expect.sh"
 
 ((EUID == 0)) || { echo "skipped: needs root, to make network namespaces"; exit 77; }
 

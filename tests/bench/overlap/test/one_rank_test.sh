@@ -5,7 +5,7 @@ set -uo pipefail
 bench=$1
 here=$(dirname "${BASH_SOURCE[0]}")
 script=$here/../../one_rank.sh
-. "$here/expect.sh"
+. "$here/../../test/expect.sh"
 
 expect "no turns are refused" exits_with 2 "$script" --rounds 0 --bench "$bench"
 expect "the refusal says which" grep -q -- "--rounds: found '0'" "$scratch/said"
