@@ -23,3 +23,7 @@ target_link_libraries(dnnl INTERFACE ${DNNL_LIBRARY} OpenMP::OpenMP_CXX)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)
 add_library(sentencepiece INTERFACE)
 target_link_libraries(sentencepiece INTERFACE ${SENTENCEPIECE_LIBRARY})
+
+find_library(PCRE2_LIBRARY pcre2-8 REQUIRED)
+add_library(pcre2 INTERFACE)
+target_link_libraries(pcre2 INTERFACE ${PCRE2_LIBRARY})

@@ -8,11 +8,12 @@ seconds=${1:-60}
 command -v clang++ >/dev/null || { echo "no clang++ here: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
 cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
   -DSTRETTO_FUZZ=ON -DSTRETTO_SANITIZER=address,undefined,fuzzer-no-link -DSTRETTO_UNITY=OFF
-targets=(program_text_fuzz checkpoint_fuzz dataset_fuzz job_file_fuzz)
+targets=(program_text_fuzz checkpoint_fuzz dataset_fuzz tokenizer_json_fuzz job_file_fuzz)
 cmake --build build/fuzz --target "${targets[@]}"
 for target in "${targets[@]}"; do
   mkdir -p "build/fuzz/corpus/$target"
   [[ $target == program_text_fuzz ]] && cp tests/golden/schedule/*.txt "build/fuzz/corpus/$target/"
+  [[ $target == tokenizer_json_fuzz ]] && cp tests/golden/tokenizer/*_kind.json "build/fuzz/corpus/$target/"
   echo "== $target"
   "build/fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz/corpus/$target" 2>&1 |
     tail -n 12

@@ -261,6 +261,10 @@ absl::Status IndexedDataset::ParseDocuments() {
   return absl::OkStatus();
 }
 
+int64_t IndexedDataset::FirstSequence(int64_t document) const {
+  return Load<int64_t>(index_.data() + DocumentOffset(sequence_count_, document));
+}
+
 absl::Status IndexedDataset::Convert(int64_t byte, int32_t vocab_size,
                                      std::span<int32_t> out) const {
   const char* from = bin_.data() + byte;

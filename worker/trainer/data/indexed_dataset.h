@@ -61,6 +61,10 @@ class IndexedDataset {
   int64_t token_count() const { return token_count_; }
   int64_t sequence_count() const { return sequence_count_; }
   int64_t document_count() const { return document_count_; }
+  // Tokens of a sequence in [0, sequence_count).
+  int64_t SequenceLength(int64_t sequence) const { return Length(sequence); }
+  // Number of the sequence a document begins with; of one past the last document, sequence_count.
+  int64_t FirstSequence(int64_t document) const;
 
   // Copies the tokens [begin, begin + out.size()) of the stream. Errors: OutOfRange (beyond the
   // stream), InvalidArgument (a token outside [0, vocab_size): names file, byte offset, token).
@@ -94,6 +98,13 @@ class IndexedDataset {
   // the other from byte 0, as Megatron and we write them: then stream and file order are the same.
   std::vector<int64_t> starts_;
 };
+
+// Puts PREFIX.bin.tmp and PREFIX.idx.tmp, both durable, in the place of a data set: after a crash
+// there is the old one, the new one or no index.
+absl::Status CommitDataset(const std::string& prefix);
+
+// AlreadyExists if PREFIX.idx or PREFIX.bin exists.
+absl::Status CheckNoDataset(const std::string& prefix);
 
 // Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded; a writer that
 // fails or is destroyed before removes what it wrote. Not thread-safe.

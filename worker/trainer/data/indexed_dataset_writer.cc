@@ -54,18 +54,35 @@ absl::Status Rename(const std::string& from, const std::string& to) {
 
 }  // namespace
 
+absl::Status CheckNoDataset(const std::string& prefix) {
+  for (const char* suffix : {".idx", ".bin"}) {
+    const std::string path = prefix + suffix;
+    if (::access(path.c_str(), F_OK) == 0) {
+      return absl::AlreadyExistsError(
+          absl::StrCat("output ", path, " exists, expected a new prefix or leave to overwrite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CommitDataset(const std::string& prefix) {
+  const std::string index_path = prefix + ".idx", bin_path = prefix + ".bin";
+  // An old index must not meet the new tokens, also after a crash between the two renames.
+  if (::unlink(index_path.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("remove ", index_path));
+  }
+  RETURN_IF_ERROR(Rename(bin_path + ".tmp", bin_path));
+  RETURN_IF_ERROR(Rename(index_path + ".tmp", index_path));
+  const std::filesystem::path parent = std::filesystem::path(prefix).parent_path();
+  return SyncPath(parent.empty() ? "." : parent.string());
+}
+
 IndexedDatasetWriter::IndexedDatasetWriter(std::string prefix, TokenType type, FileDescriptor bin)
     : prefix_(std::move(prefix)), type_(type), bin_(std::move(bin)) {}
 
 absl::StatusOr<IndexedDatasetWriter> IndexedDatasetWriter::Create(const std::string& prefix,
                                                                   TokenType type, bool overwrite) {
-  for (const char* suffix : {".idx", ".bin"}) {
-    const std::string path = prefix + suffix;
-    if (!overwrite && ::access(path.c_str(), F_OK) == 0) {
-      return absl::AlreadyExistsError(
-          absl::StrCat("output ", path, " exists, expected a new prefix or leave to overwrite"));
-    }
-  }
+  if (!overwrite) RETURN_IF_ERROR(CheckNoDataset(prefix));
   const std::string path = prefix + ".bin.tmp";
   FileDescriptor bin(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!bin.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
@@ -132,18 +149,10 @@ absl::Status IndexedDatasetWriter::Finish() {
   RETURN_IF_ERROR(Flush());
   if (::fsync(bin_.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", TemporaryBin()));
   // All that needs space comes first, so that a full disk leaves an old data set as it was.
-  const std::string index_path = prefix_ + ".idx", bin_path = prefix_ + ".bin";
-  const std::string temporary_index = index_path + ".tmp";
-  RETURN_IF_ERROR(WriteFileAtomic(temporary_index, Index()));
-  // An old index must not meet the new tokens, also after a crash between the two renames.
-  if (::unlink(index_path.c_str()) != 0 && errno != ENOENT) {
-    return ErrnoStatus(errno, absl::StrCat("remove ", index_path));
-  }
-  RETURN_IF_ERROR(Rename(TemporaryBin(), bin_path));
+  RETURN_IF_ERROR(WriteFileAtomic(prefix_ + ".idx.tmp", Index()));
+  RETURN_IF_ERROR(CommitDataset(prefix_));
   bin_ = FileDescriptor();
-  RETURN_IF_ERROR(Rename(temporary_index, index_path));
-  const std::filesystem::path parent = std::filesystem::path(prefix_).parent_path();
-  return SyncPath(parent.empty() ? "." : parent.string());
+  return absl::OkStatus();
 }
 
 }  // namespace stretto

@@ -10,7 +10,7 @@
 namespace stretto {
 
 struct TokenizerInfo {
-  std::string kind;             // "bytes" or "sentencepiece"
+  std::string kind;             // "bytes", "sentencepiece" or "byte_pair"
   int32_t vocab_size = 0;       // tokens are in [0, vocab_size)
   int32_t end_of_document = 0;  // appended to every document
   std::string hash;             // SHA-256 of the model file in hexadecimal; of the kind for "bytes"

@@ -62,13 +62,38 @@ TEST_F(DataCommandTest, SentencePieceModelTokenizes) {
   EXPECT_EQ(ran.code, 0) << ran.output;
 }
 
+TEST_F(DataCommandTest, TokenizerOfAFolderFromHuggingFaceTokenizes) {
+  std::filesystem::copy(STRETTO_SOURCE_DIR "/tests/golden/tokenizer/llama3_kind.json",
+                        dir_ + "/tokenizer.json");
+  std::ofstream(dir_ + "/tokenizer_config.json") << R"({"eos_token": "<|end_of_text|>"})";
+  const Ran ran = RunData(Prepare("--tokenizer hf:" + dir_));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("vocabulary 484"));
+  const Ran other = RunData(
+      Prepare("--overwrite --tokenizer hf:" + dir_ + "/tokenizer.json --end-of-document '<|no|>'"));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.output, HasSubstr("end of document: found \"<|no|>\", expected"));
+  const Ran bytes = RunData(Prepare("--overwrite --end-of-document '<|end|>'"));
+  EXPECT_THAT(bytes.output, HasSubstr("--end-of-document: found it with --tokenizer bytes"));
+}
+
+TEST_F(DataCommandTest, FailureSaysWhereTheDonePartsAre) {
+  std::ofstream(dir_ + "/bad.jsonl") << "{\"text\": 1}\n";
+  const Ran ran = RunData("prepare " + dir_ + "/bad.jsonl -o " + dir_ + "/set");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.output,
+              HasSubstr("bad.jsonl: found {\"text\": 1} in the line at byte 0, expected "
+                        "a JSON object with text as \"text\""));
+  EXPECT_THAT(ran.output, HasSubstr("set.parts: the same command goes on from there"));
+}
+
 TEST_F(DataCommandTest, RefusesUnknownTokenizerAndMissingArguments) {
   const Ran ran = RunData(Prepare("--tokenizer words"));
   EXPECT_EQ(ran.code, 1);
   EXPECT_THAT(
       ran.output,
       HasSubstr(
-          "--tokenizer: found \"words\", expected \"bytes\" or \"sentencepiece:MODEL_FILE\""));
+          "--tokenizer: found \"words\", expected \"bytes\", \"sentencepiece:MODEL_FILE\", "));
   EXPECT_EQ(RunData("prepare " + dir_ + "/a.txt").code, 2);
   EXPECT_EQ(RunData("").code, 2);
 }

@@ -119,7 +119,202 @@ TEST(PrepareTest, FullDiskLeavesNoIndex) {
   const absl::Status status =
       Prepare({{in.path()}, out / "text", false}, *MakeByteTokenizer()).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_FALSE(std::filesystem::exists(out / "text.idx"));
+  EXPECT_FALSE(std::filesystem::exists(out / "text.bin"));
+}
+
+// Cut into pieces of a hundred bytes, three to a part.
+PrepareOptions InSmallPieces(PrepareOptions options, int threads) {
+  options.threads = threads;
+  options.sizes = {.piece = 100, .part = 300, .longest_whole = 5000};
+  return options;
+}
+
+// Documents as their tokens.
+std::vector<std::vector<int32_t>> Documents(const std::string& prefix, int32_t vocab_size) {
+  const std::vector<int32_t> tokens = AllTokens(prefix, vocab_size);
+  const auto dataset = IndexedDataset::Open(prefix);
+  std::vector<std::vector<int32_t>> documents;
+  auto at = tokens.begin();
+  for (int64_t i = 0; i < dataset->document_count(); ++i) {
+    auto& document = documents.emplace_back();
+    for (int64_t k = dataset->FirstSequence(i); k < dataset->FirstSequence(i + 1); ++k) {
+      document.insert(document.end(), at, at + dataset->SequenceLength(k));
+      at += dataset->SequenceLength(k);
+    }
+  }
+  EXPECT_EQ(at, tokens.end());
+  return documents;
+}
+
+std::unique_ptr<Tokenizer> GoldenTokenizer(const std::string& name, const std::string& end) {
+  auto tokenizer =
+      LoadBytePairTokenizer(STRETTO_SOURCE_DIR "/tests/golden/tokenizer/" + name + ".json", end);
+  EXPECT_TRUE(tokenizer.ok()) << tokenizer.status();
+  return *std::move(tokenizer);
+}
+
+TEST(PrepareTest, PiecesAndThreadsDoNotChangeTheResult) {
+  TestFolder in, out;
+  std::string text, lines;
+  for (int i = 0; i < 200; ++i) {
+    text += "line " + std::to_string(i * i) + " of the text's\n\n  größer: x[" + std::to_string(i) +
+            "]!\n";
+    lines += R"({"text": "the )" + std::to_string(i) + R"(th\ndocument", "other": 1})" + "\n";
+    if (i % 7 == 0) lines += "{\"text\": \"\"}\n \n";
+  }
+  Spill(in / "a.txt", text);
+  Spill(in / "b.jsonl", lines);
+  Spill(in / "c.txt", "short");
+  Spill(in / "d.txt", text.substr(0, 1000));
+  std::vector<std::unique_ptr<Tokenizer>> tokenizers;
+  tokenizers.push_back(MakeByteTokenizer());
+  tokenizers.push_back(GoldenTokenizer("gpt2_kind", "<|endoftext|>"));
+  tokenizers.push_back(GoldenTokenizer("llama3_kind", "<|end_of_text|>"));
+  for (const auto& tokenizer : tokenizers) {
+    const int32_t vocab = tokenizer->info().vocab_size;
+    const auto whole = Prepare({{in.path()}, out / "whole", true}, *tokenizer);
+    ASSERT_TRUE(whole.ok()) << whole.status();
+    EXPECT_EQ(whole->documents, 203);
+    for (const int threads : {1, 3}) {
+      const auto cut =
+          Prepare(InSmallPieces({{in.path()}, out / "cut", true}, threads), *tokenizer);
+      ASSERT_TRUE(cut.ok()) << cut.status();
+      EXPECT_EQ(cut->tokens, whole->tokens);
+      EXPECT_EQ(Documents(out / "cut", vocab), Documents(out / "whole", vocab));
+      EXPECT_GT(IndexedDataset::Open(out / "cut")->sequence_count(), 203);
+      EXPECT_FALSE(std::filesystem::exists(out / "cut.parts"));
+    }
+  }
+}
+
+// Bytes, but for a text that begins with '!' while `fail` is set; counts what it encodes.
+class FailingTokenizer final : public Tokenizer {
+ public:
+  const TokenizerInfo& info() const override { return bytes_->info(); }
+  absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override {
+    if (fail && text[0] == '!') return absl::InvalidArgumentError("it is bad");
+    encoded += static_cast<int64_t>(text.size());
+    return bytes_->Encode(text);
+  }
+  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> tokens) const override {
+    return bytes_->Decode(tokens);
+  }
+  bool CanCut(char, char) const override { return true; }
+  bool fail = true;
+  mutable int64_t encoded = 0;
+
+ private:
+  std::unique_ptr<Tokenizer> bytes_ = MakeByteTokenizer();
+};
+
+TEST(PrepareTest, GoesOnWhereAFailureLeftOff) {
+  TestFolder in, out;
+  Spill(in / "a.txt", std::string(950, 'a'));
+  Spill(in / "b.txt", "!" + std::string(500, 'b'));
+  FailingTokenizer tokenizer;
+  const PrepareOptions options = InSmallPieces({{in.path()}, out / "set"}, 1);
+  const absl::Status status = Prepare(options, tokenizer).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("b.txt: it is bad"));
+  EXPECT_FALSE(std::filesystem::exists(out / "set.idx"));
+
+  tokenizer.fail = false;
+  tokenizer.encoded = 0;
+  const auto summary = Prepare(options, tokenizer);
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->tokens, 950 + 501 + 2);
+  EXPECT_EQ(tokenizer.encoded, 950 + 501 - 900);  // three whole parts were done
+  EXPECT_EQ(Documents(out / "set", 257).size(), 2u);
+}
+
+TEST(PrepareTest, PartsOfOtherInputAreNotTaken) {
+  TestFolder in, out;
+  Spill(in / "a.txt", std::string(950, 'a'));
+  Spill(in / "b.txt", "!");
+  FailingTokenizer tokenizer;
+  const PrepareOptions options = InSmallPieces({{in.path()}, out / "set"}, 1);
+  EXPECT_FALSE(Prepare(options, tokenizer).ok());
+  Spill(in / "a.txt", std::string(949, 'c'));
+  tokenizer.fail = false;
+  tokenizer.encoded = 0;
+  ASSERT_TRUE(Prepare(options, tokenizer).ok());
+  EXPECT_EQ(tokenizer.encoded, 950);
+  EXPECT_EQ(Documents(out / "set", 257)[0][0], 'c');
+}
+
+TEST(PrepareTest, ProgressCountsEveryByteOnceAndWhatWasDoneBefore) {
+  TestFolder in, out;
+  Spill(in / "a.txt", std::string(950, 'a'));
+  Spill(in / "b.txt", "!");
+  FailingTokenizer tokenizer;
+  PrepareOptions options = InSmallPieces({{in.path()}, out / "set"}, 1);
+  EXPECT_FALSE(Prepare(options, tokenizer).ok());
+  tokenizer.fail = false;
+  std::vector<int64_t> seen;
+  options.progress = [&](const PrepareProgress& progress) {
+    EXPECT_EQ(progress.total_bytes, 951);
+    EXPECT_EQ(progress.resumed_bytes, 900);
+    seen.push_back(progress.bytes);
+  };
+  ASSERT_TRUE(Prepare(options, tokenizer).ok());
+  EXPECT_THAT(seen, ElementsAre(950, 951));
+}
+
+TEST(PrepareTest, LinesOfJsonTakeTheKeyTheyAreTold) {
+  TestFolder folder;
+  Spill(folder / "a.jsonl", "{\"body\": \"x\\ny\"}\r\n{\"body\": \"z\"}");
+  PrepareOptions options{{folder / "a.jsonl"}, folder / "out"};
+  options.json_key = "body";
+  ASSERT_TRUE(Prepare(options, *MakeByteTokenizer()).ok());
+  EXPECT_THAT(AllTokens(folder / "out", 257), ElementsAre('x', '\n', 'y', 256, 'z', 256));
+}
+
+TEST(PrepareTest, LinesThatAreNoDocumentsAreNamed) {
+  for (const std::string line : {"{\"text\": \"x\"", "[]", "{}", "{\"text\": null}", "\xff"}) {
+    TestFolder folder;
+    Spill(folder / "a.jsonl", "{\"text\": \"x\"}\n" + line + "\n");
+    const absl::Status status =
+        Prepare({{folder / "a.jsonl"}, folder / "out"}, *MakeByteTokenizer()).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("a.jsonl: found " + line.substr(0, 10)));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("in the line at byte 14"));
+  }
+}
+
+TEST(PrepareTest, LinesOfEmptyTextAloneAreNoText) {
+  TestFolder in, out;
+  Spill(in / "a.jsonl", "{\"text\": \"\"}\n");
+  const absl::Status status = Prepare({{in.path()}, out / "out"}, *MakeByteTokenizer()).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("found no text in 1 files"));
   EXPECT_TRUE(std::filesystem::is_empty(out.path()));
+}
+
+TEST(PrepareTest, WhatCannotBeCutMustFitMemory) {
+  TestFolder folder;
+  Spill(folder / "tiny.model", TinyModel(true));
+  Spill(folder / "a.txt", std::string(5001, 'a'));
+  Spill(folder / "b.jsonl", "{\"text\": \"" + std::string(5000, 'a') + "\"}\n");
+  const auto tokenizer = LoadSentencePieceTokenizer(folder / "tiny.model");
+  ASSERT_TRUE(tokenizer.ok());
+  absl::Status status =
+      Prepare(InSmallPieces({{folder / "a.txt"}, folder / "out"}, 1), **tokenizer).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a.txt: found no place to cut in 5000 bytes from byte 0 on, expected a "
+                        "shorter document"));
+  status = Prepare(InSmallPieces({{folder / "b.jsonl"}, folder / "out"}, 1), *MakeByteTokenizer())
+               .status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("expected a shorter line"));
+}
+
+TEST(PrepareTest, TextThatIsNoUtf8IsNamedWithItsPlace) {
+  TestFolder folder;
+  Spill(folder / "a.txt", std::string(99, 'a') + "b\nc\xff");
+  const absl::Status status = Prepare(InSmallPieces({{folder / "a.txt"}, folder / "out"}, 1),
+                                      *GoldenTokenizer("gpt2_kind", "<|endoftext|>"))
+                                  .status();
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("a.txt, text from byte 100 on: byte 2: found no UTF-8"));
 }
 
 }  // namespace

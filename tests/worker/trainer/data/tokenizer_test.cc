@@ -19,6 +19,8 @@ TEST(TokenizerTest, BytesAreTheirOwnTokensAnd256EndsADocument) {
   const auto tokens = tokenizer->Encode("A\xff\n");
   ASSERT_TRUE(tokens.ok());
   EXPECT_THAT(*tokens, ElementsAre(65, 255, 10));
+  EXPECT_EQ(*tokenizer->Decode({65, 256, 255}), "A\xff");
+  EXPECT_EQ(tokenizer->Decode({257}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(TokenizerTest, SentencePieceModelEncodesWithItsPieces) {
@@ -33,6 +35,8 @@ TEST(TokenizerTest, SentencePieceModelEncodesWithItsPieces) {
   const auto tokens = (*tokenizer)->Encode("ab b");
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   EXPECT_THAT(*tokens, ElementsAre(3, 6, 3, 5));
+  EXPECT_EQ(*(*tokenizer)->Decode({3, 6, 3, 5, 2}), "ab b");
+  EXPECT_EQ((*tokenizer)->Decode({7}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(TokenizerTest, FileThatIsNoModelIsRefused) {

@@ -1,103 +1,151 @@
 #include "worker/trainer/data/text/prepare.h"
 
-#include <algorithm>
+#include <atomic>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/data/concatenate.h"
 #include "worker/trainer/data/indexed_dataset.h"
+#include "worker/trainer/data/text/encode_part.h"
 
 namespace stretto {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The walk may pass its own earlier output; that is not input.
-bool IsOutput(const fs::path& path, const std::string& prefix) {
-  for (const char* suffix : {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json"}) {
-    if (path.lexically_normal() == fs::path(prefix + suffix).lexically_normal()) return true;
-  }
-  return false;
-}
-
-absl::Status Walk(const std::string& folder, const std::string& prefix,
-                  std::vector<std::string>* files) {
-  std::vector<std::string> found;
-  std::error_code error;
-  fs::recursive_directory_iterator entry(folder, error), end;
-  while (!error && entry != end) {
-    std::error_code ignored;  // a dangling link is not a regular file
-    if (entry->is_regular_file(ignored) && !IsOutput(entry->path(), prefix)) {
-      found.push_back(entry->path().string());
+// PREFIX.parts: what is encoded already, and the fingerprint of the plan it belongs to.
+class PartsFolder {
+ public:
+  // Empties the folder unless it belongs to this plan.
+  static absl::StatusOr<PartsFolder> Open(const std::string& prefix, const PreparePlan& plan) {
+    PartsFolder folder(prefix + ".parts");
+    const std::string note = folder.path_ + "/plan";
+    const absl::StatusOr<std::string> found = ReadFile(note);
+    if (!found.ok() || *found != plan.fingerprint) {
+      folder.Remove();
+      std::error_code error;
+      fs::create_directory(folder.path_, error);
+      if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder.path_));
+      RETURN_IF_ERROR(WriteFileAtomic(note, plan.fingerprint));
     }
-    entry.increment(error);
+    return folder;
   }
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("read folder ", folder));
-  std::sort(found.begin(), found.end());
-  files->insert(files->end(), found.begin(), found.end());
-  return absl::OkStatus();
-}
 
-absl::StatusOr<std::vector<std::string>> ListFiles(const PrepareOptions& options) {
-  std::vector<std::string> files;
-  for (const std::string& input : options.inputs) {
-    std::error_code error;
-    const fs::file_status status = fs::status(input, error);
-    if (error) return ErrnoStatus(error.value(), absl::StrCat("input ", input));
-    if (fs::is_directory(status)) {
-      RETURN_IF_ERROR(Walk(input, options.prefix, &files));
-    } else if (fs::is_regular_file(status)) {
-      files.push_back(input);
-    } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat("input ", input, ": found neither, expected a regular file or a folder"));
+  std::string Prefix(size_t part) const { return absl::StrFormat("%s/%06d", path_, part); }
+  bool Empty(size_t part) const { return fs::exists(Prefix(part) + ".empty"); }
+  bool Done(size_t part) const { return Empty(part) || fs::exists(Prefix(part) + ".idx"); }
+  void Remove() const {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
+ private:
+  explicit PartsFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+class Work {
+ public:
+  Work(const PrepareOptions& options, const Tokenizer& tokenizer, const PreparePlan& plan,
+       const PartsFolder& folder)
+      : options_(options), tokenizer_(tokenizer), plan_(plan), folder_(folder) {
+    progress_.total_bytes = plan.bytes;
+    for (size_t i = 0; i < plan.parts.size(); ++i) {
+      if (!folder.Done(i)) continue;
+      for (const Piece& piece : plan.parts[i].pieces) progress_.bytes += piece.end - piece.begin;
+    }
+    progress_.resumed_bytes = progress_.bytes;
+  }
+
+  // The error of the first part that has one.
+  absl::Status Run() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < options_.threads; ++i) {
+      threads.emplace_back([this] { EncodeParts(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return status_;
+  }
+
+ private:
+  void EncodeParts() {
+    while (!failed_) {
+      const size_t part = next_++;
+      if (part >= plan_.parts.size()) return;
+      if (folder_.Done(part)) continue;
+      const absl::Status status =
+          EncodePart(plan_, plan_.parts[part], tokenizer_, options_.json_key, folder_.Prefix(part),
+                     [this](int64_t bytes) { Add(bytes); });
+      if (status.ok()) continue;
+      const std::lock_guard<std::mutex> lock(mu_);
+      failed_ = true;
+      if (status_.ok() || part < failed_part_) {
+        status_ = status;
+        failed_part_ = part;
+      }
     }
   }
-  if (files.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("data prepare: found no file in ",
-                                                   options.inputs.size(),
-                                                   " inputs, expected at least one"));
+
+  void Add(int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    progress_.bytes += bytes;
+    if (options_.progress) options_.progress(progress_);
   }
-  return files;
+
+  const PrepareOptions& options_;
+  const Tokenizer& tokenizer_;
+  const PreparePlan& plan_;
+  const PartsFolder& folder_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mu_;
+  PrepareProgress progress_;  // guarded by mu_
+  absl::Status status_;       // guarded by mu_
+  size_t failed_part_ = 0;    // guarded by mu_
+};
+
+absl::Status NoText(const PrepareSummary& summary) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("data prepare: found no text in ", summary.files + summary.skipped_binary,
+                   " files (", summary.skipped_binary,
+                   " skipped as binary), expected at least one text file that is not empty"));
 }
 
 }  // namespace
 
 absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Tokenizer& tokenizer) {
-  ASSIGN_OR_RETURN(const std::vector<std::string> files, ListFiles(options));
-  const TokenizerInfo& info = tokenizer.info();
-  ASSIGN_OR_RETURN(IndexedDatasetWriter writer,
-                   IndexedDatasetWriter::Create(options.prefix, TokenTypeFor(info.vocab_size),
-                                                options.overwrite));
+  if (!options.overwrite) RETURN_IF_ERROR(CheckNoDataset(options.prefix));
+  ASSIGN_OR_RETURN(std::vector<InputFile> files, ListInputFiles(options.inputs, options.prefix));
   PrepareSummary summary;
-  for (const std::string& file : files) {
-    ASSIGN_OR_RETURN(const std::string text, ReadFile(file));
-    if (text.find('\0') != std::string::npos) {
-      ++summary.skipped_binary;
-      continue;
-    }
-    ++summary.files;
-    summary.bytes += static_cast<int64_t>(text.size());
-    if (text.empty()) continue;
-    absl::StatusOr<std::vector<int32_t>> tokens = tokenizer.Encode(text);
-    if (!tokens.ok()) {
-      return absl::Status(tokens.status().code(),
-                          absl::StrCat(file, ": ", tokens.status().message()));
-    }
-    tokens->push_back(info.end_of_document);
-    RETURN_IF_ERROR(writer.AddDocument(*tokens));
+  for (const InputFile& file : files) ++(file.binary ? summary.skipped_binary : summary.files);
+  ASSIGN_OR_RETURN(const PreparePlan plan,
+                   MakePreparePlan(std::move(files), options.sizes, tokenizer, options.json_key));
+  summary.bytes = plan.bytes;
+  if (plan.parts.empty()) return NoText(summary);
+
+  ASSIGN_OR_RETURN(const PartsFolder folder, PartsFolder::Open(options.prefix, plan));
+  RETURN_IF_ERROR(Work(options, tokenizer, plan, folder).Run());
+  std::vector<DatasetPart> parts;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    if (folder.Empty(i)) continue;
+    parts.push_back({folder.Prefix(i), !plan.parts[i].pieces.back().ends_document});
   }
-  summary.documents = writer.document_count();
-  summary.tokens = writer.token_count();
-  if (summary.tokens == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data prepare: found no text in ", files.size(), " files (", summary.skipped_binary,
-        " skipped as binary), expected at least one text file that is not empty"));
+  if (parts.empty()) {
+    folder.Remove();
+    return NoText(summary);
   }
-  RETURN_IF_ERROR(writer.Finish());
-  RETURN_IF_ERROR(WriteTokenizerInfo(options.prefix, info));
+  RETURN_IF_ERROR(ConcatenateDatasets(parts, options.prefix));
+  RETURN_IF_ERROR(WriteTokenizerInfo(options.prefix, tokenizer.info()));
+  folder.Remove();
+  ASSIGN_OR_RETURN(const IndexedDataset dataset, IndexedDataset::Open(options.prefix));
+  summary.documents = dataset.document_count();
+  summary.tokens = dataset.token_count();
   return summary;
 }
 

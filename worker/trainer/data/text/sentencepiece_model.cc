@@ -32,4 +32,10 @@ std::string SentencePieceModel::Encode(std::string_view text, std::vector<int32_
   return status.ok() ? std::string() : status.ToString();
 }
 
+std::string SentencePieceModel::Decode(const std::vector<int32_t>& tokens,
+                                       std::string* text) const {
+  const auto status = processor_->Decode(tokens, text);
+  return status.ok() ? std::string() : status.ToString();
+}
+
 }  // namespace stretto

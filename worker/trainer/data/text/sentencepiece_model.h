@@ -25,6 +25,8 @@ class SentencePieceModel {
   int32_t vocab_size() const;
   int32_t end_of_document() const;  // -1: the model has none
   std::string Encode(std::string_view text, std::vector<int32_t>* tokens) const;
+  // Of tokens in [0, vocab_size).
+  std::string Decode(const std::vector<int32_t>& tokens, std::string* text) const;
 
  private:
   explicit SentencePieceModel(std::unique_ptr<sentencepiece::SentencePieceProcessor> processor);

@@ -1,23 +1,21 @@
 #include "worker/trainer/data/text/tokenizer.h"
 
-#include <openssl/sha.h>
-
+#include <filesystem>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/data/text/sentencepiece_model.h"
+#include "worker/trainer/data/text/sha256.h"
 
 namespace stretto {
 namespace {
 
-std::string Sha256(const std::string& content) {
-  std::string digest(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(content.data()), content.size(),
-         reinterpret_cast<unsigned char*>(digest.data()));
-  return absl::BytesToHexString(digest);
+absl::Status NoSuchToken(int32_t token, const TokenizerInfo& info) {
+  return absl::InvalidArgumentError(absl::StrCat("found token ", token, ", expected one in [0, ",
+                                                 info.vocab_size, ") of this tokenizer"));
 }
 
 class ByteTokenizer final : public Tokenizer {
@@ -28,6 +26,15 @@ class ByteTokenizer final : public Tokenizer {
     const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
     return std::vector<int32_t>(bytes, bytes + text.size());
   }
+  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> tokens) const override {
+    std::string text;
+    for (const int32_t token : tokens) {
+      if (token < 0 || token >= info_.vocab_size) return NoSuchToken(token, info_);
+      if (token != info_.end_of_document) text += static_cast<char>(token);
+    }
+    return text;
+  }
+  bool CanCut(char, char) const override { return true; }
 
  private:
   TokenizerInfo info_;
@@ -44,6 +51,19 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (!error.empty()) return absl::InvalidArgumentError(absl::StrCat("sentencepiece: ", error));
     return tokens;
   }
+  absl::StatusOr<std::string> Decode(absl::Span<const int32_t> tokens) const override {
+    std::vector<int32_t> shown;
+    for (const int32_t token : tokens) {
+      if (token < 0 || token >= info_.vocab_size) return NoSuchToken(token, info_);
+      if (token != info_.end_of_document) shown.push_back(token);
+    }
+    std::string text;
+    const std::string error = model_->Decode(shown, &text);
+    if (!error.empty()) return absl::InvalidArgumentError(absl::StrCat("sentencepiece: ", error));
+    return text;
+  }
+  // Models put a space in front of a text and may drop others.
+  bool CanCut(char, char) const override { return false; }
 
  private:
   TokenizerInfo info_;
@@ -69,6 +89,27 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePieceTokenizer(const std:
   TokenizerInfo info{"sentencepiece", model->vocab_size(), model->end_of_document(),
                      Sha256(serialized)};
   return std::make_unique<SentencePieceTokenizer>(std::move(info), std::move(model));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view name,
+                                                         const std::string& end_of_document) {
+  if (absl::ConsumePrefix(&name, "hf:") && !name.empty()) {
+    std::string path(name);
+    if (std::filesystem::is_directory(path)) path += "/tokenizer.json";
+    return LoadBytePairTokenizer(path, end_of_document);
+  }
+  if (!end_of_document.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--end-of-document: found it with --tokenizer ",
+                                                   name, ", expected it with hf:... alone"));
+  }
+  if (name == "bytes") return MakeByteTokenizer();
+  if (absl::ConsumePrefix(&name, "sentencepiece:") && !name.empty()) {
+    return LoadSentencePieceTokenizer(std::string(name));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tokenizer: found \"", name,
+                   "\", expected \"bytes\", \"sentencepiece:MODEL_FILE\", \"hf:FOLDER\" or "
+                   "\"hf:TOKENIZER_JSON\""));
 }
 
 }  // namespace stretto

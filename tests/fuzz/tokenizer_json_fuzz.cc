@@ -1,0 +1,15 @@
+// tokenizer.json: any text is a tokenizer or refused.
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/strings/string_view.h"
+#include "worker/trainer/data/text/pattern.h"
+#include "worker/trainer/data/text/tokenizer_json.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  auto json = stretto::ParseTokenizerJson({reinterpret_cast<const char*>(data), size});
+  if (!json.ok()) return 0;
+  stretto::Pattern::Compile(json->word_pattern).IgnoreError();
+  stretto::BytePairModel::Create(std::move(json->vocabulary)).IgnoreError();
+  return 0;
+}

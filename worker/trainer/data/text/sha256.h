@@ -1,0 +1,10 @@
+#pragma once
+// SHA-256 of a text in lower-case hexadecimal.
+
+#include <string>
+
+namespace stretto {
+
+std::string Sha256(const std::string& content);
+
+}  // namespace stretto
