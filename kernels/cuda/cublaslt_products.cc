@@ -88,10 +88,13 @@ class CublasLtProducts final : public MatrixProducts {
   absl::StatusOr<Algorithm> Choose(const std::vector<Algorithm>& proposals, const Product& typical,
                                    const Plan& typical_plan) {
     if (proposals.empty()) return absl::UnimplementedError("cuBLASLt proposes no algorithm");
-    if (!options_.tune || Capturing()) return proposals.front();
+    Algorithm guess = proposals.front();
+    guess.stored = false;
+    if (!options_.tune || Capturing()) return guess;
     const absl::StatusOr<std::vector<std::vector<double>>> times =
         TimesOf(handle_.get(), typical, typical_plan, proposals, workspace_);
-    // Without memory to measure in, the library's own opinion is the best there is.
+    // Without memory to measure in, the library's own opinion is the best there is. It is kept: a
+    // run that goes on from a checkpoint may have the memory, and would choose other bits.
     if (absl::IsResourceExhausted(times.status())) return proposals.front();
     if (!times.ok()) return times.status();
     const int best = FastestOf(*times);

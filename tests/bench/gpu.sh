@@ -56,7 +56,7 @@ LLAMA="--model llama2-7b --dtype bf16 --micro-batch 1 --recompute selective"
 peer="${STRETTO_PEER_PYTHON:-python3} $FOLDER/torch_gpu_peer.py"
 PARTS=(
   "checks 60 $FOLDER/run.sh"
-  "kernels.gpt3-2.7b 60 $bench kernels $GPU $GPT --json {}"
+  "kernels.gpt3-2.7b 60 $bench kernels $GPU $GPT --epilogues --json {}"
   "peer.kernels.gpt3-2.7b 40 $peer kernels --device-index $device_index --like $out/kernels.gpt3-2.7b.json --json {}"
   "kernels.llama2-7b 60 $bench kernels $GPU --model llama2-7b --dtype bf16 --micro-batch 2 --json {}"
   "peer.kernels.llama2-7b 40 $peer kernels --device-index $device_index --like $out/kernels.llama2-7b.json --json {}"

@@ -22,8 +22,10 @@
 // Equivalent to: ncclComm_t.
 
 #include <cstdint>
+#include <memory>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "kernels/tensor_view.h"
 #include "worker/comm/communicator.h"
 
@@ -49,12 +51,24 @@ class DeviceCommunicator {
   // rank's part of `in`; any other overlap is forbidden.
   [[nodiscard]] virtual absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) = 0;
 
+  // Device memory, aligned to 4 KiB at least, that collectives are fastest on once it is
+  // registered; null: any memory is as good. All ranks call it alike. Errors: ResourceExhausted.
+  virtual absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t /*bytes*/) { return nullptr; }
+
   // Lets collectives on this memory take a faster way. An offer: what cannot use it does nothing.
-  // All ranks call it, in the same order among their collectives, with the same size. The memory
-  // outlives the communicator, and every graph that holds its collectives.
-  [[nodiscard]] virtual absl::Status Register(void* /*memory*/, int64_t /*bytes*/) {
+  // All ranks call it, in the same order among their collectives, with the same size and memory of
+  // the same kind, and use it at the same offsets. An error costs nothing but speed, unless Poll
+  // reports it too.
+  [[nodiscard]] virtual absl::Status Register(const std::shared_ptr<void>& /*memory*/,
+                                              int64_t /*bytes*/) {
     return absl::OkStatus();
   }
+
+  // Takes the offer back, before the memory goes: no collective on it is under way or in a graph.
+  // All ranks call it in the same order, but it waits for none. Of a dead group whose library may
+  // still know the memory, the communicator keeps it until its own end. Nothing where there was no
+  // offer.
+  virtual void Unregister(const void* /*memory*/) {}
 
   // What happened to the group since the last call; never blocks. An error ends the group, and with
   // it whatever of ours still runs on a stream, if need be in the next call. Before that next one

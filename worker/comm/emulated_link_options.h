@@ -9,7 +9,7 @@ namespace stretto {
 struct EmulatedLinkOptions {
   int rank = 0;
   int size = 1;
-  int blocks = 2;  // each takes an SM
+  int blocks = 2;  // each takes an SM; 0: copy engines alone
   absl::Duration latency;
   double bytes_per_second = 0;
 };

@@ -58,8 +58,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
 
 Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock)
     : options_(std::move(options)),
-      nvml_(std::move(nvml)),
-      gpus_(nvml_.get(), clock),
+      gpus_(std::move(nvml), clock),
       node_(std::move(node)),
       incarnation_(NewUid()),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),

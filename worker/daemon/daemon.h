@@ -91,7 +91,6 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   void OnReport(const stretto::v1alpha1::RankReport& report) override;
 
   const DaemonOptions options_;
-  const std::unique_ptr<Nvml> nvml_;  // null: no GPUs
   GpuWatch gpus_;
   const Node node_;
   const std::string incarnation_;

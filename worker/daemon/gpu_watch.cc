@@ -24,51 +24,57 @@ void LogChanges(const std::vector<Gpu>& before, const std::vector<Gpu>& after) {
 
 }  // namespace
 
-GpuWatch::GpuWatch(Nvml* nvml, const Clock& clock)
-    : nvml_(nvml), clock_(clock), read_at_(clock.Monotonic()) {
-  if (nvml_ == nullptr) return;
-  gpus_ = nvml_->Read();
-  thread_ = std::thread([this] { Run(); });
+GpuWatch::GpuWatch(std::shared_ptr<Nvml> nvml, const Clock& clock)
+    : clock_(clock), state_(std::make_shared<State>()), read_at_(clock.Monotonic()) {
+  if (nvml == nullptr) return;
+  state_->gpus = nvml->Read();
+  state_->nvml = std::move(nvml);
+  thread_ = std::thread([state = state_] { Run(state); });
 }
 
 GpuWatch::~GpuWatch() {
-  {
-    const std::lock_guard lock(mu_);
-    stop_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  std::unique_lock lock(state_->mu);
+  state_->stop = true;
+  state_->changed.notify_all();
+  const bool ended = state_->changed.wait_for(lock, absl::ToChronoMilliseconds(kGrace),
+                                              [this] { return state_->ended; });
+  lock.unlock();
+  ended ? thread_.join() : thread_.detach();
 }
 
 std::vector<Gpu> GpuWatch::Gpus() {
-  std::unique_lock lock(mu_);
+  std::unique_lock lock(state_->mu);
   const absl::Duration age = clock_.Monotonic() - read_at_;
-  std::vector<Gpu> gpus = gpus_;
-  if (reading_ && age >= kPatience) {
+  std::vector<Gpu> gpus = state_->gpus;
+  if (state_->reading && age >= kPatience) {
     for (Gpu& gpu : gpus) {
       gpu.fault = absl::StrCat("NVML has not answered for ", absl::FormatDuration(kPatience));
     }
   }
-  if (nvml_ == nullptr || reading_ || age < kInterval) return gpus;
-  reading_ = true;
+  if (state_->nvml == nullptr || state_->reading || age < kInterval) return gpus;
+  state_->reading = true;
   read_at_ = clock_.Monotonic();
   lock.unlock();
-  changed_.notify_all();
+  state_->changed.notify_all();
   return gpus;
 }
 
-void GpuWatch::Run() {
-  std::unique_lock lock(mu_);
+void GpuWatch::Run(const std::shared_ptr<State>& state) {
+  std::unique_lock lock(state->mu);
   while (true) {
-    changed_.wait(lock, [this] { return reading_ || stop_; });
-    if (stop_) return;
+    state->changed.wait(lock, [&] { return state->reading || state->stop; });
+    if (state->stop) break;
     lock.unlock();
-    std::vector<Gpu> gpus = nvml_->Read();
+    std::vector<Gpu> gpus = state->nvml->Read();
     lock.lock();
-    LogChanges(gpus_, gpus);
-    gpus_ = std::move(gpus);
-    reading_ = false;
+    if (state->stop) break;  // perhaps long after: not even a log is there for sure
+    LogChanges(state->gpus, gpus);
+    state->gpus = std::move(gpus);
+    state->reading = false;
   }
+  state->ended = true;
+  state->changed.notify_all();
 }
 
 }  // namespace stretto::daemon

@@ -3,6 +3,7 @@
 // takes milliseconds, and for ever when a GPU is bad enough to take its driver along.
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -16,10 +17,11 @@ namespace stretto::daemon {
 // Thread-safe. Reads on a thread of its own, and only when asked: whoever asks also keeps time.
 class GpuWatch {
  public:
-  // Reads once, and waits for that. `nvml` may be null: no GPUs. Both are borrowed and outlive
-  // this.
-  GpuWatch(Nvml* nvml, const Clock& clock);
-  // Waits for a reading under way.
+  // Reads once, and waits for that. `nvml` may be null: no GPUs. It is shared with the thread,
+  // which a driver that hangs may keep beyond this. `clock` is borrowed and outlives this.
+  GpuWatch(std::shared_ptr<Nvml> nvml, const Clock& clock);
+  // Waits for a reading under way, up to kGrace of the machine's own time; then the thread is left
+  // to the driver that holds it, and touches nothing of ours when it comes back.
   ~GpuWatch();
 
   // The newest reading, at once. Starts another if this one is older than kInterval. While a
@@ -28,18 +30,24 @@ class GpuWatch {
 
   static constexpr absl::Duration kInterval = absl::Seconds(5);
   static constexpr absl::Duration kPatience = absl::Seconds(30);
+  static constexpr absl::Duration kGrace = absl::Milliseconds(500);
 
  private:
-  void Run();
+  struct State {
+    std::shared_ptr<Nvml> nvml;
+    std::mutex mu;
+    std::condition_variable changed;
+    std::vector<Gpu> gpus;
+    bool reading = false;
+    bool stop = false;
+    bool ended = false;  // the thread does nothing any more
+  };
+  static void Run(const std::shared_ptr<State>& state);
 
-  Nvml* const nvml_;
   const Clock& clock_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::vector<Gpu> gpus_;
-  absl::Duration read_at_;  // when the newest reading, or the one under way, began
-  bool reading_ = false;
-  bool stop_ = false;
+  const std::shared_ptr<State> state_;  // shared with the thread
+  absl::Duration
+      read_at_;  // when the newest reading, or the one under way, began; under state_->mu
   std::thread thread_;
 };
 

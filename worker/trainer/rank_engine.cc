@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/draw_weights.h"
 
 namespace stretto::trainer {
 namespace {
@@ -56,7 +57,7 @@ int RankEngine::State(Slot slot, size_t parameter) const {
 absl::Status RankEngine::Initialise(uint64_t seed) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     RETURN_IF_ERROR(executor_->Write(State(Slot::kMaster, i), [&](TensorView master) {
-      stretto::Initialise(parameters_[i], static_cast<int>(i), seed, master.as<float>());
+      DrawWeights(parameters_[i], static_cast<int>(i), seed, AllCores(), master.as<float>());
       return absl::OkStatus();
     }));
     for (Slot slot : {Slot::kMoment1, Slot::kMoment2}) {

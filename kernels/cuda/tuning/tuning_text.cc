@@ -49,10 +49,11 @@ class Words {
     return word == yes;
   }
   DType Type() { return OneOf("f32", "bf16", Next()) ? DType::kBF16 : DType::kF32; }
-  double Time(absl::string_view name) {
+  double Time(absl::string_view name, bool may_be_zero = false) {
     Literal(name);
     double value = 0;
-    Expect(absl::SimpleAtod(Next(), &value) && value > 0 && value < 1e9);
+    Expect(absl::SimpleAtod(Next(), &value) && (value > 0 || (may_be_zero && value == 0)) &&
+           value < 1e9);
     return value;
   }
   uint64_t Hex() {
@@ -97,7 +98,7 @@ size_t ParseLine(absl::string_view line, TuningKey* key, Algorithm* algorithm) {
   p.accumulate = words.Number("beta", 0, 1) == 1;
   p.alignment = static_cast<int>(words.Number("align", 1, 16));
   key->sms = static_cast<int>(words.Number("sms", 0, 1 << 16));
-  algorithm->microseconds = words.Time("us");
+  algorithm->microseconds = words.Time("us", true);
   algorithm->workspace_bytes = words.Number("workspace", 0, kMost);
   words.Literal("algorithm");
   for (uint64_t& word : algorithm->words) word = words.Hex();
@@ -130,7 +131,7 @@ std::string Tunings::Print() const {
       absl::StrCat(kTitle, "\ndevice ", device_, "\nlibrary ", library_version_, "\n");
   int lines = 0;
   for (const auto& [key, algorithm] : algorithms_) {
-    if (algorithm.microseconds == 0) continue;
+    if (!algorithm.stored) continue;
     absl::StrAppend(&text, Line(key, algorithm), "\n");
     ++lines;
   }

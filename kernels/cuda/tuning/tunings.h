@@ -44,7 +44,8 @@ TuningKey Pinned(TuningKey key);
 struct Algorithm {
   std::array<uint64_t, 8> words = {};
   int64_t workspace_bytes = 0;
-  double microseconds = 0;  // 0: the library's first guess, never measured and not stored
+  double microseconds = 0;  // 0: the library's first guess, never measured
+  bool stored = true;       // in files, so that runs to come have its bits
 
   bool operator==(const Algorithm&) const = default;
 };

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "kernels/epilogue.h"
 #include "kernels/ops.h"
 #include "worker/comm/device_communicator.h"
 #include "worker/comm/emulated_link_options.h"
@@ -38,6 +39,8 @@ struct Machine {
   // A link without peers (worker/comm/emulated_link); empty where there is none to be had.
   std::function<absl::StatusOr<std::unique_ptr<DeviceCommunicator>>(const EmulatedLinkOptions&)>
       emulate_link = {};
+  // Seconds of a fused product, BackendPlugin::time_epilogue; empty where there are none.
+  std::function<absl::StatusOr<double>(const EpilogueProduct&)> time_epilogue = {};
 };
 
 // How commands get their machine: OpenMachine, or a test's own.

@@ -9,6 +9,7 @@
 #include "proto/base/status_macros.h"
 #include "tests/bench/common/flags.h"
 #include "tests/bench/common/spec_flags.h"
+#include "tests/bench/kernels/epilogues.h"
 #include "tests/bench/kernels/measure.h"
 #include "tests/bench/kernels/report.h"
 #include "worker/engine/schedule/plan.h"
@@ -27,6 +28,7 @@ struct KernelsOptions {
   MachineFlags machine;
   KernelTiming timing;
   int working_set_mib = 256;
+  bool epilogues = false;
   int limit_size = 0;  // rows of the limits' matrices; 0: by the device
 };
 
@@ -47,6 +49,10 @@ absl::StatusOr<KernelsOptions> Parse(const std::vector<std::string>& arguments) 
   count("--working-set-mib", o.working_set_mib, 1, "memory that the copies of an operation hold");
   count("--limit-size", o.limit_size, 0,
         "rows and columns of the limits' matrices, 0: 8192 on a GPU, 2048 on a CPU");
+  app.add_flag(
+      "--epilogues", o.epilogues,
+      "also time cuBLASLt's fused epilogues, which steps do not use, beside the calls that "
+      "they could stand for");
   app.add_option("--json", o.json, "file to write the result to as well");
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   o.timing.working_set = int64_t{o.working_set_mib} << 20;
@@ -59,7 +65,8 @@ absl::StatusOr<KernelResult> Time(KernelCase timed, const KernelTiming& timing, 
   return KernelResult{std::move(timed), seconds};
 }
 
-absl::StatusOr<KernelsReport> Measure(const KernelsOptions& o, Backend& backend) {
+absl::StatusOr<KernelsReport> Measure(const KernelsOptions& o, const Machine& machine) {
+  Backend& backend = *machine.backend;
   ASSIGN_OR_RETURN(const EngineSpec spec, SpecOf(o.spec));
   ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, 0, Variant::kComputeOnly));
   KernelsReport report{.model = TitleOf(o.spec), .spec = spec};
@@ -71,9 +78,14 @@ absl::StatusOr<KernelsReport> Measure(const KernelsOptions& o, Backend& backend)
     ASSIGN_OR_RETURN(KernelResult result, Time(std::move(next), o.timing, backend));
     report.kernels.push_back(std::move(result));
   }
-  if (!report.kernels.empty()) return report;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--only: found '", o.only, "', expected part of an operation's row"));
+  if (report.kernels.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--only: found '", o.only, "', expected part of an operation's row"));
+  }
+  if (o.epilogues) {
+    ASSIGN_OR_RETURN(report.epilogues, TimeEpilogues(report.kernels, machine));
+  }
+  return report;
 }
 
 absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
@@ -85,7 +97,7 @@ absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
   }
   RETURN_IF_ERROR(SpecOf(options.spec).status());  // before a device is looked for
   ASSIGN_OR_RETURN(const Machine machine, open(options.machine));
-  ASSIGN_OR_RETURN(const KernelsReport report, Measure(options, *machine.backend));
+  ASSIGN_OR_RETURN(const KernelsReport report, Measure(options, machine));
   out << ToText(report, machine);
   if (options.json.empty()) return absl::OkStatus();
   return WriteFileAtomic(options.json, ToJson(report, machine) + "\n");

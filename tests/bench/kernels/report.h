@@ -2,9 +2,11 @@
 // What `stretto-bench kernels` found, for people and for programs (docs/BENCHMARKS.md has its
 // words).
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernels/epilogue.h"
 #include "tests/bench/common/machine.h"
 #include "tests/bench/kernels/cases.h"
 #include "worker/engine/spec/spec.h"
@@ -21,11 +23,21 @@ struct KernelResult {
   bool bound_by_products() const { return timed.work.flops > 0; }
 };
 
+// What a fused epilogue takes beside the calls that it could stand for.
+struct EpilogueResult {
+  std::string calls;  // "fwd fc1 gemm + fwd act gelu"
+  EpilogueProduct product;
+  double separate_seconds = 0;  // of the calls, one after the other
+  std::optional<double> fused_seconds;
+  std::string why;  // there are none
+};
+
 struct KernelsReport {
   std::string model = {};
   EngineSpec spec = {};
   KernelResult copy = {}, product = {};  // the limits
   std::vector<KernelResult> kernels = {};
+  std::vector<EpilogueResult> epilogues = {};  // where they were asked for
 
   double ShareOfLimit(const KernelResult& result) const;
   // Of the time of all calls of a step, one after the other: that of its matrix products;

@@ -10,9 +10,9 @@
 namespace stretto::bench {
 
 std::string Describe(const EmulatedLinkOptions& link) {
-  return absl::StrFormat("emulated link: alpha %s, beta %g GB/s, k %d",
+  return absl::StrFormat("emulated link: alpha %s, beta %g GB/s, k %d%s",
                          absl::FormatDuration(link.latency), link.bytes_per_second * 1e-9,
-                         link.blocks);
+                         link.blocks, link.blocks == 0 ? " (copies, which add nothing)" : "");
 }
 
 std::string ToText(const Comparison& comparison) {
@@ -39,7 +39,8 @@ std::string ToJson(const OverlapOptions& options, const EmulatedReport& report,
     Json link = {{"kind", "emulated link"},
                  {"latency_seconds", absl::ToDoubleSeconds(each.link.latency)},
                  {"bytes_per_second", each.link.bytes_per_second},
-                 {"blocks", each.link.blocks}};
+                 {"blocks", each.link.blocks},
+                 {"moved_by", each.link.blocks == 0 ? "copies" : "blocks"}};
     Json comparison = Json::parse(ToJson(options, each.comparison));
     comparison["link"] = std::move(link);
     json["links"].push_back(std::move(comparison));

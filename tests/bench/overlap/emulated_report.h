@@ -15,7 +15,7 @@ struct EmulatedComparison {
 };
 using EmulatedReport = std::vector<EmulatedComparison>;
 
-// "emulated link: alpha 12us, beta 270 GB/s, k 2"
+// "emulated link: alpha 12us, beta 270 GB/s, k 2"; what k = 0 leaves out is said, too.
 std::string Describe(const EmulatedLinkOptions& link);
 
 // A line for each schedule.

@@ -87,8 +87,8 @@ void AddEmulatedLinkFlags(CLI::App& app, OverlapOptions& o) {
        "alpha: of a collective, before it transfers");
   list("--link-gbytes", o.link_gbytes, Number(1e-9, 1e9, "a number above 0"),
        "beta: GB/s of an all-reduce");
-  list("--link-blocks", o.link_blocks, Integer(1, 1 << 10),
-       "k: blocks that a collective keeps busy");
+  list("--link-blocks", o.link_blocks, Integer(0, 1 << 10),
+       "k: blocks that a collective keeps busy; 0: copies fill its time instead");
 }
 
 void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {

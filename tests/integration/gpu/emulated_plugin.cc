@@ -46,6 +46,10 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(int, const Emula
   return absl::UnimplementedError("jobs have no emulated link on a GPU");
 }
 
+absl::StatusOr<double> TimeEpilogue(int, const EpilogueProduct&) {
+  return absl::UnimplementedError("jobs time no epilogues");
+}
+
 }  // namespace
 }  // namespace stretto
 
@@ -56,6 +60,7 @@ stretto_backend_plugin() {
                                                 .devices = stretto::Devices,
                                                 .make_backend = stretto::MakeBackend,
                                                 .connect = stretto::Connect,
-                                                .emulate_link = stretto::EmulateLink};
+                                                .emulate_link = stretto::EmulateLink,
+                                                .time_epilogue = stretto::TimeEpilogue};
   return &plugin;
 }

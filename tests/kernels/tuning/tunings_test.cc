@@ -102,10 +102,17 @@ TEST(TuningsTest, TextIsWhatTheHeaderShows) {
             "end 2\n");
 }
 
-TEST(TuningsTest, GuessesAreNotStored) {
+TEST(TuningsTest, GuessesAreStoredOnlyWhereTheyAreToStay) {
   Tunings tunings = Empty();
-  tunings.Put(KeyOf(8192), AlgorithmOf(1, 0));
+  Algorithm guess = AlgorithmOf(1, 0);
+  guess.stored = false;
+  tunings.Put(KeyOf(8192), guess);
   EXPECT_EQ(tunings.Print(), Empty().Print());
+  tunings.Put(KeyOf(8192), AlgorithmOf(1, 0));
+  Tunings parsed = Empty();
+  ASSERT_TRUE(parsed.Parse(tunings.Print()).ok());
+  ASSERT_NE(parsed.Find(KeyOf(8192)), nullptr);
+  EXPECT_EQ(*parsed.Find(KeyOf(8192)), AlgorithmOf(1, 0));
 }
 
 TEST(TuningsTest, WhatIsKnownHereIsKept) {

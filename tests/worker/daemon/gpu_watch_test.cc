@@ -22,7 +22,7 @@ class GpuWatchTest : public ::testing::Test {
     fake_nvml::state().gpus = {{.uuid = "GPU-a"}, {.uuid = "GPU-b"}};
     fake_nvml::state().at_reading = [this] { ++readings_; };
     nvml_ = *Nvml::Open(FAKE_NVML);
-    watch_ = std::make_unique<GpuWatch>(nvml_.get(), clock_);
+    watch_ = std::make_unique<GpuWatch>(nvml_, clock_);
   }
   void TearDown() override {
     watch_.reset();
@@ -43,7 +43,7 @@ class GpuWatchTest : public ::testing::Test {
 
   FakeClock clock_;
   std::atomic<int> readings_{0};
-  std::unique_ptr<Nvml> nvml_;
+  std::shared_ptr<Nvml> nvml_;
   std::unique_ptr<GpuWatch> watch_;
 };
 
@@ -90,6 +90,23 @@ TEST_F(GpuWatchTest, DriverThatDoesNotAnswerHoldsNobodyUpAndIsAFault) {
 
   answer.set_value();
   EXPECT_TRUE(WaitFor([&] { return FaultOfB().empty(); }));
+}
+
+TEST_F(GpuWatchTest, EndsThoughTheDriverHangsAndLeavesTheThreadToIt) {
+  std::promise<void> answer, asked;
+  fake_nvml::state().at_reading = [&, answered = answer.get_future().share()] {
+    if (readings_++ == 1) asked.set_value();
+    answered.wait();
+  };
+  clock_.Advance(GpuWatch::kInterval);
+  watch_->Gpus();
+  asked.get_future().wait();
+
+  watch_.reset();  // returns
+
+  EXPECT_EQ(nvml_.use_count(), 2) << "the thread is still in the driver";
+  answer.set_value();
+  EXPECT_TRUE(WaitFor([&] { return nvml_.use_count() == 1; }));
 }
 
 TEST(GpuWatchWithoutNvmlTest, HasNoGpus) {

@@ -1,9 +1,11 @@
 #include "worker/comm/emulated_link/emulated_link.h"
 
 #include <atomic>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/link.h"
+#include "kernels/cuda/link_copies.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/reduce.h"
 
@@ -12,7 +14,8 @@ namespace {
 
 class EmulatedLink final : public DeviceCommunicator {
  public:
-  explicit EmulatedLink(const EmulatedLinkOptions& options) : options_(options) {}
+  EmulatedLink(const EmulatedLinkOptions& options, std::unique_ptr<LinkCopies> copies)
+      : options_(options), copies_(std::move(copies)) {}
 
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
@@ -66,13 +69,15 @@ class EmulatedLink final : public DeviceCommunicator {
       transfer.latency_nanoseconds = absl::ToInt64Nanoseconds(options_.latency);
       transfer.transfer_nanoseconds = static_cast<int64_t>(bytes / options_.bytes_per_second * 1e9);
     }
-    const char* error = LaunchLinkTransfer(transfer, stream);
+    const char* error = copies_ != nullptr ? copies_->Enqueue(transfer, stream)
+                                           : LaunchLinkTransfer(transfer, stream);
     if (error == nullptr) return absl::OkStatus();
     dead_ = absl::UnavailableError(absl::StrCat(Name(), NameOf(collective), ": ", error));
     return dead_;
   }
 
   const EmulatedLinkOptions options_;
+  const std::unique_ptr<LinkCopies> copies_;  // null: blocks move the tensors
   std::atomic<bool> aborted_{false};
   absl::Status dead_;  // of the calling thread
 };
@@ -88,14 +93,23 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
   if (options.rank < 0 || options.rank >= options.size) {
     return refused("rank is ", options.rank, ", expected 0 to ", options.size - 1);
   }
-  if (options.blocks < 1) return refused("blocks is ", options.blocks, ", expected at least 1");
+  if (options.blocks < 0) return refused("blocks is ", options.blocks, ", expected 0 or more");
   if (options.latency < absl::ZeroDuration()) {
     return refused("latency is ", absl::FormatDuration(options.latency), ", expected 0 or more");
   }
   if (!(options.bytes_per_second > 0)) {
     return refused("bytes_per_second is ", options.bytes_per_second, ", expected above 0");
   }
-  return std::make_unique<EmulatedLink>(options);
+  std::unique_ptr<LinkCopies> copies;
+  if (options.blocks == 0) {
+    absl::StatusOr<std::unique_ptr<LinkCopies>> made = LinkCopies::Create();
+    if (!made.ok()) {
+      return absl::UnavailableError(
+          absl::StrCat("emulated link by copies: ", made.status().message()));
+    }
+    copies = *std::move(made);
+  }
+  return std::make_unique<EmulatedLink>(options, std::move(copies));
 }
 
 }  // namespace stretto

@@ -1,10 +1,12 @@
 #pragma once
 // A DeviceCommunicator without peers: each collective keeps some blocks of this GPU busy for as
-// long as a link would take (kernels/cuda/link.h). For measuring how well one rank's true share of
+// long as a link would take (kernels/cuda/link.h), or none, and copies fill that time
+// (kernels/cuda/link_copies.h). For measuring how well one rank's true share of
 // the work hides communication, on one GPU. Figures taken with it are labelled "emulated link".
 //
 // Numbers: as if all ranks held what this one holds. Sums are `size` times the own values, so that
-// magnitudes stay those of equal ranks; maxima are the own values; gathered parts are copies. A
+// magnitudes stay those of equal ranks; maxima are the own values; gathered parts are copies.
+// Without blocks nothing can multiply: sums are the own values then. A
 // program that trains on it learns nothing; watch its losses for non-finite values.
 //
 // Time of a collective, with `bytes` of the whole tensor: all_reduce latency + bytes / bandwidth;
@@ -19,7 +21,8 @@
 
 namespace stretto {
 
-// Errors: InvalidArgument, naming the option. Calls fail with Unavailable where a launch does.
+// Errors: InvalidArgument, naming the option; Unavailable, the device's. Calls fail with
+// Unavailable where a launch does.
 absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
     const EmulatedLinkOptions& options);
 

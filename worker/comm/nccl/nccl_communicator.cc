@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
+#include <map>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/nccl/nccl_library.h"
 #include "worker/comm/nccl/nccl_meeting.h"
@@ -17,6 +17,7 @@ namespace {
 
 // For how long leaving waits for peers and for the device.
 constexpr absl::Duration kGrace = absl::Seconds(10);
+constexpr char kWindow[] = "register a symmetric window (NCCL_WIN_ENABLE=0 does without)";
 
 ncclDataType_t TypeOf(DType dtype) {
   switch (dtype) {
@@ -41,10 +42,10 @@ class Nccl final : public NcclCommunicator {
   Nccl(const NcclOptions& options, NcclLibrary nccl) : options_(options), nccl_(std::move(nccl)) {}
 
   ~Nccl() override {
+    if (comm_ != nullptr) Poll().IgnoreError();
     if (comm_ == nullptr) return;
     if (dead_.ok()) {
-      for (void* handle : buffers_) nccl_.CommDeregister(comm_, handle);
-      for (ncclWindow_t window : windows_) nccl_.CommWindowDeregister(comm_, window);
+      for (const auto& [memory, registration] : registered_) Deregister(registration);
       nccl_.CommFinalize(comm_);
     }
     // Nobody may be left to finalize with, and a revoked device may not come to rest.
@@ -107,23 +108,45 @@ class Nccl final : public NcclCommunicator {
     });
   }
 
-  absl::Status Register(void* memory, int64_t bytes) override {
-    const auto size = static_cast<size_t>(bytes);
-    if (options_.symmetric_memory) {
-      // NCCL writes it while the call is in progress, which may outlast this function.
-      ncclWindow_t& window = windows_.emplace_back(nullptr);
-      RETURN_IF_ERROR(Run("register", [&] {
-        return nccl_.CommWindowRegister(comm_, memory, size, &window, NCCL_WIN_COLL_SYMMETRIC);
-      }));
-      // None: the machine has no symmetric memory.
-      if (window != nullptr) return absl::OkStatus();
-      windows_.pop_back();
+  absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) override {
+    void* data = nullptr;
+    const ncclResult_t result = nccl_.MemAlloc(&data, static_cast<size_t>(bytes));
+    if (result != ncclSuccess) {
+      return absl::ResourceExhaustedError(absl::StrCat(
+          "NCCL cannot allocate ", bytes, " bytes of device memory: ", TextOf(result)));
     }
-    void* handle = nullptr;
-    RETURN_IF_ERROR(
-        Run("register", [&] { return nccl_.CommRegister(comm_, memory, size, &handle); }));
-    if (handle != nullptr) buffers_.push_back(handle);
-    return absl::OkStatus();
+    return std::shared_ptr<void>(data, [free = nccl_.MemFree](void* memory) { free(memory); });
+  }
+
+  absl::Status Register(const std::shared_ptr<void>& memory, int64_t bytes) override {
+    RETURN_IF_ERROR(dead_);
+    const auto [at, made] = registered_.try_emplace(memory.get());
+    STRETTO_CHECK(made);
+    Registration& registration = at->second;  // NCCL may write to it until nothing is in progress
+    registration.memory = memory;
+    const auto size = static_cast<size_t>(bytes);
+    absl::Status status = Offer(kWindow, [&] {
+      return nccl_.CommWindowRegister(comm_, memory.get(), size, &registration.window,
+                                      NCCL_WIN_COLL_SYMMETRIC);
+    });
+    // None: there is no symmetric memory here.
+    if (status.ok() && registration.window == nullptr) {
+      status = Offer("register", [&] {
+        return nccl_.CommRegister(comm_, memory.get(), size, &registration.buffer);
+      });
+    }
+    // A dead group's memory stays.
+    if (!status.ok() && dead_.ok()) registered_.erase(at);
+    return status;
+  }
+
+  void Unregister(const void* memory) override {
+    const auto at = registered_.find(memory);
+    if (at == registered_.end()) return;
+    // A dead group's calls may wait for what is gone; its end forgets the memory.
+    Poll().IgnoreError();
+    const bool forgotten = comm_ == nullptr || (dead_.ok() && Deregister(at->second));
+    if (forgotten) registered_.erase(at);
   }
 
   absl::Status Poll() override {
@@ -160,6 +183,44 @@ class Nccl final : public NcclCommunicator {
     return absl::StrCat(nccl_.GetErrorString(result), ": ", nccl_.GetLastError(comm_));
   }
 
+  // Memory that NCCL knows, in one of two ways.
+  struct Registration {
+    std::shared_ptr<void> memory;  // shared: a dead group may need it longer than its owner
+    ncclWindow_t window = nullptr;
+    void* buffer = nullptr;
+  };
+
+  // A call that the group survives when NCCL refuses it.
+  template <class Call>
+  absl::Status Offer(const char* name, Call call) {
+    ncclResult_t refusal = ncclSuccess;
+    std::string why;
+    const absl::Status status = Run(name, [&] {
+      refusal = call();
+      if (refusal == ncclSuccess || refusal == ncclInProgress) return refusal;
+      why = TextOf(refusal);
+      return State();
+    });
+    if (!status.ok() || why.empty()) return status;
+    return absl::Status(CodeOf(refusal), absl::StrCat(Name(), name, ": ", why));
+  }
+
+  // Whether NCCL has forgotten the memory.
+  bool Deregister(const Registration& registration) {
+    ncclResult_t result = ncclSuccess;
+    if (registration.window != nullptr) {
+      result = nccl_.CommWindowDeregister(comm_, registration.window);
+    } else if (registration.buffer != nullptr) {
+      result = nccl_.CommDeregister(comm_, registration.buffer);
+    }
+    if (result == ncclInProgress) result = Settle(options_.polling.clock->Monotonic() + kGrace);
+    return result == ncclSuccess;
+  }
+
+  std::string Name() const {
+    return absl::StrCat("rank ", rank(), " of ", size(), " (nccl group '", options_.prefix, "'): ");
+  }
+
   template <class Call>
   absl::Status Run(const char* name, Call call) {
     if (!dead_.ok()) return dead_;
@@ -182,8 +243,7 @@ class Nccl final : public NcclCommunicator {
 
   // Cuts short what is on the device.
   absl::Status End(const absl::Status& why) {
-    dead_ = absl::Status(why.code(), absl::StrCat("rank ", rank(), " of ", size(), " (nccl group '",
-                                                  options_.prefix, "'): ", why.message()));
+    dead_ = absl::Status(why.code(), absl::StrCat(Name(), why.message()));
     // An abort waits for graphs with its collectives to be destroyed: it is left to the next poll.
     const ncclResult_t result = nccl_.CommRevoke(comm_, NCCL_REVOKE_DEFAULT);
     irrevocable_ = result != ncclSuccess && result != ncclInProgress;
@@ -203,19 +263,7 @@ class Nccl final : public NcclCommunicator {
   absl::Status dead_;
   bool irrevocable_ = false;  // dead, and to be aborted
   int64_t calls_ = 0;
-  std::vector<void*> buffers_;
-  std::deque<ncclWindow_t> windows_;
-};
-
-class Memory final : public NcclMemory {
- public:
-  Memory(NcclLibrary nccl, void* data) : nccl_(std::move(nccl)), data_(data) {}
-  ~Memory() override { nccl_.MemFree(data_); }
-  void* data() const override { return data_; }
-
- private:
-  const NcclLibrary nccl_;
-  void* const data_;
+  std::map<const void*, Registration> registered_;  // by memory; places stay
 };
 
 absl::Status CheckOptions(const NcclOptions& options) {
@@ -262,19 +310,6 @@ absl::StatusOr<std::unique_ptr<NcclCommunicator>> NcclCommunicator::Connect(
 absl::StatusOr<std::string> NcclVersion(const std::string& library) {
   ASSIGN_OR_RETURN(const NcclLibrary nccl, NcclLibrary::Open(library));
   return nccl.version;
-}
-
-absl::StatusOr<std::unique_ptr<NcclMemory>> NcclMemory::Allocate(const std::string& library,
-                                                                 int64_t bytes) {
-  ASSIGN_OR_RETURN(NcclLibrary nccl, NcclLibrary::Open(library));
-  void* data = nullptr;
-  const ncclResult_t result = nccl.MemAlloc(&data, static_cast<size_t>(bytes));
-  if (result != ncclSuccess) {
-    return absl::ResourceExhaustedError(absl::StrCat(
-        "NCCL cannot allocate ", bytes, " bytes of device memory: ", nccl.GetErrorString(result),
-        ": ", nccl.GetLastError(nullptr)));
-  }
-  return std::make_unique<Memory>(std::move(nccl), data);
 }
 
 }  // namespace stretto

@@ -10,6 +10,10 @@
 // use AwaitDevice. A group that failed is revoked: its kernels leave the device; where the library
 // refuses that, the next poll aborts the communicator.
 //
+// Memory: Allocate is ncclMemAlloc. What Register gets becomes a symmetric window where NCCL and
+// the machine have those (NCCL_WIN_ENABLE=0 forbids them), else a registered buffer; either takes
+// fewer blocks from the GPU than memory that NCCL does not know. Registering waits for the peers.
+//
 // Groups whose collectives are in flight together on one device must start in the same order on all
 // ranks: set NCCL_LAUNCH_ORDER_IMPLICIT=1 for the process.
 
@@ -33,9 +37,6 @@ struct NcclOptions {
   // How many blocks (each takes an SM) a collective may use; 0: NCCL's own choice.
   int min_ctas = 0;
   int max_ctas = 0;
-  // What Register gets is of NcclMemory, at the same offsets on all ranks: it becomes a symmetric
-  // window where the machine supports that.
-  bool symmetric_memory = false;
   absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each wait on the host
   Polling polling = {};
 };
@@ -57,15 +58,5 @@ class NcclCommunicator : public DeviceCommunicator {
 
 // The version of a library, as "2.28.9". Errors of Connect for it.
 absl::StatusOr<std::string> NcclVersion(const std::string& library);
-
-// Device memory that can become a symmetric window. Outlives the communicators that registered it.
-class NcclMemory {
- public:
-  // On the calling thread's current device. Errors: those of the library; ResourceExhausted.
-  static absl::StatusOr<std::unique_ptr<NcclMemory>> Allocate(const std::string& library,
-                                                              int64_t bytes);
-  virtual ~NcclMemory() = default;
-  virtual void* data() const = 0;
-};
 
 }  // namespace stretto

@@ -1,5 +1,6 @@
 #include "worker/engine/model/parameters.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -151,7 +152,8 @@ ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
   return ids;
 }
 
-void Initialise(const Parameter& p, int index, uint64_t seed, float* values) {
+void Initialise(const Parameter& p, int index, uint64_t seed, int64_t begin, int64_t end,
+                float* values) {
   // The shard as up to three dimensions, so that one loop serves all.
   std::vector<int64_t> shape = p.shape, starts = p.starts, extents = p.extents;
   while (shape.size() < 3) {
@@ -162,15 +164,16 @@ void Initialise(const Parameter& p, int index, uint64_t seed, float* values) {
   const int64_t first_padding =
       p.padding_from < 0 ? std::numeric_limits<int64_t>::max()
                          : p.padding_from * (shape[0] * shape[1] * shape[2] / p.shape[0]);
-  for (int64_t a = starts[0]; a < starts[0] + extents[0]; ++a) {
-    for (int64_t b = starts[1]; b < starts[1] + extents[1]; ++b) {
-      for (int64_t c = starts[2]; c < starts[2] + extents[2]; ++c, ++values) {
-        const int64_t element = (a * shape[1] + b) * shape[2] + c;
-        *values = p.init == Init::kOne ? 1.0f : 0.0f;
-        if (p.init == Init::kNormal && element < first_padding) {
-          *values = p.init_std *
-                    Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
-        }
+  for (int64_t i = begin; i < end;) {
+    const int64_t row = i / extents[2], column = i % extents[2];
+    const int64_t a = starts[0] + row / extents[1], b = starts[1] + row % extents[1];
+    // In the full tensor, of the shard's element i; up to the end of its row.
+    int64_t element = (a * shape[1] + b) * shape[2] + starts[2] + column;
+    for (const int64_t stop = std::min(end, i + extents[2] - column); i < stop; ++i, ++element) {
+      values[i] = p.init == Init::kOne ? 1.0f : 0.0f;
+      if (p.init == Init::kNormal && element < first_padding) {
+        values[i] =
+            p.init_std * Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
       }
     }
   }

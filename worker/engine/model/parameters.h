@@ -49,9 +49,13 @@ struct ModelParameters {
 };
 ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers);
 
-// Fills `values` (count() elements, the shard, row-major) with initial values. Each element is a
-// function of (seed, parameter index, its index in the full tensor) alone: every TP size cuts its
-// shards from the same tensor.
-void Initialise(const Parameter& parameter, int index, uint64_t seed, float* values);
+// Fills values[begin, end) of the shard (row-major, count() elements) with initial values. Each
+// element is a function of (seed, parameter index, its index in the full tensor) alone: every TP
+// size cuts its shards from the same tensor, and ranges may be filled in any order, or at once.
+void Initialise(const Parameter& parameter, int index, uint64_t seed, int64_t begin, int64_t end,
+                float* values);
+inline void Initialise(const Parameter& parameter, int index, uint64_t seed, float* values) {
+  Initialise(parameter, index, seed, 0, parameter.count(), values);
+}
 
 }  // namespace stretto

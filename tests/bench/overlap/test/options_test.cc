@@ -77,8 +77,8 @@ INSTANTIATE_TEST_SUITE_P(
                                  "--ranks: found 1 on --device cuda, expected at least 2"},
                       std::tuple{Arguments{"--device", "cuda", "--link-gbytes", "270,0"},
                                  "found 0, expected a number above 0"},
-                      std::tuple{Arguments{"--device", "cuda", "--link-blocks", "0"},
-                                 "found 0, expected an integer from 1 to 1024"},
+                      std::tuple{Arguments{"--device", "cuda", "--link-blocks", "-1"},
+                                 "found -1, expected an integer from 0 to 1024"},
                       std::tuple{Arguments{"--tp1", "--model", "gpt-0"}, "found 'gpt-0'"},
                       std::tuple{Arguments{"--tp1", "--tempo"}, "--tempo"}));
 

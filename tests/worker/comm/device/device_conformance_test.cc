@@ -140,12 +140,14 @@ TEST_P(DeviceCommunicatorTest, RegisteredMemoryGivesTheSameNumbers) {
   OnEveryShape(
       PatternedOf,
       [](DeviceCommunicator& comm, Tensor& tensor, int64_t) {
-        const absl::Status status = comm.Register(tensor.view().data, tensor.view().bytes());
+        const std::shared_ptr<void> memory(tensor.view().data, [](void*) {});
+        const absl::Status status = comm.Register(memory, tensor.view().bytes());
         if (!status.ok()) return status;
         return comm.AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(comm.rank()));
       },
-      [&](int, const Tensor& tensor, int64_t count) {
+      [&](int r, const Tensor& tensor, int64_t count) {
         ExpectElements(tensor, 0, count, [&](int64_t i) { return SumOf(i); });
+        rank(r).Unregister(tensor.bytes().data());
       });
 }
 

@@ -8,6 +8,7 @@
 namespace stretto::testing {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -298,40 +299,143 @@ TEST_F(NcclTest, RevokedGroupThatNeverComesToRestIsAborted) {
   EXPECT_EQ(Called("CommAbort"), 1);
 }
 
-TEST_F(NcclTest, MemoryBecomesASymmetricWindowOnlyWhereAskedForAndSupported) {
-  char memory[4096];
-  {
-    const DeviceRanks plain = Nccl(1);
-    ASSERT_TRUE(plain[0]->Register(memory, sizeof(memory)).ok());
-    EXPECT_EQ(Called("CommRegister"), 1);
-    EXPECT_EQ(Called("CommWindowRegister"), 0);
+constexpr int64_t kBytes = 4096;
+
+TEST_F(NcclTest, MemoryBecomesASymmetricWindowWhereTheMachineHasThemAndElseARegisteredBuffer) {
+  for (bool windows : {true, false}) {
+    for (int in_progress : {0, 3}) {
+      fake_nccl::Reset();
+      const DeviceRanks ranks = Join(1);
+      fake_nccl::Set({.in_progress = in_progress, .windows = windows});
+      {
+        std::shared_ptr<void> memory = *ranks[0]->Allocate(kBytes);
+        ASSERT_TRUE(ranks[0]->Register(memory, kBytes).ok());
+        EXPECT_THAT(fake_nccl::Registrations(0),
+                    ElementsAre(windows ? "window 4096" : "buffer 4096"));
+        ranks[0]->Unregister(memory.get());
+        ranks[0]->Unregister(memory.get());
+      }
+      EXPECT_EQ(Called("CommWindowDeregister"), windows ? 1 : 0);
+      EXPECT_EQ(Called("CommDeregister"), windows ? 0 : 1);
+      EXPECT_EQ(Called("MemFree"), 1);
+      EXPECT_EQ(Called("MemFree while registered"), 0);
+    }
   }
-  EXPECT_EQ(Called("CommDeregister"), 1);
-  const auto symmetric = [](NcclOptions& options) { options.symmetric_memory = true; };
-  {
-    const DeviceRanks windows = Nccl(1, symmetric);
-    ASSERT_TRUE(windows[0]->Register(memory, sizeof(memory)).ok());
-    EXPECT_EQ(Called("CommWindowRegister"), 1);
-    EXPECT_EQ(Called("CommRegister"), 1);
-  }
-  EXPECT_EQ(Called("CommWindowDeregister"), 1);
-  fake_nccl::Set({.windows = false});
-  const DeviceRanks without = Nccl(1, symmetric);
-  ASSERT_TRUE(without[0]->Register(memory, sizeof(memory)).ok());
-  EXPECT_EQ(Called("CommWindowRegister"), 2);
-  EXPECT_EQ(Called("CommRegister"), 2) << "registered the plain way instead";
 }
 
-TEST_F(NcclTest, SymmetricMemoryIsAllocatedAndFreedByNccl) {
+TEST_F(NcclTest, LeavingTakesBackWhatIsStillRegistered) {
   {
-    const auto memory = NcclMemory::Allocate(FAKE_NCCL, 4096);
-    ASSERT_TRUE(memory.ok()) << memory.status();
-    EXPECT_NE((*memory)->data(), nullptr);
+    const DeviceRanks ranks = Join(1);
+    ASSERT_TRUE(ranks[0]->Register(*ranks[0]->Allocate(kBytes), kBytes).ok());
+  }
+  EXPECT_EQ(Called("CommWindowDeregister"), 1);
+  EXPECT_EQ(Called("MemFree"), 1);
+  EXPECT_EQ(Called("MemFree while registered"), 0);
+}
+
+TEST_F(NcclTest, MemoryThatNcclRefusesLeavesTheGroupWorking) {
+  const DeviceRanks ranks = Join(1);
+  fake_nccl::Set({.registration = ncclSystemError});
+  std::shared_ptr<void> memory = *ranks[0]->Allocate(kBytes);
+
+  const absl::Status status = ranks[0]->Register(memory, kBytes);
+
+  EXPECT_EQ(MessageOf(status),
+            "rank 0 of 1 (nccl group 'tp'): register a symmetric window (NCCL_WIN_ENABLE=0 does "
+            "without): system error: the fake's last error");
+  EXPECT_TRUE(ranks[0]->Poll().ok());
+  EXPECT_EQ(memory.use_count(), 1);
+  ranks[0]->Unregister(memory.get());
+  EXPECT_EQ(Called("CommWindowDeregister"), 0);
+  EXPECT_TRUE(AllReduce(*ranks[0]).ok());
+  fake_nccl::Set({.windows = false, .registration = ncclSystemError});
+  EXPECT_THAT(MessageOf(ranks[0]->Register(memory, kBytes)), HasSubstr("register: system error"));
+  EXPECT_TRUE(ranks[0]->Poll().ok());
+}
+
+TEST_F(NcclTest, RegistrationThatBreaksTheCommunicatorEndsTheGroup) {
+  const DeviceRanks ranks = Join(1);
+  fake_nccl::Set({.registration = ncclSystemError, .registration_breaks = true});
+  std::shared_ptr<void> memory = *ranks[0]->Allocate(kBytes);
+
+  const absl::Status status = ranks[0]->Register(memory, kBytes);
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
+  EXPECT_EQ(ranks[0]->Poll(), status);
+  ranks[0]->Unregister(memory.get());
+  EXPECT_EQ(ranks[0]->Register(*ranks[0]->Allocate(kBytes), kBytes), status);
+}
+
+TEST_F(NcclTest, PeersThatDoNotRegisterEndTheCallAtItsDeadline) {
+  const DeviceRanks ranks = Join(2);
+  fake_nccl::Set({.in_progress = 1 << 30});
+
+  const absl::Status status = ranks[0]->Register(*ranks[0]->Allocate(kBytes), kBytes);
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded) << status;
+  EXPECT_EQ(ranks[0]->Poll(), status);
+}
+
+// Asking the library to forget it might wait for what is dead; its end does not.
+TEST_F(NcclTest, MemoryOfADeadGroupIsKeptUntilItsEndAndNotTakenBack) {
+  for (bool told : {false, true}) {
+    fake_nccl::Reset();
+    {
+      const DeviceRanks ranks = Join(1);
+      std::shared_ptr<void> memory = *ranks[0]->Allocate(kBytes);
+      ASSERT_TRUE(ranks[0]->Register(memory, kBytes).ok());
+      ranks[0]->Abort();
+      if (told) {
+        ASSERT_FALSE(ranks[0]->Poll().ok());
+      }
+
+      ranks[0]->Unregister(memory.get());
+      memory.reset();
+
+      EXPECT_EQ(Called("MemFree"), 0);
+    }
+    EXPECT_EQ(Called("CommDestroy"), 1);
+    EXPECT_EQ(Called("CommWindowDeregister"), 0);
+    EXPECT_EQ(Called("MemFree"), 1);
+    EXPECT_EQ(Called("MemFree while registered"), 0);
+  }
+}
+
+TEST_F(NcclTest, MemoryOfAnAbortedCommunicatorGoesAtOnce) {
+  const DeviceRanks ranks = Join(1);
+  std::shared_ptr<void> memory = *ranks[0]->Allocate(kBytes);
+  ASSERT_TRUE(ranks[0]->Register(memory, kBytes).ok());
+  fake_nccl::Set({.revoke = ncclInvalidArgument});
+  ranks[0]->Abort();
+  ASSERT_FALSE(ranks[0]->Poll().ok());
+  ASSERT_FALSE(ranks[0]->Poll().ok());
+  ASSERT_EQ(Called("CommAbort"), 1);
+
+  ranks[0]->Unregister(memory.get());
+
+  EXPECT_EQ(memory.use_count(), 1);
+}
+
+TEST_F(NcclTest, MemoryThatNcclDoesNotForgetIsKept) {
+  {
+    const DeviceRanks ranks = Join(1);
+    std::shared_ptr<void> memory = *ranks[0]->Allocate(kBytes);
+    ASSERT_TRUE(ranks[0]->Register(memory, kBytes).ok());
+    fake_nccl::Set({.deregistration = ncclSystemError});
+
+    ranks[0]->Unregister(memory.get());
+
+    EXPECT_EQ(memory.use_count(), 2);
   }
   EXPECT_EQ(Called("MemFree"), 1);
+  EXPECT_EQ(Called("MemFree while registered"), 0);
+}
+
+TEST_F(NcclTest, MemoryThatCannotBeHadIsResourceExhausted) {
+  const DeviceRanks ranks = Join(1);
   fake_nccl::Set({.memory = false});
 
-  const absl::Status status = NcclMemory::Allocate(FAKE_NCCL, 4096).status();
+  const absl::Status status = ranks[0]->Allocate(kBytes).status();
 
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(MessageOf(status), HasSubstr("NCCL cannot allocate 4096 bytes of device memory"));

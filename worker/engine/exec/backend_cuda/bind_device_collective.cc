@@ -1,6 +1,8 @@
 #include "worker/engine/exec/backend_cuda/bind_device_collective.h"
 
 #include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/exec/backend_cuda/cuda_status.h"
 
 namespace stretto::cuda {
 namespace {
@@ -42,12 +44,13 @@ TensorView NarrowOf(TensorView wide, void* memory) {
 
 }  // namespace
 
-absl::Status WireMemory::Allocate(int64_t in_bytes, int64_t out_bytes) {
+absl::Status WireMemory::Allocate(int64_t in_bytes, int64_t out_bytes, DeviceCommunicator* user,
+                                  const Report& report) {
   if (in_bytes > 0) {
-    ASSIGN_OR_RETURN(in_, MakeDeviceMemory(static_cast<size_t>(in_bytes)));
+    ASSIGN_OR_RETURN(in_, CollectiveMemory::Make(static_cast<size_t>(in_bytes), {user}, report));
   }
   if (out_bytes > 0) {
-    ASSIGN_OR_RETURN(out_, MakeDeviceMemory(static_cast<size_t>(out_bytes)));
+    ASSIGN_OR_RETURN(out_, CollectiveMemory::Make(static_cast<size_t>(out_bytes), {user}, report));
   }
   return absl::OkStatus();
 }

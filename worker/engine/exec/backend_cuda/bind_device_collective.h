@@ -7,8 +7,8 @@
 
 #include "absl/status/statusor.h"
 #include "worker/comm/device_communicator.h"
+#include "worker/engine/exec/backend_cuda/collective_memory.h"
 #include "worker/engine/exec/backend_cuda/group_kernels.h"
-#include "worker/engine/exec/backend_cuda/handles.h"
 #include "worker/engine/program/program.h"
 
 namespace stretto::cuda {
@@ -16,13 +16,14 @@ namespace stretto::cuda {
 // Device memory of one lane for tensors that travel in another type than they have.
 class WireMemory {
  public:
-  // Once, before anything is bound.
-  absl::Status Allocate(int64_t in_bytes, int64_t out_bytes);
+  // Once, before anything is bound. Errors: those of CollectiveMemory::Make.
+  absl::Status Allocate(int64_t in_bytes, int64_t out_bytes, DeviceCommunicator* user,
+                        const Report& report);
   void* in() const { return in_.get(); }
   void* out() const { return out_.get(); }
 
  private:
-  DeviceMemory in_, out_;
+  CollectiveMemory in_, out_;
 };
 
 using Enqueue = std::function<absl::Status()>;

@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,13 +42,20 @@ class CudaBackend final : public Backend {
     for (const GroupLink& link : request.links) rank.communicators.push_back(link.device);
     std::vector<CudaRank> ranks;
     ranks.push_back(std::move(rank));
-    ASSIGN_OR_RETURN(auto executors, MakeCudaExecutors(std::move(ranks), options_));
+    CudaExecutorOptions options = options_;
+    if (options_.report) {
+      options.report = [this](const std::string& sentence) {
+        if (said_.insert(sentence).second) options_.report(sentence);
+      };
+    }
+    ASSIGN_OR_RETURN(auto executors, MakeCudaExecutors(std::move(ranks), std::move(options)));
     return std::move(executors[0]);
   }
 
  private:
   const CudaExecutorOptions options_;
   const std::string name_;
+  std::set<std::string> said_;  // to options_.report: once is enough
 };
 
 }  // namespace

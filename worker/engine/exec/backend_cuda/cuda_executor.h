@@ -26,7 +26,8 @@ struct CudaRank {
   Program program;  // its expansion, verified with planned memory
   ArenaBytes arenas = {};
   // By group index; borrowed, for this device, one for each lane of the group at most; they outlive
-  // the executors, whose graphs hold their collectives. None for groups whose ranks are all here.
+  // the executors, whose graphs hold their collectives and whose memory is registered with them.
+  // None for groups whose ranks are all here.
   std::vector<DeviceCommunicator*> communicators;
   OnBegin on_begin;  // may be empty
 };
@@ -53,6 +54,9 @@ struct CudaExecutorOptions {
   // A libcupti to check every step's intervals with (ledger_check.h), without graphs then; empty:
   // none. A step whose intervals are not what it saw fails with Internal.
   std::string cupti = {};
+  // Told, for the log, what works but not as well as it could; may be empty. Called by
+  // MakeCudaExecutors.
+  std::function<void(const std::string&)> report = {};
 };
 
 // One executor per rank, in the order given. With more than one, each belongs to a thread: Run

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/program/text.h"
@@ -10,6 +11,34 @@ namespace stretto::cuda {
 namespace {
 
 size_t Index(int value) { return static_cast<size_t>(value); }
+
+// A group whose ranks, `here` many, are all on this device needs no communicator. Slots are left
+// out: collectives hardly touch them, and they are small.
+StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
+  const StepProgram& step = rank.step;
+  StepMemory::Users users;
+  const auto add = [&](int id, DeviceCommunicator* user) {
+    const Buffer& root = step.buffers[Index(RootOf(step.buffers, id).buffer)];
+    auto& known = users[static_cast<size_t>(root.arena)];
+    if (root.binding == Binding::kMicroBatch || absl::c_linear_search(known, user)) return;
+    known.push_back(user);
+  };
+  // By group, then by operation: alike on all ranks.
+  for (size_t group = 0; group < rank.communicators.size(); ++group) {
+    DeviceCommunicator* const user = rank.communicators[group];
+    if (user == nullptr || step.groups[group].ranks.size() == here) continue;
+    for (const Unit& unit : step.units) {
+      for (const Op& op : unit.ops) {
+        if (!IsCollective(op.kind) || step.lanes[Index(op.lane)].group != static_cast<int>(group))
+          continue;
+        if (TravelsNarrow(op, step.buffers[Index(op.in[0])].dtype)) continue;
+        add(op.in[0], user);
+        add(op.out[0], user);
+      }
+    }
+  }
+  return users;
+}
 
 }  // namespace
 
@@ -26,13 +55,15 @@ absl::Status DeviceStep::Prepare() {
     programs.push_back({&rank.step, &rank.program});
     intervals_.emplace_back(rank.program.ops.size());
   }
-  ASSIGN_OR_RETURN(plan_, PlanIssue(programs));
+  ASSIGN_OR_RETURN(plan_, PlanIssue(programs, options_.collective_sms > 0));
   segments_of_.resize(ranks_[0].program.lanes.size());
   for (const Segment& segment : plan_.segments)
     segments_of_[Index(segment.lane)].push_back(&segment);
   RETURN_IF_ERROR(UseDevice());
   for (const CudaRank& rank : ranks_) {
-    ASSIGN_OR_RETURN(StepMemory memory, StepMemory::Create(rank.step, rank.program, rank.arenas));
+    ASSIGN_OR_RETURN(StepMemory memory,
+                     StepMemory::Create(rank.step, rank.program, rank.arenas,
+                                        UsersOf(rank, ranks_.size()), options_.report));
     memory_.push_back(std::move(memory));
   }
   ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_));

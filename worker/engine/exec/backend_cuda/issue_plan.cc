@@ -50,11 +50,12 @@ class Planner {
     }
   }
 
-  absl::StatusOr<IssuePlan> Plan() {
+  absl::StatusOr<IssuePlan> Plan(bool leave_room) {
     for (size_t r = 0; r < ranks_.size(); ++r) RETURN_IF_ERROR(Check(r));
     for (const RankProgram& rank : ranks_) {
-      ASSIGN_OR_RETURN(std::vector<bool> under, UnderCollectives(*rank.program));
-      under_.push_back(std::move(under));
+      under_.emplace_back(rank.program->ops.size());
+      if (!leave_room) continue;
+      ASSIGN_OR_RETURN(under_.back(), UnderCollectives(*rank.program));
     }
     std::vector<int> next(ranks_.size(), 0);
     for (const Instance& source : ranks_[0].step->instances) {
@@ -234,8 +235,8 @@ class Planner {
 
 }  // namespace
 
-absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks) {
-  return Planner(ranks).Plan();
+absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks, bool leave_room) {
+  return Planner(ranks).Plan(leave_room);
 }
 
 std::vector<int> ShapeOf(const IssuedInstance& instance, int slots) {

@@ -42,7 +42,8 @@ struct Item {
   int begin_mark = -1;       // recorded before it, behind its waits; -1: none
   int end_mark = -1;         // recorded behind it; -1: none
   bool awaited = false;      // stands in a `joins`
-  // Computes, and nothing keeps a collective of another lane from being under way meanwhile.
+  // Where room is left for collectives: computes, and nothing keeps one of another lane from being
+  // under way meanwhile.
   bool under_collective = false;
 };
 
@@ -66,9 +67,10 @@ struct IssuePlan {
   std::vector<Segment> segments;  // in the order in which they are issued
 };
 
+// `leave_room`: work out under_collective, which else is false and no part of a shape.
 // InvalidArgument: a program is not the expansion of its step, an operation waits for a later one,
 // or the ranks' instances or collectives differ.
-absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks);
+absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks, bool leave_room);
 
 // Equal for instances that differ in nothing but which marks and micro-batches they mean, so that
 // one graph serves them.

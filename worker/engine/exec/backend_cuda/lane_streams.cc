@@ -53,7 +53,7 @@ absl::StatusOr<LaneStreams> LaneStreams::Create(const std::vector<CudaRank>& ran
         std::max(1, device.multiProcessorCount - options.collective_sms);
   }
   for (size_t lane = 0; lane < ranks[0].program.lanes.size(); ++lane)
-    RETURN_IF_ERROR(streams.MakeLane(static_cast<int>(lane), options.make_ops));
+    RETURN_IF_ERROR(streams.MakeLane(static_cast<int>(lane), options));
   return streams;
 }
 
@@ -83,7 +83,7 @@ absl::Status LaneStreams::CheckGroups() const {
   return absl::OkStatus();
 }
 
-absl::Status LaneStreams::MakeLane(int lane, const MakeStreamOps& make_ops) {
+absl::Status LaneStreams::MakeLane(int lane, const CudaExecutorOptions& options) {
   const Program& program = (*ranks_)[0].program;
   bool computes = false;
   int64_t wire_in = 0, wire_out = 0;
@@ -102,9 +102,12 @@ absl::Status LaneStreams::MakeLane(int lane, const MakeStreamOps& make_ops) {
   Lane made;
   ASSIGN_OR_RETURN(made.stream, MakeStream(computes ? least : greatest));
   if (computes) {
-    ASSIGN_OR_RETURN(made.compute, make_ops(made.stream.get()));
+    ASSIGN_OR_RETURN(made.compute, options.make_ops(made.stream.get()));
   }
-  RETURN_IF_ERROR(made.wire.Allocate(wire_in, wire_out));
+  if (wire_in > 0) {
+    RETURN_IF_ERROR(made.wire.Allocate(
+        wire_in, wire_out, CommunicatorOf(0, program.lanes[Index(lane)].group), options.report));
+  }
   lanes_.push_back(std::move(made));
   return absl::OkStatus();
 }

@@ -40,7 +40,7 @@ class LaneStreams {
   LaneStreams(const std::vector<Rank>& ranks, const std::vector<StepMemory>& memory)
       : ranks_(&ranks), memory_(&memory) {}
   absl::Status CheckGroups() const;
-  absl::Status MakeLane(int lane, const MakeStreamOps& make_ops);
+  absl::Status MakeLane(int lane, const CudaExecutorOptions& options);
   DeviceCommunicator* CommunicatorOf(size_t rank, int group) const;
   bool IsLocal(int group) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;

@@ -31,19 +31,21 @@ absl::Status Named(const absl::Status& status, absl::string_view what, int64_t b
 }  // namespace
 
 absl::StatusOr<StepMemory> StepMemory::Create(const StepProgram& step, const Program& program,
-                                              const ArenaBytes& arenas) {
+                                              const ArenaBytes& arenas, const Users& users,
+                                              const Report& report) {
   StepMemory memory(step, program);
-  RETURN_IF_ERROR(memory.Allocate(arenas));
+  RETURN_IF_ERROR(memory.Allocate(arenas, users, report));
   return memory;
 }
 
-absl::Status StepMemory::Allocate(const ArenaBytes& arenas) {
+absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const Users& users,
+                                  const Report& report) {
   bytes_ = arenas;
   for (size_t i = 0; i < arenas.size(); ++i) {
     const ArenaClass arena = static_cast<ArenaClass>(i);
     const size_t size = static_cast<size_t>(std::max<int64_t>(arenas[i], kArenaAlignment));
     const std::string name = absl::StrCat("the ", NameOf(arena), " arena");
-    absl::StatusOr<DeviceMemory> memory = MakeDeviceMemory(size);
+    absl::StatusOr<CollectiveMemory> memory = CollectiveMemory::Make(size, users[i], report);
     RETURN_IF_ERROR(Named(memory.status(), name, arenas[i]));
     arenas_[i] = *std::move(memory);
     device_[i] = arenas_[i].get();

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/engine/exec/arena_view.h"
+#include "worker/engine/exec/backend_cuda/collective_memory.h"
 #include "worker/engine/exec/backend_cuda/handles.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/program/program.h"
@@ -23,10 +24,14 @@ namespace stretto::cuda {
 // Threads: one at a time.
 class StepMemory {
  public:
-  // Everything but activations starts as zeros. Both programs are borrowed. ResourceExhausted
-  // naming the arena and its size.
+  // By arena: the communicators whose collectives work on it.
+  using Users = std::array<std::vector<DeviceCommunicator*>, 6>;
+
+  // Everything but activations starts as zeros. Both programs are borrowed. Errors: those of
+  // CollectiveMemory::Make, naming the arena and its size.
   static absl::StatusOr<StepMemory> Create(const StepProgram& step, const Program& program,
-                                           const ArenaBytes& arenas);
+                                           const ArenaBytes& arenas, const Users& users,
+                                           const Report& report);
 
   // What an operation of a unit works on: buffer `id` of the step program, for a micro-batch.
   TensorView Operand(int id, int micro_batch) const;
@@ -57,7 +62,7 @@ class StepMemory {
   using Bytes = std::vector<std::byte>;
 
   StepMemory(const StepProgram& step, const Program& program) : step_(&step), program_(&program) {}
-  absl::Status Allocate(const ArenaBytes& arenas);
+  absl::Status Allocate(const ArenaBytes& arenas, const Users& users, const Report& report);
   absl::Status MoveSlot(int micro_batch, ArenaClass arena, cudaStream_t stream) const;
   TensorView Device(int buffer) const { return ViewOf(program_->buffers, buffer, device_); }
   TensorView Staged(int buffer, Bytes* memory) const;
@@ -65,7 +70,7 @@ class StepMemory {
   const StepProgram* step_;
   const Program* program_;
   ArenaBytes bytes_ = {};
-  std::array<DeviceMemory, 6> arenas_;
+  std::array<CollectiveMemory, 6> arenas_;
   std::array<PinnedMemory, 6> mirrors_;  // of inputs and outputs
   ArenaBases device_ = {}, host_ = {};
   std::vector<Slotted> slotted_;

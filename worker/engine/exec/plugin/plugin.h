@@ -16,6 +16,7 @@ class Backend;
 class DeviceCommunicator;
 class Store;
 struct EmulatedLinkOptions;
+struct EpilogueProduct;
 
 struct DeviceInfo {
   int index = 0;  // as the backend numbers it
@@ -66,6 +67,9 @@ struct BackendPlugin {
   // device's.
   absl::StatusOr<std::unique_ptr<DeviceCommunicator>> (*emulate_link)(
       int device, const EmulatedLinkOptions& options);
+  // For benchmarks. Errors: those of TimeEpilogue (kernels/cuda/cublaslt_epilogues.h), the
+  // device's.
+  absl::StatusOr<double> (*time_epilogue)(int device, const EpilogueProduct& product);
 };
 
 // The one symbol of a plug-in: const BackendPlugin* stretto_backend_plugin(). The table lives as

@@ -6,6 +6,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "kernels/bf16.h"
@@ -42,7 +43,9 @@ struct ncclComm {
   ncclResult_t state = ncclSuccess;
   int in_progress = 0;
   bool stuck = false;
+  bool revoked = false;
   size_t calls = 0;
+  std::set<void*> registered = {};
 };
 
 namespace fake_nccl {
@@ -56,6 +59,9 @@ struct World {
   int ids = 0;
   std::map<int, std::shared_ptr<Group>> groups;
   std::set<ncclComm*> live;
+  std::map<int, std::vector<std::string>> registrations;  // by rank
+  Allocate allocate = nullptr;
+  Free free = nullptr;
 };
 
 World& world() {
@@ -144,6 +150,24 @@ void Remove(ncclComm* comm) {
   delete comm;
 }
 
+ncclResult_t Register(const char* kind, ncclComm* comm, void* memory, size_t size) {
+  if (const ncclResult_t result = world().faults.registration; result != ncclSuccess) {
+    if (world().faults.registration_breaks) comm->state = result;
+    return result;
+  }
+  comm->registered.insert(memory);
+  world().registrations[comm->rank].push_back(kind + std::string(" ") + std::to_string(size));
+  return ncclSuccess;
+}
+
+ncclResult_t Deregister(const char* name, ncclComm* comm, void* memory) {
+  Count(name);
+  if (comm->revoked || comm->state != ncclSuccess) Count("CommDeregister of the dead");
+  if (const ncclResult_t result = world().faults.deregistration; result != ncclSuccess)
+    return result;
+  return comm->registered.erase(memory) == 1 ? ncclSuccess : ncclInvalidUsage;
+}
+
 ncclResult_t Enqueue(const char* name, ncclComm_t comm, const Call& call) {
   std::lock_guard lock(world().mu);
   Count(name);
@@ -169,6 +193,9 @@ void Reset() {
   world().faults = {};
   world().calls = {};
   world().groups = {};
+  world().registrations = {};
+  world().allocate = nullptr;
+  world().free = nullptr;
 }
 
 void Set(const Faults& faults) {
@@ -184,6 +211,17 @@ Calls CallsSoFar() {
 ncclConfig_t LastConfig() {
   std::lock_guard lock(world().mu);
   return world().config;
+}
+
+std::vector<std::string> Registrations(int rank) {
+  std::lock_guard lock(world().mu);
+  return world().registrations[rank];
+}
+
+void UseMemory(Allocate allocate, Free free) {
+  std::lock_guard lock(world().mu);
+  world().allocate = allocate;
+  world().free = free;
 }
 
 void Break(int rank, ncclResult_t state) {
@@ -245,8 +283,11 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 
 ncclResult_t ncclMemAlloc(void** memory, size_t size) {
   std::lock_guard lock(world().mu);
-  Count("MemAlloc");
   if (!world().faults.memory) return ncclUnhandledCudaError;
+  Count("MemAlloc");
+  if (world().allocate != nullptr) {
+    return world().allocate(memory, size) ? ncclSuccess : ncclUnhandledCudaError;
+  }
   *memory = std::malloc(size);
   return ncclSuccess;
 }
@@ -254,7 +295,10 @@ ncclResult_t ncclMemAlloc(void** memory, size_t size) {
 ncclResult_t ncclMemFree(void* memory) {
   std::lock_guard lock(world().mu);
   Count("MemFree");
-  std::free(memory);
+  for (const ncclComm* comm : world().live) {
+    if (comm->registered.contains(memory)) Count("MemFree while registered");
+  }
+  world().free != nullptr ? world().free(memory) : std::free(memory);
   return ncclSuccess;
 }
 
@@ -310,6 +354,7 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int) {
   if (comm->in_progress > 0) return ncclInvalidArgument;
   if (world().faults.revoke != ncclSuccess) return world().faults.revoke;
   FailPeers(comm);
+  comm->revoked = true;
   comm->state = ncclSuccess;
   comm->stuck = world().faults.revoke_never_ends;
   if (!comm->stuck) RemoveCalls(comm);
@@ -324,30 +369,33 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommRegister(const ncclComm_t, void* memory, size_t, void** handle) {
+ncclResult_t ncclCommRegister(const ncclComm_t comm, void* memory, size_t size, void** handle) {
   std::lock_guard lock(world().mu);
   Count("CommRegister");
   *handle = memory;
-  return ncclSuccess;
+  return Register("buffer", comm, memory, size);
 }
 
-ncclResult_t ncclCommDeregister(const ncclComm_t, void*) {
+ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
   std::lock_guard lock(world().mu);
-  Count("CommDeregister");
-  return ncclSuccess;
+  return Deregister("CommDeregister", comm, handle);
 }
 
-ncclResult_t ncclCommWindowRegister(ncclComm_t, void* memory, size_t, ncclWindow_t* window, int) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, size_t size,
+                                    ncclWindow_t* window, int) {
   std::lock_guard lock(world().mu);
   Count("CommWindowRegister");
-  *window = world().faults.windows ? static_cast<ncclWindow_t>(memory) : nullptr;
-  return ncclSuccess;
+  if (!world().faults.windows) return ncclSuccess;
+  const ncclResult_t result = Register("window", comm, memory, size);
+  if (result != ncclSuccess) return result;
+  *window = static_cast<ncclWindow_t>(memory);
+  comm->in_progress = world().faults.in_progress;
+  return comm->in_progress > 0 ? ncclInProgress : ncclSuccess;
 }
 
-ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t) {
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   std::lock_guard lock(world().mu);
-  Count("CommWindowDeregister");
-  return ncclSuccess;
+  return Deregister("CommWindowDeregister", comm, window);
 }
 
 ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t type,

@@ -15,8 +15,7 @@ struct CUstream_st;
 using cudaStream_t = CUstream_st*;
 struct ncclComm;
 using ncclComm_t = ncclComm*;
-struct ncclWindow;
-using ncclWindow_t = ncclWindow*;
+using ncclWindow_t = void*;
 struct ncclUniqueId {
   char internal[128];
 };

@@ -34,11 +34,14 @@ StepProgram StepOf(std::vector<std::vector<Op>> units) {
   return step;
 }
 
-absl::StatusOr<IssuePlan> PlanWith(const StepProgram& step, const Program& program) {
+absl::StatusOr<IssuePlan> PlanWith(const StepProgram& step, const Program& program,
+                                   bool leave_room = true) {
   const RankProgram rank{&step, &program};
-  return PlanIssue({&rank, 1});
+  return PlanIssue({&rank, 1}, leave_room);
 }
-IssuePlan PlanOf(const StepProgram& step) { return *PlanWith(step, Expand(step)); }
+IssuePlan PlanOf(const StepProgram& step, bool leave_room = true) {
+  return *PlanWith(step, Expand(step), leave_room);
+}
 
 std::vector<std::vector<int>> SegmentsOf(const IssuePlan& plan) {
   std::vector<std::vector<int>> segments;
@@ -111,6 +114,10 @@ TEST(IssuePlanTest, WhatIsNotOrderedWithACollectiveMayRunUnderIt) {
                   PlanOf(StepOf({{OpOn(0), OpOn(0), OpOn(1, {0}, reduce), OpOn(0), OpOn(0, {2}),
                                   OpOn(1, {4}, reduce), OpOn(0), OpOn(0, {5})}}))),
               ElementsAre(1, 3, 6));
+  // Where no room is left for collectives, nobody asks.
+  const StepProgram step = StepOf({{OpOn(0), OpOn(1, {}, reduce), OpOn(0)}});
+  EXPECT_THAT(UnderCollectives(PlanOf(step)), ElementsAre(0, 2));
+  EXPECT_THAT(UnderCollectives(PlanOf(step, false)), ElementsAre());
   // A lane does not run under itself.
   EXPECT_THAT(UnderCollectives(PlanOf(StepOf({{OpOn(0), OpOn(1), OpOn(0, {}, reduce), OpOn(0)}}))),
               ElementsAre(1));
@@ -124,14 +131,14 @@ TEST(IssuePlanTest, RanksTakeTurnsAndMeetAtCollectives) {
                     c = StepOf({{OpOn(0)}});
   const Program pa = Expand(a), pb = Expand(b), pc = Expand(c);
   const std::vector<RankProgram> alike = {{&a, &pa}, {&b, &pb}}, unlike = {{&a, &pa}, {&c, &pc}};
-  const IssuePlan plan = *PlanIssue(alike);
+  const IssuePlan plan = *PlanIssue(alike, true);
   std::vector<std::vector<RankOp>> order;
   for (const Item& item : plan.instances[0].items) order.push_back(item.ops);
   EXPECT_THAT(order, ElementsAre(ElementsAre(RankOp{0, 0}), ElementsAre(RankOp{1, 0}),
                                  ElementsAre(RankOp{1, 1}), ElementsAre(RankOp{0, 1}, RankOp{1, 2}),
                                  ElementsAre(RankOp{0, 2}), ElementsAre(RankOp{1, 3})));
   EXPECT_THAT(plan.instances[0].items[3].joins, ElementsAre(0, 2));
-  EXPECT_EQ(PlanIssue(unlike).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(PlanIssue(unlike, true).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(IssuePlanTest, RefusesWhatCannotBeIssuedInOrder) {

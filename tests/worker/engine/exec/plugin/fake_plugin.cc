@@ -21,7 +21,8 @@ extern "C" const stretto::BackendPlugin* stretto_backend_plugin() {
       },
       .make_backend = nullptr,
       .connect = nullptr,
-      .emulate_link = nullptr};
+      .emulate_link = nullptr,
+      .time_epilogue = nullptr};
   return &plugin;
 #endif
 }

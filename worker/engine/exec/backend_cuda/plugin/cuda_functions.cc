@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/cuda/cublaslt_epilogues.h"
 #include "kernels/cuda/cublaslt_products.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/emulated_link/emulated_link.h"
@@ -76,7 +77,8 @@ absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
        .make_ops = KernelsWith(options.device, products, AttentionByRequest(kept)),
        .graphs = options.graphs,
        .collective_sms = options.collective_sms,
-       .wait = {.timeout = options.timeout}});
+       .wait = {.timeout = options.timeout},
+       .report = [](const std::string& sentence) { spdlog::warn("{}", sentence); }});
 }
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& options) {
@@ -117,6 +119,11 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(
   return MakeEmulatedLink(options);
 }
 
+absl::StatusOr<double> Epilogues(int device, const EpilogueProduct& product) {
+  RETURN_IF_ERROR(UseDevice(device));
+  return TimeEpilogue(product);
+}
+
 }  // namespace
 
 const BackendPlugin& CudaFunctions() {
@@ -125,7 +132,8 @@ const BackendPlugin& CudaFunctions() {
                                           .devices = CudaDevices,
                                           .make_backend = MakeBackend,
                                           .connect = Connect,
-                                          .emulate_link = EmulateLink};
+                                          .emulate_link = EmulateLink,
+                                          .time_epilogue = Epilogues};
   return functions;
 }
 

@@ -1,0 +1,77 @@
+#include "worker/trainer/draw_weights.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <vector>
+
+namespace stretto::trainer {
+namespace {
+
+// Shards that blocks cut within rows, in three dimensions, with padding and without.
+std::vector<Parameter> Parameters() {
+  return {{.name = "bias", .shape = {70'000}, .starts = {0}, .extents = {70'000}},
+          {.name = "norm", .shape = {5}, .starts = {0}, .extents = {5}, .init = Init::kOne},
+          {.name = "table",
+           .shape = {1024, 301},
+           .starts = {512, 0},
+           .extents = {512, 301},
+           .init = Init::kNormal,
+           .init_std = 0.02f,
+           .padding_from = 1000},
+          {.name = "gate and up",
+           .shape = {2, 600, 333},
+           .starts = {0, 300, 0},
+           .extents = {2, 300, 333},
+           .init = Init::kNormal,
+           .init_std = 1},
+          {.name = "proj",
+           .shape = {777, 400},
+           .starts = {0, 200},
+           .extents = {777, 200},
+           .init = Init::kNormal,
+           .init_std = 1}};
+}
+
+TEST(DrawWeightsTest, BitsDoNotDependOnTheNumberOfThreads) {
+  int index = 3;
+  for (const Parameter& parameter : Parameters()) {
+    SCOPED_TRACE(parameter.name);
+    const auto count = static_cast<size_t>(parameter.count());
+    std::vector<float> expected(count);
+    Initialise(parameter, ++index, 17, expected.data());
+    for (int threads : {1, 2, 3, 64}) {
+      std::vector<float> drawn(count, std::numeric_limits<float>::quiet_NaN());
+      DrawWeights(parameter, index, 17, threads, drawn.data());
+      EXPECT_EQ(std::memcmp(drawn.data(), expected.data(), count * sizeof(float)), 0) << threads;
+    }
+  }
+}
+
+TEST(DrawWeightsTest, AShardIsItsPartOfTheWhole) {
+  for (const Parameter& shard : Parameters()) {
+    SCOPED_TRACE(shard.name);
+    Parameter whole = shard;
+    whole.starts.assign(shard.shape.size(), 0);
+    whole.extents = shard.shape;
+    std::vector<float> all(static_cast<size_t>(whole.count()));
+    std::vector<float> part(static_cast<size_t>(shard.count()));
+    DrawWeights(whole, 1, 5, 3, all.data());
+    DrawWeights(shard, 1, 5, 2, part.data());
+    for (size_t i = 0; i < part.size(); ++i) {
+      // Row-major, dimension by dimension from the last.
+      size_t rest = i, at = 0, stride = 1;
+      for (size_t d = shard.shape.size(); d-- > 0;) {
+        const auto extent = static_cast<size_t>(shard.extents[d]);
+        at += (static_cast<size_t>(shard.starts[d]) + rest % extent) * stride;
+        rest /= extent;
+        stride *= static_cast<size_t>(shard.shape[d]);
+      }
+      ASSERT_EQ(std::memcmp(&part[i], &all[at], sizeof(float)), 0) << "element " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stretto::trainer
