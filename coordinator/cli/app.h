@@ -1,5 +1,5 @@
 #pragma once
-// The command line: flags to commands. The only user of CLI11 beside main.
+// The command line: flags to commands.
 
 #include <functional>
 #include <optional>

@@ -57,11 +57,11 @@ struct Client::Stubs {
         cluster(v1alpha1::ClusterService::NewStub(channel)) {}
 
   template <class Response, class Stub, class Method, class Request>
-  static absl::StatusOr<Response> Call(Interrupt& interrupt, Stub& stub, Method method,
+  static absl::StatusOr<Response> Call(Client& client, Stub& stub, Method method,
                                        const Request& request) {
     grpc::ClientContext context;
-    SetDeadline(&context, kCallDeadline);
-    Interrupt::OnRaise cancel(interrupt, [&context] { context.TryCancel(); });
+    SetDeadline(&context, client.call_deadline_);
+    Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
     Response response;
     const grpc::Status status = (stub.*method)(&context, request, &response);
     if (!status.ok()) return ToStatus(status);
@@ -91,40 +91,43 @@ struct Client::Stubs {
 Client::Client(std::string address, Interrupt& interrupt)
     : address_(std::move(address)),
       interrupt_(interrupt),
-      stubs_(std::make_unique<Stubs>(MakeChannel(address_))) {}
+      stubs_(std::make_shared<Stubs>(MakeChannel(address_))) {}
+
+Client::Client(const Client& other, Interrupt& interrupt)
+    : address_(other.address_), interrupt_(interrupt), stubs_(other.stubs_) {}
 
 Client::~Client() = default;
 
 absl::StatusOr<v1alpha1::Job> Client::CreateJob(const v1alpha1::CreateJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(interrupt_, *stubs_->jobs,
-                                    &v1alpha1::JobService::Stub::CreateJob, request);
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::CreateJob,
+                                    request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::GetJob(const v1alpha1::GetJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::GetJob,
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::GetJob,
                                     request);
 }
 
 absl::StatusOr<v1alpha1::ListJobsResponse> Client::ListJobs(
     const v1alpha1::ListJobsRequest& request) {
-  return Stubs::Call<v1alpha1::ListJobsResponse>(interrupt_, *stubs_->jobs,
+  return Stubs::Call<v1alpha1::ListJobsResponse>(*this, *stubs_->jobs,
                                                  &v1alpha1::JobService::Stub::ListJobs, request);
 }
 
 absl::StatusOr<v1alpha1::Job> Client::CancelJob(const v1alpha1::CancelJobRequest& request) {
-  return Stubs::Call<v1alpha1::Job>(interrupt_, *stubs_->jobs,
-                                    &v1alpha1::JobService::Stub::CancelJob, request);
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::CancelJob,
+                                    request);
 }
 
 absl::StatusOr<v1alpha1::Worker> Client::GetWorker(const v1alpha1::GetWorkerRequest& request) {
-  return Stubs::Call<v1alpha1::Worker>(interrupt_, *stubs_->cluster,
+  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
                                        &v1alpha1::ClusterService::Stub::GetWorker, request);
 }
 
 absl::StatusOr<v1alpha1::ListWorkersResponse> Client::ListWorkers(
     const v1alpha1::ListWorkersRequest& request) {
   return Stubs::Call<v1alpha1::ListWorkersResponse>(
-      interrupt_, *stubs_->cluster, &v1alpha1::ClusterService::Stub::ListWorkers, request);
+      *this, *stubs_->cluster, &v1alpha1::ClusterService::Stub::ListWorkers, request);
 }
 
 absl::Status Client::WatchJob(

@@ -35,9 +35,13 @@ class Client {
 
   // Connects with the first call. `interrupt` is borrowed.
   Client(std::string address, Interrupt& interrupt);
+  // On the other's connection, so that two threads have a client each.
+  Client(const Client& other, Interrupt& interrupt);
   ~Client();
 
   const std::string& address() const { return address_; }
+  // For calls whose answer is worth less than the wait.
+  void set_call_deadline(absl::Duration deadline) { call_deadline_ = deadline; }
 
   absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
@@ -59,7 +63,8 @@ class Client {
 
   const std::string address_;
   Interrupt& interrupt_;
-  std::unique_ptr<Stubs> stubs_;
+  absl::Duration call_deadline_ = kCallDeadline;
+  std::shared_ptr<Stubs> stubs_;  // shared: they are thread-safe, and all that holds the connection
 };
 
 }  // namespace stretto::cli

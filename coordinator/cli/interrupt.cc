@@ -23,7 +23,11 @@ void Signal(int event_fd) {
 
 }  // namespace
 
-Interrupt::Interrupt() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { STRETTO_CHECK(fd_.valid()); }
+Interrupt::Interrupt()
+    : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      resize_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  STRETTO_CHECK(fd_.valid() && resize_fd_.valid());
+}
 
 void Interrupt::Raise() {
   std::lock_guard<std::mutex> lock(mu_);
@@ -31,6 +35,8 @@ void Interrupt::Raise() {
   Signal(fd_.get());
   if (action_) action_();
 }
+
+void Interrupt::Resize() { Signal(resize_fd_.get()); }
 
 bool Interrupt::WaitFor(absl::Duration duration) const {
   const absl::Duration deadline = Clock::Real().Monotonic() + duration;
@@ -62,6 +68,10 @@ SignalThread::SignalThread(Interrupt& interrupt) {
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGWINCH);
+  struct sigaction hangup = {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaddset(&set, SIGHUP);
   STRETTO_CHECK(pthread_sigmask(SIG_BLOCK, &set, &old_mask_) == 0);
   signals_ = FileDescriptor(signalfd(-1, &set, SFD_CLOEXEC));
   stop_ = FileDescriptor(eventfd(0, EFD_CLOEXEC));
@@ -73,7 +83,7 @@ SignalThread::SignalThread(Interrupt& interrupt) {
       if (ready[1].revents != 0) return;
       signalfd_siginfo info;
       if (ready[0].revents != 0 && read(signals_.get(), &info, sizeof info) == sizeof info) {
-        interrupt.Raise();
+        info.ssi_signo == SIGWINCH ? interrupt.Resize() : interrupt.Raise();
       }
     }
   });

@@ -1,6 +1,6 @@
 #pragma once
-// SIGINT and SIGTERM as a value. No code of ours runs in a signal handler: the signals are blocked
-// and a thread of its own reads them.
+// SIGINT, SIGTERM, SIGHUP and SIGWINCH as values. No code of ours runs in a signal handler: the
+// signals are blocked and a thread of its own reads them.
 
 #include <atomic>
 #include <csignal>
@@ -25,6 +25,10 @@ class Interrupt {
   int count() const { return count_; }
   // Readable after each Raise, until read.
   int fd() const { return fd_.get(); }
+  // The terminal has another size.
+  void Resize();
+  // Readable after each Resize, until read.
+  int resize_fd() const { return resize_fd_.get(); }
   // Waits; returns early, with true, once raised.
   bool WaitFor(absl::Duration duration) const;
 
@@ -41,13 +45,14 @@ class Interrupt {
 
  private:
   std::atomic<int> count_ = 0;
-  FileDescriptor fd_;
+  FileDescriptor fd_, resize_fd_;
   std::mutex mu_;
   std::function<void()> action_;  // guarded by mu_, which is held while it runs
 };
 
-// Blocks SIGINT and SIGTERM in the calling thread (and so in those it starts later) and raises
-// `interrupt` for each that arrives. Create before other threads; restores the mask when destroyed.
+// Blocks these signals in the calling thread (and so in those it starts later) and tells
+// `interrupt` of each that arrives; SIGHUP only where nohup does not ignore it. Create before other
+// threads; restores the mask when destroyed.
 class SignalThread {
  public:
   explicit SignalThread(Interrupt& interrupt);

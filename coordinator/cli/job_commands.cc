@@ -72,7 +72,8 @@ ExitCode SubmitJob(const Session& session, const SubmitOptions& options) {
     return kOk;
   }
   session.terminal.err << "job " << file->name << " created\n";
-  if (options.follow || options.wait) return WatchJob(session, job->name(), !options.follow);
+  if (options.follow) return WatchJob(session, job->name(), FollowStyle::kLines);
+  if (options.wait) return WatchJob(session, job->name(), FollowStyle::kQuiet);
   if (!table) PrintMessage(session, *job);
   session.terminal.err << "Next:\n  " << Hint(session, absl::StrCat("job watch ", file->name))
                        << "\n  " << Hint(session, absl::StrCat("job describe ", file->name))

@@ -23,9 +23,12 @@ ExitCode GetJob(const Session& session, const std::string& name);
 ExitCode DescribeJobCommand(const Session& session, const std::string& name);
 ExitCode CancelJob(const Session& session, const std::string& name);
 
-// Follows to the end and ends with a summary. `quiet`: only the summary. In JSON and YAML: without
-// `quiet`, every event as one line or document; with it, the job as it ended.
-ExitCode WatchJob(const Session& session, const std::string& name, bool quiet);
+// kScreen needs a terminal, else it is kLines.
+enum class FollowStyle { kQuiet, kLines, kScreen };
+
+// Follows to the end and ends with a summary. kQuiet: only the summary. In JSON and YAML: every
+// event as one line or document; with kQuiet, the job as it ended.
+ExitCode WatchJob(const Session& session, const std::string& name, FollowStyle style);
 
 // `rank` < 0: all ranks, each line preceded by its rank.
 ExitCode JobLogs(const Session& session, const std::string& name, int rank, bool follow);

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -135,16 +136,20 @@ std::string Map(const Message& message, const FieldDescriptor& field, const std:
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor& key = *field.message_type()->map_key();
   const FieldDescriptor& value = *field.message_type()->map_value();
-  std::string out = absl::StrCat(indent, field.name(), ":\n");
+  std::map<std::string, const Message*> entries;  // in the order of keys; the message has none
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
-    absl::StrAppend(&out, indent, "  ", Scalar(entry, key, -1), ":");
+    entries[Scalar(entry, key, -1)] = &entry;
+  }
+  std::string out = absl::StrCat(indent, field.name(), ":\n");
+  for (const auto& [name, entry] : entries) {
+    absl::StrAppend(&out, indent, "  ", name, ":");
     if (value.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       const std::string block =
-          Block(entry.GetReflection()->GetMessage(entry, &value), indent + "    ");
+          Block(entry->GetReflection()->GetMessage(*entry, &value), indent + "    ");
       absl::StrAppend(&out, block.empty() ? " {}\n" : "\n", block);
     } else {
-      absl::StrAppend(&out, " ", Scalar(entry, value, -1), "\n");
+      absl::StrAppend(&out, " ", Scalar(*entry, value, -1), "\n");
     }
   }
   return out;

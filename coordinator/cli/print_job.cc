@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/cli/job_events.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
 #include "coordinator/cli/spec_text.h"
@@ -174,6 +175,8 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
     absl::StrAppend(&out, "\nFirst failure: ", FailureText(job.first_failure()), "\n");
   }
   if (job.conditions_size() > 0) absl::StrAppend(&out, "\n", ConditionTable(job, now));
+  const std::vector<JobEvent> events = EventsOf(job);
+  if (!events.empty()) absl::StrAppend(&out, "\n", EventTable(events));
   if (job.placement_size() > 0) absl::StrAppend(&out, "\n", PlacementTable(job));
   if (job.progress().ledger().entries_size() > 0) {
     absl::StrAppend(&out, "\nLedger of rank 0\n",

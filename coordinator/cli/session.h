@@ -21,7 +21,7 @@ struct Session {
   Interrupt& interrupt;
   Terminal& terminal;
   OutputFormat format = OutputFormat::kTable;
-  std::string hint_flags = {};  // " --coordinator HOST:PORT" when it was given as a flag
+  std::string hint_flags = {};  // " --coordinator HOST:PORT", " --context NAME" as given
   // A lost coordinator is given up after so long, and tried again that often.
   absl::Duration give_up = absl::Seconds(60);
   absl::Duration retry_interval = absl::Milliseconds(500);

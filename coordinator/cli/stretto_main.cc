@@ -58,6 +58,7 @@ int main(int argc, char** argv) {
   Terminal terminal{.out = std::cout,
                     .err = std::cerr,
                     .live = live,
+                    .screen = live && isatty(STDIN_FILENO) == 1,
                     .color = live,
                     .unicode = Utf8Locale(),
                     .width = TerminalWidth()};

@@ -13,6 +13,7 @@ struct Terminal {
   std::ostream& out;
   std::ostream& err;
   bool live = false;     // `out` is a terminal: a line may be rewritten
+  bool screen = false;   // and input too: a view may fill it
   bool color = false;    // live, NO_COLOR unset, --no-color not given
   bool unicode = false;  // the locale is UTF-8
   int width = 80;

@@ -16,6 +16,7 @@
 #include "coordinator/cli/print.h"
 #include "coordinator/cli/print_job.h"
 #include "coordinator/cli/progress.h"
+#include "coordinator/cli/watch_screen.h"
 
 namespace stretto::cli {
 namespace {
@@ -86,6 +87,19 @@ class Watcher {
   std::string news_;
 };
 
+absl::StatusOr<FollowResult> Follow(const Session& session, const std::string& name,
+                                    FollowStyle style) {
+  const bool table = session.format == OutputFormat::kTable;
+  if (style == FollowStyle::kScreen && session.terminal.screen && table) {
+    WatchScreen screen(session, name);
+    return FollowJob(session, name, screen.handlers());
+  }
+  Watcher watcher(session, style == FollowStyle::kQuiet);
+  auto result = FollowJob(session, name, watcher.handlers());
+  watcher.Finish();
+  return result;
+}
+
 ExitCode CodeOf(v1alpha1::Job::State state) {
   return state == v1alpha1::Job::SUCCEEDED ? kOk
          : state == v1alpha1::Job::FAILED  ? kJobFailed
@@ -116,11 +130,10 @@ ExitCode Detach(const Session& session, const std::string& name) {
 
 }  // namespace
 
-ExitCode WatchJob(const Session& session, const std::string& name, bool quiet) {
+ExitCode WatchJob(const Session& session, const std::string& name, FollowStyle style) {
   const std::string id = ShortResourceName(name);
-  Watcher watcher(session, quiet);
-  const auto result = FollowJob(session, ResourceName("jobs", id), watcher.handlers());
-  watcher.Finish();
+  const bool quiet = style == FollowStyle::kQuiet;
+  const auto result = Follow(session, ResourceName("jobs", id), style);
   if (!result.ok()) {
     const ExitCode code = ReportError(session, result.status());
     if (IsTransient(result.status())) {

@@ -30,7 +30,7 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode TakeRoot() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (++documents_ > 1) Fail(mark, "found a second document, expected one job per file");
+    if (++documents_ > 1) Fail(mark, "found a second document, expected one per file");
   }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -182,7 +182,7 @@ absl::StatusOr<YamlNode> ParseYaml(const std::string& text, const std::string& f
     if (!builder.failed()) return ErrorAt(file, At(error.mark), error.msg);
   }
   if (builder.failed()) return ErrorAt(file, builder.error_position(), builder.error());
-  if (!builder.has_document()) return ErrorAt(file, {}, "found nothing, expected a job");
+  if (!builder.has_document()) return ErrorAt(file, {}, "found nothing, expected fields");
   return builder.TakeRoot();
 }
 

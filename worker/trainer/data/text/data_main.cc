@@ -96,6 +96,11 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
 int main(int argc, char** argv) {
   CLI::App app{"Prepare and inspect training data", "stretto data"};
   app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  stretto data prepare books/ -o data/books\n"
+      "  stretto data prepare a.jsonl -o data/a --tokenizer hf:my-model\n"
+      "  stretto data inspect data/a --tokenizer hf:my-model");
   std::string tokenizer, end_of_document;
   const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
     command->add_option("--tokenizer", tokenizer, help);

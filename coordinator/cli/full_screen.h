@@ -1,0 +1,39 @@
+#pragma once
+// The terminal as one picture: the alternate screen, keys without echo.
+
+#include <termios.h>
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace stretto::cli {
+
+// Takes the terminal of standard input and output, and gives it back as it was when destroyed. One
+// thread at a time; nothing else may write meanwhile.
+class FullScreen {
+ public:
+  explicit FullScreen(std::ostream& out);
+  ~FullScreen();
+  FullScreen(const FullScreen&) = delete;
+  FullScreen& operator=(const FullScreen&) = delete;
+
+  struct Size {
+    int width = 80, height = 24;
+  };
+  Size size() const;
+  // Redraws all of it in place.
+  void Draw(const std::vector<std::string>& lines);
+  // Readable when a key was pressed, or the terminal is gone.
+  int keys_fd() const;
+  // The keys pressed; kEndOfKeys once the terminal is gone.
+  static constexpr char kEndOfKeys[] = "\x04";
+  std::string ReadKeys();
+
+ private:
+  std::ostream& out_;
+  termios before_ = {};
+  bool restore_ = false;
+};
+
+}  // namespace stretto::cli

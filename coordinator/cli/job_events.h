@@ -1,0 +1,24 @@
+#pragma once
+// The history of a job, as far as the job itself tells it. Pure.
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+struct JobEvent {
+  absl::Time time;
+  std::string text;  // one line
+};
+
+// Oldest first: created, changes of its conditions (the last of each), started, first failure,
+// ended.
+std::vector<JobEvent> EventsOf(const v1alpha1::Job& job);
+
+// A line each, "2023-11-14 22:13:20 UTC  41.3s  Scheduled": when, and how long after the first.
+std::string EventTable(const std::vector<JobEvent>& events);
+
+}  // namespace stretto::cli
