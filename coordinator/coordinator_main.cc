@@ -24,11 +24,13 @@
 #include "coordinator/service/server.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/telemetry/telemetry.h"
+#include "proto/base/address.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/log.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
+#include "proto/monitoring/monitoring_server.h"
 
 namespace stretto {
 namespace {
@@ -37,6 +39,7 @@ struct Options {
   service::ServerOptions server;
   std::string metrics_listen = "127.0.0.1:9090";
   std::string state_dir;
+  bool insecure_metrics_beyond_loopback = false;
   double lease_seconds = 10;
   double lost_rank_seconds = 20;
 };
@@ -69,6 +72,22 @@ absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
   return lock;
 }
 
+absl::Status CheckMetricsListen(const Options& options) {
+  const absl::StatusOr<Address> address = ParseAddress(options.metrics_listen);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--metrics-listen: ", address.status().message()));
+  }
+  if (IsLoopback(*address) || options.insecure_metrics_beyond_loopback ||
+      options.server.insecure_listen_beyond_loopback) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("--metrics-listen: found ", options.metrics_listen,
+                   ", expected a loopback address: whoever reaches this port can read the metrics. "
+                   "--insecure-metrics-beyond-loopback listens there all the same"));
+}
+
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   const sigset_t stop = [] {
     sigset_t set;
@@ -81,23 +100,27 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
-  const bool insecure = options.server.insecure_listen_beyond_loopback;
-  RETURN_IF_ERROR(
-      service::CheckListenAddress("--metrics-listen", options.metrics_listen, insecure));
+  RETURN_IF_ERROR(CheckMetricsListen(options));
   ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
   ASSIGN_OR_RETURN(
       auto store, coordinator::OpenSqliteStore(absl::StrCat(options.state_dir, "/coordinator.db")));
-  ASSIGN_OR_RETURN(const int metrics_port, telemetry.Serve(options.metrics_listen));
+  monitoring::Readiness readiness(absl::UnavailableError("starting"));
+  ASSIGN_OR_RETURN(const auto monitoring,
+                   monitoring::MonitoringServer::Start(options.metrics_listen,
+                                                       {.metrics = [&] { return telemetry.Text(); },
+                                                        .ready = [&] { return readiness.Get(); }}));
   ASSIGN_OR_RETURN(auto server, service::Server::Start(options.server, std::move(store),
                                                        Clock::Real(), telemetry));
-  std::printf("listening grpc=%d metrics=%d\n", server->port(), metrics_port);
+  readiness.Set(absl::OkStatus());
+  std::printf("listening grpc=%d metrics=%d\n", server->port(), monitoring->port());
   std::fflush(stdout);
-  spdlog::info("ready build={} grpc={} metrics={} state_dir={}", kBuildVersion, server->port(),
-               metrics_port, options.state_dir);
+  spdlog::info("ready build={} grpc={} metrics={} tls={} state_dir={}", kBuildVersion,
+               server->port(), monitoring->port(), !options.server.tls.empty(), options.state_dir);
 
   int signal = 0;
   sigwait(&stop, &signal);
   spdlog::info("stopping signal={}", signal);
+  readiness.Set(absl::UnavailableError("shutting down"));
   server->Shutdown();
   return absl::OkStatus();
 }
@@ -109,7 +132,8 @@ int Main(int argc, char** argv) {
   app.set_version_flag("--version", kBuildVersion);
   app.add_option("--listen", options.server.listen, "HOST:PORT for gRPC; port 0 takes a free one")
       ->capture_default_str();
-  app.add_option("--metrics-listen", options.metrics_listen, "HOST:PORT for Prometheus metrics")
+  app.add_option("--metrics-listen", options.metrics_listen,
+                 "HOST:PORT of /metrics, /healthz and /readyz")
       ->capture_default_str();
   app.add_option("--state-dir", options.state_dir, "folder of the job database")
       ->capture_default_str();
@@ -125,6 +149,16 @@ int Main(int argc, char** argv) {
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
                "listen on an address that other machines reach, without encryption or "
                "authentication");
+  app.add_flag("--insecure-metrics-beyond-loopback", options.insecure_metrics_beyond_loopback,
+               "--metrics-listen may be such an address; metrics are never encrypted, and whoever "
+               "reaches them can read them");
+  app.add_option("--tls-ca", options.server.tls.ca,
+                 "PEM file with the CA whose certificates workers and users need");
+  app.add_option("--tls-certificate", options.server.tls.certificate,
+                 "PEM file with our certificate, of role coordinator");
+  app.add_option("--tls-key", options.server.tls.key,
+                 "PEM file with its private key. All three turn TLS on; they are read again when "
+                 "they change");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -141,8 +175,7 @@ int Main(int argc, char** argv) {
   if (!status.ok()) {
     std::fprintf(stderr, "stretto-coordinator: %s\n", std::string(status.message()).c_str());
   }
-  // Run has closed all that matters. The metrics' web server takes two seconds to stop: do not
-  // wait.
+  // Run has closed all that matters.
   std::fflush(nullptr);
   std::_Exit(status.ok() ? 0 : 1);
 }

@@ -10,6 +10,8 @@
 #include "coordinator/cli/client.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
+#include "proto/base/clock.h"
+#include "proto/tls/files.h"
 
 namespace stretto::cli {
 
@@ -34,6 +36,14 @@ App::App(const AppEnvironment& environment)
                   "cluster by its name in the config file; else STRETTO_CONTEXT, else the current "
                   "one")
       ->type_name("CONTEXT");
+  tls::Files& tls = cluster_.cluster.tls;
+  app_.add_option("--tls-ca", tls.ca, "PEM file with the coordinator's CA; else STRETTO_TLS_CA")
+      ->type_name("FILE");
+  app_.add_option("--tls-certificate", tls.certificate,
+                  "PEM file with your certificate; else STRETTO_TLS_CERTIFICATE")
+      ->type_name("FILE");
+  app_.add_option("--tls-key", tls.key, "PEM file with its private key; else STRETTO_TLS_KEY")
+      ->type_name("FILE");
   Choice(app_.add_option("-o,--output", output_, "form of what is printed"), "table|json|yaml");
   app_.add_flag("--no-color", no_color_, "plain text, as NO_COLOR does");
   AddUp();
@@ -137,14 +147,25 @@ ExitCode App::WithSession(const std::function<ExitCode(const Session&)>& command
     terminal_.err << "error: " << Printable(cluster.status().message()) << "\n";
     return kError;
   }
-  std::string flags;
-  if (!cluster_.context.empty()) absl::StrAppend(&flags, " --context ", cluster_.context);
-  if (!cluster_.cluster.coordinator.empty()) {
-    absl::StrAppend(&flags, " --coordinator ", cluster_.cluster.coordinator);
+  if (!cluster->tls.empty()) {
+    const auto identity = tls::CheckFiles(cluster->tls, tls::Role::kUser, Clock::Real().Now());
+    if (!identity.ok()) {
+      terminal_.err << "error: " << identity.status().message() << "\n";
+      return kError;
+    }
+  }
+  std::string flags;  // those that were given, for hints
+  for (const auto& [flag, value] :
+       {std::pair("--context", cluster_.context),
+        std::pair("--coordinator", cluster_.cluster.coordinator),
+        std::pair("--tls-ca", cluster_.cluster.tls.ca),
+        std::pair("--tls-certificate", cluster_.cluster.tls.certificate),
+        std::pair("--tls-key", cluster_.cluster.tls.key)}) {
+    if (!value.empty()) absl::StrAppend(&flags, " ", flag, " ", value);
   }
   std::optional<SignalThread> signals;
   if (environment_.handle_signals) signals.emplace(environment_.interrupt);
-  Client client(cluster->coordinator, environment_.interrupt);
+  Client client(cluster->coordinator, cluster->tls, environment_.interrupt);
   return command({.client = client,
                   .interrupt = environment_.interrupt,
                   .terminal = terminal_,

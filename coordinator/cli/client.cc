@@ -8,6 +8,7 @@
 #include "absl/strings/cord.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
+#include "proto/tls/credentials.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
 namespace stretto::cli {
@@ -35,14 +36,16 @@ Message Payload(const absl::Status& status, const char* url) {
   return message;
 }
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls::Files& files) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(64 << 20);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, files.empty() ? grpc::InsecureChannelCredentials() : tls::ChannelCredentials(files),
+      arguments);
 }
 
 void SetDeadline(grpc::ClientContext* context, absl::Duration deadline) {
@@ -88,13 +91,14 @@ struct Client::Stubs {
   std::unique_ptr<v1alpha1::ClusterService::Stub> cluster;
 };
 
-Client::Client(std::string address, Interrupt& interrupt)
+Client::Client(std::string address, tls::Files files, Interrupt& interrupt)
     : address_(std::move(address)),
+      files_(std::move(files)),
       interrupt_(interrupt),
-      stubs_(std::make_shared<Stubs>(MakeChannel(address_))) {}
+      stubs_(std::make_shared<Stubs>(MakeChannel(address_, files_))) {}
 
 Client::Client(const Client& other, Interrupt& interrupt)
-    : address_(other.address_), interrupt_(interrupt), stubs_(other.stubs_) {}
+    : address_(other.address_), files_(other.files_), interrupt_(interrupt), stubs_(other.stubs_) {}
 
 Client::~Client() = default;
 

@@ -11,6 +11,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "coordinator/cli/interrupt.h"
+#include "proto/tls/explain.h"
+#include "proto/tls/files.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
@@ -33,8 +35,9 @@ class Client {
   // Streams end with DeadlineExceeded after so long, so that a silent peer is noticed.
   static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
 
-  // Connects with the first call. `interrupt` is borrowed.
-  Client(std::string address, Interrupt& interrupt);
+  // Connects with the first call: mutual TLS with `files`, plain text if they are empty().
+  // `interrupt` is borrowed.
+  Client(std::string address, tls::Files files, Interrupt& interrupt);
   // On the other's connection, so that two threads have a client each.
   Client(const Client& other, Interrupt& interrupt);
   ~Client();
@@ -42,6 +45,8 @@ class Client {
   const std::string& address() const { return address_; }
   // For calls whose answer is worth less than the wait.
   void set_call_deadline(absl::Duration deadline) { call_deadline_ = deadline; }
+  // What TLS says about a call that ended with UNAVAILABLE, and what to do; may be empty.
+  std::string ExplainFailure() const { return tls::ExplainFailure(address_, files_); }
 
   absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
@@ -62,6 +67,7 @@ class Client {
   struct Stubs;
 
   const std::string address_;
+  const tls::Files files_;
   Interrupt& interrupt_;
   absl::Duration call_deadline_ = kCallDeadline;
   std::shared_ptr<Stubs> stubs_;  // shared: they are thread-safe, and all that holds the connection

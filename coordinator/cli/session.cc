@@ -22,6 +22,8 @@ std::string TransportError(const Session& session, const absl::Status& status) {
   const std::string where = absl::StrCat("the coordinator at ", session.client.address());
   if (session.interrupt.raised()) return "interrupted";
   if (status.code() == absl::StatusCode::kUnavailable) {
+    const std::string tls = session.client.ExplainFailure();
+    if (!tls.empty()) return absl::StrCat("cannot talk to ", where, ": ", tls);
     return absl::StrCat("cannot reach ", where, ": ", Cause(status),
                         "\nIs it running? `stretto up` starts a local cluster; --coordinator or "
                         "STRETTO_COORDINATOR names another one.");

@@ -13,11 +13,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "coordinator/service/authorize.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/job_streams.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/validate_spec.h"
+#include "coordinator/telemetry/audit.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
@@ -39,6 +41,20 @@ ServerUnaryReactor* OnLoop(Hub& hub, CallbackServerContext* context,
   ServerUnaryReactor* reactor = context->DefaultReactor();
   hub.loop().Post([reactor, call = std::move(call)] { reactor->Finish(ToGrpcStatus(call())); });
   return reactor;
+}
+
+// Writes the audit line of a call that changed something, or tried to, and passes its status on.
+absl::Status Audited(CallbackServerContext* context, const char* method,
+                     const std::string& resource, const std::string& request_id,
+                     absl::Status status) {
+  const auto caller = CallerOf(*context->auth_context());
+  telemetry::Audit({.caller = caller ? caller->uri : "",
+                    .peer = context->peer(),
+                    .method = method,
+                    .resource = resource,
+                    .request_id = request_id,
+                    .result = absl::StatusCodeToString(status.code())});
+  return status;
 }
 
 std::string MakeToken(absl::string_view list, absl::string_view last) {
@@ -202,7 +218,12 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* CreateJob(CallbackServerContext* context,
                                 const v1alpha1::CreateJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context, [this, request, job] { return Create(hub_, *request, job); });
+    return OnLoop(hub_, context, [this, context, request, job] {
+      absl::Status status = Create(hub_, *request, job);
+      if (request->validate_only()) return status;
+      return Audited(context, "CreateJob", absl::StrCat("jobs/", request->job_id()),
+                     request->request_id(), std::move(status));
+    });
   }
   ServerUnaryReactor* GetJob(CallbackServerContext* context, const v1alpha1::GetJobRequest* request,
                              v1alpha1::Job* job) override {
@@ -222,8 +243,9 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   ServerUnaryReactor* CancelJob(CallbackServerContext* context,
                                 const v1alpha1::CancelJobRequest* request,
                                 v1alpha1::Job* job) override {
-    return OnLoop(hub_, context,
-                  [this, request, job] { return Cancel(hub_, request->name(), job); });
+    return OnLoop(hub_, context, [this, context, request, job] {
+      return Audited(context, "CancelJob", request->name(), "", Cancel(hub_, request->name(), job));
+    });
   }
   grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJob(
       CallbackServerContext*, const v1alpha1::WatchJobRequest* request) override {

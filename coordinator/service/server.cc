@@ -6,23 +6,27 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/support/server_interceptor.h>
+#include <spdlog/spdlog.h>
 
 #include <chrono>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "coordinator/service/authorize.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/hub.h"
 #include "coordinator/service/job_service.h"
 #include "coordinator/service/loop.h"
 #include "coordinator/service/validate_request.h"
 #include "coordinator/service/worker_service.h"
+#include "proto/base/address.h"
 #include "proto/base/status_macros.h"
+#include "proto/tls/credentials.h"
 
 namespace stretto::service {
 namespace {
@@ -81,39 +85,39 @@ class CallMeterFactory final : public grpc::experimental::ServerInterceptorFacto
   const Clock& clock_;
 };
 
-// "HOST:PORT", with an IPv6 host in brackets.
-bool SplitAddress(absl::string_view address, std::string* host, int* port) {
-  const size_t colon = address.rfind(':');
-  if (colon == absl::string_view::npos || colon == 0) return false;
-  *host = std::string(address.substr(0, colon));
-  if (host->find(':') != std::string::npos && (host->front() != '[' || host->back() != ']')) {
-    return false;
-  }
-  return absl::SimpleAtoi(address.substr(colon + 1), port) && *port >= 0 && *port <= 65535;
+std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& options,
+                                                     telemetry::Telemetry& telemetry) {
+  if (options.tls.empty()) return grpc::InsecureServerCredentials();
+  std::shared_ptr<grpc::ServerCredentials> credentials = tls::ServerCredentials(options.tls);
+  credentials->SetAuthMetadataProcessor(
+      NewAuthorizer([&telemetry](const std::string& path, const std::vector<std::string>& uris,
+                                 const absl::Status& status) {
+        // It never becomes a call that a meter sees.
+        telemetry.RpcEnded(MethodLabel(path), absl::StatusCodeToString(status.code()),
+                           absl::ZeroDuration());
+        spdlog::warn("call refused method={} caller={} code={}", Quoted(path),
+                     Quoted(absl::StrJoin(uris, " ")), absl::StatusCodeToString(status.code()));
+      }));
+  return credentials;
 }
 
 }  // namespace
 
-absl::Status CheckListenAddress(const std::string& what, const std::string& address,
-                                bool insecure) {
-  std::string host;
-  int port = 0;
-  if (!SplitAddress(address, &host, &port)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(what, ": found ", Quoted(address), ", expected HOST:PORT"));
+absl::Status CheckListenAddress(const ServerOptions& options) {
+  const absl::StatusOr<Address> address = ParseAddress(options.listen);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("--listen: ", address.status().message()));
   }
-  const bool loopback =
-      host == "localhost" || host == "[::1]" ||
-      (host.rfind("127.", 0) == 0 && host.find_first_not_of("0123456789.") == std::string::npos);
-  if (loopback || insecure) return absl::OkStatus();
+  if (IsLoopback(*address) || !options.tls.empty() || options.insecure_listen_beyond_loopback) {
+    return absl::OkStatus();
+  }
   return WithReason(
       absl::FailedPreconditionError(absl::StrCat(
-          what, ": found ", Quoted(address),
-          ", expected a loopback address (127.0.0.1, [::1], localhost): TLS is not implemented "
-          "yet, "
-          "and anyone who reaches this port could run jobs. --insecure-listen-beyond-loopback "
-          "listens there all the same")),
-      "LISTEN_BEYOND_LOOPBACK", {{"address", address}});
+          "--listen: found ", Quoted(options.listen),
+          " without TLS, expected a loopback address (127.0.0.1, [::1], localhost), or --tls-ca, "
+          "--tls-certificate and --tls-key: anyone who reaches this port could run jobs. "
+          "--insecure-listen-beyond-loopback listens there all the same")),
+      "LISTEN_BEYOND_LOOPBACK", {{"address", options.listen}});
 }
 
 struct Server::Impl {
@@ -147,8 +151,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
                                                       std::unique_ptr<coordinator::JobStore> store,
                                                       const Clock& clock,
                                                       telemetry::Telemetry& telemetry) {
-  RETURN_IF_ERROR(
-      CheckListenAddress("--listen", options.listen, options.insecure_listen_beyond_loopback));
+  RETURN_IF_ERROR(CheckListenAddress(options));
+  if (!options.tls.empty()) {
+    RETURN_IF_ERROR(
+        tls::CheckFiles(options.tls, tls::Role::kCoordinator, Clock::Real().Now()).status());
+  }
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
   ASSIGN_OR_RETURN(coordinator::Core core,
                    coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
@@ -159,14 +166,14 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   impl->loop.Start(options.tick, [hub = &impl->hub] { hub->Tick(); });
 
   // Both are process-wide in gRPC: every server built from here on has them. Reflection shows the
-  // API to whoever reaches the port, so it is for loopback.
+  // API to whoever reaches the port, so it is for loopback and for users with a certificate.
   grpc::EnableDefaultHealthCheckService(true);
   static std::once_flag reflection;
-  if (CheckListenAddress("", options.listen, false).ok()) {
+  if (!options.tls.empty() || IsLoopback(*ParseAddress(options.listen))) {
     std::call_once(reflection, grpc::reflection::InitProtoReflectionServerBuilderPlugin);
   }
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(options.listen, grpc::InsecureServerCredentials(), &impl->port);
+  builder.AddListeningPort(options.listen, Credentials(options, telemetry), &impl->port);
   // Two coordinators on one port would share its connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);

@@ -11,24 +11,27 @@
 #include "coordinator/store/job_store.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/clock.h"
+#include "proto/tls/files.h"
 
 namespace stretto::service {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:7070";  // port 0 takes a free one
+  tls::Files tls;                         // empty(): anybody who reaches the port may do anything
   bool insecure_listen_beyond_loopback = false;
   coordinator::CoreOptions core;
   absl::Duration tick = absl::Milliseconds(500);  // how often leases are looked at
 };
 
-// FAILED_PRECONDITION unless HOST of "HOST:PORT" is 127.x.y.z, [::1] or localhost, or `insecure` is
-// set; INVALID_ARGUMENT: not of that form. `what` names the address in the message: "--listen".
-absl::Status CheckListenAddress(const std::string& what, const std::string& address, bool insecure);
+// Of --listen. FAILED_PRECONDITION unless HOST of "HOST:PORT" is 127.x.y.z, [::1] or localhost, or
+// there is TLS, or `insecure` is set; INVALID_ARGUMENT: not of that form.
+absl::Status CheckListenAddress(const ServerOptions& options);
 
 class Server {
  public:
   // Reads the store, restores the core and listens. Owns the store; borrows clock and telemetry,
-  // which outlive it. Errors: those of CheckListenAddress, JobStore::Load and Core::Restore;
+  // which outlive it. Errors: those of CheckListenAddress, tls::CheckFiles, JobStore::Load and
+  // Core::Restore;
   // UNAVAILABLE naming the address: cannot bind.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<coordinator::JobStore> store,

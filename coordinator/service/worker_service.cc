@@ -6,11 +6,13 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/service/authorize.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/validate_request.h"
@@ -38,7 +40,8 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
                       public SessionPort,
                       public std::enable_shared_from_this<Session> {
  public:
-  Session(Hub& hub, CallbackServerContext* context) : hub_(hub), context_(context) {}
+  Session(Hub& hub, CallbackServerContext* context)
+      : hub_(hub), context_(context), caller_(CallerOf(*context->auth_context())) {}
 
   static Session* Launch(Hub& hub, CallbackServerContext* context) {
     auto session = std::make_shared<Session>(hub, context);
@@ -159,6 +162,13 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
                         {{"found", absl::StrCat(message.protocol_version())},
                          {"expected", absl::StrCat(kProtocolVersion)}});
     }
+    if (caller_ && !caller_->name.empty() && caller_->name != message.worker_id()) {
+      return WithReason(
+          absl::PermissionDeniedError(absl::StrCat(
+              "worker ", Quoted(message.worker_id()), ": found the certificate of worker ",
+              Quoted(caller_->name), ", expected one of this name or without a name")),
+          "WORKER_NAME_MISMATCH", {{"worker", message.worker_id()}, {"certificate", caller_->uri}});
+    }
     const absl::Status status = hub_.Submit(FromProto(message, id_)).status;
     if (absl::IsAlreadyExists(status)) {
       return WithReason(status, "WORKER_NAME_TAKEN", {{"worker", message.worker_id()}});
@@ -189,8 +199,9 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
   }
 
   Hub& hub_;
-  CallbackServerContext* context_;  // until Finish
-  std::shared_ptr<Session> self_;   // until OnDone
+  CallbackServerContext* context_;             // until Finish
+  std::shared_ptr<Session> self_;              // until OnDone
+  const std::optional<tls::Identity> caller_;  // with TLS
   int64_t id_ = 0;
   std::string worker_;  // empty until registered
   absl::Time register_by_;

@@ -1,20 +1,16 @@
 #include "coordinator/telemetry/telemetry.h"
 
 #include <prometheus/counter.h>
-#include <prometheus/exposer.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 #include <prometheus/text_serializer.h>
 
-#include <exception>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "proto/base/version.h"
 
 namespace stretto::telemetry {
@@ -65,8 +61,7 @@ class CountsCollector : public prometheus::Collectable {
 
 struct Telemetry::Impl {
   std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
-  // Shared because the exposer holds what it serves by weak pointer.
-  std::shared_ptr<CountsCollector> counts = std::make_shared<CountsCollector>();
+  CountsCollector counts;
   prometheus::Histogram& queue_wait = prometheus::BuildHistogram()
                                           .Name("stretto_job_queue_wait_seconds")
                                           .Help("Time from creation to start of a job's attempt")
@@ -81,7 +76,6 @@ struct Telemetry::Impl {
           .Name("stretto_rpc_duration_seconds")
           .Help("Duration of finished calls, streams as one call")
           .Register(*registry);
-  std::unique_ptr<prometheus::Exposer> exposer;  // last: stops serving before the rest goes
 };
 
 Telemetry::Telemetry() : impl_(std::make_unique<Impl>()) {
@@ -95,20 +89,7 @@ Telemetry::Telemetry() : impl_(std::make_unique<Impl>()) {
 
 Telemetry::~Telemetry() = default;
 
-absl::StatusOr<int> Telemetry::Serve(const std::string& address) {
-  STRETTO_CHECK(impl_->exposer == nullptr);
-  try {
-    impl_->exposer = std::make_unique<prometheus::Exposer>(address, 2);
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        absl::StrCat("metrics: cannot listen on ", address, ": ", error.what()));
-  }
-  impl_->exposer->RegisterCollectable(impl_->registry);
-  impl_->exposer->RegisterCollectable(impl_->counts);
-  return impl_->exposer->GetListeningPorts().at(0);
-}
-
-void Telemetry::SetCounts(std::function<Counts()> counts) { impl_->counts->Set(std::move(counts)); }
+void Telemetry::SetCounts(std::function<Counts()> counts) { impl_->counts.Set(std::move(counts)); }
 
 void Telemetry::QueueWaited(absl::Duration wait) {
   impl_->queue_wait.Observe(absl::ToDoubleSeconds(wait));
@@ -123,7 +104,7 @@ void Telemetry::RpcEnded(const std::string& method, const std::string& code,
 
 std::string Telemetry::Text() const {
   std::vector<prometheus::MetricFamily> families = impl_->registry->Collect();
-  for (auto& family : impl_->counts->Collect()) families.push_back(std::move(family));
+  for (auto& family : impl_->counts.Collect()) families.push_back(std::move(family));
   return prometheus::TextSerializer().Serialize(families);
 }
 

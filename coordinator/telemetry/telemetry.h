@@ -1,5 +1,5 @@
 #pragma once
-// The coordinator's metrics, served as Prometheus text on a port of their own.
+// The coordinator's metrics.
 //
 //   stretto_jobs{state}                      gauge      jobs now in each state
 //   stretto_workers{state}                   gauge      workers now in each state
@@ -16,7 +16,6 @@
 #include <memory>
 #include <string>
 
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
 namespace stretto::telemetry {
@@ -37,11 +36,7 @@ class Telemetry {
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
 
-  // Serves /metrics at "HOST:PORT"; port 0 takes a free one. Returns the bound port. At most once.
-  // UNAVAILABLE naming the address: cannot bind.
-  absl::StatusOr<int> Serve(const std::string& address);
-
-  // Called at each scrape, on the server's thread. `counts` must stay callable until it is replaced
+  // Called by Text. `counts` must stay callable until it is replaced
   // (an empty function is fine).
   void SetCounts(std::function<Counts()> counts);
 
@@ -49,7 +44,7 @@ class Telemetry {
   // `method` is the full gRPC path or any fixed name, `code` an UPPER_SNAKE status code.
   void RpcEnded(const std::string& method, const std::string& code, absl::Duration duration);
 
-  // What a scrape would return.
+  // What a scrape returns, in Prometheus's text format.
   std::string Text() const;
 
  private:

@@ -1,9 +1,7 @@
 #include "tests/integration/cluster.h"
 
-#include <arpa/inet.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/files.h"
+#include "tests/proto/monitoring/http_get.h"
 
 namespace stretto::integration {
 namespace {
@@ -236,21 +235,10 @@ std::vector<Json> ClusterTest::Steps(const std::string& name) {
   return StepsIn(Stretto({"job", "watch", name, "-o", "json"}).out);
 }
 
-std::string ClusterTest::Metrics(const std::string& port) {
+std::string ClusterTest::Fetch(const std::string& port, const std::string& path) {
   int number = 0;
   EXPECT_TRUE(absl::SimpleAtoi(port, &number));
-  const FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>(number));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  EXPECT_TRUE(WriteAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", "socket").ok());
-  std::string page;
-  char buffer[4096];
-  for (ssize_t n = 0; (n = ::read(socket.get(), buffer, sizeof(buffer))) > 0;)
-    page.append(buffer, static_cast<size_t>(n));
-  return page;
+  return monitoring::HttpGet(number, path);
 }
 
 // ---- folders

@@ -79,7 +79,9 @@ class ClusterTest : public ::testing::Test {
   std::vector<Json> Steps(const std::string& name);
   static std::vector<Json> StepsIn(const std::string& events);
   // The labels and values of a /metrics page.
-  std::string Metrics(const std::string& port);
+  std::string Metrics(const std::string& port) { return Fetch(port, "/metrics"); }
+  // The whole answer of a daemon's HTTP port.
+  std::string Fetch(const std::string& port, const std::string& path);
 
   // ---- folders
   std::string Path(const std::string& name) const { return folder_ + "/" + name; }

@@ -4,12 +4,12 @@
 #   tests/tidy/tidy.sh includes|sizes|links|metrics|format
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-sources() { find proto/base kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
+sources() { find proto/base proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
 
 # Vendor headers stay where DESIGN section 2 puts them.
 includes() {
   local rules=(
-    'grpcpp/|^(coordinator/(service|cli)|worker/(daemon|trainer)|tests)/'
+    'grpcpp/|^(proto/tls|coordinator/(service|cli)|worker/(daemon|trainer)|tests)/'
     'oneapi/dnnl|^kernels/cpu/'
     'gloo/|^worker/comm/gloo/'
     'cu[A-Za-z_]*\.h|^(kernels/cuda|worker/engine/exec/backend_cuda|worker/comm/nccl|tests)/'
@@ -18,6 +18,7 @@ includes() {
     'sentencepiece_processor\.h|^worker/trainer/data/text/'
     'prometheus/|^(coordinator/telemetry|worker/daemon)/'
     'yaml-cpp/|^coordinator/cli/'
+    'civetweb\.h|^proto/monitoring/'
   )
   local rule header allowed
   for rule in "${rules[@]}"; do

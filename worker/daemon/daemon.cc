@@ -12,6 +12,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/version.h"
+#include "proto/tls/explain.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon/daemon_options.h"
 #include "worker/daemon/state_dir.h"
@@ -82,13 +83,18 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
           }) {}
 
 absl::Status Daemon::Open() {
-  ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(options_.metrics_listen, metrics_));
+  ASSIGN_OR_RETURN(monitoring_,
+                   monitoring::MonitoringServer::Start(
+                       options_.metrics_listen, {.metrics = [this] { return metrics_.Text(); },
+                                                 .ready = [this] { return Ready(); }}));
   supervisor_.Adopt();
-  const std::shared_ptr<grpc::Channel> coordinator = CoordinatorChannel(options_.coordinator);
+  const std::shared_ptr<grpc::Channel> coordinator =
+      CoordinatorChannel(options_.coordinator, options_.tls);
   ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, coordinator));
   SessionHandler& handler = *this;
-  session_ =
-      std::make_unique<Session>(coordinator, handler, std::hash<std::string>()(incarnation_));
+  session_ = std::make_unique<Session>(
+      coordinator, handler, std::hash<std::string>()(incarnation_),
+      [this] { return tls::ExplainFailure(options_.coordinator, options_.tls); });
   awake_ = session_.get();
   session_->Wake();
   return absl::OkStatus();
@@ -102,6 +108,14 @@ Daemon::~Daemon() {
 void Daemon::Signal() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof(one));
+}
+
+absl::Status Daemon::Ready() const {
+  const std::lock_guard lock(mu_);
+  if (connected_) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("worker ", options_.name,
+                                             " is not registered with the coordinator at ",
+                                             options_.coordinator));
 }
 
 std::optional<absl::Status> Daemon::refusal() const {

@@ -15,6 +15,8 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/monitoring/monitoring_server.h"
+#include "proto/tls/files.h"
 #include "worker/daemon/gpu_watch.h"
 #include "worker/daemon/log_stream.h"
 #include "worker/daemon/metrics.h"
@@ -30,6 +32,7 @@ namespace stretto::daemon {
 
 struct DaemonOptions {
   std::string coordinator;  // HOST:PORT
+  tls::Files tls;           // empty(): plain text to the coordinator
   std::string name;         // empty: from the host name
   int slots = 0;            // 0: every core
   std::string state_dir;
@@ -41,7 +44,10 @@ struct DaemonOptions {
   absl::Duration lease = absl::Seconds(15);     // a trainer without us stops after so long
   absl::Duration metrics_retention = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);
-  bool insecure_beyond_loopback = false;
+  // Each allows addresses beyond loopback: of what has TLS, metrics, tensors between ranks.
+  bool insecure_beyond_loopback = false;  // all three
+  bool insecure_metrics_beyond_loopback = false;
+  bool insecure_tensors_beyond_loopback = false;
   std::string nvml_library = "libnvidia-ml.so.1";  // empty: offer no GPUs
 };
 
@@ -50,13 +56,14 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
  public:
   // INVALID_ARGUMENT: an option, named as its flag, or a socket path that is too long.
   // PERMISSION_DENIED: an address beyond loopback without the flag that allows it.
+  // Of TLS: what tls::CheckFiles finds, or a certificate for another worker.
   // ALREADY_EXISTS: the state folder is in use. UNAVAILABLE: the metrics port is.
   // `clock` is borrowed and outlives this.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options, const Clock& clock);
   ~Daemon() override;
 
   const std::string& name() const { return options_.name; }
-  int metrics_port() const { return metrics_server_->port(); }
+  int metrics_port() const { return monitoring_->port(); }
   Metrics& metrics() { return metrics_; }
 
   // Polls readable when `registered` or `refusal` may have changed.
@@ -73,6 +80,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock);
   absl::Status Open();
   void Signal();
+  absl::Status Ready() const;  // for /readyz
   // Why no rank may run there, by NVML's newest reading; empty while healthy.
   static std::string FaultOf(const Slot& slot, const std::vector<Gpu>& gpus);
 
@@ -106,8 +114,8 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   ReportRelay relay_;
   Supervisor supervisor_;
   LogStreams logs_;
-  std::unique_ptr<MetricsServer> metrics_server_;
   std::unique_ptr<TrainerService> trainers_;
+  std::unique_ptr<monitoring::MonitoringServer> monitoring_;  // last: asks the others
 
   std::vector<stretto::v1alpha1::HeldRank> offered_;  // in the last Register; reading thread only
   bool logs_turn_ = false;                            // writing thread only

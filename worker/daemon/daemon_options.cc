@@ -5,7 +5,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/address.h"
+#include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
@@ -17,16 +20,43 @@ namespace fs = std::filesystem;
 
 constexpr absl::Duration kShortestLease = absl::Seconds(2);  // the daemon shows life every second
 
-absl::Status CheckAddress(const char* flag, const std::string& address, bool allow_beyond) {
-  const absl::StatusOr<bool> loopback = IsLoopback(address);
-  if (!loopback.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", loopback.status().message()));
+// `remedy`: the flags that make another address acceptable, in words.
+absl::Status CheckAddress(const char* flag, const std::string& text, bool allow_beyond,
+                          const char* remedy) {
+  const absl::StatusOr<Address> address = ParseAddress(text);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", address.status().message()));
   }
-  if (*loopback || allow_beyond) return absl::OkStatus();
-  return absl::PermissionDeniedError(
-      absl::StrCat(flag, " ", address,
-                   " is beyond loopback, and nothing there is encrypted or "
-                   "authenticated; allow it with --insecure-listen-beyond-loopback"));
+  if (allow_beyond || IsLoopback(*address)) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      flag, " ", text, " is beyond loopback, and nothing there is encrypted or authenticated; ",
+      remedy));
+}
+
+absl::Status CheckAddresses(const DaemonOptions& options) {
+  const bool all = options.insecure_beyond_loopback;
+  RETURN_IF_ERROR(CheckAddress("--coordinator", options.coordinator, all || !options.tls.empty(),
+                               "give --tls-ca, --tls-certificate and --tls-key, or allow it with "
+                               "--insecure-listen-beyond-loopback"));
+  RETURN_IF_ERROR(CheckAddress("--metrics-listen", options.metrics_listen,
+                               all || options.insecure_metrics_beyond_loopback,
+                               "allow it with --insecure-metrics-beyond-loopback"));
+  const bool ipv6 = absl::StrContains(options.interface_address, ":");
+  return CheckAddress("--interface",
+                      ipv6 ? absl::StrCat("[", options.interface_address, "]:0")
+                           : absl::StrCat(options.interface_address, ":0"),
+                      all || options.insecure_tensors_beyond_loopback,
+                      "allow it with --insecure-tensors-beyond-loopback");
+}
+
+absl::Status CheckTls(const DaemonOptions& options) {
+  if (options.tls.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const tls::Identity identity,
+                   tls::CheckFiles(options.tls, tls::Role::kWorker, Clock::Real().Now()));
+  if (identity.name.empty() || identity.name == options.name) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--tls-certificate ", options.tls.certificate, ": found the certificate of worker ",
+      identity.name, ", expected one of --name ", options.name, " or without a name"));
 }
 
 absl::Status MakeAbsolute(const char* flag, std::string* path) {
@@ -94,10 +124,8 @@ absl::Status CompleteOptions(DaemonOptions* options) {
         "--name is \"", options->name,
         "\", expected 1-63 of [a-z0-9-], starting with a letter, not ending with '-'"));
   }
-  const bool beyond = options->insecure_beyond_loopback;
-  RETURN_IF_ERROR(CheckAddress("--coordinator", options->coordinator, beyond));
-  RETURN_IF_ERROR(CheckAddress("--metrics-listen", options->metrics_listen, beyond));
-  RETURN_IF_ERROR(CheckAddress("--interface", options->interface_address + ":0", beyond));
+  RETURN_IF_ERROR(CheckAddresses(*options));
+  RETURN_IF_ERROR(CheckTls(*options));
   if (options->lease < kShortestLease) {
     return absl::InvalidArgumentError(
         absl::StrCat("--lease is ", absl::FormatDuration(options->lease), ", expected at least ",

@@ -231,7 +231,7 @@ class Metrics::Collector final : public prometheus::Collectable {
 };
 
 Metrics::Metrics(Options options, const Clock& clock)
-    : options_(std::move(options)), clock_(clock), collector_(std::make_shared<Collector>(*this)) {}
+    : options_(std::move(options)), clock_(clock), collector_(std::make_unique<Collector>(*this)) {}
 Metrics::~Metrics() = default;
 
 void Metrics::Record(const RankReport& report) {
@@ -265,8 +265,6 @@ void Metrics::ExpireLocked() {
     it = over ? series_.erase(it) : std::next(it);
   }
 }
-
-std::shared_ptr<prometheus::Collectable> Metrics::Collectable() const { return collector_; }
 
 std::string Metrics::Text() {
   return prometheus::TextSerializer().Serialize(collector_->Collect());

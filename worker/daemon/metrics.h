@@ -36,14 +36,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/nvml.h"
-
-namespace prometheus {
-class Collectable;
-}
 
 namespace stretto::daemon {
 
@@ -66,8 +62,6 @@ class Metrics {
 
   // Everything in Prometheus' text format; drops expired series first.
   std::string Text();
-  // The same for a scraper. Shared because prometheus-cpp keeps a weak_ptr; borrows this object.
-  std::shared_ptr<prometheus::Collectable> Collectable() const;
 
  private:
   class Collector;
@@ -82,28 +76,7 @@ class Metrics {
   std::map<SeriesKey, Series> series_;
   int trainers_ = 0;
   bool connected_ = false;
-  std::shared_ptr<Collector> collector_;
+  std::unique_ptr<Collector> collector_;
 };
-
-// Serves /metrics. Owns its listening socket and threads.
-class MetricsServer {
- public:
-  // `address` is HOST:PORT; port 0 takes a free one. `metrics` is borrowed and outlives this.
-  // UNAVAILABLE: the address is in use or not ours; the message names it.
-  static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& address,
-                                                              Metrics& metrics);
-  ~MetricsServer();
-  int port() const { return port_; }
-
- private:
-  class Exposer;
-  MetricsServer();
-  std::unique_ptr<Exposer> exposer_;
-  int port_ = 0;
-};
-
-// True when HOST of HOST:PORT is loopback (127.0.0.0/8, ::1 or localhost).
-// INVALID_ARGUMENT: not HOST:PORT.
-absl::StatusOr<bool> IsLoopback(const std::string& address);
 
 }  // namespace stretto::daemon

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/base/random.h"
+#include "proto/tls/credentials.h"
 #include "spdlog/spdlog.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
 
@@ -33,6 +34,10 @@ bool IsRefusal(const absl::Status& status) {
          absl::IsAlreadyExists(status);
 }
 
+bool IsDenial(const absl::Status& status) {
+  return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+}
+
 }  // namespace
 
 absl::Duration ReconnectPause(uint64_t seed, int attempt) {
@@ -42,7 +47,8 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt) {
   return std::min(pause, kLongestPause) * (0.8 + 0.4 * ToUniform(draw));
 }
 
-std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
+                                                  const tls::Files& files) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
@@ -51,7 +57,9 @@ std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address) {
   // connection; pings themselves stay rarer than a server's default limit.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 600'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(
+      address, files.empty() ? grpc::InsecureChannelCredentials() : tls::ChannelCredentials(files),
+      arguments);
 }
 
 struct Session::Connection {
@@ -64,10 +72,11 @@ struct Session::Connection {
 };
 
 Session::Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
-                 uint64_t jitter_seed)
+                 uint64_t jitter_seed, std::function<std::string()> explain)
     : channel_(std::move(channel)),
       handler_(handler),
       jitter_seed_(jitter_seed),
+      explain_(std::move(explain)),
       thread_([this] { Run(); }) {}
 
 Session::~Session() { Stop(); }
@@ -100,18 +109,22 @@ bool Session::PauseBefore(int attempt) {
 void Session::Run() {
   for (int attempt = 0;; ++attempt) {
     const absl::Status status = Connect();
+    bool newcomer = false;
     {
       const std::lock_guard lock(mu_);
       if (stop_) return;
+      newcomer = !ever_registered_;
       if (std::exchange(was_registered_, false)) attempt = 0;
     }
-    if (IsRefusal(status)) {
+    if (IsRefusal(status) || (newcomer && IsDenial(status))) {
       handler_.OnRefused(status);
       return;
     }
     // Once per outage, not per attempt.
     if (attempt == 0) {
-      spdlog::warn("no session with the coordinator, trying again: {}", status.ToString());
+      const std::string more = absl::IsUnavailable(status) ? explain_() : "";
+      spdlog::warn("no session with the coordinator, trying again: {}{}{}", status.ToString(),
+                   more.empty() ? "" : "; ", more);
     }
     if (!PauseBefore(attempt)) return;
   }
@@ -148,7 +161,7 @@ absl::Status Session::Connect() {
         TimeUtil::DurationToMilliseconds(message.registered().heartbeat_interval());
     {
       const std::lock_guard lock(mu_);
-      connection.registered = was_registered_ = true;
+      connection.registered = was_registered_ = ever_registered_ = true;
       if (interval > 0) connection.heartbeat = absl::Milliseconds(interval);
     }
     changed_.notify_all();

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -13,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "proto/tls/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
 
 namespace grpc {
@@ -39,7 +41,8 @@ class SessionHandler {
   // A registered connection has ended.
   virtual void OnDisconnected() = 0;
   // The coordinator will never accept us: FAILED_PRECONDITION, INVALID_ARGUMENT or ALREADY_EXISTS,
-  // with its message. The session does not try again.
+  // with its message, or before it ever did, PERMISSION_DENIED or UNAUTHENTICATED. The session does
+  // not try again. (Later a wrong certificate may be replaced, and ranks train meanwhile.)
   virtual void OnRefused(const absl::Status& status) = 0;
 };
 
@@ -51,7 +54,10 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt);
 class Session {
  public:
   // `handler` is borrowed and outlives this. `channel` is shared with the rendezvous calls.
-  Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler, uint64_t jitter_seed);
+  // `explain` is asked once per outage, on the reading thread, what gRPC does not tell; its answer,
+  // which may be empty, goes to the log.
+  Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler, uint64_t jitter_seed,
+          std::function<std::string()> explain);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -72,17 +78,21 @@ class Session {
   const std::shared_ptr<grpc::Channel> channel_;
   SessionHandler& handler_;
   const uint64_t jitter_seed_;
+  const std::function<std::string()> explain_;
 
   std::mutex mu_;
   std::condition_variable changed_;
   bool stop_ = false;
   bool wake_ = false;
-  bool was_registered_ = false;             // since the last pause
+  bool was_registered_ = false;  // since the last pause
+  bool ever_registered_ = false;
   grpc::ClientContext* context_ = nullptr;  // of the open connection
   std::thread thread_;
 };
 
 // A channel to the coordinator, tuned so that a silent network shows within about 20 s of a write.
-std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address);
+// Mutual TLS with `files`, plain text if they are empty().
+std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
+                                                  const tls::Files& files);
 
 }  // namespace stretto::daemon

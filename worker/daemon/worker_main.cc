@@ -48,7 +48,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--checkpoint-root", daemon.checkpoint_root,
                  "folder checkpoints go to (default: STATE/checkpoints)");
   app.add_option("--metrics-listen", daemon.metrics_listen,
-                 "HOST:PORT of /metrics (default: 127.0.0.1:0, a free port)");
+                 "HOST:PORT of /metrics, /healthz and /readyz (default: 127.0.0.1:0, a free port)");
   app.add_option("--trainer", daemon.trainer_binary,
                  "trainer program (default: stretto-trainer beside this program)");
   app.add_option("--interface", daemon.interface_address,
@@ -63,6 +63,19 @@ void AddFlags(CLI::App& app, Flags& flags) {
                "leave trainers running on SIGTERM, for the next daemon to adopt");
   app.add_flag("--insecure-listen-beyond-loopback", daemon.insecure_beyond_loopback,
                "allow addresses beyond loopback; nothing there is encrypted or authenticated");
+  app.add_flag("--insecure-metrics-beyond-loopback", daemon.insecure_metrics_beyond_loopback,
+               "allow it for --metrics-listen: whoever reaches it can read the metrics");
+  app.add_flag("--insecure-tensors-beyond-loopback", daemon.insecure_tensors_beyond_loopback,
+               "allow it for --interface: whoever is on that network can read tensors and disturb "
+               "training");
+  app.add_option("--tls-ca", daemon.tls.ca,
+                 "PEM file with the CA whose certificate the coordinator needs");
+  app.add_option("--tls-certificate", daemon.tls.certificate,
+                 "PEM file with our certificate, of role worker");
+  app.add_option(
+      "--tls-key", daemon.tls.key,
+      "PEM file with its private key. All three turn TLS to the coordinator on; they are "
+      "read again when they change");
 }
 
 // Blocked in every thread, read from the descriptor.

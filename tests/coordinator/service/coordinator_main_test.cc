@@ -143,6 +143,16 @@ TEST_F(CoordinatorMainTest, ListeningBeyondLoopbackIsRefused) {
   arguments.push_back("--insecure-listen-beyond-loopback");
   Process willing(arguments);
   EXPECT_NE(willing.OutputLine(), "");
+  arguments = Arguments("c", kAnyPort);
+  arguments[3] = "0.0.0.0:0";
+  Process metrics(arguments);
+  EXPECT_EQ(metrics.Wait(), 1);
+  EXPECT_THAT(metrics.Errors(), HasSubstr("--metrics-listen: found 0.0.0.0:0, expected a loopback "
+                                          "address: whoever reaches this port can read the "
+                                          "metrics. --insecure-metrics-beyond-loopback"));
+  arguments.push_back("--insecure-metrics-beyond-loopback");
+  Process open(arguments);
+  EXPECT_NE(open.OutputLine(), "");
 }
 
 TEST_F(CoordinatorMainTest, BadCommandLineIsExitCodeTwo) {

@@ -11,8 +11,10 @@
 #include "absl/strings/match.h"
 #include "proto/base/version.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
+#include "tests/proto/tls/certificates.h"
 #include "tests/worker/daemon/daemon_fixture.h"
 #include "tests/worker/daemon/fake_nvml/fake_nvml.h"
+#include "worker/daemon/daemon_options.h"
 
 namespace stretto::daemon {
 namespace {
@@ -383,11 +385,24 @@ TEST_F(DaemonTest, RefusesBadOptions) {
   options = Options();
   options.metrics_listen = "0.0.0.0:0";
   EXPECT_EQ(refused(options).code(), absl::StatusCode::kPermissionDenied);
-  EXPECT_THAT(std::string(refused(options).message()), HasSubstr("--metrics-listen 0.0.0.0:0"));
+  EXPECT_EQ(refused(options).message(),
+            "--metrics-listen 0.0.0.0:0 is beyond loopback, and nothing there is encrypted or "
+            "authenticated; allow it with --insecure-metrics-beyond-loopback");
 
   options = Options();
   options.coordinator = "10.1.2.3:7000";
   EXPECT_EQ(refused(options).code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(refused(options).message()),
+              HasSubstr("give --tls-ca, --tls-certificate and --tls-key"));
+
+  options = Options();
+  options.interface_address = "10.1.2.3";
+  EXPECT_THAT(std::string(refused(options).message()),
+              HasSubstr("allow it with --insecure-tensors-beyond-loopback"));
+
+  options = Options();
+  options.tls.ca = "/no/ca";
+  EXPECT_THAT(std::string(refused(options).message()), HasSubstr("found only --tls-ca"));
 
   options = Options();
   options.name = "Not A Name";
@@ -404,9 +419,51 @@ TEST_F(DaemonTest, RefusesBadOptions) {
   options.state_dir = other.path();
   options.metrics_listen = absl::StrCat("127.0.0.1:", daemon_->metrics_port());
   EXPECT_EQ(refused(options).code(), absl::StatusCode::kUnavailable);
-  EXPECT_THAT(std::string(refused(options).message()),
-              HasSubstr(absl::StrCat("metrics address 127.0.0.1:", daemon_->metrics_port(),
-                                     " cannot be listened on")));
+  EXPECT_THAT(
+      std::string(refused(options).message()),
+      HasSubstr(absl::StrCat("metrics: cannot listen on 127.0.0.1:", daemon_->metrics_port())));
+}
+
+TEST_F(DaemonTest, EachDangerHasAFlagOfItsOwn) {
+  DaemonOptions options = Options();
+  options.metrics_listen = "0.0.0.0:0";
+  options.interface_address = "10.1.2.3";
+  options.insecure_metrics_beyond_loopback = true;
+  options.insecure_tensors_beyond_loopback = true;
+  EXPECT_TRUE(CompleteOptions(&options).ok()) << CompleteOptions(&options);
+  // With TLS the coordinator may be anywhere.
+  options.coordinator = "10.1.2.3:7000";
+  EXPECT_TRUE(absl::IsPermissionDenied(CompleteOptions(&options)));
+  tls::TestCa ca;
+  options.tls = ca.Write(dir_.path(), "tls", tls::WorkerCertificate("node-a"));
+  EXPECT_TRUE(CompleteOptions(&options).ok()) << CompleteOptions(&options);
+  options.name = "node-b";
+  EXPECT_EQ(CompleteOptions(&options).message(),
+            absl::StrCat("--tls-certificate ", options.tls.certificate,
+                         ": found the certificate of worker node-a, expected one of --name node-b "
+                         "or without a name"));
+}
+
+TEST_F(DaemonTest, DenialBeforeTheFirstRegistrationEndsIt) {
+  coordinator_->refusal =
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "found the certificate of worker node-z");
+  StartDaemon();
+  pollfd event = {daemon_->event_fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&event, 1, 20'000), 1);
+  ASSERT_TRUE(daemon_->refusal().has_value());
+  EXPECT_THAT(std::string(daemon_->refusal()->message()), HasSubstr("refused worker node-a"));
+}
+
+TEST_F(DaemonTest, LaterADenialIsTriedAgain) {
+  StartDaemon();
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->heartbeats >= 1; }));
+  const int port = coordinator_->port();
+  coordinator_.reset();
+  coordinator_ = std::make_unique<FakeCoordinator>(
+      port, std::vector<v1::HeldRankReply>{},
+      grpc::Status(grpc::StatusCode::PERMISSION_DENIED, "not you"));
+  ASSERT_TRUE(coordinator_->WaitFor([&] { return coordinator_->refused >= 2; }));
+  EXPECT_FALSE(daemon_->refusal().has_value());
 }
 
 }  // namespace

@@ -31,8 +31,9 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::vector<v1::HeldRankReply> held;  // for Registered
 
   // `port` 0 takes a free one; another port is that of a coordinator that ended before.
-  explicit FakeCoordinator(int port = 0, std::vector<v1::HeldRankReply> held = {})
-      : held(std::move(held)) {
+  explicit FakeCoordinator(int port = 0, std::vector<v1::HeldRankReply> held = {},
+                           grpc::Status refusal = grpc::Status::OK)
+      : refusal(std::move(refusal)), held(std::move(held)) {
     grpc::ServerBuilder builder;
     builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
                              &port_);
@@ -67,6 +68,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   std::map<int64_t, std::string> logs;  // by stream
   std::map<int64_t, v1::LogData> log_ends;
   int heartbeats = 0;
+  int refused = 0;          // answers with `refusal`
   v1::Heartbeat heartbeat;  // the last
 
   std::vector<v1::RankReport> ReportsOf(int32_t rank) const {
@@ -86,7 +88,12 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   grpc::Status Session(grpc::ServerContext*, Stream* stream) override {
     v1::WorkerMessage message;
     if (!stream->Read(&message)) return grpc::Status::OK;
-    if (!refusal.ok()) return refusal;
+    if (!refusal.ok()) {
+      const std::lock_guard lock(mu_);
+      ++refused;
+      changed_.notify_all();
+      return refusal;
+    }
     v1::CoordinatorMessage answer;
     v1::Registered* registered = answer.mutable_registered();
     registered->mutable_lease()->set_seconds(3);

@@ -1,13 +1,7 @@
 #include "worker/daemon/metrics.h"
 
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#include "absl/strings/match.h"
-#include "proto/base/files.h"
 
 namespace stretto::daemon {
 namespace {
@@ -153,35 +147,6 @@ TEST_F(MetricsTest, GpusAreAskedAtEveryScrape) {
 
 TEST_F(MetricsTest, NodeWithoutGpusShowsNone) {
   EXPECT_THAT(metrics_.Text(), Not(HasSubstr("stretto_gpu")));
-}
-
-TEST_F(MetricsTest, ServesThemOverHttp) {
-  metrics_.Record(Step(0.02, 4));
-  auto server = MetricsServer::Start("127.0.0.1:0", metrics_);
-  ASSERT_TRUE(server.ok()) << server.status();
-  FileDescriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<uint16_t>((*server)->port()));
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-  ASSERT_TRUE(WriteAll(socket.get(), "GET /metrics HTTP/1.0\r\n\r\n", "socket").ok());
-  std::string answer;
-  char block[4096];
-  for (ssize_t n = 0; (n = ::read(socket.get(), block, sizeof(block))) > 0;) {
-    answer.append(block, static_cast<size_t>(n));
-  }
-  EXPECT_TRUE(absl::StartsWith(answer, "HTTP/1.1 200 OK")) << answer;
-  EXPECT_THAT(answer, HasSubstr("stretto_steps_total{training_job=\"gpt\",rank=\"1\"} 1"));
-}
-
-TEST(AddressTest, LoopbackIsRecognised) {
-  EXPECT_TRUE(*IsLoopback("127.0.0.1:80"));
-  EXPECT_TRUE(*IsLoopback("localhost:0"));
-  EXPECT_FALSE(*IsLoopback("0.0.0.0:80"));
-  EXPECT_EQ(std::string(IsLoopback("127.0.0.1").status().message()),
-            "address is \"127.0.0.1\", expected HOST:PORT");
-  EXPECT_FALSE(IsLoopback("127.0.0.1:99999").ok());
 }
 
 }  // namespace

@@ -1,0 +1,24 @@
+#pragma once
+// gRPC credentials for mutual TLS 1.2 or 1.3. Both read the files again every second: connections
+// made from then on use what they hold now, those that are open go on. Files that CheckFiles has
+// passed.
+
+#include <memory>
+
+#include "proto/tls/files.h"
+
+namespace grpc {
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
+
+namespace stretto::tls {
+
+// A client without a certificate of the CA does not get through the handshake.
+std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const Files& files);
+
+// The server's certificate must be of the CA, have the name or address that the channel was made
+// with, and the role coordinator.
+std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(const Files& files);
+
+}  // namespace stretto::tls

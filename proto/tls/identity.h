@@ -1,0 +1,27 @@
+#pragma once
+// Who holds a certificate: the URI spiffe://TRUST_DOMAIN/stretto/ROLE[/NAME] among its subject
+// alternative names. The trust domain is not compared: which certificates count at all, the CA
+// file says.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace stretto::tls {
+
+enum class Role { kCoordinator, kWorker, kUser };
+
+const char* RoleName(Role role);  // "coordinator", "worker", "user"
+
+struct Identity {
+  Role role = Role::kUser;
+  std::string name;  // empty: any
+  std::string uri;   // as found
+};
+
+// Of all URIs of a certificate, of which exactly one must be ours; others are left alone.
+// UNAUTHENTICATED: none, several, or one with another role or form.
+absl::StatusOr<Identity> IdentityOf(const std::vector<std::string>& uris);
+
+}  // namespace stretto::tls

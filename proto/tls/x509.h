@@ -1,0 +1,41 @@
+#pragma once
+// What we ask of certificates, in values. Within this folder.
+
+#include <openssl/x509.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace stretto::tls {
+
+struct X509Free {
+  void operator()(X509* certificate) const { X509_free(certificate); }
+};
+using X509Pointer = std::unique_ptr<X509, X509Free>;
+
+// All certificates of a PEM text, in order; other blocks are passed over. Clears OpenSSL's errors.
+std::vector<X509Pointer> ReadCertificates(absl::string_view pem);
+
+// Of the subject alternative names.
+std::vector<std::string> UrisOf(const X509& certificate);
+// DNS names and IP addresses: "node-a, 10.0.0.7"; "no name" if there is none.
+std::string HostsOf(const X509& certificate);
+// Whether they have `host`, a DNS name or an IP address.
+bool HasHost(const X509& certificate, const std::string& host);
+std::string IssuerOf(const X509& certificate);  // "CN=..."
+
+// FAILED_PRECONDITION "found one that expired at ..., expected one valid at `now`", and the same
+// for one not valid yet.
+absl::Status CheckValidAt(const X509& certificate, absl::Time now);
+
+// Whether `chain`, leaf first, leads to one of `roots` at `now`; else OpenSSL's words:
+// "unable to get local issuer certificate".
+absl::Status CheckChain(const std::vector<X509Pointer>& chain,
+                        const std::vector<X509Pointer>& roots, absl::Time now);
+
+}  // namespace stretto::tls
