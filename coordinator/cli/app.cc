@@ -50,6 +50,7 @@ App::App(const AppEnvironment& environment)
   AddJob();
   AddWorker();
   AddConfig();
+  AddExplain();
   AddHelp();
   AddExamples(&app_, {"stretto up --workers 2", "stretto job submit gpt.yaml --follow",
                       "stretto help job submit"});

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "coordinator/cli/dry_run.h"
 #include "coordinator/cli/follow.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
@@ -58,7 +59,7 @@ ExitCode SubmitJob(const Session& session, const SubmitOptions& options) {
   request.set_job_id(file->name);
   *request.mutable_job()->mutable_spec() = file->spec;
   request.set_request_id(options.request_id.empty() ? NewUid() : options.request_id);
-  request.set_validate_only(options.validate_only);
+  request.set_validate_only(options.dry_run);
   const absl::StatusOr<v1alpha1::Job> job = session.client.CreateJob(request);
   if (!job.ok()) {
     const ExitCode code = ReportError(session, job.status(), &*file);
@@ -66,11 +67,7 @@ ExitCode SubmitJob(const Session& session, const SubmitOptions& options) {
     return code;
   }
   const bool table = session.format == OutputFormat::kTable;
-  if (options.validate_only) {
-    if (!table) PrintMessage(session, *job);
-    session.terminal.err << "job " << file->name << " is valid; nothing was stored\n";
-    return kOk;
-  }
+  if (options.dry_run) return DryRun(session, *job, options.planner);
   session.terminal.err << "job " << file->name << " created\n";
   if (options.follow) return WatchJob(session, job->name(), FollowStyle::kLines);
   if (options.wait) return WatchJob(session, job->name(), FollowStyle::kQuiet);

@@ -13,7 +13,8 @@ struct SubmitOptions {
   std::string request_id;  // empty: a fresh one
   bool follow = false;
   bool wait = false;
-  bool validate_only = false;
+  bool dry_run = false;
+  std::string planner;  // path of stretto-planner, for dry_run
 };
 ExitCode SubmitJob(const Session& session, const SubmitOptions& options);
 

@@ -161,6 +161,16 @@ Membership& Core::ChangeMembership() {
   return membership_;
 }
 
+std::vector<QueuedJob> Core::Queue() const {
+  std::vector<QueuedJob> queue;
+  for (const auto& [number, id] : live_) {
+    const JobRecord& job = Get(id);
+    if (job.state != JobState::kPending) continue;
+    queue.push_back({.id = id, .slots = job.world_size, .kind = job.device_kind});
+  }
+  return queue;
+}
+
 std::vector<WorkerView> Core::ClusterView() const {
   std::set<std::pair<std::string, int32_t>> taken;
   for (const auto& [number, id] : live_) {

@@ -83,6 +83,9 @@ class Core {
   const std::map<std::string, Worker>& workers() const { return membership_.workers(); }
   int32_t FreeSlots(const std::string& worker_id) const;  // 0 while the worker is LOST
   std::vector<std::string> JobsOn(const std::string& worker_id) const;  // ids, sorted
+  // Where a job would go if it were created now, behind those that wait, or why it would wait: one
+  // entry in all.
+  Placement PlaceNow(const QueuedJob& job) const;
   Epoch last_epoch() const { return epoch_.last; }
 
  private:
@@ -140,6 +143,7 @@ class Core {
   // To the worker's open session, if there is one.
   void SendTo(const std::string& worker, decltype(Send::message) message);
 
+  std::vector<QueuedJob> Queue() const;  // jobs that wait, oldest first
   std::vector<WorkerView> ClusterView() const;
   // Access for writing; the old value can be taken back. Change also marks the job for the store
   // and for watchers, Touch does not.

@@ -32,12 +32,7 @@ std::set<std::string> WorkersOf(const JobRecord& job) {
 }  // namespace
 
 void Core::Schedule() {
-  std::vector<QueuedJob> queue;
-  for (const auto& [number, id] : live_) {
-    const JobRecord& job = Get(id);
-    if (job.state != JobState::kPending) continue;
-    queue.push_back({.id = id, .slots = job.world_size, .kind = job.device_kind});
-  }
+  const std::vector<QueuedJob> queue = Queue();
   if (queue.empty()) return;
   const Placement placement = Place(queue, ClusterView());
   for (const Placed& placed : placement.placed) Start(placed);

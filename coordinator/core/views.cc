@@ -84,6 +84,18 @@ int32_t Core::FreeSlots(const std::string& worker_id) const {
   return free;
 }
 
+Placement Core::PlaceNow(const QueuedJob& job) const {
+  std::vector<QueuedJob> queue = Queue();
+  queue.push_back(job);
+  Placement all = Place(queue, ClusterView()), own;
+  if (!all.placed.empty() && all.placed.back().job_id == job.id) {
+    own.placed.push_back(std::move(all.placed.back()));
+  } else {
+    own.unplaced.push_back(std::move(all.unplaced.back()));
+  }
+  return own;
+}
+
 std::vector<std::string> Core::JobsOn(const std::string& worker_id) const {
   std::set<std::string> ids;
   for (const auto& [number, id] : live_) {

@@ -115,6 +115,25 @@ absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
                     {{"job", request.job_id()}, {"request_id", request.request_id()}});
 }
 
+// What would become of the job now.
+void FillTrial(const coordinator::Placement& trial, v1alpha1::Job* job) {
+  for (const coordinator::Placed& placed : trial.placed) {
+    for (size_t rank = 0; rank < placed.ranks.size(); ++rank) {
+      auto* placement = job->add_placement();
+      placement->set_rank(static_cast<int32_t>(rank));
+      placement->set_worker(absl::StrCat("workers/", placed.ranks[rank].worker));
+      placement->set_slot(placed.ranks[rank].slot);
+    }
+  }
+  for (const coordinator::Unplaced& unplaced : trial.unplaced) {
+    auto* condition = job->add_conditions();
+    condition->set_type("Scheduled");
+    condition->set_status(v1alpha1::Condition::FALSE);
+    condition->set_reason(unplaced.reason);
+    condition->set_message(unplaced.message);
+  }
+}
+
 absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha1::Job* job) {
   RETURN_IF_ERROR(ValidateCreateRequest(request));
   const v1alpha1::JobSpec spec = NormalizeSpec(request.job().spec());
@@ -128,6 +147,9 @@ absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha
     job->set_name(absl::StrCat("jobs/", request.job_id()));
     *job->mutable_spec() = spec;
     job->set_state(v1alpha1::Job::PENDING);
+    const coordinator::QueuedJob queued = {
+        .id = request.job_id(), .slots = spec.parallelism().tp_size(), .kind = spec.device()};
+    FillTrial(hub.driver().Read([&](const Core& core) { return core.PlaceNow(queued); }), job);
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/units.h"
 #include "tests/integration/cluster.h"
 
 namespace stretto::integration {
@@ -83,8 +84,9 @@ TEST_F(SpecTest, MergedWeightGradientsLeftToMemoryAreThoseOfTheCheckpoint) {
 
 TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
   StartCluster();
-  const Json job =
-      RunJob({.name = "giant", .model = "{preset: gpt3-175b, sequence_length: 64}"}, "FAILED");
+  const JobFile giant = {.name = "giant", .model = "{preset: gpt3-175b, sequence_length: 64}"};
+  const Json plan = Stretto(Submit(giant, {"--dry-run", "-o", "json"})).json();
+  const Json job = RunJob(giant, "FAILED");
   const Json prepared = ConditionOf(job, "Prepared");
   EXPECT_EQ(prepared["status"], "FALSE");
   EXPECT_EQ(prepared["reason"], "InsufficientMemory");
@@ -95,6 +97,12 @@ TEST_F(SpecTest, AModelThatDoesNotFitTheNodeFailsInPrepareNamingItsArenas) {
                               "least 2"),
                     HasSubstr(" for 2 ranks of the job: 1"), HasSubstr(" each (optimizer "),
                     HasSubstr("in prepare")));
+  // What a dry run has told before is what the rank's check found.
+  EXPECT_EQ(plan["fits"], false);
+  const int64_t bytes = std::stoll(plan["plan"]["ranks"][0]["bytes"].get<std::string>());
+  EXPECT_THAT(prepared["message"].get<std::string>(),
+              HasSubstr(absl::StrCat("expected at least ", FormatBytes(2 * bytes),
+                                     " for 2 ranks of the job: ", FormatBytes(bytes), " each")));
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "InsufficientMemory");
   EXPECT_EQ(job["first_failure"]["phase"], "prepare");
   for (const Json& condition : job["conditions"]) EXPECT_NE(condition["type"], "Running");

@@ -8,65 +8,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
-#include "proto/base/presets.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::trainer {
 namespace {
-
-absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
-  ModelSpec model{.family = spec.family() == v1alpha1::FAMILY_LLAMA ? Family::kLlama : Family::kGpt,
-                  .layers = spec.layers(),
-                  .hidden = spec.hidden(),
-                  .heads = spec.heads(),
-                  .kv_heads = spec.kv_heads(),
-                  .ffn_hidden = spec.ffn_hidden(),
-                  .sequence_length = spec.sequence_length(),
-                  .vocab_size = spec.vocab_size(),
-                  .dropout = spec.dropout()};
-  if (spec.rotary_base() != 0) model.rotary_base = spec.rotary_base();
-  if (spec.preset().empty()) return model;
-  const ModelPreset* preset = FindPreset(spec.preset().c_str());
-  if (preset == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
-  }
-  model.family = preset->family == PresetFamily::kLlama ? Family::kLlama : Family::kGpt;
-  model.layers = preset->layers;
-  model.hidden = preset->hidden;
-  model.heads = preset->heads;
-  model.kv_heads = preset->kv_heads;
-  model.ffn_hidden = preset->ffn_hidden;
-  if (model.sequence_length == 0) model.sequence_length = preset->sequence_length;
-  model.vocab_size = preset->vocab_size;
-  if (preset->rotary_base != 0) model.rotary_base = preset->rotary_base;
-  return model;
-}
-
-Recompute RecomputeFrom(v1alpha1::Recompute recompute) {
-  if (recompute == v1alpha1::RECOMPUTE_SELECTIVE) return Recompute::kSelective;
-  return recompute == v1alpha1::RECOMPUTE_FULL ? Recompute::kFull : Recompute::kNone;
-}
-
-ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
-  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
-  ScheduleSpec schedule{
-      .name = spec.schedule().name(),
-      .splits = std::max(1, parameters.splits()),
-      .sequence_parallel = parameters.sequence_parallel(),
-      .recompute = RecomputeFrom(parameters.recompute()),
-      .defer_wgrads = parameters.defer_wgrads(),
-      .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
-  for (int size : parameters.slice_sizes()) schedule.slices.push_back(size);
-  if (schedule.slices.empty()) {
-    schedule.slices = EvenSlices(spec.micro_batch_size(), std::max(1, parameters.slices()));
-  }
-  return schedule;
-}
-
-DType DTypeFrom(v1alpha1::Precision precision) {
-  return precision == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
-}
 
 OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
   return {.learning_rate = spec.learning_rate(),
@@ -128,27 +74,9 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.rank = rank;
   config.ranks_on_node = std::max(1, task.assign().ranks_size());
   config.on_gpu = spec.device() == v1alpha1::DEVICE_CUDA;
-  ASSIGN_OR_RETURN(config.engine.model, ModelFrom(spec.model()));
-  config.engine.schedule = ScheduleFrom(spec);
+  ASSIGN_OR_RETURN(config.engine, EngineSpecFrom(spec));
   config.auto_merge_wgrads = spec.schedule().parameters().auto_merge_wgrads();
-  config.engine.tp_size = spec.parallelism().tp_size();
-  config.engine.dtype = DTypeFrom(spec.precision());
-  const bool wire_is_given = spec.parallelism().wire() != v1alpha1::PRECISION_UNSPECIFIED;
-  config.engine.wire_dtype =
-      DTypeFrom(wire_is_given ? spec.parallelism().wire() : spec.precision());
-  config.engine.micro_batch_size = spec.micro_batch_size();
-  if (spec.micro_batch_size() < 1 || spec.global_batch_size() % spec.micro_batch_size() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("global_batch_size: found ", spec.global_batch_size(),
-                     ", expected a multiple of micro_batch_size ", spec.micro_batch_size()));
-  }
-  config.engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
-  RETURN_IF_ERROR(Validate(config.engine));
   config.optimizer = OptimizerFrom(spec.optimizer());
-  // The first norm that is not finite ends the job, before anything reads or saves the parameters:
-  // skipping its update would show nowhere.
-  config.engine.update_at_once =
-      config.optimizer.clip_norm == 0 && config.optimizer.max_skipped_updates == 1;
   config.steps = spec.steps();
   config.seed = spec.seed();
   config.profile_steps = spec.profile().steps();

@@ -3,24 +3,17 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "proto/base/status_macros.h"
 #include "proto/base/units.h"
-#include "worker/engine/schedule/plan.h"
-#include "worker/trainer/profile.h"
+#include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
 namespace {
 
 constexpr size_t kNamedArenas = 3;
-
-int64_t Total(const ArenaBytes& arenas) {
-  return std::accumulate(arenas.begin(), arenas.end(), int64_t{0});
-}
 
 // "optimizer 2.0 GiB, activation 1.5 GiB, gradient 1.0 GiB"
 std::string Largest(const ArenaBytes& arenas) {
@@ -37,22 +30,12 @@ std::string Largest(const ArenaBytes& arenas) {
 }  // namespace
 
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
-  std::vector<std::pair<EngineSpec, Variant>> programs = {{config.engine, Variant::kSchedule}};
-  if (config.profile_steps > 0) {
-    programs.emplace_back(config.engine, Variant::kSerialOracle);
-    programs.emplace_back(Unsliced(config.engine), Variant::kComputeOnly);
-  }
-  ArenaBytes most = {};
-  for (const auto& [spec, variant] : programs) {
-    ASSIGN_OR_RETURN(const ArenaBytes arenas, PlanArenas(spec, config.rank, variant));
-    if (Total(arenas) > Total(most)) most = arenas;
-  }
-  return most;
+  return FullestArenas(config.engine, config.rank, config.profile_steps > 0);
 }
 
 absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available) {
   const int ranks = config.on_gpu ? 1 : config.ranks_on_node;
-  const int64_t each = Total(arenas);
+  const int64_t each = TotalBytes(arenas);
   if (each <= available / ranks) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory of this ", config.on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),

@@ -11,9 +11,7 @@
 
 namespace stretto::trainer {
 
-// The arenas that this rank holds at its fullest: those of its training step, or of a program that
-// the profile runs before. A floor: what libraries keep beside them comes on top. Errors: those of
-// PlanArenas.
+// FullestArenas (plan/arenas.h) of this rank.
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config);
 
 // ResourceExhausted, naming the estimate, what is available and the largest arenas, unless the

@@ -8,6 +8,7 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/control.h"
+#include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
 namespace {
@@ -130,11 +131,6 @@ class Profiler {
 };
 
 }  // namespace
-
-EngineSpec Unsliced(EngineSpec spec) {
-  spec.schedule = {.name = "megatron_sync", .slices = {spec.micro_batch_size}};
-  return spec;
-}
 
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine) {

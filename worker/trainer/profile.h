@@ -19,9 +19,6 @@ absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const 
                                                  GroupLink training, Communicator& control,
                                                  Backend& backend);
 
-// The program that T_comp and T_comm are of: megatron_sync of the same model, as plain as it gets.
-EngineSpec Unsliced(EngineSpec spec);
-
 // What the host writes before a step: the batch, the keys of its random draws and the optimizer's
 // scalars.
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,

@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/units.h"
 #include "tests/bench/common/spec_flags.h"
-#include "tests/bench/step/mfu.h"
+#include "worker/engine/cost/mfu.h"
 #include "worker/engine/exec/backend_sim/grid.h"
 
 namespace stretto::bench {

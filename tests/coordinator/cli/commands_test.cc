@@ -34,13 +34,6 @@ TEST_F(CommandsTest, SubmitFlagsOverrideNameAndRequestId) {
   EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/other\""));
 }
 
-TEST_F(CommandsTest, ValidateOnlyStoresNothing) {
-  EXPECT_EQ(Run({"job", "submit", file_, "--validate-only", "-o", "yaml"}), kOk);
-  EXPECT_TRUE(jobs_.create_request.validate_only());
-  EXPECT_EQ(err(), "job gpt is valid; nothing was stored\n");
-  EXPECT_THAT(out(), HasSubstr("  parallelism:\n    tp_size: 3\n"));
-}
-
 TEST_F(CommandsTest, RefusedFieldsAreShownWithTheirLine) {
   jobs_.create = [](Job*) {
     return Refusal(grpc::INVALID_ARGUMENT, "two fields", "INVALID_FIELD",
@@ -164,7 +157,7 @@ TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
   EXPECT_EQ(Run({"--help"}), kOk);
   EXPECT_THAT(out(), HasSubstr("3 job failed; 4 job cancelled; 5 detached"));
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
-  EXPECT_THAT(out(), HasSubstr("--validate-only"));
+  EXPECT_THAT(out(), HasSubstr("--dry-run"));
 }
 
 TEST_F(CommandsTest, EveryKindOfCallHasADeadline) {

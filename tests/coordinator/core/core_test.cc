@@ -37,6 +37,35 @@ TEST(CreateJobTest, ValidateOnlyChecksAndStoresNothing) {
   EXPECT_EQ(refused.status.message(), "job \"j\" needs 2 slots; this cluster has 1 on 1 worker");
 }
 
+TEST(CreateJobTest, PlaceNowTellsWhatWouldHappenAndChangesNothing) {
+  Scene scene;
+  scene.Register("a", 2);
+  scene.Register("b", 1);
+  scene.TakeLog();
+  const QueuedJob one = {.id = "trial", .slots = 1, .kind = 1};
+  const QueuedJob three = {.id = "trial", .slots = 3, .kind = 1};
+  Placement now = scene.core().PlaceNow(three);
+  ASSERT_EQ(now.placed.size(), 1u);
+  EXPECT_THAT(now.placed[0].ranks,
+              ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 1}, RankSlot{"b", 0}));
+  EXPECT_THAT(now.unplaced, IsEmpty());
+
+  scene.Submit("j", 2);
+  scene.Submit("k", 2);
+  const std::vector<const JobRecord*> jobs = scene.core().Jobs();
+  scene.TakeLog();
+  now = scene.core().PlaceNow(one);
+  EXPECT_THAT(now.placed, IsEmpty());
+  ASSERT_EQ(now.unplaced.size(), 1u);
+  EXPECT_EQ(now.unplaced[0].job_id, "trial");
+  EXPECT_EQ(now.unplaced[0].reason, "BehindEarlierJob");
+  EXPECT_EQ(now.unplaced[0].message,
+            "waits behind job k, which needs 2 slots; 1 free of 3 on 2 workers");
+  EXPECT_THAT(scene.TakeLog(), IsEmpty());
+  EXPECT_EQ(scene.core().Jobs(), jobs);
+  EXPECT_EQ(scene.core().FreeSlots("b"), 1);
+}
+
 TEST(CreateJobTest, SlotsOfALostWorkerStillCount) {
   Scene scene;
   scene.Register("a", 2);

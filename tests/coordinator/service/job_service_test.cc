@@ -145,6 +145,30 @@ TEST_F(JobServiceTest, ValidateOnlyStoresNothing) {
   EXPECT_REFUSED(Get("jobs/gpt", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "no job \"gpt\"");
 }
 
+TEST_F(JobServiceTest, ValidateOnlyTellsWhereTheJobWouldGo) {
+  v1alpha1::CreateJobRequest request = Request("gpt");
+  request.set_validate_only(true);
+  Job waiting;
+  ASSERT_TRUE(Create(request, &waiting).ok());
+  EXPECT_EQ(waiting.placement_size(), 0);
+  ASSERT_EQ(waiting.conditions_size(), 1);
+  EXPECT_EQ(waiting.conditions(0).type(), "Scheduled");
+  EXPECT_EQ(waiting.conditions(0).status(), v1alpha1::Condition::FALSE);
+  EXPECT_EQ(waiting.conditions(0).reason(), "NoWorkers");
+
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  Job placed;
+  ASSERT_TRUE(Create(request, &placed).ok());
+  EXPECT_EQ(placed.conditions_size(), 0);
+  ASSERT_EQ(placed.placement_size(), 2);
+  EXPECT_EQ(placed.placement(1).rank(), 1);
+  EXPECT_EQ(placed.placement(1).worker(), "workers/w0");
+  EXPECT_EQ(placed.placement(1).slot(), 1);
+  EXPECT_REFUSED(Get("jobs/gpt", &placed), StatusCode::NOT_FOUND, "JOB_NOT_FOUND",
+                 "no job \"gpt\"");
+}
+
 TEST_F(JobServiceTest, PendingJobSaysWhy) {
   const Job job = MustCreate("gpt");
   EXPECT_EQ(job.state(), Job::PENDING);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {

@@ -136,8 +136,12 @@ absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant 
   return Build(spec, tp_rank, variant, /*prove=*/true);
 }
 
+absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
+  return Build(spec, tp_rank, variant, /*prove=*/false);
+}
+
 absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank, Variant variant) {
-  ASSIGN_OR_RETURN(const RankPlan plan, Build(spec, tp_rank, variant, /*prove=*/false));
+  ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, tp_rank, variant));
   return plan.arenas;
 }
 

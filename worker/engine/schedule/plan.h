@@ -38,8 +38,12 @@ std::vector<std::string> ScheduleNames();
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
                                    Variant variant = Variant::kSchedule);
 
-// The arenas of that plan, in a part of the time: nothing is proved. Errors: those of BuildPlan,
+// That plan in a part of the time, for estimates: nothing is proved. Errors: those of BuildPlan,
 // but for broken programs.
+absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, int tp_rank,
+                                   Variant variant = Variant::kSchedule);
+
+// The arenas of DraftPlan.
 absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank,
                                       Variant variant = Variant::kSchedule);
 

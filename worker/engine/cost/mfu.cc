@@ -1,8 +1,8 @@
-#include "tests/bench/step/mfu.h"
+#include "worker/engine/cost/mfu.h"
 
 #include "absl/strings/match.h"
 
-namespace stretto::bench {
+namespace stretto {
 namespace {
 
 struct Peak {
@@ -37,4 +37,4 @@ double Mfu(double tokens_per_second, double flops_per_token, int ranks, double p
   return tokens_per_second * flops_per_token / (ranks * peak_flops);
 }
 
-}  // namespace stretto::bench
+}  // namespace stretto

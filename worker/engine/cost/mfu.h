@@ -7,7 +7,7 @@
 
 #include "worker/engine/spec/spec.h"
 
-namespace stretto::bench {
+namespace stretto {
 
 // Of forward and backward, for one token: 6 N + 6 L h S, N the weights of matrix products. The head
 // counts with the tokenizer's vocabulary, the embedding's look-up not; causal attention counts once
@@ -20,4 +20,4 @@ std::optional<double> PeakFlops(const std::string& device_name);
 // `tokens_per_second` of all `ranks` that share the model, each on a device of that peak.
 double Mfu(double tokens_per_second, double flops_per_token, int ranks, double peak_flops);
 
-}  // namespace stretto::bench
+}  // namespace stretto

@@ -1,0 +1,22 @@
+#pragma once
+// What a rank of a job will hold, before anything is allocated.
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/program/verify.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto::trainer {
+
+// The program that T_comp and T_comm are of: megatron_sync of the same model, as plain as it gets.
+EngineSpec Unsliced(EngineSpec spec);
+
+// The arenas that a rank holds at its fullest: those of its training step, or, where the job is
+// profiled, of a program that the profile runs before. A floor: what libraries keep beside them
+// comes on top. Errors: those of PlanArenas.
+absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, bool profiled);
+
+int64_t TotalBytes(const ArenaBytes& arenas);
+
+}  // namespace stretto::trainer
