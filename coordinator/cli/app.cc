@@ -128,7 +128,7 @@ std::string App::UnknownFlag() const {
     for (const CLI::App* up = command->get_parent(); up != nullptr; up = up->get_parent()) {
       path = absl::StrCat(up->get_name(), " ", path);
     }
-    const std::string near;
+    const std::string near = NearestName(flag, names);
     return absl::StrCat("unknown flag \"", flag, "\"; ",
                         near.empty() ? absl::StrCat("`", path, " --help` lists those there are")
                                      : absl::StrCat("did you mean \"", near, "\"?"));

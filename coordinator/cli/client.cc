@@ -148,6 +148,13 @@ absl::Status Client::StreamJobLogs(
       interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::StreamJobLogs, request, handler);
 }
 
+absl::Status Client::StreamJobTrace(
+    const v1alpha1::StreamJobTraceRequest& request,
+    const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler) {
+  return Stubs::Stream<v1alpha1::StreamJobTraceResponse>(
+      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::StreamJobTrace, request, handler);
+}
+
 std::vector<FieldViolation> FieldViolations(const absl::Status& status) {
   std::vector<FieldViolation> violations;
   const auto bad_request = Payload<google::rpc::BadRequest>(status, kBadRequest);

@@ -62,6 +62,9 @@ class Client {
   absl::Status StreamJobLogs(
       const v1alpha1::StreamJobLogsRequest& request,
       const std::function<bool(const v1alpha1::StreamJobLogsResponse&)>& handler);
+  absl::Status StreamJobTrace(
+      const v1alpha1::StreamJobTraceRequest& request,
+      const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler);
 
  private:
   struct Stubs;

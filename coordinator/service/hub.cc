@@ -114,45 +114,59 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   return absl::OkStatus();
 }
 
-// ---- logs
+// ---- logs and traces
 // -------------------------------------------------------------------------------------------
 
-absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank, bool follow,
-                                     LogPort* port) {
+absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank,
+                                     v1alpha1::LogRequest request, LogPort* port) {
   const std::string& worker = job.ranks.at(static_cast<size_t>(rank)).worker;
   const int64_t session = driver_->Read([&worker](const Core& core) -> int64_t {
     const coordinator::Worker* found = core.FindWorker(worker);
     return found != nullptr && found->ready() ? found->session : 0;
   });
-  const auto it = sessions_.find(session);
-  if (it == sessions_.end()) {
+  if (sessions_.count(session) == 0) {
     return WithReason(
-        absl::UnavailableError(absl::StrCat("worker ", worker, ", which holds the log of rank ",
+        absl::UnavailableError(absl::StrCat("worker ", worker, ", which holds the ",
+                                            request.has_trace() ? "trace" : "log", " of rank ",
                                             rank, " of job ", job.id, ", is not connected")),
         "WORKER_NOT_CONNECTED", {{"worker", worker}, {"job", job.id}});
   }
-  v1alpha1::CoordinatorMessage message;
-  auto* request = message.mutable_log_request();
-  request->set_stream(++last_log_);
-  request->set_job_uid(job.uid);
-  request->set_epoch(job.epoch.value());
-  request->set_rank(rank);
-  request->set_follow(follow);
-  logs_.emplace(last_log_, OpenedLog{port, session});
-  it->second->Send(std::move(message));
+  request.set_stream(++last_log_);
+  request.set_job_uid(job.uid);
+  request.set_epoch(job.epoch.value());
+  request.set_rank(rank);
+  const auto log = logs_.emplace(last_log_, OpenedLog{port, session}).first;
+  SendLogRequest(log->second, std::move(request));
   return last_log_;
 }
 
-void Hub::CloseLog(int64_t stream, bool cancel) {
+void Hub::SendLogRequest(const OpenedLog& log, v1alpha1::LogRequest request) {
+  const auto session = sessions_.find(log.session);
+  if (session == sessions_.end()) return;
+  v1alpha1::CoordinatorMessage message;
+  *message.mutable_log_request() = std::move(request);
+  session->second->Send(std::move(message));
+}
+
+void Hub::GiveCredit(int64_t stream, int32_t records) {
   const auto log = logs_.find(stream);
   if (log == logs_.end()) return;
-  const auto session = sessions_.find(log->second.session);
-  logs_.erase(log);
-  if (!cancel || session == sessions_.end()) return;
-  v1alpha1::CoordinatorMessage message;
-  message.mutable_log_request()->set_stream(stream);
-  message.mutable_log_request()->set_cancel(true);
-  session->second->Send(std::move(message));
+  v1alpha1::LogRequest request;
+  request.set_stream(stream);
+  request.set_credit(records);
+  SendLogRequest(log->second, std::move(request));
+}
+
+void Hub::CloseLog(int64_t stream, bool cancel) {
+  const auto found = logs_.find(stream);
+  if (found == logs_.end()) return;
+  const OpenedLog log = found->second;
+  logs_.erase(found);
+  if (!cancel) return;
+  v1alpha1::LogRequest request;
+  request.set_stream(stream);
+  request.set_cancel(true);
+  SendLogRequest(log, std::move(request));
 }
 
 void Hub::OnLogData(const v1alpha1::LogData& data, int64_t session) {

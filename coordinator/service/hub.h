@@ -45,7 +45,7 @@ class SessionPort {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// Receives the log data it asked for.
+// Receives the log data or the trace it asked for.
 class LogPort {
  public:
   virtual ~LogPort() = default;
@@ -91,11 +91,14 @@ class Hub final : public coordinator::Transport {
   absl::Status OnReport(const v1alpha1::RankReport& report, const std::string& worker,
                         int64_t session);
 
-  // ---- logs
-  // Asks `worker` for the log of a rank; the answer goes to `port` until CloseLog. Returns the
-  // stream's number. UNAVAILABLE: the worker is not connected.
-  absl::StatusOr<int64_t> OpenLog(const coordinator::JobRecord& job, int32_t rank, bool follow,
-                                  LogPort* port);
+  // ---- logs and traces
+  // Asks the worker that holds a rank for what `request` says besides stream and rank; the answer
+  // goes to `port` until CloseLog. Returns the stream's number. UNAVAILABLE: the worker is not
+  // connected.
+  absl::StatusOr<int64_t> OpenLog(const coordinator::JobRecord& job, int32_t rank,
+                                  v1alpha1::LogRequest request, LogPort* port);
+  // Lets the worker send so many more records of a trace.
+  void GiveCredit(int64_t stream, int32_t records);
   void CloseLog(int64_t stream, bool cancel);
   void OnLogData(const v1alpha1::LogData& data, int64_t session);
 
@@ -111,6 +114,8 @@ class Hub final : public coordinator::Transport {
     int64_t session;
   };
   void NotifyJob(const std::string& id);
+  // To the worker of an open stream, while its session lasts.
+  void SendLogRequest(const OpenedLog& log, v1alpha1::LogRequest request);
 
   Loop& loop_;
   const Clock& clock_;

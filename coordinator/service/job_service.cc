@@ -277,6 +277,10 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
       CallbackServerContext*, const v1alpha1::StreamJobLogsRequest* request) override {
     return JobLogsStream(hub_, *request);
   }
+  grpc::ServerWriteReactor<v1alpha1::StreamJobTraceResponse>* StreamJobTrace(
+      CallbackServerContext*, const v1alpha1::StreamJobTraceRequest* request) override {
+    return JobTraceStream(hub_, *request);
+  }
 
  private:
   Hub& hub_;

@@ -147,7 +147,9 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public LogPort {
     opened_ = true;
     for (int32_t rank = 0; rank < static_cast<int32_t>(record->ranks.size()); ++rank) {
       if (request_.has_rank() && request_.rank() != rank) continue;
-      const auto stream = hub_.OpenLog(*record, rank, request_.follow(), this);
+      v1alpha1::LogRequest log;
+      log.set_follow(request_.follow());
+      const auto stream = hub_.OpenLog(*record, rank, std::move(log), this);
       if (!stream.ok()) return Close(stream.status());
       open_.emplace(*stream, rank);
     }

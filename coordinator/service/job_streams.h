@@ -1,5 +1,5 @@
 #pragma once
-// The two server streams of a job.
+// The server streams of a job.
 
 #include <grpcpp/grpcpp.h>
 
@@ -17,5 +17,10 @@ grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJobStream(
 // more ends the stream with RESOURCE_EXHAUSTED.
 grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* JobLogsStream(
     Hub& hub, const v1alpha1::StreamJobLogsRequest& request);
+
+// Recorded steps of one rank or of all, fetched from the workers, one rank after the other. A
+// worker sends no more than a slow client reads: some 16 records wait.
+grpc::ServerWriteReactor<v1alpha1::StreamJobTraceResponse>* JobTraceStream(
+    Hub& hub, const v1alpha1::StreamJobTraceRequest& request);
 
 }  // namespace stretto::service

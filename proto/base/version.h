@@ -5,7 +5,7 @@ namespace stretto {
 
 // Of the worker session (proto/stretto/v1alpha1/worker.proto). Raised when an old daemon and a new
 // coordinator, or the reverse, would misunderstand each other; both refuse another number.
-inline constexpr int kProtocolVersion = 1;
+inline constexpr int kProtocolVersion = 2;
 
 // The release, from CMake's project version.
 #ifndef STRETTO_VERSION

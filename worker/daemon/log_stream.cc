@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::daemon {
 namespace {
@@ -52,30 +53,45 @@ LogStreams::~LogStreams() {
 }
 
 void LogStreams::Request(const LogRequest& request) {
-  const RankKey key = KeyOf(request);
   {
     const std::lock_guard lock(mu_);
+    const auto open = streams_.find(request.stream());
     if (request.cancel()) {
-      streams_.erase(request.stream());
+      if (open != streams_.end()) streams_.erase(open);
       return;
     }
-    Stream stream;
-    stream.key = key;
-    stream.follow = request.follow();
-    const absl::StatusOr<RunFolder> folder = folders_.Find(key);
-    if (folder.ok()) {
-      stream.path = folder->log();
-      stream.file = FileDescriptor(::open(stream.path.c_str(), O_RDONLY | O_CLOEXEC));
-    }
-    if (!stream.file.valid()) {
-      PushLocked(ErrorChunk(request.stream(), key.rank,
-                            absl::StrCat("this node has no log of ", key.ToString())));
-    } else {
-      streams_[request.stream()] = std::move(stream);
+    if (open != streams_.end()) {
+      open->second.credit += request.credit();
+    } else if (!request.job_uid().empty()) {  // else credit of a stream that has just ended
+      const absl::Status status = OpenLocked(request);
+      if (!status.ok()) {
+        PushLocked(ErrorChunk(request.stream(), request.rank(), std::string(status.message())));
+      }
     }
   }
   changed_.notify_all();
   wake_();
+}
+
+absl::Status LogStreams::OpenLocked(const LogRequest& request) {
+  Stream stream;
+  stream.key = KeyOf(request);
+  const absl::Status none = absl::NotFoundError(absl::StrCat(
+      "this node has no ", request.has_trace() ? "trace" : "log", " of ", stream.key.ToString()));
+  const absl::StatusOr<RunFolder> folder = folders_.Find(stream.key);
+  if (!folder.ok()) return none;
+  if (request.has_trace()) {
+    ASSIGN_OR_RETURN(stream.trace, TraceReader::Open(folder->path(), request.trace().first_step(),
+                                                     request.trace().last_step()));
+    stream.credit = request.credit();
+  } else {
+    stream.follow = request.follow();
+    stream.path = folder->log();
+    stream.file = FileDescriptor(::open(stream.path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!stream.file.valid()) return none;
+  }
+  streams_[request.stream()] = std::move(stream);
+  return absl::OkStatus();
 }
 
 std::optional<LogData> LogStreams::Next() {
@@ -95,7 +111,25 @@ void LogStreams::Reset() {
 
 void LogStreams::PushLocked(LogData data) { chunks_.push_back(std::move(data)); }
 
+bool LogStreams::ReadTraceLocked(int64_t id, Stream& stream) {
+  if (stream.credit == 0) return false;
+  absl::StatusOr<std::optional<v1alpha1::TraceRecord>> record = stream.trace->Next();
+  LogData data = Chunk(id, stream.key.rank);
+  if (!record.ok()) {
+    data.set_error(std::string(record.status().message()));
+  } else if (record->has_value()) {
+    *data.mutable_record() = **std::move(record);
+    --stream.credit;
+  }
+  data.set_end(!data.has_record());
+  PushLocked(std::move(data));
+  if (!chunks_.back().end()) return true;
+  streams_.erase(id);
+  return true;
+}
+
 bool LogStreams::ReadOneLocked(int64_t id, Stream& stream) {
+  if (stream.trace) return ReadTraceLocked(id, stream);
   // Asked before the read: what a rank wrote before it ended is then surely read.
   const bool may_grow = stream.follow && alive_(stream.key);
   std::string block(kLogChunkBytes - stream.tail.size(), '\0');

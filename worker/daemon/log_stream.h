@@ -1,6 +1,6 @@
 #pragma once
-// Streams trainer logs to the coordinator. One thread reads files; the session takes chunks when
-// the wire is free. A stream that follows looks at its file again every 200 ms: a trainer's log is
+// Streams trainer logs and recorded steps to the coordinator. One thread reads files; the session
+// takes chunks when the wire is free. A log that is followed is looked at again every 200 ms: it is
 // written by the kernel on behalf of a process that may be gone, so nobody can announce a line.
 
 #include <condition_variable>
@@ -17,6 +17,7 @@
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/rank_key.h"
 #include "worker/daemon/run_folder.h"
+#include "worker/trainer/report/trace_log.h"
 
 namespace stretto::daemon {
 
@@ -33,11 +34,12 @@ class LogStreams {
   LogStreams(const LogStreams&) = delete;
   LogStreams& operator=(const LogStreams&) = delete;
 
-  // Starts or cancels a stream. An unknown rank is answered by one LogData with `error` and `end`.
+  // Starts or cancels a stream, or gives one of a trace more credit. An unknown rank, or one with
+  // no such steps, is answered by one LogData with `error` and `end`.
   void Request(const stretto::v1alpha1::LogRequest& request);
 
-  // The next chunk: at most 64 KiB, whole lines unless one line is longer. At most 8 chunks wait;
-  // beyond that the reader pauses.
+  // The next chunk: a record of a trace, or at most 64 KiB of a log, whole lines unless one line is
+  // longer. At most 8 chunks wait; beyond that the reader pauses.
   std::optional<stretto::v1alpha1::LogData> Next();
 
   // Forgets every stream and chunk: the session they belonged to has ended.
@@ -50,10 +52,15 @@ class LogStreams {
     FileDescriptor file;
     std::string path;
     std::string tail;  // read, not sent: less than a line
+    std::optional<TraceReader> trace;
+    int64_t credit = 0;  // records of the trace that may be sent
   };
 
   void Run();
-  bool ReadOneLocked(int64_t id, Stream& stream);  // true: made a chunk or ended
+  absl::Status OpenLocked(const stretto::v1alpha1::LogRequest& request);
+  // True: made a chunk or ended.
+  bool ReadOneLocked(int64_t id, Stream& stream);
+  bool ReadTraceLocked(int64_t id, Stream& stream);
   void PushLocked(stretto::v1alpha1::LogData data);
 
   const RunFolders& folders_;

@@ -8,6 +8,7 @@
 //     reports.log  every RankReport, in order: the source of truth (worker/trainer/report)
 //     flight.bin   where the trainer is, readable after kill -9
 //     program.txt  the step program as text
+//     trace*.bin   when each operation of the newest steps ran (worker/trainer/report/trace_log.h)
 //     stopping     present once the daemon ended this rank; holds the reason
 //     done         present once the coordinator acknowledged the last report
 //

@@ -66,6 +66,7 @@ class RankProcess {
                   .control = device_->control(),
                   .reporter = reporter_,
                   .flight = flight_,
+                  .trace = *trace_,
                   .link = link_,
                   .lease = lease,
                   .tokenizer_hash = tokenizer_hash_,
@@ -90,6 +91,7 @@ class RankProcess {
     phases_ = PhasesOf(engine_->program());
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
+    trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
     RETURN_IF_ERROR(engine_->Initialise(config_.seed));
     if (!checkpoint.has_value()) return absl::OkStatus();
     ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *checkpoint, *engine_));
@@ -201,6 +203,7 @@ class RankProcess {
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
   std::unique_ptr<RankEngine> engine_;
+  std::unique_ptr<TraceRecorder> trace_;
 };
 
 v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) {

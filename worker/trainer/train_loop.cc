@@ -30,6 +30,7 @@ class Loop {
   TrainResult Run() {
     step_begin_ = NowNanoseconds();
     raw_begin_ = RawSeconds();
+    wall_begin_ = Clock::Real().Now();
     while (state_.step < c_.config.steps) {
       absl::StatusOr<std::string> stopped = AgreeToStop();
       if (!stopped.ok()) return Ended("PeerLost", stopped.status());
@@ -132,6 +133,7 @@ class Loop {
   void ReportStep() {
     const int64_t now = NowNanoseconds();
     const double raw = RawSeconds();
+    const absl::Time wall = Clock::Real().Now();
     const StepLedger ledger = ComputeLedger(c_.engine.program(), c_.engine.executor().intervals(),
                                             waits_, {step_begin_, now});
     v1alpha1::RankReport report;
@@ -146,12 +148,16 @@ class Loop {
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
     step->set_update_skipped(Skipped());
     step->set_norm_not_finite(not_finite_);
-    *step->mutable_end_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
-        absl::ToUnixNanos(Clock::Real().Now()));
+    *step->mutable_end_time() =
+        google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(wall));
     spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step,
                  step->loss(), step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
+    // Before the report: who hears of a step can see its trace.
+    c_.trace.Record(*step, c_.engine.executor().intervals(), waits_, {step_begin_, now},
+                    wall_begin_);
     step_begin_ = now;
     raw_begin_ = raw;
+    wall_begin_ = wall;
     c_.reporter.Send(std::move(report));
   }
 
@@ -160,6 +166,7 @@ class Loop {
   HostWaits waits_;
   int64_t step_begin_ = 0;  // end of the step before
   double raw_begin_ = 0;
+  absl::Time wall_begin_;  // the same instant
   int64_t last_checkpoint_ = 0;
   bool started_ = false;     // the first step of this run is done
   bool not_finite_ = false;  // the gradient norm of the last step

@@ -11,6 +11,7 @@
 #include "worker/trainer/rank_engine.h"
 #include "worker/trainer/report/flight_record.h"
 #include "worker/trainer/reporter.h"
+#include "worker/trainer/trace_recorder.h"
 
 namespace stretto::trainer {
 
@@ -29,6 +30,7 @@ struct TrainContext {
   Communicator& control;
   Reporter& reporter;
   FlightRecorder& flight;
+  TraceRecorder& trace;
   const DaemonLink& link;
   absl::Duration lease;  // of the daemon
   std::string tokenizer_hash;

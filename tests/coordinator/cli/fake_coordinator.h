@@ -27,6 +27,7 @@ namespace stretto::cli {
 using v1alpha1::Job;
 using WatchWriter = grpc::ServerWriter<v1alpha1::WatchJobResponse>;
 using LogWriter = grpc::ServerWriter<v1alpha1::StreamJobLogsResponse>;
+using TraceWriter = grpc::ServerWriter<v1alpha1::StreamJobTraceResponse>;
 
 inline grpc::Status Refusal(grpc::StatusCode code, const std::string& message,
                             const std::string& reason,
@@ -53,6 +54,7 @@ class FakeJobs final : public v1alpha1::JobService::Service {
   std::function<grpc::Status(const v1alpha1::WatchJobRequest&, grpc::ServerContext*, WatchWriter*)>
       watch;
   std::function<grpc::Status(int call, grpc::ServerContext*, LogWriter*)> logs;
+  std::function<grpc::Status(const v1alpha1::StreamJobTraceRequest&, TraceWriter*)> trace;
   std::vector<Job> jobs;
   v1alpha1::CreateJobRequest create_request;
   v1alpha1::StreamJobLogsRequest log_request;
@@ -108,6 +110,10 @@ class FakeJobs final : public v1alpha1::JobService::Service {
                              LogWriter* writer) override {
     log_request = *request;
     return logs(log_calls++, context, writer);
+  }
+  grpc::Status StreamJobTrace(grpc::ServerContext*, const v1alpha1::StreamJobTraceRequest* request,
+                              TraceWriter* writer) override {
+    return trace(*request, writer);
   }
 };
 

@@ -311,7 +311,8 @@ TEST_F(JobServiceTest, MetricsCountJobsWorkersAndCalls) {
   EXPECT_THAT(gauges, HasSubstr("stretto_jobs{state=\"FAILED\"} 0"));
   EXPECT_THAT(gauges, HasSubstr("stretto_workers{state=\"READY\"} 1"));
   EXPECT_THAT(gauges, HasSubstr("stretto_job_queue_wait_seconds_count 1"));
-  EXPECT_THAT(gauges, HasSubstr("stretto_build_info{protocol=\"1\",version=\"" STRETTO_VERSION));
+  EXPECT_THAT(gauges, HasSubstr(absl::StrCat("stretto_build_info{protocol=\"", kProtocolVersion,
+                                             "\",version=\"" STRETTO_VERSION)));
   server_->Shutdown();
   const std::string calls = telemetry_->Text();
   EXPECT_THAT(calls, HasSubstr("stretto_rpcs_total{code=\"OK\",method="

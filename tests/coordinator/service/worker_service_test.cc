@@ -89,9 +89,8 @@ TEST_F(WorkerServiceTest, AnotherProtocolVersionIsRefusedNamingBoth) {
   worker.hello().set_protocol_version(7);
   worker.Register();
   EXPECT_REFUSED(worker.Ended(), StatusCode::FAILED_PRECONDITION, "PROTOCOL_VERSION_MISMATCH",
-                 absl::StrCat("worker \"w0\": found protocol version 7 (build test), expected 1 "
-                              "(coordinator build ",
-                              kBuildVersion, ")"));
+                 absl::StrCat("worker \"w0\": found protocol version 7 (build test), expected ",
+                              kProtocolVersion, " (coordinator build ", kBuildVersion, ")"));
 }
 
 TEST_F(WorkerServiceTest, SecondDaemonWithTheSameNameIsRefused) {

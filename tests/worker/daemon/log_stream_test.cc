@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <filesystem>
 #include <fstream>
 
 #include "tests/worker/daemon/temp_dir.h"
@@ -121,6 +122,77 @@ TEST_F(LogStreamTest, CancelAndResetEndStreams) {
   EXPECT_FALSE(streams_->Next().has_value());
 }
 
+class TraceStreamTest : public LogStreamTest {
+ protected:
+  // Steps 1 to `steps` of the rank.
+  void Record(int64_t steps) {
+    v1alpha1::TraceRecord record;
+    record.mutable_program()->set_machine("box");
+    auto log = TraceLog::Create(std::filesystem::path(path_).parent_path(), {record});
+    for (int64_t step = 1; step <= steps; ++step) {
+      record.mutable_step()->set_step(step);
+      log->Add(record);
+      ASSERT_TRUE(log->Commit().ok());
+    }
+  }
+
+  void Ask(int64_t first_step, int64_t last_step, int32_t credit) {
+    LogRequest request;
+    request.set_stream(1);
+    request.set_job_uid("0123456789abcdef");
+    request.set_epoch(1);
+    request.mutable_trace()->set_first_step(first_step);
+    request.mutable_trace()->set_last_step(last_step);
+    request.set_credit(credit);
+    streams_->Request(request);
+  }
+  void Give(int32_t credit) {
+    LogRequest request;
+    request.set_stream(1);
+    request.set_credit(credit);
+    streams_->Request(request);
+  }
+};
+
+TEST_F(TraceStreamTest, SendsNoMoreRecordsThanItHasCreditFor) {
+  Record(5);
+  Ask(2, 4, 2);
+  EXPECT_EQ(Take().record().program().machine(), "box");
+  EXPECT_EQ(Take().record().step().step(), 2);
+  // A log is served meanwhile: the reader has been round, and made nothing of the trace.
+  Write("one\n");
+  Request(false, 2);
+  EXPECT_EQ(Take().stream(), 2);
+  EXPECT_EQ(Take().stream(), 2);
+  EXPECT_FALSE(streams_->Next().has_value());
+  Give(1);
+  EXPECT_EQ(Take().record().step().step(), 3);
+  Give(5);
+  EXPECT_EQ(Take().record().step().step(), 4);
+  const LogData end = Take();
+  EXPECT_TRUE(end.end());
+  EXPECT_FALSE(end.has_record());
+  EXPECT_EQ(end.error(), "");
+  Give(1);  // late: the stream is no more
+  EXPECT_FALSE(streams_->Next().has_value());
+}
+
+TEST_F(TraceStreamTest, StepsThatAreNotKeptAreAnErrorThatNamesThoseThatAre) {
+  Record(5);
+  Ask(9, 12, 16);
+  EXPECT_TRUE(Take().has_record());
+  const LogData end = Take();
+  EXPECT_TRUE(end.end());
+  EXPECT_EQ(end.error(), "found steps 1 to 5 kept, expected some of 9 to 12");
+}
+
+TEST_F(TraceStreamTest, ARankThatRecordedNothingIsAnError) {
+  Ask(0, 0, 16);
+  const LogData end = Take();
+  EXPECT_TRUE(end.end());
+  EXPECT_EQ(end.error(), "no step is recorded yet");
+}
+
 TEST_F(LogStreamTest, UnknownRankIsAnError) {
   LogRequest request;
   request.set_stream(3);
@@ -130,6 +202,9 @@ TEST_F(LogStreamTest, UnknownRankIsAnError) {
   const LogData data = Take();
   EXPECT_TRUE(data.end());
   EXPECT_EQ(data.error(), "this node has no log of rank 0 of job uid ffffffffffffffff epoch 2");
+  request.mutable_trace();
+  streams_->Request(request);
+  EXPECT_EQ(Take().error(), "this node has no trace of rank 0 of job uid ffffffffffffffff epoch 2");
 }
 
 }  // namespace

@@ -127,13 +127,13 @@ TEST_F(WorkerProgramTest, DetachOnExitLeavesTrainersAlone) {
 
 TEST_F(WorkerProgramTest, OtherProtocolVersionEndsItWithBothVersions) {
   coordinator_->refusal = grpc::Status(grpc::StatusCode::FAILED_PRECONDITION,
-                                       "coordinator 0.9.0 speaks protocol version 2");
+                                       "coordinator 0.9.0 speaks protocol version 9");
   const Outcome outcome = RunWorker(Args());
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(
       outcome.out,
       HasSubstr(absl::StrCat("refused worker node-a (build ", kBuildVersion, ", protocol version ",
-                             kProtocolVersion, "): coordinator 0.9.0 speaks protocol version 2")));
+                             kProtocolVersion, "): coordinator 0.9.0 speaks protocol version 9")));
 }
 
 TEST_F(WorkerProgramTest, DuplicateNameEndsItNamingTheConflict) {

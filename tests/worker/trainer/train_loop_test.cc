@@ -36,6 +36,7 @@ class TrainLoopTest : public TinyJobTest {
     DaemonLink link(folder_ / "no.sock", "uid", 1, 0);
     Reporter reporter(ReportLog::Open(folder_ / "reports.log").value(), link, config_);
     FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();
+    TraceRecorder trace(folder_.path(), engine->program());
     const auto group = LocalGroup::Create(1);
     const std::atomic<bool> terminate = false;
     return Train({.config = config_,
@@ -44,6 +45,7 @@ class TrainLoopTest : public TinyJobTest {
                   .control = *group[0],
                   .reporter = reporter,
                   .flight = flight,
+                  .trace = trace,
                   .link = link,
                   .lease = absl::InfiniteDuration(),
                   .tokenizer_hash = "",
@@ -86,6 +88,35 @@ TEST_F(TrainLoopTest, SavesEveryCheckpointThatIsDue) {
   EXPECT_EQ(result.reason, "Completed");
   EXPECT_THAT(Steps(), ElementsAre("1", "2", "3", "4", "5", "6"));
   EXPECT_THAT(Saved(), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+// Report and recorded intervals agree, and what the step did lies within it.
+TEST_F(TrainLoopTest, RecordsEveryStep) {
+  Run();
+  TraceReader reader = TraceReader::Open(folder_.path(), 0, 0).value();
+  std::vector<int64_t> steps;
+  int64_t end = 0;
+  for (auto record = reader.Next(); record.ok() && record->has_value(); record = reader.Next()) {
+    if (!(*record)->has_step()) continue;
+    const v1alpha1::TraceStep& step = (*record)->step();
+    steps.push_back(step.step());
+    EXPECT_EQ(step.report().step(), step.step());
+    if (end > 0) {
+      EXPECT_EQ(step.begin_nanoseconds(), end);
+    }
+    end = step.end_nanoseconds();
+    double seconds = 0;
+    for (const auto& entry : step.report().ledger().entries()) seconds += entry.seconds();
+    EXPECT_NEAR(seconds, static_cast<double>(end - step.begin_nanoseconds()) * 1e-9, 1e-9);
+    EXPECT_EQ(step.data_waits().begin_nanoseconds_size(), 1);
+    EXPECT_EQ(step.checkpoint_waits().begin_nanoseconds_size(), 1);
+    for (int i = 0; i < step.operations().begin_nanoseconds_size(); ++i) {
+      const int64_t begin = step.operations().begin_nanoseconds(i);
+      EXPECT_GE(begin, 0);
+      EXPECT_LE(begin + step.operations().duration_nanoseconds(i), end - step.begin_nanoseconds());
+    }
+  }
+  EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 // The first update makes weights of which the next steps' activations overflow.

@@ -10,12 +10,6 @@ namespace {
 
 constexpr int kPhases = 4;
 
-const char* LongName(int phase) {
-  constexpr std::array<const char*, kPhases> names = {"forward", "recompute", "backward",
-                                                      "optimizer"};
-  return names[static_cast<size_t>(phase)];
-}
-
 // What is open at an instant: computations by phase, collectives by (group, phase), host waits.
 struct Open {
   std::array<int, kPhases> compute = {};
@@ -102,6 +96,12 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
 
 }  // namespace
 
+const char* LongNameOf(Phase phase) {
+  constexpr std::array<const char*, kPhases> names = {"forward", "recompute", "backward",
+                                                      "optimizer"};
+  return names[static_cast<size_t>(phase)];
+}
+
 const char* NameOf(LedgerPart part) {
   switch (part) {
     case LedgerPart::kComputeHiding:
@@ -145,7 +145,7 @@ StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> inte
     const double seconds = static_cast<double>(spent) * 1e-9;
     ledger.entries.push_back({part,
                               group >= 0 ? program.groups[static_cast<size_t>(group)].name : "",
-                              phase >= 0 ? LongName(phase) : "", seconds});
+                              phase >= 0 ? LongNameOf(static_cast<Phase>(phase)) : "", seconds});
     ledger.seconds += seconds;
   }
   ledger.communication_seconds = static_cast<double>(communication) * 1e-9;

@@ -26,6 +26,9 @@ enum class LedgerPart : uint8_t {
 };
 const char* NameOf(LedgerPart part);  // "compute_hiding", ...
 
+// As in LedgerEntry: "forward", "recompute", "backward", "optimizer".
+const char* LongNameOf(Phase phase);
+
 struct LedgerEntry {
   LedgerPart part = LedgerPart::kIdle;
   std::string group;  // "tp" or empty

@@ -1,0 +1,136 @@
+#include "coordinator/cli/trace/records.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::cli {
+namespace {
+
+using v1alpha1::TraceIntervals;
+using v1alpha1::TraceOperation;
+using v1alpha1::TraceProgram;
+using v1alpha1::TraceStep;
+
+absl::Status Wrong(int rank, absl::string_view what, absl::string_view found,
+                   absl::string_view expected) {
+  return absl::DataLossError(
+      absl::StrCat("trace of rank ", rank, ": found ", what, " ", found, ", expected ", expected));
+}
+
+absl::Status CheckProgram(int rank, const TraceProgram& program) {
+  const int lanes = program.lanes_size(), operations = program.operations_size();
+  for (const TraceOperation& op : program.operations()) {
+    if (op.lane() < 0 || op.lane() >= lanes) {
+      return Wrong(rank, "lane", absl::StrCat(op.lane()), absl::StrCat("fewer than ", lanes));
+    }
+    if (PhaseIndex(op.phase()) < 0) {
+      return Wrong(rank, "phase", op.phase(), "one of a step program");
+    }
+    if (!op.group().empty() && std::find(program.groups().begin(), program.groups().end(),
+                                         op.group()) == program.groups().end()) {
+      return Wrong(rank, "group", op.group(), "one of the program's");
+    }
+    for (const int wait : op.waits()) {
+      if (wait >= 0 && wait < operations) continue;
+      return Wrong(rank, "wait", absl::StrCat(wait), absl::StrCat("fewer than ", operations));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckIntervals(int rank, const TraceIntervals& intervals) {
+  const int begins = intervals.begin_nanoseconds_size();
+  if (intervals.duration_nanoseconds_size() != begins) {
+    return Wrong(rank, "durations", absl::StrCat(intervals.duration_nanoseconds_size()),
+                 absl::StrCat(begins));
+  }
+  for (const int64_t duration : intervals.duration_nanoseconds()) {
+    if (duration < 0) return Wrong(rank, "duration", absl::StrCat(duration), "0 or more");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Span SpanAt(const TraceIntervals& intervals, int index) {
+  const int64_t begin = intervals.begin_nanoseconds(index);
+  return {begin, begin + intervals.duration_nanoseconds(index)};
+}
+
+int PhaseIndex(const std::string& name) {
+  const auto* const found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), name);
+  return found == std::end(kPhaseNames) ? -1 : static_cast<int>(found - kPhaseNames);
+}
+
+absl::Status TraceAssembler::Add(const v1alpha1::StreamJobTraceResponse& response) {
+  if (response.rank() != rank_) {
+    DropStep();
+    rank_ = response.rank();
+    program_.Clear();
+  }
+  const v1alpha1::TraceRecord& record = response.record();
+  if (record.has_program()) return AddProgram(record.program());
+  if (record.has_step()) return AddStep(record.step());
+  DropStep();
+  if (!record.warning().empty()) {
+    handlers_.on_warning(absl::StrCat("rank ", rank_, ": ", record.warning()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TraceAssembler::AddProgram(const TraceProgram& part) {
+  program_.MergeFrom(part);
+  if (program_.operations_size() < program_.operation_count()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckProgram(rank_, program_));
+  handlers_.on_program(rank_, program_);
+  return absl::OkStatus();
+}
+
+absl::Status TraceAssembler::AddStep(const TraceStep& part) {
+  if (part.step() != step_.step()) {
+    DropStep();
+    step_ = part;
+  } else {
+    step_.MergeFrom(part);
+  }
+  const int operations = program_.operations_size();
+  if (operations != program_.operation_count()) {
+    return Wrong(rank_, "operations", absl::StrCat(operations),
+                 absl::StrCat(program_.operation_count()));
+  }
+  for (const TraceIntervals* intervals :
+       {&step_.data_waits(), &step_.checkpoint_waits(), &step_.operations()}) {
+    RETURN_IF_ERROR(CheckIntervals(rank_, *intervals));
+  }
+  const int intervals = step_.operations().begin_nanoseconds_size();
+  if (intervals < operations) return absl::OkStatus();
+  if (intervals > operations || step_.end_nanoseconds() < step_.begin_nanoseconds()) {
+    return Wrong(rank_, absl::StrCat("step ", step_.step(), " with intervals"),
+                 absl::StrCat(intervals), absl::StrCat(operations));
+  }
+  handlers_.on_step(rank_, program_, step_);
+  step_.Clear();
+  return absl::OkStatus();
+}
+
+void TraceAssembler::DropStep() {
+  if (step_.step() == 0) return;
+  handlers_.on_warning(
+      absl::StrCat("rank ", rank_, ": step ", step_.step(), " is not whole and is left out"));
+  step_.Clear();
+}
+
+void TraceAssembler::Finish() { DropStep(); }
+
+int64_t TimeAxis::BeginOf(int rank, const TraceProgram& program, const TraceStep& step) {
+  const std::string machine =
+      program.machine().empty() ? absl::StrCat("rank ", rank) : program.machine();
+  const int64_t wall = step.begin_time().seconds() * 1'000'000'000 + step.begin_time().nanos();
+  const auto offset =
+      offsets_.emplace(machine, wall - origin_ - step.begin_nanoseconds()).first->second;
+  return step.begin_nanoseconds() + offset;
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,76 @@
+#pragma once
+// Recorded steps as they come from the coordinator: record by record, rank after rank.
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+// Nanoseconds.
+struct Span {
+  int64_t begin = 0, end = 0;
+  int64_t length() const { return end - begin; }
+};
+
+// Of an interval list, from the begin of its step. In range.
+Span SpanAt(const v1alpha1::TraceIntervals& intervals, int index);
+
+// Phases in the order in which the ledger prefers them; -1: none of them.
+inline constexpr int kPhases = 4;
+inline constexpr const char* kPhaseNames[kPhases] = {"forward", "recompute", "backward",
+                                                     "optimizer"};
+int PhaseIndex(const std::string& name);
+
+// Puts the parts of programs and steps together. What it hands on is whole and consistent: as many
+// intervals as operations, none of negative length; lanes, waits, groups and phases that exist.
+class TraceAssembler {
+ public:
+  struct Handlers {
+    // Before the rank's first step.
+    std::function<void(int rank, const v1alpha1::TraceProgram&)> on_program;
+    std::function<void(int rank, const v1alpha1::TraceProgram&, const v1alpha1::TraceStep&)>
+        on_step;
+    // Something is missing; for people.
+    std::function<void(const std::string&)> on_warning;
+  };
+  explicit TraceAssembler(Handlers handlers) : handlers_(std::move(handlers)) {}
+
+  // Errors: DataLoss (names rank, found, expected).
+  absl::Status Add(const v1alpha1::StreamJobTraceResponse& response);
+  // After the last record.
+  void Finish();
+
+ private:
+  absl::Status AddProgram(const v1alpha1::TraceProgram& part);
+  absl::Status AddStep(const v1alpha1::TraceStep& part);
+  void DropStep();
+
+  const Handlers handlers_;
+  int rank_ = -1;
+  v1alpha1::TraceProgram program_;
+  v1alpha1::TraceStep step_;  // step 0: none under way
+};
+
+// One time axis for all ranks: nanoseconds since an origin. Ranks of one machine share its
+// monotonic clock and are aligned exactly; machines by their wall clocks, as they stood at the
+// first step that was seen of each.
+class TimeAxis {
+ public:
+  // `origin` in Unix nanoseconds.
+  explicit TimeAxis(int64_t origin) : origin_(origin) {}
+
+  // The begin of a step. Ranks that do not know their machine have one each.
+  int64_t BeginOf(int rank, const v1alpha1::TraceProgram& program, const v1alpha1::TraceStep& step);
+  int machines() const { return static_cast<int>(offsets_.size()); }
+
+ private:
+  int64_t origin_;
+  std::map<std::string, int64_t> offsets_;  // by machine; adds to its monotonic clock
+};
+
+}  // namespace stretto::cli

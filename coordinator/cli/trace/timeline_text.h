@@ -1,0 +1,22 @@
+#pragma once
+// A timeline drawn with characters.
+
+#include <string>
+#include <vector>
+
+#include "coordinator/cli/trace/timeline.h"
+
+namespace stretto::cli {
+
+struct TimelineStyle {
+  int width = 80;  // of the whole picture; at least 40
+  bool unicode = true;
+  bool color = false;  // phases by colour instead of letters
+};
+
+// Title, a row per lane of each rank, an axis in milliseconds and a legend; no trailing blanks. A
+// character stands for what took most of its time, and is blank when the lane was mostly idle;
+// communication shows wherever there was some.
+std::vector<std::string> DrawTimeline(const Timeline& timeline, const TimelineStyle& style);
+
+}  // namespace stretto::cli

@@ -1,0 +1,164 @@
+// `stretto job trace` and `stretto job timeline`.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "nlohmann/json.hpp"
+#include "tests/coordinator/cli/fake_coordinator.h"
+#include "tests/coordinator/cli/trace/check.h"
+#include "tests/coordinator/cli/trace/records.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+using v1alpha1::StreamJobTraceRequest;
+using v1alpha1::StreamJobTraceResponse;
+
+// Two ranks that keep steps 1 to 30.
+class TraceCommandsTest : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    Job job = MakeTracedJob();
+    job.mutable_progress()->set_steps(30);
+    jobs_.jobs = {job};
+    jobs_.trace = [this](const StreamJobTraceRequest& request, TraceWriter* writer) {
+      request_ = request;
+      for (int rank : {0, 1}) {
+        if (request.has_rank() && request.rank() != rank) continue;
+        Write(rank, writer);
+      }
+      return grpc::Status::OK;
+    };
+  }
+
+  void Write(int rank, TraceWriter* writer) const {
+    StreamJobTraceResponse response;
+    response.set_rank(rank);
+    *response.mutable_record()->mutable_program() = MakeProgram();
+    writer->Write(response);
+    for (int64_t step = std::max<int64_t>(request_.first_step(), 1);
+         step <= (request_.last_step() == 0 ? 30 : request_.last_step()); ++step) {
+      *response.mutable_record()->mutable_step() =
+          MakeStep(step, step * 100'000'000 + 1'000 * rank);
+      writer->Write(response);
+    }
+  }
+
+  std::string Slurp(const std::string& path) const {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  StreamJobTraceRequest request_;
+};
+
+TEST_F(TraceCommandsTest, TraceWritesTheNewestTenSteps) {
+  const std::string file = dir_ + "/trace.json";
+  EXPECT_EQ(Run({"job", "trace", "gpt", "-o", file}), kOk) << err();
+  EXPECT_EQ(request_.name(), "jobs/gpt");
+  EXPECT_EQ(request_.first_step(), 21);
+  EXPECT_EQ(request_.last_step(), 30);
+  EXPECT_FALSE(request_.has_rank());
+  EXPECT_THAT(err(), StartsWith("wrote " + file + ": 10 steps of 2 ranks, 160 operations, "));
+  EXPECT_EQ(out(), "");
+  const nlohmann::json trace = nlohmann::json::parse(Slurp(file));
+  EXPECT_THAT(trace_check::Faults(trace), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(file + ".part"));
+}
+
+TEST_F(TraceCommandsTest, TraceTakesARangeOfStepsAndARank) {
+  EXPECT_EQ(Run({"job", "trace", "gpt", "--steps", "4:6", "--rank", "1", "-o", "-"}), kOk);
+  EXPECT_EQ(request_.first_step(), 4);
+  EXPECT_EQ(request_.last_step(), 6);
+  EXPECT_EQ(request_.rank(), 1);
+  EXPECT_EQ(nlohmann::json::parse(out()).at("otherData").at("job"), "jobs/gpt");
+  const std::map<std::string, std::pair<int, int>> ranges = {
+      {"7:", {7, 0}}, {":9", {0, 9}}, {"8", {8, 8}}};
+  for (const auto& [text, range] : ranges) {
+    EXPECT_EQ(Run({"job", "trace", "gpt", "--steps", text, "-o", "-"}), kOk);
+    EXPECT_EQ(request_.first_step(), range.first) << text;
+    EXPECT_EQ(request_.last_step(), range.second) << text;
+  }
+  for (const char* text : {"x", ":", "5:4", "0", "1:2:3", "-1:2"}) {
+    EXPECT_EQ(Run({"job", "trace", "gpt", absl::StrCat("--steps=", text)}), kError) << text;
+    EXPECT_EQ(err(), absl::StrCat("error: --steps: found ", text,
+                                  ", expected A:B, A:, :B or A, from 1 on\n"));
+  }
+}
+
+TEST_F(TraceCommandsTest, AFailedTraceLeavesNoFile) {
+  const std::string file = dir_ + "/trace.json";
+  jobs_.trace = [this](const StreamJobTraceRequest&, TraceWriter* writer) {
+    Write(0, writer);
+    return Refusal(grpc::NOT_FOUND, "found steps 1 to 4 kept, expected step 9", "NOT_FOUND");
+  };
+  EXPECT_EQ(Run({"job", "trace", "gpt", "-o", file}), kError);
+  EXPECT_EQ(err(), "error: found steps 1 to 4 kept, expected step 9\n");
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_FALSE(std::filesystem::exists(file + ".part"));
+  EXPECT_EQ(Run({"job", "trace", "gpt", "-o", dir_ + "/none/trace.json"}), kError);
+  EXPECT_EQ(err(), "error: cannot write " + dir_ + "/none/trace.json.part\n");
+  EXPECT_EQ(Run({"job", "trace", "nosuch"}), kError);
+  EXPECT_EQ(err(), "error: jobs/nosuch does not exist\n");
+}
+
+TEST_F(TraceCommandsTest, NonsenseFromTheClusterIsAnErrorAndWarningsAreShown) {
+  jobs_.trace = [](const StreamJobTraceRequest&, TraceWriter* writer) {
+    StreamJobTraceResponse response;
+    response.mutable_record()->set_warning("torn\x1b[31m");
+    writer->Write(response);
+    *response.mutable_record()->mutable_program() = MakeProgram();
+    response.mutable_record()->mutable_program()->mutable_operations(0)->set_lane(9);
+    writer->Write(response);
+    return grpc::Status::OK;
+  };
+  EXPECT_EQ(Run({"job", "timeline", "gpt"}), kError);
+  EXPECT_THAT(err(), StartsWith("warning: rank 0: torn?[31m\nerror: "));
+  EXPECT_THAT(err(), HasSubstr("trace of rank 0: found lane 9, expected fewer than 2"));
+}
+
+TEST_F(TraceCommandsTest, TimelineDrawsTheNewestStepAndItsLedger) {
+  EXPECT_EQ(Run({"job", "timeline", "gpt"}), kOk) << err();
+  EXPECT_EQ(request_.first_step(), 30);
+  EXPECT_EQ(request_.last_step(), 30);
+  EXPECT_THAT(out(), StartsWith("job gpt step 30: 100.0 ms, domino_row, 2 ranks, overlap 63.9 %\n"
+                                "rank 0 compute "));
+  EXPECT_THAT(out(),
+              HasSubstr("\nms      hiding  alone  exposed  data  ckpt  idle   total  overlap\n"
+                        "rank 0   23.00  47.00    13.00  2.00  8.00  7.00  100.00   63.9 %\n"
+                        "rank 1   23.00  47.00    13.00  2.00  8.00  7.00  100.00   63.9 %\n"));
+}
+
+TEST_F(TraceCommandsTest, TimelineWritesAPicture) {
+  const std::string file = dir_ + "/step.svg";
+  EXPECT_EQ(Run({"job", "timeline", "gpt", "--step", "7", "--rank", "1", "--svg", file}), kOk);
+  EXPECT_EQ(request_.first_step(), 7);
+  EXPECT_EQ(request_.rank(), 1);
+  EXPECT_EQ(err(), "wrote " + file + "\n");
+  EXPECT_THAT(Slurp(file), StartsWith("<svg xmlns="));
+  EXPECT_EQ(Run({"job", "timeline", "gpt", "--svg", dir_ + "/none/step.svg"}), kError);
+  EXPECT_THAT(err(), HasSubstr("none/step.svg"));
+}
+
+TEST_F(TraceCommandsTest, TimelineInJsonIsTheReports) {
+  EXPECT_EQ(Run({"job", "timeline", "gpt", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), StartsWith("{\"step\":"));
+  const std::string lines = out();
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 2);
+}
+
+TEST_F(TraceCommandsTest, WithoutAFinishedStepThereIsNoTimeline) {
+  jobs_.jobs[0].mutable_progress()->set_steps(0);
+  EXPECT_EQ(Run({"job", "timeline", "gpt"}), kError);
+  EXPECT_EQ(err(), "error: job gpt: found no finished step, expected one\n");
+}
+
+}  // namespace
+}  // namespace stretto::cli
