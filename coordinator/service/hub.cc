@@ -179,6 +179,7 @@ void Hub::OnLogData(const v1alpha1::LogData& data, int64_t session) {
 // -------------------------------------------------------------------------
 
 void Hub::SendToWorker(const coordinator::Send& send) {
+  CountSend(send);
   const auto it = sessions_.find(send.session);
   if (it == sessions_.end()) return;
   if (const auto* close = std::get_if<coordinator::CloseSession>(&send.message)) {
@@ -186,6 +187,12 @@ void Hub::SendToWorker(const coordinator::Send& send) {
   } else {
     it->second->Send(ToProto(send));
   }
+}
+
+void Hub::CountSend(const coordinator::Send& send) {
+  if (std::holds_alternative<coordinator::SendRegistered>(send.message)) telemetry_.SessionOpened();
+  const auto* close = std::get_if<coordinator::CloseSession>(&send.message);
+  if (close != nullptr && absl::IsUnavailable(close->status)) telemetry_.LeaseExpired();
 }
 
 void Hub::JobChanged(const JobRecord& job) {
@@ -213,26 +220,5 @@ void Hub::WorkerChanged(const coordinator::Worker& worker) {
 }
 
 std::string Hub::FinalSummary(const JobRecord& job) { return histories_.Of(job).Summary(job); }
-
-telemetry::Counts CountStates(const coordinator::Driver& driver) {
-  telemetry::Counts counts;
-  for (int state = 1; state <= static_cast<int>(coordinator::JobState::kCancelled); ++state) {
-    counts.jobs[coordinator::JobStateName(static_cast<coordinator::JobState>(state))] = 0;
-  }
-  counts.workers = {{"READY", 0}, {"LOST", 0}};
-  counts.gpus = {{"HEALTHY", 0}, {"FAULTY", 0}};
-  driver.Read([&counts](const Core& core) {
-    for (const JobRecord* job : core.Jobs()) ++counts.jobs[coordinator::JobStateName(job->state)];
-    for (const auto& [id, worker] : core.workers()) {
-      ++counts.workers[worker.ready() ? "READY" : "LOST"];
-      for (const coordinator::WorkerDevice& device : worker.record.devices) {
-        if (!worker.ready() || device.kind != coordinator::kGpuKind) continue;
-        ++counts.gpus[device.fault.empty() ? "HEALTHY" : "FAULTY"];
-      }
-    }
-    return 0;
-  });
-  return counts;
-}
 
 }  // namespace stretto::service

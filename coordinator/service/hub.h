@@ -116,6 +116,7 @@ class Hub final : public coordinator::Transport {
   void NotifyJob(const std::string& id);
   // To the worker of an open stream, while its session lasts.
   void SendLogRequest(const OpenedLog& log, v1alpha1::LogRequest request);
+  void CountSend(const coordinator::Send& send);
 
   Loop& loop_;
   const Clock& clock_;
@@ -132,8 +133,5 @@ class Hub final : public coordinator::Transport {
   int64_t last_session_ = 0;
   int64_t last_log_ = 0;
 };
-
-// How many jobs and workers there are in each state, for the metrics. Thread-safe.
-telemetry::Counts CountStates(const coordinator::Driver& driver);
 
 }  // namespace stretto::service

@@ -18,6 +18,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/authorize.h"
+#include "coordinator/service/cluster_state.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/hub.h"
 #include "coordinator/service/job_service.h"
@@ -124,7 +125,11 @@ struct Server::Impl {
   Impl(std::unique_ptr<coordinator::JobStore> store_in, coordinator::Core core, const Clock& clock,
        telemetry::Telemetry& telemetry)
       : telemetry(telemetry),
-        store(std::move(store_in)),
+        store(coordinator::ObserveStore(
+            std::move(store_in), clock,
+            [&telemetry](absl::Duration duration, const absl::Status& status) {
+              telemetry.StoreCommitted(duration, status);
+            })),
         hub(loop, clock, telemetry),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
@@ -192,7 +197,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   for (const char* name : kServices) {
     impl->server->GetHealthCheckService()->SetServingStatus(name, true);
   }
-  telemetry.SetCounts([driver = &impl->driver] { return CountStates(*driver); });
+  telemetry.SetClusterState(
+      [driver = &impl->driver, clock = &clock] { return ReadClusterState(*driver, clock->Now()); });
   return std::unique_ptr<Server>(new Server(std::move(impl)));
 }
 
@@ -208,7 +214,7 @@ void Server::Shutdown() {
   impl_->server->Wait();
   impl_->loop.Stop();
   impl_->server.reset();
-  impl_->telemetry.SetCounts({});
+  impl_->telemetry.SetClusterState({});
 }
 
 }  // namespace stretto::service

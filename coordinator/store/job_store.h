@@ -6,14 +6,17 @@
 // thread at a time.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "coordinator/core/driver.h"
 #include "coordinator/core/records.h"
+#include "proto/base/clock.h"
 
 namespace stretto::coordinator {
 
@@ -41,6 +44,12 @@ struct SqliteOptions {
 // ResourceExhausted, Unavailable.
 absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& path,
                                                           const SqliteOptions& options = {});
+
+// Passes calls on to `store` and tells `observer` of every commit: how long it took, and how it
+// ended. `clock` is borrowed and outlives the store.
+std::unique_ptr<JobStore> ObserveStore(
+    std::unique_ptr<JobStore> store, const Clock& clock,
+    std::function<void(absl::Duration, const absl::Status&)> observer);
 
 // Passes calls on to `store`, except that commits fail on demand with Unavailable. For tests.
 class FaultyStore final : public JobStore {

@@ -1,111 +1,133 @@
 #include "coordinator/telemetry/telemetry.h"
 
-#include <prometheus/counter.h>
-#include <prometheus/gauge.h>
-#include <prometheus/histogram.h>
-#include <prometheus/registry.h>
-#include <prometheus/text_serializer.h>
-
 #include <mutex>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/telemetry/metric_table.h"
 #include "proto/base/version.h"
+#include "proto/metrics/families.h"
 
 namespace stretto::telemetry {
 namespace {
 
-const prometheus::Histogram::BucketBoundaries kQueueWaitSeconds = {
-    0.01, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 600, 1800, 3600, 14400, 86400};
-const prometheus::Histogram::BucketBoundaries kRpcSeconds = {
-    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60, 600};
+using metrics::Families;
+using metrics::Histogram;
+using metrics::Row;
 
-prometheus::MetricFamily GaugeFamily(const char* name, const char* help,
-                                     const std::map<std::string, int>& by_state) {
-  prometheus::MetricFamily family;
-  family.name = name;
-  family.help = help;
-  family.type = prometheus::MetricType::Gauge;
-  for (const auto& [state, count] : by_state) {
-    prometheus::ClientMetric metric;
-    metric.label.push_back({"state", state});
-    metric.gauge.value = count;
-    family.metric.push_back(std::move(metric));
+constexpr double kQueueWaitSeconds[] = {0.01, 0.1, 0.5, 1,    5,    10,    30,
+                                        60,   300, 600, 1800, 3600, 14400, 86400};
+constexpr double kCommitSeconds[] = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
+constexpr double kRpcSeconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
+                                  0.25,  0.5,    1,     2.5,  10,    60,   600};
+
+double UnixSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+
+void Show(const ClusterState& state, Families* families) {
+  for (const auto& [name, count] : state.jobs) {
+    families->Add(Row(kMetrics, "stretto_jobs"), {name}, count);
   }
-  return family;
+  for (const auto& [name, count] : state.workers) {
+    families->Add(Row(kMetrics, "stretto_workers"), {name}, count);
+  }
+  for (const auto& [what, count] : state.slots) {
+    families->Add(Row(kMetrics, "stretto_slots"), {what.first, what.second}, count);
+  }
+  for (const auto& [device, time] : state.oldest_pending) {
+    families->Add(Row(kMetrics, "stretto_oldest_pending_job_timestamp_seconds"), {device},
+                  UnixSeconds(time));
+  }
+  for (const auto& [worker, time] : state.heartbeats) {
+    families->Add(Row(kMetrics, "stretto_worker_last_heartbeat_timestamp_seconds"), {worker},
+                  UnixSeconds(time));
+  }
+  for (const auto& [what, time] : state.job_times) {
+    families->Add(Row(kMetrics, "stretto_job_seconds_total"), {what.first, what.second},
+                  absl::ToDoubleSeconds(time));
+  }
 }
 
-// Asks for the state counts when scraped.
-class CountsCollector : public prometheus::Collectable {
+// All that is counted here, and whom to ask for the rest when scraped.
+class Collector {
  public:
-  void Set(std::function<Counts()> counts) {
-    std::lock_guard<std::mutex> lock(mu_);
-    counts_ = std::move(counts);
-  }
-  std::vector<prometheus::MetricFamily> Collect() const override {
-    std::lock_guard<std::mutex> lock(mu_);
-    if (!counts_) return {};
-    const Counts counts = counts_();
-    return {GaugeFamily("stretto_jobs", "Jobs now in each state", counts.jobs),
-            GaugeFamily("stretto_workers", "Workers now in each state", counts.workers),
-            GaugeFamily("stretto_gpus", "GPUs of READY workers", counts.gpus)};
+  std::vector<prometheus::MetricFamily> Collect() const {
+    Families families(kMetrics);
+    {
+      const std::lock_guard<std::mutex> lock(read_mu);
+      if (read) Show(read(), &families);
+    }
+    const std::lock_guard<std::mutex> lock(mu);
+    families.Add(Row(kMetrics, "stretto_job_queue_wait_seconds"), {}, queue_wait);
+    families.Add(Row(kMetrics, "stretto_worker_sessions_total"), {}, sessions);
+    families.Add(Row(kMetrics, "stretto_worker_leases_expired_total"), {}, leases_expired);
+    families.Add(Row(kMetrics, "stretto_store_commit_seconds"), {}, commits);
+    families.Add(Row(kMetrics, "stretto_store_commits_failed_total"), {}, commits_failed);
+    for (const auto& [what, count] : rpcs) {
+      families.Add(Row(kMetrics, "stretto_rpcs_total"), {what.first, what.second}, count);
+    }
+    for (const auto& [method, durations] : rpc_durations) {
+      families.Add(Row(kMetrics, "stretto_rpc_duration_seconds"), {method}, durations);
+    }
+    families.Add(Row(kMetrics, "stretto_build_info"),
+                 {absl::StrCat(kProtocolVersion), kBuildVersion}, 1);
+    return std::move(families).Take();
   }
 
- private:
-  mutable std::mutex mu_;
-  std::function<Counts()> counts_;
+  mutable std::mutex read_mu;  // held while asking, so that who is asked can be replaced
+  std::function<ClusterState()> read;
+  // Guards all below. Never held while asking: who is asked may count something at the same time.
+  mutable std::mutex mu;
+  Histogram queue_wait{kQueueWaitSeconds};
+  Histogram commits{kCommitSeconds};
+  double commits_failed = 0, sessions = 0, leases_expired = 0;
+  std::map<std::pair<std::string, std::string>, double> rpcs;  // by code and method
+  std::map<std::string, Histogram> rpc_durations;              // by method
 };
 
 }  // namespace
 
 struct Telemetry::Impl {
-  std::shared_ptr<prometheus::Registry> registry = std::make_shared<prometheus::Registry>();
-  CountsCollector counts;
-  prometheus::Histogram& queue_wait = prometheus::BuildHistogram()
-                                          .Name("stretto_job_queue_wait_seconds")
-                                          .Help("Time from creation to start of a job's attempt")
-                                          .Register(*registry)
-                                          .Add({}, kQueueWaitSeconds);
-  prometheus::Family<prometheus::Counter>& rpcs = prometheus::BuildCounter()
-                                                      .Name("stretto_rpcs_total")
-                                                      .Help("Finished calls")
-                                                      .Register(*registry);
-  prometheus::Family<prometheus::Histogram>& rpc_duration =
-      prometheus::BuildHistogram()
-          .Name("stretto_rpc_duration_seconds")
-          .Help("Duration of finished calls, streams as one call")
-          .Register(*registry);
+  Collector collector;
 };
 
-Telemetry::Telemetry() : impl_(std::make_unique<Impl>()) {
-  prometheus::BuildGauge()
-      .Name("stretto_build_info")
-      .Help("Release and worker protocol of this coordinator")
-      .Register(*impl_->registry)
-      .Add({{"version", kBuildVersion}, {"protocol", absl::StrCat(kProtocolVersion)}})
-      .Set(1);
-}
+Telemetry::Telemetry() : impl_(std::make_unique<Impl>()) {}
 
 Telemetry::~Telemetry() = default;
 
-void Telemetry::SetCounts(std::function<Counts()> counts) { impl_->counts.Set(std::move(counts)); }
+void Telemetry::SetClusterState(std::function<ClusterState()> read) {
+  const std::lock_guard<std::mutex> lock(impl_->collector.read_mu);
+  impl_->collector.read = std::move(read);
+}
 
 void Telemetry::QueueWaited(absl::Duration wait) {
-  impl_->queue_wait.Observe(absl::ToDoubleSeconds(wait));
+  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  impl_->collector.queue_wait.Observe(absl::ToDoubleSeconds(wait));
+}
+
+void Telemetry::SessionOpened() {
+  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  ++impl_->collector.sessions;
+}
+
+void Telemetry::LeaseExpired() {
+  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  ++impl_->collector.leases_expired;
+}
+
+void Telemetry::StoreCommitted(absl::Duration duration, const absl::Status& status) {
+  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  impl_->collector.commits.Observe(absl::ToDoubleSeconds(duration));
+  if (!status.ok()) ++impl_->collector.commits_failed;
 }
 
 void Telemetry::RpcEnded(const std::string& method, const std::string& code,
                          absl::Duration duration) {
-  impl_->rpcs.Add({{"method", method}, {"code", code}}).Increment();
-  impl_->rpc_duration.Add({{"method", method}}, kRpcSeconds)
-      .Observe(absl::ToDoubleSeconds(duration));
+  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  ++impl_->collector.rpcs[{code, method}];
+  impl_->collector.rpc_durations.try_emplace(method, kRpcSeconds)
+      .first->second.Observe(absl::ToDoubleSeconds(duration));
 }
 
-std::string Telemetry::Text() const {
-  std::vector<prometheus::MetricFamily> families = impl_->registry->Collect();
-  for (auto& family : impl_->counts.Collect()) families.push_back(std::move(family));
-  return prometheus::TextSerializer().Serialize(families);
-}
+std::string Telemetry::Text() const { return metrics::Text(impl_->collector.Collect()); }
 
 }  // namespace stretto::telemetry

@@ -1,31 +1,26 @@
 #pragma once
-// The coordinator's metrics.
-//
-//   stretto_jobs{state}                      gauge      jobs now in each state
-//   stretto_workers{state}                   gauge      workers now in each state
-//   stretto_gpus{state}                      gauge      of READY workers: HEALTHY, FAULTY
-//   stretto_job_queue_wait_seconds           histogram  from create to start, per started attempt
-//   stretto_rpcs_total{method,code}          counter    finished calls
-//   stretto_rpc_duration_seconds{method}     histogram  of finished calls; streams count as one
-//   call stretto_build_info{version,protocol}     gauge      1
-//
-// Labels are bounded: states and codes are enums, methods those of our services.
+// The coordinator's metrics, the rows of metric_table.h.
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 
 namespace stretto::telemetry {
 
-// State name ("RUNNING") to count. States with none are listed with 0, so that series do not
-// vanish.
-struct Counts {
-  std::map<std::string, int> jobs;
-  std::map<std::string, int> workers;
-  std::map<std::string, int> gpus;
+// What the coordinator knows at a scrape. Numbers of states that nothing is in are listed as 0, so
+// that series do not vanish.
+struct ClusterState {
+  std::map<std::string, int> jobs;                           // by state
+  std::map<std::string, int> workers;                        // by state
+  std::map<std::pair<std::string, std::string>, int> slots;  // by device and state
+  std::map<std::string, absl::Time> oldest_pending;          // by device: when it was submitted
+  std::map<std::string, absl::Time> heartbeats;              // by worker: the last one
+  std::map<std::pair<std::string, std::string>, absl::Duration> job_times;  // by job and state
 };
 
 // Thread-safe.
@@ -36,11 +31,14 @@ class Telemetry {
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
 
-  // Called by Text. `counts` must stay callable until it is replaced
+  // Called by Text. `read` must stay callable until it is replaced
   // (an empty function is fine).
-  void SetCounts(std::function<Counts()> counts);
+  void SetClusterState(std::function<ClusterState()> read);
 
   void QueueWaited(absl::Duration wait);
+  void SessionOpened();
+  void LeaseExpired();
+  void StoreCommitted(absl::Duration duration, const absl::Status& status);
   // `method` is the full gRPC path or any fixed name, `code` an UPPER_SNAKE status code.
   void RpcEnded(const std::string& method, const std::string& code, absl::Duration duration);
 

@@ -71,26 +71,51 @@ def dashboard(uid, title, variables, panels):
     }
 
 
+def stacked(title, targets, unit, width=12, height=8, **more):
+    drawn = {"lineWidth": 0, "fillOpacity": 85, "showPoints": "never", "stacking": {"mode": "normal", "group": "A"}}
+    return panel(title, "timeseries", targets, unit, width, height, custom=drawn, **more)
+
+
 def cluster():
     return dashboard("stretto-cluster", "Stretto: cluster", [], [
         stat("Running jobs", [target('sum(stretto_jobs{state="RUNNING"})')], "none"),
         stat("Waiting jobs", [target('sum(stretto_jobs{state="PENDING"})')], "none"),
         stat("Workers ready", [target('sum(stretto_workers{state="READY"})')], "none"),
         stat("Workers lost", [target('sum(stretto_workers{state="LOST"})')], "none"),
-        stat("Trainers", [target("sum(stretto_trainers)")], "none"),
+        stat("Free slots", [target('sum by (device) (stretto_slots{state="FREE"})', "{{device}}")], "none"),
         stat("Tokens a second", [target("sum(training_job:stretto_tokens:rate5m)")], "short"),
         lines("Tokens a second", [target("training_job:stretto_tokens:rate5m", "{{training_job}}")], "short"),
+        lines("Model FLOP/s", [target("training_job:stretto_model_flops:rate5m", "{{training_job}}")], "flops",
+              description="What the models' own mathematics takes, whatever schedules compute on top."),
+        lines("MFU", [target("training_job:stretto_mfu:ratio5m", "{{training_job}}")], "percentunit",
+              description="Model FLOP/s over what the devices can do at most. Jobs on CPUs have none."),
         lines("Overlap ratio", [target("training_job:stretto_overlap:ratio5m", "{{training_job}}")], "percentunit",
               description="Of the time in which tensors travel, the share under computation."),
-        lines("Effective training time", [target("training_job:stretto_effective_training:ratio1h", "{{training_job}}")],
-              "percentunit", description="Of wall time, the share in which ranks computed."),
-        lines("Jobs by state", [target("sum by (state) (stretto_jobs)", "{{state}}")], "none"),
+        lines("Effective training time", [target("training_job:stretto_effective_training:ratio", "{{training_job}}")],
+              "percentunit", description="Of the time since submission, the share in which steps were taken that count: no waits for "
+              "data and checkpoints, nothing that was lost."),
+        lines("Slowest rank", [target("max by (training_job) (training_job_rank:stretto_straggler:ratio5m)", "{{training_job}}")],
+              "none", description="How long the slowest rank is busy, over the median of its job. The others wait for it."),
+        stacked("Jobs by state", [target("sum by (state) (stretto_jobs)", "{{state}}")], "none"),
+        stacked("Slots", [target("sum by (device, state) (stretto_slots)", "{{device}} {{state}}")], "none"),
+        lines("Waiting for slots, the oldest job", [target(
+            "time() - min by (device) (stretto_oldest_pending_job_timestamp_seconds)", "{{device}}")], "s",
+            description="Nothing while nobody waits."),
         lines("Time in the queue, 90th percentile", [target(
             "histogram_quantile(0.9, sum by (le) (increase(stretto_job_queue_wait_seconds_bucket[1h])))", "p90")], "s"),
+        lines("Since the last heartbeat, by worker", [target(
+            "time() - stretto_worker_last_heartbeat_timestamp_seconds", "{{worker}}")], "s"),
+        lines("Workers with a session, sessions opened and leases expired", [
+            target("sum(stretto_coordinator_connected)", "with a session"),
+            target("sum(increase(stretto_worker_sessions_total[10m]))", "opened in 10 minutes"),
+            target("sum(increase(stretto_worker_leases_expired_total[10m]))", "expired in 10 minutes")], "none"),
+        lines("Commits to the store, 99th percentile", [target(
+            "histogram_quantile(0.99, sum by (le) (rate(stretto_store_commit_seconds_bucket[5m])))", "p99")], "s"),
+        lines("Commits to the store that failed", [target("sum(increase(stretto_store_commits_failed_total[10m]))", "in 10 minutes")],
+              "none"),
         lines("Calls a second", [target("sum by (method, code) (rate(stretto_rpcs_total[5m]))", "{{method}} {{code}}")], "reqps"),
         lines("Duration of calls, 99th percentile", [target(
             "histogram_quantile(0.99, sum by (le, method) (rate(stretto_rpc_duration_seconds_bucket[5m])))", "{{method}}")], "s"),
-        lines("Workers with a session", [target("sum(stretto_coordinator_connected)", "connected")], "none"),
         panel("Builds", "table", [{**target("stretto_build_info"), "format": "table", "instant": True}], "none", 24, 6),
     ])
 
@@ -118,21 +143,42 @@ def job():
         stat("Step", [target(f"max({of_job('stretto_steps_total')})")], "none"),
         stat("Loss", [target(f"max({of_job('stretto_loss')})")], "none", defaults={"decimals": 3}),
         stat("Tokens a second", [target(of_job("training_job:stretto_tokens:rate5m"))], "short"),
-        stat("Overlap ratio", [target(of_job("training_job:stretto_overlap:ratio5m"))], "percentunit"),
+        stat("Model FLOP/s", [target(of_job("training_job:stretto_model_flops:rate5m"))], "flops"),
+        stat("MFU", [target(of_job("training_job:stretto_mfu:ratio5m"))], "percentunit",
+             description="None for a job on CPUs, or on devices whose peak is not known."),
         stat("Exposed share", [target(of_job("training_job:stretto_exposed:ratio5m"))], "percentunit"),
-        stat("Since the last step", [target(f"time() - max({of_job('stretto_last_step_timestamp_seconds')})")], "s"),
         lines("Loss", [target(f"max({of_job('stretto_loss')})", "loss")], "none"),
         lines("Gradient norm", [target(f"max({of_job('stretto_grad_norm')})", "norm")], "none"),
         lines("Tokens a second", [target(of_job("training_job:stretto_tokens:rate5m"), "tokens/s")], "short"),
+        lines("MFU, overlap ratio, effective training time", [
+            target(of_job("training_job:stretto_mfu:ratio5m"), "MFU"),
+            target(of_job("training_job:stretto_overlap:ratio5m"), "overlap"),
+            target(of_job("training_job:stretto_effective_training:ratio"), "effective training")], "percentunit"),
         lines("Time of a step, by rank", [target(of_job("training_job_rank:stretto_step_seconds:mean5m"), "rank {{rank}}")], "s"),
-        lines("Computation of a rank over its job's mean", [target(
+        lines("Stragglers: busy time of a rank over the median of its job", [target(
             of_job("training_job_rank:stretto_straggler:ratio5m"), "rank {{rank}}")], "none",
             description="A rank above 1 makes the others wait."),
-        lines("Age of the last checkpoint", [target(
-            f"time() - max({of_job('stretto_checkpoint_timestamp_seconds')})", "age")], "s"),
+        stacked("Planned memory of a rank, by arena", [target(
+            f"max by (arena) ({of_job('stretto_arena_bytes')})", "{{arena}}")], "bytes",
+            description="Of the rank that has most, on its device."),
+        lines("Memory of trainers", [target(of_job("stretto_trainer_resident_bytes"), "rank {{rank}}")], "bytes",
+              description="Of their nodes; what lies on a GPU is not in it."),
+        lines("Since the last step, since the last checkpoint", [
+            target(f"time() - max({of_job('stretto_last_step_timestamp_seconds')})", "step"),
+            target(f"time() - max({of_job('stretto_checkpoint_timestamp_seconds')})", "checkpoint")], "s"),
+        lines("Time of a checkpoint", [target(
+            f"sum(increase({of_job('stretto_checkpoint_seconds_total')}[1h]))"
+            f" / sum(increase({of_job('stretto_checkpoints_total')}[1h]) + increase({of_job('stretto_checkpoints_failed_total')}[1h]))",
+            "mean of an hour")], "s"),
+        lines("Size of a checkpoint", [target(
+            f"sum(increase({of_job('stretto_checkpoint_bytes_total')}[1h]))"
+            f" / sum(increase({of_job('stretto_checkpoints_total')}[1h]))", "mean of an hour")], "bytes"),
         lines("Skipped updates, failed checkpoints", [
             target(f"max({of_job('stretto_updates_skipped_total')})", "skipped updates"),
             target(f"max({of_job('stretto_checkpoints_failed_total')})", "failed checkpoints")], "none"),
+        stacked("Where the time since submission went", [
+            target(f"sum by (state) ({of_job('stretto_job_seconds_total')})", "{{state}}")], "s",
+            description="Waiting for slots, getting ready, running."),
         panel("Times of steps", "heatmap", [{**target(
             f"sum by (le) (increase({of_job('stretto_step_seconds_bucket')}[1m]))", "{{le}}"), "format": "heatmap"}], "none", 12,
             options={"calculate": False, "yAxis": {"unit": "s"}}),
@@ -142,27 +188,31 @@ def job():
 def anatomy():
     rate = "training_job_part_group_phase:stretto_step_ledger_seconds:rate5m"
 
-    def share(part):
-        return f"sum({of_job(rate, f', part=' + chr(34) + part + chr(34))}) / scalar(sum({of_job(rate)}))"
+    def part(names):
+        return f', part=~"{names}"'
 
-    colours = [{"matcher": {"id": "byName", "options": part},
-                "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}]} for part, colour in PARTS]
-    stacked = {"lineWidth": 0, "fillOpacity": 85, "showPoints": "never", "stacking": {"mode": "normal", "group": "A"}}
+    def share(by, selected):
+        return f"sum by ({by}) ({of_job(rate, part(selected))}) / scalar(sum({of_job(rate)}))"
+
+    colours = [{"matcher": {"id": "byName", "options": name},
+                "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": colour}}]} for name, colour in PARTS]
+    whole = {"max": 1, "min": 0}
     return dashboard("stretto-anatomy", "Stretto: step anatomy", [JOB], [
-        panel("Where every second of a step goes", "timeseries", [target(share(part), part) for part, _ in PARTS], "percentunit",
-              24, 11, custom=stacked, overrides=colours, defaults={"max": 1, "min": 0},
-              description="Blue is computation, light where it hides communication; red is communication that nothing hides."),
-        lines("Communication that nothing hides, by group and phase", [target(
-            f"sum by (group, phase) ({of_job(rate, ', part=' + chr(34) + 'exposed' + chr(34))})", "{{group}} {{phase}}")], "percentunit",
-            description="Rank seconds a second."),
-        lines("Hidden communication, by group and phase", [target(
-            f"sum by (group, phase) ({of_job(rate, ', part=' + chr(34) + 'compute_hiding' + chr(34))})", "{{group}} {{phase}}")],
-            "percentunit"),
+        stacked("Where every second of a step goes", [target(share("part", name), name) for name, _ in PARTS], "percentunit",
+                24, 11, overrides=colours, defaults=whole,
+                description="Blue is computation, light where it hides communication; red is communication that nothing hides."),
+        stacked("The same, by group and phase", [target(
+            share("part, group, phase", ".+"), "{{part}} {{group}} {{phase}}")], "percentunit", 24, 11, defaults=whole),
+        stacked("Communication that nothing hides, by group and phase", [target(
+            share("group, phase", "exposed"), "{{group}} {{phase}}")], "percentunit"),
+        stacked("Computation that hides communication, by group and phase", [target(
+            share("group, phase", "compute_hiding"), "{{group}} {{phase}}")], "percentunit"),
         lines("Overlap ratio", [target(of_job("training_job:stretto_overlap:ratio5m"), "overlap")], "percentunit"),
         lines("Exposed share", [target(of_job("training_job:stretto_exposed:ratio5m"), "exposed")], "percentunit"),
-        lines("Waiting for data and checkpoints", [
-            target(f"sum by (part) ({of_job(rate, ', part=~' + chr(34) + 'data_wait|checkpoint_wait' + chr(34))})", "{{part}}")],
-            "percentunit"),
+        stacked("Waiting for data and checkpoints", [target(share("part", "data_wait|checkpoint_wait"), "{{part}}")], "percentunit"),
+        lines("Busy time of each rank, in seconds a second", [target(
+            of_job("training_job_rank:stretto_busy:rate5m"), "rank {{rank}}")], "none",
+            description="Computing or reading data. Ranks that are less busy than others wait for them."),
         lines("Communication by rank", [target(
             f"sum by (rank) (rate({of_job('stretto_communication_seconds_total')}[5m]))", "rank {{rank}}")], "percentunit"),
     ])

@@ -64,7 +64,11 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
       incarnation_(NewUid()),
       event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       folders_(options_.state_dir),
-      metrics_({options_.name, options_.metrics_retention, [this] { return gpus_.Gpus(); }}, clock),
+      metrics_({.worker = options_.name,
+                .retention = options_.metrics_retention,
+                .gpus = [this] { return gpus_.Gpus(); },
+                .trainers = [this] { return supervisor_.Memory(); }},
+               clock),
       relay_([this](const v1::RankReport& report) { metrics_.Record(report); },
              [this] {
                if (Session* session = awake_) session->Wake();

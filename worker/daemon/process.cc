@@ -151,6 +151,22 @@ bool IsAlive(const ProcessId& process) {
   return found.ok() && *found == process;
 }
 
+absl::StatusOr<int64_t> ResidentBytes(const ProcessId& process) {
+  const std::string path = absl::StrCat("/proc/", process.pid, "/statm");
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  const std::vector<std::string> pages = absl::StrSplit(text, ' ');
+  int64_t resident = 0;
+  if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident)) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " holds \"", text, "\", expected sizes in pages"));
+  }
+  // Checked after the reading: so it was of no other process with this number.
+  if (!IsAlive(process)) {
+    return absl::NotFoundError(absl::StrCat("process ", process.pid, " is gone"));
+  }
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
 absl::StatusOr<FileDescriptor> WatchProcess(const ProcessId& process) {
   FileDescriptor watch(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
   const int error = errno;

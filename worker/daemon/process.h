@@ -44,6 +44,9 @@ absl::StatusOr<ProcessId> IdentifyProcess(int pid);
 
 bool IsAlive(const ProcessId& process);
 
+// Memory of this machine that the process holds (resident set). NOT_FOUND: it is gone.
+absl::StatusOr<int64_t> ResidentBytes(const ProcessId& process);
+
 // A descriptor that polls readable when the process has exited. NOT_FOUND: it is gone already.
 absl::StatusOr<FileDescriptor> WatchProcess(const ProcessId& process);
 

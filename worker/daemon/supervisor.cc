@@ -281,6 +281,24 @@ bool Supervisor::Alive(const RankKey& key) const {
   return trainers_.count(key) != 0;
 }
 
+std::vector<TrainerMemory> Supervisor::Memory() const {
+  std::vector<std::pair<TrainerMemory, ProcessId>> trainers;
+  {
+    const std::lock_guard lock(mu_);
+    for (const auto& [key, trainer] : trainers_) {
+      trainers.push_back({{.job_id = trainer.assign->job_id(), .rank = key.rank}, trainer.process});
+    }
+  }
+  std::vector<TrainerMemory> found;
+  for (auto& [memory, process] : trainers) {
+    const absl::StatusOr<int64_t> bytes = ResidentBytes(process);
+    if (!bytes.ok()) continue;  // it has just ended
+    memory.resident_bytes = *bytes;
+    found.push_back(memory);
+  }
+  return found;
+}
+
 void Supervisor::CatchUpLater(const RankKey& key) {
   {
     const std::lock_guard lock(mu_);

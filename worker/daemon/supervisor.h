@@ -27,6 +27,7 @@
 #include "worker/daemon/rank_key.h"
 #include "worker/daemon/report_relay.h"
 #include "worker/daemon/run_folder.h"
+#include "worker/daemon/trainer_memory.h"
 
 namespace stretto::daemon {
 
@@ -83,6 +84,8 @@ class Supervisor {
       const stretto::v1alpha1::AttachRequest& request) const;
   absl::Status CheckCurrent(const RankKey& key) const;
   bool Alive(const RankKey& key) const;
+  // Of the live trainers.
+  std::vector<TrainerMemory> Memory() const;
 
   // Reads the rank's log on the watching thread.
   void CatchUpLater(const RankKey& key);

@@ -52,10 +52,22 @@ absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainSt
   return Commit(config.checkpoint_folder, StateOf(context, state), shards, config.checkpoint_keep);
 }
 
+// Of all ranks' files; each was parsed by rank 0 when it committed them.
+int64_t BytesOf(const std::vector<std::string>& texts) {
+  int64_t bytes = 0;
+  for (absl::string_view text : texts) {
+    absl::ConsumePrefix(&text, "+");
+    const absl::StatusOr<ShardInfo> shard = ParseShardInfo(text);
+    if (shard.ok()) bytes += shard->file.size;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state) {
   const JobConfig& config = context.config;
+  const absl::Duration begin = Clock::Real().Monotonic();
   absl::StatusOr<ShardInfo> shard =
       WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), Rank(config.rank),
                  context.engine.StateTensors());
@@ -70,13 +82,18 @@ absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state
   const bool ok = absl::ConsumePrefix(&text, "+");
   if (!ok) text.remove_prefix(1);
   v1alpha1::RankReport report;
-  report.mutable_checkpoint()->set_step(state.step);
-  report.mutable_checkpoint()->set_name(CheckpointName(state.step));
-  report.mutable_checkpoint()->set_ok(ok);
-  *report.mutable_checkpoint()->mutable_time() =
-      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
-          absl::ToUnixNanos(Clock::Real().Now()));
-  if (!ok) report.mutable_checkpoint()->set_message(std::string(text));
+  v1alpha1::CheckpointReport* checkpoint = report.mutable_checkpoint();
+  checkpoint->set_step(state.step);
+  checkpoint->set_name(CheckpointName(state.step));
+  checkpoint->set_ok(ok);
+  *checkpoint->mutable_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      absl::ToUnixNanos(Clock::Real().Now()));
+  checkpoint->set_seconds(absl::ToDoubleSeconds(Clock::Real().Monotonic() - begin));
+  if (ok) {
+    checkpoint->set_bytes(BytesOf(texts));
+  } else {
+    checkpoint->set_message(std::string(text));
+  }
   if (config.rank == 0) context.reporter.Send(std::move(report));
   if (ok) {
     spdlog::info("checkpoint written step={} folder={}", state.step, std::string(text));

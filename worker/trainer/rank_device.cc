@@ -4,11 +4,13 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "kernels/cpu/cpu_ops.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 #include "worker/comm/paced.h"
+#include "worker/engine/cost/mfu.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/exec/plugin/loader.h"
 #include "worker/trainer/exit_reason.h"
@@ -45,6 +47,8 @@ absl::Status RankDevice::OpenCuda() {
                    plugin_->make_backend(
                        {.tuning_folder = config_.tuning_folder,
                         .collective_sms = config_.engine.tp_size > 1 ? kCollectiveBlocks : 0}));
+  ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin_->devices());
+  if (!devices.empty()) peak_flops_ = PeakFlops(devices.front().name);
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 // what its plug-in brings (worker/engine/exec/plugin), with gloo for what the host has to say.
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,6 +30,9 @@ class RankDevice {
   ~RankDevice();
 
   Backend& backend() { return *backend_; }
+  // PeakFlops (worker/engine/cost/mfu.h) of the GPU; none for one that is not in its table and for
+  // cores.
+  std::optional<double> peak_flops() const { return peak_flops_; }
 
   // Meets the other ranks, which all call it. Errors: those of GlooCommunicator::Connect and,
   // marked by OfDevice, of BackendPlugin::connect.
@@ -48,6 +52,7 @@ class RankDevice {
   std::unique_ptr<Ops> ops_;               // of a CPU
   const BackendPlugin* plugin_ = nullptr;  // of a GPU
   std::unique_ptr<Backend> backend_;
+  std::optional<double> peak_flops_;
   std::unique_ptr<Communicator> host_;
   Communicator* control_ = nullptr;  // host_, or what it decorates
   std::unique_ptr<DeviceCommunicator> device_;

@@ -32,6 +32,7 @@ class RankEngine {
                                                             Backend& backend, OnBegin on_begin);
 
   const Program& program() const { return plan_.program; }
+  const ArenaBytes& arenas() const { return plan_.arenas; }
   Executor& executor() { return *executor_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 

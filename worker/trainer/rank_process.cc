@@ -52,12 +52,7 @@ class RankProcess {
     if (absl::Status status = Prepare(&state); !status.ok()) {
       return {state, signals_.terminate().load() ? "Cancelled" : ReasonOfPrepare(status), status};
     }
-    v1alpha1::RankReport prepared;
-    *prepared.mutable_prepared()->mutable_time() = Now();
-    if (config_.auto_merge_wgrads) {
-      prepared.mutable_prepared()->set_merged_wgrads(config_.engine.schedule.merge_wgrads);
-    }
-    reporter_.Send(std::move(prepared));
+    ReportPrepared();
     const absl::Duration lease =
         absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
     return Train({.config = config_,
@@ -96,6 +91,22 @@ class RankProcess {
     if (!checkpoint.has_value()) return absl::OkStatus();
     ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *checkpoint, *engine_));
     return absl::OkStatus();
+  }
+
+  void ReportPrepared() {
+    v1alpha1::RankReport report;
+    v1alpha1::RankPrepared* prepared = report.mutable_prepared();
+    *prepared->mutable_time() = Now();
+    if (config_.auto_merge_wgrads) {
+      prepared->set_merged_wgrads(config_.engine.schedule.merge_wgrads);
+    }
+    for (size_t arena = 0; arena < engine_->arenas().size(); ++arena) {
+      v1alpha1::Arena* added = prepared->add_arenas();
+      added->set_arena(NameOf(static_cast<ArenaClass>(arena)));
+      added->set_bytes(engine_->arenas()[arena]);
+    }
+    prepared->set_peak_flops(device_->peak_flops().value_or(0));
+    reporter_.Send(std::move(report));
   }
 
   absl::Status OpenData() {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/cost/mfu.h"
 #include "worker/trainer/checkpointing.h"
 #include "worker/trainer/exit_reason.h"
 #include "worker/trainer/profile.h"
@@ -144,6 +145,8 @@ class Loop {
     step->set_grad_norm(c_.engine.clip_state()[kGradNorm]);
     step->set_learning_rate(c_.engine.scalars()[kLearningRate]);
     step->set_tokens(c_.config.sequences_per_step() * c_.config.engine.model.sequence_length);
+    step->set_model_flops(static_cast<double>(step->tokens()) *
+                          FlopsPerToken(c_.config.engine.model) / c_.config.engine.tp_size);
     step->set_wall_seconds(raw - raw_begin_);
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
     step->set_update_skipped(Skipped());

@@ -146,17 +146,6 @@ TEST_F(WorkerServiceTest, HeartbeatsTellTheHealthOfDevices) {
   EXPECT_EQ(shown.devices(1).fault(), "lost");
 }
 
-TEST_F(WorkerServiceTest, FaultyGpusAreCounted) {
-  FakeWorker worker(*workers_, "w0");
-  worker.hello().mutable_devices(0)->set_kind(v1alpha1::DEVICE_CUDA);
-  worker.hello().mutable_devices(1)->set_kind(v1alpha1::DEVICE_CUDA);
-  worker.hello().mutable_devices(0)->set_fault("Xid 79");
-  worker.Register();
-  const std::string gauges = telemetry_->Text();
-  EXPECT_THAT(gauges, ::testing::HasSubstr("stretto_gpus{state=\"FAULTY\"} 1"));
-  EXPECT_THAT(gauges, ::testing::HasSubstr("stretto_gpus{state=\"HEALTHY\"} 1"));
-}
-
 TEST_F(WorkerServiceTest, FirstMessageMustBeRegister) {
   FakeWorker worker(*workers_, "w0");
   WorkerMessage message;

@@ -219,11 +219,18 @@ Subject Memory() {
 Subject Sqlite() {
   return {"Sqlite", [](const std::string& folder) { return Open(folder + "jobs.db"); }};
 }
+Subject Observed() {
+  return {"Observed", [](const std::string& folder) {
+            return ObserveStore(Open(folder + "jobs.db"), Clock::Real(),
+                                [](absl::Duration, const absl::Status&) {});
+          }};
+}
 std::string NameOfSubject(const ::testing::TestParamInfo<Subject>& info) { return info.param.name; }
 
-INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest, ::testing::Values(Memory(), Sqlite()),
+INSTANTIATE_TEST_SUITE_P(Stores, JobStoreTest, ::testing::Values(Memory(), Sqlite(), Observed()),
                          NameOfSubject);
-INSTANTIATE_TEST_SUITE_P(Stores, DurableJobStoreTest, ::testing::Values(Sqlite()), NameOfSubject);
+INSTANTIATE_TEST_SUITE_P(Stores, DurableJobStoreTest, ::testing::Values(Sqlite(), Observed()),
+                         NameOfSubject);
 
 // SQLite alone
 
@@ -316,6 +323,34 @@ TEST(SqliteStoreTest, SyncsFullyInWalMode) {
   auto store = Open(path);
   ASSERT_TRUE(store->Commit({PlainJob("j", 1)}).ok());
   EXPECT_GT(std::filesystem::file_size(path + "-wal"), 0u);
+}
+
+// Takes a second for each record, and refuses more than one.
+class SlowStore final : public JobStore {
+ public:
+  explicit SlowStore(FakeClock& clock) : clock_(clock) {}
+  absl::StatusOr<Snapshot> Load() override { return Snapshot{}; }
+  absl::Status Commit(const std::vector<Record>& records) override {
+    clock_.Advance(absl::Seconds(records.size()));
+    return records.size() < 2 ? absl::OkStatus() : absl::ResourceExhaustedError("disk full");
+  }
+
+ private:
+  FakeClock& clock_;
+};
+
+TEST(ObservedStoreTest, TellsHowLongCommitsTookAndHowTheyEnded) {
+  FakeClock clock;
+  std::vector<std::string> told;
+  const auto store = ObserveStore(
+      std::make_unique<SlowStore>(clock), clock,
+      [&](absl::Duration duration, const absl::Status& status) {
+        told.push_back(absl::StrCat(absl::FormatDuration(duration), " ", status.ToString()));
+      });
+  EXPECT_TRUE(store->Commit({PlainJob("j", 1)}).ok());
+  EXPECT_EQ(store->Commit({PlainJob("k", 2), PlainJob("l", 3)}),
+            absl::ResourceExhaustedError("disk full"));
+  EXPECT_THAT(told, ::testing::ElementsAre("1s OK", "2s RESOURCE_EXHAUSTED: disk full"));
 }
 
 TEST(FaultyStoreTest, FailsTheNthCommit) {

@@ -1,18 +1,11 @@
 #!/usr/bin/env bash
-# Rules of deploy/prometheus: valid, right (rules_test.yml), made of metrics that exist, and every alert has a runbook.
+# Rules of deploy/prometheus: valid, right (rules_test.yml), and every alert has a runbook. That they are made of metrics that
+# exist, tests/tidy/tidy.sh checks.
 #
 #   rules_test.sh SOURCE
 set -euo pipefail
 cd "$1"
 fail() { echo "$*" >&2; exit 1; }
-
-# What the code exposes, and what a histogram makes of it.
-exposed=$(grep -ohE '"stretto_[a-z_]+"' coordinator/telemetry/*.cc worker/daemon/*.cc | tr -d '"' | sort -u)
-recorded=$(sed -n 's/^ *- record: //p' deploy/prometheus/recording.yml)
-grep -ohE '\b([a-z_]+:)?stretto_[a-z_]+(:[a-z0-9]+)?' deploy/prometheus/*.yml | sort -u | while read -r name; do
-  grep -qxF -e "$name" -e "${name%_sum}" -e "${name%_count}" -e "${name%_bucket}" <<<"$exposed"$'\n'"$recorded" ||
-    fail "deploy/prometheus names $name, which nothing exposes or records"
-done
 
 alerts=$(sed -n 's/^ *- alert: //p' deploy/prometheus/alerts.yml)
 for alert in $alerts; do

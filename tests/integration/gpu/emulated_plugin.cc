@@ -11,7 +11,7 @@ namespace stretto {
 namespace {
 
 absl::StatusOr<std::vector<DeviceInfo>> Devices() {
-  return std::vector<DeviceInfo>{{.index = 0, .name = "emulated"}};
+  return std::vector<DeviceInfo>{{.index = 0, .name = "NVIDIA H200 (emulated)"}};
 }
 
 absl::StatusOr<std::unique_ptr<MatrixProducts>> Products(void* stream, void*) {

@@ -110,6 +110,8 @@ TEST_F(DaemonTest, AssigningTwiceStartsOnce) {
   StartDaemon();
   coordinator_->Send(AssignMessage("steps=1;then=hang"));
   ASSERT_TRUE(WaitForSteps(1, 1));
+  EXPECT_THAT(daemon_->metrics().Text(),
+              HasSubstr("stretto_trainer_resident_bytes{training_job=\"gpt\",rank=\"1\"} "));
   const ProcessId before = Trainer(1);
   coordinator_->Send(AssignMessage("steps=1;then=hang"));
   coordinator_->Send(StopMessage(5000));

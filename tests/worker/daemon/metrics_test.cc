@@ -32,17 +32,35 @@ v1::RankReport Step(double seconds, double loss) {
 v1::RankReport Checkpoint(bool ok, int64_t seconds) {
   v1::RankReport report;
   report.set_job_id("gpt");
-  report.set_rank(1);
   report.mutable_checkpoint()->set_ok(ok);
   report.mutable_checkpoint()->mutable_time()->set_seconds(seconds);
   return report;
 }
 
-v1::RankReport Exit() {
+v1::RankReport Exit(int rank = 1, const std::string& reason = "") {
   v1::RankReport report;
   report.set_job_id("gpt");
-  report.set_rank(1);
-  report.mutable_exit();
+  report.set_rank(rank);
+  report.mutable_exit()->set_reason(reason);
+  return report;
+}
+
+// A step of rank 0 of which 6 seconds are progress, in three parts, and 4 are not.
+v1::RankReport Progress(int64_t number) {
+  v1::RankReport report;
+  report.set_job_id("gpt");
+  v1::StepReport* step = report.mutable_step();
+  step->set_step(number);
+  step->set_wall_seconds(10);
+  for (const auto& [part, seconds] :
+       std::vector<std::pair<v1::Ledger::Part, double>>{{v1::Ledger::COMPUTE_HIDING, 1},
+                                                        {v1::Ledger::EXPOSED, 2},
+                                                        {v1::Ledger::IDLE, 3},
+                                                        {v1::Ledger::DATA_WAIT, 1.5},
+                                                        {v1::Ledger::CHECKPOINT_WAIT, 2.5}}) {
+    step->mutable_ledger()->add_entries()->set_part(part);
+    step->mutable_ledger()->mutable_entries()->rbegin()->set_seconds(seconds);
+  }
   return report;
 }
 
@@ -81,21 +99,102 @@ TEST_F(MetricsTest, StepsBecomeCountersHistogramAndGauges) {
       HasSubstr("stretto_step_seconds_bucket{training_job=\"gpt\",rank=\"1\",le=\"+Inf\"} 2\n"));
 }
 
-TEST_F(MetricsTest, SaysWhenTheLastStepAndTheLastCheckpointWere) {
+TEST_F(MetricsTest, SaysWhenTheLastStepWas) {
   v1::RankReport step = Step(0.02, 4);
   step.mutable_step()->mutable_end_time()->set_seconds(1700000000);
   step.mutable_step()->mutable_end_time()->set_nanos(500000000);
   metrics_.Record(step);
-  const std::string labels = "{training_job=\"gpt\",rank=\"1\"} ";
   EXPECT_THAT(metrics_.Text(),
-              HasSubstr("stretto_last_step_timestamp_seconds" + labels + "1700000000.5\n"));
+              HasSubstr("stretto_last_step_timestamp_seconds{training_job=\"gpt\",rank=\"1\"} "
+                        "1700000000.5\n"));
+}
+
+TEST_F(MetricsTest, CheckpointsAreRankZeros) {
+  v1::RankReport prepared;
+  prepared.set_job_id("gpt");
+  prepared.mutable_prepared();
+  metrics_.Record(prepared);
+  const std::string labels = "{training_job=\"gpt\",rank=\"0\"} ";
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_checkpoints_failed_total" + labels + "0\n"));
   EXPECT_THAT(metrics_.Text(), Not(HasSubstr("stretto_checkpoint_timestamp_seconds{")));
 
-  metrics_.Record(Checkpoint(true, 1700000100));
-  metrics_.Record(Checkpoint(false, 1700000200));
+  v1::RankReport complete = Checkpoint(true, 1700000100), failed = Checkpoint(false, 1700000200);
+  complete.mutable_checkpoint()->set_seconds(1.5);
+  complete.mutable_checkpoint()->set_bytes(4096);
+  failed.mutable_checkpoint()->set_seconds(0.25);
+  metrics_.Record(complete);
+  metrics_.Record(failed);
   EXPECT_THAT(metrics_.Text(),
               HasSubstr("stretto_checkpoint_timestamp_seconds" + labels + "1700000100\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_checkpoints_total" + labels + "1\n"));
   EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_checkpoints_failed_total" + labels + "1\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_checkpoint_seconds_total" + labels + "1.75\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_checkpoint_bytes_total" + labels + "4096\n"));
+
+  metrics_.Record(Step(0.02, 4));
+  EXPECT_THAT(metrics_.Text(),
+              Not(HasSubstr("stretto_checkpoints_total{training_job=\"gpt\",rank=\"1\"}")));
+}
+
+TEST_F(MetricsTest, StepsBehindTheLastCheckpointAreLostUnlessTheJobIsComplete) {
+  const std::string lost = "stretto_lost_seconds_total{training_job=\"gpt\",rank=\"0\"} ";
+  const auto checkpoint = [](int64_t step, bool ok) {
+    v1::RankReport report = Checkpoint(ok, 1700000100);
+    report.mutable_checkpoint()->set_step(step);
+    return report;
+  };
+  metrics_.Record(Progress(1));
+  metrics_.Record(checkpoint(2, true));  // comes before the report of its step
+  metrics_.Record(Progress(2));
+  metrics_.Record(Progress(3));
+  metrics_.Record(checkpoint(4, false));
+  metrics_.Record(Progress(4));
+  EXPECT_THAT(metrics_.Text(), HasSubstr(lost + "0\n"));
+  metrics_.Record(Exit(0, "Killed"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr(lost + "12\n"));
+
+  metrics_.Record(Progress(5));
+  metrics_.Record(Exit(0, "Completed"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr(lost + "12\n"));
+}
+
+TEST_F(MetricsTest, ModelFlopsAreCountedAndPeaksShownWhereKnown) {
+  v1::RankReport prepared;
+  prepared.set_job_id("gpt");
+  prepared.set_rank(1);
+  prepared.mutable_prepared()->set_peak_flops(989.4e12);
+  const std::string labels = "{training_job=\"gpt\",rank=\"1\"} ";
+  for (double flops : {1e12, 2e12}) {
+    v1::RankReport step = Step(0.02, 4);
+    step.mutable_step()->set_model_flops(flops);
+    metrics_.Record(step);
+  }
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_model_flops_total" + labels + "3000000000000\n"));
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("stretto_peak_flops_per_second{")));
+  metrics_.Record(prepared);
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("stretto_peak_flops_per_second" + labels + "989400000000000\n"));
+}
+
+TEST_F(MetricsTest, MemoryIsThatOfArenasAndOfTheProcess) {
+  std::vector<TrainerMemory> trainers = {{.job_id = "gpt", .rank = 1, .resident_bytes = 3000}};
+  Metrics metrics({.worker = "w", .trainers = [&] { return trainers; }}, clock_);
+  v1::RankReport prepared;
+  prepared.set_job_id("gpt");
+  prepared.set_rank(1);
+  v1::Arena* arena = prepared.mutable_prepared()->add_arenas();
+  arena->set_arena("gradient");
+  arena->set_bytes(2000);
+  metrics.Record(prepared);
+  EXPECT_THAT(metrics.Text(), HasSubstr("stretto_arena_bytes{training_job=\"gpt\",rank=\"1\","
+                                        "arena=\"gradient\"} 2000\n"));
+  const std::string resident =
+      "stretto_trainer_resident_bytes{training_job=\"gpt\",rank=\"1\"} 3000\n";
+  EXPECT_THAT(metrics.Text(), HasSubstr(resident));
+  // A loss of no step would be a lie.
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("stretto_loss")));
+  trainers.clear();
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("stretto_trainer_resident_bytes")));
 }
 
 TEST_F(MetricsTest, SeriesOfAJobGoAwaySomeMinutesAfterItEnds) {

@@ -108,6 +108,17 @@ TEST(ProcessIdTest, AReusedNumberIsAnotherProcess) {
   EXPECT_EQ(WatchProcess(self).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(ProcessIdTest, MemoryIsThatOfThisProcessAndNotOfAnother) {
+  ProcessId self = *IdentifyProcess(::getpid());
+  const std::vector<char> block(size_t{64} << 20, 'x');
+  const absl::StatusOr<int64_t> resident = ResidentBytes(self);
+  ASSERT_TRUE(resident.ok()) << resident.status();
+  EXPECT_GT(*resident, static_cast<int64_t>(block.size()));
+  EXPECT_LT(*resident, int64_t{64} << 30);
+  ++self.start_ticks;
+  EXPECT_EQ(ResidentBytes(self).status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(StateDirTest, IsOwnedByOneProcess) {
   TempDir dir;
   absl::StatusOr<FileDescriptor> first = LockStateDir(dir.path() + "/state");

@@ -119,6 +119,23 @@ TEST_F(TrainLoopTest, RecordsEveryStep) {
   EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
+TEST_F(TrainLoopTest, ReportsWhatTheModelTakesAndWhatCheckpointsCost) {
+  config_.steps = 1;
+  ASSERT_EQ(Run().reason, "Completed");
+  const auto reports = ReadAfter(folder_ / "reports.log", 0);
+  ASSERT_TRUE(reports.ok()) << reports.status();
+  ASSERT_EQ(reports->size(), 3u);  // the first operation, the checkpoint, the step
+  // 48 tokens of 6 (16 48 + 16^2 + 2 16 32 + 16 100) + 6 16 8, see mfu_test.cc.
+  EXPECT_EQ((*reports)[2].step().model_flops(), 48 * 22656);
+
+  const v1alpha1::CheckpointReport& checkpoint = (*reports)[1].checkpoint();
+  EXPECT_TRUE(checkpoint.ok());
+  EXPECT_GT(checkpoint.seconds(), 0);
+  const std::string folder = config_.checkpoint_folder + "/" + checkpoint.name();
+  EXPECT_EQ(checkpoint.bytes(),
+            static_cast<int64_t>(std::filesystem::file_size(folder + "/rank-00000.safetensors")));
+}
+
 // The first update makes weights of which the next steps' activations overflow.
 TEST_F(TrainLoopTest, TooManyNormsInARowThatAreNotFiniteFailTheJobAndTheLastSavesNothing) {
   config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;

@@ -1,0 +1,115 @@
+#include "worker/daemon/rank_series.h"
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "worker/daemon/metric_table.h"
+
+namespace stretto::daemon {
+namespace {
+
+using metrics::Row;
+using stretto::v1alpha1::Ledger;
+
+constexpr double kStepBuckets[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
+                                   1,     2.5,    5,     10,   30,    60,   120, 300,  600};
+
+double SecondsOf(const google::protobuf::Timestamp& time) {
+  return static_cast<double>(time.seconds()) + static_cast<double>(time.nanos()) * 1e-9;
+}
+
+bool IsProgress(Ledger::Part part) {
+  return part != Ledger::DATA_WAIT && part != Ledger::CHECKPOINT_WAIT;
+}
+
+}  // namespace
+
+RankSeries::RankSeries() : step_seconds_(kStepBuckets) {}
+
+void RankSeries::Add(const stretto::v1alpha1::RankPrepared& prepared) {
+  peak_flops_ = prepared.peak_flops();
+  for (const auto& arena : prepared.arenas()) {
+    arenas_[arena.arena()] = static_cast<double>(arena.bytes());
+  }
+}
+
+void RankSeries::Add(const stretto::v1alpha1::StepReport& step) {
+  step_seconds_.Observe(step.wall_seconds());
+  tokens_ += static_cast<double>(step.tokens());
+  model_flops_ += step.model_flops();
+  skipped_ += step.update_skipped() ? 1 : 0;
+  loss_ = step.loss();
+  grad_norm_ = step.grad_norm();
+  last_step_ = SecondsOf(step.end_time());
+  communication_ += step.ledger().communication_seconds();
+  hidden_ += step.ledger().hidden_seconds();
+  for (const Ledger::Entry& entry : step.ledger().entries()) {
+    ledger_[{absl::AsciiStrToLower(Ledger::Part_Name(entry.part())), entry.group(),
+             entry.phase()}] += entry.seconds();
+    if (step.step() > saved_step_ && IsProgress(entry.part())) unsaved_ += entry.seconds();
+  }
+}
+
+void RankSeries::Add(const stretto::v1alpha1::CheckpointReport& checkpoint) {
+  checkpoint_seconds_ += checkpoint.seconds();
+  if (!checkpoint.ok()) {
+    ++checkpoints_failed_;
+    return;
+  }
+  ++checkpoints_;
+  checkpoint_bytes_ += static_cast<double>(checkpoint.bytes());
+  checkpoint_ = SecondsOf(checkpoint.time());
+  saved_step_ = checkpoint.step();
+  unsaved_ = 0;
+}
+
+void RankSeries::Add(const stretto::v1alpha1::RankExit& exit) {
+  if (exit.reason() != "Completed") lost_ += unsaved_;
+  unsaved_ = 0;
+}
+
+void RankSeries::Show(const std::string& job, int32_t rank, metrics::Families* families) const {
+  const std::vector<std::string> labels = {job, absl::StrCat(rank)};
+  ShowSteps(labels, families);
+  for (const auto& [arena, bytes] : arenas_) {
+    families->Add(Row(kMetrics, "stretto_arena_bytes"), {job, labels[1], arena}, bytes);
+  }
+  if (peak_flops_ > 0) {
+    families->Add(Row(kMetrics, "stretto_peak_flops_per_second"), labels, peak_flops_);
+  }
+  if (rank == 0) ShowCheckpoints(labels, families);
+}
+
+void RankSeries::ShowSteps(const std::vector<std::string>& labels,
+                           metrics::Families* families) const {
+  families->Add(Row(kMetrics, "stretto_step_seconds"), labels, step_seconds_);
+  families->Add(Row(kMetrics, "stretto_steps_total"), labels,
+                static_cast<double>(step_seconds_.count()));
+  families->Add(Row(kMetrics, "stretto_tokens_total"), labels, tokens_);
+  families->Add(Row(kMetrics, "stretto_model_flops_total"), labels, model_flops_);
+  families->Add(Row(kMetrics, "stretto_updates_skipped_total"), labels, skipped_);
+  families->Add(Row(kMetrics, "stretto_communication_seconds_total"), labels, communication_);
+  families->Add(Row(kMetrics, "stretto_communication_hidden_seconds_total"), labels, hidden_);
+  if (step_seconds_.count() == 0) return;  // there was no last step
+  families->Add(Row(kMetrics, "stretto_loss"), labels, loss_);
+  families->Add(Row(kMetrics, "stretto_grad_norm"), labels, grad_norm_);
+  families->Add(Row(kMetrics, "stretto_last_step_timestamp_seconds"), labels, last_step_);
+  for (const auto& [what, seconds] : ledger_) {
+    const auto& [part, group, phase] = what;
+    families->Add(Row(kMetrics, "stretto_step_ledger_seconds_total"),
+                  {labels[0], labels[1], part, group, phase}, seconds);
+  }
+}
+
+void RankSeries::ShowCheckpoints(const std::vector<std::string>& labels,
+                                 metrics::Families* families) const {
+  if (checkpoint_ > 0) {
+    families->Add(Row(kMetrics, "stretto_checkpoint_timestamp_seconds"), labels, checkpoint_);
+  }
+  families->Add(Row(kMetrics, "stretto_checkpoints_total"), labels, checkpoints_);
+  families->Add(Row(kMetrics, "stretto_checkpoints_failed_total"), labels, checkpoints_failed_);
+  families->Add(Row(kMetrics, "stretto_checkpoint_seconds_total"), labels, checkpoint_seconds_);
+  families->Add(Row(kMetrics, "stretto_checkpoint_bytes_total"), labels, checkpoint_bytes_);
+  families->Add(Row(kMetrics, "stretto_lost_seconds_total"), labels, lost_);
+}
+
+}  // namespace stretto::daemon

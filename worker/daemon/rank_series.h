@@ -1,0 +1,48 @@
+#pragma once
+// What one rank's reports add up to, for the metrics.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "proto/metrics/families.h"
+#include "stretto/v1alpha1/worker.pb.h"
+
+namespace stretto::daemon {
+
+// Not thread-safe. Reports come once and in order.
+class RankSeries {
+ public:
+  RankSeries();
+  void Add(const stretto::v1alpha1::RankPrepared& prepared);
+  void Add(const stretto::v1alpha1::StepReport& step);
+  // Before the report of its step.
+  void Add(const stretto::v1alpha1::CheckpointReport& checkpoint);
+  void Add(const stretto::v1alpha1::RankExit& exit);
+
+  // The rank's samples of kMetrics.
+  void Show(const std::string& job, int32_t rank, metrics::Families* families) const;
+
+ private:
+  using LedgerKey = std::tuple<std::string, std::string, std::string>;  // part, group, phase
+  void ShowSteps(const std::vector<std::string>& labels, metrics::Families* families) const;
+  void ShowCheckpoints(const std::vector<std::string>& labels, metrics::Families* families) const;
+
+  metrics::Histogram step_seconds_;
+  double tokens_ = 0, model_flops_ = 0, skipped_ = 0;
+  double loss_ = 0, grad_norm_ = 0;  // of the last step
+  double last_step_ = 0;             // seconds since 1970
+  std::map<LedgerKey, double> ledger_;
+  double communication_ = 0, hidden_ = 0;
+  std::map<std::string, double> arenas_;
+  double peak_flops_ = 0;  // 0: not known
+  double checkpoint_ = 0;  // seconds since 1970; 0: none yet
+  double checkpoints_ = 0, checkpoints_failed_ = 0, checkpoint_seconds_ = 0, checkpoint_bytes_ = 0;
+  int64_t saved_step_ = 0;  // a complete checkpoint has this and all before
+  double unsaved_ = 0;      // seconds of the steps behind it
+  double lost_ = 0;
+};
+
+}  // namespace stretto::daemon
