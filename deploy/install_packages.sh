@@ -13,7 +13,8 @@ packages=(
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libdnnl-dev libgloo-dev libsentencepiece-dev libpcre2-dev
 )
-tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base)
+tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base
+  python3-yaml python3-jsonschema python3-pip)
 
 if [[ "${1:-}" == "--with-tests" ]]; then
   packages+=("${tests[@]}")

@@ -47,6 +47,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
   std::unique_ptr<Nvml> nvml = OpenGpus(options.nvml_library);
   ASSIGN_OR_RETURN(Node node,
                    ProbeNode(options.slots, nvml != nullptr ? nvml->Read() : std::vector<Gpu>{}));
+  if (!options.host.empty()) node.host = options.host;
   if (options.name.empty()) options.name = NameFromHost(node.host);
   RETURN_IF_ERROR(CompleteOptions(&options));
   ASSIGN_OR_RETURN(FileDescriptor lock, LockStateDir(options.state_dir));

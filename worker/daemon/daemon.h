@@ -35,6 +35,7 @@ struct DaemonOptions {
   tls::Files tls;           // empty(): plain text to the coordinator
   std::string name;         // empty: from the host name
   int slots = 0;            // 0: every core
+  std::string host;         // shown to people; empty: what this machine calls itself
   std::string state_dir;
   std::string data_root;        // empty: STATE/data, made when missing
   std::string checkpoint_root;  // empty: STATE/checkpoints; made when missing

@@ -40,6 +40,8 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--coordinator", daemon.coordinator, "HOST:PORT of the coordinator")->required();
   app.add_option("--state-dir", daemon.state_dir, "folder of this daemon's own")->required();
   app.add_option("--name", daemon.name, "name of this worker (default: from the host name)");
+  app.add_option("--host", daemon.host,
+                 "host name of this node, where it is not what the system says: in a container");
   app.add_option("--slots", daemon.slots, "trainers at a time, one core each (default: all cores)");
   app.add_option("--nvml", daemon.nvml_library,
                  "the driver's management library; \"\" offers no GPUs (default: "

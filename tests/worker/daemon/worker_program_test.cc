@@ -96,6 +96,16 @@ TEST_F(WorkerProgramTest, SaysItIsReadyAndStopsItsTrainersWhenToldToEnd) {
   EXPECT_FALSE(IsAlive(Trainer(0)));
 }
 
+TEST_F(WorkerProgramTest, TakesItsNameFromTheHostItIsTold) {
+  RunningWorker worker({"--coordinator", coordinator_->address(), "--state-dir", dir_.path(),
+                        "--trainer", std::string(kBinaries) + "/fake-trainer", "--host",
+                        "Gpu-01.example.org"});
+  ASSERT_NE(worker.WaitForLine("ready worker="), "");
+  EXPECT_EQ(coordinator_->registrations.at(0).worker_id(), "gpu-01-example-org");
+  EXPECT_EQ(coordinator_->registrations.at(0).host(), "Gpu-01.example.org");
+  EXPECT_EQ(worker.End(SIGTERM), 0);
+}
+
 TEST_F(WorkerProgramTest, TrainersOutliveAKilledDaemonAndTheNextAdoptsThem) {
   ProcessId trainer;
   {

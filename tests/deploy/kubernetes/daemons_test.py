@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""The daemons start with the arguments of the committed manifests, in a network of their own, with certificates made as
+docs/KUBERNETES.md says: probes answer, the worker registers over TLS, a user sees it, and nobody without a certificate does.
+
+  daemons_test.py SOURCE BIN
+
+Needs openssl and user namespaces (or root).
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+from manifests import Manifest, containers
+
+SOURCE, BIN = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+POD_IP = "10.1.2.3"
+SERVICE = "stretto-coordinator.stretto.svc"
+FIELDS = {"status.podIP": POD_IP, "metadata.name": "stretto-worker-cpu-0", "limits.cpu": "2"}
+
+
+def skip(reason):
+    print(f"skipped: {reason}")
+    sys.exit(77)
+
+
+def own_namespaces():
+    """Runs this program again where addresses and /etc/hosts are ours."""
+    for tool in ("openssl", "unshare", "ip"):
+        if shutil.which(tool) is None:
+            skip(f"found no {tool} on PATH")
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "--net"]
+    probe = subprocess.run([*inside, "true"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        skip(f"no namespaces here: {probe.stderr.strip()}")
+    os.execvp(inside[0], [*inside, sys.executable, __file__, *sys.argv[1:3], "inside"])
+
+
+def make_certificates(folder):
+    """By the document's own commands; kubectl is played by a script that does nothing."""
+    commands = re.search(r"^openssl req -x509.*?^done$", (SOURCE / "docs/KUBERNETES.md").read_text(), re.M | re.S)[0]
+    (folder / "kubectl").write_text("#!/bin/sh\n")
+    (folder / "kubectl").chmod(0o700)
+    environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    subprocess.run(["bash", "-ec", f"umask 077\n{commands}"], cwd=folder, env=environment, check=True, capture_output=True)
+
+
+class Pod:
+    """The daemon of a pod, its mounts in a folder of their own."""
+
+    def __init__(self, manifest, name, role, root, certificates):
+        container = containers(manifest.pod(name))[0]
+        for mount in container["volumeMounts"]:
+            (root / mount["mountPath"][1:]).mkdir(parents=True, exist_ok=True)
+        secret = root / "etc/stretto/tls"
+        for file, source in (("ca.crt", "ca.crt"), ("tls.crt", f"{role}.crt"), ("tls.key", f"{role}.key")):
+            shutil.copy(certificates / source, secret / file)
+        variables = {one["name"]: one.get("value") or FIELDS[next(iter(one["valueFrom"].values())).get("fieldPath", "limits.cpu")]
+                     for one in container["env"]}
+        arguments = []
+        for argument in container["args"]:
+            argument = re.sub(r"\$\((\w+)\)", lambda match: variables[match[1]], argument)
+            arguments.append(argument.replace("=/", f"={root}/"))
+        environment = {**os.environ, **variables, "HOME": str(root / "var/lib/stretto")}
+        self.process = subprocess.Popen([BIN / container["command"][0], *arguments], env=environment, stdout=subprocess.PIPE, text=True)
+        self.probes = [container[probe]["httpGet"] for probe in ("startupProbe", "livenessProbe", "readinessProbe")]
+        self.port = {one["name"]: one["containerPort"] for one in container["ports"]}["metrics"]
+
+    def wait_for(self, start):
+        for line in self.process.stdout:
+            if line.startswith(start):
+                return
+        sys.exit(f"{self.process.args[0]} ended before it said '{start}'")
+
+    def probe(self):
+        for one in self.probes:
+            answer = urllib.request.urlopen(f"http://{POD_IP}:{self.port}{one['path']}", timeout=10)
+            assert answer.status == 200, (one, answer.status)
+
+    def end(self):
+        self.process.terminate()
+        code = self.process.wait(30)
+        assert code == 0, f"{self.process.args[0]} ended with {code}"
+
+
+def stretto(address, *tls):
+    return subprocess.run([BIN / "stretto", "--coordinator", f"{address}:7070", *tls, "worker", "list"],
+                          capture_output=True, text=True, timeout=100)
+
+
+def give_up(*_):
+    sys.exit("the daemons did not find each other within a minute")
+
+
+def main():
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(60)
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    subprocess.run(["ip", "address", "add", f"{POD_IP}/32", "dev", "lo"], check=True)
+    with tempfile.TemporaryDirectory() as work:
+        work = pathlib.Path(work)
+        (work / "hosts").write_text(f"127.0.0.1 localhost\n{POD_IP} {SERVICE}\n")
+        subprocess.run(["mount", "--bind", work / "hosts", "/etc/hosts"], check=True)
+        make_certificates(work)
+        manifest = Manifest.read(SOURCE / "deploy/kubernetes/manifests/cpu.yaml")
+        pods = []
+        try:
+            pods.append(Pod(manifest, "stretto-coordinator", "coordinator", work / "c", work))
+            pods[0].wait_for("listening grpc=7070 metrics=9090")
+            pods.append(Pod(manifest, "stretto-worker-cpu", "worker", work / "w", work))
+            pods[1].wait_for("ready worker=stretto-worker-cpu-0 metrics=9091")
+            for pod in pods:
+                pod.probe()
+            ours = [f"--tls-{flag}={work / file}" for flag, file in
+                    (("ca", "ca.crt"), ("certificate", "user.crt"), ("key", "user.key"))]
+            # As pods call it, and as a forwarded port does.
+            for address in (SERVICE, "127.0.0.1"):
+                listed = stretto(address, *ours)
+                assert re.search(r"^stretto-worker-cpu-0 +READY", listed.stdout, re.M), listed
+            workers = [one.replace("user.", "worker.") for one in ours]
+            for refused in (stretto("127.0.0.1"), stretto("127.0.0.1", *workers)):
+                assert refused.returncode != 0 and "READY" not in refused.stdout, refused
+            for pod in reversed(pods):
+                pod.end()
+        finally:
+            for pod in pods:
+                pod.process.kill()
+    print("ok")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        own_namespaces()
+    main()

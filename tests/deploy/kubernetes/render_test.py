@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""The committed manifests are what the chart renders to, with Helm and with Go alike, and other values render to what they should.
+
+  render_test.py SOURCE
+
+Needs helm, or Go with the packages of deploy/kubernetes/render.sh.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import policies
+from manifests import Manifest, containers, flags, yaml
+
+SOURCE = pathlib.Path(sys.argv[1]).resolve()
+FOLDER = SOURCE / "deploy/kubernetes"
+RENDER = FOLDER / "render.sh"
+TOOLS = []
+WORK = tempfile.TemporaryDirectory()
+
+
+def run(tool, *arguments):
+    environment = os.environ | {"GOCACHE": os.environ.get("GOCACHE", WORK.name + "/gocache")}
+    return subprocess.run([RENDER, "--with", tool, *arguments], capture_output=True, text=True, env=environment)
+
+
+def render(tool, values):
+    """Manifest, or the message of a refusal."""
+    path = pathlib.Path(WORK.name) / "values.yaml"
+    path.write_text(values)
+    result = run(tool, "--values", path)
+    return Manifest(result.stdout) if result.returncode == 0 else result.stderr
+
+
+def by_name(manifest):
+    return {(one["kind"], one["metadata"]["name"]): one for one in manifest.objects}
+
+
+class RenderTest(unittest.TestCase):
+    maxDiff = None
+
+    def test_committed_are_rendered(self):
+        for tool in TOOLS:
+            out = pathlib.Path(WORK.name) / tool
+            out.mkdir()
+            self.assertEqual(run(tool, out).returncode, 0)
+            committed = {path.stem for path in (FOLDER / "manifests").glob("*.yaml")} - {"namespace"}
+            self.assertEqual({path.stem for path in out.iterdir()}, committed)
+            for name in committed:
+                with self.subTest(tool=tool, manifest=name):
+                    self.assertEqual(by_name(Manifest.read(out / f"{name}.yaml")),
+                                     by_name(Manifest.read(FOLDER / f"manifests/{name}.yaml")),
+                                     "deploy/kubernetes/render.sh writes them anew")
+
+    def test_insecure(self):
+        manifest = self.rendered("tls: {mode: insecure}")
+        for _, _, spec in manifest.pods():
+            given = flags(containers(spec)[0])
+            self.assertIn("--insecure-listen-beyond-loopback", given)
+            self.assertFalse([flag for flag in given if flag.startswith("--tls")])
+            self.assertNotIn("tls", [one["name"] for one in spec["volumes"]])
+
+    def test_existing_claims(self):
+        manifest = self.rendered("storage: {data: {existingClaim: books}}")
+        self.assertEqual([one["metadata"]["name"] for one in manifest.of("PersistentVolumeClaim")], ["stretto-checkpoints"])
+        volumes = {one["name"]: one for one in manifest.pod("stretto-worker-gpu")["volumes"]}
+        self.assertEqual(volumes["data"]["persistentVolumeClaim"]["claimName"], "books")
+
+    def test_several_pools(self):
+        manifest = self.rendered("""
+            coordinator: {nodeSelector: {zone: a}, priorityClassName: high}
+            worker: {sharedMemory: 4Gi, stopGraceSeconds: 600}
+            pools:
+              cpu: {kind: StatefulSet, replicas: 2, maxUnavailable: 0, image: {tag: 0.1.0}}
+              small: {kind: StatefulSet, gpus: 1, runtimeClassName: nvidia, env: [{name: NCCL_DEBUG, value: INFO}]}""")
+        self.assertEqual(policies.all_findings(manifest, SOURCE), [])
+        self.assertEqual(len(manifest.of("StatefulSet")), 3)
+        small = manifest.pod("stretto-worker-small")
+        self.assertEqual(small["terminationGracePeriodSeconds"], 615)
+        self.assertEqual(small["runtimeClassName"], "nvidia")
+        self.assertIn({"name": "NCCL_DEBUG", "value": "INFO"}, small["containers"][0]["env"])
+        self.assertNotIn({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}, small["containers"][0]["env"])
+        self.assertIn({"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}, manifest.pod("stretto-worker-cpu")["containers"][0]["env"])
+        coordinator = manifest.pod("stretto-coordinator")
+        self.assertEqual((coordinator["nodeSelector"], coordinator["priorityClassName"]), ({"zone": "a"}, "high"))
+
+    def test_monitoring_is_that_of_the_repository(self):
+        manifest = self.rendered("monitoring: {rules: {enabled: true, labels: {release: x}}, dashboards: {enabled: true}}")
+        rules = {one["metadata"]["name"]: one for one in manifest.of("PrometheusRule")}
+        for name in ("alerts", "recording"):
+            groups = yaml.safe_load((SOURCE / f"deploy/prometheus/{name}.yml").read_text())["groups"]
+            self.assertEqual(rules[f"stretto-{name}"]["spec"]["groups"], groups)
+            self.assertEqual(rules[f"stretto-{name}"]["metadata"]["labels"]["release"], "x")
+        boards = {key: one for one in manifest.of("ConfigMap") for key in one["data"]}
+        files = {path.name: path for path in (SOURCE / "deploy/grafana").glob("*.json")}
+        self.assertEqual(set(boards), set(files))
+        for name, path in files.items():
+            self.assertEqual(json.loads(boards[name]["data"][name]), json.loads(path.read_text()))
+            self.assertEqual(boards[name]["metadata"]["labels"]["grafana_dashboard"], "1")
+
+    def test_what_cannot_work_is_refused(self):
+        for tool in TOOLS:
+            self.assertIn("set networkPolicy.nodeCIDRs", render(tool, "pools: {gpu: {hostNetwork: true}}"))
+            self.assertIn("tls.certManager.issuer.name", render(tool, "tls: {mode: cert-manager}"))
+
+    def rendered(self, values):
+        """By every tool, which must agree."""
+        found = [render(tool, values) for tool in TOOLS]
+        for one in found:
+            self.assertIsInstance(one, Manifest, one)
+            self.assertEqual(by_name(one), by_name(found[0]))
+        return found[0]
+
+
+if __name__ == "__main__":
+    for name in ("helm", "go"):
+        if shutil.which(name) is None:
+            print(f"without {name}: not found on PATH")
+        elif (probe := run(name, "--values", FOLDER / "values/cpu.yaml")).returncode == 77:
+            print(f"without {name}: {probe.stderr.strip()}")
+        else:
+            TOOLS.append(name)
+    if not TOOLS:
+        print("skipped: found neither helm nor Go with sprig here")
+        sys.exit(77)
+    unittest.main(argv=sys.argv[:1])
