@@ -14,7 +14,7 @@ packages=(
   libdnnl-dev libgloo-dev libsentencepiece-dev libpcre2-dev
 )
 tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base
-  python3-yaml python3-jsonschema python3-pip)
+  python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3)
 
 if [[ "${1:-}" == "--with-tests" ]]; then
   packages+=("${tests[@]}")

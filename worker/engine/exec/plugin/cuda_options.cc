@@ -21,7 +21,10 @@ PluginOptions CudaPluginOptions() {
                         .library_folders = FoldersOf("STRETTO_CUDA_LIBRARIES")};
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) options.folders.push_back(program.parent_path().string());
+  if (!error) {
+    const std::filesystem::path folder = program.parent_path();
+    options.folders = {folder.string(), (folder.parent_path() / "lib/stretto").string()};
+  }
   for (std::string& folder : FoldersOf("STRETTO_PLUGIN_PATH"))
     options.folders.push_back(std::move(folder));
   return options;

@@ -22,8 +22,9 @@ struct PluginOptions {
   std::vector<std::string> library_folders = {};
 };
 
-// The CUDA backend: beside this program, then in the folders of STRETTO_PLUGIN_PATH; its libraries
-// in those of STRETTO_CUDA_LIBRARIES (both colon-separated).
+// The CUDA backend: beside this program, then in ../lib/stretto from there, where packages have it,
+// then in the folders of STRETTO_PLUGIN_PATH; its libraries in those of STRETTO_CUDA_LIBRARIES
+// (both colon-separated).
 PluginOptions CudaPluginOptions();
 
 // What to open a library of CUDA's by that the plug-in is not linked to: its path in the first

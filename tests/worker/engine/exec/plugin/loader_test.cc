@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 namespace stretto {
@@ -94,8 +95,10 @@ TEST(PluginOptionsTest, ComeFromTheProgramAndTheEnvironment) {
   const PluginOptions options = CudaPluginOptions();
   EXPECT_EQ(options.file, "libstretto_cuda.so");
   EXPECT_EQ(options.driver, "libcuda.so.1");
+  const std::string installed =
+      std::filesystem::path(STRETTO_BINARY_DIR).parent_path() / "lib/stretto";
   EXPECT_THAT(options.folders,
-              testing::ElementsAre(STRETTO_BINARY_DIR, "/plugins/a", "/plugins/b"));
+              testing::ElementsAre(STRETTO_BINARY_DIR, installed, "/plugins/a", "/plugins/b"));
   EXPECT_THAT(options.library_folders, testing::ElementsAre("/cuda/a"));
 }
 

@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# The steps of the container images, apart from any container engine: Containerfile runs them, and so does a test in a chroot.
+# On a Debian of the release that packages are for, as root.
+#
+#   steps.sh build SOURCE PACKAGES       installs what a build needs, builds SOURCE and puts the Debian packages into PACKAGES
+#   steps.sh install PACKAGES            installs stretto from there, for a user of fixed number
+#
+# With CUDA_KEYRING, the address of NVIDIA's package cuda-keyring for this Debian, `build` brings the compiler and builds the
+# plug-in too, and `install` installs it and the libraries it opens. Environment:
+#   CUDA_VERSION        of the toolkit, as its packages write it (default: 13-0)
+#   CUDA_ARCHITECTURES  (default: 80;90a;100)
+set -euo pipefail
+usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+
+export DEBIAN_FRONTEND=noninteractive
+cuda_version=${CUDA_VERSION:-13-0}
+# The number that Kubernetes and volumes know the user by.
+uid=10001
+
+get() { apt-get install -y -qq --no-install-recommends "$@"; }
+forget() { apt-get clean; rm -rf /var/lib/apt/lists/*; }
+
+cuda_repository() {
+  get ca-certificates curl
+  curl -fsSL -o /tmp/cuda-keyring.deb "$CUDA_KEYRING"
+  dpkg -i /tmp/cuda-keyring.deb
+  rm /tmp/cuda-keyring.deb
+  apt-get update -qq
+}
+
+build() {  # SOURCE PACKAGES
+  local source=$1 packages=$2 build
+  local options=(-D STRETTO_TESTS=OFF -D STRETTO_CUDA=OFF)
+  apt-get update -qq
+  "$source/deploy/install_packages.sh"
+  get dpkg-dev file
+  if [[ -n "${CUDA_KEYRING:-}" ]]; then
+    cuda_repository
+    get "cuda-nvcc-$cuda_version" "cuda-cudart-dev-$cuda_version" "libcublas-dev-$cuda_version" libnccl-dev
+    options=(-D STRETTO_TESTS=OFF -D STRETTO_CUDA=ON "-DSTRETTO_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES:-80;90a;100}"
+      -D "CUDAToolkit_ROOT=/usr/local/cuda-${cuda_version/-/.}")
+  fi
+  build=$(mktemp -d)
+  cmake -S "$source" -B "$build" -G Ninja -D CMAKE_BUILD_TYPE=Release "${options[@]}"
+  cmake --build "$build" --target packages
+  mkdir -p "$packages"
+  cp "$build"/packages/*.deb "$packages/"
+  rm -rf "$build"
+}
+
+install() {  # PACKAGES
+  local packages=$1
+  apt-get update -qq
+  groupadd --system --gid "$uid" stretto
+  useradd --system --uid "$uid" --gid "$uid" --home-dir /var/lib/stretto --no-create-home --shell /usr/sbin/nologin stretto
+  get "$packages"/stretto_*.deb
+  if [[ -n "${CUDA_KEYRING:-}" ]]; then
+    cuda_repository
+    get "$packages"/stretto-cuda_*.deb "libcublas-$cuda_version" libnccl2
+  fi
+  command install -d -o stretto -g stretto -m 0750 /var/lib/stretto
+  forget
+}
+
+case "${1:-}:$#" in
+  build:3 | install:2) "$@" ;;
+  *) usage ;;
+esac

@@ -1,0 +1,84 @@
+// The coordinator's state is copied while jobs train, lost, and put back (docs/OPERATIONS.md).
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "tests/integration/cluster.h"
+
+namespace stretto::integration {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 60;
+constexpr char kSqlite[] = "/usr/bin/sqlite3";
+
+class BackupTest : public ClusterTest {
+ protected:
+  // One job has ended, another trains.
+  void StartJobs() {
+    StartCluster();
+    RunJob({.name = "ended", .steps = 2});
+    ASSERT_EQ(Stretto(Submit({.name = "training", .steps = kSteps, .more = kSlow}, {})).code, 0);
+    AwaitStep("training", 2);
+    trainer_ = TrainerPid("training", 0);
+  }
+  void CopyState() { fs::copy(Path("coordinator"), Path("backup"), fs::copy_options::recursive); }
+  // What came after the backup is forgotten; everything else is as if nothing had happened.
+  void LoseAndRestore() {
+    ASSERT_EQ(Stretto(Submit({.name = "later", .steps = 2}, {})).code, 0);
+    coordinator().Kill();
+    fs::remove_all(Path("coordinator"));
+    fs::rename(Path("backup"), Path("coordinator"));
+    StartCoordinator();
+    AwaitWorker("node-a");
+    EXPECT_EQ(Job("ended")["state"], "SUCCEEDED");
+    AwaitState("training", "SUCCEEDED");
+    EXPECT_EQ(TrainerPid("training", 0), trainer_);
+    EXPECT_EQ(NumbersOf(Steps("training")), Range(1, kSteps));
+    const Outcome later = Stretto({"job", "get", "later"});
+    EXPECT_NE(later.code, 0);
+    EXPECT_THAT(later.err, HasSubstr("later"));
+    RunJob({.name = "next", .steps = 2});
+  }
+
+  pid_t trainer_ = 0;
+};
+
+TEST_F(BackupTest, TakenOfAStoppedCoordinatorCostsNoStepAndRestoresItsJobs) {
+  StartJobs();
+  coordinator().Signal(SIGTERM);
+  ASSERT_EQ(coordinator().Wait(), 0);
+  // All is in the one file.
+  EXPECT_FALSE(fs::exists(Path("coordinator/coordinator.db-wal")));
+  CopyState();
+  const int before = LoggedStep("training", 0);
+  ASSERT_TRUE(Eventually([&] { return LoggedStep("training", 0) >= before + 2; }));
+  StartCoordinator();
+  AwaitWorker("node-a");
+  LoseAndRestore();
+}
+
+TEST_F(BackupTest, TakenAtOneInstantOfARunningCoordinatorRestoresItsJobs) {
+  StartJobs();
+  // What a snapshot of the file system sees.
+  coordinator().Signal(SIGSTOP);
+  CopyState();
+  coordinator().Signal(SIGCONT);
+  LoseAndRestore();
+}
+
+TEST_F(BackupTest, AnotherProgramCannotReadTheFileOfARunningCoordinator) {
+  if (access(kSqlite, X_OK) != 0) GTEST_SKIP() << "no " << kSqlite << " here";
+  StartCoordinator();
+  const Outcome copy =
+      RunDaemon({kSqlite, Path("coordinator/coordinator.db"), ".backup " + Path("copy.db")});
+  EXPECT_NE(copy.code, 0);
+  EXPECT_THAT(copy.err, HasSubstr("locked"));
+}
+
+}  // namespace
+}  // namespace stretto::integration

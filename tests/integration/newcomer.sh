@@ -1,0 +1,121 @@
+#!/usr/bin/env bash
+# The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, dashboards, and the
+# package in a clean Debian root. One line per stage with its seconds, then a summary. Needs a built tree to take minutes only.
+#
+#   tests/integration/newcomer.sh [--keep]
+#
+#   --keep  leave the folder with logs, trace and picture; its name is printed
+# Exit: 0; 1 a stage failed; 77 nothing failed, but a stage cannot run here (the reason is printed).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
+repo=$PWD bin=$PWD/build/release/bin
+keep=false
+case "${1:-}" in
+  "") ;;
+  --keep) keep=true ;;
+  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac
+
+# Nothing of this user's own: no cluster, no context, no state.
+work=$(mktemp -d)
+unset "${!STRETTO_@}" XDG_STATE_HOME XDG_CONFIG_HOME NO_COLOR
+export HOME=$work/home TERM=xterm-256color LANG=C.UTF-8
+mkdir "$HOME"
+cluster=""
+finish() {
+  [[ -z "$cluster" ]] || { kill -INT "$cluster" 2>/dev/null && wait "$cluster"; }
+  if $keep; then echo "kept: $work"; else rm -rf "$work"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+fail() { echo "$*" >&2; return 1; }
+escape=$'\e'
+
+quickstart() {
+  deploy/quickstart.sh --steps 20 --state-dir "$work/state" --report "$work/report.json" || return
+  python3 - "$work/report.json" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert report["last_loss"] < report["first_loss"], report
+PYTHON
+}
+
+# The cluster of the quickstart once more, as its last lines say.
+cluster_again() {
+  stretto up --workers 2 --slots 1 --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --state-dir "$work/state" >"$work/up.log" 2>&1 &
+  cluster=$!
+  STRETTO_COORDINATOR=$(timeout 60 tail -f -n +1 --pid="$cluster" "$work/up.log" | sed -n '/STRETTO_COORDINATOR=/{s/.*STRETTO_COORDINATOR=\([^ ]*\).*/\1/p;q}')
+  export STRETTO_COORDINATOR
+  [[ -n "$STRETTO_COORDINATOR" ]] || fail "the cluster did not start: $(cat "$work/up.log")"
+  stretto job get perl-gpt >/dev/null || fail "the quickstart's job is gone"
+}
+
+submit() { # NAME STEPS
+  sed "s/^name:.*/name: $1/; s/^steps:.*/steps: $2/; s/prefix: text/prefix: perl-manual/" deploy/examples/first-job.yaml >"$work/$1.yaml"
+  stretto job submit "$work/$1.yaml"
+}
+
+# To a file it writes plain lines.
+watch_piped() {
+  submit piped 50 && timeout 120 stretto job watch piped >"$work/watch.txt" || return
+  grep -q 'step 50/50' "$work/watch.txt" || fail "no last step in: $(cat "$work/watch.txt")" || return
+  ! grep -q "$escape" "$work/watch.txt" || fail "control characters in a file: $(cat -v "$work/watch.txt")"
+}
+
+# In a terminal it draws.
+watch_terminal() {
+  submit drawn 400 || return
+  timeout 120 script -qec "stty cols 100 rows 40; stretto job watch drawn" "$work/typescript" </dev/null >/dev/null || return
+  grep -q "$escape" "$work/typescript" || fail "nothing is drawn in a terminal: $(cat -v "$work/typescript")"
+}
+
+trace() {
+  stretto job trace drawn -o "$work/trace.json" || return
+  python3 - "$work/trace.json" <<'PYTHON'
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+assert any(event.get("ph") == "X" for event in events), events[:3]
+PYTHON
+}
+
+picture() {
+  stretto job timeline drawn --svg "$work/step.svg" >"$work/timeline.txt" || return
+  [[ -s "$work/timeline.txt" ]] || fail "nothing is drawn" || return
+  python3 -c 'import sys, xml.dom.minidom as x; assert x.parse(sys.argv[1]).documentElement.tagName == "svg"' "$work/step.svg"
+}
+
+dashboards() {
+  local fakes=$repo/build/release/tests/integration/gpu/fakes
+  [[ -d $fakes ]] || fail "found no $fakes; build the target gpu_job_test" || return
+  tests/deploy/grafana/dashboards_test.py "$repo" "$bin" "$fakes"
+}
+
+package() {
+  cmake --build build/release --target packages || return
+  tests/deploy/package/package_test.sh deb "$repo" "$repo/build/release/packages" "$repo/build/release/clean_root"
+}
+
+passed=0 failed=0 skipped=0 begin=$SECONDS
+stage() { # FUNCTION WHAT
+  local start=$SECONDS code=0
+  if [[ "$1" == cluster_again ]]; then "$1" >"$work/$1.log" 2>&1 || code=$?; else ("$1") >"$work/$1.log" 2>&1 || code=$?; fi
+  case $code in
+    0) echo "passed   $(printf %4d $((SECONDS - start))) s  $2"; passed=$((passed + 1)) ;;
+    77) echo "skipped  $(printf %4d $((SECONDS - start))) s  $2: $(sed -n 's/^skipped: //p' "$work/$1.log" | tail -1)"; skipped=$((skipped + 1)) ;;
+    *) echo "FAILED   $(printf %4d $((SECONDS - start))) s  $2"; tail -n 25 "$work/$1.log" | sed 's/^/    /'; failed=$((failed + 1)) ;;
+  esac
+}
+
+export PATH=$bin:$PATH
+stage quickstart "deploy/quickstart.sh trains and compares"
+stage cluster_again "the cluster starts again on its state"
+stage watch_piped "stretto job watch, to a file"
+stage watch_terminal "stretto job watch, in a terminal"
+stage trace "stretto job trace, for Perfetto"
+stage picture "stretto job timeline, a picture of a step"
+stage dashboards "dashboards and rules, asked of a real Prometheus"
+stage package "the Debian package in a clean root trains a job"
+echo "$passed passed, $failed failed, $skipped skipped in $((SECONDS - begin)) s"
+((failed == 0)) || exit 1
+((skipped == 0)) || exit 77
