@@ -102,9 +102,10 @@ std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector
 
 std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
-    if (condition.type() != "Scheduled") continue;
-    return absl::StrCat("It would wait: ", condition.reason(), ": ", Printable(condition.message()),
-                        "\n");
+    if (condition.type() != "Scheduled" || condition.status() == v1alpha1::Condition::TRUE)
+      continue;
+    return absl::StrCat("It would wait: ", Printable(condition.reason()), ": ",
+                        Printable(condition.message()), "\n");
   }
   std::vector<std::vector<std::string>> rows;
   for (const auto& rank : job.placement()) {

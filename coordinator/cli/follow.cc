@@ -3,6 +3,7 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/cli/print.h"
 #include "coordinator/cli/print_job.h"
 #include "proto/base/clock.h"
 #include "proto/base/units.h"
@@ -34,7 +35,7 @@ class Reconnector {
     if (!lost_) {
       heard_ = Clock::Real().Monotonic();
       notice_(absl::StrCat("lost the coordinator at ", session_.client.address(), " (",
-                           status.message(), "); the job goes on; trying again for ",
+                           Printable(status.message()), "); the job goes on; trying again for ",
                            stretto::FormatDuration(session_.give_up)));
     }
     lost_ = true;

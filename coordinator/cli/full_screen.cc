@@ -47,7 +47,8 @@ FullScreen::Size FullScreen::size() const {
 void FullScreen::Draw(const std::vector<std::string>& lines) {
   std::string frame = "\x1b[H";
   for (size_t i = 0; i < lines.size(); ++i) {
-    absl::StrAppend(&frame, i == 0 ? "" : "\r\n", lines[i], "\x1b[K");
+    // Erased first: behind a full line the cursor still stands on its last column.
+    absl::StrAppend(&frame, i == 0 ? "" : "\r\n", "\x1b[K", lines[i]);
   }
   out_ << frame << "\x1b[J" << std::flush;
 }

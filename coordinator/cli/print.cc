@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/units.h"
@@ -158,14 +157,6 @@ std::string Age(const google::protobuf::Timestamp& time, absl::Time now) {
 std::string TimeText(const google::protobuf::Timestamp& time) {
   if (time.seconds() == 0) return "-";
   return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", ToTime(time), absl::UTCTimeZone());
-}
-
-std::string Printable(absl::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (absl::ascii_iscntrl(c) && c != '\n' && c != '\t') c = '?';
-  }
-  return out;
 }
 
 absl::Time ToTime(const google::protobuf::Timestamp& time) {

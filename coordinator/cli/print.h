@@ -7,6 +7,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "proto/base/printable.h"  // for whoever prints what a server relays
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
@@ -33,8 +34,6 @@ std::string Loss(double loss);
 std::string Age(const google::protobuf::Timestamp& time, absl::Time now);
 // One line: "2023-11-14 22:13:20 UTC"; "-" when not set.
 std::string TimeText(const google::protobuf::Timestamp& time);
-// Without control characters, so that nothing a server relays can drive the terminal.
-std::string Printable(absl::string_view text);
 
 absl::Time ToTime(const google::protobuf::Timestamp& time);
 absl::Duration ToDuration(const google::protobuf::Duration& duration);

@@ -155,7 +155,8 @@ ExitCode JobTrace(const Session& session, const TraceOptions& options) {
                                : options.file;
   if (file == "-") {
     const auto written = WriteTrace(session, *job, *steps, options.rank, session.terminal.out);
-    return written.ok() ? kOk : ReportError(session, written.status());
+    if (!written.ok()) return ReportError(session, written.status());
+    return session.terminal.out ? kOk : Fail(session, "cannot write to standard output");
   }
   const std::string partial = file + ".part";
   std::ofstream out(partial, std::ios::trunc);

@@ -22,7 +22,7 @@ using v1alpha1::TraceStep;
 
 constexpr int kStepTrack = 1, kLedgerTrack = 2;
 // Lane i has the tracks from kLaneTrack * (i + 1) on.
-constexpr int kLaneTrack = 10;
+constexpr int kLaneTrack = 100;
 
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -96,16 +96,17 @@ void ChromeTraceWriter::StartRank(int rank, const TraceProgram& program) {
 }
 
 int ChromeTraceWriter::TrackOf(int lane, Span span) {
-  std::vector<int64_t>& ends = lanes_[static_cast<size_t>(lane)].ends;
-  const auto free =
-      std::find_if(ends.begin(), ends.end(), [&](int64_t end) { return end <= span.begin; });
-  const int index = static_cast<int>(free - ends.begin());
+  std::vector<Span>& last = lanes_[static_cast<size_t>(lane)].last;
+  const auto free = std::find_if(last.begin(), last.end(), [&](const Span& slice) {
+    return slice.end <= span.begin || (slice.begin == span.begin && slice.end == span.end);
+  });
+  const int index = static_cast<int>(free - last.begin());
   const int tid = kLaneTrack * (lane + 1) + index;
-  if (free != ends.end()) {
-    *free = span.end;
+  if (free != last.end()) {
+    *free = span;
     return tid;
   }
-  ends.push_back(span.end);
+  last.push_back(span);
   Track(tid, lanes_[static_cast<size_t>(lane)].name + (index == 0 ? "" : " (overlapping)"));
   return tid;
 }

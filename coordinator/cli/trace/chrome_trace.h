@@ -37,10 +37,11 @@ class ChromeTraceWriter {
     std::string head;  // the constant part of its slice's JSON
     int lane = 0;
   };
-  // Tracks of a lane: as many as it takes for slices not to overlap, most often one.
+  // Tracks of a lane: as many as it takes for slices to nest, most often one. On a GPU operations
+  // that are captured together have one interval; equal slices nest.
   struct Lane {
     std::string name;
-    std::vector<int64_t> ends;  // of the last slice of each track
+    std::vector<Span> last;  // slice of each track
   };
 
   void Event(absl::string_view text);

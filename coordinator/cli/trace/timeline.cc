@@ -29,7 +29,12 @@ std::vector<TimelineLane> LanesOf(const TraceProgram& program, const TraceStep& 
     TimelineLane& lane = lanes[static_cast<size_t>(op.lane())];
     lane.communicates = lane.communicates || !op.group().empty();
     const std::vector<std::string> words = absl::StrSplit(op.label(), ' ');
-    lane.bars.push_back({SpanAt(step.operations(), i), PhaseIndex(op.phase()), words[0]});
+    const TimelineBar bar = {SpanAt(step.operations(), i), PhaseIndex(op.phase()), words[0]};
+    // Operations that a GPU was given together have one interval, and are one bar.
+    const bool together = !lane.bars.empty() && lane.bars.back().phase == bar.phase &&
+                          lane.bars.back().span.begin == bar.span.begin &&
+                          lane.bars.back().span.end == bar.span.end;
+    if (!together) lane.bars.push_back(bar);
   }
   lanes.erase(std::remove_if(lanes.begin(), lanes.end(),
                              [](const TimelineLane& lane) { return lane.bars.empty(); }),

@@ -29,7 +29,7 @@ class Drawing {
         label_width_ = std::max(label_width_, Label(rank, lane, true).size());
       }
     }
-    columns_ = std::max(style.width, 40) - static_cast<int>(label_width_) - 1;
+    columns_ = std::max(10, std::max(style.width, 40) - static_cast<int>(label_width_) - 1);
     const std::array<const char*, kPhases> colors = {"34", "36", "33", "32"};
     for (int phase = 0; phase < kPhases; ++phase) {
       const char letter = absl::ascii_toupper(static_cast<unsigned char>(kPhaseNames[phase][0]));

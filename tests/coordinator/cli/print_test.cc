@@ -116,6 +116,9 @@ TEST(AgeTest, UsesTheCoarsestUsefulUnit) {
 
 TEST(PrintableTest, RemovesTerminalControl) {
   EXPECT_EQ(Printable("a\x1b[2Jb\n\tc"), "a?[2Jb\n\tc");
+  EXPECT_EQ(Printable("a\xc2\x9b"
+                      "2Jé"),
+            "a??2Jé");
 }
 
 TEST(NamesTest, NearestNameNeedsToBeNear) {

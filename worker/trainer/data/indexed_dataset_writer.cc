@@ -71,6 +71,11 @@ absl::Status CommitDataset(const std::string& prefix) {
   if (::unlink(index_path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", index_path));
   }
+  // Nor an old tokenizer's note.
+  const std::string note = prefix + ".tokenizer.json";
+  if (::unlink(note.c_str()) != 0 && errno != ENOENT) {
+    return ErrnoStatus(errno, absl::StrCat("remove ", note));
+  }
   RETURN_IF_ERROR(Rename(bin_path + ".tmp", bin_path));
   RETURN_IF_ERROR(Rename(index_path + ".tmp", index_path));
   const std::filesystem::path parent = std::filesystem::path(prefix).parent_path();

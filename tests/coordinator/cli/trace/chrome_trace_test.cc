@@ -63,9 +63,9 @@ TEST(ChromeTraceTest, HasAProcessPerRankAndATrackPerLane) {
                     std::to_string(event.at("tid").get<int>()) + " " +
                     event.at("args").at("name").get<std::string>());
   }
-  EXPECT_THAT(names, UnorderedElementsAre("0 0 rank 0", "0 1 step", "0 2 ledger", "0 10 compute",
-                                          "0 20 comm.tp", "1 0 rank 1", "1 1 step", "1 2 ledger",
-                                          "1 10 compute", "1 20 comm.tp"));
+  EXPECT_THAT(names, UnorderedElementsAre("0 0 rank 0", "0 1 step", "0 2 ledger", "0 100 compute",
+                                          "0 200 comm.tp", "1 0 rank 1", "1 1 step", "1 2 ledger",
+                                          "1 100 compute", "1 200 comm.tp"));
   EXPECT_EQ(trace.at("otherData").at("job"), "jobs/gpt");
   EXPECT_EQ(trace.at("otherData").at("clocks"), "all ranks share one monotonic clock");
 }
@@ -78,7 +78,7 @@ TEST(ChromeTraceTest, SlicesHaveNamesTimesAndWhatTheyWaitFor) {
   EXPECT_EQ(steps[0].at("ts"), 1'000'001.001);
   EXPECT_EQ(steps[0].at("dur"), 100'000.0);
   EXPECT_EQ(steps[0].at("args").at("loss"), 2.5);
-  const std::vector<json> compute = EventsOf(trace, "X", 0, 10);
+  const std::vector<json> compute = EventsOf(trace, "X", 0, 100);
   ASSERT_EQ(compute.size(), 10u);
   EXPECT_EQ(compute[2].at("name"), "gemm_dgrad L0.fc2 bwd mb0 s0");
   EXPECT_EQ(compute[2].at("cat"), "backward");
@@ -146,6 +146,31 @@ TEST(ChromeTraceTest, TheLedgersTrackAndCounterAreTheLedger) {
   for (const json& event : EventsOf(trace, "C", 1, 0)) EXPECT_NE(event.at("name"), "loss");
 }
 
+// As a GPU has them, whose operations of one graph are timed together.
+TEST(ChromeTraceTest, OperationsOfOneIntervalShareATrack) {
+  TraceProgram program;
+  program.add_lanes("compute");
+  program.add_lanes("comm.tp");
+  TraceStep step = MakeStep(1);
+  step.clear_operations();
+  for (int i = 0; i < 300; ++i) {
+    v1alpha1::TraceOperation* op = program.add_operations();
+    op->set_kind("zero");
+    op->set_phase("forward");
+    op->set_lane(i == 299 ? 1 : 0);
+    step.mutable_operations()->add_begin_nanoseconds(5);
+    step.mutable_operations()->add_duration_nanoseconds(7);
+  }
+  std::ostringstream out;
+  ChromeTraceWriter writer(out);
+  writer.StartRank(0, program);
+  writer.AddStep(program, step, 0);
+  writer.Finish(MakeTracedJob(), 1);
+  const json trace = json::parse(out.str());
+  EXPECT_EQ(EventsOf(trace, "X", 0, 100).size(), 299u);
+  EXPECT_EQ(EventsOf(trace, "X", 0, 200).size(), 1u);
+}
+
 TEST(ChromeTraceTest, NumbersThatAreNoneAreNull) {
   std::ostringstream out;
   ChromeTraceWriter writer(out);
@@ -158,7 +183,7 @@ TEST(ChromeTraceTest, NumbersThatAreNoneAreNull) {
   writer.Finish(MakeTracedJob(), 1);
   const json trace = json::parse(out.str());
   EXPECT_TRUE(EventsOf(trace, "X", 0, 1)[0].at("args").at("loss").is_null());
-  EXPECT_EQ(EventsOf(trace, "X", 0, 10)[0].at("name"), "gemm a\n\xef\xbf\xbd");
+  EXPECT_EQ(EventsOf(trace, "X", 0, 100)[0].at("name"), "gemm a\n\xef\xbf\xbd");
 }
 
 }  // namespace

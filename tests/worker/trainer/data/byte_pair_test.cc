@@ -175,9 +175,10 @@ TEST(BytePairTest, BadExpressionAndBadFileAreRefused) {
             absl::StatusCode::kNotFound);
 }
 
-TEST(BytePairTest, EmptyMatchesSplitNothing) {
+// As `tokenizers` takes an empty match: the text in front of it is a word of its own.
+TEST(BytePairTest, EmptyMatchEndsTheWordInFrontOfIt) {
   json document = json::parse(Slurp(kGolden + "llama3_kind.json"));
-  document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "x*";
+  document["pre_tokenizer"]["pretokenizers"][0]["pattern"]["Regex"] = "(?=ß)|x+";
   TestFolder folder;
   Spill(folder / "tokenizer.json", document.dump());
   const auto tokenizer = LoadBytePairTokenizer(folder / "tokenizer.json", "<|end_of_text|>");
@@ -185,10 +186,32 @@ TEST(BytePairTest, EmptyMatchesSplitNothing) {
   const auto whole = LoadPatched(json::object());
   const auto tokens = (*tokenizer)->Encode("größerxx");
   ASSERT_TRUE(tokens.ok());
-  auto expected = *(*whole)->Encode("größer");
-  const auto end = *(*whole)->Encode("xx");
-  expected.insert(expected.end(), end.begin(), end.end());
+  std::vector<int32_t> expected;
+  for (const char* word : {"grö", "ßer", "xx"}) {
+    const auto part = *(*whole)->Encode(word);
+    expected.insert(expected.end(), part.begin(), part.end());
+  }
   EXPECT_EQ(*tokens, expected);
+}
+
+TEST(BytePairTest, ExpressionsThatMeanSomethingElseInPcreAreRefused) {
+  json document = json::parse(Slurp(kGolden + "llama3_kind.json"));
+  json& split = document["pre_tokenizer"]["pretokenizers"][0];
+  json& byte_level = document["pre_tokenizer"]["pretokenizers"][1];
+  TestFolder folder;
+  for (const char* expression : {R"([\p{L}&&[^a]]+)", R"(\h+)"}) {
+    split["pattern"]["Regex"] = expression;
+    Spill(folder / "tokenizer.json", document.dump());
+    EXPECT_THAT(
+        std::string(LoadBytePairTokenizer(folder / "tokenizer.json", "<|end|>").status().message()),
+        HasSubstr("it means something else in PCRE2"));
+  }
+  split["pattern"]["Regex"] = "x+";
+  byte_level["add_prefix_space"] = true;
+  Spill(folder / "tokenizer.json", document.dump());
+  EXPECT_THAT(
+      std::string(LoadBytePairTokenizer(folder / "tokenizer.json", "<|end|>").status().message()),
+      HasSubstr("add_prefix_space: found true, expected false behind a Split"));
 }
 
 TEST(ByteLevelTest, AlphabetCoversEveryByteOnce) {

@@ -242,6 +242,55 @@ TEST(PrepareTest, PartsOfOtherInputAreNotTaken) {
   EXPECT_EQ(Documents(out / "set", 257)[0][0], 'c');
 }
 
+TEST(PrepareTest, FolderThatIsNotOursIsLeftAlone) {
+  TestFolder folder;
+  std::filesystem::create_directories(folder / "set.parts");
+  Spill(folder / "set.parts/a.txt", "mine");
+  const absl::Status status =
+      Prepare({{folder / "set.parts/a.txt"}, folder / "set"}, *MakeByteTokenizer()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("set.parts: found a.txt, expected only"));
+  EXPECT_EQ(Slurp(folder / "set.parts/a.txt"), "mine");
+}
+
+TEST(PrepareTest, OutputIsNotInputByAnotherName) {
+  TestFolder folder;
+  std::filesystem::create_directories(folder / "real");
+  std::filesystem::create_directory_symlink(folder / "real", folder / "link");
+  Spill(folder / "real/a.txt", "hello");
+  PrepareOptions options{{folder / "real"}, folder / "link/../link/out", true};
+  ASSERT_TRUE(Prepare(options, *MakeByteTokenizer()).ok());
+  const auto again = Prepare(options, *MakeByteTokenizer());
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->files + again->skipped_binary, 1);
+}
+
+TEST(PrepareTest, OneAtATimeForAPrefix) {
+  TestFolder folder;
+  Spill(folder / "a.txt", "hello");
+  PrepareOptions options{{folder / "a.txt"}, folder / "out", true};
+  absl::Status second;
+  options.progress = [&](const PrepareProgress&) {
+    PrepareOptions other = options;
+    other.progress = nullptr;
+    second = Prepare(other, *MakeByteTokenizer()).status();
+  };
+  ASSERT_TRUE(Prepare(options, *MakeByteTokenizer()).ok());
+  EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(second.message()), HasSubstr("another `data prepare` at work"));
+}
+
+TEST(PrepareTest, NewTokensNeverMeetAnOldNote) {
+  TestFolder folder;
+  Spill(folder / "a.txt", "hello");
+  ASSERT_TRUE(Prepare({{folder / "a.txt"}, folder / "out"}, *MakeByteTokenizer()).ok());
+  auto writer = IndexedDatasetWriter::Create(folder / "out", TokenType::kU16, true);
+  ASSERT_TRUE(writer.ok());
+  ASSERT_TRUE(writer->AddDocument(std::vector<int32_t>{1}).ok());
+  ASSERT_TRUE(writer->Finish().ok());
+  EXPECT_EQ(ReadTokenizerInfo(folder / "out").status().code(), absl::StatusCode::kNotFound);
+}
+
 TEST(PrepareTest, ProgressCountsEveryByteOnceAndWhatWasDoneBefore) {
   TestFolder in, out;
   Spill(in / "a.txt", std::string(950, 'a'));

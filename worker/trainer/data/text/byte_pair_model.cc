@@ -57,7 +57,8 @@ absl::StatusOr<BytePairModel> BytePairModel::Create(Vocabulary vocabulary) {
       }
       tokens[k] = token->second;
     }
-    model.merges_.try_emplace(Key(tokens[0], tokens[1]), Merge{static_cast<int32_t>(i), tokens[2]});
+    model.merges_.insert_or_assign(Key(tokens[0], tokens[1]),
+                                   Merge{static_cast<int32_t>(i), tokens[2]});
   }
   if (vocabulary.whole_words_first) model.whole_words_ = std::move(vocabulary.tokens);
   return model;

@@ -82,7 +82,9 @@ class BytePairTokenizer final : public Tokenizer {
     for (size_t start = 0, from = 0; start < text.size();) {
       ASSIGN_OR_RETURN(const Pattern::Range word, words_.Find(text, from));
       if (word.begin == word.end && word.begin < text.size()) {
-        // An empty match splits nothing: look on behind the next character.
+        // An empty match ends the word in front of it; look on behind the next character.
+        if (word.begin > start) model_.Append(text.substr(start, word.begin - start), tokens);
+        start = word.begin;
         from = word.begin + 1;
         while (from < text.size() && (static_cast<unsigned char>(text[from]) & 0xc0) == 0x80) {
           ++from;

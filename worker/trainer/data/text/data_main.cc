@@ -16,6 +16,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "proto/base/printable.h"
 #include "proto/base/units.h"
 #include "worker/trainer/data/text/inspect.h"
 #include "worker/trainer/data/text/prepare.h"
@@ -39,7 +40,7 @@ void ShowProgress(const PrepareProgress& progress, absl::Time start) {
 }
 
 int Fail(const absl::Status& status) {
-  absl::FPrintF(stderr, "error: %s\n", status.message());
+  absl::FPrintF(stderr, "error: %s\n", Printable(status.message()));
   if (absl::IsAlreadyExists(status)) absl::FPrintF(stderr, "--overwrite replaces it\n");
   return 1;
 }
@@ -86,7 +87,7 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
   }
   const auto report = InspectDataset(options);
   if (!report.ok()) return Fail(report.status());
-  absl::FPrintF(stdout, "%s", *report);
+  absl::FPrintF(stdout, "%s", options.json ? *report : Printable(*report));
   return 0;
 }
 

@@ -21,22 +21,32 @@ namespace fs = std::filesystem;
 
 constexpr size_t kHead = 64 << 10;
 
-// The walk may pass its own earlier output; that is not input.
-bool IsOutput(const fs::path& path, const std::string& prefix) {
-  for (const char* suffix : {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json"}) {
-    if (path.lexically_normal() == fs::path(prefix + suffix).lexically_normal()) return true;
+// One form for each file, however it is named: from here or from the root, through links.
+fs::path Canonical(const fs::path& path) {
+  std::error_code error;
+  const fs::path canonical = fs::weakly_canonical(fs::absolute(path, error), error);
+  return error ? path.lexically_normal() : canonical;
+}
+
+// The walk may pass its own earlier output; that is not input. Both are Canonical.
+bool IsOutput(const fs::path& path, const fs::path& prefix) {
+  for (const char* suffix :
+       {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json", ".parts.lock"}) {
+    if (path == prefix.string() + suffix) return true;
   }
-  return path.parent_path().lexically_normal() == fs::path(prefix + ".parts").lexically_normal();
+  return path.parent_path() == prefix.string() + ".parts";
 }
 
 absl::Status Walk(const std::string& folder, const std::string& prefix,
                   std::vector<std::string>* files) {
   std::vector<std::string> found;
   std::error_code error;
+  const fs::path root = Canonical(folder), output = Canonical(prefix);
   fs::recursive_directory_iterator entry(folder, error), end;
   while (!error && entry != end) {
     std::error_code ignored;  // a dangling link is not a regular file
-    if (entry->is_regular_file(ignored) && !IsOutput(entry->path(), prefix)) {
+    if (entry->is_regular_file(ignored) &&
+        !IsOutput(root / entry->path().lexically_relative(folder), output)) {
       found.push_back(entry->path().string());
     }
     entry.increment(error);

@@ -1,11 +1,19 @@
 #include "worker/trainer/data/text/prepare.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <mutex>
 #include <system_error>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/files.h"
@@ -28,8 +36,10 @@ class PartsFolder {
     const std::string note = folder.path_ + "/plan";
     const absl::StatusOr<std::string> found = ReadFile(note);
     if (!found.ok() || *found != plan.fingerprint) {
-      folder.Remove();
+      RETURN_IF_ERROR(folder.CheckOurs());
       std::error_code error;
+      fs::remove_all(folder.path_, error);  // what stayed would count as done
+      if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", folder.path_));
       fs::create_directory(folder.path_, error);
       if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder.path_));
       RETURN_IF_ERROR(WriteFileAtomic(note, plan.fingerprint));
@@ -38,8 +48,8 @@ class PartsFolder {
   }
 
   std::string Prefix(size_t part) const { return absl::StrFormat("%s/%06d", path_, part); }
-  bool Empty(size_t part) const { return fs::exists(Prefix(part) + ".empty"); }
-  bool Done(size_t part) const { return Empty(part) || fs::exists(Prefix(part) + ".idx"); }
+  bool Empty(size_t part) const { return Exists(Prefix(part) + ".empty"); }
+  bool Done(size_t part) const { return Empty(part) || Exists(Prefix(part) + ".idx"); }
   void Remove() const {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
@@ -47,6 +57,31 @@ class PartsFolder {
 
  private:
   explicit PartsFolder(std::string path) : path_(std::move(path)) {}
+
+  static bool Exists(const std::string& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+  }
+
+  // The folder may be the user's own; nothing of theirs is deleted.
+  absl::Status CheckOurs() const {
+    std::error_code none;
+    for (fs::directory_iterator entry(path_, none), end; !none && entry != end;
+         entry.increment(none)) {
+      const std::string name = entry->path().filename().string();
+      const size_t suffix = name.find_first_not_of("0123456789");
+      const absl::string_view rest = absl::string_view(name).substr(std::min(suffix, name.size()));
+      const bool part =
+          suffix >= 6 && (absl::StartsWith(rest, ".bin") || absl::StartsWith(rest, ".idx") ||
+                          absl::StartsWith(rest, ".empty"));
+      if (part || absl::StartsWith(name, "plan")) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": found ", name,
+                       ", expected only what `data prepare` keeps there; choose another prefix"));
+    }
+    return absl::OkStatus();
+  }
+
   std::string path_;
 };
 
@@ -110,6 +145,18 @@ class Work {
   size_t failed_part_ = 0;    // guarded by mu_
 };
 
+// Two runs with one prefix would mix their parts.
+absl::StatusOr<FileDescriptor> LockPrefix(const std::string& prefix) {
+  const std::string path = prefix + ".parts.lock";
+  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(prefix, ": found another `data prepare` at work on it, expected none"));
+  }
+  return lock;
+}
+
 absl::Status NoText(const PrepareSummary& summary) {
   return absl::InvalidArgumentError(
       absl::StrCat("data prepare: found no text in ", summary.files + summary.skipped_binary,
@@ -129,6 +176,8 @@ absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Toke
   summary.bytes = plan.bytes;
   if (plan.parts.empty()) return NoText(summary);
 
+  ASSIGN_OR_RETURN(const FileDescriptor lock, LockPrefix(options.prefix));
+  const absl::Cleanup unlock = [&] { ::unlink((options.prefix + ".parts.lock").c_str()); };
   ASSIGN_OR_RETURN(const PartsFolder folder, PartsFolder::Open(options.prefix, plan));
   RETURN_IF_ERROR(Work(options, tokenizer, plan, folder).Run());
   std::vector<DatasetPart> parts;

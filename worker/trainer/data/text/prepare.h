@@ -43,8 +43,10 @@ struct PrepareSummary {
 // from there; it takes as much space as the result. Memory grows with `threads` and `sizes`, not
 // with the input. Errors: those of ListInputFiles and MakePreparePlan, InvalidArgument (no text, a
 // line that is no JSON object with `json_key`, text the tokenizer refuses; names file and byte),
-// AlreadyExists (output without `overwrite`), ResourceExhausted (disk full). On an error the tokens
-// of an old data set at PREFIX stay as they were, or those of the new one are whole.
+// AlreadyExists (output without `overwrite`), FailedPrecondition
+// (another call at work on PREFIX, a folder PREFIX.parts that is not ours), ResourceExhausted (disk
+// full). On an error the tokens of an old data set at PREFIX stay as they were, or those of the new
+// one are whole.
 absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Tokenizer& tokenizer);
 
 }  // namespace stretto

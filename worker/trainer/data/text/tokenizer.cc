@@ -1,6 +1,7 @@
 #include "worker/trainer/data/text/tokenizer.h"
 
 #include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -95,7 +96,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view name,
                                                          const std::string& end_of_document) {
   if (absl::ConsumePrefix(&name, "hf:") && !name.empty()) {
     std::string path(name);
-    if (std::filesystem::is_directory(path)) path += "/tokenizer.json";
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) path += "/tokenizer.json";
     return LoadBytePairTokenizer(path, end_of_document);
   }
   if (!end_of_document.empty()) {

@@ -37,9 +37,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePieceTokenizer(const std:
 
 // Byte-level BPE from a tokenizer.json (see tokenizer_json.h); without `end_of_document` the
 // eos_token of the tokenizer_config.json beside it ends a document. Equal to `tokenizers` without
-// special tokens at beginning and end; an added token that stands in the text is that token.
-// Errors: NotFound and the like (file), InvalidArgument (names file, key, found and expected; when
-// encoding, text that is no UTF-8, with the byte).
+// special tokens at beginning and end (but see pattern.h on U+180E); an added token that stands in
+// the text is that token. Errors: NotFound and the like (file), InvalidArgument (names file, key,
+// found and expected; when encoding, text that is no UTF-8, with the byte).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadBytePairTokenizer(
     const std::string& path, const std::string& end_of_document);
 

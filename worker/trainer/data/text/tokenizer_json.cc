@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/data/text/byte_level.h"
@@ -123,6 +124,9 @@ absl::Status ParseByteLevel(const json& byte_level, const std::string& path,
     return Refuse(path + ".type", Member(byte_level, "type"), "\"ByteLevel\"");
   }
   result->add_prefix_space = Member(byte_level, "add_prefix_space") == true;
+  if (result->add_prefix_space && !result->word_pattern.empty()) {
+    return Refuse(path + ".add_prefix_space", true, "false behind a Split");
+  }
   const json& use_regex = Member(byte_level, "use_regex");  // true where it is absent
   if (use_regex != false) {
     if (!result->word_pattern.empty()) {
@@ -153,6 +157,12 @@ absl::Status ParsePreTokenizer(const json& pre, TokenizerJson* result) {
     return Refuse(path + "[0].pattern", pattern, "{\"Regex\": EXPRESSION}");
   }
   result->word_pattern = pattern["Regex"];
+  for (const char* other : {"&&", "\\h", "\\H"}) {
+    if (absl::StrContains(result->word_pattern, other)) {
+      return Refuse(path + "[0].pattern.Regex", pattern["Regex"],
+                    absl::StrCat("no ", other, ": it means something else in PCRE2"));
+    }
+  }
   return ParseByteLevel(parts[1], path + "[1]", result);
 }
 
