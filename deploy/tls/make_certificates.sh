@@ -5,7 +5,7 @@
 #
 # HOST is a name or address that clients reach the coordinator by; all of them go into one certificate. NAME is a worker's
 # --name or a person's. Writes DIR/ca.crt (for everybody), DIR/coordinator.{crt,key}, DIR/worker-NAME.{crt,key} and
-# DIR/user-NAME.{crt,key} (user-admin without --user). DIR/ca.key signs them: keep it away from the nodes.
+# DIR/user-NAME.{crt,key} (user-admin with a new CA and without --user). DIR/ca.key signs them: keep it away from the nodes.
 # With a CA in DIR already, makes new certificates of that CA: this is how they are renewed.
 set -euo pipefail
 umask 077
@@ -51,6 +51,7 @@ if [[ ! -e "$directory/ca.key" ]]; then
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign -out "$work/ca.crt"
   mv "$work/ca.key" "$work/ca.crt" "$directory/"
   chmod 0644 "$directory/ca.crt"
+  new_ca=1
 fi
 
 # issue FILE COMMON_NAME SUBJECT_ALTERNATIVE_NAMES: the key first, so that a daemon that looks in between finds no new certificate
@@ -75,5 +76,6 @@ if [[ ${#hosts[@]} -gt 0 ]]; then
   issue coordinator coordinator "$names"
 fi
 for worker in "${workers[@]}"; do issue "worker-$worker" "$worker" "URI:spiffe://$domain/stretto/worker/$worker"; done
-[[ ${#users[@]} -gt 0 || -e "$directory/user-admin.crt" ]] || users=(admin)
+# An administrator is made with the CA alone: a renewal issues what it was asked for.
+[[ ${#users[@]} -gt 0 || -z "${new_ca:-}" ]] || users=(admin)
 for user in "${users[@]}"; do issue "user-$user" "$user" "URI:spiffe://$domain/stretto/user/$user"; done

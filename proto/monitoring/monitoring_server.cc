@@ -9,6 +9,7 @@
 #include <future>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/address.h"
 #include "proto/base/files.h"
@@ -17,7 +18,9 @@
 namespace stretto::monitoring {
 namespace {
 
-constexpr char kThreads[] = "4";
+constexpr char kThreads[] = "16";
+// Of these, so that a page of metrics that waits, for a disk say, leaves threads for the probes.
+constexpr int kMostScrapes = 4;
 constexpr char kRequestTimeoutMs[] = "5000";  // of a client that does not go on
 constexpr std::chrono::milliseconds kKnockInterval{10};
 
@@ -33,17 +36,23 @@ int Answer(mg_connection* connection, int code, const char* type, const std::str
 
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 
-int AnswerMetrics(mg_connection* connection, void* pages) {
+int AnswerMetrics(mg_connection* connection, void* data) {
+  auto& server = *static_cast<ScrapedPages*>(data);
+  const absl::Cleanup done = [&server] { --server.scrapes; };
+  if (++server.scrapes > kMostScrapes) {
+    return Answer(connection, 503, kPlain,
+                  absl::StrCat(kMostScrapes, " scrapes are waiting for their answer already\n"));
+  }
   return Answer(connection, 200, "text/plain; version=0.0.4; charset=utf-8",
-                static_cast<const Pages*>(pages)->metrics());
+                server.pages.metrics());
 }
 
 int AnswerHealth(mg_connection* connection, void*) {
   return Answer(connection, 200, kPlain, "ok\n");
 }
 
-int AnswerReady(mg_connection* connection, void* pages) {
-  const absl::Status ready = static_cast<const Pages*>(pages)->ready();
+int AnswerReady(mg_connection* connection, void* data) {
+  const absl::Status ready = static_cast<ScrapedPages*>(data)->pages.ready();
   if (ready.ok()) return Answer(connection, 200, kPlain, "ok\n");
   return Answer(connection, 503, kPlain, absl::StrCat(ready.message(), "\n"));
 }
@@ -64,7 +73,7 @@ void Knock(const std::string& host, int port) {
 }  // namespace
 
 MonitoringServer::MonitoringServer(std::string host, Pages pages)
-    : host_(std::move(host)), pages_(std::move(pages)) {}
+    : host_(std::move(host)), pages_{std::move(pages)} {}
 
 absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
     const std::string& address, Pages pages) {
@@ -87,7 +96,7 @@ absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
         absl::StrCat("metrics: cannot listen on ", address, ": in use, or not an address of ours"));
   }
   server->port_ = bound.port;
-  void* const data = const_cast<Pages*>(&server->pages_);
+  void* const data = &server->pages_;
   mg_set_request_handler(server->context_, "/metrics$", AnswerMetrics, data);
   mg_set_request_handler(server->context_, "/healthz$", AnswerHealth, data);
   mg_set_request_handler(server->context_, "/readyz$", AnswerReady, data);

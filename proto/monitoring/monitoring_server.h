@@ -7,6 +7,7 @@
 //
 // No answer waits for a training step.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,10 +20,16 @@ struct mg_context;
 
 namespace stretto::monitoring {
 
-// Asked on the server's threads, several at a time. Must not block.
+// Asked on the server's threads, several at a time. `ready` must not block; where `metrics` waits,
+// later scrapes are refused with 503 and probes go on.
 struct Pages {
   std::function<std::string()> metrics;  // in Prometheus's text format
   std::function<absl::Status()> ready;   // why not, in one line
+};
+
+struct ScrapedPages {
+  const Pages pages;
+  std::atomic<int> scrapes = 0;  // in progress
 };
 
 class MonitoringServer {
@@ -42,7 +49,7 @@ class MonitoringServer {
   MonitoringServer(std::string host, Pages pages);
 
   const std::string host_;
-  const Pages pages_;
+  ScrapedPages pages_;
   mg_context* context_ = nullptr;
   int port_ = 0;
 };

@@ -29,6 +29,13 @@ class CoordinatorVerifier final : public experimental::ExternalCertificateVerifi
  public:
   bool Verify(experimental::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> callback, grpc::Status* sync_status) override {
+    if (request->dns_names().empty() && request->ip_names().empty()) {
+      // gRPC would take the subject's common name then.
+      *sync_status = {grpc::StatusCode::UNAUTHENTICATED,
+                      "found no DNS name and no address in the certificate, expected those that "
+                      "clients call the coordinator by"};
+      return true;
+    }
     host_name_.Verify(request, std::move(callback), sync_status);  // is synchronous
     if (!sync_status->ok()) return true;
     std::vector<std::string> uris;

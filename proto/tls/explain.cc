@@ -57,8 +57,8 @@ std::string JudgeServer(const SSL* connection, const std::string& host, const Fi
     return absl::StrCat("its certificate: ", valid.message(), "; the coordinator needs a new one");
   }
   const absl::StatusOr<std::string> ca = ReadFile(files.ca);
-  const absl::Status chained =
-      CheckChain(chain, ca.ok() ? ReadCertificates(*ca) : std::vector<X509Pointer>{}, now);
+  const absl::Status chained = CheckChain(
+      chain, ca.ok() ? ReadCertificates(*ca) : std::vector<X509Pointer>{}, now, Purpose::kServer);
   if (!chained.ok()) {
     return absl::StrCat("its certificate is by ", IssuerOf(leaf), " and does not lead to --tls-ca ",
                         files.ca, " (", chained.message(),

@@ -114,7 +114,8 @@ absl::StatusOr<Identity> CheckFiles(const Files& files, Role role, absl::Time no
   if (const absl::Status valid = CheckValidAt(*leaf, now); !valid.ok()) {
     return at_certificate(valid);
   }
-  if (const absl::Status chained = CheckChain(chain, roots, now); !chained.ok()) {
+  const Purpose purpose = role == Role::kCoordinator ? Purpose::kServer : Purpose::kClient;
+  if (const absl::Status chained = CheckChain(chain, roots, now, purpose); !chained.ok()) {
     return at_certificate(absl::FailedPreconditionError(
         absl::StrCat("found a certificate by ", IssuerOf(*leaf), " that does not lead to ",
                      files.ca, " (", chained.message(), "), expected one of that CA")));

@@ -107,7 +107,7 @@ absl::Status CheckValidAt(const X509& certificate, absl::Time now) {
 }
 
 absl::Status CheckChain(const std::vector<X509Pointer>& chain,
-                        const std::vector<X509Pointer>& roots, absl::Time now) {
+                        const std::vector<X509Pointer>& roots, absl::Time now, Purpose purpose) {
   const std::unique_ptr<X509_STORE, decltype(&X509_STORE_free)> store(X509_STORE_new(),
                                                                       X509_STORE_free);
   for (const X509Pointer& root : roots) X509_STORE_add_cert(store.get(), root.get());
@@ -117,6 +117,8 @@ absl::Status CheckChain(const std::vector<X509Pointer>& chain,
   const std::unique_ptr<X509_STORE_CTX, decltype(&X509_STORE_CTX_free)> context(
       X509_STORE_CTX_new(), X509_STORE_CTX_free);
   X509_STORE_CTX_init(context.get(), store.get(), chain.at(0).get(), others.get());
+  X509_STORE_CTX_set_purpose(context.get(), purpose == Purpose::kServer ? X509_PURPOSE_SSL_SERVER
+                                                                        : X509_PURPOSE_SSL_CLIENT);
   X509_STORE_CTX_set_time(context.get(), 0, absl::ToTimeT(now));
   const bool good = X509_verify_cert(context.get()) == 1;
   const int error = X509_STORE_CTX_get_error(context.get());

@@ -33,9 +33,11 @@ std::string IssuerOf(const X509& certificate);  // "CN=..."
 // for one not valid yet.
 absl::Status CheckValidAt(const X509& certificate, absl::Time now);
 
-// Whether `chain`, leaf first, leads to one of `roots` at `now`; else OpenSSL's words:
+// Whether `chain`, leaf first, leads to one of `roots` at `now` and serves `purpose` (extended key
+// usage; a certificate without that serves both); else OpenSSL's words:
 // "unable to get local issuer certificate".
+enum class Purpose { kServer, kClient };
 absl::Status CheckChain(const std::vector<X509Pointer>& chain,
-                        const std::vector<X509Pointer>& roots, absl::Time now);
+                        const std::vector<X509Pointer>& roots, absl::Time now, Purpose purpose);
 
 }  // namespace stretto::tls

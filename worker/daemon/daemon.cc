@@ -106,6 +106,7 @@ absl::Status Daemon::Open() {
 }
 
 Daemon::~Daemon() {
+  monitoring_.reset();  // asks all that goes below
   if (session_ != nullptr) session_->Stop();
   if (trainers_ != nullptr) trainers_->Shutdown();
 }

@@ -50,6 +50,8 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt) {
 std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
                                                   const tls::Files& files) {
   grpc::ChannelArguments arguments;
+  // A proxy would carry what was checked to stay on loopback off this machine.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);

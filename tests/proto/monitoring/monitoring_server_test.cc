@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <future>
+#include <semaphore>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "tests/proto/monitoring/http_get.h"
 
@@ -45,6 +49,34 @@ TEST_F(MonitoringTest, HealthDoesNotDependOnReadiness) {
   EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 OK\r\n"));
   EXPECT_THAT(answer, EndsWith("\r\n\r\nok\n"));
   EXPECT_THAT(HttpGet(server->port(), "/readyz", "HEAD"), EndsWith("\r\n\r\n"));
+}
+
+// A scrape that waits, for a disk under the coordinator's store say, must not take the probes with
+// it.
+TEST_F(MonitoringTest, ProbesAnswerWhileScrapesWait) {
+  std::promise<void> release;
+  const std::shared_future<void> released(release.get_future());
+  std::counting_semaphore<> waiting(0);
+  auto server = MonitoringServer::Start("127.0.0.1:0", {.metrics =
+                                                            [&] {
+                                                              waiting.release();
+                                                              released.wait();
+                                                              return std::string("late\n");
+                                                            },
+                                                        .ready = [] { return absl::OkStatus(); }});
+  ASSERT_TRUE(server.ok()) << server.status();
+  std::vector<std::future<std::string>> scrapes;
+  for (int i = 0; i < 4; ++i) {
+    scrapes.push_back(
+        std::async(std::launch::async, [&] { return HttpGet((*server)->port(), "/metrics"); }));
+  }
+  for (int i = 0; i < 4; ++i) waiting.acquire();
+  EXPECT_THAT(HttpGet((*server)->port(), "/metrics"), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(HttpGet((*server)->port(), "/healthz"), StartsWith("HTTP/1.1 200"));
+  EXPECT_THAT(HttpGet((*server)->port(), "/readyz"), StartsWith("HTTP/1.1 200"));
+  release.set_value();
+  for (auto& scrape : scrapes) EXPECT_THAT(scrape.get(), EndsWith("late\n"));
+  EXPECT_THAT(HttpGet((*server)->port(), "/metrics"), StartsWith("HTTP/1.1 200"));
 }
 
 TEST_F(MonitoringTest, OtherPathsAreNotFound) {

@@ -73,10 +73,13 @@ std::string TestCa::pem() const { return PemOf(certificate_.get()); }
 
 IssuedPem TestCa::Issue(const Certificate& wanted) const {
   const std::shared_ptr<EVP_PKEY> key = NewKey();
-  const std::shared_ptr<X509> certificate = Draft(wanted, key.get(), "someone", name_);
+  const std::shared_ptr<X509> certificate = Draft(wanted, key.get(), wanted.common_name, name_);
   if (!wanted.alternative_names.empty()) {
     AddExtension(certificate.get(), certificate_.get(), NID_subject_alt_name,
                  wanted.alternative_names);
+  }
+  if (!wanted.usage.empty()) {
+    AddExtension(certificate.get(), certificate_.get(), NID_ext_key_usage, wanted.usage);
   }
   X509_sign(certificate.get(), key_.get(), EVP_sha256());
   return {PemOf(certificate.get()), Pem([&](BIO* bio) {

@@ -18,6 +18,8 @@ struct Certificate {
   absl::Duration begin = -absl::Hours(1);  // from now
   absl::Duration end = absl::Hours(1);
   int64_t serial = 1;
+  std::string usage = {};  // extended key usage, "serverAuth"; empty: any
+  std::string common_name = "someone";
 };
 
 inline const Certificate kCoordinatorCertificate = {

@@ -212,6 +212,15 @@ TEST_F(TlsTest, ServerNeedsTheRoleCoordinatorAndAValidCertificate) {
               HasSubstr("its certificate: found a certificate that expired at"));
 }
 
+// gRPC by itself would take the common name.
+TEST_F(TlsTest, ServersCommonNameIsNoNameOfIts) {
+  Serve(Write("bare", {.alternative_names = "URI:spiffe://test/stretto/coordinator",
+                       .common_name = "127.0.0.1"}));
+  const Files user = Write("user", kUserCertificate);
+  EXPECT_EQ(CheckWith(user), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_THAT(ExplainFailure(Target(), user), HasSubstr("its certificate is for no name"));
+}
+
 TEST_F(TlsTest, NobodyListening) { EXPECT_EQ(ExplainFailure("127.0.0.1:1", {}), ""); }
 
 // Asks until `done` or 20 s are over.

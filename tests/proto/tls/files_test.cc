@@ -159,6 +159,19 @@ TEST_F(FilesTest, CertificateOfAnotherCaIsRefused) {
   EXPECT_EQ(Fault(files), "");
 }
 
+TEST_F(FilesTest, UsageMustFitTheRole) {
+  Certificate user = kUserCertificate;
+  user.usage = "clientAuth";
+  EXPECT_EQ(Fault(Write(user)), "");
+  user.usage = "serverAuth";
+  EXPECT_THAT(Fault(Write(user)), HasSubstr("purpose"));
+  Certificate coordinator = kCoordinatorCertificate;
+  coordinator.usage = "serverAuth";
+  EXPECT_EQ(Fault(Write(coordinator), Role::kCoordinator), "");
+  coordinator.usage = "clientAuth";
+  EXPECT_THAT(Fault(Write(coordinator), Role::kCoordinator), HasSubstr("purpose"));
+}
+
 TEST_F(FilesTest, RoleMustFitTheProgram) {
   const Files files = Write(kUserCertificate);
   EXPECT_EQ(Fault(files, Role::kCoordinator),
