@@ -1,5 +1,6 @@
 #include "kernels/cuda/cublaslt_epilogues.h"
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cuda/cublaslt_plan.h"
 #include "kernels/cuda/cublaslt_products.h"
 
@@ -116,7 +117,10 @@ absl::StatusOr<double> Time(const EpilogueProduct& wanted) {
   if (!status.ok()) return status;
   const absl::StatusOr<std::vector<Algorithm>> proposals =
       Proposals(handle.get(), product, *plan, true);
-  if (!proposals.ok()) return proposals.status();
+  if (!proposals.ok()) {  // also where it refuses the combination of types
+    return absl::UnimplementedError(absl::StrCat("cuBLASLt proposes nothing for this epilogue: ",
+                                                 proposals.status().message()));
+  }
   const Workspace on{.data = workspace->get(), .patience = std::chrono::seconds(30)};
   const absl::StatusOr<std::vector<std::vector<double>>> times =
       TimesOf(handle.get(), product, *plan, *proposals, on);

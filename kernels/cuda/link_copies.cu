@@ -11,6 +11,7 @@ namespace stretto {
 namespace {
 
 constexpr int64_t kScratch = int64_t{64} << 20;  // more than a cache holds
+constexpr int64_t kAligned = 512;                // copies that are not are slower
 constexpr int kPieces = 4;  // of a tensor, so that its copy is spread over time
 constexpr int64_t kSmall = int64_t{1} << 20, kLarge = int64_t{32} << 20;
 constexpr int kRepeats = 5;
@@ -103,11 +104,12 @@ class Copies final : public LinkCopies {
     if (bytes == 0) return {};
     if (transfer.copies > 1) return Gather(in, out, bytes, transfer.copies);
     std::vector<Copy> copies;
-    const int64_t piece = std::min(kScratch, (bytes + kPieces - 1) / kPieces);
+    const int64_t part = (bytes + kPieces - 1) / kPieces;
+    const int64_t piece = std::min(kScratch, (part + kAligned - 1) / kAligned * kAligned);
     auto* const scratch = static_cast<std::byte*>(scratch_.get());
     for (int64_t at = 0; at < bytes; at += piece) {
       const int64_t size = std::min(piece, bytes - at);
-      std::byte* const aside = scratch + at % (kScratch - size + 1);
+      std::byte* const aside = scratch + at % (kScratch - size + 1) / kAligned * kAligned;
       copies.push_back({in == out ? aside : out + at, in + at, size});
     }
     return copies;

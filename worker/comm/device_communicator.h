@@ -65,9 +65,10 @@ class DeviceCommunicator {
   }
 
   // Takes the offer back, before the memory goes: no collective on it is under way or in a graph.
-  // All ranks call it in the same order, but it waits for none. Of a dead group whose library may
-  // still know the memory, the communicator keeps it until its own end. Nothing where there was no
-  // offer.
+  // All ranks call it in the same order, but it waits for none: memory
+  // that peers have mapped is free when all of them have called it. Of a dead group whose library
+  // may still know the memory, the communicator keeps it until its own end. Nothing where there was
+  // no offer.
   virtual void Unregister(const void* /*memory*/) {}
 
   // What happened to the group since the last call; never blocks. An error ends the group, and with

@@ -64,11 +64,15 @@ std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
   env.push_back("CUDA_MODULE_LOADING=EAGER");
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;
-    if (absl::StartsWith(text, "NCCL_") && !absl::StartsWith(text, "NCCL_LAUNCH_ORDER_IMPLICIT="))
-      env.emplace_back(text);
+    const bool ours = absl::StartsWith(text, "NCCL_LAUNCH_ORDER_IMPLICIT=") ||
+                      absl::StartsWith(text, "NCCL_GRAPH_REGISTER=");
+    if (absl::StartsWith(text, "NCCL_") && !ours) env.emplace_back(text);
   }
   // Collectives of two groups in flight start in the order of issue, on all ranks.
   env.push_back("NCCL_LAUNCH_ORDER_IMPLICIT=1");
+  // We register the arenas. What a graph registers NCCL forgets at a later launch only, when the
+  // memory may be another's.
+  env.push_back("NCCL_GRAPH_REGISTER=0");
   const std::string interface = InterfaceWith(address);
   if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr && !interface.empty())
     env.push_back(absl::StrCat("NCCL_SOCKET_IFNAME==", interface));  // "=": this name, no prefix

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -24,7 +25,11 @@ void DrawWeights(const Parameter& parameter, int index, uint64_t seed, int threa
     }
   };
   std::vector<std::jthread> others;
-  for (int64_t i = 1; i < std::min<int64_t>(threads, blocks); ++i) others.emplace_back(draw);
+  try {
+    for (int64_t i = 1; i < std::min<int64_t>(threads, blocks); ++i) others.emplace_back(draw);
+  } catch (const std::system_error&) {
+    // No more threads to be had: those there are draw the same.
+  }
   draw();
 }
 

@@ -60,6 +60,8 @@ class Profiler {
 
  private:
   absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
+    // Memory that peers still map from the engine before is not free yet.
+    RETURN_IF_ERROR(control_.Barrier());
     ASSIGN_OR_RETURN(auto engine,
                      RankEngine::Create(spec, config_.rank, variant, training_, backend_, {}));
     RETURN_IF_ERROR(engine->Initialise(config_.seed));

@@ -79,7 +79,11 @@ class RankProcess {
     ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint,
                      FindCheckpoint(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(checkpoint));
-    if (config_.profile_steps > 0) RETURN_IF_ERROR(Profile());
+    if (config_.profile_steps > 0) {
+      RETURN_IF_ERROR(Profile());
+      // Memory that peers still map from the last engine is not free yet.
+      RETURN_IF_ERROR(device_->control().Barrier());
+    }
     ASSIGN_OR_RETURN(engine_,
                      RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
                                         device_->link(), device_->backend(), FlightHook()));

@@ -18,7 +18,8 @@ TEST(TrainerEnvironmentTest, ATrainerOnAGpuSeesThatGpuAndWhatItsLibrariesAreTold
   const std::vector<std::string> env = TrainerEnvironment("GPU-7", "127.0.0.1");
   ::unsetenv("STRETTO_CUPTI");
   EXPECT_THAT(env, testing::IsSupersetOf({"CUDA_VISIBLE_DEVICES=GPU-7", "CUDA_MODULE_LOADING=EAGER",
-                                          "NCCL_LAUNCH_ORDER_IMPLICIT=1", "STRETTO_CUPTI=1"}));
+                                          "NCCL_LAUNCH_ORDER_IMPLICIT=1", "NCCL_GRAPH_REGISTER=0",
+                                          "STRETTO_CUPTI=1"}));
 }
 
 TEST(TrainerEnvironmentTest, ATrainerOnTheCpuSeesNone) {
