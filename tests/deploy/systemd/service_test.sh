@@ -95,7 +95,7 @@ guest systemctl stop stretto-worker
 no_trainers() { ! guest pgrep stretto-trainer >/dev/null; }
 await "trainers that end once their lease is over" no_trainers
 ls -d "$root"/var/lib/stretto/checkpoints/first-job/step-* >/dev/null || fail "they left no checkpoint"
-ended() { guest stretto job get first-job -o json | grep -q '"state": "FAILED"'; }
+ended() { [[ "$(guest stretto job get first-job -o json)" == *'"state": "FAILED"'* ]]; }
 await "the job's end" ended
 guest stretto job get first-job -o json >"$root/srv/job.json"
 grep -q WorkerLost "$root/srv/job.json" || fail "expected reason WorkerLost: $(cat "$root/srv/job.json")"
