@@ -2,6 +2,7 @@
 // A coordinator that only listens and answers as told. In-process, on a free port.
 
 #include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -46,7 +47,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   int port() const { return port_; }
 
   void Send(const v1::CoordinatorMessage& message) {
-    WaitFor([this] { return stream_ != nullptr; });
+    EXPECT_TRUE(WaitFor([this] { return stream_ != nullptr; })) << "no daemon is connected";
     const std::lock_guard lock(mu_);
     if (stream_ != nullptr) stream_->Write(message);
   }
@@ -109,7 +110,8 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     changed_.notify_all();
     while (stream->Read(&message)) Receive(stream, message);
     const std::lock_guard lock(mu_);
-    stream_ = nullptr;
+    // The next daemon's session may begin before the end of this one is seen.
+    if (stream_ == stream) stream_ = nullptr;
     return grpc::Status::OK;
   }
 
