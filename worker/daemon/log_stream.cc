@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/report/trace_log.h"
 
 namespace stretto::daemon {
 namespace {
@@ -36,6 +38,96 @@ LogData ErrorChunk(int64_t stream, int32_t rank, std::string message) {
 
 }  // namespace
 
+// What it needs to read on: a log, or a trace.
+struct LogStreams::Stream {
+  RankKey key;
+  bool follow = false;
+  FileDescriptor file;
+  std::string path;
+  std::string tail;  // read, not sent: less than a line
+  std::optional<TraceReader> trace;
+  int64_t credit = 0;   // records of the trace that may be sent
+  absl::Status opened;  // an error is all that there is to send
+
+  absl::Status Open(const RunFolders& folders, const LogRequest& request);
+  // Nothing to say now, or a chunk; the last one has `end`. `again`: there may be more at once.
+  std::optional<LogData> Read(int64_t id, const std::function<bool(const RankKey&)>& alive,
+                              bool* again);
+  std::optional<LogData> ReadTrace(int64_t id);
+  std::optional<LogData> ReadLog(int64_t id, bool may_grow, bool* again);
+};
+
+absl::Status LogStreams::Stream::Open(const RunFolders& folders, const LogRequest& request) {
+  key = KeyOf(request);
+  const absl::Status none = absl::NotFoundError(absl::StrCat(
+      "this node has no ", request.has_trace() ? "trace" : "log", " of ", key.ToString()));
+  const absl::StatusOr<RunFolder> folder = folders.Find(key);
+  if (!folder.ok()) return none;
+  if (request.has_trace()) {
+    ASSIGN_OR_RETURN(trace, TraceReader::Open(folder->path(), request.trace().first_step(),
+                                              request.trace().last_step()));
+    credit = request.credit();
+    return absl::OkStatus();
+  }
+  follow = request.follow();
+  path = folder->log();
+  file = FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  return file.valid() ? absl::OkStatus() : none;
+}
+
+std::optional<LogData> LogStreams::Stream::ReadTrace(int64_t id) {
+  if (credit == 0) return std::nullopt;
+  absl::StatusOr<std::optional<v1alpha1::TraceRecord>> record = trace->Next();
+  if (!record.ok()) return ErrorChunk(id, key.rank, std::string(record.status().message()));
+  LogData data = Chunk(id, key.rank);
+  if (record->has_value()) {
+    *data.mutable_record() = **std::move(record);
+    --credit;
+  }
+  data.set_end(!data.has_record());
+  return data;
+}
+
+std::optional<LogData> LogStreams::Stream::ReadLog(int64_t id, bool may_grow, bool* again) {
+  std::string block(kLogChunkBytes - tail.size(), '\0');
+  const ssize_t n = ::read(file.get(), block.data(), block.size());
+  *again = n > 0 || (n < 0 && errno == EINTR);
+  if (n < 0 && *again) return std::nullopt;
+  if (n < 0) {
+    return ErrorChunk(id, key.rank, std::string(ErrnoStatus(errno, "read " + path).message()));
+  }
+  block.resize(static_cast<size_t>(n));
+  tail += block;
+  if (n == 0 && may_grow) return std::nullopt;
+
+  LogData data = Chunk(id, key.rank);
+  const size_t line_end = tail.rfind('\n');
+  const bool full = tail.size() >= kLogChunkBytes;
+  if (n == 0 || (full && line_end == std::string::npos)) {
+    data.set_data(std::exchange(tail, {}));
+  } else if (line_end != std::string::npos) {
+    data.set_data(tail.substr(0, line_end + 1));
+    tail.erase(0, line_end + 1);
+  }
+  data.set_end(n == 0);
+  if (data.data().empty() && !data.end()) return std::nullopt;
+  return data;
+}
+
+std::optional<LogData> LogStreams::Stream::Read(int64_t id,
+                                                const std::function<bool(const RankKey&)>& alive,
+                                                bool* again) {
+  if (!opened.ok()) return ErrorChunk(id, key.rank, std::string(opened.message()));
+  if (!trace) {
+    // Asked before the read: what a rank wrote before it ended is then surely read.
+    const bool may_grow = follow && alive(key);
+    return ReadLog(id, may_grow, again);
+  }
+  std::optional<LogData> data = ReadTrace(id);
+  *again = data.has_value();
+  return data;
+}
+
 LogStreams::LogStreams(const RunFolders& folders, std::function<bool(const RankKey&)> alive,
                        std::function<void()> wake)
     : folders_(folders),
@@ -55,43 +147,9 @@ LogStreams::~LogStreams() {
 void LogStreams::Request(const LogRequest& request) {
   {
     const std::lock_guard lock(mu_);
-    const auto open = streams_.find(request.stream());
-    if (request.cancel()) {
-      if (open != streams_.end()) streams_.erase(open);
-      return;
-    }
-    if (open != streams_.end()) {
-      open->second.credit += request.credit();
-    } else if (!request.job_uid().empty()) {  // else credit of a stream that has just ended
-      const absl::Status status = OpenLocked(request);
-      if (!status.ok()) {
-        PushLocked(ErrorChunk(request.stream(), request.rank(), std::string(status.message())));
-      }
-    }
+    requests_.push_back(request);
   }
   changed_.notify_all();
-  wake_();
-}
-
-absl::Status LogStreams::OpenLocked(const LogRequest& request) {
-  Stream stream;
-  stream.key = KeyOf(request);
-  const absl::Status none = absl::NotFoundError(absl::StrCat(
-      "this node has no ", request.has_trace() ? "trace" : "log", " of ", stream.key.ToString()));
-  const absl::StatusOr<RunFolder> folder = folders_.Find(stream.key);
-  if (!folder.ok()) return none;
-  if (request.has_trace()) {
-    ASSIGN_OR_RETURN(stream.trace, TraceReader::Open(folder->path(), request.trace().first_step(),
-                                                     request.trace().last_step()));
-    stream.credit = request.credit();
-  } else {
-    stream.follow = request.follow();
-    stream.path = folder->log();
-    stream.file = FileDescriptor(::open(stream.path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!stream.file.valid()) return none;
-  }
-  streams_[request.stream()] = std::move(stream);
-  return absl::OkStatus();
 }
 
 std::optional<LogData> LogStreams::Next() {
@@ -105,82 +163,65 @@ std::optional<LogData> LogStreams::Next() {
 
 void LogStreams::Reset() {
   const std::lock_guard lock(mu_);
-  streams_.clear();
+  ++session_;
+  requests_.clear();
   chunks_.clear();
+  changed_.notify_all();
 }
 
-void LogStreams::PushLocked(LogData data) { chunks_.push_back(std::move(data)); }
-
-bool LogStreams::ReadTraceLocked(int64_t id, Stream& stream) {
-  if (stream.credit == 0) return false;
-  absl::StatusOr<std::optional<v1alpha1::TraceRecord>> record = stream.trace->Next();
-  LogData data = Chunk(id, stream.key.rank);
-  if (!record.ok()) {
-    data.set_error(std::string(record.status().message()));
-  } else if (record->has_value()) {
-    *data.mutable_record() = **std::move(record);
-    --stream.credit;
+void LogStreams::Apply(const LogRequest& request) {
+  const auto open = streams_.find(request.stream());
+  if (request.cancel()) {
+    if (open != streams_.end()) streams_.erase(open);
+  } else if (open != streams_.end()) {
+    open->second->credit += request.credit();
+  } else if (!request.job_uid().empty()) {  // else credit of a stream that has just ended
+    auto stream = std::make_unique<Stream>();
+    stream->opened = stream->Open(folders_, request);
+    streams_.emplace(request.stream(), std::move(stream));
   }
-  data.set_end(!data.has_record());
-  PushLocked(std::move(data));
-  if (!chunks_.back().end()) return true;
-  streams_.erase(id);
-  return true;
 }
 
-bool LogStreams::ReadOneLocked(int64_t id, Stream& stream) {
-  if (stream.trace) return ReadTraceLocked(id, stream);
-  // Asked before the read: what a rank wrote before it ended is then surely read.
-  const bool may_grow = stream.follow && alive_(stream.key);
-  std::string block(kLogChunkBytes - stream.tail.size(), '\0');
-  const ssize_t n = ::read(stream.file.get(), block.data(), block.size());
-  if (n < 0 && errno == EINTR) return true;
-  if (n < 0) {
-    PushLocked(ErrorChunk(id, stream.key.rank,
-                          std::string(ErrnoStatus(errno, "read " + stream.path).message())));
-    streams_.erase(id);
-    return true;
+bool LogStreams::ReadRound(uint64_t session, size_t room) {
+  bool progress = false;
+  for (auto it = streams_.begin(); it != streams_.end() && room > 0;) {
+    const auto current = it++;
+    bool again = false;
+    std::optional<LogData> data = current->second->Read(current->first, alive_, &again);
+    progress = progress || again;
+    if (!data.has_value()) continue;
+    if (data->end()) streams_.erase(current);
+    {
+      const std::lock_guard lock(mu_);
+      if (session != session_) return false;
+      chunks_.push_back(*std::move(data));
+    }
+    --room;
+    wake_();
   }
-  block.resize(static_cast<size_t>(n));
-  stream.tail += block;
-  if (n == 0 && may_grow) return false;
-
-  LogData data = Chunk(id, stream.key.rank);
-  const size_t line_end = stream.tail.rfind('\n');
-  const bool full = stream.tail.size() >= kLogChunkBytes;
-  if (n == 0 || (full && line_end == std::string::npos)) {
-    data.set_data(std::exchange(stream.tail, {}));
-  } else if (line_end != std::string::npos) {
-    data.set_data(stream.tail.substr(0, line_end + 1));
-    stream.tail.erase(0, line_end + 1);
-  }
-  data.set_end(n == 0);
-  if (n == 0) streams_.erase(id);
-  if (!data.data().empty() || data.end()) PushLocked(std::move(data));
-  return true;
+  return progress;
 }
 
 void LogStreams::Run() {
+  uint64_t session = 0;
+  bool progress = false;
   std::unique_lock lock(mu_);
-  while (!stop_) {
-    if (streams_.empty() || chunks_.size() >= kMaxChunks) {
-      changed_.wait(lock);
-      continue;
+  while (true) {
+    const auto asked = [&] { return stop_ || session != session_ || !requests_.empty(); };
+    const auto room = [&] { return !streams_.empty() && chunks_.size() < kMaxChunks; };
+    if (!room()) {
+      changed_.wait(lock, [&] { return asked() || room(); });
+    } else if (!progress) {
+      changed_.wait_for(lock, kFollowInterval, asked);
     }
-    std::vector<int64_t> ids;
-    for (const auto& [id, stream] : streams_) ids.push_back(id);
-    bool progress = false;
-    for (const int64_t id : ids) {
-      if (chunks_.size() >= kMaxChunks) break;
-      progress = ReadOneLocked(id, streams_.at(id)) || progress;
-    }
-    if (progress) {
-      lock.unlock();
-      wake_();
-      lock.lock();
-    } else {
-      changed_.wait_for(lock, kFollowInterval);
-    }
+    if (stop_) return;
+    if (std::exchange(session, session_) != session) streams_.clear();
+    const std::vector<LogRequest> requests = std::exchange(requests_, {});
+    const size_t places = kMaxChunks - chunks_.size();
+    lock.unlock();
+    for (const LogRequest& request : requests) Apply(request);
+    progress = ReadRound(session, places);
+    lock.lock();
   }
 }
 

@@ -8,16 +8,16 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "proto/base/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/rank_key.h"
 #include "worker/daemon/run_folder.h"
-#include "worker/trainer/report/trace_log.h"
 
 namespace stretto::daemon {
 
@@ -27,15 +27,15 @@ inline constexpr size_t kLogChunkBytes = 64 << 10;
 class LogStreams {
  public:
   // `folders` is borrowed. `alive` says whether a rank may still write; `wake` is called when
-  // Next() has something new. Both may be called from the reader thread.
+  // Next() has something new. Both are called by the reader thread.
   LogStreams(const RunFolders& folders, std::function<bool(const RankKey&)> alive,
              std::function<void()> wake);
   ~LogStreams();
   LogStreams(const LogStreams&) = delete;
   LogStreams& operator=(const LogStreams&) = delete;
 
-  // Starts or cancels a stream, or gives one of a trace more credit. An unknown rank, or one with
-  // no such steps, is answered by one LogData with `error` and `end`.
+  // Starts or cancels a stream, or gives one of a trace more credit; does not block. An unknown
+  // rank, or one with no such steps, is answered by one LogData with `error` and `end`.
   void Request(const stretto::v1alpha1::LogRequest& request);
 
   // The next chunk: a record of a trace, or at most 64 KiB of a log, whole lines unless one line is
@@ -46,31 +46,25 @@ class LogStreams {
   void Reset();
 
  private:
-  struct Stream {
-    RankKey key;
-    bool follow = false;
-    FileDescriptor file;
-    std::string path;
-    std::string tail;  // read, not sent: less than a line
-    std::optional<TraceReader> trace;
-    int64_t credit = 0;  // records of the trace that may be sent
-  };
+  struct Stream;
 
   void Run();
-  absl::Status OpenLocked(const stretto::v1alpha1::LogRequest& request);
-  // True: made a chunk or ended.
-  bool ReadOneLocked(int64_t id, Stream& stream);
-  bool ReadTraceLocked(int64_t id, Stream& stream);
-  void PushLocked(stretto::v1alpha1::LogData data);
+  // By the reader thread, without the lock: a disk that stands still holds up nobody else.
+  void Apply(const stretto::v1alpha1::LogRequest& request);
+  // At most `room` chunks, for that session. True: more can be read at once.
+  bool ReadRound(uint64_t session, size_t room);
 
   const RunFolders& folders_;
   const std::function<bool(const RankKey&)> alive_;
   const std::function<void()> wake_;
 
+  std::map<int64_t, std::unique_ptr<Stream>> streams_;  // the reader thread's
+
   std::mutex mu_;
   std::condition_variable changed_;
-  std::map<int64_t, Stream> streams_;
+  std::vector<stretto::v1alpha1::LogRequest> requests_;  // not yet applied
   std::deque<stretto::v1alpha1::LogData> chunks_;
+  uint64_t session_ = 0;  // counts calls of Reset
   bool stop_ = false;
   std::thread thread_;
 };

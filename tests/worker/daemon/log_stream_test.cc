@@ -1,15 +1,20 @@
 #include "worker/daemon/log_stream.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <future>
 
 #include "tests/worker/daemon/temp_dir.h"
+#include "worker/trainer/report/trace_log.h"
 
 namespace stretto::daemon {
 namespace {
@@ -28,7 +33,11 @@ class LogStreamTest : public ::testing::Test {
     assign.add_ranks();
     path_ = folders_.Create(assign, 0)->log();
     streams_.emplace(
-        folders_, [this](const RankKey&) { return alive_.load(); },
+        folders_,
+        [this](const RankKey&) {
+          std::call_once(first_, [this] { asked_.set_value(); });
+          return alive_.load();
+        },
         [this] {
           const std::lock_guard lock(mu_);
           woken_ = true;
@@ -63,6 +72,8 @@ class LogStreamTest : public ::testing::Test {
   RunFolders folders_{dir_.path()};
   std::string path_;
   std::atomic<bool> alive_{true};
+  std::once_flag first_;
+  std::promise<void> asked_;  // whether a rank is alive, for the first time
   std::mutex mu_;
   std::condition_variable changed_;
   bool woken_ = false;
@@ -120,6 +131,25 @@ TEST_F(LogStreamTest, CancelAndResetEndStreams) {
   Request(true, 2);
   streams_->Reset();
   EXPECT_FALSE(streams_->Next().has_value());
+}
+
+// The heartbeats of the session's thread must not wait for a disk.
+TEST_F(LogStreamTest, ADiskThatStandsStillHoldsUpNobodyElse) {
+  std::filesystem::remove(path_);
+  ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
+  const FileDescriptor writer(::open(path_.c_str(), O_RDWR));  // reading waits until it writes
+  Request(true);
+  asked_.get_future().wait();  // the reader thread goes on to read
+  std::future<bool> served = std::async(std::launch::async, [this] {
+    LogRequest other;
+    other.set_stream(2);
+    streams_->Request(other);
+    return !streams_->Next().has_value();
+  });
+  EXPECT_EQ(served.wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  ASSERT_EQ(::write(writer.get(), "late\n", 5), 5);
+  EXPECT_TRUE(served.get());
+  EXPECT_EQ(Take().data(), "late\n");
 }
 
 class TraceStreamTest : public LogStreamTest {
