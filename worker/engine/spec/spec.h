@@ -2,6 +2,7 @@
 // What to train, validated and plain: the engine's only input besides weights and tokens.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,20 @@ namespace stretto {
 enum class Family : uint8_t { kGpt, kLlama };
 const char* NameOf(Family family);  // "gpt", "llama"
 
+// Stretches rotary positions beyond those of the first training. kLinear divides each frequency by
+// `factor`. kLlama3 divides those whose wavelength is above original / low, leaves those below
+// original / high, and interpolates in between (Llama 3.1, `rope_type: llama3`).
+struct RotaryScaling {
+  enum class Kind : uint8_t { kNone, kLinear, kLlama3 };
+  Kind kind = Kind::kNone;
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  int original_sequence_length = 0;
+
+  bool operator==(const RotaryScaling&) const = default;
+};
+
 struct ModelSpec {
   Family family = Family::kGpt;
   int layers = 0;
@@ -27,8 +42,13 @@ struct ModelSpec {
   int vocab_size = 0;       // of the tokenizer
   int rotary_base = 10000;  // Llama
   double dropout = 0;       // probability: embedding, attention, and both residual branches
+  double norm_epsilon = 1e-5;
+  std::optional<bool> tied_head = {};  // nothing: as the family's default
+  RotaryScaling rotary_scaling = {};   // Llama
 
   int head_dim() const { return hidden / heads; }
+  // Whether the head is the token embedding.
+  bool head_is_tied() const { return tied_head.value_or(family == Family::kGpt); }
   int key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
   // Multiple of 128, whatever the TP size, so that every layout has the same full tensors.
   int padded_vocab() const { return (vocab_size + 127) / 128 * 128; }

@@ -61,7 +61,9 @@ absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens
                                 int32_t* targets) const {
   const auto length = static_cast<size_t>(options_.sequence_length);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t sample = SampleIndex(options_.seed, samples_per_epoch_, consumed + i);
+    const int64_t sample = options_.shuffle
+                               ? SampleIndex(options_.seed, samples_per_epoch_, consumed + i)
+                               : (consumed + i) % samples_per_epoch_;
     const int64_t begin = sample * options_.sequence_length;
     const std::span<int32_t> inputs(tokens + static_cast<size_t>(i) * length, length);
     const std::span<int32_t> shifted(targets + static_cast<size_t>(i) * length, length);

@@ -26,6 +26,7 @@ struct SamplerOptions {
   int32_t sequence_length = 0;
   uint64_t seed = 0;
   int32_t vocab_size = 0;  // of the model without padding; a greater token is an error
+  bool shuffle = true;     // false: samples in the order of the data, again and again
 };
 
 // Immutable and thread-safe. Borrows the data set.
