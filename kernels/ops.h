@@ -18,6 +18,7 @@
 
 #include <cstdint>
 
+#include "kernels/rotary.h"
 #include "kernels/tensor_view.h"
 
 namespace stretto {
@@ -42,6 +43,9 @@ struct AttentionShape {
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
   int64_t context_columns() const { return heads * head_dim; }
 };
+
+// What norms add to the variance unless told otherwise.
+constexpr float kNormEpsilon = 1e-5f;
 
 // Words of the i32 vector that keys random draws, written by the host for each micro-batch.
 enum Key : int {
@@ -118,8 +122,9 @@ class Ops {
   // dposition[s,h] (f32) += dx at the position of each row, rows ascending.
   virtual void PositionGrad(TensorView dx, int64_t first_token, TensorView dposition) = 0;
 
-  // y = (x - mean) * rstd * w + b over the last dimension; stats f32[n,2] = (mean, rstd). eps 1e-5.
-  virtual void LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y,
+  // y = (x - mean) * rstd * w + b, rstd = 1 / sqrt(variance + epsilon), over the last dimension;
+  // stats f32[n,2] = (mean, rstd).
+  virtual void LayerNorm(TensorView x, TensorView w, TensorView b, float epsilon, TensorView y,
                          TensorView stats) = 0;
   // dx = residual (where set) + gradient of LayerNorm with respect to x. dx may be residual. dy may
   // be blocked.
@@ -128,9 +133,10 @@ class Ops {
   // dw += sum of dy * normalised x, db += sum of dy (both f32[h]). dy may be blocked.
   virtual void LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, TensorView dw,
                               TensorView db) = 0;
-  // y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + 1e-5) over the last dimension (Zhang & Sennrich
-  // 2019); rstd f32[n]. The gradients are as for LayerNorm.
-  virtual void RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) = 0;
+  // y = x * rstd * w, rstd = 1 / sqrt(mean(x^2) + epsilon) over the last dimension (Zhang &
+  // Sennrich 2019); rstd f32[n]. The gradients are as for LayerNorm.
+  virtual void RmsNorm(TensorView x, TensorView w, float epsilon, TensorView y,
+                       TensorView rstd) = 0;
   virtual void RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView rstd,
                             TensorView residual, TensorView dx) = 0;
   virtual void RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, TensorView dw) = 0;
@@ -143,15 +149,15 @@ class Ops {
   // with the bits of the two calls.
   virtual void BiasResidualLayerNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
                                      TensorView keys, TensorView sum, TensorView w, TensorView b,
-                                     TensorView y, TensorView stats) {
+                                     float epsilon, TensorView y, TensorView stats) {
     BiasResidual(r, bias, x, dropout, keys, sum);
-    LayerNorm(sum, w, b, y, stats);
+    LayerNorm(sum, w, b, epsilon, y, stats);
   }
   virtual void BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
-                                   TensorView keys, TensorView sum, TensorView w, TensorView y,
-                                   TensorView rstd) {
+                                   TensorView keys, TensorView sum, TensorView w, float epsilon,
+                                   TensorView y, TensorView rstd) {
     BiasResidual(r, bias, x, dropout, keys, sum);
-    RmsNorm(sum, w, y, rstd);
+    RmsNorm(sum, w, epsilon, y, rstd);
   }
   // y = dropout(x), also its own gradient. y may be x.
   virtual void DropElements(TensorView x, Dropout dropout, TensorView keys, TensorView y) = 0;
@@ -166,8 +172,9 @@ class Ops {
 
   // Rotary embedding (Su et al. 2021) of queries and keys, in place, by the position r %
   // sequence_length of row r: columns i and i + head_dim/2 of a head turn by position *
-  // base^(-2i/head_dim), as in Llama. `inverse` turns back: the gradient.
-  virtual void Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) = 0;
+  // RotaryFrequency(i), as in Llama. `inverse` turns back: the gradient.
+  virtual void Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse,
+                      TensorView qkv) = 0;
   // Causal self-attention per sequence and head, scale 1/sqrt(head_dim), with dropout of
   // probabilities (keys is read where it is on). qkv[n, qkv_columns()], context[n,
   // context_columns()]; lse f32[n, heads] = log of the softmax denominator, max included, before

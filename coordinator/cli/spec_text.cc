@@ -28,6 +28,15 @@ std::string ModelText(const v1alpha1::JobSpec& spec) {
   if (shared) absl::StrAppend(&text, " on ", model.kv_heads(), " of keys and values");
   absl::StrAppend(&text, ", sequence ", model.sequence_length());
   if (model.dropout() > 0) absl::StrAppend(&text, ", dropout ", model.dropout());
+  if (model.has_norm_epsilon() && model.norm_epsilon() != 1e-5)
+    absl::StrAppend(&text, ", norm epsilon ", model.norm_epsilon());
+  const bool gpt = model.family() != v1alpha1::FAMILY_LLAMA;
+  if (model.has_tied_head() && model.tied_head() != gpt)
+    absl::StrAppend(&text, gpt ? ", a head of its own" : ", tied head");
+  if (model.has_rotary_scaling()) {
+    absl::StrAppend(&text, ", positions stretched by ", model.rotary_scaling().factor(), " (",
+                    ShortName(model.rotary_scaling().kind()), ")");
+  }
   return text;
 }
 

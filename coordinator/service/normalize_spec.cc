@@ -22,7 +22,7 @@ int DefaultFfn(v1alpha1::Family family, int hidden) {
   return (8 * hidden / 3 + 255) / 256 * 256;
 }
 
-void NormalizeModel(v1alpha1::ModelSpec* model) {
+void NormalizeDimensions(v1alpha1::ModelSpec* model) {
   if (const ModelPreset* preset = FindPreset(model->preset().c_str())) {
     model->set_family(OrDefault(model->family(), FamilyOf(*preset)));
     model->set_layers(OrDefault(model->layers(), preset->layers));
@@ -43,6 +43,16 @@ void NormalizeModel(v1alpha1::ModelSpec* model) {
   if (model->ffn_hidden() == 0 && model->hidden() > 0 && model->hidden() <= 1 << 20) {
     model->set_ffn_hidden(DefaultFfn(model->family(), model->hidden()));
   }
+}
+
+void NormalizeModel(v1alpha1::ModelSpec* model) {
+  NormalizeDimensions(model);
+  if (!model->has_norm_epsilon()) model->set_norm_epsilon(1e-5);
+  if (!model->has_tied_head()) model->set_tied_head(model->family() == v1alpha1::FAMILY_GPT);
+  if (model->rotary_scaling().kind() != v1alpha1::RotaryScaling::LLAMA3) return;
+  v1alpha1::RotaryScaling* scaling = model->mutable_rotary_scaling();
+  if (!scaling->has_low_frequency_factor()) scaling->set_low_frequency_factor(1);
+  if (!scaling->has_high_frequency_factor()) scaling->set_high_frequency_factor(4);
 }
 
 void NormalizeSchedule(int32_t micro_batch_size, v1alpha1::ScheduleSpec* schedule) {

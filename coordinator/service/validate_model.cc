@@ -11,6 +11,7 @@ constexpr int kMaxHidden = 65536;
 constexpr int kMaxFfnHidden = 1 << 20;
 constexpr int kMaxSequence = 1 << 20;
 constexpr int kMaxRotaryBase = 1'000'000'000;
+constexpr double kMaxScaling = 1024;
 constexpr int64_t kMaxParameters = 1'000'000'000'000;
 
 std::string PresetNames() {
@@ -42,6 +43,38 @@ bool CheckAgainstPreset(const v1alpha1::ModelSpec& model, Violations* violations
   return ok;
 }
 
+void CheckRotaryScaling(const v1alpha1::RotaryScaling& scaling, Violations* violations) {
+  using v1alpha1::RotaryScaling;
+  const auto path = [](const char* field) {
+    return absl::StrCat("spec.model.rotary_scaling.", field);
+  };
+  const auto kind = scaling.kind();
+  if (!violations->Expect(kind == RotaryScaling::LINEAR || kind == RotaryScaling::LLAMA3,
+                          path("kind"), static_cast<int>(kind), "LINEAR or LLAMA3")) {
+    return;
+  }
+  const double factor = scaling.factor();
+  violations->Number(path("factor"), factor, factor >= 1 && factor <= kMaxScaling,
+                     absl::StrCat("a number from 1 to ", kMaxScaling));
+  const double low = scaling.low_frequency_factor(), high = scaling.high_frequency_factor();
+  const int original = scaling.original_sequence_length();
+  if (kind == RotaryScaling::LINEAR) {
+    const absl::string_view nothing = "nothing, because LINEAR stretches all wavelengths alike";
+    violations->Expect(!scaling.has_low_frequency_factor(), path("low_frequency_factor"), low,
+                       nothing);
+    violations->Expect(!scaling.has_high_frequency_factor(), path("high_frequency_factor"), high,
+                       nothing);
+    violations->Expect(original == 0, path("original_sequence_length"), original, nothing);
+    return;
+  }
+  if (violations->Number(path("low_frequency_factor"), low, low > 0, "a number above 0")) {
+    violations->Number(
+        path("high_frequency_factor"), high, high > low && high <= kMaxScaling,
+        absl::StrCat("a number above low_frequency_factor ", low, ", at most ", kMaxScaling));
+  }
+  violations->InRange(path("original_sequence_length"), original, 1, kMaxSequence);
+}
+
 void CheckFamily(const v1alpha1::ModelSpec& model, Violations* violations) {
   const bool llama = model.family() == v1alpha1::FAMILY_LLAMA;
   if (!violations->Expect(llama || model.family() == v1alpha1::FAMILY_GPT, "spec.model.family",
@@ -51,8 +84,12 @@ void CheckFamily(const v1alpha1::ModelSpec& model, Violations* violations) {
   if (!llama) {
     violations->Expect(model.rotary_base() == 0, "spec.model.rotary_base", model.rotary_base(),
                        "nothing, because family gpt learns its positions");
+    violations->Expect(!model.has_rotary_scaling(), "spec.model.rotary_scaling",
+                       v1alpha1::RotaryScaling::Kind_Name(model.rotary_scaling().kind()),
+                       "nothing, because family gpt learns its positions");
     return;
   }
+  if (model.has_rotary_scaling()) CheckRotaryScaling(model.rotary_scaling(), violations);
   violations->InRange("spec.model.rotary_base", model.rotary_base(), 1, kMaxRotaryBase);
   const int head_dim = model.hidden() / model.heads();
   violations->Expect(
@@ -66,7 +103,8 @@ int64_t CountParameters(const v1alpha1::ModelSpec& model) {
   const int64_t keys = hidden / model.heads() * model.kv_heads();
   const int64_t layer =
       2 * hidden * (hidden + keys) + (llama ? 3 : 2) * hidden * model.ffn_hidden();
-  const int64_t ends = llama ? 2 * vocabulary : vocabulary + model.sequence_length();
+  const int64_t ends =
+      (model.tied_head() ? 1 : 2) * vocabulary + (llama ? 0 : model.sequence_length());
   return model.layers() * layer + ends * hidden;
 }
 
@@ -89,6 +127,9 @@ void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations) {
   ok &= violations->InRange("spec.model.vocab_size", model.vocab_size(), 2, kMaxVocabulary);
   violations->Number("spec.model.dropout", model.dropout(),
                      model.dropout() >= 0 && model.dropout() < 1, "a number from 0 to below 1");
+  const double epsilon = model.norm_epsilon();
+  violations->Number("spec.model.norm_epsilon", epsilon, epsilon > 0 && epsilon <= 1,
+                     "a number above 0, at most 1");
   if (!ok) return;
   const int heads = model.heads(), keys = model.kv_heads();
   ok = violations->Expect(model.hidden() % heads == 0, "spec.model.heads", heads,

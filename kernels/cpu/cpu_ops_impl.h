@@ -29,14 +29,15 @@ class CpuOps final : public Ops {
   void PositionGrad(TensorView dx, int64_t first_token, TensorView dposition) override;
 
   // layer_norm.cc
-  void LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y, TensorView stats) override;
+  void LayerNorm(TensorView x, TensorView w, TensorView b, float epsilon, TensorView y,
+                 TensorView stats) override;
   void LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView stats,
                       TensorView residual, TensorView dx) override;
   void LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, TensorView dw,
                       TensorView db) override;
 
   // rms_norm.cc
-  void RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) override;
+  void RmsNorm(TensorView x, TensorView w, float epsilon, TensorView y, TensorView rstd) override;
   void RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView rstd, TensorView residual,
                     TensorView dx) override;
   void RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, TensorView dw) override;
@@ -53,7 +54,8 @@ class CpuOps final : public Ops {
   void SwiGluGrad(TensorView u, TensorView da, TensorView du) override;
 
   // rotary.cc
-  void Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) override;
+  void Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse,
+              TensorView qkv) override;
 
   // attention.cc
   void Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,

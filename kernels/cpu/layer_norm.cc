@@ -8,10 +8,9 @@ namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-constexpr float kEpsilonOfNorm = 1e-5f;
-
 template <class T>
-void NormRow(const T* x, const T* w, const T* b, int64_t columns, T* y, float* stats) {
+void NormRow(const T* x, const T* w, const T* b, float epsilon, int64_t columns, T* y,
+             float* stats) {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < columns; ++i) sum += ToFloat(x[i]);
@@ -22,7 +21,7 @@ void NormRow(const T* x, const T* w, const T* b, int64_t columns, T* y, float* s
     const float centred = ToFloat(x[i]) - mean;
     squares += centred * centred;
   }
-  const float rstd = 1.0f / std::sqrt(squares / static_cast<float>(columns) + kEpsilonOfNorm);
+  const float rstd = 1.0f / std::sqrt(squares / static_cast<float>(columns) + epsilon);
 #pragma omp simd
   for (int64_t i = 0; i < columns; ++i) {
     y[i] = FromFloat<T>((ToFloat(x[i]) - mean) * rstd * ToFloat(w[i]) + ToFloat(b[i]));
@@ -60,7 +59,8 @@ void NormRowGrad(const T* dy, const T* x, const T* w, const float* stats, const 
 
 }  // namespace
 
-void CpuOps::LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y, TensorView stats) {
+void CpuOps::LayerNorm(TensorView x, TensorView w, TensorView b, float epsilon, TensorView y,
+                       TensorView stats) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == b.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(w.count() == x.columns() && b.count() == x.columns());
   STRETTO_CHECK(stats.dtype == DType::kF32 && stats.count() == 2 * x.rows());
@@ -68,8 +68,8 @@ void CpuOps::LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y, T
   WithType(x.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < x.rows(); ++row) {
-      NormRow(x.as<T>() + row * columns, w.as<T>(), b.as<T>(), columns, y.as<T>() + row * columns,
-              stats.as<float>() + 2 * row);
+      NormRow(x.as<T>() + row * columns, w.as<T>(), b.as<T>(), epsilon, columns,
+              y.as<T>() + row * columns, stats.as<float>() + 2 * row);
     }
   });
 }

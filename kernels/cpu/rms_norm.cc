@@ -8,14 +8,12 @@ namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-constexpr float kEpsilonOfNorm = 1e-5f;
-
 template <class T>
-void RmsRow(const T* x, const T* w, int64_t columns, T* y, float* rstd_out) {
+void RmsRow(const T* x, const T* w, float epsilon, int64_t columns, T* y, float* rstd_out) {
   float squares = 0;
 #pragma omp simd reduction(+ : squares)
   for (int64_t i = 0; i < columns; ++i) squares += ToFloat(x[i]) * ToFloat(x[i]);
-  const float rstd = 1.0f / std::sqrt(squares / static_cast<float>(columns) + kEpsilonOfNorm);
+  const float rstd = 1.0f / std::sqrt(squares / static_cast<float>(columns) + epsilon);
 #pragma omp simd
   for (int64_t i = 0; i < columns; ++i) y[i] = FromFloat<T>(ToFloat(x[i]) * rstd * ToFloat(w[i]));
   *rstd_out = rstd;
@@ -45,7 +43,7 @@ void RmsRowGrad(const T* dy, const T* x, const T* w, float rstd, const T* residu
 
 }  // namespace
 
-void CpuOps::RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) {
+void CpuOps::RmsNorm(TensorView x, TensorView w, float epsilon, TensorView y, TensorView rstd) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(w.count() == x.columns() && y.count() == x.count());
   STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
@@ -53,7 +51,7 @@ void CpuOps::RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) 
   WithType(x.dtype, [&](auto type) {
     using T = decltype(type);
     for (int64_t row = 0; row < x.rows(); ++row) {
-      RmsRow(x.as<T>() + row * columns, w.as<T>(), columns, y.as<T>() + row * columns,
+      RmsRow(x.as<T>() + row * columns, w.as<T>(), epsilon, columns, y.as<T>() + row * columns,
              rstd.as<float>() + row);
     }
   });

@@ -12,14 +12,13 @@ namespace {
 // the thread until it asks for another shape.
 class TurnTable {
  public:
-  const float* Of(const AttentionShape& shape, int64_t base) {
+  const float* Of(const AttentionShape& shape, const RotarySpeed& speed) {
     const int64_t half = shape.head_dim / 2;
-    if (length_ == shape.sequence_length && half_ == half && base_ == base) return turns_.data();
-    length_ = shape.sequence_length, half_ = half, base_ = base;
+    if (length_ == shape.sequence_length && half_ == half && speed_ == speed) return turns_.data();
+    length_ = shape.sequence_length, half_ = half, speed_ = speed;
     turns_.resize(static_cast<size_t>(length_ * 2 * half_));
     for (int64_t i = 0; i < half_; ++i) {
-      const double frequency =
-          std::pow(static_cast<double>(base), -static_cast<double>(i) / static_cast<double>(half_));
+      const double frequency = RotaryFrequency(speed_, i, half_);
       for (int64_t position = 0; position < length_; ++position) {
         const double angle = static_cast<double>(position) * frequency;
         float* turn = turns_.data() + position * 2 * half_ + i;
@@ -31,7 +30,8 @@ class TurnTable {
   }
 
  private:
-  int64_t length_ = 0, half_ = 0, base_ = 0;
+  int64_t length_ = 0, half_ = 0;
+  RotarySpeed speed_;
   std::vector<float> turns_;
 };
 
@@ -48,11 +48,11 @@ void TurnHead(const float* cosines, const float* sines, float sign, int64_t half
 
 }  // namespace
 
-void CpuOps::Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) {
+void CpuOps::Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse, TensorView qkv) {
   STRETTO_CHECK(qkv.columns() == shape.qkv_columns() && shape.head_dim % 2 == 0);
   STRETTO_CHECK(shape.heads % shape.kv_heads == 0);
   thread_local TurnTable table;
-  const float* turns = table.Of(shape, base);
+  const float* turns = table.Of(shape, speed);
   const int64_t half = shape.head_dim / 2, group = shape.heads / shape.kv_heads;
   const float sign = inverse ? -1.0f : 1.0f;
   WithType(qkv.dtype, [&](auto type) {

@@ -65,14 +65,15 @@ class CudaOpsImpl final : public CudaOps {
   void PositionGrad(TensorView dx, int64_t first_token, TensorView dposition) override;
 
   // layer_norm.cu
-  void LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y, TensorView stats) override;
+  void LayerNorm(TensorView x, TensorView w, TensorView b, float epsilon, TensorView y,
+                 TensorView stats) override;
   void LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView stats,
                       TensorView residual, TensorView dx) override;
   void LayerNormWgrad(TensorView dy, TensorView x, TensorView stats, TensorView dw,
                       TensorView db) override;
 
   // rms_norm.cu
-  void RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) override;
+  void RmsNorm(TensorView x, TensorView w, float epsilon, TensorView y, TensorView rstd) override;
   void RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView rstd, TensorView residual,
                     TensorView dx) override;
   void RmsNormWgrad(TensorView dy, TensorView x, TensorView rstd, TensorView dw) override;
@@ -85,10 +86,10 @@ class CudaOpsImpl final : public CudaOps {
   // residual_norm.cu
   void BiasResidualLayerNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
                              TensorView keys, TensorView sum, TensorView w, TensorView b,
-                             TensorView y, TensorView stats) override;
+                             float epsilon, TensorView y, TensorView stats) override;
   void BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
-                           TensorView keys, TensorView sum, TensorView w, TensorView y,
-                           TensorView rstd) override;
+                           TensorView keys, TensorView sum, TensorView w, float epsilon,
+                           TensorView y, TensorView rstd) override;
 
   // activation.cu
   void Gelu(TensorView u, TensorView a) override;
@@ -97,7 +98,8 @@ class CudaOpsImpl final : public CudaOps {
   void SwiGluGrad(TensorView u, TensorView da, TensorView du) override;
 
   // rotary.cu
-  void Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) override;
+  void Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse,
+              TensorView qkv) override;
 
   // attention.cu
   void Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,

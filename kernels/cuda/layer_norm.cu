@@ -2,7 +2,7 @@
 
 namespace stretto::cuda {
 
-void CudaOpsImpl::LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y,
+void CudaOpsImpl::LayerNorm(TensorView x, TensorView w, TensorView b, float epsilon, TensorView y,
                             TensorView stats) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == b.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(w.count() == x.columns() && b.count() == x.columns() && y.count() == x.count());
@@ -12,8 +12,8 @@ void CudaOpsImpl::LayerNorm(TensorView x, TensorView w, TensorView b, TensorView
     using F = decltype(form);
     using In = typename F::In;
     Walk("layer_norm", x.rows(), spread, NormRows<true, F, PlainRow<F>>, PlainAs<In>(x, columns),
-         PlainAs<In>(w, columns), PlainAs<In>(b, columns), PlainAs<typename F::Out>(y, columns),
-         stats.as<float>());
+         PlainAs<In>(w, columns), PlainAs<In>(b, columns), epsilon,
+         PlainAs<typename F::Out>(y, columns), stats.as<float>());
   });
 }
 

@@ -8,8 +8,6 @@
 
 namespace stretto::cuda {
 
-inline constexpr float kEpsilonOfNorm = 1e-5f;
-
 // What stands beside a row: (mean, rstd), or rstd alone.
 template <bool kCentre>
 struct NormStats {
@@ -45,7 +43,7 @@ class PlainRow {
 };
 
 template <bool kCentre, class F>
-__device__ __forceinline__ NormStats<kCentre> StatsOf(HeldRow<F>& x, int columns,
+__device__ __forceinline__ NormStats<kCentre> StatsOf(HeldRow<F>& x, int columns, float epsilon,
                                                       BlockReduce<1>& block) {
   constexpr int kWidth = kPack<typename F::T>;
   const float count = static_cast<float>(columns);
@@ -66,13 +64,13 @@ __device__ __forceinline__ NormStats<kCentre> StatsOf(HeldRow<F>& x, int columns
   }
   block.Sum(total);
   x.StayPacked();
-  return {mean, rsqrtf(total[0] / count + kEpsilonOfNorm)};
+  return {mean, rsqrtf(total[0] / count + epsilon)};
 }
 
 // y = normalised(x) * w (+ b). Source: gives rows of x as a block holds them.
 template <bool kCentre, class F, class Source>
 __global__ void __launch_bounds__(kMostThreads)
-    NormRows(typename Source::Operands operands, typename F::In w, typename F::In b,
+    NormRows(typename Source::Operands operands, typename F::In w, typename F::In b, float epsilon,
              typename F::Out y, float* stats) {
   using T = typename F::T;
   __shared__ BlockReduce<1>::Places places;
@@ -80,7 +78,7 @@ __global__ void __launch_bounds__(kMostThreads)
   const Source source(operands);
   for (int64_t row = blockIdx.x; row < y.count; row += gridDim.x) {
     HeldRow<F> x = source(row);
-    const NormStats<kCentre> of_row = StatsOf<kCentre>(x, y.columns, block);
+    const NormStats<kCentre> of_row = StatsOf<kCentre>(x, y.columns, epsilon, block);
     if (threadIdx.x == 0) of_row.Store(stats, row);
     for (int i = 0; i < F::kPacks; ++i) {
       const int column = HeldColumn<F>(i);

@@ -6,7 +6,7 @@ namespace stretto::cuda {
 
 void CudaOpsImpl::BiasResidualLayerNorm(TensorView r, TensorView bias, TensorView x,
                                         Dropout dropout, TensorView keys, TensorView sum,
-                                        TensorView w, TensorView b, TensorView y,
+                                        TensorView w, TensorView b, float epsilon, TensorView y,
                                         TensorView stats) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == b.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(w.count() == x.columns() && b.count() == x.columns() && y.count() == x.count());
@@ -19,14 +19,14 @@ void CudaOpsImpl::BiasResidualLayerNorm(TensorView r, TensorView bias, TensorVie
                     using Source = typename decltype(source)::Type;
                     Walk("bias_residual_layer_norm", x.rows(), spread, NormRows<true, F, Source>,
                          ResidualOperandsOf<F>(r, bias, x, dropout, keys, sum),
-                         PlainAs<In>(w, columns), PlainAs<In>(b, columns),
+                         PlainAs<In>(w, columns), PlainAs<In>(b, columns), epsilon,
                          PlainAs<typename F::Out>(y, columns), stats.as<float>());
                   });
 }
 
 void CudaOpsImpl::BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
-                                      TensorView keys, TensorView sum, TensorView w, TensorView y,
-                                      TensorView rstd) {
+                                      TensorView keys, TensorView sum, TensorView w, float epsilon,
+                                      TensorView y, TensorView rstd) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(w.count() == x.columns() && y.count() == x.count());
   STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
@@ -38,7 +38,7 @@ void CudaOpsImpl::BiasResidualRmsNorm(TensorView r, TensorView bias, TensorView 
         using Source = typename decltype(source)::Type;
         Walk("bias_residual_rms_norm", x.rows(), spread, NormRows<false, F, Source>,
              ResidualOperandsOf<F>(r, bias, x, dropout, keys, sum), PlainAs<In>(w, columns), In{},
-             PlainAs<typename F::Out>(y, columns), rstd.as<float>());
+             epsilon, PlainAs<typename F::Out>(y, columns), rstd.as<float>());
       });
 }
 

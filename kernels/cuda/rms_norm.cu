@@ -2,7 +2,8 @@
 
 namespace stretto::cuda {
 
-void CudaOpsImpl::RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) {
+void CudaOpsImpl::RmsNorm(TensorView x, TensorView w, float epsilon, TensorView y,
+                          TensorView rstd) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == y.dtype);
   STRETTO_CHECK(w.count() == x.columns() && y.count() == x.count());
   STRETTO_CHECK(rstd.dtype == DType::kF32 && rstd.count() == x.rows());
@@ -11,7 +12,8 @@ void CudaOpsImpl::RmsNorm(TensorView x, TensorView w, TensorView y, TensorView r
     using F = decltype(form);
     using In = typename F::In;
     Walk("rms_norm", x.rows(), spread, NormRows<false, F, PlainRow<F>>, PlainAs<In>(x, columns),
-         PlainAs<In>(w, columns), In{}, PlainAs<typename F::Out>(y, columns), rstd.as<float>());
+         PlainAs<In>(w, columns), In{}, epsilon, PlainAs<typename F::Out>(y, columns),
+         rstd.as<float>());
   });
 }
 

@@ -74,14 +74,14 @@ __global__ void __launch_bounds__(kRowThreads)
 
 }  // namespace
 
-void CudaOpsImpl::Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) {
+void CudaOpsImpl::Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse,
+                         TensorView qkv) {
   STRETTO_CHECK(qkv.columns() == shape.qkv_columns() && shape.head_dim % 2 == 0);
   STRETTO_CHECK(shape.heads % shape.kv_heads == 0 && shape.head_dim / 2 <= kMostPairs);
   const int64_t pairs = shape.head_dim / 2;
   Frequencies frequencies = {};
   for (int64_t i = 0; i < pairs; ++i) {
-    const double radians =
-        std::pow(static_cast<double>(base), -static_cast<double>(i) / static_cast<double>(pairs));
+    const double radians = RotaryFrequency(speed, i, pairs);
     frequencies.at[i] = (inverse ? -radians : radians) / (2 * M_PI);
   }
   const HeadLayout heads{.length = static_cast<int>(shape.sequence_length),

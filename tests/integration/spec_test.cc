@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class SpecTest : public ClusterTest {};
 
@@ -19,7 +20,8 @@ TEST_F(SpecTest, ALlamaTrainsWithEverythingThatASpecCanAsk) {
   const Json job = RunJob(
       {.name = "all",
        .steps = 4,
-       .model = "{preset: llama-tiny, dropout: 0.1}",
+       .model = "{preset: llama-tiny, dropout: 0.1, norm_epsilon: 1e-6, tied_head: true, "
+                "rotary_scaling: {kind: llama3, factor: 8, original_sequence_length: 16}}",
        .wire = "bf16",
        .schedule = "{name: domino_hybrid, parameters: {slices: 2, splits: 2, sequence_parallel: "
                    "true, recompute: full, defer_wgrads: 1, merge_wgrads: 2}}",
@@ -30,11 +32,14 @@ TEST_F(SpecTest, ALlamaTrainsWithEverythingThatASpecCanAsk) {
   EXPECT_THAT(
       ReadRun("all", 0, "program.txt"),
       AllOf(HasSubstr("rotary"), HasSubstr("rms_norm"), HasSubstr("swiglu"), HasSubstr("dropout"),
-            HasSubstr("reduce_scatter"), HasSubstr(" rec "), HasSubstr("wire=1")));
+            HasSubstr("reduce_scatter"), HasSubstr(" rec "), HasSubstr("wire=1"),
+            HasSubstr("epsilon=1e-06"), HasSubstr("scaling=2 factor=8 low=1 high=4 original=16"),
+            Not(HasSubstr("head.weight"))));
   const Outcome described = Stretto({"job", "describe", "all"});
   EXPECT_THAT(described.out,
               AllOf(HasSubstr("llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
-                              "values, sequence 64, dropout 0.1\n"),
+                              "values, sequence 64, dropout 0.1, norm epsilon 1e-06, tied head, "
+                              "positions stretched by 8 (llama3)\n"),
                     HasSubstr("domino_hybrid, slices of 2 + 2, 2 splits, tp 2, sequence parallel, "
                               "recompute full, wgrads deferred by 1, wgrads of 2 micro-batches "
                               "merged, wire bf16\n")));

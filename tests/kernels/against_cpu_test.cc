@@ -109,7 +109,7 @@ TEST_P(AgainstCpuTest, LayerNorm) {
     const Tensor x = Like(shape, 1, 3), w = Vector(h, 2), b = Vector(h, 3), dy = Like(shape, 4);
     Tensors forward = {shape, F32(rows, 2)};
     const Call norm = [](Ops& ops, const Views& in, const Views& out) {
-      ops.LayerNorm(in[0], in[1], in[2], out[0], out[1]);
+      ops.LayerNorm(in[0], in[1], in[2], kNormEpsilon, out[0], out[1]);
     };
     Compare({x, w, b}, forward, norm);
     const Tensor stats = Outcome(*ops_, {x, w, b}, forward, norm)[1];
@@ -131,7 +131,7 @@ TEST_P(AgainstCpuTest, RmsNorm) {
     const Tensor x = Like(shape, 1, 3), w = Vector(h, 2), dy = Like(shape, 4);
     const Tensors forward = {shape, F32(rows, 1)};
     const Call norm = [](Ops& ops, const Views& in, const Views& out) {
-      ops.RmsNorm(in[0], in[1], out[0], out[1]);
+      ops.RmsNorm(in[0], in[1], kNormEpsilon, out[0], out[1]);
     };
     Compare({x, w}, forward, norm);
     const Tensor rstd = Outcome(*ops_, {x, w}, forward, norm)[1];
@@ -227,7 +227,23 @@ TEST_P(AgainstCpuTest, Rotary) {
       SCOPED_TRACE(shape.head_dim);
       const Tensor qkv = Of(13 * shape.sequence_length, shape.qkv_columns()).Fill(1);
       Compare({}, {qkv}, [&](Ops& ops, const Views&, const Views& out) {
-        ops.Rotary(shape, 10000, inverse, out[0]);
+        ops.Rotary(shape, {}, inverse, out[0]);
+      });
+    }
+  }
+}
+
+// Wavelengths of all three ranges: stretched whole, in between, left alone.
+TEST_P(AgainstCpuTest, ScaledRotary) {
+  const AttentionShape shape{.sequence_length = 96, .heads = 4, .kv_heads = 2, .head_dim = 64};
+  const Tensor qkv = Of(2 * shape.sequence_length, shape.qkv_columns()).Fill(1);
+  for (const RotaryScaling::Kind kind :
+       {RotaryScaling::Kind::kLinear, RotaryScaling::Kind::kLlama3}) {
+    const RotarySpeed speed{.base = 500000,
+                            .scaling = {.kind = kind, .factor = 8, .original_sequence_length = 32}};
+    for (const bool inverse : {false, true}) {
+      Compare({}, {qkv}, [&](Ops& ops, const Views&, const Views& out) {
+        ops.Rotary(shape, speed, inverse, out[0]);
       });
     }
   }
@@ -238,7 +254,7 @@ TEST_P(AgainstCpuTest, RotaryOfFarPositionsKeepsItsPrecision) {
   const AttentionShape shape{.sequence_length = 16000, .heads = 1, .kv_heads = 1, .head_dim = 4};
   const Tensor qkv = Of(shape.sequence_length, shape.qkv_columns()).Fill(1);
   const Call call = [&](Ops& ops, const Views&, const Views& out) {
-    ops.Rotary(shape, 10000, false, out[0]);
+    ops.Rotary(shape, {}, false, out[0]);
   };
   ExpectNear(Outcome(*ops_, {}, {qkv}, call)[0],
              Outcome(*cpu_, {}, {AsF32(qkv)}, call)[0].doubles(), 1e-6);

@@ -62,22 +62,22 @@ class Batch {
     ops.GemmDgrad(in(1), weight, 0, out(1));
     ops.Embed(tokens, weight, vocab, out(2));
     ops.AddPosition(position, first, out(2));
-    ops.LayerNorm(in(0), vector, vector, out(3), stat(0));
+    ops.LayerNorm(in(0), vector, vector, kNormEpsilon, out(3), stat(0));
     ops.LayerNormDgrad(in(1), in(0), vector, stat(0), in(2), out(4));
     const Dropout dropout{.threshold = 1 << 30, .site = 1, .first_token = first};
     ops.BiasResidual(in(0), vector, in(1), dropout, keys_.view(), out(5));
     ops.DropElements(in(0), dropout, keys_.view(), out(10));
-    ops.RmsNorm(in(0), vector, out(11), column(5));
+    ops.RmsNorm(in(0), vector, kNormEpsilon, out(11), column(5));
     ops.BiasResidualLayerNorm(in(0), vector, in(1), dropout, keys_.view(), out(16), vector, vector,
-                              out(17), stat(6));
-    ops.BiasResidualRmsNorm(in(0), vector, in(1), dropout, keys_.view(), out(16), vector, out(18),
-                            column(7));
+                              kNormEpsilon, out(17), stat(6));
+    ops.BiasResidualRmsNorm(in(0), vector, in(1), dropout, keys_.view(), out(16), vector,
+                            kNormEpsilon, out(18), column(7));
     ops.RmsNormDgrad(in(1), in(0), vector, column(5), in(2), out(12));
     ops.Gelu(in(0), out(6));
     ops.GeluGrad(in(0), in(1), out(7));
     ops.SwiGlu(in(0), out(14));
     ops.SwiGluGrad(in(0), out(14), out(13));
-    ops.Rotary(shape, 10000, false, in(4));
+    ops.Rotary(shape, {}, false, in(4));
     ops.Attention(shape, dropout, keys_.view(), in(4), out(8), stat(1), scratch.view());
     ops.AttentionGrad(shape, dropout, keys_.view(), in(3), in(4), out(8), stat(1), out(9),
                       scratch.view());

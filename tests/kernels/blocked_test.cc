@@ -34,7 +34,7 @@ TEST_P(BlockedTest, LayerNormGradients) {
   for (const int64_t columns : kWidths) {
     Tensor dy = Of(kRows, columns).Fill(1), x = Of(kRows, columns).Fill(2, 3);
     Tensor w = Of(1, columns).Fill(3), y = Of(kRows, columns), stats = F32(kRows, 2);
-    ops_->LayerNorm(x.view(), w.view(), w.view(), y.view(), stats.view());
+    ops_->LayerNorm(x.view(), w.view(), w.view(), kNormEpsilon, y.view(), stats.view());
     Tensor dx = Of(kRows, columns), dw = F32(2, columns);
     dw.Zero();
     ops_->LayerNormDgrad(dy.view(), x.view(), w.view(), stats.view(), y.view(), dx.view());
@@ -56,7 +56,7 @@ TEST_P(BlockedTest, RmsNormGradients) {
   for (const int64_t columns : kWidths) {
     Tensor dy = Of(kRows, columns).Fill(1), x = Of(kRows, columns).Fill(2, 3);
     Tensor w = Of(1, columns).Fill(3), y = Of(kRows, columns), rstd = F32(kRows, 1);
-    ops_->RmsNorm(x.view(), w.view(), y.view(), rstd.view());
+    ops_->RmsNorm(x.view(), w.view(), kNormEpsilon, y.view(), rstd.view());
     Tensor dx = Of(kRows, columns), dw = F32(1, columns);
     dw.Zero();
     ops_->RmsNormDgrad(dy.view(), x.view(), w.view(), rstd.view(), {}, dx.view());

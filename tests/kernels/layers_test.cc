@@ -9,7 +9,7 @@ STRETTO_ALL_MODES(LayersTest);
 
 constexpr int64_t kRows = 6, kColumns = 37;
 
-Doubles NormReference(const Doubles& x, const Doubles& w, const Doubles& b) {
+Doubles NormReference(const Doubles& x, const Doubles& w, const Doubles& b, double epsilon = 1e-5) {
   const size_t h = w.size();
   Doubles y;
   for (size_t row = 0; row < x.size() / h; ++row) {
@@ -18,7 +18,7 @@ Doubles NormReference(const Doubles& x, const Doubles& w, const Doubles& b) {
     for (size_t i = 0; i < h; ++i)
       variance += std::pow(x[row * h + i] - mean, 2) / static_cast<double>(h);
     for (size_t i = 0; i < h; ++i) {
-      y.push_back((x[row * h + i] - mean) / std::sqrt(variance + 1e-5) * w[i] + b[i]);
+      y.push_back((x[row * h + i] - mean) / std::sqrt(variance + epsilon) * w[i] + b[i]);
     }
   }
   return y;
@@ -32,11 +32,22 @@ TEST_P(LayersTest, LayerNormMatchesTheReference) {
   Tensor x = Of(kRows, kColumns).Fill(1, 3), w = Of(1, kColumns).Fill(2),
          b = Of(1, kColumns).Fill(3);
   Tensor y = Of(kRows, kColumns), stats = F32(kRows, 2);
-  ops_->LayerNorm(x.view(), w.view(), b.view(), y.view(), stats.view());
+  ops_->LayerNorm(x.view(), w.view(), b.view(), kNormEpsilon, y.view(), stats.view());
   ExpectNear(y, NormReference(x.doubles(), w.doubles(), b.doubles()));
   double mean = 0;
   for (int64_t i = 0; i < kColumns; ++i) mean += x.At(i) / kColumns;
   EXPECT_NEAR(stats.At(0), mean, 1e-6);
+}
+
+TEST_P(LayersTest, LayerNormAddsTheEpsilonThatItIsGiven) {
+  Tensor x = Of(kRows, kColumns).Fill(1, 1e-3), w = Of(1, kColumns).Fill(2),
+         b = Of(1, kColumns).Fill(3);
+  Tensor y = Of(kRows, kColumns), stats = F32(kRows, 2);
+  for (const double epsilon : {1e-6, 0.5}) {
+    ops_->LayerNorm(x.view(), w.view(), b.view(), static_cast<float>(epsilon), y.view(),
+                    stats.view());
+    ExpectNear(y, NormReference(x.doubles(), w.doubles(), b.doubles(), epsilon));
+  }
 }
 
 TEST_P(LayersTest, LayerNormGradientsMatchFiniteDifferences) {
@@ -50,7 +61,7 @@ TEST_P(LayersTest, LayerNormGradientsMatchFiniteDifferences) {
   Doubles xs = x.doubles(), ws = w.doubles(), bs = b.doubles();
   const Doubles dys = dy.doubles();
   const auto loss = [&] { return Dot(NormReference(xs, ws, bs), dys); };
-  ops_->LayerNorm(x.view(), w.view(), b.view(), y.view(), stats.view());
+  ops_->LayerNorm(x.view(), w.view(), b.view(), kNormEpsilon, y.view(), stats.view());
 
   ops_->LayerNormWgrad(dy.view(), x.view(), stats.view(), dw.view(), db.view());
   ExpectNear(dw, Differences(loss, &ws));

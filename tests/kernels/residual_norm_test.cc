@@ -51,9 +51,10 @@ TEST_P(ResidualNormTest, LayerNormHasTheBitsOfTheTwoCalls) {
   ForEveryForm(GetParam().dtype, [&](Inputs& in, TensorView bias, const Dropout& dropout) {
     Outputs two(GetParam().dtype, in.x.view().columns()), one = two;
     ops_->BiasResidual(in.r.view(), bias, in.x.view(), dropout, in.keys.view(), two.sum.view());
-    ops_->LayerNorm(two.sum.view(), in.w.view(), in.b.view(), two.y.view(), two.stats.view());
+    ops_->LayerNorm(two.sum.view(), in.w.view(), in.b.view(), 0.25f, two.y.view(),
+                    two.stats.view());
     ops_->BiasResidualLayerNorm(in.r.view(), bias, in.x.view(), dropout, in.keys.view(),
-                                one.sum.view(), in.w.view(), in.b.view(), one.y.view(),
+                                one.sum.view(), in.w.view(), in.b.view(), 0.25f, one.y.view(),
                                 one.stats.view());
     EXPECT_EQ(one.bits(), two.bits());
   });
@@ -68,9 +69,9 @@ TEST_P(ResidualNormTest, RmsNormHasTheBitsOfTheTwoCalls) {
       return view;
     };
     ops_->BiasResidual(in.r.view(), bias, in.x.view(), dropout, in.keys.view(), two.sum.view());
-    ops_->RmsNorm(two.sum.view(), in.w.view(), two.y.view(), rstd(two));
+    ops_->RmsNorm(two.sum.view(), in.w.view(), 0.25f, two.y.view(), rstd(two));
     ops_->BiasResidualRmsNorm(in.r.view(), bias, in.x.view(), dropout, in.keys.view(),
-                              one.sum.view(), in.w.view(), one.y.view(), rstd(one));
+                              one.sum.view(), in.w.view(), 0.25f, one.y.view(), rstd(one));
     EXPECT_EQ(one.bits(), two.bits());
   });
 }
@@ -82,8 +83,8 @@ TEST_P(ResidualNormTest, ABlockedBranchHasTheBitsOfThePlainOne) {
     const auto run = [&](TensorView r) {
       Outputs out(GetParam().dtype, columns);
       ops_->BiasResidualLayerNorm(r, in.bias.view(), in.x.view(), dropout, in.keys.view(),
-                                  out.sum.view(), in.w.view(), in.b.view(), out.y.view(),
-                                  out.stats.view());
+                                  out.sum.view(), in.w.view(), in.b.view(), kNormEpsilon,
+                                  out.y.view(), out.stats.view());
       return out.bits();
     };
     const auto plain = run(in.r.view());

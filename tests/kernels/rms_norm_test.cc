@@ -8,13 +8,13 @@ STRETTO_ALL_MODES(RmsNormTest);
 
 constexpr int64_t kRows = 6, kColumns = 37;
 
-Doubles Reference(const Doubles& x, const Doubles& w) {
+Doubles Reference(const Doubles& x, const Doubles& w, double epsilon = 1e-5) {
   const size_t h = w.size();
   Doubles y;
   for (size_t row = 0; row < x.size() / h; ++row) {
     double squares = 0;
     for (size_t i = 0; i < h; ++i) squares += x[row * h + i] * x[row * h + i];
-    const double rstd = 1 / std::sqrt(squares / static_cast<double>(h) + 1e-5);
+    const double rstd = 1 / std::sqrt(squares / static_cast<double>(h) + epsilon);
     for (size_t i = 0; i < h; ++i) y.push_back(x[row * h + i] * rstd * w[i]);
   }
   return y;
@@ -24,11 +24,20 @@ TEST_P(RmsNormTest, MatchesTheReference) {
   Tensor x = Of(kRows, kColumns).Fill(1, 3), w = Of(1, kColumns).Fill(2);
   for (int64_t i = 0; i < kColumns; ++i) x.Set(i, 1e-3 * x.At(i));  // a row where epsilon matters
   Tensor y = Of(kRows, kColumns), rstd = F32(kRows, 1);
-  ops_->RmsNorm(x.view(), w.view(), y.view(), rstd.view());
+  ops_->RmsNorm(x.view(), w.view(), kNormEpsilon, y.view(), rstd.view());
   ExpectNear(y, Reference(x.doubles(), w.doubles()));
   double squares = 0;
   for (int64_t i = kColumns; i < 2 * kColumns; ++i) squares += x.At(i) * x.At(i);
   EXPECT_NEAR(rstd.At(1), 1 / std::sqrt(squares / kColumns + 1e-5), 1e-6);
+}
+
+TEST_P(RmsNormTest, AddsTheEpsilonThatItIsGiven) {
+  Tensor x = Of(kRows, kColumns).Fill(1, 1e-3), w = Of(1, kColumns).Fill(2);
+  Tensor y = Of(kRows, kColumns), rstd = F32(kRows, 1);
+  for (const double epsilon : {1e-6, 0.5}) {
+    ops_->RmsNorm(x.view(), w.view(), static_cast<float>(epsilon), y.view(), rstd.view());
+    ExpectNear(y, Reference(x.doubles(), w.doubles(), epsilon));
+  }
 }
 
 TEST_P(RmsNormTest, GradientsMatchFiniteDifferences) {
@@ -39,7 +48,7 @@ TEST_P(RmsNormTest, GradientsMatchFiniteDifferences) {
   Doubles xs = x.doubles(), ws = w.doubles();
   const Doubles dys = dy.doubles();
   const auto loss = [&] { return Dot(Reference(xs, ws), dys); };
-  ops_->RmsNorm(x.view(), w.view(), y.view(), rstd.view());
+  ops_->RmsNorm(x.view(), w.view(), kNormEpsilon, y.view(), rstd.view());
 
   Doubles want = Differences(loss, &ws);
   for (double& value : want) value += 0.5;

@@ -31,29 +31,32 @@ class SettledOps final : public Ops {
   STRETTO_SETTLED(EmbedGrad, (T tokens, T dx, VocabShard v, T dtable), (tokens, dx, v, dtable))
   STRETTO_SETTLED(AddPosition, (T position, int64_t first, T x), (position, first, x))
   STRETTO_SETTLED(PositionGrad, (T dx, int64_t first, T dposition), (dx, first, dposition))
-  STRETTO_SETTLED(LayerNorm, (T x, T w, T b, T y, T stats), (x, w, b, y, stats))
+  STRETTO_SETTLED(LayerNorm, (T x, T w, T b, float epsilon, T y, T stats),
+                  (x, w, b, epsilon, y, stats))
   STRETTO_SETTLED(LayerNormDgrad, (T dy, T x, T w, T stats, T residual, T dx),
                   (dy, x, w, stats, residual, dx))
   STRETTO_SETTLED(LayerNormWgrad, (T dy, T x, T stats, T dw, T db), (dy, x, stats, dw, db))
-  STRETTO_SETTLED(RmsNorm, (T x, T w, T y, T rstd), (x, w, y, rstd))
+  STRETTO_SETTLED(RmsNorm, (T x, T w, float epsilon, T y, T rstd), (x, w, epsilon, y, rstd))
   STRETTO_SETTLED(RmsNormDgrad, (T dy, T x, T w, T rstd, T residual, T dx),
                   (dy, x, w, rstd, residual, dx))
   STRETTO_SETTLED(RmsNormWgrad, (T dy, T x, T rstd, T dw), (dy, x, rstd, dw))
   STRETTO_SETTLED(BiasResidual, (T r, T bias, T x, Dropout dropout, T keys, T y),
                   (r, bias, x, dropout, keys, y))
   STRETTO_SETTLED(BiasResidualLayerNorm,
-                  (T r, T bias, T x, Dropout dropout, T keys, T sum, T w, T b, T y, T stats),
-                  (r, bias, x, dropout, keys, sum, w, b, y, stats))
+                  (T r, T bias, T x, Dropout dropout, T keys, T sum, T w, T b, float epsilon, T y,
+                   T stats),
+                  (r, bias, x, dropout, keys, sum, w, b, epsilon, y, stats))
   STRETTO_SETTLED(BiasResidualRmsNorm,
-                  (T r, T bias, T x, Dropout dropout, T keys, T sum, T w, T y, T rstd),
-                  (r, bias, x, dropout, keys, sum, w, y, rstd))
+                  (T r, T bias, T x, Dropout dropout, T keys, T sum, T w, float epsilon, T y,
+                   T rstd),
+                  (r, bias, x, dropout, keys, sum, w, epsilon, y, rstd))
   STRETTO_SETTLED(DropElements, (T x, Dropout dropout, T keys, T y), (x, dropout, keys, y))
   STRETTO_SETTLED(Gelu, (T u, T a), (u, a))
   STRETTO_SETTLED(GeluGrad, (T u, T da, T du), (u, da, du))
   STRETTO_SETTLED(SwiGlu, (T u, T a), (u, a))
   STRETTO_SETTLED(SwiGluGrad, (T u, T da, T du), (u, da, du))
-  STRETTO_SETTLED(Rotary, (AttentionShape shape, int64_t base, bool inverse, T qkv),
-                  (shape, base, inverse, qkv))
+  STRETTO_SETTLED(Rotary, (AttentionShape shape, const RotarySpeed& speed, bool inverse, T qkv),
+                  (shape, speed, inverse, qkv))
   STRETTO_SETTLED(Attention,
                   (AttentionShape shape, Dropout dropout, T keys, T qkv, T context, T lse,
                    T scratch),

@@ -20,6 +20,7 @@ inline Layout BaselineOf(const Layout& layout, int tp_size) {
   return {.family = layout.family,
           .tp_size = tp_size,
           .dropout = layout.dropout,
+          .other_options = layout.other_options,
           .micro_batches = layout.micro_batches,
           .dtype = layout.dtype,
           .wire = layout.wire};

@@ -26,7 +26,8 @@ inline void ExpectAgreesWithTheCpu(const Layout& layout, const MakeMachine& mach
                         found.gradients, cpu.gradients);
 }
 
-// Both families and types, not sliced on one rank and overlapped on two.
+// Both families and types, not sliced on one rank, and overlapped on two with other options of the
+// model.
 inline std::vector<Layout> CudaLayouts() {
   std::vector<Layout> layouts;
   for (Family family : {Family::kGpt, Family::kLlama}) {
@@ -36,6 +37,7 @@ inline std::vector<Layout> CudaLayouts() {
                          .schedule = "domino_row",
                          .slices = {2, 2},
                          .dropout = family == Family::kGpt ? 0.1 : 0,
+                         .other_options = true,
                          .micro_batches = 2,
                          .dtype = dtype});
     }

@@ -78,6 +78,8 @@ TEST_P(CudaKernelsTest, AgreesWithTheCpuAndHasTheBitsOfItsSerialOracle) {
 TEST(CudaKernelsTorchTest, TenLossesAndEveryGradientAgree) {
   ExpectAgreesWithTorch({"gpt", {.schedule = "domino_row", .slices = {2, 2}}}, KernelMachine(3));
   ExpectAgreesWithTorch({"llama_grouped", {.family = Family::kLlama}}, KernelMachine(4));
+  ExpectAgreesWithTorch({"gpt_untied", {}}, KernelMachine(5));
+  ExpectAgreesWithTorch({"llama_tied", {.family = Family::kLlama}}, KernelMachine(6));
   cuda_emulator::Reset();
 }
 

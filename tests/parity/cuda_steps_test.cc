@@ -63,7 +63,8 @@ std::vector<Layout> Layouts() {
 
 std::vector<TorchCase> TorchCases() {
   std::vector<TorchCase> cases;
-  for (const char* golden : {"gpt", "gpt_odd", "llama", "llama_grouped"}) {
+  for (const char* golden :
+       {"gpt", "gpt_odd", "gpt_untied", "llama", "llama_grouped", "llama_tied"}) {
     const Family family = golden[0] == 'g' ? Family::kGpt : Family::kLlama;
     cases.push_back({golden, {.family = family, .tp_size = 1}});
     cases.push_back({golden, {.family = family, .schedule = "domino_row", .slices = {2, 2}}});

@@ -50,9 +50,9 @@ class EnqueuedOps final : public CudaOps {
   void PositionGrad(TensorView dx, int64_t first_token, TensorView dposition) override {
     Do([=](Ops& ops) { ops.PositionGrad(dx, first_token, dposition); });
   }
-  void LayerNorm(TensorView x, TensorView w, TensorView b, TensorView y,
+  void LayerNorm(TensorView x, TensorView w, TensorView b, float epsilon, TensorView y,
                  TensorView stats) override {
-    Do([=](Ops& ops) { ops.LayerNorm(x, w, b, y, stats); });
+    Do([=](Ops& ops) { ops.LayerNorm(x, w, b, epsilon, y, stats); });
   }
   void LayerNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView stats,
                       TensorView residual, TensorView dx) override {
@@ -62,8 +62,8 @@ class EnqueuedOps final : public CudaOps {
                       TensorView db) override {
     Do([=](Ops& ops) { ops.LayerNormWgrad(dy, x, stats, dw, db); });
   }
-  void RmsNorm(TensorView x, TensorView w, TensorView y, TensorView rstd) override {
-    Do([=](Ops& ops) { ops.RmsNorm(x, w, y, rstd); });
+  void RmsNorm(TensorView x, TensorView w, float epsilon, TensorView y, TensorView rstd) override {
+    Do([=](Ops& ops) { ops.RmsNorm(x, w, epsilon, y, rstd); });
   }
   void RmsNormDgrad(TensorView dy, TensorView x, TensorView w, TensorView rstd, TensorView residual,
                     TensorView dx) override {
@@ -91,8 +91,9 @@ class EnqueuedOps final : public CudaOps {
   void SwiGluGrad(TensorView u, TensorView da, TensorView du) override {
     Do([=](Ops& ops) { ops.SwiGluGrad(u, da, du); });
   }
-  void Rotary(AttentionShape shape, int64_t base, bool inverse, TensorView qkv) override {
-    Do([=](Ops& ops) { ops.Rotary(shape, base, inverse, qkv); });
+  void Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse,
+              TensorView qkv) override {
+    Do([=](Ops& ops) { ops.Rotary(shape, speed, inverse, qkv); });
   }
   void Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
                  TensorView context, TensorView lse, TensorView scratch) override {
@@ -138,9 +139,9 @@ class EnqueuedOps final : public CudaOps {
 
   void BiasResidualLayerNorm(TensorView r, TensorView bias, TensorView x, Dropout dropout,
                              TensorView keys, TensorView sum, TensorView w, TensorView b,
-                             TensorView y, TensorView stats) override {
+                             float epsilon, TensorView y, TensorView stats) override {
     ++pairs;
-    CudaOps::BiasResidualLayerNorm(r, bias, x, dropout, keys, sum, w, b, y, stats);
+    CudaOps::BiasResidualLayerNorm(r, bias, x, dropout, keys, sum, w, b, epsilon, y, stats);
   }
   inline static int pairs = 0;              // calls of the above
   inline static std::set<int> limits = {};  // that SMs were held to

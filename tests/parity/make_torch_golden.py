@@ -3,12 +3,13 @@
 
 An independent implementation of what the engine trains: PyTorch's layers, autograd, AdamW and gradient clipping. Weights
 and tokens are drawn with the same counter-based generator (Philox4x32-10, Salmon et al. 2011), here in numpy, so that no
-build is needed. Made with Python 3.11, torch 2.15.0 (run on the CPU) and numpy 2.4.6:
+build is needed. How Llama 3 stretches its rotary positions comes from transformers. Made with Python 3.11, torch 2.15.0
+(run on the CPU), numpy 2.4.6 and transformers 5.23.0:
 
-    python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy
-    /tmp/torch/bin/python tests/parity/make_torch_golden.py
+    python3 -m venv /tmp/torch && /tmp/torch/bin/pip install torch numpy transformers
+    /tmp/torch/bin/python tests/parity/make_torch_golden.py [NAME...]
 
-torch_NAME.txt has a line "versions ...", a line "FIELD VALUE" for each field of the configuration, ten lines "loss STEP
+torch_NAME.txt has a line "versions ...", a line "FIELD VALUE" for each field of the configuration that is set, ten lines "loss STEP
 VALUE" and a line "tensor NAME ELEMENTS" for each gradient of the first step; torch_NAME.gradients.f32 has these
 gradients in that order, row-major, little-endian float32.
 """
@@ -37,10 +38,21 @@ class Model:
     sequence_length: int
     vocab_size: int
     rotary_base: int = 10000
+    norm_epsilon: float = 1e-5
+    tied_head: int = -1  # -1: as the family
+    # As in `rope_type: llama3` of transformers; 0: none.
+    rotary_factor: float = 0
+    rotary_low: float = 1
+    rotary_high: float = 4
+    rotary_original: int = 0
 
     @property
     def gpt(self):
         return self.family == "gpt"
+
+    @property
+    def tied(self):
+        return self.gpt if self.tied_head < 0 else self.tied_head == 1
 
     @property
     def head_dim(self):
@@ -55,11 +67,16 @@ MODELS = {
     "gpt": Model("gpt", layers=2, hidden=32, heads=4, kv_heads=4, ffn_hidden=128, sequence_length=16, vocab_size=61),
     # Odd sizes, a vocabulary that crosses a multiple of 128.
     "gpt_odd": Model("gpt", layers=3, hidden=18, heads=6, kv_heads=6, ffn_hidden=26, sequence_length=11, vocab_size=131),
+    "gpt_untied": Model("gpt", layers=2, hidden=24, heads=4, kv_heads=4, ffn_hidden=56, sequence_length=12, vocab_size=61,
+                        norm_epsilon=1e-6, tied_head=0),
     "llama_grouped": Model("llama", layers=2, hidden=32, heads=8, kv_heads=4, ffn_hidden=44, sequence_length=16,
                            vocab_size=61),
     # A short base turns every pair of columns visibly within a short sequence.
     "llama": Model("llama", layers=3, hidden=24, heads=4, kv_heads=4, ffn_hidden=32, sequence_length=12, vocab_size=101,
                    rotary_base=50),
+    # As Llama 3.2 1B. One pair of columns keeps its wavelength, one lies in between, two are stretched whole.
+    "llama_tied": Model("llama", layers=2, hidden=32, heads=4, kv_heads=2, ffn_hidden=44, sequence_length=16, vocab_size=61,
+                        rotary_base=100, norm_epsilon=1e-6, tied_head=1, rotary_factor=8.0, rotary_original=32),
 }
 
 
@@ -112,7 +129,8 @@ def parameters(m):
     for layer in range(m.layers):
         table += [(f"layers.{layer}.{name}", shape, init) for name, shape, init in layer_shapes(m)]
     table += [("final_norm.weight", (m.hidden,), "one")]
-    table += [("final_norm.bias", (m.hidden,), "zero")] if m.gpt else [("head.weight", (m.padded_vocab, m.hidden), 0.02)]
+    table += [("final_norm.bias", (m.hidden,), "zero")] if m.gpt else []
+    table += [] if m.tied else [("head.weight", (m.padded_vocab, m.hidden), 0.02)]
     result = {}
     for index, (name, shape, init) in enumerate(table):
         if init == "one":
@@ -134,11 +152,23 @@ def batch(m):
     return torch.tensor(tokens[:, :-1]), torch.tensor(tokens[:, 1:])
 
 
+def frequencies(m):
+    """Radians that each pair of columns turns a position further on."""
+    half = m.head_dim // 2
+    if m.rotary_factor == 0:
+        return m.rotary_base ** (-torch.arange(half, dtype=torch.float64) / half)
+    import transformers
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+    rope = {"rope_type": "llama3", "rope_theta": float(m.rotary_base), "factor": m.rotary_factor, "low_freq_factor": m.rotary_low,
+            "high_freq_factor": m.rotary_high, "original_max_position_embeddings": m.rotary_original}
+    config = transformers.LlamaConfig(hidden_size=m.hidden, num_attention_heads=m.heads, rope_parameters=rope)
+    return ROPE_INIT_FUNCTIONS["llama3"](config, "cpu")[0].to(torch.float64)
+
+
 def rotate(m, x):
     """x is [batch, head, position, column]; column i and i + half are the parts of a complex number."""
     half = m.head_dim // 2
-    frequency = m.rotary_base ** (-torch.arange(half, dtype=torch.float64) / half)
-    angle = torch.outer(torch.arange(m.sequence_length, dtype=torch.float64), frequency)
+    angle = torch.outer(torch.arange(m.sequence_length, dtype=torch.float64), frequencies(m))
     turn = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
     turned = torch.complex(x[..., :half], x[..., half:]) * turn
     return torch.cat([turned.real, turned.imag], dim=-1)
@@ -171,8 +201,8 @@ def mlp(m, w, y):
 def forward(m, p, tokens):
     def norm(x, name):
         if m.gpt:
-            return functional.layer_norm(x, (m.hidden,), p[name + ".weight"], p[name + ".bias"], eps=1e-5)
-        return functional.rms_norm(x, (m.hidden,), p[name + ".weight"], eps=1e-5)
+            return functional.layer_norm(x, (m.hidden,), p[name + ".weight"], p[name + ".bias"], eps=m.norm_epsilon)
+        return functional.rms_norm(x, (m.hidden,), p[name + ".weight"], eps=m.norm_epsilon)
 
     x = p["embedding.token.weight"][tokens]
     if m.gpt:
@@ -182,7 +212,7 @@ def forward(m, p, tokens):
         w = {k.removeprefix(prefix): v for k, v in p.items() if k.startswith(prefix)}
         x = x + attention(m, w, norm(x, prefix + "ln1"))
         x = x + mlp(m, w, norm(x, prefix + "ln2"))
-    head = p["embedding.token.weight" if m.gpt else "head.weight"]
+    head = p["embedding.token.weight" if m.tied else "head.weight"]
     return functional.linear(norm(x, "final_norm"), head)[..., :m.vocab_size]  # padded columns take no part
 
 
@@ -193,7 +223,8 @@ def train(name, m):
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
                                   lr=LEARNING_RATE, betas=BETAS, eps=EPSILON)
     lines = [f"versions python={sys.version.split()[0]} torch={torch.__version__} numpy={np.__version__}"]
-    lines += [f"{field} {value}" for field, value in dataclasses.asdict(m).items()]
+    lines += [f"{field.name} {value}" for field in dataclasses.fields(m)
+              if (value := getattr(m, field.name)) != field.default]
     tokens, targets = batch(m)  # the same in every step: the loss falls, so that the optimizer shows
     for step in range(STEPS):
         loss = functional.cross_entropy(forward(m, p, tokens).flatten(0, 1), targets.flatten())
@@ -213,5 +244,5 @@ def train(name, m):
 if __name__ == "__main__":
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for name, model in MODELS.items():
-        train(name, model)
+    for name in sys.argv[1:] or MODELS:
+        train(name, MODELS[name])

@@ -38,13 +38,14 @@ enum Axis : size_t {
   kCut,  // slices as equal as can be, or not
   kSplits,
   kDefer,
-  kMerge,   // nothing, slices, all micro-batches
-  kUpdate,  // behind the norm, or at once
-  kType,    // f32, bf16, f32 with a bf16 wire
+  kMerge,    // nothing, slices, all micro-batches
+  kUpdate,   // behind the norm, or at once
+  kOptions,  // of the model: its family's, or others
+  kType,     // f32, bf16, f32 with a bf16 wire
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {
-    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3};
+    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -73,6 +74,7 @@ inline Layout LayoutOf(const Row& row) {
           .sequence_parallel = row[kSequenceParallel] == 1,
           .recompute = static_cast<Recompute>(row[kRecompute]),
           .dropout = row[kDropout] * 0.1,
+          .other_options = row[kOptions] == 1,
           .merge_wgrads = row[kMerge] == 2 ? row[kMicroBatches] + 1 : row[kMerge],
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,

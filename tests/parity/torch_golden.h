@@ -50,6 +50,11 @@ inline Golden ReadGolden(const std::string& name) {
   }
   EXPECT_EQ(data.peek(), std::ifstream::traits_type::eof());
   const auto number = [&](const char* field) { return std::stoi(fields.at(field)); };
+  // Where the file has the field.
+  const auto set = [&](const char* field, auto* value) {
+    if (fields.contains(field)) std::istringstream(fields.at(field)) >> *value;
+    return fields.contains(field);
+  };
   golden.model = {.family = fields.at("family") == "gpt" ? Family::kGpt : Family::kLlama,
                   .layers = number("layers"),
                   .hidden = number("hidden"),
@@ -57,8 +62,15 @@ inline Golden ReadGolden(const std::string& name) {
                   .kv_heads = number("kv_heads"),
                   .ffn_hidden = number("ffn_hidden"),
                   .sequence_length = number("sequence_length"),
-                  .vocab_size = number("vocab_size"),
-                  .rotary_base = number("rotary_base")};
+                  .vocab_size = number("vocab_size")};
+  set("rotary_base", &golden.model.rotary_base);
+  set("norm_epsilon", &golden.model.norm_epsilon);
+  if (bool tied; set("tied_head", &tied)) golden.model.tied_head = tied;
+  RotaryScaling& scaling = golden.model.rotary_scaling;
+  if (set("rotary_factor", &scaling.factor)) scaling.kind = RotaryScaling::Kind::kLlama3;
+  set("rotary_low", &scaling.low_frequency_factor);
+  set("rotary_high", &scaling.high_frequency_factor);
+  set("rotary_original", &scaling.original_sequence_length);
   return golden;
 }
 

@@ -10,7 +10,8 @@ std::vector<TorchCase> Cases() {
                          .splits = 2,
                          .recompute = Recompute::kSelective};
   std::vector<TorchCase> cases;
-  for (const char* golden : {"gpt", "gpt_odd", "llama", "llama_grouped"}) {
+  for (const char* golden :
+       {"gpt", "gpt_odd", "gpt_untied", "llama", "llama_grouped", "llama_tied"}) {
     cases.push_back({golden, {.tp_size = 1}});
     cases.push_back({golden, {.schedule = "domino_row", .slices = {2, 2}}});
     cases.push_back({golden, hybrid});
@@ -25,6 +26,9 @@ std::vector<TorchCase> Cases() {
                     .slices = {1, 2, 1},
                     .sequence_parallel = true,
                     .recompute = Recompute::kFull}});
+  cases.push_back({"gpt_untied", {.schedule = "megatron_async", .sequence_parallel = true}});
+  cases.push_back(
+      {"llama_tied", {.schedule = "domino_row", .slices = {1, 3}, .sequence_parallel = true}});
   for (TorchCase& c : cases) {
     if (c.golden.starts_with("llama")) c.layout.family = Family::kLlama;
   }

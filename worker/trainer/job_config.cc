@@ -27,6 +27,24 @@ OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
           .max_skipped_updates = spec.max_skipped_updates()};
 }
 
+// What is not the family's default: fields that came later, so that old checkpoints keep their
+// hash.
+std::string OptionsOf(const ModelSpec& m) {
+  const ModelSpec plain{.family = m.family};
+  const RotaryScaling& r = m.rotary_scaling;
+  std::string text;
+  if (m.norm_epsilon != plain.norm_epsilon)
+    absl::StrAppendFormat(&text, ";epsilon=%.17g", m.norm_epsilon);
+  if (m.head_is_tied() != plain.head_is_tied())
+    absl::StrAppend(&text, ";tied=", int{m.head_is_tied()});
+  if (r.kind == RotaryScaling::Kind::kNone) return text;
+  absl::StrAppendFormat(&text, ";rotary=%s,%.17g", NameOf(r.kind), r.factor);
+  if (r.kind == RotaryScaling::Kind::kLlama3)
+    absl::StrAppendFormat(&text, ",%.17g,%.17g,%d", r.low_frequency_factor, r.high_frequency_factor,
+                          r.original_sequence_length);
+  return text;
+}
+
 // Field by field, so that a field added to the proto later does not change old hashes. Steps and
 // checkpoint settings may differ between a run and its continuation, and so may what only orders
 // the same operations: the schedule's name, recompute, defer_wgrads.
@@ -40,7 +58,7 @@ std::string HashOf(const JobConfig& config) {
                    absl::StrJoin({m.layers, m.hidden, m.heads, m.key_heads(), m.ffn_hidden,
                                   m.sequence_length, m.vocab_size, m.rotary_base},
                                  ","),
-                   ";", absl::StrFormat("%.17g", m.dropout), ";",
+                   OptionsOf(m), ";", absl::StrFormat("%.17g", m.dropout), ";",
                    absl::StrJoin({e.tp_size, e.micro_batch_size, e.micro_batches}, ","), ";",
                    absl::StrJoin(s.slices, ","), ";",
                    absl::StrJoin({s.splits, int{s.sequence_parallel}, s.merge_wgrads}, ","), ";",

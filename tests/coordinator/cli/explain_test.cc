@@ -213,6 +213,8 @@ TEST(CommentsOfTheApiTest, DefaultsAreThoseOfTheCoordinator) {
   const std::vector<std::pair<std::string, std::string>> expected = {
       {"model.kv_heads", "4"},
       {"model.rotary_base", ""},
+      {"model.norm_epsilon", ""},
+      {"model.tied_head", "false"},
       {"parallelism.tp_size", ""},
       {"parallelism.pp_size", ""},
       {"parallelism.dp_size", ""},

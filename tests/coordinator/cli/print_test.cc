@@ -236,6 +236,27 @@ TEST(SpecTextTest, ModelSaysWhatIsUnusualOnly) {
   EXPECT_EQ(ModelText(spec),
             "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
             "values, sequence 128, dropout 0.1");
+  model.set_dropout(0);
+  model.set_norm_epsilon(1e-5);
+  model.set_tied_head(false);
+  const std::string usual =
+      "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and values, sequence 128";
+  EXPECT_EQ(ModelText(spec), usual);
+  model.set_norm_epsilon(1e-6);
+  model.set_tied_head(true);
+  model.mutable_rotary_scaling()->set_kind(v1alpha1::RotaryScaling::LLAMA3);
+  model.mutable_rotary_scaling()->set_factor(8);
+  EXPECT_EQ(ModelText(spec), usual +
+                                 ", norm epsilon 1e-06, tied head, positions stretched by 8 "
+                                 "(llama3)");
+  model.clear_rotary_scaling();
+  model.clear_preset();
+  model.set_family(v1alpha1::FAMILY_GPT);
+  model.set_kv_heads(4);
+  model.set_norm_epsilon(1e-5);
+  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128");
+  model.set_tied_head(false);
+  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128, a head of its own");
 }
 
 TEST(SpecTextTest, ScheduleNamesEveryParameter) {

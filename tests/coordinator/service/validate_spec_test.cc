@@ -79,6 +79,14 @@ const Refusal kRefusals[] = {
     {"model { dropout: 1 }", "spec.model.dropout", "found 1, expected a number from 0 to below 1"},
     {"model { dropout: -0.1 }", "spec.model.dropout",
      "found -0.1, expected a number from 0 to below 1"},
+    {"model { norm_epsilon: 0 }", "spec.model.norm_epsilon",
+     "found 0, expected a number above 0, at most 1"},
+    {"model { norm_epsilon: 1.5 }", "spec.model.norm_epsilon",
+     "found 1.5, expected a number above 0, at most 1"},
+    {"model { norm_epsilon: inf }", "spec.model.norm_epsilon",
+     "found inf, expected a finite number"},
+    {"model { rotary_scaling { kind: LLAMA3 factor: 8 } }", "spec.model.rotary_scaling",
+     "found LLAMA3, expected nothing, because family gpt learns its positions"},
     {"model { dropout: nan }", "spec.model.dropout", "found nan, expected a finite number"},
     {"model { sequence_length: -1 }", "spec.model.sequence_length",
      "found -1, expected a number from 1 to 1048576"},
@@ -330,6 +338,55 @@ TEST(ValidateSpec, ChecksWhatOnlyAFamilyHas) {
             "gpt learns its positions");
 }
 
+TEST(ValidateSpec, StretchedPositionsNeedTheirKindsFields) {
+  const auto message = [](const std::string& scaling) {
+    return std::string(
+        ValidateSpec(
+            NormalizeSpec(Spec("model { preset: 'llama-10m' rotary_scaling { " + scaling + " } }")))
+            .message());
+  };
+  const std::string llama3 = "kind: LLAMA3 factor: 8 original_sequence_length: 8192 ";
+  EXPECT_EQ(message(llama3), "");
+  EXPECT_EQ(message(llama3 + "low_frequency_factor: 2 high_frequency_factor: 1024"), "");
+  EXPECT_EQ(message("kind: LINEAR factor: 1.5"), "");
+  const std::pair<std::string, std::string> refusals[] = {
+      {"factor: 8", "kind: found 0, expected LINEAR or LLAMA3"},
+      {"kind: 7 factor: 8", "kind: found 7, expected LINEAR or LLAMA3"},
+      {"kind: LINEAR", "factor: found 0, expected a number from 1 to 1024"},
+      {"kind: LINEAR factor: 1025", "factor: found 1025, expected a number from 1 to 1024"},
+      {llama3 + "factor: nan", "factor: found nan, expected a finite number"},
+      {"kind: LINEAR factor: 8 low_frequency_factor: 1",
+       "low_frequency_factor: found 1, expected nothing, because LINEAR stretches all wavelengths "
+       "alike"},
+      {"kind: LINEAR factor: 8 high_frequency_factor: 4",
+       "high_frequency_factor: found 4, expected nothing, because LINEAR stretches all "
+       "wavelengths alike"},
+      {"kind: LINEAR factor: 8 original_sequence_length: 64",
+       "original_sequence_length: found 64, expected nothing, because LINEAR stretches all "
+       "wavelengths alike"},
+      {llama3 + "low_frequency_factor: 0",
+       "low_frequency_factor: found 0, expected a number above 0"},
+      {llama3 + "low_frequency_factor: 4",
+       "high_frequency_factor: found 4, expected a number above low_frequency_factor 4, at most "
+       "1024"},
+      {llama3 + "high_frequency_factor: 2000",
+       "high_frequency_factor: found 2000, expected a number above low_frequency_factor 1, at most "
+       "1024"},
+      {"kind: LLAMA3 factor: 8",
+       "original_sequence_length: found 0, expected a number from 1 to 1048576"}};
+  for (const auto& [scaling, expected] : refusals)
+    EXPECT_EQ(message(scaling), "spec.model.rotary_scaling." + expected) << scaling;
+}
+
+TEST(ValidateSpec, ATiedHeadCountsOnce) {
+  // 18 (4 + 8) 65536^2 in layers, 64 * 65536 of positions, and 2^20 * 65536 once or twice.
+  JobSpec spec = Dimensions(18, 65536, 64, 4 * 65536, 1 << 20, 1);
+  EXPECT_EQ(ValidateSpec(NormalizeSpec(spec)), absl::OkStatus());
+  spec.mutable_model()->set_tied_head(false);
+  EXPECT_EQ(ValidateSpec(NormalizeSpec(spec)).message(),
+            "spec.model: found about 1065156083712 parameters, expected at most 1000000000000");
+}
+
 TEST(ValidateSpec, EveryPresetAndEveryScheduleIsAccepted) {
   for (const ModelPreset& preset : kModelPresets) {
     JobSpec spec = Spec("model { dropout: 0.1 }");
@@ -399,6 +456,9 @@ TEST(NormalizeSpec, FillsEveryDefaultOnceAndForAll) {
   EXPECT_EQ(once.parallelism().wire(), v1alpha1::PRECISION_F32);
   EXPECT_EQ(once.schedule().parameters().recompute(), v1alpha1::RECOMPUTE_NONE);
   EXPECT_EQ(once.device(), v1alpha1::DEVICE_CPU);
+  EXPECT_EQ(once.model().norm_epsilon(), 1e-5);
+  EXPECT_TRUE(once.model().tied_head());
+  EXPECT_FALSE(once.model().has_rotary_scaling());
 }
 
 TEST(NormalizeSpec, DefaultsFollowTheFamilyThePrecisionAndTheSchedule) {
@@ -409,6 +469,11 @@ TEST(NormalizeSpec, DefaultsFollowTheFamilyThePrecisionAndTheSchedule) {
   EXPECT_EQ(NormalizeSpec(spec).model().ffn_hidden(), 11008);
   EXPECT_EQ(NormalizeSpec(spec).model().rotary_base(), 10000);
   EXPECT_EQ(NormalizeSpec(spec).model().kv_heads(), 32);
+  EXPECT_TRUE(NormalizeSpec(spec).model().has_tied_head());
+  EXPECT_FALSE(NormalizeSpec(spec).model().tied_head());
+  spec.mutable_model()->mutable_rotary_scaling()->set_kind(v1alpha1::RotaryScaling::LLAMA3);
+  EXPECT_EQ(NormalizeSpec(spec).model().rotary_scaling().low_frequency_factor(), 1);
+  EXPECT_EQ(NormalizeSpec(spec).model().rotary_scaling().high_frequency_factor(), 4);
   EXPECT_EQ(NormalizeSpec(Spec("model { preset: 'llama3-8b' }")).model().rotary_base(), 500000);
   EXPECT_EQ(NormalizeSpec(Spec("precision: PRECISION_BF16")).parallelism().wire(),
             v1alpha1::PRECISION_BF16);

@@ -18,6 +18,9 @@ struct Layout {
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
   double dropout = 0;
+  // The model's head tied where its family's is not, and the other way round; another epsilon;
+  // Llama's positions stretched.
+  bool other_options = false;
   int merge_wgrads = 0;
   int defer_wgrads = 0;
   bool update_at_once = false;
@@ -36,6 +39,7 @@ inline std::string Describe(const Layout& layout) {
   if (layout.sequence_parallel) name += "_sp";
   if (layout.recompute != Recompute::kNone) name += std::string("_") + NameOf(layout.recompute);
   if (layout.dropout > 0) name += "_dropout";
+  if (layout.other_options) name += "_other_options";
   if (layout.merge_wgrads > 0) name += "_merge" + std::to_string(layout.merge_wgrads);
   if (layout.defer_wgrads > 0) name += "_defer" + std::to_string(layout.defer_wgrads);
   if (layout.update_at_once) name += "_at_once";
@@ -45,13 +49,25 @@ inline std::string Describe(const Layout& layout) {
   return layout.wire == DType::kF32 ? name : name + "_wire_" + NameOf(layout.wire);
 }
 
-// Family, layers and dropout of the model are the layout's.
+// As Llama 3.2 has them, for short sequences: one wavelength in between, the others stretched.
+inline void SetOtherOptions(ModelSpec* model) {
+  const bool gpt = model->family == Family::kGpt;
+  model->norm_epsilon = 1e-6;
+  model->tied_head = !gpt;
+  if (gpt) return;
+  model->rotary_base = 100;
+  model->rotary_scaling = {
+      .kind = RotaryScaling::Kind::kLlama3, .factor = 8, .original_sequence_length = 16};
+}
+
+// Family, layers, dropout and options of the model are the layout's.
 inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
   EngineSpec spec;
   spec.model = std::move(model);
   spec.model.family = layout.family;
   spec.model.layers = layout.layers;
   spec.model.dropout = layout.dropout;
+  if (layout.other_options) SetOtherOptions(&spec.model);
   spec.schedule = {.name = layout.schedule,
                    .slices = layout.slices,
                    .splits = layout.splits,

@@ -69,7 +69,7 @@ inline std::vector<Layout> ManyLayouts() {
 }
 
 // Every schedule with both families, with and without sequence parallelism, however much it
-// recomputes, and with updates at once.
+// recomputes, and with updates at once and other options of the model.
 inline std::vector<Layout> EverySchedule(int micro_batches = 2) {
   std::vector<Layout> layouts;
   for (const std::string& name : ScheduleNames()) {
@@ -83,6 +83,7 @@ inline std::vector<Layout> EverySchedule(int micro_batches = 2) {
           layout.recompute = recompute;
           layouts.push_back(layout);
           layout.update_at_once = recompute == Recompute::kNone;
+          layout.other_options = layout.update_at_once;
           if (layout.update_at_once) layouts.push_back(layout);
         }
       }

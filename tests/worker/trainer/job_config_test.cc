@@ -98,9 +98,40 @@ TEST(JobConfigTest, DimensionsGiveTheWholeModel) {
   EXPECT_EQ(found.kv_heads, 2);
   EXPECT_EQ(found.ffn_hidden, 48);
   EXPECT_EQ(found.rotary_base, 20000);
+  EXPECT_EQ(found.norm_epsilon, 1e-5);
+  EXPECT_FALSE(found.head_is_tied());
+  EXPECT_EQ(found.rotary_scaling, RotaryScaling{});
   model.set_kv_heads(3);
   EXPECT_EQ(std::string(ConfigFrom(task, 0).status().message()),
             "model.kv_heads: found 3, expected a divisor of heads 4");
+}
+
+TEST(JobConfigTest, OptionsGoWithAPresetToo) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();
+  model.set_preset("llama-tiny");
+  model.set_norm_epsilon(1e-6);
+  model.set_tied_head(true);
+  v1alpha1::RotaryScaling& scaling = *model.mutable_rotary_scaling();
+  scaling.set_kind(v1alpha1::RotaryScaling::LLAMA3);
+  scaling.set_factor(32);
+  scaling.set_original_sequence_length(16);
+  const ModelSpec found = ConfigFrom(task, 0)->engine.model;
+  EXPECT_EQ(found.norm_epsilon, 1e-6);
+  EXPECT_TRUE(found.head_is_tied());
+  RotaryScaling expected{
+      .kind = RotaryScaling::Kind::kLlama3, .factor = 32, .original_sequence_length = 16};
+  EXPECT_EQ(found.rotary_scaling, expected);
+  scaling.set_low_frequency_factor(2);
+  scaling.set_high_frequency_factor(8);
+  expected.low_frequency_factor = 2;
+  expected.high_frequency_factor = 8;
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.model.rotary_scaling, expected);
+  scaling.Clear();
+  scaling.set_kind(v1alpha1::RotaryScaling::LINEAR);
+  scaling.set_factor(1.5);
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.model.rotary_scaling,
+            (RotaryScaling{.kind = RotaryScaling::Kind::kLinear, .factor = 1.5}));
 }
 
 TEST(JobConfigTest, EveryParameterReachesTheEngine) {
@@ -202,10 +233,17 @@ TEST(JobConfigTest, HashIsTheSameForWhatChangesNoNumber) {
   EXPECT_EQ(HashAfter([](Spec spec, Parameters p) {
               spec->set_device(v1alpha1::DEVICE_CPU);
               spec->mutable_model()->set_kv_heads(4);
+              spec->mutable_model()->set_norm_epsilon(1e-5);
+              spec->mutable_model()->set_tied_head(true);
               spec->mutable_parallelism()->set_wire(v1alpha1::PRECISION_F32);
               p->set_recompute(v1alpha1::RECOMPUTE_NONE);
             }),
             hash);
+}
+
+// Fields that came later leave it alone where they are not set: else no old checkpoint would resume.
+TEST(JobConfigTest, HashIsThatOfTheFirstRelease) {
+  EXPECT_EQ(ConfigFrom(Task(), 0)->spec_hash, "74c609018cd2fc37");
 }
 
 TEST(JobConfigTest, AMergeLeftToMemoryHasTheHashOfTheNumberChosen) {
@@ -263,6 +301,28 @@ TEST(JobConfigTest, HashIsAnotherForWhatChangesNumbers) {
   EXPECT_TRUE(is_new(dimensions(4, 10000)));
   EXPECT_TRUE(is_new(dimensions(2, 10000)));
   EXPECT_TRUE(is_new(dimensions(4, 20000)));
+  EXPECT_TRUE(is_new(
+      HashAfter([](Spec spec, Parameters) { spec->mutable_model()->set_norm_epsilon(1e-6); })));
+  EXPECT_TRUE(is_new(
+      HashAfter([](Spec spec, Parameters) { spec->mutable_model()->set_tied_head(false); })));
+  const auto stretched = [](double factor, double low, double high, int original) {
+    return HashAfter([=](Spec spec, Parameters) {
+      spec->mutable_model()->set_preset("llama-tiny");
+      v1alpha1::RotaryScaling& scaling = *spec->mutable_model()->mutable_rotary_scaling();
+      scaling.set_kind(original > 0 ? v1alpha1::RotaryScaling::LLAMA3
+                                    : v1alpha1::RotaryScaling::LINEAR);
+      scaling.set_factor(factor);
+      scaling.set_low_frequency_factor(low);
+      scaling.set_high_frequency_factor(high);
+      scaling.set_original_sequence_length(original);
+    });
+  };
+  EXPECT_TRUE(is_new(stretched(8, 1, 4, 0)));
+  EXPECT_TRUE(is_new(stretched(8, 1, 4, 16)));
+  EXPECT_TRUE(is_new(stretched(9, 1, 4, 16)));
+  EXPECT_TRUE(is_new(stretched(8, 2, 4, 16)));
+  EXPECT_TRUE(is_new(stretched(8, 1, 5, 16)));
+  EXPECT_TRUE(is_new(stretched(8, 1, 4, 17)));
 }
 
 TEST(JobConfigTest, PathsMayNotLeaveTheirRoots) {

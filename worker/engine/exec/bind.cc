@@ -36,6 +36,20 @@ Dropout DropoutOf(const Op& op, size_t first) {
           .first_token = op.attributes[first + 2]};
 }
 
+float EpsilonOf(const Op& op) {
+  return op.attributes[0] == 0 ? kNormEpsilon : static_cast<float>(RealOf(op.attributes[0]));
+}
+
+// From the attributes of a rotary operation that follow its shape.
+RotarySpeed SpeedOf(const Op& op) {
+  return {.base = op.attributes[5],
+          .scaling = {.kind = static_cast<RotaryScaling::Kind>(op.attributes[7]),
+                      .factor = RealOf(op.attributes[8]),
+                      .low_frequency_factor = RealOf(op.attributes[9]),
+                      .high_frequency_factor = RealOf(op.attributes[10]),
+                      .original_sequence_length = static_cast<int>(op.attributes[11])}};
+}
+
 std::function<void()> BindLinear(const Op& op, Views in, Views out, Ops* ops) {
   switch (op.kind) {
     case OpKind::kGemm:
@@ -65,13 +79,15 @@ std::function<void()> BindEmbedding(const Op& op, Views in, Views out, Ops* ops)
 std::function<void()> BindNorm(const Op& op, Views in, Views out, Ops* ops) {
   switch (op.kind) {
     case OpKind::kLayerNorm:
-      return [=] { ops->LayerNorm(in[0], in[1], in[2], out[0], out[1]); };
+      return [=, epsilon = EpsilonOf(op)] {
+        ops->LayerNorm(in[0], in[1], in[2], epsilon, out[0], out[1]);
+      };
     case OpKind::kLayerNormDgrad:
       return [=] { ops->LayerNormDgrad(in[0], in[1], in[2], in[3], OrNone(in, 4), out[0]); };
     case OpKind::kLayerNormWgrad:
       return [=] { ops->LayerNormWgrad(in[0], in[1], in[2], out[0], out[1]); };
     case OpKind::kRmsNorm:
-      return [=] { ops->RmsNorm(in[0], in[1], out[0], out[1]); };
+      return [=, epsilon = EpsilonOf(op)] { ops->RmsNorm(in[0], in[1], epsilon, out[0], out[1]); };
     case OpKind::kRmsNormDgrad:
       return [=] { ops->RmsNormDgrad(in[0], in[1], in[2], in[3], OrNone(in, 4), out[0]); };
     default:
@@ -102,8 +118,8 @@ std::function<void()> BindAttention(const Op& op, Views in, Views out, Ops* ops)
   const AttentionShape shape = AttentionOf(op);
   switch (op.kind) {
     case OpKind::kRotary:
-      return [=, base = op.attributes[5], inverse = op.attributes[6] != 0] {
-        ops->Rotary(shape, base, inverse, out[0]);
+      return [=, speed = SpeedOf(op), inverse = op.attributes[6] != 0] {
+        ops->Rotary(shape, speed, inverse, out[0]);
       };
     case OpKind::kAttention:
       return [=, drop = DropoutOf(op, 5)] {
@@ -219,12 +235,13 @@ std::function<void()> BindPair(const Op& first, const Op& second,
   const Dropout drop = DropoutOf(first, 0);
   switch (second.kind) {
     case OpKind::kLayerNorm:
-      return [=, in = second_in, out = second_out] {
-        ops->BiasResidualLayerNorm(r, bias, x, drop, keys, sum, in[1], in[2], out[0], out[1]);
+      return [=, in = second_in, out = second_out, epsilon = EpsilonOf(second)] {
+        ops->BiasResidualLayerNorm(r, bias, x, drop, keys, sum, in[1], in[2], epsilon, out[0],
+                                   out[1]);
       };
     case OpKind::kRmsNorm:
-      return [=, in = second_in, out = second_out] {
-        ops->BiasResidualRmsNorm(r, bias, x, drop, keys, sum, in[1], out[0], out[1]);
+      return [=, in = second_in, out = second_out, epsilon = EpsilonOf(second)] {
+        ops->BiasResidualRmsNorm(r, bias, x, drop, keys, sum, in[1], epsilon, out[0], out[1]);
       };
     default:
       return {};

@@ -107,8 +107,23 @@ std::vector<int64_t> Emitter::AttentionAttributes(const SliceState& slice, int l
 }
 
 std::vector<int64_t> Emitter::RotaryAttributes(bool inverse) const {
-  return {attention_.sequence_length, attention_.heads,   attention_.kv_heads, attention_.head_dim,
-          attention_.first_head,      model_.rotary_base, inverse ? 1 : 0};
+  const RotaryScaling& scaling = model_.rotary_scaling;
+  std::vector<int64_t> attributes = {
+      attention_.sequence_length, attention_.heads,   attention_.kv_heads, attention_.head_dim,
+      attention_.first_head,      model_.rotary_base, inverse ? 1 : 0};
+  if (scaling.kind == RotaryScaling::Kind::kNone) return attributes;
+  attributes.push_back(static_cast<int64_t>(scaling.kind));
+  attributes.push_back(RealAttribute(scaling.factor));
+  if (scaling.kind == RotaryScaling::Kind::kLinear) return attributes;
+  attributes.push_back(RealAttribute(scaling.low_frequency_factor));
+  attributes.push_back(RealAttribute(scaling.high_frequency_factor));
+  attributes.push_back(scaling.original_sequence_length);
+  return attributes;
+}
+
+std::vector<int64_t> Emitter::NormAttributes() const {
+  if (static_cast<float>(model_.norm_epsilon) == kNormEpsilon) return {};
+  return {RealAttribute(model_.norm_epsilon)};
 }
 
 std::vector<int64_t> Emitter::VocabAttributes() const {

@@ -82,9 +82,9 @@ int Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, in
       Gpt() ? std::vector<int64_t>{slice.own_rows, 2} : std::vector<int64_t>{slice.own_rows},
       DType::kF32);
   if (Gpt()) {
-    Add(OpKind::kLayerNorm, tag, {x, W(w), W(b)}, {y, *stats});
+    Add(OpKind::kLayerNorm, tag, {x, W(w), W(b)}, {y, *stats}, NormAttributes());
   } else {
-    Add(OpKind::kRmsNorm, tag, {x, W(w)}, {y, *stats});
+    Add(OpKind::kRmsNorm, tag, {x, W(w)}, {y, *stats}, NormAttributes());
   }
   return Gather(slice, tag, y, y_name);
 }

@@ -98,6 +98,7 @@ class Emitter {
   std::vector<int64_t> VocabAttributes() const;
   std::vector<int64_t> AttentionAttributes(const SliceState& slice, int layer) const;
   std::vector<int64_t> RotaryAttributes(bool inverse) const;
+  std::vector<int64_t> NormAttributes() const;
   // Dropout of a place: rows from `first` on. Places: 0 attention, 1 its branch, 2 the MLP's.
   std::vector<int64_t> DropAttributes(int layer, int place, int64_t first) const;
   int Scratch(const SliceState& slice, absl::string_view name, int layer);

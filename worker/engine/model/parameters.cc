@@ -35,7 +35,7 @@ class Builder {
       gpt ? AddGptLayer(layer) : AddLlamaLayer(layer);
     }
     AddNorm(-1, "final_norm");
-    if (!gpt) AddVocabulary("head.weight");
+    if (!model_.head_is_tied()) AddVocabulary("head.weight");
     return std::move(parameters_);
   }
 

@@ -33,7 +33,8 @@ struct Parameter {
   int64_t count() const;  // elements of the shard
 };
 
-// All parameters in a fixed order: embeddings, layers ascending, final norm.
+// All parameters in a fixed order: embeddings, layers ascending, final norm, a
+// head of its own.
 std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank);
 
 // Position of each parameter in that list; -1 where the family has none.

@@ -2,6 +2,7 @@
 // The operations a step program is made of, and what each expects. One table, read by the
 // verifier, the printer and parser, and the executors.
 
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -61,7 +62,9 @@ struct OpInfo {
   // written and therefore stands in both lists.
   std::vector<const char*> inputs;
   std::vector<const char*> outputs;
-  // Integers. "wire" is the DType that travels.
+  // Integers. "wire" is the DType that travels. '~' marks a real number of at least 0, kept as
+  // RealAttribute has it; "~epsilon" is kNormEpsilon where it is 0, "scaling" a
+  // RotaryScaling::Kind.
   std::vector<const char*> attributes;
   Role role;
 };
@@ -69,6 +72,10 @@ struct OpInfo {
 const OpInfo& InfoOf(OpKind kind);
 // Null when there is no such operation.
 const OpInfo* FindOp(absl::string_view name);
+
+// A real number as an attribute: its bits; 0 is 0.
+inline int64_t RealAttribute(double value) { return std::bit_cast<int64_t>(value); }
+inline double RealOf(int64_t attribute) { return std::bit_cast<double>(attribute); }
 
 inline bool IsCollective(OpKind kind) { return kind >= OpKind::kAllReduce; }
 

@@ -11,8 +11,9 @@
 //   17 compute gemm L3.fc2 fwd mb0 s0 in=%9,%3 out=%12
 //   18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17
 //
-// Attributes follow the operands as name=value, those that are 0 left out. "@" is the planned
-// offset in bytes. Print and Parse are inverse: Parse(Print(p)) prints the same text.
+// Attributes follow the operands as name=value, those that are 0 left out; real numbers in the
+// fewest digits that parse to them. "@" is the planned offset in bytes. Print and Parse are
+// inverse: Parse(Print(p)) prints the same text.
 
 #include <string>
 

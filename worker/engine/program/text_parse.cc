@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -53,6 +54,14 @@ class Parser {
       values->emplace_back();
       RETURN_IF_ERROR(Integer(word, low, high, &values->back()));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status Real(absl::string_view word, int64_t* attribute) const {
+    double number;
+    if (!absl::SimpleAtod(word, &number) || std::signbit(number) || !(number <= kMaxAttribute))
+      return Error(word, absl::StrCat("a number in [0, ", kMaxAttribute, "]"));
+    *attribute = RealAttribute(number);
     return absl::OkStatus();
   }
 
@@ -221,11 +230,12 @@ class Parser {
     if (absl::ConsumePrefix(&word, "out=")) return ParseOperands(word, &op->out);
     if (absl::ConsumePrefix(&word, "wait=")) return Integers(word, 0, kMaxIndex, &op->waits);
     for (size_t i = 0; i < info.attributes.size(); ++i) {
-      absl::string_view value = word;
-      if (absl::ConsumePrefix(&value, info.attributes[i]) && absl::ConsumePrefix(&value, "="))
-        return Integer(value, int64_t{0},
-                       absl::string_view(info.attributes[i]) == "drop" ? kMaxDrop : kMaxAttribute,
-                       &op->attributes[i]);
+      absl::string_view value = word, name = info.attributes[i];
+      const bool real = absl::ConsumePrefix(&name, "~");
+      if (!absl::ConsumePrefix(&value, name) || !absl::ConsumePrefix(&value, "=")) continue;
+      if (real) return Real(value, &op->attributes[i]);
+      return Integer(value, int64_t{0}, name == "drop" ? kMaxDrop : kMaxAttribute,
+                     &op->attributes[i]);
     }
     if (absl::ConsumePrefix(&word, "mb")) return Integer(word, 0, kMaxIndex, &op->tag.micro_batch);
     if (absl::ConsumePrefix(&word, "s")) return Integer(word, 0, kMaxIndex, &op->tag.slice);

@@ -1,5 +1,9 @@
+#include <charconv>
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto {
@@ -15,6 +19,15 @@ std::string PrintBuffer(const Buffer& buffer, size_t id) {
   if (buffer.alias >= 0) absl::StrAppend(&line, " alias=%", buffer.alias, "+", buffer.alias_offset);
   if (buffer.offset >= 0) absl::StrAppend(&line, " @", buffer.offset);
   return line;
+}
+
+std::string PrintAttribute(const OpInfo& info, const Op& op, size_t i) {
+  absl::string_view name = info.attributes[i];
+  if (!absl::ConsumePrefix(&name, "~")) return absl::StrCat(name, "=", op.attributes[i]);
+  char digits[32];  // the shortest that parse to the same number
+  const auto end =
+      std::to_chars(std::begin(digits), std::end(digits), RealOf(op.attributes[i])).ptr;
+  return absl::StrCat(name, "=", absl::string_view(digits, static_cast<size_t>(end - digits)));
 }
 
 }  // namespace
@@ -36,8 +49,7 @@ std::string PrintOp(const Program& program, int index) {
   if (!op.in.empty()) absl::StrAppend(&line, " in=", PrintIds(op.in));
   if (!op.out.empty()) absl::StrAppend(&line, " out=", PrintIds(op.out));
   for (size_t i = 0; i < op.attributes.size(); ++i) {
-    if (op.attributes[i] != 0)
-      absl::StrAppend(&line, " ", info.attributes[i], "=", op.attributes[i]);
+    if (op.attributes[i] != 0) absl::StrAppend(&line, " ", PrintAttribute(info, op, i));
   }
   if (!op.waits.empty()) absl::StrAppend(&line, " wait=", absl::StrJoin(op.waits, ","));
   return line;

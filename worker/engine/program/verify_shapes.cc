@@ -164,6 +164,11 @@ class Operands {
   }
 
   absl::Status Norms() const {
+    if (op_.kind == OpKind::kLayerNorm || op_.kind == OpKind::kRmsNorm) {
+      const double epsilon = RealOf(op_.attributes[0]);
+      if (!(epsilon >= 0 && epsilon <= 1))
+        return Error(absl::StrCat("epsilon ", epsilon), "0 (the default) or at most 1");
+    }
     const DType t = Get("x")->dtype;
     const int64_t n = Rows("x"), h = Columns("x");
     RETURN_IF_ERROR(Is("stats", n, 2, DType::kF32));
@@ -195,7 +200,23 @@ class Operands {
     return Is("da", n, f, t);
   }
 
+  absl::Status RotaryScalings() const {
+    const auto kind = static_cast<RotaryScaling::Kind>(op_.attributes[7]);
+    if (kind == RotaryScaling::Kind::kNone) return absl::OkStatus();
+    if (op_.attributes[7] > static_cast<int64_t>(RotaryScaling::Kind::kLlama3))
+      return Error(absl::StrCat("scaling ", op_.attributes[7]), "0 (none), 1 (linear), 2 (llama3)");
+    const double factor = RealOf(op_.attributes[8]);
+    if (!(factor >= 1)) return Error(absl::StrCat("factor ", factor), "at least 1");
+    if (kind == RotaryScaling::Kind::kLinear) return absl::OkStatus();
+    const double low = RealOf(op_.attributes[9]), high = RealOf(op_.attributes[10]);
+    if (!(low > 0 && high > low))
+      return Error(absl::StrCat("low ", low, " and high ", high), "0 < low < high");
+    if (op_.attributes[11] >= 1) return absl::OkStatus();
+    return Error(absl::StrCat("original ", op_.attributes[11]), "at least 1");
+  }
+
   absl::Status Attentions() const {
+    if (op_.kind == OpKind::kRotary) RETURN_IF_ERROR(RotaryScalings());
     const AttentionShape shape = {.sequence_length = op_.attributes[0],
                                   .heads = op_.attributes[1],
                                   .kv_heads = op_.attributes[2],

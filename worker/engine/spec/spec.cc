@@ -1,5 +1,6 @@
 #include "worker/engine/spec/spec.h"
 
+#include <cmath>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +10,8 @@
 namespace stretto {
 namespace {
 
-absl::Status Expect(bool ok, absl::string_view field, int64_t found, absl::string_view expected) {
+template <class T>
+absl::Status Expect(bool ok, absl::string_view field, const T& found, absl::string_view expected) {
   if (ok) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": found ", found, ", expected ", expected));
@@ -18,6 +20,18 @@ absl::Status Expect(bool ok, absl::string_view field, int64_t found, absl::strin
 }  // namespace
 
 const char* NameOf(Family family) { return family == Family::kGpt ? "gpt" : "llama"; }
+
+const char* NameOf(RotaryScaling::Kind kind) {
+  switch (kind) {
+    case RotaryScaling::Kind::kNone:
+      return "none";
+    case RotaryScaling::Kind::kLinear:
+      return "linear";
+    case RotaryScaling::Kind::kLlama3:
+      return "llama3";
+  }
+  return "?";
+}
 
 const char* NameOf(Recompute recompute) {
   switch (recompute) {
@@ -38,6 +52,30 @@ std::vector<int> EvenSlices(int sequences, int slices) {
 }
 
 namespace {
+
+absl::Status ValidateRotary(const ModelSpec& model) {
+  const RotaryScaling& scaling = model.rotary_scaling;
+  if (model.family == Family::kGpt) {
+    return Expect(scaling.kind == RotaryScaling::Kind::kNone, "model.rotary_scaling",
+                  NameOf(scaling.kind), "none, for learned positions");
+  }
+  RETURN_IF_ERROR(Expect(model.head_dim() % 2 == 0, "model.heads", model.heads,
+                         "heads of an even dimension, for rotary embedding"));
+  RETURN_IF_ERROR(
+      Expect(model.rotary_base >= 1, "model.rotary_base", model.rotary_base, "at least 1"));
+  if (scaling.kind == RotaryScaling::Kind::kNone) return absl::OkStatus();
+  RETURN_IF_ERROR(Expect(scaling.factor >= 1 && std::isfinite(scaling.factor),
+                         "model.rotary_scaling.factor", scaling.factor, "at least 1"));
+  if (scaling.kind == RotaryScaling::Kind::kLinear) return absl::OkStatus();
+  const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
+  RETURN_IF_ERROR(Expect(low > 0, "model.rotary_scaling.low_frequency_factor", low, "above 0"));
+  RETURN_IF_ERROR(Expect(high > low && std::isfinite(high),
+                         "model.rotary_scaling.high_frequency_factor", high,
+                         absl::StrCat("above low_frequency_factor ", low)));
+  return Expect(scaling.original_sequence_length >= 1,
+                "model.rotary_scaling.original_sequence_length", scaling.original_sequence_length,
+                "at least 1");
+}
 
 absl::Status ValidateModel(const ModelSpec& model, int tp) {
   RETURN_IF_ERROR(Expect(model.layers >= 1, "model.layers", model.layers, "at least 1"));
@@ -62,15 +100,11 @@ absl::Status ValidateModel(const ModelSpec& model, int tp) {
   RETURN_IF_ERROR(
       Expect(model.padded_vocab() % tp == 0, "tp_size", tp,
              absl::StrCat("a divisor of the padded vocabulary ", model.padded_vocab())));
-  if (model.family == Family::kLlama) {
-    RETURN_IF_ERROR(Expect(model.head_dim() % 2 == 0, "model.heads", model.heads,
-                           "heads of an even dimension, for rotary embedding"));
-    RETURN_IF_ERROR(
-        Expect(model.rotary_base >= 1, "model.rotary_base", model.rotary_base, "at least 1"));
-  }
-  if (model.dropout >= 0 && model.dropout < 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("model.dropout: found ", model.dropout, ", expected at least 0 and below 1"));
+  RETURN_IF_ERROR(ValidateRotary(model));
+  RETURN_IF_ERROR(Expect(model.norm_epsilon > 0 && model.norm_epsilon <= 1, "model.norm_epsilon",
+                         model.norm_epsilon, "above 0 and at most 1"));
+  return Expect(model.dropout >= 0 && model.dropout < 1, "model.dropout", model.dropout,
+                "at least 0 and below 1");
 }
 
 absl::Status ValidateSchedule(const EngineSpec& spec) {

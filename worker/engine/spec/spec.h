@@ -8,28 +8,16 @@
 
 #include "absl/status/status.h"
 #include "kernels/dtype.h"
+#include "kernels/rotary.h"
 
 namespace stretto {
 
-// What a layer is made of. kGpt (GPT-2, GPT-3): learned positions, LayerNorm, GELU, biases, head
-// tied to the embedding. kLlama (Llama 2 and 3): rotary positions, RMSNorm, SwiGLU, grouped
-// queries, no biases, a head of its own.
+// What a layer is made of. kGpt (GPT-2, GPT-3): learned positions, LayerNorm, GELU, biases, unless
+// said otherwise a head tied to the embedding. kLlama (Llama 2 and 3): rotary positions, RMSNorm,
+// SwiGLU, grouped queries, no biases, unless said otherwise a head of its own.
 enum class Family : uint8_t { kGpt, kLlama };
-const char* NameOf(Family family);  // "gpt", "llama"
-
-// Stretches rotary positions beyond those of the first training. kLinear divides each frequency by
-// `factor`. kLlama3 divides those whose wavelength is above original / low, leaves those below
-// original / high, and interpolates in between (Llama 3.1, `rope_type: llama3`).
-struct RotaryScaling {
-  enum class Kind : uint8_t { kNone, kLinear, kLlama3 };
-  Kind kind = Kind::kNone;
-  double factor = 1;
-  double low_frequency_factor = 1;
-  double high_frequency_factor = 4;
-  int original_sequence_length = 0;
-
-  bool operator==(const RotaryScaling&) const = default;
-};
+const char* NameOf(Family family);             // "gpt", "llama"
+const char* NameOf(RotaryScaling::Kind kind);  // "none", "linear", "llama3"
 
 struct ModelSpec {
   Family family = Family::kGpt;

@@ -9,6 +9,19 @@
 namespace stretto::trainer {
 namespace {
 
+RotaryScaling ScalingFrom(const v1alpha1::RotaryScaling& spec) {
+  using Kind = RotaryScaling::Kind;
+  RotaryScaling scaling;
+  if (spec.kind() == v1alpha1::RotaryScaling::KIND_UNSPECIFIED) return scaling;
+  scaling.kind = spec.kind() == v1alpha1::RotaryScaling::LLAMA3 ? Kind::kLlama3 : Kind::kLinear;
+  scaling.factor = spec.factor();
+  if (spec.has_low_frequency_factor()) scaling.low_frequency_factor = spec.low_frequency_factor();
+  if (spec.has_high_frequency_factor())
+    scaling.high_frequency_factor = spec.high_frequency_factor();
+  scaling.original_sequence_length = spec.original_sequence_length();
+  return scaling;
+}
+
 absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
   ModelSpec model{.family = spec.family() == v1alpha1::FAMILY_LLAMA ? Family::kLlama : Family::kGpt,
                   .layers = spec.layers(),
@@ -18,7 +31,10 @@ absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
                   .ffn_hidden = spec.ffn_hidden(),
                   .sequence_length = spec.sequence_length(),
                   .vocab_size = spec.vocab_size(),
-                  .dropout = spec.dropout()};
+                  .dropout = spec.dropout(),
+                  .rotary_scaling = ScalingFrom(spec.rotary_scaling())};
+  if (spec.has_norm_epsilon()) model.norm_epsilon = spec.norm_epsilon();
+  if (spec.has_tied_head()) model.tied_head = spec.tied_head();
   if (spec.rotary_base() != 0) model.rotary_base = spec.rotary_base();
   if (spec.preset().empty()) return model;
   const ModelPreset* preset = FindPreset(spec.preset().c_str());

@@ -31,6 +31,15 @@ TEST(MfuTest, CountsEveryProductOfAToken) {
   EXPECT_EQ(FlopsPerToken(kLlama8), 51'470'401'536.0);
 }
 
+// The head is a product also where its weights are the embedding's.
+TEST(MfuTest, ATiedHeadTakesAsMuch) {
+  for (ModelSpec model : {kGpt27, kLlama7}) {
+    const double flops = FlopsPerToken(model);
+    model.tied_head = !model.head_is_tied();
+    EXPECT_EQ(FlopsPerToken(model), flops);
+  }
+}
+
 TEST(MfuTest, IsTheShareOfThePeakThatTheModelTakesUp) {
   EXPECT_DOUBLE_EQ(Mfu(100, 2e9, 1, 1e12), 0.2);
   EXPECT_DOUBLE_EQ(Mfu(100, 2e9, 4, 1e12), 0.05);

@@ -18,6 +18,7 @@ class BindPairTest : public ::testing::Test {
     norm_.kind = OpKind::kRmsNorm;
     norm_.in = {3, 4};
     norm_.out = {5, 6};
+    norm_.attributes = {0};
   }
   TensorView At(int element) {
     return {.data = &memory_[static_cast<size_t>(element)],

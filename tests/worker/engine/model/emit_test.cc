@@ -198,11 +198,20 @@ TEST(EmitTest, ColumnPiecesLieOneAfterTheOther) {
   EXPECT_THAT(columns, ElementsAre(0, 4));
 }
 
-TEST(EmitTest, GptTiesItsHeadToTheEmbeddingAndLlamaDoesNot) {
-  for (const auto& [family, weight] : std::vector<std::pair<Family, const char*>>{
-           {Family::kGpt, "embedding.token.weight"}, {Family::kLlama, "head.weight"}}) {
+TEST(EmitTest, TheHeadIsTheEmbeddingWhereItIsTied) {
+  struct Case {
+    Family family;
+    bool other_options;
+    const char* weight;
+  };
+  for (const auto& [family, other_options, weight] :
+       std::vector<Case>{{Family::kGpt, false, "embedding.token.weight"},
+                         {Family::kGpt, true, "head.weight"},
+                         {Family::kLlama, false, "head.weight"},
+                         {Family::kLlama, true, "embedding.token.weight"}}) {
     Layout layout = Domino({1, 1});
     layout.family = family;
+    layout.other_options = other_options;
     const StepProgram step = EmittedOf(SpecOf(layout)).step;
     std::set<std::string> read;
     for (const Op& op : MicroBatch(step)) {
@@ -221,14 +230,47 @@ TEST(EmitTest, LlamaTurnsQueriesAndKeysAndTurnsTheirGradientsBack) {
   for (const Op& op : OfKind(step, OpKind::kRotary)) {
     ++turned[op.tag.phase];
     // sequence, heads, key/value heads, dimension, first head, base, inverse
-    EXPECT_THAT(op.attributes,
-                ElementsAre(4, 2, 1, 2, 2, 10000, op.tag.phase == Phase::kBackward ? 1 : 0));
+    EXPECT_THAT(
+        op.attributes,
+        ElementsAre(4, 2, 1, 2, 2, 10000, op.tag.phase == Phase::kBackward ? 1 : 0, 0, 0, 0, 0, 0));
   }
   EXPECT_EQ(turned[Phase::kForward], 2 * 2);
   EXPECT_EQ(turned[Phase::kBackward], 2 * 2);
   EXPECT_TRUE(OfKind(step, OpKind::kAddPosition).empty());
   EXPECT_TRUE(OfKind(step, OpKind::kBiasGrad).empty());
   EXPECT_EQ(OfKind(step, OpKind::kSwiGlu).size(), 4u);
+}
+
+TEST(EmitTest, StretchedPositionsTurnSoBothWays) {
+  Layout layout = Domino({1, 1});
+  layout.family = Family::kLlama;
+  layout.other_options = true;
+  EngineSpec spec = SpecOf(layout);
+  const auto scalings = [&] {
+    std::set<std::vector<int64_t>> found;
+    for (const Op& op : OfKind(EmittedOf(spec).step, OpKind::kRotary))
+      found.insert({op.attributes.begin() + 7, op.attributes.end()});
+    return found;
+  };
+  EXPECT_THAT(scalings(), ElementsAre(ElementsAre(2, RealAttribute(8), RealAttribute(1),
+                                                  RealAttribute(4), 16)));
+  spec.model.rotary_scaling.kind = RotaryScaling::Kind::kLinear;
+  EXPECT_THAT(scalings(), ElementsAre(ElementsAre(1, RealAttribute(8), 0, 0, 0)));
+}
+
+TEST(EmitTest, NormsTakeTheEpsilonOfTheModel) {
+  for (const OpKind kind : {OpKind::kLayerNorm, OpKind::kRmsNorm}) {
+    Layout layout = Domino({1, 1});
+    layout.family = kind == OpKind::kLayerNorm ? Family::kGpt : Family::kLlama;
+    for (const auto& [epsilon, attribute] :
+         {std::pair{1e-5, int64_t{0}}, {1e-6, RealAttribute(1e-6)}}) {
+      EngineSpec spec = SpecOf(layout);
+      spec.model.norm_epsilon = epsilon;
+      const std::vector<Op> norms = OfKind(EmittedOf(spec).step, kind);
+      EXPECT_EQ(norms.size(), 2u * (2 * 2 + 1));
+      for (const Op& norm : norms) EXPECT_THAT(norm.attributes, ElementsAre(attribute));
+    }
+  }
 }
 
 // Activations may travel in a narrower type than they are computed in; sums of the loss and of the

@@ -146,6 +146,22 @@ TEST(ParametersTest, LlamaHasNoBiasesNoPositionsAndAHeadOfItsOwn) {
   EXPECT_EQ(all.size(), 1u + 2 * 6 + 1 + 1);
 }
 
+TEST(ParametersTest, AHeadOfItsOwnComesLastAndATiedOneIsTheEmbedding) {
+  for (ModelSpec model : {kModel, kLlama}) {
+    model.tied_head = true;
+    const std::vector<Parameter> tied = ParametersOf(model, 2, 1);
+    EXPECT_EQ(IndexOf(tied, 2).head, IndexOf(tied, 2).token_embedding);
+    model.tied_head = false;
+    const std::vector<Parameter> own = ParametersOf(model, 2, 1);
+    ASSERT_EQ(own.size(), tied.size() + 1);
+    for (size_t i = 0; i < tied.size(); ++i) EXPECT_EQ(own[i].name, tied[i].name);
+    EXPECT_EQ(own.back().name, "head.weight");
+    EXPECT_EQ(own.back().starts, own.front().starts);
+    EXPECT_EQ(own.back().padding_from, model.vocab_size);
+    EXPECT_EQ(IndexOf(own, 2).head, static_cast<int>(own.size()) - 1);
+  }
+}
+
 TEST(ParametersTest, GroupedQueriesShareTheirKeyAndValueInOneShard) {
   const std::vector<Parameter> all = ParametersOf(kLlama, 2, 1);
   const ModelParameters index = IndexOf(all, 2);

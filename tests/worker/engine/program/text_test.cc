@@ -29,6 +29,23 @@ TEST(TextTest, EveryPlanPrintsAndParsesBack) {
   }
 }
 
+TEST(TextTest, RealAttributesPrintInTheFewestDigits) {
+  const std::string text = With(kLinear, "2 compute gelu L0.act fwd mb0 s0 in=%2 out=%3",
+                                "2 compute rms_norm L0.act fwd mb0 s0 in=%2,%2 out=%3,%3 "
+                                "epsilon=1e-06");
+  const Program program = ProgramOf(text);
+  EXPECT_EQ(RealOf(program.ops[2].attributes[0]), 1e-6);
+  EXPECT_EQ(Print(program), text);
+  EXPECT_EQ(Print(ProgramOf(With(text, "=1e-06", "=0.1"))), With(text, "=1e-06", "=0.1"));
+  EXPECT_EQ(Print(ProgramOf(With(text, "=1e-06", "=0"))), With(text, " epsilon=1e-06", ""));
+  for (const char* bad : {"=-1", "=-0", "=nan", "=inf", "=x", "=1e9", "="}) {
+    const absl::StatusOr<Program> parsed = Parse(With(text, "=1e-06", bad));
+    EXPECT_THAT(std::string(parsed.status().message()),
+                HasSubstr("expected a number in [0, 268435456]"))
+        << bad;
+  }
+}
+
 TEST(TextTest, AParsedProgramVerifiesLikeTheOriginal) {
   const RankPlan plan = PlanOf(Domino({2, 1}, 2));
   EXPECT_TRUE(Verify(ProgramOf(Print(plan.program)), &plan.arenas).ok());

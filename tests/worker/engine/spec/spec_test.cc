@@ -128,6 +128,49 @@ TEST(ValidateTest, RotaryHeadsAreEvenAndTheirBaseAtLeastOne) {
   EXPECT_TRUE(Validate(gpt).ok());
 }
 
+// A valid Llama with stretched positions.
+RotaryScaling* AsLlama3(EngineSpec* s) {
+  s->model.family = Family::kLlama;
+  s->model.rotary_scaling = {
+      .kind = RotaryScaling::Kind::kLlama3, .factor = 8, .original_sequence_length = 8};
+  return &s->model.rotary_scaling;
+}
+
+TEST(ValidateTest, RotaryScalingStretchesAndItsRangesAreInOrder) {
+  EngineSpec valid = SpecOf({});
+  AsLlama3(&valid);
+  EXPECT_TRUE(Validate(valid).ok()) << Validate(valid);
+  ExpectRefused({
+      {[](EngineSpec* s) { s->model.rotary_scaling.kind = RotaryScaling::Kind::kLinear; },
+       "model.rotary_scaling: found linear, expected none, for learned positions"},
+      {[](EngineSpec* s) { AsLlama3(s)->factor = 0.5; },
+       "model.rotary_scaling.factor: found 0.5, expected at least 1"},
+      {[](EngineSpec* s) {
+         *AsLlama3(s) = {.kind = RotaryScaling::Kind::kLinear,
+                         .factor = std::numeric_limits<double>::infinity()};
+       },
+       "model.rotary_scaling.factor: found inf, expected at least 1"},
+      {[](EngineSpec* s) { AsLlama3(s)->low_frequency_factor = 0; },
+       "model.rotary_scaling.low_frequency_factor: found 0, expected above 0"},
+      {[](EngineSpec* s) { AsLlama3(s)->high_frequency_factor = 1; },
+       "model.rotary_scaling.high_frequency_factor: found 1, expected above low_frequency_factor "
+       "1"},
+      {[](EngineSpec* s) { AsLlama3(s)->original_sequence_length = 0; },
+       "model.rotary_scaling.original_sequence_length: found 0, expected at least 1"},
+  });
+}
+
+TEST(ValidateTest, NormEpsilonIsAboveZeroAndAtMostOne) {
+  ExpectRefused({
+      {[](EngineSpec* s) { s->model.norm_epsilon = 0; },
+       "model.norm_epsilon: found 0, expected above 0 and at most 1"},
+      {[](EngineSpec* s) { s->model.norm_epsilon = 1.5; },
+       "model.norm_epsilon: found 1.5, expected above 0 and at most 1"},
+      {[](EngineSpec* s) { s->model.norm_epsilon = std::numeric_limits<double>::quiet_NaN(); },
+       "model.norm_epsilon: found nan, expected above 0 and at most 1"},
+  });
+}
+
 TEST(ValidateTest, DropoutIsAProbabilityBelowOne) {
   ExpectRefused({
       {[](EngineSpec* s) { s->model.dropout = 1; },

@@ -1,0 +1,49 @@
+#pragma once
+// How fast each pair of columns of a head turns with the position (Su et al. 2021), and how longer
+// sequences than those of the first training stretch that.
+
+#include <cmath>
+#include <cstdint>
+
+namespace stretto {
+
+// kLinear divides each frequency by `factor`. kLlama3 divides those whose wavelength is above
+// original / low, leaves those below original / high, and interpolates in between (Llama 3.1,
+// `rope_type: llama3`).
+struct RotaryScaling {
+  enum class Kind : uint8_t { kNone, kLinear, kLlama3 };
+  Kind kind = Kind::kNone;
+  double factor = 1;
+  double low_frequency_factor = 1;
+  double high_frequency_factor = 4;
+  int original_sequence_length = 0;
+
+  bool operator==(const RotaryScaling&) const = default;
+};
+
+struct RotarySpeed {
+  int64_t base = 10000;
+  RotaryScaling scaling = {};
+
+  bool operator==(const RotarySpeed&) const = default;
+};
+
+// Radians that column pair i of `pairs` turns for each position further on: base^(-i/pairs),
+// scaled.
+inline double RotaryFrequency(const RotarySpeed& speed, int64_t i, int64_t pairs) {
+  const double frequency = std::pow(static_cast<double>(speed.base),
+                                    -static_cast<double>(i) / static_cast<double>(pairs));
+  const RotaryScaling& scaling = speed.scaling;
+  if (scaling.kind == RotaryScaling::Kind::kNone) return frequency;
+  const double stretched = frequency / scaling.factor;
+  if (scaling.kind == RotaryScaling::Kind::kLinear) return stretched;
+  const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
+  // Wavelengths in the original length: below low all is stretched, above high nothing is.
+  const double waves = scaling.original_sequence_length * frequency / (2 * M_PI);
+  if (waves < low) return stretched;
+  if (waves > high) return frequency;
+  const double kept = (waves - low) / (high - low);
+  return (1 - kept) * stretched + kept * frequency;
+}
+
+}  // namespace stretto
