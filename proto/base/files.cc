@@ -60,6 +60,23 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   }
 }
 
+absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path) {
+  char* at = static_cast<char*>(out);
+  while (count > 0) {
+    const ssize_t n = ::pread(fd, at, static_cast<size_t>(count), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+    if (n == 0) {
+      return absl::DataLossError(absl::StrCat(path, ": found the end of the file at byte ", offset,
+                                              ", expected ", count, " more bytes"));
+    }
+    at += n;
+    offset += n;
+    count -= n;
+  }
+  return absl::OkStatus();
+}
+
 absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path) {
   while (!content.empty()) {
     const ssize_t n = ::write(fd, content.data(), content.size());

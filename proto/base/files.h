@@ -35,6 +35,10 @@ absl::Status ErrnoStatus(int error, absl::string_view what);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
+// Reads `count` bytes from byte `offset` on. `path` names the file in errors: DataLoss (it ends
+// before), those of ErrnoStatus.
+absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path);
+
 // Writes a temporary beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 

@@ -8,12 +8,15 @@ seconds=${1:-60}
 command -v clang++ >/dev/null || { echo "no clang++ here: apt-get install clang libclang-rt-14-dev" >&2; exit 1; }
 cmake -S . -B build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug \
   -DSTRETTO_FUZZ=ON -DSTRETTO_SANITIZER=address,undefined,fuzzer-no-link -DSTRETTO_UNITY=OFF
-targets=(program_text_fuzz checkpoint_fuzz dataset_fuzz tokenizer_json_fuzz job_file_fuzz)
+targets=(program_text_fuzz checkpoint_fuzz dataset_fuzz tokenizer_json_fuzz hf_config_fuzz llmc_model_fuzz job_file_fuzz)
 cmake --build build/fuzz --target "${targets[@]}"
 for target in "${targets[@]}"; do
   mkdir -p "build/fuzz/corpus/$target"
   [[ $target == program_text_fuzz ]] && cp tests/golden/schedule/*.txt "build/fuzz/corpus/$target/"
   [[ $target == tokenizer_json_fuzz ]] && cp tests/golden/tokenizer/*_kind.json "build/fuzz/corpus/$target/"
+  [[ $target == hf_config_fuzz ]] && cp --parents tests/golden/models/*/*.json "build/fuzz/corpus/$target/"
+  [[ $target == llmc_model_fuzz ]] && # one layer of width 1
+    { printf '\xc6\xd7\x34\x01\x05\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x01\x00\x00\x00\x80\x00\x00\x00'; head -c 312 /dev/zero; } >"build/fuzz/corpus/$target/tiny"
   echo "== $target"
   "build/fuzz/bin/$target" -max_total_time="$seconds" -rss_limit_mb=4096 -print_final_stats=1 "build/fuzz/corpus/$target" 2>&1 |
     tail -n 12

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -67,23 +66,6 @@ absl::StatusOr<StoredTensor> ParseTensor(const std::string& name, const json& va
   tensor.offset = offsets[0];
   tensor.bytes = *bytes;
   return tensor;
-}
-
-absl::Status ReadAt(int fd, int64_t offset, int64_t count, void* out, const std::string& path) {
-  char* at = static_cast<char*>(out);
-  while (count > 0) {
-    const ssize_t n = ::pread(fd, at, static_cast<size_t>(count), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
-    if (n == 0) {
-      return absl::DataLossError(absl::StrCat(path, ": found the end of the file at byte ", offset,
-                                              ", expected ", count, " more bytes"));
-    }
-    at += n;
-    offset += n;
-    count -= n;
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -171,14 +153,14 @@ absl::StatusOr<SafetensorsReader> SafetensorsReader::Open(const std::string& pat
     return Malformed(path, "file", absl::StrCat(info.st_size, " bytes"), "at least 8");
   }
   uint64_t length = 0;
-  RETURN_IF_ERROR(ReadAt(file.get(), 0, 8, &length, path));
+  RETURN_IF_ERROR(ReadFully(file.get(), 0, 8, &length, path));
   const auto limit = std::min(kMaxHeaderBytes, static_cast<uint64_t>(info.st_size) - 8);
   if (length > limit) {
     return Malformed(path, "header length at byte 0", absl::StrCat(length),
                      absl::StrCat("at most ", limit));
   }
   std::string text(length, '\0');
-  RETURN_IF_ERROR(ReadAt(file.get(), 8, static_cast<int64_t>(length), text.data(), path));
+  RETURN_IF_ERROR(ReadFully(file.get(), 8, static_cast<int64_t>(length), text.data(), path));
   ASSIGN_OR_RETURN(SafetensorsHeader header, ParseSafetensorsHeader(text, info.st_size, path));
   return SafetensorsReader(path, std::move(file), std::move(header));
 }
@@ -193,7 +175,7 @@ const StoredTensor* SafetensorsReader::Find(absl::string_view name) const {
 absl::Status SafetensorsReader::Read(const StoredTensor& tensor, int64_t begin, int64_t count,
                                      void* out) const {
   STRETTO_CHECK(0 <= begin && 0 <= count && count <= tensor.bytes && begin <= tensor.bytes - count);
-  return ReadAt(file_.get(), tensor.offset + begin, count, out, path_);
+  return ReadFully(file_.get(), tensor.offset + begin, count, out, path_);
 }
 
 }  // namespace stretto

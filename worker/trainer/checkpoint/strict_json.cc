@@ -115,6 +115,22 @@ std::vector<int64_t> StrictObject::Counts(const char* field) {
   return counts;
 }
 
+double StrictObject::Number(const char* field) {
+  const json* value = Take(field, "a number");
+  if (value == nullptr) return 0;
+  if (value->is_number()) return value->get<double>();
+  Fail(field, Describe(*value), "a number");
+  return 0;
+}
+
+bool StrictObject::Flag(const char* field) {
+  const json* value = Take(field, "true or false");
+  if (value == nullptr) return false;
+  if (value->is_boolean()) return value->get<bool>();
+  Fail(field, Describe(*value), "true or false");
+  return false;
+}
+
 const json& StrictObject::Array(const char* field) {
   static const json empty = json::array();
   const json* value = Take(field, "an array");

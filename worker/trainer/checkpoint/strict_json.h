@@ -29,6 +29,8 @@ class StrictObject {
   int64_t Count(const char* field);  // 0 <= value < 2^63
   uint64_t Unsigned(const char* field);
   std::vector<int64_t> Counts(const char* field);
+  double Number(const char* field);
+  bool Flag(const char* field);
   const nlohmann::json& Array(const char* field);   // an empty array on error
   const nlohmann::json& Object(const char* field);  // an empty object on error
 

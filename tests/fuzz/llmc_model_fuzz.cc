@@ -1,0 +1,39 @@
+// A model of llm.c: any bytes open or are refused, and what opens can be read.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "worker/engine/model/parameters.h"
+#include "worker/trainer/exchange/llmc_source.h"
+#include "worker/trainer/exchange/model_limits.h"
+
+// 32 bytes are the fields of the header that matter, the rest is what follows the header.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  constexpr size_t kFields = 32;
+  if (size < kFields + sizeof(int64_t)) return 0;
+  stretto::LlmcHeader header{};
+  std::memcpy(header.data(), data, kFields);
+  int64_t any_size = 0;
+  std::memcpy(&any_size, data + kFields, sizeof any_size);
+  const auto parsed = stretto::ParseLlmcHeader(header, any_size, "fuzz");
+  if (parsed.ok() && !stretto::CheckModel(*parsed, "fuzz").ok()) abort();
+
+  static const std::string path = "/tmp/stretto_llmc_fuzz_" + std::to_string(getpid());
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(header.data()), sizeof header)
+      .write(reinterpret_cast<const char*>(data) + kFields,
+             static_cast<std::streamsize>(size - kFields));
+  const auto model = stretto::OpenLlmc("fuzz", path);
+  if (!model.ok()) return 0;
+  for (const stretto::Parameter& p : stretto::ParametersOf((*model)->model(), 1, 0)) {
+    std::vector<float> values(static_cast<size_t>(p.count()));
+    if (!(*model)->Read(p.name, p.starts, p.extents, values.data()).ok()) abort();
+  }
+  return 0;
+}
