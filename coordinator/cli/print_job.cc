@@ -160,7 +160,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
   fields.Add("Attempt", absl::StrCat(job.attempt(), ", epoch ", job.epoch()));
   fields.Add("Model", ModelText(job.spec()));
-  fields.Add("Data", job.spec().data().prefix());
+  fields.Add("Data", DataText(job.spec()));
   fields.Add("Schedule", ScheduleText(job.spec()));
   if (job.merged_wgrads() > 0) {
     fields.Add("Merged", absl::StrCat("weight gradients of ", job.merged_wgrads(),

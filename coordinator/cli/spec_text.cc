@@ -40,6 +40,22 @@ std::string ModelText(const v1alpha1::JobSpec& spec) {
   return text;
 }
 
+std::string DataText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::DataSpec& data = spec.data();
+  double sum = 0;
+  for (const v1alpha1::BlendPart& part : data.blend()) sum += part.weight();
+  std::string text = data.prefix();
+  if (data.blend_size() > 0) {
+    const auto add = [sum](std::string* out, const v1alpha1::BlendPart& part) {
+      absl::StrAppendFormat(out, "%s (%.3g %%)", part.prefix(), 100 * part.weight() / sum);
+    };
+    text = absl::StrCat("blend of ", absl::StrJoin(data.blend(), ", ", add));
+  }
+  if (data.held_out() > 0)
+    absl::StrAppendFormat(&text, ", %.3g %% held out", 100 * data.held_out());
+  return text;
+}
+
 std::string OptionsText(const v1alpha1::JobSpec& spec) {
   const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
   std::vector<std::string> options;

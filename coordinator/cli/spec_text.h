@@ -13,6 +13,9 @@ std::string LinkText(const v1alpha1::JobSpec& spec);
 // "llama3-8b: llama, 32 layers, hidden 4096, 32 heads on 8 of keys and values, sequence 8192".
 std::string ModelText(const v1alpha1::JobSpec& spec);
 
+// "books, 1 % held out", "blend of books (70 %), llmc:web/*.bin (30 %)".
+std::string DataText(const v1alpha1::JobSpec& spec);
+
 // What a spec asks of its schedule beyond slices and splits: "sequence parallel, recompute full";
 // empty for nothing.
 std::string OptionsText(const v1alpha1::JobSpec& spec);

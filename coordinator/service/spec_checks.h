@@ -49,10 +49,17 @@ inline v1alpha1::Family FamilyOf(const ModelPreset& preset) {
   return preset.family == PresetFamily::kLlama ? v1alpha1::FAMILY_LLAMA : v1alpha1::FAMILY_GPT;
 }
 
+// Why a path from a user may not be joined to a root; empty when it may.
+std::string PathFault(absl::string_view path);
+
+// The name of data: PREFIX or llmc:FILES, beneath the workers' data root.
+bool CheckDataPrefix(absl::string_view field, const std::string& name, Violations* violations);
+
 // Each assumes that the parts before it were checked too, and does not repeat their refusals.
 void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations);
 void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations);
+void CheckData(const v1alpha1::DataSpec& data, Violations* violations);
 void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations);
 
 }  // namespace stretto::service

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "coordinator/service/spec_checks.h"
 #include "coordinator/service/validate_request.h"
 
@@ -15,22 +14,6 @@ using v1alpha1::JobSpec;
 
 constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxTokensPerStep = int64_t{1} << 31;
-constexpr size_t kMaxPath = 1024;
-
-// Why a path from a user may not be joined to a root; empty when it may.
-std::string PathFault(absl::string_view path) {
-  if (path.empty()) return "a path";
-  if (path.size() > kMaxPath) return absl::StrCat("at most ", kMaxPath, " characters");
-  for (unsigned char c : path) {
-    if (c < 0x20 || c == 0x7f) return "no control characters";
-  }
-  if (path[0] == '/') return "a relative path";
-  for (absl::string_view part : absl::StrSplit(path, '/')) {
-    if (part == "..") return "no '..'";
-    if (part == "." || part.empty()) return "no empty or '.' component";
-  }
-  return "";
-}
 
 void CheckBatch(const JobSpec& spec, Violations* violations) {
   violations->InRange("spec.steps", spec.steps(), 1, kMaxSteps);
@@ -112,10 +95,7 @@ void CheckPrecision(const JobSpec& spec, Violations* violations) {
 }
 
 void CheckRest(const JobSpec& spec, Violations* violations) {
-  const std::string fault = PathFault(spec.data().prefix());
-  violations->Expect(fault.empty(), "spec.data.prefix", Quoted(spec.data().prefix()),
-                     absl::StrCat(fault, fault == "a path" ? "" : " in a path",
-                                  " beneath the worker's data root"));
+  CheckData(spec.data(), violations);
   CheckPrecision(spec, violations);
   violations->InRange("spec.profile.steps", spec.profile().steps(), 0, 1000);
 }

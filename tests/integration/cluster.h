@@ -30,7 +30,7 @@ struct JobFile {
   std::string name;
   int steps = 10;
   std::string model = "{preset: gpt-tiny}";
-  std::string data = "text";
+  std::string data = "text";  // its prefix, or all of it: "{...}"
   int tp_size = 2;
   std::string wire = "";  // as precision
   std::string schedule = "{name: domino_row, parameters: {slices: 2}}";

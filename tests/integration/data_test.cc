@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "tests/integration/cluster.h"
+#include "tests/worker/trainer/data/llmc_file.h"
 
 namespace stretto::integration {
 namespace {
@@ -76,6 +77,49 @@ TEST_F(DataTest, BadDataFailsInPrepareNamingFileOffsetFoundAndExpected) {
       "strange", "DataInvalid",
       {"data/strange.bin: token 1000 at byte 2000: found 65535, expected a token in [0, 257)"});
   ExpectRefused("no-such", "DataInvalid", {"data/no-such.idx"});
+}
+
+// Megatron's data and llm.c's, mixed and with an end held out: the same samples on any number of
+// ranks, and the next ones after a resume.
+TEST_F(DataTest, ABlendIsTheSameOnAllRanksAndGoesOnAtItsSample) {
+  StartCluster();
+  std::vector<int64_t> tokens;
+  for (size_t at = 0; at + 1 < tokens_.size(); at += 2) {
+    tokens.push_back(static_cast<unsigned char>(tokens_[at]) |
+                     static_cast<unsigned char>(tokens_[at + 1]) << 8);
+  }
+  const auto half = tokens.begin() + static_cast<ptrdiff_t>(tokens.size() / 2);
+  EXPECT_TRUE(WriteFileAtomic(Path("data/web_1.bin"), LlmcFile({tokens.begin(), half})).ok());
+  EXPECT_TRUE(WriteFileAtomic(Path("data/web_2.bin"), LlmcFile({half, tokens.end()})).ok());
+  const std::string blend =
+      "{held_out: 0.1, blend: [{prefix: text, weight: 3}, {prefix: 'llmc:web_*.bin', weight: 1}]}";
+  const std::string decay = "optimizer: {decay_steps: 8}\n";
+  RunJob({.name = "straight", .steps = 8, .data = blend, .more = decay});
+  RunJob({.name = "half", .steps = 4, .data = blend, .more = decay});
+  RunJob({.name = "resumed",
+          .steps = 8,
+          .data = blend,
+          .more = decay + "checkpoint: {resume_from: half}\n"});
+  RunJob({.name = "alone", .steps = 8, .data = blend, .tp_size = 1, .more = decay});
+  const std::vector<Json> straight = Steps("straight"), rest = Steps("resumed"),
+                          alone = Steps("alone");
+  ASSERT_EQ(straight.size(), 8u);
+  ASSERT_EQ(rest.size(), 4u);
+  ASSERT_EQ(alone.size(), 8u);
+  for (size_t i = 0; i < rest.size(); ++i) {
+    EXPECT_EQ(rest[i]["loss"].dump(), straight[i + 4]["loss"].dump()) << i;
+  }
+  for (size_t i = 0; i < alone.size(); ++i) {  // f32 rounds by 6e-8; other samples differ by 1e-2
+    EXPECT_NEAR(alone[i]["loss"].get<double>(), straight[i]["loss"].get<double>(), 1e-4) << i;
+  }
+  // Another order of the data is another run.
+  const Json other = RunJob(
+      {.name = "other", .steps = 8, .more = decay + "checkpoint: {resume_from: half}\n"}, "FAILED");
+  EXPECT_EQ(ConditionOf(other, "Succeeded")["reason"], "ResumeRefused");
+  const Json none = RunJob({.name = "none", .data = "'llmc:none_*.bin'"}, "FAILED");
+  EXPECT_EQ(ConditionOf(none, "Succeeded")["reason"], "DataInvalid");
+  EXPECT_THAT(ConditionOf(none, "Succeeded")["message"].get<std::string>(),
+              HasSubstr("llmc:none_*.bin: found no file of that name, expected at least one"));
 }
 
 TEST_F(DataTest, PathsOutOfTheDataRootAreRefused) {

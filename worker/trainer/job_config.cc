@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/data/open_tokens.h"
 #include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::trainer {
@@ -45,6 +46,19 @@ std::string OptionsOf(const ModelSpec& m) {
   return text;
 }
 
+// Where the data lies may change between a run and its continuation, in which order it comes not.
+std::string TextOf(const DataConfig& data) {
+  std::string text;
+  if (data.parts.size() > 1) {
+    absl::StrAppend(&text, ";blend=",
+                    absl::StrJoin(data.parts, ",", [](std::string* out, const DataPart& part) {
+                      absl::StrAppendFormat(out, "%.17g", part.weight);
+                    }));
+  }
+  if (data.held_out > 0) absl::StrAppendFormat(&text, ";held_out=%.17g", data.held_out);
+  return text;
+}
+
 // Field by field, so that a field added to the proto later does not change old hashes. Steps and
 // checkpoint settings may differ between a run and its continuation, and so may what only orders
 // the same operations: the schedule's name, recompute, defer_wgrads.
@@ -53,7 +67,7 @@ std::string HashOf(const JobConfig& config) {
   const ScheduleSpec& s = config.engine.schedule;
   const EngineSpec& e = config.engine;
   const OptimizerConfig& o = config.optimizer;
-  const std::string text =
+  std::string text =
       absl::StrCat(NameOf(m.family), ";",
                    absl::StrJoin({m.layers, m.hidden, m.heads, m.key_heads(), m.ffn_hidden,
                                   m.sequence_length, m.vocab_size, m.rotary_base},
@@ -67,7 +81,26 @@ std::string HashOf(const JobConfig& config) {
                                    o.min_learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay,
                                    o.clip_norm),
                    ";", o.warmup_steps, ",", o.decay_steps, config.on_gpu ? ";cuda" : "");
+  absl::StrAppend(&text, TextOf(config.data));
   return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
+}
+
+absl::StatusOr<DataConfig> DataFrom(const v1alpha1::AttachResponse& task, const JobConfig& config) {
+  const v1alpha1::DataSpec& spec = task.assign().spec().data();
+  DataConfig data{.root = task.data_root(),
+                  .parts = {},
+                  .held_out = spec.held_out(),
+                  .sequence_length = config.engine.model.sequence_length,
+                  .seed = config.seed,
+                  .vocab_size = config.engine.model.vocab_size};
+  for (const v1alpha1::BlendPart& part : spec.blend()) {
+    data.parts.push_back({part.prefix(), part.weight()});
+  }
+  if (data.parts.empty()) data.parts.push_back({spec.prefix()});
+  for (const DataPart& part : data.parts) {
+    RETURN_IF_ERROR(DataPath(part.name, data.root).status());
+  }
+  return data;
 }
 
 }  // namespace
@@ -103,7 +136,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
         Link{.bytes_per_second = spec.emulated_link().gigabits_per_second() * 1e9 / 8,
              .latency = absl::Microseconds(spec.emulated_link().latency_microseconds())};
   }
-  ASSIGN_OR_RETURN(config.data_prefix, PathBeneath(task.data_root(), spec.data().prefix()));
+  ASSIGN_OR_RETURN(config.data, DataFrom(task, config));
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   if (!spec.checkpoint().resume_from().empty()) {
     ASSIGN_OR_RETURN(config.resume_folder,

@@ -9,6 +9,7 @@
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "worker/comm/paced.h"
 #include "worker/engine/spec/spec.h"
+#include "worker/trainer/data/training_data.h"
 
 namespace stretto::trainer {
 
@@ -39,7 +40,7 @@ struct JobConfig {
   int profile_steps = 0;
   std::optional<Link> emulated_link;
 
-  std::string data_prefix;        // absolute, beneath the data root
+  DataConfig data;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
   std::string resume_folder;      // absolute; empty: start afresh
   bool resume_exact = false;      // resume_folder is one checkpoint, not a job's folder

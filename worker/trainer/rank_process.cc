@@ -14,7 +14,7 @@
 #include "worker/comm/republishing_store.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/daemon_link.h"
-#include "worker/trainer/data/tokenizer_info.h"
+#include "worker/trainer/data/training_data.h"
 #include "worker/trainer/exit_reason.h"
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
@@ -25,9 +25,6 @@
 
 namespace stretto::trainer {
 namespace {
-
-// Checked before training: some ten milliseconds of reading. The rest is checked as it is read.
-constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
 google::protobuf::Timestamp Now() {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
@@ -56,7 +53,7 @@ class RankProcess {
     const absl::Duration lease =
         absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
     return Train({.config = config_,
-                  .sampler = *sampler_,
+                  .sampler = data_->train(),
                   .engine = *engine_,
                   .control = device_->control(),
                   .reporter = reporter_,
@@ -64,7 +61,7 @@ class RankProcess {
                   .trace = *trace_,
                   .link = link_,
                   .lease = lease,
-                  .tokenizer_hash = tokenizer_hash_,
+                  .tokenizer_hash = data_->tokenizer_hash(),
                   .terminate = signals_.terminate()},
                  state);
   }
@@ -93,7 +90,7 @@ class RankProcess {
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
     RETURN_IF_ERROR(engine_->Initialise(config_.seed));
     if (!checkpoint.has_value()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(*state, Resume(config_, tokenizer_hash_, *checkpoint, *engine_));
+    ASSIGN_OR_RETURN(*state, Resume(config_, data_->tokenizer_hash(), *checkpoint, *engine_));
     return absl::OkStatus();
   }
 
@@ -114,19 +111,9 @@ class RankProcess {
   }
 
   absl::Status OpenData() {
-    ASSIGN_OR_RETURN(IndexedDataset dataset, IndexedDataset::Open(config_.data_prefix));
-    dataset_ = std::make_unique<IndexedDataset>(std::move(dataset));
-    ASSIGN_OR_RETURN(
-        Sampler sampler,
-        Sampler::Create(*dataset_, {.sequence_length = config_.engine.model.sequence_length,
-                                    .seed = config_.seed,
-                                    .vocab_size = config_.engine.model.vocab_size}));
-    sampler_ = std::make_unique<Sampler>(std::move(sampler));
-    RETURN_IF_ERROR(dataset_->CheckTokens(config_.engine.model.vocab_size, kCheckedTokens));
-    // Data sets made elsewhere have no tokenizer note.
-    absl::StatusOr<TokenizerInfo> tokenizer = ReadTokenizerInfo(config_.data_prefix);
-    if (tokenizer.ok()) tokenizer_hash_ = tokenizer->hash;
-    return absl::IsNotFound(tokenizer.status()) ? absl::OkStatus() : tokenizer.status();
+    ASSIGN_OR_RETURN(TrainingData data, TrainingData::Open(config_.data));
+    data_.emplace(std::move(data));
+    return absl::OkStatus();
   }
 
   // Before Connect, which no rank passes until all have come there: no rank has taken memory yet
@@ -160,7 +147,7 @@ class RankProcess {
 
   absl::Status Profile() {
     ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
-                     MeasureProfile(config_, *sampler_, device_->link(), device_->control(),
+                     MeasureProfile(config_, data_->train(), device_->link(), device_->control(),
                                     device_->backend()));
     spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
                  profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),
@@ -211,9 +198,7 @@ class RankProcess {
   FlightRecorder& flight_;
   DaemonLink& link_;
   SignalThread& signals_;
-  std::unique_ptr<IndexedDataset> dataset_;
-  std::unique_ptr<Sampler> sampler_;
-  std::string tokenizer_hash_;
+  std::optional<TrainingData> data_;
   int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;

@@ -219,6 +219,22 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   EXPECT_EQ(WhyText(job), "NotEnoughSlots: found 1 free slot, expected 2");
 }
 
+TEST(SpecTextTest, DataSaysItsPartsAndWhatIsHeldOut) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_data()->set_prefix("books");
+  EXPECT_EQ(DataText(spec), "books");
+  spec.mutable_data()->set_held_out(0.015);
+  EXPECT_EQ(DataText(spec), "books, 1.5 % held out");
+  spec.clear_data();
+  v1alpha1::BlendPart* part = spec.mutable_data()->add_blend();
+  part->set_prefix("books");
+  part->set_weight(2);
+  part = spec.mutable_data()->add_blend();
+  part->set_prefix("llmc:web/*.bin");
+  part->set_weight(1);
+  EXPECT_EQ(DataText(spec), "blend of books (66.7 %), llmc:web/*.bin (33.3 %)");
+}
+
 TEST(SpecTextTest, ModelSaysWhatIsUnusualOnly) {
   v1alpha1::JobSpec spec;
   v1alpha1::ModelSpec& model = *spec.mutable_model();

@@ -221,6 +221,19 @@ const Refusal kRefusals[] = {
      "found \"a/../../b\", expected no '..' in a path beneath the worker's data root"},
     {"data { prefix: 'a\\nb' }", "spec.data.prefix",
      "found \"a\\nb\", expected no control characters in a path beneath the worker's data root"},
+    {"data { prefix: 'llmc:' }", "spec.data.prefix",
+     "found \"llmc:\", expected a path beneath the worker's data root"},
+    {"data { prefix: 'llmc:/a.bin' }", "spec.data.prefix",
+     "found \"llmc:/a.bin\", expected a relative path in a path beneath the worker's data root"},
+    {"data { prefix: 'llmc:web*/a.bin' }", "spec.data.prefix",
+     "found \"llmc:web*/a.bin\", expected '*' in the last part alone in a path beneath the "
+     "worker's data root"},
+    {"data { held_out: -0.1 }", "spec.data.held_out",
+     "found -0.1, expected a number from 0 to 0.5"},
+    {"data { held_out: 0.6 }", "spec.data.held_out", "found 0.6, expected a number from 0 to 0.5"},
+    {"data { held_out: nan }", "spec.data.held_out", "found nan, expected a finite number"},
+    {"data { blend { prefix: 'a' weight: 1 } }", "spec.data.prefix",
+     "found \"text/corpus\", expected nothing, because blend names the data"},
     {"checkpoint { interval_steps: -1 }", "spec.checkpoint.interval_steps",
      "found -1, expected a number from 0 to 1000000000"},
     {"checkpoint { keep: -1 }", "spec.checkpoint.keep",
@@ -426,6 +439,42 @@ TEST(ValidateSpec, GpusTakeWhatTheirKernelsTake) {
   EXPECT_EQ(message(llama),
             "spec.model.heads: found heads of dimension 258, expected at most 256 with "
             "DEVICE_CUDA");
+}
+
+TEST(ValidateSpec, ABlendNamesItsPartsAndTheirWeights) {
+  const auto message = [](const std::string& data) {
+    JobSpec spec = Spec("");
+    spec.clear_data();
+    EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(data, spec.mutable_data()));
+    return std::string(ValidateSpec(NormalizeSpec(spec)).message());
+  };
+  EXPECT_EQ(message("prefix: 'llmc:web/train_*.bin'"), "");
+  EXPECT_EQ(message("held_out: 0.01 blend { prefix: 'a' weight: 0.7 } "
+                    "blend { prefix: 'llmc:b_*' weight: 0.3 }"),
+            "");
+  const std::string first = "blend { prefix: 'a' weight: 1 } ";
+  EXPECT_EQ(
+      message(first + "blend { weight: 1 }"),
+      "spec.data.blend[1].prefix: found \"\", expected a path beneath the worker's data root");
+  EXPECT_EQ(message(first + "blend { prefix: '../b' weight: 1 }"),
+            "spec.data.blend[1].prefix: found \"../b\", expected no '..' in a path beneath the "
+            "worker's data root");
+  EXPECT_EQ(message(first + first),
+            "spec.data.blend[1].prefix: found \"a\", expected other data than blend[0], whose "
+            "weight can be the sum");
+  const std::string above = ", expected a number above 0, at most 1e9";
+  EXPECT_EQ(message("blend { prefix: 'a' }"), "spec.data.blend[0].weight: found 0" + above);
+  EXPECT_EQ(message(first + "blend { prefix: 'b' weight: -1 }"),
+            "spec.data.blend[1].weight: found -1" + above);
+  EXPECT_EQ(message(first + "blend { prefix: 'b' weight: 1e10 }"),
+            "spec.data.blend[1].weight: found 1e+10" + above);
+  EXPECT_EQ(message(first + "blend { prefix: 'b' weight: nan }"),
+            "spec.data.blend[1].weight: found nan, expected a finite number");
+  std::string many;
+  for (int i = 0; i < 1025; ++i) {
+    many += "blend { prefix: 'p" + std::to_string(i) + "' weight: 1 } ";
+  }
+  EXPECT_EQ(message(many), "spec.data.blend: found 1025 parts, expected at most 1024");
 }
 
 TEST(ValidateSpec, NamesEveryFieldAtFault) {

@@ -325,12 +325,80 @@ TEST(JobConfigTest, HashIsAnotherForWhatChangesNumbers) {
   EXPECT_TRUE(is_new(stretched(8, 1, 4, 17)));
 }
 
+// A job of an older version goes on under its old hash.
+TEST(JobConfigTest, HashOfAPlainJobIsFixedForEver) {
+  EXPECT_EQ(ConfigFrom(Task(), 0)->spec_hash, "74c609018cd2fc37");
+}
+
+TEST(JobConfigTest, DataReachesTheSampler) {
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+  spec.set_seed(7);
+  DataConfig data = ConfigFrom(task, 0)->data;
+  EXPECT_EQ(data.root, task.data_root());
+  ASSERT_EQ(data.parts.size(), 1u);
+  EXPECT_EQ(data.parts[0].name, "text");
+  EXPECT_EQ(data.held_out, 0);
+  EXPECT_EQ(data.sequence_length, 64);
+  EXPECT_EQ(data.vocab_size, 257);
+  EXPECT_EQ(data.seed, 7u);
+  EXPECT_TRUE(data.shuffle);
+
+  spec.clear_data();
+  v1alpha1::BlendPart* part = spec.mutable_data()->add_blend();
+  part->set_prefix("a");
+  part->set_weight(0.7);
+  part = spec.mutable_data()->add_blend();
+  part->set_prefix("llmc:b_*.bin");
+  part->set_weight(0.3);
+  spec.mutable_data()->set_held_out(0.01);
+  data = ConfigFrom(task, 0)->data;
+  ASSERT_EQ(data.parts.size(), 2u);
+  EXPECT_EQ(data.parts[0].name, "a");
+  EXPECT_EQ(data.parts[0].weight, 0.7);
+  EXPECT_EQ(data.parts[1].name, "llmc:b_*.bin");
+  EXPECT_EQ(data.parts[1].weight, 0.3);
+  EXPECT_EQ(data.held_out, 0.01);
+}
+
+TEST(JobConfigTest, HashIsAnotherForAnotherOrderOfTheDataButNotForAnotherPlace) {
+  const std::string hash = ConfigFrom(Task(), 0)->spec_hash;
+  EXPECT_EQ(HashAfter([](Spec spec, Parameters) { spec->mutable_data()->set_prefix("other"); }),
+            hash);
+  std::set<std::string> hashes = {hash};
+  EXPECT_TRUE(
+      hashes
+          .insert(HashAfter([](Spec spec, Parameters) { spec->mutable_data()->set_held_out(0.1); }))
+          .second);
+  const auto blend = [](const std::string& second, double weight, int parts) {
+    return HashAfter([&](Spec spec, Parameters) {
+      spec->clear_data();
+      for (int i = 0; i < parts; ++i) {
+        v1alpha1::BlendPart* part = spec->mutable_data()->add_blend();
+        part->set_prefix(i == 0 ? "a" : second);
+        part->set_weight(i == 0 ? 1 : weight);
+      }
+    });
+  };
+  EXPECT_EQ(blend("", 0, 1), hash);  // nothing to choose between
+  EXPECT_TRUE(hashes.insert(blend("b", 1, 2)).second);
+  EXPECT_TRUE(hashes.insert(blend("b", 2, 2)).second);
+  EXPECT_EQ(blend("b", 2, 2), blend("c", 2, 2));
+}
+
 TEST(JobConfigTest, PathsMayNotLeaveTheirRoots) {
   v1alpha1::AttachResponse task = Task();
   task.mutable_assign()->mutable_spec()->mutable_data()->set_prefix("../secret");
   const absl::Status status = ConfigFrom(task, 0).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kPermissionDenied);
   EXPECT_THAT(std::string(status.message()), HasSubstr("contains '..'"));
+  v1alpha1::DataSpec* data = task.mutable_assign()->mutable_spec()->mutable_data();
+  data->set_prefix("llmc:../secret_*.bin");
+  EXPECT_EQ(ConfigFrom(task, 0).status().code(), absl::StatusCode::kPermissionDenied);
+  data->set_prefix("");
+  data->add_blend()->set_prefix("text");
+  data->add_blend()->set_prefix("../secret");
+  EXPECT_EQ(ConfigFrom(task, 0).status().code(), absl::StatusCode::kPermissionDenied);
 }
 
 TEST(JobConfigTest, BatchThatDoesNotDivideIsRefused) {

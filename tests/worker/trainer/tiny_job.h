@@ -10,6 +10,7 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "tests/worker/trainer/test_files.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
+#include "worker/trainer/data/indexed_dataset.h"
 #include "worker/trainer/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"

@@ -1,16 +1,9 @@
 #include "worker/trainer/data/indexed_dataset.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/data/index_layout.h"
 
@@ -24,124 +17,13 @@ T Load(const char* at) {
   return value;
 }
 
-// Copies and widens; returns the index of the first token outside [0, vocab_size), or the count.
-template <class T>
-size_t Widen(const char* from, int32_t vocab_size, std::span<int32_t> out) {
-  for (size_t i = 0; i < out.size(); ++i) {
-    const auto token = static_cast<int64_t>(Load<T>(from + i * sizeof(T)));
-    if (token < 0 || token >= vocab_size) return i;
-    out[i] = static_cast<int32_t>(token);
-  }
-  return out.size();
-}
-
-size_t WidenAs(TokenType type, const char* from, int32_t vocab_size, std::span<int32_t> out) {
-  switch (type) {
-    case TokenType::kU8:
-      return Widen<uint8_t>(from, vocab_size, out);
-    case TokenType::kI8:
-      return Widen<int8_t>(from, vocab_size, out);
-    case TokenType::kI16:
-      return Widen<int16_t>(from, vocab_size, out);
-    case TokenType::kI32:
-      return Widen<int32_t>(from, vocab_size, out);
-    case TokenType::kI64:
-      return Widen<int64_t>(from, vocab_size, out);
-    case TokenType::kU16:
-      return Widen<uint16_t>(from, vocab_size, out);
-  }
-  STRETTO_CHECK(false);
-}
-
-int64_t TokenAt(TokenType type, const char* from) {
-  switch (type) {
-    case TokenType::kU8:
-      return Load<uint8_t>(from);
-    case TokenType::kI8:
-      return Load<int8_t>(from);
-    case TokenType::kI16:
-      return Load<int16_t>(from);
-    case TokenType::kI32:
-      return Load<int32_t>(from);
-    case TokenType::kI64:
-      return Load<int64_t>(from);
-    case TokenType::kU16:
-      return Load<uint16_t>(from);
-  }
-  STRETTO_CHECK(false);
-}
-
 }  // namespace
-
-size_t SizeOf(TokenType type) {
-  switch (type) {
-    case TokenType::kU8:
-    case TokenType::kI8:
-      return 1;
-    case TokenType::kI16:
-    case TokenType::kU16:
-      return 2;
-    case TokenType::kI32:
-      return 4;
-    case TokenType::kI64:
-      return 8;
-  }
-  STRETTO_CHECK(false);
-}
-
-const char* NameOf(TokenType type) {
-  switch (type) {
-    case TokenType::kU8:
-      return "u8";
-    case TokenType::kI8:
-      return "i8";
-    case TokenType::kI16:
-      return "i16";
-    case TokenType::kI32:
-      return "i32";
-    case TokenType::kI64:
-      return "i64";
-    case TokenType::kU16:
-      return "u16";
-  }
-  STRETTO_CHECK(false);
-}
-
-TokenType TokenTypeFor(int32_t vocab_size) {
-  return vocab_size < 65500 ? TokenType::kU16 : TokenType::kI32;
-}
-
-absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  struct stat info;
-  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
-  if (!S_ISREG(info.st_mode)) {
-    return absl::InvalidArgumentError(absl::StrCat(path,
-                                                   ": found something else than a regular "
-                                                   "file, expected a regular file"));
-  }
-  if (info.st_size == 0) return MappedFile(nullptr, 0);
-  void* data =
-      ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
-  if (data == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
-  return MappedFile(static_cast<const char*>(data), info.st_size);
-}
-
-MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
-}
-
-MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<size_t>(size_));
-}
 
 absl::StatusOr<IndexedDataset> IndexedDataset::Open(const std::string& prefix) {
   ASSIGN_OR_RETURN(MappedFile index, MappedFile::Open(prefix + ".idx"));
   ASSIGN_OR_RETURN(MappedFile bin, MappedFile::Open(prefix + ".bin"));
-  IndexedDataset dataset(prefix, std::move(index), std::move(bin));
+  IndexedDataset dataset(prefix, std::move(index),
+                         {.path = prefix + ".bin", .bytes = std::move(bin)});
   RETURN_IF_ERROR(dataset.ParseHeader());
   RETURN_IF_ERROR(dataset.ParseSequences());
   RETURN_IF_ERROR(dataset.ParseDocuments());
@@ -170,7 +52,7 @@ absl::Status IndexedDataset::ParseHeader() {
     return Malformed(kTypeOffset, "token type code", absl::StrCat(code),
                      "an integer type: 1 to 5 or 8");
   }
-  type_ = static_cast<TokenType>(code);
+  bin_.type = static_cast<TokenType>(code);
 
   // Bounds by division, so that no count can overflow.
   const auto rest = static_cast<uint64_t>(index_.size() - kIndexHeaderBytes);
@@ -204,7 +86,7 @@ int64_t IndexedDataset::Pointer(int64_t sequence) const {
 }
 
 absl::Status IndexedDataset::ParseSequences() {
-  const auto item = static_cast<int64_t>(SizeOf(type_));
+  const auto item = static_cast<int64_t>(SizeOf(bin_.type));
   bool contiguous = true;
   for (int64_t i = 0; i < sequence_count_; ++i) {
     const int64_t length = Length(i), pointer = Pointer(i);
@@ -213,11 +95,12 @@ absl::Status IndexedDataset::ParseSequences() {
                        absl::StrCat(length), "0 or more");
     }
     // A length is below 2^31 and an item at most 8 bytes, so the product cannot overflow.
-    if (pointer < 0 || length * item > bin_.size() || pointer > bin_.size() - length * item) {
+    if (pointer < 0 || length * item > bin_.bytes.size() ||
+        pointer > bin_.bytes.size() - length * item) {
       return Malformed(
           PointerOffset(sequence_count_, i), absl::StrCat("pointer of sequence ", i),
           absl::StrCat(pointer, " with ", length, " tokens of ", item, " bytes"),
-          absl::StrCat("an end within the ", bin_.size(), " bytes of ", prefix_, ".bin"));
+          absl::StrCat("an end within the ", bin_.bytes.size(), " bytes of ", bin_.path));
     }
     contiguous = contiguous && pointer == token_count_ * item;
     if (__builtin_add_overflow(token_count_, length, &token_count_)) {
@@ -265,16 +148,24 @@ int64_t IndexedDataset::FirstSequence(int64_t document) const {
   return Load<int64_t>(index_.data() + DocumentOffset(sequence_count_, document));
 }
 
-absl::Status IndexedDataset::Convert(int64_t byte, int32_t vocab_size,
-                                     std::span<int32_t> out) const {
-  const char* from = bin_.data() + byte;
-  const size_t done = WidenAs(type_, from, vocab_size, out);
-  if (done == out.size()) return absl::OkStatus();
-  const int64_t offset = byte + static_cast<int64_t>(done * SizeOf(type_));
-  return absl::InvalidArgumentError(
-      absl::StrCat(prefix_, ".bin: token ", offset / static_cast<int64_t>(SizeOf(type_)),
-                   " at byte ", offset, ": found ", TokenAt(type_, bin_.data() + offset),
-                   ", expected a token in [0, ", vocab_size, ")"));
+int64_t IndexedDataset::FirstToken(int64_t document) const {
+  const int64_t sequence = FirstSequence(document);
+  if (sequence == sequence_count_) return token_count_;
+  if (!starts_.empty()) return starts_[static_cast<size_t>(sequence)];
+  return Pointer(sequence) / static_cast<int64_t>(SizeOf(bin_.type));
+}
+
+int64_t IndexedDataset::FindDocument(int64_t begin, int64_t end) const {
+  int64_t low = 0, high = document_count_;  // of the first document that begins at `begin` or later
+  while (low < high) {
+    const int64_t middle = low + (high - low) / 2;
+    if (FirstToken(middle) < begin) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low == document_count_ ? end : std::min(FirstToken(low), end);
 }
 
 absl::Status IndexedDataset::Read(int64_t begin, int32_t vocab_size, std::span<int32_t> out) const {
@@ -284,25 +175,15 @@ absl::Status IndexedDataset::Read(int64_t begin, int32_t vocab_size, std::span<i
                                               " tokens at token ", begin,
                                               ", expected an end within ", token_count_));
   }
-  const auto item = static_cast<int64_t>(SizeOf(type_));
-  if (starts_.empty()) return Convert(begin * item, vocab_size, out);
+  const auto item = static_cast<int64_t>(SizeOf(bin_.type));
+  if (starts_.empty()) return bin_.Read(begin * item, vocab_size, out);
   auto next = std::upper_bound(starts_.begin(), starts_.end(), begin);
   for (int64_t sequence = next - starts_.begin() - 1; !out.empty(); ++sequence) {
     const int64_t skip = begin - starts_[static_cast<size_t>(sequence)];
     const auto take = std::min<size_t>(out.size(), static_cast<size_t>(Length(sequence) - skip));
-    RETURN_IF_ERROR(Convert(Pointer(sequence) + skip * item, vocab_size, out.first(take)));
+    RETURN_IF_ERROR(bin_.Read(Pointer(sequence) + skip * item, vocab_size, out.first(take)));
     out = out.subspan(take);
     begin += static_cast<int64_t>(take);
-  }
-  return absl::OkStatus();
-}
-
-absl::Status IndexedDataset::CheckTokens(int32_t vocab_size, int64_t limit) const {
-  std::vector<int32_t> block(size_t{1} << 16);
-  const int64_t end = std::min(limit, token_count_);
-  for (int64_t begin = 0; begin < end; begin += static_cast<int64_t>(block.size())) {
-    const auto count = std::min<size_t>(block.size(), static_cast<size_t>(end - begin));
-    RETURN_IF_ERROR(Read(begin, vocab_size, std::span<int32_t>(block).first(count)));
   }
   return absl::OkStatus();
 }

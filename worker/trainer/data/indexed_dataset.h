@@ -6,7 +6,6 @@
 //   18 u64 number of sequences S  26 u64 number of document boundaries D
 //   34 i32 lengths[S], then i64 pointers[S] (bytes into .bin), then i64 boundaries[D] (0 ... S)
 
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -16,49 +15,25 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "proto/base/files.h"
+#include "worker/trainer/data/token_file.h"
+#include "worker/trainer/data/token_stream.h"
 
 namespace stretto {
 
-// The codes of the format. Its floating-point codes (6, 7) hold no tokens and are refused.
-enum class TokenType : uint8_t { kU8 = 1, kI8 = 2, kI16 = 3, kI32 = 4, kI64 = 5, kU16 = 8 };
-
-size_t SizeOf(TokenType type);
-const char* NameOf(TokenType type);
-
-// Megatron's rule: u16 below 65,500 tokens, else i32.
-TokenType TokenTypeFor(int32_t vocab_size);
-
-// A file mapped for reading. Shrinking the file while it is mapped raises SIGBUS in its readers:
-// a data set is replaced by rename, never rewritten in place.
-class MappedFile {
- public:
-  static absl::StatusOr<MappedFile> Open(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-  MappedFile& operator=(MappedFile&& other) noexcept;
-  ~MappedFile();
-
-  const char* data() const { return data_; }
-  int64_t size() const { return size_; }
-
- private:
-  MappedFile(const char* data, int64_t size) : data_(data), size_(size) {}
-  const char* data_ = nullptr;
-  int64_t size_ = 0;
-};
-
-// One data set, read as the stream of all its tokens in sequence order. Immutable after Open and
-// safe to read from any thread.
-class IndexedDataset {
+// One data set, read as the stream of all its tokens in sequence order.
+class IndexedDataset final : public TokenStream {
  public:
   // Maps PREFIX.idx and PREFIX.bin and checks every bound, so that reads need not. Errors:
   // NotFound (no such file), InvalidArgument (malformed or empty: names file, byte offset, found
   // and expected).
   static absl::StatusOr<IndexedDataset> Open(const std::string& prefix);
 
-  const std::string& prefix() const { return prefix_; }
-  TokenType type() const { return type_; }
-  int64_t token_count() const { return token_count_; }
+  const std::string& name() const override { return prefix_; }
+  TokenType type() const override { return bin_.type; }
+  int64_t token_count() const override { return token_count_; }
+  int64_t FindDocument(int64_t begin, int64_t end) const override;
+  absl::Status Read(int64_t begin, int32_t vocab_size, std::span<int32_t> out) const override;
+
   int64_t sequence_count() const { return sequence_count_; }
   int64_t document_count() const { return document_count_; }
   // Tokens of a sequence in [0, sequence_count).
@@ -66,16 +41,8 @@ class IndexedDataset {
   // Number of the sequence a document begins with; of one past the last document, sequence_count.
   int64_t FirstSequence(int64_t document) const;
 
-  // Copies the tokens [begin, begin + out.size()) of the stream. Errors: OutOfRange (beyond the
-  // stream), InvalidArgument (a token outside [0, vocab_size): names file, byte offset, token).
-  absl::Status Read(int64_t begin, int32_t vocab_size, std::span<int32_t> out) const;
-
-  // Reads the first `limit` tokens of the stream, all if there are fewer, for their values. Errors:
-  // those of Read.
-  absl::Status CheckTokens(int32_t vocab_size, int64_t limit) const;
-
  private:
-  IndexedDataset(std::string prefix, MappedFile index, MappedFile bin)
+  IndexedDataset(std::string prefix, MappedFile index, TokenFile bin)
       : prefix_(std::move(prefix)), index_(std::move(index)), bin_(std::move(bin)) {}
 
   absl::Status ParseHeader();
@@ -85,12 +52,11 @@ class IndexedDataset {
                          const std::string& expected) const;
   int64_t Length(int64_t sequence) const;
   int64_t Pointer(int64_t sequence) const;
-  absl::Status Convert(int64_t byte, int32_t vocab_size, std::span<int32_t> out) const;
+  int64_t FirstToken(int64_t document) const;  // its position in the stream
 
   std::string prefix_;
   MappedFile index_;
-  MappedFile bin_;
-  TokenType type_ = TokenType::kU16;
+  TokenFile bin_;
   int64_t sequence_count_ = 0;
   int64_t document_count_ = 0;
   int64_t token_count_ = 0;
@@ -100,18 +66,18 @@ class IndexedDataset {
 };
 
 // Puts PREFIX.bin.tmp and PREFIX.idx.tmp, both durable, in the place of a data set: after a crash
-// there is the old one, the new one or no index.
+// there is the old one, the new one or no index. The old one's tokenizer (note and files) is
+// removed.
 absl::Status CommitDataset(const std::string& prefix);
 
-// AlreadyExists if PREFIX.idx or PREFIX.bin exists.
+// AlreadyExists if PREFIX.idx, PREFIX.bin or PREFIX.tokenizer exists.
 absl::Status CheckNoDataset(const std::string& prefix);
 
 // Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded; a writer that
 // fails or is destroyed before removes what it wrote. Not thread-safe.
 class IndexedDatasetWriter {
  public:
-  // Errors: AlreadyExists (PREFIX.idx or .bin exists and `overwrite` is false), those of
-  // ErrnoStatus.
+  // Errors: those of CheckNoDataset unless `overwrite`, those of ErrnoStatus.
   static absl::StatusOr<IndexedDatasetWriter> Create(const std::string& prefix, TokenType type,
                                                      bool overwrite);
   IndexedDatasetWriter(IndexedDatasetWriter&&) = default;

@@ -11,6 +11,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/trainer/data/index_layout.h"
 #include "worker/trainer/data/indexed_dataset.h"
+#include "worker/trainer/data/tokenizer_files.h"
 
 namespace stretto {
 namespace {
@@ -43,6 +44,8 @@ bool PutTokenAs(TokenType type, int32_t token, std::string* out) {
       return PutToken<int64_t>(token, out);
     case TokenType::kU16:
       return PutToken<uint16_t>(token, out);
+    case TokenType::kU32:
+      break;  // the format has no code for it
   }
   STRETTO_CHECK(false);
 }
@@ -55,7 +58,7 @@ absl::Status Rename(const std::string& from, const std::string& to) {
 }  // namespace
 
 absl::Status CheckNoDataset(const std::string& prefix) {
-  for (const char* suffix : {".idx", ".bin"}) {
+  for (const char* suffix : {".idx", ".bin", ".tokenizer"}) {
     const std::string path = prefix + suffix;
     if (::access(path.c_str(), F_OK) == 0) {
       return absl::AlreadyExistsError(
@@ -71,11 +74,12 @@ absl::Status CommitDataset(const std::string& prefix) {
   if (::unlink(index_path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", index_path));
   }
-  // Nor an old tokenizer's note.
+  // Nor what is known of an old tokenizer.
   const std::string note = prefix + ".tokenizer.json";
   if (::unlink(note.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", note));
   }
+  RETURN_IF_ERROR(RemoveTokenizerFiles(prefix));
   RETURN_IF_ERROR(Rename(bin_path + ".tmp", bin_path));
   RETURN_IF_ERROR(Rename(index_path + ".tmp", index_path));
   const std::filesystem::path parent = std::filesystem::path(prefix).parent_path();

@@ -1,14 +1,19 @@
 #pragma once
-// Which tokens a training run sees, and in which order. A sample is sequence_length + 1 tokens of
-// the data set's stream; sample i covers tokens [i*S, i*S + S]. Every epoch visits each sample
-// once, in an order that is a pure function of (seed, epoch): a run that resumes needs only the
-// number of samples consumed so far.
+// Which tokens a training run sees, and in which order. A sample is sequence_length + 1 tokens of a
+// stream; sample i covers tokens [i*S, i*S + S]. Every epoch visits each sample once, in an order
+// that is a pure function of (seed, epoch): a run that resumes needs only the number of samples
+// consumed so far. Of several streams each has epochs of its own, and a Blend says whose turn it
+// is. Documents lie behind each other: a sample may hold the end of one and the beginning of the
+// next, and attention sees both.
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/indexed_dataset.h"
+#include "worker/trainer/data/blend.h"
+#include "worker/trainer/data/token_stream.h"
 
 namespace stretto {
 
@@ -29,14 +34,25 @@ struct SamplerOptions {
   bool shuffle = true;     // false: samples in the order of the data, again and again
 };
 
-// Immutable and thread-safe. Borrows the data set.
+// Tokens [begin, end) of a stream.
+struct SampledTokens {
+  const TokenStream* tokens = nullptr;
+  int64_t begin = 0, end = 0;
+  double weight = 1;  // its share of the samples, relative to the others: finite, above 0
+};
+
+// Immutable and thread-safe. Borrows the streams.
 class Sampler {
  public:
-  // Errors: InvalidArgument (the data set is shorter than one sample).
-  static absl::StatusOr<Sampler> Create(const IndexedDataset& dataset,
+  // Errors: InvalidArgument (a part is shorter than one sample).
+  static absl::StatusOr<Sampler> Create(const std::vector<SampledTokens>& parts,
                                         const SamplerOptions& options);
+  // All of one stream.
+  static absl::StatusOr<Sampler> Create(const TokenStream& tokens, const SamplerOptions& options);
 
-  int64_t samples_per_epoch() const { return samples_per_epoch_; }
+  // Of all parts together. Of one part every epoch has each sample once; of several the heavier
+  // ones begin anew earlier.
+  int64_t samples_per_epoch() const;
 
   // Fills `tokens` and `targets`, each [count, sequence_length] row-major, with the samples
   // consumed as numbers consumed ... consumed + count - 1; targets are the tokens shifted by one.
@@ -44,13 +60,22 @@ class Sampler {
   // expected).
   absl::Status ReadBatch(int64_t consumed, int64_t count, int32_t* tokens, int32_t* targets) const;
 
- private:
-  Sampler(const IndexedDataset* dataset, const SamplerOptions& options, int64_t samples_per_epoch)
-      : dataset_(dataset), options_(options), samples_per_epoch_(samples_per_epoch) {}
+  // The stream and the position of the first token of the sample consumed as that number.
+  std::pair<const TokenStream*, int64_t> Locate(int64_t consumed) const;
 
-  const IndexedDataset* dataset_;
+ private:
+  struct Part {
+    const TokenStream* tokens;
+    int64_t begin;
+    int64_t samples;  // per epoch
+    uint64_t seed;
+  };
+  Sampler(std::vector<Part> parts, Blend blend, const SamplerOptions& options)
+      : parts_(std::move(parts)), blend_(std::move(blend)), options_(options) {}
+
+  std::vector<Part> parts_;
+  Blend blend_;
   SamplerOptions options_;
-  int64_t samples_per_epoch_;
 };
 
 }  // namespace stretto

@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "worker/engine/spec/spec.h"
+#include "worker/trainer/data/tokenizer_files.h"
 
 namespace stretto {
 
@@ -34,19 +35,6 @@ class ModelSource {
 
   // Files that make up its tokenizer (kTokenizerFiles), absolute paths; none if it has none.
   virtual std::vector<std::string> tokenizer_files() const = 0;
-};
-
-// Of the files beside a Hugging Face model, those that are its tokenizer's. They travel with the
-// weights: into checkpoints, and out again with an export.
-inline constexpr const char* kTokenizerFiles[] = {
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "merges.txt",
-    "tokenizer.model",
-    "chat_template.jinja",
 };
 
 // "hf:FOLDER", "llmc:FILE", or the folder of a checkpoint (of a job: its newest). Everything but

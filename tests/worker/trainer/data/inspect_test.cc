@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/trainer/data/llmc_file.h"
 #include "tests/worker/trainer/test_files.h"
 #include "worker/trainer/data/indexed_dataset.h"
 #include "worker/trainer/data/text/prepare.h"
@@ -27,7 +28,7 @@ class InspectTest : public testing::Test {
 
 TEST_F(InspectTest, ReportsCountsNoteAndFirstDocuments) {
   const auto report = InspectDataset(
-      {.prefix = prefix_, .documents = 2, .tokens = 4, .check = true, .tokenizer = bytes_.get()});
+      {.name = prefix_, .documents = 2, .tokens = 4, .check = true, .tokenizer = bytes_.get()});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_EQ(*report, prefix_ +
                          ": 12 tokens (u16) in 3 documents of 2 to 6 tokens\n"
@@ -42,7 +43,7 @@ TEST_F(InspectTest, ReportsCountsNoteAndFirstDocuments) {
 }
 
 TEST_F(InspectTest, JsonHasTheSame) {
-  const auto report = InspectDataset({.prefix = prefix_, .documents = 1, .json = true});
+  const auto report = InspectDataset({.name = prefix_, .documents = 1, .json = true});
   ASSERT_TRUE(report.ok()) << report.status();
   const auto json = nlohmann::json::parse(*report);
   EXPECT_EQ(json["tokens"], 12);
@@ -54,11 +55,28 @@ TEST_F(InspectTest, JsonHasTheSame) {
   EXPECT_FALSE(json["first_documents"][0].contains("text"));
 }
 
+TEST_F(InspectTest, TokenFilesOfLlmcAreShownByDocument) {
+  Spill(folder_ / "web_1.bin", LlmcFile({50256, 1, 2, 3, 50256, 4}));
+  Spill(folder_ / "web_2.bin", LlmcFile({5, 50256}));
+  const std::string name = "llmc:" + (folder_ / "web_*.bin");
+  const auto report = InspectDataset({.name = name, .documents = 2, .tokens = 3, .check = true});
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(*report, name +
+                         ": 8 tokens (u16) in 3 documents of 1 to 4 tokens\n"
+                         "tokenizer: no note beside it (PREFIX.tokenizer.json)\n"
+                         "document 0, 4 tokens: 50256 1 2 ...\n"
+                         "document 1, 3 tokens: 50256 4 5\n");
+  const auto bytes = InspectDataset({.name = name, .check = true, .tokenizer = bytes_.get()});
+  EXPECT_EQ(bytes.status().message(), (folder_ / "web_1.bin") +
+                                          ": token 0 at byte 1024: found 50256, expected a token "
+                                          "in [0, 257)");
+}
+
 TEST_F(InspectTest, OtherTokenizerThanTheNotesIsRefused) {
   const auto tokenizer = LoadBytePairTokenizer(
       STRETTO_SOURCE_DIR "/tests/golden/tokenizer/gpt2_kind.json", "<|endoftext|>");
   ASSERT_TRUE(tokenizer.ok());
-  const auto report = InspectDataset({.prefix = prefix_, .tokenizer = tokenizer->get()});
+  const auto report = InspectDataset({.name = prefix_, .tokenizer = tokenizer->get()});
   EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(report.status().message()),
               HasSubstr("found tokens of tokenizer bytes with hash"));
@@ -69,20 +87,19 @@ TEST_F(InspectTest, TokenBeyondTheVocabularyIsNamedWithItsPlace) {
   small.vocab_size = 200;
   small.end_of_document = 199;
   ASSERT_TRUE(WriteTokenizerInfo(prefix_, small).ok());
-  EXPECT_TRUE(InspectDataset({.prefix = prefix_, .documents = 0}).ok());
-  const auto report = InspectDataset({.prefix = prefix_, .documents = 0, .check = true});
+  EXPECT_TRUE(InspectDataset({.name = prefix_, .documents = 0}).ok());
+  const auto report = InspectDataset({.name = prefix_, .documents = 0, .check = true});
   EXPECT_EQ(report.status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(report.status().message()), HasSubstr("set.bin: token 5"));
 }
 
 TEST_F(InspectTest, DataSetWithoutNoteIsShownAndABrokenNoteRefused) {
   std::filesystem::remove(prefix_ + ".tokenizer.json");
-  const auto report = InspectDataset({.prefix = prefix_});
+  const auto report = InspectDataset({.name = prefix_});
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(*report, HasSubstr("no note beside it"));
   Spill(prefix_ + ".tokenizer.json", "[]");
-  EXPECT_EQ(InspectDataset({.prefix = prefix_}).status().code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(InspectDataset({.name = prefix_}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

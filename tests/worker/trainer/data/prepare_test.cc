@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/data/tiny_model.h"
@@ -356,6 +358,103 @@ TEST(PrepareTest, WhatCannotBeCutMustFitMemory) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("expected a shorter line"));
 }
 
+// What lies in PREFIX.tokenizer, sorted.
+std::vector<std::string> TokenizerFilesOf(const std::string& prefix) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(prefix + ".tokenizer", none)) {
+    names.push_back(entry.path().filename());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+TEST(PrepareTest, KeepsTheTokenizersFilesAndReplacesThoseOfAnother) {
+  TestFolder in, out;
+  Spill(in / "a.txt", "ab");
+  std::filesystem::create_directories(in / "model");
+  std::filesystem::copy(STRETTO_SOURCE_DIR "/tests/golden/tokenizer/gpt2_kind.json",
+                        in / "model/tokenizer.json");
+  Spill(in / "model/tokenizer_config.json", R"({"eos_token": "<|endoftext|>"})");
+  Spill(in / "model/merges.txt", "x");
+  Spill(in / "model/model.safetensors", "weights");
+  const auto prepare = [&](const Tokenizer& tokenizer, bool overwrite = true) {
+    return Prepare({{in / "a.txt"}, out / "set", overwrite}, tokenizer).status();
+  };
+  const auto byte_pair = MakeTokenizer("hf:" + (in / "model"), "");
+  ASSERT_TRUE(byte_pair.ok()) << byte_pair.status();
+  ASSERT_TRUE(prepare(**byte_pair, false).ok());
+  EXPECT_THAT(TokenizerFilesOf(out / "set"),
+              ElementsAre("merges.txt", "tokenizer.json", "tokenizer_config.json"));
+  EXPECT_EQ(Slurp(out / "set.tokenizer/tokenizer.json"), Slurp(in / "model/tokenizer.json"));
+  EXPECT_FALSE(std::filesystem::exists(out / "set.tokenizer.tmp"));
+  EXPECT_EQ(prepare(**byte_pair, false).code(), absl::StatusCode::kAlreadyExists);
+
+  Spill(in / "tiny.model", TinyModel(true));
+  const auto pieces = MakeTokenizer("sentencepiece:" + (in / "tiny.model"), "");
+  ASSERT_TRUE(pieces.ok());
+  Spill(out / "set.tokenizer/mine.txt", "mine");
+  ASSERT_TRUE(prepare(**pieces).ok());
+  EXPECT_THAT(TokenizerFilesOf(out / "set"), ElementsAre("mine.txt", "tokenizer.model"));
+  EXPECT_EQ(Slurp(out / "set.tokenizer/tokenizer.model"), TinyModel(true));
+
+  std::filesystem::remove(out / "set.tokenizer/mine.txt");
+  ASSERT_TRUE(prepare(*MakeByteTokenizer()).ok());
+  EXPECT_FALSE(std::filesystem::exists(out / "set.tokenizer"));
+}
+
+TEST(PrepareTest, ATokenizerMayLieWhereItWillBeKept) {
+  TestFolder folder;
+  Spill(folder / "a.txt", "ab");
+  std::filesystem::create_directories(folder / "set.tokenizer");
+  Spill(folder / "set.tokenizer/tokenizer.model", TinyModel(true));
+  const auto tokenizer =
+      MakeTokenizer("sentencepiece:" + (folder / "set.tokenizer/tokenizer.model"), "");
+  ASSERT_TRUE(tokenizer.ok());
+  const PrepareOptions options{{folder / "a.txt"}, folder / "set"};
+  EXPECT_EQ(Prepare(options, **tokenizer).status().code(), absl::StatusCode::kAlreadyExists);
+  ASSERT_TRUE(Prepare({options.inputs, options.prefix, true}, **tokenizer).ok());
+  EXPECT_EQ(Slurp(folder / "set.tokenizer/tokenizer.model"), TinyModel(true));
+}
+
+// A disk that is full before the tokens are in place leaves the old data set with its tokenizer.
+TEST(PrepareTest, FullDiskLeavesTheOldTokenizerWithTheOldTokens) {
+  TestFolder folder;
+  Spill(folder / "a.txt", "ab");
+  Spill(folder / "tiny.model", TinyModel(true));
+  const auto pieces = MakeTokenizer("sentencepiece:" + (folder / "tiny.model"), "");
+  ASSERT_TRUE(pieces.ok());
+  const PrepareOptions options{{folder / "a.txt"}, folder / "set", true};
+  ASSERT_TRUE(Prepare(options, **pieces).ok());
+  const auto large = GoldenTokenizer("gpt2_kind", "<|endoftext|>");
+  {
+    FullDisk disk(4096);
+    EXPECT_EQ(Prepare(options, *large).status().code(), absl::StatusCode::kResourceExhausted);
+  }
+  EXPECT_THAT(TokenizerFilesOf(folder / "set"), ElementsAre("tokenizer.model"));
+  EXPECT_EQ(ReadTokenizerInfo(folder / "set")->kind, "sentencepiece");
+  ASSERT_TRUE(Prepare(options, *large).ok());
+  EXPECT_THAT(TokenizerFilesOf(folder / "set"), ElementsAre("tokenizer.json"));
+}
+
+TEST(PrepareTest, EmptyDocumentsAreLeftOut) {
+  TestFolder in, out;
+  Spill(in / "a.txt", "");
+  Spill(in / "b.jsonl", "{\"text\": \"\"}\n{\"text\": \"x\"}\n{\"text\": \"\"}\n");
+  Spill(in / "c.txt", "");
+  const auto summary = Prepare({{in.path()}, out / "set"}, *MakeByteTokenizer());
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->documents, 1);
+  EXPECT_THAT(AllTokens(out / "set", 257), ElementsAre('x', 256));
+}
+
+TEST(PrepareTest, BytesTakeTextThatIsNoUtf8) {
+  TestFolder folder;
+  Spill(folder / "a.txt", "\xff\xc3");
+  ASSERT_TRUE(Prepare({{folder / "a.txt"}, folder / "set"}, *MakeByteTokenizer()).ok());
+  EXPECT_THAT(AllTokens(folder / "set", 257), ElementsAre(0xff, 0xc3, 256));
+}
+
 TEST(PrepareTest, TextThatIsNoUtf8IsNamedWithItsPlace) {
   TestFolder folder;
   Spill(folder / "a.txt", std::string(99, 'a') + "b\nc\xff");
@@ -364,6 +463,13 @@ TEST(PrepareTest, TextThatIsNoUtf8IsNamedWithItsPlace) {
                                   .status();
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("a.txt, text from byte 100 on: byte 2: found no UTF-8"));
+  Spill(folder / "tiny.model", TinyModel(true));
+  Spill(folder / "b.txt", "ab\xc3");
+  const auto pieces = LoadSentencePieceTokenizer(folder / "tiny.model");
+  ASSERT_TRUE(pieces.ok());
+  EXPECT_THAT(
+      std::string(Prepare({{folder / "b.txt"}, folder / "out"}, **pieces).status().message()),
+      HasSubstr("b.txt: byte 2: found no UTF-8"));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/test_files.h"
+#include "worker/trainer/data/indexed_dataset.h"
 
 namespace stretto {
 namespace {
@@ -101,13 +102,77 @@ TEST_F(SamplerTest, ResumedRunContinuesAtTheExactSampleAcrossEpochs) {
   EXPECT_FALSE(std::equal(whole.begin(), whole.begin() + 100, whole.begin() + 100));
 }
 
+TEST_F(SamplerTest, APartOfAStreamIsReadAndNothingElse) {
+  const IndexedDataset dataset = Write(101);
+  const auto sampler = Sampler::Create({{&dataset, 10, 23}}, {4, 9, 101});
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  ASSERT_EQ(sampler->samples_per_epoch(), 3);
+  std::set<int64_t> begins;
+  for (int64_t i = 0; i < 3; ++i) begins.insert(sampler->Locate(i).second);
+  EXPECT_THAT(begins, ElementsAre(10, 14, 18));
+  EXPECT_TRUE(Sampler::Create({{&dataset, 10, 15}}, {4, 9, 101}).ok());
+  EXPECT_FALSE(Sampler::Create({{&dataset, 10, 14}}, {4, 9, 101}).ok());
+}
+
+// Of a blend each part goes through epochs of its own, in an order of its own.
+TEST_F(SamplerTest, EveryPartOfABlendHasEachSampleOncePerItsEpoch) {
+  const IndexedDataset dataset = Write(101);
+  const std::vector<SampledTokens> parts = {
+      {&dataset, 0, 41, 2}, {&dataset, 41, 81, 5}, {&dataset, 81, 101, 1}};
+  const auto sampler = Sampler::Create(parts, {4, 9, 101});
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  EXPECT_EQ(sampler->samples_per_epoch(), 10 + 9 + 4);
+  std::vector<std::vector<int64_t>> seen(3);
+  for (int64_t i = 0; i < 400; ++i) {
+    const int64_t begin = sampler->Locate(i).second;
+    seen[begin < 41 ? 0 : begin < 81 ? 1 : 2].push_back(begin);
+  }
+  EXPECT_EQ(seen[0].size(), 100u);
+  EXPECT_EQ(seen[1].size(), 250u);
+  EXPECT_EQ(seen[2].size(), 50u);
+  const size_t epochs[] = {10, 9, 4};
+  for (size_t part = 0; part < 3; ++part) {
+    for (size_t i = 0; i + epochs[part] <= seen[part].size(); i += epochs[part]) {
+      const auto begin = seen[part].begin() + static_cast<ptrdiff_t>(i);
+      EXPECT_EQ(std::set<int64_t>(begin, begin + static_cast<ptrdiff_t>(epochs[part])).size(),
+                epochs[part]);
+    }
+  }
+}
+
+TEST_F(SamplerTest, PartsOfOneLengthAreNotInOneOrder) {
+  const IndexedDataset dataset = Write(101);
+  const auto sampler = Sampler::Create({{&dataset, 0, 41}, {&dataset, 60, 101}}, {4, 9, 101});
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  std::vector<int64_t> orders[2];
+  for (int64_t i = 0; i < 20; ++i) {
+    const int64_t begin = sampler->Locate(i).second;
+    orders[begin < 60 ? 0 : 1].push_back(begin % 60);
+  }
+  EXPECT_NE(orders[0], orders[1]);
+}
+
+TEST_F(SamplerTest, ResumedBlendContinuesAtTheExactSample) {
+  const IndexedDataset dataset = Write(101);
+  const std::vector<SampledTokens> parts = {{&dataset, 0, 41, 0.7}, {&dataset, 41, 101, 0.3}};
+  const auto sampler = Sampler::Create(parts, {4, 9, 101});
+  const auto resumed = Sampler::Create(parts, {4, 9, 101});
+  ASSERT_TRUE(sampler.ok() && resumed.ok());
+  std::vector<int32_t> whole(60 * 4), part(60 * 4), targets(60 * 4);
+  ASSERT_TRUE(sampler->ReadBatch(0, 60, whole.data(), targets.data()).ok());
+  for (int64_t at = 55; at >= 0; at -= 5) {  // in any order
+    ASSERT_TRUE(resumed->ReadBatch(at, 5, part.data() + at * 4, targets.data()).ok());
+  }
+  EXPECT_EQ(whole, part);
+}
+
 TEST_F(SamplerTest, DataShorterThanOneSampleIsRefused) {
   const IndexedDataset dataset = Write(8);
   EXPECT_TRUE(Sampler::Create(dataset, {7, 1, 8}).ok());
   const absl::Status status = Sampler::Create(dataset, {8, 1, 8}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("text.idx: found 8 tokens, expected at least sequence_length + 1 = 9"));
+              HasSubstr("text: found 8 tokens, expected at least sequence_length + 1 = 9"));
 }
 
 TEST_F(SamplerTest, TokenOutsideTheVocabularyIsRefusedAlsoAsTheLastTarget) {

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,13 +21,19 @@
 namespace stretto {
 namespace {
 
+// Path of another file in the same folder.
+std::string Beside(const std::string& path, const std::string& name) {
+  return path.substr(0, path.rfind('/') + 1) + name;
+}
+
 class BytePairTokenizer final : public Tokenizer {
  public:
-  BytePairTokenizer(TokenizerInfo info, BytePairModel model, Pattern words,
+  BytePairTokenizer(TokenizerInfo info, std::string path, BytePairModel model, Pattern words,
                     std::optional<Pattern> added_pattern,
                     absl::flat_hash_map<std::string, int32_t> added,
                     std::vector<std::string> pieces, bool add_prefix_space, bool cut_at_lines)
       : info_(std::move(info)),
+        path_(std::move(path)),
         model_(std::move(model)),
         words_(std::move(words)),
         added_pattern_(std::move(added_pattern)),
@@ -35,6 +43,17 @@ class BytePairTokenizer final : public Tokenizer {
         cut_at_lines_(cut_at_lines) {}
 
   const TokenizerInfo& info() const override { return info_; }
+
+  std::vector<TokenizerFile> files() const override {
+    std::vector<TokenizerFile> files = {{path_, "tokenizer.json"}};
+    for (const char* name : kTokenizerFiles) {
+      const std::string beside = Beside(path_, name);
+      if (name != files[0].name && ::access(beside.c_str(), F_OK) == 0) {
+        files.push_back({beside, name});
+      }
+    }
+    return files;
+  }
 
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override {
     RETURN_IF_ERROR(CheckUtf8(text));
@@ -101,6 +120,7 @@ class BytePairTokenizer final : public Tokenizer {
   }
 
   const TokenizerInfo info_;
+  const std::string path_;
   const BytePairModel model_;
   const Pattern words_;
   const std::optional<Pattern> added_pattern_;
@@ -112,9 +132,7 @@ class BytePairTokenizer final : public Tokenizer {
 
 // The text of eos_token in the tokenizer_config.json beside `path`; empty where there is none.
 absl::StatusOr<std::string> EndOfDocumentBeside(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  const std::string config = absl::StrCat(
-      slash == std::string::npos ? "" : path.substr(0, slash + 1), "tokenizer_config.json");
+  const std::string config = Beside(path, "tokenizer_config.json");
   const absl::StatusOr<std::string> text = ReadFile(config);
   if (absl::IsNotFound(text.status())) return "";
   RETURN_IF_ERROR(text.status());
@@ -149,7 +167,8 @@ bool CutAtLines(const TokenizerJson& json) {
                       [](const AddedToken& token) { return absl::StrContains(token.text, '\n'); });
 }
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> Make(TokenizerJson json, const std::string& hash,
+absl::StatusOr<std::unique_ptr<Tokenizer>> Make(TokenizerJson json, const std::string& path,
+                                                const std::string& hash,
                                                 const std::string& end_of_document) {
   absl::flat_hash_map<std::string, int32_t> added;
   for (const AddedToken& token : json.added) added.emplace(token.text, token.token);
@@ -173,7 +192,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Make(TokenizerJson json, const std::s
   const bool cut_at_lines = CutAtLines(json);
   ASSIGN_OR_RETURN(BytePairModel model, BytePairModel::Create(std::move(json.vocabulary)));
   return std::make_unique<BytePairTokenizer>(
-      info, std::move(model), std::move(words), std::move(added_pattern), std::move(added),
+      info, path, std::move(model), std::move(words), std::move(added_pattern), std::move(added),
       std::move(pieces), json.add_prefix_space, cut_at_lines);
 }
 
@@ -191,7 +210,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadBytePairTokenizer(
   if (end.empty()) {
     ASSIGN_OR_RETURN(end, EndOfDocumentBeside(path));
   }
-  auto tokenizer = Make(*std::move(json), Sha256(text), end);
+  auto tokenizer = Make(*std::move(json), path, Sha256(text), end);
   if (!tokenizer.ok()) return within(tokenizer.status());
   return tokenizer;
 }

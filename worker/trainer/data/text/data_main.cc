@@ -101,7 +101,8 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  stretto data prepare books/ -o data/books\n"
       "  stretto data prepare a.jsonl -o data/a --tokenizer hf:my-model\n"
-      "  stretto data inspect data/a --tokenizer hf:my-model");
+      "  stretto data inspect data/a --tokenizer hf:my-model\n"
+      "  stretto data inspect 'llmc:fineweb/train_*.bin'");
   std::string tokenizer, end_of_document;
   const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
     command->add_option("--tokenizer", tokenizer, help);
@@ -129,7 +130,10 @@ int main(int argc, char** argv) {
 
   stretto::InspectOptions inspect_options;
   CLI::App* inspect = app.add_subcommand("inspect", "Show what a data set holds");
-  inspect->add_option("PREFIX", inspect_options.prefix, "of PREFIX.bin and PREFIX.idx")->required();
+  inspect
+      ->add_option("NAME", inspect_options.name,
+                   "PREFIX of PREFIX.bin and PREFIX.idx, or llmc:FILES, token files of llm.c")
+      ->required();
   add_tokenizer(inspect, "that made it, as for prepare: shows text as well");
   inspect->add_option("--documents", inspect_options.documents, "show the first so many")
       ->check(CLI::NonNegativeNumber)

@@ -34,7 +34,10 @@ bool IsOutput(const fs::path& path, const fs::path& prefix) {
        {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json", ".parts.lock"}) {
     if (path == prefix.string() + suffix) return true;
   }
-  return path.parent_path() == prefix.string() + ".parts";
+  for (const char* suffix : {".parts", ".tokenizer", ".tokenizer.tmp"}) {
+    if (path.parent_path() == prefix.string() + suffix) return true;
+  }
+  return false;
 }
 
 absl::Status Walk(const std::string& folder, const std::string& prefix,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -11,7 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
-#include "worker/trainer/data/indexed_dataset.h"
+#include "worker/trainer/data/open_tokens.h"
 #include "worker/trainer/data/tokenizer_info.h"
 
 namespace stretto {
@@ -19,41 +20,38 @@ namespace {
 
 using nlohmann::ordered_json;
 
-struct Lengths {
-  int64_t shortest = std::numeric_limits<int64_t>::max(), longest = 0;
+struct Documents {
+  int64_t count = 0, shortest = std::numeric_limits<int64_t>::max(), longest = 0;
 };
 
-Lengths MeasureDocuments(const IndexedDataset& dataset) {
-  Lengths lengths;
-  for (int64_t i = 0, sequence = 0; i < dataset.document_count(); ++i) {
-    int64_t length = 0;
-    for (const int64_t end = dataset.FirstSequence(i + 1); sequence < end; ++sequence) {
-      length += dataset.SequenceLength(sequence);
-    }
-    lengths.shortest = std::min(lengths.shortest, length);
-    lengths.longest = std::max(lengths.longest, length);
+Documents Measure(const TokenStream& tokens) {
+  Documents documents;
+  const int64_t count = tokens.token_count();
+  for (int64_t begin = 0; begin < count;) {
+    const int64_t end = tokens.FindDocument(begin + 1, count);
+    ++documents.count;
+    documents.shortest = std::min(documents.shortest, end - begin);
+    documents.longest = std::max(documents.longest, end - begin);
+    begin = end;
   }
-  return lengths;
+  return documents;
 }
 
-absl::StatusOr<ordered_json> FirstDocuments(const IndexedDataset& dataset, int32_t vocab_size,
+absl::StatusOr<ordered_json> FirstDocuments(const TokenStream& stream, int32_t vocab_size,
                                             const InspectOptions& options) {
   ordered_json documents = ordered_json::array();
-  int64_t begin = 0, sequence = 0;
-  for (int64_t i = 0; i < std::min(options.documents, dataset.document_count()); ++i) {
-    int64_t length = 0;
-    for (const int64_t end = dataset.FirstSequence(i + 1); sequence < end; ++sequence) {
-      length += dataset.SequenceLength(sequence);
-    }
+  const int64_t count = stream.token_count();
+  for (int64_t i = 0, begin = 0; i < options.documents && begin < count; ++i) {
+    const int64_t end = stream.FindDocument(begin + 1, count), length = end - begin;
     std::vector<int32_t> tokens(static_cast<size_t>(std::min(length, options.tokens)));
-    RETURN_IF_ERROR(dataset.Read(begin, vocab_size, tokens));
+    RETURN_IF_ERROR(stream.Read(begin, vocab_size, tokens));
     ordered_json document = {{"length", length}, {"tokens", tokens}};
     if (options.tokenizer != nullptr) {
       ASSIGN_OR_RETURN(const std::string text, options.tokenizer->Decode(tokens));
       document["text"] = text;
     }
     documents.push_back(std::move(document));
-    begin += length;
+    begin = end;
   }
   return documents;
 }
@@ -92,29 +90,31 @@ std::string Text(const ordered_json& report) {
 }  // namespace
 
 absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
-  ASSIGN_OR_RETURN(const IndexedDataset dataset, IndexedDataset::Open(options.prefix));
+  ASSIGN_OR_RETURN(const std::unique_ptr<TokenStream> stream, OpenTokens(options.name));
+  ASSIGN_OR_RETURN(const std::string prefix, DataPath(options.name));
   std::optional<TokenizerInfo> info;
-  absl::StatusOr<TokenizerInfo> note = ReadTokenizerInfo(options.prefix);
+  absl::StatusOr<TokenizerInfo> note = ReadTokenizerInfo(prefix);
   if (note.ok()) info = *std::move(note);
   if (!note.ok() && !absl::IsNotFound(note.status())) return note.status();
   if (options.tokenizer != nullptr && info.has_value() && *info != options.tokenizer->info()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        options.prefix, ": found tokens of tokenizer ", info->kind, " with hash ", info->hash,
+        options.name, ": found tokens of tokenizer ", info->kind, " with hash ", info->hash,
         ", expected the one that is named, ", options.tokenizer->info().kind, " with hash ",
         options.tokenizer->info().hash));
   }
-  const int32_t vocab_size =
-      info.has_value() ? info->vocab_size : std::numeric_limits<int32_t>::max();
-  if (options.check) RETURN_IF_ERROR(dataset.CheckTokens(vocab_size, dataset.token_count()));
-  const Lengths lengths = MeasureDocuments(dataset);
-  ordered_json report = {{"prefix", options.prefix},
-                         {"type", NameOf(dataset.type())},
-                         {"tokens", dataset.token_count()},
-                         {"documents", dataset.document_count()},
-                         {"sequences", dataset.sequence_count()},
-                         {"shortest_document", lengths.shortest},
-                         {"longest_document", lengths.longest},
-                         {"checked", options.check},
+  const bool known = info.has_value() || options.tokenizer != nullptr;
+  const int32_t vocab_size = info.has_value() ? info->vocab_size
+                             : known          ? options.tokenizer->info().vocab_size
+                                              : std::numeric_limits<int32_t>::max();
+  if (options.check) RETURN_IF_ERROR(stream->CheckTokens(vocab_size, stream->token_count()));
+  const Documents documents = Measure(*stream);
+  ordered_json report = {{"prefix", options.name},
+                         {"type", NameOf(stream->type())},
+                         {"tokens", stream->token_count()},
+                         {"documents", documents.count},
+                         {"shortest_document", documents.shortest},
+                         {"longest_document", documents.longest},
+                         {"checked", options.check && known},
                          {"tokenizer", nullptr}};
   if (info.has_value()) {
     report["tokenizer"] = {{"kind", info->kind},
@@ -122,7 +122,7 @@ absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
                            {"end_of_document", info->end_of_document},
                            {"hash", info->hash}};
   }
-  ASSIGN_OR_RETURN(report["first_documents"], FirstDocuments(dataset, vocab_size, options));
+  ASSIGN_OR_RETURN(report["first_documents"], FirstDocuments(*stream, vocab_size, options));
   if (!options.json) return Text(report);
   return report.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }

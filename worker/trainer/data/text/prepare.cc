@@ -189,7 +189,9 @@ absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Toke
     folder.Remove();
     return NoText(summary);
   }
+  RETURN_IF_ERROR(StageTokenizerFiles(options.prefix, tokenizer.files()));
   RETURN_IF_ERROR(ConcatenateDatasets(parts, options.prefix));
+  RETURN_IF_ERROR(CommitTokenizerFiles(options.prefix));
   RETURN_IF_ERROR(WriteTokenizerInfo(options.prefix, tokenizer.info()));
   folder.Remove();
   ASSIGN_OR_RETURN(const IndexedDataset dataset, IndexedDataset::Open(options.prefix));

@@ -20,7 +20,7 @@ struct PrepareProgress {
 
 struct PrepareOptions {
   std::vector<std::string> inputs;  // as ListInputFiles takes them
-  std::string prefix;               // writes PREFIX.bin, PREFIX.idx and PREFIX.tokenizer.json
+  std::string prefix;  // writes PREFIX.{bin,idx,tokenizer.json}, and the folder PREFIX.tokenizer
   bool overwrite = false;
   std::string json_key = "text";  // of lines of JSON: the member that is the document
   int threads = 1;

@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/data/text/pattern.h"
 #include "worker/trainer/data/text/sentencepiece_model.h"
 #include "worker/trainer/data/text/sha256.h"
 
@@ -43,10 +44,13 @@ class ByteTokenizer final : public Tokenizer {
 
 class SentencePieceTokenizer final : public Tokenizer {
  public:
-  SentencePieceTokenizer(TokenizerInfo info, std::unique_ptr<SentencePieceModel> model)
-      : info_(std::move(info)), model_(std::move(model)) {}
+  SentencePieceTokenizer(TokenizerInfo info, std::string path,
+                         std::unique_ptr<SentencePieceModel> model)
+      : info_(std::move(info)), path_(std::move(path)), model_(std::move(model)) {}
   const TokenizerInfo& info() const override { return info_; }
+  std::vector<TokenizerFile> files() const override { return {{path_, "tokenizer.model"}}; }
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override {
+    RETURN_IF_ERROR(CheckUtf8(text));  // the library would make <unk> of it
     std::vector<int32_t> tokens;
     const std::string error = model_->Encode(std::string_view(text.data(), text.size()), &tokens);
     if (!error.empty()) return absl::InvalidArgumentError(absl::StrCat("sentencepiece: ", error));
@@ -68,6 +72,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
  private:
   TokenizerInfo info_;
+  std::string path_;
   std::unique_ptr<SentencePieceModel> model_;
 };
 
@@ -89,7 +94,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePieceTokenizer(const std:
   }
   TokenizerInfo info{"sentencepiece", model->vocab_size(), model->end_of_document(),
                      Sha256(serialized)};
-  return std::make_unique<SentencePieceTokenizer>(std::move(info), std::move(model));
+  return std::make_unique<SentencePieceTokenizer>(std::move(info), path, std::move(model));
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeTokenizer(absl::string_view name,

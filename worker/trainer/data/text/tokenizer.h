@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "worker/trainer/data/tokenizer_files.h"
 #include "worker/trainer/data/tokenizer_info.h"
 
 namespace stretto {
@@ -19,6 +20,8 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
   virtual const TokenizerInfo& info() const = 0;
+  // That it is made of; none for bytes.
+  virtual std::vector<TokenizerFile> files() const { return {}; }
   // Without the end of document. Errors: InvalidArgument (a text the model cannot encode).
   virtual absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const = 0;
   // The text of tokens, ends of documents left out; it need not be whole UTF-8. Errors:

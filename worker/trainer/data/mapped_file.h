@@ -1,0 +1,32 @@
+#pragma once
+// A file in memory, to be read.
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+
+namespace stretto {
+
+// Shrinking the file while it is mapped raises SIGBUS in its readers: data is replaced by rename,
+// never rewritten in place.
+class MappedFile {
+ public:
+  // Errors: those of ErrnoStatus, InvalidArgument (no regular file).
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+  MappedFile(MappedFile&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  const char* data() const { return data_; }
+  int64_t size() const { return size_; }
+
+ private:
+  MappedFile(const char* data, int64_t size) : data_(data), size_(size) {}
+  const char* data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+}  // namespace stretto
