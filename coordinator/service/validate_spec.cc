@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/service/spec_checks.h"
 #include "coordinator/service/validate_request.h"
 
@@ -15,8 +20,35 @@ using v1alpha1::JobSpec;
 constexpr int64_t kMaxSteps = 1'000'000'000;
 constexpr int64_t kMaxTokensPerStep = int64_t{1} << 31;
 
+// "KIND:PATH" with one of the kinds.
+void CheckWeights(absl::string_view field, absl::string_view found,
+                  const std::vector<absl::string_view>& kinds, Violations* violations) {
+  const std::pair<absl::string_view, absl::string_view> name =
+      absl::StrSplit(found, absl::MaxSplits(':', 1));
+  if (!violations->Expect(std::find(kinds.begin(), kinds.end(), name.first) != kinds.end(), field,
+                          Quoted(found),
+                          absl::StrCat(absl::StrJoin(kinds, ": or "), ": and a path"))) {
+    return;
+  }
+  const std::string fault = PathFault(name.second);
+  violations->Expect(fault.empty(), field, Quoted(found),
+                     absl::StrCat(fault, " beneath the worker's data root"));
+}
+
+void CheckSteps(const JobSpec& spec, Violations* violations) {
+  if (spec.steps() != 0 || spec.model().initial_weights().empty()) {
+    violations->InRange("spec.steps", spec.steps(), 1, kMaxSteps);
+    return;
+  }
+  // Weights as a checkpoint, and nothing else.
+  violations->Expect(!spec.checkpoint().disabled(), "spec.steps", 0,
+                     "at least 1, because checkpoints are disabled");
+  violations->Expect(spec.checkpoint().resume_from().empty(), "spec.steps", 0,
+                     "at least 1, because checkpoint.resume_from goes on from other weights");
+}
+
 void CheckBatch(const JobSpec& spec, Violations* violations) {
-  violations->InRange("spec.steps", spec.steps(), 1, kMaxSteps);
+  CheckSteps(spec, violations);
   const int micro = spec.micro_batch_size(), global = spec.global_batch_size();
   if (!violations->InRange("spec.micro_batch_size", micro, 1, kMaxBatch)) return;
   const char* field = "spec.global_batch_size";
@@ -73,6 +105,10 @@ void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* vio
                        checkpoint.interval_steps(), "0, because checkpoints are disabled");
   }
   if (checkpoint.resume_from().empty()) return;
+  if (absl::StartsWith(checkpoint.resume_from(), "hf:")) {
+    CheckWeights(prefix + "resume_from", checkpoint.resume_from(), {"hf"}, violations);
+    return;
+  }
   const std::string fault = PathFault(checkpoint.resume_from());
   violations->Expect(fault.empty(), prefix + "resume_from", Quoted(checkpoint.resume_from()),
                      fault);
@@ -96,6 +132,10 @@ void CheckPrecision(const JobSpec& spec, Violations* violations) {
 
 void CheckRest(const JobSpec& spec, Violations* violations) {
   CheckData(spec.data(), violations);
+  if (!spec.model().initial_weights().empty()) {
+    CheckWeights("spec.model.initial_weights", spec.model().initial_weights(), {"hf", "llmc"},
+                 violations);
+  }
   CheckPrecision(spec, violations);
   violations->InRange("spec.profile.steps", spec.profile().steps(), 0, 1000);
 }

@@ -12,6 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       .status()
       .IgnoreError();
   stretto::ParseManifest(text, "fuzz").status().IgnoreError();
+  stretto::ParseTrainingState(text, "fuzz").status().IgnoreError();
   stretto::ParseShardInfo(text).status().IgnoreError();
   return 0;
 }

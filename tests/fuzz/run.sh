@@ -20,6 +20,7 @@ cmake --build build/fuzz --target "${targets[@]}"
 for target in "${targets[@]}"; do
   mkdir -p "build/fuzz/corpus/$target"
   [[ $target == program_text_fuzz ]] && cp tests/golden/schedule/*.txt "build/fuzz/corpus/$target/"
+  [[ $target == checkpoint_fuzz ]] && cp tests/golden/manifest/*.json "build/fuzz/corpus/$target/"
   [[ $target == tokenizer_json_fuzz ]] && cp tests/golden/tokenizer/*_kind.json "build/fuzz/corpus/$target/"
   [[ $target == hf_config_fuzz ]] && cp --parents tests/golden/models/*/*.json "build/fuzz/corpus/$target/"
   [[ $target == llmc_model_fuzz ]] && # one layer of width 1

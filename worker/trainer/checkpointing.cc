@@ -27,15 +27,6 @@ TrainingState StateOf(const TrainContext& context, const TrainState& state) {
           .tp_size = config.engine.tp_size};
 }
 
-// "+TEXT" for what worked, "-TEXT" for what did not: how ranks tell each other.
-std::string Pack(const absl::StatusOr<std::string>& result) {
-  return result.ok() ? "+" + *result : "-" + std::string(result.status().message());
-}
-
-absl::Status Refused(absl::string_view why) {
-  return absl::FailedPreconditionError(absl::StrCat("checkpoint.resume_from: ", why));
-}
-
 absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainState& state,
                                       const std::vector<std::string>& texts) {
   const JobConfig& config = context.config;
@@ -49,7 +40,8 @@ absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainSt
     ASSIGN_OR_RETURN(ShardInfo shard, ParseShardInfo(text));
     shards.push_back(std::move(shard));
   }
-  return Commit(config.checkpoint_folder, StateOf(context, state), shards, config.checkpoint_keep);
+  return Commit(config.checkpoint_folder, StateOf(context, state), shards, config.checkpoint_keep,
+                context.attachments);
 }
 
 // Of all ranks' files; each was parsed by rank 0 when it committed them.
@@ -65,7 +57,7 @@ int64_t BytesOf(const std::vector<std::string>& texts) {
 
 }  // namespace
 
-absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state) {
+absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state) {
   const JobConfig& config = context.config;
   const absl::Duration begin = Clock::Real().Monotonic();
   absl::StatusOr<ShardInfo> shard =
@@ -73,9 +65,10 @@ absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state
                  context.engine.StateTensors());
   const absl::StatusOr<std::string> mine =
       shard.ok() ? absl::StatusOr<std::string>(ShardInfoText(*shard)) : shard.status();
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(context.control, Pack(mine)));
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts,
+                   ExchangeText(context.control, PackText(mine)));
   std::string verdict;
-  if (config.rank == 0) verdict = Pack(CommitAll(context, state, texts));
+  if (config.rank == 0) verdict = PackText(CommitAll(context, state, texts));
   ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(context.control, verdict));
 
   absl::string_view text = verdicts[0];
@@ -97,53 +90,10 @@ absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state
   if (config.rank == 0) context.reporter.Send(std::move(report));
   if (ok) {
     spdlog::info("checkpoint written step={} folder={}", state.step, std::string(text));
-  } else {
-    spdlog::error("checkpoint failed step={}: {}", state.step, std::string(text));
+    return std::string();
   }
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::optional<Checkpoint>> FindCheckpoint(const JobConfig& config,
-                                                         Communicator& control) {
-  if (config.resume_folder.empty()) return std::nullopt;
-  // Rank 0 chooses, so that all ranks read the same one.
-  absl::StatusOr<std::string> chosen = std::string();
-  if (config.rank == 0) {
-    chosen = config.resume_folder;
-    if (!config.resume_exact) {
-      absl::StatusOr<FoundCheckpoint> found = FindNewestValid(config.resume_folder);
-      chosen = found.ok() ? absl::StatusOr<std::string>(found->folder) : found.status();
-      if (found.ok()) {
-        for (const std::string& bad : found->quarantined)
-          spdlog::warn("checkpoint quarantined: {}", bad);
-      }
-    }
-  }
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(control, Pack(chosen)));
-  absl::string_view folder = texts[0];
-  if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
-  absl::StatusOr<Checkpoint> opened = Checkpoint::Open(std::string(folder));
-  if (absl::IsNotFound(opened.status())) return Refused(opened.status().message());
-  ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(opened));
-  return checkpoint;
-}
-
-absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
-                                  const Checkpoint& checkpoint, RankEngine& engine) {
-  const std::string& folder = checkpoint.folder();
-  const TrainingState& saved = checkpoint.manifest().state;
-  // The hash last: what differs can often be named.
-  ResumeExpectation expected{.spec_hash = "",
-                             .tokenizer_hash = tokenizer_hash,
-                             .padded_vocab = config.engine.model.padded_vocab(),
-                             .tp_size = config.engine.tp_size};
-  RETURN_IF_ERROR(CheckResumable(folder, saved, expected));
-  RETURN_IF_ERROR(engine.ReadState(checkpoint));
-  expected.spec_hash = config.spec_hash;
-  RETURN_IF_ERROR(CheckResumable(folder, saved, expected));
-  spdlog::info("resumed folder={} step={}", folder, saved.step);
-  return TrainState{
-      .step = saved.step, .updates = saved.updates, .consumed_samples = saved.consumed_samples};
+  spdlog::error("checkpoint failed step={}: {}", state.step, std::string(text));
+  return std::string(text);
 }
 
 }  // namespace stretto::trainer

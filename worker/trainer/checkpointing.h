@@ -1,6 +1,8 @@
 #pragma once
 // Saves the state of all ranks as one checkpoint.
 
+#include <string>
+
 #include "absl/status/statusor.h"
 #include "worker/trainer/train_loop.h"
 
@@ -8,7 +10,7 @@ namespace stretto::trainer {
 
 // Every rank calls this together, between steps. A checkpoint that cannot be written is reported
 // and leaves the older ones as they are; only a broken group is an error, since then training
-// cannot go on either.
-absl::Status SaveCheckpoint(const TrainContext& context, const TrainState& state);
+// cannot go on either. Returns why it could not be written; empty: it was.
+absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state);
 
 }  // namespace stretto::trainer

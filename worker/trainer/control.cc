@@ -43,4 +43,8 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
   return texts;
 }
 
+std::string PackText(const absl::StatusOr<std::string>& result) {
+  return result.ok() ? "+" + *result : "-" + std::string(result.status().message());
+}
+
 }  // namespace stretto::trainer

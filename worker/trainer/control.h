@@ -22,4 +22,7 @@ absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine);
 // Every rank's text, by rank.
 absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group, const std::string& mine);
 
+// "+TEXT" for what worked, "-MESSAGE" for what did not: how ranks tell each other.
+std::string PackText(const absl::StatusOr<std::string>& result);
+
 }  // namespace stretto::trainer

@@ -1,5 +1,7 @@
 #include "worker/trainer/exit_reason.h"
 
+#include <utility>
+
 #include "absl/strings/cord.h"
 
 namespace stretto::trainer {
@@ -7,9 +9,7 @@ namespace {
 
 constexpr char kReason[] = "stretto/reason";  // key of a payload
 
-}  // namespace
-
-absl::Status OfDevice(absl::Status status) {
+absl::Status Marked(absl::Status status, const char* reason) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kResourceExhausted:
@@ -17,10 +17,16 @@ absl::Status OfDevice(absl::Status status) {
     case absl::StatusCode::kDeadlineExceeded:
       return status;
     default:
-      status.SetPayload(kReason, absl::Cord(kDeviceUnavailable));
+      status.SetPayload(kReason, absl::Cord(reason));
       return status;
   }
 }
+
+}  // namespace
+
+absl::Status OfDevice(absl::Status status) { return Marked(std::move(status), kDeviceUnavailable); }
+
+absl::Status OfWeights(absl::Status status) { return Marked(std::move(status), kWeightsInvalid); }
 
 std::string ReasonOfPrepare(const absl::Status& status) {
   if (const auto reason = status.GetPayload(kReason); reason.has_value())

@@ -14,15 +14,21 @@ inline constexpr char kDeviceUnavailable[] = "DeviceUnavailable";
 // The device, or a call of its libraries, failed while it computed.
 inline constexpr char kDeviceFailed[] = "DeviceFailed";
 
+// The weights that the job starts from are missing, damaged or of another model.
+inline constexpr char kWeightsInvalid[] = "WeightsInvalid";
+
 // An error in getting hold of what a rank computes on, marked with kDeviceUnavailable because its
 // code alone would mean something else to ReasonOfPrepare. ResourceExhausted, DeadlineExceeded and
 // Aborted mean the same everywhere.
 absl::Status OfDevice(absl::Status status);
 
+// An error in reading the weights that the job starts from, marked with kWeightsInvalid likewise.
+absl::Status OfWeights(absl::Status status);
+
 // Before the first step: DataInvalid (InvalidArgument, NotFound, OutOfRange, PermissionDenied),
 // CheckpointInvalid (DataLoss), ResumeRefused (FailedPrecondition), InsufficientMemory
 // (ResourceExhausted), Cancelled (Aborted), PeerLost (Unavailable, DeadlineExceeded),
-// kDeviceUnavailable, PrepareFailed (all else).
+// kDeviceUnavailable, kWeightsInvalid, PrepareFailed (all else).
 std::string ReasonOfPrepare(const absl::Status& status);
 
 // Of the executor: Cancelled (Aborted), PeerLost (Unavailable, DeadlineExceeded), kDeviceFailed.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -103,6 +104,29 @@ absl::StatusOr<DataConfig> DataFrom(const v1alpha1::AttachResponse& task, const 
   return data;
 }
 
+// "KIND:PATH" with the path beneath the data root.
+absl::StatusOr<std::string> ModelBeneath(const std::string& root, const std::string& name) {
+  const size_t path = name.find(':') + 1;
+  ASSIGN_OR_RETURN(const std::string absolute, PathBeneath(root, name.substr(path)));
+  return name.substr(0, path) + absolute;
+}
+
+// Which weights training begins with. Those of a run that goes on count, not the initial ones.
+absl::Status SetStart(const v1alpha1::AttachResponse& task, JobConfig* config) {
+  const v1alpha1::JobSpec& spec = task.assign().spec();
+  const std::string& resume = spec.checkpoint().resume_from();
+  if (absl::StartsWith(resume, "hf:")) {
+    ASSIGN_OR_RETURN(config->resume_model, PathBeneath(task.data_root(), resume.substr(3)));
+  } else if (!resume.empty()) {
+    ASSIGN_OR_RETURN(config->resume_folder, PathBeneath(task.checkpoint_root(), resume));
+    config->resume_exact = resume.find('/') != std::string::npos;
+  } else if (!spec.model().initial_weights().empty()) {
+    ASSIGN_OR_RETURN(config->initial_weights,
+                     ModelBeneath(task.data_root(), spec.model().initial_weights()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 double OptimizerConfig::LearningRateAt(int64_t step) const {
@@ -138,11 +162,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   }
   ASSIGN_OR_RETURN(config.data, DataFrom(task, config));
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
-  if (!spec.checkpoint().resume_from().empty()) {
-    ASSIGN_OR_RETURN(config.resume_folder,
-                     PathBeneath(task.checkpoint_root(), spec.checkpoint().resume_from()));
-    config.resume_exact = spec.checkpoint().resume_from().find('/') != std::string::npos;
-  }
+  RETURN_IF_ERROR(SetStart(task, &config));
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();
   config.checkpoint_disabled = spec.checkpoint().disabled();

@@ -42,8 +42,10 @@ struct JobConfig {
 
   DataConfig data;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
-  std::string resume_folder;      // absolute; empty: start afresh
+  std::string initial_weights;    // as OpenModel takes it, absolute; empty: drawn from the seed
+  std::string resume_folder;      // absolute; empty: start afresh, or from resume_model
   bool resume_exact = false;      // resume_folder is one checkpoint, not a job's folder
+  std::string resume_model;       // absolute: a Hugging Face model with its optimizer's state
   int64_t checkpoint_interval = 0;
   int checkpoint_keep = 0;
   bool checkpoint_disabled = false;

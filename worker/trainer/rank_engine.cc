@@ -1,11 +1,9 @@
 #include "worker/trainer/rank_engine.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
 #include "worker/trainer/draw_weights.h"
@@ -15,12 +13,12 @@ namespace {
 
 constexpr Slot kSlots[] = {Slot::kMaster, Slot::kMoment1, Slot::kMoment2};
 
+}  // namespace
+
 std::string NameOfState(const Parameter& parameter, Slot slot) {
   constexpr const char* suffix[] = {"", ".m", ".v"};
   return absl::StrCat(parameter.name, suffix[static_cast<size_t>(slot)]);
 }
-
-}  // namespace
 
 RankEngine::RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan)
     : spec_(spec),
@@ -54,33 +52,33 @@ int RankEngine::State(Slot slot, size_t parameter) const {
   return map_.Find((*of[static_cast<size_t>(slot)])[parameter], -1);
 }
 
-absl::Status RankEngine::Initialise(uint64_t seed) {
+absl::Status RankEngine::SetState(Fill fill) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    RETURN_IF_ERROR(executor_->Write(State(Slot::kMaster, i), [&](TensorView master) {
-      DrawWeights(parameters_[i], static_cast<int>(i), seed, AllCores(), master.as<float>());
-      return absl::OkStatus();
-    }));
-    for (Slot slot : {Slot::kMoment1, Slot::kMoment2}) {
-      RETURN_IF_ERROR(executor_->Write(State(slot, i), [](TensorView moment) {
-        std::memset(moment.data, 0, static_cast<size_t>(moment.bytes()));
-        return absl::OkStatus();
-      }));
+    for (Slot slot : kSlots) {
+      RETURN_IF_ERROR(executor_->Write(
+          State(slot, i), [&](TensorView state) { return fill(i, slot, state.as<float>()); }));
     }
   }
   return RoundWeights();
 }
 
-absl::Status RankEngine::CopyStateFrom(RankEngine& other) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    for (Slot slot : kSlots) {
-      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView to) -> absl::Status {
-        ASSIGN_OR_RETURN(const TensorView from, other.executor_->Read(other.State(slot, i)));
-        std::memcpy(to.data, from.data, static_cast<size_t>(to.bytes()));
-        return absl::OkStatus();
-      }));
+absl::Status RankEngine::Initialise(uint64_t seed) {
+  return SetState([&](size_t i, Slot slot, float* values) {
+    if (slot == Slot::kMaster) {
+      DrawWeights(parameters_[i], static_cast<int>(i), seed, AllCores(), values);
+    } else {
+      std::fill_n(values, parameters_[i].count(), 0.0f);
     }
-  }
-  return RoundWeights();
+    return absl::OkStatus();
+  });
+}
+
+absl::Status RankEngine::CopyStateFrom(RankEngine& other) {
+  return SetState([&](size_t i, Slot slot, float* values) -> absl::Status {
+    ASSIGN_OR_RETURN(const TensorView from, other.executor_->Read(other.State(slot, i)));
+    std::copy_n(from.as<float>(), parameters_[i].count(), values);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status RankEngine::RoundWeights() {
@@ -114,28 +112,6 @@ std::vector<ShardTensor> RankEngine::StateTensors() {
     }
   }
   return tensors;
-}
-
-absl::Status RankEngine::ReadState(const Checkpoint& checkpoint) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Parameter& p = parameters_[i];
-    for (Slot slot : kSlots) {
-      const std::string name = NameOfState(p, slot);
-      const TensorRecord* saved = checkpoint.Find(name);
-      if (saved == nullptr || saved->shape != p.shape) {
-        const std::string found =
-            saved == nullptr ? "none"
-                             : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
-        return absl::FailedPreconditionError(absl::StrCat(checkpoint.folder(), ": tensor ", name,
-                                                          ": found ", found, ", expected shape [",
-                                                          absl::StrJoin(p.shape, ","), "]"));
-      }
-      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView state) {
-        return checkpoint.Read(name, "F32", p.starts, p.extents, state.data);
-      }));
-    }
-  }
-  return RoundWeights();
 }
 
 double RankEngine::MeanLoss() {

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
 #include "worker/engine/exec/backend.h"
@@ -17,6 +19,9 @@ namespace stretto::trainer {
 
 // The three f32 tensors of a parameter that training changes.
 enum class Slot : uint8_t { kMaster, kMoment1, kMoment2 };
+
+// Its name in checkpoints: "NAME", "NAME.m", "NAME.v".
+std::string NameOfState(const Parameter& parameter, Slot slot);
 
 // Not thread-safe; one per rank and variant.
 class RankEngine {
@@ -36,18 +41,19 @@ class RankEngine {
   Executor& executor() { return *executor_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  // Initial weights from the seed, moments zero. Errors of this and the next two: the device's.
+  // Sets weights and moments: `fill` writes this rank's shard of each, dense and row-major. Errors
+  // of this and the next two: those of `fill`, the device's.
+  using Fill = absl::FunctionRef<absl::Status(size_t parameter, Slot slot, float* values)>;
+  absl::Status SetState(Fill fill);
+  // Initial weights from the seed, moments zero.
   absl::Status Initialise(uint64_t seed);
   // Same weights and moments as another engine of this rank.
   absl::Status CopyStateFrom(RankEngine& other);
   // Derives the compute weights from the masters; after filling masters by hand.
   absl::Status RoundWeights();
-  // Master weights and moments as boxes of global tensors: "NAME", "NAME.m", "NAME.v". Their data
-  // is fetched from this engine.
+  // Master weights and moments as boxes of global tensors, by NameOfState. Their data is fetched
+  // from this engine.
   std::vector<ShardTensor> StateTensors();
-  // Errors: FailedPrecondition (a tensor that is missing or has another shape), those of
-  // Checkpoint::Read.
-  absl::Status ReadState(const Checkpoint& checkpoint);
 
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }

@@ -4,8 +4,8 @@
 #include <spdlog/spdlog.h>
 
 #include <memory>
-#include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/clock.h"
@@ -13,13 +13,16 @@
 #include "proto/base/status_macros.h"
 #include "worker/comm/republishing_store.h"
 #include "worker/engine/program/text.h"
+#include "worker/trainer/attachments.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/training_data.h"
 #include "worker/trainer/exit_reason.h"
+#include "worker/trainer/initial_weights.h"
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
+#include "worker/trainer/saved_state.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
 
@@ -62,6 +65,7 @@ class RankProcess {
                   .link = link_,
                   .lease = lease,
                   .tokenizer_hash = data_->tokenizer_hash(),
+                  .attachments = attachments_,
                   .terminate = signals_.terminate()},
                  state);
   }
@@ -71,11 +75,16 @@ class RankProcess {
     flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
     ASSIGN_OR_RETURN(device_, RankDevice::Open(config_));
     RETURN_IF_ERROR(OpenData());
+    std::unique_ptr<ModelSource> weights;
+    if (!config_.initial_weights.empty()) {
+      ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
+    }
     RETURN_IF_ERROR(CheckFreeMemory());
     RETURN_IF_ERROR(Connect());
-    ASSIGN_OR_RETURN(const std::optional<Checkpoint> checkpoint,
-                     FindCheckpoint(config_, device_->control()));
-    if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(checkpoint));
+    ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
+                     FindSavedState(config_, device_->control()));
+    if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
+    if (config_.rank == 0) RETURN_IF_ERROR(ReadAttachments(weights.get(), saved.get()));
     if (config_.profile_steps > 0) {
       RETURN_IF_ERROR(Profile());
       // Memory that peers still map from the last engine is not free yet.
@@ -88,10 +97,11 @@ class RankProcess {
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
-    RETURN_IF_ERROR(engine_->Initialise(config_.seed));
-    if (!checkpoint.has_value()) return absl::OkStatus();
-    ASSIGN_OR_RETURN(*state, Resume(config_, data_->tokenizer_hash(), *checkpoint, *engine_));
-    return absl::OkStatus();
+    if (saved != nullptr) {
+      ASSIGN_OR_RETURN(*state, Resume(config_, data_->tokenizer_hash(), *saved, *engine_));
+      return absl::OkStatus();
+    }
+    return weights != nullptr ? ReadWeights(*weights, *engine_) : engine_->Initialise(config_.seed);
   }
 
   void ReportPrepared() {
@@ -128,9 +138,20 @@ class RankProcess {
     return CheckMemory(arenas, config_, available);
   }
 
-  absl::Status MergeWgrads(const std::optional<Checkpoint>& checkpoint) {
-    const std::string saved = checkpoint.has_value() ? checkpoint->manifest().state.spec_hash : "";
-    RETURN_IF_ERROR(AgreeOnMergedWgrads(most_merged_wgrads_, saved, device_->control(), &config_));
+  absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {
+    Origin origin;
+    if (weights != nullptr) origin = OriginOf(*weights);
+    if (saved != nullptr) {
+      ASSIGN_OR_RETURN(origin, saved->origin());
+    }
+    ASSIGN_OR_RETURN(attachments_,
+                     AttachmentsOf(config_.engine.model, origin, data_->tokenizer_prefix()));
+    return absl::OkStatus();
+  }
+
+  absl::Status MergeWgrads(const SavedState* saved) {
+    const std::string hash = saved != nullptr ? saved->state().spec_hash : "";
+    RETURN_IF_ERROR(AgreeOnMergedWgrads(most_merged_wgrads_, hash, device_->control(), &config_));
     spdlog::info("weight gradients merged over {} of {} micro-batches, memory allows {}",
                  config_.engine.schedule.merge_wgrads, config_.engine.micro_batches,
                  most_merged_wgrads_);
@@ -199,6 +220,7 @@ class RankProcess {
   DaemonLink& link_;
   SignalThread& signals_;
   std::optional<TrainingData> data_;
+  std::vector<Attachment> attachments_;
   int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;

@@ -55,6 +55,7 @@ class Loop {
                 " times in a row, expected fewer than ", c_.config.optimizer.max_skipped_updates)));
       }
     }
+    if (c_.config.steps == 0) return WriteWeights();
     return Ended("Completed", absl::OkStatus());
   }
 
@@ -74,9 +75,18 @@ class Loop {
     spdlog::info("stopping before step {}: {}", state_.step + 1,
                  request.stop ? request.reason : "asked to");
     if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
-      RETURN_IF_ERROR(SaveCheckpoint(c_, state_));
+      RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
     }
     return std::string(request.reason == "DaemonLost" ? "DaemonLost" : "Cancelled");
+  }
+
+  // What a job of no steps is for.
+  TrainResult WriteWeights() {
+    c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
+    const absl::StatusOr<std::string> failed = SaveCheckpoint(c_, state_);
+    if (!failed.ok()) return Ended("PeerLost", failed.status());
+    if (!failed->empty()) return Ended("CheckpointFailed", absl::UnavailableError(*failed));
+    return Ended("Completed", absl::OkStatus());
   }
 
   absl::Status FillBatch() {
@@ -125,7 +135,7 @@ class Loop {
     if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-    RETURN_IF_ERROR(SaveCheckpoint(c_, state_));
+    RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
     last_checkpoint_ = state_.step;
     waits_.checkpoint = {{begin, NowNanoseconds()}};
     return absl::OkStatus();

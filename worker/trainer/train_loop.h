@@ -1,10 +1,11 @@
 #pragma once
 // Trains: step after step until the last one, a stop request or a failure.
 
-#include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/control.h"
 #include "worker/trainer/data/sampler.h"
 #include "worker/trainer/job_config.h"
@@ -34,6 +35,7 @@ struct TrainContext {
   const DaemonLink& link;
   absl::Duration lease;  // of the daemon
   std::string tokenizer_hash;
+  std::vector<Attachment> attachments = {};  // of its checkpoints; rank 0
   // Set by the signal thread: stop at the next step.
   const std::atomic<bool>& terminate;
 };
@@ -41,21 +43,12 @@ struct TrainContext {
 // How training ended. Completed, Cancelled, or a failure with a status.
 struct TrainResult {
   TrainState state;
-  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid, DeviceFailed
+  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid, DeviceFailed,
+  // CheckpointFailed (of a job of no steps)
   std::string reason;
   absl::Status status;  // ok for Completed and Cancelled
 };
 
 TrainResult Train(const TrainContext& context, TrainState state);
-
-// Opens the checkpoint that the config asks for, if any: the same on every rank. Errors: DataLoss,
-// FailedPrecondition (no checkpoint), naming file or field.
-absl::StatusOr<std::optional<Checkpoint>> FindCheckpoint(const JobConfig& config,
-                                                         Communicator& control);
-
-// Loads the checkpoint. Errors: DataLoss, FailedPrecondition (of another model, layout or
-// tokenizer), naming file or field.
-absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
-                                  const Checkpoint& checkpoint, RankEngine& engine);
 
 }  // namespace stretto::trainer

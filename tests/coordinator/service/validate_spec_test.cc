@@ -242,6 +242,20 @@ const Refusal kRefusals[] = {
      "found 5, expected 0, because checkpoints are disabled"},
     {"checkpoint { resume_from: '../other' }", "spec.checkpoint.resume_from",
      "found \"../other\", expected no '..'"},
+    {"checkpoint { resume_from: 'hf:/exports/gpt' }", "spec.checkpoint.resume_from",
+     "found \"hf:/exports/gpt\", expected a relative path beneath the worker's data root"},
+    {"checkpoint { resume_from: 'hf:' }", "spec.checkpoint.resume_from",
+     "found \"hf:\", expected a path beneath the worker's data root"},
+    {"model { initial_weights: 'gpt2' }", "spec.model.initial_weights",
+     "found \"gpt2\", expected hf: or llmc: and a path"},
+    {"model { initial_weights: 'torch:gpt2' }", "spec.model.initial_weights",
+     "found \"torch:gpt2\", expected hf: or llmc: and a path"},
+    {"model { initial_weights: 'hf:' }", "spec.model.initial_weights",
+     "found \"hf:\", expected a path beneath the worker's data root"},
+    {"model { initial_weights: 'hf:../gpt2' }", "spec.model.initial_weights",
+     "found \"hf:../gpt2\", expected no '..' beneath the worker's data root"},
+    {"model { initial_weights: 'llmc:/root/gpt2.bin' }", "spec.model.initial_weights",
+     "found \"llmc:/root/gpt2.bin\", expected a relative path beneath the worker's data root"},
     {"device: DEVICE_CUDA emulated_link { gigabits_per_second: 1 }", "spec.emulated_link",
      "found one, expected none with DEVICE_CUDA: ranks on GPUs train over the real link "
      "(stretto-bench measures a GPU with an emulated one)"},
@@ -280,6 +294,33 @@ TEST(ValidateSpec, RefusesWhatIsMissing) {
   spec = Spec("");
   spec.clear_micro_batch_size();
   EXPECT_EQ(message(spec), "spec.micro_batch_size: found 0, expected a number from 1 to 65536");
+}
+
+TEST(ValidateSpec, StepsAreZeroOnlyToWriteGivenWeights) {
+  const auto message = [](const std::string& change) {
+    JobSpec spec = Spec(change);
+    spec.clear_steps();
+    return std::string(ValidateSpec(NormalizeSpec(spec)).message());
+  };
+  const std::string given = "model { initial_weights: 'hf:models/gpt' } ";
+  EXPECT_EQ(message(given), "");
+  EXPECT_EQ(message(""), "spec.steps: found 0, expected a number from 1 to 1000000000");
+  EXPECT_EQ(message(given + "checkpoint { disabled: true }"),
+            "spec.steps: found 0, expected at least 1, because checkpoints are disabled");
+  EXPECT_EQ(message(given + "checkpoint { resume_from: 'other' }"),
+            "spec.steps: found 0, expected at least 1, because checkpoint.resume_from goes on from "
+            "other weights");
+  EXPECT_EQ(message(given + "steps: 0"), "");
+}
+
+TEST(ValidateSpec, TakesWeightsToStartFrom) {
+  for (const char* change :
+       {"model { initial_weights: 'hf:models/gpt' }",
+        "model { initial_weights: 'llmc:gpt2_124M.bin' }", "model { initial_weights: 'hf:a:b' }",
+        "checkpoint { resume_from: 'hf:exports/gpt' }",
+        "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }"}) {
+    EXPECT_EQ(ValidateSpec(NormalizeSpec(Spec(change))), absl::OkStatus()) << change;
+  }
 }
 
 // A model by dimensions: layers, hidden, heads, ffn, sequence, vocabulary.

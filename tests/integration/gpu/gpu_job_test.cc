@@ -5,10 +5,12 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <numeric>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/cluster.h"
+#include "worker/trainer/data/indexed_dataset.h"
 
 namespace stretto::integration {
 namespace {
@@ -102,6 +104,38 @@ TEST_F(GpuJobTest, GoesOnFromACheckpointBitByBit) {
   JobFile on_cores = OnGpus("cores", 6);
   on_cores.more = "optimizer: {decay_steps: 6}\ncheckpoint: {resume_from: half}\n";
   EXPECT_EQ(ConditionOf(RunJob(on_cores, "FAILED"), "Prepared")["reason"], "ResumeRefused");
+}
+
+// Weights that are given reach the device, and come back, as they do on cores.
+TEST_F(GpuJobTest, StartsFromWeights) {
+  std::filesystem::copy(STRETTO_SOURCE_DIR "/tests/golden/models/gpt2_prefixed", Path("data/gpt2"));
+  auto writer = IndexedDatasetWriter::Create(Path("data/low"), TokenType::kU16, true);
+  std::vector<int32_t> tokens(100);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  ASSERT_TRUE(writer.ok() && writer->AddDocument(tokens).ok() && writer->Finish().ok());
+  StartGpus("emulated");
+  const auto job = [](const std::string& name, int steps, const std::string& device) {
+    return JobFile{.name = name,
+                   .steps = steps,
+                   .model =
+                       "{layers: 2, hidden: 40, heads: 4, sequence_length: 8, vocab_size: "
+                       "131, initial_weights: \"hf:gpt2\"}",
+                   .data = "low",
+                   .more = absl::StrCat("device: ", device, "\n")};
+  };
+  RunJob(job("gpu", 0, "cuda"));
+  RunJob(job("cpu", 0, "cpu"));
+  for (int rank : {0, 1}) {
+    const std::string shard = absl::StrCat("/step-00000000/rank-0000", rank, ".safetensors");
+    EXPECT_EQ(ContentOf(CheckpointFolder("gpu") + shard),
+              ContentOf(CheckpointFolder("cpu") + shard));
+  }
+  RunJob(job("gpu-step", 1, "cuda"));
+  RunJob(job("cpu-step", 1, "cpu"));
+  const std::vector<double> found = Losses("gpu-step"), expected = Losses("cpu-step");
+  ASSERT_EQ(found.size(), 1u);
+  ASSERT_EQ(expected.size(), 1u);
+  EXPECT_NEAR(found[0], expected[0], 1e-5 * expected[0]);
 }
 
 TEST_F(GpuJobTest, KilledRankEndsTheJob) {

@@ -26,6 +26,17 @@ TEST(ExitReasonTest, ADeviceThatIsNotThereHasAReasonOfItsOwn) {
   }
 }
 
+TEST(ExitReasonTest, WeightsThatCannotBeTakenHaveAReasonOfTheirOwn) {
+  for (const absl::Status& status :
+       {absl::NotFoundError("none"), absl::InvalidArgumentError("another model"),
+        absl::DataLossError("cut off"), absl::UnavailableError("read error")}) {
+    EXPECT_EQ(ReasonOfPrepare(OfWeights(status)), "WeightsInvalid") << status;
+    EXPECT_EQ(OfWeights(status).message(), status.message());
+  }
+  EXPECT_TRUE(OfWeights(absl::OkStatus()).ok());
+  EXPECT_EQ(ReasonOfPrepare(OfWeights(absl::AbortedError(""))), "Cancelled");
+}
+
 TEST(ExitReasonTest, WhatMeansTheSameOnADeviceKeepsItsReason) {
   EXPECT_TRUE(OfDevice(absl::OkStatus()).ok());
   EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::ResourceExhaustedError(""))), "InsufficientMemory");

@@ -79,6 +79,41 @@ TEST(JobConfigTest, APresetGivesTheWholeModel) {
             "model.preset: found 'gpt9', expected a known preset");
 }
 
+TEST(JobConfigTest, WeightsToStartFromLieBeneathTheDataRoot) {
+  v1alpha1::AttachResponse task = Task();
+  const std::string root = std::filesystem::canonical(task.data_root());
+  task.set_checkpoint_root(root + "/elsewhere");
+  std::filesystem::create_directories(task.checkpoint_root());
+  v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+  const std::string plain = ConfigFrom(task, 0)->spec_hash;
+  EXPECT_EQ(ConfigFrom(task, 0)->initial_weights, "");
+  spec.mutable_model()->set_initial_weights("hf:models/gpt");
+  EXPECT_EQ(ConfigFrom(task, 0)->initial_weights, "hf:" + root + "/models/gpt");
+  EXPECT_EQ(ConfigFrom(task, 0)->spec_hash, plain);
+  spec.mutable_model()->set_initial_weights("llmc:gpt.bin");
+  EXPECT_EQ(ConfigFrom(task, 0)->initial_weights, "llmc:" + root + "/gpt.bin");
+  spec.mutable_model()->set_initial_weights("hf:../gpt");
+  EXPECT_EQ(ConfigFrom(task, 0).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST(JobConfigTest, ARunThatGoesOnLeavesTheInitialWeights) {
+  v1alpha1::AttachResponse task = Task();
+  const std::string root = std::filesystem::canonical(task.data_root());
+  task.set_checkpoint_root(root + "/elsewhere");
+  std::filesystem::create_directories(task.checkpoint_root());
+  v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+  spec.mutable_model()->set_initial_weights("hf:models/gpt");
+  spec.mutable_checkpoint()->set_resume_from("other");
+  EXPECT_EQ(ConfigFrom(task, 0)->initial_weights, "");
+  EXPECT_EQ(ConfigFrom(task, 0)->resume_folder, root + "/elsewhere/other");
+  spec.mutable_checkpoint()->set_resume_from("hf:exports/other");
+  EXPECT_EQ(ConfigFrom(task, 0)->initial_weights, "");
+  EXPECT_EQ(ConfigFrom(task, 0)->resume_folder, "");
+  EXPECT_EQ(ConfigFrom(task, 0)->resume_model, root + "/exports/other");
+  spec.mutable_checkpoint()->set_resume_from("hf:../other");
+  EXPECT_EQ(ConfigFrom(task, 0).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
 TEST(JobConfigTest, DimensionsGiveTheWholeModel) {
   v1alpha1::AttachResponse task = Task();
   v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();

@@ -49,6 +49,7 @@ class TrainLoopTest : public TinyJobTest {
                   .link = link,
                   .lease = absl::InfiniteDuration(),
                   .tokenizer_hash = "",
+                  .attachments = {{"model.json", "{}"}},
                   .terminate = terminate},
                  {});
   }
@@ -74,7 +75,7 @@ class TrainLoopTest : public TinyJobTest {
   // The steps of the checkpoints that are there.
   std::vector<int64_t> Saved() {
     std::vector<int64_t> saved;
-    for (int64_t step = 1; step <= config_.steps; ++step) {
+    for (int64_t step = 0; step <= config_.steps; ++step) {
       const std::string folder = config_.checkpoint_folder + "/" + CheckpointName(step);
       if (std::filesystem::exists(folder)) saved.push_back(step);
     }
@@ -88,6 +89,46 @@ TEST_F(TrainLoopTest, SavesEveryCheckpointThatIsDue) {
   EXPECT_EQ(result.reason, "Completed");
   EXPECT_THAT(Steps(), ElementsAre("1", "2", "3", "4", "5", "6"));
   EXPECT_THAT(Saved(), ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(TrainLoopTest, EveryCheckpointHasTheAttachments) {
+  config_.steps = 2;
+  ASSERT_EQ(Run().reason, "Completed");
+  for (const char* name : {"/step-00000001", "/step-00000002"}) {
+    const auto checkpoint = Checkpoint::Open(config_.checkpoint_folder + name);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    ASSERT_EQ(checkpoint->manifest().attachments.size(), 1u);
+    EXPECT_EQ(checkpoint->manifest().attachments[0].name, "model.json");
+  }
+}
+
+TEST_F(TrainLoopTest, AJobOfNoStepsWritesItsWeights) {
+  config_.steps = 0;
+  config_.checkpoint_interval = 0;
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, "Completed");
+  EXPECT_THAT(Steps(), IsEmpty());
+  EXPECT_THAT(Saved(), ElementsAre(0));
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Initialise(1).ok());
+  const auto checkpoint = Checkpoint::Open(config_.checkpoint_folder + "/step-00000000");
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  for (const ShardTensor& tensor : engine->StateTensors()) {
+    std::vector<float> saved(static_cast<size_t>(*TensorBytes("F32", tensor.extents)) /
+                             sizeof(float));
+    ASSERT_TRUE(
+        checkpoint->Read(tensor.name, "F32", tensor.starts, tensor.extents, saved.data()).ok());
+    const float* held = static_cast<const float*>(*tensor.data.fetch());
+    EXPECT_TRUE(std::equal(saved.begin(), saved.end(), held)) << tensor.name;
+  }
+}
+
+TEST_F(TrainLoopTest, AJobOfNoStepsFailsWhereItCannotWrite) {
+  config_.steps = 0;
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, "CheckpointFailed");
+  EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr(config_.checkpoint_folder));
 }
 
 // Report and recorded intervals agree, and what the step did lies within it.

@@ -1,72 +1,16 @@
 #include "worker/trainer/checkpoint/checkpoint.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/checkpoint/box.h"
 
 namespace stretto {
 namespace {
 
 using Extents = std::vector<int64_t>;
-
-struct Box {
-  Extents starts, extents;
-};
-
-// False if the boxes have nothing in common.
-bool Intersect(const Box& a, const Box& b, Box* common) {
-  const size_t rank = a.starts.size();
-  common->starts.resize(rank);
-  common->extents.resize(rank);
-  for (size_t i = 0; i < rank; ++i) {
-    const int64_t begin = std::max(a.starts[i], b.starts[i]);
-    const int64_t end = std::min(a.starts[i] + a.extents[i], b.starts[i] + b.extents[i]);
-    if (end <= begin) return false;
-    common->starts[i] = begin;
-    common->extents[i] = end - begin;
-  }
-  return true;
-}
-
-// Row-major element index of `position` (global coordinates) within a dense box.
-int64_t IndexIn(const Box& box, const Extents& position) {
-  int64_t index = 0;
-  for (size_t i = 0; i < position.size(); ++i) {
-    index = index * box.extents[i] + (position[i] - box.starts[i]);
-  }
-  return index;
-}
-
-// Calls run(from_index, to_index, count) for every stretch of `common` that is contiguous in both
-// boxes, in order. Trailing dimensions that fill both boxes join one stretch.
-template <class Run>
-absl::Status ForEachRun(const Box& from, const Box& to, const Box& common, const Run& run) {
-  size_t outer = common.starts.size();
-  int64_t count = 1;
-  while (outer > 0) {
-    --outer;
-    count *= common.extents[outer];
-    if (common.extents[outer] != from.extents[outer] ||
-        common.extents[outer] != to.extents[outer]) {
-      break;
-    }
-  }
-  Extents position = common.starts;
-  while (true) {
-    RETURN_IF_ERROR(run(IndexIn(from, position), IndexIn(to, position), count));
-    size_t i = outer;
-    while (i > 0) {
-      --i;
-      if (++position[i] < common.starts[i] + common.extents[i]) break;
-      position[i] = common.starts[i];
-      if (i == 0) return absl::OkStatus();
-    }
-    if (outer == 0) return absl::OkStatus();
-  }
-}
 
 absl::Status Mismatch(const std::string& folder, absl::string_view field, absl::string_view found,
                       absl::string_view expected) {
@@ -132,6 +76,7 @@ absl::Status Checkpoint::OpenFiles() {
     if (!reader.ok()) return AsDataLoss(reader.status());
     files_.emplace(file.name, *std::move(reader));
   }
+  for (const FileRecord& file : manifest_.attachments) RETURN_IF_ERROR(CheckFile(folder_, file));
   for (const TensorRecord& tensor : manifest_.tensors) {
     for (const ShardRecord& shard : tensor.shards) RETURN_IF_ERROR(CheckShard(tensor, shard));
   }

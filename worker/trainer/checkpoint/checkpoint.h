@@ -2,7 +2,8 @@
 // Checkpoints of a job on disk, so that a crash, a full disk or a zombie of an older attempt never
 // damages the ones that are there.
 //
-//   ROOT/JOB/step-00000020/             manifest.json and one rank-NNNNN.safetensors per rank
+//   ROOT/JOB/step-00000020/             manifest.json, one rank-NNNNN.safetensors per rank, and
+//                                       attachments
 //   ROOT/JOB/step-00000030.tmp-7/       being written by the attempt of epoch 7
 //   ROOT/JOB/step-00000010.bad-1/       failed its checks; kept for a human
 //
@@ -42,18 +43,26 @@ struct ShardTensor {
 absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
                                      Rank rank, const std::vector<ShardTensor>& tensors);
 
-// Rank 0, after every rank's WriteShard succeeded: writes the manifest, renames the folder into
-// place and fsyncs the job's folder. Equal boxes from several ranks (replicas) are listed once.
-// Then removes temporaries of older epochs and all but the newest `keep` whole checkpoints (0 keeps
-// all). The one just written is never removed; failing to remove another is not an error. Returns
-// the checkpoint's folder. On an error the temporary folder is removed and older checkpoints are
-// untouched. Errors:
+// A small file that lies beside the tensors and is checked as they are: what the tensors are of.
+struct Attachment {
+  std::string name;  // a file name; none that a checkpoint has already
+  std::string content;
+};
+
+// Rank 0, after every rank's WriteShard succeeded: writes attachments and manifest, renames the
+// folder into place and fsyncs the job's folder. Equal boxes from several ranks (replicas) are
+// listed once. Then removes temporaries of older epochs and all but the newest `keep` whole
+// checkpoints (0 keeps all). The one just written is never removed; failing to remove another is
+// not an error. Returns the checkpoint's folder. On an error the temporary folder is removed and
+// older checkpoints are untouched. Errors:
 //   Aborted            fenced off: a newer epoch has a checkpoint or a temporary here
 //   ResourceExhausted  disk full
 //   DataLoss           a shard file is missing or has another size than its writer said
-//   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it
+//   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it; two
+//                      files of one name
 absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
-                                   const std::vector<ShardInfo>& shards, int keep);
+                                   const std::vector<ShardInfo>& shards, int keep,
+                                   const std::vector<Attachment>& attachments = {});
 
 // Removes the temporary folder of a checkpoint that will not be committed.
 void Abandon(const std::string& job_folder, int64_t step, Epoch epoch);

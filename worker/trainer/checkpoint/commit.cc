@@ -52,7 +52,7 @@ absl::Status CheckFence(const std::string& job_folder, const std::vector<JobEntr
 
 absl::StatusOr<Manifest> Merge(const TrainingState& state, const std::vector<ShardInfo>& shards,
                                const std::string& folder) {
-  Manifest manifest{state, {}, {}};
+  Manifest manifest{state, {}, {}, {}};
   std::map<std::string, size_t> index;
   for (const ShardInfo& info : shards) {
     manifest.files.push_back(info.file);
@@ -78,6 +78,18 @@ absl::StatusOr<Manifest> Merge(const TrainingState& state, const std::vector<Sha
     }
   }
   return manifest;
+}
+
+absl::StatusOr<std::vector<FileRecord>> WriteAttachments(
+    const std::string& folder, const std::vector<Attachment>& attachments) {
+  std::vector<FileRecord> records;
+  for (const Attachment& attachment : attachments) {
+    const std::string path = absl::StrCat(folder, "/", attachment.name);
+    RETURN_IF_ERROR(WriteFileAtomic(path, attachment.content));
+    ASSIGN_OR_RETURN(FileRecord record, ChecksumFile(path));
+    records.push_back(std::move(record));
+  }
+  return records;
 }
 
 absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) {
@@ -163,12 +175,14 @@ absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step
 }
 
 absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
-                                   const std::vector<ShardInfo>& shards, int keep) {
+                                   const std::vector<ShardInfo>& shards, int keep,
+                                   const std::vector<Attachment>& attachments) {
   const std::string temporary =
       absl::StrCat(job_folder, "/", TemporaryName(state.step, state.epoch));
   const std::string final_folder = absl::StrCat(job_folder, "/", CheckpointName(state.step));
   auto attempt = [&]() -> absl::Status {
-    ASSIGN_OR_RETURN(const Manifest manifest, Merge(state, shards, temporary));
+    ASSIGN_OR_RETURN(Manifest manifest, Merge(state, shards, temporary));
+    ASSIGN_OR_RETURN(manifest.attachments, WriteAttachments(temporary, attachments));
     RETURN_IF_ERROR(WriteManifest(temporary, manifest));
     // As late as can be: a shared folder offers no compare-and-rename.
     ASSIGN_OR_RETURN(const std::vector<JobEntry> folders, ListJobFolder(job_folder));

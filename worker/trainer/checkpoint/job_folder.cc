@@ -11,6 +11,23 @@
 #include "worker/trainer/checkpoint/checkpoint.h"
 
 namespace stretto {
+namespace {
+
+absl::Status CheckSize(const std::string& folder, const FileRecord& file) {
+  const std::string path = absl::StrCat(folder, "/", file.name);
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": found no file, expected ", file.size, " bytes"));
+  }
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("stat ", path));
+  if (size == static_cast<uintmax_t>(file.size)) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat(path, ": size: found ", size, " bytes, expected ", file.size));
+}
+
+}  // namespace
 
 std::string CheckpointName(int64_t step) { return absl::StrFormat("step-%08d", step); }
 
@@ -65,19 +82,8 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
 }
 
 absl::Status CheckSizes(const std::string& folder, const Manifest& manifest) {
-  for (const FileRecord& file : manifest.files) {
-    const std::string path = absl::StrCat(folder, "/", file.name);
-    std::error_code error;
-    const auto size = std::filesystem::file_size(path, error);
-    if (error == std::errc::no_such_file_or_directory) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": found no file, expected ", file.size, " bytes"));
-    }
-    if (error) return ErrnoStatus(error.value(), absl::StrCat("stat ", path));
-    if (size != static_cast<uintmax_t>(file.size)) {
-      return absl::DataLossError(
-          absl::StrCat(path, ": size: found ", size, " bytes, expected ", file.size));
-    }
+  for (const auto* files : {&manifest.files, &manifest.attachments}) {
+    for (const FileRecord& file : *files) RETURN_IF_ERROR(CheckSize(folder, file));
   }
   return absl::OkStatus();
 }

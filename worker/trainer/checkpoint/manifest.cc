@@ -174,16 +174,62 @@ absl::StatusOr<TensorRecord> ParseTensor(const json& value,
   return tensor;
 }
 
-absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
-                                                       const std::vector<FileRecord>& files,
-                                                       const std::string& path) {
-  std::map<std::string, int64_t> file_sizes;
-  for (const FileRecord& file : files) {
-    if (!file_sizes.emplace(file.name, file.size).second) {
+absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& list, const std::string& where) {
+  std::vector<FileRecord> files;
+  for (const json& value : list) {
+    ASSIGN_OR_RETURN(FileRecord file, ParseFile(value, where));
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+// No two files of a checkpoint have one name.
+absl::Status CheckNames(const Manifest& manifest, const std::string& path) {
+  std::set<std::string> names = {kManifestName};
+  for (const auto* files : {&manifest.files, &manifest.attachments}) {
+    for (const FileRecord& file : *files) {
+      if (names.insert(file.name).second) continue;
       return absl::InvalidArgumentError(
           absl::StrCat(path, ": files: found ", file.name, " twice, expected it once"));
     }
   }
+  return absl::OkStatus();
+}
+
+void AddState(const TrainingState& state, ordered_json* document) {
+  ordered_json& fields = *document;
+  fields["step"] = state.step;
+  fields["updates"] = state.updates;
+  fields["consumed_samples"] = state.consumed_samples;
+  fields["seed"] = state.seed;
+  fields["epoch"] = state.epoch;
+  fields["spec_hash"] = state.spec_hash;
+  fields["tokenizer_hash"] = state.tokenizer_hash;
+  fields["padded_vocab"] = state.padded_vocab;
+  fields["world_size"] = state.world_size;
+  fields["tp_size"] = state.tp_size;
+}
+
+TrainingState TakeState(StrictObject& object) {
+  TrainingState state;
+  state.step = object.Count("step");
+  state.updates = object.Count("updates");
+  state.consumed_samples = object.Count("consumed_samples");
+  state.seed = object.Unsigned("seed");
+  state.epoch = object.Count("epoch");
+  state.spec_hash = object.Text("spec_hash");
+  state.tokenizer_hash = object.Text("tokenizer_hash");
+  state.padded_vocab = object.Count("padded_vocab");
+  state.world_size = object.Count("world_size");
+  state.tp_size = object.Count("tp_size");
+  return state;
+}
+
+absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
+                                                       const std::vector<FileRecord>& files,
+                                                       const std::string& path) {
+  std::map<std::string, int64_t> file_sizes;
+  for (const FileRecord& file : files) file_sizes.emplace(file.name, file.size);
   std::vector<TensorRecord> tensors;
   std::set<std::string> names;
   for (const json& value : list) {
@@ -200,23 +246,30 @@ absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
 
 }  // namespace
 
+std::string TrainingStateText(const TrainingState& state) {
+  ordered_json document;
+  AddState(state, &document);
+  return document.dump();
+}
+
+absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path) {
+  ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, path));
+  StrictObject object(document, path);
+  TrainingState state = TakeState(object);
+  RETURN_IF_ERROR(object.Finish());
+  return state;
+}
+
 std::string ManifestText(const Manifest& manifest) {
-  const TrainingState& state = manifest.state;
   ordered_json document;
   document["version"] = kVersion;
-  document["step"] = state.step;
-  document["updates"] = state.updates;
-  document["consumed_samples"] = state.consumed_samples;
-  document["seed"] = state.seed;
-  document["epoch"] = state.epoch;
-  document["spec_hash"] = state.spec_hash;
-  document["tokenizer_hash"] = state.tokenizer_hash;
-  document["padded_vocab"] = state.padded_vocab;
-  document["world_size"] = state.world_size;
-  document["tp_size"] = state.tp_size;
+  AddState(manifest.state, &document);
   document["files"] = ordered_json::array();
   for (const FileRecord& file : manifest.files) document["files"].push_back(FileJson(file));
   document["tensors"] = TensorsJson(manifest.tensors);
+  for (const FileRecord& file : manifest.attachments) {
+    document["attachments"].push_back(FileJson(file));
+  }
   return document.dump(1) + "\n";
 }
 
@@ -226,24 +279,16 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string
   const uint64_t version = object.Unsigned("version");
   if (version != kVersion) object.Fail("version", absl::StrCat(version), absl::StrCat(kVersion));
   Manifest manifest;
-  TrainingState& state = manifest.state;
-  state.step = object.Count("step");
-  state.updates = object.Count("updates");
-  state.consumed_samples = object.Count("consumed_samples");
-  state.seed = object.Unsigned("seed");
-  state.epoch = object.Count("epoch");
-  state.spec_hash = object.Text("spec_hash");
-  state.tokenizer_hash = object.Text("tokenizer_hash");
-  state.padded_vocab = object.Count("padded_vocab");
-  state.world_size = object.Count("world_size");
-  state.tp_size = object.Count("tp_size");
+  manifest.state = TakeState(object);
   const json& files = object.Array("files");
   const json& tensors = object.Array("tensors");
+  static const json kNone = json::array();
+  const json& attachments = object.Has("attachments") ? object.Array("attachments") : kNone;
   RETURN_IF_ERROR(object.Finish());
-  for (const json& value : files) {
-    ASSIGN_OR_RETURN(FileRecord file, ParseFile(value, absl::StrCat(path, ": file")));
-    manifest.files.push_back(std::move(file));
-  }
+  ASSIGN_OR_RETURN(manifest.files, ParseFiles(files, absl::StrCat(path, ": file")));
+  ASSIGN_OR_RETURN(manifest.attachments,
+                   ParseFiles(attachments, absl::StrCat(path, ": attachment")));
+  RETURN_IF_ERROR(CheckNames(manifest, path));
   ASSIGN_OR_RETURN(manifest.tensors, ParseTensors(tensors, manifest.files, path));
   for (const TensorRecord& tensor : manifest.tensors) {
     RETURN_IF_ERROR(CheckCover(tensor, absl::StrCat(path, ": tensor ", tensor.name)));

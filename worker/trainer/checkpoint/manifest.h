@@ -7,7 +7,10 @@
 //    "files": [{"name": "rank-00000.safetensors", "size": 123, "crc32c": 1, "sha256": "..."}],
 //    "tensors": [{"name": "layers.0.fc1.weight", "dtype": "F32", "shape": [8, 4], "shards": [
 //        {"file": "rank-00000.safetensors", "offset": 64, "starts": [0, 0], "extents": [4, 4]},
-//        ...]}]}
+//        ...]}],
+//    "attachments": [{"name": "model.json", "size": 123, "crc32c": 1, "sha256": "..."}]}
+//
+// "attachments" are small files that tell others about the tensors; none, and the key is not there.
 
 #include <cstdint>
 #include <string>
@@ -59,9 +62,19 @@ struct Manifest {
   TrainingState state;
   std::vector<FileRecord> files;
   std::vector<TensorRecord> tensors;
+  std::vector<FileRecord> attachments;
 
   bool operator==(const Manifest&) const = default;
 };
+
+// As text of its own, where a state travels without checkpoint. Errors of parsing: InvalidArgument.
+std::string TrainingStateText(const TrainingState& state);
+absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path);
+
+// The optimizer's state beside a model in another format: "NAME.m" and "NAME.v" of every parameter,
+// whole and in F32, and in the file's metadata the TrainingState that it is of.
+inline constexpr char kOptimizerFileName[] = "stretto-optimizer.safetensors";
+inline constexpr char kTrainingStateKey[] = "stretto.training_state";
 
 std::string ManifestText(const Manifest& manifest);
 

@@ -1,5 +1,6 @@
 #include "worker/trainer/checkpoint/checkpoint.h"
 
+#include <map>
 #include <numeric>
 
 #include "gmock/gmock.h"
@@ -60,7 +61,8 @@ class CheckpointTest : public testing::Test {
   }
 
   std::string Save(int64_t step, int64_t epoch, int keep = 0) {
-    const auto folder = Commit(job_, State(step, epoch), WriteBoth(step, epoch), keep);
+    const auto folder = Commit(job_, State(step, epoch), WriteBoth(step, epoch), keep,
+                               {{"note.json", "{\"a\": 1}"}});
     EXPECT_TRUE(folder.ok()) << folder.status();
     return folder.ok() ? *folder : "";
   }
@@ -251,6 +253,47 @@ TEST_F(CheckpointTest, FullDiskAtTheManifestLeavesTheOldOne) {
   EXPECT_TRUE(FindNewestValid(job_).ok());
 }
 
+TEST_F(CheckpointTest, AttachmentsLieBesideTheTensors) {
+  const std::string blanks("\0 \n", 3);
+  const auto folder = Commit(job_, State(20, 1), WriteBoth(20, 1), 0,
+                             {{"model.json", "{}"}, {"tokenizer.model", blanks}, {"empty", ""}});
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  EXPECT_EQ(Slurp(*folder + "/model.json"), "{}");
+  EXPECT_EQ(Slurp(*folder + "/tokenizer.model"), blanks);
+  const auto checkpoint = Checkpoint::Open(*folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  std::map<std::string, int64_t> sizes;
+  for (const FileRecord& file : checkpoint->manifest().attachments) sizes[file.name] = file.size;
+  EXPECT_THAT(sizes, ElementsAre(std::pair("empty", 0), std::pair("model.json", 2),
+                                 std::pair("tokenizer.model", 3)));
+}
+
+TEST_F(CheckpointTest, AttachmentsHaveNamesOfTheirOwn) {
+  Save(10, 1);
+  for (const std::vector<Attachment>& twice :
+       {std::vector<Attachment>{{"note", "1"}, {"note", "2"}},
+        std::vector<Attachment>{{"rank-00001.safetensors", "1"}}}) {
+    const absl::Status status = Commit(job_, State(20, 1), WriteBoth(20, 1), 0, twice).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("twice, expected it once"));
+  }
+  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010"));
+}
+
+TEST_F(CheckpointTest, FullDiskAtAnAttachmentLeavesTheOldOne) {
+  Save(10, 1);
+  const std::vector<ShardInfo> shards = WriteBoth(20, 1);
+  {
+    FullDisk disk(50000);
+    const absl::Status status =
+        Commit(job_, State(20, 1), shards, 1, {{"tokenizer.json", std::string(60000, ' ')}})
+            .status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("step-00000020.tmp-1/tokenizer.json"));
+  }
+  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010"));
+}
+
 TEST_F(CheckpointTest, AbandonRemovesTheTemporaryOnly) {
   Save(10, 1);
   ASSERT_TRUE(WriteRank(20, 1, 0).ok());
@@ -308,6 +351,14 @@ const Damage kDamages[] = {
     {"MissingShard",
      [](const std::string& folder) { fs::remove(folder + "/rank-00001.safetensors"); },
      "rank-00001.safetensors"},
+    {"FlippedAttachment",
+     [](const std::string& folder) { Spill(folder + "/note.json", "{\"a\": 2}"); },
+     "note.json: crc32c: found"},
+    {"MissingAttachment", [](const std::string& folder) { fs::remove(folder + "/note.json"); },
+     "note.json"},
+    {"TruncatedAttachment",
+     [](const std::string& folder) { fs::resize_file(folder + "/note.json", 3); },
+     "note.json: size: found 3"},
     {"MissingManifest", [](const std::string& folder) { fs::remove(folder + "/manifest.json"); },
      "manifest.json"},
     {"TornManifest",

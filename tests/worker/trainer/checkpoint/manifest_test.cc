@@ -1,11 +1,15 @@
 #include "worker/trainer/checkpoint/manifest.h"
 
+#include <cstdlib>
+#include <map>
 #include <random>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/mutate.h"
+#include "tests/worker/trainer/test_files.h"
 
 namespace stretto {
 namespace {
@@ -35,9 +39,16 @@ Manifest Example() {
   return manifest;
 }
 
+Manifest WithAttachments() {
+  Manifest manifest = Example();
+  manifest.attachments = {{"model.json", 12, 3, std::string(64, 'c')},
+                          {"tokenizer.json", 34, 4, std::string(64, 'd')}};
+  return manifest;
+}
+
 // The example with one text replaced must be refused with this message.
 void ExpectRefused(const std::string& from, const std::string& to, const std::string& message) {
-  const std::string text = ManifestText(Example());
+  const std::string text = ManifestText(WithAttachments());
   const std::string changed = absl::StrReplaceAll(text, {{from, to}});
   ASSERT_NE(changed, text) << from;
   const absl::Status status = ParseManifest(changed, "/m.json").status();
@@ -46,9 +57,27 @@ void ExpectRefused(const std::string& from, const std::string& to, const std::st
 }
 
 TEST(ManifestTest, RoundTrips) {
-  const auto parsed = ParseManifest(ManifestText(Example()), "/m.json");
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(*parsed, Example());
+  for (const Manifest& manifest : {Example(), WithAttachments()}) {
+    const auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, manifest);
+  }
+}
+
+// Checkpoints on disk outlive the program that wrote them: these texts never change.
+// STRETTO_REWRITE=1 writes them.
+TEST(ManifestTest, IsWrittenAndReadAsEver) {
+  const std::pair<const char*, Manifest> goldens[] = {{"plain", Example()},
+                                                      {"attachments", WithAttachments()}};
+  for (const auto& [name, manifest] : goldens) {
+    const std::string path =
+        absl::StrCat(STRETTO_SOURCE_DIR "/tests/golden/manifest/", name, ".json");
+    if (std::getenv("STRETTO_REWRITE") != nullptr) Spill(path, ManifestText(manifest));
+    EXPECT_EQ(ManifestText(manifest), Slurp(path)) << "STRETTO_REWRITE=1 rewrites " << path;
+    const auto parsed = ParseManifest(Slurp(path), path);
+    ASSERT_TRUE(parsed.ok()) << parsed.status();
+    EXPECT_EQ(*parsed, manifest);
+  }
 }
 
 TEST(ManifestTest, RefusesOtherVersionsAndFields) {
@@ -70,6 +99,17 @@ TEST(ManifestTest, RefusesFilesThatAreNoPlainNames) {
   ExpectRefused("rank-00000.safetensors", "..", "file: name: found ..");
   ExpectRefused("rank-00000", "rank-00001", "files: found rank-00001.safetensors twice");
   ExpectRefused("4294967295", "4294967296", "file: crc32c: found 4294967296, expected 32 bits");
+}
+
+TEST(ManifestTest, RefusesAttachmentsAsFiles) {
+  ExpectRefused("\"model.json", "\"../model.json",
+                "attachment: name: found ../model.json, expected a file name");
+  ExpectRefused("model.json", "tokenizer.json", "files: found tokenizer.json twice");
+  ExpectRefused("model.json", "rank-00001.safetensors",
+                "files: found rank-00001.safetensors twice");
+  ExpectRefused("model.json", "manifest.json", "files: found manifest.json twice");
+  ExpectRefused("\"attachments\": [", "\"attachments\": {}, \"more\": [",
+                "attachments: found object, expected an array");
 }
 
 TEST(ManifestTest, RefusesShardsThatLie) {
@@ -97,12 +137,28 @@ TEST(ManifestTest, RefusesShardsThatLie) {
 }
 
 TEST(ManifestTest, MutatedManifestsGiveAStatusAndNeverCrash) {
-  const std::string text = ManifestText(Example());
+  const std::string text = ManifestText(WithAttachments());
   std::mt19937_64 random(4);
   int parsed = 0;
   for (int i = 0; i < 5000; ++i) parsed += ParseManifest(Mutate(text, &random), "/m.json").ok();
   EXPECT_GT(parsed, 20);
   EXPECT_LT(parsed, 3000);
+}
+
+TEST(TrainingStateTest, TravelsAsTextOfItsOwn) {
+  const TrainingState state = Example().state;
+  const auto parsed = ParseTrainingState(TrainingStateText(state), "there");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, state);
+  for (const auto& [text, message] : std::map<std::string, std::string>{
+           {"{}", "there: step: found nothing, expected a number in [0, 2^63)"},
+           {"7", "there: value: found number, expected an object"},
+           {absl::StrReplaceAll(TrainingStateText(state), {{"\"epoch\"", "\"stop\""}}),
+            "there: epoch: found nothing, expected a number in [0, 2^63)"}}) {
+    const absl::Status status = ParseTrainingState(text, "there").status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(status.message(), message);
+  }
 }
 
 TEST(ShardInfoTest, RoundTrips) {

@@ -1,0 +1,195 @@
+#!/usr/bin/env bash
+# Models in and out, with real daemons: the recipe of docs/FINETUNING.md as it stands; import, export and training in between that
+# change no bit; a run that goes on from an export; logits against those of transformers. One line per stage with its seconds.
+#
+#   tests/integration/model_roundtrip.sh [--report FILE] [--keep]
+#
+#   --report FILE  also write what is printed to FILE
+#   --keep         leave the folder with logs and models; its name is printed
+# Exit: 0; 1 a stage failed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
+repo=$PWD bin=$PWD/build/release/bin golden=$PWD/tests/golden/models files=$PWD/tests/integration/model_files.py
+keep=false report=""
+while (($# > 0)); do
+  case "$1" in
+    --report) [[ $# -gt 1 ]] || { echo "--report: found nothing, expected a file" >&2; exit 2; }
+      report=$(realpath -m "$2"); shift 2 ;;
+    --keep) keep=true; shift ;;
+    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  esac
+done
+
+# Nothing of this user's own: no cluster, no context, no state.
+work=$(mktemp -d)
+unset "${!STRETTO_@}" XDG_STATE_HOME XDG_CONFIG_HOME NO_COLOR
+export HOME=$work/home LANG=C.UTF-8 PATH=$bin:$PATH
+state=$HOME/.local/state/stretto
+data=$state/data checkpoints=$state/checkpoints
+mkdir -p "$data/models" "$work/out"
+cluster=""
+finish() {
+  [[ -z "$cluster" ]] || { kill -INT "$cluster" 2>/dev/null && wait "$cluster"; }
+  if $keep; then echo "kept: $work"; else rm -rf "$work"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+fail() { echo "$*" >&2; return 1; }
+say() { echo "$*"; [[ -z "$report" ]] || echo "$*" >>"$report"; }
+# blocks MARK: the text of all blocks of the recipe with this mark.
+blocks() { awk -v fence="\`\`\`sh $1" '$0 == fence {on = 1; next} /^```/ {on = 0} on' "$repo/docs/FINETUNING.md"; }
+
+cluster_starts() {
+  local up
+  up=$(blocks cluster)
+  [[ $up == "stretto up "* ]] || fail "docs/FINETUNING.md: found '$up', expected one 'stretto up'" || return
+  # exec, so that the signal at the end reaches it.
+  bash -c "exec $up --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0" >"$work/up.log" 2>&1 &
+  cluster=$!
+  STRETTO_COORDINATOR=$(timeout 60 tail -f -n +1 --pid="$cluster" "$work/up.log" | sed -n '/STRETTO_COORDINATOR=/{s/.*STRETTO_COORDINATOR=\([^ ]*\).*/\1/p;q}')
+  export STRETTO_COORDINATOR
+  [[ -n "$STRETTO_COORDINATOR" ]] || fail "the cluster did not start: $(cat "$work/up.log")"
+}
+
+# What the recipe's reader brings: a model with a tokenizer of its own. Trained here, from drawn weights.
+base_model() {
+  mkdir -p "$data/models/tokenizer" && cp "$repo/tests/golden/tokenizer/gpt2_kind.json" "$data/models/tokenizer/tokenizer.json" || return
+  echo '{"eos_token": "<|endoftext|>"}' >"$data/models/tokenizer/tokenizer_config.json"
+  stretto data prepare /usr/share/common-licenses -o "$data/base" --tokenizer "hf:$data/models/tokenizer" || return
+  cat >"$work/base.yaml" <<'YAML'
+name: base
+model: {layers: 2, hidden: 64, heads: 4, sequence_length: 64, vocab_size: 500}
+data: {prefix: base}
+parallelism: {tp_size: 2}
+optimizer: {learning_rate: 3.0e-3, warmup_steps: 5}
+steps: 30
+micro_batch_size: 8
+YAML
+  stretto job submit "$work/base.yaml" --wait || return
+  stretto checkpoint export "$checkpoints/base" --format hf -o "$data/models/base" || return
+  cmp "$data/models/base/tokenizer.json" "$data/models/tokenizer/tokenizer.json"
+}
+
+recipe() {
+  local commands
+  commands=$(blocks finetuning)
+  [[ $(grep -c 'stretto' <<<"$commands") -ge 10 ]] || fail "docs/FINETUNING.md: found too few marked commands" || return
+  printf '%s\n' "$commands" >"$work/recipe.sh"
+  (cd "$work" && bash -exuo pipefail "$work/recipe.sh" </dev/null) || return
+  [[ $(stretto job get tuned -o json) == *'"SUCCEEDED"'* && $(stretto job get further -o json) == *'"SUCCEEDED"'* ]] || fail "not both jobs succeeded" || return
+  python3 - "$data/tuned.csv" <<'PYTHON' || return
+import csv, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+measured = [float(row["held_out_loss"]) for row in rows if row["held_out_loss"]]
+assert len(rows) == 40 and len(measured) == 4, (len(rows), measured)
+assert measured[-1] < measured[0], measured
+PYTHON
+  local file
+  for file in config.json tokenizer.json tokenizer_config.json; do [[ -s $state/tuned-hf/$file ]] || fail "the export has no $file" || return; done
+}
+
+# NAME of every Hugging Face model of the golden ones.
+hf_models() { for folder in "$golden"/*/config.json; do basename "$(dirname "$folder")"; done; }
+llmc_models() { for file in "$golden"/*/model.bin; do basename "$(dirname "$file")"; done; }
+
+import_export() {
+  local model
+  for model in $(hf_models); do
+    stretto checkpoint export "hf:$golden/$model" --format hf -o "$work/out/$model" && python3 "$files" same-hf "$golden/$model" "$work/out/$model" || return
+  done
+  for model in $(llmc_models); do
+    stretto checkpoint export "llmc:$golden/$model/model.bin" --format llmc -o "$work/out/$model" &&
+      python3 "$files" same-llmc "$golden/$model/model.bin" "$work/out/$model/model.bin" || return
+  done
+}
+
+# Ranks that a golden model's key heads can be divided among.
+tp_size() { if [[ $1 == llama_tied ]]; then echo 1; else echo 2; fi; }
+
+# submit JOB MODEL-NAME STEPS MORE: a job on the golden model, whose own tokens are its data.
+submit() {
+  local folder
+  folder=$(cut -d: -f2 <<<"$2")
+  folder=${folder#golden/} folder=${folder%/model.bin}
+  python3 "$files" tokens "$golden/$folder" "$data/$folder.bin" || return
+  {
+    echo "name: $1"
+    (cd "$data" && stretto checkpoint inspect "$2" --spec) || return
+    cat <<YAML
+data: {prefix: "llmc:$folder.bin"}
+parallelism: {tp_size: $(tp_size "$folder")}
+optimizer: {decay_steps: 6}
+steps: $3
+micro_batch_size: 2
+$4
+YAML
+  } >"$work/$1.yaml" && stretto job submit "$work/$1.yaml" --wait
+}
+
+import_no_steps_export() {
+  local model job
+  cp -r "$golden" "$data/golden" || return
+  for model in $(hf_models); do
+    job=import-${model//_/-}
+    submit "$job" "hf:golden/$model" 0 "" && stretto checkpoint export "$checkpoints/$job" --format hf -o "$work/out/$job" &&
+      python3 "$files" same-hf "$golden/$model" "$work/out/$job" || return
+  done
+  for model in $(llmc_models); do
+    job=import-${model//_/-}
+    submit "$job" "llmc:golden/$model/model.bin" 0 "" && stretto checkpoint export "$checkpoints/$job" --format llmc -o "$work/out/$job" &&
+      python3 "$files" same-llmc "$golden/$model/model.bin" "$work/out/$job/model.bin" || return
+  done
+}
+
+train_export_train() {
+  local model name rank
+  for model in gpt2_prefixed llama3; do
+    name=${model//_/-}
+    submit "straight-$name" "hf:golden/$model" 6 "" && submit "half-$name" "hf:golden/$model" 3 "" || return
+    stretto checkpoint export "$checkpoints/half-$name" --format hf --dtype f32 --optimizer -o "$data/exported-$name" || return
+    submit "rest-$name" "hf:golden/$model" 6 "checkpoint: {resume_from: \"hf:exported-$name\"}" || return
+    [[ $(stretto job metrics "rest-$name" --csv | wc -l) -eq 4 ]] || fail "rest-$name: expected steps 4 to 6" || return
+    for rank in 0 1; do
+      cmp "$checkpoints"/{straight,rest}-"$name"/step-00000006/rank-0000$rank.safetensors || return
+    done
+  done
+}
+
+# Writes the table to $work/logits.
+logits() {
+  local model name difference
+  for model in $(hf_models) $(llmc_models); do
+    name=hf:$golden/$model
+    [[ -e $golden/$model/config.json ]] || name=llmc:$golden/$model/model.bin
+    stretto sample "$name" --prompt-ids "$(python3 "$files" prompt "$golden/$model")" --tokens 0 --logits "$work/$model.logits" || return
+    difference=$(python3 "$files" logits "$golden/$model" "$work/$model.logits") || return
+    printf '  %-14s %s\n' "$model" "$difference" >>"$work/logits"
+  done
+}
+
+passed=0 failed=0 begin=$SECONDS
+stage() { # FUNCTION WHAT
+  local start=$SECONDS code=0
+  if [[ "$1" == cluster_starts ]]; then "$1" >"$work/$1.log" 2>&1 || code=$?; else ("$1") >"$work/$1.log" 2>&1 || code=$?; fi
+  if ((code == 0)); then
+    say "passed   $(printf %4d $((SECONDS - start))) s  $2"; passed=$((passed + 1))
+  else
+    say "FAILED   $(printf %4d $((SECONDS - start))) s  $2"; tail -n 25 "$work/$1.log" | sed 's/^/    /'; failed=$((failed + 1))
+  fi
+}
+
+[[ -z "$report" ]] || : >"$report" || exit 2
+stage cluster_starts "the cluster starts"
+stage base_model "a base model with a tokenizer, trained and exported"
+stage recipe "docs/FINETUNING.md: import, train with two ranks, evaluate, export, sample, go on"
+stage import_export "import, export: equal bytes of every tensor"
+stage import_no_steps_export "import, train no steps, export: equal bytes of every tensor"
+stage train_export_train "train, export, train on: the bits of training on"
+stage logits "logits within 1e-4 of those of transformers"
+if [[ -s $work/logits ]]; then
+  say "  model          greatest difference of a logit"
+  while IFS= read -r line; do say "$line"; done <"$work/logits"
+fi
+say "$passed passed, $failed failed in $((SECONDS - begin)) s"
+((failed == 0)) || exit 1

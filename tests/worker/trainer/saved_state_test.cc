@@ -1,0 +1,294 @@
+#include "worker/trainer/saved_state.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "tests/worker/trainer/tiny_job.h"
+#include "worker/comm/local/local.h"
+#include "worker/trainer/checkpoint/box.h"
+#include "worker/trainer/exchange/model_note.h"
+#include "worker/trainer/initial_weights.h"
+#include "worker/trainer/profile.h"
+
+namespace stretto::trainer {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kModel = STRETTO_SOURCE_DIR "/tests/golden/models/gpt2_prefixed";
+
+using Tensors = std::map<std::string, std::vector<float>>;  // full ones
+
+// Trains the golden model, by as many ranks as the config says.
+class SavedStateTest : public TinyJobTest {
+ protected:
+  SavedStateTest() {
+    config_.engine.model = {.layers = 2,
+                            .hidden = 40,
+                            .heads = 4,
+                            .ffn_hidden = 160,
+                            .sequence_length = 8,
+                            .vocab_size = 131};
+    config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e-3;
+    config_.initial_weights = "hf:" + kModel;
+    config_.spec_hash = "spec";
+    fs::create_directories(folder_ / "export");
+    fs::copy_file(kModel + "/config.json", folder_ / "export/config.json");
+    config_.resume_model = folder_ / "export";
+  }
+
+  // On every rank at once.
+  void OnRanks(const std::function<void(RankEngine&, Communicator&, const JobConfig&)>& run) {
+    const auto group = LocalGroup::Create(config_.engine.tp_size);
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < config_.engine.tp_size; ++rank) {
+      ranks.emplace_back([&, rank] {
+        JobConfig config = config_;
+        config.rank = rank;
+        Communicator& link = *group[static_cast<size_t>(rank)];
+        auto engine = RankEngine::Create(config.engine, rank, Variant::kSchedule, {.host = &link},
+                                         *backend_, {});
+        ASSERT_TRUE(engine.ok()) << engine.status();
+        run(**engine, link, config);
+      });
+    }
+  }
+
+  // From `at` to `steps`.
+  void Steps(RankEngine& engine, const JobConfig& config, TrainState at, int64_t steps) {
+    for (; at.step < steps; ++at.step, ++at.updates) {
+      ASSERT_TRUE(
+          FillStep(config, *sampler_, at.consumed_samples, at.step + 1, at.updates, engine).ok());
+      ASSERT_TRUE(engine.executor().Run().ok());
+      at.consumed_samples += config.sequences_per_step();
+    }
+  }
+
+  void Gather(RankEngine& engine, Tensors* whole) {
+    static std::mutex mu;
+    const std::lock_guard lock(mu);
+    for (const ShardTensor& tensor : engine.StateTensors()) {
+      std::vector<float>& to = (*whole)[tensor.name];
+      to.resize(static_cast<size_t>(*TensorBytes("F32", tensor.shape)) / 4);
+      const float* values = static_cast<const float*>(*tensor.data.fetch());
+      const Box all{std::vector<int64_t>(tensor.shape.size()), tensor.shape};
+      const Box shard{tensor.starts, tensor.extents};
+      ASSERT_TRUE(ForEachRun(shard, all, shard, [&](int64_t from, int64_t into, int64_t count) {
+                    std::copy_n(values + from, count, to.begin() + into);
+                    return absl::OkStatus();
+                  }).ok());
+    }
+  }
+
+  Tensors TrainStraight(int64_t steps) {
+    const auto source = OpenInitialWeights(config_);
+    EXPECT_TRUE(source.ok()) << source.status();
+    Tensors whole;
+    if (!source.ok()) return whole;
+    OnRanks([&](RankEngine& engine, Communicator&, const JobConfig& config) {
+      ASSERT_TRUE(ReadWeights(**source, engine).ok());
+      Steps(engine, config, {}, steps);
+      Gather(engine, &whole);
+    });
+    return whole;
+  }
+
+  TrainingState State(int64_t step) {
+    return {.step = step,
+            .updates = step,
+            .consumed_samples = step * config_.sequences_per_step(),
+            .seed = config_.seed,
+            .epoch = 1,
+            .spec_hash = "spec",
+            .tokenizer_hash = "",
+            .padded_vocab = 256,
+            .world_size = config_.engine.tp_size,
+            .tp_size = config_.engine.tp_size};
+  }
+
+  // The weights as the golden model has them. Where each element goes is found by reading a model
+  // whose elements are their own numbers, from 1 (0 is what padding reads as).
+  void ExportWeights(const Tensors& whole, const std::string& dtype = "F32") {
+    const auto layout = SafetensorsReader::Open(kModel + "/model.safetensors");
+    ASSERT_TRUE(layout.ok()) << layout.status();
+    std::vector<float> file;
+    std::vector<SourceTensor> tensors;
+    for (const StoredTensor& stored : layout->header().tensors) {
+      file.resize(file.size() + static_cast<size_t>(stored.bytes / 4));
+    }
+    std::iota(file.begin(), file.end(), 1.0f);
+    size_t begin = 0;
+    for (const StoredTensor& stored : layout->header().tensors) {
+      tensors.push_back({stored.name, "F32", stored.shape, file.data() + begin});
+      begin += static_cast<size_t>(stored.bytes / 4);
+    }
+    const std::string path = folder_ / "export/model.safetensors";
+    ASSERT_TRUE(WriteSafetensors(path, tensors, {{"format", "pt"}}).ok());
+    const auto probe = OpenModel("hf:" + (folder_ / "export"));
+    ASSERT_TRUE(probe.ok()) << probe.status();
+    std::vector<float> values(file.size());
+    for (const Parameter& p : ParametersOf(config_.engine.model, 1, 0)) {
+      std::vector<float> places(static_cast<size_t>(p.count()));
+      ASSERT_TRUE((*probe)->Read(p.name, p.starts, p.extents, places.data()).ok());
+      for (size_t i = 0; i < places.size(); ++i) {
+        if (places[i] > 0) values[static_cast<size_t>(places[i]) - 1] = whole.at(p.name)[i];
+      }
+    }
+    file = values;
+    if (dtype != "F32") {
+      for (SourceTensor& tensor : tensors) tensor.dtype = dtype;  // half of the bytes: any numbers
+    }
+    ASSERT_TRUE(WriteSafetensors(path, tensors, {{"format", "pt"}}).ok());
+  }
+
+  void ExportOptimizer(const Tensors& whole, const std::map<std::string, std::string>& metadata,
+                       const std::string& without = "") {
+    std::vector<SourceTensor> tensors;
+    for (const Parameter& p : ParametersOf(config_.engine.model, 1, 0)) {
+      for (const char* moment : {".m", ".v"}) {
+        const std::string name = p.name + moment;
+        if (name != without) tensors.push_back({name, "F32", p.shape, whole.at(name).data()});
+      }
+    }
+    ASSERT_TRUE(
+        WriteSafetensors(folder_ / "export/stretto-optimizer.safetensors", tensors, metadata).ok());
+  }
+
+  void Export(const Tensors& whole, const TrainingState& state) {
+    ExportWeights(whole);
+    ExportOptimizer(whole, {{kTrainingStateKey, TrainingStateText(state)}});
+  }
+
+  // What opening and loading say, on one rank.
+  absl::Status Try() {
+    const auto group = LocalGroup::Create(1);
+    const auto saved = FindSavedState(config_, *group[0]);
+    if (!saved.ok()) return saved.status();
+    return Resume(config_, "", **saved, *MakeEngine()).status();
+  }
+  void ExpectRefused(const std::string& message) {
+    const absl::Status status = Try();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+  }
+};
+
+TEST_F(SavedStateTest, GoingOnFromAnExportIsTrainingOn) {
+  for (int tp_size : {1, 2}) {
+    config_.engine.tp_size = tp_size;
+    const Tensors straight = TrainStraight(6);
+    Export(TrainStraight(3), State(3));
+    Tensors resumed;
+    OnRanks([&](RankEngine& engine, Communicator& group, const JobConfig& config) {
+      const auto saved = FindSavedState(config, group);
+      ASSERT_TRUE(saved.ok()) << saved.status();
+      const auto at = Resume(config, "", **saved, engine);
+      ASSERT_TRUE(at.ok()) << at.status();
+      EXPECT_EQ(at->step, 3);
+      EXPECT_EQ(at->consumed_samples, 18);
+      Steps(engine, config, *at, 6);
+      Gather(engine, &resumed);
+    });
+    ASSERT_EQ(resumed.size(), straight.size());
+    for (const auto& [name, values] : straight) {
+      EXPECT_EQ(std::memcmp(values.data(), resumed[name].data(), values.size() * 4), 0) << name;
+      EXPECT_TRUE(std::any_of(values.begin(), values.end(), [](float v) { return v != 0; }))
+          << name;
+    }
+  }
+}
+
+TEST_F(SavedStateTest, AnExportIsOfALayoutAndASpec) {
+  const Tensors whole = TrainStraight(1);
+  TrainingState state = State(1);
+  state.tp_size = 2;
+  Export(whole, state);
+  ExpectRefused("export: tp_size: found 2, expected 1");
+  state = State(1);
+  state.spec_hash = "another";
+  Export(whole, state);
+  ExpectRefused("export: spec_hash: found another, expected spec");
+  Export(whole, State(1));
+  EXPECT_TRUE(Try().ok()) << Try();
+  config_.engine.model.layers = 3;
+  ExpectRefused("checkpoint.resume_from: " + (folder_ / "export") +
+                "/config.json: model.layers: found 2, expected 3");
+}
+
+TEST_F(SavedStateTest, AnExportWithoutItsOptimizerIsRefused) {
+  const Tensors whole = TrainStraight(1);
+  const std::map<std::string, std::string> metadata = {
+      {kTrainingStateKey, TrainingStateText(State(1))}};
+  const std::string path = folder_ / "export/stretto-optimizer.safetensors";
+  ExpectRefused("checkpoint.resume_from: ");  // no weights
+  ExportWeights(whole);
+  ExpectRefused("checkpoint.resume_from: open " + path);
+  ExportOptimizer(whole, {});
+  ExpectRefused(path + ": __metadata__ stretto.training_state: found none");
+  ExportOptimizer(whole, {{kTrainingStateKey, "{\"step\": -1}"}});
+  ExpectRefused(path + ": __metadata__ stretto.training_state: step: found -1");
+  ExportOptimizer(whole, metadata, "layers.1.mlp.fc1.weight.v");
+  ExpectRefused(path + ": tensor layers.1.mlp.fc1.weight.v: found none, expected F32 [");
+  ExportOptimizer(whole, metadata);
+  fs::resize_file(path, fs::file_size(path) - 4);
+  ExpectRefused("checkpoint.resume_from: " + path + ": ");
+}
+
+TEST_F(SavedStateTest, RoundedWeightsAreNoneToGoOnFrom) {
+  const Tensors whole = TrainStraight(1);
+  ExportWeights(whole, "BF16");
+  ExportOptimizer(whole, {{kTrainingStateKey, TrainingStateText(State(1))}});
+  ExpectRefused("export: weights: found BF16, expected F32");
+}
+
+// A checkpoint passes on what it was given.
+TEST_F(SavedStateTest, ACheckpointKnowsWhereItsWeightsCameFrom) {
+  const ModelNote note{.model = config_.engine.model, .dtype = "BF16", .tokenizer = "files"};
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Initialise(1).ok());
+  const std::string job = folder_ / "job";
+  const auto save = [&](const std::vector<Attachment>& attachments) {
+    const auto shard = WriteShard(job, 4, Epoch(1), Rank(0), engine->StateTensors());
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    ASSERT_TRUE(Commit(job, State(4), {*shard}, 0, attachments).ok());
+  };
+  save({{kModelNoteName, ModelNoteText(note)}, {"merges.txt", "a b"}});
+  config_.resume_model.clear();
+  config_.resume_folder = job;
+  const auto group = LocalGroup::Create(1);
+  auto saved = FindSavedState(config_, *group[0]);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ((*saved)->state(), State(4));
+  const auto origin = (*saved)->origin();
+  ASSERT_TRUE(origin.ok()) << origin.status();
+  EXPECT_EQ(origin->dtype, "BF16");
+  EXPECT_EQ(origin->tokenizer, "files");
+  EXPECT_THAT(origin->tokenizer_files, ElementsAre(job + "/step-00000004/merges.txt"));
+  save({});  // as before there were notes
+  saved = FindSavedState(config_, *group[0]);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ((*saved)->origin()->dtype, "F32");
+  EXPECT_EQ((*saved)->origin()->tokenizer, "");
+  save({{kModelNoteName, "{}"}});
+  saved = FindSavedState(config_, *group[0]);
+  EXPECT_THAT(std::string((*saved)->origin().status().message()), HasSubstr("model.json: "));
+}
+
+TEST_F(SavedStateTest, NothingToGoOnFromIsAFreshStart) {
+  config_.resume_model.clear();
+  const auto group = LocalGroup::Create(1);
+  const auto saved = FindSavedState(config_, *group[0]);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  EXPECT_EQ(*saved, nullptr);
+}
+
+}  // namespace
+}  // namespace stretto::trainer

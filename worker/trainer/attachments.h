@@ -1,0 +1,29 @@
+#pragma once
+// What a job's checkpoints say of their model: its note (model.json) and its tokenizer's files.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/spec/spec.h"
+#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/exchange/model_source.h"
+
+namespace stretto::trainer {
+
+// What came with the weights that training starts or goes on from.
+struct Origin {
+  std::string dtype = "F32";                 // that they were stored as
+  std::string tokenizer;                     // as ModelNote::tokenizer
+  std::vector<std::string> tokenizer_files;  // paths
+};
+Origin OriginOf(const ModelSource& source);
+
+// The tokenizer is that of the data set at data_prefix (PREFIX.tokenizer.json says "bytes", or
+// kTokenizerFiles lie in PREFIX.tokenizer/); else, as where data_prefix is empty, the one that came
+// with the weights. Errors: InvalidArgument (a file
+// of more than 64 MiB), those of reading.
+absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, const Origin& origin,
+                                                      const std::string& data_prefix);
+
+}  // namespace stretto::trainer

@@ -1,0 +1,19 @@
+#pragma once
+// What `stretto checkpoint export --format hf --optimizer` wrote, to go on from: the masters are
+// the model's weights, in F32; moments and TrainingState lie in kOptimizerFileName beside them
+// (checkpoint/training_state.h).
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/trainer/job_config.h"
+#include "worker/trainer/saved_state.h"
+
+namespace stretto::trainer {
+
+// Opens config.resume_model. Errors: those of OpenModel and CheckSameModel; InvalidArgument
+// (weights of another type than F32, an optimizer's file that is malformed or says no state),
+// NotFound (no such file).
+absl::StatusOr<std::unique_ptr<SavedState>> OpenExportedState(const JobConfig& config);
+
+}  // namespace stretto::trainer

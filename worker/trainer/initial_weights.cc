@@ -1,0 +1,92 @@
+#include "worker/trainer/initial_weights.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "proto/base/status_macros.h"
+#include "worker/trainer/exit_reason.h"
+
+namespace stretto::trainer {
+namespace {
+
+std::string Show(const RotaryScaling& scaling) {
+  if (scaling.kind == RotaryScaling::Kind::kNone) return "none";
+  if (scaling.kind == RotaryScaling::Kind::kLinear) {
+    return absl::StrCat("{linear, factor ", scaling.factor, "}");
+  }
+  return absl::StrCat("{llama3, factor ", scaling.factor, ", low_frequency_factor ",
+                      scaling.low_frequency_factor, ", high_frequency_factor ",
+                      scaling.high_frequency_factor, ", original_sequence_length ",
+                      scaling.original_sequence_length, "}");
+}
+
+const char* Show(bool value) { return value ? "true" : "false"; }
+
+// Where the model's dimensions stand.
+std::string FileOf(const ModelSource& source) {
+  absl::string_view path = source.name();
+  if (absl::ConsumePrefix(&path, "hf:")) return absl::StrCat(path, "/config.json");
+  absl::ConsumePrefix(&path, "llmc:");
+  return std::string(path);
+}
+
+}  // namespace
+
+absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected) {
+  const ModelSpec& found = source.model();
+  std::vector<std::string> differences;
+  const auto compare = [&](const char* field, const auto& is, const auto& should) {
+    if (is == should) return;
+    differences.push_back(absl::StrCat("model.", field, ": found ", is, ", expected ", should));
+  };
+  compare("family", std::string(NameOf(found.family)), std::string(NameOf(expected.family)));
+  compare("layers", found.layers, expected.layers);
+  compare("hidden", found.hidden, expected.hidden);
+  compare("heads", found.heads, expected.heads);
+  compare("kv_heads", found.key_heads(), expected.key_heads());
+  compare("ffn_hidden", found.ffn_hidden, expected.ffn_hidden);
+  compare("vocab_size", found.vocab_size, expected.vocab_size);
+  if (found.sequence_length < expected.sequence_length) {
+    compare("sequence_length", absl::StrCat("at most ", found.sequence_length),
+            absl::StrCat(expected.sequence_length));
+  }
+  compare("norm_epsilon", found.norm_epsilon, expected.norm_epsilon);
+  compare("tied_head", std::string(Show(found.head_is_tied())),
+          std::string(Show(expected.head_is_tied())));
+  if (found.family == Family::kLlama && expected.family == Family::kLlama) {
+    compare("rotary_base", found.rotary_base, expected.rotary_base);
+    compare("rotary_scaling", Show(found.rotary_scaling), Show(expected.rotary_scaling));
+  }
+  if (differences.empty()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(FileOf(source), ": ", absl::StrJoin(differences, "; "), ", as the job says"));
+}
+
+absl::StatusOr<std::unique_ptr<ModelSource>> OpenInitialWeights(const JobConfig& config) {
+  absl::StatusOr<std::unique_ptr<ModelSource>> source = OpenModel(config.initial_weights);
+  if (!source.ok()) return OfWeights(source.status());
+  RETURN_IF_ERROR(OfWeights(CheckSameModel(**source, config.engine.model)));
+  return source;
+}
+
+absl::Status ReadWeights(const ModelSource& source, RankEngine& engine) {
+  RETURN_IF_ERROR(engine.SetState([&](size_t i, Slot slot, float* values) {
+    const Parameter& parameter = engine.parameters()[i];
+    if (slot == Slot::kMaster) {
+      return OfWeights(source.Read(parameter.name, parameter.starts, parameter.extents, values));
+    }
+    std::fill_n(values, parameter.count(), 0.0f);
+    return absl::OkStatus();
+  }));
+  spdlog::info("weights read from {}", source.name());
+  return absl::OkStatus();
+}
+
+}  // namespace stretto::trainer

@@ -1,0 +1,28 @@
+#pragma once
+// Weights that a job is given to start from, in place of drawn ones.
+
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/engine/spec/spec.h"
+#include "worker/trainer/exchange/model_source.h"
+#include "worker/trainer/job_config.h"
+#include "worker/trainer/rank_engine.h"
+
+namespace stretto::trainer {
+
+// Opens config.initial_weights, which must be weights of the job's model (CheckSameModel). Errors,
+// marked by OfWeights: those of OpenModel and CheckSameModel.
+absl::StatusOr<std::unique_ptr<ModelSource>> OpenInitialWeights(const JobConfig& config);
+
+// InvalidArgument naming the source's file and every field that differs, found and expected. What
+// the weights are stored as is free, as is dropout, and the job's sequence_length may be shorter: a
+// gpt then takes the first rows of the position embedding.
+absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected);
+
+// This rank's shards straight from the source, one tensor at a time; moments zero. Errors, marked
+// by OfWeights: those of ModelSource::Read.
+absl::Status ReadWeights(const ModelSource& source, RankEngine& engine);
+
+}  // namespace stretto::trainer

@@ -1,0 +1,114 @@
+#include "worker/trainer/saved_state.h"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/control.h"
+#include "worker/trainer/exchange/model_note.h"
+#include "worker/trainer/exported_state.h"
+
+namespace stretto::trainer {
+namespace {
+
+absl::Status Refused(absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat("checkpoint.resume_from: ", why));
+}
+
+class CheckpointState final : public SavedState {
+ public:
+  explicit CheckpointState(Checkpoint checkpoint) : checkpoint_(std::move(checkpoint)) {}
+
+  const std::string& name() const override { return checkpoint_.folder(); }
+  const TrainingState& state() const override { return checkpoint_.manifest().state; }
+
+  absl::Status Read(const Parameter& parameter, Slot slot, float* values) const override {
+    const std::string tensor = NameOfState(parameter, slot);
+    const TensorRecord* saved = checkpoint_.Find(tensor);
+    if (saved == nullptr || saved->shape != parameter.shape) {
+      const std::string found =
+          saved == nullptr ? "none"
+                           : absl::StrCat("shape [", absl::StrJoin(saved->shape, ","), "]");
+      return absl::FailedPreconditionError(absl::StrCat(name(), ": tensor ", tensor, ": found ",
+                                                        found, ", expected shape [",
+                                                        absl::StrJoin(parameter.shape, ","), "]"));
+    }
+    return checkpoint_.Read(tensor, "F32", parameter.starts, parameter.extents, values);
+  }
+
+  absl::StatusOr<Origin> origin() const override {
+    Origin origin;
+    for (const FileRecord& file : checkpoint_.manifest().attachments) {
+      const std::string path = absl::StrCat(name(), "/", file.name);
+      if (file.name == kModelNoteName) {
+        ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+        ASSIGN_OR_RETURN(const ModelNote note, ParseModelNote(text, path));
+        origin.dtype = note.dtype;
+        origin.tokenizer = note.tokenizer;
+      } else {
+        origin.tokenizer_files.push_back(path);
+      }
+    }
+    return origin;
+  }
+
+ private:
+  Checkpoint checkpoint_;
+};
+
+// Rank 0 chooses, so that all ranks read the same one.
+absl::StatusOr<std::string> Choose(const JobConfig& config) {
+  if (config.resume_exact) return config.resume_folder;
+  ASSIGN_OR_RETURN(const FoundCheckpoint found, FindNewestValid(config.resume_folder));
+  for (const std::string& bad : found.quarantined) spdlog::warn("checkpoint quarantined: {}", bad);
+  return found.folder;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
+                                                           Communicator& control) {
+  if (!config.resume_model.empty()) {
+    absl::StatusOr<std::unique_ptr<SavedState>> exported = OpenExportedState(config);
+    if (exported.ok() || absl::IsDataLoss(exported.status())) return exported;
+    return Refused(exported.status().message());
+  }
+  if (config.resume_folder.empty()) return nullptr;
+  std::string mine;
+  if (config.rank == 0) mine = PackText(Choose(config));
+  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(control, mine));
+  absl::string_view folder = texts[0];
+  if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
+  absl::StatusOr<Checkpoint> opened = Checkpoint::Open(std::string(folder));
+  if (absl::IsNotFound(opened.status())) return Refused(opened.status().message());
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(opened));
+  return std::make_unique<CheckpointState>(std::move(checkpoint));
+}
+
+absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
+                                  const SavedState& saved, RankEngine& engine) {
+  const TrainingState& state = saved.state();
+  // The hash last: what differs can often be named.
+  ResumeExpectation expected{.spec_hash = "",
+                             .tokenizer_hash = tokenizer_hash,
+                             .padded_vocab = config.engine.model.padded_vocab(),
+                             .tp_size = config.engine.tp_size};
+  RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
+  RETURN_IF_ERROR(engine.SetState([&](size_t i, Slot slot, float* values) {
+    return saved.Read(engine.parameters()[i], slot, values);
+  }));
+  expected.spec_hash = config.spec_hash;
+  RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
+  spdlog::info("resumed folder={} step={}", saved.name(), state.step);
+  return TrainState{
+      .step = state.step, .updates = state.updates, .consumed_samples = state.consumed_samples};
+}
+
+}  // namespace stretto::trainer
