@@ -43,6 +43,7 @@ void App::AddJob() {
       job, "cancel", "Ask a job to stop", [this](const Session& s) { return CancelJob(s, name_); },
       {"stretto job cancel gpt", "stretto job cancel gpt && stretto job watch gpt"}));
   AddJobViews(job);
+  AddMetrics(job);
   AddCompare(job);
   AddTrace(job);
 }
@@ -65,6 +66,23 @@ void App::AddJobViews(CLI::App* job) {
                                {"stretto job curve gpt", "stretto job curve gpt --height 30"});
   AddName(curve);
   curve->add_option("--height", height_, "lines")->check(CLI::Range(3, 100))->capture_default_str();
+}
+
+void App::AddMetrics(CLI::App* job) {
+  CLI::App* metrics =
+      AddCommand(job, "metrics", "Print every step, for a spreadsheet or a script",
+                 [this](const Session& s) { return JobMetrics(s, metrics_); },
+                 {"stretto job metrics gpt -o gpt.csv", "stretto job metrics gpt --steps 100:200",
+                  "stretto job metrics gpt --json | jq '.[-1].held_out_loss'"});
+  metrics->add_option("JOB", metrics_.name, "its name")->required();
+  CLI::Option* json = metrics->add_flag("--json", metrics_.json, "a list of objects");
+  metrics
+      ->add_flag_callback(
+          "--csv", [] {}, "a line for each step under a line of names; the default")
+      ->excludes(json);
+  metrics->add_option("--steps", metrics_.steps, "A:B, A: or :B, or one; default all")
+      ->type_name("STEPS");
+  metrics->add_option("-o,--output", metrics_.file, "- is stdout, the default")->type_name("FILE");
 }
 
 void App::AddCompare(CLI::App* job) {

@@ -13,6 +13,7 @@
 #include "coordinator/cli/config.h"
 #include "coordinator/cli/explain_command.h"
 #include "coordinator/cli/job_commands.h"
+#include "coordinator/cli/metrics_command.h"
 #include "coordinator/cli/session.h"
 #include "coordinator/cli/trace_commands.h"
 #include "coordinator/cli/up.h"
@@ -31,6 +32,7 @@ class App {
   void AddJobViews(CLI::App* job);
   void AddCompare(CLI::App* job);
   void AddTrace(CLI::App* job);
+  void AddMetrics(CLI::App* job);
   // app_cluster.cc
   void AddUp();
   void AddWorker();
@@ -77,6 +79,7 @@ class App {
   UpOptions up_;
   SubmitOptions submit_;
   TraceOptions trace_;
+  MetricsOptions metrics_;
   ExplainOptions explain_;
 };
 

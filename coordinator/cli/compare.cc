@@ -118,6 +118,8 @@ RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepR
   run.steps = job.progress().steps();
   run.first_loss = job.progress().first_loss();
   run.last_loss = job.progress().last_loss();
+  run.held_out_loss =
+      job.progress().has_last_evaluation() ? job.progress().last_evaluation().loss() : kNone;
   run.submit_to_first_operation_seconds =
       absl::ToDoubleSeconds(ToDuration(job.submit_to_first_operation()));
   run.submit_to_first_step_seconds = absl::ToDoubleSeconds(ToDuration(job.submit_to_first_step()));
@@ -165,6 +167,10 @@ std::string CompareTable(const std::vector<RunFigures>& runs) {
   }
   add("link", [](const RunFigures& r) { return r.link; });
   add("steps", [](const RunFigures& r) { return absl::StrCat(r.steps); });
+  if (std::any_of(runs.begin(), runs.end(),
+                  [](const auto& r) { return std::isfinite(r.held_out_loss); })) {
+    add("held-out loss", [](const RunFigures& r) { return Loss(r.held_out_loss); });
+  }
   add("tokens/s", [](const RunFigures& r) { return FormatCount(r.tokens_per_second); });
   add("step p50", [](const RunFigures& r) { return Milliseconds(r.step_seconds_p50); });
   add("t_ideal_step", [](const RunFigures& r) { return Milliseconds(r.t_ideal_step); });
@@ -199,6 +205,7 @@ std::string CompareJson(const std::vector<RunFigures>& runs) {
                     {"steps", r.steps},
                     {"first_loss", Number(r.first_loss)},
                     {"last_loss", Number(r.last_loss)},
+                    {"held_out_loss", Number(r.held_out_loss)},
                     {"submit_to_first_operation_seconds", r.submit_to_first_operation_seconds},
                     {"submit_to_first_step_seconds", r.submit_to_first_step_seconds},
                     {"tokens_per_second", Number(r.tokens_per_second)},

@@ -15,6 +15,7 @@ struct RunFigures {
   std::string name, schedule, options, link, parity;
   int64_t steps = 0;
   double first_loss = 0, last_loss = 0;
+  double held_out_loss = 0;  // the last; NaN: none
   double submit_to_first_operation_seconds = 0, submit_to_first_step_seconds = 0;
   double tokens_per_second = 0, step_seconds_p50 = 0;
   double t_comp = 0, t_comm = 0, t_ideal_step = 0;

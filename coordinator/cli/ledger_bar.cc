@@ -25,6 +25,7 @@ constexpr Part kParts[] = {
     {Ledger::EXPOSED, "exposed", "▚", "!", Ink::kRed},
     {Ledger::DATA_WAIT, "data", "▒", "d", Ink::kMagenta},
     {Ledger::CHECKPOINT_WAIT, "checkpoint", "░", "c", Ink::kCyan},
+    {Ledger::EVALUATION, "evaluation", "▁", "e", Ink::kYellow},
     {Ledger::IDLE, "idle", "·", ".", Ink::kGray},
 };
 
@@ -66,6 +67,8 @@ std::vector<std::string> LedgerBar(const std::deque<v1alpha1::StepReport>& steps
   std::vector<std::string> lines = {bar.FillUntil(Columns(overlap)).Add(overlap).text()};
   TextLine legend(style.width, style.color);
   for (const Part& part : kParts) {
+    // Of jobs that evaluate, now and then.
+    if (part.part == Ledger::EVALUATION && ShareOf(sum, part.part) == 0) continue;
     const std::string text =
         absl::StrFormat(" %s %.0f%%", part.name, ShareOf(sum, part.part) * 100);
     if (!legend.text().empty() && legend.left() < 3 + Columns(text)) {

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/units.h"
@@ -28,6 +29,8 @@ const char* PartName(Ledger::Part part) {
       return "checkpoint wait";
     case Ledger::IDLE:
       return "idle";
+    case Ledger::EVALUATION:
+      return "evaluation";
     default:
       return "unknown";
   }
@@ -144,6 +147,11 @@ std::string Seconds(double seconds) {
 }
 
 std::string Loss(double loss) { return std::isnan(loss) ? "-" : absl::StrFormat("%.4f", loss); }
+
+std::string HeldOutText(const v1alpha1::Evaluation& evaluation) {
+  return absl::StrFormat("held-out loss %s, perplexity %.4g", Loss(evaluation.loss()),
+                         evaluation.perplexity());
+}
 
 std::string Age(const google::protobuf::Timestamp& time, absl::Time now) {
   if (time.seconds() == 0) return "-";

@@ -30,6 +30,8 @@ std::string Percent(double ratio);
 std::string Seconds(double seconds);
 // One line: "2.8134"; "-" for NaN.
 std::string Loss(double loss);
+// One line: "held-out loss 2.8134, perplexity 16.67".
+std::string HeldOutText(const v1alpha1::Evaluation& evaluation);
 // One line: how long before `now`; "-" when not set.
 std::string Age(const google::protobuf::Timestamp& time, absl::Time now);
 // One line: "2023-11-14 22:13:20 UTC"; "-" when not set.

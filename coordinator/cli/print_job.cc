@@ -94,6 +94,24 @@ std::string StepText(const v1alpha1::Progress& progress) {
   return absl::StrCat(progress.steps(), "/", progress.total_steps());
 }
 
+void AddHeldOut(const v1alpha1::Progress& progress, Fields* fields) {
+  if (!progress.has_last_evaluation()) return;
+  const v1alpha1::Evaluation& last = progress.last_evaluation();
+  fields->Add("Held out", absl::StrFormat("loss %s, perplexity %.4g, best loss %s, after step %d",
+                                          Loss(last.loss()), last.perplexity(),
+                                          Loss(last.best_loss()), progress.last_evaluation_step()));
+}
+
+// Why a job that succeeded did so before its last step; empty: it did not.
+std::string EarlyStopText(const Job& job) {
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    if (condition.type() == "Succeeded" && condition.reason() == "EarlyStopped") {
+      return absl::StrCat("stopped early: ", Printable(condition.message()), "\n");
+    }
+  }
+  return "";
+}
+
 void AddProgress(const Job& job, Fields* fields) {
   const v1alpha1::Progress& progress = job.progress();
   std::string steps = StepText(progress);
@@ -104,6 +122,7 @@ void AddProgress(const Job& job, Fields* fields) {
   fields->Add("Steps", steps);
   if (progress.steps() > 0) {
     fields->Add("Loss", LossText(progress));
+    AddHeldOut(progress, fields);
     fields->Add("Tokens", absl::StrCat(FormatCount(static_cast<double>(progress.tokens())), ", ",
                                        FormatCount(progress.tokens_per_second()), "/s"));
   }
@@ -205,10 +224,14 @@ std::string Summary(const Job& job, bool color) {
     const std::string why = WhyText(job);
     if (!why.empty()) absl::StrAppend(&out, why, "\n");
   }
+  out += EarlyStopText(job);
   if (progress.steps() > 0) {
     absl::StrAppend(&out, "loss ", LossText(progress), ", ",
                     FormatCount(static_cast<double>(progress.tokens())), " tokens, ",
                     FormatCount(progress.tokens_per_second()), " tokens/s\n");
+  }
+  if (progress.has_last_evaluation()) {
+    absl::StrAppend(&out, HeldOutText(progress.last_evaluation()), "\n");
   }
   if (progress.ledger().entries_size() > 0) {
     absl::StrAppend(&out, "\n", LedgerTable(progress.ledger(), job.spec().has_emulated_link()));

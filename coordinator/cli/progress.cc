@@ -40,6 +40,9 @@ std::string ProgressTracker::Line() const {
                                      step.ledger().hidden_seconds());
   }
   absl::StrAppend(&line, "  loss ", Loss(loss_));
+  if (recent_.back().has_evaluation()) {
+    absl::StrAppend(&line, "  ", HeldOutText(recent_.back().evaluation()));
+  }
   if (seconds > 0) absl::StrAppend(&line, "  ", FormatCount(tokens / seconds), " tokens/s");
   absl::StrAppend(&line, "  overlap ", Percent(OverlapRatio(communication)),
                   emulated_ ? " (emulated link)" : "");
@@ -59,7 +62,7 @@ std::string ProgressTracker::Line() const {
 bool ProgressTracker::IsMilestone() const {
   const int64_t every = std::max<int64_t>(1, total_ / kMilestones);
   return step_ == 1 || step_ == total_ || step_ % every == 0 || recent_.back().update_skipped() ||
-         recent_.back().norm_not_finite();
+         recent_.back().norm_not_finite() || recent_.back().has_evaluation();
 }
 
 }  // namespace stretto::cli

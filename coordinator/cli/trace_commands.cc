@@ -7,13 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "coordinator/cli/ledger_bar.h"
 #include "coordinator/cli/message_text.h"
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
+#include "coordinator/cli/step_range.h"
 #include "coordinator/cli/trace/chrome_trace.h"
 #include "coordinator/cli/trace/records.h"
 #include "coordinator/cli/trace/timeline.h"
@@ -32,23 +33,9 @@ using v1alpha1::TraceStep;
 
 constexpr int64_t kNewest = 10;
 
-struct StepRange {
-  int64_t first = 0, last = 0;  // 0: open on that side
-};
-
-absl::StatusOr<StepRange> ParseSteps(const std::string& text, int64_t finished) {
+absl::StatusOr<StepRange> StepsOfTrace(const std::string& text, int64_t finished) {
   if (text.empty()) return StepRange{std::max<int64_t>(finished - kNewest + 1, 0), finished};
-  std::vector<std::string> ends = absl::StrSplit(text, ':');
-  if (ends.size() == 1) ends.push_back(ends[0]);
-  StepRange range;
-  bool good = ends.size() == 2 && (!ends[0].empty() || !ends[1].empty());
-  for (const auto& [end, value] : {std::pair{0, &range.first}, std::pair{1, &range.last}}) {
-    if (!good || ends[static_cast<size_t>(end)].empty()) continue;
-    good = absl::SimpleAtoi(ends[static_cast<size_t>(end)], value) && *value > 0;
-  }
-  if (good && (range.last == 0 || range.first <= range.last)) return range;
-  return absl::InvalidArgumentError(
-      absl::StrCat("--steps: found ", text, ", expected A:B, A:, :B or A, from 1 on"));
+  return ParseSteps(text);
 }
 
 // Streams the steps; `handlers` without on_warning, which goes to stderr.
@@ -117,10 +104,14 @@ ExitCode Fail(const Session& session, const std::string& text) {
 }
 
 std::string LedgerRows(const Timeline& timeline) {
-  const std::vector<std::pair<Ledger::Part, const char*>> parts = {
+  std::vector<std::pair<Ledger::Part, const char*>> parts = {
       {Ledger::COMPUTE_HIDING, ">hiding"}, {Ledger::COMPUTE_ALONE, ">alone"},
       {Ledger::EXPOSED, ">exposed"},       {Ledger::DATA_WAIT, ">data"},
       {Ledger::CHECKPOINT_WAIT, ">ckpt"},  {Ledger::IDLE, ">idle"}};
+  const auto evaluates = [](const TimelineRank& rank) {
+    return ShareOf(rank.ledger, Ledger::EVALUATION) > 0;
+  };
+  if (absl::c_any_of(timeline.ranks, evaluates)) parts.push_back({Ledger::EVALUATION, ">eval"});
   std::vector<std::string> headings = {"ms"};
   for (const auto& [part, heading] : parts) headings.emplace_back(heading);
   headings.insert(headings.end(), {">total", ">overlap"});
@@ -148,7 +139,7 @@ std::string LedgerRows(const Timeline& timeline) {
 ExitCode JobTrace(const Session& session, const TraceOptions& options) {
   const absl::StatusOr<v1alpha1::Job> job = FindJob(session, options.name);
   if (!job.ok()) return ReportError(session, job.status());
-  const absl::StatusOr<StepRange> steps = ParseSteps(options.steps, job->progress().steps());
+  const absl::StatusOr<StepRange> steps = StepsOfTrace(options.steps, job->progress().steps());
   if (!steps.ok()) return Fail(session, std::string(steps.status().message()));
   const std::string file = options.file.empty()
                                ? absl::StrCat(ShortResourceName(job->name()), "-trace.json")

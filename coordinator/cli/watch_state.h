@@ -17,6 +17,7 @@ struct WatchState {
   v1alpha1::Job job = {};
   std::vector<CurvePoint> losses = {};
   std::deque<v1alpha1::StepReport> recent = {};  // the newest, at most kRecentSteps
+  v1alpha1::StepReport evaluated = {};           // the newest with an evaluation; step 0: none
   std::deque<double> speeds = {};                // tokens per second of steps, at most kSpeeds
   std::deque<JobEvent> seen = {};  // what passed by and the job does not keep, at most kSeen
   bool heard = false;              // the coordinator told of the job

@@ -151,6 +151,7 @@ class View {
     if (last.update_skipped()) loss.Add(", update skipped", Ink::kRed);
     if (last.norm_not_finite()) loss.Add(", norm not finite", Ink::kRed);
     Add(loss);
+    AddHeldOut();
     double seconds = 0, tokens = 0;
     for (const v1alpha1::StepReport& step : state_.recent) {
       seconds += step.wall_seconds();
@@ -160,6 +161,17 @@ class View {
     speed.Add("speed   ").Add(FormatCount(seconds > 0 ? tokens / seconds : 0), Ink::kBold);
     speed.Add(absl::StrCat(" tokens/s  ", Seconds(StepSeconds()), " a step  "));
     Add(speed.Add(History(std::min(speed.left(), 40)), Ink::kCyan));
+  }
+
+  void AddHeldOut() {
+    if (!state_.evaluated.has_evaluation()) return;
+    const v1alpha1::Evaluation& evaluation = state_.evaluated.evaluation();
+    TextLine line = Line();
+    line.Add("eval    ").Add(Loss(evaluation.loss()), Ink::kBold);
+    line.Add(absl::StrFormat("  perplexity %.4g, best loss %s, after step %d",
+                             evaluation.perplexity(), Loss(evaluation.best_loss()),
+                             state_.evaluated.step()));
+    Add(line);
   }
 
   // The newest speeds as a row of bars, from 0 to the fastest.

@@ -126,7 +126,8 @@ class Core {
   void Fail(const std::string& id, FirstFailure failure);
   void Stop(const std::string& id, const std::string& reason);
   void SendStopTo(const JobRecord& job, const std::string& worker);
-  void FinishIfGone(const std::string& id);
+  // `message`: that of the rank that ended last.
+  void FinishIfGone(const std::string& id, const std::string& message = "");
   void End(const std::string& id, JobState state, const std::string& reason,
            const std::string& message);
   // Nothing changes when the condition is already so.

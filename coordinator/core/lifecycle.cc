@@ -109,7 +109,7 @@ void Core::SendStopTo(const JobRecord& job, const std::string& worker) {
                           .grace = options_.stop_grace});
 }
 
-void Core::FinishIfGone(const std::string& id) {
+void Core::FinishIfGone(const std::string& id, const std::string& message) {
   const JobRecord& job = Get(id);
   if (!IsActive(job.state)) return;
   bool completed = true;
@@ -127,7 +127,10 @@ void Core::FinishIfGone(const std::string& id) {
         absl::StrCat("cancelled after ", job.steps_done(), " of ", job.total_steps, " steps"));
   } else {
     STRETTO_CHECK(completed);
-    End(id, JobState::kSucceeded, "Completed", absl::StrCat(job.total_steps, " steps"));
+    // Ranks agree to stop early; the message of the last one to end is everyone's.
+    const std::string reason = job.ranks[0].exit_reason;
+    End(id, JobState::kSucceeded, reason,
+        reason == "Completed" ? absl::StrCat(job.total_steps, " steps") : message);
   }
 }
 

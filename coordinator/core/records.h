@@ -54,13 +54,13 @@ struct RankRecord {
   RankState state = RankState::kAssigned;
   int32_t exit_code = 0;
   int32_t signal = 0;
-  std::string exit_reason;  // "Completed" with code 0 and signal 0 is success
+  std::string exit_reason;  // "Completed" or "EarlyStopped" with code 0 and signal 0 is success
   int64_t last_step = 0;    // finished; stored only along with a transition
 
   bool gone() const { return state == RankState::kExited || state == RankState::kLost; }
   bool completed() const {
     return state == RankState::kExited && exit_code == 0 && signal == 0 &&
-           exit_reason == "Completed";
+           (exit_reason == "Completed" || exit_reason == "EarlyStopped");
   }
   bool operator==(const RankRecord&) const = default;
 };

@@ -157,7 +157,7 @@ void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
               .last_operation = report.last_operation,
               .time = report.time});
   }
-  FinishIfGone(id);
+  FinishIfGone(id, report.message);
   Schedule();
 }
 

@@ -21,12 +21,13 @@ int64_t CountParameters(const ModelSpec& model, int tp_size, int rank) {
   return count;
 }
 
-absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, int rank, bool profiled) {
+absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, int rank,
+                                            trainer::Extras extras) {
   v1alpha1::Plan::Rank out;
   ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, rank));
   ArenaBytes arenas = plan.arenas;
-  if (profiled) {
-    ASSIGN_OR_RETURN(arenas, trainer::FullestArenas(spec, rank, profiled));
+  if (extras.profiled || extras.evaluated) {
+    ASSIGN_OR_RETURN(arenas, trainer::FullestArenas(spec, rank, extras));
   }
   for (size_t arena = 0; arena < arenas.size(); ++arena) {
     if (arenas[arena] == 0) continue;
@@ -46,7 +47,9 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   ASSIGN_OR_RETURN(const EngineSpec engine, trainer::EngineSpecFrom(spec));
   v1alpha1::Plan plan;
   // Ranks differ in which elements they have, not in how many.
-  ASSIGN_OR_RETURN(const v1alpha1::Plan::Rank first, RankOf(engine, 0, spec.profile().steps() > 0));
+  ASSIGN_OR_RETURN(
+      const v1alpha1::Plan::Rank first,
+      RankOf(engine, 0, {.profiled = spec.profile().steps() > 0, .evaluated = spec.has_eval()}));
   for (int rank = 0; rank < engine.tp_size; ++rank) {
     *plan.add_ranks() = first;
     plan.mutable_ranks(rank)->set_rank(rank);

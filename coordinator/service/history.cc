@@ -59,7 +59,14 @@ void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
   if (rank != 0 || (!steps_.empty() && step.step() <= steps_.back().first)) return;
   if (recent_.empty()) first_loss_ = step.loss();
   steps_.emplace_back(step.step(), step.SerializeAsString());
-  if (steps_.size() > kMaxSteps) steps_.pop_front();
+  if (step.has_evaluation()) {
+    evaluated_.insert(step.step());
+    last_evaluated_ = step;
+  }
+  if (steps_.size() > kMaxSteps) {
+    evaluated_.erase(steps_.front().first);
+    steps_.pop_front();
+  }
   recent_.push_back(step);
   recent_.back().clear_ledger();
   if (recent_.size() > kRecentSteps) recent_.pop_front();
@@ -101,6 +108,10 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
           ToProto(absl::Seconds(step_seconds * static_cast<double>(left)));
     }
   }
+  if (last_evaluated_.has_evaluation()) {
+    *progress.mutable_last_evaluation() = last_evaluated_.evaluation();
+    progress.set_last_evaluation_step(last_evaluated_.step());
+  }
   for (const auto& [rank, ledger] : ledgers_) {
     if (rank == 0) *progress.mutable_ledger() = ledger;
     while (progress.rank_ledgers_size() < rank) progress.add_rank_ledgers();
@@ -115,16 +126,28 @@ void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* j
   job->set_merged_wgrads(merged_wgrads_);
 }
 
+std::set<size_t> JobHistory::StepsOfSummary() const {
+  std::set<size_t> chosen;
+  if (evaluated_.size() <= kMaxSummarySteps / 2) {
+    for (size_t i = 0; i < steps_.size() && chosen.size() < evaluated_.size(); ++i) {
+      if (evaluated_.count(steps_[i].first) > 0) chosen.insert(i);
+    }
+  }
+  const size_t count = std::min(steps_.size(), kMaxSummarySteps - chosen.size());
+  for (size_t i = 0; i < count; ++i) {
+    // i = 0 is the first step and i = count - 1 the last; in between, evenly spread.
+    chosen.insert(count > 1 ? i * (steps_.size() - 1) / (count - 1) : 0);
+  }
+  return chosen;
+}
+
 std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
   std::string out;
   io::StringOutputStream stream(&out);
   v1alpha1::WatchJobResponse message;
   Describe(record, message.mutable_job());
   SerializeDelimitedToZeroCopyStream(message, &stream);
-  const size_t count = std::min(steps_.size(), kMaxSummarySteps);
-  for (size_t i = 0; i < count; ++i) {
-    // i = 0 is the first step and i = count - 1 the last; in between, evenly spread.
-    const size_t index = count > 1 ? i * (steps_.size() - 1) / (count - 1) : 0;
+  for (size_t index : StepsOfSummary()) {
     message.mutable_step()->ParseFromString(steps_[index].second);
     message.mutable_step()->clear_ledger();
     SerializeDelimitedToZeroCopyStream(message, &stream);

@@ -10,6 +10,7 @@
 #include <list>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,16 +41,21 @@ class JobHistory {
   // Progress and profile of the job, and what its ranks chose.
   void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
 
-  // The same and up to kMaxSummarySteps evenly chosen steps (the first and the last among
-  // them, without ledgers), as delimited WatchJobResponse messages: what a watcher would be sent.
+  // The same and up to kMaxSummarySteps steps (those with an evaluation, as long as they are not
+  // most of them, and evenly chosen others, the first and the last among them; without ledgers), as
+  // delimited WatchJobResponse messages: what a watcher would be sent.
   std::string Summary(const coordinator::JobRecord& record) const;
 
  private:
   v1alpha1::Progress Live(const coordinator::JobRecord& record) const;
+  // Positions in steps_, ascending.
+  std::set<size_t> StepsOfSummary() const;
 
   std::deque<std::pair<int64_t, std::string>> steps_;  // rank 0: step, serialised StepReport
   std::map<int32_t, v1alpha1::Ledger> ledgers_;        // by rank, summed
   std::deque<v1alpha1::StepReport> recent_;            // rank 0: the newest few, without ledgers
+  std::set<int64_t> evaluated_;                        // steps of steps_ with an evaluation
+  v1alpha1::StepReport last_evaluated_;                // the last of them; step 0: none
   double first_loss_ = 0;
   int64_t skipped_updates_ = 0;
   int32_t merged_wgrads_ = 0;

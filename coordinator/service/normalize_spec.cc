@@ -109,6 +109,9 @@ JobSpec NormalizeSpec(JobSpec spec) {
   spec.set_seed(OrDefault(spec.seed(), uint64_t{1234}));
   auto* checkpoint = spec.mutable_checkpoint();
   if (!checkpoint->has_keep()) checkpoint->set_keep(2);
+  if (spec.has_eval()) {
+    spec.mutable_eval()->set_batches(OrDefault(spec.eval().batches(), 10));
+  }
   return spec;
 }
 

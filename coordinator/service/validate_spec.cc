@@ -130,12 +130,31 @@ void CheckPrecision(const JobSpec& spec, Violations* violations) {
                      "PRECISION_BF16: activations travel no wider than precision");
 }
 
+void CheckEval(const JobSpec& spec, Violations* violations) {
+  if (!spec.has_eval()) return;
+  const v1alpha1::EvalSpec& eval = spec.eval();
+  violations->InRange("spec.eval.interval_steps", eval.interval_steps(), 1, kMaxSteps);
+  violations->InRange("spec.eval.batches", eval.batches(), 1, 1'000'000);
+  if (!eval.prefix().empty()) {
+    CheckDataPrefix("spec.eval.prefix", eval.prefix(), violations);
+  } else {
+    violations->Expect(spec.data().held_out() > 0, "spec.eval.prefix", Quoted(""),
+                       "a data set, because data.held_out is 0");
+  }
+  if (!eval.has_early_stop()) return;
+  const v1alpha1::EarlyStop& rule = eval.early_stop();
+  violations->InRange("spec.eval.early_stop.patience", rule.patience(), 1, 1'000'000);
+  violations->Number("spec.eval.early_stop.min_improvement", rule.min_improvement(),
+                     rule.min_improvement() >= 0, "0 or more");
+}
+
 void CheckRest(const JobSpec& spec, Violations* violations) {
   CheckData(spec.data(), violations);
   if (!spec.model().initial_weights().empty()) {
     CheckWeights("spec.model.initial_weights", spec.model().initial_weights(), {"hf", "llmc"},
                  violations);
   }
+  CheckEval(spec, violations);
   CheckPrecision(spec, violations);
   violations->InRange("spec.profile.steps", spec.profile().steps(), 0, 1000);
 }

@@ -17,6 +17,7 @@ PARTS = [
     ("exposed", "#e02f44"),
     ("data_wait", "#ff9830"),
     ("checkpoint_wait", "#b877d9"),
+    ("evaluation", "#f2cc0c"),
     ("idle", "#8e8e8e"),
 ]
 
@@ -92,8 +93,8 @@ def cluster():
         lines("Overlap ratio", [target("training_job:stretto_overlap:ratio5m", "{{training_job}}")], "percentunit",
               description="Of the time in which tensors travel, the share under computation."),
         lines("Effective training time", [target("training_job:stretto_effective_training:ratio", "{{training_job}}")],
-              "percentunit", description="Of the time since submission, the share in which steps were taken that count: no waits for "
-              "data and checkpoints, nothing that was lost."),
+              "percentunit", description="Of the time since submission, the share in which steps were taken that count: no "
+              "evaluations, no waits for data and checkpoints, nothing that was lost."),
         lines("Slowest rank", [target("max by (training_job) (training_job_rank:stretto_straggler:ratio5m)", "{{training_job}}")],
               "none", description="How long the slowest rank is busy, over the median of its job. The others wait for it."),
         stacked("Jobs by state", [target("sum by (state) (stretto_jobs)", "{{state}}")], "none"),
@@ -148,6 +149,10 @@ def job():
              description="None for a job on CPUs, or on devices whose peak is not known."),
         stat("Exposed share", [target(of_job("training_job:stretto_exposed:ratio5m"))], "percentunit"),
         lines("Loss", [target(f"max({of_job('stretto_loss')})", "loss")], "none"),
+        lines("Loss and perplexity on held-out data", [
+            target(f"max({of_job('stretto_eval_loss')})", "loss"),
+            target(f"max({of_job('stretto_eval_perplexity')})", "perplexity")], "none",
+            description="Of a job that evaluates, when it last did."),
         lines("Gradient norm", [target(f"max({of_job('stretto_grad_norm')})", "norm")], "none"),
         lines("Tokens a second", [target(of_job("training_job:stretto_tokens:rate5m"), "tokens/s")], "short"),
         lines("MFU, overlap ratio, effective training time", [
@@ -209,7 +214,8 @@ def anatomy():
             share("group, phase", "compute_hiding"), "{{group}} {{phase}}")], "percentunit"),
         lines("Overlap ratio", [target(of_job("training_job:stretto_overlap:ratio5m"), "overlap")], "percentunit"),
         lines("Exposed share", [target(of_job("training_job:stretto_exposed:ratio5m"), "exposed")], "percentunit"),
-        stacked("Waiting for data and checkpoints", [target(share("part", "data_wait|checkpoint_wait"), "{{part}}")], "percentunit"),
+        stacked("Evaluating, waiting for data and checkpoints", [target(
+            share("part", "data_wait|checkpoint_wait|evaluation"), "{{part}}")], "percentunit"),
         lines("Busy time of each rank, in seconds a second", [target(
             of_job("training_job_rank:stretto_busy:rate5m"), "rank {{rank}}")], "none",
             description="Computing or reading data. Ranks that are less busy than others wait for them."),

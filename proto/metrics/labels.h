@@ -20,7 +20,7 @@ inline constexpr Label kLabels[] = {
     {"rank", "0 to the ranks of the job less 1; a worker has those that it runs"},
     {"part",
      "Of the step ledger: `compute_hiding`, `compute_alone`, `exposed`, `data_wait`, "
-     "`checkpoint_wait`, `idle`"},
+     "`checkpoint_wait`, `evaluation`, `idle`"},
     {"group", "Of ranks that communicate: `tp`; empty where nobody does"},
     {"phase", "`forward`, `recompute`, `backward`, `optimizer`; empty where nothing is computed"},
     {"arena", "`parameter`, `gradient`, `optimizer`, `input`, `output`, `activation`"},

@@ -50,5 +50,7 @@ expect '^FIELD: +job.spec.schedule.parameters' 'stretto explain to print the sch
 expect '^activation ' 'the dry run to print memory'
 expect 'job first SUCCEEDED after 60 of 60 steps' 'the first job to succeed'
 expect '^exposed tp ' 'a ledger'
+expect 'held-out loss [0-9.]+, perplexity' 'a job to measure itself on held-out data'
+expect '^wrote measured.csv: [0-9]+ steps' 'a table of steps'
 expect '^second +SUCCEEDED' 'the resumed job to succeed'
 echo "every command of docs/TUTORIAL.md ran"

@@ -46,6 +46,15 @@ class BackendTest : public ::testing::TestWithParam<Candidate> {
     return backend_->MakeExecutor(
         {.step = plan.step, .program = plan.program, .arenas = plan.arenas, .links = {{}}});
   }
+  // An evaluation of the plan's spec in the lender's weights and activations.
+  absl::StatusOr<std::unique_ptr<Executor>> MakeEvaluation(const RankPlan& plan,
+                                                           const Executor& lender) {
+    ExecutorRequest request{
+        .step = plan.step, .program = plan.program, .arenas = plan.arenas, .links = {{}}};
+    for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})
+      request.borrowed[static_cast<size_t>(arena)] = lender.Lend(arena);
+    return backend_->MakeExecutor(std::move(request));
+  }
   // Writes inputs that train a little.
   static void Fill(const RankPlan& plan, Executor* executor) {
     const BufferMap map(plan.step);
@@ -57,6 +66,7 @@ class BackendTest : public ::testing::TestWithParam<Candidate> {
       std::memset(executor->HostView(map.Find(plan.buffers.keys, mb)).data, 0,
                   kKeyCount * sizeof(int32_t));
     }
+    if (plan.buffers.master.empty()) return;  // of an evaluation
     float* scalars = executor->HostView(map.Find(plan.buffers.scalars, -1)).as<float>();
     for (int i = 0; i < kScalarCount; ++i) scalars[i] = 0.5f;
     for (int id : plan.buffers.master) {
@@ -135,6 +145,55 @@ TEST_P(BackendTest, AStepReadsInputsAndWritesOutputs) {
                          second.begin()));
   EXPECT_NE(first[2 * each], second[2 * each]);
   EXPECT_EQ(executor->intervals().size(), plan_.program.ops.size());
+}
+
+// Before a step it has the loss that the step will have, after it another one: that of the weights
+// that the step left. And the step finds its own as if nothing had run in between.
+TEST_P(BackendTest, AnEvaluationWorksInTheMemoryOfATrainingStep) {
+  const EngineSpec spec = SpecOf({.tp_size = 1, .micro_batches = 3});
+  const RankPlan plan = *BuildPlan(spec, 0, Variant::kEvaluation);
+  const auto alone = *Make(plan_), training = *Make(plan_);
+  const auto evaluation = *MakeEvaluation(plan, *training);
+  Fill(plan_, alone.get());
+  Fill(plan_, training.get());
+  Fill(plan, evaluation.get());
+  Floats before, after;
+  for (int step = 0; step < 3; ++step) {
+    ASSERT_TRUE(evaluation->Run().ok());
+    before = Losses(plan, evaluation.get());
+    ASSERT_TRUE(alone->Run().ok());
+    ASSERT_TRUE(training->Run().ok());
+    const Floats losses = Losses(plan_, training.get());
+    EXPECT_EQ(losses, Losses(plan_, alone.get()));
+    EXPECT_TRUE(std::equal(before.begin(), before.end(), losses.begin()));
+    ASSERT_TRUE(evaluation->Run().ok());
+    after = Losses(plan, evaluation.get());
+    EXPECT_NE(before, after);
+  }
+}
+
+TEST_P(BackendTest, BorrowedMemoryOutlivesItsLender) {
+  const RankPlan plan =
+      *BuildPlan(SpecOf({.tp_size = 1, .micro_batches = 3}), 0, Variant::kEvaluation);
+  auto training = *Make(plan_);
+  const auto evaluation = *MakeEvaluation(plan, *training);
+  Fill(plan_, training.get());
+  Fill(plan, evaluation.get());
+  ASSERT_TRUE(evaluation->Run().ok());
+  const Floats before = Losses(plan, evaluation.get());
+  training.reset();
+  ASSERT_TRUE(evaluation->Run().ok());
+  EXPECT_EQ(Losses(plan, evaluation.get()), before);
+}
+
+TEST_P(BackendTest, BorrowedMemoryThatIsTooSmallIsRefused) {
+  RankPlan plan = *BuildPlan(SpecOf({.tp_size = 1, .micro_batches = 3}), 0, Variant::kEvaluation);
+  const auto training = *Make(plan_);
+  plan.arenas[static_cast<size_t>(ArenaClass::kActivation)] = int64_t{1} << 30;
+  const absl::Status status = MakeEvaluation(plan, *training).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), StartsWith("the borrowed activation arena: found "));
+  EXPECT_THAT(std::string(status.message()), ::testing::EndsWith("expected at least 1.0 GiB"));
 }
 
 TEST_P(BackendTest, AGroupWithoutALinkIsRefused) {

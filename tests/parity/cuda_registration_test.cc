@@ -87,6 +87,31 @@ TEST_F(CudaRegistrationTest, WhatCollectivesWorkOnIsRegisteredOnceAndAlikeOnAllR
   EXPECT_THAT(said_, IsEmpty());
 }
 
+TEST_F(CudaRegistrationTest, WhatIsLentIsRegisteredOnceAndUntilTheLastUserEnds) {
+  const DeviceRanks group = stretto::testing::Nccl(2);
+  auto training = *Make(kDomino, group);
+  const size_t registered = fake_nccl::Registrations(0).size();
+  std::vector<std::unique_ptr<Executor>> evaluations;
+  for (const auto& communicator : group) {
+    const int rank = communicator->rank();
+    const RankPlan plan = *BuildPlan(SpecOf(kDomino), rank, Variant::kEvaluation);
+    ExecutorRequest request{.step = plan.step,
+                            .program = plan.program,
+                            .arenas = plan.arenas,
+                            .links = {{.device = communicator.get()}}};
+    for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation}) {
+      request.borrowed[static_cast<size_t>(arena)] =
+          training[static_cast<size_t>(rank)]->Lend(arena);
+    }
+    evaluations.push_back(*backend_->MakeExecutor(std::move(request)));
+  }
+  EXPECT_EQ(fake_nccl::Registrations(0).size(), registered);
+  training.clear();
+  EXPECT_EQ(Called("CommWindowDeregister") + Called("CommDeregister"), 0);
+  evaluations.clear();
+  EXPECT_EQ(Called("CommWindowDeregister") + Called("CommDeregister"), 2);
+}
+
 TEST_F(CudaRegistrationTest, WhatTravelsInAnotherTypeIsRegisteredToo) {
   Layout layout = kDomino;
   layout.wire = DType::kBF16;

@@ -25,6 +25,12 @@ inline constexpr metrics::Definition kMetrics[] = {
     {"stretto_loss", metrics::Type::kGauge, "nats", "training_job rank", "Loss of the last step."},
     {"stretto_grad_norm", metrics::Type::kGauge, "norm", "training_job rank",
      "Gradient norm of the last step, before clipping."},
+    {"stretto_eval_loss", metrics::Type::kGauge, "nats", "training_job rank",
+     "Loss on held-out data when it was last measured. Of jobs that evaluate."},
+    {"stretto_eval_perplexity", metrics::Type::kGauge, "tokens", "training_job rank",
+     "exp of that loss: among how many the model seems to choose."},
+    {"stretto_eval_seconds_total", metrics::Type::kCounter, "seconds", "training_job rank",
+     "Time that training stood still for measuring on held-out data."},
     {"stretto_updates_skipped_total", metrics::Type::kCounter, "steps", "training_job rank",
      "Steps whose update was left out because the gradient norm was not finite."},
     {"stretto_step_ledger_seconds_total", metrics::Type::kCounter, "seconds",
@@ -51,8 +57,8 @@ inline constexpr metrics::Definition kMetrics[] = {
     {"stretto_checkpoint_bytes_total", metrics::Type::kCounter, "bytes", "training_job rank",
      "Bytes of complete checkpoints, all ranks' files. Rank 0."},
     {"stretto_lost_seconds_total", metrics::Type::kCounter, "seconds", "training_job rank",
-     "Seconds of steps, waits for data and checkpoints left out, that no checkpoint had when the "
-     "rank ended before its job was complete. Rank 0."},
+     "Seconds of steps, evaluations and waits for data and checkpoints left out, that no "
+     "checkpoint had when the rank ended before its job was complete. Rank 0."},
     // ---- of the node
     {"stretto_trainers", metrics::Type::kGauge, "processes", "", "Trainers alive on this node."},
     {"stretto_coordinator_connected", metrics::Type::kGauge, "0 or 1", "",

@@ -18,7 +18,7 @@ double SecondsOf(const google::protobuf::Timestamp& time) {
 }
 
 bool IsProgress(Ledger::Part part) {
-  return part != Ledger::DATA_WAIT && part != Ledger::CHECKPOINT_WAIT;
+  return part != Ledger::DATA_WAIT && part != Ledger::CHECKPOINT_WAIT && part != Ledger::EVALUATION;
 }
 
 }  // namespace
@@ -40,6 +40,11 @@ void RankSeries::Add(const stretto::v1alpha1::StepReport& step) {
   loss_ = step.loss();
   grad_norm_ = step.grad_norm();
   last_step_ = SecondsOf(step.end_time());
+  if (step.has_evaluation()) {
+    evaluated_ = true;
+    evaluation_ = step.evaluation();
+    evaluation_seconds_ += step.evaluation().seconds();
+  }
   communication_ += step.ledger().communication_seconds();
   hidden_ += step.ledger().hidden_seconds();
   for (const Ledger::Entry& entry : step.ledger().entries()) {
@@ -63,7 +68,7 @@ void RankSeries::Add(const stretto::v1alpha1::CheckpointReport& checkpoint) {
 }
 
 void RankSeries::Add(const stretto::v1alpha1::RankExit& exit) {
-  if (exit.reason() != "Completed") lost_ += unsaved_;
+  if (exit.reason() != "Completed" && exit.reason() != "EarlyStopped") lost_ += unsaved_;
   unsaved_ = 0;
 }
 
@@ -89,6 +94,11 @@ void RankSeries::ShowSteps(const std::vector<std::string>& labels,
   families->Add(Row(kMetrics, "stretto_updates_skipped_total"), labels, skipped_);
   families->Add(Row(kMetrics, "stretto_communication_seconds_total"), labels, communication_);
   families->Add(Row(kMetrics, "stretto_communication_hidden_seconds_total"), labels, hidden_);
+  if (evaluated_) {
+    families->Add(Row(kMetrics, "stretto_eval_loss"), labels, evaluation_.loss());
+    families->Add(Row(kMetrics, "stretto_eval_perplexity"), labels, evaluation_.perplexity());
+    families->Add(Row(kMetrics, "stretto_eval_seconds_total"), labels, evaluation_seconds_);
+  }
   if (step_seconds_.count() == 0) return;  // there was no last step
   families->Add(Row(kMetrics, "stretto_loss"), labels, loss_);
   families->Add(Row(kMetrics, "stretto_grad_norm"), labels, grad_norm_);

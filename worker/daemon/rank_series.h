@@ -32,8 +32,11 @@ class RankSeries {
 
   metrics::Histogram step_seconds_;
   double tokens_ = 0, model_flops_ = 0, skipped_ = 0;
-  double loss_ = 0, grad_norm_ = 0;  // of the last step
-  double last_step_ = 0;             // seconds since 1970
+  double loss_ = 0, grad_norm_ = 0;           // of the last step
+  stretto::v1alpha1::Evaluation evaluation_;  // the last
+  bool evaluated_ = false;
+  double evaluation_seconds_ = 0;
+  double last_step_ = 0;  // seconds since 1970
   std::map<LedgerKey, double> ledger_;
   double communication_ = 0, hidden_ = 0;
   std::map<std::string, double> arenas_;

@@ -24,7 +24,8 @@ TrainingState StateOf(const TrainContext& context, const TrainState& state) {
           .tokenizer_hash = context.tokenizer_hash,
           .padded_vocab = config.engine.model.padded_vocab(),
           .world_size = config.engine.tp_size,
-          .tp_size = config.engine.tp_size};
+          .tp_size = config.engine.tp_size,
+          .held_out = state.held_out};
 }
 
 absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainState& state,

@@ -60,6 +60,21 @@ std::string TextOf(const DataConfig& data) {
   return text;
 }
 
+absl::StatusOr<EvaluationConfig> EvaluationFrom(const v1alpha1::JobSpec& spec,
+                                                const std::string& data_root) {
+  const v1alpha1::EvalSpec& eval = spec.eval();
+  EvaluationConfig config{
+      .interval_steps = eval.interval_steps(),
+      .batches = eval.batches(),
+      .prefix = eval.prefix(),
+      .early_stop = {.patience = eval.early_stop().patience(),
+                     .min_improvement = eval.early_stop().min_improvement()},
+      .of = absl::StrCat("the first ", eval.batches(), " batches of ",
+                         eval.prefix().empty() ? "the held-out data" : eval.prefix())};
+  if (!eval.prefix().empty()) RETURN_IF_ERROR(DataPath(eval.prefix(), data_root).status());
+  return config;
+}
+
 // Field by field, so that a field added to the proto later does not change old hashes. Steps and
 // checkpoint settings may differ between a run and its continuation, and so may what only orders
 // the same operations: the schedule's name, recompute, defer_wgrads.
@@ -163,6 +178,9 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   ASSIGN_OR_RETURN(config.data, DataFrom(task, config));
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   RETURN_IF_ERROR(SetStart(task, &config));
+  if (spec.has_eval()) {
+    ASSIGN_OR_RETURN(config.evaluation, EvaluationFrom(spec, task.data_root()));
+  }
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();
   config.checkpoint_disabled = spec.checkpoint().disabled();

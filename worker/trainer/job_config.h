@@ -10,6 +10,7 @@
 #include "worker/comm/paced.h"
 #include "worker/engine/spec/spec.h"
 #include "worker/trainer/data/training_data.h"
+#include "worker/trainer/early_stop.h"
 
 namespace stretto::trainer {
 
@@ -23,6 +24,15 @@ struct OptimizerConfig {
 
   // Of a step counted from 1.
   double LearningRateAt(int64_t step) const;
+};
+
+// On held-out data, after every interval_steps and the last step. 0: never.
+struct EvaluationConfig {
+  int64_t interval_steps = 0;
+  int batches = 0;          // of micro_batch_size sequences
+  std::string prefix = {};  // as OpenTokens takes it; empty: the held-out part of the training data
+  EarlyStopRule early_stop = {};
+  std::string of = {};  // HeldOutState::of
 };
 
 struct JobConfig {
@@ -39,6 +49,7 @@ struct JobConfig {
   uint64_t seed = 0;
   int profile_steps = 0;
   std::optional<Link> emulated_link;
+  EvaluationConfig evaluation;
 
   DataConfig data;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
@@ -58,6 +69,7 @@ struct JobConfig {
   // Of everything that must be equal for a resumed run to continue bit by bit.
   std::string spec_hash;
 
+  bool evaluates() const { return evaluation.interval_steps > 0; }
   int64_t sequences_per_step() const {
     return int64_t{engine.micro_batch_size} * engine.micro_batches;
   }

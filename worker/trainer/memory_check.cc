@@ -30,7 +30,8 @@ std::string Largest(const ArenaBytes& arenas) {
 }  // namespace
 
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
-  return FullestArenas(config.engine, config.rank, config.profile_steps > 0);
+  return FullestArenas(config.engine, config.rank,
+                       {.profiled = config.profile_steps > 0, .evaluated = config.evaluates()});
 }
 
 absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available) {

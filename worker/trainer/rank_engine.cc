@@ -22,6 +22,7 @@ std::string NameOfState(const Parameter& parameter, Slot slot) {
 
 RankEngine::RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan)
     : spec_(spec),
+      tp_rank_(tp_rank),
       plan_(std::move(plan)),
       map_(plan_.step),
       parameters_(ParametersOf(spec.model, spec.tp_size, tp_rank)) {}
@@ -37,13 +38,35 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec&
                                                                RankPlan plan, GroupLink tp,
                                                                Backend& backend, OnBegin on_begin) {
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, tp_rank, std::move(plan)));
-  const RankPlan& made = engine->plan_;
-  ASSIGN_OR_RETURN(engine->executor_, backend.MakeExecutor({.step = made.step,
-                                                            .program = made.program,
-                                                            .arenas = made.arenas,
-                                                            .links = {tp},
-                                                            .on_begin = std::move(on_begin)}));
+  RETURN_IF_ERROR(engine->MakeExecutor({}, tp, backend, std::move(on_begin)));
   return engine;
+}
+
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEngine& training,
+                                                                         GroupLink tp,
+                                                                         Backend& backend,
+                                                                         OnBegin on_begin) {
+  EngineSpec spec = training.spec_;
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.tp_rank_, Variant::kEvaluation));
+  spec.micro_batches = 1;
+  auto engine =
+      std::unique_ptr<RankEngine>(new RankEngine(spec, training.tp_rank_, std::move(plan)));
+  std::array<Arena, 6> borrowed;
+  for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})
+    borrowed[static_cast<size_t>(arena)] = training.executor_->Lend(arena);
+  RETURN_IF_ERROR(engine->MakeExecutor(std::move(borrowed), tp, backend, std::move(on_begin)));
+  return engine;
+}
+
+absl::Status RankEngine::MakeExecutor(std::array<Arena, 6> borrowed, GroupLink tp, Backend& backend,
+                                      OnBegin on_begin) {
+  ASSIGN_OR_RETURN(executor_, backend.MakeExecutor({.step = plan_.step,
+                                                    .program = plan_.program,
+                                                    .arenas = plan_.arenas,
+                                                    .borrowed = std::move(borrowed),
+                                                    .links = {tp},
+                                                    .on_begin = std::move(on_begin)}));
+  return absl::OkStatus();
 }
 
 int RankEngine::State(Slot slot, size_t parameter) const {
@@ -114,14 +137,18 @@ std::vector<ShardTensor> RankEngine::StateTensors() {
   return tensors;
 }
 
-double RankEngine::MeanLoss() {
-  double sum = 0;
+double RankEngine::AddLosses(double sum) {
   const int64_t tokens = int64_t{spec_.micro_batch_size} * spec_.model.sequence_length;
   for (int mb = 0; mb < spec_.micro_batches; ++mb) {
     const float* losses = Host<float>(plan_.buffers.losses, mb);
     for (int64_t t = 0; t < tokens; ++t) sum += losses[t];
   }
-  return sum / static_cast<double>(tokens * spec_.micro_batches);
+  return sum;
+}
+
+double RankEngine::MeanLoss() {
+  const int64_t sequences = int64_t{spec_.micro_batch_size} * spec_.micro_batches;
+  return AddLosses(0) / static_cast<double>(sequences * spec_.model.sequence_length);
 }
 
 }  // namespace stretto::trainer

@@ -2,6 +2,7 @@
 // One rank's plan, executor and tensors, and how they meet the host: weights in and out, batches
 // in, losses out.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -36,6 +37,15 @@ class RankEngine {
                                                             RankPlan plan, GroupLink tp,
                                                             Backend& backend, OnBegin on_begin);
 
+  // Forward and loss alone (Variant::kEvaluation), in the weights and the memory of activations of
+  // `training`, between whose steps it runs: micro-batch 0 is its only one, and what follows that
+  // does not read or write tokens, targets, keys and losses is not for it. Errors: those of Create,
+  // and InvalidArgument: those activations have no room for it.
+  static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(RankEngine& training,
+                                                                      GroupLink tp,
+                                                                      Backend& backend,
+                                                                      OnBegin on_begin);
+
   const Program& program() const { return plan_.program; }
   const ArenaBytes& arenas() const { return plan_.arenas; }
   Executor& executor() { return *executor_; }
@@ -65,11 +75,15 @@ class RankEngine {
   absl::StatusOr<TensorView> Gradient(int parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[static_cast<size_t>(parameter)], -1));
   }
-  // Mean over all tokens of the step, added in (micro-batch, token) order in f64.
+  // `sum` and every token's loss of the step, added in (micro-batch, token) order.
+  double AddLosses(double sum);
+  // Mean over all tokens of the step.
   double MeanLoss();
 
  private:
   RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan);
+  absl::Status MakeExecutor(std::array<Arena, 6> borrowed, GroupLink tp, Backend& backend,
+                            OnBegin on_begin);
   // The buffer of a parameter's tensor.
   int State(Slot slot, size_t parameter) const;
   template <class T>
@@ -78,6 +92,7 @@ class RankEngine {
   }
 
   const EngineSpec spec_;
+  const int tp_rank_;
   const RankPlan plan_;
   const BufferMap map_;
   const std::vector<Parameter> parameters_;

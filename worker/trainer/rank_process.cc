@@ -17,9 +17,11 @@
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/data/training_data.h"
 #include "worker/trainer/exit_reason.h"
+#include "worker/trainer/held_out_data.h"
 #include "worker/trainer/initial_weights.h"
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
+#include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
 #include "worker/trainer/saved_state.h"
@@ -58,6 +60,7 @@ class RankProcess {
     return Train({.config = config_,
                   .sampler = data_->train(),
                   .engine = *engine_,
+                  .evaluation = evaluation_.get(),
                   .control = device_->control(),
                   .reporter = reporter_,
                   .flight = flight_,
@@ -79,6 +82,9 @@ class RankProcess {
     if (!config_.initial_weights.empty()) {
       ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
     }
+    if (config_.evaluates()) {
+      ASSIGN_OR_RETURN(held_out_, OpenHeldOut(config_, *data_));
+    }
     RETURN_IF_ERROR(CheckFreeMemory());
     RETURN_IF_ERROR(Connect());
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
@@ -90,9 +96,15 @@ class RankProcess {
       // Memory that peers still map from the last engine is not free yet.
       RETURN_IF_ERROR(device_->control().Barrier());
     }
-    ASSIGN_OR_RETURN(engine_,
-                     RankEngine::Create(config_.engine, config_.rank, Variant::kSchedule,
-                                        device_->link(), device_->backend(), FlightHook()));
+    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
+    if (config_.evaluates()) {
+      ASSIGN_OR_RETURN(evaluation_arenas_,
+                       MakeRoomForEvaluation(config_.engine, config_.rank, &plan.arenas));
+    }
+    ASSIGN_OR_RETURN(
+        engine_, RankEngine::Create(config_.engine, config_.rank, std::move(plan), device_->link(),
+                                    device_->backend(), FlightHook()));
+    if (config_.evaluates()) RETURN_IF_ERROR(PrepareEvaluation());
     phases_ = PhasesOf(engine_->program());
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
@@ -114,7 +126,7 @@ class RankProcess {
     for (size_t arena = 0; arena < engine_->arenas().size(); ++arena) {
       v1alpha1::Arena* added = prepared->add_arenas();
       added->set_arena(NameOf(static_cast<ArenaClass>(arena)));
-      added->set_bytes(engine_->arenas()[arena]);
+      added->set_bytes(engine_->arenas()[arena] + evaluation_arenas_[arena]);
     }
     prepared->set_peak_flops(device_->peak_flops().value_or(0));
     reporter_.Send(std::move(report));
@@ -123,6 +135,16 @@ class RankProcess {
   absl::Status OpenData() {
     ASSIGN_OR_RETURN(TrainingData data, TrainingData::Open(config_.data));
     data_.emplace(std::move(data));
+    return absl::OkStatus();
+  }
+
+  absl::Status PrepareEvaluation() {
+    const OnBegin on_begin = [this](int, int64_t now) {
+      flight_.SetPhase(FlightPhase::kEvaluation, absl::Nanoseconds(now));
+    };
+    ASSIGN_OR_RETURN(evaluation_,
+                     Evaluation::Create(config_, *held_out_.sampler, *engine_, device_->link(),
+                                        device_->control(), device_->backend(), on_begin));
     return absl::OkStatus();
   }
 
@@ -220,20 +242,24 @@ class RankProcess {
   DaemonLink& link_;
   SignalThread& signals_;
   std::optional<TrainingData> data_;
+  HeldOutData held_out_;  // of a job that evaluates
   std::vector<Attachment> attachments_;
   int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
   std::unique_ptr<RankEngine> engine_;
+  std::unique_ptr<Evaluation> evaluation_;  // null: the job has none
+  ArenaBytes evaluation_arenas_ = {};       // what it has beside those of the step
   std::unique_ptr<TraceRecorder> trace_;
 };
 
 v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) {
-  const bool clean = result.reason == "Completed" || result.reason == "Cancelled";
+  const bool clean = result.reason == "Completed" || result.reason == "EarlyStopped" ||
+                     result.reason == "Cancelled";
   v1alpha1::RankExit exit;
   exit.set_exit_code(clean ? 0 : 1);
   exit.set_reason(result.reason);
-  exit.set_message(std::string(result.status.message()));
+  exit.set_message(result.status.ok() ? result.message : std::string(result.status.message()));
   exit.set_step(result.state.step);
   exit.set_phase(NameOf(flight.phase));
   *exit.mutable_time() = Now();

@@ -107,8 +107,10 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   expected.spec_hash = config.spec_hash;
   RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
   spdlog::info("resumed folder={} step={}", saved.name(), state.step);
-  return TrainState{
-      .step = state.step, .updates = state.updates, .consumed_samples = state.consumed_samples};
+  return TrainState{.step = state.step,
+                    .updates = state.updates,
+                    .consumed_samples = state.consumed_samples,
+                    .held_out = state.held_out};
 }
 
 }  // namespace stretto::trainer

@@ -90,6 +90,8 @@ void TraceRecorder::Record(const v1alpha1::StepReport& report,
       for (Interval wait : waits.checkpoint) {
         AddInterval(wait, step.begin, out->mutable_checkpoint_waits());
       }
+      for (Interval wait : waits.evaluation)
+        AddInterval(wait, step.begin, out->mutable_evaluations());
     }
     for (Interval interval : operations.subspan(first, kIntervalsPerRecord)) {
       AddInterval(interval, step.begin, out->mutable_operations());

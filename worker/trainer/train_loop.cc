@@ -4,9 +4,11 @@
 #include <spdlog/spdlog.h>
 #include <time.h>
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/cost/mfu.h"
@@ -45,8 +47,15 @@ class Loop {
       if (absl::Status status = RunStep(); !status.ok()) {
         return Ended(ReasonOfStep(status), status);
       }
+      if (absl::Status status = MaybeEvaluate(); !status.ok()) {
+        return Ended(absl::IsInvalidArgument(status) ? "DataInvalid" : ReasonOfStep(status),
+                     status);
+      }
       if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
       ReportStep();
+      if (EarlyStopped()) {
+        return {state_, "EarlyStopped", absl::OkStatus(), EarlyStopMessage()};
+      }
       if (TooManyNotFinite()) {
         return Ended(
             "NonFiniteGradients",
@@ -69,8 +78,7 @@ class Loop {
   // one.
   absl::StatusOr<std::string> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
-    ControlWord mine{.stop = request.stop || c_.terminate.load(), .checkpoint = request.checkpoint};
-    ASSIGN_OR_RETURN(const ControlWord all, Agree(c_.control, mine));
+    ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(request));
     if (!all.stop) return std::string();
     spdlog::info("stopping before step {}: {}", state_.step + 1,
                  request.stop ? request.reason : "asked to");
@@ -87,6 +95,11 @@ class Loop {
     if (!failed.ok()) return Ended("PeerLost", failed.status());
     if (!failed->empty()) return Ended("CheckpointFailed", absl::UnavailableError(*failed));
     return Ended("Completed", absl::OkStatus());
+  }
+
+  absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {
+    return Agree(c_.control,
+                 {.stop = request.stop || c_.terminate.load(), .checkpoint = request.checkpoint});
   }
 
   absl::Status FillBatch() {
@@ -127,10 +140,65 @@ class Loop {
     c_.reporter.Send(std::move(report));
   }
 
+  bool IsDue(int64_t every) const {
+    return state_.step == c_.config.steps || (every > 0 && state_.step % every == 0);
+  }
+
+  // Before the checkpoint, which so has what came of it.
+  absl::Status MaybeEvaluate() {
+    waits_.evaluation.clear();
+    evaluated_.reset();
+    if (c_.evaluation == nullptr || !IsDue(c_.config.evaluation.interval_steps) ||
+        TooManyNotFinite()) {
+      return absl::OkStatus();
+    }
+    const int64_t begin = NowNanoseconds();
+    c_.flight.SetPhase(FlightPhase::kEvaluation, Clock::Real().Monotonic());
+    ASSIGN_OR_RETURN(
+        const std::optional<double> loss, c_.evaluation->MeanLoss([&]() -> absl::StatusOr<bool> {
+          ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(c_.link.stop_request(c_.lease)));
+          return all.stop;
+        }));
+    waits_.evaluation = {{begin, NowNanoseconds()}};
+    if (loss.has_value()) NoteLoss(*loss);
+    return absl::OkStatus();
+  }
+
+  void NoteLoss(double loss) {
+    const EvaluationConfig& config = c_.config.evaluation;
+    if (state_.held_out.of != config.of) state_.held_out = {.of = config.of};
+    Count(loss, config.early_stop, &state_.held_out);
+    v1alpha1::Evaluation& evaluation = evaluated_.emplace();
+    evaluation.set_loss(loss);
+    evaluation.set_perplexity(std::exp(loss));
+    evaluation.set_tokens(c_.evaluation->tokens());
+    const Interval spent = waits_.evaluation.front();
+    evaluation.set_seconds(static_cast<double>(spent.end - spent.begin) * 1e-9);
+    evaluation.set_best_loss(state_.held_out.best_loss);
+    spdlog::info("step {} held-out loss {:.4f} perplexity {:.3f} best {:.4f} seconds {:.3f}",
+                 state_.step, loss, evaluation.perplexity(), evaluation.best_loss(),
+                 evaluation.seconds());
+  }
+
+  bool EarlyStopped() const {
+    return evaluated_.has_value() && state_.step < c_.config.steps &&
+           FallsNoMore(state_.held_out, c_.config.evaluation.early_stop);
+  }
+
+  std::string EarlyStopMessage() const {
+    const EarlyStopRule& rule = c_.config.evaluation.early_stop;
+    const HeldOutState& state = state_.held_out;
+    return absl::StrFormat(
+        "step %d of %d: held-out loss %.4f, not below %.4f%s in %d evaluation%s; the lowest was "
+        "%.4f",
+        state_.step, c_.config.steps, evaluated_->loss(), state.better_loss,
+        rule.min_improvement > 0 ? absl::StrFormat(" by more than %g", rule.min_improvement) : "",
+        state.without_better, state.without_better == 1 ? "" : "s", state.best_loss);
+  }
+
   absl::Status MaybeCheckpoint() {
     waits_.checkpoint.clear();
-    const int64_t every = c_.config.checkpoint_interval;
-    const bool due = state_.step == c_.config.steps || (every > 0 && state_.step % every == 0);
+    const bool due = IsDue(c_.config.checkpoint_interval) || EarlyStopped();
     // The step that fails the job saves nothing: updates may not have waited for its norm.
     if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
@@ -159,6 +227,7 @@ class Loop {
                           FlopsPerToken(c_.config.engine.model) / c_.config.engine.tp_size);
     step->set_wall_seconds(raw - raw_begin_);
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
+    if (evaluated_.has_value()) *step->mutable_evaluation() = *evaluated_;
     step->set_update_skipped(Skipped());
     step->set_norm_not_finite(not_finite_);
     *step->mutable_end_time() =
@@ -181,8 +250,9 @@ class Loop {
   double raw_begin_ = 0;
   absl::Time wall_begin_;  // the same instant
   int64_t last_checkpoint_ = 0;
-  bool started_ = false;     // the first step of this run is done
-  bool not_finite_ = false;  // the gradient norm of the last step
+  std::optional<v1alpha1::Evaluation> evaluated_;  // after the last step
+  bool started_ = false;                           // the first step of this run is done
+  bool not_finite_ = false;                        // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;
 };
 

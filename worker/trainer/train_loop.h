@@ -8,6 +8,7 @@
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/control.h"
 #include "worker/trainer/data/sampler.h"
+#include "worker/trainer/evaluation.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 #include "worker/trainer/report/flight_record.h"
@@ -21,6 +22,7 @@ struct TrainState {
   int64_t step = 0;     // finished
   int64_t updates = 0;  // optimizer updates: steps less those whose update was skipped
   int64_t consumed_samples = 0;
+  HeldOutState held_out = {};
 };
 
 // What the loop works with; all borrowed.
@@ -28,6 +30,7 @@ struct TrainContext {
   const JobConfig& config;
   const Sampler& sampler;
   RankEngine& engine;
+  Evaluation* evaluation;  // null: none
   Communicator& control;
   Reporter& reporter;
   FlightRecorder& flight;
@@ -40,13 +43,14 @@ struct TrainContext {
   const std::atomic<bool>& terminate;
 };
 
-// How training ended. Completed, Cancelled, or a failure with a status.
+// How training ended. Completed, EarlyStopped, Cancelled, or a failure with a status.
 struct TrainResult {
   TrainState state;
-  // Completed, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid, DeviceFailed,
-  // CheckpointFailed (of a job of no steps)
+  // Completed, EarlyStopped, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid,
+  // DeviceFailed, CheckpointFailed (of a job of no steps)
   std::string reason;
-  absl::Status status;  // ok for Completed and Cancelled
+  absl::Status status;       // ok for the first three
+  std::string message = {};  // of EarlyStopped
 };
 
 TrainResult Train(const TrainContext& context, TrainState state);

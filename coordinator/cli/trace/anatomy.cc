@@ -19,7 +19,7 @@ using v1alpha1::TraceOperation;
 using v1alpha1::TraceProgram;
 using v1alpha1::TraceStep;
 
-enum class Activity { kCompute, kCommunicate, kData, kCheckpoint };
+enum class Activity { kCompute, kCommunicate, kData, kCheckpoint, kEvaluation };
 // What goes on; group and phase are -1 where they mean nothing. Ordered by the ledger's preference.
 using Doing = std::tuple<Activity, int, int>;
 
@@ -50,11 +50,12 @@ std::vector<Edge> EdgesOf(const TraceProgram& program, const TraceStep& step) {
         op.group().empty() ? Doing{Activity::kCompute, -1, phase}
                            : Doing{Activity::kCommunicate, GroupIndex(program, op.group()), phase});
   }
-  for (int i = 0; i < step.data_waits().begin_nanoseconds_size(); ++i) {
-    add(SpanAt(step.data_waits(), i), {Activity::kData, -1, -1});
-  }
-  for (int i = 0; i < step.checkpoint_waits().begin_nanoseconds_size(); ++i) {
-    add(SpanAt(step.checkpoint_waits(), i), {Activity::kCheckpoint, -1, -1});
+  for (const auto& [waits, activity] : {std::pair{&step.data_waits(), Activity::kData},
+                                        std::pair{&step.checkpoint_waits(), Activity::kCheckpoint},
+                                        std::pair{&step.evaluations(), Activity::kEvaluation}}) {
+    for (int i = 0; i < waits->begin_nanoseconds_size(); ++i) {
+      add(SpanAt(*waits, i), {activity, -1, -1});
+    }
   }
   std::sort(edges.begin(), edges.end(),
             [](const Edge& a, const Edge& b) { return a.time < b.time; });
@@ -85,6 +86,9 @@ LedgerSegment Classify(const TraceProgram& program, const std::map<Doing, int>& 
       break;
     case Activity::kCheckpoint:
       segment.part = Ledger::CHECKPOINT_WAIT;
+      break;
+    case Activity::kEvaluation:
+      segment.part = Ledger::EVALUATION;
       break;
   }
   return segment;

@@ -129,7 +129,8 @@ void ChromeTraceWriter::AddHost(const TraceStep& step, int64_t begin) {
                      ",\"gradient_norm\":", Number(report.grad_norm()), ",\"wall_seconds\":",
                      Number(report.wall_seconds()), ",\"overlap_ratio\":", Number(overlap), "}"));
   for (const auto& [waits, name] : {std::pair{&step.data_waits(), "data wait"},
-                                    std::pair{&step.checkpoint_waits(), "checkpoint wait"}}) {
+                                    std::pair{&step.checkpoint_waits(), "checkpoint wait"},
+                                    std::pair{&step.evaluations(), "evaluation"}}) {
     for (int i = 0; i < waits->begin_nanoseconds_size(); ++i) {
       const Span span = SpanAt(*waits, i);
       const int64_t from = std::max<int64_t>(span.begin, 0), to = std::min(span.end, length);
@@ -140,6 +141,9 @@ void ChromeTraceWriter::AddHost(const TraceStep& step, int64_t begin) {
   }
   if (rank_ != first_rank_) return;
   Counter("loss", begin + length, report.loss());
+  if (report.has_evaluation()) {
+    Counter("held-out loss", begin + length, report.evaluation().loss());
+  }
   if (report.wall_seconds() > 0) {
     Counter("tokens per second", begin + length,
             static_cast<double>(report.tokens()) / report.wall_seconds());

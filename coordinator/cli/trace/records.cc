@@ -100,8 +100,8 @@ absl::Status TraceAssembler::AddStep(const TraceStep& part) {
     return Wrong(rank_, "operations", absl::StrCat(operations),
                  absl::StrCat(program_.operation_count()));
   }
-  for (const TraceIntervals* intervals :
-       {&step_.data_waits(), &step_.checkpoint_waits(), &step_.operations()}) {
+  for (const TraceIntervals* intervals : {&step_.data_waits(), &step_.checkpoint_waits(),
+                                          &step_.evaluations(), &step_.operations()}) {
     RETURN_IF_ERROR(CheckIntervals(rank_, *intervals));
   }
   const int intervals = step_.operations().begin_nanoseconds_size();

@@ -75,11 +75,12 @@ void TimelineBuilder::Add(int rank, const TraceProgram& program, const TraceStep
   row.step = {begin, begin + step.end_nanoseconds() - step.begin_nanoseconds()};
   row.ledger = step.report().ledger();
   row.lanes = LanesOf(program, step);
-  std::vector<Span> exposed, data, checkpoint;
+  std::vector<Span> exposed, data, checkpoint, evaluation;
   for (const LedgerSegment& segment : Anatomy(program, step)) {
     if (segment.part == Ledger::EXPOSED) exposed.push_back(segment.span);
     if (segment.part == Ledger::DATA_WAIT) data.push_back(segment.span);
     if (segment.part == Ledger::CHECKPOINT_WAIT) checkpoint.push_back(segment.span);
+    if (segment.part == Ledger::EVALUATION) evaluation.push_back(segment.span);
   }
   bool waits_shown = false;
   for (TimelineLane& lane : row.lanes) {
@@ -89,6 +90,7 @@ void TimelineBuilder::Add(int rank, const TraceProgram& program, const TraceStep
       lane.exposed = exposed;
       lane.data_waits = data;
       lane.checkpoint_waits = checkpoint;
+      lane.evaluations = evaluation;
     }
   }
   timeline_.step = step.step();
@@ -109,7 +111,8 @@ Timeline TimelineBuilder::Build(const v1alpha1::Job& job, int machines) {
     out.length = std::max(out.length, rank.step.end);
     for (TimelineLane& lane : rank.lanes) {
       for (TimelineBar& bar : lane.bars) bar.span = {bar.span.begin + by, bar.span.end + by};
-      for (auto* spans : {&lane.exposed, &lane.data_waits, &lane.checkpoint_waits}) {
+      for (auto* spans :
+           {&lane.exposed, &lane.data_waits, &lane.checkpoint_waits, &lane.evaluations}) {
         Shift(by, spans);
       }
     }

@@ -25,7 +25,7 @@ struct TimelineLane {
   // Of communication: the parts of bars that no computation hides. Of the first lane that computes:
   // when the rank waits for them.
   std::vector<Span> exposed;
-  std::vector<Span> data_waits, checkpoint_waits;  // on the first lane that computes
+  std::vector<Span> data_waits, checkpoint_waits, evaluations;  // on the first lane that computes
 };
 
 struct TimelineRank {

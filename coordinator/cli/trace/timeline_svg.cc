@@ -29,6 +29,7 @@ constexpr char kHead[] = R"svg(<defs>
 <pattern id="waiting" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="0.7" height="4" fill="#c1272d" fill-opacity="0.55"/></pattern>
 <pattern id="data" width="4" height="4" patternUnits="userSpaceOnUse"><circle cx="2" cy="2" r="0.9" fill="#555"/></pattern>
 <pattern id="checkpoint" width="4" height="4" patternUnits="userSpaceOnUse" patternTransform="rotate(-45)"><rect width="1.2" height="4" fill="#999"/></pattern>
+<pattern id="evaluation" width="4" height="4" patternUnits="userSpaceOnUse"><rect width="4" height="1.2" fill="#cc79a7"/></pattern>
 </defs>
 <style>
 text { font-family: Helvetica, Arial, 'Liberation Sans', sans-serif; fill: #222; }
@@ -127,6 +128,7 @@ class Picture {
     if (waiting_) entries.push_back({"url(#waiting)", "waiting for it", false});
     if (data_) entries.push_back({"url(#data)", "data wait", false});
     if (checkpoint_) entries.push_back({"url(#checkpoint)", "checkpoint wait", false});
+    if (evaluation_) entries.push_back({"url(#evaluation)", "evaluation", false});
     std::string out;
     double x = kLeft;
     for (const Entry& entry : entries) {
@@ -191,6 +193,7 @@ class Picture {
           lane.communicates ? &exposed_ : &waiting_);
     Spans(lane.data_waits, y, height, "data", &data_);
     Spans(lane.checkpoint_waits, y, height, "checkpoint", &checkpoint_);
+    Spans(lane.evaluations, y, height, "evaluation", &evaluation_);
     communicates_ = communicates_ || lane.communicates;
   }
 
@@ -259,7 +262,7 @@ class Picture {
   std::string body_;
   std::array<bool, kPhases> used_phases_{};
   bool communicates_ = false, exposed_ = false, waiting_ = false, data_ = false,
-       checkpoint_ = false;
+       checkpoint_ = false, evaluation_ = false;
 };
 
 }  // namespace

@@ -13,7 +13,16 @@ namespace stretto::cli {
 namespace {
 
 // What a character can show: phases of computing first.
-enum Paint { kHidden = kPhases, kExposed, kWaiting, kData, kCheckpoint, kBlank, kPaints };
+enum Paint {
+  kHidden = kPhases,
+  kExposed,
+  kWaiting,
+  kData,
+  kCheckpoint,
+  kEvaluation,
+  kBlank,
+  kPaints
+};
 
 struct Ink {
   std::string full, partly;  // partly: less than half of its time
@@ -46,6 +55,7 @@ class Drawing {
     inks_[kWaiting] = {unicode ? "·" : ".", unicode ? "·" : ".", "31"};
     inks_[kData] = {"d", "d", "35"};
     inks_[kCheckpoint] = {"c", "c", "35"};
+    inks_[kEvaluation] = {"e", "e", "35"};
     inks_[kBlank] = {" ", " ", ""};
   }
 
@@ -108,6 +118,7 @@ class Drawing {
     }
     for (const Span& span : lane.data_waits) Add(span, kData, &cells);
     for (const Span& span : lane.checkpoint_waits) Add(span, kCheckpoint, &cells);
+    for (const Span& span : lane.evaluations) Add(span, kEvaluation, &cells);
     std::string row;
     const char* color = "";
     for (Cell& cell : cells) {
@@ -165,11 +176,12 @@ class Drawing {
         if (!lane.exposed.empty()) used[lane.communicates ? kExposed : kWaiting] = true;
         if (!lane.data_waits.empty()) used[kData] = true;
         if (!lane.checkpoint_waits.empty()) used[kCheckpoint] = true;
+        if (!lane.evaluations.empty()) used[kEvaluation] = true;
       }
     }
     const std::array<const char*, kPaints> names = {
-        "forward", "recompute", "backward",  "optimizer",      "communication, hidden",
-        "exposed", "waiting",   "data wait", "checkpoint wait"};
+        "forward", "recompute", "backward",  "optimizer",       "communication, hidden",
+        "exposed", "waiting",   "data wait", "checkpoint wait", "evaluation"};
     std::string legend;
     const char* color = "";
     for (size_t paint = 0; paint < kBlank; ++paint) {

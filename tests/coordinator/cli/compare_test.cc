@@ -41,6 +41,18 @@ TEST(CompareTest, OptionsThatNoRunHasAreLeftOut) {
               Not(HasSubstr("options")));
 }
 
+TEST(CompareTest, HeldOutLossesHaveALineWhereThereAreSome) {
+  v1alpha1::Job job = JobOf("sync", "megatron_sync");
+  job.mutable_progress()->mutable_last_evaluation()->set_loss(2.5);
+  const std::vector<RunFigures> runs = {FiguresOf(job, {}), FiguresOf(Hybrid(), {})};
+  EXPECT_THAT(CompareTable(runs),
+              HasSubstr("\nheld-out loss           2.5000                     -\n"));
+  EXPECT_THAT(CompareTable({runs[1]}), Not(HasSubstr("held-out")));
+  const auto json = nlohmann::json::parse(CompareJson(runs));
+  EXPECT_EQ(json["runs"][0]["held_out_loss"], 2.5);
+  EXPECT_TRUE(json["runs"][1]["held_out_loss"].is_null());
+}
+
 TEST(CompareTest, JsonHasThemAlways) {
   const auto json = nlohmann::json::parse(
       CompareJson({FiguresOf(JobOf("sync", "megatron_sync"), {}), FiguresOf(Hybrid(), {})}));

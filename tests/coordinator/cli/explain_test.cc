@@ -82,7 +82,7 @@ TEST(ExplainTest, AnUnknownPathNamesTheNearestAndAll) {
   EXPECT_EQ(std::string(ExplainField("job.spec.shedule").status().message()),
             "job.spec has no field \"shedule\"; did you mean \"schedule\"? It is one of: model, "
             "data, parallelism, schedule, optimizer, precision, steps, micro_batch_size, "
-            "global_batch_size, seed, checkpoint, device, emulated_link, profile");
+            "global_batch_size, seed, checkpoint, device, emulated_link, profile, eval");
   EXPECT_THAT(
       std::string(ExplainField("jib").status().message()),
       StartsWith("no field \"jib\"; did you mean \"job\"? It is one of: job, worker, spec"));
@@ -112,17 +112,38 @@ TEST(ExplainTextTest, ReadsAsKubectlsDoes) {
             "DESCRIPTION:\n"
             "  The tokens to train on.\n"
             "\n"
-            "  A data set in the format of Megatron, as `stretto data\n"
-            "  prepare` writes it.\n"
+            "  One data set, or a blend of several. A data set is in the\n"
+            "  format of Megatron, as `stretto data prepare` writes it,\n"
+            "  or consists of token files of llm.c.\n"
             "\n"
             "EXAMPLE:\n"
-            "  data: {prefix: perl-manual}\n"
+            "  data: {prefix: perl-manual, held_out: 0.01}\n"
+            "\n"
+            "EXAMPLE:\n"
+            "  data:\n"
+            "    blend:\n"
+            "      - {prefix: books, weight: 0.7}\n"
+            "      - {prefix: \"llmc:fineweb/train_*.bin\", weight: 0.3}\n"
             "\n"
             "FIELDS:\n"
-            "  prefix  <string>  required\n"
-            "    PREFIX.bin and PREFIX.idx beneath the workers' data\n"
-            "    root: a relative path without \"..\", at most 1024\n"
-            "    characters.\n");
+            "  prefix  <string>\n"
+            "    PREFIX.bin and PREFIX.idx, or llmc:FILES (a `*` in the\n"
+            "    last part of the path stands for any text), beneath the\n"
+            "    workers' data root: a relative path without \"..\", at\n"
+            "    most 1024 characters. Required without blend.\n"
+            "\n"
+            "  blend  <[]BlendPart>\n"
+            "    Several data sets instead of one: 1 to 1024, each once.\n"
+            "    Which of them a sample comes from depends on its number\n"
+            "    alone; each goes through epochs of its own.\n"
+            "    Default: none\n"
+            "\n"
+            "  held_out  <number>\n"
+            "    Share of each data set, at its end, that is never\n"
+            "    trained on: 0 to 0.5, at least one sequence. It begins\n"
+            "    with a document where one begins in its first half.\n"
+            "    `eval` measures on it.\n"
+            "    Default: 0\n");
 }
 
 TEST(ExplainTextTest, RecursiveIsTheTree) {

@@ -152,6 +152,39 @@ TEST(SummaryTest, SaysWhatHappenedWithItsLedger) {
   EXPECT_THAT(Summary(job, true), HasSubstr("\x1b[32mSUCCEEDED\x1b[0m"));
 }
 
+v1alpha1::Evaluation SomeEvaluation() {
+  v1alpha1::Evaluation evaluation;
+  evaluation.set_loss(2.5);
+  evaluation.set_perplexity(12.18249);
+  evaluation.set_best_loss(2.25);
+  return evaluation;
+}
+
+TEST(SummaryTest, SaysWhyAJobStoppedEarlyAndItsHeldOutLoss) {
+  Job job = SomeJob();
+  *job.mutable_progress()->mutable_last_evaluation() = SomeEvaluation();
+  v1alpha1::Condition& succeeded = *job.add_conditions();
+  succeeded.set_type("Succeeded");
+  succeeded.set_reason("Completed");
+  succeeded.set_message("20 steps");
+  EXPECT_THAT(Summary(job, false), Not(HasSubstr("stopped early")));
+  EXPECT_THAT(Summary(job, false), HasSubstr("\nheld-out loss 2.5000, perplexity 12.18\n"));
+  job.mutable_conditions(0)->set_reason("EarlyStopped");
+  job.mutable_conditions(0)->set_message("step 20 of 90");
+  EXPECT_THAT(Summary(job, false), HasSubstr("\nstopped early: step 20 of 90\nloss "));
+}
+
+TEST(DescribeTest, HasTheLastEvaluationWhereThereIsOne) {
+  Job job = SomeJob();
+  EXPECT_THAT(DescribeJob(job, absl::FromUnixSeconds(1100), false), Not(HasSubstr("Held out")));
+  *job.mutable_progress()->mutable_last_evaluation() = SomeEvaluation();
+  job.mutable_progress()->set_last_evaluation_step(15);
+  EXPECT_THAT(
+      DescribeJob(job, absl::FromUnixSeconds(1100), false),
+      HasSubstr("\nHeld out:    loss 2.5000, perplexity 12.18, best loss 2.2500, after step "
+                "15\n"));
+}
+
 TEST(SummaryTest, NamesTheFirstFailure) {
   Job job = SomeJob();
   job.set_state(Job::FAILED);
@@ -329,6 +362,21 @@ TEST(ProgressTest, LineHasStepLossSpeedOverlapAndTimeLeft) {
   tracker.Add(skipped);
   EXPECT_THAT(tracker.Line(), HasSubstr("loss -"));
   EXPECT_THAT(tracker.Line(), HasSubstr("update skipped: gradient norm not finite"));
+}
+
+TEST(ProgressTest, AStepThatWasEvaluatedIsAMilestoneAndSaysSo) {
+  Job job;
+  job.mutable_spec()->set_steps(1000);
+  ProgressTracker tracker;
+  tracker.Add(job);
+  tracker.Add(Step(7, 5.5));
+  EXPECT_FALSE(tracker.IsMilestone());
+  v1alpha1::StepReport step = Step(8, 5.25);
+  *step.mutable_evaluation() = SomeEvaluation();
+  tracker.Add(step);
+  EXPECT_TRUE(tracker.IsMilestone());
+  EXPECT_THAT(tracker.Line(),
+              HasSubstr("loss 5.2500  held-out loss 2.5000, perplexity 12.18  2.0k tokens/s"));
 }
 
 TEST(ProgressTest, ANormThatIsNotFiniteShowsWhereNoUpdateWaitsForIt) {

@@ -132,6 +132,20 @@ TEST(WatchViewTest, LooksAsItsGoldenTexts) {
   }
 }
 
+TEST(WatchViewTest, AJobThatEvaluatesShowsItsHeldOutLoss) {
+  WatchState state = Running();
+  v1alpha1::StepReport step = Step(61);
+  v1alpha1::Evaluation& evaluation = *step.mutable_evaluation();
+  evaluation.set_loss(2.5);
+  evaluation.set_perplexity(std::exp(2.5));
+  evaluation.set_best_loss(2.25);
+  AddEntry(step.mutable_ledger(), Ledger::EVALUATION, 0.5);
+  state.AddStep(step);
+  state.AddStep(Step(62));
+  const ViewStyle style{.width = 80, .height = 24, .color = false, .unicode = true};
+  CompareWithGolden("watch_80x24_evaluation", Text(RenderWatch(state, At(62), style)));
+}
+
 TEST(WatchViewTest, FillsEverySizeExactly) {
   const WatchState running = Running(5);
   for (int width = 1; width < 130; width += 3) {

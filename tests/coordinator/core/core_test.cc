@@ -166,6 +166,35 @@ TEST(FailureTest, ExitWithCodeZeroButWithoutCompletionIsAFailure) {
   EXPECT_EQ(scene.job("j").first_failure->reason, "LeaseLost");
 }
 
+RankExited StoppedEarly() {
+  RankExited exit;
+  exit.reason = "EarlyStopped";
+  exit.message = "step 8 of 100: held-out loss 2.5, not below 2.25 in 3 evaluations";
+  return exit;
+}
+
+TEST(EarlyStopTest, AJobThatStopsEarlySucceedsAndSaysWhy) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Exit("j", 0, StoppedEarly());
+  EXPECT_EQ(scene.job("j").state, JobState::kRunning);
+  scene.Exit("j", 1, StoppedEarly());
+  const JobRecord job = scene.job("j");
+  EXPECT_EQ(job.state, JobState::kSucceeded);
+  EXPECT_FALSE(job.first_failure.has_value());
+  EXPECT_EQ(job.FindCondition("Succeeded")->status, ConditionStatus::kTrue);
+  EXPECT_EQ(job.FindCondition("Succeeded")->reason, "EarlyStopped");
+  EXPECT_EQ(job.FindCondition("Succeeded")->message, StoppedEarly().message);
+}
+
+TEST(EarlyStopTest, ARankThatFailsAfterAnEarlyStopFailsTheJob) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Exit("j", 0, StoppedEarly());
+  scene.Exit("j", 1, Killed(9));
+  EXPECT_EQ(scene.job("j").state, JobState::kFailed);
+}
+
 TEST(CancelTest, FailuresAfterACancelDoNotFailTheJob) {
   Scene scene;
   StartAcross(scene);

@@ -105,6 +105,22 @@ TEST(PlanTest, AProfileCountsTheProgramsThatItRuns) {
   EXPECT_EQ(ArenasOfPlan(plan.ranks(0)), ArenasOfTrainer(spec, 0));
 }
 
+// It works in the memory of the step, but for what goes in and out.
+TEST(PlanTest, AnEvaluationTakesHardlyMore) {
+  for (const service::ScheduleRules& rules : service::kSchedules) {
+    v1alpha1::JobSpec spec = Spec("gpt-tiny", 4, rules.name);
+    const int64_t plain = Planned(spec).ranks(0).bytes();
+    spec.mutable_eval()->set_interval_steps(10);
+    spec.mutable_eval()->set_batches(2);
+    spec.mutable_eval()->set_prefix("held-out");
+    ExpectEveryRankAsPlanned(spec);
+    const int64_t tokens = int64_t{spec.micro_batch_size()} * spec.model().sequence_length();
+    const int64_t more = Planned(spec).ranks(0).bytes() - plain;
+    EXPECT_GE(more, tokens * (2 * 4 + 4)) << rules.name;  // tokens, targets; losses
+    EXPECT_LE(more, tokens * (2 * 4 + 4) + 1024) << rules.name;
+  }
+}
+
 TEST(PlanTest, AutoMergeIsPlannedAtItsSmallest) {
   v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
   EXPECT_FALSE(Planned(spec).smallest());

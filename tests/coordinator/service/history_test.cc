@@ -117,6 +117,49 @@ TEST(JobHistoryTest, SummaryThinsEvenlyAndReadsBack) {
   EXPECT_EQ(after.merged_wgrads(), 4);
 }
 
+v1alpha1::StepReport EvaluatedStep(int64_t step) {
+  v1alpha1::StepReport report = Step(step);
+  report.mutable_evaluation()->set_loss(static_cast<double>(step));
+  return report;
+}
+
+TEST(JobHistoryTest, ProgressHasTheLastEvaluationOfRankZero) {
+  JobHistory history;
+  v1alpha1::Job job;
+  history.AddStep(0, Step(1));
+  history.Describe(Record("u", coordinator::JobState::kRunning), &job);
+  EXPECT_FALSE(job.progress().has_last_evaluation());
+  history.AddStep(0, EvaluatedStep(2));
+  history.AddStep(0, Step(3));
+  history.AddStep(1, EvaluatedStep(4));
+  history.Describe(Record("u", coordinator::JobState::kRunning), &job);
+  EXPECT_EQ(job.progress().last_evaluation().loss(), 2);
+  EXPECT_EQ(job.progress().last_evaluation_step(), 2);
+}
+
+// The steps of evaluations: every one of `interval`.
+std::vector<int64_t> SummaryOfEvaluatedRun(int64_t steps, int64_t interval) {
+  JobHistory history;
+  for (int64_t step = 1; step <= steps; ++step)
+    history.AddStep(0, step % interval == 0 ? EvaluatedStep(step) : Step(step));
+  const auto record = Record("u", coordinator::JobState::kSucceeded);
+  const JobHistory read(history.Summary(record));
+  EXPECT_LE(StepsOf(read).size(), JobHistory::kMaxSummarySteps);
+  EXPECT_GT(StepsOf(read).size(), JobHistory::kMaxSummarySteps / 2);
+  EXPECT_EQ(StepsOf(read).front(), 1);
+  EXPECT_EQ(StepsOf(read).back(), steps);
+  std::vector<int64_t> evaluated;
+  for (auto step = read.NextStep(0); step; step = read.NextStep(step->step())) {
+    if (step->has_evaluation()) evaluated.push_back(step->step());
+  }
+  return evaluated;
+}
+
+TEST(JobHistoryTest, ASummaryKeepsEveryEvaluationUnlessTheyAreMostOfIt) {
+  EXPECT_EQ(SummaryOfEvaluatedRun(10'000, 10).size(), 1'000u);
+  EXPECT_LT(SummaryOfEvaluatedRun(10'000, 2).size(), 5'000u);
+}
+
 TEST(HistoriesTest, EndedJobsBeyondTheBoundAreReadFromTheirSummary) {
   Histories histories;
   auto first = Record("first", coordinator::JobState::kRunning);

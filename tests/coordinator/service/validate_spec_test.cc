@@ -79,14 +79,6 @@ const Refusal kRefusals[] = {
     {"model { dropout: 1 }", "spec.model.dropout", "found 1, expected a number from 0 to below 1"},
     {"model { dropout: -0.1 }", "spec.model.dropout",
      "found -0.1, expected a number from 0 to below 1"},
-    {"model { norm_epsilon: 0 }", "spec.model.norm_epsilon",
-     "found 0, expected a number above 0, at most 1"},
-    {"model { norm_epsilon: 1.5 }", "spec.model.norm_epsilon",
-     "found 1.5, expected a number above 0, at most 1"},
-    {"model { norm_epsilon: inf }", "spec.model.norm_epsilon",
-     "found inf, expected a finite number"},
-    {"model { rotary_scaling { kind: LLAMA3 factor: 8 } }", "spec.model.rotary_scaling",
-     "found LLAMA3, expected nothing, because family gpt learns its positions"},
     {"model { dropout: nan }", "spec.model.dropout", "found nan, expected a finite number"},
     {"model { sequence_length: -1 }", "spec.model.sequence_length",
      "found -1, expected a number from 1 to 1048576"},
@@ -271,10 +263,40 @@ const Refusal kRefusals[] = {
      "spec.emulated_link.latency_microseconds", "found inf, expected a finite number"},
     {"emulated_link { gigabits_per_second: 1 latency_microseconds: -1 }",
      "spec.emulated_link.latency_microseconds", "found -1, expected a number from 0 to 1e7"},
+    {"eval { prefix: 'held' }", "spec.eval.interval_steps",
+     "found 0, expected a number from 1 to 1000000000"},
+    {"eval { interval_steps: -5 prefix: 'held' }", "spec.eval.interval_steps",
+     "found -5, expected a number from 1 to 1000000000"},
+    {"eval { interval_steps: 5 batches: -1 prefix: 'held' }", "spec.eval.batches",
+     "found -1, expected a number from 1 to 1000000"},
+    {"eval { interval_steps: 5 batches: 1000001 prefix: 'held' }", "spec.eval.batches",
+     "found 1000001, expected a number from 1 to 1000000"},
+    {"eval { interval_steps: 5 prefix: '/etc/passwd' }", "spec.eval.prefix",
+     "found \"/etc/passwd\", expected a relative path in a path beneath the worker's data root"},
+    {"eval { interval_steps: 5 prefix: 'a/../../b' }", "spec.eval.prefix",
+     "found \"a/../../b\", expected no '..' in a path beneath the worker's data root"},
+    {"eval { interval_steps: 5 }", "spec.eval.prefix",
+     "found \"\", expected a data set, because data.held_out is 0"},
+    {"eval { interval_steps: 5 prefix: 'held' early_stop {} }", "spec.eval.early_stop.patience",
+     "found 0, expected a number from 1 to 1000000"},
+    {"eval { interval_steps: 5 prefix: 'held' early_stop { patience: 1 min_improvement: -0.5 } }",
+     "spec.eval.early_stop.min_improvement", "found -0.5, expected 0 or more"},
+    {"eval { interval_steps: 5 prefix: 'held' early_stop { patience: 1 min_improvement: nan } }",
+     "spec.eval.early_stop.min_improvement", "found nan, expected a finite number"},
     {"profile { steps: 100000 }", "spec.profile.steps",
      "found 100000, expected a number from 0 to 1000"},
 };
 INSTANTIATE_TEST_SUITE_P(Refusals, ValidateSpecTest, ::testing::ValuesIn(kRefusals));
+
+TEST(ValidateSpec, AnEvaluationMeasuresTenBatchesUnlessToldOtherwise) {
+  JobSpec spec = NormalizeSpec(Spec("eval { interval_steps: 5 prefix: 'held' }"));
+  EXPECT_EQ(ValidateSpec(spec), absl::OkStatus());
+  EXPECT_EQ(spec.eval().batches(), 10);
+  EXPECT_FALSE(spec.eval().has_early_stop());
+  EXPECT_FALSE(NormalizeSpec(Spec("")).has_eval());
+  spec = NormalizeSpec(Spec("eval { interval_steps: 5 } data { prefix: 'text' held_out: 0.25 }"));
+  EXPECT_EQ(ValidateSpec(spec), absl::OkStatus());
+}
 
 TEST(ValidateSpec, RefusesWhatIsMissing) {
   const auto message = [](const JobSpec& spec) {
@@ -390,55 +412,6 @@ TEST(ValidateSpec, ChecksWhatOnlyAFamilyHas) {
   EXPECT_EQ(message(spec),
             "spec.model.rotary_base: found 10000, expected nothing, because family "
             "gpt learns its positions");
-}
-
-TEST(ValidateSpec, StretchedPositionsNeedTheirKindsFields) {
-  const auto message = [](const std::string& scaling) {
-    return std::string(
-        ValidateSpec(
-            NormalizeSpec(Spec("model { preset: 'llama-10m' rotary_scaling { " + scaling + " } }")))
-            .message());
-  };
-  const std::string llama3 = "kind: LLAMA3 factor: 8 original_sequence_length: 8192 ";
-  EXPECT_EQ(message(llama3), "");
-  EXPECT_EQ(message(llama3 + "low_frequency_factor: 2 high_frequency_factor: 1024"), "");
-  EXPECT_EQ(message("kind: LINEAR factor: 1.5"), "");
-  const std::pair<std::string, std::string> refusals[] = {
-      {"factor: 8", "kind: found 0, expected LINEAR or LLAMA3"},
-      {"kind: 7 factor: 8", "kind: found 7, expected LINEAR or LLAMA3"},
-      {"kind: LINEAR", "factor: found 0, expected a number from 1 to 1024"},
-      {"kind: LINEAR factor: 1025", "factor: found 1025, expected a number from 1 to 1024"},
-      {llama3 + "factor: nan", "factor: found nan, expected a finite number"},
-      {"kind: LINEAR factor: 8 low_frequency_factor: 1",
-       "low_frequency_factor: found 1, expected nothing, because LINEAR stretches all wavelengths "
-       "alike"},
-      {"kind: LINEAR factor: 8 high_frequency_factor: 4",
-       "high_frequency_factor: found 4, expected nothing, because LINEAR stretches all "
-       "wavelengths alike"},
-      {"kind: LINEAR factor: 8 original_sequence_length: 64",
-       "original_sequence_length: found 64, expected nothing, because LINEAR stretches all "
-       "wavelengths alike"},
-      {llama3 + "low_frequency_factor: 0",
-       "low_frequency_factor: found 0, expected a number above 0"},
-      {llama3 + "low_frequency_factor: 4",
-       "high_frequency_factor: found 4, expected a number above low_frequency_factor 4, at most "
-       "1024"},
-      {llama3 + "high_frequency_factor: 2000",
-       "high_frequency_factor: found 2000, expected a number above low_frequency_factor 1, at most "
-       "1024"},
-      {"kind: LLAMA3 factor: 8",
-       "original_sequence_length: found 0, expected a number from 1 to 1048576"}};
-  for (const auto& [scaling, expected] : refusals)
-    EXPECT_EQ(message(scaling), "spec.model.rotary_scaling." + expected) << scaling;
-}
-
-TEST(ValidateSpec, ATiedHeadCountsOnce) {
-  // 18 (4 + 8) 65536^2 in layers, 64 * 65536 of positions, and 2^20 * 65536 once or twice.
-  JobSpec spec = Dimensions(18, 65536, 64, 4 * 65536, 1 << 20, 1);
-  EXPECT_EQ(ValidateSpec(NormalizeSpec(spec)), absl::OkStatus());
-  spec.mutable_model()->set_tied_head(false);
-  EXPECT_EQ(ValidateSpec(NormalizeSpec(spec)).message(),
-            "spec.model: found about 1065156083712 parameters, expected at most 1000000000000");
 }
 
 TEST(ValidateSpec, EveryPresetAndEveryScheduleIsAccepted) {

@@ -34,6 +34,7 @@ precision: f32
 steps: 1000000
 micro_batch_size: 2
 checkpoint: {interval_steps: INTERVAL}
+eval: {interval_steps: INTERVAL, batches: 1, prefix: text}
 """
 JOBS = {  # what a dashboard's variable is set to: its job file
     "gpt": {"MODEL": "{preset: gpt-tiny}", "DEVICE": "cpu", "INTERVAL": "50"},

@@ -57,7 +57,8 @@ v1::RankReport Progress(int64_t number) {
                                                         {v1::Ledger::EXPOSED, 2},
                                                         {v1::Ledger::IDLE, 3},
                                                         {v1::Ledger::DATA_WAIT, 1.5},
-                                                        {v1::Ledger::CHECKPOINT_WAIT, 2.5}}) {
+                                                        {v1::Ledger::EVALUATION, 0.25},
+                                                        {v1::Ledger::CHECKPOINT_WAIT, 2.25}}) {
     step->mutable_ledger()->add_entries()->set_part(part);
     step->mutable_ledger()->mutable_entries()->rbegin()->set_seconds(seconds);
   }
@@ -156,6 +157,31 @@ TEST_F(MetricsTest, StepsBehindTheLastCheckpointAreLostUnlessTheJobIsComplete) {
   metrics_.Record(Progress(5));
   metrics_.Record(Exit(0, "Completed"));
   EXPECT_THAT(metrics_.Text(), HasSubstr(lost + "12\n"));
+}
+
+TEST_F(MetricsTest, AnEarlyStopLosesNothing) {
+  metrics_.Record(Progress(1));
+  metrics_.Record(Exit(0, "EarlyStopped"));
+  EXPECT_THAT(metrics_.Text(),
+              HasSubstr("stretto_lost_seconds_total{training_job=\"gpt\",rank=\"0\"} 0\n"));
+}
+
+TEST_F(MetricsTest, HeldOutLossIsThatOfTheLastEvaluation) {
+  const std::string labels = "{training_job=\"gpt\",rank=\"1\"} ";
+  metrics_.Record(Step(0.02, 4));
+  EXPECT_THAT(metrics_.Text(), Not(HasSubstr("stretto_eval_")));
+  for (double loss : {3.0, 2.5}) {
+    v1::RankReport report = Step(0.02, 4);
+    v1::Evaluation& evaluation = *report.mutable_step()->mutable_evaluation();
+    evaluation.set_loss(loss);
+    evaluation.set_perplexity(2 * loss);
+    evaluation.set_seconds(0.25);
+    metrics_.Record(report);
+  }
+  metrics_.Record(Step(0.02, 4));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_eval_loss" + labels + "2.5\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_eval_perplexity" + labels + "5\n"));
+  EXPECT_THAT(metrics_.Text(), HasSubstr("stretto_eval_seconds_total" + labels + "0.5\n"));
 }
 
 TEST_F(MetricsTest, ModelFlopsAreCountedAndPeaksShownWhereKnown) {

@@ -276,7 +276,8 @@ TEST(JobConfigTest, HashIsTheSameForWhatChangesNoNumber) {
             hash);
 }
 
-// Fields that came later leave it alone where they are not set: else no old checkpoint would resume.
+// Fields that came later leave it alone where they are not set: else no old checkpoint would
+// resume.
 TEST(JobConfigTest, HashIsThatOfTheFirstRelease) {
   EXPECT_EQ(ConfigFrom(Task(), 0)->spec_hash, "74c609018cd2fc37");
 }

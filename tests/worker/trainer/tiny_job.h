@@ -45,6 +45,12 @@ class TinyJobTest : public testing::Test {
     std::iota(tokens.begin(), tokens.end(), 0);
     EXPECT_TRUE(writer->AddDocument(tokens).ok());
     EXPECT_TRUE(writer->Finish().ok());
+    config_.data = {.root = folder_.path(),
+                    .parts = {{"text"}},
+                    .held_out = 0,
+                    .sequence_length = 8,
+                    .seed = 1,
+                    .vocab_size = 100};
     dataset_ = std::make_unique<IndexedDataset>(std::move(IndexedDataset::Open(prefix)).value());
     sampler_ = std::make_unique<Sampler>(
         Sampler::Create(*dataset_, {.sequence_length = 8, .seed = 1, .vocab_size = 100}).value());

@@ -6,12 +6,15 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/comm/local/local.h"
+#include "worker/trainer/held_out_data.h"
 
 namespace stretto::trainer {
 namespace {
@@ -30,18 +33,33 @@ class TrainLoopTest : public TinyJobTest {
     config_.checkpoint_keep = 10;
   }
 
-  TrainResult Run() {
+  // Held-out data is the training data, of which a batch is measured every other step.
+  void Evaluate(EarlyStopRule rule = {}) {
+    config_.evaluation = {
+        .interval_steps = 2, .batches = 1, .prefix = "text", .early_stop = rule, .of = "a batch"};
+  }
+
+  TrainResult Run(const TrainState& state = {}) {
     const auto engine = MakeEngine();
     EXPECT_TRUE(engine->Initialise(1).ok());
+    HeldOutData held_out;
+    std::unique_ptr<Evaluation> evaluation;
+    const auto group = LocalGroup::Create(1);
+    if (config_.evaluates()) {
+      held_out = OpenHeldOut(config_, TrainingData::Open(config_.data).value()).value();
+      evaluation =
+          Evaluation::Create(config_, *held_out.sampler, *engine, {}, *group[0], *backend_, {})
+              .value();
+    }
     DaemonLink link(folder_ / "no.sock", "uid", 1, 0);
     Reporter reporter(ReportLog::Open(folder_ / "reports.log").value(), link, config_);
     FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();
     TraceRecorder trace(folder_.path(), engine->program());
-    const auto group = LocalGroup::Create(1);
     const std::atomic<bool> terminate = false;
     return Train({.config = config_,
                   .sampler = *sampler_,
                   .engine = *engine,
+                  .evaluation = evaluation.get(),
                   .control = *group[0],
                   .reporter = reporter,
                   .flight = flight,
@@ -51,7 +69,29 @@ class TrainLoopTest : public TinyJobTest {
                   .tokenizer_hash = "",
                   .attachments = {{"model.json", "{}"}},
                   .terminate = terminate},
-                 {});
+                 state);
+  }
+
+  std::vector<v1alpha1::StepReport> StepReports() {
+    std::vector<v1alpha1::StepReport> steps;
+    const auto reports = ReadAfter(folder_ / "reports.log", 0);
+    EXPECT_TRUE(reports.ok()) << reports.status();
+    for (const v1alpha1::RankReport& report : *reports) {
+      if (report.has_step()) steps.push_back(report.step());
+    }
+    return steps;
+  }
+  // Steps with an evaluation.
+  std::vector<int64_t> Evaluated() {
+    std::vector<int64_t> evaluated;
+    for (const v1alpha1::StepReport& step : StepReports()) {
+      if (step.has_evaluation()) evaluated.push_back(step.step());
+    }
+    return evaluated;
+  }
+  HeldOutState SavedState(int64_t step) {
+    const std::string folder = config_.checkpoint_folder + "/" + CheckpointName(step);
+    return Checkpoint::Open(folder).value().manifest().state.held_out;
   }
 
   // By the report log: "NUMBER", and what became of its update where its norm was not finite:
@@ -158,6 +198,132 @@ TEST_F(TrainLoopTest, RecordsEveryStep) {
     }
   }
   EXPECT_THAT(steps, ElementsAre(1, 2, 3, 4, 5, 6));
+}
+
+TEST_F(TrainLoopTest, EvaluatesAfterEveryIntervalAndTheLastStep) {
+  Evaluate();
+  config_.steps = 5;
+  EXPECT_EQ(Run().reason, "Completed");
+  EXPECT_THAT(Evaluated(), ElementsAre(2, 4, 5));
+  double best = std::numeric_limits<double>::infinity();
+  for (const v1alpha1::StepReport& step : StepReports()) {
+    double seconds = 0, evaluation = 0;
+    for (const auto& entry : step.ledger().entries()) {
+      seconds += entry.seconds();
+      if (entry.part() == v1alpha1::Ledger::EVALUATION) evaluation += entry.seconds();
+    }
+    EXPECT_NEAR(seconds, step.wall_seconds(), 0.01 * seconds + 1e-4);
+    EXPECT_EQ(evaluation, step.has_evaluation() ? step.evaluation().seconds() : 0);
+    if (!step.has_evaluation()) continue;
+    EXPECT_GT(evaluation, 0);
+    EXPECT_GT(step.evaluation().loss(), 0);
+    EXPECT_EQ(step.evaluation().perplexity(), std::exp(step.evaluation().loss()));
+    EXPECT_EQ(step.evaluation().tokens(), 16);
+    best = std::min(best, step.evaluation().loss());
+    EXPECT_EQ(step.evaluation().best_loss(), best);
+  }
+}
+
+// It neither changes what training computes nor moves its place in the data.
+TEST_F(TrainLoopTest, EvaluationLeavesTrainingAsItIs) {
+  const auto losses = [&] {
+    std::filesystem::remove(folder_ / "reports.log");
+    EXPECT_EQ(Run().reason, "Completed");
+    std::vector<double> losses;
+    for (const v1alpha1::StepReport& step : StepReports()) losses.push_back(step.loss());
+    return losses;
+  };
+  const std::vector<double> without = losses();
+  Evaluate();
+  EXPECT_EQ(losses(), without);
+}
+
+TEST_F(TrainLoopTest, TheCheckpointOfAStepHasItsEvaluation) {
+  Evaluate({.patience = 100});
+  Run();
+  EXPECT_EQ(SavedState(1), HeldOutState{});
+  for (const v1alpha1::StepReport& step : StepReports()) {
+    if (!step.has_evaluation()) continue;
+    EXPECT_EQ(SavedState(step.step()).of, "a batch");
+    EXPECT_EQ(SavedState(step.step()).best_loss, step.evaluation().best_loss());
+  }
+}
+
+TEST_F(TrainLoopTest, ALossThatFallsNoMoreEndsTheJobWithACheckpoint) {
+  Evaluate({.patience = 2, .min_improvement = 1e6});
+  config_.steps = 10;
+  config_.checkpoint_interval = 0;
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, "EarlyStopped");
+  EXPECT_EQ(result.status, absl::OkStatus());
+  EXPECT_EQ(result.state.step, 6);
+  EXPECT_THAT(Evaluated(), ElementsAre(2, 4, 6));
+  EXPECT_THAT(Saved(), ElementsAre(6));
+}
+
+TEST_F(TrainLoopTest, WhatWasCountedBeforeAResumeCounts) {
+  Evaluate({.patience = 3});
+  config_.steps = 20;
+  config_.checkpoint_interval = 0;
+  TrainState state;
+  state.held_out = {.of = "a batch", .best_loss = 0.5, .better_loss = 0.5, .without_better = 1};
+  const TrainResult result = Run(state);
+  EXPECT_EQ(result.reason, "EarlyStopped");
+  EXPECT_EQ(result.state.step, 4);
+  EXPECT_EQ(result.state.held_out.without_better, 3);
+  const double loss = StepReports().back().evaluation().loss();
+  EXPECT_EQ(result.message, absl::StrFormat("step 4 of 20: held-out loss %.4f, not below 0.5000 in "
+                                            "3 evaluations; the lowest was 0.5000",
+                                            loss));
+  EXPECT_THAT(Evaluated(), ElementsAre(2, 4));
+  EXPECT_THAT(Saved(), ElementsAre(4));
+  EXPECT_EQ(SavedState(4), result.state.held_out);
+}
+
+TEST_F(TrainLoopTest, WhatWasCountedOfOtherDataDoesNot) {
+  Evaluate({.patience = 3});
+  TrainState state;
+  state.held_out = {.of = "another", .best_loss = 0.5, .better_loss = 0.5, .without_better = 2};
+  const TrainResult result = Run(state);
+  EXPECT_EQ(result.reason, "Completed");
+  EXPECT_GT(result.state.held_out.best_loss, 0.5);
+}
+
+TEST_F(TrainLoopTest, TheLastStepIsNoEarlyStop) {
+  Evaluate({.patience = 1});
+  config_.steps = 2;
+  TrainState state;
+  state.held_out = {.of = "a batch", .best_loss = 0.5, .better_loss = 0.5, .without_better = 0};
+  EXPECT_EQ(Run(state).reason, "Completed");
+}
+
+TEST_F(TrainLoopTest, AStepThatFailsIsNotEvaluated) {
+  Evaluate();
+  config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
+  config_.optimizer.max_skipped_updates = 1;
+  EXPECT_EQ(Run().reason, "NonFiniteGradients");
+  EXPECT_THAT(Steps(), ElementsAre("1", "2 skipped"));
+  EXPECT_THAT(Evaluated(), IsEmpty());
+}
+
+TEST_F(TrainLoopTest, ATraceHasWhatAnEvaluationTook) {
+  Evaluate();
+  Run();
+  TraceReader reader = TraceReader::Open(folder_.path(), 0, 0).value();
+  for (auto record = reader.Next(); record.ok() && record->has_value(); record = reader.Next()) {
+    if (!(*record)->has_step()) continue;
+    const v1alpha1::TraceStep& step = (*record)->step();
+    const auto& spans = step.evaluations();
+    ASSERT_EQ(spans.begin_nanoseconds_size(), step.report().has_evaluation() ? 1 : 0);
+    for (int i = 0; i < spans.begin_nanoseconds_size(); ++i) {
+      // Behind the step's last operation, before its checkpoint.
+      const int last = step.operations().begin_nanoseconds_size() - 1;
+      EXPECT_GE(spans.begin_nanoseconds(i), step.operations().begin_nanoseconds(last) +
+                                                step.operations().duration_nanoseconds(last));
+      EXPECT_LE(spans.begin_nanoseconds(i) + spans.duration_nanoseconds(i),
+                step.checkpoint_waits().begin_nanoseconds(0));
+    }
+  }
 }
 
 TEST_F(TrainLoopTest, ReportsWhatTheModelTakesAndWhatCheckpointsCost) {

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 
+#include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/units.h"
 
 namespace stretto {
 
@@ -25,6 +27,16 @@ bool IsHostVisible(const std::vector<Buffer>& buffers, int buffer) {
   const Root root = RootOf(buffers, buffer);
   const ArenaClass arena = buffers[static_cast<size_t>(root.buffer)].arena;
   return arena == ArenaClass::kInput || arena == ArenaClass::kOutput;
+}
+
+absl::Status CheckBorrowed(const std::array<Arena, 6>& borrowed, const ArenaBytes& needed) {
+  for (size_t i = 0; i < borrowed.size(); ++i) {
+    if (borrowed[i].memory == nullptr || borrowed[i].bytes >= needed[i]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the borrowed ", NameOf(static_cast<ArenaClass>(i)), " arena: found ",
+        FormatBytes(borrowed[i].bytes), ", expected at least ", FormatBytes(needed[i])));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace stretto

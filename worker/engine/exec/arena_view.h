@@ -3,8 +3,11 @@
 
 #include <array>
 
+#include "absl/status/status.h"
 #include "kernels/tensor_view.h"
+#include "worker/engine/exec/executor.h"
 #include "worker/engine/program/program.h"
+#include "worker/engine/program/verify.h"
 
 namespace stretto {
 
@@ -16,5 +19,8 @@ TensorView ViewOf(const std::vector<Buffer>& buffers, int buffer, const ArenaBas
 
 // Whether the host writes or reads it around a step: an input or an output.
 bool IsHostVisible(const std::vector<Buffer>& buffers, int buffer);
+
+// InvalidArgument unless every arena that is borrowed has the bytes that are needed.
+absl::Status CheckBorrowed(const std::array<Arena, 6>& borrowed, const ArenaBytes& needed);
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 // The seam between a rank and the machine that computes for it (DESIGN section 7). The CPU's is
 // linked in; that of a vendor lies in a plug-in.
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,6 +29,9 @@ struct ExecutorRequest {
   StepProgram step = {};
   Program program = {};  // its expansion, verified with planned memory
   ArenaBytes arenas = {};
+  // By class: memory of another executor of this backend (Executor::Lend) to work in, instead of
+  // memory of its own. The two do not run at once, and what one leaves there the other finds.
+  std::array<Arena, 6> borrowed = {};
   std::vector<GroupLink> links = {};  // by group index of the program
   OnBegin on_begin = {};              // may be empty
 };
@@ -44,8 +48,8 @@ class Backend {
   virtual absl::StatusOr<int64_t> FreeMemory() const = 0;
 
   // Errors: ResourceExhausted when memory does not suffice, naming the arena and its size;
-  // InvalidArgument when a link is missing, of the other kind or of another size than its group;
-  // the device's.
+  // InvalidArgument when a link is missing, of the other kind or of another size than its group, or
+  // when borrowed memory is too small; the device's.
   virtual absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorRequest request) = 0;
 };
 

@@ -3,14 +3,23 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/tensor_view.h"
+#include "worker/engine/program/program.h"
 
 namespace stretto {
+
+// The memory of one class, wherever the backend computes. Shared, as executors that use the same
+// end in any order.
+struct Arena {
+  std::shared_ptr<void> memory;  // null: none
+  int64_t bytes = 0;
+};
 
 // When an operation ran, in nanoseconds of the executor's monotonic clock. For a collective the
 // start is when its lane reached it with its data ready.
@@ -48,6 +57,10 @@ class Executor {
   // what it holds. Between calls of Run. Errors: those of `fill`, the device's.
   using Fill = absl::FunctionRef<absl::Status(TensorView)>;
   virtual absl::Status Write(int buffer, Fill fill) = 0;
+
+  // For ExecutorRequest::borrowed of another executor of this backend; not of inputs and outputs.
+  // None from an executor that has no memory.
+  virtual Arena Lend(ArenaClass /*arena*/) const { return {}; }
 
   // Of the last Run, by operation index.
   virtual absl::Span<const Interval> intervals() const = 0;

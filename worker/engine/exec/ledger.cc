@@ -14,13 +14,13 @@ constexpr int kPhases = 4;
 struct Open {
   std::array<int, kPhases> compute = {};
   std::map<std::pair<int, int>, int> communication;  // (group, phase) -> count
-  int data = 0, checkpoint = 0;
+  int data = 0, checkpoint = 0, evaluation = 0;
 };
 
 struct Edge {
   int64_t time;
   int delta;  // +1 opens, -1 closes
-  int kind;   // 0 compute, 1 communication, 2 data, 3 checkpoint
+  int kind;   // 0 compute, 1 communication, 2 data, 3 checkpoint, 4 evaluation
   int group, phase;
 };
 
@@ -47,6 +47,7 @@ Account Classify(const Open& open) {
   }
   if (open.data > 0) return {LedgerPart::kDataWait, -1, -1};
   if (open.checkpoint > 0) return {LedgerPart::kCheckpointWait, -1, -1};
+  if (open.evaluation > 0) return {LedgerPart::kEvaluation, -1, -1};
   return {LedgerPart::kIdle, -1, -1};
 }
 
@@ -63,8 +64,11 @@ void Apply(const Edge& edge, Open* open) {
     case 2:
       open->data += edge.delta;
       break;
-    default:
+    case 3:
       open->checkpoint += edge.delta;
+      break;
+    default:
+      open->evaluation += edge.delta;
       break;
   }
 }
@@ -88,6 +92,7 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
   }
   for (const Interval& wait : waits.data) add(wait, 2, -1, -1);
   for (const Interval& wait : waits.checkpoint) add(wait, 3, -1, -1);
+  for (const Interval& wait : waits.evaluation) add(wait, 4, -1, -1);
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
     return std::tie(a.time, a.delta) < std::tie(b.time, b.delta);
   });
@@ -116,6 +121,8 @@ const char* NameOf(LedgerPart part) {
       return "checkpoint_wait";
     case LedgerPart::kIdle:
       return "idle";
+    case LedgerPart::kEvaluation:
+      return "evaluation";
   }
   return "?";
 }

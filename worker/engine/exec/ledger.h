@@ -2,7 +2,8 @@
 // The step ledger (DESIGN section 6): every instant of a step belongs to exactly one part.
 //
 // C = union of compute intervals, M = union of communication intervals. First match:
-//   compute_hiding (C and M), compute_alone (C), exposed (M), data_wait, checkpoint_wait, idle.
+//   compute_hiding (C and M), compute_alone (C), exposed (M), data_wait, checkpoint_wait,
+//   evaluation, idle.
 // compute_* carry the phase of the computing operation; exposed and compute_hiding the group and,
 // for exposed, the phase of the collective. Pure functions of numbers.
 
@@ -22,7 +23,8 @@ enum class LedgerPart : uint8_t {
   kExposed,
   kDataWait,
   kCheckpointWait,
-  kIdle
+  kIdle,
+  kEvaluation
 };
 const char* NameOf(LedgerPart part);  // "compute_hiding", ...
 
@@ -50,6 +52,7 @@ struct StepLedger {
 // Intervals of the host within the step.
 struct HostWaits {
   std::vector<Interval> data, checkpoint;
+  std::vector<Interval> evaluation = {};
 };
 
 // `intervals` are those of `program`'s operations; everything is clipped to `step`.

@@ -11,10 +11,11 @@
 
 namespace stretto {
 
-Emitter::Emitter(const EngineSpec& spec, int tp_rank)
+Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
     : spec_(spec),
       model_(spec.model),
       tp_rank_(tp_rank),
+      extent_(extent),
       hidden_(model_.hidden),
       ffn_(model_.ffn_hidden / spec.tp_size),
       vocab_(model_.padded_vocab() / spec.tp_size),
@@ -25,10 +26,11 @@ Emitter::Emitter(const EngineSpec& spec, int tp_rank)
                   .first_head = model_.heads / spec.tp_size * tp_rank}),
       parameters_(ParametersOf(model_, spec.tp_size, tp_rank)),
       index_(IndexOf(parameters_, model_.layers)),
-      drop_threshold_(std::llround(model_.dropout * 4294967296.0)) {
+      drop_threshold_(extent == Extent::kForward ? 0
+                                                 : std::llround(model_.dropout * 4294967296.0)) {
   step_.rank = tp_rank;
   step_.world_size = spec.tp_size;
-  step_.micro_batches = spec.micro_batches;
+  step_.micro_batches = extent == Extent::kForward ? 1 : spec.micro_batches;
   step_.slots = 1;
   Group tp{"tp", std::vector<int>(static_cast<size_t>(spec.tp_size))};
   std::iota(tp.ranks.begin(), tp.ranks.end(), 0);
@@ -136,8 +138,7 @@ std::vector<int64_t> Emitter::DropAttributes(int layer, int place, int64_t first
 }
 
 void Emitter::DeclareParameters() {
-  const bool f32 = spec_.dtype == DType::kF32;
-  if (SequenceParallel()) {
+  if (extent_ == Extent::kStep && SequenceParallel()) {
     int64_t total = 0;
     for (const Parameter& p : parameters_) total += p.sharded() ? 0 : p.count();
     replicated_gradients_ =
@@ -149,21 +150,28 @@ void Emitter::DeclareParameters() {
     const std::vector<int64_t> used =
         p.decay ? std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()}
                 : std::vector<int64_t>{p.count()};
-    const auto add = [&](absl::string_view suffix, DType dtype, ArenaClass arena) {
-      return NewBuffer(absl::StrCat(p.name, suffix), dtype, used, arena, Binding::kStep);
-    };
-    ids_.weight.push_back(add("", spec_.dtype, ArenaClass::kParameter));
-    ids_.master.push_back(f32 ? ids_.weight.back()
-                              : add(".master", DType::kF32, ArenaClass::kOptimizer));
-    ids_.moment1.push_back(add(".m", DType::kF32, ArenaClass::kOptimizer));
-    ids_.moment2.push_back(add(".v", DType::kF32, ArenaClass::kOptimizer));
-    if (SequenceParallel() && !p.sharded()) {
-      ids_.gradient.push_back(
-          View(replicated_gradients_, absl::StrCat(p.name, ".grad"), replicated, used));
-      replicated += p.count();
-    } else {
-      ids_.gradient.push_back(add(".grad", DType::kF32, ArenaClass::kGradient));
-    }
+    ids_.weight.push_back(
+        NewBuffer(p.name, spec_.dtype, used, ArenaClass::kParameter, Binding::kStep));
+    if (extent_ == Extent::kStep) DeclareTraining(p, ids_.weight.back(), &replicated);
+  }
+}
+
+void Emitter::DeclareTraining(const Parameter& parameter, int weight, int64_t* replicated) {
+  const std::vector<int64_t> used = step_.buffers[static_cast<size_t>(weight)].shape;
+  const auto add = [&](absl::string_view suffix, ArenaClass arena) {
+    return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena,
+                     Binding::kStep);
+  };
+  ids_.master.push_back(spec_.dtype == DType::kF32 ? weight
+                                                   : add(".master", ArenaClass::kOptimizer));
+  ids_.moment1.push_back(add(".m", ArenaClass::kOptimizer));
+  ids_.moment2.push_back(add(".v", ArenaClass::kOptimizer));
+  if (SequenceParallel() && !parameter.sharded()) {
+    ids_.gradient.push_back(
+        View(replicated_gradients_, absl::StrCat(parameter.name, ".grad"), *replicated, used));
+    *replicated += parameter.count();
+  } else {
+    ids_.gradient.push_back(add(".grad", ArenaClass::kGradient));
   }
 }
 
@@ -178,10 +186,12 @@ void Emitter::DeclareStep() {
   ids_.keys = input("keys", {kKeyCount});
   ids_.losses =
       NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, Binding::kMicroBatch);
-  ids_.scalars =
-      NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput, Binding::kStep);
-  ids_.clip_state =
-      NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput, Binding::kStep);
+  if (extent_ == Extent::kStep) {
+    ids_.scalars =
+        NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput, Binding::kStep);
+    ids_.clip_state = NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput,
+                                Binding::kStep);
+  }
   DeclareSlices();
 }
 
@@ -214,24 +224,30 @@ void Emitter::EmitBegin() {
 }
 
 Emitted Emitter::Finish() {
-  step_.instances.push_back({.unit = 0, .micro_batches = {}, .waits = {}});
-  for (int mb = 0; mb < step_.micro_batches; ++mb) {
-    step_.instances.push_back({.unit = 1, .micro_batches = {mb}, .waits = {}});
+  for (size_t unit = 0; unit < step_.units.size(); ++unit) {
+    const bool repeats = step_.units[unit].name == "micro_batch";
+    for (int mb = 0; mb < (repeats ? step_.micro_batches : 1); ++mb) {
+      step_.instances.push_back(
+          {.unit = static_cast<int>(unit),
+           .micro_batches = repeats ? std::vector<int>{mb} : std::vector<int>{},
+           .waits = {}});
+    }
   }
-  step_.instances.push_back({.unit = 2, .micro_batches = {}, .waits = {}});
   return {std::move(step_), std::move(ids_)};
 }
 
-absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank) {
+absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank, Extent extent) {
   RETURN_IF_ERROR(Validate(spec));
   STRETTO_CHECK(tp_rank >= 0 && tp_rank < spec.tp_size);
-  Emitter emitter(spec, tp_rank);
+  Emitter emitter(spec, tp_rank, extent);
   emitter.DeclareStep();
-  emitter.EmitBegin();
+  if (extent == Extent::kStep) emitter.EmitBegin();
   emitter.StartUnit("micro_batch");
   emitter.EmitForward();
-  emitter.EmitBackward();
-  emitter.EmitOptimizer();
+  if (extent == Extent::kStep) {
+    emitter.EmitBackward();
+    emitter.EmitOptimizer();
+  }
   return emitter.Finish();
 }
 

@@ -28,6 +28,7 @@ struct StepBuffers {
   int losses = -1;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
   int clip_state = -1;  // f32 [kClipStateCount]
   // Per parameter, in ParametersOf order. weight is of the compute type; master is weight for f32.
+  // A forward pass alone has the weights of these, and neither scalars nor clip_state.
   std::vector<int> weight, master, moment1, moment2, gradient;
 };
 
@@ -36,7 +37,11 @@ struct Emitted {
   StepBuffers buffers;
 };
 
+// What of a step to emit: kForward is the unit "micro_batch" up to the losses, once, without
+// dropout. Its weights are declared as a step's, in the same order.
+enum class Extent : uint8_t { kStep, kForward };
+
 // Errors: what Validate(spec) finds; tp_rank out of range is a CHECK.
-absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank);
+absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank, Extent extent = Extent::kStep);
 
 }  // namespace stretto

@@ -36,7 +36,7 @@ struct SliceState {
 
 class Emitter {
  public:
-  Emitter(const EngineSpec& spec, int tp_rank);
+  Emitter(const EngineSpec& spec, int tp_rank, Extent extent);
 
   void DeclareStep();    // emit.cc: parameters, inputs, outputs
   void EmitBegin();      // emit.cc
@@ -72,6 +72,7 @@ class Emitter {
   int Reduce(const SliceState& slice, const Tag& tag, int partial, absl::string_view name);
 
   void DeclareParameters();
+  void DeclareTraining(const Parameter& parameter, int weight, int64_t* replicated);
   void DeclareSlices();
   int Norm(const SliceState& slice, absl::string_view name, int layer, int x, int w, int b,
            int* stats);
@@ -111,6 +112,7 @@ class Emitter {
   const EngineSpec& spec_;
   const ModelSpec& model_;
   const int tp_rank_;
+  const Extent extent_;
   const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank
   const AttentionShape attention_;
   const std::vector<Parameter> parameters_;

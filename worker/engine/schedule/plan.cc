@@ -75,10 +75,12 @@ absl::Status CheckParameters(const Schedule& schedule, const EngineSpec& spec) {
 absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant variant) {
   ASSIGN_OR_RETURN(const Schedule* schedule, Find(spec.schedule.name));
   RETURN_IF_ERROR(CheckParameters(*schedule, spec));
-  std::vector<Pass> passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
+  const bool trains = variant != Variant::kEvaluation;
+  std::vector<Pass> passes;
+  if (trains) passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
   if (variant == Variant::kSerialOracle) return passes;
   passes.push_back(schedule->order);
-  if (schedule->ours) {
+  if (trains && schedule->ours) {
     passes.push_back({"defer_wgrads", DeferWgrads});
     if (variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});
   }
@@ -107,7 +109,8 @@ std::vector<std::string> ScheduleNames() {
 namespace {
 
 absl::StatusOr<RankPlan> Build(const EngineSpec& spec, int tp_rank, Variant variant, bool prove) {
-  ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank));
+  const bool trains = variant != Variant::kEvaluation;
+  ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank, trains ? Extent::kStep : Extent::kForward));
   ASSIGN_OR_RETURN(const std::vector<Pass> passes, PassesFor(spec, variant));
   RankPlan plan{.step = Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)),
                 .program = {},
@@ -123,7 +126,7 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, int tp_rank, Variant vari
     RETURN_IF_ERROR(pass.run(spec, &plan.step));
     RETURN_IF_ERROR(proved(pass.name));
   }
-  plan.step = Lengthened(plan.step, spec.micro_batches);
+  plan.step = Lengthened(plan.step, trains ? spec.micro_batches : 1);
   plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
   if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas), "memory"));

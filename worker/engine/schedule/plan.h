@@ -19,6 +19,7 @@ enum class Variant : uint8_t {
   kComputeOnly,   // without collectives: T_comp when unsliced; results are not meaningful
   kCommunicationOnly,  // collectives alone, back to back: T_comm
   kOpenTails,          // the schedule with nothing moved across micro-batches or into the optimizer
+  kEvaluation,         // forward and loss of one micro-batch, in the schedule's order, no dropout
 };
 
 struct RankPlan {

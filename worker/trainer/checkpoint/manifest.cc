@@ -196,35 +196,6 @@ absl::Status CheckNames(const Manifest& manifest, const std::string& path) {
   return absl::OkStatus();
 }
 
-void AddState(const TrainingState& state, ordered_json* document) {
-  ordered_json& fields = *document;
-  fields["step"] = state.step;
-  fields["updates"] = state.updates;
-  fields["consumed_samples"] = state.consumed_samples;
-  fields["seed"] = state.seed;
-  fields["epoch"] = state.epoch;
-  fields["spec_hash"] = state.spec_hash;
-  fields["tokenizer_hash"] = state.tokenizer_hash;
-  fields["padded_vocab"] = state.padded_vocab;
-  fields["world_size"] = state.world_size;
-  fields["tp_size"] = state.tp_size;
-}
-
-TrainingState TakeState(StrictObject& object) {
-  TrainingState state;
-  state.step = object.Count("step");
-  state.updates = object.Count("updates");
-  state.consumed_samples = object.Count("consumed_samples");
-  state.seed = object.Unsigned("seed");
-  state.epoch = object.Count("epoch");
-  state.spec_hash = object.Text("spec_hash");
-  state.tokenizer_hash = object.Text("tokenizer_hash");
-  state.padded_vocab = object.Count("padded_vocab");
-  state.world_size = object.Count("world_size");
-  state.tp_size = object.Count("tp_size");
-  return state;
-}
-
 absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
                                                        const std::vector<FileRecord>& files,
                                                        const std::string& path) {
@@ -246,24 +217,10 @@ absl::StatusOr<std::vector<TensorRecord>> ParseTensors(const json& list,
 
 }  // namespace
 
-std::string TrainingStateText(const TrainingState& state) {
-  ordered_json document;
-  AddState(state, &document);
-  return document.dump();
-}
-
-absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path) {
-  ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, path));
-  StrictObject object(document, path);
-  TrainingState state = TakeState(object);
-  RETURN_IF_ERROR(object.Finish());
-  return state;
-}
-
 std::string ManifestText(const Manifest& manifest) {
   ordered_json document;
   document["version"] = kVersion;
-  AddState(manifest.state, &document);
+  AddTrainingState(manifest.state, &document);
   document["files"] = ordered_json::array();
   for (const FileRecord& file : manifest.files) document["files"].push_back(FileJson(file));
   document["tensors"] = TensorsJson(manifest.tensors);
@@ -279,7 +236,7 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string
   const uint64_t version = object.Unsigned("version");
   if (version != kVersion) object.Fail("version", absl::StrCat(version), absl::StrCat(kVersion));
   Manifest manifest;
-  manifest.state = TakeState(object);
+  ASSIGN_OR_RETURN(manifest.state, TakeTrainingState(object, path));
   const json& files = object.Array("files");
   const json& tensors = object.Array("tensors");
   static const json kNone = json::array();

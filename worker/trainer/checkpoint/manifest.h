@@ -4,6 +4,7 @@
 // that any other layout can read it.
 //
 //   {"version": 1, "step": 20, "epoch": 7, ..., "world_size": 2, "tp_size": 2,
+//    "held_out": {"of": "...", "best_loss": "2.25", "better_loss": "2.25", "without_better": 1},
 //    "files": [{"name": "rank-00000.safetensors", "size": 123, "crc32c": 1, "sha256": "..."}],
 //    "tensors": [{"name": "layers.0.fc1.weight", "dtype": "F32", "shape": [8, 4], "shards": [
 //        {"file": "rank-00000.safetensors", "offset": 64, "starts": [0, 0], "extents": [4, 4]},
@@ -18,6 +19,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/trainer/checkpoint/safetensors.h"
+#include "worker/trainer/checkpoint/training_state.h"
 
 namespace stretto {
 
@@ -42,22 +44,6 @@ struct TensorRecord {
   bool operator==(const TensorRecord&) const = default;
 };
 
-// Where training stood. What a resumed run needs beside the tensors.
-struct TrainingState {
-  int64_t step = 0;              // finished steps
-  int64_t updates = 0;           // optimizer updates done: steps less the skipped ones
-  int64_t consumed_samples = 0;  // position in the data
-  uint64_t seed = 0;
-  int64_t epoch = 0;  // fencing token of the attempt that wrote it
-  std::string spec_hash;
-  std::string tokenizer_hash;
-  int64_t padded_vocab = 0;
-  int64_t world_size = 0;
-  int64_t tp_size = 0;
-
-  bool operator==(const TrainingState&) const = default;
-};
-
 struct Manifest {
   TrainingState state;
   std::vector<FileRecord> files;
@@ -66,15 +52,6 @@ struct Manifest {
 
   bool operator==(const Manifest&) const = default;
 };
-
-// As text of its own, where a state travels without checkpoint. Errors of parsing: InvalidArgument.
-std::string TrainingStateText(const TrainingState& state);
-absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path);
-
-// The optimizer's state beside a model in another format: "NAME.m" and "NAME.v" of every parameter,
-// whole and in F32, and in the file's metadata the TrainingState that it is of.
-inline constexpr char kOptimizerFileName[] = "stretto-optimizer.safetensors";
-inline constexpr char kTrainingStateKey[] = "stretto.training_state";
 
 std::string ManifestText(const Manifest& manifest);
 

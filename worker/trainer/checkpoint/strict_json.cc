@@ -79,6 +79,8 @@ const json* StrictObject::Take(const char* field, absl::string_view expected) {
   return &*found;
 }
 
+bool StrictObject::Has(const char* field) const { return object_.contains(field); }
+
 std::string StrictObject::Text(const char* field) {
   const json* value = Take(field, "text");
   if (value == nullptr) return "";

@@ -25,6 +25,8 @@ class StrictObject {
   // Borrows `object`.
   StrictObject(const nlohmann::json& object, std::string where);
 
+  // Whether it is there to be read: for the few fields that need not be.
+  bool Has(const char* field) const;
   std::string Text(const char* field);
   int64_t Count(const char* field);  // 0 <= value < 2^63
   uint64_t Unsigned(const char* field);

@@ -1,5 +1,6 @@
 #include "worker/trainer/plan/arenas.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -14,18 +15,32 @@ EngineSpec Unsliced(EngineSpec spec) {
   return spec;
 }
 
-absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, bool profiled) {
-  std::vector<std::pair<EngineSpec, Variant>> programs = {{spec, Variant::kSchedule}};
-  if (profiled) {
+absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, Extras extras) {
+  ASSIGN_OR_RETURN(ArenaBytes most, PlanArenas(spec, rank));
+  if (extras.evaluated) {
+    ASSIGN_OR_RETURN(const ArenaBytes own, MakeRoomForEvaluation(spec, rank, &most));
+    for (size_t i = 0; i < most.size(); ++i) most[i] += own[i];
+  }
+  std::vector<std::pair<EngineSpec, Variant>> programs;
+  if (extras.profiled) {
     programs.emplace_back(spec, Variant::kSerialOracle);
     programs.emplace_back(Unsliced(spec), Variant::kComputeOnly);
   }
-  ArenaBytes most = {};
   for (const auto& [program, variant] : programs) {
     ASSIGN_OR_RETURN(const ArenaBytes arenas, PlanArenas(program, rank, variant));
     if (TotalBytes(arenas) > TotalBytes(most)) most = arenas;
   }
   return most;
+}
+
+absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, int rank,
+                                                 ArenaBytes* step) {
+  ASSIGN_OR_RETURN(ArenaBytes own, PlanArenas(spec, rank, Variant::kEvaluation));
+  int64_t& activations = (*step)[static_cast<size_t>(ArenaClass::kActivation)];
+  activations = std::max(activations, own[static_cast<size_t>(ArenaClass::kActivation)]);
+  for (ArenaClass shared : {ArenaClass::kActivation, ArenaClass::kParameter})
+    own[static_cast<size_t>(shared)] = 0;
+  return own;
 }
 
 int64_t TotalBytes(const ArenaBytes& arenas) {

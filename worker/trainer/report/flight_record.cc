@@ -58,6 +58,8 @@ const char* NameOf(FlightPhase phase) {
       return "checkpoint";
     case FlightPhase::kStopping:
       return "stopping";
+    case FlightPhase::kEvaluation:
+      return "evaluation";
   }
   return "?";
 }
@@ -117,10 +119,10 @@ absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
         absl::StrCat(path, ": found no flight record at byte 0, expected one"));
   }
   const uint32_t phase = page->phase.load(std::memory_order_relaxed);
-  if (phase > static_cast<uint32_t>(FlightPhase::kStopping)) {
+  if (phase > static_cast<uint32_t>(FlightPhase::kEvaluation)) {
     return absl::DataLossError(absl::StrCat(path, ": phase at byte ", offsetof(FlightPage, phase),
                                             ": found ", phase, ", expected 0 to ",
-                                            static_cast<uint32_t>(FlightPhase::kStopping)));
+                                            static_cast<uint32_t>(FlightPhase::kEvaluation)));
   }
   FlightState state;
   state.step = page->step.load(std::memory_order_relaxed);

@@ -22,7 +22,8 @@ enum class FlightPhase : uint32_t {
   kBackward,
   kOptimizer,
   kCheckpoint,
-  kStopping
+  kStopping,
+  kEvaluation
 };
 const char* NameOf(FlightPhase phase);
 

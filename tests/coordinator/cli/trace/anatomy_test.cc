@@ -42,6 +42,15 @@ TEST(AnatomyTest, EveryInstantIsOneThing) {
                   "90-98 checkpoint wait", "98-100 idle"));
 }
 
+TEST(AnatomyTest, AnEvaluationIsAPartOfItsOwn) {
+  v1alpha1::TraceStep step = MakeStep(1);
+  AddInterval(84'000'000, 89'000'000, step.mutable_evaluations());
+  const std::vector<std::string> lines = Lines(Anatomy(MakeProgram(), step));
+  EXPECT_EQ(std::vector<std::string>(lines.end() - 5, lines.end()),
+            (std::vector<std::string>{"70-85 compute alone optimizer", "85-89 evaluation",
+                                      "89-90 idle", "90-98 checkpoint wait", "98-100 idle"}));
+}
+
 TEST(AnatomyTest, ItsSumsAreTheLedger) {
   const v1alpha1::TraceStep step = MakeStep(1);
   const Ledger ledger = LedgerOf(Anatomy(MakeProgram(), step));

@@ -86,6 +86,20 @@ TEST(TimelineTextTest, GoldenOnAUtf8Terminal) {
                Joined(DrawTimeline(TwoRanks(), {.width = 100, .unicode = true, .color = true})));
 }
 
+TEST(TimelineTest, AnEvaluationIsDrawn) {
+  v1alpha1::TraceStep step = MakeStep(12);
+  AddInterval(86'000'000, 90'000'000, step.mutable_evaluations());
+  TimelineBuilder builder;
+  builder.Add(0, MakeProgram(), step, 7'000'000'000);
+  const Timeline timeline = builder.Build(MakeTracedJob(), 1);
+  const std::string text =
+      Joined(DrawTimeline(timeline, {.width = 116, .unicode = false, .color = false}));
+  EXPECT_THAT(text, HasSubstr("OOO eeeecccc"));
+  EXPECT_THAT(text, HasSubstr("  c checkpoint wait  e evaluation"));
+  EXPECT_THAT(DrawTimelineSvg(timeline), HasSubstr(">evaluation</text>"));
+  EXPECT_THAT(DrawTimelineSvg(TwoRanks()), Not(HasSubstr(">evaluation</text>")));
+}
+
 TEST(TimelineTextTest, NoLineIsWiderThanTheTerminal) {
   for (int width : {40, 57, 80, 133}) {
     const auto lines = DrawTimeline(TwoRanks(), {.width = width, .unicode = false, .color = false});

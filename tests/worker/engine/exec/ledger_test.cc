@@ -98,6 +98,14 @@ TEST(LedgerTest, WaitsOfTheHostCountOnlyWhereNothingElseRuns) {
               ElementsAre("compute_alone forward 2", "data_wait 4", "checkpoint_wait 2", "idle 2"));
 }
 
+TEST(LedgerTest, AnEvaluationIsTimeOfItsOwn) {
+  const StepLedger ledger = LedgerOf({{kForward, {0, 4}}}, {0, 10},
+                                     {.data = {}, .checkpoint = {{7, 9}}, .evaluation = {{3, 8}}});
+  EXPECT_THAT(Lines(ledger), ElementsAre("compute_alone forward 4", "checkpoint_wait 2", "idle 1",
+                                         "evaluation 3"));
+  EXPECT_DOUBLE_EQ(ledger.seconds, 10);
+}
+
 TEST(LedgerTest, EverythingIsClippedToTheStep) {
   const StepLedger ledger =
       LedgerOf({{kForward, {0, 20}}, {kTpForward, {0, 6}}, {kTpBackward, {14, 30}}}, {5, 15},

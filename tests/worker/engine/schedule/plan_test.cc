@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -20,7 +21,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 constexpr Variant kVariants[] = {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly,
-                                 Variant::kCommunicationOnly};
+                                 Variant::kCommunicationOnly, Variant::kEvaluation};
 
 void ExpectPlans(const Layout& layout) {
   for (Variant variant : kVariants) {
@@ -89,9 +90,11 @@ TEST(PlanTest, EveryWaitIsNeededOrRedundant) {
     // It waits to keep compute and communication apart, whatever their data.
     if (layout.schedule == "megatron_sync") continue;
     layout.layers = 1;
-    const RankPlan plan = PlanOf(layout, 1);
-    SCOPED_TRACE(Describe(layout));
-    EXPECT_GT(ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas).needed, 0);
+    for (Variant variant : {Variant::kSchedule, Variant::kEvaluation}) {
+      const RankPlan plan = PlanOf(layout, 1, variant);
+      SCOPED_TRACE(Describe(layout));
+      EXPECT_GT(ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas).needed, 0);
+    }
   }
 }
 
@@ -128,6 +131,39 @@ TEST(PlanTest, EveryScheduleIsAPermutationOfItsOracle) {
     std::set_symmetric_difference(ours.begin(), ours.end(), oracles.begin(), oracles.end(),
                                   std::back_inserter(differences));
     EXPECT_THAT(differences, IsEmpty()) << Describe(layout);
+  }
+}
+
+// So that it can work in the memory of a step's weights and activations.
+TEST(PlanTest, AnEvaluationIsTheForwardPassOfItsScheduleOnTheSameWeights) {
+  std::vector<Layout> layouts = EverySchedule(1);
+  for (const Layout& layout : EverySchedule(4)) layouts.push_back(layout);
+  for (Layout& layout : layouts) {
+    SCOPED_TRACE(Describe(layout));
+    const RankPlan step = PlanOf(layout, 1);
+    EngineSpec spec = SpecOf(layout);
+    spec.model.dropout = 0.1;  // which an evaluation leaves out
+    const RankPlan evaluation = PlanOf(spec, 1, Variant::kEvaluation);
+    Program forward = step.program;
+    std::erase_if(forward.ops, [](const Op& op) {
+      return op.tag.phase != Phase::kForward || op.tag.micro_batch != 0;
+    });
+    EXPECT_EQ(OperationsOf(evaluation.program), OperationsOf(forward));
+    for (size_t i = 0; i < step.buffers.weight.size(); ++i) {
+      const auto place = [&](const RankPlan& plan) {
+        const int id = BufferMap(plan.step).Find(plan.buffers.weight[i], -1);
+        const Buffer& buffer = plan.program.buffers[static_cast<size_t>(id)];
+        return std::tuple(buffer.name, buffer.arena, buffer.offset, buffer.bytes());
+      };
+      EXPECT_EQ(place(evaluation), place(step));
+    }
+    const auto bytes = [](const RankPlan& plan, ArenaClass arena) {
+      return plan.arenas[static_cast<size_t>(arena)];
+    };
+    EXPECT_EQ(bytes(evaluation, ArenaClass::kParameter), bytes(step, ArenaClass::kParameter));
+    EXPECT_EQ(bytes(evaluation, ArenaClass::kGradient), 0);
+    EXPECT_EQ(bytes(evaluation, ArenaClass::kOptimizer), 0);
+    EXPECT_LT(bytes(evaluation, ArenaClass::kActivation), bytes(step, ArenaClass::kActivation));
   }
 }
 

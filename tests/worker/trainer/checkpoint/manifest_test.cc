@@ -80,6 +80,40 @@ TEST(ManifestTest, IsWrittenAndReadAsEver) {
   }
 }
 
+TEST(ManifestTest, KeepsHowTheHeldOutLossWent) {
+  Manifest manifest = Example();
+  manifest.state.held_out = {
+      .of = "text", .best_loss = 1.0 / 3, .better_loss = 0.1, .without_better = 2};
+  auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, manifest);
+  manifest.state.held_out = {.of = "text", .without_better = 1};  // no loss was finite
+  parsed = ParseManifest(ManifestText(manifest), "/m.json");
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(*parsed, manifest);
+}
+
+TEST(ManifestTest, RefusesAHeldOutStateThatCannotBe) {
+  const auto refused = [](const std::string& held_out, const std::string& message) {
+    const std::string text = absl::StrReplaceAll(
+        ManifestText(Example()),
+        {{"\"tp_size\": 2,", "\"tp_size\": 2, \"held_out\": " + held_out + ","}});
+    EXPECT_THAT(std::string(ParseManifest(text, "/m.json").status().message()),
+                HasSubstr("/m.json: " + message));
+  };
+  refused("3", "held_out: found number, expected an object");
+  refused("{\"of\": \"x\"}", "held_out: best_loss: found nothing");
+  const std::string rest = "\"better_loss\": \"1\", \"without_better\": 0}";
+  refused("{\"of\": \"x\", \"best_loss\": \"low\", " + rest,
+          "held_out: best_loss: found low, expected a loss");
+  refused("{\"of\": \"x\", \"best_loss\": \"nan\", " + rest,
+          "held_out: best_loss: found nan, expected a loss");
+  refused(
+      "{\"of\": \"x\", \"best_loss\": \"1\", \"better_loss\": \"1\", "
+      "\"without_better\": -1}",
+      "held_out: without_better: found -1");
+}
+
 TEST(ManifestTest, RefusesOtherVersionsAndFields) {
   ExpectRefused("\"version\": 1", "\"version\": 2", "version: found 2, expected 1");
   ExpectRefused("\"step\": 20", "\"step\": -1", "step: found -1, expected a number in [0, 2^63)");

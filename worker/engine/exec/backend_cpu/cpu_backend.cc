@@ -30,6 +30,7 @@ class CpuBackend final : public Backend {
     CpuExecutorOptions options;
     for (const GroupLink& link : request.links) options.communicators.push_back(link.host);
     options.on_begin = std::move(request.on_begin);
+    options.borrowed = std::move(request.borrowed);
     return MakeCpuExecutor(std::move(request.program), request.arenas, &ops_, std::move(options));
   }
 

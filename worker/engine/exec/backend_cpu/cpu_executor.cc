@@ -27,11 +27,6 @@
 namespace stretto {
 namespace {
 
-struct FreeDeleter {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using Arena = std::unique_ptr<void, FreeDeleter>;
-
 double ThreadCpuSeconds() {
   timespec t;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -80,15 +75,19 @@ class CpuExecutor final : public Executor {
   }
 
   absl::Status Allocate(const ArenaBytes& bytes) {
+    RETURN_IF_ERROR(CheckBorrowed(options_.borrowed, bytes));
     for (size_t i = 0; i < arenas_.size(); ++i) {
+      arenas_[i] = options_.borrowed[i];
+      if (arenas_[i].memory != nullptr) continue;
       const size_t size = static_cast<size_t>(std::max<int64_t>(bytes[i], kArenaAlignment));
-      arenas_[i] = Arena(std::aligned_alloc(kArenaAlignment, size));
-      if (arenas_[i] == nullptr) {
+      arenas_[i] = {std::shared_ptr<void>(std::aligned_alloc(kArenaAlignment, size), std::free),
+                    bytes[i]};
+      if (arenas_[i].memory == nullptr) {
         return absl::ResourceExhaustedError(absl::StrCat("cannot allocate the ",
                                                          NameOf(static_cast<ArenaClass>(i)),
                                                          " arena of ", FormatBytes(bytes[i])));
       }
-      std::memset(arenas_[i].get(), 0, size);
+      std::memset(arenas_[i].memory.get(), 0, size);
     }
     return absl::OkStatus();
   }
@@ -156,6 +155,11 @@ class CpuExecutor final : public Executor {
   absl::StatusOr<TensorView> Read(int buffer) override { return View(buffer); }
   absl::Status Write(int buffer, Fill fill) override { return fill(View(buffer)); }
 
+  Arena Lend(ArenaClass arena) const override {
+    STRETTO_CHECK(arena != ArenaClass::kInput && arena != ArenaClass::kOutput);
+    return arenas_[static_cast<size_t>(arena)];
+  }
+
   absl::Span<const Interval> intervals() const override { return intervals_; }
 
   double communication_cpu_seconds() const override {
@@ -173,7 +177,7 @@ class CpuExecutor final : public Executor {
  private:
   TensorView View(int buffer) const {
     ArenaBases bases;
-    for (size_t i = 0; i < bases.size(); ++i) bases[i] = arenas_[i].get();
+    for (size_t i = 0; i < bases.size(); ++i) bases[i] = arenas_[i].memory.get();
     return ViewOf(program_.buffers, buffer, bases);
   }
 

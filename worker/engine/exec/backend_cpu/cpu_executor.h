@@ -1,6 +1,7 @@
 #pragma once
 // Runs step programs on CPU cores: one thread per lane, hand-over by atomic wait and notify.
 
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -18,13 +19,14 @@ struct CpuExecutorOptions {
   // By group index of the program; borrowed, must outlive the executor. A group of one rank needs
   // none (null).
   std::vector<Communicator*> communicators;
-  OnBegin on_begin;  // may be empty
+  OnBegin on_begin;                    // may be empty
+  std::array<Arena, 6> borrowed = {};  // as ExecutorRequest::borrowed
 };
 
 // `program` must have been verified with planned memory; `ops` is borrowed. The first lane runs on
-// the thread that calls Run. All memory starts as zeros. Errors: ResourceExhausted when the arenas
-// cannot be allocated, naming their size; InvalidArgument when a communicator is missing or is of
-// another size than its group.
+// the thread that calls Run. Memory of its own starts as zeros. Errors: ResourceExhausted when the
+// arenas cannot be allocated, naming their size; InvalidArgument when a communicator is missing or
+// is of another size than its group, or when borrowed memory is too small.
 absl::StatusOr<std::unique_ptr<Executor>> MakeCpuExecutor(Program program, const ArenaBytes& arenas,
                                                           Ops* ops, CpuExecutorOptions options);
 

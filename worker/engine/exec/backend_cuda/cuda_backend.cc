@@ -38,7 +38,8 @@ class CudaBackend final : public Backend {
                   .program = std::move(request.program),
                   .arenas = request.arenas,
                   .communicators = {},
-                  .on_begin = std::move(request.on_begin)};
+                  .on_begin = std::move(request.on_begin),
+                  .borrowed = std::move(request.borrowed)};
     for (const GroupLink& link : request.links) rank.communicators.push_back(link.device);
     std::vector<CudaRank> ranks;
     ranks.push_back(std::move(rank));

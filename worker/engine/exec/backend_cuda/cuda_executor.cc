@@ -85,6 +85,7 @@ class CudaExecutor final : public Executor {
     RETURN_IF_ERROR(fill(staged));
     return meeting_->Write(rank_, buffer, staged);
   }
+  Arena Lend(ArenaClass arena) const override { return meeting_->step().memory(rank_).Lend(arena); }
   absl::Span<const Interval> intervals() const override {
     return meeting_->step().intervals(rank_);
   }

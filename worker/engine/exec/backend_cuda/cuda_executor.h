@@ -6,6 +6,7 @@
 // a collective among them is one kernel (group_kernels.h). That is the local communicator of this
 // backend, and what a program is proved with on one GPU.
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <string>
@@ -29,7 +30,8 @@ struct CudaRank {
   // the executors, whose graphs hold their collectives and whose memory is registered with them.
   // None for groups whose ranks are all here.
   std::vector<DeviceCommunicator*> communicators;
-  OnBegin on_begin;  // may be empty
+  OnBegin on_begin;                    // may be empty
+  std::array<Arena, 6> borrowed = {};  // as ExecutorRequest::borrowed
 };
 
 // The operations on a stream (cudaStream_t), and what they stand on.

@@ -62,7 +62,7 @@ absl::Status DeviceStep::Prepare() {
   RETURN_IF_ERROR(UseDevice());
   for (const CudaRank& rank : ranks_) {
     ASSIGN_OR_RETURN(StepMemory memory,
-                     StepMemory::Create(rank.step, rank.program, rank.arenas,
+                     StepMemory::Create(rank.step, rank.program, rank.arenas, rank.borrowed,
                                         UsersOf(rank, ranks_.size()), options_.report));
     memory_.push_back(std::move(memory));
   }

@@ -31,32 +31,49 @@ absl::Status Named(const absl::Status& status, absl::string_view what, int64_t b
 }  // namespace
 
 absl::StatusOr<StepMemory> StepMemory::Create(const StepProgram& step, const Program& program,
-                                              const ArenaBytes& arenas, const Users& users,
+                                              const ArenaBytes& arenas,
+                                              const std::array<Arena, 6>& lent, const Users& users,
                                               const Report& report) {
+  RETURN_IF_ERROR(CheckBorrowed(lent, arenas));
   StepMemory memory(step, program);
-  RETURN_IF_ERROR(memory.Allocate(arenas, users, report));
+  RETURN_IF_ERROR(memory.Allocate(arenas, lent, users, report));
   return memory;
 }
 
-absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const Users& users,
-                                  const Report& report) {
+absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const std::array<Arena, 6>& lent,
+                                  const Users& users, const Report& report) {
   bytes_ = arenas;
   for (size_t i = 0; i < arenas.size(); ++i) {
-    const ArenaClass arena = static_cast<ArenaClass>(i);
-    const size_t size = static_cast<size_t>(std::max<int64_t>(arenas[i], kArenaAlignment));
-    const std::string name = absl::StrCat("the ", NameOf(arena), " arena");
-    absl::StatusOr<CollectiveMemory> memory = CollectiveMemory::Make(size, users[i], report);
-    RETURN_IF_ERROR(Named(memory.status(), name, arenas[i]));
-    arenas_[i] = *std::move(memory);
+    arenas_[i] = lent[i].memory;
+    if (arenas_[i] != nullptr) bytes_[i] = lent[i].bytes;
+    if (arenas_[i] == nullptr)
+      RETURN_IF_ERROR(MakeArena(static_cast<ArenaClass>(i), users[i], report));
     device_[i] = arenas_[i].get();
-    if (arena != ArenaClass::kActivation) RETURN_IF_CUDA_ERROR(cudaMemset(device_[i], 0, size));
-    if (!IsMirrored(arena)) continue;
-    absl::StatusOr<PinnedMemory> mirror = MakePinnedMemory(size);
-    RETURN_IF_ERROR(Named(mirror.status(), name + " on the host", arenas[i]));
-    mirrors_[i] = *std::move(mirror);
-    host_[i] = mirrors_[i].get();
-    std::memset(host_[i], 0, size);
   }
+  RETURN_IF_ERROR(MakeSlots());
+  return AwaitNullStream();
+}
+
+absl::Status StepMemory::MakeArena(ArenaClass arena, const std::vector<DeviceCommunicator*>& users,
+                                   const Report& report) {
+  const size_t i = static_cast<size_t>(arena);
+  const size_t size = static_cast<size_t>(std::max<int64_t>(bytes_[i], kArenaAlignment));
+  const std::string name = absl::StrCat("the ", NameOf(arena), " arena");
+  absl::StatusOr<CollectiveMemory> made = CollectiveMemory::Make(size, users, report);
+  RETURN_IF_ERROR(Named(made.status(), name, bytes_[i]));
+  const auto owner = std::make_shared<CollectiveMemory>(*std::move(made));
+  arenas_[i] = std::shared_ptr<void>(owner, owner->get());
+  if (arena != ArenaClass::kActivation) RETURN_IF_CUDA_ERROR(cudaMemset(arenas_[i].get(), 0, size));
+  if (!IsMirrored(arena)) return absl::OkStatus();
+  absl::StatusOr<PinnedMemory> mirror = MakePinnedMemory(size);
+  RETURN_IF_ERROR(Named(mirror.status(), name + " on the host", bytes_[i]));
+  mirrors_[i] = *std::move(mirror);
+  host_[i] = mirrors_[i].get();
+  std::memset(host_[i], 0, size);
+  return absl::OkStatus();
+}
+
+absl::Status StepMemory::MakeSlots() {
   for (size_t id = 0; id < step_->buffers.size(); ++id) {
     const Buffer& buffer = step_->buffers[id];
     if (buffer.binding != Binding::kMicroBatch || buffer.alias >= 0) continue;
@@ -70,7 +87,13 @@ absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const Users& users,
     }
     slotted_.push_back(std::move(slotted));
   }
-  return AwaitNullStream();
+  return absl::OkStatus();
+}
+
+Arena StepMemory::Lend(ArenaClass arena) const {
+  STRETTO_CHECK(!IsMirrored(arena));
+  const size_t i = static_cast<size_t>(arena);
+  return {arenas_[i], bytes_[i]};
 }
 
 bool StepMemory::IsSlotted(int id) const {

@@ -9,6 +9,7 @@
 #include <cuda_runtime.h>
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,10 +28,12 @@ class StepMemory {
   // By arena: the communicators whose collectives work on it.
   using Users = std::array<std::vector<DeviceCommunicator*>, 6>;
 
-  // Everything but activations starts as zeros. Both programs are borrowed. Errors: those of
-  // CollectiveMemory::Make, naming the arena and its size.
+  // Everything of its own but activations starts as zeros. What is `lent` (ExecutorRequest::
+  // borrowed) is registered already. Both programs are borrowed. Errors: those of
+  // CollectiveMemory::Make, naming the arena and its size; InvalidArgument: it is too small.
   static absl::StatusOr<StepMemory> Create(const StepProgram& step, const Program& program,
-                                           const ArenaBytes& arenas, const Users& users,
+                                           const ArenaBytes& arenas,
+                                           const std::array<Arena, 6>& lent, const Users& users,
                                            const Report& report);
 
   // What an operation of a unit works on: buffer `id` of the step program, for a micro-batch.
@@ -44,6 +47,8 @@ class StepMemory {
   // Between the arenas and the slot of a micro-batch.
   absl::Status LoadSlot(int micro_batch, cudaStream_t stream) const;
   absl::Status StoreSlot(int micro_batch, cudaStream_t stream) const;
+
+  Arena Lend(ArenaClass arena) const;
 
   // As Executor's, between steps. Stage and Read have a buffer each.
   TensorView HostView(int buffer) const;
@@ -62,7 +67,11 @@ class StepMemory {
   using Bytes = std::vector<std::byte>;
 
   StepMemory(const StepProgram& step, const Program& program) : step_(&step), program_(&program) {}
-  absl::Status Allocate(const ArenaBytes& arenas, const Users& users, const Report& report);
+  absl::Status Allocate(const ArenaBytes& arenas, const std::array<Arena, 6>& lent,
+                        const Users& users, const Report& report);
+  absl::Status MakeArena(ArenaClass arena, const std::vector<DeviceCommunicator*>& users,
+                         const Report& report);
+  absl::Status MakeSlots();
   absl::Status MoveSlot(int micro_batch, ArenaClass arena, cudaStream_t stream) const;
   TensorView Device(int buffer) const { return ViewOf(program_->buffers, buffer, device_); }
   TensorView Staged(int buffer, Bytes* memory) const;
@@ -70,8 +79,8 @@ class StepMemory {
   const StepProgram* step_;
   const Program* program_;
   ArenaBytes bytes_ = {};
-  std::array<CollectiveMemory, 6> arenas_;
-  std::array<PinnedMemory, 6> mirrors_;  // of inputs and outputs
+  std::array<std::shared_ptr<void>, 6> arenas_;  // in a CollectiveMemory, which may be another's
+  std::array<PinnedMemory, 6> mirrors_;          // of inputs and outputs
   ArenaBases device_ = {}, host_ = {};
   std::vector<Slotted> slotted_;
   Bytes read_, written_;

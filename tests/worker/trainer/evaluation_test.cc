@@ -1,0 +1,205 @@
+#include "worker/trainer/evaluation.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/worker/trainer/tiny_job.h"
+#include "worker/comm/local/local.h"
+#include "worker/trainer/held_out_data.h"
+#include "worker/trainer/plan/arenas.h"
+#include "worker/trainer/profile.h"
+
+namespace stretto::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+absl::StatusOr<bool> GoOn() { return false; }
+
+class EvaluationTest : public TinyJobTest {
+ protected:
+  EvaluationTest() {
+    config_.engine.model.heads = 4;
+    config_.engine.micro_batch_size = 2;
+    config_.evaluation = {.interval_steps = 1, .batches = 3, .prefix = "text"};
+    held_out_ = OpenHeldOut(config_, data_).value();
+  }
+
+  // What one rank stands on.
+  struct Rank {
+    std::unique_ptr<Ops> ops = MakeCpuOps();
+    std::unique_ptr<Backend> backend = MakeCpuBackend(*ops);
+    std::unique_ptr<RankEngine> engine;
+    std::unique_ptr<Evaluation> evaluation;
+  };
+
+  absl::Status Open(const JobConfig& config, Communicator& tp, Communicator& control, Rank* rank) {
+    RankPlan plan = BuildPlan(config.engine, config.rank).value();
+    EXPECT_TRUE(MakeRoomForEvaluation(config.engine, config.rank, &plan.arenas).ok());
+    rank->engine = RankEngine::Create(config.engine, config.rank, std::move(plan), {.host = &tp},
+                                      *rank->backend, {})
+                       .value();
+    EXPECT_TRUE(rank->engine->Initialise(1).ok());
+    auto evaluation = Evaluation::Create(config, *held_out_.sampler, *rank->engine, {.host = &tp},
+                                         control, *rank->backend, {});
+    if (!evaluation.ok()) return evaluation.status();
+    rank->evaluation = *std::move(evaluation);
+    return absl::OkStatus();
+  }
+
+  // Runs `body` on every rank, in threads.
+  void OnAllRanks(const std::function<void(const JobConfig&, Rank&)>& body) {
+    const int ranks = config_.engine.tp_size;
+    const auto tp = LocalGroup::Create(ranks), control = LocalGroup::Create(ranks);
+    std::vector<std::thread> threads;
+    for (int number = 0; number < ranks; ++number) {
+      threads.emplace_back([&, number] {
+        JobConfig config = config_;
+        config.rank = number;
+        const auto index = static_cast<size_t>(number);
+        Rank rank;
+        ASSERT_EQ(Open(config, *tp[index], *control[index], &rank), absl::OkStatus());
+        body(config, rank);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // The held-out loss, and that of a training step on the same tokens and weights.
+  std::pair<double, double> Losses() {
+    std::vector<std::pair<double, double>> losses(static_cast<size_t>(config_.engine.tp_size));
+    OnAllRanks([&](const JobConfig& config, Rank& rank) {
+      auto& [evaluated, trained] = losses[static_cast<size_t>(config.rank)];
+      evaluated = rank.evaluation->MeanLoss(GoOn).value().value();
+      ASSERT_TRUE(FillStep(config, *held_out_.sampler, 0, 1, 0, *rank.engine).ok());
+      ASSERT_TRUE(rank.engine->executor().Run().ok());
+      trained = rank.engine->MeanLoss();
+    });
+    for (const auto& other : losses) EXPECT_EQ(other, losses[0]);
+    return losses[0];
+  }
+
+  TrainingData data_ = TrainingData::Open(config_.data).value();
+  HeldOutData held_out_;
+};
+
+TEST_F(EvaluationTest, HasTheLossThatAStepHasOnTheSameTokensBitForBit) {
+  for (int tp_size : {1, 2, 4}) {
+    for (const char* schedule : {"megatron_sync", "domino_row", "domino_col", "nanotron"}) {
+      for (bool sequence_parallel : {false, true}) {
+        SCOPED_TRACE(absl::StrCat(schedule, " ", tp_size, " ", sequence_parallel));
+        const bool sliced =
+            schedule == std::string("domino_row") || schedule == std::string("nanotron");
+        config_.engine.tp_size = tp_size;
+        config_.engine.schedule = {.name = schedule,
+                                   .slices = sliced ? std::vector<int>{1, 1} : std::vector<int>{2},
+                                   .splits = schedule == std::string("domino_col") ? 2 : 1,
+                                   .sequence_parallel = sequence_parallel};
+        const auto [evaluated, trained] = Losses();
+        EXPECT_GT(evaluated, 0);
+        EXPECT_EQ(evaluated, trained);
+      }
+    }
+  }
+}
+
+// Within the bound of tests/parity/expect.h for another order of all sums in f32.
+TEST_F(EvaluationTest, OneTwoAndFourRanksAgree) {
+  const double one = Losses().first;
+  for (int tp_size : {2, 4}) {
+    config_.engine.tp_size = tp_size;
+    EXPECT_NEAR(Losses().first, one, 1e-5 * one) << tp_size;
+  }
+}
+
+TEST_F(EvaluationTest, DropsNothing) {
+  const double plain = Losses().first;
+  config_.engine.model.dropout = 0.5;
+  const auto [evaluated, trained] = Losses();
+  EXPECT_EQ(evaluated, plain);
+  EXPECT_NE(trained, plain);
+}
+
+TEST_F(EvaluationTest, Bf16WeightsAreThoseOfTheStep) {
+  config_.engine.dtype = config_.engine.wire_dtype = DType::kBF16;
+  config_.engine.tp_size = 2;
+  const auto [evaluated, trained] = Losses();
+  EXPECT_EQ(evaluated, trained);
+}
+
+TEST_F(EvaluationTest, MeasuresTheFirstBatchesOfTheDataEachTime) {
+  config_.evaluation.batches = 2;
+  OnAllRanks([&](const JobConfig&, Rank& rank) {
+    EXPECT_EQ(rank.evaluation->tokens(), 2 * 2 * 8);
+    const double first = rank.evaluation->MeanLoss(GoOn).value().value();
+    EXPECT_EQ(rank.evaluation->MeanLoss(GoOn).value().value(), first);
+  });
+  const double two = Losses().first;
+  config_.evaluation.batches = 4;
+  EXPECT_NE(Losses().first, two);
+}
+
+TEST_F(EvaluationTest, IsGivenUpBeforeABatchWhenAskedTo) {
+  OnAllRanks([&](const JobConfig&, Rank& rank) {
+    int asked = 0;
+    const auto second = [&]() -> absl::StatusOr<bool> { return ++asked == 2; };
+    EXPECT_FALSE(rank.evaluation->MeanLoss(second).value().has_value());
+    const auto lost = []() -> absl::StatusOr<bool> { return absl::UnavailableError("peer"); };
+    EXPECT_EQ(rank.evaluation->MeanLoss(lost).status(), absl::UnavailableError("peer"));
+  });
+}
+
+TEST_F(EvaluationTest, ATokenOutsideTheVocabularyNamesItsPlace) {
+  config_.engine.model.vocab_size = 40;
+  const Sampler held_out =
+      Sampler::Create(*dataset_, {.sequence_length = 8, .vocab_size = 40, .shuffle = false})
+          .value();
+  held_out_.sampler = &held_out;
+  OnAllRanks([&](const JobConfig&, Rank& rank) {
+    const absl::Status status = rank.evaluation->MeanLoss(GoOn).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(status.message()), HasSubstr("text.bin"));
+  });
+}
+
+// 97 tokens are 12 sequences.
+TEST_F(EvaluationTest, DataThatIsTooShortIsRefused) {
+  config_.evaluation.batches = 6;
+  EXPECT_TRUE(OpenHeldOut(config_, data_).ok());
+  config_.evaluation.batches = 7;
+  EXPECT_EQ(OpenHeldOut(config_, data_).status(),
+            absl::InvalidArgumentError(
+                absl::StrCat("eval.batches: found 7 batches of 2 sequences, expected at most 6: ",
+                             "text has 12 sequences of 8 tokens")));
+}
+
+TEST_F(EvaluationTest, DataThatCannotBeReadIsRefused) {
+  config_.data.vocab_size = 40;
+  EXPECT_EQ(OpenHeldOut(config_, data_).status().code(), absl::StatusCode::kInvalidArgument);
+  config_.evaluation.prefix = "none";
+  EXPECT_EQ(OpenHeldOut(config_, data_).status().code(), absl::StatusCode::kNotFound);
+  config_.evaluation.prefix = "";
+  EXPECT_THAT(std::string(OpenHeldOut(config_, data_).status().message()),
+              HasSubstr("eval.prefix: found none, expected one"));
+}
+
+// A program that computes nothing has no activations.
+TEST_F(EvaluationTest, WithoutRoomInTheActivationsItIsRefused) {
+  const auto tp = LocalGroup::Create(1);
+  const auto training =
+      RankEngine::Create(config_.engine, 0, Variant::kCommunicationOnly, {}, *backend_, {}).value();
+  EXPECT_EQ(Evaluation::Create(config_, *held_out_.sampler, *training, {}, *tp[0], *backend_, {})
+                .status()
+                .code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace stretto::trainer

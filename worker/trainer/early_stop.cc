@@ -1,0 +1,16 @@
+#include "worker/trainer/early_stop.h"
+
+namespace stretto::trainer {
+
+void Count(double loss, const EarlyStopRule& rule, HeldOutState* state) {
+  const bool better = loss < state->better_loss - rule.min_improvement;
+  if (better) state->better_loss = loss;
+  state->without_better = better ? 0 : state->without_better + 1;
+  if (loss < state->best_loss) state->best_loss = loss;
+}
+
+bool FallsNoMore(const HeldOutState& state, const EarlyStopRule& rule) {
+  return rule.patience > 0 && state.without_better >= rule.patience;
+}
+
+}  // namespace stretto::trainer

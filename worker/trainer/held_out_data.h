@@ -1,0 +1,21 @@
+#pragma once
+// The data that a job's loss is measured on.
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "worker/trainer/data/training_data.h"
+#include "worker/trainer/job_config.h"
+
+namespace stretto::trainer {
+
+struct HeldOutData {
+  std::unique_ptr<TrainingData> own;  // null where it is a part of the training data
+  const Sampler* sampler = nullptr;   // in the order of the data
+};
+
+// That of config.evaluation; the result borrows `training`. Errors: those of TrainingData::Open and
+// CheckSameTokenizer; InvalidArgument (fewer sequences than are asked for, or nothing held out).
+absl::StatusOr<HeldOutData> OpenHeldOut(const JobConfig& config, const TrainingData& training);
+
+}  // namespace stretto::trainer
