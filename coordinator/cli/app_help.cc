@@ -1,5 +1,6 @@
 // Commands about the commands: help, completion, man page, version.
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
@@ -7,6 +8,7 @@
 #include "coordinator/cli/app_tree.h"
 #include "coordinator/cli/client.h"
 #include "coordinator/cli/names.h"
+#include "coordinator/cli/other_programs.h"
 #include "proto/base/presets.h"
 #include "proto/base/version.h"
 
@@ -39,16 +41,18 @@ ExitCode PrintVersion(const Terminal& terminal, OutputFormat format) {
 }  // namespace
 
 void App::AddHelp() {
-  // Only for the help text: main runs `stretto data` as a program of its own.
-  CLI::App* data = AddLocal(&app_, "data", "Prepare training data (see stretto data --help)",
-                            [this] {
-                              terminal_.err
-                                  << "error: flags before `data`, expected `stretto data ...`\n";
-                              return kUsage;
-                            },
-                            {"stretto data prepare *.txt -o data/mine", "stretto data --help"});
-  data->fallthrough(false)->allow_extras();
-  data->add_option("FILE", names_, "its own arguments");
+  for (const OtherProgram& other : kOtherPrograms) {
+    CLI::App* command = AddLocal(&app_, other.command, other.help,
+                                 [this, &other] {
+                                   terminal_.err << "error: flags before `" << other.command
+                                                 << "`, expected `stretto " << other.command
+                                                 << " ...`\n";
+                                   return kUsage;
+                                 },
+                                 {std::begin(other.examples), std::end(other.examples)});
+    command->fallthrough(false)->allow_extras();
+    command->add_option("FILE", names_, "its own arguments");
+  }
   AddLocal(&app_, "version", "Print version and model presets",
            [this] { return PrintVersion(terminal_, format()); },
            {"stretto version", "stretto version -o json"});

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "coordinator/cli/app.h"
+#include "coordinator/cli/other_programs.h"
 
 namespace {
 
@@ -35,11 +36,10 @@ int TerminalWidth() {
   return size.ws_col;
 }
 
-// `stretto data` is a program of its own: the tokenizer library carries a Protobuf that must not
-// meet ours in one process. Returns only when it cannot be run.
-int RunData(const std::string& binary_dir, char** argv) {
-  const std::string binary = binary_dir + "/stretto-data";
-  execv(binary.c_str(), argv + 1);
+// Returns only when it cannot be run.
+int RunOther(const stretto::cli::OtherProgram& other, const std::string& binary_dir, char** argv) {
+  const std::string binary = binary_dir + "/" + other.program;
+  execv(binary.c_str(), argv + other.skipped_words);
   std::cerr << "error: cannot run " << binary << ": " << std::strerror(errno) << "\n";
   return stretto::cli::kError;
 }
@@ -53,7 +53,9 @@ int main(int argc, char** argv) {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::string binary_dir = self.parent_path().string();
-  if (argc > 1 && std::string(argv[1]) == "data") return RunData(binary_dir, argv);
+  for (const auto& other : stretto::cli::kOtherPrograms) {
+    if (argc > 1 && std::string(argv[1]) == other.command) return RunOther(other, binary_dir, argv);
+  }
   const bool live = isatty(STDOUT_FILENO) == 1 && Variable("TERM") != "dumb";
   Terminal terminal{.out = std::cout,
                     .err = std::cerr,

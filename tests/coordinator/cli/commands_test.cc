@@ -154,6 +154,8 @@ TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
   EXPECT_THAT(err(), HasSubstr("--help"));
   EXPECT_EQ(Run({"--no-color", "data", "prepare", "x"}), kUsage);
   EXPECT_EQ(err(), "error: flags before `data`, expected `stretto data ...`\n");
+  EXPECT_EQ(Run({"--no-color", "checkpoint", "list"}), kUsage);
+  EXPECT_EQ(err(), "error: flags before `checkpoint`, expected `stretto checkpoint ...`\n");
   EXPECT_EQ(Run({"--help"}), kOk);
   EXPECT_THAT(out(), HasSubstr("3 job failed; 4 job cancelled; 5 detached"));
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);

@@ -1,0 +1,34 @@
+#pragma once
+// Commands of `stretto` that are programs of their own, beside it: what they link must not meet our
+// Protobuf in one process (docs/design/0002). `stretto` itself only knows their help.
+
+namespace stretto::cli {
+
+struct OtherProgram {
+  const char* command;
+  const char* program;
+  int skipped_words;  // of the command line: those that the program does not want to see
+  const char* help;
+  const char* examples[2];
+};
+
+inline constexpr OtherProgram kOtherPrograms[] = {
+    {"data",
+     "stretto-data",
+     1,
+     "Prepare training data (see stretto data --help)",
+     {"stretto data prepare *.txt -o data/mine", "stretto data --help"}},
+    {"checkpoint",
+     "stretto-model",
+     0,
+     "Look into models, and take them away (see stretto checkpoint --help)",
+     {"stretto checkpoint export checkpoints/gpt --format hf -o gpt-hf",
+      "stretto checkpoint --help"}},
+    {"sample",
+     "stretto-model",
+     0,
+     "Let a model write text (see stretto sample --help)",
+     {"stretto sample checkpoints/gpt --prompt \"Once upon\"", "stretto sample --help"}},
+};
+
+}  // namespace stretto::cli

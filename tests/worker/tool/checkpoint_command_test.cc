@@ -1,0 +1,353 @@
+// `stretto checkpoint`, the program, as a user types it.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/trainer/exchange/made_model.h"
+#include "tests/worker/trainer/test_files.h"
+#include "worker/tool/inspect_model.h"
+#include "worker/tool/list_checkpoints.h"
+#include "worker/trainer/exchange/export_model.h"
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr char kProgram[] = STRETTO_BINARY_DIR "/stretto-model";
+
+struct Ran {
+  int code;
+  std::string output;  // stdout and stderr
+};
+
+Ran RunShell(const std::string& line) {
+  FILE* pipe = ::popen(("(" + line + ") 2>&1").c_str(), "r");
+  Ran ran{-1, ""};
+  char block[512];
+  while (const size_t n = std::fread(block, 1, sizeof(block), pipe)) ran.output.append(block, n);
+  ran.code = WEXITSTATUS(::pclose(pipe));
+  return ran;
+}
+
+Ran RunCheckpoint(const std::string& arguments) {
+  return RunShell(absl::StrCat(kProgram, " checkpoint ", arguments));
+}
+
+int64_t CountIn(const std::string& folder) {
+  return std::distance(fs::directory_iterator(folder), fs::directory_iterator());
+}
+
+void SetTime(const std::string& path, absl::Time time) {
+  const timespec at = absl::ToTimespec(time);
+  const timespec times[2] = {at, at};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, 0), 0);
+}
+
+class CheckpointCommandTest : public testing::Test {
+ protected:
+  std::string Step(int64_t step) {
+    return WriteMadeCheckpoint(folder_ / "job", SmallLlama(), step);
+  }
+  std::string Model() {  // hf:FOLDER
+    const auto summary = ExportHf(MadeSource(SmallGpt()), {.output = folder_ / "model"});
+    EXPECT_TRUE(summary.ok()) << summary.status();
+    return "hf:" + (folder_ / "model");
+  }
+  TestFolder folder_;
+};
+
+TEST_F(CheckpointCommandTest, ListShowsWhatLiesInAJobsFolder) {
+  const absl::Time now = absl::FromUnixSeconds(1'700'000'000);
+  for (const int64_t step : {5, 10, 20}) {
+    SetTime(Step(step) + "/manifest.json", now - absl::Minutes(200 - 9 * step));
+  }
+  const std::string job = folder_ / "job";
+  fs::rename(job + "/step-00000005", job + "/step-00000005.bad-1");
+  fs::create_directory(job + "/step-00000030.tmp-2");
+  SetTime(job + "/step-00000030.tmp-2", now - absl::Seconds(5));
+  Spill(job + "/notes.txt", "not ours");
+  EXPECT_EQ(*ListCheckpoints(job, false, now),
+            "NAME                      SIZE     AGE    SAMPLES   TOKENS   TP  STATE\n"
+            "step-00000005.bad-1  401.9 KiB   2h35m         40      640    2  failed its checks, "
+            "put aside\n"
+            "step-00000010        401.9 KiB   1h50m         80     1.3k    2  whole\n"
+            "step-00000020        401.9 KiB  20m00s        160     2.6k    2  whole\n"
+            "step-00000030.tmp-2        0 B    5.0s          -        -    -  being written, or "
+            "left by a crash\n");
+  // A file that has lost its end, and a manifest that is none.
+  fs::resize_file(job + "/step-00000010/rank-00001.safetensors", 100);
+  Spill(job + "/step-00000020/manifest.json", "{");
+  const auto list = nlohmann::json::parse(*ListCheckpoints(job, true, now));
+  ASSERT_EQ(list.size(), 4u);
+  EXPECT_EQ(list[0]["written"], "2023-11-14T19:38:20Z");
+  EXPECT_EQ(list[1]["step"], 10);
+  EXPECT_EQ(list[1]["whole"], false);
+  EXPECT_THAT(list[1]["problem"].get<std::string>(),
+              AllOf(HasSubstr("rank-00001.safetensors"), HasSubstr("found 100 bytes")));
+  EXPECT_THAT(list[2]["problem"].get<std::string>(), HasSubstr("step-00000020/manifest.json"));
+  EXPECT_FALSE(list[2].contains("tp_size"));
+  EXPECT_TRUE(fs::exists(job + "/step-00000020"));  // looked at, and left alone
+}
+
+TEST_F(CheckpointCommandTest, ListTakesAFolderOrARootAndAName) {
+  Step(10);
+  const Ran by_folder = RunCheckpoint("list " + (folder_ / "job"));
+  EXPECT_EQ(by_folder.code, 0);
+  EXPECT_THAT(by_folder.output, HasSubstr("step-00000010"));
+  const Ran by_name = RunCheckpoint("list --root " + folder_.path() + " job");
+  EXPECT_EQ(by_name.code, 0);
+  EXPECT_THAT(by_name.output, HasSubstr("step-00000010"));
+  const Ran none = RunCheckpoint("list " + folder_.path());
+  EXPECT_EQ(none.code, 1);
+  EXPECT_THAT(none.output, HasSubstr("expected the folder of a job, with step-NNNNNNNN"));
+  const Ran absent = RunCheckpoint("list " + (folder_ / "absent"));
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.output, AllOf(HasSubstr("error: "), HasSubstr("absent: No such file")));
+}
+
+TEST_F(CheckpointCommandTest, InspectSaysWhichModelItIs) {
+  const std::string folder = Step(20);
+  EXPECT_EQ(RunCheckpoint("inspect " + (folder_ / "job")).output,
+            "model       " + folder +
+                "\n"
+                "family      llama, 2 layers\n"
+                "hidden      32, 4 heads (2 of keys and values), MLP 48\n"
+                "positions   16, rotary with base 10000\n"
+                "vocabulary  200, padded to 256, head of its own\n"
+                "norms       epsilon 1e-05\n"
+                "parameters  28.3k (28320)\n"
+                "weights     F32\n"
+                "tokenizer   none\n"
+                "training    step 20, 160 samples, 2.6k tokens, seed 7, TP 2\n");
+  const auto json =
+      nlohmann::json::parse(RunCheckpoint("inspect --json --tensors " + folder).output);
+  EXPECT_EQ(json["model"]["kv_heads"], 2);
+  EXPECT_EQ(json["training"]["tokens"], 2560);
+  EXPECT_EQ(json["tensors"][0]["name"], "embedding.token.weight");
+  EXPECT_EQ(json["tensors"][0]["shape"], nlohmann::json({256, 32}));
+  EXPECT_THAT(RunCheckpoint("inspect --tensors " + Model()).output,
+              AllOf(HasSubstr("positions   16, learned\n"), HasSubstr("head tied to the embedding"),
+                    HasSubstr("layers.1.mlp.fc1.weight               [96,24]\n")));
+}
+
+TEST_F(CheckpointCommandTest, SpecIsTheModelBlockOfAJobFile) {
+  ModelSpec model = SmallLlama();
+  model.tied_head = true;
+  model.rotary_scaling = {.kind = RotaryScaling::Kind::kLinear, .factor = 2};
+  EXPECT_EQ(JobFileModel(model, "hf:my model"),
+            "model:\n"
+            "  family: llama\n"
+            "  layers: 2\n"
+            "  hidden: 32\n"
+            "  heads: 4\n"
+            "  kv_heads: 2\n"
+            "  ffn_hidden: 48\n"
+            "  sequence_length: 16\n"
+            "  vocab_size: 200\n"
+            "  norm_epsilon: 1e-05\n"
+            "  tied_head: true\n"
+            "  rotary_base: 10000\n"
+            "  rotary_scaling: {kind: linear, factor: 2.0}\n"
+            "  # the path is beneath the workers' data root\n"
+            "  initial_weights: \"hf:my model\"\n");
+  EXPECT_THAT(RunCheckpoint("inspect --spec " + Model()).output,
+              AllOf(testing::StartsWith("model:\n  family: gpt\n"), Not(HasSubstr("rotary")),
+                    testing::EndsWith("  initial_weights: \"hf:" + (folder_ / "model") + "\"\n")));
+  EXPECT_THAT(RunCheckpoint("inspect --spec " + Step(5)).output, Not(HasSubstr("initial_weights")));
+}
+
+TEST_F(CheckpointCommandTest, VerifyNamesAllThatIsBadAndChangesNothing) {
+  const std::string first = Step(10), second = Step(20);
+  const Ran whole = RunCheckpoint("verify " + (folder_ / "job"));
+  EXPECT_EQ(whole.code, 0) << whole.output;
+  EXPECT_EQ(whole.output, absl::StrCat(first, ": whole, every value finite, 45 tensors\n", second,
+                                       ": whole, every value finite, 45 tensors\n"));
+  for (const char* name : {"rank-00000.safetensors", "rank-00001.safetensors"}) {
+    std::string content = Slurp(first + "/" + name);
+    content.back() ^= 1;
+    Spill(first + "/" + name, content);
+  }
+  Spill(first + "/model.json", "{}");
+  const Ran bad = RunCheckpoint("verify " + (folder_ / "job"));
+  EXPECT_EQ(bad.code, 1);
+  EXPECT_THAT(bad.output,
+              AllOf(HasSubstr("error: " + first + "/rank-00000.safetensors: crc32c: found"),
+                    HasSubstr("error: " + first + "/rank-00001.safetensors: crc32c: found"),
+                    HasSubstr("error: " + first + "/model.json: size: found 2"),
+                    HasSubstr(first + ": bad, 45 tensors\n"), HasSubstr(second + ": whole")));
+  EXPECT_EQ(CountIn(folder_ / "job"), 2);
+  Spill(second + "/manifest.json", "{}");
+  EXPECT_THAT(
+      RunCheckpoint("verify " + second).output,
+      AllOf(HasSubstr("error: " + second + "/manifest.json"), HasSubstr(": bad, 0 tensors")));
+  const Ran absent = RunCheckpoint("verify " + (folder_ / "absent"));
+  EXPECT_EQ(absent.code, 1);
+  EXPECT_THAT(absent.output, HasSubstr("absent: No such file"));
+}
+
+TEST_F(CheckpointCommandTest, VerifyFindsValuesThatAreNotFinite) {
+  MadeSource source(SmallGpt());
+  source.made_huge = "layers.1.mlp.fc2.weight";
+  source.huge = -INFINITY;
+  ASSERT_TRUE(ExportHf(source, {.output = folder_ / "hf"}).ok());
+  ASSERT_TRUE(ExportLlmc(source, {.output = folder_ / "llmc"}).ok());
+  const Ran hf = RunCheckpoint("verify " + (folder_ / "hf"));  // a folder with a config.json
+  EXPECT_EQ(hf.code, 1);
+  EXPECT_THAT(hf.output, HasSubstr("tensor transformer.h.1.mlp.c_proj.weight: found 1 values that "
+                                   "are not finite, the first -inf, expected numbers"));
+  const Ran llmc = RunCheckpoint("verify llmc:" + (folder_ / "llmc/model.bin"));
+  EXPECT_EQ(llmc.code, 1);
+  EXPECT_THAT(llmc.output, HasSubstr("tensor fcprojw.1: found 1 values"));
+  fs::resize_file(folder_ / "hf/model.safetensors", 1000);
+  EXPECT_THAT(RunCheckpoint("verify hf:" + (folder_ / "hf")).output,
+              HasSubstr("error: " + (folder_ / "hf/model.safetensors")));
+}
+
+TEST_F(CheckpointCommandTest, ExportTakesTheNewestOfAJobWithItsOptimizer) {
+  Step(10);
+  Step(20);
+  const Ran ran = RunCheckpoint(
+      absl::StrCat("export ", folder_ / "job", " --format hf --optimizer -o ", folder_ / "out"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, AllOf(HasSubstr("out: 21 tensors in F32, "), HasSubstr("in 1 files\n"),
+                                HasSubstr("Next: stretto sample hf:")));
+  const auto state = SafetensorsReader::Open(folder_ / "out/stretto-optimizer.safetensors");
+  ASSERT_TRUE(state.ok()) << state.status();
+  EXPECT_EQ(ParseTrainingState(state->header().metadata.at(kTrainingStateKey), "")->step, 20);
+  const Ran rounded =
+      RunCheckpoint(absl::StrCat("export ", folder_ / "job", " --format hf --dtype bf16 -o ",
+                                 folder_ / "bf16", " --max-shard-size 30kB"));
+  EXPECT_THAT(rounded.output, HasSubstr("21 tensors in BF16, "));
+  EXPECT_TRUE(fs::exists(folder_ / "bf16/model.safetensors.index.json"));
+}
+
+TEST_F(CheckpointCommandTest, WrongInputIsNamed) {
+  const std::string model = Model(), out = folder_ / "out";
+  const auto fails = [&](const std::string& arguments, int code, const std::string& says) {
+    const Ran ran = RunCheckpoint(arguments);
+    EXPECT_EQ(ran.code, code) << arguments << "\n" << ran.output;
+    EXPECT_THAT(ran.output, HasSubstr(says)) << arguments;
+  };
+  fails("export " + model + " -o " + out, 2, "--format is required");
+  fails("export " + model + " --format gguf -o " + out, 2, "gguf not in {hf,llmc}");
+  fails("export " + model + " --format hf -o " + out + " --max-shard-size many", 2, "many");
+  fails("export " + model + " --format hf -o " + out + " --dtype i4", 2,
+        "i4 not in {f32,bf16,f16}");
+  fails("export " + model + " --format hf --optimizer -o " + out, 1, "--optimizer: found hf:");
+  fails("export hf:/no/model --format hf -o " + out, 1, "/no/model");
+  fails("export " + model + " --format hf -o /proc/out", 1, "make folder /proc/out.tmp-");
+  fails("export " + model + " --format hf -o " + (folder_ / "model"), 1,
+        "is there already\n--overwrite replaces it\n");
+  fails("inspect " + (folder_ / "model"), 1, "a Hugging Face model is named hf:");
+  fails("inspect " + model + " --spec --json", 2, "--json excludes --spec");
+  fails("fly", 2, "");
+  EXPECT_EQ(CountIn(folder_.path()), 1);
+}
+
+TEST_F(CheckpointCommandTest, AModelIsReplacedByItsOwnExport) {
+  const std::string model = Model();
+  const Ran ran = RunCheckpoint("export " + model + " --format hf --dtype bf16 --overwrite -o " +
+                                (folder_ / "model"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_EQ(CountIn(folder_.path()), 1);
+  const auto read = OpenModel(model);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ((*read)->dtype(), "BF16");
+}
+
+TEST_F(CheckpointCommandTest, HelpNamesCommandsAndFlags) {
+  const Ran group = RunCheckpoint("--help");
+  EXPECT_EQ(group.code, 0);
+  for (const char* word : {"list", "inspect", "verify", "export", "Examples:"}) {
+    EXPECT_THAT(group.output, HasSubstr(word));
+  }
+  EXPECT_THAT(
+      RunCheckpoint("export --help").output,
+      AllOf(HasSubstr("--max-shard-size"), HasSubstr("--optimizer"), HasSubstr("-o,--output")));
+}
+
+TEST_F(CheckpointCommandTest, AFullDiskLeavesNothing) {
+  const std::string model = Model(), disk = folder_ / "disk";
+  fs::create_directory(disk);
+  // A file system of its own, smaller than the model, in a namespace that ends with the shell.
+  const Ran probe = RunShell("unshare -rm true");
+  if (probe.code != 0) GTEST_SKIP() << "no small disk: " << probe.output;
+  for (const char* format : {"hf", "llmc"}) {
+    const Ran ran = RunShell(
+        absl::StrCat("unshare -rm sh -c 'mount -t tmpfs -o size=64k tmpfs ", disk, " || exit 3; ",
+                     kProgram, " checkpoint export ", model, " --format ", format, " -o ", disk,
+                     "/out; code=$?; echo left: $(ls -A ", disk, "); exit $code'"));
+    if (ran.code == 3) GTEST_SKIP() << "no small disk: " << ran.output;
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.output, AllOf(HasSubstr("error: write "), HasSubstr("No space left on device"),
+                                  testing::EndsWith("left:\n")));
+  }
+}
+
+// A model of 300 MB whose largest tensor has 8 MB, on disk.
+class LargeExportTest : public CheckpointCommandTest {
+ protected:
+  static ModelSpec Large() {
+    return {.family = Family::kLlama,
+            .layers = 25,
+            .hidden = 512,
+            .heads = 8,
+            .kv_heads = 8,
+            .ffn_hidden = 1360,
+            .sequence_length = 64,
+            .vocab_size = 2048};
+  }
+  void SetUp() override {
+    const auto summary = ExportHf(MadeSource(Large()), {.output = folder_ / "large"});
+    ASSERT_TRUE(summary.ok()) << summary.status();
+    ASSERT_GT(summary->bytes, 300'000'000);
+  }
+  pid_t StartExport(const char* format) {
+    const std::string model = "hf:" + (folder_ / "large"), out = folder_ / "out";
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::execl(kProgram, kProgram, "checkpoint", "export", model.c_str(), "--format", format, "-o",
+              out.c_str(), nullptr);
+      ::_exit(127);
+    }
+    return pid;
+  }
+};
+
+TEST_F(LargeExportTest, StreamsWithinTwoTensorsAnd200Megabytes) {
+  int status = 0;
+  rusage usage = {};
+  ASSERT_GT(::wait4(StartExport("hf"), &status, 0, &usage), 0);
+  ASSERT_EQ(WEXITSTATUS(status), 0);
+  const int64_t largest = int64_t{2048} * 512 * 4;
+  EXPECT_LT(usage.ru_maxrss * 1024, 2 * largest + 200'000'000);
+  EXPECT_EQ(fs::file_size(folder_ / "out/model.safetensors"),
+            fs::file_size(folder_ / "large/model.safetensors"));
+}
+
+TEST_F(LargeExportTest, CtrlCEndsItAndLeavesNothing) {
+  const pid_t pid = StartExport("hf");
+  const std::string temporary = absl::StrCat(folder_ / "out", ".tmp-", pid);
+  int status = 0;
+  while (!fs::exists(temporary) && ::waitpid(pid, &status, WNOHANG) == 0) std::this_thread::yield();
+  ASSERT_EQ(::kill(pid, SIGINT), 0);
+  ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
+  EXPECT_EQ(CountIn(folder_.path()), 1);  // the model it was to export
+}
+
+}  // namespace
+}  // namespace stretto

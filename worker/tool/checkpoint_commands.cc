@@ -1,0 +1,218 @@
+#include "worker/tool/checkpoint_commands.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "proto/base/printable.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/units.h"
+#include "worker/tool/inspect_model.h"
+#include "worker/tool/interrupt.h"
+#include "worker/tool/list_checkpoints.h"
+#include "worker/tool/model_name.h"
+#include "worker/tool/progress_line.h"
+#include "worker/tool/verify_model.h"
+#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/trainer/checkpoint/job_folder.h"
+#include "worker/trainer/exchange/export_model.h"
+#include "worker/trainer/exchange/hf_config.h"
+#include "worker/trainer/exchange/model_source.h"
+
+namespace stretto {
+namespace {
+
+constexpr char kModelHelp[] =
+    "folder of a checkpoint, or of a job (its newest); hf:FOLDER; or llmc:FILE";
+
+// Says why, and leaves App::parse.
+void Fail(const absl::Status& status) {
+  absl::FPrintF(stderr, "error: %s\n", Printable(status.message()));
+  if (absl::IsAlreadyExists(status)) absl::FPrintF(stderr, "--overwrite replaces it\n");
+  throw CLI::RuntimeError(1);
+}
+
+void PrintOrFail(const absl::StatusOr<std::string>& text, bool json = false) {
+  if (!text.ok()) Fail(text.status());
+  absl::FPrintF(stdout, "%s", json ? *text : Printable(*text));
+}
+
+void AddList(CLI::App* group) {
+  struct Flags {
+    std::string folder, root;
+    bool json = false;
+  };
+  CLI::App* command = group->add_subcommand("list", "Show the checkpoints of a job");
+  auto flags = std::make_shared<Flags>();
+  command->add_option("FOLDER", flags->folder, "of a job; with --root, its name")->required();
+  command->add_option("--root", flags->root, "the workers' checkpoint root");
+  command->add_flag("--json", flags->json, "for programs");
+  command->callback([flags] {
+    const std::string folder =
+        flags->root.empty() ? flags->folder : absl::StrCat(flags->root, "/", flags->folder);
+    PrintOrFail(ListCheckpoints(folder, flags->json, absl::Now()), flags->json);
+  });
+}
+
+void AddInspect(CLI::App* group) {
+  CLI::App* command = group->add_subcommand("inspect", "Show which model weights are of");
+  auto options = std::make_shared<InspectModelOptions>();
+  command->add_option("MODEL", options->name, kModelHelp)->required();
+  command->add_flag("--tensors", options->tensors, "show all of them");
+  CLI::Option* json = command->add_flag("--json", options->json, "for programs");
+  command->add_flag("--spec", options->spec, "print the block `model:` of a job file for it")
+      ->excludes(json);
+  command->callback([options] { PrintOrFail(InspectModel(*options), options->json); });
+}
+
+// Every checkpoint of a job, or what was named.
+absl::StatusOr<std::vector<std::string>> ModelsToVerify(const std::string& name) {
+  if (!NamesCheckpoint(name)) return std::vector<std::string>{name};
+  std::error_code ignored;
+  if (std::filesystem::exists(absl::StrCat(name, "/", kHfConfigName), ignored)) {
+    return std::vector<std::string>{absl::StrCat("hf:", name)};
+  }
+  std::vector<std::string> models;
+  if (const auto entries = ListJobFolder(name); entries.ok()) {
+    for (const JobEntry& entry : *entries) {
+      if (entry.name.kind == FolderName::Kind::kFinal) models.push_back(entry.path);
+    }
+  }
+  if (!models.empty()) {
+    std::sort(models.begin(), models.end());
+    return models;
+  }
+  ASSIGN_OR_RETURN(std::string folder, ResolveModel(name));
+  return std::vector<std::string>{std::move(folder)};
+}
+
+void Verify(const std::string& name) {
+  const auto models = ModelsToVerify(name);
+  if (!models.ok()) Fail(models.status());
+  bool bad = false;
+  for (const std::string& model : *models) {
+    std::optional<ProgressLine> line(std::in_place);
+    const auto verified =
+        VerifyModel(model, [&](int64_t bytes, int64_t total) { line->Show(bytes, total); });
+    line.reset();
+    if (!verified.ok()) Fail(verified.status());
+    for (const std::string& what : verified->bad) {
+      absl::FPrintF(stderr, "error: %s\n", Printable(what));
+    }
+    bad = bad || !verified->bad.empty();
+    absl::PrintF("%s: %s, %d tensors\n", Printable(model),
+                 verified->bad.empty() ? "whole, every value finite" : "bad", verified->tensors);
+  }
+  if (bad) throw CLI::RuntimeError(1);
+}
+
+void AddVerify(CLI::App* group) {
+  CLI::App* command =
+      group->add_subcommand("verify", "Read all of a model and say what is bad; changes nothing");
+  auto name = std::make_shared<std::string>();
+  command
+      ->add_option("MODEL", *name,
+                   "folder of a checkpoint, of a job (all of them) or of a Hugging Face model; "
+                   "hf:FOLDER; or llmc:FILE")
+      ->required();
+  command->callback([name] { Verify(*name); });
+}
+
+struct ExportFlags {
+  std::string model, format, dtype;
+  bool optimizer = false;
+  ExportOptions options;
+};
+
+absl::StatusOr<ExportSummary> Export(ExportFlags& flags) {
+  ASSIGN_OR_RETURN(const std::string name, ResolveModel(flags.model));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ModelSource> source, OpenModel(name));
+  std::optional<Checkpoint> optimizer;
+  if (flags.optimizer) {
+    if (!NamesCheckpoint(name)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--optimizer: found ", name, ", expected a checkpoint, which has its state"));
+    }
+    ASSIGN_OR_RETURN(optimizer, Checkpoint::Open(name));
+    flags.options.optimizer = &*optimizer;
+  }
+  ProgressLine line;
+  flags.options.progress = [&](int64_t bytes, int64_t total) { line.Show(bytes, total); };
+  flags.options.cancelled = InterruptFlag::raised;
+  return flags.format == "hf" ? ExportHf(*source, flags.options)
+                              : ExportLlmc(*source, flags.options);
+}
+
+void RunExport(ExportFlags& flags) {
+  if (flags.dtype == "f32") flags.options.dtype = "F32";
+  if (flags.dtype == "bf16") flags.options.dtype = "BF16";
+  if (flags.dtype == "f16") flags.options.dtype = "F16";
+  absl::StatusOr<ExportSummary> summary = absl::UnknownError("");
+  {
+    const InterruptFlag interrupt;
+    summary = Export(flags);
+  }
+  if (absl::IsCancelled(summary.status())) {
+    absl::FPrintF(stderr, "error: %s\n", Printable(summary.status().message()));
+    InterruptFlag::Die();
+  }
+  if (!summary.ok()) Fail(summary.status());
+  absl::PrintF("%s: %d tensors in %s, %s in %d files\n", Printable(flags.options.output),
+               summary->tensors, summary->dtype, FormatBytes(summary->bytes), summary->files);
+  const std::string name = flags.format == "hf"
+                               ? absl::StrCat("hf:", flags.options.output)
+                               : absl::StrCat("llmc:", flags.options.output, "/", kLlmcName);
+  absl::FPrintF(stderr, "Next: stretto sample %s --prompt TEXT\n", Printable(name));
+}
+
+void AddExport(CLI::App* group) {
+  CLI::App* command = group->add_subcommand(
+      "export", "Write a model in a format of others; nothing is left behind when it fails");
+  auto flags = std::make_shared<ExportFlags>();
+  command->add_option("MODEL", flags->model, kModelHelp)->required();
+  command
+      ->add_option("--format", flags->format,
+                   "hf: a folder for transformers; llmc: a folder with model.bin of llm.c")
+      ->check(CLI::IsMember({"hf", "llmc"}))
+      ->required();
+  command->add_option("-o,--output", flags->options.output, "DIR to make")->required();
+  command->add_option("--dtype", flags->dtype, "type of the weights; default the model's")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}));
+  command
+      ->add_option("--max-shard-size", flags->options.max_shard_bytes,
+                   "hf: bytes of tensors in one file, as 500MB or 2GB; default 5GB")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--optimizer", flags->optimizer,
+                    "hf, of a checkpoint: also the optimizer's state, for checkpoint.resume_from");
+  command->add_flag("--overwrite", flags->options.overwrite, "replace an export that is there");
+  command->callback([flags] { RunExport(*flags); });
+}
+
+}  // namespace
+
+void AddCheckpointCommands(CLI::App& app) {
+  CLI::App* group = app.add_subcommand("checkpoint", "Look into models, and take them away");
+  group->require_subcommand(1);
+  group->footer(
+      "Examples:\n"
+      "  stretto checkpoint list checkpoints/gpt\n"
+      "  stretto checkpoint inspect hf:gpt2 --spec\n"
+      "  stretto checkpoint verify checkpoints/gpt/step-00000100\n"
+      "  stretto checkpoint export checkpoints/gpt --format hf -o gpt-hf");
+  AddList(group);
+  AddInspect(group);
+  AddVerify(group);
+  AddExport(group);
+}
+
+}  // namespace stretto

@@ -1,0 +1,18 @@
+#pragma once
+// Ctrl-C while something is written that must not stay half done.
+
+namespace stretto {
+
+// While it lives, the first SIGINT or SIGTERM only sets a flag; a second one ends the process as
+// ever. One at a time.
+class InterruptFlag {
+ public:
+  InterruptFlag();
+  ~InterruptFlag();
+
+  static bool raised();
+  // Ends the process by the signal that came.
+  [[noreturn]] static void Die();
+};
+
+}  // namespace stretto

@@ -1,0 +1,146 @@
+#include "worker/tool/list_checkpoints.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/units.h"
+#include "worker/trainer/checkpoint/job_folder.h"
+#include "worker/trainer/exchange/model_note.h"
+
+namespace stretto {
+namespace {
+
+struct Row {
+  std::string name;
+  int64_t step = 0;
+  FolderName::Kind kind = FolderName::Kind::kFinal;
+  int64_t bytes = 0;  // of all its files
+  absl::Time written = absl::InfinitePast();
+  std::optional<TrainingState> state = {};  // where the manifest can be read
+  std::optional<int64_t> tokens = {};       // where the checkpoint says its sequence length
+  std::string problem = "";                 // empty: whole
+};
+
+int64_t BytesIn(const std::string& folder) {
+  int64_t bytes = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    std::error_code ignored;
+    const auto size = entry->file_size(ignored);
+    if (!ignored) bytes += static_cast<int64_t>(size);
+  }
+  return bytes;
+}
+
+absl::Time ChangeOf(const std::string& folder) {
+  struct stat info;
+  const std::string manifest = absl::StrCat(folder, "/", kManifestName);
+  if (::stat(manifest.c_str(), &info) != 0 && ::stat(folder.c_str(), &info) != 0) {
+    return absl::InfinitePast();
+  }
+  return absl::TimeFromTimespec(info.st_mtim);
+}
+
+Row Describe(const JobEntry& entry) {
+  Row row{.name = std::filesystem::path(entry.path).filename().string(),
+          .step = entry.name.step,
+          .kind = entry.name.kind,
+          .bytes = BytesIn(entry.path),
+          .written = ChangeOf(entry.path)};
+  if (row.kind == FolderName::Kind::kTemporary) {
+    row.problem = "being written, or left by a crash";
+    return row;
+  }
+  const absl::StatusOr<Manifest> manifest = ReadManifest(entry.path);
+  if (!manifest.ok()) {
+    row.problem = std::string(manifest.status().message());
+    return row;
+  }
+  row.state = manifest->state;
+  const std::string note_path = absl::StrCat(entry.path, "/", kModelNoteName);
+  if (const auto text = ReadFile(note_path); text.ok()) {
+    if (const auto note = ParseModelNote(*text, note_path); note.ok()) {
+      row.tokens = row.state->consumed_samples * note->model.sequence_length;
+    }
+  }
+  const absl::Status sizes = CheckSizes(entry.path, *manifest);
+  if (row.kind == FolderName::Kind::kBad) {
+    row.problem = "failed its checks, put aside";
+  } else if (!sizes.ok()) {
+    row.problem = std::string(sizes.message());
+  }
+  return row;
+}
+
+std::string Table(const std::vector<Row>& rows, absl::Time now) {
+  size_t name_width = 4;
+  for (const Row& row : rows) name_width = std::max(name_width, row.name.size());
+  const auto line = [&](absl::string_view name, absl::string_view size, absl::string_view age,
+                        absl::string_view samples, absl::string_view tokens, absl::string_view tp,
+                        absl::string_view state) {
+    return absl::StrFormat("%-*s  %9s  %6s  %9s  %7s  %3s  %s\n", static_cast<int>(name_width),
+                           name, size, age, samples, tokens, tp, state);
+  };
+  std::string text = line("NAME", "SIZE", "AGE", "SAMPLES", "TOKENS", "TP", "STATE");
+  for (const Row& row : rows) {
+    text += line(row.name, FormatBytes(row.bytes),
+                 stretto::FormatDuration(std::max(absl::ZeroDuration(), now - row.written)),
+                 row.state ? absl::StrCat(row.state->consumed_samples) : "-",
+                 row.tokens ? FormatCount(static_cast<double>(*row.tokens)) : "-",
+                 row.state ? absl::StrCat(row.state->tp_size) : "-",
+                 row.problem.empty() ? "whole" : row.problem);
+  }
+  return text;
+}
+
+std::string Json(const std::vector<Row>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Row& row : rows) {
+    nlohmann::ordered_json entry;
+    entry["name"] = row.name;
+    entry["step"] = row.step;
+    entry["bytes"] = row.bytes;
+    entry["written"] = absl::FormatTime("%Y-%m-%dT%H:%M:%SZ", row.written, absl::UTCTimeZone());
+    if (row.state) {
+      entry["epoch"] = row.state->epoch;
+      entry["samples"] = row.state->consumed_samples;
+      entry["tp_size"] = row.state->tp_size;
+    }
+    if (row.tokens) entry["tokens"] = *row.tokens;
+    entry["whole"] = row.problem.empty();
+    if (!row.problem.empty()) entry["problem"] = row.problem;
+    list.push_back(std::move(entry));
+  }
+  return list.dump(1) + "\n";
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, bool json,
+                                            absl::Time now) {
+  ASSIGN_OR_RETURN(const std::vector<JobEntry> entries, ListJobFolder(job_folder));
+  if (entries.empty()) {
+    return absl::NotFoundError(absl::StrCat(
+        job_folder, ": found no checkpoint, expected the folder of a job, with step-NNNNNNNN"));
+  }
+  std::vector<Row> rows;
+  for (const JobEntry& entry : entries) rows.push_back(Describe(entry));
+  std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
+    return std::tie(a.step, a.name) < std::tie(b.step, b.name);
+  });
+  return json ? Json(rows) : Table(rows, now);
+}
+
+}  // namespace stretto

@@ -1,0 +1,24 @@
+// stretto-model: what `stretto checkpoint` and `stretto sample` run. A process of its own, without
+// Protobuf (docs/design/0002).
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+
+#include "worker/tool/checkpoint_commands.h"
+#include "worker/tool/sample_command.h"
+
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error as a full disk is
+  CLI::App app{"Look into models, take them away, let them write", "stretto"};
+  app.require_subcommand(1);
+  stretto::AddCheckpointCommands(app);
+  stretto::AddSampleCommand(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RuntimeError& failed) {  // a command that has said why
+    return failed.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return 0;
+}

@@ -1,0 +1,56 @@
+#pragma once
+// Where training stood: what a run that goes on needs beside the tensors.
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "nlohmann/json_fwd.hpp"
+
+namespace stretto {
+
+class StrictObject;
+
+// How the loss on held-out data went.
+struct HeldOutState {
+  // Names what was measured: losses of anything else are not compared. Empty: nothing yet.
+  std::string of = {};
+  double best_loss = std::numeric_limits<double>::infinity();    // the lowest
+  double better_loss = std::numeric_limits<double>::infinity();  // the last that was better
+  int64_t without_better = 0;                                    // evaluations since then
+
+  bool operator==(const HeldOutState&) const = default;
+};
+
+struct TrainingState {
+  int64_t step = 0;              // finished steps
+  int64_t updates = 0;           // optimizer updates done: steps less the skipped ones
+  int64_t consumed_samples = 0;  // position in the data
+  uint64_t seed = 0;
+  int64_t epoch = 0;  // fencing token of the attempt that wrote it
+  std::string spec_hash;
+  std::string tokenizer_hash;
+  int64_t padded_vocab = 0;
+  int64_t world_size = 0;
+  int64_t tp_size = 0;
+  HeldOutState held_out = {};
+
+  bool operator==(const TrainingState&) const = default;
+};
+
+// As text of its own, where a state travels without checkpoint. Errors of parsing: InvalidArgument.
+std::string TrainingStateText(const TrainingState& state);
+absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path);
+
+// As fields of a larger object. `where` names it in errors, which its Finish tells as well.
+void AddTrainingState(const TrainingState& state, nlohmann::ordered_json* document);
+absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std::string& where);
+
+// The optimizer's state beside a model in another format: "NAME.m" and "NAME.v" of every parameter,
+// whole and in F32, and in the file's metadata the TrainingState that it is of.
+inline constexpr char kOptimizerFileName[] = "stretto-optimizer.safetensors";
+inline constexpr char kTrainingStateKey[] = "stretto.training_state";
+
+}  // namespace stretto

@@ -1,0 +1,123 @@
+#include "worker/trainer/exchange/export_layout.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/trainer/exchange/parameter_table.h"
+
+namespace stretto {
+namespace {
+
+int64_t Product(const std::vector<int64_t>& extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+}
+
+// `vector`: the rows of a norm or bias are its elements.
+ExportBox BoxOf(const RowRange& piece, const std::vector<int64_t>& shape, bool vector) {
+  const size_t row_dims = shape.size() - (vector ? 0 : 1);
+  ExportBox box{piece.parameter, std::vector<int64_t>(shape.size(), 0), shape};
+  const size_t inner = row_dims - 1;
+  const int64_t index = piece.row / shape[inner];
+  box.starts[inner] = piece.row % shape[inner];
+  box.extents[inner] = piece.rows;
+  STRETTO_CHECK(row_dims <= 2 && box.starts[inner] + piece.rows <= shape[inner]);
+  if (row_dims == 2) {
+    box.starts[0] = index;
+    box.extents[0] = 1;
+  }
+  return box;
+}
+
+// Whether `next` is the same box one further along the first dimension; then it becomes part of it.
+bool Join(const ExportBox& next, ExportBox* box) {
+  if (next.starts.size() < 2 || next.parameter != box->parameter || next.extents[0] != 1 ||
+      next.starts[0] != box->starts[0] + box->extents[0]) {
+    return false;
+  }
+  for (size_t i = 1; i < next.starts.size(); ++i) {
+    if (next.starts[i] != box->starts[i] || next.extents[i] != box->extents[i]) return false;
+  }
+  ++box->extents[0];
+  return true;
+}
+
+absl::Status Unlike(const char* format, const char* field, absl::string_view found,
+                    absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(format, " cannot hold this model: ", field,
+                                                 ": found ", found, ", expected ", expected));
+}
+
+}  // namespace
+
+int64_t ExportBox::count() const { return Product(extents); }
+int64_t ExportTensor::count() const { return Product(layout.shape); }
+
+std::vector<ExportTensor> ExportTensors(const ModelSpec& model,
+                                        const std::vector<StoredLayout>& layouts) {
+  const ParameterTable table(model);
+  std::vector<ExportTensor> tensors;
+  for (const StoredLayout& layout : layouts) {
+    ExportTensor tensor{layout, {}};
+    for (const RowRange& piece : layout.pieces) {
+      ExportBox box =
+          BoxOf(piece, table.parameters().at(piece.parameter).shape, layout.shape.size() == 1);
+      if (tensor.boxes.empty() || !Join(box, &tensor.boxes.back())) {
+        tensor.boxes.push_back(std::move(box));
+      }
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::Status ForEachBlock(const ExportBox& box, int64_t elements,
+                          const std::function<absl::Status(const ExportBox&)>& run) {
+  size_t cut = 0;  // the first dimension with more than one element
+  while (cut + 1 < box.extents.size() && box.extents[cut] == 1) ++cut;
+  const int64_t extent = box.extents[cut];
+  const int64_t slice = std::max<int64_t>(1, box.count() / std::max<int64_t>(1, extent));
+  const int64_t step = std::max<int64_t>(1, elements / slice);
+  for (int64_t begin = 0; begin < extent; begin += step) {
+    ExportBox block = box;
+    block.starts[cut] += begin;
+    block.extents[cut] = std::min(extent - begin, step);
+    RETURN_IF_ERROR(run(block));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckHf(const ModelSpec& model) {
+  if (model.family == Family::kGpt && model.key_heads() != model.heads) {
+    return Unlike("GPT2LMHeadModel", "kv_heads", absl::StrCat(model.key_heads()),
+                  absl::StrCat(model.heads, ", as many as heads"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLlmc(const ModelSpec& model) {
+  if (model.family != Family::kGpt) {
+    return Unlike("llm.c", "family", NameOf(model.family),
+                  "gpt, the only one that its checkpoints have");
+  }
+  if (!model.head_is_tied()) {
+    return Unlike("llm.c", "tied_head", "false", "true: its head is the token embedding");
+  }
+  if (model.key_heads() != model.heads) {
+    return Unlike("llm.c", "kv_heads", absl::StrCat(model.key_heads()),
+                  absl::StrCat(model.heads, ", as many as heads"));
+  }
+  if (model.ffn_hidden != 4 * model.hidden) {
+    return Unlike("llm.c", "ffn_hidden", absl::StrCat(model.ffn_hidden),
+                  absl::StrCat(4 * model.hidden, ", 4 times hidden"));
+  }
+  if (model.norm_epsilon != 1e-5) {
+    return Unlike("llm.c", "norm_epsilon", absl::StrCat(model.norm_epsilon), "1e-05");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stretto

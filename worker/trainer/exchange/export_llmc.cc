@@ -1,0 +1,79 @@
+// Checkpoints of llm.c: 256 numbers of 32 bits, then the values of LlmcLayout. Versions 3 (f32)
+// and 5 (bf16), whose vocabulary is padded to a multiple of 128, as ours is.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/trainer/checkpoint/safetensors.h"
+#include "worker/trainer/exchange/export_folder.h"
+#include "worker/trainer/exchange/export_layout.h"
+#include "worker/trainer/exchange/export_model.h"
+#include "worker/trainer/exchange/export_parts.h"
+#include "worker/trainer/exchange/export_stream.h"
+
+namespace stretto {
+namespace {
+
+constexpr size_t kLlmcHeaderNumbers = 256;
+constexpr int32_t kLlmcModelMagic = 20240326;
+
+std::string LlmcHeader(const ModelSpec& model, bool bf16) {
+  std::vector<int32_t> header(kLlmcHeaderNumbers);
+  header[0] = kLlmcModelMagic;
+  header[1] = bf16 ? 5 : 3;
+  header[2] = model.sequence_length;
+  header[3] = model.vocab_size;
+  header[4] = model.layers;
+  header[5] = model.heads;
+  header[6] = model.hidden;
+  header[7] = model.padded_vocab();
+  return {reinterpret_cast<const char*>(header.data()), header.size() * sizeof(int32_t)};
+}
+
+}  // namespace
+
+absl::StatusOr<ExportSummary> ExportLlmc(const ModelSource& source, const ExportOptions& options) {
+  RETURN_IF_ERROR(CheckLlmc(source.model()));
+  ASSIGN_OR_RETURN(const std::string dtype, ExportDtype(source, options));
+  if (dtype == "F16") {
+    return absl::InvalidArgumentError(
+        "llm.c cannot hold this model: dtype: found F16, expected F32 or BF16");
+  }
+  if (options.optimizer != nullptr) {
+    return absl::InvalidArgumentError(
+        "the optimizer's state: found format llmc, expected hf, which alone carries it");
+  }
+  ASSIGN_OR_RETURN(ExportFolder folder, ExportFolder::Create(options.output, options.overwrite));
+  const std::string path = absl::StrCat(folder.temporary(), "/", kLlmcName);
+  const std::vector<ExportTensor> tensors =
+      ExportTensors(source.model(), LlmcLayout(source.model()));
+  const int64_t item = DtypeBits(dtype) / 8;
+  ExportSummary summary{.dtype = dtype, .files = 1};
+  for (const ExportTensor& tensor : tensors) summary.bytes += tensor.count() * item;
+  summary.tensors = static_cast<int64_t>(tensors.size());
+  {
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+    if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+    RETURN_IF_ERROR(WriteAll(file.get(), LlmcHeader(source.model(), dtype == "BF16"), path));
+    ExportMeter meter(options, summary.bytes);
+    ExportStream stream(source, tensors, dtype, &meter);
+    for (const ExportTensor& tensor : tensors) {
+      ASSIGN_OR_RETURN(const void* const data, stream.Fetch(tensor));
+      const absl::string_view bytes(static_cast<const char*>(data),
+                                    static_cast<size_t>(tensor.count() * item));
+      RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
+    }
+    if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));
+  }
+  RETURN_IF_ERROR(CopyTokenizer(source, folder.temporary()));
+  RETURN_IF_ERROR(folder.Finish());
+  return summary;
+}
+
+}  // namespace stretto
