@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -76,7 +77,8 @@ const std::vector<Column>& Columns() {
 std::string Digits(double value) {
   for (int digits : {15, 16, 17}) {
     const std::string text = absl::StrFormat("%.*g", digits, value);
-    if (std::stod(text) == value || std::isnan(value)) return text;
+    double read = 0;
+    if ((absl::SimpleAtod(text, &read) && read == value) || std::isnan(value)) return text;
   }
   return "";
 }

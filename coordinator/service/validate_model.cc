@@ -11,7 +11,9 @@ constexpr int kMaxHidden = 65536;
 constexpr int kMaxFfnHidden = 1 << 20;
 constexpr int kMaxSequence = 1 << 20;
 constexpr int kMaxRotaryBase = 1'000'000'000;
-constexpr double kMaxScaling = 1024;
+constexpr double kMinFrequencyFactor = 1e-6, kMaxScaling = 1024;
+constexpr double kMinEpsilon =
+    1.2e-38;  // above it a float is no subnormal number, which may count as 0
 constexpr int64_t kMaxParameters = 1'000'000'000'000;
 
 std::string PresetNames() {
@@ -67,7 +69,8 @@ void CheckRotaryScaling(const v1alpha1::RotaryScaling& scaling, Violations* viol
     violations->Expect(original == 0, path("original_sequence_length"), original, nothing);
     return;
   }
-  if (violations->Number(path("low_frequency_factor"), low, low > 0, "a number above 0")) {
+  if (violations->Number(path("low_frequency_factor"), low, low >= kMinFrequencyFactor,
+                         absl::StrCat("a number from ", kMinFrequencyFactor))) {
     violations->Number(
         path("high_frequency_factor"), high, high > low && high <= kMaxScaling,
         absl::StrCat("a number above low_frequency_factor ", low, ", at most ", kMaxScaling));
@@ -128,8 +131,8 @@ void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations) {
   violations->Number("spec.model.dropout", model.dropout(),
                      model.dropout() >= 0 && model.dropout() < 1, "a number from 0 to below 1");
   const double epsilon = model.norm_epsilon();
-  violations->Number("spec.model.norm_epsilon", epsilon, epsilon > 0 && epsilon <= 1,
-                     "a number above 0, at most 1");
+  violations->Number("spec.model.norm_epsilon", epsilon, epsilon >= kMinEpsilon && epsilon <= 1,
+                     absl::StrCat("a number from ", kMinEpsilon, " to 1"));
   if (!ok) return;
   const int heads = model.heads(), keys = model.kv_heads();
   ok = violations->Expect(model.hidden() % heads == 0, "spec.model.heads", heads,

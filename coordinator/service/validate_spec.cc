@@ -45,6 +45,8 @@ void CheckSteps(const JobSpec& spec, Violations* violations) {
                      "at least 1, because checkpoints are disabled");
   violations->Expect(spec.checkpoint().resume_from().empty(), "spec.steps", 0,
                      "at least 1, because checkpoint.resume_from goes on from other weights");
+  violations->Expect(!spec.has_eval(), "spec.steps", 0,
+                     "at least 1, because eval measures after steps");
 }
 
 void CheckBatch(const JobSpec& spec, Violations* violations) {
@@ -130,6 +132,18 @@ void CheckPrecision(const JobSpec& spec, Violations* violations) {
                      "PRECISION_BF16: activations travel no wider than precision");
 }
 
+void CheckNotTrainedOn(const std::string& prefix, const v1alpha1::DataSpec& data,
+                       Violations* violations) {
+  const auto check = [&](const std::string& trained_on, const std::string& field) {
+    violations->Expect(prefix != trained_on, "spec.eval.prefix", Quoted(prefix),
+                       absl::StrCat("other data than ", field, ", which is trained on"));
+  };
+  check(data.prefix(), "data.prefix");
+  for (int i = 0; i < data.blend_size(); ++i) {
+    check(data.blend(i).prefix(), absl::StrCat("data.blend[", i, "].prefix"));
+  }
+}
+
 void CheckEval(const JobSpec& spec, Violations* violations) {
   if (!spec.has_eval()) return;
   const v1alpha1::EvalSpec& eval = spec.eval();
@@ -137,6 +151,7 @@ void CheckEval(const JobSpec& spec, Violations* violations) {
   violations->InRange("spec.eval.batches", eval.batches(), 1, 1'000'000);
   if (!eval.prefix().empty()) {
     CheckDataPrefix("spec.eval.prefix", eval.prefix(), violations);
+    CheckNotTrainedOn(eval.prefix(), spec.data(), violations);
   } else {
     violations->Expect(spec.data().held_out() > 0, "spec.eval.prefix", Quoted(""),
                        "a data set, because data.held_out is 0");

@@ -60,6 +60,25 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   }
 }
 
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
+  // Without O_NONBLOCK, opening a named pipe waits for its writer.
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": found another kind of file, expected a regular file"));
+  }
+  if (info.st_size > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": found ", info.st_size, " bytes, expected at most ", most));
+  }
+  std::string content(static_cast<size_t>(info.st_size), '\0');
+  RETURN_IF_ERROR(ReadFully(file.get(), 0, info.st_size, content.data(), path));
+  return content;
+}
+
 absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path) {
   char* at = static_cast<char*>(out);
   while (count > 0) {

@@ -35,6 +35,11 @@ absl::Status ErrnoStatus(int error, absl::string_view what);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
+// Of a file that we do not trust: never waits for a writer, never takes more than `most` bytes.
+// Errors: InvalidArgument (no regular file, or a larger one; names path, found and expected), those
+// of ErrnoStatus.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most);
+
 // Reads `count` bytes from byte `offset` on. `path` names the file in errors: DataLoss (it ends
 // before), those of ErrnoStatus.
 absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path);

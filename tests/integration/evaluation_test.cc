@@ -1,5 +1,7 @@
 // Loss on held-out data, and jobs that end because it falls no more.
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "tests/integration/cluster.h"
@@ -10,7 +12,16 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-using EvaluationTest = ClusterTest;
+// "held" has the tokens of "text".
+class EvaluationTest : public ClusterTest {
+ protected:
+  EvaluationTest() {
+    for (const char* end : {".bin", ".idx", ".tokenizer.json"}) {
+      std::filesystem::copy_file(Path(absl::StrCat("data/text", end)),
+                                 Path(absl::StrCat("data/held", end)));
+    }
+  }
+};
 
 // Of the steps that were evaluated.
 std::map<int64_t, double> HeldOutLosses(const std::vector<Json>& steps) {
@@ -33,7 +44,7 @@ double LedgerSum(const Json& ledger, const std::string& part = "") {
 
 TEST_F(EvaluationTest, AJobMeasuresItselfAtAnyTpSizeAndTellsItEverywhere) {
   StartCluster();
-  const std::string eval = "eval: {interval_steps: 2, batches: 3, prefix: text}\n";
+  const std::string eval = "eval: {interval_steps: 2, batches: 3, prefix: held}\n";
   RunJob(
       {.name = "one", .steps = 5, .tp_size = 1, .schedule = "{name: megatron_sync}", .more = eval});
   const Json job = RunJob({.name = "two", .steps = 5, .more = eval});
@@ -73,7 +84,7 @@ TEST_F(EvaluationTest, AJobMeasuresItselfAtAnyTpSizeAndTellsItEverywhere) {
 
 // The first loss is better than none, and no later one by so much.
 std::string Rule(int patience) {
-  return absl::StrCat("eval: {interval_steps: 2, batches: 1, prefix: text, early_stop: {patience: ",
+  return absl::StrCat("eval: {interval_steps: 2, batches: 1, prefix: held, early_stop: {patience: ",
                       patience, ", min_improvement: 1000}}\n");
 }
 
@@ -106,7 +117,7 @@ TEST_F(EvaluationTest, WhatWasCountedSurvivesAResume) {
 TEST_F(EvaluationTest, TooLittleHeldOutDataFailsTheJobBeforeItTrains) {
   StartCluster();
   const Json job = RunJob(
-      {.name = "short", .more = "eval: {interval_steps: 2, batches: 1000000, prefix: text}\n"},
+      {.name = "short", .more = "eval: {interval_steps: 2, batches: 1000000, prefix: held}\n"},
       "FAILED");
   EXPECT_EQ(ConditionOf(job, "Succeeded")["reason"], "DataInvalid");
   EXPECT_THAT(job["first_failure"]["message"].get<std::string>(),

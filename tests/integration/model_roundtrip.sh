@@ -52,10 +52,12 @@ cluster_starts() {
   [[ -n "$STRETTO_COORDINATOR" ]] || fail "the cluster did not start: $(cat "$work/up.log")"
 }
 
-# What the recipe's reader brings: a model with a tokenizer of its own. Trained here, from drawn weights.
+# What the recipe's reader brings: a model with a tokenizer of its own, as the Hub's GPT-2: what ends a document, config.json alone
+# says. Trained here, from drawn weights.
 base_model() {
   mkdir -p "$data/models/tokenizer" && cp "$repo/tests/golden/tokenizer/gpt2_kind.json" "$data/models/tokenizer/tokenizer.json" || return
-  echo '{"eos_token": "<|endoftext|>"}' >"$data/models/tokenizer/tokenizer_config.json"
+  echo '{"model_max_length": 1024}' >"$data/models/tokenizer/tokenizer_config.json"
+  echo '{"eos_token_id": 0}' >"$data/models/tokenizer/config.json"
   stretto data prepare /usr/share/common-licenses -o "$data/base" --tokenizer "hf:$data/models/tokenizer" || return
   cat >"$work/base.yaml" <<'YAML'
 name: base
@@ -71,12 +73,22 @@ YAML
   cmp "$data/models/base/tokenizer.json" "$data/models/tokenizer/tokenizer.json"
 }
 
+# A tokenizer_config.json that names it gives the same data.
+named_end() {
+  mkdir -p "$data/models/named" && cp "$data/models/tokenizer/tokenizer.json" "$data/models/named" || return
+  echo '{"eos_token": "<|endoftext|>"}' >"$data/models/named/tokenizer_config.json"
+  stretto data prepare /usr/share/common-licenses -o "$data/named" --tokenizer "hf:$data/models/named" || return
+  cmp "$data/named.bin" "$data/base.bin" && cmp "$data/named.idx" "$data/base.idx"
+}
+
 recipe() {
   local commands
   commands=$(blocks finetuning)
   [[ $(grep -c 'stretto' <<<"$commands") -ge 10 ]] || fail "docs/FINETUNING.md: found too few marked commands" || return
-  printf '%s\n' "$commands" >"$work/recipe.sh"
+  # What it writes must be text.
+  sed "s|^stretto sample .*|& >'$work/sampled'|" <<<"$commands" >"$work/recipe.sh"
   (cd "$work" && bash -exuo pipefail "$work/recipe.sh" </dev/null) || return
+  grep -q '[[:alpha:]]' "$work/sampled" || fail "found no text of the model: $(cat "$work/sampled")" || return
   [[ $(stretto job get tuned -o json) == *'"SUCCEEDED"'* && $(stretto job get further -o json) == *'"SUCCEEDED"'* ]] || fail "not both jobs succeeded" || return
   python3 - "$data/tuned.csv" <<'PYTHON' || return
 import csv, sys
@@ -156,15 +168,19 @@ train_export_train() {
   done
 }
 
-# Writes the table to $work/logits.
+# Of the golden models and of what import_export made of them. Writes the table to $work/logits.
 logits() {
-  local model name difference
+  local model folder name difference differences
   for model in $(hf_models) $(llmc_models); do
-    name=hf:$golden/$model
-    [[ -e $golden/$model/config.json ]] || name=llmc:$golden/$model/model.bin
-    stretto sample "$name" --prompt-ids "$(python3 "$files" prompt "$golden/$model")" --tokens 0 --logits "$work/$model.logits" || return
-    difference=$(python3 "$files" logits "$golden/$model" "$work/$model.logits") || return
-    printf '  %-14s %s\n' "$model" "$difference" >>"$work/logits"
+    differences=()
+    for folder in "$golden/$model" "$work/out/$model"; do
+      name=hf:$folder
+      [[ -e $folder/config.json ]] || name=llmc:$folder/model.bin
+      stretto sample "$name" --prompt-ids "$(python3 "$files" prompt "$golden/$model")" --tokens 0 --logits "$work/$model.logits" || return
+      difference=$(python3 "$files" logits "$golden/$model" "$work/$model.logits") || return
+      differences+=("$difference")
+    done
+    printf '  %-14s %-10s %s\n' "$model" "${differences[@]}" >>"$work/logits"
   done
 }
 
@@ -182,13 +198,14 @@ stage() { # FUNCTION WHAT
 [[ -z "$report" ]] || : >"$report" || exit 2
 stage cluster_starts "the cluster starts"
 stage base_model "a base model with a tokenizer, trained and exported"
+stage named_end "the same data where tokenizer_config.json names the end of a document"
 stage recipe "docs/FINETUNING.md: import, train with two ranks, evaluate, export, sample, go on"
 stage import_export "import, export: equal bytes of every tensor"
 stage import_no_steps_export "import, train no steps, export: equal bytes of every tensor"
 stage train_export_train "train, export, train on: the bits of training on"
-stage logits "logits within 1e-4 of those of transformers"
+stage logits "logits within 1e-4 of those of transformers, of the exports too"
 if [[ -s $work/logits ]]; then
-  say "  model          greatest difference of a logit"
+  say "  model          greatest difference of a logit, of the export's"
   while IFS= read -r line; do say "$line"; done <"$work/logits"
 fi
 say "$passed passed, $failed failed in $((SECONDS - begin)) s"

@@ -11,6 +11,7 @@
 #include "worker/engine/model/parameters.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/data/indexed_dataset.h"
+#include "worker/trainer/data/tokenizer_info.h"
 #include "worker/trainer/exchange/model_source.h"
 
 namespace stretto::integration {
@@ -129,6 +130,11 @@ TEST_F(WeightsTest, NoStepsWriteTheWeightsAsACheckpoint) {
     WriteSequence(golden, 0, name);
     fs::create_directories(Path("data/" + name + ".tokenizer"));
     ASSERT_TRUE(WriteFileAtomic(Path("data/" + name + ".tokenizer/merges.txt"), "a b").ok());
+    ASSERT_TRUE(WriteTokenizerInfo(Path("data/" + name), {.kind = "byte_pair",
+                                                          .vocab_size = 90,
+                                                          .end_of_document = 1,
+                                                          .hash = std::string(64, 'a')})
+                    .ok());
     const Json job = RunJob({.name = name, .steps = 0, .model = Model(golden, 16), .data = name});
     EXPECT_EQ(job["progress"]["last_checkpoint"], "step-00000000");
     const std::string folder = CheckpointFolder(name) + "/step-00000000";

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -183,9 +184,13 @@ void LogStreams::Apply(const LogRequest& request) {
 }
 
 bool LogStreams::ReadRound(uint64_t session, size_t room) {
+  // From behind the one read last: where the wire is slow, there is room for one at a time.
+  std::vector<int64_t> ids;
+  for (const auto& [id, stream] : streams_) ids.push_back(id);
+  std::rotate(ids.begin(), std::upper_bound(ids.begin(), ids.end(), last_read_), ids.end());
   bool progress = false;
-  for (auto it = streams_.begin(); it != streams_.end() && room > 0;) {
-    const auto current = it++;
+  for (size_t i = 0; i < ids.size() && room > 0; ++i) {
+    const auto current = streams_.find(last_read_ = ids[i]);
     bool again = false;
     std::optional<LogData> data = current->second->Read(current->first, alive_, &again);
     progress = progress || again;
@@ -215,7 +220,10 @@ void LogStreams::Run() {
       changed_.wait_for(lock, kFollowInterval, asked);
     }
     if (stop_) return;
-    if (std::exchange(session, session_) != session) streams_.clear();
+    if (session != session_) {
+      session = session_;
+      streams_.clear();
+    }
     const std::vector<LogRequest> requests = std::exchange(requests_, {});
     const size_t places = kMaxChunks - chunks_.size();
     lock.unlock();

@@ -59,6 +59,7 @@ class LogStreams {
   const std::function<void()> wake_;
 
   std::map<int64_t, std::unique_ptr<Stream>> streams_;  // the reader thread's
+  int64_t last_read_ = 0;                               // likewise
 
   std::mutex mu_;
   std::condition_variable changed_;

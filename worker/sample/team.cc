@@ -1,6 +1,7 @@
 #include "worker/sample/team.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "proto/base/check.h"
 
@@ -9,7 +10,14 @@ namespace stretto {
 Team::Team(int threads) : begin_(threads), end_(threads) {
   STRETTO_CHECK(threads > 0);
   for (int number = 1; number < threads; ++number) {
-    threads_.emplace_back([this, number] { Follow(number); });
+    try {
+      threads_.emplace_back([this, number] { Follow(number); });
+    } catch (const std::system_error&) {  // a limit of processes: those that are there do it
+      for (; number < threads; ++number) {
+        begin_.arrive_and_drop();
+        end_.arrive_and_drop();
+      }
+    }
   }
 }
 

@@ -16,6 +16,7 @@ class Team {
  public:
   using Work = absl::FunctionRef<void(int64_t begin, int64_t end)>;
 
+  // Fewer where the system gives no more.
   explicit Team(int threads);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

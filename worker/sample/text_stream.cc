@@ -1,7 +1,7 @@
 #include "worker/sample/text_stream.h"
 
 #include <algorithm>
-#include <utility>
+#include <cstddef>
 
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
@@ -14,13 +14,22 @@ namespace {
 
 constexpr size_t kContext = 4;  // tokens; as many as a character has bytes at most
 
+// The end of `tokens` that the text of others depends on: kContext of them, more where those show
+// nothing.
+std::vector<int32_t> Context(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens) {
+  size_t count = kContext;
+  for (; count < tokens.size(); count *= 2) {
+    const absl::StatusOr<std::string> text = tokenizer.Decode(tokens.last(count));
+    if (!text.ok() || !text->empty()) break;
+  }
+  tokens.remove_prefix(tokens.size() - std::min(tokens.size(), count));
+  return {tokens.begin(), tokens.end()};
+}
+
 }  // namespace
 
 TextStream::TextStream(const Tokenizer& tokenizer, absl::Span<const int32_t> before)
-    : tokenizer_(tokenizer) {
-  before.remove_prefix(before.size() - std::min(before.size(), kContext));
-  shown_.assign(before.begin(), before.end());
-}
+    : tokenizer_(tokenizer), shown_(Context(tokenizer, before)) {}
 
 absl::StatusOr<std::string> TextStream::Add(int32_t token) {
   pending_.push_back(token);
@@ -33,25 +42,33 @@ absl::StatusOr<std::string> TextStream::Finish() {
   return TakeUtf8(&bytes_, true);
 }
 
-// Appends the text of pending_ to bytes_.
+// Appends the text of pending_ to bytes_, as far as no token to come can change it; or all.
 absl::Status TextStream::TakePending(bool all) {
   if (pending_.empty()) return absl::OkStatus();
-  std::vector<int32_t> tokens = shown_;
-  tokens.insert(tokens.end(), pending_.begin(), pending_.end());
-  ASSIGN_OR_RETURN(const std::string before, tokenizer_.Decode(shown_));
-  ASSIGN_OR_RETURN(std::string text, tokenizer_.Decode(tokens));
-  absl::string_view added = text;
-  if (!absl::ConsumePrefix(&added, before)) {
-    ASSIGN_OR_RETURN(text, tokenizer_.Decode(pending_));
-    added = text;
-  }
+  ASSIGN_OR_RETURN(std::string added, TextAfterShown(pending_));
+  size_t taken = pending_.size();
   // A tokenizer that puts bytes together shows a character as U+FFFD until its last byte is there.
-  if (!all && absl::EndsWith(added, kReplacement) && pending_.size() < kContext) {
-    return absl::OkStatus();
+  if (!all && absl::EndsWith(added, kReplacement)) {
+    if (taken < kContext) return absl::OkStatus();
+    taken = 1;
+    ASSIGN_OR_RETURN(added, TextAfterShown({pending_[0]}));
   }
-  bytes_.append(added.data(), added.size());
-  shown_ = std::exchange(pending_, {});
+  bytes_ += added;
+  const auto end = pending_.begin() + static_cast<std::ptrdiff_t>(taken);
+  shown_.insert(shown_.end(), pending_.begin(), end);
+  shown_ = Context(tokenizer_, shown_);
+  pending_.erase(pending_.begin(), end);
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> TextStream::TextAfterShown(absl::Span<const int32_t> tokens) const {
+  std::vector<int32_t> all = shown_;
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  ASSIGN_OR_RETURN(const std::string before, tokenizer_.Decode(shown_));
+  ASSIGN_OR_RETURN(const std::string text, tokenizer_.Decode(all));
+  absl::string_view added = text;
+  if (!absl::ConsumePrefix(&added, before)) return tokenizer_.Decode(tokens);
+  return std::string(added);
 }
 
 }  // namespace stretto

@@ -25,6 +25,8 @@ class TextStream {
 
  private:
   absl::Status TakePending(bool all);
+  // What `tokens` add to the text of shown_.
+  absl::StatusOr<std::string> TextAfterShown(absl::Span<const int32_t> tokens) const;
 
   const Tokenizer& tokenizer_;
   // Text depends on the tokens in front: SentencePiece drops a space at the beginning of what it

@@ -24,6 +24,7 @@
 #include "worker/tool/verify_model.h"
 #include "worker/trainer/checkpoint/checkpoint.h"
 #include "worker/trainer/checkpoint/job_folder.h"
+#include "worker/trainer/exchange/export_folder.h"
 #include "worker/trainer/exchange/export_model.h"
 #include "worker/trainer/exchange/hf_config.h"
 #include "worker/trainer/exchange/model_source.h"
@@ -134,17 +135,20 @@ struct ExportFlags {
 };
 
 absl::StatusOr<ExportSummary> Export(ExportFlags& flags) {
+  // What is wrong without a look at the weights comes first: opening reads all of a checkpoint.
   ASSIGN_OR_RETURN(const std::string name, ResolveModel(flags.model));
+  if (flags.optimizer && !NamesCheckpoint(name)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--optimizer: found ", name, ", expected a checkpoint, which has its state"));
+  }
+  RETURN_IF_ERROR(CheckOutput(flags.options.output, flags.options.overwrite));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelSource> source, OpenModel(name));
   std::optional<Checkpoint> optimizer;
   if (flags.optimizer) {
-    if (!NamesCheckpoint(name)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--optimizer: found ", name, ", expected a checkpoint, which has its state"));
-    }
     ASSIGN_OR_RETURN(optimizer, Checkpoint::Open(name));
     flags.options.optimizer = &*optimizer;
   }
+  const InterruptFlag interrupt;  // until here a signal has nothing to leave
   ProgressLine line;
   flags.options.progress = [&](int64_t bytes, int64_t total) { line.Show(bytes, total); };
   flags.options.cancelled = InterruptFlag::raised;
@@ -152,15 +156,17 @@ absl::StatusOr<ExportSummary> Export(ExportFlags& flags) {
                               : ExportLlmc(*source, flags.options);
 }
 
+bool HasTokenizer(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::exists(folder + "/tokenizer.json", error) ||
+         std::filesystem::exists(folder + "/tokenizer.model", error);
+}
+
 void RunExport(ExportFlags& flags) {
   if (flags.dtype == "f32") flags.options.dtype = "F32";
   if (flags.dtype == "bf16") flags.options.dtype = "BF16";
   if (flags.dtype == "f16") flags.options.dtype = "F16";
-  absl::StatusOr<ExportSummary> summary = absl::UnknownError("");
-  {
-    const InterruptFlag interrupt;
-    summary = Export(flags);
-  }
+  const absl::StatusOr<ExportSummary> summary = Export(flags);
   if (absl::IsCancelled(summary.status())) {
     absl::FPrintF(stderr, "error: %s\n", Printable(summary.status().message()));
     InterruptFlag::Die();
@@ -171,7 +177,9 @@ void RunExport(ExportFlags& flags) {
   const std::string name = flags.format == "hf"
                                ? absl::StrCat("hf:", flags.options.output)
                                : absl::StrCat("llmc:", flags.options.output, "/", kLlmcName);
-  absl::FPrintF(stderr, "Next: stretto sample %s --prompt TEXT\n", Printable(name));
+  const bool tokenizer = flags.format == "hf" && HasTokenizer(flags.options.output);
+  absl::FPrintF(stderr, "Next: stretto sample %s%s --prompt TEXT\n", Printable(name),
+                tokenizer ? "" : " --tokenizer NAME");
 }
 
 void AddExport(CLI::App* group) {
@@ -187,15 +195,20 @@ void AddExport(CLI::App* group) {
   command->add_option("-o,--output", flags->options.output, "DIR to make")->required();
   command->add_option("--dtype", flags->dtype, "type of the weights; default the model's")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  command
-      ->add_option("--max-shard-size", flags->options.max_shard_bytes,
-                   "hf: bytes of tensors in one file, as 500MB or 2GB; default 5GB")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
-      ->check(CLI::PositiveNumber);
+  CLI::Option* const shard_size =
+      command->add_option("--max-shard-size", flags->options.max_shard_bytes,
+                          "hf: bytes of tensors in one file, as 500MB or 2GB; default 5GB");
+  shard_size->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))->check(CLI::PositiveNumber);
   command->add_flag("--optimizer", flags->optimizer,
                     "hf, of a checkpoint: also the optimizer's state, for checkpoint.resume_from");
   command->add_flag("--overwrite", flags->options.overwrite, "replace an export that is there");
-  command->callback([flags] { RunExport(*flags); });
+  command->callback([flags, shard_size] {
+    if (flags->format == "llmc" && (flags->optimizer || shard_size->count() > 0)) {
+      throw CLI::ValidationError(flags->optimizer ? "--optimizer" : "--max-shard-size",
+                                 "found --format llmc, expected hf, which alone has it");
+    }
+    RunExport(*flags);
+  });
 }
 
 }  // namespace

@@ -14,6 +14,8 @@
 #include "proto/base/units.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/tool/model_name.h"
+#include "worker/tool/model_tokenizer.h"
+#include "worker/tool/trained_tokens.h"
 #include "worker/trainer/checkpoint/job_folder.h"
 #include "worker/trainer/exchange/model_note.h"
 #include "worker/trainer/exchange/model_source.h"
@@ -95,9 +97,10 @@ std::string TextOf(const Inspected& found, bool tensors) {
   line("weights", found.source.dtype());
   line("tokenizer", found.tokenizer.empty() ? "none" : found.tokenizer);
   if (found.state) {
+    const auto tokens = TokensOf(*found.state, model);
     line("training", "step ", found.state->step, ", ", found.state->consumed_samples, " samples, ",
-         FormatCount(static_cast<double>(found.state->consumed_samples) * model.sequence_length),
-         " tokens, seed ", found.state->seed, ", TP ", found.state->tp_size);
+         tokens ? FormatCount(static_cast<double>(*tokens)) + " tokens, " : "", "seed ",
+         found.state->seed, ", TP ", found.state->tp_size);
   }
   if (!tensors) return text;
   absl::StrAppend(&text, "\n");
@@ -123,7 +126,7 @@ std::string JsonOf(const Inspected& found, bool tensors) {
     training["step"] = found.state->step;
     training["updates"] = found.state->updates;
     training["samples"] = found.state->consumed_samples;
-    training["tokens"] = found.state->consumed_samples * model.sequence_length;
+    if (const auto tokens = TokensOf(*found.state, model)) training["tokens"] = *tokens;
     training["seed"] = found.state->seed;
     training["epoch"] = found.state->epoch;
     training["tp_size"] = found.state->tp_size;
@@ -133,7 +136,7 @@ std::string JsonOf(const Inspected& found, bool tensors) {
       document["tensors"].push_back({{"name", parameter.name}, {"shape", parameter.shape}});
     }
   }
-  return document.dump(1) + "\n";
+  return document.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace
@@ -147,8 +150,10 @@ std::string JobFileModel(const ModelSpec& model, const std::string& initial_weig
                     "\n");
   }
   if (!initial_weights.empty()) {
-    absl::StrAppend(&text, "  # the path is beneath the workers' data root\n  initial_weights: ",
-                    nlohmann::json(initial_weights).dump(), "\n");
+    absl::StrAppend(
+        &text, "  # the path is beneath the workers' data root\n  initial_weights: ",
+        ordered_json(initial_weights).dump(-1, ' ', false, ordered_json::error_handler_t::replace),
+        "\n");
   }
   return text;
 }
@@ -164,6 +169,10 @@ absl::StatusOr<std::string> InspectModel(const InspectModelOptions& options) {
     names.push_back(std::filesystem::path(path).filename().string());
   }
   found.tokenizer = absl::StrJoin(names, ", ");
+  if (names.empty()) {
+    ASSIGN_OR_RETURN(const bool bytes, TrainedOnBytes(*source));
+    if (bytes) found.tokenizer = "bytes";
+  }
   if (checkpoint) {
     ASSIGN_OR_RETURN(const Manifest manifest, ReadManifest(name));
     found.state = manifest.state;

@@ -2,9 +2,12 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <iterator>
 
 namespace stretto {
 namespace {
+
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 volatile std::sig_atomic_t came = 0;
 
@@ -17,13 +20,14 @@ extern "C" void Remember(int signal) {
 
 InterruptFlag::InterruptFlag() {
   came = 0;
-  std::signal(SIGINT, Remember);
-  std::signal(SIGTERM, Remember);
+  for (size_t i = 0; i < std::size(kSignals); ++i) {
+    before_[i] = std::signal(kSignals[i], Remember);
+    if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);  // nohup
+  }
 }
 
 InterruptFlag::~InterruptFlag() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
 }
 
 bool InterruptFlag::raised() { return came != 0; }

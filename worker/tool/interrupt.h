@@ -3,8 +3,8 @@
 
 namespace stretto {
 
-// While it lives, the first SIGINT or SIGTERM only sets a flag; a second one ends the process as
-// ever. One at a time.
+// While it lives, the first SIGINT, SIGTERM or SIGHUP only sets a flag; a second one ends the
+// process as ever. What was ignored stays ignored. One at a time.
 class InterruptFlag {
  public:
   InterruptFlag();
@@ -13,6 +13,9 @@ class InterruptFlag {
   static bool raised();
   // Ends the process by the signal that came.
   [[noreturn]] static void Die();
+
+ private:
+  void (*before_[3])(int);
 };
 
 }  // namespace stretto

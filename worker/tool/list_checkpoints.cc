@@ -15,6 +15,7 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "worker/tool/trained_tokens.h"
 #include "worker/trainer/checkpoint/job_folder.h"
 #include "worker/trainer/exchange/model_note.h"
 
@@ -72,7 +73,7 @@ Row Describe(const JobEntry& entry) {
   const std::string note_path = absl::StrCat(entry.path, "/", kModelNoteName);
   if (const auto text = ReadFile(note_path); text.ok()) {
     if (const auto note = ParseModelNote(*text, note_path); note.ok()) {
-      row.tokens = row.state->consumed_samples * note->model.sequence_length;
+      row.tokens = TokensOf(*row.state, note->model);
     }
   }
   const absl::Status sizes = CheckSizes(entry.path, *manifest);
@@ -123,7 +124,7 @@ std::string Json(const std::vector<Row>& rows) {
     if (!row.problem.empty()) entry["problem"] = row.problem;
     list.push_back(std::move(entry));
   }
-  return list.dump(1) + "\n";
+  return list.dump(1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace

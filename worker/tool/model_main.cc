@@ -3,6 +3,8 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <cstdio>
+#include <exception>
 
 #include "worker/tool/checkpoint_commands.h"
 #include "worker/tool/sample_command.h"
@@ -19,6 +21,9 @@ int main(int argc, char** argv) {
     return failed.get_exit_code();
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  } catch (const std::exception& error) {  // the last resort: no memory, as a rule
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
   }
   return 0;
 }

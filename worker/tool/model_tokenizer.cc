@@ -14,33 +14,43 @@ constexpr char kHint[] =
     "--tokenizer names the one that the model was trained with: bytes, sentencepiece:MODEL_FILE or "
     "hf:FOLDER";
 
-// Whether the note of the checkpoint of that name says that its tokens are bytes.
-absl::StatusOr<bool> NoteSaysBytes(const std::string& name) {
-  if (!NamesCheckpoint(name)) return false;
-  const std::string path = absl::StrCat(name, "/", kModelNoteName);
+// The path in that folder's files; empty: it is not among them.
+std::string FileNamed(const std::vector<std::string>& files, const std::string& name) {
+  for (const std::string& file : files) {
+    if (absl::EndsWith(file, absl::StrCat("/", name))) return file;
+  }
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<bool> TrainedOnBytes(const ModelSource& model) {
+  if (!NamesCheckpoint(model.name())) return false;
+  const std::string path = absl::StrCat(model.name(), "/", kModelNoteName);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   ASSIGN_OR_RETURN(const ModelNote note, ParseModelNote(text, path));
   return note.tokenizer == "bytes";
 }
-
-}  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const ModelSource& model,
                                                        const std::string& name,
                                                        const std::string& end_of_document) {
   if (!name.empty()) return MakeTokenizer(name, end_of_document);
   const std::vector<std::string> files = model.tokenizer_files();
-  for (const std::string& file : files) {
-    if (absl::EndsWith(file, "/tokenizer.model")) return LoadSentencePieceTokenizer(file);
+  const std::string json = FileNamed(files, "tokenizer.json");
+  const std::string sentencepiece = FileNamed(files, "tokenizer.model");
+  if (!json.empty()) {
+    auto tokenizer = LoadBytePairTokenizer(json, end_of_document);
+    // Llama 2's has byte fallback: the same tokenizer lies beside it as a SentencePiece model.
+    if (sentencepiece.empty() || !absl::IsInvalidArgument(tokenizer.status())) return tokenizer;
   }
-  for (const std::string& file : files) {
-    if (!absl::EndsWith(file, "/tokenizer.json")) continue;
-    return LoadBytePairTokenizer(file, end_of_document);
+  if (!sentencepiece.empty()) {
+    return MakeTokenizer(absl::StrCat("sentencepiece:", sentencepiece), end_of_document);
   }
-  ASSIGN_OR_RETURN(const bool bytes, NoteSaysBytes(model.name()));
-  if (bytes) return MakeByteTokenizer();
+  ASSIGN_OR_RETURN(const bool bytes, TrainedOnBytes(model));
+  if (bytes) return MakeTokenizer("bytes", end_of_document);
   return absl::NotFoundError(absl::StrCat(
-      model.name(), ": found no tokenizer.model or tokenizer.json, expected one; ", kHint));
+      model.name(), ": found no tokenizer.json or tokenizer.model, expected one; ", kHint));
 }
 
 absl::Status CheckTokenizerFits(const Tokenizer& tokenizer, const ModelSource& model) {

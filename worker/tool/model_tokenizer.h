@@ -11,10 +11,15 @@
 
 namespace stretto {
 
-// The one that is named (as MakeTokenizer takes it); without a name that of the model's files, a
-// tokenizer.model before a tokenizer.json, or bytes where a checkpoint's note says so;
-// `model` was opened by the checkpoint's own folder, then. Errors:
-// NotFound (the model has none: says what to do), those of loading.
+// Whether the model is a checkpoint, opened by its own folder, whose note says that its tokens are
+// bytes. Errors: those of reading the note.
+absl::StatusOr<bool> TrainedOnBytes(const ModelSource& model);
+
+// The one that is named (as MakeTokenizer takes it); without a name that of the model's files, its
+// tokenizer.json, or tokenizer.model where that is refused or missing, or bytes where a
+// checkpoint's note says so; `model` was opened by the checkpoint's own folder, then. Errors:
+// InvalidArgument (`end_of_document` for another than a tokenizer.json), NotFound (the model has
+// none: says what to do), those of loading.
 absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const ModelSource& model,
                                                        const std::string& name,
                                                        const std::string& end_of_document);

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -50,11 +52,29 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const SampleOptions& options,
   return tokens;
 }
 
-// Logits of every token of the prompt, some at a time.
-absl::Status WriteLogits(const std::string& path, absl::Span<const int32_t> prompt,
+// Here and not only in Decoder: loading takes long.
+absl::Status CheckLength(absl::Span<const int32_t> prompt, const ModelSource& source) {
+  const auto count = static_cast<int64_t>(prompt.size());
+  const int64_t most = source.model().sequence_length;
+  if (count <= most) return absl::OkStatus();
+  return absl::OutOfRangeError(absl::StrCat(source.name(), ": found ", count,
+                                            " tokens, expected at most ", most,
+                                            ", its sequence length"));
+}
+
+// What is no file must not be replaced by one.
+absl::Status CheckReplaceable(const std::string& path) {
+  std::error_code none;
+  const auto found = std::filesystem::status(path, none);
+  if (!std::filesystem::exists(found) || std::filesystem::is_regular_file(found)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--logits: found ", path, ", which is no regular file, expected one or none"));
+}
+
+absl::Status WriteLogits(int fd, const std::string& path, absl::Span<const int32_t> prompt,
                          Decoder& decoder) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   constexpr size_t kTokens = 32;
   std::vector<float> logits;
   for (; !prompt.empty(); prompt.remove_prefix(std::min(prompt.size(), kTokens))) {
@@ -63,10 +83,24 @@ absl::Status WriteLogits(const std::string& path, absl::Span<const int32_t> prom
     RETURN_IF_ERROR(decoder.Append(some, absl::MakeSpan(logits)));
     const absl::string_view bytes(reinterpret_cast<const char*>(logits.data()),
                                   logits.size() * sizeof(float));
-    RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
+    RETURN_IF_ERROR(WriteAll(fd, bytes, path));
   }
   decoder.Clear();
   return absl::OkStatus();
+}
+
+// Logits of every token of the prompt, some at a time: all of them at `path`, or what was there.
+absl::Status WriteLogitsFile(const std::string& path, absl::Span<const int32_t> prompt,
+                             Decoder& decoder) {
+  const std::string part = absl::StrCat(path, ".part");
+  const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", part));
+  absl::Status status = WriteLogits(file.get(), part, prompt, decoder);
+  if (status.ok() && ::rename(part.c_str(), path.c_str()) != 0) {
+    status = ErrnoStatus(errno, absl::StrCat("rename ", part, " to ", path));
+  }
+  if (!status.ok()) ::unlink(part.c_str());
+  return status;
 }
 
 // Standard output, harmless where it is a terminal.
@@ -158,6 +192,7 @@ void ShowStatistics(const Sampled& sampled, int threads) {
 
 absl::Status Sample(const SampleOptions& options, const std::function<bool()>& interrupted) {
   RETURN_IF_ERROR(Validate(options.choice));
+  RETURN_IF_ERROR(CheckReplaceable(options.logits));
   std::string why;
   if (!CpuSupported(&why)) return absl::FailedPreconditionError(why);
   ASSIGN_OR_RETURN(const std::string name, ResolveModel(options.model));
@@ -166,13 +201,18 @@ absl::Status Sample(const SampleOptions& options, const std::function<bool()>& i
   if (options.prompt_ids.empty() || !options.tokenizer.empty()) {
     ASSIGN_OR_RETURN(tokenizer, TokenizerOf(*source, options.tokenizer, options.end_of_document));
     RETURN_IF_ERROR(CheckTokenizerFits(*tokenizer, *source));
+  } else if (!options.end_of_document.empty()) {
+    return absl::InvalidArgumentError(
+        "--end-of-document: found it with --prompt-ids and no --tokenizer, expected it with hf:... "
+        "alone");
   }
   Sampled sampled;
   ASSIGN_OR_RETURN(sampled.prompt, PromptTokens(options, tokenizer.get()));
+  RETURN_IF_ERROR(CheckLength(sampled.prompt, *source));
   ASSIGN_OR_RETURN(const std::unique_ptr<Decoder> decoder,
                    Decoder::Load(*source, {.threads = options.threads, .cancelled = interrupted}));
   if (!options.logits.empty()) {
-    RETURN_IF_ERROR(WriteLogits(options.logits, sampled.prompt, *decoder));
+    RETURN_IF_ERROR(WriteLogitsFile(options.logits, sampled.prompt, *decoder));
   }
   const absl::Status status = WriteText(options, tokenizer.get(), *decoder, &sampled);
   if (!status.ok() && !absl::IsCancelled(status)) return status;

@@ -77,7 +77,7 @@ void AddSampleCommand(CLI::App& app) {
   command->add_option("--tokenizer", options->tokenizer,
                       "instead of the model's own: bytes, sentencepiece:MODEL_FILE or hf:FOLDER");
   command->add_option("--end-of-document", options->end_of_document,
-                      "token that ends a text; default the eos_token of hf:FOLDER");
+                      "token that ends a text; default what the files of hf:FOLDER say");
   command->add_option("--threads", options->threads, "default one per core")
       ->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "one object at the end, for programs");

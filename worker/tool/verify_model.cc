@@ -2,16 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/model/parameters.h"
 #include "worker/tool/model_name.h"
 #include "worker/trainer/checkpoint/job_folder.h"
 #include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/exchange/export_layout.h"
 #include "worker/trainer/exchange/model_source.h"
+#include "worker/trainer/exchange/parameter_table.h"
 
 namespace stretto {
 namespace {
@@ -54,11 +58,17 @@ class Verifier {
         ExportTensors(model, absl::StartsWith(name, "hf:") ? HfLayout(model) : LlmcLayout(model));
     found_.tensors = static_cast<int64_t>(tensors.size());
     for (const ExportTensor& tensor : tensors) total_ += tensor.count() * 4;
+    std::string optimizer = absl::StrCat(absl::StripPrefix(name, "hf:"), "/", kOptimizerFileName);
+    std::error_code ignored;
+    if (!std::filesystem::exists(optimizer, ignored)) optimizer.clear();
+    if (!optimizer.empty())
+      total_ += static_cast<int64_t>(std::filesystem::file_size(optimizer, ignored));
     for (const ExportTensor& tensor : tensors) RETURN_IF_ERROR(VerifyTensor(**source, tensor));
-    return absl::OkStatus();
+    return optimizer.empty() ? absl::OkStatus() : VerifyOptimizer(optimizer, model);
   }
 
  private:
+  // What is bad about the model is no error of reading it.
   absl::Status Note(const absl::Status& status) {
     if (!IsBad(status)) return status;
     found_.bad.emplace_back(status.message());
@@ -112,6 +122,35 @@ class Verifier {
     return absl::OkStatus();
   }
 
+  // The state that --optimizer of an export has put beside the model.
+  absl::Status VerifyOptimizer(const std::string& path, const ModelSpec& model) {
+    const absl::StatusOr<SafetensorsReader> file = SafetensorsReader::Open(path);
+    if (!file.ok()) return Note(file.status());
+    const auto& metadata = file->header().metadata;
+    if (const auto state = metadata.find(kTrainingStateKey); state == metadata.end()) {
+      found_.bad.push_back(absl::StrCat(path, ": metadata ", kTrainingStateKey,
+                                        ": found none, expected where training stood"));
+    } else {
+      RETURN_IF_ERROR(Note(ParseTrainingState(state->second, path).status()));
+    }
+    found_.tensors += static_cast<int64_t>(file->header().tensors.size());
+    for (const Parameter& parameter : ParametersOf(model, 1, 0)) {
+      for (const char* moment : {".m", ".v"}) {
+        const std::string name = parameter.name + moment;
+        const StoredTensor* stored = file->Find(name);
+        if (stored != nullptr && stored->dtype == "F32" && stored->shape == parameter.shape) {
+          RETURN_IF_ERROR(VerifyStored(*file, *stored, path));
+          continue;
+        }
+        const std::string found =
+            stored == nullptr ? "none" : absl::StrCat(stored->dtype, " ", ShapeText(stored->shape));
+        found_.bad.push_back(absl::StrCat(path, ": tensor ", name, ": found ", found,
+                                          ", expected F32 ", ShapeText(parameter.shape)));
+      }
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status VerifyStored(const SafetensorsReader& file, const StoredTensor& tensor,
                             const std::string& path) {
     Bad bad;
@@ -131,7 +170,7 @@ class Verifier {
     Bad bad;
     int64_t begin = 0;
     for (const ExportBox& box : tensor.boxes) {
-      RETURN_IF_ERROR(ForEachBlock(box, kBlockElements, [&](const ExportBox& block) {
+      RETURN_IF_ERROR(ForEachBlock(tensor.layout, box, kBlockElements, [&](const ExportBox& block) {
         values_.resize(static_cast<size_t>(block.count()));
         RETURN_IF_ERROR(source.Read(block.parameter, block.starts, block.extents, values_.data()));
         Count(&bad);

@@ -21,8 +21,8 @@ using VerifyProgress = std::function<void(int64_t bytes, int64_t total_bytes)>;
 
 // The folder of one checkpoint: manifest, sizes and checksums of all files, their headers against
 // the manifest, and that every value is finite. "hf:" and "llmc:": what OpenModel checks, and that
-// every value is finite. Errors: those of ErrnoStatus (a folder that cannot be read says nothing
-// about the model).
+// every value is finite, those of an exported optimizer's state too, with its header. Errors: those
+// of ErrnoStatus (a folder that cannot be read says nothing about the model).
 absl::StatusOr<Verified> VerifyModel(const std::string& name, const VerifyProgress& progress);
 
 }  // namespace stretto

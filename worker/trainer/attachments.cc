@@ -16,19 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uintmax_t kMaxFile = 64 << 20;
+constexpr int64_t kMaxFileBytes = 64 << 20;
 
-absl::StatusOr<Attachment> Read(const std::string& path) {
+// Links are followed beneath `root` alone, or, where that is empty, in the file's folder.
+absl::StatusOr<Attachment> Read(const fs::path& path, const std::string& root) {
   std::error_code error;
-  const uintmax_t size = fs::file_size(path, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("stat ", path));
-  if (size > kMaxFile) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": found ", size,
-                                                   " bytes, expected at most ", kMaxFile,
-                                                   " in a file of a tokenizer"));
-  }
-  ASSIGN_OR_RETURN(std::string content, ReadFile(path));
-  return Attachment{fs::path(path).filename().string(), std::move(content)};
+  const fs::path folder = fs::weakly_canonical(path.parent_path(), error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("resolve ", path.string()));
+  const fs::path base = root.empty() ? folder : fs::weakly_canonical(root, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("resolve ", root));
+  const std::string name = path.filename().string();
+  ASSIGN_OR_RETURN(const std::string resolved,
+                   PathBeneath(base, (folder / name).lexically_relative(base)));
+  ASSIGN_OR_RETURN(std::string content, ReadSmallFile(resolved, kMaxFileBytes));
+  return Attachment{name, std::move(content)};
 }
 
 }  // namespace
@@ -40,10 +41,12 @@ Origin OriginOf(const ModelSource& source) {
 }
 
 absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, const Origin& origin,
-                                                      const std::string& data_prefix) {
+                                                      const std::string& data_prefix,
+                                                      const std::string& data_root) {
   ModelNote note{.model = model, .dtype = origin.dtype, .tokenizer = origin.tokenizer};
   note.model.dropout = 0;
   std::vector<std::string> files = origin.tokenizer_files;
+  std::string root = origin.root;
   if (!data_prefix.empty()) {
     const absl::StatusOr<TokenizerInfo> info = ReadTokenizerInfo(data_prefix);
     if (!info.ok() && !absl::IsNotFound(info.status())) return info.status();
@@ -53,11 +56,12 @@ absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, co
     } else if (auto found = TokenizerFilesIn(data_prefix + ".tokenizer"); !found.empty()) {
       note.tokenizer = "files";
       files = std::move(found);
+      root = data_root;
     }
   }
   std::vector<Attachment> attachments = {{kModelNoteName, ModelNoteText(note)}};
   for (const std::string& path : files) {
-    ASSIGN_OR_RETURN(Attachment file, Read(path));
+    ASSIGN_OR_RETURN(Attachment file, Read(path, root));
     attachments.push_back(std::move(file));
   }
   return attachments;

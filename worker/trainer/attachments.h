@@ -16,14 +16,17 @@ struct Origin {
   std::string dtype = "F32";                 // that they were stored as
   std::string tokenizer;                     // as ModelNote::tokenizer
   std::vector<std::string> tokenizer_files;  // paths
+  // Their links lead nowhere outside; empty: outside the folder they lie in.
+  std::string root = {};
 };
 Origin OriginOf(const ModelSource& source);
 
 // The tokenizer is that of the data set at data_prefix (PREFIX.tokenizer.json says "bytes", or
 // kTokenizerFiles lie in PREFIX.tokenizer/); else, as where data_prefix is empty, the one that came
-// with the weights. Errors: InvalidArgument (a file
-// of more than 64 MiB), those of reading.
+// with the weights. data_root is the data set's Origin::root. Errors: InvalidArgument (a file of
+// more than 64 MiB), PermissionDenied (a link that leads outside), those of reading.
 absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, const Origin& origin,
-                                                      const std::string& data_prefix);
+                                                      const std::string& data_prefix,
+                                                      const std::string& data_root = "");
 
 }  // namespace stretto::trainer

@@ -1,6 +1,8 @@
 #include "worker/trainer/held_out_data.h"
 
+#include <map>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
@@ -8,15 +10,33 @@
 namespace stretto::trainer {
 namespace {
 
-absl::Status CheckEnough(const JobConfig& config, const Sampler& sampler) {
+// As much as TrainingData::Open reads of each job's data.
+constexpr int64_t kCheckedTokens = int64_t{16} << 20;
+
+// Those that an evaluation takes: none twice, and each can be read.
+absl::Status CheckSamples(const JobConfig& config, const Sampler& sampler) {
   const int64_t batches = config.evaluation.batches, size = config.engine.micro_batch_size;
-  const int64_t sequences = sampler.samples_per_epoch();
-  if (batches * size <= sequences) return absl::OkStatus();
-  const std::string& prefix = config.evaluation.prefix;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "eval.batches: found ", batches, " batches of ", size, " sequences, expected at most ",
-      sequences / size, ": ", prefix.empty() ? "the held-out part of data" : prefix, " has ",
-      sequences, " sequences of ", config.engine.model.sequence_length, " tokens"));
+  const int64_t length = config.engine.model.sequence_length;
+  std::vector<int32_t> tokens(static_cast<size_t>(length)), targets(tokens.size());
+  struct Taken {
+    int64_t samples = 0, end = 0;
+  };
+  std::map<const TokenStream*, Taken> taken;
+  for (int64_t sample = 0; sample < batches * size; ++sample) {
+    const auto [stream, begin] = sampler.Locate(sample);
+    Taken& of = taken[stream];
+    if (begin < of.end) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "eval.batches: found ", batches, " batches of ", size, " sequences, expected at most ",
+          sample / size, ": ", config.evaluation.prefix.empty() ? "the held-out part of " : "",
+          stream->name(), " has ", of.samples, " sequences of ", length, " tokens"));
+    }
+    of = {of.samples + 1, begin + length};
+    if (sample * length < kCheckedTokens) {
+      RETURN_IF_ERROR(sampler.ReadBatch(sample, 1, tokens.data(), targets.data()));
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -35,11 +55,11 @@ absl::StatusOr<HeldOutData> OpenHeldOut(const JobConfig& config, const TrainingD
     own.held_out = 0;
     own.shuffle = false;
     ASSIGN_OR_RETURN(TrainingData opened, TrainingData::Open(own));
-    RETURN_IF_ERROR(CheckSameTokenizer(training, opened));
+    RETURN_IF_ERROR(CheckSameTokenizer(opened, training));
     data.own = std::make_unique<TrainingData>(std::move(opened));
     data.sampler = &data.own->train();
   }
-  RETURN_IF_ERROR(CheckEnough(config, *data.sampler));
+  RETURN_IF_ERROR(CheckSamples(config, *data.sampler));
   return data;
 }
 

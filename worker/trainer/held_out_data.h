@@ -14,8 +14,9 @@ struct HeldOutData {
   const Sampler* sampler = nullptr;   // in the order of the data
 };
 
-// That of config.evaluation; the result borrows `training`. Errors: those of TrainingData::Open and
-// CheckSameTokenizer; InvalidArgument (fewer sequences than are asked for, or nothing held out).
+// That of config.evaluation; the result borrows `training`. Reads what an evaluation will, up to 16
+// Mi tokens. Errors: those of TrainingData::Open, CheckSameTokenizer and Sampler::ReadBatch;
+// InvalidArgument (a part has fewer sequences than are asked of it, or nothing is held out).
 absl::StatusOr<HeldOutData> OpenHeldOut(const JobConfig& config, const TrainingData& training);
 
 }  // namespace stretto::trainer

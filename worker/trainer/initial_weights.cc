@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,14 +18,20 @@
 namespace stretto::trainer {
 namespace {
 
+// The fewest digits that read back as the same number.
+std::string Show(double value) {
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+}
+
 std::string Show(const RotaryScaling& scaling) {
   if (scaling.kind == RotaryScaling::Kind::kNone) return "none";
   if (scaling.kind == RotaryScaling::Kind::kLinear) {
-    return absl::StrCat("{linear, factor ", scaling.factor, "}");
+    return absl::StrCat("{linear, factor ", Show(scaling.factor), "}");
   }
-  return absl::StrCat("{llama3, factor ", scaling.factor, ", low_frequency_factor ",
-                      scaling.low_frequency_factor, ", high_frequency_factor ",
-                      scaling.high_frequency_factor, ", original_sequence_length ",
+  return absl::StrCat("{llama3, factor ", Show(scaling.factor), ", low_frequency_factor ",
+                      Show(scaling.low_frequency_factor), ", high_frequency_factor ",
+                      Show(scaling.high_frequency_factor), ", original_sequence_length ",
                       scaling.original_sequence_length, "}");
 }
 
@@ -42,9 +50,11 @@ std::string FileOf(const ModelSource& source) {
 absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected) {
   const ModelSpec& found = source.model();
   std::vector<std::string> differences;
-  const auto compare = [&](const char* field, const auto& is, const auto& should) {
-    if (is == should) return;
+  const auto differ = [&](const char* field, const auto& is, const auto& should) {
     differences.push_back(absl::StrCat("model.", field, ": found ", is, ", expected ", should));
+  };
+  const auto compare = [&](const char* field, const auto& is, const auto& should) {
+    if (is != should) differ(field, is, should);
   };
   compare("family", std::string(NameOf(found.family)), std::string(NameOf(expected.family)));
   compare("layers", found.layers, expected.layers);
@@ -57,12 +67,17 @@ absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected
     compare("sequence_length", absl::StrCat("at most ", found.sequence_length),
             absl::StrCat(expected.sequence_length));
   }
-  compare("norm_epsilon", found.norm_epsilon, expected.norm_epsilon);
+  // Some tools write the f32 that kernels compute with in full.
+  if (static_cast<float>(found.norm_epsilon) != static_cast<float>(expected.norm_epsilon)) {
+    differ("norm_epsilon", Show(found.norm_epsilon), Show(expected.norm_epsilon));
+  }
   compare("tied_head", std::string(Show(found.head_is_tied())),
           std::string(Show(expected.head_is_tied())));
   if (found.family == Family::kLlama && expected.family == Family::kLlama) {
     compare("rotary_base", found.rotary_base, expected.rotary_base);
-    compare("rotary_scaling", Show(found.rotary_scaling), Show(expected.rotary_scaling));
+    if (found.rotary_scaling != expected.rotary_scaling) {
+      differ("rotary_scaling", Show(found.rotary_scaling), Show(expected.rotary_scaling));
+    }
   }
   if (differences.empty()) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -60,9 +60,18 @@ std::string TextOf(const DataConfig& data) {
   return text;
 }
 
-absl::StatusOr<EvaluationConfig> EvaluationFrom(const v1alpha1::JobSpec& spec,
-                                                const std::string& data_root) {
-  const v1alpha1::EvalSpec& eval = spec.eval();
+// The held-out part of the training data, by what decides which tokens it has: unlike a training
+// run, a held-out loss is nothing to go on from with other data.
+std::string HeldOutOf(const DataConfig& data) {
+  return absl::StrFormat(
+      "the held-out %.17g of %s", data.held_out,
+      absl::StrJoin(data.parts, ", ", [](std::string* out, const DataPart& part) {
+        absl::StrAppendFormat(out, "%s (%.17g)", part.name, part.weight);
+      }));
+}
+
+absl::StatusOr<EvaluationConfig> EvaluationFrom(const v1alpha1::EvalSpec& eval,
+                                                const DataConfig& data) {
   EvaluationConfig config{
       .interval_steps = eval.interval_steps(),
       .batches = eval.batches(),
@@ -70,8 +79,8 @@ absl::StatusOr<EvaluationConfig> EvaluationFrom(const v1alpha1::JobSpec& spec,
       .early_stop = {.patience = eval.early_stop().patience(),
                      .min_improvement = eval.early_stop().min_improvement()},
       .of = absl::StrCat("the first ", eval.batches(), " batches of ",
-                         eval.prefix().empty() ? "the held-out data" : eval.prefix())};
-  if (!eval.prefix().empty()) RETURN_IF_ERROR(DataPath(eval.prefix(), data_root).status());
+                         eval.prefix().empty() ? HeldOutOf(data) : eval.prefix())};
+  if (!eval.prefix().empty()) RETURN_IF_ERROR(DataPath(eval.prefix(), data.root).status());
   return config;
 }
 
@@ -179,7 +188,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   RETURN_IF_ERROR(SetStart(task, &config));
   if (spec.has_eval()) {
-    ASSIGN_OR_RETURN(config.evaluation, EvaluationFrom(spec, task.data_root()));
+    ASSIGN_OR_RETURN(config.evaluation, EvaluationFrom(spec.eval(), config.data));
   }
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();

@@ -162,12 +162,15 @@ class RankProcess {
 
   absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {
     Origin origin;
-    if (weights != nullptr) origin = OriginOf(*weights);
+    if (weights != nullptr) {
+      origin = OriginOf(*weights);
+      origin.root = config_.data.root;
+    }
     if (saved != nullptr) {
       ASSIGN_OR_RETURN(origin, saved->origin());
     }
-    ASSIGN_OR_RETURN(attachments_,
-                     AttachmentsOf(config_.engine.model, origin, data_->tokenizer_prefix()));
+    ASSIGN_OR_RETURN(attachments_, AttachmentsOf(config_.engine.model, origin,
+                                                 data_->tokenizer_prefix(), config_.data.root));
     return absl::OkStatus();
   }
 

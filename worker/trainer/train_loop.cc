@@ -35,14 +35,7 @@ class Loop {
     raw_begin_ = RawSeconds();
     wall_begin_ = Clock::Real().Now();
     while (state_.step < c_.config.steps) {
-      absl::StatusOr<std::string> stopped = AgreeToStop();
-      if (!stopped.ok()) return Ended("PeerLost", stopped.status());
-      if (*stopped == "DaemonLost") {
-        return Ended(*stopped, absl::UnavailableError(
-                                   absl::StrCat("no sign of life from the worker daemon for ",
-                                                absl::FormatDuration(c_.lease))));
-      }
-      if (!stopped->empty()) return Ended(*stopped, absl::OkStatus());
+      if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
       if (absl::Status status = FillBatch(); !status.ok()) return Ended("DataInvalid", status);
       if (absl::Status status = RunStep(); !status.ok()) {
         return Ended(ReasonOfStep(status), status);
@@ -65,6 +58,9 @@ class Loop {
       }
     }
     if (c_.config.steps == 0) return WriteWeights();
+    if (evaluation_stopped_) {
+      if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
+    }
     return Ended("Completed", absl::OkStatus());
   }
 
@@ -74,13 +70,24 @@ class Loop {
     return {state_, std::move(reason), std::move(status)};
   }
 
+  // Nothing: go on.
+  std::optional<TrainResult> Stopped() {
+    const absl::StatusOr<std::string> reason = AgreeToStop();
+    if (!reason.ok()) return Ended("PeerLost", reason.status());
+    if (reason->empty()) return std::nullopt;
+    if (*reason != "DaemonLost") return Ended(*reason, absl::OkStatus());
+    return Ended(*reason,
+                 absl::UnavailableError(absl::StrCat("no sign of life from the worker daemon for ",
+                                                     absl::FormatDuration(c_.lease))));
+  }
+
   // Empty: go on. Else the reason to stop; a checkpoint is written first if any rank was asked for
   // one.
   absl::StatusOr<std::string> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
     ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(request));
     if (!all.stop) return std::string();
-    spdlog::info("stopping before step {}: {}", state_.step + 1,
+    spdlog::info("stopping after step {}: {}", state_.step,
                  request.stop ? request.reason : "asked to");
     if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
       RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
@@ -154,12 +161,17 @@ class Loop {
     }
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kEvaluation, Clock::Real().Monotonic());
+    // Its operations are not those of the program's text.
+    for (FlightLane lane : {FlightLane::kCompute, FlightLane::kComm}) {
+      c_.flight.SetOperation(lane, -1, Clock::Real().Monotonic());
+    }
     ASSIGN_OR_RETURN(
         const std::optional<double> loss, c_.evaluation->MeanLoss([&]() -> absl::StatusOr<bool> {
           ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(c_.link.stop_request(c_.lease)));
           return all.stop;
         }));
     waits_.evaluation = {{begin, NowNanoseconds()}};
+    evaluation_stopped_ = !loss.has_value();
     if (loss.has_value()) NoteLoss(*loss);
     return absl::OkStatus();
   }
@@ -251,6 +263,7 @@ class Loop {
   absl::Time wall_begin_;  // the same instant
   int64_t last_checkpoint_ = 0;
   std::optional<v1alpha1::Evaluation> evaluated_;  // after the last step
+  bool evaluation_stopped_ = false;                // before it had a loss
   bool started_ = false;                           // the first step of this run is done
   bool not_finite_ = false;                        // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;

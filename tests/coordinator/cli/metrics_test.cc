@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -68,6 +69,12 @@ TEST(MetricsTextTest, CsvHasALineOfNamesAndOneForEachStep) {
                 "2,0.3333333333333333,1.5,0.001,256,1.25,0.25,0.625,0.0625,0,0,0.3125,0,0.5,2.5,"
                 "12.5\n"
                 "3,nan,0,0,256,1,,,,,,,,,,\n");
+}
+
+TEST(MetricsTextTest, TheSmallestNumberHasItsDigits) {
+  StepReport step = BareStep();
+  step.set_loss(std::numeric_limits<double>::denorm_min());
+  EXPECT_THAT(MetricsCsv({step}), HasSubstr("3,4.94065645841247e-324,"));
 }
 
 TEST(MetricsTextTest, JsonHasTheSameNames) {

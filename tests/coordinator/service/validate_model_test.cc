@@ -20,13 +20,16 @@ std::string Refusal(const std::string& model) {
   return std::string(ValidateSpec(NormalizeSpec(spec)).message());
 }
 
-TEST(ValidateModelTest, NormEpsilonIsAboveZeroAndAtMostOne) {
+TEST(ValidateModelTest, NormEpsilonIsAFloatAboveZeroAndAtMostOne) {
   const std::string preset = "preset: 'gpt-10m' norm_epsilon: ",
                     field = "spec.model.norm_epsilon: ";
   EXPECT_EQ(Refusal(preset + "1e-6"), "");
   EXPECT_EQ(Refusal(preset + "1"), "");
-  EXPECT_EQ(Refusal(preset + "0"), field + "found 0, expected a number above 0, at most 1");
-  EXPECT_EQ(Refusal(preset + "1.5"), field + "found 1.5, expected a number above 0, at most 1");
+  EXPECT_EQ(Refusal(preset + "1.2e-38"), "");
+  EXPECT_EQ(Refusal(preset + "1.1e-38"),
+            field + "found 1.1e-38, expected a number from 1.2e-38 to 1");
+  EXPECT_EQ(Refusal(preset + "0"), field + "found 0, expected a number from 1.2e-38 to 1");
+  EXPECT_EQ(Refusal(preset + "1.5"), field + "found 1.5, expected a number from 1.2e-38 to 1");
   EXPECT_EQ(Refusal(preset + "inf"), field + "found inf, expected a finite number");
 }
 
@@ -60,7 +63,9 @@ TEST(ValidateModelTest, StretchedPositionsNeedTheirKindsFields) {
        "original_sequence_length: found 64, expected nothing, because LINEAR stretches all "
        "wavelengths alike"},
       {llama3 + "low_frequency_factor: 0",
-       "low_frequency_factor: found 0, expected a number above 0"},
+       "low_frequency_factor: found 0, expected a number from 1e-06"},
+      {llama3 + "low_frequency_factor: 1e-7",
+       "low_frequency_factor: found 1e-07, expected a number from 1e-06"},
       {llama3 + "low_frequency_factor: 4",
        "high_frequency_factor: found 4, expected a number above low_frequency_factor 4, at most "
        "1024"},

@@ -34,7 +34,7 @@ precision: f32
 steps: 1000000
 micro_batch_size: 2
 checkpoint: {interval_steps: INTERVAL}
-eval: {interval_steps: INTERVAL, batches: 1, prefix: text}
+eval: {interval_steps: INTERVAL, batches: 1, prefix: held}
 """
 JOBS = {  # what a dashboard's variable is set to: its job file
     "gpt": {"MODEL": "{preset: gpt-tiny}", "DEVICE": "cpu", "INTERVAL": "50"},
@@ -238,7 +238,8 @@ def main():
                       "--interval", "1s", "--target", gpus, line="logs ")
 
         (folder / "text.txt").write_text("The quick brown fox jumps over the lazy dog.\n" * 400)
-        run(BIN / "stretto-data", "prepare", folder / "text.txt", "-o", state / "data/text")
+        for data in ("text", "held"):
+            run(BIN / "stretto-data", "prepare", folder / "text.txt", "-o", state / "data" / data)
         for name, facts in [*JOBS.items(), ("waiting", JOBS["gpt"])]:  # for slots that the first has
             submit(coordinator, folder, name, facts)
         await_data(folder, prometheus)

@@ -41,6 +41,7 @@ class LogStreamTest : public ::testing::Test {
         [this] {
           const std::lock_guard lock(mu_);
           woken_ = true;
+          ++wakes_;
           changed_.notify_all();
         });
   }
@@ -68,6 +69,13 @@ class LogStreamTest : public ::testing::Test {
     }
   }
 
+  // Until the reader has made so many chunks.
+  void WaitForChunks(int chunks) {
+    std::unique_lock lock(mu_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(20), [&] { return wakes_ >= chunks; }));
+  }
+
   TempDir dir_;
   RunFolders folders_{dir_.path()};
   std::string path_;
@@ -77,6 +85,7 @@ class LogStreamTest : public ::testing::Test {
   std::mutex mu_;
   std::condition_variable changed_;
   bool woken_ = false;
+  int wakes_ = 0;
   std::optional<LogStreams> streams_;
 };
 
@@ -131,6 +140,23 @@ TEST_F(LogStreamTest, CancelAndResetEndStreams) {
   Request(true, 2);
   streams_->Reset();
   EXPECT_FALSE(streams_->Next().has_value());
+}
+
+TEST_F(LogStreamTest, StreamsTakeTurnsWhenTheWireIsSlow) {
+  const std::string line(1000, 'x');
+  std::string all;
+  for (int i = 0; i < 3000; ++i) all += line + "\n";  // some 46 chunks each
+  Write(all);
+  Request(false, 1);
+  Request(false, 2);
+  WaitForChunks(8);  // as many as may wait
+  int of_second = 0;
+  for (int chunk = 1; chunk <= 16; ++chunk) {
+    const int64_t stream = Take().stream();
+    if (chunk > 8) of_second += stream == 2 ? 1 : 0;
+    WaitForChunks(8 + chunk);  // there was room for one
+  }
+  EXPECT_EQ(of_second, 4);
 }
 
 // The heartbeats of the session's thread must not wait for a disk.

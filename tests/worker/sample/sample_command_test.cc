@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pty.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/worker/sample/written_checkpoint.h"
+#include "tests/worker/trainer/data/tiny_model.h"
 #include "worker/sample/decoder.h"
 #include "worker/sample/utf8.h"
 
@@ -47,6 +49,11 @@ Ran RunSample(const std::string& arguments) {
 
 // stderr as well.
 Ran RunAll(const std::string& arguments) { return RunSample(arguments + " 2>&1"); }
+
+int64_t FilesIn(const std::string& folder) {
+  const std::filesystem::directory_iterator files(folder);
+  return std::distance(begin(files), end(files));
+}
 
 // A vocabulary of the bytes' tokenizer.
 ModelSpec ByteModel() {
@@ -146,6 +153,29 @@ TEST_F(SampleCommandTest, LogitsAreThoseOfTheDecoder) {
   for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(found[i], expected[i], 1e-5) << i;
 }
 
+TEST_F(SampleCommandTest, LogitsThatFailLeaveWhatWasThere) {
+  std::filesystem::create_directory(folder_ / "out");
+  Spill(folder_ / "out/logits", "of before");
+  // A token of no vocabulary fails in the second piece.
+  std::string ids = "1";
+  for (int i = 0; i < 40; ++i) ids += ",1";
+  const std::string logits = " --logits " + (folder_ / "out/logits");
+  EXPECT_EQ(RunAll(checkpoint_ + logits + " --prompt-ids " + ids + ",257").code, 1);
+  EXPECT_EQ(Slurp(folder_ / "out/logits"), "of before");
+  EXPECT_EQ(FilesIn(folder_ / "out"), 1);
+  EXPECT_EQ(RunAll(checkpoint_ + logits + " --tokens 0 --prompt-ids " + ids).code, 0);
+  EXPECT_EQ(Slurp(folder_ / "out/logits").size(), 41u * 257 * sizeof(float));
+  EXPECT_EQ(FilesIn(folder_ / "out"), 1);
+}
+
+// The loaded model would speak of the token first.
+TEST_F(SampleCommandTest, PromptThatIsTooLongIsRefusedBeforeTheModelIsLoaded) {
+  std::string ids = "257";
+  for (int i = 0; i < 300; ++i) ids += ",1";
+  EXPECT_THAT(RunAll(checkpoint_ + " --prompt-ids " + ids).output,
+              HasSubstr("found 301 tokens, expected at most 300, its sequence length"));
+}
+
 TEST_F(SampleCommandTest, StatisticsGoToStandardError) {
   EXPECT_THAT(RunSample(checkpoint_ + " --prompt hi --tokens 5 --stats 2>&1 >/dev/null").output,
               testing::MatchesRegex("prompt: 2 tokens in .* \\(.* per second\\); then 4 tokens in "
@@ -161,7 +191,7 @@ TEST_F(SampleCommandTest, SaysWhatIsWrong) {
   };
   const std::string hf = std::string("hf:") + kGolden;
   expect(hf + "llama3 --prompt x", 1,
-         "llama3: found no tokenizer.model or tokenizer.json, expected one; --tokenizer names");
+         "llama3: found no tokenizer.json or tokenizer.model, expected one; --tokenizer names");
   expect(hf + "gpt2_bare --tokenizer bytes --prompt x", 1,
          "tokenizer: found 257 tokens, expected at most the 97 of the vocabulary of hf:");
   expect(hf + "gpt2_bare --prompt-ids 1,97", 1, "found token 97, expected one in [0, 97)");
@@ -173,6 +203,13 @@ TEST_F(SampleCommandTest, SaysWhatIsWrong) {
   expect(checkpoint_ + " --prompt x --top-p 0", 1, "top-p: found 0, expected");
   expect(checkpoint_ + " --prompt-file " + (folder_ / "nothing"), 1, "nothing: No such file");
   expect(checkpoint_ + " --prompt x --logits " + (folder_ / "no/folder"), 1, "open ");
+  ASSERT_EQ(::mkfifo((folder_ / "pipe").c_str(), 0600), 0);
+  expect(checkpoint_ + " --prompt x --logits " + (folder_ / "pipe"), 1,
+         "pipe, which is no regular file");
+  expect(checkpoint_ + " --prompt x --end-of-document '<|end|>'", 1,
+         "--end-of-document: found it with --tokenizer bytes, expected it with hf:... alone");
+  expect(checkpoint_ + " --prompt-ids 1 --end-of-document '<|end|>'", 1,
+         "--end-of-document: found it with --prompt-ids and no --tokenizer");
   expect(checkpoint_ + " --prompt x --prompt-ids 1", 2, "excludes");
   expect(checkpoint_ + " --prompt x --tokens=-1", 2, "--tokens");
   expect("--prompt x", 2, "MODEL is required");
@@ -193,6 +230,24 @@ TEST_F(SampleCommandTest, TokenizerOfTheModelsFilesIsFound) {
   EXPECT_THAT(RunAll("hf:" + (folder_ / "hf") + " --prompt hi").output,
               HasSubstr("found 484 tokens, expected at most the 300"));
   EXPECT_EQ(RunAll("hf:" + (folder_ / "hf") + " --tokenizer bytes --prompt hi").code, 0);
+}
+
+TEST_F(SampleCommandTest, TokenizerModelStandsInForARefusedTokenizerJson) {
+  const std::string tokenizers = STRETTO_SOURCE_DIR "/tests/golden/tokenizer/";
+  std::filesystem::copy(std::string(kGolden) + "gpt2_sharded", folder_ / "hf");
+  Spill(folder_ / "hf/tokenizer.model", TinyModel(true));
+  const auto prompt = [&] {
+    return RunAll("hf:" + (folder_ / "hf") + " --prompt ab --tokens 1 --json").output;
+  };
+  EXPECT_THAT(prompt(), HasSubstr(R"("prompt_tokens":[3,6])"));
+  Spill(folder_ / "hf/tokenizer.json", R"({"model": {"type": "BPE", "byte_fallback": true}})");
+  EXPECT_THAT(prompt(), HasSubstr(R"("prompt_tokens":[3,6])"));
+  EXPECT_THAT(RunAll("hf:" + (folder_ / "hf") + " --prompt x --end-of-document x").output,
+              HasSubstr("--end-of-document: found it with --tokenizer sentencepiece:"));
+  // One that is understood comes first, as with `stretto data prepare`.
+  Spill(folder_ / "hf/tokenizer_config.json", R"({"eos_token": "<|end_of_text|>"})");
+  Spill(folder_ / "hf/tokenizer.json", Slurp(tokenizers + "llama3_kind.json"));
+  EXPECT_THAT(prompt(), HasSubstr("found 484 tokens, expected at most the 300"));
 }
 
 TEST_F(SampleCommandTest, TerminalSeesNoControlCharacters) {

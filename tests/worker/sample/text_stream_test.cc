@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -105,6 +106,32 @@ TEST(TextStreamTest, SentencePieceBytesComeAsCharacters) {
   const std::string r = kReplacement;
   EXPECT_EQ(Joined(Parts(*tokenizer, {3, 6}, {7 + 0xE2, 6})), r + "ab");
   EXPECT_EQ(Joined(Parts(*tokenizer, {3, 6}, {6, 7 + 0xE2, 7 + 0x82})), "ab" + r + r);
+}
+
+// Every sequence of a few kinds of tokens: control (1), space (3), text, bytes of a character.
+TEST(TextStreamTest, SentencePieceComesAsTheWholeDoes) {
+  const TestFolder folder;
+  const auto tokenizer = SentencePieceWithBytes(folder);
+  const std::vector<int32_t> kinds = {1, 3, 6, 7 + 0xE2, 7 + 0x82, 7 + 0xAC};
+  constexpr int kLength = 6;
+  for (int number = 0; number < std::pow(kinds.size(), kLength); ++number) {
+    std::vector<int32_t> tokens;
+    for (int rest = number; tokens.size() < kLength; rest /= static_cast<int>(kinds.size())) {
+      tokens.push_back(kinds[static_cast<size_t>(rest) % kinds.size()]);
+    }
+    TextStream stream(*tokenizer, {});
+    std::string text;
+    for (const int32_t token : tokens) text += *stream.Add(token);
+    ASSERT_EQ(text + *stream.Finish(), *tokenizer->Decode(tokens))
+        << testing::PrintToString(tokens);
+  }
+}
+
+TEST(TextStreamTest, SentencePieceKeepsASpaceBehindTokensThatShowNothing) {
+  const TestFolder folder;
+  const auto tokenizer = SentencePieceWithBytes(folder);
+  EXPECT_EQ(Joined(Parts(*tokenizer, {3, 6, 1, 1, 1, 1, 1}, {3, 6})), " ab");
+  EXPECT_EQ(Joined(Parts(*tokenizer, {}, {3, 6, 1, 1, 1, 1, 1, 3, 6})), "ab ab");
 }
 
 TEST(TextStreamTest, TokenOfNoTokenizerIsAnError) {

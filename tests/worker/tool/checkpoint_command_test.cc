@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "tests/worker/trainer/test_files.h"
 #include "worker/tool/inspect_model.h"
 #include "worker/tool/list_checkpoints.h"
+#include "worker/tool/trained_tokens.h"
 #include "worker/trainer/exchange/export_model.h"
 
 namespace stretto {
@@ -65,6 +67,17 @@ class CheckpointCommandTest : public testing::Test {
     const auto summary = ExportHf(MadeSource(SmallGpt()), {.output = folder_ / "model"});
     EXPECT_TRUE(summary.ok()) << summary.status();
     return "hf:" + (folder_ / "model");
+  }
+  pid_t StartExport(const std::string& model) {
+    const std::string out = folder_ / "out";
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      ::signal(SIGHUP, SIG_DFL);  // whoever runs the tests may ignore it
+      ::execl(kProgram, kProgram, "checkpoint", "export", model.c_str(), "--format", "hf", "-o",
+              out.c_str(), nullptr);
+      ::_exit(127);
+    }
+    return pid;
   }
   TestFolder folder_;
 };
@@ -216,6 +229,56 @@ TEST_F(CheckpointCommandTest, VerifyFindsValuesThatAreNotFinite) {
               HasSubstr("error: " + (folder_ / "hf/model.safetensors")));
 }
 
+TEST_F(CheckpointCommandTest, VerifyReadsAnExportedOptimizer) {
+  const std::string path = folder_ / "out/stretto-optimizer.safetensors";
+  const Ran exported = RunCheckpoint(
+      absl::StrCat("export ", Step(20), " --format hf --optimizer -o ", folder_ / "out"));
+  ASSERT_EQ(exported.code, 0) << exported.output;
+  const std::string good = Slurp(path);
+  const auto verify = [&] { return RunCheckpoint("verify hf:" + (folder_ / "out")); };
+  const Ran whole = verify();
+  EXPECT_EQ(whole.code, 0) << whole.output;
+  EXPECT_THAT(whole.output, HasSubstr("every value finite, 51 tensors\n"));
+  const auto bad = [&](const std::string& content, const std::string& says) {
+    Spill(path, content);
+    const Ran ran = verify();
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.output, HasSubstr("error: " + path + ": " + says));
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string content = good;
+    return content.replace(content.find(from), from.size(), to);
+  };
+  bad(good.substr(0, good.size() - 4) + std::string("\0\0\x80\x7f", 4), "tensor ");
+  bad(good.substr(0, 1000), "");
+  bad(replaced("\"final_norm.weight.m\"", "\"final_norm.weight.x\""),
+      "tensor final_norm.weight.m: found none, expected F32 [32]");
+  bad(replaced("stretto.training_state", "stretto.training_stale"),
+      "metadata stretto.training_state: found none");
+  bad(replaced("\\\"consumed_samples", "\\\"consumed_simples"), "");
+}
+
+TEST_F(CheckpointCommandTest, NamesThatAreNoUtf8AndCountsTooGreatDoNotEndIt) {
+  const std::string folder = Step(20), odd = folder_ / "odd\xff";
+  Spill(folder + "/manifest.json", "{");
+  fs::rename(folder_ / "job", odd);
+  const Ran list = RunCheckpoint("list --json " + odd);
+  EXPECT_EQ(list.code, 0) << list.output;
+  EXPECT_THAT(list.output, HasSubstr("odd\xef\xbf\xbd/step-00000020/manifest.json"));
+  const std::string model = Model(), odd_model = folder_ / "model\xff";
+  fs::rename(folder_ / "model", odd_model);
+  for (const char* flag : {" --json", " --spec"}) {
+    const Ran inspect = RunCheckpoint("inspect hf:" + odd_model + flag);
+    EXPECT_EQ(inspect.code, 0) << inspect.output;
+    EXPECT_THAT(inspect.output, HasSubstr("/model\xef\xbf\xbd\""));
+  }
+  TrainingState state;
+  state.consumed_samples = int64_t{1} << 59;
+  EXPECT_EQ(TokensOf(state, SmallLlama()), std::nullopt);
+  state.consumed_samples = 160;
+  EXPECT_EQ(TokensOf(state, SmallLlama()), 2560);
+}
+
 TEST_F(CheckpointCommandTest, ExportTakesTheNewestOfAJobWithItsOptimizer) {
   Step(10);
   Step(20);
@@ -247,6 +310,12 @@ TEST_F(CheckpointCommandTest, WrongInputIsNamed) {
   fails("export " + model + " --format hf -o " + out + " --dtype i4", 2,
         "i4 not in {f32,bf16,f16}");
   fails("export " + model + " --format hf --optimizer -o " + out, 1, "--optimizer: found hf:");
+  fails("export " + model + " --format llmc --optimizer -o " + out, 2,
+        "--optimizer: found --format llmc");
+  fails("export " + model + " --format llmc --max-shard-size 1GB -o " + out, 2,
+        "--max-shard-size: found --format llmc");
+  fails("export hf:/no/model --format hf -o " + (folder_ / "model"), 1,
+        "model: is there already");  // before the model is opened
   fails("export hf:/no/model --format hf -o " + out, 1, "/no/model");
   fails("export " + model + " --format hf -o /proc/out", 1, "make folder /proc/out.tmp-");
   fails("export " + model + " --format hf -o " + (folder_ / "model"), 1,
@@ -297,7 +366,7 @@ TEST_F(CheckpointCommandTest, AFullDiskLeavesNothing) {
   }
 }
 
-// A model of 300 MB whose largest tensor has 8 MB, on disk.
+// A model of 300 MB whose largest tensor has 4 MB, on disk.
 class LargeExportTest : public CheckpointCommandTest {
  protected:
   static ModelSpec Large() {
@@ -315,22 +384,13 @@ class LargeExportTest : public CheckpointCommandTest {
     ASSERT_TRUE(summary.ok()) << summary.status();
     ASSERT_GT(summary->bytes, 300'000'000);
   }
-  pid_t StartExport(const char* format) {
-    const std::string model = "hf:" + (folder_ / "large"), out = folder_ / "out";
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      ::execl(kProgram, kProgram, "checkpoint", "export", model.c_str(), "--format", format, "-o",
-              out.c_str(), nullptr);
-      ::_exit(127);
-    }
-    return pid;
-  }
+  pid_t StartLarge() { return StartExport("hf:" + (folder_ / "large")); }
 };
 
 TEST_F(LargeExportTest, StreamsWithinTwoTensorsAnd200Megabytes) {
   int status = 0;
   rusage usage = {};
-  ASSERT_GT(::wait4(StartExport("hf"), &status, 0, &usage), 0);
+  ASSERT_GT(::wait4(StartLarge(), &status, 0, &usage), 0);
   ASSERT_EQ(WEXITSTATUS(status), 0);
   const int64_t largest = int64_t{2048} * 512 * 4;
   EXPECT_LT(usage.ru_maxrss * 1024, 2 * largest + 200'000'000);
@@ -339,14 +399,38 @@ TEST_F(LargeExportTest, StreamsWithinTwoTensorsAnd200Megabytes) {
 }
 
 TEST_F(LargeExportTest, CtrlCEndsItAndLeavesNothing) {
-  const pid_t pid = StartExport("hf");
-  const std::string temporary = absl::StrCat(folder_ / "out", ".tmp-", pid);
-  int status = 0;
-  while (!fs::exists(temporary) && ::waitpid(pid, &status, WNOHANG) == 0) std::this_thread::yield();
+  for (const int signal : {SIGINT, SIGHUP}) {
+    const pid_t pid = StartLarge();
+    const std::string temporary = absl::StrCat(folder_ / "out", ".tmp-", pid);
+    int status = 0;
+    while (!fs::exists(temporary) && ::waitpid(pid, &status, WNOHANG) == 0) {
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(::kill(pid, signal), 0);
+    ASSERT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+    EXPECT_EQ(CountIn(folder_.path()), 1);  // the model it was to export
+  }
+}
+
+TEST_F(CheckpointCommandTest, CtrlCEndsItWhileTheModelIsOpened) {
+  // A lease holds whoever opens the file, and says so with SIGIO.
+  sigset_t leased;
+  sigemptyset(&leased);
+  sigaddset(&leased, SIGIO);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &leased, nullptr), 0);
+  const std::string folder = Step(20), path = folder + "/rank-00000.safetensors";
+  const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (::fcntl(file.get(), F_SETLEASE, F_WRLCK) != 0) GTEST_SKIP() << "no leases here";
+  const pid_t pid = StartExport(folder);
+  const timespec patience = {.tv_sec = 40, .tv_nsec = 0};
+  EXPECT_EQ(::sigtimedwait(&leased, nullptr, &patience), SIGIO);
   ASSERT_EQ(::kill(pid, SIGINT), 0);
+  ASSERT_EQ(::fcntl(file.get(), F_SETLEASE, F_UNLCK), 0);
+  int status = 0;
   ASSERT_EQ(::waitpid(pid, &status, 0), pid);
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT) << status;
-  EXPECT_EQ(CountIn(folder_.path()), 1);  // the model it was to export
+  EXPECT_EQ(CountIn(folder_.path()), 1);
 }
 
 }  // namespace

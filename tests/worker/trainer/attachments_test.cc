@@ -119,6 +119,32 @@ TEST_F(AttachmentsTest, RefusesAFileThatIsNoTokenizers) {
   EXPECT_EQ(AttachmentsOf(model_, {}, prefix_).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST_F(AttachmentsTest, LinksLeadNowhereOutside) {
+  const std::string root = folder_ / "root";
+  fs::create_directories(root + "/model");
+  fs::create_directories(root + "/blobs");
+  Spill(folder_ / "secret", "outside");
+  Spill(root + "/blobs/1", "inside");
+  const std::string file = root + "/model/tokenizer.json";
+  Origin origin{.tokenizer = "files", .tokenizer_files = {file}, .root = root};
+  fs::create_symlink("../blobs/1", file);
+  EXPECT_THAT(Files(origin), ElementsAre(Pair("tokenizer.json", "inside")));
+  origin.root.clear();  // its own folder
+  EXPECT_TRUE(absl::IsPermissionDenied(AttachmentsOf(model_, origin, prefix_).status()));
+  origin.root = root;
+  fs::remove(file);
+  fs::create_symlink(folder_ / "secret", file);
+  const absl::Status status = AttachmentsOf(model_, origin, prefix_).status();
+  EXPECT_TRUE(absl::IsPermissionDenied(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("model/tokenizer.json"));
+
+  // The data set's, by a link to a whole folder.
+  fs::create_directory_symlink(folder_ / "outside", root + "/text.tokenizer");
+  fs::create_directories(folder_ / "outside");
+  Spill(folder_ / "outside/tokenizer.json", "outside");
+  EXPECT_TRUE(absl::IsPermissionDenied(AttachmentsOf(model_, {}, root + "/text", root).status()));
+}
+
 TEST_F(AttachmentsTest, DataOfNoKnownTokenizerHasNone) {
   prefix_.clear();
   EXPECT_THAT(Files({.dtype = "F32", .tokenizer = "bytes", .tokenizer_files = {}}), IsEmpty());

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -12,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/comm/local/local.h"
+#include "worker/trainer/data/tokenizer_info.h"
 #include "worker/trainer/held_out_data.h"
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
@@ -30,6 +32,14 @@ class EvaluationTest : public TinyJobTest {
     config_.engine.micro_batch_size = 2;
     config_.evaluation = {.interval_steps = 1, .batches = 3, .prefix = "text"};
     held_out_ = OpenHeldOut(config_, data_).value();
+  }
+
+  void Write(const std::string& name, int count) {
+    auto writer = IndexedDatasetWriter::Create(folder_ / name, TokenType::kU16, true);
+    std::vector<int32_t> tokens(static_cast<size_t>(count));
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i % 100);
+    ASSERT_TRUE(writer->AddDocument(tokens).ok());
+    ASSERT_TRUE(writer->Finish().ok());
   }
 
   // What one rank stands on.
@@ -177,7 +187,57 @@ TEST_F(EvaluationTest, DataThatIsTooShortIsRefused) {
   EXPECT_EQ(OpenHeldOut(config_, data_).status(),
             absl::InvalidArgumentError(
                 absl::StrCat("eval.batches: found 7 batches of 2 sequences, expected at most 6: ",
-                             "text has 12 sequences of 8 tokens")));
+                             folder_ / "text", " has 12 sequences of 8 tokens")));
+}
+
+// Of a fifth of its 97 tokens "text" has 2 sequences, and of 400 "more" has 9: two turns in three
+// are the small one's.
+TEST_F(EvaluationTest, APartOfABlendThatWouldBeginAnewIsRefused) {
+  Write("more", 400);
+  config_.data.parts = {{"text", 2}, {"more", 1}};
+  config_.data.held_out = 0.2;
+  config_.evaluation.prefix = "";
+  config_.engine.micro_batch_size = 1;
+  const TrainingData data = TrainingData::Open(config_.data).value();
+  EXPECT_EQ(data.held_out()->samples_per_epoch(), 2 + 9);
+  EXPECT_TRUE(OpenHeldOut(config_, data).ok()) << OpenHeldOut(config_, data).status();
+  config_.evaluation.batches = 11;
+  EXPECT_EQ(OpenHeldOut(config_, data).status(),
+            absl::InvalidArgumentError(absl::StrCat(
+                "eval.batches: found 11 batches of 1 sequences, expected at most 3: the held-out "
+                "part of ",
+                folder_ / "text", " has 2 sequences of 8 tokens")));
+}
+
+// A token that is not among the first, which are read when data is opened.
+TEST_F(EvaluationTest, ATokenOutsideTheVocabularyIsRefusedBeforeTraining) {
+  config_.data.held_out = 0.3;
+  config_.evaluation.prefix = "";
+  config_.engine.micro_batch_size = 1;
+  const TrainingData data = TrainingData::Open(config_.data).value();
+  ASSERT_TRUE(OpenHeldOut(config_, data).ok());
+  const int64_t at = data.held_out()->Locate(2).second + 3;
+  std::fstream file(folder_ / "text.bin", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(at * 2);
+  file.write("\x7f", 1);
+  file.close();
+  const absl::Status status = OpenHeldOut(config_, data).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("text.bin"));
+  config_.evaluation.batches = 2;  // which do not have it
+  EXPECT_TRUE(OpenHeldOut(config_, data).ok());
+}
+
+TEST_F(EvaluationTest, DataOfAnotherTokenizerIsFoundWrong) {
+  Write("held", 100);
+  ASSERT_TRUE(WriteTokenizerInfo(folder_ / "text", {"bytes", 100, 99, "abc"}).ok());
+  ASSERT_TRUE(WriteTokenizerInfo(folder_ / "held", {"bytes", 100, 99, "def"}).ok());
+  config_.evaluation.prefix = "held";
+  const TrainingData data = TrainingData::Open(config_.data).value();
+  EXPECT_EQ(OpenHeldOut(config_, data).status(),
+            absl::InvalidArgumentError(absl::StrCat(
+                folder_ / "held", ".tokenizer.json: found a tokenizer with hash def, expected abc ",
+                "as in ", folder_ / "text", ".tokenizer.json")));
 }
 
 TEST_F(EvaluationTest, DataThatCannotBeReadIsRefused) {

@@ -41,6 +41,15 @@ TEST(CheckSameModelTest, TakesTheSameModel) {
   }
 }
 
+TEST(CheckSameModelTest, AnEpsilonIsAnF32) {
+  ModelSpec model = kGpt;
+  model.norm_epsilon = 9.999999747378752e-06;
+  EXPECT_TRUE(CheckSameModel(FakeSource("hf:/data/gpt", model), kGpt).ok());
+  model.norm_epsilon = 1.000001e-5;
+  EXPECT_THAT(std::string(CheckSameModel(FakeSource("hf:/data/gpt", model), kGpt).message()),
+              HasSubstr("model.norm_epsilon: found 1.000001e-05, expected 1e-05"));
+}
+
 struct Difference {
   const char* name;
   bool llama;
@@ -90,6 +99,11 @@ const Difference kDifferences[] = {
      },
      "model.rotary_scaling: found none, expected {llama3, factor 8, low_frequency_factor 1, "
      "high_frequency_factor 4, original_sequence_length 64}"},
+    {"RotaryBeyondSixDigits", true,
+     [](ModelSpec& m) {
+       m.rotary_scaling = {.kind = RotaryScaling::Kind::kLinear, .factor = 2.0000001};
+     },
+     "model.rotary_scaling: found none, expected {linear, factor 2.0000001}"},
     {"Two", false, [](ModelSpec& m) { m.layers = 3, m.vocab_size = 1; },
      "model.layers: found 2, expected 3; model.vocab_size: found 100, expected 1"},
 };

@@ -422,6 +422,40 @@ TEST(JobConfigTest, HashIsAnotherForAnotherOrderOfTheDataButNotForAnotherPlace) 
   EXPECT_EQ(blend("b", 2, 2), blend("c", 2, 2));
 }
 
+// Losses that may be compared: a resumed run forgets those of other tokens.
+TEST(JobConfigTest, WhatIsMeasuredIsNamedByItsData) {
+  const auto of = [](const std::string& first, double weight, double held_out, int batches) {
+    v1alpha1::AttachResponse task = Task();
+    v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
+    spec.mutable_eval()->set_interval_steps(5);
+    spec.mutable_eval()->set_batches(batches);
+    spec.mutable_data()->set_prefix(first);
+    spec.mutable_data()->set_held_out(held_out);
+    if (weight > 0) {
+      v1alpha1::BlendPart* part = spec.mutable_data()->add_blend();
+      part->set_prefix(first);
+      part->set_weight(1);
+      part = spec.mutable_data()->add_blend();
+      part->set_prefix("b");
+      part->set_weight(weight);
+    }
+    return ConfigFrom(task, 0)->evaluation.of;
+  };
+  EXPECT_EQ(of("a", 0, 0.25, 3), "the first 3 batches of the held-out 0.25 of a (1)");
+  EXPECT_EQ(of("a", 0.5, 0.25, 3), "the first 3 batches of the held-out 0.25 of a (1), b (0.5)");
+  const std::set<std::string> all = {of("a", 0, 0.25, 3), of("c", 0, 0.25, 3), of("a", 0, 0.5, 3),
+                                     of("a", 0, 0.25, 4), of("a", 1, 0.25, 3), of("a", 2, 0.25, 3),
+                                     of("c", 2, 0.25, 3)};
+  EXPECT_EQ(all.size(), 7u);
+
+  v1alpha1::AttachResponse task = Task();
+  v1alpha1::EvalSpec& eval = *task.mutable_assign()->mutable_spec()->mutable_eval();
+  eval.set_interval_steps(5);
+  eval.set_batches(2);
+  eval.set_prefix("held");
+  EXPECT_EQ(ConfigFrom(task, 0)->evaluation.of, "the first 2 batches of held");
+}
+
 TEST(JobConfigTest, PathsMayNotLeaveTheirRoots) {
   v1alpha1::AttachResponse task = Task();
   task.mutable_assign()->mutable_spec()->mutable_data()->set_prefix("../secret");

@@ -47,15 +47,15 @@ class TrainLoopTest : public TinyJobTest {
     const auto group = LocalGroup::Create(1);
     if (config_.evaluates()) {
       held_out = OpenHeldOut(config_, TrainingData::Open(config_.data).value()).value();
-      evaluation =
-          Evaluation::Create(config_, *held_out.sampler, *engine, {}, *group[0], *backend_, {})
-              .value();
+      evaluation = Evaluation::Create(config_, *held_out.sampler, *engine, {}, *group[0], *backend_,
+                                      on_evaluation_)
+                       .value();
     }
     DaemonLink link(folder_ / "no.sock", "uid", 1, 0);
     Reporter reporter(ReportLog::Open(folder_ / "reports.log").value(), link, config_);
     FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();
+    flight.SetOperation(FlightLane::kCompute, 7, absl::Nanoseconds(1));  // as steps do
     TraceRecorder trace(folder_.path(), engine->program());
-    const std::atomic<bool> terminate = false;
     return Train({.config = config_,
                   .sampler = *sampler_,
                   .engine = *engine,
@@ -68,7 +68,7 @@ class TrainLoopTest : public TinyJobTest {
                   .lease = absl::InfiniteDuration(),
                   .tokenizer_hash = "",
                   .attachments = {{"model.json", "{}"}},
-                  .terminate = terminate},
+                  .terminate = terminate_},
                  state);
   }
 
@@ -121,6 +121,9 @@ class TrainLoopTest : public TinyJobTest {
     }
     return saved;
   }
+
+  OnBegin on_evaluation_;  // at its operations
+  std::atomic<bool> terminate_ = false;
 };
 
 TEST_F(TrainLoopTest, SavesEveryCheckpointThatIsDue) {
@@ -297,6 +300,30 @@ TEST_F(TrainLoopTest, TheLastStepIsNoEarlyStop) {
   EXPECT_EQ(Run(state).reason, "Completed");
 }
 
+TEST_F(TrainLoopTest, AStopInTheLastEvaluationIsNoCompletion) {
+  Evaluate();
+  config_.evaluation.batches = 2;
+  config_.steps = 2;
+  on_evaluation_ = [this](int, int64_t) { terminate_ = true; };
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, "Cancelled");
+  EXPECT_EQ(result.status, absl::OkStatus());
+  EXPECT_EQ(result.state.step, 2);
+  EXPECT_THAT(Steps(), ElementsAre("1", "2"));
+  EXPECT_THAT(Evaluated(), IsEmpty());
+  EXPECT_THAT(Saved(), ElementsAre(1, 2));
+}
+
+// Those of an evaluation are not of the program whose text tells what a number means.
+TEST_F(TrainLoopTest, AnEvaluationHasNoOperationOfTheStep) {
+  config_.steps = 1;
+  Run();
+  EXPECT_EQ(ReadFlightRecord(folder_ / "flight.bin")->last_operation, 7);
+  Evaluate();
+  Run();
+  EXPECT_EQ(ReadFlightRecord(folder_ / "flight.bin")->last_operation, -1);
+}
+
 TEST_F(TrainLoopTest, AStepThatFailsIsNotEvaluated) {
   Evaluate();
   config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
@@ -310,10 +337,14 @@ TEST_F(TrainLoopTest, ATraceHasWhatAnEvaluationTook) {
   Evaluate();
   Run();
   TraceReader reader = TraceReader::Open(folder_.path(), 0, 0).value();
-  for (auto record = reader.Next(); record.ok() && record->has_value(); record = reader.Next()) {
+  int steps = 0, evaluations = 0;
+  auto record = reader.Next();
+  for (; record.ok() && record->has_value(); record = reader.Next()) {
     if (!(*record)->has_step()) continue;
     const v1alpha1::TraceStep& step = (*record)->step();
     const auto& spans = step.evaluations();
+    ++steps;
+    evaluations += spans.begin_nanoseconds_size();
     ASSERT_EQ(spans.begin_nanoseconds_size(), step.report().has_evaluation() ? 1 : 0);
     for (int i = 0; i < spans.begin_nanoseconds_size(); ++i) {
       // Behind the step's last operation, before its checkpoint.
@@ -324,6 +355,9 @@ TEST_F(TrainLoopTest, ATraceHasWhatAnEvaluationTook) {
                 step.checkpoint_waits().begin_nanoseconds(0));
     }
   }
+  EXPECT_TRUE(record.ok()) << record.status();
+  EXPECT_EQ(steps, 6);
+  EXPECT_EQ(evaluations, 3);
 }
 
 TEST_F(TrainLoopTest, ReportsWhatTheModelTakesAndWhatCheckpointsCost) {

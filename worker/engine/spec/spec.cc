@@ -68,7 +68,8 @@ absl::Status ValidateRotary(const ModelSpec& model) {
                          "model.rotary_scaling.factor", scaling.factor, "at least 1"));
   if (scaling.kind == RotaryScaling::Kind::kLinear) return absl::OkStatus();
   const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
-  RETURN_IF_ERROR(Expect(low > 0, "model.rotary_scaling.low_frequency_factor", low, "above 0"));
+  RETURN_IF_ERROR(
+      Expect(low >= 1e-6, "model.rotary_scaling.low_frequency_factor", low, "at least 1e-6"));
   RETURN_IF_ERROR(Expect(high > low && std::isfinite(high),
                          "model.rotary_scaling.high_frequency_factor", high,
                          absl::StrCat("above low_frequency_factor ", low)));
@@ -101,8 +102,9 @@ absl::Status ValidateModel(const ModelSpec& model, int tp) {
       Expect(model.padded_vocab() % tp == 0, "tp_size", tp,
              absl::StrCat("a divisor of the padded vocabulary ", model.padded_vocab())));
   RETURN_IF_ERROR(ValidateRotary(model));
-  RETURN_IF_ERROR(Expect(model.norm_epsilon > 0 && model.norm_epsilon <= 1, "model.norm_epsilon",
-                         model.norm_epsilon, "above 0 and at most 1"));
+  RETURN_IF_ERROR(Expect(model.norm_epsilon >= 1.2e-38 && model.norm_epsilon <= 1,
+                         "model.norm_epsilon", model.norm_epsilon,
+                         "at least 1.2e-38, as f32 has it, and at most 1"));
   return Expect(model.dropout >= 0 && model.dropout < 1, "model.dropout", model.dropout,
                 "at least 0 and below 1");
 }

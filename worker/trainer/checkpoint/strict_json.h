@@ -38,6 +38,8 @@ class StrictObject {
 
   // Makes `status` the error if there is none yet.
   void Fail(absl::string_view field, absl::string_view found, absl::string_view expected);
+  // The first error so far.
+  const absl::Status& status() const { return status_; }
   absl::Status Finish();
 
  private:

@@ -74,8 +74,9 @@ absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std:
   state.world_size = object.Count("world_size");
   state.tp_size = object.Count("tp_size");
   if (object.Has("held_out")) {
-    ASSIGN_OR_RETURN(state.held_out,
-                     ParseHeldOut(object.Object("held_out"), absl::StrCat(where, ": held_out")));
+    const json& held_out = object.Object("held_out");
+    RETURN_IF_ERROR(object.status());
+    ASSIGN_OR_RETURN(state.held_out, ParseHeldOut(held_out, absl::StrCat(where, ": held_out")));
   }
   return state;
 }

@@ -11,11 +11,11 @@
 #include "worker/trainer/checkpoint/job_folder.h"
 #include "worker/trainer/exchange/model_note.h"
 #include "worker/trainer/exchange/parameter_table.h"
-#include "worker/trainer/exchange/tokenizer_files.h"
 
 namespace stretto {
 namespace {
 
+constexpr int64_t kMaxNoteBytes = 1 << 20;
 constexpr char kMasterDtype[] = "F32";
 
 class CheckpointSource final : public ModelSource {
@@ -38,7 +38,15 @@ class CheckpointSource final : public ModelSource {
 
   std::vector<std::string> tokenizer_files() const override {
     if (note_.tokenizer != "files") return {};
-    return TokenizerFilesIn(checkpoint_.folder());
+    std::vector<std::string> found;
+    for (const char* name : kTokenizerFiles) {
+      for (const FileRecord& file : checkpoint_.manifest().attachments) {
+        std::error_code ignored;
+        if (file.name != name) continue;
+        found.push_back(std::filesystem::absolute(checkpoint_.folder(), ignored) / name);
+      }
+    }
+    return found;
   }
 
   // The master weights of its model are all there.
@@ -94,7 +102,7 @@ absl::StatusOr<std::unique_ptr<ModelSource>> OpenCheckpoint(const std::string& n
                                                             const std::string& folder) {
   ASSIGN_OR_RETURN(const std::string chosen, CheckpointFolderOf(folder));
   const std::string path = absl::StrCat(chosen, "/", kModelNoteName);
-  const absl::StatusOr<std::string> text = ReadFile(path);
+  const absl::StatusOr<std::string> text = ReadSmallFile(path, kMaxNoteBytes);
   if (absl::IsNotFound(text.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat(path,

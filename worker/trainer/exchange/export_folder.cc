@@ -42,7 +42,8 @@ absl::Status CheckReplaceable(const std::string& path) {
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    if (entry->is_regular_file() && IsOfAnExport(name)) continue;
+    std::error_code unknown;  // what cannot be told is none of ours
+    if (entry->is_regular_file(unknown) && IsOfAnExport(name)) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": found ", name, ", expected nothing but an export to overwrite"));
   }
@@ -50,19 +51,46 @@ absl::Status CheckReplaceable(const std::string& path) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<ExportFolder> ExportFolder::Create(const std::string& path, bool overwrite) {
+std::string PlaceOf(const std::string& path) {
   std::string place = fs::path(path).lexically_normal().string();
   while (place.size() > 1 && place.back() == '/') place.pop_back();
+  return place;
+}
+
+}  // namespace
+
+absl::Status CheckOutput(const std::string& path, bool overwrite) {
+  const std::string place = PlaceOf(path);
   std::error_code error;
-  if (fs::exists(fs::symlink_status(place, error))) {
-    if (!overwrite) return absl::AlreadyExistsError(absl::StrCat(path, ": is there already"));
-    RETURN_IF_ERROR(CheckReplaceable(place));
+  if (!fs::exists(fs::symlink_status(place, error))) return absl::OkStatus();
+  if (!overwrite) return absl::AlreadyExistsError(absl::StrCat(path, ": is there already"));
+  return CheckReplaceable(place);
+}
+
+absl::Status SwapByRenames(const std::string& a, const std::string& b) {
+  const std::string aside = a + ".aside";
+  const auto move = [](const std::string& from, const std::string& to) {
+    return std::rename(from.c_str(), to.c_str()) == 0
+               ? absl::OkStatus()
+               : ErrnoStatus(errno, absl::StrCat("rename ", from, " to ", to));
+  };
+  RETURN_IF_ERROR(move(b, aside));
+  if (const absl::Status moved = move(a, b); !moved.ok()) {
+    RETURN_IF_ERROR(move(aside, b));
+    return moved;
   }
-  std::string temporary = absl::StrCat(place, ".tmp-", ::getpid());
-  if (::mkdir(temporary.c_str(), 0777) != 0) {
-    return ErrnoStatus(errno, absl::StrCat("make folder ", temporary));
+  return move(aside, a);
+}
+
+absl::StatusOr<ExportFolder> ExportFolder::Create(const std::string& path, bool overwrite) {
+  RETURN_IF_ERROR(CheckOutput(path, overwrite));
+  std::string place = PlaceOf(path);
+  const std::string first = absl::StrCat(place, ".tmp-", ::getpid());
+  std::string temporary = first;
+  // A run that was killed may have had this process id.
+  for (int other = 1; ::mkdir(temporary.c_str(), 0777) != 0; ++other) {
+    if (errno != EEXIST) return ErrnoStatus(errno, absl::StrCat("make folder ", temporary));
+    temporary = absl::StrCat(first, "-", other);
   }
   return ExportFolder(std::move(place), std::move(temporary), overwrite);
 }
@@ -82,9 +110,11 @@ absl::Status ExportFolder::Finish() {
   const std::string what = absl::StrCat("rename ", temporary_, " to ", path_);
   if (std::rename(temporary_.c_str(), path_.c_str()) == 0) {
     temporary_.clear();
-  } else if (!overwrite_ || (errno != ENOTEMPTY && errno != EEXIST) ||
-             ::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE)) {
+  } else if (!overwrite_ || (errno != ENOTEMPTY && errno != EEXIST)) {
     return ErrnoStatus(errno, what);
+  } else if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_EXCHANGE)) {
+    if (errno != EINVAL && errno != ENOSYS) return ErrnoStatus(errno, what);
+    RETURN_IF_ERROR(SwapByRenames(temporary_, path_));
   }
   const std::string parent = fs::path(path_).parent_path().string();
   return SyncPath(parent.empty() ? "." : parent);

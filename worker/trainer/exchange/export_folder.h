@@ -9,12 +9,20 @@
 
 namespace stretto {
 
+// Whether an export may go there. Errors: AlreadyExists (something is at `path`, and not
+// `overwrite`), FailedPrecondition (what is there is no export: it holds files that none writes),
+// those of ErrnoStatus.
+absl::Status CheckOutput(const std::string& path, bool overwrite);
+
+// Exchanges two folders where the file system cannot at once; between two renames nothing is at
+// `b`, and what was there is "A.aside". Errors: those of ErrnoStatus; `b` is then as it was.
+absl::Status SwapByRenames(const std::string& a, const std::string& b);
+
 // Holds a temporary folder beside the one that is wanted; removes it unless it was moved there.
 class ExportFolder {
  public:
-  // Makes "PATH.tmp-PID". Errors: AlreadyExists (something is at `path`, and not `overwrite`),
-  // FailedPrecondition (what is there is no export: it holds files that none writes), those of
-  // ErrnoStatus.
+  // Makes "PATH.tmp-PID", or "PATH.tmp-PID-N" where that is left of another. Errors: those of
+  // CheckOutput and of ErrnoStatus.
   static absl::StatusOr<ExportFolder> Create(const std::string& path, bool overwrite);
 
   ExportFolder(ExportFolder&& other) noexcept;

@@ -24,11 +24,11 @@ namespace {
 using Tensors = std::vector<ExportTensor>;
 
 // In order, each shard as full as it can be; a tensor above the limit has one of its own.
-std::vector<Tensors> CutShards(const Tensors& tensors, int64_t item, int64_t max_bytes) {
+std::vector<Tensors> CutShards(const Tensors& tensors, int64_t max_bytes) {
   std::vector<Tensors> shards(1);
   int64_t bytes = 0;
   for (const ExportTensor& tensor : tensors) {
-    const int64_t size = tensor.count() * item;
+    const int64_t size = tensor.bytes();
     if (!shards.back().empty() && size > max_bytes - bytes) {
       shards.emplace_back();
       bytes = 0;
@@ -57,11 +57,11 @@ std::string IndexText(const std::vector<Tensors>& shards, int64_t total_bytes) {
 }
 
 absl::Status WriteShards(const std::string& folder, const std::vector<Tensors>& shards,
-                         const std::string& dtype, ExportStream* stream) {
+                         ExportStream* stream) {
   for (size_t i = 0; i < shards.size(); ++i) {
     std::vector<SourceTensor> sources;
     for (const ExportTensor& tensor : shards[i]) {
-      sources.push_back({tensor.layout.name, dtype, tensor.layout.shape,
+      sources.push_back({tensor.layout.name, tensor.dtype, tensor.layout.shape,
                          TensorData([stream, &tensor] { return stream->Fetch(tensor); })});
     }
     const std::string path = absl::StrCat(folder, "/", ShardName(i, shards.size()));
@@ -123,21 +123,23 @@ absl::StatusOr<ExportSummary> ExportHf(const ModelSource& source, const ExportOp
                      ", expected F32: it goes with exact weights; --dtype f32"));
   }
   ASSIGN_OR_RETURN(ExportFolder folder, ExportFolder::Create(options.output, options.overwrite));
-  const Tensors tensors = ExportTensors(model, HfLayout(model));
-  const int64_t item = DtypeBits(dtype) / 8;
-  const std::vector<Tensors> shards = CutShards(tensors, item, options.max_shard_bytes);
+  Tensors tensors = ExportTensors(model, HfLayout(model));
+  for (ExportTensor& tensor : tensors) {
+    tensor.dtype = options.dtype.empty() ? source.dtype_of(tensor.boxes.front().parameter) : dtype;
+  }
+  const std::vector<Tensors> shards = CutShards(tensors, options.max_shard_bytes);
   ExportSummary summary{.dtype = dtype,
                         .tensors = static_cast<int64_t>(tensors.size()),
                         .files = static_cast<int>(shards.size())};
-  for (const ExportTensor& tensor : tensors) summary.bytes += tensor.count() * item;
+  for (const ExportTensor& tensor : tensors) summary.bytes += tensor.bytes();
   const int64_t total = summary.bytes;
   if (options.optimizer != nullptr) summary.bytes += OptimizerBytes(model);
   ExportMeter meter(options, summary.bytes);
   RETURN_IF_ERROR(WriteConfigs(source, dtype, folder.temporary()));
   RETURN_IF_ERROR(CopyTokenizer(source, folder.temporary()));
   {
-    ExportStream stream(source, tensors, dtype, &meter);
-    RETURN_IF_ERROR(WriteShards(folder.temporary(), shards, dtype, &stream));
+    ExportStream stream(source, tensors, &meter);
+    RETURN_IF_ERROR(WriteShards(folder.temporary(), shards, &stream));
   }
   if (shards.size() > 1) {
     RETURN_IF_ERROR(WriteFileAtomic(absl::StrCat(folder.temporary(), "/", kHfIndexName),

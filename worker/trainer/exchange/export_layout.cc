@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <span>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/exchange/parameter_table.h"
 
 namespace stretto {
@@ -45,6 +48,22 @@ bool Join(const ExportBox& next, ExportBox* box) {
   return true;
 }
 
+// Along the first of the dimensions; the next ones cut what is still too large.
+absl::Status CutAlong(std::span<const size_t> dimensions, const ExportBox& box, int64_t elements,
+                      const std::function<absl::Status(const ExportBox&)>& run) {
+  if (dimensions.empty() || box.count() <= elements) return run(box);
+  const size_t cut = dimensions.front();
+  const int64_t extent = box.extents[cut];
+  const int64_t step = std::max<int64_t>(1, elements / (box.count() / extent));
+  for (int64_t begin = 0; begin < extent; begin += step) {
+    ExportBox block = box;
+    block.starts[cut] += begin;
+    block.extents[cut] = std::min(extent - begin, step);
+    RETURN_IF_ERROR(CutAlong(dimensions.subspan(1), block, elements, run));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Unlike(const char* format, const char* field, absl::string_view found,
                     absl::string_view expected) {
   return absl::InvalidArgumentError(absl::StrCat(format, " cannot hold this model: ", field,
@@ -55,13 +74,14 @@ absl::Status Unlike(const char* format, const char* field, absl::string_view fou
 
 int64_t ExportBox::count() const { return Product(extents); }
 int64_t ExportTensor::count() const { return Product(layout.shape); }
+int64_t ExportTensor::bytes() const { return count() * DtypeBits(dtype) / 8; }
 
 std::vector<ExportTensor> ExportTensors(const ModelSpec& model,
                                         const std::vector<StoredLayout>& layouts) {
   const ParameterTable table(model);
   std::vector<ExportTensor> tensors;
   for (const StoredLayout& layout : layouts) {
-    ExportTensor tensor{layout, {}};
+    ExportTensor tensor{layout, {}, ""};
     for (const RowRange& piece : layout.pieces) {
       ExportBox box =
           BoxOf(piece, table.parameters().at(piece.parameter).shape, layout.shape.size() == 1);
@@ -74,20 +94,12 @@ std::vector<ExportTensor> ExportTensors(const ModelSpec& model,
   return tensors;
 }
 
-absl::Status ForEachBlock(const ExportBox& box, int64_t elements,
+absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int64_t elements,
                           const std::function<absl::Status(const ExportBox&)>& run) {
-  size_t cut = 0;  // the first dimension with more than one element
-  while (cut + 1 < box.extents.size() && box.extents[cut] == 1) ++cut;
-  const int64_t extent = box.extents[cut];
-  const int64_t slice = std::max<int64_t>(1, box.count() / std::max<int64_t>(1, extent));
-  const int64_t step = std::max<int64_t>(1, elements / slice);
-  for (int64_t begin = 0; begin < extent; begin += step) {
-    ExportBox block = box;
-    block.starts[cut] += begin;
-    block.extents[cut] = std::min(extent - begin, step);
-    RETURN_IF_ERROR(run(block));
-  }
-  return absl::OkStatus();
+  std::vector<size_t> order(box.extents.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (layout.transposed) std::rotate(order.begin(), order.end() - 1, order.end());
+  return CutAlong(order, box, elements, run);
 }
 
 absl::Status CheckHf(const ModelSpec& model) {
@@ -114,8 +126,8 @@ absl::Status CheckLlmc(const ModelSpec& model) {
     return Unlike("llm.c", "ffn_hidden", absl::StrCat(model.ffn_hidden),
                   absl::StrCat(4 * model.hidden, ", 4 times hidden"));
   }
-  if (model.norm_epsilon != 1e-5) {
-    return Unlike("llm.c", "norm_epsilon", absl::StrCat(model.norm_epsilon), "1e-05");
+  if (static_cast<float>(model.norm_epsilon) != 1e-5f) {  // what a kernel of either sees
+    return Unlike("llm.c", "norm_epsilon", absl::StrFormat("%.9g", model.norm_epsilon), "1e-05");
   }
   return absl::OkStatus();
 }

@@ -24,8 +24,10 @@ struct ExportBox {
 struct ExportTensor {
   StoredLayout layout;
   std::vector<ExportBox> boxes;
+  std::string dtype = {};  // as in safetensors; empty until someone has said
 
   int64_t count() const;
+  int64_t bytes() const;
 };
 
 // In the order of `layouts`, those of the model in some format. Pieces that lie in a parameter at
@@ -33,8 +35,10 @@ struct ExportTensor {
 std::vector<ExportTensor> ExportTensors(const ModelSpec& model,
                                         const std::vector<StoredLayout>& layouts);
 
-// Calls run for parts of the box in order, each of about so many elements, whole rows where it can.
-absl::Status ForEachBlock(const ExportBox& box, int64_t elements,
+// Calls run for parts of a box of that tensor, each of at most so many elements: whole rows in
+// order where it can, whole columns where the layout is transposed, so that a source that is too is
+// read along its rows.
+absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int64_t elements,
                           const std::function<absl::Status(const ExportBox&)>& run);
 
 // What `transformers` has no such model for; llm.c is GPT-2 and nothing else. Errors:

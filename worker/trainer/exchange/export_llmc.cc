@@ -16,24 +16,22 @@
 #include "worker/trainer/exchange/export_model.h"
 #include "worker/trainer/exchange/export_parts.h"
 #include "worker/trainer/exchange/export_stream.h"
+#include "worker/trainer/exchange/llmc_source.h"
 
 namespace stretto {
 namespace {
 
-constexpr size_t kLlmcHeaderNumbers = 256;
-constexpr int32_t kLlmcModelMagic = 20240326;
-
-std::string LlmcHeader(const ModelSpec& model, bool bf16) {
-  std::vector<int32_t> header(kLlmcHeaderNumbers);
+std::string HeaderText(const ModelSpec& model, bool bf16) {
+  LlmcHeader header{};
   header[0] = kLlmcModelMagic;
-  header[1] = bf16 ? 5 : 3;
+  header[1] = bf16 ? kLlmcBf16 : kLlmcF32;
   header[2] = model.sequence_length;
   header[3] = model.vocab_size;
   header[4] = model.layers;
   header[5] = model.heads;
   header[6] = model.hidden;
   header[7] = model.padded_vocab();
-  return {reinterpret_cast<const char*>(header.data()), header.size() * sizeof(int32_t)};
+  return {reinterpret_cast<const char*>(header.data()), sizeof header};
 }
 
 }  // namespace
@@ -51,22 +49,21 @@ absl::StatusOr<ExportSummary> ExportLlmc(const ModelSource& source, const Export
   }
   ASSIGN_OR_RETURN(ExportFolder folder, ExportFolder::Create(options.output, options.overwrite));
   const std::string path = absl::StrCat(folder.temporary(), "/", kLlmcName);
-  const std::vector<ExportTensor> tensors =
-      ExportTensors(source.model(), LlmcLayout(source.model()));
-  const int64_t item = DtypeBits(dtype) / 8;
+  std::vector<ExportTensor> tensors = ExportTensors(source.model(), LlmcLayout(source.model()));
+  for (ExportTensor& tensor : tensors) tensor.dtype = dtype;  // the file has one
   ExportSummary summary{.dtype = dtype, .files = 1};
-  for (const ExportTensor& tensor : tensors) summary.bytes += tensor.count() * item;
+  for (const ExportTensor& tensor : tensors) summary.bytes += tensor.bytes();
   summary.tensors = static_cast<int64_t>(tensors.size());
   {
     const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-    RETURN_IF_ERROR(WriteAll(file.get(), LlmcHeader(source.model(), dtype == "BF16"), path));
+    RETURN_IF_ERROR(WriteAll(file.get(), HeaderText(source.model(), dtype == "BF16"), path));
     ExportMeter meter(options, summary.bytes);
-    ExportStream stream(source, tensors, dtype, &meter);
+    ExportStream stream(source, tensors, &meter);
     for (const ExportTensor& tensor : tensors) {
       ASSIGN_OR_RETURN(const void* const data, stream.Fetch(tensor));
       const absl::string_view bytes(static_cast<const char*>(data),
-                                    static_cast<size_t>(tensor.count() * item));
+                                    static_cast<size_t>(tensor.bytes()));
       RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
     }
     if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));

@@ -25,7 +25,7 @@ inline constexpr char kLlmcName[] = "model.bin";
 struct ExportOptions {
   std::string output;      // folder; its parent is there
   bool overwrite = false;  // an export that is there
-  std::string dtype = "";  // "F32", "BF16" or "F16"; empty: the source's
+  std::string dtype = "";  // "F32", "BF16" or "F16"; empty: each tensor's in the source
   int64_t max_shard_bytes = 5'000'000'000;
   // Also writes the optimizer's state of this checkpoint, which the source was opened from. Null:
   // none. F32 alone.

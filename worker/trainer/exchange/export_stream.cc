@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
@@ -16,20 +15,27 @@ namespace {
 constexpr int64_t kBlockElements = int64_t{8} << 20;  // 32 MB in f32
 constexpr int64_t kTile = 32;                         // rows and columns that stay in cache
 
-// Rows [first, first + rows) of a matrix with `columns`, into its transpose, which has `stride`
-// columns.
+// A matrix into its transpose, whose rows are `stride` apart.
 template <class T>
-void TransposeInto(const T* in, int64_t first, int64_t rows, int64_t columns, int64_t stride,
-                   T* out) {
+void TransposeInto(const T* in, int64_t rows, int64_t columns, int64_t stride, T* out) {
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
     for (int64_t c0 = 0; c0 < columns; c0 += kTile) {
       for (int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) {
         for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r) {
-          out[c * stride + first + r] = in[r * columns + c];
+          out[c * stride + r] = in[r * columns + c];
         }
       }
     }
   }
+}
+
+// Of the block's first element among those of the box.
+int64_t OffsetIn(const ExportBox& box, const ExportBox& block) {
+  int64_t offset = 0;
+  for (size_t i = 0; i < box.extents.size(); ++i) {
+    offset = offset * box.extents[i] + block.starts[i] - box.starts[i];
+  }
+  return offset;
 }
 
 }  // namespace
@@ -44,25 +50,28 @@ absl::Status ExportMeter::Add(int64_t bytes) {
 }
 
 ExportStream::ExportStream(const ModelSource& source, const std::vector<ExportTensor>& tensors,
-                           std::string dtype, ExportMeter* meter)
-    : source_(source), dtype_(std::move(dtype)), item_(DtypeBits(dtype_) / 8), meter_(meter) {
+                           ExportMeter* meter)
+    : source_(source), meter_(meter) {
   int64_t largest = 0;
-  for (const ExportTensor& tensor : tensors) largest = std::max(largest, tensor.count());
-  tensor_.resize(static_cast<size_t>(largest * item_));
+  for (const ExportTensor& tensor : tensors) largest = std::max(largest, tensor.bytes());
+  tensor_.resize(static_cast<size_t>(largest));
 }
 
 absl::StatusOr<const void*> ExportStream::Fetch(const ExportTensor& tensor) {
+  const int64_t item = DtypeBits(tensor.dtype) / 8;
   int64_t done = 0;
   for (const ExportBox& box : tensor.boxes) {
-    RETURN_IF_ERROR(ForEachBlock(box, kBlockElements, [&](const ExportBox& block) {
-      RETURN_IF_ERROR(FetchBlock(tensor, block, done));
+    const int64_t begin = done;
+    RETURN_IF_ERROR(ForEachBlock(tensor.layout, box, kBlockElements, [&](const ExportBox& block) {
+      const int64_t at = begin + OffsetIn(box, block);
+      RETURN_IF_ERROR(FetchBlock(tensor, block, at));
       done += block.count();
-      return meter_->Add(block.count() * item_);
+      return meter_->Add(block.count() * item);
     }));
   }
   if (const int64_t rest = tensor.count() - done; rest > 0) {
-    std::fill_n(tensor_.begin() + done * item_, rest * item_, '\0');
-    RETURN_IF_ERROR(meter_->Add(rest * item_));
+    std::fill_n(tensor_.begin() + done * item, rest * item, '\0');
+    RETURN_IF_ERROR(meter_->Add(rest * item));
   }
   return tensor_.data();
 }
@@ -70,27 +79,29 @@ absl::StatusOr<const void*> ExportStream::Fetch(const ExportTensor& tensor) {
 // `begin`: of the block's first element among those of all boxes.
 absl::Status ExportStream::FetchBlock(const ExportTensor& tensor, const ExportBox& block,
                                       int64_t begin) {
-  const int64_t count = block.count();
+  const int64_t count = block.count(), item = DtypeBits(tensor.dtype) / 8;
   wide_.resize(static_cast<size_t>(count));
   RETURN_IF_ERROR(source_.Read(block.parameter, block.starts, block.extents, wide_.data()));
-  char* out = tensor_.data() + begin * item_;
+  char* out = tensor_.data() + begin * item;
   if (tensor.layout.transposed) {
-    narrow_.resize(static_cast<size_t>(count * item_));
+    narrow_.resize(static_cast<size_t>(count * item));
     out = narrow_.data();
   }
-  if (const auto bad = NarrowTo(dtype_, wide_, out)) {
+  if (const auto bad = NarrowTo(tensor.dtype, wide_, out)) {
     return absl::InvalidArgumentError(absl::StrCat(source_.name(), ": tensor ", tensor.layout.name,
                                                    ": found ", wide_[static_cast<size_t>(*bad)],
-                                                   ", expected a value within ", dtype_));
+                                                   ", expected a value within ", tensor.dtype));
   }
   if (!tensor.layout.transposed) return absl::OkStatus();
-  const int64_t columns = tensor.layout.shape[0], stride = tensor.layout.shape[1];
-  if (item_ == 4) {
-    TransposeInto(reinterpret_cast<const uint32_t*>(narrow_.data()), begin / columns,
-                  count / columns, columns, stride, reinterpret_cast<uint32_t*>(tensor_.data()));
+  const int64_t stride = tensor.layout.shape[1], columns = block.extents.back();
+  const int64_t row = begin / tensor.layout.shape[0], column = begin % tensor.layout.shape[0];
+  out = tensor_.data() + (column * stride + row) * item;
+  if (item == 4) {
+    TransposeInto(reinterpret_cast<const uint32_t*>(narrow_.data()), count / columns, columns,
+                  stride, reinterpret_cast<uint32_t*>(out));
   } else {
-    TransposeInto(reinterpret_cast<const uint16_t*>(narrow_.data()), begin / columns,
-                  count / columns, columns, stride, reinterpret_cast<uint16_t*>(tensor_.data()));
+    TransposeInto(reinterpret_cast<const uint16_t*>(narrow_.data()), count / columns, columns,
+                  stride, reinterpret_cast<uint16_t*>(out));
   }
   return absl::OkStatus();
 }

@@ -30,9 +30,9 @@ class ExportMeter {
 
 class ExportStream {
  public:
-  // Borrows all of them. Allocates for the largest tensor.
+  // Borrows all of them; tensors have their types. Allocates for the largest tensor.
   ExportStream(const ModelSource& source, const std::vector<ExportTensor>& tensors,
-               std::string dtype, ExportMeter* meter);
+               ExportMeter* meter);
 
   // The tensor's bytes, until the next call. Errors: InvalidArgument (a value is too great for the
   // type), Cancelled, those of the source.
@@ -42,8 +42,6 @@ class ExportStream {
   absl::Status FetchBlock(const ExportTensor& tensor, const ExportBox& block, int64_t begin);
 
   const ModelSource& source_;
-  const std::string dtype_;
-  const int64_t item_;
   ExportMeter* meter_;
   std::vector<char> tensor_;
   std::vector<float> wide_;

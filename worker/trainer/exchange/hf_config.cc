@@ -138,7 +138,7 @@ ModelSpec GptFrom(ConfigObject* config) {
   ModelSpec model{.family = Family::kGpt};
   model.hidden = config->Whole("n_embd", kMaxHidden);
   model.layers = config->Whole("n_layer", kMaxLayers);
-  model.heads = config->Whole("n_head", kMaxHidden);
+  model.heads = config->Whole("n_head", kMaxForeignHeads);
   CheckHeads(config, "n_head", model);
   model.ffn_hidden = config->Whole("n_inner", kMaxFfnHidden, 4 * model.hidden);
   model.sequence_length = config->Whole("n_positions", kMaxSequenceLength);
@@ -209,9 +209,9 @@ absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& pat
   ModelSpec model{.family = Family::kLlama};
   model.hidden = config->Whole("hidden_size", kMaxHidden);
   model.layers = config->Whole("num_hidden_layers", kMaxLayers);
-  model.heads = config->Whole("num_attention_heads", kMaxHidden);
+  model.heads = config->Whole("num_attention_heads", kMaxForeignHeads);
   CheckHeads(config, "num_attention_heads", model);
-  model.kv_heads = config->Whole("num_key_value_heads", kMaxHidden, model.heads);
+  model.kv_heads = config->Whole("num_key_value_heads", kMaxForeignHeads, model.heads);
   model.ffn_hidden = config->Whole("intermediate_size", kMaxFfnHidden);
   model.sequence_length = config->Whole("max_position_embeddings", kMaxSequenceLength);
   model.vocab_size = config->Whole("vocab_size", kMaxVocabSize);

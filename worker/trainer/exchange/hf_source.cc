@@ -21,6 +21,7 @@
 namespace stretto {
 namespace {
 
+constexpr int64_t kMaxConfigBytes = 16 << 20;
 constexpr char kHead[] = "lm_head.weight";
 
 absl::Status TensorError(const std::string& path, absl::string_view tensor, absl::string_view found,
@@ -89,7 +90,7 @@ absl::Status CheckRest(const TensorFolder& folder, const ModelSpec& model,
 absl::StatusOr<std::unique_ptr<ModelSource>> OpenHf(const std::string& name,
                                                     const std::string& folder) {
   const std::string config = absl::StrCat(folder, "/", kHfConfigName);
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(config));
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(config, kMaxConfigBytes));
   ASSIGN_OR_RETURN(const ModelSpec model, ParseHfConfig(text, config));
   ASSIGN_OR_RETURN(TensorFolder opened, TensorFolder::Open(folder));
   // Shared by the readers of its tensors.

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/model/parameters.h"
 #include "worker/trainer/checkpoint/safetensors.h"
 #include "worker/trainer/exchange/mapped_source.h"
 #include "worker/trainer/exchange/model_limits.h"
@@ -45,7 +46,7 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
   } fields[] = {{"max_seq_len", 2, kMaxSequenceLength},
                 {"vocab_size", 3, kMaxVocabSize},
                 {"num_layers", 4, kMaxLayers},
-                {"num_heads", 5, kMaxHidden},
+                {"num_heads", 5, kMaxForeignHeads},
                 {"channels", 6, kMaxHidden},
                 {"padded_vocab_size", 7, kMaxVocabSize + 127}};
   for (const auto& [field, index, most] : fields) {
@@ -70,12 +71,12 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
                      absl::StrCat(model.padded_vocab(), ", vocab_size ", model.vocab_size,
                                   " up to a multiple of 128"));
   }
-  int64_t expected = static_cast<int64_t>(sizeof header);
-  for (const StoredLayout& layout : LlmcLayout(model)) {
-    ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(DtypeOf(header[1]), layout.shape));
-    expected += bytes;
-  }
   RETURN_IF_ERROR(CheckModel(model, path));
+  // The format holds the parameters and nothing else, padding included.
+  int64_t expected = static_cast<int64_t>(sizeof header);
+  for (const Parameter& parameter : ParametersOf(model, 1, 0)) {
+    expected += parameter.count() * DtypeBits(DtypeOf(header[1])) / 8;
+  }
   if (file_size != expected) {
     return LlmcError(path, "size", file_size, absl::StrCat(expected, " bytes as its header says"));
   }
@@ -84,7 +85,7 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
 
 absl::StatusOr<std::unique_ptr<ModelSource>> OpenLlmc(const std::string& name,
                                                       const std::string& path) {
-  FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  FileDescriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!opened.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   struct stat info;
   if (::fstat(opened.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));

@@ -80,6 +80,8 @@ class MappedSource final : public ModelSource {
       for (const RowRange& piece : tensors_[i].layout.pieces) {
         STRETTO_CHECK(table_.parameters().count(piece.parameter) == 1);
         segments_[piece.parameter].push_back({piece.row, piece.rows, i, stored_row});
+        std::string& dtype = dtypes_.emplace(piece.parameter, tensors_[i].dtype).first->second;
+        if (tensors_[i].dtype != dtype) dtype = "F32";
         stored_row += piece.rows;
       }
     }
@@ -91,6 +93,9 @@ class MappedSource final : public ModelSource {
   const std::string& name() const override { return name_; }
   const ModelSpec& model() const override { return model_; }
   const std::string& dtype() const override { return dtype_; }
+  const std::string& dtype_of(absl::string_view parameter) const override {
+    return dtypes_.at(std::string(parameter));
+  }
   std::vector<std::string> tokenizer_files() const override { return tokenizer_files_; }
 
   absl::Status Read(absl::string_view parameter, const std::vector<int64_t>& starts,
@@ -172,6 +177,7 @@ class MappedSource final : public ModelSource {
   const std::vector<MappedTensor> tensors_;
   const std::vector<std::string> tokenizer_files_;
   std::string dtype_;
+  std::map<std::string, std::string> dtypes_;             // by parameter
   std::map<std::string, std::vector<Segment>> segments_;  // by parameter
 };
 

@@ -12,6 +12,8 @@ namespace stretto {
 
 inline constexpr int64_t kMaxLayers = 256;
 inline constexpr int64_t kMaxHidden = 65536;
+// Of another's format, whose tensors are put together head by head. No known model has as many.
+inline constexpr int64_t kMaxForeignHeads = 1024;
 inline constexpr int64_t kMaxFfnHidden = 1048576;
 inline constexpr int64_t kMaxSequenceLength = 1048576;
 inline constexpr int64_t kMaxVocabSize = 4194304;

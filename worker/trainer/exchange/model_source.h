@@ -23,9 +23,10 @@ class ModelSource {
   virtual const std::string& name() const = 0;
   // sequence_length is the longest that the weights are for; dropout is 0.
   virtual const ModelSpec& model() const = 0;
-  // Of the stored weights, as in safetensors: "F32", "BF16" or "F16". What an export writes unless
-  // told otherwise.
+  // Of the stored weights, as in safetensors: "F32", "BF16" or "F16"; "F32" where they differ.
   virtual const std::string& dtype() const = 0;
+  // Of one parameter's: what an export writes unless told otherwise. It must be one of the model's.
+  virtual const std::string& dtype_of(absl::string_view /*parameter*/) const { return dtype(); }
 
   // The box (starts, extents) of the parameter of that name (ParametersOf of one rank), dense and
   // row-major, widened to f32; rows of the vocabulary's padding are zeros. Errors: NotFound (no

@@ -13,6 +13,8 @@
 namespace stretto {
 namespace {
 
+constexpr int64_t kMaxIndexBytes = 64 << 20;
+
 // One plain component: nothing outside the folder can be named.
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name.front() != '.' &&
@@ -68,7 +70,7 @@ absl::StatusOr<TensorFolder> TensorFolder::Open(const std::string& folder) {
     }
     return opened;
   }
-  ASSIGN_OR_RETURN(const std::string text, ReadFile(index));
+  ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(index, kMaxIndexBytes));
   ASSIGN_OR_RETURN(const auto weight_map, ParseHfIndex(text, index));
   for (const auto& [tensor, name] : weight_map) {
     RETURN_IF_ERROR(opened.AddFile(absl::StrCat(folder, "/", name)).status());

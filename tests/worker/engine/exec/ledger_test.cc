@@ -42,7 +42,7 @@ std::vector<Interval> Seconds(std::map<int, Interval> given) {
 }
 
 StepLedger LedgerOf(std::map<int, Interval> given, Interval step, HostWaits waits = {}) {
-  for (std::vector<Interval>* list : {&waits.data, &waits.checkpoint}) {
+  for (std::vector<Interval>* list : {&waits.data, &waits.checkpoint, &waits.evaluation}) {
     for (Interval& wait : *list) wait = {wait.begin * kSecond, wait.end * kSecond};
   }
   return ComputeLedger(*Parse(kText), Seconds(std::move(given)), waits,

@@ -151,7 +151,9 @@ TEST(ValidateTest, RotaryScalingStretchesAndItsRangesAreInOrder) {
        },
        "model.rotary_scaling.factor: found inf, expected at least 1"},
       {[](EngineSpec* s) { AsLlama3(s)->low_frequency_factor = 0; },
-       "model.rotary_scaling.low_frequency_factor: found 0, expected above 0"},
+       "model.rotary_scaling.low_frequency_factor: found 0, expected at least 1e-6"},
+      {[](EngineSpec* s) { AsLlama3(s)->low_frequency_factor = 1e-7; },
+       "model.rotary_scaling.low_frequency_factor: found 1e-07, expected at least 1e-6"},
       {[](EngineSpec* s) { AsLlama3(s)->high_frequency_factor = 1; },
        "model.rotary_scaling.high_frequency_factor: found 1, expected above low_frequency_factor "
        "1"},
@@ -160,14 +162,16 @@ TEST(ValidateTest, RotaryScalingStretchesAndItsRangesAreInOrder) {
   });
 }
 
-TEST(ValidateTest, NormEpsilonIsAboveZeroAndAtMostOne) {
+TEST(ValidateTest, NormEpsilonIsAFloatAboveZeroAndAtMostOne) {
   ExpectRefused({
       {[](EngineSpec* s) { s->model.norm_epsilon = 0; },
-       "model.norm_epsilon: found 0, expected above 0 and at most 1"},
+       "model.norm_epsilon: found 0, expected at least 1.2e-38, as f32 has it, and at most 1"},
+      {[](EngineSpec* s) { s->model.norm_epsilon = 1e-40; },
+       "model.norm_epsilon: found 1e-40, expected at least 1.2e-38, as f32 has it, and at most 1"},
       {[](EngineSpec* s) { s->model.norm_epsilon = 1.5; },
-       "model.norm_epsilon: found 1.5, expected above 0 and at most 1"},
+       "model.norm_epsilon: found 1.5, expected at least 1.2e-38, as f32 has it, and at most 1"},
       {[](EngineSpec* s) { s->model.norm_epsilon = std::numeric_limits<double>::quiet_NaN(); },
-       "model.norm_epsilon: found nan, expected above 0 and at most 1"},
+       "model.norm_epsilon: found nan, expected at least 1.2e-38, as f32 has it, and at most 1"},
   });
 }
 

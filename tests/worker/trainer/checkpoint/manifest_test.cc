@@ -114,6 +114,14 @@ TEST(ManifestTest, RefusesAHeldOutStateThatCannotBe) {
       "held_out: without_better: found -1");
 }
 
+TEST(ManifestTest, TheHeldOutStateHidesNoEarlierError) {
+  const std::string text = absl::StrReplaceAll(
+      ManifestText(Example()), {{"\"version\": 1", "\"version\": 2"},
+                                {"\"tp_size\": 2,", "\"tp_size\": 2, \"held_out\": {},"}});
+  EXPECT_EQ(ParseManifest(text, "/m.json").status().message(),
+            "/m.json: version: found 2, expected 1");
+}
+
 TEST(ManifestTest, RefusesOtherVersionsAndFields) {
   ExpectRefused("\"version\": 1", "\"version\": 2", "version: found 2, expected 1");
   ExpectRefused("\"step\": 20", "\"step\": -1", "step: found -1, expected a number in [0, 2^63)");

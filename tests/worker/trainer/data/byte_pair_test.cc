@@ -75,25 +75,58 @@ TEST(BytePairTest, InfoNamesKindSizeAndEnd) {
   EXPECT_EQ((*tokenizer)->info().hash.size(), 64u);
 }
 
-TEST(BytePairTest, EosTokenBesideItEndsADocument) {
+// The end of document of llama3_kind.json, beside which `files` lie; or the error.
+std::string EndBeside(const std::vector<std::pair<std::string, std::string>>& files) {
+  TestFolder folder;
+  Spill(folder / "tokenizer.json", Slurp(kGolden + "llama3_kind.json"));
+  for (const auto& [name, text] : files) Spill(folder / name, text);
+  const auto tokenizer = LoadBytePairTokenizer(folder / "tokenizer.json", "");
+  if (!tokenizer.ok()) return std::string(tokenizer.status().message());
+  return std::to_string((*tokenizer)->info().end_of_document);
+}
+
+TEST(BytePairTest, FilesBesideItSayWhatEndsADocument) {
+  const std::pair<std::string, std::string> silent = {"tokenizer_config.json",
+                                                      R"({"model_max_length": 1024})"};
+  const std::string text = R"({"eos_token": "<|end_of_text|>"})";
+  EXPECT_THAT(
+      EndBeside({silent, {"config.json", R"({"eos_token_id": null})"}}),
+      HasSubstr("found no eos_token in tokenizer_config.json or special_tokens_map.json and "
+                "no eos_token_id in config.json or generation_config.json, expected "
+                "--end-of-document with one of the added tokens: <|"));
+  EXPECT_EQ(EndBeside({{"tokenizer_config.json", text}}), "481");
+  EXPECT_EQ(
+      EndBeside({{"tokenizer_config.json", R"({"eos_token": {"content": "<|end_of_text|>"}})"},
+                 {"special_tokens_map.json", R"({"eos_token": "<|begin_of_text|>"})"}}),
+      "481");
+  EXPECT_EQ(
+      EndBeside(
+          {silent, {"special_tokens_map.json", text}, {"config.json", R"({"eos_token_id": 480})"}}),
+      "481");
+  EXPECT_EQ(EndBeside({silent, {"config.json", R"({"eos_token_id": 481})"}}), "481");
+  EXPECT_EQ(EndBeside({{"config.json", R"({"eos_token_id": null})"},
+                       {"generation_config.json", R"({"eos_token_id": [481, 480]})"}}),
+            "481");
+}
+
+TEST(BytePairTest, FilesBesideItThatSayNoSuchTokenAreRefused) {
+  EXPECT_THAT(EndBeside({{"tokenizer_config.json", R"({"eos_token": "</s>"})"}}),
+              HasSubstr("end of document: found \"</s>\""));
+  EXPECT_THAT(EndBeside({{"tokenizer_config.json", "["}}),
+              HasSubstr("tokenizer_config.json: found no JSON object"));
+  EXPECT_THAT(EndBeside({{"config.json", R"({"eos_token_id": 50256})"}}),
+              HasSubstr("config.json: found eos_token_id 50256, expected an added token"));
+}
+
+// As in a checkpoint of the Hub's GPT-2: its tokenizer_config.json is silent, config.json
+// elsewhere.
+TEST(BytePairTest, Gpt2KnowsItsEndByItself) {
   TestFolder folder;
   Spill(folder / "tokenizer.json", Slurp(kGolden + "gpt2_kind.json"));
-  const auto none = LoadBytePairTokenizer(folder / "tokenizer.json", "");
-  EXPECT_THAT(std::string(none.status().message()),
-              HasSubstr("found no eos_token in tokenizer_config.json, expected --end-of-document "
-                        "with one of the added tokens: <|endoftext|>"));
-  for (const char* eos : {R"("<|endoftext|>")", R"({"content": "<|endoftext|>"})"}) {
-    Spill(folder / "tokenizer_config.json", std::string(R"({"eos_token": )") + eos + "}");
-    const auto tokenizer = LoadBytePairTokenizer(folder / "tokenizer.json", "");
-    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
-    EXPECT_EQ((*tokenizer)->info().end_of_document, 0);
-  }
-  Spill(folder / "tokenizer_config.json", R"({"eos_token": "</s>"})");
-  EXPECT_THAT(std::string(LoadBytePairTokenizer(folder / "tokenizer.json", "").status().message()),
-              HasSubstr("end of document: found \"</s>\""));
-  Spill(folder / "tokenizer_config.json", "[");
-  EXPECT_THAT(std::string(LoadBytePairTokenizer(folder / "tokenizer.json", "").status().message()),
-              HasSubstr("tokenizer_config.json: found no JSON object"));
+  Spill(folder / "tokenizer_config.json", R"({"model_max_length": 1024})");
+  const auto tokenizer = LoadBytePairTokenizer(folder / "tokenizer.json", "");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->info().end_of_document, 0);
 }
 
 TEST(BytePairTest, PrefixSpaceIsAddedToEveryStretchOfText) {

@@ -39,6 +39,22 @@ TEST(TokenizerTest, SentencePieceModelEncodesWithItsPieces) {
   EXPECT_EQ((*tokenizer)->Decode({7}).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+TEST(TokenizerTest, WhatLiesBesideASentencePieceModelGoesWithIt) {
+  TestFolder folder;
+  Spill(folder / "tiny.model", TinyModel(true));
+  for (const char* name : {"tokenizer_config.json", "tokenizer.model", "notes.txt"}) {
+    Spill(folder / name, "x");
+  }
+  const auto tokenizer = LoadSentencePieceTokenizer(folder / "tiny.model");
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  std::vector<std::string> files;
+  for (const TokenizerFile& file : (*tokenizer)->files()) {
+    files.push_back(file.name + " = " + file.path.substr(file.path.rfind('/') + 1));
+  }
+  EXPECT_THAT(files, ElementsAre("tokenizer.model = tiny.model",
+                                 "tokenizer_config.json = tokenizer_config.json"));
+}
+
 TEST(TokenizerTest, FileThatIsNoModelIsRefused) {
   TestFolder folder;
   Spill(folder / "no.model", "hello");

@@ -43,7 +43,7 @@ class CheckpointSourceTest : public testing::Test {
     state.epoch = epoch;
     state.padded_vocab = 384;
     state.world_size = state.tp_size = 2;
-    const auto folder = Commit(job_.path(), state, shards, 0);
+    const auto folder = Commit(job_.path(), state, shards, 0, attachments_);
     EXPECT_TRUE(folder.ok()) << folder.status();
     Spill(*folder + "/model.json", ModelNoteText({golden_->model(), "BF16", "files"}));
     return *folder;
@@ -51,12 +51,13 @@ class CheckpointSourceTest : public testing::Test {
 
   std::unique_ptr<ModelSource> golden_;
   std::string wrong_type_;
+  std::vector<Attachment> attachments_ = {{"tokenizer.json", "{}"}, {"notes.txt", ""}};
   TestFolder job_;
 };
 
 TEST_F(CheckpointSourceTest, ParametersAreThoseThatWereSaved) {
   const std::string folder = Write(20, 1);
-  Spill(folder + "/tokenizer.json", "{}");
+  Spill(folder + "/merges.txt", "of someone else");
   const auto opened = OpenModel(folder);
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ((*opened)->name(), folder);
@@ -72,9 +73,17 @@ TEST_F(CheckpointSourceTest, ParametersAreThoseThatWereSaved) {
 
 TEST_F(CheckpointSourceTest, TokenizerFilesAreNoneUnlessTheNoteSaysSo) {
   const std::string folder = Write(20, 1);
-  Spill(folder + "/tokenizer.json", "{}");
   Spill(folder + "/model.json", ModelNoteText({golden_->model(), "F32", "bytes"}));
   EXPECT_TRUE((*OpenModel(folder))->tokenizer_files().empty());
+}
+
+TEST_F(CheckpointSourceTest, ALargeNoteIsRefused) {
+  const std::string folder = Write(20, 1);
+  fs::resize_file(folder + "/model.json", (1 << 20) + 1);
+  const absl::Status status = OpenModel(folder).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("model.json: found 1048577 bytes, expected at most 1048576"));
 }
 
 TEST_F(CheckpointSourceTest, NewestOfAJobIsByEpochThenStep) {

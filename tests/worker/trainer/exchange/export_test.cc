@@ -1,4 +1,6 @@
 // Exports against what they were made of, and everything that must leave nothing behind.
+#include <unistd.h>
+
 #include <bit>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -10,6 +12,8 @@
 #include "gtest/gtest.h"
 #include "tests/worker/trainer/exchange/golden_models.h"
 #include "tests/worker/trainer/exchange/made_model.h"
+#include "worker/trainer/exchange/export_folder.h"
+#include "worker/trainer/exchange/export_layout.h"
 #include "worker/trainer/exchange/export_model.h"
 #include "worker/trainer/exchange/export_numbers.h"
 
@@ -117,6 +121,25 @@ TEST(ExportTest, EveryTypeAndHeadReadsBackAsItWas) {
       }
     }
   }
+}
+
+TEST(ExportTest, AModelOfSeveralTypesComesOutAsItWentIn) {
+  MadeSource source(SmallGpt());
+  source.made_dtypes = {{"layers.0.mlp.fc1.weight", "BF16"}, {"layers.1.mlp.fc1.weight", "F16"}};
+  const TestFolder folder;
+  ASSERT_TRUE(ExportHf(source, {.output = folder / "first"}).ok());
+  const auto tensors = TensorsOf(folder / "first");
+  EXPECT_EQ(tensors.at("transformer.h.0.mlp.c_fc.weight").dtype, "BF16");
+  EXPECT_EQ(tensors.at("transformer.h.1.mlp.c_fc.weight").dtype, "F16");
+  EXPECT_EQ(tensors.at("transformer.h.1.mlp.c_proj.weight").dtype, "F32");
+  const auto read = OpenModel("hf:" + (folder / "first"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(ParametersIn(**read), ParametersIn(source));
+  const auto summary = ExportHf(**read, {.output = folder / "again"});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->dtype, "F32");
+  EXPECT_TRUE(Slurp(folder / "again/model.safetensors") ==
+              Slurp(folder / "first/model.safetensors"));
 }
 
 TEST(ExportTest, ShardsAreAsFullAsTheyMayBeAndTheIndexNamesAll) {
@@ -255,6 +278,10 @@ TEST(ExportTest, WhatAFormatCannotHoldIsRefusedByItsField) {
   model = SmallGpt();
   model.norm_epsilon = 1e-6;
   EXPECT_THAT(refused(model, false), HasSubstr("norm_epsilon: found 1e-06, expected 1e-05"));
+  model.norm_epsilon = 1.000001e-5;
+  EXPECT_THAT(refused(model, false), HasSubstr("norm_epsilon: found 1.000001e-05, expected"));
+  model.norm_epsilon = 1e-5f;  // as a configuration that was written from a float has it
+  EXPECT_TRUE(CheckLlmc(model).ok());
   model = SmallGpt();
   model.ffn_hidden = 72;
   EXPECT_THAT(refused(model, false), HasSubstr("ffn_hidden: found 72, expected 96"));
@@ -298,6 +325,60 @@ TEST(ExportTest, AnOutputThatIsThereIsKeptUnlessAskedFor) {
   EXPECT_THAT(std::string(mine.status().message()), HasSubstr("found thesis.tex"));
   EXPECT_THAT(NamesIn(folder.path()), ElementsAre("out"));
   EXPECT_THAT(NamesIn(folder / "out"), ElementsAre("model.bin", "thesis.tex"));
+}
+
+TEST(ExportTest, AFolderLeftByAKilledRunIsNotInTheWay) {
+  const TestFolder folder;
+  const std::string left = absl::StrCat("out.tmp-", ::getpid());
+  fs::create_directory(folder / left);
+  const auto summary = ExportHf(MadeSource(SmallGpt()), {.output = folder / "out"});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("out", left));
+}
+
+TEST(ExportTest, WhereFoldersCannotBeExchangedTwoRenamesDo) {
+  const TestFolder folder;
+  fs::create_directories(folder / "new/of_new");
+  fs::create_directories(folder / "old/of_old");
+  ASSERT_TRUE(SwapByRenames(folder / "new", folder / "old").ok());
+  EXPECT_THAT(NamesIn(folder / "old"), ElementsAre("of_new"));
+  EXPECT_THAT(NamesIn(folder / "new"), ElementsAre("of_old"));
+  EXPECT_TRUE(absl::IsNotFound(SwapByRenames(folder / "absent", folder / "old")));
+  EXPECT_THAT(NamesIn(folder / "old"), ElementsAre("of_new"));  // back in its place
+  EXPECT_THAT(NamesIn(folder.path()), ElementsAre("new", "old"));
+}
+
+TEST(ExportTest, BlocksAreNoLargerThanAskedAndCutATransposedTensorByColumns) {
+  const ExportBox box{"p", {1, 2, 0}, {3, 4, 10}};
+  for (const bool transposed : {false, true}) {
+    const StoredLayout layout{"t", {}, transposed, {}};
+    for (const int64_t elements : {1, 7, 24, 40, 1000}) {
+      int64_t count = 0;
+      bool all_rows = true;
+      const auto check = [&](const ExportBox& block) {
+        EXPECT_LE(block.count(), elements);
+        count += block.count();
+        all_rows = all_rows && block.extents[0] == 3 && block.extents[1] == 4;
+        return absl::OkStatus();
+      };
+      ASSERT_TRUE(ForEachBlock(layout, box, elements, check).ok());
+      EXPECT_EQ(count, 120);
+      EXPECT_EQ(all_rows, elements == 1000 || (transposed && elements >= 12)) << elements;
+    }
+  }
+}
+
+TEST(ExportTest, ATensorOfMoreThanABlockComesOutWhole) {
+  ModelSpec model = SmallGpt();
+  model.layers = 1;
+  model.ffn_hidden = 400'000;  // 9.6 M elements of fc1 and fc2: two blocks each
+  model.tied_head = true;
+  const MadeSource source(model);
+  const TestFolder folder;
+  ASSERT_TRUE(ExportHf(source, {.output = folder / "out", .dtype = "BF16"}).ok());
+  const auto read = OpenModel("hf:" + (folder / "out"));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(ParametersIn(**read) == ParametersIn(source));
 }
 
 TEST(ExportTest, AnInterruptLeavesNothing) {

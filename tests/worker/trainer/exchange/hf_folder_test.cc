@@ -1,4 +1,6 @@
 // Folders that are damaged or lie about themselves.
+#include <sys/stat.h>
+
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -46,6 +48,29 @@ TEST_F(HfFolderTest, TruncatedFileIsRefused) {
     Spill(folder_ / "model.safetensors", whole.substr(0, size));
     EXPECT_THAT(Error(), HasSubstr(folder_ / "model.safetensors")) << size;
   }
+}
+
+// A pipe would keep its reader waiting for ever.
+TEST_F(HfFolderTest, PipesAreRefusedWithoutWaiting) {
+  for (const char* name : {"config.json", "model.safetensors", "model.safetensors.index.json"}) {
+    Copy("llama2");
+    fs::remove(folder_ / "model.safetensors.index.json");
+    if (std::string(name) == "model.safetensors.index.json") {
+      fs::remove(folder_ / "model.safetensors");
+    }
+    fs::remove(folder_ / name);
+    ASSERT_EQ(::mkfifo((folder_ / name).c_str(), 0600), 0);
+    EXPECT_THAT(Error(), AllOf(HasSubstr(folder_ / name), HasSubstr("expected a regular file")));
+    fs::remove(folder_ / name);
+  }
+}
+
+TEST_F(HfFolderTest, FilesThatShouldBeSmallAreBounded) {
+  Copy("gpt2_sharded");
+  fs::resize_file(folder_ / "model.safetensors.index.json", (64 << 20) + 1);
+  EXPECT_THAT(Error(), HasSubstr("index.json: found 67108865 bytes, expected at most 67108864"));
+  fs::resize_file(folder_ / "config.json", (16 << 20) + 1);
+  EXPECT_THAT(Error(), HasSubstr("config.json: found 16777217 bytes, expected at most 16777216"));
 }
 
 TEST_F(HfFolderTest, HeaderOf2To60BytesIsRefused) {

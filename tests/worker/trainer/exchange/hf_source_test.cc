@@ -183,6 +183,8 @@ TEST(HfSourceTest, MixedTypesAreF32) {
   const auto opened = model.Open();
   ASSERT_TRUE(opened.ok()) << opened.status();
   EXPECT_EQ((*opened)->dtype(), "F32");
+  EXPECT_EQ((*opened)->dtype_of("final_norm.weight"), "F32");
+  EXPECT_EQ((*opened)->dtype_of("final_norm.bias"), "F16");
   EXPECT_EQ(ParametersIn(**opened), ParametersIn(**OpenGolden("hf:gpt2_sharded")));
 }
 

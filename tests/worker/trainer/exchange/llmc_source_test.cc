@@ -1,5 +1,7 @@
 #include "worker/trainer/exchange/llmc_source.h"
 
+#include <sys/stat.h>
+
 #include <random>
 
 #include "gmock/gmock.h"
@@ -114,6 +116,20 @@ TEST_F(BadLlmcTest, OtherSizesAreRefused) {
   EXPECT_THAT(Error(), HasSubstr("size: found 1023, expected a regular file of at least 1024"));
   file_ = "";
   EXPECT_THAT(Error(), HasSubstr("size: found 0"));
+}
+
+// It would take gigabytes to lay out, head by head.
+TEST_F(BadLlmcTest, TooManyHeadsAreRefused) {
+  SetField(4, 256);
+  SetField(5, 65536);
+  SetField(6, 65536);
+  EXPECT_THAT(Error(), HasSubstr("num_heads: found 65536, expected 1 to 1024"));
+}
+
+TEST_F(BadLlmcTest, APipeIsRefusedWithoutWaiting) {
+  ASSERT_EQ(::mkfifo((folder_ / "m.bin").c_str(), 0600), 0);
+  const auto opened = OpenModel("llmc:" + (folder_ / "m.bin"));
+  EXPECT_TRUE(absl::IsInvalidArgument(opened.status())) << opened.status();
 }
 
 TEST_F(BadLlmcTest, FolderAndMissingFileAreRefused) {

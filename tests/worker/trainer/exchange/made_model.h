@@ -35,6 +35,10 @@ class MadeSource final : public ModelSource {
   const std::string& name() const override { return name_; }
   const ModelSpec& model() const override { return model_; }
   const std::string& dtype() const override { return made_dtype; }
+  const std::string& dtype_of(absl::string_view parameter) const override {
+    const auto found = made_dtypes.find(std::string(parameter));
+    return found == made_dtypes.end() ? made_dtype : found->second;
+  }
   std::vector<std::string> tokenizer_files() const override { return made_tokenizer; }
 
   absl::Status Read(absl::string_view parameter, const std::vector<int64_t>& starts,
@@ -61,6 +65,7 @@ class MadeSource final : public ModelSource {
   }
 
   std::string made_dtype = "F32";
+  std::map<std::string, std::string> made_dtypes;  // of parameters that have another
   std::vector<std::string> made_tokenizer;
   std::string made_huge;  // a parameter whose last element is `huge`
   float huge = 0;

@@ -1,7 +1,4 @@
-#include <unistd.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
@@ -12,7 +9,9 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/data/text/beside.h"
 #include "worker/trainer/data/text/byte_pair_model.h"
+#include "worker/trainer/data/text/end_of_document.h"
 #include "worker/trainer/data/text/pattern.h"
 #include "worker/trainer/data/text/sha256.h"
 #include "worker/trainer/data/text/tokenizer.h"
@@ -20,11 +19,6 @@
 
 namespace stretto {
 namespace {
-
-// Path of another file in the same folder.
-std::string Beside(const std::string& path, const std::string& name) {
-  return path.substr(0, path.rfind('/') + 1) + name;
-}
 
 class BytePairTokenizer final : public Tokenizer {
  public:
@@ -45,14 +39,7 @@ class BytePairTokenizer final : public Tokenizer {
   const TokenizerInfo& info() const override { return info_; }
 
   std::vector<TokenizerFile> files() const override {
-    std::vector<TokenizerFile> files = {{path_, "tokenizer.json"}};
-    for (const char* name : kTokenizerFiles) {
-      const std::string beside = Beside(path_, name);
-      if (name != files[0].name && ::access(beside.c_str(), F_OK) == 0) {
-        files.push_back({beside, name});
-      }
-    }
-    return files;
+    return WithFilesBeside(path_, "tokenizer.json");
   }
 
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override {
@@ -130,21 +117,6 @@ class BytePairTokenizer final : public Tokenizer {
   const bool cut_at_lines_;
 };
 
-// The text of eos_token in the tokenizer_config.json beside `path`; empty where there is none.
-absl::StatusOr<std::string> EndOfDocumentBeside(const std::string& path) {
-  const std::string config = Beside(path, "tokenizer_config.json");
-  const absl::StatusOr<std::string> text = ReadFile(config);
-  if (absl::IsNotFound(text.status())) return "";
-  RETURN_IF_ERROR(text.status());
-  const auto document = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) {
-    return absl::InvalidArgumentError(absl::StrCat(config, ": found no JSON object, expected one"));
-  }
-  auto token = document.value("eos_token", nlohmann::json());
-  if (token.is_object()) token = token.value("content", nlohmann::json());
-  return token.is_string() ? token.get<std::string>() : "";
-}
-
 // From the longest on: of several that match at a place the longest is meant.
 absl::StatusOr<std::optional<Pattern>> AddedPattern(std::vector<AddedToken> added) {
   if (added.empty()) return std::nullopt;
@@ -179,8 +151,10 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Make(TokenizerJson json, const std::s
         [](std::string* out, const AddedToken& token) { absl::StrAppend(out, token.text); });
     return absl::InvalidArgumentError(absl::StrCat(
         "end of document: found ",
-        end_of_document.empty() ? "no eos_token in tokenizer_config.json"
-                                : absl::StrCat("\"", end_of_document, "\""),
+        end_of_document.empty()
+            ? "no eos_token in tokenizer_config.json or special_tokens_map.json and "
+              "no eos_token_id in config.json or generation_config.json"
+            : absl::StrCat("\"", end_of_document, "\""),
         ", expected --end-of-document with one of the added tokens: ", names.substr(0, 400)));
   }
   const TokenizerInfo info{"byte_pair", json.vocab_size, end->second, hash};
@@ -208,7 +182,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> LoadBytePairTokenizer(
   if (!json.ok()) return within(json.status());
   std::string end = end_of_document;
   if (end.empty()) {
-    ASSIGN_OR_RETURN(end, EndOfDocumentBeside(path));
+    ASSIGN_OR_RETURN(end, EndOfDocumentBeside(path, json->added));
   }
   auto tokenizer = Make(*std::move(json), path, Sha256(text), end);
   if (!tokenizer.ok()) return within(tokenizer.status());

@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
     command->add_option("--tokenizer", tokenizer, help);
     command->add_option("--end-of-document", end_of_document,
-                        "token that ends documents; default the eos_token of hf:FOLDER");
+                        "token that ends documents; default what the files of hf:FOLDER say");
   };
 
   stretto::PrepareOptions prepare_options;

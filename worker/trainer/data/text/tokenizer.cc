@@ -8,6 +8,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/data/text/beside.h"
 #include "worker/trainer/data/text/pattern.h"
 #include "worker/trainer/data/text/sentencepiece_model.h"
 #include "worker/trainer/data/text/sha256.h"
@@ -48,7 +49,9 @@ class SentencePieceTokenizer final : public Tokenizer {
                          std::unique_ptr<SentencePieceModel> model)
       : info_(std::move(info)), path_(std::move(path)), model_(std::move(model)) {}
   const TokenizerInfo& info() const override { return info_; }
-  std::vector<TokenizerFile> files() const override { return {{path_, "tokenizer.model"}}; }
+  std::vector<TokenizerFile> files() const override {
+    return WithFilesBeside(path_, "tokenizer.model");
+  }
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override {
     RETURN_IF_ERROR(CheckUtf8(text));  // the library would make <unk> of it
     std::vector<int32_t> tokens;

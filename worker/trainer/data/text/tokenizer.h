@@ -1,6 +1,6 @@
 #pragma once
-// Text to tokens. Only stretto-data links this: libsentencepiece brings a Protobuf of its own that
-// must not meet ours in one process.
+// Text to tokens. Only programs without Protobuf link this (stretto-data, stretto-model):
+// libsentencepiece brings one of its own that must not meet ours in one process.
 
 #include <cstdint>
 #include <memory>
@@ -38,9 +38,9 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer();
 // InvalidArgument (no model, or one without </s>).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadSentencePieceTokenizer(const std::string& path);
 
-// Byte-level BPE from a tokenizer.json (see tokenizer_json.h); without `end_of_document` the
-// eos_token of the tokenizer_config.json beside it ends a document. Equal to `tokenizers` without
-// special tokens at beginning and end (but see pattern.h on U+180E); an added token that stands in
+// Byte-level BPE from a tokenizer.json (see tokenizer_json.h); without `end_of_document` what the
+// files beside it say (end_of_document.h) ends a document. Equal to `tokenizers` without special
+// tokens at beginning and end (but see pattern.h on U+180E); an added token that stands in
 // the text is that token. Errors: NotFound and the like (file), InvalidArgument (names file, key,
 // found and expected; when encoding, text that is no UTF-8, with the byte).
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadBytePairTokenizer(
