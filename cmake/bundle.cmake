@@ -1,9 +1,6 @@
 # cmake --build BUILD --target bundle: what runs on a GPU machine, as one archive that needs nothing
 # but glibc, a driver and CUDA's libraries there. Configure with STRETTO_CUDA_ARCHITECTURES=90a (or
 # what the machine has) to keep it small.
-if(NOT TARGET stretto-bench)
-  return()
-endif()
 set(bundled stretto-bench)
 if(TARGET stretto_cuda)
   list(APPEND bundled stretto_cuda)

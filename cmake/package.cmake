@@ -1,7 +1,9 @@
 # cmake --build BUILD --target packages: Debian packages (stretto; stretto-cuda where the plug-in is built) and one archive that
 # runs from any folder and brings its libraries along. cmake --install BUILD installs the same files.
 include(GNUInstallDirs)
-set(programs stretto stretto-data stretto-model stretto-coordinator stretto-worker stretto-planner stretto-trainer)
+set(programs stretto stretto-bench stretto-data stretto-model stretto-coordinator stretto-worker stretto-planner
+  stretto-trainer)
+add_custom_target(programs DEPENDS ${programs})
 
 # Programs find each other beside themselves, the plug-in in ../lib/stretto, the archive's libraries in ../lib.
 set_target_properties(${programs} PROPERTIES INSTALL_RPATH "\$ORIGIN/../lib")

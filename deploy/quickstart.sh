@@ -46,7 +46,7 @@ mkdir -p build
 # A folder that tests/run.sh configured is used as it is.
 [[ -f build/release/build.ninja ]] || cmake --preset release -DSTRETTO_TESTS=OFF >build/configure-release.log ||
   { cat build/configure-release.log; exit 1; }
-cmake --build --preset release --target stretto stretto-planner stretto-data stretto-model stretto-coordinator stretto-worker stretto-trainer
+cmake --build --preset release --target programs
 PATH="$PWD/build/release/bin:$PATH"
 
 say "start a cluster: one coordinator, two workers"

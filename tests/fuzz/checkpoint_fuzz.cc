@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "worker/trainer/checkpoint/manifest.h"
-#include "worker/trainer/checkpoint/safetensors.h"
+#include "worker/checkpoint/manifest.h"
+#include "worker/checkpoint/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

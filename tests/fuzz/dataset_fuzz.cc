@@ -8,7 +8,7 @@
 #include <fstream>
 #include <string>
 
-#include "worker/trainer/data/indexed_dataset.h"
+#include "worker/data/indexed_dataset.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const std::string prefix = "/tmp/stretto_dataset_fuzz_" + std::to_string(getpid());

@@ -5,10 +5,10 @@
 #include <cstdlib>
 
 #include "absl/strings/string_view.h"
-#include "worker/trainer/exchange/hf_config.h"
-#include "worker/trainer/exchange/model_limits.h"
-#include "worker/trainer/exchange/model_note.h"
-#include "worker/trainer/exchange/tensor_folder.h"
+#include "worker/exchange/hf_config.h"
+#include "worker/exchange/model_limits.h"
+#include "worker/exchange/model_note.h"
+#include "worker/exchange/tensor_folder.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const absl::string_view text(reinterpret_cast<const char*>(data), size);

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "worker/engine/model/parameters.h"
-#include "worker/trainer/exchange/llmc_source.h"
-#include "worker/trainer/exchange/model_limits.h"
+#include "worker/exchange/llmc_source.h"
+#include "worker/exchange/model_limits.h"
 
 // 32 bytes are the fields of the header that matter, the rest is what follows the header.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

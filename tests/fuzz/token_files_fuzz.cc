@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "worker/trainer/data/llmc_tokens.h"
+#include "worker/data/llmc_tokens.h"
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
-#include "worker/trainer/data/text/pattern.h"
-#include "worker/trainer/data/text/tokenizer_json.h"
+#include "worker/data/text/pattern.h"
+#include "worker/data/text/tokenizer_json.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto json = stretto::ParseTokenizerJson({reinterpret_cast<const char*>(data), size});

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "tests/integration/cluster.h"
-#include "tests/worker/trainer/data/llmc_file.h"
+#include "tests/worker/data/llmc_file.h"
 
 namespace stretto::integration {
 namespace {

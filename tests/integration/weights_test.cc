@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "tests/integration/cluster.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/data/indexed_dataset.h"
+#include "worker/data/tokenizer_info.h"
 #include "worker/engine/model/parameters.h"
-#include "worker/trainer/checkpoint/checkpoint.h"
-#include "worker/trainer/data/indexed_dataset.h"
-#include "worker/trainer/data/tokenizer_info.h"
-#include "worker/trainer/exchange/model_source.h"
+#include "worker/exchange/model_source.h"
 
 namespace stretto::integration {
 namespace {

@@ -15,7 +15,7 @@ includes() {
     'cu[A-Za-z_]*\.h|^(kernels/cuda|worker/engine/exec/backend_cuda|worker/comm/nccl|tests)/'
     'nccl|^(worker/comm/nccl|tests)/'
     'sqlite3\.h|^(coordinator/store|tests)/'
-    'sentencepiece_processor\.h|^worker/trainer/data/text/'
+    'sentencepiece_processor\.h|^worker/data/text/'
     'prometheus/|^(proto/metrics|coordinator/telemetry|worker/daemon)/'
     'yaml-cpp/|^coordinator/cli/'
     'civetweb\.h|^proto/monitoring/'

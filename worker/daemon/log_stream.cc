@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/report/trace_log.h"
+#include "worker/report/trace_log.h"
 
 namespace stretto::daemon {
 namespace {

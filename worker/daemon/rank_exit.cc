@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
-#include "worker/trainer/report/flight_record.h"
+#include "worker/report/flight_record.h"
 
 namespace stretto::daemon {
 namespace {

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "spdlog/spdlog.h"
-#include "worker/trainer/report/report_log.h"
+#include "worker/report/report_log.h"
 
 namespace stretto::daemon {
 namespace {

@@ -5,10 +5,10 @@
 //     assignment   serialized Assign; its `ranks` holds all of this node's ranks
 //     pid          identity of the trainer process (process.h)
 //     trainer.log  stdout and stderr of the trainer, appended
-//     reports.log  every RankReport, in order: the source of truth (worker/trainer/report)
+//     reports.log  every RankReport, in order: the source of truth (worker/report)
 //     flight.bin   where the trainer is, readable after kill -9
 //     program.txt  the step program as text
-//     trace*.bin   when each operation of the newest steps ran (worker/trainer/report/trace_log.h)
+//     trace*.bin   when each operation of the newest steps ran (worker/report/trace_log.h)
 //     stopping     present once the daemon ended this rank; holds the reason
 //     done         present once the coordinator acknowledged the last report
 //

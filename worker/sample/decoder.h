@@ -13,9 +13,9 @@
 #include "absl/types/span.h"
 #include "kernels/ops.h"
 #include "worker/engine/model/parameters.h"
+#include "worker/exchange/model_source.h"
 #include "worker/sample/cached_attention.h"
 #include "worker/sample/team.h"
-#include "worker/trainer/exchange/model_source.h"
 
 namespace stretto {
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/trainer/data/text/tokenizer.h"
+#include "worker/data/text/tokenizer.h"
 
 namespace stretto {
 

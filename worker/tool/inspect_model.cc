@@ -12,13 +12,13 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "worker/checkpoint/job_folder.h"
 #include "worker/engine/model/parameters.h"
+#include "worker/exchange/model_note.h"
+#include "worker/exchange/model_source.h"
 #include "worker/tool/model_name.h"
 #include "worker/tool/model_tokenizer.h"
 #include "worker/tool/trained_tokens.h"
-#include "worker/trainer/checkpoint/job_folder.h"
-#include "worker/trainer/exchange/model_note.h"
-#include "worker/trainer/exchange/model_source.h"
 
 namespace stretto {
 namespace {

@@ -15,9 +15,9 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "worker/checkpoint/job_folder.h"
+#include "worker/exchange/model_note.h"
 #include "worker/tool/trained_tokens.h"
-#include "worker/trainer/checkpoint/job_folder.h"
-#include "worker/trainer/exchange/model_note.h"
 
 namespace stretto {
 namespace {

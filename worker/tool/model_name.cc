@@ -5,8 +5,8 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "worker/trainer/exchange/checkpoint_source.h"
-#include "worker/trainer/exchange/hf_config.h"
+#include "worker/exchange/checkpoint_source.h"
+#include "worker/exchange/hf_config.h"
 
 namespace stretto {
 

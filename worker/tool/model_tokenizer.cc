@@ -4,8 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/exchange/model_note.h"
 #include "worker/tool/model_name.h"
-#include "worker/trainer/exchange/model_note.h"
 
 namespace stretto {
 namespace {

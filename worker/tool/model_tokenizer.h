@@ -6,8 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/text/tokenizer.h"
-#include "worker/trainer/exchange/model_source.h"
+#include "worker/data/text/tokenizer.h"
+#include "worker/exchange/model_source.h"
 
 namespace stretto {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "worker/checkpoint/training_state.h"
 #include "worker/engine/spec/spec.h"
-#include "worker/trainer/checkpoint/training_state.h"
 
 namespace stretto {
 

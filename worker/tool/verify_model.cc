@@ -9,13 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "proto/base/status_macros.h"
+#include "worker/checkpoint/job_folder.h"
+#include "worker/checkpoint/safetensors.h"
 #include "worker/engine/model/parameters.h"
+#include "worker/exchange/export_layout.h"
+#include "worker/exchange/model_source.h"
+#include "worker/exchange/parameter_table.h"
 #include "worker/tool/model_name.h"
-#include "worker/trainer/checkpoint/job_folder.h"
-#include "worker/trainer/checkpoint/safetensors.h"
-#include "worker/trainer/exchange/export_layout.h"
-#include "worker/trainer/exchange/model_source.h"
-#include "worker/trainer/exchange/parameter_table.h"
 
 namespace stretto {
 namespace {

@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/data/tokenizer_info.h"
-#include "worker/trainer/exchange/model_note.h"
-#include "worker/trainer/exchange/tokenizer_files.h"
+#include "worker/data/tokenizer_info.h"
+#include "worker/exchange/model_note.h"
+#include "worker/exchange/tokenizer_files.h"
 
 namespace stretto::trainer {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/checkpoint/checkpoint.h"
 #include "worker/engine/spec/spec.h"
-#include "worker/trainer/checkpoint/checkpoint.h"
-#include "worker/trainer/exchange/model_source.h"
+#include "worker/exchange/model_source.h"
 
 namespace stretto::trainer {
 

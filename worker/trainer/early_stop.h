@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "worker/trainer/checkpoint/training_state.h"
+#include "worker/checkpoint/training_state.h"
 
 namespace stretto::trainer {
 

@@ -8,7 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "worker/comm/communicator.h"
-#include "worker/trainer/data/sampler.h"
+#include "worker/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "worker/trainer/data/training_data.h"
+#include "worker/data/training_data.h"
 #include "worker/trainer/job_config.h"
 
 namespace stretto::trainer {

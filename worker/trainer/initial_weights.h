@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/engine/spec/spec.h"
-#include "worker/trainer/exchange/model_source.h"
+#include "worker/exchange/model_source.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/data/open_tokens.h"
+#include "worker/data/open_tokens.h"
 #include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::trainer {

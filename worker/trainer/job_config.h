@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "worker/comm/paced.h"
+#include "worker/data/training_data.h"
 #include "worker/engine/spec/spec.h"
-#include "worker/trainer/data/training_data.h"
 #include "worker/trainer/early_stop.h"
 
 namespace stretto::trainer {

@@ -5,7 +5,7 @@
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/job.pb.h"
 #include "worker/comm/communicator.h"
-#include "worker/trainer/data/sampler.h"
+#include "worker/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 

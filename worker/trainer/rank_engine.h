@@ -11,10 +11,10 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "kernels/ops.h"
+#include "worker/checkpoint/checkpoint.h"
 #include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/schedule/plan.h"
-#include "worker/trainer/checkpoint/checkpoint.h"
 
 namespace stretto::trainer {
 

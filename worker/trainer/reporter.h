@@ -8,9 +8,9 @@
 #include "absl/status/status.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/engine/exec/ledger.h"
+#include "worker/report/report_log.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/job_config.h"
-#include "worker/trainer/report/report_log.h"
 
 namespace stretto::trainer {
 

@@ -10,9 +10,9 @@
 #include "absl/strings/strip.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/exchange/model_note.h"
 #include "worker/trainer/control.h"
-#include "worker/trainer/exchange/model_note.h"
 #include "worker/trainer/exported_state.h"
 
 namespace stretto::trainer {

@@ -7,9 +7,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/checkpoint/manifest.h"
 #include "worker/comm/communicator.h"
 #include "worker/trainer/attachments.h"
-#include "worker/trainer/checkpoint/manifest.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 #include "worker/trainer/train_loop.h"

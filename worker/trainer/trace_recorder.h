@@ -10,7 +10,7 @@
 #include "stretto/v1alpha1/job.pb.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/engine/program/program.h"
-#include "worker/trainer/report/trace_log.h"
+#include "worker/report/trace_log.h"
 
 namespace stretto::trainer {
 

@@ -5,13 +5,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "worker/trainer/checkpoint/checkpoint.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/data/sampler.h"
+#include "worker/report/flight_record.h"
 #include "worker/trainer/control.h"
-#include "worker/trainer/data/sampler.h"
 #include "worker/trainer/evaluation.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
-#include "worker/trainer/report/flight_record.h"
 #include "worker/trainer/reporter.h"
 #include "worker/trainer/trace_recorder.h"
 

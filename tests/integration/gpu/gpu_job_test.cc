@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/cluster.h"
-#include "worker/trainer/data/indexed_dataset.h"
+#include "worker/data/indexed_dataset.h"
 
 namespace stretto::integration {
 namespace {

@@ -24,8 +24,8 @@
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
-#include "worker/trainer/report/flight_record.h"
-#include "worker/trainer/report/report_log.h"
+#include "worker/report/flight_record.h"
+#include "worker/report/report_log.h"
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include <future>
 
 #include "tests/worker/daemon/temp_dir.h"
-#include "worker/trainer/report/trace_log.h"
+#include "worker/report/trace_log.h"
 
 namespace stretto::daemon {
 namespace {

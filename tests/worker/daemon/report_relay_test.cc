@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/worker/daemon/temp_dir.h"
-#include "worker/trainer/report/report_log.h"
+#include "worker/report/report_log.h"
 
 namespace stretto::daemon {
 namespace {

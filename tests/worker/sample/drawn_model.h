@@ -7,7 +7,7 @@
 
 #include "proto/base/random.h"
 #include "worker/engine/model/parameters.h"
-#include "worker/trainer/exchange/model_source.h"
+#include "worker/exchange/model_source.h"
 
 namespace stretto {
 

@@ -1,5 +1,5 @@
 // Our mathematics is that of transformers: its logits of tiny models, kept in tests/golden/models,
-// are ours (make_model_golden.py of tests/worker/trainer/exchange wrote them).
+// are ours (make_model_golden.py of tests/worker/exchange wrote them).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

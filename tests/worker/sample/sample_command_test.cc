@@ -12,8 +12,8 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "tests/worker/data/tiny_model.h"
 #include "tests/worker/sample/written_checkpoint.h"
-#include "tests/worker/trainer/data/tiny_model.h"
 #include "worker/sample/decoder.h"
 #include "worker/sample/utf8.h"
 

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/worker/trainer/data/tiny_model.h"
-#include "tests/worker/trainer/test_files.h"
+#include "tests/worker/data/tiny_model.h"
+#include "tests/worker/test_files.h"
+#include "worker/data/text/pattern.h"
 #include "worker/sample/utf8.h"
-#include "worker/trainer/data/text/pattern.h"
 
 namespace stretto {
 namespace {

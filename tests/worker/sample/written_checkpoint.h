@@ -7,9 +7,9 @@
 
 #include "gtest/gtest.h"
 #include "tests/worker/sample/drawn_model.h"
-#include "tests/worker/trainer/test_files.h"
-#include "worker/trainer/checkpoint/checkpoint.h"
-#include "worker/trainer/exchange/model_note.h"
+#include "tests/worker/test_files.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/exchange/model_note.h"
 
 namespace stretto {
 

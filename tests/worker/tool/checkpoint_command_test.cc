@@ -13,12 +13,12 @@
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker/trainer/exchange/made_model.h"
-#include "tests/worker/trainer/test_files.h"
+#include "tests/worker/exchange/made_model.h"
+#include "tests/worker/test_files.h"
+#include "worker/exchange/export_model.h"
 #include "worker/tool/inspect_model.h"
 #include "worker/tool/list_checkpoints.h"
 #include "worker/tool/trained_tokens.h"
-#include "worker/trainer/exchange/export_model.h"
 
 namespace stretto {
 namespace {

@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/worker/test_files.h"
 #include "tests/worker/trainer/fake_source.h"
-#include "tests/worker/trainer/test_files.h"
-#include "worker/trainer/data/tokenizer_info.h"
-#include "worker/trainer/exchange/model_note.h"
+#include "worker/data/tokenizer_info.h"
+#include "worker/exchange/model_note.h"
 
 namespace stretto::trainer {
 namespace {

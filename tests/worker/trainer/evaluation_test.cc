@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/comm/local/local.h"
-#include "worker/trainer/data/tokenizer_info.h"
+#include "worker/data/tokenizer_info.h"
 #include "worker/trainer/held_out_data.h"
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"

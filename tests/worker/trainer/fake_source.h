@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "worker/engine/model/parameters.h"
-#include "worker/trainer/exchange/model_source.h"
+#include "worker/exchange/model_source.h"
 
 namespace stretto::trainer {
 

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/checkpoint/box.h"
 #include "worker/comm/local/local.h"
-#include "worker/trainer/checkpoint/box.h"
-#include "worker/trainer/exchange/model_note.h"
+#include "worker/exchange/model_note.h"
 #include "worker/trainer/initial_weights.h"
 #include "worker/trainer/profile.h"
 

@@ -8,10 +8,10 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_ops.h"
-#include "tests/worker/trainer/test_files.h"
+#include "tests/worker/test_files.h"
+#include "worker/data/indexed_dataset.h"
+#include "worker/data/sampler.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
-#include "worker/trainer/data/indexed_dataset.h"
-#include "worker/trainer/data/sampler.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"
 

@@ -4,7 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker/trainer/test_files.h"
+#include "tests/worker/test_files.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto::trainer {

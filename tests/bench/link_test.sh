@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# overlap_link.sh on a small model: the table, the JSON, and nothing left behind.
+# usage: link_test.sh STRETTO_BENCH. Exit 77: skipped, with the reason.
+set -uo pipefail
+
+bench=$1
+here=$(dirname "${BASH_SOURCE[0]}")
+script=$here/overlap_link.sh
+. "$here/expect.sh"
+
+((EUID == 0)) || { echo "skipped: needs root, to make network namespaces"; exit 77; }
+
+namespaces() { ip netns list | grep -c '^stretto-'; }
+before=$(namespaces)
+
+expect "a rate of 0 is refused" exits_with 2 "$script" --gbps 0 --bench "$bench"
+expect "an unknown argument is refused" exits_with 2 "$script" --gbps 1 --tempo 2
+expect "the refusal says which" grep -q -- "--tempo" "$scratch/said"
+expect "help is no error" exits_with 0 "$script" --help
+
+small=(--gbps 2 --bench "$bench" --schedules "megatron_sync,domino_row" --repeats 1
+  --layers 4 --hidden 256 --heads 4)
+"$script" "${small[@]}" --peer torch --json "$scratch/link.json" -- --slices 1,2 >"$scratch/table"
+code=$?
+if ((code == 77)); then
+  echo "skipped: no network namespaces or tbf queue here"
+  exit 77
+fi
+cat "$scratch/table"
+# 1 is a time below its bound, which a busy machine can do; the JSON must be there all the same.
+expect "it ends well or with a measuring error" test "$code" -le 1
+expect "the JSON holds what ran" python3 - "$scratch/link.json" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert [s["schedule"] for s in report["schedules"]] == ["megatron_sync", "domino_row"], report
+assert all(c["parity"] for c in report["searched"]), report["searched"]
+assert report["gbps"] == 2 and report["wire_bytes"] >= 100 * 256 * 1024, report["wire_bytes"]
+for schedule in report["schedules"]:
+    # The link really is shaped: the collectives alone take what the wire needs, or more.
+    assert schedule["t_comm"] >= 0.99 * report["wire_seconds"], schedule
+    assert schedule["peer"] is not None
+for error in report["errors"]:
+    assert "expected at least 0.99 of" in error, error
+PYTHON
+expect "the table has a row for each schedule" grep -q '^domino_row' "$scratch/table"
+
+# A run that is interrupted cleans up, too.
+"$script" "${small[@]}" --json "$scratch/none.json" >/dev/null 2>&1 &
+script_id=$!
+until (($(namespaces) > before)); do kill -0 "$script_id" 2>/dev/null || break; done
+kill -TERM "$script_id"
+wait "$script_id"
+expect "an interrupted run says so" test $? -eq 143
+expect "no namespace is left behind" test "$(namespaces)" -eq "$before"
+((failures == 0))

@@ -1,0 +1,76 @@
+#include "worker/bench/kernels/cases.h"
+
+#include <map>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "kernels/ops.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto::bench {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kLayers = 3, kTokens = 2 * 16;
+
+EngineSpec Spec() {
+  return {.model = {.layers = kLayers,
+                    .hidden = 32,
+                    .heads = 4,
+                    .ffn_hidden = 128,
+                    .sequence_length = 16,
+                    .vocab_size = 100},
+          .schedule = {.slices = {2}},
+          .micro_batch_size = 2};
+}
+
+const KernelCase* Find(const std::vector<KernelCase>& cases, const std::string& start) {
+  for (const KernelCase& found : cases) {
+    if (found.operation.rfind(start, 0) == 0) return &found;
+  }
+  return nullptr;
+}
+
+TEST(CasesTest, HasEveryComputationOnceWithTheNumberOfItsCalls) {
+  const Program program = BuildPlan(Spec(), 0)->program;
+  const std::vector<KernelCase> cases = CasesOf(program);
+
+  int calls = 0;
+  std::map<std::string, int> seen;
+  for (const KernelCase& each : cases) {
+    ++seen[each.operation];
+    calls += each.count * static_cast<int>(each.ops.size());
+    EXPECT_GT(each.work.bytes, 0) << each.operation;
+  }
+  EXPECT_EQ(seen.size(), cases.size());
+  EXPECT_EQ(calls, static_cast<int>(program.ops.size()));  // one rank: no collectives
+
+  const KernelCase* qkv = Find(cases, "gemm f32[32,32] f32[96,32]");
+  ASSERT_NE(qkv, nullptr);
+  EXPECT_EQ(qkv->count, kLayers);
+  EXPECT_EQ(qkv->place, "fwd qkv gemm");
+  EXPECT_EQ(qkv->work.flops, 2.0 * kTokens * 96 * 32);
+}
+
+TEST(CasesTest, AResidualWithTheNormBehindItIsOneCallThatMovesTheSumOnce) {
+  const std::vector<KernelCase> cases = CasesOf(BuildPlan(Spec(), 0)->program);
+
+  const KernelCase* pair = Find(cases, "bias_residual");
+  ASSERT_NE(pair, nullptr);
+  EXPECT_THAT(pair->operation, HasSubstr(" + layer_norm "));
+  EXPECT_EQ(pair->count, 2 * kLayers);
+  ASSERT_EQ(pair->ops.size(), 2u);
+  EXPECT_EQ(pair->ops[0].out[0], pair->ops[1].in[0]);
+  // Read: r, x, four keys, bias, weight and bias of the norm. Written: sum, y and statistics.
+  EXPECT_EQ(pair->work.bytes,
+            4.0 * (4 * kTokens * 32 + 3 * 32 + 2 * kTokens) + 4.0 * static_cast<int>(kKeyCount));
+}
+
+TEST(CasesTest, LimitsCountWhatTheyMove) {
+  EXPECT_EQ(CopyCase(DType::kBF16, 64).work.bytes, 2.0 * 64 * 64 * 2);
+  EXPECT_EQ(ProductCase(DType::kBF16, 64).work.flops, 2.0 * 64 * 64 * 64);
+}
+
+}  // namespace
+}  // namespace stretto::bench

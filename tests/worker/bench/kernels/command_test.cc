@@ -1,0 +1,155 @@
+#include "worker/bench/kernels/command.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/base/files.h"
+#include "tests/worker/bench/testing/machines.h"
+
+namespace stretto::bench {
+namespace {
+
+using Json = nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+struct Said {
+  int code = 0;
+  std::string out, err;
+};
+
+const std::vector<std::string> kTiny = {
+    "--model",   "gpt-tiny", "--micro-batch",     "1", "--layers",     "1", "--sequence", "16",
+    "--repeats", "2",        "--working-set-mib", "1", "--limit-size", "64"};
+
+Said Bench(const std::vector<std::string>& more, const MachineOpener& open) {
+  std::vector<std::string> arguments = kTiny;
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  std::ostringstream out, err;
+  const int code = KernelsCommand(arguments, out, err, open);
+  return {code, out.str(), err.str()};
+}
+
+class KernelsCommandTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static MachineOpener Opener() { return GetParam() ? EmulatedMachine : OpenMachine; }
+};
+
+TEST_P(KernelsCommandTest, HasTimeRateAndShareOfTheLimitOfEveryOperation) {
+  const std::string file = ::testing::TempDir() + "/kernels.json";
+  const Said said = Bench({"--json", file}, Opener());
+
+  ASSERT_EQ(said.code, 0) << said.err;
+  EXPECT_THAT(said.out, HasSubstr("limits: copy "));
+  EXPECT_THAT(said.out, HasSubstr("fwd attention attention"));
+  const Json json = Json::parse(*ReadFile(file));
+  EXPECT_EQ(json["machine"]["device"], GetParam() ? "cuda" : "cpu");
+  EXPECT_FALSE(json["machine"]["backend"].get<std::string>().empty());
+  EXPECT_EQ(json["copy"]["bytes"], 2 * 64 * 64 * 4);
+  EXPECT_GT(json["gemm_share"], 0);
+  EXPECT_LT(json["gemm_share"], 1);
+  EXPECT_GT(json["kernels"].size(), 20u);
+  for (const Json& kernel : json["kernels"]) {
+    SCOPED_TRACE(kernel["operation"].get<std::string>());
+    const bool product = kernel["flops"] > 0;
+    EXPECT_EQ(kernel["limit"], product ? "product" : "copy");
+    EXPECT_GT(kernel["seconds"], 0);
+    EXPECT_GT(kernel["count"], 0);
+    const Json& limit = json[product ? "product" : "copy"];
+    const char* rate = product ? "flops_per_second" : "bytes_per_second";
+    EXPECT_NEAR(kernel["share_of_limit"].get<double>(),
+                kernel[rate].get<double>() / limit[rate].get<double>(), 1e-9);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, KernelsCommandTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "emulated" : "cpu"; });
+
+TEST(KernelsCommandFailureTest, LlamaHasItsOperationsToo) {
+  std::ostringstream out, err;
+  EXPECT_EQ(KernelsCommand({"--model", "llama-tiny", "--tp", "2", "--micro-batch", "1",
+                            "--limit-size", "64", "--working-set-mib", "1", "--only", "swiglu"},
+                           out, err, EmulatedMachine),
+            0)
+      << err.str();
+  EXPECT_THAT(out.str(), HasSubstr("fwd act swiglu"));
+  EXPECT_THAT(out.str(), HasSubstr("tp 2"));
+}
+
+TEST(KernelsCommandFailureTest, AValueThatIsNotFiniteFailsTheRun) {
+  const Said said = Bench({}, BrokenMachine());
+  EXPECT_EQ(said.code, 1);
+  EXPECT_THAT(said.err, HasSubstr("found a non-finite value in y, expected finite ones"));
+}
+
+// Two thirds of the work's time each; none for bias gradients alone.
+absl::StatusOr<double> TimeOfEpilogue(const EpilogueProduct& product) {
+  if (product.epilogue == Epilogue::kBiasGrad) return absl::UnimplementedError("has none");
+  EXPECT_EQ(product.dtype, DType::kF32);
+  EXPECT_EQ(product.tokens, 16);
+  const bool forward = product.epilogue == Epilogue::kGelu;
+  EXPECT_EQ(product.in, forward ? 64 : 256);
+  EXPECT_EQ(product.out, forward ? 256 : 64);
+  return 2e-6;
+}
+
+TEST(EpiloguesTest, AreTimedBesideTheCallsThatTheyCouldStandFor) {
+  const std::string file = ::testing::TempDir() + "/epilogues.json";
+  const Said said = Bench({"--epilogues", "--json", file},
+                          [](const MachineFlags& flags) -> absl::StatusOr<Machine> {
+                            absl::StatusOr<Machine> machine = EmulatedMachine(flags);
+                            if (machine.ok()) machine->time_epilogue = TimeOfEpilogue;
+                            return machine;
+                          });
+  ASSERT_EQ(said.code, 0) << said.err;
+  const Json json = Json::parse(*ReadFile(file));
+  ASSERT_EQ(json["epilogues"].size(), 6u);
+  const auto seconds = [&](const std::string& place) {
+    for (const Json& row : json["kernels"]) {
+      if (row["place"] == place) return row["seconds"].get<double>();
+    }
+    return 0.0;
+  };
+  const Json& gelu = json["epilogues"][0];
+  EXPECT_EQ(gelu["calls"], "fwd fc1 gemm + fwd act gelu");
+  EXPECT_DOUBLE_EQ(gelu["separate_seconds"], seconds("fwd fc1 gemm") + seconds("fwd act gelu"));
+  EXPECT_DOUBLE_EQ(gelu["fused_seconds"], 2e-6);
+  EXPECT_EQ(json["epilogues"][2]["calls"],
+            "bwd fc2 gemm_dgrad + bwd act gelu_grad + bwd fc1 bias_grad");
+  EXPECT_EQ(json["epilogues"][3]["why"], "has none");
+  EXPECT_FALSE(json["epilogues"][3].contains("fused_seconds"));
+  EXPECT_THAT(said.out, HasSubstr("epilogue, in no step:       2.0 us for "));
+  EXPECT_THAT(said.out, HasSubstr("epilogue, in no step: has none for "));
+}
+
+TEST(EpiloguesTest, AreOnlyOnAGpu) {
+  const Said said = Bench({"--epilogues", "--only", "gelu"}, OpenMachine);
+  EXPECT_EQ(said.code, 1);
+  EXPECT_THAT(said.err, HasSubstr("--epilogues: found --device cpu, expected cuda"));
+}
+
+TEST(KernelsCommandFailureTest, WithoutADeviceItSaysWhy) {
+  const Said said = Bench({"--device", "cuda", "--device-index", "1000"}, OpenMachine);
+  EXPECT_EQ(said.code, 1);
+  EXPECT_THAT(said.err, StartsWith("error: "));
+}
+
+TEST(KernelsCommandFailureTest, WrongFlagsAreRefusedWithFoundAndExpected) {
+  for (const auto& [arguments, expected] :
+       std::vector<std::pair<std::vector<std::string>, const char*>>{
+           {{"--device", "tpu"}, "found 'tpu', expected one of cpu, cuda"},
+           {{"--only", "fugue"}, "--only: found 'fugue', expected part of an operation's row"},
+           {{"--dtype", "f16"}, "found 'f16', expected one of f32, bf16"},
+           {{"--heads", "3"}, "--heads"},
+           {{"--tempo"}, "found '--tempo', expected flags of `stretto-bench kernels --help`"}}) {
+    const Said said = Bench(arguments, EmulatedMachine);
+    EXPECT_EQ(said.code, 2) << expected;
+    EXPECT_THAT(said.err, HasSubstr(expected));
+  }
+  EXPECT_EQ(Bench({"--help"}, EmulatedMachine).code, 0);
+}
+
+}  // namespace
+}  // namespace stretto::bench

@@ -1,0 +1,46 @@
+#include "worker/bench/overlap/figures.h"
+
+#include "gtest/gtest.h"
+
+namespace stretto::bench {
+namespace {
+
+TEST(FiguresTest, IdealIsTheLargerOfComputationWithItsCommunicationCpuAndTheLink) {
+  EXPECT_DOUBLE_EQ((PhaseMedians{.t_comp = 3, .t_comm = 2, .comm_cpu = 0.5}.ideal()), 3.5);
+  EXPECT_DOUBLE_EQ((PhaseMedians{.t_comp = 1, .t_comm = 2, .comm_cpu = 0.5}.ideal()), 2);
+}
+
+TEST(FiguresTest, TheSmallerHiddenShareCounts) {
+  PhaseMedians phase{.t_comm = 2, .t_serial_sliced = 6, .t_overlap = 4.5, .hidden_interval = 0.9};
+  EXPECT_DOUBLE_EQ(phase.hidden_saved(), 0.75);
+  EXPECT_DOUBLE_EQ(phase.hidden(), 0.75);
+
+  phase.hidden_interval = 0.6;
+  EXPECT_DOUBLE_EQ(phase.hidden(), 0.6);
+}
+
+TEST(FiguresTest, WithoutCommunicationNothingIsSaved) {
+  EXPECT_DOUBLE_EQ((PhaseMedians{.t_serial_sliced = 6, .t_overlap = 4}.hidden_saved()), 0);
+}
+
+// Forward is bound by computation, backward by the link: apart they cannot share their slack.
+TEST(FiguresTest, PhasesApartBoundASchedulethatKeepsThemApart) {
+  Figures figures{.forward = {.t_comp = 3, .t_comm = 1},
+                  .backward = {.t_comp = 1, .t_comm = 3},
+                  .step = {.t_comp = 4, .t_comm = 4}};
+  EXPECT_DOUBLE_EQ(figures.ideal_step(), 4);
+  EXPECT_DOUBLE_EQ(figures.ideal_phase(), 6);
+  EXPECT_DOUBLE_EQ(figures.ideal(), 6);
+
+  figures.mixes_phases = true;
+  EXPECT_DOUBLE_EQ(figures.ideal(), 4);
+}
+
+TEST(FiguresTest, BelowItsBoundATimeIsAMeasuringError) {
+  EXPECT_EQ(MeasuringError("t", 0.995, "t_ideal", 1), "");
+  EXPECT_EQ(MeasuringError("t", 0.98, "t_ideal", 1),
+            "t: found 0.9800 s, expected at least 0.99 of t_ideal, 1.0000 s");
+}
+
+}  // namespace
+}  // namespace stretto::bench

@@ -1,0 +1,86 @@
+#include "worker/bench/overlap/options.h"
+
+#include <tuple>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stretto::bench {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(OverlapOptionsTest, ListsAreByComma) {
+  const absl::StatusOr<OverlapOptions> options = ParseOverlapOptions(
+      {"--tp1", "--schedules", "megatron_sync,domino_row", "--slices", "2,4", "--wire", "bf16"});
+
+  ASSERT_TRUE(options.ok()) << options.status();
+  EXPECT_THAT(options->schedules, ElementsAre("megatron_sync", "domino_row"));
+  EXPECT_THAT(options->slices, ElementsAre(2, 4));
+  EXPECT_EQ(options->Unsliced().wire_dtype, DType::kBF16);
+  EXPECT_EQ(options->Unsliced().dtype, DType::kF32);
+}
+
+TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
+  const EngineSpec spec =
+      ParseOverlapOptions({"--tp1", "--hidden", "96", "--batch", "3"})->Unsliced();
+
+  EXPECT_EQ(spec.schedule.name, "megatron_sync");
+  EXPECT_THAT(spec.schedule.slices, ElementsAre(3));
+  EXPECT_EQ(spec.tp_size, 1);
+  EXPECT_EQ(spec.model.ffn_hidden, 384);
+  EXPECT_TRUE(Validate(spec).ok()) << Validate(spec);
+}
+
+TEST(OverlapOptionsTest, EmulatedLinksAreEveryCombination) {
+  const absl::StatusOr<OverlapOptions> options = ParseOverlapOptions(
+      {"--device", "cuda", "--ranks", "8", "--link-gbytes", "135,270", "--link-blocks", "2,4"});
+
+  ASSERT_TRUE(options.ok()) << options.status();
+  const std::vector<EmulatedLinkOptions> links = options->Links();
+  ASSERT_EQ(links.size(), 4u);
+  EXPECT_EQ(links[3].blocks, 4);
+  EXPECT_EQ(links[3].bytes_per_second, 270e9);
+  EXPECT_EQ(links[3].latency, absl::Microseconds(12));
+  EXPECT_EQ(links[3].size, 8);
+  EXPECT_EQ(options->warm_up_steps, 3);
+  EXPECT_EQ(ParseOverlapOptions({"--tp1"})->warm_up_steps, 0);
+}
+
+TEST(OverlapOptionsTest, HelpIsNotAnError) {
+  EXPECT_THAT(ParseOverlapOptions({"--help"})->help, HasSubstr("--rendezvous"));
+}
+
+class WrongOptionsTest
+    : public ::testing::TestWithParam<std::tuple<std::vector<std::string>, const char*>> {};
+
+TEST_P(WrongOptionsTest, IsRefusedInOneLine) {
+  const auto& [arguments, expected] = GetParam();
+
+  const absl::Status status = ParseOverlapOptions(arguments).status();
+
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(expected));
+  EXPECT_THAT(std::string(status.message()), ::testing::Not(HasSubstr("\n")));
+}
+
+using Arguments = std::vector<std::string>;
+INSTANTIATE_TEST_SUITE_P(
+    All, WrongOptionsTest,
+    ::testing::Values(std::tuple{Arguments{}, "--rendezvous: found none, expected an empty folder"},
+                      std::tuple{Arguments{"--tp1", "--schedules", "fugue"}, "fugue"},
+                      std::tuple{Arguments{"--tp1", "--slices", "0"}, "--slices"},
+                      std::tuple{Arguments{"--tp1", "--dtype", "f16"}, "f16"},
+                      std::tuple{Arguments{"--tp1", "--rank", "1"}, "--rank: found 1"},
+                      std::tuple{Arguments{"--device", "cuda", "--tp1"},
+                                 "--ranks: found 1 on --device cuda, expected at least 2"},
+                      std::tuple{Arguments{"--device", "cuda", "--link-gbytes", "270,0"},
+                                 "found 0, expected a number above 0"},
+                      std::tuple{Arguments{"--device", "cuda", "--link-blocks", "-1"},
+                                 "found -1, expected an integer from 0 to 1024"},
+                      std::tuple{Arguments{"--tp1", "--model", "gpt-0"}, "found 'gpt-0'"},
+                      std::tuple{Arguments{"--tp1", "--tempo"}, "--tempo"}));
+
+}  // namespace
+}  // namespace stretto::bench

@@ -1,0 +1,188 @@
+#include "worker/bench/sim_command.h"
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/base/presets.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct SimRun {
+  int code = 0;
+  std::string out, err;
+};
+
+SimRun Sim(const std::string& arguments) {
+  std::ostringstream out, err;
+  const std::vector<std::string> words = absl::StrSplit(arguments, ' ', absl::SkipEmpty());
+  const int code = SimCommand(words, out, err);
+  return {code, out.str(), err.str()};
+}
+
+nlohmann::json Figures(const std::string& arguments) {
+  const SimRun run = Sim(absl::StrCat(arguments, " --json"));
+  EXPECT_EQ(run.code, 0) << arguments << ": " << run.err;
+  return run.code == 0 ? nlohmann::json::parse(run.out) : nlohmann::json();
+}
+
+TEST(SimCommandTest, DrawsALayerAndSumsTheStep) {
+  const SimRun run = Sim("--schedule domino_row");
+  EXPECT_EQ(run.code, 0) << run.err;
+  for (const char* part : {"gpt-10m (gpt: 6 layers", "domino_row, tp 2, slices 2, splits 1",
+                           "layer 3 forward:", "layer 3 backward:", "\ncompute ", "\ncomm.tp ",
+                           "compute_hiding tp forward", "speed-up ", "exposed share",
+                           "hidden ceiling, no contention"}) {
+    EXPECT_THAT(run.out, HasSubstr(part));
+  }
+}
+
+TEST(SimCommandTest, TheSameFlagsGiveTheSameText) {
+  const std::string flags = "--schedule domino_hybrid --contention 0.2 --grid step --latency-us 5";
+  EXPECT_EQ(Sim(flags).out, Sim(flags).out);
+}
+
+TEST(SimCommandTest, EveryScheduleRunsWithItsDefaults) {
+  for (const std::string& name : ScheduleNames()) {
+    const nlohmann::json figures = Figures(absl::StrCat("--model gpt-tiny --schedule ", name));
+    EXPECT_EQ(figures["schedule"], name);
+    EXPECT_GT(figures["step_seconds"], 0) << name;
+  }
+}
+
+TEST(SimCommandTest, EveryPresetRuns) {
+  for (const ModelPreset& preset : kModelPresets) {
+    const nlohmann::json figures =
+        Figures(absl::StrCat("--schedule domino_row --model ", preset.name));
+    EXPECT_EQ(figures["layers"], preset.layers) << preset.name;
+    EXPECT_EQ(figures["kv_heads"], preset.kv_heads) << preset.name;
+    EXPECT_GT(figures["speed_up"], 1) << preset.name;
+  }
+}
+
+TEST(SimCommandTest, TheSynchronousScheduleIsItsOwnBaseline) {
+  const nlohmann::json figures = Figures("--micro-batches 2");
+  EXPECT_EQ(figures["speed_up"], 1);
+  EXPECT_EQ(figures["forward"]["exposed_share"], 1);
+  EXPECT_EQ(figures["backward"]["hidden_ceiling"], 0);
+  const double serial = figures["t_comp"].get<double>() + figures["t_comm"].get<double>();
+  EXPECT_NEAR(figures["step_seconds"], serial, 1e-6 * serial);
+}
+
+TEST(SimCommandTest, ClosedTailsAreFasterOnlyWhereAScheduleClosesThem) {
+  const auto figures = Figures("--schedule domino_row --micro-batches 4");
+  EXPECT_GT(figures["open_tails_seconds"], figures["step_seconds"]);
+  const auto published = Figures("--schedule nanotron --micro-batches 4");
+  EXPECT_EQ(published["open_tails_seconds"], published["step_seconds"]);
+}
+
+TEST(SimCommandTest, NoStepBeatsItsBound) {
+  for (const char* link : {"0.1", "1", "10"}) {
+    for (const char* contention : {"0", "0.3"}) {
+      const nlohmann::json figures = Figures(
+          absl::StrCat("--schedule domino_row --gbps ", link, " --contention ", contention));
+      EXPECT_GE(figures["step_seconds"], 0.999 * figures["t_ideal_step"].get<double>()) << link;
+    }
+  }
+}
+
+TEST(SimCommandTest, ContentionSlowsTheStepAndLeavesTheCeiling) {
+  const nlohmann::json free = Figures("--schedule domino_row");
+  const nlohmann::json shared = Figures("--schedule domino_row --contention 0.3");
+  EXPECT_GT(shared["step_seconds"], 1.02 * free["step_seconds"].get<double>());
+  for (const char* pass : {"forward", "backward"}) {
+    EXPECT_EQ(shared[pass]["hidden_ceiling"], free[pass]["hidden_ceiling"]);
+    EXPECT_DOUBLE_EQ(free[pass]["hidden_ceiling"], 1 - free[pass]["exposed_share"].get<double>());
+  }
+}
+
+TEST(SimCommandTest, TheLedgerSumsToTheStep) {
+  const nlohmann::json figures =
+      Figures("--schedule domino_row --recompute full --micro-batches 3");
+  double sum = 0;
+  for (const nlohmann::json& entry : figures["ledger"]) sum += entry["seconds"].get<double>();
+  EXPECT_NEAR(sum, figures["step_seconds"], 1e-9);
+}
+
+TEST(SimCommandTest, ShapesReplaceThePresets) {
+  const nlohmann::json figures = Figures("--model gpt-tiny --layers 3 --family llama --kv-heads 2");
+  EXPECT_EQ(figures["model"], "gpt-tiny, changed");
+  EXPECT_EQ(figures["family"], "llama");
+  EXPECT_EQ(figures["layers"], 3);
+  EXPECT_EQ(figures["kv_heads"], 2);
+  EXPECT_EQ(figures["hidden"], 64);
+}
+
+TEST(SimCommandTest, HalfTheBytesOnTheWireTakeHalfTheTime) {
+  const double wide = Figures("--wire f32")["t_comm"], narrow = Figures("--wire bf16")["t_comm"];
+  EXPECT_NEAR(narrow / wide, 0.5, 0.01);  // the loss travels in f32
+}
+
+struct BadArguments {
+  const char* arguments;
+  const char* error;  // the whole line
+};
+
+TEST(SimCommandTest, MergedWeightGradientsAreFewer) {
+  const std::string flags = "--schedule domino_row --micro-batches 4 --merge-wgrads ";
+  nlohmann::json before = Figures(flags + "0");
+  for (const char* merged : {"1", "2", "4"}) {
+    const nlohmann::json figures = Figures(flags + merged);
+    EXPECT_EQ(figures["merge_wgrads"].dump(), merged);
+    EXPECT_LT(figures["operations"], before["operations"]) << merged;
+    before = figures;
+  }
+}
+
+TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
+  const std::vector<BadArguments> cases = {
+      {"--tp 0", "--tp: found 0, expected an integer from 1 to 65536"},
+      {"--tp two", "--tp: found two, expected an integer from 1 to 65536"},
+      {"--tp 5", "--tp: found 5, expected a divisor of the 6 heads"},
+      {"--gbps nan", "--gbps: found nan, expected a number above 0"},
+      {"--contention 1", "--contention: found 1, expected a share from 0 to 0.99"},
+      {"--recompute some", "--recompute: found 'some', expected one of none, selective, full"},
+      {"--heads 7", "--heads: found 7, expected a divisor of hidden 384"},
+      {"--merge-wgrads 3 --micro-batches 4",
+       "--merge-wgrads: found 3, expected 0 or a divisor of the 4 --micro-batches"},
+      {"--slices 9", "--slices: found 9, expected at most the 4 sequences of --micro-batch"},
+      {"--layer 6", "--layer: found 6, expected one of the layers 0 to 5"},
+      {"--micro-batches 20000",
+       "--micro-batches: found 20000, expected layers x micro-batches x slices x splits of at most "
+       "32768, not 120000"},
+      {"--schedule megatron_sync --splits 2",
+       "schedule megatron_sync: --splits: found 2, expected 1"},
+      {"--overlap", "found '--overlap', expected flags of `stretto-bench sim --help`"},
+      {"--costs /no/such/file", "--costs: open /no/such/file: No such file or directory"},
+  };
+  for (const BadArguments& bad : cases) {
+    const SimRun run = Sim(bad.arguments);
+    EXPECT_EQ(run.code, 2) << bad.arguments;
+    EXPECT_EQ(run.err, absl::StrCat("error: ", bad.error, "\n"));
+    EXPECT_EQ(run.out, "") << bad.arguments;
+  }
+}
+
+TEST(SimCommandTest, UnknownNamesListTheKnown) {
+  EXPECT_THAT(Sim("--model gpt4").err,
+              HasSubstr("--model: found 'gpt4', expected one of gpt-tiny"));
+  const std::string error = Sim("--schedule domino").err;
+  for (const std::string& name : ScheduleNames()) EXPECT_THAT(error, HasSubstr(name));
+}
+
+TEST(SimCommandTest, HelpNamesEveryScheduleAndGivesExamples) {
+  const SimRun run = Sim("--help");
+  EXPECT_EQ(run.code, 0);
+  EXPECT_THAT(run.out, HasSubstr("Examples:"));
+  for (const std::string& name : ScheduleNames()) EXPECT_THAT(run.out, HasSubstr(name));
+}
+
+}  // namespace
+}  // namespace stretto

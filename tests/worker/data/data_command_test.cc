@@ -1,0 +1,102 @@
+// `stretto data`, the program, as a user types it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "tests/worker/data/tiny_model.h"
+#include "tests/worker/test_files.h"
+
+namespace stretto {
+namespace {
+
+using testing::HasSubstr;
+
+struct Ran {
+  int code;
+  std::string output;  // stdout and stderr
+};
+
+Ran RunData(const std::string& arguments) {
+  FILE* pipe = ::popen((STRETTO_BINARY_DIR "/stretto-data " + arguments + " 2>&1").c_str(), "r");
+  Ran ran{-1, ""};
+  char block[512];
+  while (const size_t n = std::fread(block, 1, sizeof(block), pipe)) ran.output.append(block, n);
+  ran.code = WEXITSTATUS(::pclose(pipe));
+  return ran;
+}
+
+class DataCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    dir_ = testing::TempDir() + "/data_command_" +
+           testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(dir_);
+    std::filesystem::create_directories(dir_);
+    std::ofstream(dir_ + "/a.txt") << "hello";
+  }
+  std::string Prepare(const std::string& more = "") {
+    return "prepare " + dir_ + "/a.txt -o " + dir_ + "/set " + more;
+  }
+  std::string dir_;
+};
+
+TEST_F(DataCommandTest, WritesADataSetAndRefusesToOverwriteIt) {
+  const Ran first = RunData(Prepare());
+  EXPECT_EQ(first.code, 0) << first.output;
+  EXPECT_THAT(first.output, HasSubstr("set.bin: 6 tokens, 1 documents from 1 files"));
+  EXPECT_TRUE(std::filesystem::exists(dir_ + "/set.idx"));
+  const Ran second = RunData(Prepare());
+  EXPECT_EQ(second.code, 1);
+  EXPECT_THAT(second.output, HasSubstr("--overwrite replaces it"));
+  EXPECT_EQ(RunData(Prepare("--overwrite")).code, 0);
+}
+
+TEST_F(DataCommandTest, SentencePieceModelTokenizes) {
+  std::ofstream(dir_ + "/tiny.model", std::ios::binary) << TinyModel(true);
+  const Ran ran = RunData(Prepare("--tokenizer sentencepiece:" + dir_ + "/tiny.model"));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+}
+
+TEST_F(DataCommandTest, TokenizerOfAFolderFromHuggingFaceTokenizes) {
+  std::filesystem::copy(STRETTO_SOURCE_DIR "/tests/golden/tokenizer/llama3_kind.json",
+                        dir_ + "/tokenizer.json");
+  std::ofstream(dir_ + "/tokenizer_config.json") << R"({"eos_token": "<|end_of_text|>"})";
+  const Ran ran = RunData(Prepare("--tokenizer hf:" + dir_));
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_THAT(ran.output, HasSubstr("vocabulary 484"));
+  const Ran other = RunData(
+      Prepare("--overwrite --tokenizer hf:" + dir_ + "/tokenizer.json --end-of-document '<|no|>'"));
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.output, HasSubstr("end of document: found \"<|no|>\", expected"));
+  const Ran bytes = RunData(Prepare("--overwrite --end-of-document '<|end|>'"));
+  EXPECT_THAT(bytes.output, HasSubstr("--end-of-document: found it with --tokenizer bytes"));
+}
+
+TEST_F(DataCommandTest, FailureSaysWhereTheDonePartsAre) {
+  std::ofstream(dir_ + "/bad.jsonl") << "{\"text\": 1}\n";
+  const Ran ran = RunData("prepare " + dir_ + "/bad.jsonl -o " + dir_ + "/set");
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(ran.output,
+              HasSubstr("bad.jsonl: found {\"text\": 1} in the line at byte 0, expected "
+                        "a JSON object with text as \"text\""));
+  EXPECT_THAT(ran.output, HasSubstr("set.parts: the same command goes on from there"));
+}
+
+TEST_F(DataCommandTest, RefusesUnknownTokenizerAndMissingArguments) {
+  const Ran ran = RunData(Prepare("--tokenizer words"));
+  EXPECT_EQ(ran.code, 1);
+  EXPECT_THAT(
+      ran.output,
+      HasSubstr(
+          "--tokenizer: found \"words\", expected \"bytes\", \"sentencepiece:MODEL_FILE\", "));
+  EXPECT_EQ(RunData("prepare " + dir_ + "/a.txt").code, 2);
+  EXPECT_EQ(RunData("").code, 2);
+}
+
+}  // namespace
+}  // namespace stretto

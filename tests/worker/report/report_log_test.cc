@@ -1,0 +1,171 @@
+#include "worker/report/report_log.h"
+
+#include <random>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "stretto/v1alpha1/worker.pb.h"
+#include "tests/worker/mutate.h"
+#include "tests/worker/test_files.h"
+
+namespace stretto {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using v1alpha1::RankReport;
+
+class ReportLogTest : public testing::Test {
+ protected:
+  // Appends reports of steps first ... last.
+  void AppendSteps(int64_t first, int64_t last) {
+    auto log = ReportLog::Open(path_);
+    ASSERT_TRUE(log.ok()) << log.status();
+    for (int64_t step = first; step <= last; ++step) {
+      RankReport report;
+      report.mutable_checkpoint()->set_step(step);
+      ASSERT_TRUE(log->Append(&report).ok());
+    }
+  }
+  std::vector<int64_t> StepsAfter(int64_t sequence) {
+    const auto reports = ReadAfter(path_, sequence);
+    EXPECT_TRUE(reports.ok()) << reports.status();
+    std::vector<int64_t> steps;
+    if (!reports.ok()) return steps;
+    for (const RankReport& report : *reports) steps.push_back(report.checkpoint().step());
+    return steps;
+  }
+
+  TestFolder folder_;
+  std::string path_ = folder_ / "reports";
+};
+
+TEST_F(ReportLogTest, SequenceNumbersCountFromOneAndGoOnAfterReopening) {
+  AppendSteps(10, 12);
+  AppendSteps(13, 13);
+  const auto reports = ReadAfter(path_, 0);
+  ASSERT_TRUE(reports.ok());
+  ASSERT_EQ(reports->size(), 4u);
+  for (size_t i = 0; i < 4; ++i) EXPECT_EQ((*reports)[i].sequence(), static_cast<int64_t>(i) + 1);
+  EXPECT_THAT(StepsAfter(2), ElementsAre(12, 13));
+  EXPECT_THAT(StepsAfter(4), IsEmpty());
+  EXPECT_EQ(ReportLog::Open(path_)->last_sequence(), 4);
+}
+
+TEST_F(ReportLogTest, MissingLogHasNoReports) { EXPECT_THAT(StepsAfter(0), IsEmpty()); }
+
+TEST_F(ReportLogTest, ReaderFollowsAGrowingLog) {
+  ReportReader reader(path_);
+  EXPECT_THAT(*reader.ReadNew(), IsEmpty());
+  AppendSteps(1, 3);
+  EXPECT_EQ(reader.ReadNew(2)->size(), 2u);
+  EXPECT_EQ(reader.ReadNew()->size(), 1u);
+  EXPECT_THAT(*reader.ReadNew(), IsEmpty());
+  AppendSteps(4, 4);
+  const auto last = reader.ReadNew();
+  ASSERT_EQ(last->size(), 1u);
+  EXPECT_EQ(last->front().checkpoint().step(), 4);
+  EXPECT_EQ(reader.last_sequence(), 4);
+}
+
+TEST_F(ReportLogTest, EveryTornTailIsDroppedAndTheNumberingContinues) {
+  AppendSteps(1, 3);
+  const std::string whole = Slurp(path_);
+  const size_t record = whole.size() / 3;
+  for (size_t size = 2 * record; size < whole.size(); ++size) {
+    Spill(path_, whole.substr(0, size));
+    ASSERT_THAT(StepsAfter(0), ElementsAre(1, 2)) << size;
+    AppendSteps(7, 7);
+    ASSERT_THAT(StepsAfter(0), ElementsAre(1, 2, 7)) << size;
+  }
+}
+
+TEST_F(ReportLogTest, TailOfZerosAfterAPowerLossIsDropped) {
+  AppendSteps(1, 2);
+  Spill(path_, Slurp(path_) + std::string(5000, '\0'));
+  EXPECT_THAT(StepsAfter(0), ElementsAre(1, 2));
+  AppendSteps(3, 3);
+  EXPECT_THAT(StepsAfter(0), ElementsAre(1, 2, 3));
+}
+
+TEST_F(ReportLogTest, LastRecordWithAWrongChecksumIsATornTail) {
+  AppendSteps(1, 3);
+  std::string bytes = Slurp(path_);
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  Spill(path_, bytes);
+  EXPECT_THAT(StepsAfter(0), ElementsAre(1, 2));
+}
+
+TEST_F(ReportLogTest, CorruptionInTheMiddleIsDataLossForReaderAndWriter) {
+  AppendSteps(1, 3);
+  std::string bytes = Slurp(path_);
+  const size_t record = bytes.size() / 3;
+  bytes[record + 10] = static_cast<char>(bytes[record + 10] ^ 1);
+  Spill(path_, bytes);
+  const absl::Status status = ReadAfter(path_, 0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(path_ + ": crc32c of the record at byte " + std::to_string(record)));
+  EXPECT_EQ(ReportLog::Open(path_).status().code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(Slurp(path_), bytes);
+}
+
+TEST_F(ReportLogTest, ReaderHandsOutWhatIsWholeBeforeTheError) {
+  AppendSteps(1, 3);
+  std::string bytes = Slurp(path_);
+  bytes[bytes.size() / 3 + 10] = 0x55;
+  Spill(path_, bytes);
+  ReportReader reader(path_);
+  EXPECT_EQ(reader.ReadNew()->size(), 1u);
+  EXPECT_EQ(reader.ReadNew().status().code(), absl::StatusCode::kDataLoss);
+}
+
+TEST_F(ReportLogTest, GapInTheSequenceIsDataLoss) {
+  AppendSteps(1, 3);
+  const std::string bytes = Slurp(path_);
+  const size_t record = bytes.size() / 3;
+  Spill(path_, bytes.substr(0, record) + bytes.substr(2 * record));
+  const absl::Status status = ReadAfter(path_, 0).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("sequence of the record"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("found 3, expected 2"));
+}
+
+TEST_F(ReportLogTest, FullDiskKeepsTheWholeRecordsAndTheNumber) {
+  AppendSteps(1, 2);
+  auto log = ReportLog::Open(path_);
+  ASSERT_TRUE(log.ok());
+  RankReport report;
+  report.set_job_id(std::string(1000, 'x'));
+  {
+    FullDisk disk(500);
+    const absl::Status status = log->Append(&report);
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("write " + path_));
+    EXPECT_THAT(StepsAfter(0), ElementsAre(1, 2));
+  }
+  EXPECT_EQ(log->last_sequence(), 2);
+  ASSERT_TRUE(log->Append(&report).ok());
+  EXPECT_EQ(report.sequence(), 3);
+  EXPECT_EQ(ReadAfter(path_, 2)->size(), 1u);
+}
+
+TEST_F(ReportLogTest, MutatedLogsGiveAStatusOrReportsAndNeverCrash) {
+  AppendSteps(1, 5);
+  const std::string whole = Slurp(path_);
+  std::mt19937_64 random(2);
+  int lost = 0;
+  for (int i = 0; i < 2000; ++i) {
+    Spill(path_, Mutate(whole, &random));
+    const auto reports = ReadAfter(path_, 0);
+    if (!reports.ok()) {
+      EXPECT_EQ(reports.status().code(), absl::StatusCode::kDataLoss) << reports.status();
+      ++lost;
+    }
+  }
+  EXPECT_GT(lost, 100);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,90 @@
+#include "worker/bench/common/machine.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "kernels/cpu/cpu_ops.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/bench/common/flags.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
+#include "worker/engine/exec/plugin/loader.h"
+
+namespace stretto::bench {
+namespace {
+
+absl::StatusOr<Machine> OpenCpu() {
+  std::string why;
+  if (!CpuSupported(&why)) return absl::UnavailableError(why);
+  Machine machine{.device = "cpu", .name = CpuIsa(), .driver = "", .ops = MakeCpuOps()};
+  machine.backend = MakeCpuBackend(*machine.ops);
+  return machine;
+}
+
+// The kernel module's; empty where it does not say.
+std::string DriverVersion() {
+  const absl::StatusOr<std::string> text = ReadFile("/sys/module/nvidia/version");
+  return text.ok() ? std::string(absl::StripSuffix(*text, "\n")) : "";
+}
+
+absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
+  ASSIGN_OR_RETURN(const BackendPlugin* plugin, LoadPlugin(CudaPluginOptions()));
+  ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin->devices());
+  for (const DeviceInfo& device : devices) {
+    if (device.index != flags.index) continue;
+    RETURN_IF_ERROR(CheckArchitecture(device, plugin->architectures));
+    Machine machine{.device = "cuda", .name = device.name, .driver = DriverVersion()};
+    ASSIGN_OR_RETURN(machine.backend,
+                     plugin->make_backend({.device = device.index,
+                                           .tuning_folder = flags.tuning,
+                                           .collective_sms = flags.collective_sms}));
+    machine.emulate_link = [plugin, index = device.index](const EmulatedLinkOptions& options) {
+      return plugin->emulate_link(index, options);
+    };
+    machine.time_epilogue = [plugin, index = device.index](const EpilogueProduct& product) {
+      return plugin->time_epilogue(index, product);
+    };
+    return machine;
+  }
+  return absl::NotFoundError(absl::StrCat("--device-index: found ", flags.index,
+                                          ", expected one of the ", devices.size(),
+                                          " that `stretto-bench devices` lists"));
+}
+
+}  // namespace
+
+void AddMachineFlags(CLI::App& app, MachineFlags& flags) {
+  const std::string group = "Machine";
+  app.add_option("--device", flags.device, "cpu or cuda")
+      ->check(OneOf({"cpu", "cuda"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--device-index", flags.index,
+                 "which one, as `stretto-bench devices` numbers them")
+      ->check(Integer(0, 1 << 10))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--tuning", flags.tuning, "folder that keeps measured choices of algorithms")
+      ->group(group);
+  app.add_option("--collective-sms", flags.collective_sms,
+                 "room that kernels leave, in SMs, while a collective may be under way")
+      ->check(Integer(0, 1 << 10))
+      ->capture_default_str()
+      ->group(group);
+}
+
+absl::StatusOr<Machine> OpenMachine(const MachineFlags& flags) {
+  return flags.device == "cpu" ? OpenCpu() : OpenCuda(flags);
+}
+
+nlohmann::ordered_json ToJson(const Machine& machine) {
+  return {{"device", machine.device},
+          {"name", machine.name},
+          {"driver", machine.driver},
+          {"backend", machine.backend->Describe()}};
+}
+
+}  // namespace stretto::bench

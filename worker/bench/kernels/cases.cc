@@ -1,0 +1,103 @@
+#include "worker/bench/kernels/cases.h"
+
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/ops.h"
+#include "worker/engine/cost/table.h"
+
+namespace stretto::bench {
+namespace {
+
+// As the executor of a device pairs them.
+bool ArePair(const Op& first, const Op& second) {
+  const bool norm = second.kind == OpKind::kLayerNorm || second.kind == OpKind::kRmsNorm;
+  return first.kind == OpKind::kBiasResidual && norm && first.lane == second.lane &&
+         first.tag.micro_batch == second.tag.micro_batch && first.out[0] == second.in[0];
+}
+
+KernelCase CaseOf(const Program& program, std::vector<Op> ops) {
+  KernelCase result;
+  result.place = TagKey(ops[0]);
+  std::map<int, int> copies;
+  const auto take = [&](int& id) {
+    const auto [found, added] = copies.try_emplace(id, static_cast<int>(result.buffers.size()));
+    if (added) {
+      const Buffer& source = program.buffers[static_cast<size_t>(id)];
+      result.buffers.push_back({.name = source.name,
+                                .dtype = source.dtype,
+                                .shape = source.shape,
+                                .arena = ArenaClass::kParameter});
+    }
+    id = found->second;
+  };
+  for (Op& op : ops) {
+    absl::StrAppend(&result.operation, result.operation.empty() ? "" : " + ",
+                    OperationKey(program, op));
+    const Work work = WorkOf(program, op);
+    result.work.flops += work.flops;
+    result.work.bytes += work.bytes;
+    if (&op != &ops[0]) {  // the sum goes from one to the other in registers
+      result.work.bytes -=
+          static_cast<double>(program.buffers[static_cast<size_t>(op.in[0])].bytes());
+    }
+    for (int& id : op.in) take(id);
+    for (int& id : op.out) take(id);
+    op.lane = 0;
+    op.tag.micro_batch = -1;
+    op.waits.clear();
+  }
+  result.ops = std::move(ops);
+  return result;
+}
+
+KernelCase Alone(OpKind kind, const char* name, DType dtype, int64_t n, int inputs,
+                 std::vector<int64_t> attributes, bool keys) {
+  Program program;
+  Op op;
+  op.kind = kind;
+  op.tag.name = name;
+  op.attributes = std::move(attributes);
+  const auto add = [&](DType type, std::vector<int64_t> shape) {
+    program.buffers.push_back({.name = name, .dtype = type, .shape = std::move(shape)});
+    return static_cast<int>(program.buffers.size()) - 1;
+  };
+  for (int i = 0; i < inputs; ++i) op.in.push_back(add(dtype, {n, n}));
+  if (keys) op.in.push_back(add(DType::kI32, {kKeyCount}));
+  op.out.push_back(add(dtype, {n, n}));
+  KernelCase result = CaseOf(program, {op});
+  result.place = name;
+  return result;
+}
+
+}  // namespace
+
+std::vector<KernelCase> CasesOf(const Program& program) {
+  std::vector<KernelCase> cases;
+  std::map<std::string, size_t> at;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (IsCollective(program.ops[i].kind)) continue;
+    std::vector<Op> ops = {program.ops[i]};
+    if (i + 1 < program.ops.size() && ArePair(ops[0], program.ops[i + 1])) {
+      ops.push_back(program.ops[++i]);
+    }
+    KernelCase next = CaseOf(program, std::move(ops));
+    const auto [found, added] = at.try_emplace(next.operation, cases.size());
+    if (added) cases.push_back(std::move(next));
+    ++cases[found->second].count;
+  }
+  return cases;
+}
+
+KernelCase CopyCase(DType dtype, int64_t n) {
+  KernelCase copy = Alone(OpKind::kDropout, "copy", dtype, n, 1, {0, 0, 0}, true);
+  copy.work.bytes = 2 * static_cast<double>(copy.buffers[0].bytes());
+  return copy;
+}
+
+KernelCase ProductCase(DType dtype, int64_t n) {
+  return Alone(OpKind::kGemm, "product", dtype, n, 2, {}, false);
+}
+
+}  // namespace stretto::bench

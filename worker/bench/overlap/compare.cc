@@ -1,0 +1,270 @@
+#include "worker/bench/overlap/compare.h"
+
+#include <algorithm>
+#include <deque>
+#include <set>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/cost/work.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto::bench {
+namespace {
+
+// What of a full frame is payload: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
+constexpr double kPayload = 0.956;
+
+// Of a schedule's own time, for which t_occupy's blocks stay.
+constexpr double kOccupied = 1.5;
+
+template <class Get>
+double MedianOf(const Measured& measured, Get get) {
+  std::vector<double> values;
+  for (const Run& run : measured.runs) values.push_back(get(run.slowest));
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// What the schedules that compete are measured by, and measure themselves.
+struct Programs {
+  const Measured *comp, *comm, *serial;            // of megatron_sync, unsliced
+  const Measured *overlap, *oracle, *comp_sliced;  // of the schedule
+  const Measured* occupied = nullptr;              // only over an emulated link
+};
+
+PhaseMedians MediansOf(const Programs& programs, PhaseSample StepSample::*phase) {
+  const auto median = [&](const Measured* measured, double PhaseSample::*field) {
+    return MedianOf(*measured, [&](const StepSample& s) { return s.*phase.*field; });
+  };
+  constexpr auto seconds = &PhaseSample::seconds;
+  return {.t_comp = median(programs.comp, seconds),
+          .t_comm = median(programs.comm, seconds),
+          .comm_cpu = median(programs.comm, &PhaseSample::cpu),
+          .t_serial = median(programs.serial, seconds),
+          .t_serial_sliced = median(programs.oracle, seconds),
+          .t_overlap = median(programs.overlap, seconds),
+          .t_comp_sliced = median(programs.comp_sliced, seconds),
+          .hidden_interval = 1 - median(programs.overlap, &PhaseSample::exposed_share)};
+}
+
+class Comparer {
+ public:
+  Comparer(const OverlapOptions& options, Rig& rig, const Say& say)
+      : options_(options), rig_(rig), say_(say) {}
+
+  absl::StatusOr<Comparison> Run() {
+    ASSIGN_OR_RETURN(result_.link, rig_.MeasureLink());
+    std::vector<Candidate> finalists;
+    for (const std::string& name : Schedules()) {
+      RETURN_IF_ERROR(Search(name, &finalists));
+    }
+    RETURN_IF_ERROR(Measure(finalists));
+    return std::move(result_);
+  }
+
+ private:
+  std::vector<std::string> Schedules() const {
+    return options_.schedules.empty() ? ScheduleNames() : options_.schedules;
+  }
+
+  std::vector<EngineSpec> Choices(const std::string& schedule) const {
+    std::vector<EngineSpec> specs;
+    for (int sequence_parallel : options_.sequence_parallel) {
+      for (int splits : options_.splits) {
+        for (int slices : options_.slices) {
+          for (int defer : options_.defer_wgrads) {
+            if (slices > options_.batch) continue;
+            EngineSpec spec = options_.Unsliced();
+            spec.schedule.name = schedule;
+            spec.schedule.slices = EvenSlices(options_.batch, slices);
+            spec.schedule.splits = splits;
+            spec.schedule.sequence_parallel = sequence_parallel != 0;
+            spec.schedule.defer_wgrads = defer;
+            specs.push_back(std::move(spec));
+          }
+        }
+      }
+    }
+    return specs;
+  }
+
+  // Appends the choice whose parity steps were the fastest, or all that passed. Where there is none
+  // an error of the result says why.
+  absl::Status Search(const std::string& schedule, std::vector<Candidate>* finalists) {
+    std::vector<Candidate> passed;
+    std::set<std::string> programs;
+    absl::Status refused;
+    for (EngineSpec& spec : Choices(schedule)) {
+      const absl::StatusOr<RankPlan> plan = BuildPlan(spec, options_.rank);
+      if (absl::IsInvalidArgument(plan.status())) {
+        refused = plan.status();
+        continue;
+      }
+      RETURN_IF_ERROR(plan.status());
+      if (!programs.insert(Print(plan->program)).second) continue;
+      ASSIGN_OR_RETURN(Parity parity, rig_.CheckParity(spec));
+      Candidate candidate{std::move(spec), std::move(parity)};
+      say_(absl::StrFormat("%s: parity %s, %.3f s", Describe(candidate.spec.schedule),
+                           candidate.parity.passed ? "passed" : "FAILED",
+                           candidate.parity.seconds));
+      result_.candidates.push_back(candidate);
+      if (!candidate.parity.passed) {
+        result_.errors.push_back(absl::StrCat(Describe(candidate.spec.schedule),
+                                              ": parity failed: ", candidate.parity.message));
+      } else {
+        passed.push_back(std::move(candidate));
+      }
+    }
+    if (programs.empty()) {
+      result_.errors.push_back(absl::StrCat(schedule, ": no choice fits: ", refused.message()));
+    }
+    if (passed.size() > 1 && !options_.every_choice) {
+      passed = {*absl::c_min_element(passed, [](const Candidate& a, const Candidate& b) {
+        return a.parity.seconds < b.parity.seconds;
+      })};
+    }
+    finalists->insert(finalists->end(), passed.begin(), passed.end());
+    return absl::OkStatus();
+  }
+
+  // The same program is measured once, whoever asks for it.
+  absl::StatusOr<const Measured*> Add(const EngineSpec& spec, Variant variant,
+                                      const Occupation& occupation = {}) {
+    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
+    if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
+    const std::string text = Print(plan.program);
+    for (size_t i = 0; i < texts_.size(); ++i) {
+      if (texts_[i] == text) return &measured_[i];
+    }
+    texts_.push_back(text);
+    measured_.push_back({.spec = spec, .variant = variant, .occupation = occupation});
+    return &measured_.back();
+  }
+
+  absl::Status Measure(const std::vector<Candidate>& finalists) {
+    const EngineSpec unsliced = options_.Unsliced();
+    ASSIGN_OR_RETURN(const Measured* comp, Add(unsliced, Variant::kComputeOnly));
+    ASSIGN_OR_RETURN(const Measured* comm, Add(unsliced, Variant::kCommunicationOnly));
+    ASSIGN_OR_RETURN(const Measured* serial, Add(unsliced, Variant::kSchedule));
+    std::vector<Programs> programs;
+    for (const Candidate& finalist : finalists) {
+      ASSIGN_OR_RETURN(const Measured* overlap, Add(finalist.spec, Variant::kSchedule));
+      ASSIGN_OR_RETURN(const Measured* oracle, Add(finalist.spec, Variant::kSerialOracle));
+      ASSIGN_OR_RETURN(const Measured* comp_sliced, Add(finalist.spec, Variant::kComputeOnly));
+      programs.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
+      ASSIGN_OR_RETURN(programs.back().occupied, AddOccupied(finalist));
+    }
+    for (int round = 1; round <= options_.repeats; ++round) {
+      for (Measured& measured : measured_) RETURN_IF_ERROR(rig_.Time(&measured));
+      say_(absl::StrCat("round ", round, " of ", options_.repeats, ": ", measured_.size(),
+                        " programs"));
+    }
+    CountWire(comm->program);
+    const double t_comm = MedianOf(*comm, [](const StepSample& s) { return s.step.seconds; });
+    CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
+    for (size_t i = 0; i < finalists.size(); ++i) {
+      ASSIGN_OR_RETURN(ScheduleResult result, Evaluate(finalists[i], programs[i]));
+      if (const Measured* occupied = programs[i].occupied) {
+        result.t_occupy = MedianOf(*occupied, [](const StepSample& s) { return s.step.seconds; });
+      }
+      result_.schedules.push_back(std::move(result));
+    }
+    return absl::OkStatus();
+  }
+
+  // Null where the link is a real one.
+  absl::StatusOr<const Measured*> AddOccupied(const Candidate& candidate) {
+    const EmulatedLinkOptions* link = rig_.emulated();
+    if (link == nullptr) return nullptr;
+    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(candidate.spec, options_.rank));
+    // The schedule with its waits takes longer than the computation alone.
+    return Add(candidate.spec, Variant::kComputeOnly,
+               OccupationOf(plan.program, *link, kOccupied * candidate.parity.seconds));
+  }
+
+  void CountWire(const Program& communication) {
+    const double n = options_.ranks;
+    double bytes = 0, emulated = 0;
+    for (const Op& op : communication.ops) {
+      if (op.tag.phase == Phase::kOptimizer || !IsCollective(op.kind)) continue;
+      const bool both = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
+      bytes += (both ? 2 : 1) * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
+      if (rig_.emulated()) emulated += SecondsOf(*rig_.emulated(), communication, op);
+    }
+    result_.wire_bytes = static_cast<int64_t>(bytes);
+    if (rig_.emulated()) result_.wire_seconds = emulated;
+    if (options_.gbps == 0) return;
+    result_.wire_seconds = bytes * 8 / (kPayload * options_.gbps * 1e9);
+  }
+
+  // On a link of its own. On loopback what a collective takes depends on what else runs: nothing is
+  // bounded by its time alone.
+  void CheckBound(const std::string& name, double seconds, const std::string& bound_name,
+                  double bound) {
+    if (!result_.wire_seconds) return;
+    std::string error = MeasuringError(name, seconds, bound_name, bound);
+    if (!error.empty()) result_.errors.push_back(std::move(error));
+  }
+
+  absl::StatusOr<ScheduleResult> Evaluate(const Candidate& candidate, const Programs& programs) {
+    ScheduleResult result;
+    result.candidate = candidate;
+    result.figures = {.forward = MediansOf(programs, &StepSample::forward),
+                      .backward = MediansOf(programs, &StepSample::backward),
+                      .step = MediansOf(programs, &StepSample::step),
+                      .mixes_phases = MixesPhases(programs.overlap->program)};
+    result.t_optimizer =
+        MedianOf(*programs.overlap, [](const StepSample& s) { return s.optimizer; });
+    for (const auto& run : programs.overlap->runs) {
+      result.samples.push_back(run.slowest.step.seconds);
+    }
+    CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.spec.schedule)),
+               result.figures.step.t_overlap, "t_ideal", result.figures.ideal());
+    CostModel cost;
+    cost.interconnect = LinkOf(*programs.comm, result_.link.latency_seconds);
+    cost.table = TableOf(*programs.comp_sliced);
+    result.slowdown = SlowdownOf(*programs.overlap, cost);
+    const Simulands simulands{programs.overlap->program, programs.oracle->program,
+                              programs.comm->program};
+    ASSIGN_OR_RETURN(result.ceiling, SimulateFigures(simulands, cost));
+    cost.contention = result.slowdown.AsContention();
+    ASSIGN_OR_RETURN(result.simulated, SimulateFigures(simulands, cost));
+    return result;
+  }
+
+  const OverlapOptions& options_;
+  Rig& rig_;
+  const Say& say_;
+  Comparison result_;
+  std::deque<Measured> measured_;  // in the order of a round; addresses stay
+  std::vector<std::string> texts_;
+};
+
+}  // namespace
+
+absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say) {
+  const std::vector<std::string> known = ScheduleNames();
+  for (const std::string& name : options.schedules) {
+    if (absl::c_linear_search(known, name)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--schedules: found '", name, "', expected some of ", absl::StrJoin(known, ", ")));
+  }
+  return Comparer(options, rig, say).Run();
+}
+
+std::string Describe(const ScheduleSpec& schedule) {
+  return absl::StrCat(schedule.name, ", slices ", schedule.slices.size(), ", splits ",
+                      schedule.splits, schedule.sequence_parallel ? ", sequence parallel" : "",
+                      schedule.defer_wgrads > 0
+                          ? absl::StrCat(", wgrads deferred by ", schedule.defer_wgrads)
+                          : "");
+}
+
+}  // namespace stretto::bench

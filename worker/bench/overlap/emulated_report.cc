@@ -1,0 +1,51 @@
+#include "worker/bench/overlap/emulated_report.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "worker/bench/overlap/report.h"
+
+namespace stretto::bench {
+
+std::string Describe(const EmulatedLinkOptions& link) {
+  return absl::StrFormat("emulated link: alpha %s, beta %g GB/s, k %d%s",
+                         absl::FormatDuration(link.latency), link.bytes_per_second * 1e-9,
+                         link.blocks, link.blocks == 0 ? " (copies, which add nothing)" : "");
+}
+
+std::string ToText(const Comparison& comparison) {
+  std::string text =
+      absl::StrFormat("%-44s %10s %7s %7s %7s %7s %7s %7s\n", "schedule", "t_overlap", "/ideal",
+                      "/serial", "tax", "occupy", "hid fwd", "hid bwd");
+  for (const ScheduleResult& result : comparison.schedules) {
+    const Figures& f = result.figures;
+    absl::StrAppendFormat(&text, "%-44s %7.2f ms %7.3f %7.3f %7.3f %7.3f %5.1f %% %5.1f %%\n",
+                          Describe(result.candidate.spec.schedule), f.step.t_overlap * 1e3,
+                          f.step.t_overlap / f.ideal(), f.step.t_overlap / f.step.t_serial,
+                          f.step.t_comp_sliced / f.step.t_comp,
+                          result.t_occupy.value_or(0) / f.step.t_comp_sliced,
+                          100 * f.forward.hidden(), 100 * f.backward.hidden());
+  }
+  return text;
+}
+
+std::string ToJson(const OverlapOptions& options, const EmulatedReport& report,
+                   const Machine& machine) {
+  using Json = nlohmann::ordered_json;
+  Json json = {{"machine", ToJson(machine)}, {"links", Json::array()}};
+  for (const EmulatedComparison& each : report) {
+    Json link = {{"kind", "emulated link"},
+                 {"latency_seconds", absl::ToDoubleSeconds(each.link.latency)},
+                 {"bytes_per_second", each.link.bytes_per_second},
+                 {"blocks", each.link.blocks},
+                 {"moved_by", each.link.blocks == 0 ? "copies" : "blocks"}};
+    Json comparison = Json::parse(ToJson(options, each.comparison));
+    comparison["link"] = std::move(link);
+    json["links"].push_back(std::move(comparison));
+  }
+  return json.dump(2);
+}
+
+}  // namespace stretto::bench

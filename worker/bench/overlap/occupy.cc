@@ -1,0 +1,80 @@
+#include "worker/bench/overlap/occupy.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/cost/work.h"
+#include "worker/engine/memory/plan.h"
+
+namespace stretto::bench {
+namespace {
+
+double SecondsOf(const EmulatedLinkOptions& link, double bytes) {
+  return absl::ToDoubleSeconds(link.latency) + bytes / link.bytes_per_second;
+}
+
+// The group's own lane, which a program without collectives has lost.
+int LaneOf(StepProgram* step) {
+  STRETTO_CHECK(!step->groups.empty());
+  for (size_t lane = 0; lane < step->lanes.size(); ++lane) {
+    if (step->lanes[lane].group == 0) return static_cast<int>(lane);
+  }
+  step->lanes.push_back({absl::StrCat("comm.", step->groups[0].name), 0});
+  return static_cast<int>(step->lanes.size()) - 1;
+}
+
+}  // namespace
+
+Occupation OccupationOf(const Program& program, const EmulatedLinkOptions& link, double seconds) {
+  Occupation largest;
+  int64_t bytes = 0;
+  for (const Op& op : program.ops) {
+    if (!IsCollective(op.kind) || op.tag.phase == Phase::kOptimizer) continue;
+    if (WireBytes(program, op) <= bytes) continue;
+    bytes = WireBytes(program, op);
+    const int whole = op.kind == OpKind::kAllGather ? op.out[0] : op.in[0];
+    largest.count = program.buffers[static_cast<size_t>(whole)].count();
+    largest.dtype = bytes == 2 * largest.count ? DType::kBF16 : DType::kF32;
+  }
+  STRETTO_CHECK(bytes > 0);
+  const double each = SecondsOf(link, static_cast<double>(bytes));
+  largest.calls = std::max(1, static_cast<int>(std::ceil(seconds / each)));
+  return largest;
+}
+
+absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
+  StepProgram& step = plan->step;
+  const int buffer = static_cast<int>(step.buffers.size());
+  const Op call{.kind = OpKind::kAllReduce,
+                .lane = LaneOf(&step),
+                .tag = {.name = "occupy", .phase = Phase::kOptimizer},
+                .in = {buffer},
+                .out = {buffer},
+                .attributes = {static_cast<int64_t>(occupation.dtype)},
+                .waits = {}};
+  step.buffers.push_back({.name = "occupied",
+                          .dtype = occupation.dtype,
+                          .shape = {occupation.count},
+                          .arena = ArenaClass::kParameter});
+  Unit* largest = nullptr;  // of those that run
+  for (const Instance& instance : step.instances) {
+    Unit& unit = step.units[static_cast<size_t>(instance.unit)];
+    if (largest == nullptr || unit.ops.size() > largest->ops.size()) largest = &unit;
+  }
+  largest->ops.insert(largest->ops.end(), static_cast<size_t>(occupation.calls), call);
+  plan->program = Expand(step);
+  ASSIGN_OR_RETURN(plan->arenas, PlanMemory(&plan->program));
+  const absl::Status verified = Verify(plan->program, &plan->arenas);
+  if (verified.ok()) return verified;
+  return absl::InternalError(absl::StrCat("occupied program: ", verified.message()));
+}
+
+double SecondsOf(const EmulatedLinkOptions& link, const Program& program, const Op& op) {
+  const bool both = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
+  return SecondsOf(link, (both ? 1 : 0.5) * static_cast<double>(WireBytes(program, op)));
+}
+
+}  // namespace stretto::bench

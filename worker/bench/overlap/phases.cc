@@ -1,0 +1,117 @@
+#include "worker/bench/overlap/phases.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace stretto::bench {
+namespace {
+
+using Intervals = std::vector<Interval>;
+
+// Disjoint and ascending.
+Intervals Union(Intervals all) {
+  std::sort(all.begin(), all.end(),
+            [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  Intervals merged;
+  for (const Interval& next : all) {
+    if (!merged.empty() && next.begin <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, next.end);
+    } else {
+      merged.push_back(next);
+    }
+  }
+  return merged;
+}
+
+// Seconds that two unions have in common.
+double Common(absl::Span<const Interval> a, absl::Span<const Interval> b) {
+  int64_t total = 0;
+  for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
+    total += std::max<int64_t>(0, std::min(a[i].end, b[k].end) - std::max(a[i].begin, b[k].begin));
+    a[i].end < b[k].end ? ++i : ++k;
+  }
+  return static_cast<double>(total) * 1e-9;
+}
+
+enum class Part { kForward, kBackward, kOptimizer };
+
+// The loss itself counts as backward: nothing waits for it, and schedules fill gaps with it.
+Part PartOf(const Op& op) {
+  if (op.kind == OpKind::kCrossEntropyLoss) return Part::kBackward;
+  if (op.tag.phase == Phase::kForward) return Part::kForward;
+  return op.tag.phase == Phase::kOptimizer ? Part::kOptimizer : Part::kBackward;
+}
+
+template <class Wanted>
+Intervals Pick(const Program& program, absl::Span<const Interval> intervals, Wanted wanted) {
+  Intervals picked;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (wanted(program.ops[i])) picked.push_back(intervals[i]);
+  }
+  return Union(std::move(picked));
+}
+
+Intervals Computations(const Program& program, absl::Span<const Interval> intervals) {
+  return Pick(program, intervals, [](const Op& op) { return !IsCollective(op.kind); });
+}
+
+}  // namespace
+
+StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, int64_t begin) {
+  const Intervals compute = Computations(program, intervals);
+  const auto phase = [&](auto in_phase, int64_t from, int64_t* end) {
+    for (size_t i = 0; i < program.ops.size(); ++i) {
+      if (in_phase(PartOf(program.ops[i]))) *end = std::max(*end, intervals[i].end);
+    }
+    const Intervals communication = Pick(program, intervals, [&](const Op& op) {
+      return IsCollective(op.kind) && in_phase(PartOf(op));
+    });
+    return PhaseTimes{.seconds = static_cast<double>(*end - from) * 1e-9,
+                      .communication = Common(communication, communication),
+                      .hidden = Common(compute, communication)};
+  };
+  int64_t first = std::numeric_limits<int64_t>::max();
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    if (PartOf(program.ops[i]) != Part::kOptimizer) first = std::min(first, intervals[i].begin);
+  }
+  int64_t forward_end = first;
+  StepTimes times;
+  times.forward = phase([](Part part) { return part == Part::kForward; }, first, &forward_end);
+  int64_t end = forward_end;
+  times.backward = phase([](Part part) { return part == Part::kBackward; }, forward_end, &end);
+  end = first;
+  times.step = phase([](Part part) { return part != Part::kOptimizer; }, first, &end);
+  for (const Interval& interval : intervals) end = std::max(end, interval.end);
+  times.optimizer = static_cast<double>(end - begin) * 1e-9 - times.step.seconds;
+  return times;
+}
+
+bool MixesPhases(const Program& program) {
+  std::vector<bool> backward_began(program.lanes.size());
+  for (const Op& op : program.ops) {
+    const Part part = PartOf(op);
+    const size_t lane = static_cast<size_t>(op.lane);
+    if (part == Part::kBackward) backward_began[lane] = true;
+    if (part == Part::kForward && backward_began[lane]) return true;
+  }
+  return false;
+}
+
+std::vector<double> SharesUnderOtherSide(const Program& program,
+                                         absl::Span<const Interval> intervals) {
+  const Intervals compute = Computations(program, intervals);
+  const Intervals communication =
+      Pick(program, intervals, [](const Op& op) { return IsCollective(op.kind); });
+  std::vector<double> shares;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const absl::Span<const Interval> own = intervals.subspan(i, 1);
+    const double seconds = static_cast<double>(own[0].end - own[0].begin) * 1e-9;
+    const bool collective = IsCollective(program.ops[i].kind);
+    const double common = Common(own, collective ? compute : communication);
+    shares.push_back(seconds > 0 ? common / seconds : 0);
+  }
+  return shares;
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,127 @@
+#include "worker/bench/overlap/report.h"
+
+#include <nlohmann/json.hpp>
+
+namespace stretto::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double TokensPerSecond(const OverlapOptions& options, double seconds) {
+  return options.batch * options.model.sequence_length / seconds;
+}
+
+Json WorkOf(const OverlapOptions& options) {
+  return {{"model", options.preset},        {"rank", options.rank},
+          {"layers", options.model.layers}, {"hidden", options.model.hidden},
+          {"heads", options.model.heads},   {"sequence", options.model.sequence_length},
+          {"batch", options.batch},         {"vocab", options.model.vocab_size}};
+}
+
+Json ChoiceOf(const EngineSpec& spec) {
+  return {{"schedule", spec.schedule.name},
+          {"slices", spec.schedule.slices.size()},
+          {"splits", spec.schedule.splits},
+          {"sequence_parallel", spec.schedule.sequence_parallel},
+          {"defer_wgrads", spec.schedule.defer_wgrads}};
+}
+
+Json PhaseOf(const PhaseMedians& phase) {
+  return {{"t_comp", phase.t_comp},
+          {"t_comm", phase.t_comm},
+          {"comm_cpu_seconds", phase.comm_cpu},
+          {"t_serial", phase.t_serial},
+          {"t_serial_sliced", phase.t_serial_sliced},
+          {"t_overlap", phase.t_overlap},
+          {"t_comp_sliced", phase.t_comp_sliced},
+          {"t_ideal", phase.ideal()},
+          {"hidden_interval", phase.hidden_interval},
+          {"hidden_saved", phase.hidden_saved()}};
+}
+
+Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result) {
+  const Figures& f = result.figures;
+  Json json = ChoiceOf(result.candidate.spec);
+  json.update({{"gbps", options.gbps},
+               {"dtype", options.dtype},
+               {"wire", options.wire},
+               {"parity", result.candidate.parity.message},
+               {"loss_first", result.candidate.parity.loss},
+               {"t_comp", f.step.t_comp},
+               {"t_comm", f.step.t_comm},
+               {"t_serial", f.step.t_serial},
+               {"t_serial_sliced", f.step.t_serial_sliced},
+               {"t_overlap", f.step.t_overlap},
+               {"t_comp_sliced", f.step.t_comp_sliced},
+               {"t_optimizer", result.t_optimizer},
+               {"t_ideal_step", f.ideal_step()},
+               {"t_ideal_phase", f.ideal_phase()},
+               {"t_ideal", f.ideal()},
+               {"t_simulated", result.simulated.step.t_overlap},
+               {"t_occupy", nullptr}});
+  if (result.t_occupy) json["t_occupy"] = *result.t_occupy;
+  json.update({{"hidden", f.step.hidden()},
+               {"hidden_forward", f.forward.hidden()},
+               {"hidden_backward", f.backward.hidden()},
+               {"hidden_ceiling_forward", result.ceiling.forward.hidden()},
+               {"hidden_ceiling_backward", result.ceiling.backward.hidden()},
+               {"mixes_phases", f.mixes_phases},
+               {"comm_cpu_seconds", f.step.comm_cpu},
+               {"slowdown", result.slowdown.compute},
+               {"slowdown_communication", result.slowdown.communication},
+               {"tokens_per_second", TokensPerSecond(options, f.step.t_overlap)},
+               {"forward", PhaseOf(f.forward)},
+               {"backward", PhaseOf(f.backward)},
+               {"samples", result.samples},
+               {"peer", nullptr}});
+  return json;
+}
+
+}  // namespace
+
+std::string ToJson(const OverlapOptions& options, const Comparison& comparison) {
+  Json json = {{"ranks", options.ranks},
+               {"gbps", options.gbps},
+               {"dtype", options.dtype},
+               {"wire", options.wire},
+               {"work", WorkOf(options)},
+               {"repeats", options.repeats},
+               {"link",
+                {{"latency_seconds", comparison.link.latency_seconds},
+                 {"bytes_per_second", comparison.link.bytes_per_second}}},
+               {"wire_bytes", comparison.wire_bytes},
+               {"wire_seconds", nullptr},
+               {"schedules", Json::array()},
+               {"searched", Json::array()},
+               {"errors", comparison.errors}};
+  if (comparison.wire_seconds) json["wire_seconds"] = *comparison.wire_seconds;
+  for (const ScheduleResult& result : comparison.schedules) {
+    json["schedules"].push_back(ScheduleOf(options, result));
+  }
+  for (const Candidate& candidate : comparison.candidates) {
+    Json searched = ChoiceOf(candidate.spec);
+    searched["parity"] = candidate.parity.passed;
+    searched["seconds"] = candidate.parity.seconds;
+    json["searched"].push_back(std::move(searched));
+  }
+  return json.dump(2);
+}
+
+std::string ToJson(const OverlapOptions& options, const SingleRank& single) {
+  const Json json = {{"ranks", 1},
+                     {"dtype", options.dtype},
+                     {"work", WorkOf(options)},
+                     {"repeats", options.repeats},
+                     {"t_forward", single.t_forward},
+                     {"t_backward", single.t_backward},
+                     {"t_step", single.t_step},
+                     {"t_optimizer", single.t_optimizer},
+                     {"t_gemm", single.t_gemm},
+                     {"gemm_share", single.t_gemm / single.t_step},
+                     {"tokens_per_second", TokensPerSecond(options, single.t_step)},
+                     {"loss_first", single.loss},
+                     {"samples", single.samples}};
+  return json.dump(2);
+}
+
+}  // namespace stretto::bench

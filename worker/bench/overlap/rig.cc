@@ -1,0 +1,240 @@
+#include "worker/bench/overlap/rig.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/bench/common/inputs.h"
+#include "worker/bench/overlap/file_store.h"
+#include "worker/comm/gloo/gloo_communicator.h"
+
+namespace stretto::bench {
+namespace {
+
+constexpr int kParitySteps = 2;
+// Eight buckets of the tbf that shapes the link (burst 256 kB): what it let through for free is
+// gone.
+constexpr int64_t kDrainBytes = 2 << 20;
+constexpr int64_t kSmallBytes = 128 << 10, kLargeBytes = 4 << 20;
+constexpr int kLinkRepeats = 7;
+
+double ProcessCpuSeconds() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+
+TensorView Floats(std::vector<float>& values, int64_t bytes) {
+  return {.data = values.data(), .dtype = DType::kF32, .shape = {bytes / 4, 1, 1, 1}, .rank = 1};
+}
+
+// Of a ring of n ranks an all-reduce takes 2(n-1) steps and sends 2(n-1)/n of the bytes.
+Link AsRing(const EmulatedLinkOptions& link) {
+  const double steps = 2.0 * (link.size - 1);
+  return {.latency_seconds = absl::ToDoubleSeconds(link.latency) / steps,
+          .bytes_per_second = link.bytes_per_second * steps / link.size};
+}
+
+}  // namespace
+
+void CpuMarks::Note(const Op& op) {
+  if (op.tag.phase == Phase::kForward) return;
+  std::atomic<double>& mark = op.tag.phase == Phase::kOptimizer ? optimizer_ : backward_;
+  if (mark.load() == 0) mark.store(ProcessCpuSeconds());
+}
+
+absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options, Machine& machine) {
+  auto rig = std::unique_ptr<Rig>(new Rig(options, machine));
+  RETURN_IF_ERROR(rig->Start());
+  return rig;
+}
+
+absl::Status Rig::Start() {
+  drain_.resize(static_cast<size_t>(kLargeBytes / 4), 1.0f);
+  if (options_.emulated()) {
+    RETURN_IF_ERROR(Emulate(options_.Links()[0]));
+  } else if (options_.ranks > 1) {
+    FileStore store(options_.rendezvous);
+    ASSIGN_OR_RETURN(communicator_, GlooCommunicator::Connect({.rank = options_.rank,
+                                                               .size = options_.ranks,
+                                                               .store = &store,
+                                                               .prefix = "overlap",
+                                                               .address = options_.address}));
+  }
+  // Of all programs the one without activations holds the weights in the least memory.
+  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(options_.Unsliced(), options_.rank,
+                                                         Variant::kCommunicationOnly, link(),
+                                                         *machine_.backend, {}));
+  return initial_->Initialise(kSeed);
+}
+
+absl::Status Rig::Emulate(const EmulatedLinkOptions& link) {
+  ASSIGN_OR_RETURN(auto device, machine_.emulate_link(link));
+  devices_.push_back(std::move(device));
+  emulated_ = link;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Rig::Make(const EngineSpec& spec,
+                                                               Variant variant,
+                                                               const Occupation& occupation,
+                                                               OnBegin on_begin) {
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
+  if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
+  ASSIGN_OR_RETURN(auto engine,
+                   trainer::RankEngine::Create(spec, options_.rank, std::move(plan), link(),
+                                               *machine_.backend, std::move(on_begin)));
+  RETURN_IF_ERROR(engine->CopyStateFrom(*initial_));
+  FillInputs(spec, 1, *engine);
+  return engine;
+}
+
+absl::Status Rig::Time(Measured* measured) {
+  CpuMarks marks;
+  OnBegin note;
+  if (measured->variant == Variant::kCommunicationOnly && !options_.emulated()) {
+    note = [&](int op, int64_t) { marks.Note(measured->program.ops[static_cast<size_t>(op)]); };
+  }
+  ASSIGN_OR_RETURN(auto engine,
+                   Make(measured->spec, measured->variant, measured->occupation, std::move(note)));
+  if (measured->runs.empty()) measured->program = engine->program();
+  for (int step = 0; step < options_.warm_up_steps + options_.steps; ++step) {
+    ASSIGN_OR_RETURN(Run run, RunOnce(*measured, *engine, &marks));
+    if (step >= options_.warm_up_steps) measured->runs.push_back(std::move(run));
+  }
+  const bool trains =
+      measured->variant == Variant::kSchedule || measured->variant == Variant::kSerialOracle;
+  if (!trains) return absl::OkStatus();
+  const double loss = engine->MeanLoss(), norm = engine->clip_state()[kGradNorm];
+  if (std::isfinite(loss) && std::isfinite(norm)) return absl::OkStatus();
+  return absl::InternalError(absl::StrCat(measured->spec.schedule.name, ": found loss ", loss,
+                                          " and gradient norm ", norm, ", expected finite ones"));
+}
+
+absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& engine,
+                                 CpuMarks* marks) {
+  if (communicator_ != nullptr) {
+    RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax));
+    RETURN_IF_ERROR(communicator_->Barrier());
+  }
+  marks->Reset();
+  const double cpu = ProcessCpuSeconds();
+  const int64_t begin = NowNanoseconds();
+  RETURN_IF_ERROR(engine.executor().Run());
+  const absl::Span<const Interval> intervals = engine.executor().intervals();
+
+  const StepTimes times = TimesOf(measured.program, intervals, begin);
+  const auto sample = [](const PhaseTimes& phase) {
+    return PhaseSample{.seconds = phase.seconds, .exposed_share = phase.exposed_share()};
+  };
+  Run run{.slowest = {sample(times.forward), sample(times.backward), sample(times.step),
+                      times.optimizer},
+          .intervals = {intervals.begin(), intervals.end()}};
+  if (marks->optimizer() > 0) {
+    run.slowest.forward.cpu = marks->backward() - cpu;
+    run.slowest.backward.cpu = marks->optimizer() - marks->backward();
+    run.slowest.step.cpu = marks->optimizer() - cpu;
+  }
+  RETURN_IF_ERROR(SlowestRank(&run.slowest));
+  return run;
+}
+
+absl::Status Rig::SlowestRank(StepSample* sample) {
+  if (communicator_ == nullptr) return absl::OkStatus();
+  std::vector<double*> fields = {&sample->optimizer};
+  for (PhaseSample* phase : {&sample->forward, &sample->backward, &sample->step}) {
+    fields.insert(fields.end(), {&phase->seconds, &phase->exposed_share, &phase->cpu});
+  }
+  std::vector<float> values;
+  for (const double* field : fields) values.push_back(static_cast<float>(*field));
+  RETURN_IF_ERROR(communicator_->AllReduce(
+      Floats(values, static_cast<int64_t>(values.size() * sizeof(float))), ReduceOp::kMax));
+  for (size_t i = 0; i < fields.size(); ++i) *fields[i] = values[i];
+  return absl::OkStatus();
+}
+
+// Loss, gradient norm and a checksum over every gradient, for each step.
+absl::StatusOr<std::vector<double>> Rig::Fingerprint(const EngineSpec& spec, Variant variant,
+                                                     double* seconds) {
+  ASSIGN_OR_RETURN(auto engine, Make(spec, variant));
+  std::vector<double> values;
+  for (int step = 1; step <= kParitySteps; ++step) {
+    FillInputs(spec, step, *engine);
+    if (communicator_ != nullptr) RETURN_IF_ERROR(communicator_->Barrier());
+    const int64_t begin = NowNanoseconds();
+    RETURN_IF_ERROR(engine->executor().Run());
+    const StepTimes times = TimesOf(engine->program(), engine->executor().intervals(), begin);
+    *seconds = step == 1 ? times.step.seconds : std::min(*seconds, times.step.seconds);
+    uint32_t crc = 0;
+    for (size_t p = 0; p < engine->parameters().size(); ++p) {
+      ASSIGN_OR_RETURN(const TensorView gradient, engine->Gradient(static_cast<int>(p)));
+      crc = Crc32c({static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())},
+                   crc);
+    }
+    values.insert(values.end(),
+                  {engine->MeanLoss(), engine->clip_state()[kGradNorm], static_cast<double>(crc)});
+  }
+  return values;
+}
+
+absl::StatusOr<Parity> Rig::CheckParity(const EngineSpec& spec) {
+  double unused = 0;
+  Parity parity;
+  ASSIGN_OR_RETURN(const std::vector<double> oracle,
+                   Fingerprint(spec, Variant::kSerialOracle, &unused));
+  ASSIGN_OR_RETURN(const std::vector<double> found,
+                   Fingerprint(spec, Variant::kSchedule, &parity.seconds));
+  const bool finite =
+      std::all_of(oracle.begin(), oracle.end(), [](double v) { return std::isfinite(v); });
+  const bool trains = oracle[1] > 0;
+  std::vector<float> agreed = {found == oracle && finite && trains ? 0.0f : 1.0f,
+                               static_cast<float>(parity.seconds)};
+  if (communicator_ != nullptr) {
+    RETURN_IF_ERROR(communicator_->AllReduce(Floats(agreed, 8), ReduceOp::kMax));
+  }
+  parity.passed = agreed[0] == 0;
+  parity.seconds = agreed[1];
+  parity.loss = found[0];
+  const char* verdict = parity.passed ? "bitwise equal to" : "different on a rank from";
+  parity.message = absl::StrFormat(
+      "%d steps %s the serial oracle: loss %.9g, gradient norm %.9g, oracle %.9g and %.9g",
+      kParitySteps, verdict, found[0], found[1], oracle[0], oracle[1]);
+  return parity;
+}
+
+absl::StatusOr<Link> Rig::MeasureLink() {
+  if (options_.emulated()) return AsRing(emulated_);
+  if (communicator_ == nullptr) return Link{};
+  const auto median = [&](int64_t bytes) -> absl::StatusOr<double> {
+    std::vector<float> seconds;
+    for (int i = 0; i < kLinkRepeats; ++i) {
+      RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax));
+      RETURN_IF_ERROR(communicator_->Barrier());
+      const int64_t begin = NowNanoseconds();
+      RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, bytes), ReduceOp::kMax));
+      seconds.push_back(static_cast<float>(NowNanoseconds() - begin) * 1e-9f);
+    }
+    // The same number on every rank.
+    RETURN_IF_ERROR(communicator_->AllReduce(Floats(seconds, kLinkRepeats * 4), ReduceOp::kMax));
+    std::nth_element(seconds.begin(), seconds.begin() + kLinkRepeats / 2, seconds.end());
+    return seconds[kLinkRepeats / 2];
+  };
+  ASSIGN_OR_RETURN(const double small, median(kSmallBytes));
+  ASSIGN_OR_RETURN(const double large, median(kLargeBytes));
+  // A ring of n ranks sends 2(n-1)/n of the bytes in 2(n-1) steps.
+  const double n = options_.ranks, steps = 2 * (n - 1);
+  Link link;
+  link.bytes_per_second =
+      steps / n * static_cast<double>(kLargeBytes - kSmallBytes) / std::max(large - small, 1e-9);
+  link.latency_seconds = std::max(
+      0.0, (small - steps / n * static_cast<double>(kSmallBytes) / link.bytes_per_second) / steps);
+  return link;
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,77 @@
+#include "worker/bench/overlap/single_rank.h"
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "proto/base/status_macros.h"
+#include "worker/bench/overlap/phases.h"
+#include "worker/engine/exec/bind.h"
+
+namespace stretto::bench {
+namespace {
+
+bool IsGemm(OpKind kind) {
+  return kind == OpKind::kGemm || kind == OpKind::kGemmDgrad || kind == OpKind::kGemmWgrad;
+}
+
+using Calls = std::vector<std::function<void()>>;
+
+// On the executor's own memory, which on a CPU is the host's.
+absl::StatusOr<Calls> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
+  Calls calls;
+  for (const Op& op : engine.program().ops) {
+    if (!IsGemm(op.kind)) continue;
+    std::vector<TensorView> in, out;
+    for (auto [ids, views] : {std::pair(&op.in, &in), std::pair(&op.out, &out)}) {
+      for (int id : *ids) {
+        ASSIGN_OR_RETURN(const TensorView view, engine.executor().Read(id));
+        views->push_back(view);
+      }
+    }
+    calls.push_back(BindCompute(op, std::move(in), std::move(out), ops));
+  }
+  return calls;
+}
+
+double Median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+}  // namespace
+
+absl::StatusOr<SingleRank> MeasureSingleRank(const OverlapOptions& options, Rig& rig) {
+  ASSIGN_OR_RETURN(auto engine, rig.Make(options.Unsliced(), Variant::kSchedule));
+  ASSIGN_OR_RETURN(const Calls gemms, GemmsOf(*engine, &rig.ops()));
+  SingleRank result;
+  std::vector<double> forward, backward, optimizer, gemm;
+  for (int i = 0; i <= options.repeats; ++i) {
+    const int64_t begin = NowNanoseconds();
+    RETURN_IF_ERROR(engine->executor().Run());
+    const StepTimes times = TimesOf(engine->program(), engine->executor().intervals(), begin);
+    const int64_t gemm_begin = NowNanoseconds();
+    rig.ops().WeightsChanged();  // a step, too, packs each weight once
+    for (const auto& call : gemms) call();
+    const double gemm_seconds = static_cast<double>(NowNanoseconds() - gemm_begin) * 1e-9;
+    if (i == 0) {  // caches and compiled products
+      result.loss = engine->MeanLoss();
+      continue;
+    }
+    forward.push_back(times.forward.seconds);
+    backward.push_back(times.backward.seconds);
+    result.samples.push_back(times.step.seconds);
+    optimizer.push_back(times.optimizer);
+    gemm.push_back(gemm_seconds);
+  }
+  result.t_forward = Median(forward);
+  result.t_backward = Median(backward);
+  result.t_step = Median(result.samples);
+  result.t_optimizer = Median(optimizer);
+  result.t_gemm = Median(gemm);
+  return result;
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,176 @@
+#include "worker/bench/sim_command.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "worker/bench/common/flags.h"
+#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/reference.h"
+#include "worker/bench/sim_figures.h"
+#include "worker/bench/sim_options.h"
+#include "worker/engine/exec/backend_sim/grid.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+
+namespace stretto {
+namespace {
+
+std::string Title(const SimOptions& options) {
+  const EngineSpec& spec = options.spec;
+  std::string text = absl::StrFormat(
+      "%s (%s: %d layers, hidden %d, %d heads, ffn %d, sequence %d), %s\n", options.model,
+      NameOf(spec.model.family), spec.model.layers, spec.model.hidden, spec.model.heads,
+      spec.model.ffn_hidden, spec.model.sequence_length, NameOf(spec.dtype));
+  absl::StrAppendFormat(
+      &text, "%s, tp %d, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
+      spec.schedule.name, spec.tp_size, spec.schedule.slices.size(), spec.schedule.splits,
+      spec.schedule.sequence_parallel ? ", sequence parallel" : "", NameOf(spec.schedule.recompute),
+      spec.micro_batches, spec.micro_batch_size);
+  return text;
+}
+
+std::string Grids(const SimOptions& options, const SimFigures& figures) {
+  const Program& program = figures.program;
+  const std::vector<Interval>& intervals = figures.step.intervals;
+  if (options.grid == GridWindow::kNone) return "";
+  if (options.grid == GridWindow::kStep) {
+    return absl::StrCat("\nthe step: ",
+                        DrawGrid(program, intervals, SpanOf(intervals), options.columns));
+  }
+  std::string text;
+  for (Phase phase : {Phase::kForward, Phase::kBackward}) {
+    const Interval window = LayerWindow(program, intervals, options.layer, phase);
+    absl::StrAppend(&text, "\nlayer ", options.layer, " ",
+                    phase == Phase::kForward ? "forward" : "backward", ": ",
+                    DrawGrid(program, intervals, window, options.columns));
+  }
+  return text;
+}
+
+std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
+
+std::string Summary(const SimFigures& figures) {
+  const StepFigures& step = figures.step;
+  const double seconds = step.ledger.seconds;
+  std::string text;
+  const auto time = [&](const char* name, double value, const std::string& note) {
+    absl::StrAppendFormat(&text, "%-34s %12.3f ms  %s\n", name, value * 1e3, note);
+  };
+  time("step", seconds, "");
+  time("with open tails", figures.open_tails_seconds,
+       absl::StrFormat("open / closed %.3f", figures.open_tails_seconds / seconds));
+  time("megatron_sync, not sliced", figures.sync_seconds,
+       absl::StrFormat("speed-up %.3f", figures.sync_seconds / seconds));
+  time("t_ideal_step", figures.t_ideal_step,
+       absl::StrFormat("step / ideal %.3f", seconds / figures.t_ideal_step));
+  time("t_comp", figures.t_comp, "");
+  time("t_comm", figures.t_comm, "");
+  absl::StrAppendFormat(&text, "\n%-34s %12s    %12s\n", "communication", "forward", "backward");
+  const auto pair = [&](const char* name, const std::string& forward, const std::string& backward) {
+    absl::StrAppendFormat(&text, "%-34s %12s    %12s\n", name, forward, backward);
+  };
+  const auto ms = [](double value) { return absl::StrFormat("%.3f ms", value * 1e3); };
+  pair("in flight", ms(step.forward.communication), ms(step.backward.communication));
+  pair("exposed share", Percent(step.forward.exposed_share()),
+       Percent(step.backward.exposed_share()));
+  pair("hidden ceiling, no contention", Percent(1 - figures.uncontended.forward.exposed_share()),
+       Percent(1 - figures.uncontended.backward.exposed_share()));
+  return text;
+}
+
+nlohmann::ordered_json PassJson(const PassFigures& pass, const PassFigures& uncontended) {
+  return {{"communication_seconds", pass.communication},
+          {"exposed_seconds", pass.exposed},
+          {"exposed_share", pass.exposed_share()},
+          {"hidden_ceiling", 1 - uncontended.exposed_share()}};
+}
+
+std::string Json(const SimOptions& options, const SimFigures& figures) {
+  const EngineSpec& spec = options.spec;
+  const StepFigures& step = figures.step;
+  nlohmann::ordered_json json = {
+      {"model", options.model},
+      {"family", NameOf(spec.model.family)},
+      {"layers", spec.model.layers},
+      {"hidden", spec.model.hidden},
+      {"heads", spec.model.heads},
+      {"kv_heads", spec.model.key_heads()},
+      {"ffn_hidden", spec.model.ffn_hidden},
+      {"sequence_length", spec.model.sequence_length},
+      {"vocab_size", spec.model.vocab_size},
+      {"dtype", NameOf(spec.dtype)},
+      {"wire_dtype", NameOf(spec.wire_dtype)},
+      {"schedule", spec.schedule.name},
+      {"slices", spec.schedule.slices},
+      {"splits", spec.schedule.splits},
+      {"sequence_parallel", spec.schedule.sequence_parallel},
+      {"recompute", NameOf(spec.schedule.recompute)},
+      {"defer_wgrads", spec.schedule.defer_wgrads},
+      {"merge_wgrads", spec.schedule.merge_wgrads},
+      {"tp_size", spec.tp_size},
+      {"micro_batch_size", spec.micro_batch_size},
+      {"micro_batches", spec.micro_batches},
+      {"operations", figures.program.ops.size()},
+      {"step_seconds", step.ledger.seconds},
+      {"megatron_sync_seconds", figures.sync_seconds},
+      {"speed_up", figures.sync_seconds / step.ledger.seconds},
+      {"open_tails_seconds", figures.open_tails_seconds},
+      {"t_comp", figures.t_comp},
+      {"t_comm", figures.t_comm},
+      {"t_ideal_step", figures.t_ideal_step},
+      {"overlap_ratio", step.ledger.overlap_ratio()},
+      {"forward", PassJson(step.forward, figures.uncontended.forward)},
+      {"backward", PassJson(step.backward, figures.uncontended.backward)},
+      {"ledger", nlohmann::ordered_json::array()}};
+  for (const LedgerEntry& entry : step.ledger.entries) {
+    json["ledger"].push_back({{"part", NameOf(entry.part)},
+                              {"group", entry.group},
+                              {"phase", entry.phase},
+                              {"seconds", entry.seconds}});
+  }
+  return json.dump(2);
+}
+
+int PrintReference(std::ostream& out, std::ostream& err) {
+  out << absl::StrFormat("%-26s %-16s", "order", "schedule");
+  for (double share : kReferenceShares) {
+    out << absl::StrFormat("   %2.0f %%: ours (exposed)   reference ", 100 * share);
+  }
+  out << "\n";
+  for (const ReferenceRow& row : ReferenceRows()) {
+    out << absl::StrFormat("%-26s %-16s", row.label, row.schedule);
+    for (size_t i = 0; i < std::size(kReferenceShares); ++i) {
+      const auto result = SimulateReference(row, kReferenceShares[i]);
+      if (!result.ok()) return bench::ExitCodeOf(bench::NameFlags(result.status()), err);
+      out << absl::StrFormat("   %8.3f (%5.1f %%)  %8.2f (%3.0f %%)", result->speed_up,
+                             100 * result->exposed, row.speed_ups[i], 100 * row.exposed[i]);
+    }
+    out << "\n";
+  }
+  return 0;
+}
+
+}  // namespace
+
+int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  const absl::StatusOr<SimOptions> options = ParseSimOptions(arguments);
+  if (!options.ok()) return bench::ExitCodeOf(bench::NameFlags(options.status()), err);
+  if (!options->help.empty()) {
+    out << options->help;
+    return 0;
+  }
+  if (options->reference) return PrintReference(out, err);
+  const absl::StatusOr<SimFigures> figures = RunSim(options->spec, options->cost);
+  if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
+  if (options->json) {
+    out << Json(*options, *figures) << "\n";
+    return 0;
+  }
+  out << Title(*options) << Grids(*options, *figures) << "\n"
+      << PrintLedger(figures->step.ledger) << "\n"
+      << Summary(*figures);
+  return 0;
+}
+
+}  // namespace stretto

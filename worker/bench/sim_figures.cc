@@ -1,0 +1,88 @@
+#include "worker/bench/sim_figures.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "proto/base/status_macros.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto {
+namespace {
+
+bool IsBackward(Phase phase) { return phase == Phase::kBackward || phase == Phase::kRecompute; }
+
+// Seconds covered by the collectives of the phases that `counts` takes.
+double Covered(const Program& program, const std::vector<Interval>& intervals,
+               bool (*counts)(Phase)) {
+  std::vector<std::pair<int64_t, int64_t>> taken;
+  for (size_t i = 0; i < program.ops.size(); ++i) {
+    const Op& op = program.ops[i];
+    if (IsCollective(op.kind) && counts(op.tag.phase))
+      taken.emplace_back(intervals[i].begin, intervals[i].end);
+  }
+  std::sort(taken.begin(), taken.end());
+  int64_t covered = 0, until = 0;
+  for (const auto& [begin, end] : taken) {
+    covered += std::max<int64_t>(0, end - std::max(begin, until));
+    until = std::max(until, end);
+  }
+  return static_cast<double>(covered) * 1e-9;
+}
+
+absl::StatusOr<StepFigures> Figures(const Program& program, const CostModel& cost) {
+  ASSIGN_OR_RETURN(std::vector<Interval> intervals, Simulate(program, cost));
+  return FiguresOf(program, std::move(intervals));
+}
+
+absl::StatusOr<double> SecondsOf(const Program& program, const CostModel& cost) {
+  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, Simulate(program, cost));
+  return static_cast<double>(SpanOf(intervals).end) * 1e-9;
+}
+
+}  // namespace
+
+StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals) {
+  StepFigures figures;
+  figures.ledger = ComputeLedger(program, intervals, {}, SpanOf(intervals));
+  figures.forward.communication =
+      Covered(program, intervals, [](Phase phase) { return phase == Phase::kForward; });
+  figures.backward.communication = Covered(program, intervals, IsBackward);
+  for (const LedgerEntry& entry : figures.ledger.entries) {
+    if (entry.part != LedgerPart::kExposed) continue;
+    if (entry.phase == "forward") figures.forward.exposed += entry.seconds;
+    if (entry.phase == "backward" || entry.phase == "recompute")
+      figures.backward.exposed += entry.seconds;
+  }
+  figures.intervals = std::move(intervals);
+  return figures;
+}
+
+absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost) {
+  SimFigures figures;
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));
+  figures.program = std::move(plan.program);
+  ASSIGN_OR_RETURN(figures.step, Figures(figures.program, cost));
+  CostModel uncontended = cost;
+  uncontended.contention = {};
+  ASSIGN_OR_RETURN(figures.uncontended, Figures(figures.program, uncontended));
+
+  ASSIGN_OR_RETURN(const RankPlan open, BuildPlan(spec, 0, Variant::kOpenTails));
+  ASSIGN_OR_RETURN(figures.open_tails_seconds, SecondsOf(open.program, cost));
+
+  EngineSpec sync = spec;
+  sync.schedule = {.name = "megatron_sync",
+                   .slices = {spec.micro_batch_size},
+                   .sequence_parallel = spec.schedule.sequence_parallel,
+                   .recompute = spec.schedule.recompute};
+  ASSIGN_OR_RETURN(const RankPlan baseline, BuildPlan(sync, 0));
+  ASSIGN_OR_RETURN(figures.sync_seconds, SecondsOf(baseline.program, cost));
+  for (const Op& op : baseline.program.ops) {
+    (IsCollective(op.kind) ? figures.t_comm : figures.t_comp) += cost.Alone(baseline.program, op);
+  }
+  figures.t_ideal_step =
+      std::max(figures.t_comp + cost.contention.compute * figures.t_comm, figures.t_comm);
+  return figures;
+}
+
+}  // namespace stretto

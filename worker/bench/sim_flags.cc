@@ -1,0 +1,61 @@
+#include "worker/bench/sim_flags.h"
+
+#include <CLI/CLI.hpp>
+
+#include "worker/bench/common/flags.h"
+
+namespace stretto {
+namespace {
+
+using bench::Integer;
+using bench::Number;
+using bench::OneOf;
+
+void AddMachineFlags(CLI::App& app, SimFlags& f) {
+  const std::string group = "Machine, of each rank";
+  auto number = [&](const char* flag, double& value, CLI::Validator check, const char* help) {
+    app.add_option(flag, value, help)->check(check)->capture_default_str()->group(group);
+  };
+  const CLI::Validator rate = Number(1e-9, 1e12, "a number above 0"),
+                       share = Number(0, 0.99, "a share from 0 to 0.99");
+  number("--gflops", f.gflops, rate, "rate of matrix products, Gflop/s");
+  number("--membw", f.membw, rate, "memory bandwidth, GB/s");
+  number("--gbps", f.gbps, rate, "link, Gbit/s in each direction");
+  number("--latency-us", f.latency_us, Number(0, 1e9, "a number of at least 0"),
+         "latency of a step of the ring, microseconds");
+  number("--contention", f.contention, share, "share of compute lost while a collective runs");
+  number("--link-contention", f.link_contention, share,
+         "share of the link lost while the rank computes");
+  app.add_option("--costs", f.costs,
+                 "file of measured seconds, 'KEY SECONDS' a line, that go first")
+      ->group(group);
+}
+
+void AddOutputFlags(CLI::App& app, SimFlags& f) {
+  const std::string group = "Output";
+  app.add_option("--grid", f.grid, "timeline to draw: layer, step or none")
+      ->check(OneOf({"layer", "step", "none"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--layer", f.layer, "the layer to draw (default: the middle one)")
+      ->check(Integer(0, 1 << 20))
+      ->group(group);
+  app.add_option("--columns", f.columns, "width of the timeline")
+      ->check(Integer(20, 10000))
+      ->capture_default_str()
+      ->group(group);
+  app.add_flag("--json", f.json, "figures and ledger as JSON, no timeline")->group(group);
+  app.add_flag("--reference", f.reference,
+               "speed-ups of published orders in the two-stream model, and exit")
+      ->group(group);
+}
+
+}  // namespace
+
+void AddSimFlags(CLI::App& app, SimFlags& flags) {
+  bench::AddSpecFlags(app, flags.spec);
+  AddMachineFlags(app, flags);
+  AddOutputFlags(app, flags);
+}
+
+}  // namespace stretto

@@ -1,0 +1,27 @@
+#pragma once
+// The flags of `stretto-bench sim` as they are given, each checked by itself.
+
+#include <string>
+
+#include "worker/bench/common/spec_flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace stretto {
+
+struct SimFlags {
+  bench::SpecFlags spec;
+  std::string grid = "layer", costs;
+  int layer = -1, columns = 150;
+  bool json = false, reference = false;
+  double gbps = 1, latency_us = 0, gflops = 100, membw = 10;
+  double contention = 0, link_contention = 0;
+};
+
+// Adds the flags to `app`; parsing fills `flags`, which must outlive it. Errors: CLI::ParseError,
+// whose message says flag, found and expected.
+void AddSimFlags(CLI::App& app, SimFlags& flags);
+
+}  // namespace stretto

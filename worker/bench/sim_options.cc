@@ -1,0 +1,75 @@
+#include "worker/bench/sim_options.h"
+
+#include <CLI/CLI.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/bench/common/flags.h"
+#include "worker/bench/sim_flags.h"
+
+namespace stretto {
+namespace {
+
+constexpr char kExamples[] =
+    "Times are those of a cost model, not of a machine: a computation takes flops / rate +\n"
+    "bytes / bandwidth, a collective what a ring needs. One rank stands for all.\n\n"
+    "Examples:\n"
+    "  one layer of GPT-3 on eight GPUs, in slices:\n"
+    "    stretto-bench sim --model gpt3-175b --tp 8 --dtype bf16 --schedule domino_row \\\n"
+    "      --gflops 600000 --membw 3000 --gbps 3200 --latency-us 3\n"
+    "  the same for a program to read:          ... --json\n"
+    "  how much sharing a core costs:           ... --contention 0.2\n"
+    "  the published orders against each other: stretto-bench sim --reference\n";
+
+absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
+  CostModel cost;
+  cost.machine = {.flops_per_second = f.gflops * 1e9, .bytes_per_second = f.membw * 1e9};
+  cost.interconnect = {.bytes_per_second = f.gbps * 1e9 / 8,
+                       .latency_seconds = f.latency_us * 1e-6};
+  cost.contention = {.compute = f.contention, .communication = f.link_contention};
+  if (!f.costs.empty()) {
+    absl::StatusOr<std::string> text = ReadFile(f.costs);
+    if (text.ok()) {
+      ASSIGN_OR_RETURN(cost.table, CostTable::Parse(*text));
+    } else {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--costs: ", std::string(text.status().message())));
+    }
+  }
+  return cost;
+}
+
+absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
+  SimOptions options{.reference = f.reference, .json = f.json, .model = bench::TitleOf(f.spec)};
+  if (f.reference) return options;
+  ASSIGN_OR_RETURN(options.spec, bench::SpecOf(f.spec));
+  ASSIGN_OR_RETURN(options.cost, CostsOf(f));
+  options.grid = f.grid == "layer"  ? GridWindow::kLayer
+                 : f.grid == "step" ? GridWindow::kStep
+                                    : GridWindow::kNone;
+  options.columns = f.columns;
+  options.layer = f.layer >= 0 ? f.layer : options.spec.model.layers / 2;
+  if (options.layer >= options.spec.model.layers) {
+    return absl::InvalidArgumentError(absl::StrCat("--layer: found ", f.layer,
+                                                   ", expected one of the layers 0 to ",
+                                                   options.spec.model.layers - 1));
+  }
+  return options;
+}
+
+}  // namespace
+
+absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments) {
+  SimFlags flags;
+  CLI::App app{"Simulate a schedule of a model.", "stretto-bench sim"};
+  app.footer(kExamples);
+  AddSimFlags(app, flags);
+  ASSIGN_OR_RETURN(std::string help, bench::ParseFlags(app, std::move(arguments)));
+  if (!help.empty()) return SimOptions{.help = std::move(help)};
+  return Assemble(flags);
+}
+
+}  // namespace stretto

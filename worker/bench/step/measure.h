@@ -1,0 +1,29 @@
+#pragma once
+// Trains for some time and says what that took.
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/bench/step/options.h"
+#include "worker/engine/exec/ledger.h"
+
+namespace stretto::bench {
+
+struct StepMeasurement {
+  std::vector<double> step_seconds;  // of the steps that count, each from the end of the one before
+  double seconds = 0;                // their sum
+  int warm_up_steps = 0;
+  StepLedger ledger;                     // means over those steps
+  double loss_first = 0, loss_last = 0;  // of all steps
+  int64_t memory_bytes = 0;              // of the arenas
+
+  double tokens_per_second(const StepOptions& options) const;
+};
+
+// Errors: InvalidArgument (--tp above 1 where no link can be emulated); ResourceExhausted with the
+// estimate, before anything is allocated, when the arenas do not fit; Internal when a loss or a
+// gradient norm is not finite; those of the executor.
+absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Machine& machine);
+
+}  // namespace stretto::bench

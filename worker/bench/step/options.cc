@@ -1,0 +1,94 @@
+#include "worker/bench/step/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/bench/common/flags.h"
+#include "worker/bench/common/spec_flags.h"
+
+namespace stretto::bench {
+namespace {
+
+constexpr char kSummary[] =
+    "Trains a model on one device, data and optimizer included, and prints tokens per second, "
+    "model\n"
+    "FLOP/s utilisation and where the time went. With --tp above 1 it is one rank's true share of\n"
+    "the model over an emulated link. docs/BENCHMARKS.md defines every figure.";
+
+struct Flags {
+  SpecFlags spec = {.preset = "gpt3-2.7b", .dtype = "bf16", .tp = 1, .micro_batch = 8};
+  int tokens = 131072;
+  double peak_tflops = 0, latency_us = 12, gigabytes = 270;
+};
+
+void AddFlags(CLI::App& app, Flags& f, StepOptions& o) {
+  AddSpecFlags(app, f.spec);
+  AddMachineFlags(app, o.machine);
+  app.add_option("--tokens", f.tokens, "tokens of an optimizer step: sets --micro-batches")
+      ->check(Integer(1, 1 << 30))
+      ->capture_default_str()
+      ->excludes(app.get_option("--micro-batches"));
+  app.add_option("--rank", o.rank, "of --tp")->check(Integer(0, 1 << 16))->capture_default_str();
+  const auto number = [&](const char* flag, double& value, CLI::Validator check, const char* help) {
+    return app.add_option(flag, value, help)->check(check);
+  };
+  number("--peak-tflops", f.peak_tflops, Number(1e-3, 1e6, "a number above 0"),
+         "of the device, dense (default: by its name)");
+  const CLI::Validator seconds = Number(0, 1e6, "a number of at least 0");
+  number("--warm-up-seconds", o.warm_up_seconds, seconds, "of steps before those that count")
+      ->capture_default_str();
+  number("--seconds", o.seconds, seconds, "of steps that count")->capture_default_str();
+  const std::string group = "Emulated link";
+  number("--link-latency-us", f.latency_us, seconds, "alpha: of a collective, before it transfers")
+      ->capture_default_str()
+      ->group(group);
+  number("--link-gbytes", f.gigabytes, Number(1e-9, 1e9, "a number above 0"),
+         "beta: GB/s of an all-reduce")
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--link-blocks", o.link.blocks, "k: blocks that a collective keeps busy")
+      ->check(Integer(1, 1 << 10))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--json", o.json, "file to write the result to as well");
+}
+
+// Micro-batches that make up the tokens of a step.
+absl::StatusOr<int> MicroBatchesOf(int tokens, const EngineSpec& spec) {
+  const int64_t each = int64_t{spec.micro_batch_size} * spec.model.sequence_length;
+  if (tokens % each == 0) return static_cast<int>(tokens / each);
+  return absl::InvalidArgumentError(
+      absl::StrCat("--tokens: found ", tokens, ", expected a multiple of a micro-batch's ", each,
+                   " (", spec.micro_batch_size, " sequences of ", spec.model.sequence_length, ")"));
+}
+
+}  // namespace
+
+absl::StatusOr<StepOptions> ParseStepOptions(const std::vector<std::string>& arguments) {
+  StepOptions o;
+  Flags f;
+  CLI::App app{kSummary, "stretto-bench step"};
+  app.footer("Example: stretto-bench step --device cuda --model gpt3-2.7b --micro-batch 8");
+  AddFlags(app, f, o);
+  ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
+  if (!o.help.empty()) return o;
+  o.model = TitleOf(f.spec);
+  if (app.count("--micro-batches") == 0) {
+    ASSIGN_OR_RETURN(const EngineSpec one, SpecOf(f.spec));
+    ASSIGN_OR_RETURN(f.spec.micro_batches, MicroBatchesOf(f.tokens, one));
+  }
+  ASSIGN_OR_RETURN(o.spec, SpecOf(f.spec));
+  if (o.rank >= o.spec.tp_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rank: found ", o.rank, ", expected below --tp, ", o.spec.tp_size));
+  }
+  if (f.peak_tflops > 0) o.peak_flops = f.peak_tflops * 1e12;
+  o.link.rank = o.rank;
+  o.link.size = o.spec.tp_size;
+  o.link.latency = absl::Microseconds(f.latency_us);
+  o.link.bytes_per_second = f.gigabytes * 1e9;
+  return o;
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,33 @@
+#pragma once
+// The flags of `stretto-bench step`.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/bench/common/machine.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto::bench {
+
+struct StepOptions {
+  std::string help = {};  // not empty: print it and do nothing
+  std::string model = {};
+  EngineSpec spec = {};  // its micro-batches make up the step's tokens
+  int rank = 0;          // of spec.tp_size, over an emulated link
+  MachineFlags machine = {};
+  EmulatedLinkOptions link = {};
+  std::optional<double> peak_flops = {};  // instead of the table's
+  double warm_up_seconds = 10, seconds = 30;
+  std::string json = {};
+
+  int64_t tokens_per_step() const {
+    return int64_t{spec.micro_batches} * spec.micro_batch_size * spec.model.sequence_length;
+  }
+};
+
+// InvalidArgument, in one line: the flag, found and expected.
+absl::StatusOr<StepOptions> ParseStepOptions(const std::vector<std::string>& arguments);
+
+}  // namespace stretto::bench

@@ -1,0 +1,77 @@
+// stretto-bench: benchmarks and models of schedules, one subcommand each.
+
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "worker/bench/devices_command.h"
+#include "worker/bench/kernels/command.h"
+#include "worker/bench/overlap/command.h"
+#include "worker/bench/sim_command.h"
+#include "worker/bench/step/command.h"
+
+namespace stretto {
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+// A row for each subcommand; `run` gets the arguments after its name.
+struct Command {
+  const char* name;
+  const char* summary;
+  int (*run)(const Arguments& arguments, std::ostream& out, std::ostream& err);
+};
+
+// On the machine that the arguments name.
+int Kernels(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return KernelsCommand(arguments, out, err, bench::OpenMachine);
+}
+int Step(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return StepCommand(arguments, out, err, bench::OpenMachine);
+}
+int Overlap(const Arguments& arguments, std::ostream& out, std::ostream& err) {
+  return OverlapCommand(arguments, out, err, bench::OpenMachine);
+}
+
+constexpr Command kCommands[] = {
+    {"devices", "the GPUs that can be used, or why there are none", DevicesCommand},
+    {"sim", "simulate a schedule of a model: timeline, ledger, step time", SimCommand},
+    {"kernels", "time every operation of a step against the machine's limits", Kernels},
+    {"step", "train a model: tokens per second, MFU, where the time went", Step},
+    {"overlap", "measure the schedules on this machine against each other", Overlap},
+};
+
+void PrintUsage(std::ostream& out) {
+  out << "usage: stretto-bench COMMAND [FLAGS]\n\n";
+  for (const Command& command : kCommands) {
+    out << "  " << command.name << "\t" << command.summary << "\n";
+  }
+  out << "\n`stretto-bench COMMAND --help` says more.\n";
+}
+
+int Run(const Arguments& arguments) {
+  if (!arguments.empty() && (arguments[0] == "--help" || arguments[0] == "-h")) {
+    PrintUsage(std::cout);
+    return 0;
+  }
+  for (const Command& command : kCommands) {
+    if (!arguments.empty() && arguments[0] == command.name) {
+      return command.run({arguments.begin() + 1, arguments.end()}, std::cout, std::cerr);
+    }
+  }
+  if (arguments.empty()) {
+    PrintUsage(std::cerr);
+    return 2;
+  }
+  std::cerr << "error: found command '" << arguments[0] << "', expected";
+  for (const Command& command : kCommands) {
+    std::cerr << (&command == kCommands ? " " : ", ") << command.name;
+  }
+  std::cerr << "\n";
+  return 2;
+}
+
+}  // namespace
+}  // namespace stretto
+
+int main(int argc, char** argv) { return stretto::Run({argv + 1, argv + argc}); }

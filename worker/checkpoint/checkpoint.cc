@@ -1,0 +1,143 @@
+#include "worker/checkpoint/checkpoint.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/box.h"
+
+namespace stretto {
+namespace {
+
+using Extents = std::vector<int64_t>;
+
+absl::Status Mismatch(const std::string& folder, absl::string_view field, absl::string_view found,
+                      absl::string_view expected) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, ": ", field, ": found ", found, ", expected ", expected));
+}
+
+// What makes a checkpoint unusable is data loss, whatever the parser called it.
+absl::Status AsDataLoss(const absl::Status& status) {
+  if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) return status;
+  return absl::DataLossError(status.message());
+}
+
+absl::Status CheckFile(const std::string& folder, const FileRecord& expected) {
+  const std::string path = absl::StrCat(folder, "/", expected.name);
+  const absl::StatusOr<FileRecord> found = ChecksumFile(path);
+  if (!found.ok()) return AsDataLoss(found.status());
+  auto differ = [&](absl::string_view what, const auto& is, const auto& should) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": ", what, ": found ", is, ", expected ", should));
+  };
+  if (found->size != expected.size) return differ("size", found->size, expected.size);
+  if (found->crc32c != expected.crc32c) return differ("crc32c", found->crc32c, expected.crc32c);
+  if (found->sha256 != expected.sha256) return differ("sha256", found->sha256, expected.sha256);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckResumable(const std::string& folder, const TrainingState& found,
+                            const ResumeExpectation& expected) {
+  if (!expected.spec_hash.empty() && found.spec_hash != expected.spec_hash) {
+    return Mismatch(folder, "spec_hash", found.spec_hash, expected.spec_hash);
+  }
+  if (!expected.tokenizer_hash.empty() && found.tokenizer_hash != expected.tokenizer_hash) {
+    return Mismatch(folder, "tokenizer_hash", found.tokenizer_hash, expected.tokenizer_hash);
+  }
+  if (expected.padded_vocab != 0 && found.padded_vocab != expected.padded_vocab) {
+    return Mismatch(folder, "padded_vocab", absl::StrCat(found.padded_vocab),
+                    absl::StrCat(expected.padded_vocab));
+  }
+  if (expected.tp_size != 0 && found.tp_size != expected.tp_size) {
+    return Mismatch(folder, "tp_size", absl::StrCat(found.tp_size), absl::StrCat(expected.tp_size));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kManifestName);
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
+  absl::StatusOr<Manifest> manifest = ParseManifest(text, path);
+  if (!manifest.ok()) return AsDataLoss(manifest.status());
+  Checkpoint checkpoint(folder, *std::move(manifest));
+  RETURN_IF_ERROR(checkpoint.OpenFiles());
+  return checkpoint;
+}
+
+absl::Status Checkpoint::OpenFiles() {
+  for (const FileRecord& file : manifest_.files) {
+    RETURN_IF_ERROR(CheckFile(folder_, file));
+    absl::StatusOr<SafetensorsReader> reader =
+        SafetensorsReader::Open(absl::StrCat(folder_, "/", file.name));
+    if (!reader.ok()) return AsDataLoss(reader.status());
+    files_.emplace(file.name, *std::move(reader));
+  }
+  for (const FileRecord& file : manifest_.attachments) RETURN_IF_ERROR(CheckFile(folder_, file));
+  for (const TensorRecord& tensor : manifest_.tensors) {
+    for (const ShardRecord& shard : tensor.shards) RETURN_IF_ERROR(CheckShard(tensor, shard));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Checkpoint::CheckShard(const TensorRecord& tensor, const ShardRecord& shard) const {
+  const StoredTensor* stored = files_.at(shard.file).Find(tensor.name);
+  if (stored != nullptr && stored->dtype == tensor.dtype && stored->shape == shard.extents &&
+      stored->offset == shard.offset) {
+    return absl::OkStatus();
+  }
+  const std::string found =
+      stored == nullptr ? "no such tensor"
+                        : absl::StrCat(stored->dtype, " [", absl::StrJoin(stored->shape, ","),
+                                       "] at byte ", stored->offset);
+  return absl::DataLossError(absl::StrCat(folder_, "/", shard.file, ": tensor ", tensor.name,
+                                          ": found ", found, ", expected as in the manifest ",
+                                          tensor.dtype, " [", absl::StrJoin(shard.extents, ","),
+                                          "] at byte ", shard.offset));
+}
+
+const TensorRecord* Checkpoint::Find(absl::string_view name) const {
+  for (const TensorRecord& tensor : manifest_.tensors) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
+}
+
+absl::Status Checkpoint::Read(absl::string_view name, absl::string_view dtype,
+                              const Extents& starts, const Extents& extents, void* out) const {
+  const TensorRecord* tensor = Find(name);
+  if (tensor == nullptr) {
+    return absl::NotFoundError(absl::StrCat(folder_, ": tensor ", name, ": found none"));
+  }
+  const std::string what = absl::StrCat("tensor ", name);
+  if (tensor->dtype != dtype) return Mismatch(folder_, what, tensor->dtype, dtype);
+  bool inside = starts.size() == tensor->shape.size() && extents.size() == starts.size();
+  for (size_t i = 0; inside && i < starts.size(); ++i) {
+    inside = starts[i] >= 0 && extents[i] >= 0 && extents[i] <= tensor->shape[i] &&
+             starts[i] <= tensor->shape[i] - extents[i];
+  }
+  if (!inside) {
+    return Mismatch(folder_, what, absl::StrCat("shape [", absl::StrJoin(tensor->shape, ","), "]"),
+                    absl::StrCat("one that holds starts [", absl::StrJoin(starts, ","),
+                                 "] extents [", absl::StrJoin(extents, ","), "]"));
+  }
+  const int64_t item = DtypeBits(dtype) / 8;
+  if (item == 0) return Mismatch(folder_, what, dtype, "a dtype of whole bytes");
+  const Box wanted{starts, extents};
+  for (const ShardRecord& shard : tensor->shards) {
+    const Box box{shard.starts, shard.extents};
+    Box common;
+    if (!Intersect(wanted, box, &common)) continue;
+    const SafetensorsReader& file = files_.at(shard.file);
+    const StoredTensor& stored = *file.Find(name);
+    RETURN_IF_ERROR(ForEachRun(box, wanted, common, [&](int64_t from, int64_t to, int64_t count) {
+      return file.Read(stored, from * item, count * item, static_cast<char*>(out) + to * item);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stretto

@@ -1,0 +1,124 @@
+#pragma once
+// Checkpoints of a job on disk, so that a crash, a full disk or a zombie of an older attempt never
+// damages the ones that are there.
+//
+//   ROOT/JOB/step-00000020/             manifest.json, one rank-NNNNN.safetensors per rank, and
+//                                       attachments
+//   ROOT/JOB/step-00000030.tmp-7/       being written by the attempt of epoch 7
+//   ROOT/JOB/step-00000010.bad-1/       failed its checks; kept for a human
+//
+// Writing: every rank calls WriteShard, ranks send their ShardInfo to rank 0, which calls Commit
+// (or Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, tells the others the
+// folder, and all of them Open it. The newest checkpoint is the one of the greatest (epoch, step):
+// a later attempt supersedes an earlier one, also when it resumed from further back.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/base/ids.h"
+#include "worker/checkpoint/manifest.h"
+
+namespace stretto {
+
+// "step-00000020"
+std::string CheckpointName(int64_t step);
+
+// A box of a global tensor, dense and row-major.
+struct ShardTensor {
+  std::string name;
+  std::string dtype;
+  std::vector<int64_t> shape;  // global
+  std::vector<int64_t> starts;
+  std::vector<int64_t> extents;
+  TensorData data;
+};
+
+// Writes and fsyncs this rank's file in the temporary folder, making the folder if need be. May run
+// at the same time in every rank. On an error the rank's file is gone. Errors: ResourceExhausted
+// (disk full), those of ErrnoStatus and of fetching the data.
+absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
+                                     Rank rank, const std::vector<ShardTensor>& tensors);
+
+// A small file that lies beside the tensors and is checked as they are: what the tensors are of.
+struct Attachment {
+  std::string name;  // a file name; none that a checkpoint has already
+  std::string content;
+};
+
+// Rank 0, after every rank's WriteShard succeeded: writes attachments and manifest, renames the
+// folder into place and fsyncs the job's folder. Equal boxes from several ranks (replicas) are
+// listed once. Then removes temporaries of older epochs and all but the newest `keep` whole
+// checkpoints (0 keeps all). The one just written is never removed; failing to remove another is
+// not an error. Returns the checkpoint's folder. On an error the temporary folder is removed and
+// older checkpoints are untouched. Errors:
+//   Aborted            fenced off: a newer epoch has a checkpoint or a temporary here
+//   ResourceExhausted  disk full
+//   DataLoss           a shard file is missing or has another size than its writer said
+//   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it; two
+//                      files of one name
+absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
+                                   const std::vector<ShardInfo>& shards, int keep,
+                                   const std::vector<Attachment>& attachments = {});
+
+// Removes the temporary folder of a checkpoint that will not be committed.
+void Abandon(const std::string& job_folder, int64_t step, Epoch epoch);
+
+struct FoundCheckpoint {
+  std::string folder;
+  Manifest manifest;
+  std::vector<std::string> quarantined;  // "FOLDER: why", renamed to .bad-N on the way
+};
+
+// The newest checkpoint whose manifest, sizes and checksums all hold. A bad one is renamed to
+// "NAME.bad-N" and the next is tried. One process at a time. Errors: NotFound (no valid checkpoint;
+// the message says what was quarantined), those of ErrnoStatus when a folder cannot be read (an I/O
+// error or a missing permission proves nothing about the checkpoint, so nothing is renamed).
+absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder);
+
+// What a run that resumes needs to be the same. Fields left at their default are not compared.
+struct ResumeExpectation {
+  std::string spec_hash;
+  std::string tokenizer_hash;
+  int64_t padded_vocab = 0;
+  int64_t tp_size = 0;
+};
+// FailedPrecondition naming folder, field, found and expected.
+absl::Status CheckResumable(const std::string& folder, const TrainingState& found,
+                            const ResumeExpectation& expected);
+
+// A checkpoint open for reading by any layout. Thread-safe.
+class Checkpoint {
+ public:
+  // Verifies everything: manifest, sizes, checksums, and that every file's own header agrees with
+  // the manifest. Errors: DataLoss (names the file, found, expected), NotFound (no such folder).
+  static absl::StatusOr<Checkpoint> Open(const std::string& folder);
+
+  const std::string& folder() const { return folder_; }
+  const Manifest& manifest() const { return manifest_; }
+  // Null if there is no such tensor.
+  const TensorRecord* Find(absl::string_view name) const;
+
+  // Copies the box (starts, extents) of a global tensor, dense and row-major, into `out`. Errors:
+  // NotFound (no such tensor), FailedPrecondition (another dtype, or a box outside its shape: the
+  // checkpoint is of another model), DataLoss, Unavailable.
+  absl::Status Read(absl::string_view name, absl::string_view dtype,
+                    const std::vector<int64_t>& starts, const std::vector<int64_t>& extents,
+                    void* out) const;
+
+ private:
+  Checkpoint(std::string folder, Manifest manifest)
+      : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
+
+  absl::Status OpenFiles();
+  absl::Status CheckShard(const TensorRecord& tensor, const ShardRecord& shard) const;
+
+  std::string folder_;
+  Manifest manifest_;
+  std::map<std::string, SafetensorsReader> files_;
+};
+
+}  // namespace stretto

@@ -1,0 +1,207 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/checkpoint.h"
+#include "worker/checkpoint/job_folder.h"
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+
+void RemoveFolder(const std::string& path) {
+  std::error_code ignored;
+  fs::remove_all(path, ignored);
+}
+
+// A half-deleted checkpoint must not look like one: it turns into a temporary in one step.
+void RemoveCheckpoint(const std::string& job_folder, const JobEntry& checkpoint) {
+  const std::string doomed = absl::StrCat(job_folder, "/", TemporaryName(checkpoint.name.step, 0));
+  RemoveFolder(doomed);
+  if (std::rename(checkpoint.path.c_str(), doomed.c_str()) == 0) RemoveFolder(doomed);
+}
+
+absl::Status CheckFence(const std::string& job_folder, const std::vector<JobEntry>& folders,
+                        int64_t epoch) {
+  for (const JobEntry& folder : folders) {
+    int64_t other = 0;
+    if (folder.name.kind == FolderName::Kind::kTemporary) {
+      other = folder.name.suffix;
+    } else if (folder.name.kind == FolderName::Kind::kFinal) {
+      if (auto manifest = ReadManifest(folder.path); manifest.ok()) other = manifest->state.epoch;
+    }
+    if (other > epoch) {
+      return absl::AbortedError(absl::StrCat("checkpoint in ", job_folder, ": found epoch ", other,
+                                             " in ", fs::path(folder.path).filename().string(),
+                                             ", expected none newer than ours, ", epoch));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Manifest> Merge(const TrainingState& state, const std::vector<ShardInfo>& shards,
+                               const std::string& folder) {
+  Manifest manifest{state, {}, {}, {}};
+  std::map<std::string, size_t> index;
+  for (const ShardInfo& info : shards) {
+    manifest.files.push_back(info.file);
+    for (const TensorRecord& part : info.tensors) {
+      const auto [at, fresh] = index.emplace(part.name, manifest.tensors.size());
+      if (fresh) {
+        manifest.tensors.push_back(part);
+        continue;
+      }
+      TensorRecord& tensor = manifest.tensors[at->second];
+      if (tensor.dtype != part.dtype || tensor.shape != part.shape) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(folder, ": tensor ", part.name, ": found another dtype or shape in ",
+                         info.file.name, ", expected that of ", tensor.shards.front().file));
+      }
+      for (const ShardRecord& shard : part.shards) {
+        const bool replica =
+            std::any_of(tensor.shards.begin(), tensor.shards.end(), [&](const ShardRecord& other) {
+              return other.starts == shard.starts && other.extents == shard.extents;
+            });
+        if (!replica) tensor.shards.push_back(shard);
+      }
+    }
+  }
+  return manifest;
+}
+
+absl::StatusOr<std::vector<FileRecord>> WriteAttachments(
+    const std::string& folder, const std::vector<Attachment>& attachments) {
+  std::vector<FileRecord> records;
+  for (const Attachment& attachment : attachments) {
+    const std::string path = absl::StrCat(folder, "/", attachment.name);
+    RETURN_IF_ERROR(WriteFileAtomic(path, attachment.content));
+    ASSIGN_OR_RETURN(FileRecord record, ChecksumFile(path));
+    records.push_back(std::move(record));
+  }
+  return records;
+}
+
+absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) {
+  const std::string path = absl::StrCat(folder, "/", kManifestName);
+  const std::string text = ManifestText(manifest);
+  // What we could not read back, we do not write.
+  RETURN_IF_ERROR(ParseManifest(text, path).status());
+  RETURN_IF_ERROR(WriteFileAtomic(path, text));
+  return CheckSizes(folder, manifest);
+}
+
+// The rename that makes it a checkpoint. One of an older attempt with the same step is exchanged in
+// the same instant, and then removed.
+absl::Status MoveIntoPlace(const std::string& temporary, const std::string& final_folder) {
+  const std::string what = absl::StrCat("rename ", temporary, " to ", final_folder);
+  if (std::rename(temporary.c_str(), final_folder.c_str()) != 0) {
+    if (errno != ENOTEMPTY && errno != EEXIST) return ErrnoStatus(errno, what);
+    if (::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, final_folder.c_str(), RENAME_EXCHANGE)) {
+      return ErrnoStatus(errno, what);
+    }
+    RemoveFolder(temporary);
+  }
+  return absl::OkStatus();
+}
+
+void Prune(const std::string& job_folder, int64_t step, int64_t epoch, int keep) {
+  const absl::StatusOr<std::vector<JobEntry>> folders = ListJobFolder(job_folder);
+  if (!folders.ok()) return;
+  std::vector<std::pair<std::pair<int64_t, int64_t>, JobEntry>> whole;
+  for (const JobEntry& folder : *folders) {
+    if (folder.name.kind == FolderName::Kind::kTemporary && folder.name.suffix < epoch) {
+      RemoveFolder(folder.path);
+    }
+    if (folder.name.kind != FolderName::Kind::kFinal || folder.name.step == step) continue;
+    if (const auto manifest = GlanceAt(folder.path); manifest.ok()) {
+      whole.push_back({{manifest->state.epoch, manifest->state.step}, folder});
+    }
+  }
+  if (keep <= 0) return;
+  std::sort(whole.begin(), whole.end(),
+            [](const auto& a, const auto& b) { return a.first > b.first; });
+  // The one just written is the first of those kept.
+  for (size_t i = static_cast<size_t>(keep) - 1; i < whole.size(); ++i) {
+    RemoveCheckpoint(job_folder, whole[i].second);
+  }
+}
+
+absl::Status MakeFolder(const std::string& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
+                                     Rank rank, const std::vector<ShardTensor>& tensors) {
+  const std::string folder = absl::StrCat(job_folder, "/", TemporaryName(step, epoch.value()));
+  RETURN_IF_ERROR(MakeFolder(folder));
+  std::vector<SourceTensor> views;
+  for (const ShardTensor& tensor : tensors) {
+    views.push_back({tensor.name, tensor.dtype, tensor.extents, tensor.data});
+  }
+  const std::string path =
+      absl::StrCat(folder, "/", absl::StrFormat("rank-%05d.safetensors", rank.value()));
+  absl::StatusOr<WrittenSafetensors> written = WriteSafetensors(path, views, {{"format", "pt"}});
+  if (!written.ok()) {
+    ::rmdir(folder.c_str());  // the last rank to fail takes the folder with it
+    return written.status();
+  }
+  std::map<std::string, int64_t> offsets;
+  for (const StoredTensor& stored : written->tensors) offsets[stored.name] = stored.offset;
+  ShardInfo info{written->file, {}};
+  for (const ShardTensor& tensor : tensors) {
+    info.tensors.push_back(
+        {tensor.name,
+         tensor.dtype,
+         tensor.shape,
+         {{written->file.name, offsets[tensor.name], tensor.starts, tensor.extents}}});
+  }
+  return info;
+}
+
+absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
+                                   const std::vector<ShardInfo>& shards, int keep,
+                                   const std::vector<Attachment>& attachments) {
+  const std::string temporary =
+      absl::StrCat(job_folder, "/", TemporaryName(state.step, state.epoch));
+  const std::string final_folder = absl::StrCat(job_folder, "/", CheckpointName(state.step));
+  auto attempt = [&]() -> absl::Status {
+    ASSIGN_OR_RETURN(Manifest manifest, Merge(state, shards, temporary));
+    ASSIGN_OR_RETURN(manifest.attachments, WriteAttachments(temporary, attachments));
+    RETURN_IF_ERROR(WriteManifest(temporary, manifest));
+    // As late as can be: a shared folder offers no compare-and-rename.
+    ASSIGN_OR_RETURN(const std::vector<JobEntry> folders, ListJobFolder(job_folder));
+    RETURN_IF_ERROR(CheckFence(job_folder, folders, state.epoch));
+    return MoveIntoPlace(temporary, final_folder);
+  };
+  if (absl::Status status = attempt(); !status.ok()) {
+    RemoveFolder(temporary);
+    return status;
+  }
+  RETURN_IF_ERROR(SyncPath(job_folder));
+  const std::string root = fs::path(job_folder).parent_path().string();
+  RETURN_IF_ERROR(SyncPath(root.empty() ? "." : root));  // the job's folder itself may be new
+  Prune(job_folder, state.step, state.epoch, keep);
+  return final_folder;
+}
+
+void Abandon(const std::string& job_folder, int64_t step, Epoch epoch) {
+  RemoveFolder(absl::StrCat(job_folder, "/", TemporaryName(step, epoch.value())));
+}
+
+}  // namespace stretto

@@ -1,0 +1,72 @@
+#pragma once
+// Manifest v1: what a checkpoint consists of and where it was taken. It is written last, so a
+// folder with a manifest is a whole checkpoint; it is independent of the layout that wrote it, so
+// that any other layout can read it.
+//
+//   {"version": 1, "step": 20, "epoch": 7, ..., "world_size": 2, "tp_size": 2,
+//    "held_out": {"of": "...", "best_loss": "2.25", "better_loss": "2.25", "without_better": 1},
+//    "files": [{"name": "rank-00000.safetensors", "size": 123, "crc32c": 1, "sha256": "..."}],
+//    "tensors": [{"name": "layers.0.fc1.weight", "dtype": "F32", "shape": [8, 4], "shards": [
+//        {"file": "rank-00000.safetensors", "offset": 64, "starts": [0, 0], "extents": [4, 4]},
+//        ...]}],
+//    "attachments": [{"name": "model.json", "size": 123, "crc32c": 1, "sha256": "..."}]}
+//
+// "attachments" are small files that tell others about the tensors; none, and the key is not there.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/checkpoint/safetensors.h"
+#include "worker/checkpoint/training_state.h"
+
+namespace stretto {
+
+inline constexpr char kManifestName[] = "manifest.json";
+
+// One box of a global tensor, stored densely in row-major order.
+struct ShardRecord {
+  std::string file;
+  int64_t offset = 0;  // of its first byte, from the start of the file
+  std::vector<int64_t> starts;
+  std::vector<int64_t> extents;
+
+  bool operator==(const ShardRecord&) const = default;
+};
+
+struct TensorRecord {
+  std::string name;   // global: layers are counted over the whole model
+  std::string dtype;  // as in safetensors
+  std::vector<int64_t> shape;
+  std::vector<ShardRecord> shards;  // cover the tensor exactly once
+
+  bool operator==(const TensorRecord&) const = default;
+};
+
+struct Manifest {
+  TrainingState state;
+  std::vector<FileRecord> files;
+  std::vector<TensorRecord> tensors;
+  std::vector<FileRecord> attachments;
+
+  bool operator==(const Manifest&) const = default;
+};
+
+std::string ManifestText(const Manifest& manifest);
+
+// Refuses what is unknown, missing, doubled, out of bounds or does not cover a tensor exactly once.
+// `path` names the text in errors. Errors: InvalidArgument.
+absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string& path);
+
+// What one rank wrote, as a text that ranks exchange. Errors of parsing: InvalidArgument.
+struct ShardInfo {
+  FileRecord file;
+  std::vector<TensorRecord> tensors;  // each with one shard, in `file`
+
+  bool operator==(const ShardInfo&) const = default;
+};
+std::string ShardInfoText(const ShardInfo& info);
+absl::StatusOr<ShardInfo> ParseShardInfo(absl::string_view text);
+
+}  // namespace stretto

@@ -1,0 +1,170 @@
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/safetensors.h"
+#include "worker/checkpoint/strict_json.h"
+
+namespace stretto {
+namespace {
+
+// Small enough that a block is still in cache for the second checksum and for the copy to the
+// kernel.
+constexpr size_t kBlockBytes = size_t{256} << 10;
+
+// Both checksums of a stream of bytes.
+class Checksums {
+ public:
+  Checksums() : sha256_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    STRETTO_CHECK(sha256_ != nullptr &&
+                  EVP_DigestInit_ex(sha256_.get(), EVP_sha256(), nullptr) == 1);
+  }
+
+  void Add(absl::string_view block) {
+    size_ += static_cast<int64_t>(block.size());
+    crc32c_ = Crc32c(block, crc32c_);
+    STRETTO_CHECK(EVP_DigestUpdate(sha256_.get(), block.data(), block.size()) == 1);
+  }
+
+  FileRecord Finish(const std::string& path) {
+    std::string digest(EVP_MAX_MD_SIZE, '\0');
+    unsigned int length = 0;
+    STRETTO_CHECK(EVP_DigestFinal_ex(sha256_.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                                     &length) == 1);
+    digest.resize(length);
+    return {std::filesystem::path(path).filename().string(), size_, crc32c_,
+            absl::BytesToHexString(digest)};
+  }
+
+ private:
+  int64_t size_ = 0;
+  uint32_t crc32c_ = 0;
+  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> sha256_;
+};
+
+struct Placed {
+  const SourceTensor* view;
+  StoredTensor stored;
+};
+
+absl::StatusOr<std::vector<Placed>> Place(const std::string& path,
+                                          const std::vector<SourceTensor>& tensors) {
+  std::vector<Placed> placed;
+  std::set<absl::string_view> names;
+  for (const SourceTensor& view : tensors) {
+    if (!names.insert(view.name).second || view.name == "__metadata__") {
+      return absl::InvalidArgumentError(absl::StrCat(path, ": tensor '", view.name,
+                                                     "': found a name twice or reserved, expected "
+                                                     "one of its own"));
+    }
+    absl::StatusOr<int64_t> bytes = TensorBytes(view.dtype, view.shape);
+    if (!bytes.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, ": tensor ", view.name, ": ", bytes.status().message()));
+    }
+    placed.push_back({&view, {view.name, view.dtype, view.shape, 0, *bytes}});
+  }
+  std::sort(placed.begin(), placed.end(), [](const Placed& a, const Placed& b) {
+    const int a_bits = DtypeBits(a.stored.dtype), b_bits = DtypeBits(b.stored.dtype);
+    return a_bits != b_bits ? a_bits > b_bits : a.stored.name < b.stored.name;
+  });
+  int64_t offset = 0;
+  for (Placed& tensor : placed) {
+    tensor.stored.offset = offset;
+    offset += tensor.stored.bytes;
+  }
+  return placed;
+}
+
+// The eight bytes of length and the padded JSON; makes the offsets relative to the file.
+std::string Header(const std::map<std::string, std::string>& metadata,
+                   std::vector<Placed>* tensors) {
+  nlohmann::ordered_json document = nlohmann::ordered_json::object();
+  if (!metadata.empty()) document["__metadata__"] = metadata;
+  for (const Placed& tensor : *tensors) {
+    const StoredTensor& stored = tensor.stored;
+    nlohmann::ordered_json& entry = document[stored.name];
+    entry["dtype"] = stored.dtype;
+    entry["shape"] = stored.shape;
+    entry["data_offsets"] = {stored.offset, stored.offset + stored.bytes};
+  }
+  std::string text = document.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  const uint64_t length = text.size();
+  std::string header(reinterpret_cast<const char*>(&length), sizeof(length));
+  header += text;
+  for (Placed& tensor : *tensors) tensor.stored.offset += static_cast<int64_t>(header.size());
+  return header;
+}
+
+absl::Status WriteBlocks(int fd, absl::string_view content, const std::string& path,
+                         Checksums* checksums) {
+  while (!content.empty()) {
+    const absl::string_view block = content.substr(0, kBlockBytes);
+    checksums->Add(block);
+    RETURN_IF_ERROR(WriteAll(fd, block, path));
+    content.remove_prefix(block.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status WriteTensors(int fd, const std::string& header, const std::vector<Placed>& tensors,
+                          const std::string& path, Checksums* checksums) {
+  RETURN_IF_ERROR(WriteBlocks(fd, header, path, checksums));
+  for (const Placed& tensor : tensors) {
+    ASSIGN_OR_RETURN(const void* const data, tensor.view->data.fetch());
+    const absl::string_view content(static_cast<const char*>(data),
+                                    static_cast<size_t>(tensor.stored.bytes));
+    RETURN_IF_ERROR(WriteBlocks(fd, content, path, checksums));
+  }
+  if (::fsync(fd) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<WrittenSafetensors> WriteSafetensors(
+    const std::string& path, const std::vector<SourceTensor>& tensors,
+    const std::map<std::string, std::string>& metadata) {
+  ASSIGN_OR_RETURN(std::vector<Placed> placed, Place(path, tensors));
+  const std::string header = Header(metadata, &placed);
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  Checksums checksums;
+  if (absl::Status status = WriteTensors(file.get(), header, placed, path, &checksums);
+      !status.ok()) {
+    ::unlink(path.c_str());
+    return status;
+  }
+  WrittenSafetensors written{checksums.Finish(path), {}};
+  for (Placed& tensor : placed) written.tensors.push_back(std::move(tensor.stored));
+  return written;
+}
+
+absl::StatusOr<FileRecord> ChecksumFile(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  Checksums checksums;
+  std::string block(kBlockBytes, '\0');
+  while (true) {
+    const ssize_t n = ::read(file.get(), block.data(), block.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+    if (n == 0) return checksums.Finish(path);
+    checksums.Add(absl::string_view(block.data(), static_cast<size_t>(n)));
+  }
+}
+
+}  // namespace stretto

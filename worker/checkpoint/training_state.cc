@@ -1,0 +1,98 @@
+#include "worker/checkpoint/training_state.h"
+
+#include <cmath>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/strict_json.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Losses are texts: one may be infinite, which JSON cannot say.
+std::string LossText(double loss) { return absl::StrFormat("%.17g", loss); }
+
+ordered_json HeldOutJson(const HeldOutState& state) {
+  ordered_json value;
+  value["of"] = state.of;
+  value["best_loss"] = LossText(state.best_loss);
+  value["better_loss"] = LossText(state.better_loss);
+  value["without_better"] = state.without_better;
+  return value;
+}
+
+double ParseLoss(StrictObject& object, const char* field) {
+  const std::string text = object.Text(field);
+  double loss = 0;
+  if (!absl::SimpleAtod(text, &loss) || std::isnan(loss)) object.Fail(field, text, "a loss");
+  return loss;
+}
+
+absl::StatusOr<HeldOutState> ParseHeldOut(const json& value, const std::string& where) {
+  StrictObject object(value, where);
+  HeldOutState state;
+  state.of = object.Text("of");
+  state.best_loss = ParseLoss(object, "best_loss");
+  state.better_loss = ParseLoss(object, "better_loss");
+  state.without_better = object.Count("without_better");
+  RETURN_IF_ERROR(object.Finish());
+  return state;
+}
+
+}  // namespace
+
+void AddTrainingState(const TrainingState& state, ordered_json* document) {
+  ordered_json& fields = *document;
+  fields["step"] = state.step;
+  fields["updates"] = state.updates;
+  fields["consumed_samples"] = state.consumed_samples;
+  fields["seed"] = state.seed;
+  fields["epoch"] = state.epoch;
+  fields["spec_hash"] = state.spec_hash;
+  fields["tokenizer_hash"] = state.tokenizer_hash;
+  fields["padded_vocab"] = state.padded_vocab;
+  fields["world_size"] = state.world_size;
+  fields["tp_size"] = state.tp_size;
+  if (!state.held_out.of.empty()) fields["held_out"] = HeldOutJson(state.held_out);
+}
+
+absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std::string& where) {
+  TrainingState state;
+  state.step = object.Count("step");
+  state.updates = object.Count("updates");
+  state.consumed_samples = object.Count("consumed_samples");
+  state.seed = object.Unsigned("seed");
+  state.epoch = object.Count("epoch");
+  state.spec_hash = object.Text("spec_hash");
+  state.tokenizer_hash = object.Text("tokenizer_hash");
+  state.padded_vocab = object.Count("padded_vocab");
+  state.world_size = object.Count("world_size");
+  state.tp_size = object.Count("tp_size");
+  if (object.Has("held_out")) {
+    const json& held_out = object.Object("held_out");
+    RETURN_IF_ERROR(object.status());
+    ASSIGN_OR_RETURN(state.held_out, ParseHeldOut(held_out, absl::StrCat(where, ": held_out")));
+  }
+  return state;
+}
+
+std::string TrainingStateText(const TrainingState& state) {
+  ordered_json document;
+  AddTrainingState(state, &document);
+  return document.dump();
+}
+
+absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path) {
+  ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, path));
+  StrictObject object(document, path);
+  ASSIGN_OR_RETURN(TrainingState state, TakeTrainingState(object, path));
+  RETURN_IF_ERROR(object.Finish());
+  return state;
+}
+
+}  // namespace stretto

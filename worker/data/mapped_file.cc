@@ -1,0 +1,41 @@
+#include "worker/data/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
+
+namespace stretto {
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  struct stat info;
+  if (::fstat(file.get(), &info) != 0) return ErrnoStatus(errno, absl::StrCat("stat ", path));
+  if (!S_ISREG(info.st_mode)) {
+    return absl::InvalidArgumentError(absl::StrCat(path,
+                                                   ": found something else than a regular "
+                                                   "file, expected a regular file"));
+  }
+  if (info.st_size == 0) return MappedFile(nullptr, 0);
+  void* data =
+      ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (data == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
+  return MappedFile(static_cast<const char*>(data), info.st_size);
+}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<size_t>(size_));
+}
+
+}  // namespace stretto

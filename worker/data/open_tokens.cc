@@ -1,0 +1,88 @@
+#include "worker/data/open_tokens.h"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/data/indexed_dataset.h"
+#include "worker/data/llmc_tokens.h"
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+
+absl::StatusOr<std::string> Beneath(const std::string& path, const std::string& root) {
+  if (root.empty()) return path;
+  return PathBeneath(root, path);
+}
+
+// Files that `path` stands for, sorted by name.
+absl::StatusOr<std::vector<std::string>> Match(const std::string& path, const std::string& root) {
+  if (!absl::StrContains(path, '*')) {
+    ASSIGN_OR_RETURN(std::string file, Beneath(path, root));
+    return std::vector<std::string>{std::move(file)};
+  }
+  const fs::path whole(path);
+  const fs::path parent = whole.parent_path();
+  ASSIGN_OR_RETURN(const std::string folder,
+                   parent.empty() && !root.empty() ? root : Beneath(parent.string(), root));
+  const std::string pattern =
+      absl::StrReplaceAll(whole.filename().string(), {{"\\", "\\\\"}, {"?", "\\?"}, {"[", "\\["}});
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder.empty() ? "." : folder, error), end;
+       !error && entry != end; entry.increment(error)) {
+    const std::string file = entry->path().filename().string();
+    if (::fnmatch(pattern.c_str(), file.c_str(), 0) == 0) found.push_back((parent / file).string());
+  }
+  if (error) return ErrnoStatus(error.value(), absl::StrCat("read folder ", folder));
+  if (found.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(kLlmcScheme, path, ": found no file of that name, expected at least one"));
+  }
+  std::sort(found.begin(), found.end());
+  for (std::string& file : found) {
+    ASSIGN_OR_RETURN(file, Beneath(file, root));
+  }
+  return found;
+}
+
+template <class Stream>
+absl::StatusOr<std::unique_ptr<TokenStream>> OnHeap(absl::StatusOr<Stream> stream) {
+  if (!stream.ok()) return stream.status();
+  return std::make_unique<Stream>(*std::move(stream));
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> DataPath(const std::string& name, const std::string& root) {
+  return Beneath(std::string(absl::StripPrefix(name, kLlmcScheme)), root);
+}
+
+absl::StatusOr<std::unique_ptr<TokenStream>> OpenTokens(const std::string& name,
+                                                        const std::string& root) {
+  ASSIGN_OR_RETURN(const std::string path, DataPath(name, root));
+  if (!absl::StartsWith(name, kLlmcScheme)) {
+    for (const char* suffix : {".idx", ".bin"}) {
+      RETURN_IF_ERROR(Beneath(name + suffix, root).status());
+    }
+    return OnHeap(IndexedDataset::Open(path));
+  }
+  ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                   Match(name.substr(sizeof(kLlmcScheme) - 1), root));
+  return OnHeap(LlmcTokens::Open(absl::StrCat(kLlmcScheme, path), files));
+}
+
+}  // namespace stretto

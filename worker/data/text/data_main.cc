@@ -1,0 +1,153 @@
+// stretto-data: what `stretto data` runs. A process of its own, see tokenizer.h.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "proto/base/printable.h"
+#include "proto/base/units.h"
+#include "worker/data/text/inspect.h"
+#include "worker/data/text/prepare.h"
+
+namespace stretto {
+namespace {
+
+// One line that is written over, on a terminal alone.
+void ShowProgress(const PrepareProgress& progress, absl::Time start) {
+  static absl::Time shown;
+  const absl::Time now = absl::Now();
+  if (now - shown < absl::Milliseconds(200) && progress.bytes < progress.total_bytes) return;
+  shown = now;
+  const double rate = static_cast<double>(progress.bytes - progress.resumed_bytes) /
+                      absl::ToDoubleSeconds(now - start);
+  const double left = static_cast<double>(progress.total_bytes - progress.bytes) / rate;
+  absl::FPrintF(stderr, "\r%s of %s  %s/s  %s left \x1b[K%s", FormatBytes(progress.bytes),
+                FormatBytes(progress.total_bytes), FormatBytes(static_cast<int64_t>(rate)),
+                stretto::FormatDuration(absl::Seconds(left)),
+                progress.bytes < progress.total_bytes ? "" : "\n");
+}
+
+int Fail(const absl::Status& status) {
+  absl::FPrintF(stderr, "error: %s\n", Printable(status.message()));
+  if (absl::IsAlreadyExists(status)) absl::FPrintF(stderr, "--overwrite replaces it\n");
+  return 1;
+}
+
+int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
+                const std::string& end_of_document) {
+  const auto tokenizer =
+      MakeTokenizer(tokenizer_name.empty() ? "bytes" : tokenizer_name, end_of_document);
+  if (!tokenizer.ok()) return Fail(tokenizer.status());
+  if (::isatty(STDERR_FILENO) == 1) {
+    options.progress = [start = absl::Now()](const PrepareProgress& p) { ShowProgress(p, start); };
+  }
+  const auto summary = Prepare(options, **tokenizer);
+  if (!summary.ok()) {
+    const int code = Fail(summary.status());
+    const std::string parts = options.prefix + ".parts";
+    if (std::filesystem::exists(parts)) {
+      absl::FPrintF(stderr, "what is done is kept in %s: the same command goes on from there\n",
+                    parts);
+    }
+    return code;
+  }
+  absl::PrintF("%s.bin: %s tokens, %d documents from %d files (%s of text), vocabulary %d\n",
+               options.prefix, FormatCount(static_cast<double>(summary->tokens)),
+               summary->documents, summary->files, FormatBytes(summary->bytes),
+               (*tokenizer)->info().vocab_size);
+  if (summary->skipped_binary > 0) {
+    absl::FPrintF(stderr, "left out %d binary files\n", summary->skipped_binary);
+  }
+  absl::FPrintF(
+      stderr,
+      "Next: in the job file, `data: {prefix: ...}` names it relative to the workers' data root\n");
+  return 0;
+}
+
+int InspectData(InspectOptions options, const std::string& tokenizer_name,
+                const std::string& end_of_document) {
+  std::unique_ptr<Tokenizer> tokenizer;
+  if (!tokenizer_name.empty()) {
+    auto made = MakeTokenizer(tokenizer_name, end_of_document);
+    if (!made.ok()) return Fail(made.status());
+    tokenizer = *std::move(made);
+    options.tokenizer = tokenizer.get();
+  }
+  const auto report = InspectDataset(options);
+  if (!report.ok()) return Fail(report.status());
+  absl::FPrintF(stdout, "%s", options.json ? *report : Printable(*report));
+  return 0;
+}
+
+}  // namespace
+}  // namespace stretto
+
+int main(int argc, char** argv) {
+  CLI::App app{"Prepare and inspect training data", "stretto data"};
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  stretto data prepare books/ -o data/books\n"
+      "  stretto data prepare a.jsonl -o data/a --tokenizer hf:my-model\n"
+      "  stretto data inspect data/a --tokenizer hf:my-model\n"
+      "  stretto data inspect 'llmc:fineweb/train_*.bin'");
+  std::string tokenizer, end_of_document;
+  const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
+    command->add_option("--tokenizer", tokenizer, help);
+    command->add_option("--end-of-document", end_of_document,
+                        "token that ends documents; default what the files of hf:FOLDER say");
+  };
+
+  stretto::PrepareOptions prepare_options;
+  CLI::App* prepare =
+      app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin, PREFIX.idx)");
+  prepare->add_option("PATH", prepare_options.inputs, "text files, or folders of them")->required();
+  prepare->add_option("-o,--output", prepare_options.prefix, "PREFIX")->required();
+  add_tokenizer(prepare,
+                "bytes (default), sentencepiece:MODEL, or hf:FOLDER with a tokenizer.json "
+                "of byte-level BPE");
+  prepare
+      ->add_option("--json-key", prepare_options.json_key,
+                   "member of each line of *.jsonl and *.ndjson that is a document")
+      ->capture_default_str();
+  prepare_options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  prepare->add_option("--threads", prepare_options.threads, "at a time; the result is the same")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  prepare->add_flag("--overwrite", prepare_options.overwrite, "replace a data set that is there");
+
+  stretto::InspectOptions inspect_options;
+  CLI::App* inspect = app.add_subcommand("inspect", "Show what a data set holds");
+  inspect
+      ->add_option("NAME", inspect_options.name,
+                   "PREFIX of PREFIX.bin and PREFIX.idx, or llmc:FILES, token files of llm.c")
+      ->required();
+  add_tokenizer(inspect, "that made it, as for prepare: shows text as well");
+  inspect->add_option("--documents", inspect_options.documents, "show the first so many")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  inspect->add_option("--tokens", inspect_options.tokens, "of each, the first so many")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  inspect->add_flag("--check", inspect_options.check, "read every token");
+  inspect->add_flag("--json", inspect_options.json, "for programs");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return *prepare ? stretto::PrepareData(prepare_options, tokenizer, end_of_document)
+                  : stretto::InspectData(inspect_options, tokenizer, end_of_document);
+}

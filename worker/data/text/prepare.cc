@@ -1,0 +1,203 @@
+#include "worker/data/text/prepare.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <filesystem>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+#include "worker/data/concatenate.h"
+#include "worker/data/indexed_dataset.h"
+#include "worker/data/text/encode_part.h"
+
+namespace stretto {
+namespace {
+
+namespace fs = std::filesystem;
+
+// PREFIX.parts: what is encoded already, and the fingerprint of the plan it belongs to.
+class PartsFolder {
+ public:
+  // Empties the folder unless it belongs to this plan.
+  static absl::StatusOr<PartsFolder> Open(const std::string& prefix, const PreparePlan& plan) {
+    PartsFolder folder(prefix + ".parts");
+    const std::string note = folder.path_ + "/plan";
+    const absl::StatusOr<std::string> found = ReadFile(note);
+    if (!found.ok() || *found != plan.fingerprint) {
+      RETURN_IF_ERROR(folder.CheckOurs());
+      std::error_code error;
+      fs::remove_all(folder.path_, error);  // what stayed would count as done
+      if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", folder.path_));
+      fs::create_directory(folder.path_, error);
+      if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder.path_));
+      RETURN_IF_ERROR(WriteFileAtomic(note, plan.fingerprint));
+    }
+    return folder;
+  }
+
+  std::string Prefix(size_t part) const { return absl::StrFormat("%s/%06d", path_, part); }
+  bool Empty(size_t part) const { return Exists(Prefix(part) + ".empty"); }
+  bool Done(size_t part) const { return Empty(part) || Exists(Prefix(part) + ".idx"); }
+  void Remove() const {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
+ private:
+  explicit PartsFolder(std::string path) : path_(std::move(path)) {}
+
+  static bool Exists(const std::string& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+  }
+
+  // The folder may be the user's own; nothing of theirs is deleted.
+  absl::Status CheckOurs() const {
+    std::error_code none;
+    for (fs::directory_iterator entry(path_, none), end; !none && entry != end;
+         entry.increment(none)) {
+      const std::string name = entry->path().filename().string();
+      const size_t suffix = name.find_first_not_of("0123456789");
+      const absl::string_view rest = absl::string_view(name).substr(std::min(suffix, name.size()));
+      const bool part =
+          suffix >= 6 && (absl::StartsWith(rest, ".bin") || absl::StartsWith(rest, ".idx") ||
+                          absl::StartsWith(rest, ".empty"));
+      if (part || absl::StartsWith(name, "plan")) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat(path_, ": found ", name,
+                       ", expected only what `data prepare` keeps there; choose another prefix"));
+    }
+    return absl::OkStatus();
+  }
+
+  std::string path_;
+};
+
+class Work {
+ public:
+  Work(const PrepareOptions& options, const Tokenizer& tokenizer, const PreparePlan& plan,
+       const PartsFolder& folder)
+      : options_(options), tokenizer_(tokenizer), plan_(plan), folder_(folder) {
+    progress_.total_bytes = plan.bytes;
+    for (size_t i = 0; i < plan.parts.size(); ++i) {
+      if (!folder.Done(i)) continue;
+      for (const Piece& piece : plan.parts[i].pieces) progress_.bytes += piece.end - piece.begin;
+    }
+    progress_.resumed_bytes = progress_.bytes;
+  }
+
+  // The error of the first part that has one.
+  absl::Status Run() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < options_.threads; ++i) {
+      threads.emplace_back([this] { EncodeParts(); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return status_;
+  }
+
+ private:
+  void EncodeParts() {
+    while (!failed_) {
+      const size_t part = next_++;
+      if (part >= plan_.parts.size()) return;
+      if (folder_.Done(part)) continue;
+      const absl::Status status =
+          EncodePart(plan_, plan_.parts[part], tokenizer_, options_.json_key, folder_.Prefix(part),
+                     [this](int64_t bytes) { Add(bytes); });
+      if (status.ok()) continue;
+      const std::lock_guard<std::mutex> lock(mu_);
+      failed_ = true;
+      if (status_.ok() || part < failed_part_) {
+        status_ = status;
+        failed_part_ = part;
+      }
+    }
+  }
+
+  void Add(int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    progress_.bytes += bytes;
+    if (options_.progress) options_.progress(progress_);
+  }
+
+  const PrepareOptions& options_;
+  const Tokenizer& tokenizer_;
+  const PreparePlan& plan_;
+  const PartsFolder& folder_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex mu_;
+  PrepareProgress progress_;  // guarded by mu_
+  absl::Status status_;       // guarded by mu_
+  size_t failed_part_ = 0;    // guarded by mu_
+};
+
+// Two runs with one prefix would mix their parts.
+absl::StatusOr<FileDescriptor> LockPrefix(const std::string& prefix) {
+  const std::string path = prefix + ".parts.lock";
+  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+  if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(prefix, ": found another `data prepare` at work on it, expected none"));
+  }
+  return lock;
+}
+
+absl::Status NoText(const PrepareSummary& summary) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("data prepare: found no text in ", summary.files + summary.skipped_binary,
+                   " files (", summary.skipped_binary,
+                   " skipped as binary), expected at least one text file that is not empty"));
+}
+
+}  // namespace
+
+absl::StatusOr<PrepareSummary> Prepare(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  if (!options.overwrite) RETURN_IF_ERROR(CheckNoDataset(options.prefix));
+  ASSIGN_OR_RETURN(std::vector<InputFile> files, ListInputFiles(options.inputs, options.prefix));
+  PrepareSummary summary;
+  for (const InputFile& file : files) ++(file.binary ? summary.skipped_binary : summary.files);
+  ASSIGN_OR_RETURN(const PreparePlan plan,
+                   MakePreparePlan(std::move(files), options.sizes, tokenizer, options.json_key));
+  summary.bytes = plan.bytes;
+  if (plan.parts.empty()) return NoText(summary);
+
+  ASSIGN_OR_RETURN(const FileDescriptor lock, LockPrefix(options.prefix));
+  const absl::Cleanup unlock = [&] { ::unlink((options.prefix + ".parts.lock").c_str()); };
+  ASSIGN_OR_RETURN(const PartsFolder folder, PartsFolder::Open(options.prefix, plan));
+  RETURN_IF_ERROR(Work(options, tokenizer, plan, folder).Run());
+  std::vector<DatasetPart> parts;
+  for (size_t i = 0; i < plan.parts.size(); ++i) {
+    if (folder.Empty(i)) continue;
+    parts.push_back({folder.Prefix(i), !plan.parts[i].pieces.back().ends_document});
+  }
+  if (parts.empty()) {
+    folder.Remove();
+    return NoText(summary);
+  }
+  RETURN_IF_ERROR(StageTokenizerFiles(options.prefix, tokenizer.files()));
+  RETURN_IF_ERROR(ConcatenateDatasets(parts, options.prefix));
+  RETURN_IF_ERROR(CommitTokenizerFiles(options.prefix));
+  RETURN_IF_ERROR(WriteTokenizerInfo(options.prefix, tokenizer.info()));
+  folder.Remove();
+  ASSIGN_OR_RETURN(const IndexedDataset dataset, IndexedDataset::Open(options.prefix));
+  summary.documents = dataset.document_count();
+  summary.tokens = dataset.token_count();
+  return summary;
+}
+
+}  // namespace stretto

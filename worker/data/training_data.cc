@@ -1,0 +1,99 @@
+#include "worker/data/training_data.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/data/open_tokens.h"
+#include "worker/data/tokenizer_info.h"
+
+namespace stretto {
+namespace {
+
+// Of all parts: some ten milliseconds of reading. The rest is checked as it is read.
+constexpr int64_t kCheckedTokens = int64_t{16} << 20;
+
+absl::Status OtherTokenizer(const std::string& prefix, const std::string& hash,
+                            const std::string& other_prefix, const std::string& other_hash) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(prefix, ".tokenizer.json: found a tokenizer with hash ", hash, ", expected ",
+                   other_hash, " as in ", other_prefix, ".tokenizer.json"));
+}
+
+// Position of the first token that is held out.
+absl::StatusOr<int64_t> Cut(const TokenStream& tokens, double share, int32_t sequence_length) {
+  const int64_t count = tokens.token_count(), sample = int64_t{sequence_length} + 1;
+  const auto held_out = static_cast<int64_t>(static_cast<double>(count) * share);
+  if (held_out < sample) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(tokens.name(), ": found ", held_out, " tokens held out, ", share, " of ",
+                     count, ", expected at least sequence_length + 1 = ", sample));
+  }
+  const int64_t begin = count - held_out;
+  const int64_t end = std::min(begin + held_out / 2, count - sample) + 1;
+  const int64_t document = tokens.FindDocument(begin, end);
+  return document < end ? document : begin;
+}
+
+}  // namespace
+
+absl::Status TrainingData::ReadNote(const DataPart& part, const DataConfig& config) {
+  ASSIGN_OR_RETURN(const std::string prefix, DataPath(part.name, config.root));
+  const absl::StatusOr<TokenizerInfo> info = ReadTokenizerInfo(prefix);
+  if (absl::IsNotFound(info.status())) return absl::OkStatus();  // made elsewhere
+  RETURN_IF_ERROR(info.status());
+  if (info->vocab_size > config.vocab_size) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(prefix, ".tokenizer.json: found a tokenizer of ", info->vocab_size,
+                     " tokens, expected at most model.vocab_size ", config.vocab_size));
+  }
+  if (tokenizer_prefix_.empty()) {
+    tokenizer_prefix_ = prefix;
+    tokenizer_hash_ = info->hash;
+  }
+  if (info->hash == tokenizer_hash_) return absl::OkStatus();
+  return OtherTokenizer(prefix, info->hash, tokenizer_prefix_, tokenizer_hash_);
+}
+
+absl::StatusOr<TrainingData> TrainingData::Open(const DataConfig& config) {
+  STRETTO_CHECK(!config.parts.empty() && config.held_out >= 0 && config.held_out <= 0.5);
+  TrainingData data;
+  std::vector<SampledTokens> train, held_out;
+  for (const DataPart& part : config.parts) {
+    ASSIGN_OR_RETURN(std::unique_ptr<TokenStream> stream, OpenTokens(part.name, config.root));
+    RETURN_IF_ERROR(data.ReadNote(part, config));
+    RETURN_IF_ERROR(stream->CheckTokens(
+        config.vocab_size, kCheckedTokens / static_cast<int64_t>(config.parts.size())));
+    const int64_t end = stream->token_count();
+    int64_t cut = end;
+    if (config.held_out > 0) {
+      ASSIGN_OR_RETURN(cut, Cut(*stream, config.held_out, config.sequence_length));
+    }
+    train.push_back({stream.get(), 0, cut, part.weight});
+    held_out.push_back({stream.get(), cut, end, part.weight});
+    data.streams_.push_back(std::move(stream));
+  }
+  SamplerOptions options{.sequence_length = config.sequence_length,
+                         .seed = config.seed,
+                         .vocab_size = config.vocab_size,
+                         .shuffle = config.shuffle};
+  ASSIGN_OR_RETURN(Sampler trained_on, Sampler::Create(train, options));
+  data.train_ = std::make_unique<Sampler>(std::move(trained_on));
+  if (config.held_out == 0) return data;
+  options.shuffle = false;
+  ASSIGN_OR_RETURN(Sampler kept, Sampler::Create(held_out, options));
+  data.held_out_ = std::make_unique<Sampler>(std::move(kept));
+  return data;
+}
+
+absl::Status CheckSameTokenizer(const TrainingData& a, const TrainingData& b) {
+  if (a.tokenizer_hash().empty() || b.tokenizer_hash().empty() ||
+      a.tokenizer_hash() == b.tokenizer_hash()) {
+    return absl::OkStatus();
+  }
+  return OtherTokenizer(a.tokenizer_prefix(), a.tokenizer_hash(), b.tokenizer_prefix(),
+                        b.tokenizer_hash());
+}
+
+}  // namespace stretto

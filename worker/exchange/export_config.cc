@@ -1,0 +1,186 @@
+#include "worker/exchange/export_config.h"
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "proto/base/files.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+// Of a JSON file only the members `keep` of its outermost object: a tokenizer's vocabulary is
+// large. Discarded where the file cannot be read as JSON: what we only pass on may be anything.
+json ReadMember(const std::string& path, const std::string& keep) {
+  const auto text = ReadFile(path);
+  if (!text.ok()) return json(json::value_t::discarded);
+  const auto filter = [&](int depth, json::parse_event_t event, json& value) {
+    return depth != 1 || event != json::parse_event_t::key || keep.empty() || value == keep;
+  };
+  return json::parse(text->begin(), text->end(), filter, /*allow_exceptions=*/false);
+}
+
+// "eos_token": "</s>" or {"content": "</s>", ...}
+std::string TokenText(const json& config, const char* key) {
+  if (!config.is_object() || !config.contains(key)) return "";
+  const json& value = config[key];
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_object() && value.contains("content") && value["content"].is_string()) {
+    return value["content"].get<std::string>();
+  }
+  return "";
+}
+
+// Every token with a number of its own that the files speak of.
+std::map<std::string, int64_t> NumberedTokens(const std::map<std::string, std::string>& paths,
+                                              const json& config) {
+  std::map<std::string, int64_t> ids;
+  const auto file = [&](const char* name, const std::string& keep) {
+    const auto path = paths.find(name);
+    return path == paths.end() ? json() : ReadMember(path->second, keep);
+  };
+  for (const json& vocabulary : {file("vocab.json", ""), file("added_tokens.json", "")}) {
+    if (!vocabulary.is_object()) continue;
+    for (const auto& token : vocabulary.items()) {
+      if (token.value().is_number_integer()) ids[token.key()] = token.value().get<int64_t>();
+    }
+  }
+  const json added = file("tokenizer.json", "added_tokens");
+  if (added.is_object() && added.contains("added_tokens") && added["added_tokens"].is_array()) {
+    for (const json& token : added["added_tokens"]) {
+      const std::string text = TokenText(json{{"token", token}}, "token");
+      if (token.is_object() && token.contains("id") && token["id"].is_number_integer()) {
+        ids[text] = token["id"].get<int64_t>();
+      }
+    }
+  }
+  if (config.is_object() && config.contains("added_tokens_decoder") &&
+      config["added_tokens_decoder"].is_object()) {
+    for (const auto& token : config["added_tokens_decoder"].items()) {
+      const std::string& number = token.key();
+      if (number.empty() || number.size() > 9 ||
+          number.find_first_not_of("0123456789") != std::string::npos) {
+        continue;
+      }
+      ids[TokenText(json{{"token", token.value()}}, "token")] = std::stoll(number);
+    }
+  }
+  return ids;
+}
+
+ordered_json OrNull(const std::optional<int64_t>& id) {
+  return id ? ordered_json(*id) : ordered_json(nullptr);
+}
+
+const char* TorchName(absl::string_view dtype) {
+  return dtype == "BF16" ? "bfloat16" : dtype == "F16" ? "float16" : "float32";
+}
+
+void AddGptKeys(const ModelSpec& model, ordered_json* config) {
+  ordered_json& keys = *config;
+  keys["architectures"] = {"GPT2LMHeadModel"};
+  keys["model_type"] = "gpt2";
+  keys["vocab_size"] = model.vocab_size;
+  keys["n_positions"] = model.sequence_length;
+  keys["n_ctx"] = model.sequence_length;
+  keys["n_embd"] = model.hidden;
+  keys["n_layer"] = model.layers;
+  keys["n_head"] = model.heads;
+  keys["n_inner"] = model.ffn_hidden;
+  keys["activation_function"] = "gelu_new";
+  keys["layer_norm_epsilon"] = model.norm_epsilon;
+  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) keys[dropout] = 0.0;
+  keys["scale_attn_weights"] = true;
+  keys["scale_attn_by_inverse_layer_idx"] = false;
+  keys["reorder_and_upcast_attn"] = false;
+  keys["add_cross_attention"] = false;
+}
+
+ordered_json RopeScaling(const RotaryScaling& scaling) {
+  ordered_json rope;
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::kNone:
+      return nullptr;
+    case RotaryScaling::Kind::kLinear:
+      rope["rope_type"] = "linear";
+      rope["factor"] = scaling.factor;
+      return rope;
+    case RotaryScaling::Kind::kLlama3:
+      rope["rope_type"] = "llama3";
+      rope["factor"] = scaling.factor;
+      rope["low_freq_factor"] = scaling.low_frequency_factor;
+      rope["high_freq_factor"] = scaling.high_frequency_factor;
+      rope["original_max_position_embeddings"] = scaling.original_sequence_length;
+      return rope;
+  }
+  return nullptr;
+}
+
+void AddLlamaKeys(const ModelSpec& model, ordered_json* config) {
+  ordered_json& keys = *config;
+  keys["architectures"] = {"LlamaForCausalLM"};
+  keys["model_type"] = "llama";
+  keys["vocab_size"] = model.vocab_size;
+  keys["max_position_embeddings"] = model.sequence_length;
+  keys["hidden_size"] = model.hidden;
+  keys["intermediate_size"] = model.ffn_hidden;
+  keys["num_hidden_layers"] = model.layers;
+  keys["num_attention_heads"] = model.heads;
+  keys["num_key_value_heads"] = model.key_heads();
+  keys["head_dim"] = model.head_dim();
+  keys["hidden_act"] = "silu";
+  keys["rms_norm_eps"] = model.norm_epsilon;
+  keys["attention_bias"] = false;
+  keys["attention_dropout"] = 0.0;
+  keys["mlp_bias"] = false;
+  // transformers 5 moves both into its rope_parameters.
+  keys["rope_theta"] = static_cast<double>(model.rotary_base);
+  keys["rope_scaling"] = RopeScaling(model.rotary_scaling);
+}
+
+}  // namespace
+
+SpecialTokens SpecialTokensOf(const std::vector<std::string>& tokenizer_files, int vocab_size) {
+  std::map<std::string, std::string> paths;
+  for (const std::string& path : tokenizer_files) {
+    paths[std::filesystem::path(path).filename().string()] = path;
+  }
+  const auto path = paths.find("tokenizer_config.json");
+  if (path == paths.end()) return {};
+  const json config = ReadMember(path->second, "");
+  const std::map<std::string, int64_t> ids = NumberedTokens(paths, config);
+  const auto find = [&](const char* key) -> std::optional<int64_t> {
+    const std::string text = TokenText(config, key);
+    const auto id = ids.find(text);
+    if (text.empty() || id == ids.end()) return std::nullopt;
+    if (id->second < 0 || id->second >= vocab_size) return std::nullopt;
+    return id->second;
+  };
+  return {.bos = find("bos_token"), .eos = find("eos_token")};
+}
+
+std::string HfConfigText(const ModelSpec& model, absl::string_view dtype,
+                         const SpecialTokens& tokens) {
+  ordered_json config;
+  model.family == Family::kGpt ? AddGptKeys(model, &config) : AddLlamaKeys(model, &config);
+  config["initializer_range"] = 0.02;
+  config["tie_word_embeddings"] = model.head_is_tied();
+  config["torch_dtype"] = TorchName(dtype);
+  config["use_cache"] = true;
+  // Said also where unknown: the defaults of `transformers` are those of other vocabularies.
+  config["bos_token_id"] = OrNull(tokens.bos);
+  config["eos_token_id"] = OrNull(tokens.eos);
+  return config.dump(2) + "\n";
+}
+
+std::string GenerationConfigText(const SpecialTokens& tokens) {
+  ordered_json config;
+  if (tokens.bos) config["bos_token_id"] = *tokens.bos;
+  if (tokens.eos) config["eos_token_id"] = *tokens.eos;
+  return config.empty() ? "" : config.dump(2) + "\n";
+}
+
+}  // namespace stretto

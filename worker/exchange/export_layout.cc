@@ -1,0 +1,135 @@
+#include "worker/exchange/export_layout.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <span>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/safetensors.h"
+#include "worker/exchange/parameter_table.h"
+
+namespace stretto {
+namespace {
+
+int64_t Product(const std::vector<int64_t>& extents) {
+  return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+}
+
+// `vector`: the rows of a norm or bias are its elements.
+ExportBox BoxOf(const RowRange& piece, const std::vector<int64_t>& shape, bool vector) {
+  const size_t row_dims = shape.size() - (vector ? 0 : 1);
+  ExportBox box{piece.parameter, std::vector<int64_t>(shape.size(), 0), shape};
+  const size_t inner = row_dims - 1;
+  const int64_t index = piece.row / shape[inner];
+  box.starts[inner] = piece.row % shape[inner];
+  box.extents[inner] = piece.rows;
+  STRETTO_CHECK(row_dims <= 2 && box.starts[inner] + piece.rows <= shape[inner]);
+  if (row_dims == 2) {
+    box.starts[0] = index;
+    box.extents[0] = 1;
+  }
+  return box;
+}
+
+// Whether `next` is the same box one further along the first dimension; then it becomes part of it.
+bool Join(const ExportBox& next, ExportBox* box) {
+  if (next.starts.size() < 2 || next.parameter != box->parameter || next.extents[0] != 1 ||
+      next.starts[0] != box->starts[0] + box->extents[0]) {
+    return false;
+  }
+  for (size_t i = 1; i < next.starts.size(); ++i) {
+    if (next.starts[i] != box->starts[i] || next.extents[i] != box->extents[i]) return false;
+  }
+  ++box->extents[0];
+  return true;
+}
+
+// Along the first of the dimensions; the next ones cut what is still too large.
+absl::Status CutAlong(std::span<const size_t> dimensions, const ExportBox& box, int64_t elements,
+                      const std::function<absl::Status(const ExportBox&)>& run) {
+  if (dimensions.empty() || box.count() <= elements) return run(box);
+  const size_t cut = dimensions.front();
+  const int64_t extent = box.extents[cut];
+  const int64_t step = std::max<int64_t>(1, elements / (box.count() / extent));
+  for (int64_t begin = 0; begin < extent; begin += step) {
+    ExportBox block = box;
+    block.starts[cut] += begin;
+    block.extents[cut] = std::min(extent - begin, step);
+    RETURN_IF_ERROR(CutAlong(dimensions.subspan(1), block, elements, run));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Unlike(const char* format, const char* field, absl::string_view found,
+                    absl::string_view expected) {
+  return absl::InvalidArgumentError(absl::StrCat(format, " cannot hold this model: ", field,
+                                                 ": found ", found, ", expected ", expected));
+}
+
+}  // namespace
+
+int64_t ExportBox::count() const { return Product(extents); }
+int64_t ExportTensor::count() const { return Product(layout.shape); }
+int64_t ExportTensor::bytes() const { return count() * DtypeBits(dtype) / 8; }
+
+std::vector<ExportTensor> ExportTensors(const ModelSpec& model,
+                                        const std::vector<StoredLayout>& layouts) {
+  const ParameterTable table(model);
+  std::vector<ExportTensor> tensors;
+  for (const StoredLayout& layout : layouts) {
+    ExportTensor tensor{layout, {}, ""};
+    for (const RowRange& piece : layout.pieces) {
+      ExportBox box =
+          BoxOf(piece, table.parameters().at(piece.parameter).shape, layout.shape.size() == 1);
+      if (tensor.boxes.empty() || !Join(box, &tensor.boxes.back())) {
+        tensor.boxes.push_back(std::move(box));
+      }
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int64_t elements,
+                          const std::function<absl::Status(const ExportBox&)>& run) {
+  std::vector<size_t> order(box.extents.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (layout.transposed) std::rotate(order.begin(), order.end() - 1, order.end());
+  return CutAlong(order, box, elements, run);
+}
+
+absl::Status CheckHf(const ModelSpec& model) {
+  if (model.family == Family::kGpt && model.key_heads() != model.heads) {
+    return Unlike("GPT2LMHeadModel", "kv_heads", absl::StrCat(model.key_heads()),
+                  absl::StrCat(model.heads, ", as many as heads"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLlmc(const ModelSpec& model) {
+  if (model.family != Family::kGpt) {
+    return Unlike("llm.c", "family", NameOf(model.family),
+                  "gpt, the only one that its checkpoints have");
+  }
+  if (!model.head_is_tied()) {
+    return Unlike("llm.c", "tied_head", "false", "true: its head is the token embedding");
+  }
+  if (model.key_heads() != model.heads) {
+    return Unlike("llm.c", "kv_heads", absl::StrCat(model.key_heads()),
+                  absl::StrCat(model.heads, ", as many as heads"));
+  }
+  if (model.ffn_hidden != 4 * model.hidden) {
+    return Unlike("llm.c", "ffn_hidden", absl::StrCat(model.ffn_hidden),
+                  absl::StrCat(4 * model.hidden, ", 4 times hidden"));
+  }
+  if (static_cast<float>(model.norm_epsilon) != 1e-5f) {  // what a kernel of either sees
+    return Unlike("llm.c", "norm_epsilon", absl::StrFormat("%.9g", model.norm_epsilon), "1e-05");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stretto

@@ -1,0 +1,267 @@
+#include "worker/exchange/hf_config.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/strict_json.h"
+#include "worker/exchange/model_limits.h"
+
+namespace stretto {
+namespace {
+
+using nlohmann::json;
+
+std::string Shortened(const json& value) {
+  std::string text = value.dump(-1, ' ', /*ensure_ascii=*/true);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  return text;
+}
+
+// Reads what matters of an object. A key that is null counts as absent, as in Python. The first
+// error stays.
+class ConfigObject {
+ public:
+  // Borrows `object`. `prefix` goes before keys in errors: "rope_scaling.".
+  ConfigObject(const json& object, std::string path, std::string prefix)
+      : object_(object), path_(std::move(path)), prefix_(std::move(prefix)) {}
+
+  // Null if it is absent.
+  const json* Find(const char* key) const {
+    const auto found = object_.find(key);
+    return found == object_.end() || found->is_null() ? nullptr : &*found;
+  }
+
+  int Whole(const char* key, int64_t most, std::optional<int> otherwise = std::nullopt) {
+    const std::string expected = absl::StrCat("a whole number, 1 to ", most);
+    const json* value = Take(key, otherwise.has_value(), expected);
+    if (value == nullptr) return otherwise.value_or(1);
+    // Some releases write a whole number as 10000.0.
+    const double number = value->is_number() ? value->get<double>() : 0;
+    if (number >= 1 && number <= static_cast<double>(most) && number == std::floor(number)) {
+      return static_cast<int>(number);
+    }
+    Fail(key, Shortened(*value), expected);
+    return 1;
+  }
+
+  // Within (above, most].
+  double Number(const char* key, double above, double most,
+                std::optional<double> otherwise = std::nullopt) {
+    const std::string expected = absl::StrCat("a number above ", above, ", at most ", most);
+    const json* value = Take(key, otherwise.has_value(), expected);
+    if (value == nullptr) return otherwise.value_or(most);
+    const double number = value->is_number() ? value->get<double>() : above;
+    if (number > above && number <= most) return number;
+    Fail(key, Shortened(*value), expected);
+    return most;
+  }
+
+  bool Flag(const char* key, bool otherwise) {
+    const json* value = Find(key);
+    if (value == nullptr) return otherwise;
+    if (value->is_boolean()) return value->get<bool>();
+    Fail(key, Shortened(*value), "true or false");
+    return otherwise;
+  }
+
+  std::string Text(const char* key, const char* otherwise) {
+    const json* value = Find(key);
+    if (value == nullptr) return otherwise;
+    if (value->is_string()) return value->get<std::string>();
+    Fail(key, Shortened(*value), "text");
+    return otherwise;
+  }
+
+  // Refuses any other value. Absent is well.
+  void MustBe(const char* key, const json& expected) {
+    const json* value = Find(key);
+    if (value != nullptr && *value != expected) Fail(key, Shortened(*value), expected.dump());
+  }
+
+  void MustBeOneOf(const char* key, absl::string_view found, const std::vector<std::string>& known,
+                   absl::string_view expected) {
+    for (const std::string& one : known) {
+      if (found == one) return;
+    }
+    Fail(key, Shortened(std::string(found)), expected);
+  }
+
+  void Fail(const char* key, absl::string_view found, absl::string_view expected) {
+    if (!status_.ok()) return;
+    status_ = absl::InvalidArgumentError(
+        absl::StrCat(path_, ": ", prefix_, key, ": found ", found, ", expected ", expected));
+  }
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const json* Take(const char* key, bool optional, absl::string_view expected) {
+    const json* value = Find(key);
+    if (value == nullptr && !optional) Fail(key, "nothing", expected);
+    return value;
+  }
+
+  const json& object_;
+  const std::string path_;
+  const std::string prefix_;
+  absl::Status status_;
+};
+
+// What transformers would do with any model. A model with code of its own is not what its type
+// says.
+void CheckCommon(ConfigObject* config) {
+  if (const json* value = config->Find("quantization_config")) {
+    config->Fail("quantization_config", Shortened(*value), "none: weights in F32, BF16 or F16");
+  }
+  const json* own_code = config->Find("auto_map");
+  if (own_code != nullptr && own_code->contains("AutoModelForCausalLM")) {
+    config->Fail("auto_map.AutoModelForCausalLM", Shortened((*own_code)["AutoModelForCausalLM"]),
+                 "none: a model without code of its own");
+  }
+  config->MustBe("is_encoder_decoder", false);
+  config->MustBe("add_cross_attention", false);
+}
+
+void CheckHeads(ConfigObject* config, const char* key, const ModelSpec& model) {
+  if (model.hidden % model.heads == 0) return;
+  config->Fail(key, absl::StrCat(model.heads),
+               absl::StrCat("a divisor of the hidden size ", model.hidden));
+}
+
+ModelSpec GptFrom(ConfigObject* config) {
+  ModelSpec model{.family = Family::kGpt};
+  model.hidden = config->Whole("n_embd", kMaxHidden);
+  model.layers = config->Whole("n_layer", kMaxLayers);
+  model.heads = config->Whole("n_head", kMaxForeignHeads);
+  CheckHeads(config, "n_head", model);
+  model.ffn_hidden = config->Whole("n_inner", kMaxFfnHidden, 4 * model.hidden);
+  model.sequence_length = config->Whole("n_positions", kMaxSequenceLength);
+  model.vocab_size = config->Whole("vocab_size", kMaxVocabSize);
+  model.norm_epsilon = config->Number("layer_norm_epsilon", 0, 1, 1e-5);
+  model.tied_head = config->Flag("tie_word_embeddings", true);
+  // Two names of one formula.
+  config->MustBeOneOf("activation_function", config->Text("activation_function", "gelu_new"),
+                      {"gelu_new", "gelu_pytorch_tanh"}, "\"gelu_new\" (GELU by tanh)");
+  config->MustBe("scale_attn_weights", true);
+  // reorder_and_upcast_attn changes the order of rounding alone.
+  config->MustBe("scale_attn_by_inverse_layer_idx", false);
+  config->MustBe("pruned_heads", json::object());
+  return model;
+}
+
+// Where the original length is outside, transformers takes that.
+void ReadLlama3(ConfigObject* top, ConfigObject* rope, ModelSpec* model) {
+  const char* length = "original_max_position_embeddings";
+  RotaryScaling& scaling = model->rotary_scaling;
+  scaling.kind = RotaryScaling::Kind::kLlama3;
+  scaling.low_frequency_factor = rope->Number("low_freq_factor", 0, 1e6);
+  scaling.high_frequency_factor = rope->Number("high_freq_factor", 0, 1e6);
+  scaling.original_sequence_length =
+      (top->Find(length) != nullptr ? top : rope)
+          ->Whole(length, kMaxSequenceLength, model->sequence_length);
+  if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+    rope->Fail("high_freq_factor", absl::StrCat(scaling.high_frequency_factor),
+               absl::StrCat("more than low_freq_factor ", scaling.low_frequency_factor));
+  }
+}
+
+// As transformers 5 has it: the older key wins where both are.
+absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* model) {
+  model->rotary_base = top->Whole("rope_theta", kMaxRotaryBase, model->rotary_base);
+  top->MustBe("partial_rotary_factor", 1.0);
+  const char* key = "rope_scaling";
+  const json* found = top->Find(key);
+  if (found == nullptr || found->empty()) found = top->Find(key = "rope_parameters");
+  if (found == nullptr) return top->status();
+  if (!found->is_object()) {
+    top->Fail(key, Shortened(*found), "an object or null");
+    return top->status();
+  }
+  ConfigObject rope(*found, path, absl::StrCat(key, "."));
+  for (const auto& [name, value] : found->items()) {
+    if (value.is_object()) rope.Fail(name.c_str(), Shortened(value), "the same for all layers");
+  }
+  model->rotary_base = rope.Whole("rope_theta", kMaxRotaryBase, model->rotary_base);
+  rope.MustBe("partial_rotary_factor", 1.0);
+  const char* type_key = rope.Find("rope_type") != nullptr ? "rope_type" : "type";
+  const std::string type = rope.Text(type_key, "default");
+  rope.MustBeOneOf(type_key, type, {"default", "linear", "llama3"},
+                   "\"default\", \"linear\" or \"llama3\"");
+  if (type != "default") {
+    model->rotary_scaling.kind = RotaryScaling::Kind::kLinear;
+    model->rotary_scaling.factor = rope.Number("factor", 0, kMaxRotaryFactor);
+    if (model->rotary_scaling.factor < 1) {
+      rope.Fail("factor", absl::StrCat(model->rotary_scaling.factor), "at least 1");
+    }
+  }
+  if (type == "llama3") ReadLlama3(top, &rope, model);
+  RETURN_IF_ERROR(rope.status());
+  return top->status();
+}
+
+absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& path) {
+  ModelSpec model{.family = Family::kLlama};
+  model.hidden = config->Whole("hidden_size", kMaxHidden);
+  model.layers = config->Whole("num_hidden_layers", kMaxLayers);
+  model.heads = config->Whole("num_attention_heads", kMaxForeignHeads);
+  CheckHeads(config, "num_attention_heads", model);
+  model.kv_heads = config->Whole("num_key_value_heads", kMaxForeignHeads, model.heads);
+  model.ffn_hidden = config->Whole("intermediate_size", kMaxFfnHidden);
+  model.sequence_length = config->Whole("max_position_embeddings", kMaxSequenceLength);
+  model.vocab_size = config->Whole("vocab_size", kMaxVocabSize);
+  model.norm_epsilon = config->Number("rms_norm_eps", 0, 1, 1e-6);
+  model.tied_head = config->Flag("tie_word_embeddings", false);
+  config->MustBeOneOf("hidden_act", config->Text("hidden_act", "silu"), {"silu", "swish"},
+                      "\"silu\"");
+  config->MustBe("attention_bias", false);
+  config->MustBe("mlp_bias", false);
+  if (const json* value = config->Find("sliding_window")) {
+    config->Fail("sliding_window", Shortened(*value), "none: attention to all before");
+  }
+  RETURN_IF_ERROR(config->status());
+  if (model.heads % model.kv_heads != 0) {
+    config->Fail("num_key_value_heads", absl::StrCat(model.kv_heads),
+                 absl::StrCat("a divisor of num_attention_heads ", model.heads));
+  }
+  if (model.head_dim() % 2 != 0) {
+    config->Fail("num_attention_heads", absl::StrCat(model.heads),
+                 absl::StrCat("heads of an even dimension, not ", model.head_dim()));
+  }
+  // pretraining_tp only cuts the products; their sum is the same.
+  config->MustBe("head_dim", model.head_dim());
+  RETURN_IF_ERROR(config->status());
+  RETURN_IF_ERROR(ReadRotary(path, config, &model));
+  return model;
+}
+
+}  // namespace
+
+absl::StatusOr<ModelSpec> ParseHfConfig(absl::string_view text, const std::string& path) {
+  ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, path));
+  if (!document.is_object()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": found ", document.type_name(), ", expected an object"));
+  }
+  ConfigObject config(document, path, "");
+  const std::string type = config.Text("model_type", "");
+  config.MustBeOneOf("model_type", type, {"gpt2", "llama"}, "\"gpt2\" or \"llama\"");
+  CheckCommon(&config);
+  RETURN_IF_ERROR(config.status());
+  ModelSpec model;
+  if (type == "llama") {
+    ASSIGN_OR_RETURN(model, LlamaFrom(&config, path));
+  } else {
+    model = GptFrom(&config);
+  }
+  RETURN_IF_ERROR(config.status());
+  RETURN_IF_ERROR(CheckModel(model, path));
+  return model;
+}
+
+}  // namespace stretto

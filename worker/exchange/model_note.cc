@@ -1,0 +1,129 @@
+#include "worker/exchange/model_note.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/checkpoint/strict_json.h"
+#include "worker/exchange/model_limits.h"
+
+namespace stretto {
+namespace {
+
+nlohmann::ordered_json RotaryJson(const RotaryScaling& scaling) {
+  nlohmann::ordered_json value;
+  value["kind"] = NameOf(scaling.kind);
+  if (scaling.kind != RotaryScaling::Kind::kNone) value["factor"] = scaling.factor;
+  if (scaling.kind == RotaryScaling::Kind::kLlama3) {
+    value["low_frequency_factor"] = scaling.low_frequency_factor;
+    value["high_frequency_factor"] = scaling.high_frequency_factor;
+    value["original_sequence_length"] = scaling.original_sequence_length;
+  }
+  return value;
+}
+
+int CountUpTo(StrictObject* object, const char* field, int64_t most) {
+  const int64_t value = object->Count(field);
+  if (value >= 1 && value <= most) return static_cast<int>(value);
+  object->Fail(field, absl::StrCat(value), absl::StrCat("1 to ", most));
+  return 1;
+}
+
+// Within [least, most]; not a number is in no range.
+double NumberWithin(StrictObject* object, const char* field, double least, double most) {
+  const double value = object->Number(field);
+  if (value >= least && value <= most) return value;
+  object->Fail(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
+  return most;
+}
+
+std::string OneOf(StrictObject* object, const char* field, const std::vector<std::string>& known,
+                  absl::string_view expected) {
+  std::string value = object->Text(field);
+  if (std::find(known.begin(), known.end(), value) == known.end()) {
+    object->Fail(field, absl::StrCat("'", value, "'"), expected);
+  }
+  return value;
+}
+
+absl::StatusOr<RotaryScaling> ParseRotary(const nlohmann::json& value, const std::string& where) {
+  StrictObject object(value, where);
+  RotaryScaling scaling;
+  const std::string kind =
+      OneOf(&object, "kind", {"none", "linear", "llama3"}, "none, linear or llama3");
+  if (kind == "linear") scaling.kind = RotaryScaling::Kind::kLinear;
+  if (kind == "llama3") scaling.kind = RotaryScaling::Kind::kLlama3;
+  if (kind != "none") scaling.factor = NumberWithin(&object, "factor", 1, kMaxRotaryFactor);
+  if (kind == "llama3") {
+    scaling.low_frequency_factor = NumberWithin(&object, "low_frequency_factor", 1e-6, 1e6);
+    scaling.high_frequency_factor = NumberWithin(&object, "high_frequency_factor", 1e-6, 1e6);
+    scaling.original_sequence_length =
+        CountUpTo(&object, "original_sequence_length", kMaxSequenceLength);
+    if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
+      object.Fail("high_frequency_factor", absl::StrCat(scaling.high_frequency_factor),
+                  absl::StrCat("more than low_frequency_factor ", scaling.low_frequency_factor));
+    }
+  }
+  RETURN_IF_ERROR(object.Finish());
+  return scaling;
+}
+
+}  // namespace
+
+std::string ModelNoteText(const ModelNote& note) {
+  const ModelSpec& model = note.model;
+  nlohmann::ordered_json document;
+  document["family"] = NameOf(model.family);
+  document["layers"] = model.layers;
+  document["hidden"] = model.hidden;
+  document["heads"] = model.heads;
+  document["kv_heads"] = model.key_heads();
+  document["ffn_hidden"] = model.ffn_hidden;
+  document["sequence_length"] = model.sequence_length;
+  document["vocab_size"] = model.vocab_size;
+  document["norm_epsilon"] = model.norm_epsilon;
+  document["tied_head"] = model.head_is_tied();
+  if (model.family == Family::kLlama) {
+    document["rotary_base"] = model.rotary_base;
+    document["rotary_scaling"] = RotaryJson(model.rotary_scaling);
+  }
+  document["weights"] = note.dtype;
+  document["tokenizer"] = note.tokenizer;
+  return document.dump(1) + "\n";
+}
+
+absl::StatusOr<ModelNote> ParseModelNote(absl::string_view text, const std::string& path) {
+  ASSIGN_OR_RETURN(const nlohmann::json document, ParseStrictJson(text, path));
+  StrictObject object(document, path);
+  ModelNote note;
+  ModelSpec& model = note.model;
+  if (OneOf(&object, "family", {"gpt", "llama"}, "gpt or llama") == "llama") {
+    model.family = Family::kLlama;
+  }
+  model.layers = CountUpTo(&object, "layers", kMaxLayers);
+  model.hidden = CountUpTo(&object, "hidden", kMaxHidden);
+  model.heads = CountUpTo(&object, "heads", kMaxHidden);
+  model.kv_heads = CountUpTo(&object, "kv_heads", kMaxHidden);
+  model.ffn_hidden = CountUpTo(&object, "ffn_hidden", kMaxFfnHidden);
+  model.sequence_length = CountUpTo(&object, "sequence_length", kMaxSequenceLength);
+  model.vocab_size = CountUpTo(&object, "vocab_size", kMaxVocabSize);
+  model.norm_epsilon = NumberWithin(&object, "norm_epsilon", 1e-300, 1);
+  model.tied_head = object.Flag("tied_head");
+  if (model.family == Family::kLlama) {
+    model.rotary_base = CountUpTo(&object, "rotary_base", kMaxRotaryBase);
+    const nlohmann::json& scaling = object.Object("rotary_scaling");
+    if (!scaling.empty()) {
+      ASSIGN_OR_RETURN(model.rotary_scaling, ParseRotary(scaling, path + ": rotary_scaling"));
+    }
+  }
+  note.dtype = OneOf(&object, "weights", {"F32", "BF16", "F16"}, "F32, BF16 or F16");
+  note.tokenizer = OneOf(&object, "tokenizer", {"", "bytes", "files"}, "bytes, files or nothing");
+  RETURN_IF_ERROR(object.Finish());
+  RETURN_IF_ERROR(CheckModel(model, path));
+  return note;
+}
+
+}  // namespace stretto

@@ -1,0 +1,152 @@
+#include "worker/report/flight_record.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+#include <new>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "proto/base/files.h"
+
+namespace stretto {
+namespace {
+
+constexpr uint64_t kMagic = 0x0001'54'48'47'49'4C'46'53ull;  // "SFLIGHT", version 1
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kLanes = 2;
+
+}  // namespace
+
+struct FlightPage {
+  struct Lane {
+    std::atomic<int64_t> operation;
+    std::atomic<int64_t> time_ns;
+  };
+  std::atomic<uint64_t> magic;
+  std::atomic<int64_t> step;
+  std::atomic<uint32_t> phase;
+  std::atomic<int64_t> time_ns;  // of the last change of step or phase
+  Lane lanes[kLanes];
+};
+static_assert(sizeof(FlightPage) <= kPageBytes && std::atomic<int64_t>::is_always_lock_free);
+
+const char* NameOf(FlightPhase phase) {
+  switch (phase) {
+    case FlightPhase::kStarting:
+      return "starting";
+    case FlightPhase::kPrepare:
+      return "prepare";
+    case FlightPhase::kData:
+      return "data";
+    case FlightPhase::kForward:
+      return "forward";
+    case FlightPhase::kRecompute:
+      return "recompute";
+    case FlightPhase::kBackward:
+      return "backward";
+    case FlightPhase::kOptimizer:
+      return "optimizer";
+    case FlightPhase::kCheckpoint:
+      return "checkpoint";
+    case FlightPhase::kStopping:
+      return "stopping";
+    case FlightPhase::kEvaluation:
+      return "evaluation";
+  }
+  return "?";
+}
+
+absl::StatusOr<FlightRecorder> FlightRecorder::Create(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  // Reserves the block: a store to a hole on a full disk would be a SIGBUS.
+  if (const int error = ::posix_fallocate(file.get(), 0, kPageBytes); error != 0) {
+    return ErrnoStatus(error, absl::StrCat("allocate ", path));
+  }
+  void* memory = ::mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
+  auto* page = new (memory) FlightPage();
+  for (FlightPage::Lane& lane : page->lanes) {
+    lane.operation.store(-1, std::memory_order_relaxed);
+    lane.time_ns.store(0, std::memory_order_relaxed);
+  }
+  page->magic.store(kMagic, std::memory_order_release);
+  return FlightRecorder(page);
+}
+
+FlightRecorder::~FlightRecorder() {
+  if (page_ != nullptr) ::munmap(page_, kPageBytes);
+}
+
+void FlightRecorder::SetStep(int64_t step, absl::Duration now) {
+  page_->step.store(step, std::memory_order_relaxed);
+  page_->time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+}
+
+void FlightRecorder::SetPhase(FlightPhase phase, absl::Duration now) {
+  page_->phase.store(static_cast<uint32_t>(phase), std::memory_order_relaxed);
+  page_->time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+}
+
+void FlightRecorder::SetOperation(FlightLane lane, int64_t operation, absl::Duration now) {
+  FlightPage::Lane& cell = page_->lanes[static_cast<size_t>(lane)];
+  cell.operation.store(operation, std::memory_order_relaxed);
+  cell.time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+}
+
+absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
+  // A copy by the kernel: a mapping could fault if the file is short. Words are copied whole.
+  alignas(FlightPage) std::byte bytes[sizeof(FlightPage)];
+  const ssize_t n = ::pread(file.get(), bytes, sizeof(bytes), 0);
+  if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
+  if (n != sizeof(bytes)) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": found ", n, " bytes, expected a flight record of ", sizeof(bytes)));
+  }
+  const auto* page = std::launder(reinterpret_cast<const FlightPage*>(bytes));
+  if (page->magic.load(std::memory_order_relaxed) != kMagic) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": found no flight record at byte 0, expected one"));
+  }
+  const uint32_t phase = page->phase.load(std::memory_order_relaxed);
+  if (phase > static_cast<uint32_t>(FlightPhase::kEvaluation)) {
+    return absl::DataLossError(absl::StrCat(path, ": phase at byte ", offsetof(FlightPage, phase),
+                                            ": found ", phase, ", expected 0 to ",
+                                            static_cast<uint32_t>(FlightPhase::kEvaluation)));
+  }
+  FlightState state;
+  state.step = page->step.load(std::memory_order_relaxed);
+  state.phase = static_cast<FlightPhase>(phase);
+  const auto& compute = page->lanes[static_cast<size_t>(FlightLane::kCompute)];
+  const auto& comm = page->lanes[static_cast<size_t>(FlightLane::kComm)];
+  state.compute_operation = compute.operation.load(std::memory_order_relaxed);
+  state.comm_operation = comm.operation.load(std::memory_order_relaxed);
+  const int64_t compute_ns = compute.time_ns.load(std::memory_order_relaxed);
+  const int64_t comm_ns = comm.time_ns.load(std::memory_order_relaxed);
+  state.last_operation = comm_ns > compute_ns ? state.comm_operation : state.compute_operation;
+  state.last_update = absl::Nanoseconds(
+      std::max({page->time_ns.load(std::memory_order_relaxed), compute_ns, comm_ns}));
+  return state;
+}
+
+absl::StatusOr<std::string> OperationLine(const std::string& program_text_path, int64_t operation) {
+  absl::StatusOr<std::string> text = ReadFile(program_text_path);
+  if (!text.ok()) return text.status();
+  const std::string start = absl::StrCat(operation, " ");
+  for (absl::string_view line : absl::StrSplit(absl::string_view(*text), '\n')) {
+    if (absl::StartsWith(line, start)) return std::string(line);
+  }
+  return absl::NotFoundError(absl::StrCat(program_text_path, ": found no operation ", operation));
+}
+
+}  // namespace stretto
