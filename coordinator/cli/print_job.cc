@@ -12,6 +12,7 @@
 #include "coordinator/cli/names.h"
 #include "coordinator/cli/print.h"
 #include "coordinator/cli/spec_text.h"
+#include "proto/base/exit_reason.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -105,7 +106,8 @@ void AddHeldOut(const v1alpha1::Progress& progress, Fields* fields) {
 // Why a job that succeeded did so before its last step; empty: it did not.
 std::string EarlyStopText(const Job& job) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
-    if (condition.type() == "Succeeded" && condition.reason() == "EarlyStopped") {
+    if (condition.type() == "Succeeded" &&
+        ExitReasonOf(condition.reason()) == ExitReason::kEarlyStopped) {
       return absl::StrCat("stopped early: ", Printable(condition.message()), "\n");
     }
   }

@@ -108,7 +108,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   undo_.jobs.emplace(event.job_id, std::nullopt);
   Insert({.record = std::move(record), .acked = {}});
   changed_jobs_.insert(event.job_id);
-  Schedule();
+  PlaceQueued();
   return absl::OkStatus();
 }
 
@@ -123,12 +123,13 @@ absl::Status Core::Handle(const CancelJob& event) {
   effects_.job_id = event.job_id;
   if (job->state == JobState::kCancelling) return absl::OkStatus();
   if (job->state == JobState::kPending) {
-    End(event.job_id, JobState::kCancelled, "Cancelled", "cancelled before it was placed");
-    Schedule();
+    End(event.job_id, JobState::kCancelled, NameOf(ExitReason::kCancelled),
+        "cancelled before it was placed");
+    PlaceQueued();
     return absl::OkStatus();
   }
   Change(event.job_id).state = JobState::kCancelling;
-  if (job->stop_reason.empty()) Stop(event.job_id, "Cancelled");
+  if (job->stop_reason.empty()) Stop(event.job_id, NameOf(ExitReason::kCancelled));
   return absl::OkStatus();
 }
 

@@ -119,10 +119,9 @@ class Core {
   void On(const std::string& id, int32_t rank, const RankWarned& report);
 
   // lifecycle.cc
-  void Schedule();
+  void PlaceQueued();
   void Start(const Placed& placed);
-  void LoseRank(const std::string& id, int32_t rank, const std::string& reason,
-                const std::string& message);
+  void LoseRank(const std::string& id, int32_t rank, ExitReason reason, const std::string& message);
   void Fail(const std::string& id, FirstFailure failure);
   void Stop(const std::string& id, const std::string& reason);
   void SendStopTo(const JobRecord& job, const std::string& worker);

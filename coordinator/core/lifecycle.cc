@@ -12,8 +12,9 @@ namespace {
 
 // How well a failure explains the end of a job; larger is better.
 int Weight(const FirstFailure& failure) {
-  if (failure.reason == "Stopped") return 0;   // its daemon ended it along with a gang member
-  if (failure.reason == "PeerLost") return 1;  // another rank went first
+  const ExitReason reason = ExitReasonOf(failure.reason);
+  if (reason == ExitReason::kStopped) return 0;   // its daemon ended it along with a gang member
+  if (reason == ExitReason::kPeerLost) return 1;  // another rank went first
   return 2;
 }
 
@@ -31,7 +32,7 @@ std::set<std::string> WorkersOf(const JobRecord& job) {
 
 }  // namespace
 
-void Core::Schedule() {
+void Core::PlaceQueued() {
   const std::vector<QueuedJob> queue = Queue();
   if (queue.empty()) return;
   const Placement placement = Place(queue, ClusterView());
@@ -62,7 +63,7 @@ void Core::Start(const Placed& placed) {
   for (const std::string& worker : on) SendAssignTo(job, worker);
 }
 
-void Core::LoseRank(const std::string& id, int32_t rank, const std::string& reason,
+void Core::LoseRank(const std::string& id, int32_t rank, ExitReason reason,
                     const std::string& message) {
   RankRecord& record = Change(id).ranks[static_cast<size_t>(rank)];
   record.state = RankState::kLost;
@@ -70,7 +71,7 @@ void Core::LoseRank(const std::string& id, int32_t rank, const std::string& reas
             .worker = record.worker,
             .exit_code = 0,
             .signal = 0,
-            .reason = reason,
+            .reason = NameOf(reason),
             .message = message,
             .step = record.last_step,
             .phase = "",
@@ -123,14 +124,14 @@ void Core::FinishIfGone(const std::string& id, const std::string& message) {
   if (job.first_failure.has_value()) {
     End(id, JobState::kFailed, job.first_failure->reason, Describe(*job.first_failure));
   } else if (job.state == JobState::kCancelling) {
-    End(id, JobState::kCancelled, "Cancelled",
+    End(id, JobState::kCancelled, NameOf(ExitReason::kCancelled),
         absl::StrCat("cancelled after ", job.steps_done(), " of ", job.total_steps, " steps"));
   } else {
     STRETTO_CHECK(completed);
     // Ranks agree to stop early; the message of the last one to end is everyone's.
-    const std::string reason = job.ranks[0].exit_reason;
-    End(id, JobState::kSucceeded, reason,
-        reason == "Completed" ? absl::StrCat(job.total_steps, " steps") : message);
+    const ExitReason reason = ExitReasonOf(job.ranks[0].exit_reason);
+    End(id, JobState::kSucceeded, NameOf(reason),
+        reason == ExitReason::kCompleted ? absl::StrCat(job.total_steps, " steps") : message);
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/membership/membership.h"
+#include "proto/base/exit_reason.h"
 #include "proto/base/ids.h"
 
 namespace stretto::coordinator {
@@ -54,13 +55,13 @@ struct RankRecord {
   RankState state = RankState::kAssigned;
   int32_t exit_code = 0;
   int32_t signal = 0;
-  std::string exit_reason;  // "Completed" or "EarlyStopped" with code 0 and signal 0 is success
+  std::string exit_reason;  // NameOf an ExitReason, as reported
   int64_t last_step = 0;    // finished; stored only along with a transition
 
   bool gone() const { return state == RankState::kExited || state == RankState::kLost; }
   bool completed() const {
     return state == RankState::kExited && exit_code == 0 && signal == 0 &&
-           (exit_reason == "Completed" || exit_reason == "EarlyStopped");
+           Succeeds(ExitReasonOf(exit_reason));
   }
   bool operator==(const RankRecord&) const = default;
 };
@@ -70,8 +71,7 @@ struct FirstFailure {
   std::string worker;
   int32_t exit_code = 0;
   int32_t signal = 0;
-  std::string
-      reason;  // that of condition Succeeded: Killed, DataInvalid, WorkerLost, TrainerLost, ...
+  std::string reason;  // NameOf an ExitReason; that of condition Succeeded
   std::string message;
   int64_t step = 0;
   std::string phase;

@@ -19,10 +19,13 @@ bool Extend(std::optional<absl::Duration>* longest, absl::Duration duration) {
   return true;
 }
 
-std::string ExitReason(const RankExited& report) {
-  if (report.stopped_by_daemon || report.reason == "Cancelled") return "Stopped";
-  if (!report.reason.empty() && report.reason != "Completed") return report.reason;
-  return report.signal != 0 ? "Killed" : "Exited";
+// The reason of a failure, which may be one that only a newer trainer knows.
+std::string FailureReason(const RankExited& report) {
+  const ExitReason reason = ExitReasonOf(report.reason);
+  if (report.stopped_by_daemon || reason == ExitReason::kCancelled)
+    return NameOf(ExitReason::kStopped);
+  if (!report.reason.empty() && reason != ExitReason::kCompleted) return report.reason;
+  return NameOf(report.signal != 0 ? ExitReason::kKilled : ExitReason::kExited);
 }
 
 std::string ExitMessage(const RankExited& report) {
@@ -150,7 +153,7 @@ void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
               .worker = record.worker,
               .exit_code = report.exit_code,
               .signal = report.signal,
-              .reason = ExitReason(report),
+              .reason = FailureReason(report),
               .message = ExitMessage(report),
               .step = report.step,
               .phase = report.phase,
@@ -158,7 +161,7 @@ void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
               .time = report.time});
   }
   FinishIfGone(id, report.message);
-  Schedule();
+  PlaceQueued();
 }
 
 void Core::On(const std::string& id, int32_t rank, const RankWarned& report) {

@@ -29,7 +29,7 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
                                   .held = ReplyToHeld(event)});
   RecoverRanks(event);
   ShowFaults(event.id);
-  Schedule();
+  PlaceQueued();
   return absl::OkStatus();
 }
 
@@ -76,12 +76,12 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
       if (held.contains({id, i})) {
         stop |= stopping && alive.contains({id, i});
       } else if (rank.state == RankState::kPrepared) {
-        LoseRank(id, i, "TrainerLost",
+        LoseRank(id, i, ExitReason::kTrainerLost,
                  absl::StrCat("worker ", event.id, " came back without this rank"));
       } else if (stopping) {
         Change(id).ranks[static_cast<size_t>(i)].state = RankState::kLost;  // never started
       } else if (!slots.contains(rank.slot)) {
-        LoseRank(id, i, "SlotLost",
+        LoseRank(id, i, ExitReason::kSlotLost,
                  absl::StrCat("worker ", event.id, " came back without slot ", rank.slot));
       } else {
         assign = true;
@@ -108,7 +108,7 @@ absl::Status Core::TakeHealth(const WorkerHeartbeat& event) {
   ChangeMembership().SetDevices(event.id, std::move(devices));
   changed_workers_.insert(event.id);
   ShowFaults(event.id);
-  Schedule();
+  PlaceQueued();
   return absl::OkStatus();
 }
 
@@ -140,7 +140,7 @@ void Core::ShowFaults(const std::string& worker) {
 absl::Status Core::Handle(const WorkerDisconnected& event) {
   if (!ChangeMembership().Disconnect(event.id, event.session)) return absl::OkStatus();
   changed_workers_.insert(event.id);
-  Schedule();
+  PlaceQueued();
   return absl::OkStatus();
 }
 
@@ -160,13 +160,13 @@ absl::Status Core::Handle(const Tick&) {
       if (rank.gone() || (worker != nullptr && worker->ready())) continue;
       if (worker != nullptr && now_ < worker->lease_end + options_.lost_rank_timeout) continue;
       LoseRank(
-          id, i, "WorkerLost",
+          id, i, ExitReason::kWorkerLost,
           absl::StrCat("worker ", rank.worker, " did not come back within ",
                        absl::FormatDuration(options_.lost_rank_timeout), " after its lease ended"));
     }
     FinishIfGone(id);
   }
-  Schedule();
+  PlaceQueued();
   return absl::OkStatus();
 }
 

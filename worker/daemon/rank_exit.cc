@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "google/protobuf/util/time_util.h"
+#include "proto/base/exit_reason.h"
 #include "worker/report/flight_record.h"
 
 namespace stretto::daemon {
@@ -32,10 +33,11 @@ bool IsCrash(int signal) {
   }
 }
 
-const char* ReasonOf(const ExitStatus& status) {
-  if (!status.observed) return "ExitUnobserved";
-  if (status.signal != 0) return IsCrash(status.signal) ? "Crashed" : "Killed";
-  return status.code == 0 ? "Completed" : "Failed";
+ExitReason ReasonOf(const ExitStatus& status) {
+  if (!status.observed) return ExitReason::kExitUnobserved;
+  if (status.signal != 0)
+    return IsCrash(status.signal) ? ExitReason::kCrashed : ExitReason::kKilled;
+  return status.code == 0 ? ExitReason::kCompleted : ExitReason::kFailed;
 }
 
 std::string HowOf(const ExitStatus& status) {
@@ -45,6 +47,14 @@ std::string HowOf(const ExitStatus& status) {
                         status.signal, " (", ::strsignal(status.signal), ")");
   }
   return absl::StrCat("exited with code ", status.code, " without a last report");
+}
+
+ExitReason ReasonNotStarted(const absl::Status& why) {
+  if (absl::IsOutOfRange(why)) return ExitReason::kSlotUnknown;
+  if (absl::IsResourceExhausted(why)) return ExitReason::kDiskFull;
+  if (absl::IsCancelled(why)) return ExitReason::kCancelled;
+  if (absl::IsFailedPrecondition(why)) return ExitReason::kSlotFaulty;
+  return ExitReason::kSpawnFailed;
 }
 
 // Where the trainer was; nothing when it never wrote that down.
@@ -70,7 +80,7 @@ RankExit DescribeExit(const RankKey& key, const std::string& job_id, const RunFo
   RankExit exit;
   exit.set_exit_code(status.observed ? status.code : kUnobservedCode);
   exit.set_signal(status.signal);
-  exit.set_reason(ReasonOf(status));
+  exit.set_reason(NameOf(ReasonOf(status)));
   AddPlace(folder, &exit);
   std::string message = absl::StrCat("rank ", key.rank, " of job ", job_id, " (pid ", process.pid,
                                      ") ", HowOf(status));
@@ -88,11 +98,7 @@ RankExit UnstartedExit(const RankKey& key, const std::string& job_id, const absl
                        absl::Time now) {
   RankExit exit;
   exit.set_exit_code(kUnstartedCode);
-  exit.set_reason(absl::IsOutOfRange(why)           ? "SlotUnknown"
-                  : absl::IsResourceExhausted(why)  ? "DiskFull"
-                  : absl::IsCancelled(why)          ? "Cancelled"
-                  : absl::IsFailedPrecondition(why) ? "SlotFaulty"
-                                                    : "SpawnFailed");
+  exit.set_reason(NameOf(ReasonNotStarted(why)));
   exit.set_message(
       absl::StrCat("rank ", key.rank, " of job ", job_id, " did not start: ", why.message()));
   exit.set_phase("prepare");

@@ -2,6 +2,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "proto/base/exit_reason.h"
 #include "worker/daemon/metric_table.h"
 
 namespace stretto::daemon {
@@ -68,7 +69,7 @@ void RankSeries::Add(const stretto::v1alpha1::CheckpointReport& checkpoint) {
 }
 
 void RankSeries::Add(const stretto::v1alpha1::RankExit& exit) {
-  if (exit.reason() != "Completed" && exit.reason() != "EarlyStopped") lost_ += unsaved_;
+  if (!Succeeds(ExitReasonOf(exit.reason()))) lost_ += unsaved_;
   unsaved_ = 0;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/exit_reason.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon/rank_exit.h"
 #include "worker/daemon/supervisor.h"
@@ -25,7 +26,7 @@ bool Failed(const v1::RankExit& exit) { return exit.exit_code() != 0 || exit.sig
 // error of its own, then the loss of a peer.
 int CauseOrder(const std::optional<v1::RankExit>& exit, const ExitStatus& status) {
   if (status.signal != 0) return 0;
-  return exit.has_value() && exit->reason() == "PeerLost" ? 2 : 1;
+  return exit.has_value() && ExitReasonOf(exit->reason()) == ExitReason::kPeerLost ? 2 : 1;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "proto/base/clock.h"
+#include "proto/base/exit_reason.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
 
 namespace stretto::trainer {
@@ -127,7 +128,10 @@ class DaemonLink::Impl {
     std::lock_guard lock(mu_);
     if (request_.stop) return request_;
     if (Clock::Real().Monotonic() - last_alive_ > lease) {
-      return {.stop = true, .checkpoint = true, .reason = "DaemonLost"};
+      return {.stop = true,
+              .checkpoint = true,
+              .daemon_lost = true,
+              .reason = NameOf(ExitReason::kDaemonLost)};
     }
     return {};
   }
@@ -165,7 +169,7 @@ class DaemonLink::Impl {
       std::unique_lock lock(mu_);
       context_ = nullptr;
       if (status.error_code() == grpc::StatusCode::ABORTED && !request_.stop) {
-        request_ = {.stop = true, .checkpoint = false, .reason = "StaleEpoch"};
+        request_ = {.stop = true, .reason = NameOf(ExitReason::kStaleEpoch)};
       }
       if (wake_.wait_for(lock, kReconnectPause, [&] { return stopped_; })) return;
     }

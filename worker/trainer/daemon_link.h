@@ -12,10 +12,12 @@
 
 namespace stretto::trainer {
 
+// A request to stop at the next step.
 struct StopRequest {
   bool stop = false;
-  bool checkpoint = false;
-  std::string reason;
+  bool checkpoint = false;   // write one first
+  bool daemon_lost = false;  // nobody asked: the daemon was silent for longer than its lease
+  std::string reason;        // in words
 };
 
 // Thread-safe. Survives the daemon's restart: reconnects by itself, and what it could not send the

@@ -9,7 +9,7 @@ namespace {
 
 constexpr char kReason[] = "stretto/reason";  // key of a payload
 
-absl::Status Marked(absl::Status status, const char* reason) {
+absl::Status Marked(absl::Status status, ExitReason reason) {
   switch (status.code()) {
     case absl::StatusCode::kOk:
     case absl::StatusCode::kResourceExhausted:
@@ -17,51 +17,55 @@ absl::Status Marked(absl::Status status, const char* reason) {
     case absl::StatusCode::kDeadlineExceeded:
       return status;
     default:
-      status.SetPayload(kReason, absl::Cord(reason));
+      status.SetPayload(kReason, absl::Cord(NameOf(reason)));
       return status;
   }
 }
 
 }  // namespace
 
-absl::Status OfDevice(absl::Status status) { return Marked(std::move(status), kDeviceUnavailable); }
+absl::Status OfDevice(absl::Status status) {
+  return Marked(std::move(status), ExitReason::kDeviceUnavailable);
+}
 
-absl::Status OfWeights(absl::Status status) { return Marked(std::move(status), kWeightsInvalid); }
+absl::Status OfWeights(absl::Status status) {
+  return Marked(std::move(status), ExitReason::kWeightsInvalid);
+}
 
-std::string ReasonOfPrepare(const absl::Status& status) {
+ExitReason ReasonOfPrepare(const absl::Status& status) {
   if (const auto reason = status.GetPayload(kReason); reason.has_value())
-    return std::string(*reason);
+    return ExitReasonOf(std::string(*reason));
   switch (status.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kNotFound:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kPermissionDenied:
-      return "DataInvalid";
+      return ExitReason::kDataInvalid;
     case absl::StatusCode::kDataLoss:
-      return "CheckpointInvalid";
+      return ExitReason::kCheckpointInvalid;
     case absl::StatusCode::kFailedPrecondition:
-      return "ResumeRefused";
+      return ExitReason::kResumeRefused;
     case absl::StatusCode::kResourceExhausted:
-      return "InsufficientMemory";
+      return ExitReason::kInsufficientMemory;
     case absl::StatusCode::kAborted:
-      return "Cancelled";
+      return ExitReason::kCancelled;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
-      return "PeerLost";
+      return ExitReason::kPeerLost;
     default:
-      return "PrepareFailed";
+      return ExitReason::kPrepareFailed;
   }
 }
 
-std::string ReasonOfStep(const absl::Status& status) {
+ExitReason ReasonOfStep(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kAborted:
-      return "Cancelled";
+      return ExitReason::kCancelled;
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
-      return "PeerLost";
+      return ExitReason::kPeerLost;
     default:
-      return kDeviceFailed;
+      return ExitReason::kDeviceFailed;
   }
 }
 

@@ -52,7 +52,8 @@ class RankProcess {
   TrainResult Run() {
     TrainState state;
     if (absl::Status status = Prepare(&state); !status.ok()) {
-      return {state, signals_.terminate().load() ? "Cancelled" : ReasonOfPrepare(status), status};
+      return {state, signals_.terminate().load() ? ExitReason::kCancelled : ReasonOfPrepare(status),
+              status};
     }
     ReportPrepared();
     const absl::Duration lease =
@@ -257,11 +258,10 @@ class RankProcess {
 };
 
 v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) {
-  const bool clean = result.reason == "Completed" || result.reason == "EarlyStopped" ||
-                     result.reason == "Cancelled";
+  const bool clean = Succeeds(result.reason) || result.reason == ExitReason::kCancelled;
   v1alpha1::RankExit exit;
   exit.set_exit_code(clean ? 0 : 1);
-  exit.set_reason(result.reason);
+  exit.set_reason(NameOf(result.reason));
   exit.set_message(result.status.ok() ? result.message : std::string(result.status.message()));
   exit.set_step(result.state.step);
   exit.set_phase(NameOf(flight.phase));
@@ -293,11 +293,11 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   if (config.ok()) {
     result = RankProcess(task, *std::move(config), *reporter, flight, *link, signals).Run();
   } else {
-    result = {{}, "SpecRefused", config.status()};
+    result = {{}, ExitReason::kSpecRefused, config.status()};
   }
   ASSIGN_OR_RETURN(const FlightState state, ReadFlightRecord(task.run_folder() + "/flight.bin"));
   v1alpha1::RankExit exit = ExitOf(result, state);
-  if (result.reason == "Cancelled") {
+  if (result.reason == ExitReason::kCancelled) {
     exit.set_message(link->stop_request(absl::InfiniteDuration()).reason);
   }
   if (exit.exit_code() != 0 && state.last_operation >= 0) {

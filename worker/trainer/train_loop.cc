@@ -36,22 +36,25 @@ class Loop {
     wall_begin_ = Clock::Real().Now();
     while (state_.step < c_.config.steps) {
       if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
-      if (absl::Status status = FillBatch(); !status.ok()) return Ended("DataInvalid", status);
+      if (absl::Status status = FillBatch(); !status.ok())
+        return Ended(ExitReason::kDataInvalid, status);
       if (absl::Status status = RunStep(); !status.ok()) {
         return Ended(ReasonOfStep(status), status);
       }
       if (absl::Status status = MaybeEvaluate(); !status.ok()) {
-        return Ended(absl::IsInvalidArgument(status) ? "DataInvalid" : ReasonOfStep(status),
-                     status);
+        return Ended(
+            absl::IsInvalidArgument(status) ? ExitReason::kDataInvalid : ReasonOfStep(status),
+            status);
       }
-      if (absl::Status status = MaybeCheckpoint(); !status.ok()) return Ended("PeerLost", status);
+      if (absl::Status status = MaybeCheckpoint(); !status.ok())
+        return Ended(ExitReason::kPeerLost, status);
       ReportStep();
       if (EarlyStopped()) {
-        return {state_, "EarlyStopped", absl::OkStatus(), EarlyStopMessage()};
+        return {state_, ExitReason::kEarlyStopped, absl::OkStatus(), EarlyStopMessage()};
       }
       if (TooManyNotFinite()) {
         return Ended(
-            "NonFiniteGradients",
+            ExitReason::kNonFiniteGradients,
             absl::FailedPreconditionError(absl::StrCat(
                 "step ", state_.step, ": the gradient norm was not finite ", not_finite_in_a_row_,
                 " times in a row, expected fewer than ", c_.config.optimizer.max_skipped_updates)));
@@ -61,47 +64,48 @@ class Loop {
     if (evaluation_stopped_) {
       if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
     }
-    return Ended("Completed", absl::OkStatus());
+    return Ended(ExitReason::kCompleted, absl::OkStatus());
   }
 
  private:
-  TrainResult Ended(std::string reason, absl::Status status) {
-    if (reason == "Cancelled") status = absl::OkStatus();
-    return {state_, std::move(reason), std::move(status)};
+  TrainResult Ended(ExitReason reason, absl::Status status) {
+    if (reason == ExitReason::kCancelled) status = absl::OkStatus();
+    return {state_, reason, std::move(status)};
   }
 
-  // Nothing: go on.
+  // Nothing: training continues.
   std::optional<TrainResult> Stopped() {
-    const absl::StatusOr<std::string> reason = AgreeToStop();
-    if (!reason.ok()) return Ended("PeerLost", reason.status());
-    if (reason->empty()) return std::nullopt;
-    if (*reason != "DaemonLost") return Ended(*reason, absl::OkStatus());
-    return Ended(*reason,
+    const absl::StatusOr<std::optional<ExitReason>> reason = AgreeToStop();
+    if (!reason.ok()) return Ended(ExitReason::kPeerLost, reason.status());
+    if (!reason->has_value()) return std::nullopt;
+    if (*reason != ExitReason::kDaemonLost) return Ended(**reason, absl::OkStatus());
+    return Ended(**reason,
                  absl::UnavailableError(absl::StrCat("no sign of life from the worker daemon for ",
                                                      absl::FormatDuration(c_.lease))));
   }
 
-  // Empty: go on. Else the reason to stop; a checkpoint is written first if any rank was asked for
+  // The reason to stop, if there is one; a checkpoint is written first if any rank was asked for
   // one.
-  absl::StatusOr<std::string> AgreeToStop() {
+  absl::StatusOr<std::optional<ExitReason>> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
     ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(request));
-    if (!all.stop) return std::string();
+    if (!all.stop) return std::nullopt;
     spdlog::info("stopping after step {}: {}", state_.step,
                  request.stop ? request.reason : "asked to");
     if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
       RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
     }
-    return std::string(request.reason == "DaemonLost" ? "DaemonLost" : "Cancelled");
+    return request.daemon_lost ? ExitReason::kDaemonLost : ExitReason::kCancelled;
   }
 
   // What a job of no steps is for.
   TrainResult WriteWeights() {
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     const absl::StatusOr<std::string> failed = SaveCheckpoint(c_, state_);
-    if (!failed.ok()) return Ended("PeerLost", failed.status());
-    if (!failed->empty()) return Ended("CheckpointFailed", absl::UnavailableError(*failed));
-    return Ended("Completed", absl::OkStatus());
+    if (!failed.ok()) return Ended(ExitReason::kPeerLost, failed.status());
+    if (!failed->empty())
+      return Ended(ExitReason::kCheckpointFailed, absl::UnavailableError(*failed));
+    return Ended(ExitReason::kCompleted, absl::OkStatus());
   }
 
   absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/base/exit_reason.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/data/sampler.h"
 #include "worker/report/flight_record.h"
@@ -43,14 +44,14 @@ struct TrainContext {
   const std::atomic<bool>& terminate;
 };
 
-// How training ended. Completed, EarlyStopped, Cancelled, or a failure with a status.
+// How training ended.
 struct TrainResult {
   TrainState state;
-  // Completed, EarlyStopped, Cancelled, DaemonLost, NonFiniteGradients, PeerLost, DataInvalid,
-  // DeviceFailed, CheckpointFailed (of a job of no steps)
-  std::string reason;
+  // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,
+  // kDataInvalid, kDeviceFailed, kCheckpointFailed (of a job of no steps)
+  ExitReason reason = ExitReason::kUnknown;
   absl::Status status;       // ok for the first three
-  std::string message = {};  // of EarlyStopped
+  std::string message = {};  // of kEarlyStopped
 };
 
 TrainResult Train(const TrainContext& context, TrainState state);

@@ -48,7 +48,7 @@ tgz() {
   train() { in_root "$root" env "PATH=$1/bin:$PATH" runuser -u nobody -- bash /opt/train_a_job.sh "$1/share/stretto/examples"; }
   train "/opt/$top"
   mv "$root/opt/$top" "$root/home/elsewhere"
-  foreign=$(in_root "$root" ldd /home/elsewhere/bin/stretto{,-data,-coordinator,-worker,-trainer} | awk '$2 == "=>" {print $1, $3}' | grep -v ' /home/elsewhere/bin/../lib/' |
+  foreign=$(in_root "$root" ldd /home/elsewhere/bin/stretto{,-bench,-data,-model,-planner,-coordinator,-worker,-trainer} | awk '$2 == "=>" {print $1, $3}' | grep -v ' /home/elsewhere/bin/../lib/' |
     grep -vE '^(lib(c|m|pthread|dl|rt|resolv)\.so)' || true)
   [[ -z "$foreign" ]] || fail "not from the archive: $foreign"
   train /home/elsewhere

@@ -6,13 +6,13 @@ namespace stretto::trainer {
 namespace {
 
 TEST(ExitReasonTest, OfPrepareFollowsTheCode) {
-  EXPECT_EQ(ReasonOfPrepare(absl::NotFoundError("")), "DataInvalid");
-  EXPECT_EQ(ReasonOfPrepare(absl::DataLossError("")), "CheckpointInvalid");
-  EXPECT_EQ(ReasonOfPrepare(absl::FailedPreconditionError("")), "ResumeRefused");
-  EXPECT_EQ(ReasonOfPrepare(absl::ResourceExhaustedError("")), "InsufficientMemory");
-  EXPECT_EQ(ReasonOfPrepare(absl::AbortedError("")), "Cancelled");
-  EXPECT_EQ(ReasonOfPrepare(absl::UnavailableError("")), "PeerLost");
-  EXPECT_EQ(ReasonOfPrepare(absl::InternalError("")), "PrepareFailed");
+  EXPECT_EQ(ReasonOfPrepare(absl::NotFoundError("")), ExitReason::kDataInvalid);
+  EXPECT_EQ(ReasonOfPrepare(absl::DataLossError("")), ExitReason::kCheckpointInvalid);
+  EXPECT_EQ(ReasonOfPrepare(absl::FailedPreconditionError("")), ExitReason::kResumeRefused);
+  EXPECT_EQ(ReasonOfPrepare(absl::ResourceExhaustedError("")), ExitReason::kInsufficientMemory);
+  EXPECT_EQ(ReasonOfPrepare(absl::AbortedError("")), ExitReason::kCancelled);
+  EXPECT_EQ(ReasonOfPrepare(absl::UnavailableError("")), ExitReason::kPeerLost);
+  EXPECT_EQ(ReasonOfPrepare(absl::InternalError("")), ExitReason::kPrepareFailed);
 }
 
 TEST(ExitReasonTest, ADeviceThatIsNotThereHasAReasonOfItsOwn) {
@@ -20,7 +20,7 @@ TEST(ExitReasonTest, ADeviceThatIsNotThereHasAReasonOfItsOwn) {
        {absl::NotFoundError("no plug-in"), absl::FailedPreconditionError("another build"),
         absl::UnavailableError("the driver says no"), absl::InternalError("broken")}) {
     const absl::Status marked = OfDevice(status);
-    EXPECT_EQ(ReasonOfPrepare(marked), "DeviceUnavailable") << status;
+    EXPECT_EQ(ReasonOfPrepare(marked), ExitReason::kDeviceUnavailable) << status;
     EXPECT_EQ(marked.code(), status.code());
     EXPECT_EQ(marked.message(), status.message());
   }
@@ -30,25 +30,26 @@ TEST(ExitReasonTest, WeightsThatCannotBeTakenHaveAReasonOfTheirOwn) {
   for (const absl::Status& status :
        {absl::NotFoundError("none"), absl::InvalidArgumentError("another model"),
         absl::DataLossError("cut off"), absl::UnavailableError("read error")}) {
-    EXPECT_EQ(ReasonOfPrepare(OfWeights(status)), "WeightsInvalid") << status;
+    EXPECT_EQ(ReasonOfPrepare(OfWeights(status)), ExitReason::kWeightsInvalid) << status;
     EXPECT_EQ(OfWeights(status).message(), status.message());
   }
   EXPECT_TRUE(OfWeights(absl::OkStatus()).ok());
-  EXPECT_EQ(ReasonOfPrepare(OfWeights(absl::AbortedError(""))), "Cancelled");
+  EXPECT_EQ(ReasonOfPrepare(OfWeights(absl::AbortedError(""))), ExitReason::kCancelled);
 }
 
 TEST(ExitReasonTest, WhatMeansTheSameOnADeviceKeepsItsReason) {
   EXPECT_TRUE(OfDevice(absl::OkStatus()).ok());
-  EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::ResourceExhaustedError(""))), "InsufficientMemory");
-  EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::DeadlineExceededError(""))), "PeerLost");
-  EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::AbortedError(""))), "Cancelled");
+  EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::ResourceExhaustedError(""))),
+            ExitReason::kInsufficientMemory);
+  EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::DeadlineExceededError(""))), ExitReason::kPeerLost);
+  EXPECT_EQ(ReasonOfPrepare(OfDevice(absl::AbortedError(""))), ExitReason::kCancelled);
 }
 
 TEST(ExitReasonTest, OfAStepSaysWhetherAPeerOrTheDeviceFailed) {
-  EXPECT_EQ(ReasonOfStep(absl::AbortedError("")), "Cancelled");
-  EXPECT_EQ(ReasonOfStep(absl::UnavailableError("")), "PeerLost");
-  EXPECT_EQ(ReasonOfStep(absl::DeadlineExceededError("")), "PeerLost");
-  EXPECT_EQ(ReasonOfStep(absl::InternalError("")), "DeviceFailed");
+  EXPECT_EQ(ReasonOfStep(absl::AbortedError("")), ExitReason::kCancelled);
+  EXPECT_EQ(ReasonOfStep(absl::UnavailableError("")), ExitReason::kPeerLost);
+  EXPECT_EQ(ReasonOfStep(absl::DeadlineExceededError("")), ExitReason::kPeerLost);
+  EXPECT_EQ(ReasonOfStep(absl::InternalError("")), ExitReason::kDeviceFailed);
 }
 
 }  // namespace

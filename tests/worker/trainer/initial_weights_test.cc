@@ -165,7 +165,7 @@ TEST_F(ReadWeightsTest, WhatCannotBeReadHasAReasonOfItsOwn) {
   const auto engine = MakeEngine();
   const absl::Status status = ReadWeights(source_, *engine);
   EXPECT_EQ(status.message(), "fake.safetensors: found the end");
-  EXPECT_EQ(ReasonOfPrepare(status), "WeightsInvalid");
+  EXPECT_EQ(ReasonOfPrepare(status), ExitReason::kWeightsInvalid);
 }
 
 TEST(OpenInitialWeightsTest, WhatCannotBeOpenedHasAReasonOfItsOwn) {
@@ -174,7 +174,7 @@ TEST(OpenInitialWeightsTest, WhatCannotBeOpenedHasAReasonOfItsOwn) {
   config.initial_weights = "hf:" + (folder / "nothing");
   const absl::Status status = OpenInitialWeights(config).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr(folder / "nothing"));
-  EXPECT_EQ(ReasonOfPrepare(status), "WeightsInvalid");
+  EXPECT_EQ(ReasonOfPrepare(status), ExitReason::kWeightsInvalid);
 }
 
 }  // namespace

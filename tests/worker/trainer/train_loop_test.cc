@@ -129,14 +129,14 @@ class TrainLoopTest : public TinyJobTest {
 TEST_F(TrainLoopTest, SavesEveryCheckpointThatIsDue) {
   const TrainResult result = Run();
   EXPECT_TRUE(result.status.ok()) << result.status;
-  EXPECT_EQ(result.reason, "Completed");
+  EXPECT_EQ(result.reason, ExitReason::kCompleted);
   EXPECT_THAT(Steps(), ElementsAre("1", "2", "3", "4", "5", "6"));
   EXPECT_THAT(Saved(), ElementsAre(1, 2, 3, 4, 5, 6));
 }
 
 TEST_F(TrainLoopTest, EveryCheckpointHasTheAttachments) {
   config_.steps = 2;
-  ASSERT_EQ(Run().reason, "Completed");
+  ASSERT_EQ(Run().reason, ExitReason::kCompleted);
   for (const char* name : {"/step-00000001", "/step-00000002"}) {
     const auto checkpoint = Checkpoint::Open(config_.checkpoint_folder + name);
     ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
@@ -149,7 +149,7 @@ TEST_F(TrainLoopTest, AJobOfNoStepsWritesItsWeights) {
   config_.steps = 0;
   config_.checkpoint_interval = 0;
   const TrainResult result = Run();
-  EXPECT_EQ(result.reason, "Completed");
+  EXPECT_EQ(result.reason, ExitReason::kCompleted);
   EXPECT_THAT(Steps(), IsEmpty());
   EXPECT_THAT(Saved(), ElementsAre(0));
   const auto engine = MakeEngine();
@@ -170,7 +170,7 @@ TEST_F(TrainLoopTest, AJobOfNoStepsFailsWhereItCannotWrite) {
   config_.steps = 0;
   Spill(config_.checkpoint_folder, "a file where the folder should be");
   const TrainResult result = Run();
-  EXPECT_EQ(result.reason, "CheckpointFailed");
+  EXPECT_EQ(result.reason, ExitReason::kCheckpointFailed);
   EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr(config_.checkpoint_folder));
 }
 
@@ -206,7 +206,7 @@ TEST_F(TrainLoopTest, RecordsEveryStep) {
 TEST_F(TrainLoopTest, EvaluatesAfterEveryIntervalAndTheLastStep) {
   Evaluate();
   config_.steps = 5;
-  EXPECT_EQ(Run().reason, "Completed");
+  EXPECT_EQ(Run().reason, ExitReason::kCompleted);
   EXPECT_THAT(Evaluated(), ElementsAre(2, 4, 5));
   double best = std::numeric_limits<double>::infinity();
   for (const v1alpha1::StepReport& step : StepReports()) {
@@ -231,7 +231,7 @@ TEST_F(TrainLoopTest, EvaluatesAfterEveryIntervalAndTheLastStep) {
 TEST_F(TrainLoopTest, EvaluationLeavesTrainingAsItIs) {
   const auto losses = [&] {
     std::filesystem::remove(folder_ / "reports.log");
-    EXPECT_EQ(Run().reason, "Completed");
+    EXPECT_EQ(Run().reason, ExitReason::kCompleted);
     std::vector<double> losses;
     for (const v1alpha1::StepReport& step : StepReports()) losses.push_back(step.loss());
     return losses;
@@ -257,7 +257,7 @@ TEST_F(TrainLoopTest, ALossThatFallsNoMoreEndsTheJobWithACheckpoint) {
   config_.steps = 10;
   config_.checkpoint_interval = 0;
   const TrainResult result = Run();
-  EXPECT_EQ(result.reason, "EarlyStopped");
+  EXPECT_EQ(result.reason, ExitReason::kEarlyStopped);
   EXPECT_EQ(result.status, absl::OkStatus());
   EXPECT_EQ(result.state.step, 6);
   EXPECT_THAT(Evaluated(), ElementsAre(2, 4, 6));
@@ -271,7 +271,7 @@ TEST_F(TrainLoopTest, WhatWasCountedBeforeAResumeCounts) {
   TrainState state;
   state.held_out = {.of = "a batch", .best_loss = 0.5, .better_loss = 0.5, .without_better = 1};
   const TrainResult result = Run(state);
-  EXPECT_EQ(result.reason, "EarlyStopped");
+  EXPECT_EQ(result.reason, ExitReason::kEarlyStopped);
   EXPECT_EQ(result.state.step, 4);
   EXPECT_EQ(result.state.held_out.without_better, 3);
   const double loss = StepReports().back().evaluation().loss();
@@ -288,7 +288,7 @@ TEST_F(TrainLoopTest, WhatWasCountedOfOtherDataDoesNot) {
   TrainState state;
   state.held_out = {.of = "another", .best_loss = 0.5, .better_loss = 0.5, .without_better = 2};
   const TrainResult result = Run(state);
-  EXPECT_EQ(result.reason, "Completed");
+  EXPECT_EQ(result.reason, ExitReason::kCompleted);
   EXPECT_GT(result.state.held_out.best_loss, 0.5);
 }
 
@@ -297,7 +297,7 @@ TEST_F(TrainLoopTest, TheLastStepIsNoEarlyStop) {
   config_.steps = 2;
   TrainState state;
   state.held_out = {.of = "a batch", .best_loss = 0.5, .better_loss = 0.5, .without_better = 0};
-  EXPECT_EQ(Run(state).reason, "Completed");
+  EXPECT_EQ(Run(state).reason, ExitReason::kCompleted);
 }
 
 TEST_F(TrainLoopTest, AStopInTheLastEvaluationIsNoCompletion) {
@@ -306,7 +306,7 @@ TEST_F(TrainLoopTest, AStopInTheLastEvaluationIsNoCompletion) {
   config_.steps = 2;
   on_evaluation_ = [this](int, int64_t) { terminate_ = true; };
   const TrainResult result = Run();
-  EXPECT_EQ(result.reason, "Cancelled");
+  EXPECT_EQ(result.reason, ExitReason::kCancelled);
   EXPECT_EQ(result.status, absl::OkStatus());
   EXPECT_EQ(result.state.step, 2);
   EXPECT_THAT(Steps(), ElementsAre("1", "2"));
@@ -328,7 +328,7 @@ TEST_F(TrainLoopTest, AStepThatFailsIsNotEvaluated) {
   Evaluate();
   config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
   config_.optimizer.max_skipped_updates = 1;
-  EXPECT_EQ(Run().reason, "NonFiniteGradients");
+  EXPECT_EQ(Run().reason, ExitReason::kNonFiniteGradients);
   EXPECT_THAT(Steps(), ElementsAre("1", "2 skipped"));
   EXPECT_THAT(Evaluated(), IsEmpty());
 }
@@ -362,7 +362,7 @@ TEST_F(TrainLoopTest, ATraceHasWhatAnEvaluationTook) {
 
 TEST_F(TrainLoopTest, ReportsWhatTheModelTakesAndWhatCheckpointsCost) {
   config_.steps = 1;
-  ASSERT_EQ(Run().reason, "Completed");
+  ASSERT_EQ(Run().reason, ExitReason::kCompleted);
   const auto reports = ReadAfter(folder_ / "reports.log", 0);
   ASSERT_TRUE(reports.ok()) << reports.status();
   ASSERT_EQ(reports->size(), 3u);  // the first operation, the checkpoint, the step
@@ -382,7 +382,7 @@ TEST_F(TrainLoopTest, TooManyNormsInARowThatAreNotFiniteFailTheJobAndTheLastSave
   config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e30;
   config_.optimizer.max_skipped_updates = 3;
   const TrainResult result = Run();
-  EXPECT_EQ(result.reason, "NonFiniteGradients");
+  EXPECT_EQ(result.reason, ExitReason::kNonFiniteGradients);
   EXPECT_EQ(result.status,
             absl::FailedPreconditionError("step 4: the gradient norm was not finite 3 times in a "
                                           "row, expected fewer than 3"));
@@ -398,7 +398,7 @@ TEST_F(TrainLoopTest, UpdatesAtOnceLeaveNothingOfTheStepThatFails) {
   config_.optimizer.max_skipped_updates = 1;
   config_.engine.update_at_once = true;
   const TrainResult result = Run();
-  EXPECT_EQ(result.reason, "NonFiniteGradients");
+  EXPECT_EQ(result.reason, ExitReason::kNonFiniteGradients);
   EXPECT_EQ(result.status,
             absl::FailedPreconditionError("step 2: the gradient norm was not finite 1 times in a "
                                           "row, expected fewer than 1"));
@@ -415,7 +415,7 @@ TEST_F(TrainLoopTest, AStepThatFailsSavesNothingWhereItIsTheLast) {
   config_.engine.update_at_once = true;
   config_.steps = 2;
   config_.checkpoint_interval = 0;
-  EXPECT_EQ(Run().reason, "NonFiniteGradients");
+  EXPECT_EQ(Run().reason, ExitReason::kNonFiniteGradients);
   EXPECT_THAT(Saved(), IsEmpty());
 }
 
