@@ -7,9 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/app_tree.h"
-#include "coordinator/cli/client.h"
-#include "coordinator/cli/names.h"
-#include "coordinator/cli/print.h"
+#include "coordinator/cli/client/client.h"
+#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/print.h"
 #include "proto/base/clock.h"
 #include "proto/tls/files.h"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "coordinator/cli/exit_codes.h"
-#include "coordinator/cli/interrupt.h"
-#include "coordinator/cli/terminal.h"
+#include "coordinator/cli/base/exit_codes.h"
+#include "coordinator/cli/base/interrupt.h"
+#include "coordinator/cli/base/terminal.h"
 
 namespace stretto::cli {
 

@@ -1,7 +1,7 @@
 // The flags of `stretto up`, `stretto worker ...` and `stretto config ...`.
 #include "coordinator/cli/app_tree.h"
-#include "coordinator/cli/config_commands.h"
-#include "coordinator/cli/worker_commands.h"
+#include "coordinator/cli/commands/config_commands.h"
+#include "coordinator/cli/commands/worker_commands.h"
 
 namespace stretto::cli {
 namespace {

@@ -1,6 +1,6 @@
 // The flags of `stretto explain`.
 #include "coordinator/cli/app_tree.h"
-#include "coordinator/cli/cli_reference.h"
+#include "coordinator/cli/help/cli_reference.h"
 
 namespace stretto::cli {
 

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/app_tree.h"
-#include "coordinator/cli/client.h"
-#include "coordinator/cli/names.h"
+#include "coordinator/cli/client/client.h"
 #include "coordinator/cli/other_programs.h"
+#include "coordinator/cli/text/names.h"
 #include "proto/base/presets.h"
 #include "proto/base/version.h"
 

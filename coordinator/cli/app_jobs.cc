@@ -1,6 +1,6 @@
 // The flags of `stretto job ...`.
 #include "coordinator/cli/app_tree.h"
-#include "coordinator/cli/compare.h"
+#include "coordinator/cli/commands/compare.h"
 
 namespace stretto::cli {
 

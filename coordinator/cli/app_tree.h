@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "coordinator/cli/app.h"
-#include "coordinator/cli/complete.h"
-#include "coordinator/cli/config.h"
-#include "coordinator/cli/explain_command.h"
-#include "coordinator/cli/job_commands.h"
-#include "coordinator/cli/metrics_command.h"
-#include "coordinator/cli/session.h"
-#include "coordinator/cli/trace_commands.h"
-#include "coordinator/cli/up.h"
+#include "coordinator/cli/client/config.h"
+#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/commands/explain_command.h"
+#include "coordinator/cli/commands/job_commands.h"
+#include "coordinator/cli/commands/metrics_command.h"
+#include "coordinator/cli/commands/trace_commands.h"
+#include "coordinator/cli/help/complete.h"
+#include "coordinator/cli/local/up.h"
 
 namespace stretto::cli {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string>
 
-#include "coordinator/cli/spec_yaml.h"
+#include "coordinator/cli/yaml/spec_yaml.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   stretto::cli::ParseJobFile(std::string(reinterpret_cast<const char*>(data), size), "fuzz.yaml")

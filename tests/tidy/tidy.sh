@@ -9,7 +9,7 @@ sources() { find proto/base proto/metrics proto/tls proto/monitoring kernels wor
 # Vendor headers stay where DESIGN section 2 puts them.
 includes() {
   local rules=(
-    'grpcpp/|^(proto/tls|coordinator/(service|cli)|worker/(daemon|trainer)|tests)/'
+    'grpcpp/|^(proto/tls|coordinator/(service|cli/client)|worker/(daemon|trainer)|tests)/'
     'oneapi/dnnl|^kernels/cpu/'
     'gloo/|^worker/comm/gloo/'
     'cu[A-Za-z_]*\.h|^(kernels/cuda|worker/engine/exec/backend_cuda|worker/comm/nccl|tests)/'
@@ -17,7 +17,7 @@ includes() {
     'sqlite3\.h|^(coordinator/store|tests)/'
     'sentencepiece_processor\.h|^worker/data/text/'
     'prometheus/|^(proto/metrics|coordinator/telemetry|worker/daemon)/'
-    'yaml-cpp/|^coordinator/cli/'
+    'yaml-cpp/|^coordinator/cli/(yaml|explain)/'
     'civetweb\.h|^proto/monitoring/'
   )
   local rule header allowed

@@ -1,0 +1,171 @@
+#include "coordinator/cli/client/client.h"
+
+#include <grpcpp/grpcpp.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/cord.h"
+#include "google/rpc/error_details.pb.h"
+#include "google/rpc/status.pb.h"
+#include "proto/tls/credentials.h"
+#include "stretto/v1alpha1/job.grpc.pb.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr char kErrorInfo[] = "type.googleapis.com/google.rpc.ErrorInfo";
+constexpr char kBadRequest[] = "type.googleapis.com/google.rpc.BadRequest";
+
+absl::Status ToStatus(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  absl::Status out(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  google::rpc::Status rich;
+  if (!status.error_details().empty() && rich.ParseFromString(status.error_details())) {
+    for (const google::protobuf::Any& detail : rich.details()) {
+      out.SetPayload(detail.type_url(), absl::Cord(detail.value()));
+    }
+  }
+  return out;
+}
+
+template <class Message>
+Message Payload(const absl::Status& status, const char* url) {
+  Message message;
+  if (const auto payload = status.GetPayload(url)) message.ParseFromString(std::string(*payload));
+  return message;
+}
+
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls::Files& files) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  arguments.SetMaxReceiveMessageSize(64 << 20);
+  return grpc::CreateCustomChannel(
+      address, files.empty() ? grpc::InsecureChannelCredentials() : tls::ChannelCredentials(files),
+      arguments);
+}
+
+void SetDeadline(grpc::ClientContext* context, absl::Duration deadline) {
+  context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(deadline));
+}
+
+}  // namespace
+
+struct Client::Stubs {
+  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
+      : jobs(v1alpha1::JobService::NewStub(channel)),
+        cluster(v1alpha1::ClusterService::NewStub(channel)) {}
+
+  template <class Response, class Stub, class Method, class Request>
+  static absl::StatusOr<Response> Call(Client& client, Stub& stub, Method method,
+                                       const Request& request) {
+    grpc::ClientContext context;
+    SetDeadline(&context, client.call_deadline_);
+    Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
+    Response response;
+    const grpc::Status status = (stub.*method)(&context, request, &response);
+    if (!status.ok()) return ToStatus(status);
+    return response;
+  }
+
+  template <class Response, class Method, class Request>
+  static absl::Status Stream(Interrupt& interrupt, v1alpha1::JobService::Stub& stub, Method method,
+                             const Request& request,
+                             const std::function<bool(const Response&)>& handler) {
+    grpc::ClientContext context;
+    SetDeadline(&context, kStreamDeadline);
+    Interrupt::OnRaise cancel(interrupt, [&context] { context.TryCancel(); });
+    auto reader = (stub.*method)(&context, request);
+    Response response;
+    bool enough = false;
+    while (!enough && reader->Read(&response)) enough = !handler(response);
+    if (enough) context.TryCancel();
+    const grpc::Status status = reader->Finish();
+    return enough ? absl::OkStatus() : ToStatus(status);
+  }
+
+  std::unique_ptr<v1alpha1::JobService::Stub> jobs;
+  std::unique_ptr<v1alpha1::ClusterService::Stub> cluster;
+};
+
+Client::Client(std::string address, tls::Files files, Interrupt& interrupt)
+    : address_(std::move(address)),
+      files_(std::move(files)),
+      interrupt_(interrupt),
+      stubs_(std::make_shared<Stubs>(MakeChannel(address_, files_))) {}
+
+Client::Client(const Client& other, Interrupt& interrupt)
+    : address_(other.address_), files_(other.files_), interrupt_(interrupt), stubs_(other.stubs_) {}
+
+Client::~Client() = default;
+
+absl::StatusOr<v1alpha1::Job> Client::CreateJob(const v1alpha1::CreateJobRequest& request) {
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::CreateJob,
+                                    request);
+}
+
+absl::StatusOr<v1alpha1::Job> Client::GetJob(const v1alpha1::GetJobRequest& request) {
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::GetJob,
+                                    request);
+}
+
+absl::StatusOr<v1alpha1::ListJobsResponse> Client::ListJobs(
+    const v1alpha1::ListJobsRequest& request) {
+  return Stubs::Call<v1alpha1::ListJobsResponse>(*this, *stubs_->jobs,
+                                                 &v1alpha1::JobService::Stub::ListJobs, request);
+}
+
+absl::StatusOr<v1alpha1::Job> Client::CancelJob(const v1alpha1::CancelJobRequest& request) {
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::CancelJob,
+                                    request);
+}
+
+absl::StatusOr<v1alpha1::Worker> Client::GetWorker(const v1alpha1::GetWorkerRequest& request) {
+  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+                                       &v1alpha1::ClusterService::Stub::GetWorker, request);
+}
+
+absl::StatusOr<v1alpha1::ListWorkersResponse> Client::ListWorkers(
+    const v1alpha1::ListWorkersRequest& request) {
+  return Stubs::Call<v1alpha1::ListWorkersResponse>(
+      *this, *stubs_->cluster, &v1alpha1::ClusterService::Stub::ListWorkers, request);
+}
+
+absl::Status Client::WatchJob(
+    const v1alpha1::WatchJobRequest& request,
+    const std::function<bool(const v1alpha1::WatchJobResponse&)>& handler) {
+  return Stubs::Stream<v1alpha1::WatchJobResponse>(
+      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::WatchJob, request, handler);
+}
+
+absl::Status Client::StreamJobLogs(
+    const v1alpha1::StreamJobLogsRequest& request,
+    const std::function<bool(const v1alpha1::StreamJobLogsResponse&)>& handler) {
+  return Stubs::Stream<v1alpha1::StreamJobLogsResponse>(
+      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::StreamJobLogs, request, handler);
+}
+
+absl::Status Client::StreamJobTrace(
+    const v1alpha1::StreamJobTraceRequest& request,
+    const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler) {
+  return Stubs::Stream<v1alpha1::StreamJobTraceResponse>(
+      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::StreamJobTrace, request, handler);
+}
+
+std::vector<FieldViolation> FieldViolations(const absl::Status& status) {
+  std::vector<FieldViolation> violations;
+  const auto bad_request = Payload<google::rpc::BadRequest>(status, kBadRequest);
+  for (const auto& violation : bad_request.field_violations()) {
+    violations.push_back({violation.field(), violation.description()});
+  }
+  return violations;
+}
+
+std::string ErrorReason(const absl::Status& status) {
+  return Payload<google::rpc::ErrorInfo>(status, kErrorInfo).reason();
+}
+
+}  // namespace stretto::cli

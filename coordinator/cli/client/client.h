@@ -1,0 +1,79 @@
+#pragma once
+// The coordinator's API as plain calls. Every call has a deadline and ends early, with Cancelled,
+// when `interrupt` is raised.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/base/interrupt.h"
+#include "proto/tls/explain.h"
+#include "proto/tls/files.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+struct FieldViolation {
+  std::string field;
+  std::string description;
+};
+
+// The google.rpc.BadRequest that came with an error; empty when there was none.
+std::vector<FieldViolation> FieldViolations(const absl::Status& status);
+// The reason of the google.rpc.ErrorInfo that came with an error; empty when there was none: it was
+// made on the way, not by the coordinator.
+std::string ErrorReason(const absl::Status& status);
+
+// One thread at a time. Errors are the server's, with its details as payloads under their type URL.
+class Client {
+ public:
+  static constexpr absl::Duration kCallDeadline = absl::Seconds(10);
+  // Streams end with DeadlineExceeded after so long, so that a silent peer is noticed.
+  static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
+
+  // Connects with the first call: mutual TLS with `files`, plain text if they are empty().
+  // `interrupt` is borrowed.
+  Client(std::string address, tls::Files files, Interrupt& interrupt);
+  // On the other's connection, so that two threads have a client each.
+  Client(const Client& other, Interrupt& interrupt);
+  ~Client();
+
+  const std::string& address() const { return address_; }
+  // For calls whose answer is worth less than the wait.
+  void set_call_deadline(absl::Duration deadline) { call_deadline_ = deadline; }
+  // What TLS says about a call that ended with UNAVAILABLE, and what to do; may be empty.
+  std::string ExplainFailure() const { return tls::ExplainFailure(address_, files_); }
+
+  absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);
+  absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
+  absl::StatusOr<v1alpha1::ListJobsResponse> ListJobs(const v1alpha1::ListJobsRequest& request);
+  absl::StatusOr<v1alpha1::Job> CancelJob(const v1alpha1::CancelJobRequest& request);
+  absl::StatusOr<v1alpha1::Worker> GetWorker(const v1alpha1::GetWorkerRequest& request);
+  absl::StatusOr<v1alpha1::ListWorkersResponse> ListWorkers(
+      const v1alpha1::ListWorkersRequest& request);
+
+  // Calls `handler` for each message on this thread; false ends the stream, with OK.
+  absl::Status WatchJob(const v1alpha1::WatchJobRequest& request,
+                        const std::function<bool(const v1alpha1::WatchJobResponse&)>& handler);
+  absl::Status StreamJobLogs(
+      const v1alpha1::StreamJobLogsRequest& request,
+      const std::function<bool(const v1alpha1::StreamJobLogsResponse&)>& handler);
+  absl::Status StreamJobTrace(
+      const v1alpha1::StreamJobTraceRequest& request,
+      const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler);
+
+ private:
+  struct Stubs;
+
+  const std::string address_;
+  const tls::Files files_;
+  Interrupt& interrupt_;
+  absl::Duration call_deadline_ = kCallDeadline;
+  std::shared_ptr<Stubs> stubs_;  // shared: they are thread-safe, and all that holds the connection
+};
+
+}  // namespace stretto::cli

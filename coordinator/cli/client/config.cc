@@ -1,0 +1,128 @@
+#include "coordinator/cli/client/config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/yaml/message_text.h"
+#include "coordinator/cli/yaml/spec_yaml.h"
+#include "coordinator/cli/yaml/yaml_tree.h"
+#include "proto/base/files.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::cli {
+namespace {
+
+void Overlay(const Cluster& over, Cluster* cluster) {
+  const auto set = [](const std::string& from, std::string* to) {
+    if (!from.empty()) *to = from;
+  };
+  set(over.coordinator, &cluster->coordinator);
+  set(over.tls.ca, &cluster->tls.ca);
+  set(over.tls.certificate, &cluster->tls.certificate);
+  set(over.tls.key, &cluster->tls.key);
+}
+
+Cluster ToCluster(const Context& context, const std::filesystem::path& folder) {
+  const auto resolve = [&](const std::string& file) {
+    return file.empty() ? file : (folder / file).lexically_normal().string();
+  };
+  return {.coordinator = context.coordinator(),
+          .tls = {.ca = resolve(context.tls().ca()),
+                  .certificate = resolve(context.tls().certificate()),
+                  .key = resolve(context.tls().key())}};
+}
+
+}  // namespace
+
+std::string ConfigPath(const Variable& variable) {
+  std::string folder = variable("XDG_CONFIG_HOME");
+  if (folder.empty() && !variable("HOME").empty()) folder = variable("HOME") + "/.config";
+  return folder.empty() ? "" : folder + "/stretto/config.yaml";
+}
+
+absl::StatusOr<ConfigFile> ParseConfig(const std::string& text, const std::string& file) {
+  ConfigFile config;
+  const std::string rest(absl::StripAsciiWhitespace(text));
+  if (rest.empty()) return config;
+  ASSIGN_OR_RETURN(const YamlNode root, ParseYaml(text, file));
+  Positions positions;
+  RETURN_IF_ERROR(FillMessage(root, file, "", &config, &positions));
+  for (const std::string& name : ContextNames(config)) {
+    if (!config.contexts().at(name).coordinator().empty()) continue;
+    const std::string path = absl::StrCat("contexts[", name, "]");
+    return ErrorAt(file, positions[path],
+                   absl::StrCat(path, ": found no coordinator, expected HOST:PORT"));
+  }
+  return config;
+}
+
+absl::StatusOr<ConfigFile> ReadConfig(const std::string& path) {
+  if (path.empty()) return ConfigFile();
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return ConfigFile();
+  if (!text.ok()) return text.status();
+  return ParseConfig(*text, path);
+}
+
+absl::Status WriteConfig(const std::string& path, const ConfigFile& config) {
+  if (path.empty()) {
+    return absl::FailedPreconditionError(
+        "found no place for the config file, expected HOME or XDG_CONFIG_HOME to be set");
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return ErrnoStatus(error.value(), "make folder " + folder);
+  return WriteFileAtomic(path, ToYaml(config));
+}
+
+std::vector<std::string> ContextNames(const ConfigFile& config) {
+  std::vector<std::string> names;
+  for (const auto& [name, context] : config.contexts()) names.push_back(name);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+absl::StatusOr<Context> FindContext(const ConfigFile& config, const std::string& name,
+                                    const std::string& file) {
+  const auto found = config.contexts().find(name);
+  if (found != config.contexts().end()) return found->second;
+  const std::vector<std::string> names = ContextNames(config);
+  const std::string near = NearestName(name, names);
+  return absl::NotFoundError(absl::StrCat(
+      file.empty() ? "config" : file, ": no context \"", name, "\"; ",
+      !near.empty()   ? absl::StrCat("did you mean \"", near, "\"?")
+      : names.empty() ? "expected one that `stretto config set-context` made"
+                      : absl::StrCat("expected one of: ", absl::StrJoin(names, ", "))));
+}
+
+absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable& variable) {
+  const Cluster environment{.coordinator = variable("STRETTO_COORDINATOR"),
+                            .tls = {.ca = variable("STRETTO_TLS_CA"),
+                                    .certificate = variable("STRETTO_TLS_CERTIFICATE"),
+                                    .key = variable("STRETTO_TLS_KEY")}};
+  const bool by_flag = !flags.context.empty() || !flags.cluster.coordinator.empty();
+  std::string name = by_flag ? flags.context : variable("STRETTO_CONTEXT");
+  const bool addressed = by_flag || !environment.coordinator.empty();
+  Cluster cluster;
+  if (!name.empty() || !addressed) {
+    const std::string path = ConfigPath(variable);
+    ASSIGN_OR_RETURN(const ConfigFile config, ReadConfig(path));
+    if (name.empty()) name = config.current_context();
+    if (!name.empty()) {
+      ASSIGN_OR_RETURN(const Context context, FindContext(config, name, path));
+      cluster = ToCluster(context, std::filesystem::path(path).parent_path());
+    }
+  }
+  if (flags.context.empty()) Overlay(environment, &cluster);
+  Overlay(flags.cluster, &cluster);
+  if (cluster.coordinator.empty()) cluster.coordinator = kDefaultCoordinator;
+  return cluster;
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,141 @@
+#include "coordinator/cli/client/follow.h"
+
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/print_job.h"
+#include "proto/base/clock.h"
+#include "proto/base/units.h"
+
+namespace stretto::cli {
+namespace {
+
+// Says once that the connection was lost and once that it is back, and decides when to stop trying.
+class Reconnector {
+ public:
+  Reconnector(const Session& session, const std::function<void(const std::string&)>& notice)
+      : session_(session), notice_(notice) {}
+
+  // A stream is opened. Unless it may stay silent for long, one on which nothing came is a loss.
+  void Opened(bool may_stay_silent) { silence_is_fine_ = may_stay_silent; }
+
+  void Connected() {
+    silence_is_fine_ = true;
+    if (lost_) notice_(absl::StrCat("reconnected to ", session_.client.address()));
+    lost_ = false;
+    heard_ = Clock::Real().Monotonic();
+  }
+
+  // After the stream broke with `status`: OK to try again, having waited a little.
+  absl::Status Wait(const absl::Status& status) {
+    // Our own deadline on an idle stream: nothing is wrong.
+    const bool expired = status.code() == absl::StatusCode::kDeadlineExceeded;
+    if (expired && silence_is_fine_ && !lost_) return absl::OkStatus();
+    if (!lost_) {
+      heard_ = Clock::Real().Monotonic();
+      notice_(absl::StrCat("lost the coordinator at ", session_.client.address(), " (",
+                           Printable(status.message()), "); the job goes on; trying again for ",
+                           stretto::FormatDuration(session_.give_up)));
+    }
+    lost_ = true;
+    if (Clock::Real().Monotonic() - heard_ >= session_.give_up) {
+      return absl::UnavailableError(absl::StrCat(status.message(), "; gave up after ",
+                                                 stretto::FormatDuration(session_.give_up)));
+    }
+    session_.interrupt.WaitFor(session_.retry_interval);
+    return absl::OkStatus();
+  }
+
+ private:
+  const Session& session_;
+  const std::function<void(const std::string&)>& notice_;
+  bool lost_ = false;
+  bool silence_is_fine_ = false;
+  absl::Duration heard_ = Clock::Real().Monotonic();
+};
+
+}  // namespace
+
+bool IsTransient(const absl::Status& status) {
+  const std::string reason = ErrorReason(status);
+  if (reason == "SHUTTING_DOWN") return true;  // the next one carries on
+  // An error with a reason was decided by a coordinator; one without happened on the way.
+  if (!reason.empty()) return false;
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+    case absl::StatusCode::kCancelled:  // a server that shuts down
+    case absl::StatusCode::kInternal:   // a stream that was reset
+    case absl::StatusCode::kDeadlineExceeded:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string& name,
+                                       const FollowHandlers& handlers) {
+  FollowResult result;
+  Reconnector reconnector(session, handlers.on_notice);
+  int64_t last_step = 0;
+  while (true) {
+    v1alpha1::WatchJobRequest request;
+    request.set_name(name);
+    request.set_after_step(last_step);
+    reconnector.Opened(false);  // its first event is the job
+    absl::Status status =
+        session.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
+          reconnector.Connected();
+          if (event.has_job()) {
+            result.job = event.job();
+            handlers.on_job(event.job());
+          } else if (event.has_step() && event.step().step() > last_step) {
+            last_step = event.step().step();
+            handlers.on_step(event.step());
+          }
+          return true;
+        });
+    if (HasEnded(result.job.state())) return result;
+    if (session.interrupt.raised()) {
+      result.detached = true;
+      return result;
+    }
+    if (status.ok()) status = absl::UnavailableError("the stream ended before the job");
+    if (!IsTransient(status)) return status;
+    if (absl::Status wait = reconnector.Wait(status); !wait.ok()) return wait;
+  }
+}
+
+absl::Status FollowLogs(const Session& session, const std::string& name, int rank, bool follow,
+                        const std::function<void(int, const std::string&)>& sink,
+                        const std::function<void(const std::string&)>& on_notice) {
+  std::map<int, size_t> shown;  // bytes per rank; a new stream starts at the beginning
+  Reconnector reconnector(session, on_notice);
+  while (true) {
+    v1alpha1::StreamJobLogsRequest request;
+    request.set_name(name);
+    request.set_follow(follow);
+    if (rank >= 0) request.set_rank(rank);
+    std::map<int, size_t> seen;
+    reconnector.Opened(true);
+    const absl::Status status =
+        session.client.StreamJobLogs(request, [&](const v1alpha1::StreamJobLogsResponse& response) {
+          reconnector.Connected();
+          size_t& before = seen[response.rank()];
+          size_t& done = shown[response.rank()];
+          const std::string& data = response.data();
+          if (before + data.size() > done) {
+            sink(response.rank(), data.substr(done - before));
+            done = before + data.size();
+          }
+          before += data.size();
+          return true;
+        });
+    if (status.ok()) return status;
+    if (session.interrupt.raised()) return absl::CancelledError("interrupted");
+    if (!follow || !IsTransient(status)) return status;
+    if (absl::Status wait = reconnector.Wait(status); !wait.ok()) return wait;
+  }
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,43 @@
+#pragma once
+// A job followed to its end, across restarts of the coordinator.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "coordinator/cli/client/session.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+struct FollowHandlers {
+  std::function<void(const v1alpha1::Job&)> on_job;
+  // Each step once, in order, whatever happened to the connection.
+  std::function<void(const v1alpha1::StepReport&)> on_step;
+  // Messages about the connection, for stderr.
+  std::function<void(const std::string&)> on_notice;
+};
+
+struct FollowResult {
+  v1alpha1::Job job;      // as last seen
+  bool detached = false;  // interrupted before the job ended
+};
+
+// True for errors after which the same call may succeed: the coordinator restarts, or the network
+// is gone for a moment.
+bool IsTransient(const absl::Status& status);
+
+// Follows from the first step. Errors: what WatchJob refuses with; Unavailable when the coordinator
+// stayed away for session.give_up.
+absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string& name,
+                                       const FollowHandlers& handlers);
+
+// The log of one rank (or all: `rank` < 0) to `sink`, each byte once. With `follow`, until the job
+// has ended, and reconnecting as above. Cancelled when interrupted.
+absl::Status FollowLogs(const Session& session, const std::string& name, int rank, bool follow,
+                        const std::function<void(int rank, const std::string& data)>& sink,
+                        const std::function<void(const std::string&)>& on_notice);
+
+}  // namespace stretto::cli

@@ -1,0 +1,65 @@
+#include "coordinator/cli/client/session.h"
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/yaml/message_text.h"
+#include "proto/base/units.h"
+
+namespace stretto::cli {
+namespace {
+
+// The innermost reason of a gRPC message, which tells a whole story around it.
+std::string Cause(const absl::Status& status) {
+  const absl::string_view message = status.message();
+  constexpr absl::string_view kMarker = "Failed to connect to remote host: ";
+  const size_t marker = message.rfind(kMarker);
+  return std::string(marker == absl::string_view::npos ? message
+                                                       : message.substr(marker + kMarker.size()));
+}
+
+// What went wrong on the way, where no coordinator could say it.
+std::string TransportError(const Session& session, const absl::Status& status) {
+  const std::string where = absl::StrCat("the coordinator at ", session.client.address());
+  if (session.interrupt.raised()) return "interrupted";
+  if (status.code() == absl::StatusCode::kUnavailable) {
+    const std::string tls = session.client.ExplainFailure();
+    if (!tls.empty()) return absl::StrCat("cannot talk to ", where, ": ", tls);
+    return absl::StrCat("cannot reach ", where, ": ", Cause(status),
+                        "\nIs it running? `stretto up` starts a local cluster; --coordinator or "
+                        "STRETTO_COORDINATOR names another one.");
+  }
+  if (status.code() == absl::StatusCode::kDeadlineExceeded) {
+    return absl::StrCat("no answer from ", where, " within ",
+                        stretto::FormatDuration(Client::kCallDeadline));
+  }
+  return absl::StrCat(status.message());
+}
+
+}  // namespace
+
+std::string Hint(const Session& session, absl::string_view arguments) {
+  return absl::StrCat("stretto ", arguments, session.hint_flags);
+}
+
+ExitCode ReportError(const Session& session, const absl::Status& status, const JobFile* job_file) {
+  std::ostream& err = session.terminal.err;
+  const std::vector<FieldViolation> violations = FieldViolations(status);
+  for (const FieldViolation& violation : violations) {
+    const std::string place =
+        job_file == nullptr ? "" : absl::StrCat(Locate(*job_file, violation.field), ": ");
+    err << "error: " << Printable(absl::StrCat(place, violation.field, ": ", violation.description))
+        << "\n";
+  }
+  if (!violations.empty()) return kError;
+  const std::string text =
+      ErrorReason(status).empty() ? TransportError(session, status) : std::string(status.message());
+  err << "error: " << Printable(text) << "\n";
+  return kError;
+}
+
+void PrintMessage(const Session& session, const google::protobuf::Message& message) {
+  session.terminal.out << (session.format == OutputFormat::kJson ? ToJson(message, true)
+                                                                 : ToYaml(message));
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,41 @@
+#pragma once
+// What every command that talks to the coordinator works with.
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/base/exit_codes.h"
+#include "coordinator/cli/base/interrupt.h"
+#include "coordinator/cli/base/terminal.h"
+#include "coordinator/cli/client/client.h"
+#include "coordinator/cli/yaml/spec_yaml.h"
+#include "google/protobuf/message.h"
+
+namespace stretto::cli {
+
+// All borrowed.
+struct Session {
+  Client& client;
+  Interrupt& interrupt;
+  Terminal& terminal;
+  OutputFormat format = OutputFormat::kTable;
+  std::string hint_flags = {};  // " --coordinator HOST:PORT", " --context NAME" as given
+  // A lost coordinator is given up after so long, and tried again that often.
+  absl::Duration give_up = absl::Seconds(60);
+  absl::Duration retry_interval = absl::Milliseconds(500);
+};
+
+// "stretto ARGUMENTS", to be typed as it is.
+std::string Hint(const Session& session, absl::string_view arguments);
+
+// Prints the error for a person and returns its exit code. Fields at fault are shown with their
+// line in `job_file`, which may be null.
+ExitCode ReportError(const Session& session, const absl::Status& status,
+                     const JobFile* job_file = nullptr);
+
+// Prints the message as JSON or YAML; the format must not be kTable.
+void PrintMessage(const Session& session, const google::protobuf::Message& message);
+
+}  // namespace stretto::cli

@@ -1,0 +1,214 @@
+#include "coordinator/cli/commands/dry_run.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/yaml/message_text.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/units.h"
+
+namespace stretto::cli {
+namespace {
+
+using v1alpha1::Job;
+using v1alpha1::Plan;
+using v1alpha1::Worker;
+
+absl::StatusOr<Plan> PlanWith(const std::string& planner, const v1alpha1::JobSpec& spec,
+                              Interrupt& interrupt) {
+  ASSIGN_OR_RETURN(const std::string json,
+                   RunLimited(planner, ToJson(spec, false), ChildLimits{}, interrupt));
+  Plan plan;
+  google::protobuf::util::JsonParseOptions options;
+  options.ignore_unknown_fields = true;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &plan, options);
+  if (status.ok()) return plan;
+  return absl::InternalError(
+      absl::StrCat(planner, ": found no plan in its answer: ", status.ToString()));
+}
+
+// Those of the placement; a worker that cannot be asked is left out.
+std::vector<Worker> WorkersOf(const Session& session, const Job& job) {
+  std::set<std::string> names;
+  for (const auto& rank : job.placement()) names.insert(rank.worker());
+  std::vector<Worker> workers;
+  for (const std::string& name : names) {
+    v1alpha1::GetWorkerRequest request;
+    request.set_name(name);
+    const absl::StatusOr<Worker> worker = session.client.GetWorker(request);
+    if (worker.ok()) workers.push_back(*worker);
+  }
+  return workers;
+}
+
+const Worker* FindWorker(const std::vector<Worker>& workers, const std::string& name) {
+  const auto found = std::find_if(workers.begin(), workers.end(),
+                                  [&](const Worker& worker) { return worker.name() == name; });
+  return found == workers.end() ? nullptr : &*found;
+}
+
+const v1alpha1::WorkerDevice* FindDevice(const Worker* worker, int slot) {
+  if (worker == nullptr) return nullptr;
+  for (const auto& device : worker->devices()) {
+    if (device.slot() == slot) return &device;
+  }
+  return nullptr;
+}
+
+// Of all cores: each slot has its share of it. 0: not known.
+int64_t NodeMemory(const Worker& worker) {
+  int64_t bytes = 0;
+  for (const auto& device : worker.devices()) {
+    if (device.kind() != v1alpha1::DEVICE_CUDA) bytes += device.memory_bytes();
+  }
+  return bytes;
+}
+
+// What one place offers and the job's ranks there ask of it.
+struct Room {
+  int64_t offered = 0;  // 0: not known
+  int64_t asked = 0;
+};
+
+// By name: "node a", "worker a, slot 2 (NVIDIA H200 (GPU 0))". Workers of one host share its
+// memory.
+std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
+  std::map<std::string, Room> rooms;
+  const bool cuda = run.job().spec().device() == v1alpha1::DEVICE_CUDA;
+  for (const auto& rank : run.job().placement()) {
+    if (rank.rank() >= run.plan().ranks_size()) continue;
+    const Worker* worker = FindWorker(workers, rank.worker());
+    const v1alpha1::WorkerDevice* device = FindDevice(worker, rank.slot());
+    if (worker == nullptr || device == nullptr) {
+      rooms[rank.worker()] = {};
+      continue;
+    }
+    const std::string id = ShortResourceName(rank.worker());
+    Room& room = rooms[cuda ? absl::StrCat("worker ", id, ", slot ", rank.slot(), " (",
+                                           Printable(device->description()), ")")
+                            : absl::StrCat("node ", Printable(worker->host()))];
+    room.asked += run.plan().ranks(rank.rank()).bytes();
+    room.offered = cuda ? device->memory_bytes() : NodeMemory(*worker);
+  }
+  return rooms;
+}
+
+std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    if (condition.type() != "Scheduled" || condition.status() == v1alpha1::Condition::TRUE)
+      continue;
+    return absl::StrCat("It would wait: ", Printable(condition.reason()), ": ",
+                        Printable(condition.message()), "\n");
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& rank : job.placement()) {
+    const auto* device = FindDevice(FindWorker(workers, rank.worker()), rank.slot());
+    rows.push_back({absl::StrCat(rank.rank()), ShortResourceName(rank.worker()),
+                    absl::StrCat(rank.slot()),
+                    device == nullptr ? "-" : Printable(device->description())});
+  }
+  return Table({">RANK", "WORKER", ">SLOT", "DEVICE"}, rows);
+}
+
+// Ranks that hold the same have one column: "0", "1-7".
+std::string MemoryTable(const Plan& plan) {
+  std::vector<std::string> headings = {"ARENA"};
+  std::vector<const Plan::Rank*> columns;
+  for (int rank = 0; rank < plan.ranks_size();) {
+    int next = rank + 1;
+    const auto same = [&](int other) {
+      return plan.ranks(other).bytes() == plan.ranks(rank).bytes() &&
+             plan.ranks(other).operations() == plan.ranks(rank).operations();
+    };
+    while (next < plan.ranks_size() && same(next)) ++next;
+    headings.push_back(next == rank + 1 ? absl::StrCat(">RANK ", rank)
+                                        : absl::StrCat(">RANKS ", rank, "-", next - 1));
+    columns.push_back(&plan.ranks(rank));
+    rank = next;
+  }
+  std::vector<std::vector<std::string>> rows;
+  const auto add = [&](const std::string& name, auto value) {
+    std::vector<std::string>& row = rows.emplace_back(1, name);
+    for (const Plan::Rank* rank : columns) row.push_back(value(*rank));
+  };
+  if (columns.empty()) return "";
+  for (const Plan::Arena& arena : columns[0]->arenas()) {
+    add(arena.name(), [&](const Plan::Rank& rank) -> std::string {
+      for (const Plan::Arena& own : rank.arenas()) {
+        if (own.name() == arena.name()) return FormatBytes(own.bytes());
+      }
+      return "-";
+    });
+  }
+  add("total", [](const Plan::Rank& rank) { return FormatBytes(rank.bytes()); });
+  add("parameters", [](const Plan::Rank& rank) { return FormatCount(rank.parameters()); });
+  add("operations", [](const Plan::Rank& rank) { return FormatCount(rank.operations()); });
+  return Table(headings, rows);
+}
+
+std::string PlanText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
+  const Plan& plan = run.plan();
+  std::string out = absl::StrCat(
+      "Model: ", FormatCount(plan.parameters()), " parameters, ",
+      FormatCount(plan.flops_per_token()), " floating point operations per token\n\n",
+      "Memory of a rank, allocated before step 1 (libraries take some more):\n", MemoryTable(plan));
+  if (plan.smallest()) {
+    out += "auto_merge_wgrads then takes what is free: this is the least it can be.\n";
+  }
+  for (const auto& [name, room] : Rooms(run, workers)) {
+    if (room.offered == 0) continue;
+    absl::StrAppend(&out, name, ": ", FormatBytes(room.asked), " of ", FormatBytes(room.offered),
+                    room.asked <= room.offered ? "" : ", does NOT fit", "\n");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<bool> Fits(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
+  const std::map<std::string, Room> rooms = Rooms(run, workers);
+  if (rooms.empty()) return std::nullopt;
+  bool known = true;
+  for (const auto& [name, room] : rooms) {
+    known = known && room.offered > 0;
+    if (room.offered > 0 && room.asked > room.offered) return false;
+  }
+  return known ? std::optional<bool>(true) : std::nullopt;
+}
+
+std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
+  std::string out = absl::StrCat("Spec:\n", ToYaml(run.job().spec()), "\nPlacement:\n",
+                                 PlacementText(run.job(), workers));
+  if (run.has_plan()) absl::StrAppend(&out, "\n", PlanText(run, workers));
+  return out;
+}
+
+ExitCode DryRun(const Session& session, const Job& job, const std::string& planner) {
+  v1alpha1::DryRun run;
+  *run.mutable_job() = job;
+  const absl::StatusOr<Plan> plan = PlanWith(planner, job.spec(), session.interrupt);
+  if (plan.ok()) *run.mutable_plan() = *plan;
+  const std::vector<Worker> workers = WorkersOf(session, job);
+  if (const std::optional<bool> fits = Fits(run, workers)) run.set_fits(*fits);
+  if (session.format == OutputFormat::kTable) {
+    session.terminal.out << DryRunText(run, workers);
+  } else {
+    PrintMessage(session, run);
+  }
+  if (!plan.ok()) {
+    session.terminal.err << "no estimate of memory: " << Printable(plan.status().message()) << "\n";
+  }
+  session.terminal.err << "job " << ShortResourceName(job.name()) << " is valid"
+                       << (run.has_fits() && !run.fits() ? ", but does not fit memory" : "")
+                       << "; nothing was stored\n";
+  return kOk;
+}
+
+}  // namespace stretto::cli

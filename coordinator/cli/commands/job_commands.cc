@@ -1,0 +1,138 @@
+#include "coordinator/cli/commands/job_commands.h"
+
+#include <algorithm>
+#include <iostream>
+#include <iterator>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "coordinator/cli/client/follow.h"
+#include "coordinator/cli/commands/dry_run.h"
+#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/print_job.h"
+#include "proto/base/files.h"
+#include "proto/base/ids.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr int kPageSize = 100;
+
+absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
+  const bool standard_input = options.file == "-";
+  std::string text;
+  if (standard_input) {
+    text.assign(std::istreambuf_iterator<char>(std::cin), {});
+  } else {
+    ASSIGN_OR_RETURN(text, ReadFile(options.file));
+  }
+  ASSIGN_OR_RETURN(JobFile job, ParseJobFile(text, standard_input ? "stdin" : options.file));
+  if (!options.name.empty()) job.name = ShortResourceName(options.name);
+  if (job.name.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        job.file, ": found no name, expected a line `name: my-job`, or --name my-job"));
+  }
+  return job;
+}
+
+// After an error that leaves open whether the job was created.
+void ExplainUnknown(const Session& session, const absl::Status& status,
+                    const v1alpha1::CreateJobRequest& request) {
+  if (!IsTransient(status) || request.validate_only()) return;
+  session.terminal.err << "Repeat with --request-id " << request.request_id()
+                       << ": the job is then created once, whether or not this try got through.\n";
+}
+
+}  // namespace
+
+ExitCode SubmitJob(const Session& session, const SubmitOptions& options) {
+  const absl::StatusOr<JobFile> file = ReadJobFile(options);
+  if (!file.ok()) {
+    session.terminal.err << "error: " << Printable(file.status().message()) << "\n";
+    return kError;
+  }
+  v1alpha1::CreateJobRequest request;
+  request.set_job_id(file->name);
+  *request.mutable_job()->mutable_spec() = file->spec;
+  request.set_request_id(options.request_id.empty() ? NewUid() : options.request_id);
+  request.set_validate_only(options.dry_run);
+  const absl::StatusOr<v1alpha1::Job> job = session.client.CreateJob(request);
+  if (!job.ok()) {
+    const ExitCode code = ReportError(session, job.status(), &*file);
+    ExplainUnknown(session, job.status(), request);
+    return code;
+  }
+  const bool table = session.format == OutputFormat::kTable;
+  if (options.dry_run) return DryRun(session, *job, options.planner);
+  session.terminal.err << "job " << file->name << " created\n";
+  if (options.follow) return WatchJob(session, job->name(), FollowStyle::kLines);
+  if (options.wait) return WatchJob(session, job->name(), FollowStyle::kQuiet);
+  if (!table) PrintMessage(session, *job);
+  session.terminal.err << "Next:\n  " << Hint(session, absl::StrCat("job watch ", file->name))
+                       << "\n  " << Hint(session, absl::StrCat("job describe ", file->name))
+                       << "\n";
+  return kOk;
+}
+
+ExitCode ListJobs(const Session& session, int limit) {
+  v1alpha1::ListJobsResponse all;
+  v1alpha1::ListJobsRequest request;
+  request.set_page_size(kPageSize);
+  do {
+    absl::StatusOr<v1alpha1::ListJobsResponse> page = session.client.ListJobs(request);
+    if (!page.ok()) return ReportError(session, page.status());
+    request.set_page_token(page->next_page_token());
+    for (v1alpha1::Job& job : *page->mutable_jobs()) {
+      if (limit == 0 || all.jobs_size() < limit) *all.add_jobs() = std::move(job);
+    }
+  } while (!request.page_token().empty() && (limit == 0 || all.jobs_size() < limit));
+  if (session.format != OutputFormat::kTable) {
+    PrintMessage(session, all);
+  } else if (all.jobs_size() == 0) {
+    session.terminal.err << "no jobs yet\nNext:\n  "
+                         << Hint(session, "job submit JOB.yaml --follow") << "\n";
+  } else {
+    session.terminal.out << JobTable({all.jobs().begin(), all.jobs().end()}, absl::Now());
+  }
+  return kOk;
+}
+
+ExitCode GetJob(const Session& session, const std::string& name) {
+  v1alpha1::GetJobRequest request;
+  request.set_name(ResourceName("jobs", name));
+  const absl::StatusOr<v1alpha1::Job> job = session.client.GetJob(request);
+  if (!job.ok()) return ReportError(session, job.status());
+  if (session.format != OutputFormat::kTable) {
+    PrintMessage(session, *job);
+  } else {
+    session.terminal.out << JobTable({*job}, absl::Now());
+  }
+  return kOk;
+}
+
+ExitCode DescribeJobCommand(const Session& session, const std::string& name) {
+  if (session.format != OutputFormat::kTable) return GetJob(session, name);
+  v1alpha1::GetJobRequest request;
+  request.set_name(ResourceName("jobs", name));
+  const absl::StatusOr<v1alpha1::Job> job = session.client.GetJob(request);
+  if (!job.ok()) return ReportError(session, job.status());
+  session.terminal.out << DescribeJob(*job, absl::Now(), session.terminal.color);
+  return kOk;
+}
+
+ExitCode CancelJob(const Session& session, const std::string& name) {
+  v1alpha1::CancelJobRequest request;
+  request.set_name(ResourceName("jobs", name));
+  const absl::StatusOr<v1alpha1::Job> job = session.client.CancelJob(request);
+  if (!job.ok()) return ReportError(session, job.status());
+  if (session.format != OutputFormat::kTable) PrintMessage(session, *job);
+  session.terminal.err << "job " << ShortResourceName(job->name()) << " is "
+                       << StateText(job->state(), false) << "\n";
+  return kOk;
+}
+
+}  // namespace stretto::cli

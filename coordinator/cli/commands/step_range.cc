@@ -1,0 +1,26 @@
+#include "coordinator/cli/commands/step_range.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+
+namespace stretto::cli {
+
+absl::StatusOr<StepRange> ParseSteps(const std::string& text) {
+  std::vector<std::string> ends = absl::StrSplit(text, ':');
+  if (ends.size() == 1) ends.push_back(ends[0]);
+  StepRange range;
+  bool good = ends.size() == 2 && (!ends[0].empty() || !ends[1].empty());
+  for (const auto& [end, value] : {std::pair{0, &range.first}, std::pair{1, &range.last}}) {
+    if (!good || ends[static_cast<size_t>(end)].empty()) continue;
+    good = absl::SimpleAtoi(ends[static_cast<size_t>(end)], value) && *value > 0;
+  }
+  if (good && (range.last == 0 || range.first <= range.last)) return range;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--steps: found ", text, ", expected A:B, A:, :B or A, from 1 on"));
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,47 @@
+#pragma once
+// What `stretto explain` tells: the public API's fields with their comments, under the names that
+// job files use. Pure.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/cli/explain/comment.h"
+#include "google/protobuf/descriptor.h"
+
+namespace stretto::cli {
+
+struct ValueDoc {
+  std::string name;  // as job files have it: "bf16"
+  std::string description;
+};
+
+struct FieldDoc {
+  std::string path;              // "job.spec.schedule"
+  std::string type;              // "ScheduleSpec", "integer", "[]integer", "time"
+  Comment comment;               // the field's own; for "job" and "worker" that of the message
+  Comment about;                 // that of the field's message or enum
+  std::vector<ValueDoc> values;  // of an enum, and the model presets
+  std::vector<FieldDoc> fields;  // of a message
+  std::string name() const;      // the last part of the path
+};
+
+// The field at `path`: "job" or "worker", then names of fields. "job.spec" may be written "spec",
+// or left out as in a job file: "schedule.name", "name". Indices ("slice_sizes[1]") are passed
+// over. InvalidArgument: no such field, with the nearest name or all there are.
+absl::StatusOr<FieldDoc> ExplainField(absl::string_view path);
+
+// A message of the API with all that it holds, by the name of its type; path is `path`.
+FieldDoc ExplainMessage(const google::protobuf::Descriptor& type, const std::string& path);
+
+// The comment that stands before a declaration, or else behind it.
+template <class Descriptor>
+Comment CommentOf(const Descriptor& descriptor) {
+  google::protobuf::SourceLocation location;
+  if (!descriptor.GetSourceLocation(&location)) return {};
+  return ParseComment(location.leading_comments.empty() ? location.trailing_comments
+                                                        : location.leading_comments);
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,181 @@
+#include "coordinator/cli/explain/explain_text.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace stretto::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kWidest = 100;
+
+std::string Blanks(int count) { return std::string(static_cast<size_t>(count), ' '); }
+
+std::string Wrapped(const std::string& text, int indent, int width) {
+  std::string out, line;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    const bool full = indent + line.size() + 1 + word.size() > static_cast<size_t>(width);
+    if (full && !line.empty()) {
+      absl::StrAppend(&out, Blanks(indent), line, "\n");
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  }
+  return absl::StrCat(out, Blanks(indent), line, "\n");
+}
+
+std::string Indented(const std::string& lines, int indent) {
+  std::string out;
+  for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
+    absl::StrAppend(&out, Blanks(indent), line, "\n");
+  }
+  return out;
+}
+
+// All paragraphs, blank lines between them.
+std::string Body(const Comment& comment, int indent, int width) {
+  std::vector<std::string> parts;
+  for (const Comment::Block& block : comment.blocks) {
+    parts.push_back(block.verbatim ? Indented(block.text, indent + 2)
+                                   : Wrapped(block.text, indent, width));
+  }
+  if (!comment.default_value.empty()) {
+    parts.push_back(Wrapped(absl::StrCat("Default: ", comment.default_value), indent, width));
+    if (parts.size() > 1 && !comment.blocks.back().verbatim) {  // closes the last paragraph
+      parts[parts.size() - 2] += parts.back();
+      parts.pop_back();
+    }
+  }
+  return absl::StrJoin(parts, "\n");
+}
+
+std::string Heading(const FieldDoc& doc) {
+  return absl::StrCat(doc.name(), "  <", doc.type, ">", doc.comment.required ? "  required" : "");
+}
+
+std::string Values(const FieldDoc& doc, int indent, int width) {
+  size_t widest = 0;
+  for (const ValueDoc& value : doc.values) widest = std::max(widest, value.name.size());
+  std::string out;
+  for (const ValueDoc& value : doc.values) {
+    const std::string gap = Blanks(static_cast<int>(widest - value.name.size()) + 2);
+    const int hang = indent + static_cast<int>(widest) + 2;
+    const std::string text = Wrapped(value.description, hang, width);
+    absl::StrAppend(&out, Blanks(indent), value.name,
+                    value.description.empty() ? "\n" : gap + text.substr(hang));
+  }
+  return out;
+}
+
+std::string Names(const FieldDoc& doc) {
+  return absl::StrJoin(doc.values, ", ",
+                       [](std::string* out, const ValueDoc& value) { out->append(value.name); });
+}
+
+std::string Fields(const FieldDoc& doc, int width) {
+  std::vector<std::string> parts;
+  for (const FieldDoc& field : doc.fields) {
+    std::string part = absl::StrCat("  ", Heading(field), "\n", Body(field.comment, 4, width));
+    if (!field.values.empty()) {
+      absl::StrAppend(&part, Wrapped(absl::StrCat("One of: ", Names(field)), 4, width));
+    }
+    parts.push_back(std::move(part));
+  }
+  return absl::StrJoin(parts, "\n");
+}
+
+std::string Tree(const FieldDoc& doc, int indent) {
+  std::string out;
+  for (const FieldDoc& field : doc.fields) {
+    absl::StrAppend(&out, Blanks(indent), Heading(field),
+                    field.values.empty() ? "" : absl::StrCat("  ", Names(field)), "\n",
+                    Tree(field, indent + 2));
+  }
+  return out;
+}
+
+std::string Plain(const Comment& comment) {
+  return absl::StrJoin(comment.blocks, "\n\n", [](std::string* out, const Comment::Block& block) {
+    out->append(block.text);
+  });
+}
+
+Json ToJsonTree(const FieldDoc& doc, bool fields, bool recursive) {
+  Json json = {{"path", doc.path}, {"type", doc.type}};
+  if (doc.comment.required) json["required"] = true;
+  if (!doc.comment.default_value.empty()) json["default"] = doc.comment.default_value;
+  std::vector<std::string> texts = {Plain(doc.comment), Plain(doc.about)};
+  texts.erase(std::remove(texts.begin(), texts.end(), ""), texts.end());
+  json["description"] = absl::StrJoin(texts, "\n\n");
+  for (const ValueDoc& value : doc.values) {
+    json["values"].push_back({{"name", value.name}, {"description", value.description}});
+  }
+  for (const Comment* comment : {&doc.comment, &doc.about}) {
+    for (const std::string& example : comment->examples) json["examples"].push_back(example);
+  }
+  if (!fields) return json;
+  for (const FieldDoc& field : doc.fields) {
+    json["fields"].push_back(ToJsonTree(field, recursive, recursive));
+  }
+  return json;
+}
+
+void Emit(const Json& json, YAML::Emitter* out) {
+  if (json.is_object()) {
+    *out << YAML::BeginMap;
+    for (const auto& [key, value] : json.items()) {
+      *out << YAML::Key << key << YAML::Value;
+      Emit(value, out);
+    }
+    *out << YAML::EndMap;
+  } else if (json.is_array()) {
+    *out << YAML::BeginSeq;
+    for (const Json& item : json) Emit(item, out);
+    *out << YAML::EndSeq;
+  } else if (json.is_string()) {
+    *out << YAML::DoubleQuoted << json.get<std::string>();
+  } else {
+    *out << json.get<bool>();
+  }
+}
+
+}  // namespace
+
+std::string ExplainText(const FieldDoc& doc, bool recursive, int width) {
+  width = std::min(width, kWidest);
+  const bool root = doc.path.find('.') == std::string::npos;
+  std::string out = absl::StrCat(root ? "KIND:   " : "FIELD:  ", doc.path, "  <", doc.type, ">",
+                                 doc.comment.required ? "  required" : "", "\n");
+  const auto section = [&](const char* title, const std::string& body) {
+    if (!body.empty()) absl::StrAppend(&out, "\n", title, ":\n", body);
+  };
+  std::vector<std::string> texts = {Body(doc.comment, 2, width), Body(doc.about, 2, width)};
+  texts.erase(std::remove(texts.begin(), texts.end(), ""), texts.end());
+  section("DESCRIPTION", absl::StrJoin(texts, "\n"));
+  for (const Comment* comment : {&doc.comment, &doc.about}) {
+    for (const std::string& example : comment->examples) section("EXAMPLE", Indented(example, 2));
+  }
+  section("VALUES", Values(doc, 2, width));
+  section("FIELDS", recursive ? Tree(doc, 2) : Fields(doc, width));
+  return out;
+}
+
+std::string ExplainJson(const FieldDoc& doc, bool recursive) {
+  return ToJsonTree(doc, true, recursive).dump(2) + "\n";
+}
+
+std::string ExplainYaml(const FieldDoc& doc, bool recursive) {
+  YAML::Emitter out;
+  Emit(ToJsonTree(doc, true, recursive), &out);
+  return absl::StrCat(out.c_str(), "\n");
+}
+
+}  // namespace stretto::cli

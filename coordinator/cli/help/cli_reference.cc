@@ -1,0 +1,70 @@
+#include "coordinator/cli/help/cli_reference.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/base/exit_codes.h"
+#include "coordinator/cli/explain/reference.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr char kCommandsHead[] =
+    R"(<!-- Written by reference_test; do not edit. -->
+# Commands
+
+Every command of `stretto`. In a terminal: `stretto COMMAND --help`. Flags of `stretto` itself go with each of them.
+)";
+
+std::string Row(const std::string& name, const FlagInfo& flag) {
+  std::string text = MarkdownCell(flag.help);
+  if (flag.required) text += " (required)";
+  if (!flag.default_value.empty()) {
+    absl::StrAppend(&text, " (default `", flag.default_value, "`)");
+  }
+  return absl::StrCat("| `", MarkdownCell(name), "` | ", text, " |\n");
+}
+
+std::string OptionTable(const CommandInfo& command) {
+  std::string out;
+  for (const FlagInfo& argument : command.arguments) out += Row(argument.names[0], argument);
+  for (const FlagInfo& flag : command.flags) {
+    out += Row(
+        absl::StrCat(absl::StrJoin(flag.names, ", "), flag.value.empty() ? "" : " ", flag.value),
+        flag);
+  }
+  return out.empty() ? "" : absl::StrCat("\n| | |\n|---|---|\n", out);
+}
+
+std::string Synopsis(const CommandInfo& command) {
+  std::string usage = command.path;
+  for (const FlagInfo& argument : command.arguments) {
+    const std::string name = absl::StrCat(argument.names[0], argument.repeats ? "..." : "");
+    absl::StrAppend(&usage, " ", argument.required ? name : absl::StrCat("[", name, "]"));
+  }
+  return usage;
+}
+
+void AppendCommand(const CommandInfo& command, bool root, std::string* out) {
+  if (root || command.commands.empty()) {
+    absl::StrAppend(out, "\n## ", command.path, "\n\n", command.help, "\n");
+    if (command.commands.empty()) absl::StrAppend(out, "\n```\n", Synopsis(command), "\n```\n");
+    *out += OptionTable(command);
+    if (root) absl::StrAppend(out, "\n", kExitCodeHelp, "\n");
+    if (!command.examples.empty()) {
+      absl::StrAppend(out, "\n```sh\n", absl::StrJoin(command.examples, "\n"), "\n```\n");
+    }
+  }
+  for (const CommandInfo& sub : command.commands) AppendCommand(sub, false, out);
+}
+
+}  // namespace
+
+std::string CliReference(const CommandInfo& root) {
+  std::string out = kCommandsHead;
+  AppendCommand(root, true, &out);
+  return out;
+}
+
+}  // namespace stretto::cli

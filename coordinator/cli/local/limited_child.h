@@ -1,0 +1,29 @@
+#pragma once
+// A program that is run for its answer, within limits: whatever its input makes it do, it cannot
+// take more than it was given.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "coordinator/cli/base/interrupt.h"
+
+namespace stretto::cli {
+
+struct ChildLimits {
+  int cpu_seconds = 60;
+  int64_t memory_bytes = int64_t{8} << 30;  // of address space
+  int64_t output_bytes = int64_t{64} << 20;
+  absl::Duration deadline = absl::Seconds(60);
+};
+
+// Runs `path` with `input` as its standard input and returns what it wrote to its standard output.
+// Killed when we are, and after the deadline. Errors: NotFound, PermissionDenied (the program),
+// DeadlineExceeded, Cancelled (interrupted), Internal (it ended badly: with what it wrote to
+// standard error), what making its files gives.
+absl::StatusOr<std::string> RunLimited(const std::string& path, const std::string& input,
+                                       const ChildLimits& limits, Interrupt& interrupt);
+
+}  // namespace stretto::cli

@@ -1,0 +1,34 @@
+#pragma once
+// `stretto up`: a cluster on this machine, in the foreground. Starts the coordinator, then the
+// workers, says where they are, and waits. Ctrl-C or SIGTERM stops the workers, then the
+// coordinator; a second one kills them. When one of them ends by itself, the others are stopped
+// too: a cluster that is half there helps nobody.
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "coordinator/cli/base/exit_codes.h"
+#include "coordinator/cli/base/interrupt.h"
+#include "coordinator/cli/base/terminal.h"
+
+namespace stretto::cli {
+
+struct UpOptions {
+  int workers = 1;
+  int slots = 0;  // per worker; 0: this machine's cores / workers, at least 1
+  std::string listen = "127.0.0.1:7070";
+  std::string metrics_listen =
+      "127.0.0.1:0";  // the coordinator's; the workers' ports are free ones
+  std::string state_dir;
+  std::string data_root;                             // empty: STATE_DIR/data
+  std::string checkpoint_root;                       // empty: STATE_DIR/checkpoints
+  std::string binary_dir;                            // holds stretto-coordinator and stretto-worker
+  absl::Duration start_timeout = absl::Seconds(30);  // for each to become ready
+  absl::Duration stop_grace = absl::Seconds(20);     // before SIGKILL
+};
+
+// No process that it started, or that those started, is left when it returns. The calling process
+// becomes a sub-reaper and should have no other children.
+ExitCode RunUp(UpOptions options, Terminal& terminal, Interrupt& interrupt);
+
+}  // namespace stretto::cli

@@ -1,0 +1,147 @@
+#include "coordinator/cli/screen/loss_curve.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace stretto::cli {
+namespace {
+
+struct Range {
+  double low = 0, high = 0;
+
+  // Position of `value` among `count` dots.
+  int Dot(double value, int count) const {
+    if (high <= low) return count / 2;
+    const double share = (value - low) / (high - low);
+    return std::clamp(static_cast<int>(std::lround(share * (count - 1))), 0, count - 1);
+  }
+};
+
+// A dot matrix, origin at the bottom left.
+class Canvas {
+ public:
+  Canvas(int columns, int rows, bool braille)
+      : columns_(columns), rows_(rows), braille_(braille), cells_(columns * rows, 0) {}
+
+  int width() const { return braille_ ? columns_ * 2 : columns_; }
+  int height() const { return braille_ ? rows_ * 4 : rows_; }
+
+  void Set(int x, int y) {
+    const int top = height() - 1 - y;
+    if (!braille_) {
+      cells_[top * columns_ + x] = 1;
+      return;
+    }
+    // Bits of U+2800: dots 1-3 and 7 on the left, 4-6 and 8 on the right.
+    static constexpr uint8_t kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    cells_[top / 4 * columns_ + x / 2] |= kBits[top % 4][x % 2];
+  }
+
+  // A vertical run.
+  void Join(int x, int from, int to) {
+    for (int y = std::min(from, to); y <= std::max(from, to); ++y) Set(x, y);
+  }
+
+  std::string Row(int row) const {
+    std::string line;
+    for (int column = 0; column < columns_; ++column) {
+      const uint8_t cell = cells_[row * columns_ + column];
+      if (cell == 0) {
+        line += ' ';
+      } else if (!braille_) {
+        line += '*';
+      } else {
+        line += '\xE2';
+        line += static_cast<char>(0xA0 | (cell >> 6));
+        line += static_cast<char>(0x80 | (cell & 0x3F));
+      }
+    }
+    absl::StripTrailingAsciiWhitespace(&line);
+    return line;
+  }
+
+ private:
+  int columns_, rows_;
+  bool braille_;
+  std::vector<uint8_t> cells_;
+};
+
+void Draw(const std::vector<CurvePoint>& points, const Range& x, const Range& y, Canvas* canvas) {
+  std::vector<double> sum(canvas->width(), 0);
+  std::vector<int> count(canvas->width(), 0);
+  for (const CurvePoint& point : points) {
+    const int column = x.Dot(point.x, canvas->width());
+    sum[column] += point.y;
+    ++count[column];
+  }
+  int last_column = -1, last_dot = 0;
+  for (int column = 0; column < canvas->width(); ++column) {
+    if (count[column] == 0) continue;
+    const int dot = y.Dot(sum[column] / count[column], canvas->height());
+    if (last_column < 0) canvas->Set(column, dot);
+    int from = last_dot;
+    for (int x_dot = last_column + 1; last_column >= 0 && x_dot <= column; ++x_dot) {
+      const double share = static_cast<double>(x_dot - last_column) / (column - last_column);
+      const int to = static_cast<int>(std::lround(last_dot + share * (dot - last_dot)));
+      // From beside the neighbour's dot, so that a steep curve stays connected without blots.
+      canvas->Join(x_dot, from + (to > from ? 1 : to < from ? -1 : 0), to);
+      from = to;
+    }
+    last_column = column;
+    last_dot = dot;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> DrawCurve(const std::vector<CurvePoint>& points,
+                                   const std::string& x_label, const CurveStyle& style) {
+  std::vector<CurvePoint> finite;
+  for (const CurvePoint& point : points) {
+    if (std::isfinite(point.x) && std::isfinite(point.y)) finite.push_back(point);
+  }
+  const size_t lost = points.size() - finite.size();
+  const std::string note =
+      lost == 0 ? "" : absl::StrCat(lost, " of ", points.size(), " not finite");
+  if (finite.empty()) return {lost == 0 ? "no points yet" : note};
+
+  Range x{finite[0].x, finite[0].x}, y{finite[0].y, finite[0].y};
+  for (const CurvePoint& point : finite) {
+    x = {std::min(x.low, point.x), std::max(x.high, point.x)};
+    y = {std::min(y.low, point.y), std::max(y.high, point.y)};
+  }
+  const std::string top = absl::StrFormat("%.4g", y.high);
+  const std::string bottom = absl::StrFormat("%.4g", y.low);
+  const int label = static_cast<int>(std::max(top.size(), bottom.size()));
+  const int columns = std::max(style.width, 24) - label - 2;
+  const int rows = std::max(style.height, 3);
+  Canvas canvas(columns, rows, style.braille);
+  Draw(finite, x, y, &canvas);
+
+  const char* wall = style.braille ? "│" : "|";
+  const char* corner = style.braille ? "└" : "+";
+  const char* floor = style.braille ? "─" : "-";
+  std::vector<std::string> lines;
+  for (int row = 0; row < rows; ++row) {
+    const std::string& text = row == 0 ? top : row == rows - 1 ? bottom : "";
+    lines.push_back(absl::StrCat(absl::StrFormat("%*s ", label, text), wall, canvas.Row(row)));
+  }
+  std::string base = absl::StrCat(std::string(label + 1, ' '), corner);
+  for (int column = 0; column < columns; ++column) base += floor;
+  lines.push_back(base);
+  const std::string left = absl::StrFormat("%.6g", x.low);
+  const std::string right = absl::StrFormat("%.6g", x.high);
+  const std::string middle = note.empty() ? x_label : absl::StrCat(x_label, " (", note, ")");
+  const int gap = columns - static_cast<int>(left.size() + middle.size() + right.size());
+  const int before = std::max(1, gap / 2), after = std::max(1, gap - gap / 2);
+  lines.push_back(absl::StrCat(std::string(label + 2, ' '), left, std::string(before, ' '), middle,
+                               std::string(after, ' '), right));
+  return lines;
+}
+
+}  // namespace stretto::cli

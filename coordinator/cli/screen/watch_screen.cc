@@ -1,0 +1,105 @@
+#include "coordinator/cli/screen/watch_screen.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "coordinator/cli/screen/watch_view.h"
+#include "proto/base/check.h"
+
+namespace stretto::cli {
+namespace {
+
+constexpr absl::Duration kFrame = absl::Milliseconds(100);
+constexpr int kClockMs = 1000;  // redrawn so often without news, for the clock
+constexpr absl::Duration kAsk = absl::Seconds(2);
+
+void Drain(int fd) {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t size = read(fd, &count, sizeof count);  // nothing to read is fine
+}
+
+}  // namespace
+
+WatchScreen::WatchScreen(const Session& session, const std::string& job)
+    : session_(session),
+      job_(job),
+      screen_(session.terminal.out),
+      changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  STRETTO_CHECK(changed_.valid());
+  state_.job.set_name(job);
+  draw_ = std::thread([this] { DrawLoop(); });
+  ask_ = std::thread([this] { AskLoop(); });
+}
+
+WatchScreen::~WatchScreen() {
+  stop_.Raise();
+  draw_.join();
+  ask_.join();
+}
+
+FollowHandlers WatchScreen::handlers() {
+  return {[this](const v1alpha1::Job& job) {
+            Change([&](absl::Time now) { state_.AddJob(job, now); });
+          },
+          [this](const v1alpha1::StepReport& step) {
+            Change([&](absl::Time) { state_.AddStep(step); });
+          },
+          [this](const std::string& notice) {
+            Change([&](absl::Time now) { state_.AddNotice(notice, now); });
+          }};
+}
+
+void WatchScreen::Change(const std::function<void(absl::Time)>& change) {
+  {
+    std::lock_guard<std::mutex> lock(mu_);
+    change(absl::Now());
+  }
+  const uint64_t one = 1;
+  STRETTO_CHECK(write(changed_.get(), &one, sizeof one) == sizeof one);
+}
+
+void WatchScreen::DrawLoop() {
+  while (true) {
+    const FullScreen::Size size = screen_.size();
+    const ViewStyle style{.width = size.width,
+                          .height = size.height,
+                          .color = session_.terminal.color,
+                          .unicode = session_.terminal.unicode};
+    std::vector<std::string> lines;
+    {
+      std::lock_guard<std::mutex> lock(mu_);
+      lines = RenderWatch(state_, absl::Now(), style);
+    }
+    screen_.Draw(lines);
+    if (stop_.WaitFor(kFrame)) return;
+    pollfd ready[] = {{stop_.fd(), POLLIN, 0},
+                      {screen_.keys_fd(), POLLIN, 0},
+                      {changed_.get(), POLLIN, 0},
+                      {session_.interrupt.resize_fd(), POLLIN, 0}};
+    poll(ready, std::size(ready), kClockMs);
+    Drain(changed_.get());
+    Drain(session_.interrupt.resize_fd());
+    if (ready[1].revents == 0) continue;
+    if (screen_.ReadKeys().find_first_of(std::string("qQ") + FullScreen::kEndOfKeys) !=
+        std::string::npos) {
+      session_.interrupt.Raise();
+      return;
+    }
+  }
+}
+
+void WatchScreen::AskLoop() {
+  Client client(session_.client, stop_);
+  v1alpha1::GetJobRequest request;
+  request.set_name(job_);
+  while (!stop_.WaitFor(kAsk)) {
+    const absl::StatusOr<v1alpha1::Job> job = client.GetJob(request);
+    if (job.ok()) Change([&](absl::Time now) { state_.AddProgress(*job, now); });
+  }
+}
+
+}  // namespace stretto::cli

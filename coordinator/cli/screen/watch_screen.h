@@ -1,0 +1,42 @@
+#pragma once
+// `stretto job watch` on a terminal: draws what is heard of a job, and listens to keys.
+
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "coordinator/cli/client/follow.h"
+#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/screen/full_screen.h"
+#include "coordinator/cli/screen/watch_state.h"
+
+namespace stretto::cli {
+
+// Holds the terminal while it lives. A thread of its own draws, at most ten times a second, and
+// raises the session's interrupt at `q`; another asks for the job every two seconds, since steps of
+// other ranks than 0 are no news that is sent.
+class WatchScreen {
+ public:
+  // `session` is borrowed.
+  WatchScreen(const Session& session, const std::string& job);
+  ~WatchScreen();
+
+  // To be called by one thread.
+  FollowHandlers handlers();
+
+ private:
+  void DrawLoop();
+  void AskLoop();
+  void Change(const std::function<void(absl::Time now)>& change);
+
+  const Session& session_;
+  const std::string job_;
+  FullScreen screen_;
+  std::mutex mu_;
+  WatchState state_;        // guarded by mu_
+  FileDescriptor changed_;  // readable after a change, until read
+  Interrupt stop_;          // ends both threads
+  std::thread draw_, ask_;
+};
+
+}  // namespace stretto::cli

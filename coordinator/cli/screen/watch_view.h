@@ -1,0 +1,24 @@
+#pragma once
+// The picture of `stretto job watch`. Pure.
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/cli/screen/watch_state.h"
+
+namespace stretto::cli {
+
+struct ViewStyle {
+  int width = 80;
+  int height = 24;
+  bool color = true;
+  bool unicode = true;
+};
+
+// Exactly `height` lines of at most `width` columns, whatever the size: what does not fit is left
+// out, the curve first.
+std::vector<std::string> RenderWatch(const WatchState& state, absl::Time now,
+                                     const ViewStyle& style);
+
+}  // namespace stretto::cli

@@ -1,0 +1,60 @@
+#include "coordinator/cli/text/job_events.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/print_job.h"
+#include "proto/base/units.h"
+
+namespace stretto::cli {
+namespace {
+
+using v1alpha1::Condition;
+
+std::string ConditionText(const Condition& condition) {
+  // Its message names the newest checkpoint, its time is that of the first.
+  const bool dated = condition.type() != "Checkpointed";
+  const std::string status = condition.status() == Condition::TRUE
+                                 ? ""
+                                 : absl::StrCat(" ", Condition::Status_Name(condition.status()));
+  std::string text = absl::StrCat(condition.type(), status);
+  if (!condition.reason().empty()) absl::StrAppend(&text, ", ", condition.reason());
+  if (dated && !condition.message().empty()) absl::StrAppend(&text, ": ", condition.message());
+  return text;
+}
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
+}  // namespace
+
+std::vector<JobEvent> EventsOf(const v1alpha1::Job& job) {
+  std::vector<JobEvent> events;
+  const auto add = [&](const google::protobuf::Timestamp& time, const std::string& text) {
+    if (time.seconds() != 0) events.push_back({ToTime(time), FirstLine(Printable(text))});
+  };
+  add(job.create_time(), "created");
+  for (const Condition& condition : job.conditions()) {
+    add(condition.last_transition_time(), ConditionText(condition));
+  }
+  add(job.start_time(), "first rank prepared");
+  if (job.has_first_failure()) add(job.first_failure().time(), FailureText(job.first_failure()));
+  add(job.end_time(), absl::StrCat("ended ", StateText(job.state(), false)));
+  std::stable_sort(events.begin(), events.end(),
+                   [](const JobEvent& a, const JobEvent& b) { return a.time < b.time; });
+  return events;
+}
+
+std::string EventTable(const std::vector<JobEvent>& events) {
+  std::vector<std::vector<std::string>> rows;
+  for (const JobEvent& event : events) {
+    const absl::Duration after = event.time - events.front().time;
+    rows.push_back({absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", event.time, absl::UTCTimeZone()),
+                    after == absl::ZeroDuration() ? "-" : stretto::FormatDuration(after),
+                    event.text});
+  }
+  return Table({"TIME", ">AFTER", "EVENT"}, rows);
+}
+
+}  // namespace stretto::cli

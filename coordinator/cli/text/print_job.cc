@@ -1,0 +1,314 @@
+#include "coordinator/cli/text/print_job.h"
+
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/text/job_events.h"
+#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/spec_text.h"
+#include "proto/base/exit_reason.h"
+#include "proto/base/units.h"
+
+namespace stretto::cli {
+namespace {
+
+using v1alpha1::Job;
+using v1alpha1::Worker;
+
+// "key:   value" lines, values in one column.
+class Fields {
+ public:
+  void Add(const std::string& key, const std::string& value) {
+    absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", Printable(value));
+  }
+  // For text with colours of our own.
+  void AddRaw(const std::string& key, const std::string& value) {
+    absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string ConditionTable(const Job& job, absl::Time now) {
+  std::vector<std::vector<std::string>> rows;
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    rows.push_back({condition.type(), v1alpha1::Condition::Status_Name(condition.status()),
+                    condition.reason(), Age(condition.last_transition_time(), now),
+                    Printable(condition.message())});
+  }
+  return Table({"CONDITION", "STATUS", "REASON", ">SINCE", "MESSAGE"}, rows);
+}
+
+std::string PlacementTable(const Job& job) {
+  const auto& ledgers = job.progress().rank_ledgers();
+  std::vector<std::vector<std::string>> rows;
+  for (const v1alpha1::RankPlacement& placed : job.placement()) {
+    std::vector<std::string> row = {absl::StrCat(placed.rank()), ShortResourceName(placed.worker()),
+                                    absl::StrCat(placed.slot())};
+    if (placed.rank() < ledgers.size())
+      row.push_back(Percent(OverlapRatio(ledgers[placed.rank()])));
+    rows.push_back(row);
+  }
+  return Table({">RANK", "WORKER", ">SLOT", ">OVERLAP"}, rows);
+}
+
+std::string ProfileTable(const Job& job) {
+  const v1alpha1::Profile& profile = job.profile();
+  const v1alpha1::Ledger& ledger = job.progress().ledger();
+  const auto row = [](const char* name, double seconds, const char* meaning) {
+    return std::vector<std::string>{name, absl::StrFormat("%.4f", seconds), meaning};
+  };
+  std::vector<std::vector<std::string>> rows = {
+      row("t_comp", profile.t_comp(), "megatron_sync without its collectives"),
+      row("t_comm", profile.t_comm(), "its collectives alone"),
+      row("t_serial", profile.t_serial(), "this slicing, nothing overlapped"),
+      row("t_ideal", profile.t_ideal_step(), "bound for every schedule"),
+  };
+  std::string note;
+  if (ledger.steps() > 0) {
+    const double step = ledger.wall_seconds() / static_cast<double>(ledger.steps());
+    rows.push_back(row("t_overlap", step, "mean step of this run"));
+    if (profile.t_ideal_step() > 0) {
+      note = absl::StrFormat("step is %.2f x ideal\n", step / profile.t_ideal_step());
+    }
+  }
+  const std::string parity = profile.verified_parity()
+                                 ? absl::StrCat("parity verified: ", profile.parity_message())
+                                 : absl::StrCat("PARITY NOT VERIFIED: ", profile.parity_message());
+  return absl::StrCat(Table({"PROFILE", ">SECONDS", "MEANING"}, rows), note, Printable(parity),
+                      "\n", "link: ", LinkText(job.spec()), "\n");
+}
+
+std::string LossText(const v1alpha1::Progress& progress) {
+  return absl::StrCat(Loss(progress.first_loss()), " -> ", Loss(progress.last_loss()));
+}
+
+std::string StepText(const v1alpha1::Progress& progress) {
+  return absl::StrCat(progress.steps(), "/", progress.total_steps());
+}
+
+void AddHeldOut(const v1alpha1::Progress& progress, Fields* fields) {
+  if (!progress.has_last_evaluation()) return;
+  const v1alpha1::Evaluation& last = progress.last_evaluation();
+  fields->Add("Held out", absl::StrFormat("loss %s, perplexity %.4g, best loss %s, after step %d",
+                                          Loss(last.loss()), last.perplexity(),
+                                          Loss(last.best_loss()), progress.last_evaluation_step()));
+}
+
+// Why a job that succeeded did so before its last step; empty: it did not.
+std::string EarlyStopText(const Job& job) {
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    if (condition.type() == "Succeeded" &&
+        ExitReasonOf(condition.reason()) == ExitReason::kEarlyStopped) {
+      return absl::StrCat("stopped early: ", Printable(condition.message()), "\n");
+    }
+  }
+  return "";
+}
+
+void AddProgress(const Job& job, Fields* fields) {
+  const v1alpha1::Progress& progress = job.progress();
+  std::string steps = StepText(progress);
+  if (job.state() == Job::RUNNING && progress.has_time_left()) {
+    absl::StrAppend(&steps, ", ", stretto::FormatDuration(ToDuration(progress.time_left())),
+                    " left");
+  }
+  fields->Add("Steps", steps);
+  if (progress.steps() > 0) {
+    fields->Add("Loss", LossText(progress));
+    AddHeldOut(progress, fields);
+    fields->Add("Tokens", absl::StrCat(FormatCount(static_cast<double>(progress.tokens())), ", ",
+                                       FormatCount(progress.tokens_per_second()), "/s"));
+  }
+  if (progress.skipped_updates() > 0) {
+    fields->Add("Skipped",
+                absl::StrCat(progress.skipped_updates(), " updates: gradient norm not finite"));
+  }
+  if (!progress.last_checkpoint().empty()) fields->Add("Checkpoint", progress.last_checkpoint());
+  if (job.has_submit_to_first_step()) {
+    fields->Add("First step",
+                absl::StrCat("operation after ",
+                             stretto::FormatDuration(ToDuration(job.submit_to_first_operation())),
+                             ", step after ",
+                             stretto::FormatDuration(ToDuration(job.submit_to_first_step()))));
+  }
+}
+
+}  // namespace
+
+std::string StateText(Job::State state, bool color) {
+  const std::string name = Job::State_Name(state);
+  const std::string text = name.empty() ? absl::StrCat("STATE_", static_cast<int>(state)) : name;
+  if (!color) return text;
+  const char* code = state == Job::SUCCEEDED ? "32" : state == Job::FAILED ? "31" : "33";
+  return absl::StrCat("\x1b[", code, "m", text, "\x1b[0m");
+}
+
+bool HasEnded(Job::State state) {
+  return state == Job::SUCCEEDED || state == Job::FAILED || state == Job::CANCELLED;
+}
+
+std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Job& job : jobs) {
+    const v1alpha1::Progress& progress = job.progress();
+    const bool started = progress.steps() > 0;
+    rows.push_back({ShortResourceName(job.name()), StateText(job.state(), false),
+                    started ? StepText(progress) : "-", started ? Loss(progress.last_loss()) : "-",
+                    started ? FormatCount(progress.tokens_per_second()) : "-",
+                    started ? Percent(OverlapRatio(progress.ledger())) : "-",
+                    job.spec().schedule().name(), Age(job.create_time(), now)});
+  }
+  return Table({"NAME", "STATE", ">STEP", ">LOSS", ">TOKENS/S", ">OVERLAP", "SCHEDULE", ">AGE"},
+               rows);
+}
+
+std::string DescribeJob(const Job& job, absl::Time now, bool color) {
+  Fields fields;
+  fields.Add("Name", ShortResourceName(job.name()));
+  fields.Add("Uid", job.uid());
+  fields.AddRaw("State", StateText(job.state(), color));
+  fields.Add("Created", TimeText(job.create_time()));
+  if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));
+  if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
+  fields.Add("Attempt", absl::StrCat(job.attempt(), ", epoch ", job.epoch()));
+  fields.Add("Model", ModelText(job.spec()));
+  fields.Add("Data", DataText(job.spec()));
+  fields.Add("Schedule", ScheduleText(job.spec()));
+  if (job.merged_wgrads() > 0) {
+    fields.Add("Merged", absl::StrCat("weight gradients of ", job.merged_wgrads(),
+                                      job.merged_wgrads() == 1 ? " micro-batch" : " micro-batches",
+                                      ", as memory allowed"));
+  }
+  fields.Add("Device", ShortName(job.spec().device()));
+  fields.Add("Link", LinkText(job.spec()));
+  AddProgress(job, &fields);
+  std::string out = fields.text();
+  if (job.has_first_failure()) {
+    absl::StrAppend(&out, "\nFirst failure: ", FailureText(job.first_failure()), "\n");
+  }
+  if (job.conditions_size() > 0) absl::StrAppend(&out, "\n", ConditionTable(job, now));
+  const std::vector<JobEvent> events = EventsOf(job);
+  if (!events.empty()) absl::StrAppend(&out, "\n", EventTable(events));
+  if (job.placement_size() > 0) absl::StrAppend(&out, "\n", PlacementTable(job));
+  if (job.progress().ledger().entries_size() > 0) {
+    absl::StrAppend(&out, "\nLedger of rank 0\n",
+                    LedgerTable(job.progress().ledger(), job.spec().has_emulated_link()));
+  }
+  if (job.has_profile()) absl::StrAppend(&out, "\n", ProfileTable(job));
+  return out;
+}
+
+std::string Summary(const Job& job, bool color) {
+  const v1alpha1::Progress& progress = job.progress();
+  std::string out =
+      absl::StrCat("job ", ShortResourceName(job.name()), " ", StateText(job.state(), color),
+                   " after ", progress.steps(), " of ", progress.total_steps(), " steps");
+  if (job.has_end_time() && job.has_create_time()) {
+    absl::StrAppend(&out, " in ",
+                    stretto::FormatDuration(ToTime(job.end_time()) - ToTime(job.create_time())));
+  }
+  if (job.has_submit_to_first_step()) {
+    absl::StrAppend(&out, " (first step after ",
+                    stretto::FormatDuration(ToDuration(job.submit_to_first_step())), ")");
+  }
+  out += "\n";
+  if (job.has_first_failure()) absl::StrAppend(&out, FailureText(job.first_failure()), "\n");
+  if (!job.has_first_failure() && job.state() != Job::SUCCEEDED) {
+    const std::string why = WhyText(job);
+    if (!why.empty()) absl::StrAppend(&out, why, "\n");
+  }
+  out += EarlyStopText(job);
+  if (progress.steps() > 0) {
+    absl::StrAppend(&out, "loss ", LossText(progress), ", ",
+                    FormatCount(static_cast<double>(progress.tokens())), " tokens, ",
+                    FormatCount(progress.tokens_per_second()), " tokens/s\n");
+  }
+  if (progress.has_last_evaluation()) {
+    absl::StrAppend(&out, HeldOutText(progress.last_evaluation()), "\n");
+  }
+  if (progress.ledger().entries_size() > 0) {
+    absl::StrAppend(&out, "\n", LedgerTable(progress.ledger(), job.spec().has_emulated_link()));
+  }
+  return out;
+}
+
+std::string FailureText(const v1alpha1::FirstFailure& failure) {
+  std::string out = absl::StrCat("rank ", failure.rank());
+  if (!failure.worker().empty()) absl::StrAppend(&out, " on ", ShortResourceName(failure.worker()));
+  const std::string signal = absl::StrCat("signal ", failure.signal());
+  if (absl::StrContains(failure.message(), signal)) {
+    // The message tells it.
+  } else if (failure.signal() != 0) {
+    const char* name = strsignal(failure.signal());
+    absl::StrAppend(&out, " was killed by ", signal, " (", name == nullptr ? "unknown" : name, ")");
+  } else {
+    absl::StrAppend(&out, " exited with status ", failure.exit_code());
+  }
+  if (failure.step() > 0) absl::StrAppend(&out, " at step ", failure.step());
+  if (!failure.phase().empty()) absl::StrAppend(&out, ", ", failure.phase());
+  if (!failure.message().empty()) absl::StrAppend(&out, ": ", failure.message());
+  if (!failure.last_operation().empty()) {
+    absl::StrAppend(&out, "\n  last operation: ", failure.last_operation());
+  }
+  return Printable(out);
+}
+
+std::string WhyText(const Job& job) {
+  const v1alpha1::Condition* why = nullptr;
+  for (const v1alpha1::Condition& condition : job.conditions()) {
+    if (condition.status() == v1alpha1::Condition::TRUE || condition.message().empty()) continue;
+    if (why == nullptr ||
+        ToTime(condition.last_transition_time()) >= ToTime(why->last_transition_time())) {
+      why = &condition;
+    }
+  }
+  return why == nullptr ? "" : Printable(absl::StrCat(why->reason(), ": ", why->message()));
+}
+
+std::string WorkerTable(const std::vector<Worker>& workers, absl::Time now) {
+  std::vector<std::vector<std::string>> rows;
+  for (const Worker& worker : workers) {
+    std::vector<std::string> jobs;
+    for (const std::string& job : worker.jobs()) jobs.push_back(ShortResourceName(job));
+    int faulty = 0;
+    for (const v1alpha1::WorkerDevice& device : worker.devices()) faulty += !device.fault().empty();
+    rows.push_back({ShortResourceName(worker.name()), Worker::State_Name(worker.state()),
+                    Printable(worker.host()), absl::StrCat(worker.slots()),
+                    absl::StrCat(worker.free_slots()), absl::StrCat(faulty),
+                    Age(worker.last_heartbeat_time(), now),
+                    jobs.empty() ? "-" : absl::StrJoin(jobs, ",")});
+  }
+  return Table({"NAME", "STATE", "HOST", ">SLOTS", ">FREE", ">FAULTY", ">HEARTBEAT", "JOBS"}, rows);
+}
+
+std::string DescribeWorker(const Worker& worker, absl::Time now) {
+  Fields fields;
+  fields.Add("Name", ShortResourceName(worker.name()));
+  fields.Add("Uid", worker.uid());
+  fields.Add("State", Worker::State_Name(worker.state()));
+  fields.Add("Host", worker.host());
+  fields.Add("Build", worker.build());
+  fields.Add("Registered", TimeText(worker.register_time()));
+  fields.Add("Heartbeat", absl::StrCat(Age(worker.last_heartbeat_time(), now), " ago"));
+  fields.Add("Slots", absl::StrCat(worker.slots(), ", ", worker.free_slots(), " free"));
+  fields.Add("Jobs", worker.jobs_size() == 0 ? "-" : absl::StrJoin(worker.jobs(), ", "));
+  std::vector<std::vector<std::string>> rows;
+  for (const v1alpha1::WorkerDevice& device : worker.devices()) {
+    const std::string fault = device.fault().empty() ? "" : absl::StrCat(": ", device.fault());
+    rows.push_back({absl::StrCat(device.slot()),
+                    Printable(absl::StrCat(device.description(), fault)),
+                    device.memory_bytes() > 0 ? FormatBytes(device.memory_bytes()) : "-"});
+  }
+  return absl::StrCat(fields.text(), "\n", Table({">SLOT", "DEVICE", ">MEMORY"}, rows));
+}
+
+}  // namespace stretto::cli

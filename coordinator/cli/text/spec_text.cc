@@ -1,0 +1,97 @@
+#include "coordinator/cli/text/spec_text.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/text/names.h"
+
+namespace stretto::cli {
+
+std::string LinkText(const v1alpha1::JobSpec& spec) {
+  if (!spec.has_emulated_link()) return "real";
+  return absl::StrFormat("emulated link, %g Gbit/s, %g us latency",
+                         spec.emulated_link().gigabits_per_second(),
+                         spec.emulated_link().latency_microseconds());
+}
+
+std::string ModelText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ModelSpec& model = spec.model();
+  std::string text = model.preset().empty() ? "" : absl::StrCat(model.preset(), ": ");
+  if (model.family() != v1alpha1::FAMILY_UNSPECIFIED) {
+    absl::StrAppend(&text, ShortName(model.family()), ", ");
+  }
+  absl::StrAppendFormat(&text, "%d layers, hidden %d, %d heads", model.layers(), model.hidden(),
+                        model.heads());
+  const bool shared = model.kv_heads() > 0 && model.kv_heads() != model.heads();
+  if (shared) absl::StrAppend(&text, " on ", model.kv_heads(), " of keys and values");
+  absl::StrAppend(&text, ", sequence ", model.sequence_length());
+  if (model.dropout() > 0) absl::StrAppend(&text, ", dropout ", model.dropout());
+  if (model.has_norm_epsilon() && model.norm_epsilon() != 1e-5)
+    absl::StrAppend(&text, ", norm epsilon ", model.norm_epsilon());
+  const bool gpt = model.family() != v1alpha1::FAMILY_LLAMA;
+  if (model.has_tied_head() && model.tied_head() != gpt)
+    absl::StrAppend(&text, gpt ? ", a head of its own" : ", tied head");
+  if (model.has_rotary_scaling()) {
+    absl::StrAppend(&text, ", positions stretched by ", model.rotary_scaling().factor(), " (",
+                    ShortName(model.rotary_scaling().kind()), ")");
+  }
+  return text;
+}
+
+std::string DataText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::DataSpec& data = spec.data();
+  double sum = 0;
+  for (const v1alpha1::BlendPart& part : data.blend()) sum += part.weight();
+  std::string text = data.prefix();
+  if (data.blend_size() > 0) {
+    const auto add = [sum](std::string* out, const v1alpha1::BlendPart& part) {
+      absl::StrAppendFormat(out, "%s (%.3g %%)", part.prefix(), 100 * part.weight() / sum);
+    };
+    text = absl::StrCat("blend of ", absl::StrJoin(data.blend(), ", ", add));
+  }
+  if (data.held_out() > 0)
+    absl::StrAppendFormat(&text, ", %.3g %% held out", 100 * data.held_out());
+  return text;
+}
+
+std::string OptionsText(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  std::vector<std::string> options;
+  if (parameters.sequence_parallel()) options.emplace_back("sequence parallel");
+  if (parameters.recompute() > v1alpha1::RECOMPUTE_NONE) {
+    options.push_back(absl::StrCat("recompute ", ShortName(parameters.recompute())));
+  }
+  if (parameters.defer_wgrads() > 0) {
+    options.push_back(absl::StrCat("wgrads deferred by ", parameters.defer_wgrads()));
+  }
+  if (parameters.merge_wgrads() > 1) {
+    options.push_back(
+        absl::StrCat("wgrads of ", parameters.merge_wgrads(), " micro-batches merged"));
+  } else if (parameters.merge_wgrads() == 1) {
+    options.emplace_back("wgrads merged");
+  }
+  if (parameters.auto_merge_wgrads()) options.emplace_back("wgrads merged as memory allows");
+  const v1alpha1::Precision wire = spec.parallelism().wire();
+  if (wire != v1alpha1::PRECISION_UNSPECIFIED && wire != spec.precision()) {
+    options.push_back(absl::StrCat("wire ", ShortName(wire)));
+  }
+  return absl::StrJoin(options, ", ");
+}
+
+std::string ScheduleText(const v1alpha1::JobSpec& spec) {
+  std::string text = spec.schedule().name();
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  if (parameters.slice_sizes_size() > 0) {
+    absl::StrAppend(&text, ", slices of ", absl::StrJoin(parameters.slice_sizes(), " + "));
+  } else if (parameters.slices() > 0) {
+    absl::StrAppend(&text, ", ", parameters.slices(), " slices");
+  }
+  if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
+  absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
+  const std::string options = OptionsText(spec);
+  return options.empty() ? text : absl::StrCat(text, ", ", options);
+}
+
+}  // namespace stretto::cli

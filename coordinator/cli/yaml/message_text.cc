@@ -1,0 +1,200 @@
+#include "coordinator/cli/yaml/message_text.h"
+
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/yaml/yaml_scalar.h"
+#include "google/protobuf/duration.pb.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "google/protobuf/util/time_util.h"
+#include "proto/base/check.h"
+
+namespace stretto::cli {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+
+std::string Number(double value) {
+  if (std::isnan(value)) return ".nan";
+  if (std::isinf(value)) return value > 0 ? ".inf" : "-.inf";
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return std::string(buffer, end);
+}
+
+// Plain when that is unmistakable, else double-quoted.
+std::string Text(const std::string& text) {
+  bool plain = !text.empty() && !LooksLikeNonString(text) && text.back() != '/';
+  for (const char c : text) {
+    plain = plain && (absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.' || c == '/');
+  }
+  plain = plain && (absl::ascii_isalnum(text[0]) || text[0] == '/');
+  if (plain) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      absl::StrAppend(&quoted, "\\", std::string(1, c));
+    } else if (c == '\n') {
+      quoted += "\\n";
+    } else if (absl::ascii_iscntrl(c)) {
+      absl::StrAppendFormat(&quoted, "\\x%02x", static_cast<unsigned char>(c));
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
+// Value of a scalar field; `index` < 0 for a singular one.
+std::string Scalar(const Message& message, const FieldDescriptor& field, int index) {
+  const Reflection& r = *message.GetReflection();
+  const bool one = index < 0;
+  const auto* f = &field;
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_INT32:
+      return absl::StrCat(one ? r.GetInt32(message, f) : r.GetRepeatedInt32(message, f, index));
+    case FieldDescriptor::CPPTYPE_INT64:
+      return absl::StrCat(one ? r.GetInt64(message, f) : r.GetRepeatedInt64(message, f, index));
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return absl::StrCat(one ? r.GetUInt32(message, f) : r.GetRepeatedUInt32(message, f, index));
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return absl::StrCat(one ? r.GetUInt64(message, f) : r.GetRepeatedUInt64(message, f, index));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return Number(one ? r.GetFloat(message, f) : r.GetRepeatedFloat(message, f, index));
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return Number(one ? r.GetDouble(message, f) : r.GetRepeatedDouble(message, f, index));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return (one ? r.GetBool(message, f) : r.GetRepeatedBool(message, f, index)) ? "true"
+                                                                                  : "false";
+    case FieldDescriptor::CPPTYPE_STRING:
+      return Text(one ? r.GetString(message, f) : r.GetRepeatedString(message, f, index));
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ShortName(*(one ? r.GetEnum(message, f) : r.GetRepeatedEnum(message, f, index)));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      break;
+  }
+  STRETTO_CHECK(false);
+}
+
+// True, with its text, for the messages that are written as one value.
+bool WellKnown(const Message& message, std::string* text) {
+  using google::protobuf::util::TimeUtil;
+  const std::string& type = message.GetDescriptor()->full_name();
+  if (type == "google.protobuf.Timestamp") {
+    google::protobuf::Timestamp time;
+    time.CopyFrom(message);
+    *text = absl::StrCat("\"", TimeUtil::ToString(time), "\"");
+    return true;
+  }
+  if (type == "google.protobuf.Duration") {
+    google::protobuf::Duration duration;
+    duration.CopyFrom(message);
+    *text = TimeUtil::ToString(duration);
+    return true;
+  }
+  return false;
+}
+
+std::string Block(const Message& message, const std::string& indent);
+
+// "- a: 1" with the other lines beneath `a`.
+std::string Item(const Message& message, const std::string& indent) {
+  std::string text;
+  if (WellKnown(message, &text)) return absl::StrCat(indent, "- ", text, "\n");
+  text = Block(message, indent + "  ");
+  if (text.empty()) return absl::StrCat(indent, "- {}\n");
+  text[indent.size()] = '-';
+  return text;
+}
+
+std::string List(const Message& message, const FieldDescriptor& field, const std::string& indent) {
+  const Reflection& reflection = *message.GetReflection();
+  const int size = reflection.FieldSize(message, &field);
+  if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    std::string out = absl::StrCat(indent, field.name(), ":\n");
+    for (int i = 0; i < size; ++i) {
+      out += Item(reflection.GetRepeatedMessage(message, &field, i), indent);
+    }
+    return out;
+  }
+  std::string out = absl::StrCat(indent, field.name(), ": [");
+  for (int i = 0; i < size; ++i)
+    absl::StrAppend(&out, i == 0 ? "" : ", ", Scalar(message, field, i));
+  return out + "]\n";
+}
+
+std::string Map(const Message& message, const FieldDescriptor& field, const std::string& indent) {
+  const Reflection& reflection = *message.GetReflection();
+  const FieldDescriptor& key = *field.message_type()->map_key();
+  const FieldDescriptor& value = *field.message_type()->map_value();
+  std::map<std::string, const Message*> entries;  // in the order of keys; the message has none
+  for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
+    const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
+    entries[Scalar(entry, key, -1)] = &entry;
+  }
+  std::string out = absl::StrCat(indent, field.name(), ":\n");
+  for (const auto& [name, entry] : entries) {
+    absl::StrAppend(&out, indent, "  ", name, ":");
+    if (value.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      const std::string block =
+          Block(entry->GetReflection()->GetMessage(*entry, &value), indent + "    ");
+      absl::StrAppend(&out, block.empty() ? " {}\n" : "\n", block);
+    } else {
+      absl::StrAppend(&out, " ", Scalar(*entry, value, -1), "\n");
+    }
+  }
+  return out;
+}
+
+std::string Block(const Message& message, const std::string& indent) {
+  const Reflection& reflection = *message.GetReflection();
+  std::vector<const FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  std::string out;
+  for (const FieldDescriptor* field : fields) {
+    if (field->is_map()) {
+      out += Map(message, *field, indent);
+    } else if (field->is_repeated()) {
+      out += List(message, *field, indent);
+    } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
+      absl::StrAppend(&out, indent, field->name(), ": ", Scalar(message, *field, -1), "\n");
+    } else {
+      const Message& nested = reflection.GetMessage(message, field);
+      std::string text;
+      if (WellKnown(nested, &text)) {
+        absl::StrAppend(&out, indent, field->name(), ": ", text, "\n");
+        continue;
+      }
+      text = Block(nested, indent + "  ");
+      absl::StrAppend(&out, indent, field->name(), text.empty() ? ": {}\n" : ":\n", text);
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string ToYaml(const Message& message) { return Block(message, ""); }
+
+std::string ToJson(const Message& message, bool pretty) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = pretty;
+  options.always_print_primitive_fields = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
+  if (!status.ok()) return "{}\n";  // only times outside RFC 3339, which we never store
+  if (json.empty() || json.back() != '\n') json += '\n';
+  return json;
+}
+
+}  // namespace stretto::cli

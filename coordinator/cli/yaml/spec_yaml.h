@@ -1,0 +1,42 @@
+#pragma once
+// Job files: YAML that mirrors JobSpec field by field, plus `name`. The Protobuf descriptor is the
+// only schema, so a new field of the proto is at once a field of the file.
+//
+// Strict: unknown and duplicate fields, wrong types, numbers out of range, NaN and infinity are
+// errors. Enums are short lower-case names (`precision: bf16`). Text that YAML would read as a
+// number, a truth value or null is no string unless quoted.
+
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/cli/yaml/yaml_tree.h"
+#include "google/protobuf/message.h"
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+// Field path ("parallelism.tp_size", "schedule.parameters.slice_sizes[1]") -> where it stands.
+using Positions = std::map<std::string, SourcePosition>;
+
+struct JobFile {
+  std::string file;
+  std::string name = {};  // empty when the file gives none
+  v1alpha1::JobSpec spec = {};
+  Positions positions = {};
+};
+
+// InvalidArgument "FILE:LINE:COLUMN: FIELD: found ..., expected ..." for the first fault.
+absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& file);
+
+// Fills `message` from a mapping. `path` prefixes field paths; positions may be null.
+absl::Status FillMessage(const YamlNode& node, const std::string& file, const std::string& path,
+                         google::protobuf::Message* message, Positions* positions);
+
+// "FILE:LINE:COLUMN" of a field named as the server names it ("spec.parallelism.tp_size",
+// "job.spec.steps", "job_id"), or of the nearest field around it; "FILE" when nothing of it is in
+// the file.
+std::string Locate(const JobFile& job_file, absl::string_view field);
+
+}  // namespace stretto::cli

@@ -1,0 +1,250 @@
+// The config file, the commands that write it, and which cluster is talked to.
+#include "coordinator/cli/client/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "tests/coordinator/cli/fake_coordinator.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr char kConfig[] =
+    "contexts:\n"
+    "  lab: {coordinator: \"lab-1:7070\", tls: {ca: certs/ca.pem, certificate: /c.pem, key: "
+    "/k.pem}}\n"
+    "  laptop:\n"
+    "    coordinator: \"127.0.0.1:7071\"\n"
+    "current_context: lab\n";
+
+TEST(ConfigTest, ReadsContexts) {
+  const auto config = ParseConfig(kConfig, "c.yaml");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_THAT(ContextNames(*config), testing::ElementsAre("lab", "laptop"));
+  EXPECT_EQ(config->current_context(), "lab");
+  EXPECT_EQ(config->contexts().at("lab").tls().key(), "/k.pem");
+  EXPECT_EQ(ParseConfig("", "c.yaml")->contexts_size(), 0);
+  EXPECT_EQ(ParseConfig(" \n", "c.yaml")->contexts_size(), 0);
+}
+
+struct Fault {
+  const char* text;
+  const char* error;
+};
+
+TEST(ConfigTest, FaultsHaveTheirPlaceAndTheNearestName) {
+  const Fault faults[] = {
+      {"context:\n  a: {coordinator: \"b:1\"}\n",
+       "c.yaml:1:1: unknown field \"context\"; did you mean \"contexts\"?"},
+      {"contexts:\n  a: {coordnator: \"b:1\"}\n",
+       "c.yaml:2:7: contexts[a]: unknown field \"coordnator\"; did you mean \"coordinator\"?"},
+      {"contexts:\n  a: {coordinator: \"b:1\", tls: {kex: k}}\n",
+       "c.yaml:2:33: contexts[a].tls: unknown field \"kex\"; did you mean \"key\"?"},
+      {"contexts:\n  a: {tls: {key: k}}\n",
+       "c.yaml:2:3: contexts[a]: found no coordinator, expected HOST:PORT"},
+      {"contexts:\n  a: {coordinator: \"b:1\"}\n  a: {coordinator: \"c:1\"}\n",
+       "c.yaml:3:3: contexts.a: duplicate field; first given on line 2"},
+      {"contexts: [a]\n", "c.yaml:1:11: contexts: found a list, expected"},
+      {"contexts:\n  a: {coordinator: 7070}\n",
+       "c.yaml:2:20: contexts[a].coordinator: found 7070, expected a string"},
+      {"current_context: &a b\n", "c.yaml:1:18: found an anchor"},
+      {"current_context: a\n---\nb: c\n",
+       "c.yaml:2:1: found a second document, expected one per file"},
+      {"# only words\n", "c.yaml:1:1: found nothing, expected fields"},
+  };
+  for (const Fault& fault : faults) {
+    const auto config = ParseConfig(fault.text, "c.yaml");
+    ASSERT_FALSE(config.ok()) << fault.text;
+    EXPECT_THAT(std::string(config.status().message()), StartsWith(fault.error));
+  }
+}
+
+// A home with kConfig in it.
+class ChooseTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/stretto-config-XXXXXX";
+    home_ = mkdtemp(pattern);
+    variables_["XDG_CONFIG_HOME"] = home_;
+    const auto config = ParseConfig(kConfig, "c.yaml");
+    ASSERT_TRUE(config.ok());
+    ASSERT_TRUE(WriteConfig(path(), *config).ok());
+  }
+  void TearDown() override { std::filesystem::remove_all(home_); }
+
+  std::string path() const { return home_ + "/stretto/config.yaml"; }
+  absl::StatusOr<Cluster> Choose(const ClusterFlags& flags) {
+    return ChooseCluster(flags, [this](const std::string& name) { return variables_[name]; });
+  }
+  std::string Address(const ClusterFlags& flags) {
+    const auto cluster = Choose(flags);
+    return cluster.ok() ? cluster->coordinator : std::string(cluster.status().message());
+  }
+
+  std::string home_;
+  std::map<std::string, std::string> variables_;
+};
+
+TEST_F(ChooseTest, FlagsGoBeforeTheEnvironmentAndThatBeforeTheFile) {
+  const ClusterFlags none, context{.context = "laptop"}, address{.cluster = {.coordinator = "f:1"}},
+      both{.context = "laptop", .cluster = {.coordinator = "f:1"}};
+  EXPECT_EQ(Address(none), "lab-1:7070");
+  EXPECT_EQ(Address(context), "127.0.0.1:7071");
+  EXPECT_EQ(Address(address), "f:1");
+  EXPECT_EQ(Address(both), "f:1");
+  variables_["STRETTO_CONTEXT"] = "laptop";
+  EXPECT_EQ(Address(none), "127.0.0.1:7071");
+  variables_["STRETTO_CONTEXT"] = "lab";
+  EXPECT_EQ(Address(context), "127.0.0.1:7071");
+  variables_["STRETTO_COORDINATOR"] = "e:1";
+  EXPECT_EQ(Address(none), "e:1");
+  EXPECT_EQ(Address(context), "127.0.0.1:7071");
+  EXPECT_EQ(Address(address), "f:1");
+}
+
+TEST_F(ChooseTest, FilesOfAContextBelongToItsClusterAndBeginAtTheConfig) {
+  const auto lab = Choose({});
+  ASSERT_TRUE(lab.ok());
+  EXPECT_EQ(lab->tls.ca, home_ + "/stretto/certs/ca.pem");
+  EXPECT_EQ(lab->tls.certificate, "/c.pem");
+  EXPECT_EQ(lab->tls.key, "/k.pem");
+  // Another cluster by its address has nothing to do with them.
+  EXPECT_EQ(Choose({.cluster = {.coordinator = "f:1"}})->tls.key, "");
+  variables_["STRETTO_TLS_KEY"] = "/env.pem";
+  EXPECT_EQ(Choose({})->tls.key, "/env.pem");
+  EXPECT_EQ(Choose({.context = "lab"})->tls.key, "/k.pem");
+  EXPECT_EQ(Choose({.context = "lab", .cluster = {.tls = {.key = "/flag.pem"}}})->tls.key,
+            "/flag.pem");
+  EXPECT_EQ(Choose({.cluster = {.coordinator = "f:1"}})->tls.key, "/env.pem");
+}
+
+TEST_F(ChooseTest, WithoutAConfigThereIsTheDefault) {
+  std::filesystem::remove(path());
+  EXPECT_EQ(Address({}), kDefaultCoordinator);
+  EXPECT_EQ(Address({.context = "lab"}),
+            path() + ": no context \"lab\"; expected one that `stretto config set-context` made");
+  variables_.clear();
+  EXPECT_EQ(ConfigPath([](const std::string&) { return ""; }), "");
+  EXPECT_EQ(Address({}), kDefaultCoordinator);
+  variables_["HOME"] = "/h";
+  EXPECT_EQ(ConfigPath([this](const std::string& name) { return variables_[name]; }),
+            "/h/.config/stretto/config.yaml");
+}
+
+TEST_F(ChooseTest, ABrokenConfigIsAnErrorOnlyWhereItIsNeeded) {
+  std::ofstream(path()) << "contexts:\n  lab: 3\n";
+  EXPECT_EQ(Address({}),
+            path() + ":2:8: contexts[lab]: found 3, expected a mapping of: coordinator, tls");
+  EXPECT_EQ(Address({.cluster = {.coordinator = "f:1"}}), "f:1");
+}
+
+TEST_F(ChooseTest, AnUnknownContextHasItsNearestName) {
+  EXPECT_EQ(Address({.context = "laptob"}),
+            path() + ": no context \"laptob\"; did you mean \"laptop\"?");
+  variables_["STRETTO_CONTEXT"] = "somewhere";
+  EXPECT_EQ(Address({}), path() + ": no context \"somewhere\"; expected one of: lab, laptop");
+}
+
+class ConfigCommandsTest : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    variables_["XDG_CONFIG_HOME"] = dir_;
+    address_ = absl::StrCat("127.0.0.1:", port_);
+  }
+  std::string File() const {
+    std::ifstream file(dir_ + "/stretto/config.yaml");
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  std::string address_;
+};
+
+TEST_F(ConfigCommandsTest, AContextIsMadeChosenUsedAndDeleted) {
+  EXPECT_EQ(Run({"config", "get-contexts"}), kOk);
+  EXPECT_THAT(err(), StartsWith("no contexts yet\nNext:\n  stretto config set-context"));
+  EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", address_}), kOk) << err();
+  EXPECT_EQ(err(), "context lab created\nNext:\n  stretto config use-context lab\n");
+  EXPECT_EQ(Run({"config", "set-context", "away", "--coordinator", "127.0.0.1:1"}), kOk);
+  EXPECT_EQ(Run({"config", "use-context", "lab"}), kOk);
+  EXPECT_EQ(err(), absl::StrCat("context is now lab: ", address_, "\n"));
+  EXPECT_EQ(File(), absl::StrCat("contexts:\n  away:\n    coordinator: \"127.0.0.1:1\"\n  lab:\n"
+                                 "    coordinator: \"",
+                                 address_, "\"\ncurrent_context: lab\n"));
+  EXPECT_EQ(Run({"config", "get-contexts"}), kOk);
+  EXPECT_THAT(out(), testing::ContainsRegex("CURRENT +NAME +COORDINATOR +TLS\n +away +127.0.0.1:1 "
+                                            "+no\n\\* +lab +127.0.0.1:[0-9]+ +no\n"));
+  EXPECT_EQ(Run({"config", "view"}), kOk);
+  EXPECT_EQ(out(), File());
+  EXPECT_EQ(Run({"config", "delete-context", "lab"}), kOk);
+  EXPECT_EQ(err(), "context lab deleted; it was the current one, now there is none\n");
+  EXPECT_EQ(Run({"config", "delete-context", "away"}), kOk);
+  EXPECT_EQ(File(), "");
+}
+
+TEST_F(ConfigCommandsTest, CommandsTalkToTheContext) {
+  ASSERT_EQ(Run({"config", "set-context", "lab", "--coordinator", address_}), kOk);
+  ASSERT_EQ(Run({"config", "set-context", "away", "--coordinator", "127.0.0.1:1"}), kOk);
+  variables_["STRETTO_COORDINATOR"] = "127.0.0.1:1";
+  EXPECT_EQ(Run({"job", "submit", file_, "--context", "lab"}), kOk) << err();
+  EXPECT_THAT(err(), HasSubstr("  stretto job watch gpt --context lab\n"));
+  EXPECT_EQ(Run({"job", "list", "--context", "away"}), kError);
+  EXPECT_THAT(err(), HasSubstr("the coordinator at 127.0.0.1:1:"));
+  EXPECT_EQ(Run({"job", "list", "--context", "lap"}), kError);
+  EXPECT_THAT(err(), HasSubstr("config.yaml: no context \"lap\"; did you mean \"lab\"?\n"));
+}
+
+TEST_F(ConfigCommandsTest, AChangeKeepsTheRest) {
+  std::filesystem::create_directories(dir_ + "/stretto");
+  std::ofstream(dir_ + "/stretto/config.yaml") << kConfig;
+  EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", "lab-2:7070"}), kOk);
+  EXPECT_EQ(err(), "context lab changed\n");
+  EXPECT_THAT(File(), HasSubstr("  lab:\n    coordinator: \"lab-2:7070\"\n    tls:\n"
+                                "      ca: certs/ca.pem\n"));
+  EXPECT_EQ(Run({"config", "get-contexts"}), kOk);
+  EXPECT_THAT(out(), testing::ContainsRegex("lab-2:7070 +yes\n"));
+}
+
+TEST_F(ConfigCommandsTest, WhatCannotBeDoneIsSaid) {
+  EXPECT_EQ(Run({"config", "set-context", "My Lab", "--coordinator", "a:1"}), kError);
+  EXPECT_THAT(err(), StartsWith("error: context name: found \"My Lab\", expected 1 to 63"));
+  EXPECT_EQ(Run({"config", "set-context", "lab"}), kError);
+  EXPECT_EQ(err(), "error: context lab: found no coordinator, expected --coordinator HOST:PORT\n");
+  for (const char* command : {"use-context", "delete-context"}) {
+    EXPECT_EQ(Run({"config", command, "nope"}), kError);
+    EXPECT_THAT(err(), HasSubstr("no context \"nope\""));
+  }
+  std::filesystem::create_directories(dir_ + "/stretto");
+  std::ofstream(dir_ + "/stretto/config.yaml") << "context: {}\n";
+  const std::vector<std::vector<std::string>> all = {{"get-contexts"},
+                                                     {"view"},
+                                                     {"use-context", "a"},
+                                                     {"delete-context", "a"},
+                                                     {"set-context", "a", "--coordinator", "a:1"}};
+  for (std::vector<std::string> command : all) {
+    command.insert(command.begin(), "config");
+    EXPECT_EQ(Run(command), kError);
+    EXPECT_THAT(err(), HasSubstr("config.yaml:1:1: unknown field \"context\""));
+  }
+  EXPECT_EQ(File(), "context: {}\n");
+  variables_["XDG_CONFIG_HOME"] = file_;  // a file where a folder should be
+  EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", "a:1"}), kError);
+  EXPECT_THAT(err(), StartsWith("error: "));
+  variables_["XDG_CONFIG_HOME"] = "";
+  EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", "a:1"}), kError);
+  EXPECT_THAT(err(), HasSubstr("expected HOME or XDG_CONFIG_HOME to be set"));
+}
+
+}  // namespace
+}  // namespace stretto::cli

@@ -1,0 +1,181 @@
+// Submitting, listing and showing; flags, errors and exit codes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <fstream>
+#include <string>
+
+#include "coordinator/cli/client/client.h"
+#include "tests/coordinator/cli/fake_coordinator.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+TEST_F(CommandsTest, SubmitSendsTheSpecAndSaysWhatIsNext) {
+  EXPECT_EQ(Run({"job", "submit", file_}), kOk) << err();
+  EXPECT_EQ(jobs_.create_request.job_id(), "gpt");
+  EXPECT_EQ(jobs_.create_request.job().spec().parallelism().tp_size(), 3);
+  EXPECT_EQ(jobs_.create_request.request_id().size(), 32u);
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "job gpt created\nNext:\n  stretto job watch gpt\n  stretto job describe gpt\n");
+}
+
+TEST_F(CommandsTest, SubmitFlagsOverrideNameAndRequestId) {
+  EXPECT_EQ(Run({"job", "submit", file_, "--name", "other", "--request-id", "r1", "-o", "json"}),
+            kOk);
+  EXPECT_EQ(jobs_.create_request.job_id(), "other");
+  EXPECT_EQ(jobs_.create_request.request_id(), "r1");
+  EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/other\""));
+}
+
+TEST_F(CommandsTest, RefusedFieldsAreShownWithTheirLine) {
+  jobs_.create = [](Job*) {
+    return Refusal(grpc::INVALID_ARGUMENT, "two fields", "INVALID_FIELD",
+                   {{"spec.micro_batch_size", "found 0, expected at least 1"},
+                    {"spec.parallelism.tp_size", "found 3, expected a divisor of heads 4"}});
+  };
+  EXPECT_EQ(Run({"job", "submit", file_}), kError);
+  EXPECT_EQ(err(), "error: " + file_ + ": spec.micro_batch_size: found 0, expected at least 1\n" +
+                       "error: " + file_ +
+                       ":3:12: spec.parallelism.tp_size: found 3, expected a divisor of heads 4\n");
+}
+
+TEST_F(CommandsTest, AFileThatDoesNotParseIsNotSent) {
+  std::ofstream(file_) << "name: gpt\nstepz: 3\n";
+  EXPECT_EQ(Run({"job", "submit", file_}), kError);
+  EXPECT_EQ(err(), "error: " + file_ + ":2:1: unknown field \"stepz\"; did you mean \"steps\"?\n");
+  EXPECT_EQ(jobs_.create_request.job_id(), "");
+}
+
+TEST_F(CommandsTest, AFileWithoutNameOrAMissingFileIsAnError) {
+  std::ofstream(file_) << "steps: 3\n";
+  EXPECT_EQ(Run({"job", "submit", file_}), kError);
+  EXPECT_THAT(err(), HasSubstr("found no name, expected a line `name: my-job`, or --name my-job"));
+  EXPECT_EQ(Run({"job", "submit", dir_ + "/none.yaml"}), kError);
+  EXPECT_THAT(err(), HasSubstr("none.yaml"));
+}
+
+TEST_F(CommandsTest, ListCollectsPagesUpToTheLimit) {
+  jobs_.jobs = {MakeJob("c", Job::RUNNING), MakeJob("b", Job::SUCCEEDED),
+                MakeJob("a", Job::FAILED)};
+  EXPECT_EQ(Run({"job", "list"}), kOk);
+  EXPECT_THAT(out(),
+              testing::ContainsRegex("NAME +STATE.*\nc +RUNNING.*\nb +SUCCEEDED.*\na +FAILED.*\n"));
+  EXPECT_EQ(Run({"job", "list", "--limit", "2", "-o", "yaml"}), kOk);
+  EXPECT_THAT(out(), AllOf(HasSubstr("name: jobs/b"), Not(HasSubstr("name: jobs/a"))));
+  jobs_.jobs.clear();
+  EXPECT_EQ(Run({"job", "list"}), kOk);
+  EXPECT_EQ(out(), "");
+  EXPECT_THAT(err(), StartsWith("no jobs yet\n"));
+}
+
+TEST_F(CommandsTest, GetAndDescribeShowOneJob) {
+  jobs_.jobs = {MakeJob("gpt", Job::SUCCEEDED, 3)};
+  EXPECT_EQ(Run({"job", "get", "gpt", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\"state\": \"SUCCEEDED\""));
+  EXPECT_EQ(Run({"job", "get", "gpt"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("gpt   SUCCEEDED"));
+  EXPECT_EQ(Run({"job", "describe", "jobs/gpt"}), kOk);
+  EXPECT_THAT(out(), StartsWith("Name:        gpt\n"));
+  EXPECT_EQ(Run({"job", "get", "nope"}), kError);
+  EXPECT_EQ(err(), "error: jobs/nope does not exist\n");
+}
+
+TEST_F(CommandsTest, ColorsAreOffWithNoColor) {
+  jobs_.jobs = {MakeJob("gpt", Job::SUCCEEDED)};
+  terminal_.color = true;
+  EXPECT_EQ(Run({"job", "describe", "gpt"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("\x1b[32m"));
+  variables_["NO_COLOR"] = "1";
+  EXPECT_EQ(Run({"job", "describe", "gpt"}), kOk);
+  EXPECT_THAT(out(), Not(HasSubstr("\x1b")));
+  variables_["NO_COLOR"] = "";
+  terminal_.color = true;
+  EXPECT_EQ(Run({"job", "describe", "gpt", "--no-color"}), kOk);
+  EXPECT_THAT(out(), Not(HasSubstr("\x1b")));
+}
+
+TEST_F(CommandsTest, CancelReportsTheNewStateOrTheRefusal) {
+  EXPECT_EQ(Run({"job", "cancel", "gpt"}), kOk);
+  EXPECT_EQ(err(), "job gpt is CANCELLING\n");
+  EXPECT_EQ(Run({"job", "cancel", "done"}), kError);
+  EXPECT_EQ(err(), "error: jobs/done: found SUCCEEDED, expected a job that has not ended\n");
+}
+
+TEST_F(CommandsTest, WorkersAreListedAndShown) {
+  EXPECT_EQ(Run({"worker", "list"}), kOk);
+  EXPECT_EQ(out(),
+            "NAME      STATE  HOST  SLOTS  FREE  FAULTY  HEARTBEAT  JOBS\n"
+            "worker-1  READY  box       2     1       1          -  gpt\n");
+  EXPECT_EQ(Run({"worker", "get", "worker-1"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("Slots:       2, 1 free\n"));
+  EXPECT_THAT(out(), HasSubstr("H200 (GPU 0): Xid 79"));
+  EXPECT_EQ(Run({"worker", "get", "w"}), kError);
+  EXPECT_EQ(err(), "error: workers/w is unknown\n");
+}
+
+TEST_F(CommandsTest, AnUnreachableCoordinatorIsNamed) {
+  StopServer();
+  EXPECT_EQ(Run({"job", "list"}), kError);
+  EXPECT_THAT(err(), StartsWith(absl::StrCat("error: cannot reach the coordinator at 127.0.0.1:",
+                                             port_, ": Connection refused\n")));
+  EXPECT_THAT(err(), HasSubstr("`stretto up` starts a local cluster"));
+  EXPECT_EQ(Run({"job", "submit", file_, "--request-id", "r7"}), kError);
+  EXPECT_THAT(err(), HasSubstr("Repeat with --request-id r7: the job is then created once"));
+}
+
+TEST_F(CommandsTest, TheCoordinatorFlagWinsOverTheVariableAndIsPartOfHints) {
+  variables_["STRETTO_COORDINATOR"] = "127.0.0.1:1";
+  const std::string address = absl::StrCat("127.0.0.1:", port_);
+  EXPECT_EQ(Run({"job", "submit", file_, "--coordinator", address}), kOk) << err();
+  EXPECT_THAT(err(), HasSubstr("stretto job watch gpt --coordinator " + address + "\n"));
+  EXPECT_EQ(Run({"job", "list"}), kError);
+  EXPECT_THAT(err(), HasSubstr("the coordinator at 127.0.0.1:1:"));
+}
+
+TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
+  EXPECT_EQ(Run({}), kUsage);
+  EXPECT_EQ(Run({"job", "lst"}), kUsage);
+  EXPECT_THAT(err(), StartsWith("error: unknown command \"lst\"; did you mean \"list\"?\n"));
+  EXPECT_EQ(Run({"fly"}), kUsage);
+  EXPECT_THAT(err(),
+              StartsWith("error: unknown command \"fly\"; expected one of: up, job, worker"));
+  EXPECT_EQ(Run({"job", "get"}), kUsage);
+  EXPECT_EQ(Run({"job", "list", "-o", "xml"}), kUsage);
+  EXPECT_EQ(Run({"job", "submit", file_, "--follow", "--wait"}), kUsage);
+  EXPECT_EQ(Run({"up", "--workers", "0"}), kUsage);
+  EXPECT_EQ(out(), "");
+  EXPECT_THAT(err(), HasSubstr("--help"));
+  EXPECT_EQ(Run({"--no-color", "data", "prepare", "x"}), kUsage);
+  EXPECT_EQ(err(), "error: flags before `data`, expected `stretto data ...`\n");
+  EXPECT_EQ(Run({"--no-color", "checkpoint", "list"}), kUsage);
+  EXPECT_EQ(err(), "error: flags before `checkpoint`, expected `stretto checkpoint ...`\n");
+  EXPECT_EQ(Run({"--help"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("3 job failed; 4 job cancelled; 5 detached"));
+  EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("--dry-run"));
+}
+
+TEST_F(CommandsTest, EveryKindOfCallHasADeadline) {
+  EXPECT_EQ(Run({"job", "submit", file_, "--follow"}), kOk);
+  // gRPC rounds deadlines up a little on the wire.
+  const auto now = std::chrono::system_clock::now() + std::chrono::seconds(5);
+  EXPECT_LE(jobs_.call_deadline, now + absl::ToChronoSeconds(Client::kCallDeadline));
+  EXPECT_LE(jobs_.stream_deadline, now + absl::ToChronoSeconds(Client::kStreamDeadline));
+}
+
+TEST_F(CommandsTest, VersionNamesPresets) {
+  EXPECT_EQ(Run({"version"}), kOk);
+  EXPECT_THAT(out(), AllOf(StartsWith("stretto "), HasSubstr("gpt-10m")));
+  EXPECT_EQ(Run({"version", "-o", "json"}), kOk);
+  EXPECT_THAT(out(), AllOf(StartsWith("{\"version\":\""), EndsWith("]}\n")));
+}
+
+}  // namespace
+}  // namespace stretto::cli

@@ -1,0 +1,211 @@
+// What `job submit --dry-run` makes of a plan, and the limits of the program that makes it.
+#include "coordinator/cli/commands/dry_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/cli/local/limited_child.h"
+#include "proto/base/units.h"
+#include "tests/coordinator/cli/fake_coordinator.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string Script(const std::string& path, const std::string& body) {
+  std::ofstream(path) << "#!/bin/sh\n" << body << "\n";
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  return path;
+}
+
+// ---- the pure part
+
+v1alpha1::Worker MakeWorker(const std::string& id, const std::string& host, int cores, int gpus) {
+  v1alpha1::Worker worker;
+  worker.set_name("workers/" + id);
+  worker.set_host(host);
+  for (int slot = 0; slot < cores + gpus; ++slot) {
+    auto* device = worker.add_devices();
+    device->set_slot(slot);
+    device->set_kind(slot < cores ? v1alpha1::DEVICE_CPU : v1alpha1::DEVICE_CUDA);
+    device->set_description(slot < cores ? "cpu core" : "GPU");
+    device->set_memory_bytes((slot < cores ? 4 : 80) * kGiB);
+  }
+  return worker;
+}
+
+v1alpha1::DryRun MakeRun(v1alpha1::Device device, const std::vector<std::string>& workers,
+                         int first_slot, int64_t bytes) {
+  v1alpha1::DryRun run;
+  run.mutable_job()->mutable_spec()->set_device(device);
+  for (size_t rank = 0; rank < workers.size(); ++rank) {
+    auto* placement = run.mutable_job()->add_placement();
+    placement->set_rank(static_cast<int>(rank));
+    placement->set_worker("workers/" + workers[rank]);
+    placement->set_slot(first_slot + static_cast<int>(rank));
+    auto* planned = run.mutable_plan()->add_ranks();
+    planned->set_rank(static_cast<int>(rank));
+    planned->set_bytes(bytes);
+    planned->set_operations(rank == 0 ? 7 : 6);
+    auto* arena = planned->add_arenas();
+    arena->set_name("activation");
+    arena->set_bytes(bytes);
+  }
+  return run;
+}
+
+TEST(FitsTest, RanksShareTheMemoryOfTheirNode) {
+  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 0)};  // 8 GiB
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "a"}, 0, 4 * kGiB), workers), true);
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "a"}, 0, 4 * kGiB + 1), workers), false);
+}
+
+TEST(FitsTest, WorkersOfOneHostShareItsMemory) {
+  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 0),
+                                                 MakeWorker("b", "box", 2, 0)};
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 4 * kGiB), workers), true);
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 5 * kGiB), workers), false);
+}
+
+TEST(FitsTest, AGpuIsARanksOwn) {
+  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 2, 2)};
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CUDA, {"a", "a"}, 2, 80 * kGiB), workers), true);
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CUDA, {"a", "a"}, 2, 80 * kGiB + 1), workers), false);
+}
+
+TEST(FitsTest, WhatIsNotKnownIsNotGuessed) {
+  const std::vector<v1alpha1::Worker> workers = {MakeWorker("a", "box", 1, 0)};
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 1), workers), std::nullopt);
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {"a", "b"}, 0, 5 * kGiB), workers), false);
+  EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {}, 0, 1), workers), std::nullopt);
+}
+
+TEST(DryRunTextTest, ShowsPlacementAndMemoryWithAColumnForRanksThatAreAlike) {
+  const v1alpha1::DryRun run = MakeRun(v1alpha1::DEVICE_CPU, {"a", "a", "a"}, 0, 5 * kGiB);
+  const std::string text = DryRunText(run, {MakeWorker("a", "box", 3, 0)});
+  EXPECT_THAT(text, HasSubstr("RANK  WORKER  SLOT  DEVICE\n   0  a          0  cpu core\n"));
+  EXPECT_THAT(text, HasSubstr("ARENA        RANK 0  RANKS 1-2\n"
+                              "activation  5.0 GiB    5.0 GiB\n"));
+  EXPECT_THAT(text, HasSubstr("operations        7          6\n"));
+  EXPECT_THAT(text, EndsWith("node box: 15.0 GiB of 12.0 GiB, does NOT fit\n"));
+}
+
+TEST(DryRunTextTest, AJobThatWouldWaitSaysWhy) {
+  v1alpha1::DryRun run;
+  auto* condition = run.mutable_job()->add_conditions();
+  condition->set_type("Scheduled");
+  condition->set_reason("NotEnoughSlots");
+  condition->set_message("needs 2 slots; 0 free of 2 on 1 worker");
+  EXPECT_THAT(DryRunText(run, {}),
+              EndsWith("\nPlacement:\nIt would wait: NotEnoughSlots: needs 2 slots; 0 free of 2 on "
+                       "1 worker\n"));
+}
+
+// ---- the program
+
+class RunLimitedTest : public ::testing::Test {
+ protected:
+  const std::string dir_ =
+      absl::StrCat(::testing::TempDir(), "/limited_",
+                   ::testing::UnitTest::GetInstance()->current_test_info()->name());
+  void SetUp() override { std::filesystem::create_directories(dir_); }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+  absl::StatusOr<std::string> Run(const std::string& body, const ChildLimits& limits = {},
+                                  const std::string& input = "") {
+    return RunLimited(Script(dir_ + "/program", body), input, limits, interrupt_);
+  }
+  Interrupt interrupt_;
+};
+
+TEST_F(RunLimitedTest, AnswersWhatTheProgramWrites) {
+  const std::string large(1 << 20, 'x');  // more than a pipe holds
+  const auto answer = Run("exec cat", {}, large);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, large);
+}
+
+TEST_F(RunLimitedTest, AMissingProgramIsNotFound) {
+  const absl::Status status = RunLimited(dir_ + "/none", "", {}, interrupt_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/none"));
+}
+
+TEST_F(RunLimitedTest, AFailureCarriesWhatItSaid) {
+  const absl::Status status = Run("echo 'error: no such preset' >&2; exit 1").status();
+  EXPECT_EQ(status, absl::InternalError(absl::StrCat(
+                        dir_, "/program: error: no such preset (exited with status 1)")));
+}
+
+TEST_F(RunLimitedTest, CpuTimeIsLimited) {
+  const absl::Status status =
+      Run("while :; do :; done", {.cpu_seconds = 1, .deadline = absl::Seconds(60)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("was killed by signal"));
+}
+
+TEST_F(RunLimitedTest, MemoryIsLimited) {
+  const auto answer = Run("ulimit -v", {.memory_bytes = int64_t{1} << 30});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(*answer, "1048576\n");
+}
+
+TEST_F(RunLimitedTest, TheDeadlineEndsIt) {
+  const absl::Status status = Run("exec sleep 60", {.deadline = absl::Milliseconds(50)}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(RunLimitedTest, AnInterruptEndsIt) {
+  interrupt_.Raise();
+  EXPECT_EQ(Run("exec sleep 60").status().code(), absl::StatusCode::kCancelled);
+}
+
+// ---- the command
+
+TEST_F(CommandsTest, DryRunStoresNothingAndShowsThePlan) {
+  Script(dir_ + "/stretto-planner",
+         "cat > " + dir_ +
+             "/spec.json; echo '{\"ranks\":[{\"arenas\":[{\"name\":\"activation\","
+             "\"bytes\":\"1048576\"}],\"bytes\":\"1048576\"}],\"parameters\":\"5\"}'");
+  EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk) << err();
+  EXPECT_TRUE(jobs_.create_request.validate_only());
+  EXPECT_THAT(out(), HasSubstr("  tp_size: 3\n"));
+  EXPECT_THAT(out(), HasSubstr("activation  1.0 MiB\n"));
+  EXPECT_EQ(err(), "job gpt is valid; nothing was stored\n");
+  std::ifstream spec(dir_ + "/spec.json");
+  const std::string json(std::istreambuf_iterator<char>(spec), {});
+  EXPECT_THAT(json, HasSubstr("\"tp_size\":3"));
+}
+
+TEST_F(CommandsTest, DryRunInJsonIsTheJobWithItsPlan) {
+  Script(dir_ + "/stretto-planner", "echo '{\"parameters\":\"5\",\"new\":1}'");
+  EXPECT_EQ(Run({"job", "submit", file_, "--dry-run", "-o", "json"}), kOk) << err();
+  EXPECT_THAT(out(), HasSubstr("\"name\": \"jobs/gpt\""));
+  EXPECT_THAT(out(), HasSubstr("\"parameters\": \"5\""));
+}
+
+TEST_F(CommandsTest, DryRunWithoutThePlannerSaysSoAndShowsTheRest) {
+  EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("  tp_size: 3\n"));
+  EXPECT_THAT(out(), Not(HasSubstr("Memory")));
+  EXPECT_THAT(err(), HasSubstr("no estimate of memory: " + dir_ + "/stretto-planner: "));
+}
+
+TEST_F(CommandsTest, DryRunRefusesAnAnswerThatIsNoPlan) {
+  Script(dir_ + "/stretto-planner", "echo hello");
+  EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk);
+  EXPECT_THAT(err(), HasSubstr("stretto-planner: found no plan in its answer: "));
+}
+
+}  // namespace
+}  // namespace stretto::cli

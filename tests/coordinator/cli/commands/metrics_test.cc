@@ -1,0 +1,157 @@
+// `stretto job metrics`.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "coordinator/cli/commands/metrics_command.h"
+#include "tests/coordinator/cli/fake_coordinator.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using v1alpha1::Ledger;
+using v1alpha1::StepReport;
+
+constexpr char kHeader[] =
+    "step,loss,grad_norm,learning_rate,tokens,wall_seconds,compute_hiding_seconds,"
+    "compute_alone_seconds,exposed_seconds,data_wait_seconds,checkpoint_wait_seconds,"
+    "evaluation_seconds,idle_seconds,overlap_ratio,held_out_loss,held_out_perplexity\n";
+
+void AddEntry(Ledger::Part part, double seconds, StepReport* step) {
+  Ledger::Entry& entry = *step->mutable_ledger()->add_entries();
+  entry.set_part(part);
+  entry.set_seconds(seconds);
+}
+
+// With a ledger and an evaluation.
+StepReport WholeStep() {
+  StepReport step;
+  step.set_step(2);
+  step.set_loss(1.0 / 3);
+  step.set_grad_norm(1.5);
+  step.set_learning_rate(0.001);
+  step.set_tokens(256);
+  step.set_wall_seconds(1.25);
+  AddEntry(Ledger::COMPUTE_HIDING, 0.25, &step);
+  AddEntry(Ledger::COMPUTE_ALONE, 0.5, &step);  // forward
+  AddEntry(Ledger::COMPUTE_ALONE, 0.125, &step);
+  AddEntry(Ledger::EXPOSED, 0.0625, &step);
+  AddEntry(Ledger::EVALUATION, 0.3125, &step);
+  step.mutable_ledger()->set_communication_seconds(0.5);
+  step.mutable_ledger()->set_hidden_seconds(0.25);
+  step.mutable_evaluation()->set_loss(2.5);
+  step.mutable_evaluation()->set_perplexity(12.5);
+  return step;
+}
+
+// Of one rank that did not evaluate, and whose loss is lost.
+StepReport BareStep() {
+  StepReport step;
+  step.set_step(3);
+  step.set_loss(std::nan(""));
+  step.set_tokens(256);
+  step.set_wall_seconds(1);
+  return step;
+}
+
+TEST(MetricsTextTest, CsvHasALineOfNamesAndOneForEachStep) {
+  EXPECT_EQ(MetricsCsv({}), kHeader);
+  EXPECT_EQ(MetricsCsv({WholeStep(), BareStep()}),
+            std::string(kHeader) +
+                "2,0.3333333333333333,1.5,0.001,256,1.25,0.25,0.625,0.0625,0,0,0.3125,0,0.5,2.5,"
+                "12.5\n"
+                "3,nan,0,0,256,1,,,,,,,,,,\n");
+}
+
+TEST(MetricsTextTest, TheSmallestNumberHasItsDigits) {
+  StepReport step = BareStep();
+  step.set_loss(std::numeric_limits<double>::denorm_min());
+  EXPECT_THAT(MetricsCsv({step}), HasSubstr("3,4.94065645841247e-324,"));
+}
+
+TEST(MetricsTextTest, JsonHasTheSameNames) {
+  EXPECT_EQ(nlohmann::json::parse(MetricsJson({})), nlohmann::json::array());
+  const nlohmann::json rows = nlohmann::json::parse(MetricsJson({WholeStep(), BareStep()}));
+  ASSERT_EQ(rows.size(), 2u);
+  for (const nlohmann::json& row : rows) EXPECT_EQ(row.size(), 16u);
+  EXPECT_EQ(rows[0]["loss"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(rows[0]["compute_alone_seconds"], 0.625);
+  EXPECT_EQ(rows[0]["held_out_perplexity"], 12.5);
+  EXPECT_TRUE(rows[1]["loss"].is_null());
+  EXPECT_TRUE(rows[1]["held_out_loss"].is_null());
+  EXPECT_TRUE(rows[1]["idle_seconds"].is_null());
+}
+
+class MetricsCommandTest : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    // One that goes on.
+    jobs_.watch = [](const auto& request, grpc::ServerContext* context, WatchWriter* writer) {
+      Write(writer, MakeJob("gpt", Job::RUNNING, 3));
+      for (int64_t step = request.after_step() + 1; step <= 5; ++step) WriteStep(writer, step);
+      while (!context->IsCancelled()) std::this_thread::yield();
+      return grpc::Status::CANCELLED;
+    };
+  }
+  size_t Lines() const {
+    return static_cast<size_t>(std::count(out_.str().begin(), out_.str().end(), '\n'));
+  }
+};
+
+TEST_F(MetricsCommandTest, PrintsWhatARunningJobHasDone) {
+  EXPECT_EQ(Run({"job", "metrics", "gpt"}), kOk) << err();
+  EXPECT_EQ(out(), std::string(kHeader) + "1,2,0,0,100,0.5,,,,,,,,,,\n" +
+                       "2,2,0,0,100,0.5,,,,,,,,,,\n" + "3,2,0,0,100,0.5,,,,,,,,,,\n");
+  const std::string csv = out();
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--csv"}), kOk);
+  EXPECT_EQ(out(), csv);
+}
+
+TEST_F(MetricsCommandTest, TakesARangeOfSteps) {
+  const auto steps = [&](const std::string& range) {
+    EXPECT_EQ(Run({"job", "metrics", "gpt", "--json", "--steps", range}), kOk) << err();
+    std::vector<int> numbers;
+    for (const auto& row : nlohmann::json::parse(out())) numbers.push_back(row["step"]);
+    return numbers;
+  };
+  EXPECT_EQ(steps("2:3"), (std::vector{2, 3}));
+  EXPECT_EQ(steps("2:"), (std::vector{2, 3}));
+  EXPECT_EQ(steps(":2"), (std::vector{1, 2}));
+  EXPECT_EQ(steps("3"), (std::vector{3}));
+  EXPECT_EQ(steps("7:9"), std::vector<int>{});
+  EXPECT_EQ(jobs_.after_steps, (std::vector<int64_t>{1, 1, 0, 2, 6}));
+}
+
+TEST_F(MetricsCommandTest, WritesAWholeFileOrNone) {
+  const std::string file = dir_ + "/gpt.csv";
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", file}), kOk) << err();
+  EXPECT_EQ(out(), "");
+  EXPECT_EQ(err(), "wrote " + file + ": 3 steps\n");
+  std::ifstream written(file);
+  EXPECT_THAT(std::string(std::istreambuf_iterator<char>(written), {}), StartsWith(kHeader));
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", dir_ + "/none/gpt.csv"}), kError);
+  EXPECT_THAT(err(), HasSubstr(dir_ + "/none/gpt.csv"));
+}
+
+TEST_F(MetricsCommandTest, RefusesWhatItCannotDo) {
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--steps", "5:4"}), kError);
+  EXPECT_EQ(err(), "error: --steps: found 5:4, expected A:B, A:, :B or A, from 1 on\n");
+  EXPECT_EQ(Run({"job", "metrics", "gpt", "--csv", "--json"}), kUsage);
+  jobs_.watch = [](const auto&, grpc::ServerContext*, WatchWriter*) {
+    return Refusal(grpc::NOT_FOUND, "jobs/gpt does not exist", "JOB_NOT_FOUND");
+  };
+  EXPECT_EQ(Run({"job", "metrics", "gpt"}), kError);
+  EXPECT_THAT(err(), HasSubstr("jobs/gpt does not exist"));
+}
+
+}  // namespace
+}  // namespace stretto::cli

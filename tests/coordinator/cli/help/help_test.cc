@@ -1,0 +1,186 @@
+// Help of every command, the man page, and what is said about words that are almost right.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/cli/help/command_tree.h"
+#include "tests/coordinator/cli/fake_coordinator.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+class HelpTest : public CommandsTest {
+ protected:
+  // Names of the commands beneath `command`, read from its help.
+  std::vector<std::string> Commands(std::vector<std::string> command) {
+    command.emplace_back("--help");
+    EXPECT_EQ(Run(command), kOk);
+    std::vector<std::string> names;
+    bool within = false;
+    for (absl::string_view line : absl::StrSplit(out(), '\n')) {
+      if (within && line.empty()) break;
+      const std::vector<std::string> words = absl::StrSplit(line, ' ', absl::SkipEmpty());
+      if (within && line.substr(0, 3) == absl::StrCat("  ", words[0].substr(0, 1))) {
+        names.push_back(words[0]);
+      }
+      within = within || line == "Commands:";
+    }
+    return names;
+  }
+
+  // Calls `visit` for each command with its help.
+  void ForEach(
+      std::vector<std::string> command,
+      const std::function<void(const std::vector<std::string>&, const std::string&)>& visit) {
+    const std::vector<std::string> names = Commands(command);
+    visit(command, out());
+    for (const std::string& name : names) {
+      std::vector<std::string> sub = command;
+      sub.push_back(name);
+      ForEach(sub, visit);
+    }
+  }
+};
+
+TEST_F(HelpTest, EveryCommandHasExamplesOfItselfAndFitsTheTerminal) {
+  int count = 0;
+  ForEach({}, [&](const std::vector<std::string>& command, const std::string& help) {
+    const std::string name = absl::StrJoin(command, " ");
+    SCOPED_TRACE(name);
+    ++count;
+    const std::vector<std::string> parts = absl::StrSplit(help, "\nExamples:\n");
+    ASSERT_EQ(parts.size(), 2u);
+    const std::vector<std::string> body = absl::StrSplit(parts[1], "\n\n");
+    const std::vector<std::string> examples = absl::StrSplit(body[0], '\n', absl::SkipEmpty());
+    EXPECT_GE(examples.size(), 2u);
+    EXPECT_LE(examples.size(), 3u);
+    for (const std::string& example : examples) {
+      EXPECT_THAT(example, HasSubstr(name.empty() ? "stretto" : "stretto " + name));
+    }
+    for (absl::string_view line : absl::StrSplit(help, '\n')) EXPECT_LE(line.size(), 80u) << line;
+    EXPECT_THAT(help, HasSubstr(absl::StrCat("Usage: stretto", name.empty() ? "" : " ", name)));
+    EXPECT_THAT(help, Not(HasSubstr("__")));  // what is not for people
+  });
+  EXPECT_GT(count, 20);
+}
+
+TEST_F(HelpTest, TheCommandHelpPrintsTheSame) {
+  ForEach({}, [&](const std::vector<std::string>& command, const std::string& help) {
+    std::vector<std::string> words = command;
+    words.insert(words.begin(), "help");
+    EXPECT_EQ(Run(words), kOk);
+    EXPECT_EQ(out(), help);
+  });
+  EXPECT_EQ(Run({"help", "job", "sbmit"}), kUsage);
+  EXPECT_EQ(err(), "error: unknown command \"sbmit\"; did you mean \"submit\"?\n");
+  EXPECT_EQ(Run({"help", "job", "submit", "more"}), kUsage);
+  EXPECT_EQ(err(), "error: unknown command \"job submit more\"\n");
+}
+
+TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
+  EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
+  EXPECT_THAT(out(), StartsWith("Submit a job file\n\nUsage: stretto job submit [FLAGS] FILE\n\n"
+                                "Arguments:\n  FILE                    job file (YAML); - reads "
+                                "stdin\n\nFlags:\n  --name NAME "));
+  EXPECT_THAT(out(), HasSubstr("\nGlobal flags:\n  --coordinator ADDRESS "));
+  EXPECT_EQ(Run({"job", "list", "-h"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("at most so many; 0: all [50]\n"));
+  EXPECT_EQ(Run({"job", "compare", "--help"}), kOk);
+  EXPECT_THAT(out(), HasSubstr("Usage: stretto job compare JOB...\n"));
+}
+
+TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {
+  EXPECT_EQ(Run({"job", "list", "--limt", "3"}), kUsage);
+  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--limt\"; did you mean \"--limit\"?\n"));
+  EXPECT_EQ(Run({"job", "list", "--limt=3"}), kUsage);
+  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--limt\"; did you mean \"--limit\"?\n"));
+  EXPECT_EQ(Run({"job", "get", "gpt", "--coordinater", "a:1"}), kUsage);
+  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--coordinater\"; did you mean "
+                                "\"--coordinator\"?\n"));
+  EXPECT_EQ(Run({"job", "get", "--folow"}), kUsage);  // a flag of another command is no help
+  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--folow\"; `stretto job get --help` lists "
+                                "those there are\n"));
+  EXPECT_EQ(Run({"--no-colour", "job", "list"}), kUsage);
+  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--no-colour\"; did you mean"));
+}
+
+TEST_F(HelpTest, AnUnknownWordForAChoiceHasItsNearestName) {
+  EXPECT_EQ(Run({"job", "list", "-o", "jsn"}), kUsage);
+  EXPECT_THAT(err(), HasSubstr("found \"jsn\", expected one of: table, json, yaml; did you mean "
+                               "\"json\"?\n"));
+  EXPECT_EQ(Run({"completion", "powershell"}), kUsage);
+  EXPECT_THAT(err(), HasSubstr("found \"powershell\", expected one of: bash, zsh, fish\n"));
+}
+
+TEST_F(HelpTest, NothingIsColouredWithoutATerminal) {
+  jobs_.jobs = {MakeJob("gpt", Job::SUCCEEDED)};
+  const std::vector<std::vector<std::string>> commands = {{"job", "list"},
+                                                          {"job", "get", "gpt"},
+                                                          {"job", "describe", "gpt"},
+                                                          {"job", "watch", "gpt"},
+                                                          {"worker", "list"},
+                                                          {"worker", "get", "worker-1"},
+                                                          {"--help"},
+                                                          {"version"},
+                                                          {"fly"},
+                                                          {"job", "submit", file_, "--follow"},
+                                                          {"job", "curve", "gpt"},
+                                                          {"config", "view"}};
+  for (const std::vector<std::string>& command : commands) {
+    Run(command);
+    EXPECT_THAT(out() + err(), Not(HasSubstr("\x1b"))) << absl::StrJoin(command, " ");
+  }
+}
+
+TEST_F(HelpTest, TheManPageNamesEveryCommandAndIsTheSameEverywhere) {
+  ASSERT_EQ(Run({"__man"}), kOk);
+  const std::string page = out();
+  EXPECT_THAT(page, StartsWith(".\\\" Written by `stretto __man`.\n.TH STRETTO 1 "));
+  ForEach({}, [&](const std::vector<std::string>& command, const std::string& help) {
+    if (absl::StrContains(help, "\nCommands:\n")) return;
+    const std::string name = absl::StrCat("\n.SS \"stretto ", absl::StrJoin(command, " "));
+    EXPECT_THAT(page, HasSubstr(absl::StrReplaceAll(name, {{"-", "\\-"}})));
+  });
+  variables_["HOME"] = "/home/builder";
+  ASSERT_EQ(Run({"__man"}), kOk);
+  EXPECT_EQ(out(), page);
+}
+
+TEST(ManPageTest, TextIsNoCommandOfRoff) {
+  const CommandInfo root{.name = "stretto",
+                         .path = "stretto",
+                         .help = ".so /etc/passwd",
+                         .examples = {"'x", "a\\b -c"}};
+  EXPECT_THAT(ManPage(root, "1"), HasSubstr("\n\\&.so /etc/passwd\n"));
+  EXPECT_THAT(ManPage(root, "1"), HasSubstr("\n\\&'x\na\\eb \\-c\n"));
+}
+
+TEST_F(HelpTest, GroffHasNothingToSayAboutTheManPage) {
+  if (std::system("command -v groff >/dev/null 2>&1") != 0) GTEST_SKIP() << "no groff here";
+  ASSERT_EQ(Run({"__man"}), kOk);
+  const std::string file = dir_ + "/stretto.1";
+  std::ofstream(file) << out();
+  FILE* pipe = popen(("groff -man -Tascii -ww -z " + file + " 2>&1").c_str(), "r");
+  std::string said;
+  char buffer[256];
+  while (fgets(buffer, sizeof buffer, pipe) != nullptr) said += buffer;
+  EXPECT_EQ(pclose(pipe), 0);
+  EXPECT_EQ(said, "");
+}
+
+}  // namespace
+}  // namespace stretto::cli

@@ -1,0 +1,252 @@
+#include "coordinator/cli/local/up.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <string>
+#include <thread>
+
+#include "coordinator/cli/base/interrupt.h"
+#include "proto/base/files.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Daemons made of shell. They write down that they ran and how they were stopped.
+constexpr char kCoordinator[] = R"(#!/bin/bash
+echo "coordinator $*" >> "$FAKE_DIR/events"
+trap 'echo "coordinator stopped" >> "$FAKE_DIR/events"; exit 0' TERM
+echo "coordinator log line" >&2
+echo "listening grpc=4711 metrics=4712"
+while true; do sleep 0.02; done
+)";
+constexpr char kWorker[] = R"(#!/bin/bash
+echo "worker $*" >> "$FAKE_DIR/events"
+trap 'echo "worker stopped" >> "$FAKE_DIR/events"; exit 0' TERM
+echo "ready worker=$4 metrics=1$$"
+while true; do sleep 0.02; done
+)";
+
+// Output that a test can wait for: the stream buffer tells when a text has appeared.
+class WatchedBuffer final : public std::stringbuf {
+ public:
+  std::function<void()> on_sync;
+
+ private:
+  int sync() override {
+    if (on_sync) on_sync();
+    return 0;
+  }
+};
+
+class UpTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    char pattern[] = "/tmp/stretto-up-XXXXXX";
+    dir_ = mkdtemp(pattern);
+    setenv("FAKE_DIR", dir_.c_str(), 1);
+    options_.binary_dir = dir_;
+    options_.state_dir = dir_ + "/state";
+    options_.listen = "127.0.0.1:0";
+    Script("stretto-coordinator", kCoordinator);
+    Script("stretto-worker", kWorker);
+  }
+  void TearDown() override { std::filesystem::remove_all(dir_); }
+
+  void Script(const std::string& name, const std::string& text) {
+    const std::string path = dir_ + "/" + name;
+    std::ofstream(path) << text;
+    chmod(path.c_str(), 0755);
+  }
+
+  std::string Events() const { return ReadFile(dir_ + "/events").value_or(""); }
+
+  ExitCode Run() { return RunUp(options_, terminal_, interrupt_); }
+  // Runs `action` as soon as the cluster has been announced.
+  void WhenUp(std::function<void()> action) {
+    out_buffer_.on_sync = [this, action, done = false]() mutable {
+      if (done || out_buffer_.str().find("Next") == std::string::npos) return;
+      done = true;
+      action();
+    };
+  }
+  std::string out() const { return out_buffer_.str(); }
+  std::string err() const { return err_.str(); }
+
+  // Of the processes that a shell named in a file.
+  static bool Alive(pid_t pid) { return kill(pid, 0) == 0; }
+  pid_t PidIn(const std::string& file) const {
+    return static_cast<pid_t>(std::atoi(ReadFile(dir_ + "/" + file).value_or("0").c_str()));
+  }
+
+  std::string dir_;
+  UpOptions options_;
+  WatchedBuffer out_buffer_;
+  std::ostream out_stream_{&out_buffer_};
+  std::ostringstream err_;
+  Terminal terminal_{.out = out_stream_, .err = err_};
+  Interrupt interrupt_;
+};
+
+TEST_F(UpTest, WritesWhereMetricsAreForPrometheus) {
+  options_.workers = 2;
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_THAT(
+      ReadFile(options_.state_dir + "/prometheus-targets.json").value_or(""),
+      testing::MatchesRegex("\\[\\{\"targets\": \\[\"127.0.0.1:4712\", \"127.0.0.1:1[0-9]+\", "
+                            "\"127.0.0.1:1[0-9]+\"\\]\\}\\]\n"));
+}
+
+TEST_F(UpTest, StartsAllAndStopsWorkersBeforeTheCoordinator) {
+  options_.workers = 2;
+  options_.slots = 3;
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_THAT(out(), HasSubstr("coordinator  127.0.0.1:4711  http://127.0.0.1:4712/metrics\n"));
+  EXPECT_THAT(out(), HasSubstr("worker-2     3 slots"));
+  EXPECT_THAT(out(), HasSubstr("export STRETTO_COORDINATOR=127.0.0.1:4711\n"));
+  const std::string events = Events();
+  EXPECT_THAT(
+      events,
+      HasSubstr("coordinator --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 --state-dir " +
+                dir_ + "/state/coordinator\n"));
+  EXPECT_THAT(
+      events,
+      HasSubstr("worker --coordinator 127.0.0.1:4711 --name worker-1 --slots 3 --state-dir " +
+                dir_ + "/state/worker-1 --data-root " + dir_ + "/state/data --checkpoint-root " +
+                dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0\n"));
+  // One of them offers the machine's GPUs.
+  EXPECT_THAT(events,
+              HasSubstr(dir_ + "/state/checkpoints --metrics-listen 127.0.0.1:0 --nvml \n"));
+  EXPECT_THAT(events, testing::EndsWith("worker stopped\nworker stopped\ncoordinator stopped\n"));
+  EXPECT_THAT(err(), HasSubstr("stopping...\nstopped\n"));
+}
+
+TEST_F(UpTest, SigintOfTheProcessStopsEverything) {
+  SignalThread signals(interrupt_);
+  WhenUp([] { kill(getpid(), SIGINT); });
+  EXPECT_EQ(Run(), kOk) << err();
+  EXPECT_THAT(Events(), testing::EndsWith("worker stopped\ncoordinator stopped\n"));
+}
+
+TEST_F(UpTest, DeathOfAChildIsReportedWithItsLogAndStopsTheRest) {
+  Script("stretto-worker", R"(#!/bin/bash
+echo "ready worker=$4 metrics=1"
+echo "about to fail: disk on fire" >&2
+while [ ! -e "$FAKE_DIR/die" ]; do sleep 0.02; done
+exit 7
+)");
+  WhenUp([this] { std::ofstream(dir_ + "/die") << "now"; });
+  EXPECT_EQ(Run(), kError);
+  EXPECT_THAT(err(), testing::ContainsRegex("error: worker-1 \\(pid [0-9]+\\) exited with status "
+                                            "7; the end of .*/logs/worker-1.log:"));
+  EXPECT_THAT(err(), HasSubstr("    about to fail: disk on fire\n"));
+  EXPECT_THAT(err(), HasSubstr("stopping the rest...\nstopped\n"));
+  EXPECT_THAT(Events(), testing::EndsWith("coordinator stopped\n"));
+}
+
+TEST_F(UpTest, AChildKilledBySignalIsNamedSo) {
+  Script("stretto-coordinator", "#!/bin/bash\nkill -9 $$\n");
+  EXPECT_EQ(Run(), kError);
+  EXPECT_THAT(err(), testing::ContainsRegex(
+                         "coordinator \\(pid [0-9]+\\) was killed by signal 9 \\(Killed\\)"));
+  EXPECT_THAT(Events(), Not(HasSubstr("worker")));
+}
+
+TEST_F(UpTest, OldLogLinesAreNotBlamedOnThisRun) {
+  std::filesystem::create_directories(options_.state_dir + "/logs");
+  std::ofstream(options_.state_dir + "/logs/coordinator.log") << "an old failure\n";
+  Script("stretto-coordinator", "#!/bin/bash\nexit 1\n");
+  EXPECT_EQ(Run(), kError);
+  EXPECT_THAT(err(), HasSubstr("(it wrote nothing)"));
+  EXPECT_THAT(err(), Not(HasSubstr("an old failure")));
+}
+
+TEST_F(UpTest, ADaemonThatNeverGetsReadyIsGivenUp) {
+  Script("stretto-worker", "#!/bin/bash\necho stuck >&2\nwhile true; do sleep 0.02; done\n");
+  options_.start_timeout = absl::Milliseconds(200);
+  EXPECT_EQ(Run(), kError);
+  EXPECT_THAT(err(), HasSubstr("error: worker-1 was not ready within 0.2s; the end of "));
+  EXPECT_THAT(err(), HasSubstr("    stuck\n"));
+}
+
+TEST_F(UpTest, ADaemonThatIgnoresSigtermIsKilledAfterTheGrace) {
+  Script("stretto-worker",
+         "#!/bin/bash\ntrap '' TERM\necho ready worker=x\nwhile true; do sleep 0.02; done\n");
+  options_.stop_grace = absl::Milliseconds(100);
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk);
+  EXPECT_THAT(err(), HasSubstr("killing worker-1\n"));
+}
+
+TEST_F(UpTest, NoTrainerIsLeftBehind) {
+  // A worker that dies at once and leaves a child in a session of its own.
+  Script("stretto-worker", R"(#!/bin/bash
+setsid bash -c 'echo $$ > "$FAKE_DIR/trainer"; while true; do sleep 0.02; done' &
+while [ ! -s "$FAKE_DIR/trainer" ]; do sleep 0.02; done
+echo "ready worker=$4 metrics=1"
+trap 'exit 0' TERM
+while true; do sleep 0.02; done
+)");
+  WhenUp([this] { interrupt_.Raise(); });
+  EXPECT_EQ(Run(), kOk);
+  const pid_t trainer = PidIn("trainer");
+  ASSERT_GT(trainer, 0);
+  EXPECT_FALSE(Alive(trainer));
+  EXPECT_THAT(err(), HasSubstr("process(es) that the workers left\n"));
+}
+
+TEST_F(UpTest, MissingBinaryIsNamed) {
+  std::filesystem::remove(dir_ + "/stretto-worker");
+  EXPECT_EQ(Run(), kError);
+  EXPECT_THAT(err(), HasSubstr("run " + dir_ + "/stretto-worker"));
+  EXPECT_THAT(Events(), HasSubstr("coordinator stopped\n"));
+}
+
+TEST_F(UpTest, ASecondUpOnTheSameStateFolderIsRefused) {
+  std::ostringstream second_out, second_err;
+  ExitCode second = kOk;
+  WhenUp([&] {
+    Terminal terminal{.out = second_out, .err = second_err};
+    UpOptions options = options_;
+    // In a process of its own, for RunUp ends all children of its process.
+    std::thread([&] {
+      const pid_t pid = fork();
+      if (pid == 0) {
+        Interrupt none;
+        const ExitCode code = RunUp(options, terminal, none);
+        const bool named =
+            second_err.str().find("is in use by another `stretto up`") != std::string::npos;
+        _exit(named ? code : 99);
+      }
+      int status = 0;
+      waitpid(pid, &status, 0);
+      second = static_cast<ExitCode>(WEXITSTATUS(status));
+    }).join();
+    interrupt_.Raise();
+  });
+  EXPECT_EQ(Run(), kOk);
+  EXPECT_EQ(second, kError);
+}
+
+TEST_F(UpTest, BadNumbersAreUsageErrors) {
+  options_.workers = 0;
+  EXPECT_EQ(Run(), kUsage);
+  EXPECT_EQ(err(), "error: --workers: found 0, expected at least 1\n");
+}
+
+}  // namespace
+}  // namespace stretto::cli

@@ -1,0 +1,276 @@
+#include "coordinator/cli/yaml/spec_yaml.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "coordinator/cli/yaml/message_text.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJob[] =
+    "# a comment\n"
+    "name: first-light\n"
+    "model:\n"
+    "  preset: gpt-10m\n"
+    "  sequence_length: 256\n"
+    "  family: llama\n"
+    "  dropout: 0.1\n"
+    "data:\n"
+    "  prefix: text/corpus\n"
+    "parallelism: {tp_size: 2, wire: bf16}\n"
+    "schedule:\n"
+    "  name: domino_row\n"
+    "  parameters:\n"
+    "    slice_sizes: [3, 5]\n"
+    "    sequence_parallel: true\n"
+    "    recompute: selective\n"
+    "optimizer:\n"
+    "  learning_rate: 3e-4\n"
+    "  weight_decay: 0\n"
+    "precision: bf16\n"
+    "steps: 200\n"
+    "seed: 18446744073709551615\n"
+    "checkpoint:\n"
+    "  disabled: true\n"
+    "  resume_from: \"12\"\n";
+
+TEST(ParseJobFileTest, ReadsEveryKindOfField) {
+  const auto job = ParseJobFile(kJob, "job.yaml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->name, "first-light");
+  EXPECT_EQ(job->spec.model().preset(), "gpt-10m");
+  EXPECT_EQ(job->spec.model().sequence_length(), 256);
+  EXPECT_EQ(job->spec.parallelism().tp_size(), 2);
+  EXPECT_EQ(job->spec.model().family(), v1alpha1::FAMILY_LLAMA);
+  EXPECT_DOUBLE_EQ(job->spec.model().dropout(), 0.1);
+  EXPECT_EQ(job->spec.parallelism().wire(), v1alpha1::PRECISION_BF16);
+  EXPECT_THAT(job->spec.schedule().parameters().slice_sizes(), testing::ElementsAre(3, 5));
+  EXPECT_TRUE(job->spec.schedule().parameters().sequence_parallel());
+  EXPECT_EQ(job->spec.schedule().parameters().recompute(), v1alpha1::RECOMPUTE_SELECTIVE);
+  EXPECT_DOUBLE_EQ(job->spec.optimizer().learning_rate(), 3e-4);
+  EXPECT_TRUE(job->spec.optimizer().has_weight_decay());
+  EXPECT_FALSE(job->spec.optimizer().has_beta1());
+  EXPECT_EQ(job->spec.precision(), v1alpha1::PRECISION_BF16);
+  EXPECT_EQ(job->spec.seed(), 18446744073709551615u);
+  EXPECT_TRUE(job->spec.checkpoint().disabled());
+  EXPECT_EQ(job->spec.checkpoint().resume_from(), "12");
+}
+
+TEST(ParseJobFileTest, PrintedSpecReadsBackEqual) {
+  const auto job = ParseJobFile(kJob, "job.yaml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  const std::string text = ToYaml(job->spec);
+  const auto again = ParseJobFile(text, "again.yaml");
+  ASSERT_TRUE(again.ok()) << again.status() << "\n" << text;
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(job->spec, again->spec)) << text;
+}
+
+struct Refusal {
+  const char* label;
+  std::string text;
+  std::string error;
+};
+
+const Refusal kRefusals[] = {
+    {"UnknownField", "steps: 1\nstepz: 2\n",
+     "f.yaml:2:1: unknown field \"stepz\"; did you mean \"steps\"?"},
+    {"UnknownNestedField", "parallelism:\n  tp_sise: 2\n",
+     "f.yaml:2:3: parallelism: unknown field \"tp_sise\"; did you mean \"tp_size\"?"},
+    {"UnknownFieldNothingNear", "data:\n  zebra: 2\n",
+     "f.yaml:2:3: data: unknown field \"zebra\"; expected one of: prefix"},
+    {"DuplicateField", "steps: 1\nseed: 2\nsteps: 3\n",
+     "f.yaml:3:1: steps: duplicate field; first given on line 1"},
+    {"DuplicateNestedField", "data: {prefix: a, prefix: b}\n",
+     "f.yaml:1:19: data.prefix: duplicate field; first given on line 1"},
+    {"DuplicateName", "name: a\nname: b\n",
+     "f.yaml:2:1: name: duplicate field; first given on line 1"},
+    {"StringForInteger", "steps: many\n", "f.yaml:1:8: steps: found \"many\", expected an integer"},
+    {"FractionForInteger", "steps: 3.5\n", "f.yaml:1:8: steps: found 3.5, expected an integer"},
+    {"QuotedInteger", "steps: \"3\"\n", "f.yaml:1:8: steps: found \"3\", expected an integer"},
+    {"OctalLookingInteger", "steps: 010\n", "f.yaml:1:8: steps: found 010, expected an integer"},
+    {"Int32OutOfRange", "micro_batch_size: 2147483648\n",
+     "f.yaml:1:19: micro_batch_size: found 2147483648, expected an integer from -2147483648 to "
+     "2147483647"},
+    {"Int64OutOfRange", "steps: 9223372036854775808\n",
+     "f.yaml:1:8: steps: found 9223372036854775808, expected an integer from -9223372036854775808 "
+     "to "
+     "9223372036854775807"},
+    {"NegativeUnsigned", "seed: -1\n",
+     "f.yaml:1:7: seed: found -1, expected an integer from 0 to 18446744073709551615"},
+    {"NotANumber", "optimizer:\n  learning_rate: .nan\n",
+     "f.yaml:2:18: optimizer.learning_rate: found .nan, expected a finite number"},
+    {"PlainNan", "optimizer:\n  learning_rate: NaN\n",
+     "f.yaml:2:18: optimizer.learning_rate: found NaN, expected a finite number"},
+    {"Infinity", "optimizer:\n  clip_norm: -.inf\n",
+     "f.yaml:2:14: optimizer.clip_norm: found -.inf, expected a finite number"},
+    {"OverflowingNumber", "optimizer:\n  clip_norm: 1e999\n",
+     "f.yaml:2:14: optimizer.clip_norm: found 1e999, expected a number of magnitude at most "
+     "1.79769e+308"},
+    {"HexNumber", "optimizer: {beta1: 0x1p-1}\n",
+     "f.yaml:1:20: optimizer.beta1: found \"0x1p-1\", expected a number"},
+    {"BadEnum", "precision: bf-16\n",
+     "f.yaml:1:12: precision: found \"bf-16\", expected one of: f32, bf16; did you mean \"bf16\"?"},
+    {"LongEnumName", "device: DEVICE_CPU\n",
+     "f.yaml:1:9: device: found \"DEVICE_CPU\", expected one of: cpu, cuda"},
+    {"UnspecifiedEnum", "device: unspecified\n",
+     "f.yaml:1:9: device: found \"unspecified\", expected one of: cpu, cuda"},
+    {"WordForBool", "checkpoint:\n  disabled: yes\n",
+     "f.yaml:2:13: checkpoint.disabled: found \"yes\", expected true or false"},
+    {"NumberForString", "data:\n  prefix: 123\n",
+     "f.yaml:2:11: data.prefix: found 123, expected a string; quote it: \"123\""},
+    {"ListForScalar", "steps: [1]\n", "f.yaml:1:8: steps: found a list, expected an integer"},
+    {"ScalarForList", "schedule:\n  parameters:\n    slice_sizes: 3\n",
+     "f.yaml:3:18: schedule.parameters.slice_sizes: found 3, expected a list of integers"},
+    {"BadItem", "schedule: {parameters: {slice_sizes: [1, x]}}\n",
+     "f.yaml:1:42: schedule.parameters.slice_sizes[1]: found \"x\", expected an integer"},
+    {"ScalarForMessage", "model: gpt-10m\n",
+     "f.yaml:1:8: model: found \"gpt-10m\", expected a mapping of: preset, layers, hidden, heads, "
+     "ffn_hidden, sequence_length, vocab_size"},
+    {"NothingForMessage", "model:\nsteps: 1\n",
+     "f.yaml:1:1: model: found nothing, expected a mapping"},
+    {"NullForInteger", "steps: ~\n", "f.yaml:1:1: steps: found nothing, expected an integer"},
+    {"ListAtTop", "- steps: 1\n", "f.yaml:1:1: found a list, expected a mapping of: model, data"},
+    {"NameIsANumber", "name: 12\n", "f.yaml:1:7: name: found 12, expected 1 to 63 characters"},
+    {"NameIsNoLabel", "name: My Job\n",
+     "f.yaml:1:7: name: found \"My Job\", expected 1 to 63 characters"},
+    {"NameIsEmpty", "steps: 1\nname:\n", "f.yaml:2:1: name: found nothing, expected 1 to 63"},
+    {"UnknownFamily", "model: {family: lama}\n",
+     "f.yaml:1:17: model.family: found \"lama\", expected one of: gpt, llama; did you mean "
+     "\"llama\"?"},
+    {"UnknownRecompute", "schedule: {parameters: {recompute: some}}\n",
+     "f.yaml:1:36: schedule.parameters.recompute: found \"some\", expected one of: none, "
+     "selective, "
+     "full"},
+    {"Tab", "model:\n\tpreset: x\n", "f.yaml:2:1: found a tab in the indentation, expected spaces"},
+    {"TabAfterSpaces", "model:\n  \tpreset: x\n", "f.yaml:2:3: found a tab in the indentation"},
+    {"SyntaxError", "steps: 1\nmodel: {preset: x\n", "f.yaml:3:1: "},
+    {"BadIndentation", "data:\n  prefix: a\n layers: 3\n", "f.yaml:3:2: "},
+    {"Anchor", "data: &d\n  prefix: a\n",
+     "f.yaml:1:7: found an anchor (&), expected the value itself"},
+    {"Alias", "steps: &s 1\nseed: *s\n",
+     "f.yaml:1:8: found an anchor (&), expected the value itself"},
+    {"UnknownAlias", "seed: *s\n", "f.yaml:1:7: "},
+    {"MergeKey", "data:\n  <<: {prefix: a}\n",
+     "f.yaml:2:3: data: unknown field \"<<\"; expected one of: prefix"},
+    {"Tag", "data:\n  prefix: !!str 12\n",
+     "f.yaml:2:11: found the tag tag:yaml.org,2002:str, expected a value without one"},
+    {"ListAsKey", "[a, b]: 1\n",
+     "f.yaml:1:1: found a key that is not a word, expected a field name"},
+    {"SecondDocument", "steps: 1\n---\nsteps: 2\n",
+     "f.yaml:2:1: found a second document, expected one per file"},
+    {"Empty", "", "f.yaml:1:1: found nothing, expected fields"},
+    {"OnlyComments", "# nothing\n", "f.yaml:1:1: found nothing, expected fields"},
+    {"ControlCharacter", std::string("steps: 1\nseed: \0", 16),
+     "f.yaml:2:7: found control character 00, expected text"},
+    {"InvalidUtf8", "data:\n  prefix: a\xC3\x28\n", "f.yaml:2:12: found byte c3, expected UTF-8"},
+    {"OverlongUtf8", "data:\n  prefix: \xE0\x80\x80\n",
+     "f.yaml:2:11: found byte e0, expected UTF-8"},
+};
+
+class RefusalTest : public testing::TestWithParam<Refusal> {};
+
+TEST_P(RefusalTest, NamesThePlaceAndTheReason) {
+  const auto job = ParseJobFile(GetParam().text, "f.yaml");
+  ASSERT_FALSE(job.ok());
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(job.status().message()), testing::StartsWith(GetParam().error));
+}
+
+INSTANTIATE_TEST_SUITE_P(Yaml, RefusalTest, testing::ValuesIn(kRefusals),
+                         [](const auto& info) { return std::string(info.param.label); });
+
+TEST(ParseJobFileTest, RefusesDeepNestingWithoutOverflow) {
+  const auto job = ParseJobFile("data: " + std::string(100'000, '['), "deep.yaml");
+  ASSERT_FALSE(job.ok());
+  EXPECT_THAT(std::string(job.status().message()), HasSubstr("deep.yaml:1:"));
+}
+
+TEST(ParseJobFileTest, RefusesHugeFiles) {
+  const auto job = ParseJobFile(std::string((1 << 20) + 1, '#'), "huge.yaml");
+  EXPECT_EQ(job.status().message(), "huge.yaml:1:1: found 1048577 bytes, expected at most 1048576");
+}
+
+TEST(LocateTest, FindsTheFieldOrTheNearestAroundIt) {
+  const auto job = ParseJobFile(kJob, "job.yaml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(Locate(*job, "spec.parallelism.tp_size"), "job.yaml:10:24");
+  EXPECT_EQ(Locate(*job, "job.spec.steps"), "job.yaml:21:8");
+  EXPECT_EQ(Locate(*job, "spec.schedule.parameters.slice_sizes[1]"), "job.yaml:14:22");
+  EXPECT_EQ(Locate(*job, "spec.model.heads"), "job.yaml:3:1");
+  EXPECT_EQ(Locate(*job, "job_id"), "job.yaml:2:7");
+  EXPECT_EQ(Locate(*job, "spec.micro_batch_size"), "job.yaml");
+}
+
+// Struct is the only message at hand with a map field.
+TEST(FillMessageTest, MapsRoundTrip) {
+  const std::string text =
+      "fields:\n  job: {string_value: gpt}\n  \"a b\": {string_value: \"x: \\\"y\\\"\\n\"}\n";
+  const auto tree = ParseYaml(text, "map.yaml");
+  ASSERT_TRUE(tree.ok()) << tree.status();
+  google::protobuf::Struct message;
+  const absl::Status status = FillMessage(*tree, "map.yaml", "", &message, nullptr);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(message.fields().at("job").string_value(), "gpt");
+  EXPECT_EQ(message.fields().at("a b").string_value(), "x: \"y\"\n");
+  const auto again = ParseYaml(ToYaml(message), "again.yaml");
+  ASSERT_TRUE(again.ok()) << again.status() << ToYaml(message);
+  google::protobuf::Struct copy;
+  ASSERT_TRUE(FillMessage(*again, "again.yaml", "", &copy, nullptr).ok());
+  EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(message, copy));
+}
+
+TEST(FillMessageTest, ListsOfMessagesRoundTrip) {
+  google::rpc::BadRequest bad;
+  const auto list =
+      ParseYaml("field_violations:\n- field: a\n  description: b\n- field: c\n", "list.yaml");
+  ASSERT_TRUE(list.ok()) << list.status();
+  ASSERT_TRUE(FillMessage(*list, "list.yaml", "", &bad, nullptr).ok());
+  ASSERT_EQ(bad.field_violations_size(), 2);
+  EXPECT_EQ(bad.field_violations(1).field(), "c");
+  EXPECT_EQ(ToYaml(bad), "field_violations:\n- field: a\n  description: b\n- field: c\n");
+}
+
+TEST(FillMessageTest, DuplicateMapKeyIsRefused) {
+  const auto tree =
+      ParseYaml("fields:\n  a: {bool_value: true}\n  a: {bool_value: true}\n", "map.yaml");
+  ASSERT_TRUE(tree.ok());
+  google::protobuf::Struct message;
+  EXPECT_EQ(FillMessage(*tree, "map.yaml", "", &message, nullptr).message(),
+            "map.yaml:3:3: fields.a: duplicate field; first given on line 2");
+}
+
+TEST(ToYamlTest, EnumsTimesAndAwkwardStrings) {
+  v1alpha1::Job job;
+  job.set_name("jobs/a");
+  job.set_state(v1alpha1::Job::SUCCEEDED);
+  job.mutable_create_time()->set_seconds(1'700'000'000);
+  job.mutable_submit_to_first_step()->set_nanos(500'000'000);
+  job.add_conditions()->set_message("true");
+  EXPECT_EQ(ToYaml(job),
+            "name: jobs/a\nstate: succeeded\nconditions:\n- message: \"true\"\n"
+            "create_time: \"2023-11-14T22:13:20Z\"\nsubmit_to_first_step: 0.500s\n");
+}
+
+TEST(ToJsonTest, UsesProtoNamesAndPrintsEveryField) {
+  v1alpha1::Condition condition;
+  condition.set_type("Scheduled");
+  condition.set_status(v1alpha1::Condition::FALSE);
+  EXPECT_EQ(ToJson(condition, false),
+            "{\"type\":\"Scheduled\",\"status\":\"FALSE\",\"reason\":\"\",\"message\":\"\"}\n");
+  v1alpha1::Job job;
+  job.set_state(v1alpha1::Job::SUCCEEDED);
+  job.mutable_progress()->set_first_loss(1.5);
+  EXPECT_THAT(ToJson(job, true), HasSubstr("\"first_loss\": 1.5"));
+  EXPECT_THAT(ToJson(job, true), HasSubstr("\"state\": \"SUCCEEDED\""));
+}
+
+}  // namespace
+}  // namespace stretto::cli
