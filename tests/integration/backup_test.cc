@@ -1,4 +1,4 @@
-// The coordinator's state is copied while jobs train, lost, and put back (docs/OPERATIONS.md).
+// The coordinator's state is copied while jobs train, lost, and put back (docs/operations/RUN.md).
 
 #include <signal.h>
 #include <unistd.h>

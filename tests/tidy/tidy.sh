@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
 #
-#   tests/tidy/tidy.sh includes|sizes|links|metrics|format
+#   tests/tidy/tidy.sh includes|sizes|links|lines|words|spdx|metrics|format
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 sources() { find proto/base proto/metrics proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
@@ -36,17 +36,24 @@ sizes() {
   sources | xargs wc -l | awk '$2 != "total" && $1 > 500 {print $2 ": " $1 " lines, expected at most 500"}'
 }
 
-# Every relative link and every `path/to/file` in the documents exists.
-links() {
-  local file target
-  while read -r file; do
-    grep -oE '\]\(([^)#]+)' "$file" | sed 's/](//' | grep -v '^http' | while read -r target; do
-      [[ -e "$(dirname "$file")/$target" ]] || echo "$file: link to $target, which does not exist"
-    done
-    grep -oE '`(docs|tests|deploy|proto|worker|coordinator|kernels|cmake)/[A-Za-z0-9_./-]+`' "$file" | tr -d '`' | while read -r target; do
-      [[ -e "$target" ]] || echo "$file: names $target, which does not exist"
-    done
-  done < <(find README.md docs -name '*.md')
+# Links, anchors and paths of the documents exist, and so does every page, DESIGN section and design note that a source cites.
+links() { tests/tidy/documents.py links; }
+
+# Lines and table cells of the documents are short enough to read and to review.
+lines() { tests/tidy/documents.py lines; }
+
+# The documents use the standard words (docs/STYLE.md).
+words() { tests/tidy/documents.py words; }
+
+# Every source names its licence in its first five lines.
+spdx() {
+  local file
+  { sources; find kernels worker tests -name '*.cu' -o -name '*.cuh'
+    find proto/stretto -name '*.proto'
+    find deploy tests -name '*.sh' -o -name '*.py'; } | sort | while read -r file; do
+    head -5 "$file" | grep -qE '^(//|#) SPDX-License-Identifier: Apache-2\.0$' ||
+      echo "$file: found no SPDX-License-Identifier: Apache-2.0 in its first five lines"
+  done
 }
 
 # Rules, dashboards and documents name metrics that docs/METRICS.md lists, which a test compares with the code (tests/proto/metrics).
@@ -55,7 +62,7 @@ metrics() {
   local file exported recorded
   exported=$(sed -nE 's/^\| `(stretto_[a-z_]+)`.*/\1/p' docs/METRICS.md)
   recorded=$(sed -n 's/^ *- record: //p' deploy/prometheus/recording.yml)
-  for file in deploy/prometheus/*.yml deploy/grafana/*.json docs/{METRICS,OPERATIONS,RUNBOOKS}.md; do
+  for file in deploy/prometheus/*.yml deploy/grafana/*.json docs/{METRICS,RUNBOOKS}.md docs/operations/*.md; do
     grep -ohE '\b([a-z_]+:)?stretto_[a-z_]+(:[a-z0-9]+)?' "$file" | sort -u | while read -r name; do
       grep -qxF -e "$name" -e "${name%_sum}" -e "${name%_count}" -e "${name%_bucket}" <<<"$exported"$'\n'"$recorded" ||
         echo "$file names $name, which nothing exposes or records"
@@ -71,7 +78,7 @@ format() {
 
 case "${1:-}" in
   format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
-  includes | sizes | links | metrics | format) found=$("$1") ;;
+  includes | sizes | links | lines | words | spdx | metrics | format) found=$("$1") ;;
   *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 [[ -z "$found" ]] && exit 0
