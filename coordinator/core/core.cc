@@ -65,7 +65,6 @@ const JobRecord& Core::AttachSummary(const std::string& job_id, std::string summ
 }
 
 // ---- requests
-// ---------------------------------------------------------------------------------------
 
 absl::Status Core::Handle(const CreateJob& event) {
   STRETTO_CHECK(event.world_size >= 1);
@@ -134,7 +133,6 @@ absl::Status Core::Handle(const CancelJob& event) {
 }
 
 // ---- access
-// -----------------------------------------------------------------------------------------
 
 void Core::Insert(Job job) {
   const std::string id = job.record.id;

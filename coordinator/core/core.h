@@ -2,27 +2,25 @@
 // The coordinator's decisions, as a pure state machine: Apply(event, now) -> effects. No clock, no
 // threads, no randomness, no files: same events, same effects, byte for byte.
 //
-//   PENDING -> PREPARING -> RUNNING -> SUCCEEDED | FAILED        CancelJob: PENDING -> CANCELLED,
-//                                                          PREPARING, RUNNING -> CANCELLING ->
-//                                                          CANCELLED
+//   PENDING -> PREPARING -> RUNNING -> SUCCEEDED | FAILED
+//   CancelJob: PENDING -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
 //
 // Rules
 // - A gang is placed whole (placement.h), gets a new epoch, and is RUNNING when all ranks are
-// prepared.
+//   prepared.
 // - The first rank that fails on its own becomes first_failure; every worker of the gang is told to
 //   stop; when no rank is left the job is FAILED. There is no automatic restart: attempt stays 1.
 // - All ranks exit with code 0 and reason Completed: SUCCEEDED.
 // - A LOST worker's ranks are waited for: lost_rank_timeout from the end of its lease, then they
-// are
-//   lost and the job fails with reason WorkerLost. A worker that comes back in time loses nothing.
+//   are lost and the job fails with reason WorkerLost. A worker that comes back in time loses
+//   nothing.
 // - A worker that comes back without a rank it was assigned: assigned again if never prepared, else
 //   the rank has failed with reason TrainerLost.
 // - A slot with a fault takes no new rank. A rank that runs on one goes on, and the job says so
 //   (condition DevicesHealthy): whether the fault is the end of it, the rank itself finds out.
 // - Reports are acknowledged in sequence. Sequence numbers are not stored: after a restart all
-// ranks
-//   are asked to replay from 0, and a replay changes nothing that is already known. An ended job
-//   never changes again.
+//   ranks are asked to replay from 0, and a replay changes nothing that is already known. An ended
+//   job never changes again.
 //
 // Not thread-safe. Movable. The driver (driver.h) is the only caller in the daemon.
 

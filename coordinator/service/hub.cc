@@ -17,7 +17,6 @@ using coordinator::Core;
 using coordinator::JobRecord;
 
 // ---- jobs
-// -------------------------------------------------------------------------------------------
 
 std::optional<JobRecord> Hub::FindJob(const std::string& id) {
   return driver_->Read([&id](const Core& core) -> std::optional<JobRecord> {
@@ -41,7 +40,6 @@ void Hub::NotifyJob(const std::string& id) {
 }
 
 // ---- streams
-// ----------------------------------------------------------------------------------------
 
 void Hub::Remove(Stream* stream) {
   streams_.erase(stream);
@@ -64,7 +62,6 @@ void Hub::Tick() {
 }
 
 // ---- sessions of workers
-// ----------------------------------------------------------------------------
 
 int64_t Hub::OpenSession(SessionPort* port) {
   sessions_.emplace(++last_session_, port);
@@ -115,7 +112,6 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
 }
 
 // ---- logs and traces
-// -------------------------------------------------------------------------------------------
 
 absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank,
                                      v1alpha1::LogRequest request, LogPort* port) {
@@ -176,7 +172,6 @@ void Hub::OnLogData(const v1alpha1::LogData& data, int64_t session) {
 }
 
 // ---- coordinator::Transport
-// -------------------------------------------------------------------------
 
 void Hub::SendToWorker(const coordinator::Send& send) {
   CountSend(send);

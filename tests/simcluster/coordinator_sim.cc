@@ -98,7 +98,6 @@ void ClusterSim::RunToEnd() {
 }
 
 // ---- the coordinator's side
-// -----------------------------------------------------------------------
 
 Result ClusterSim::Submit(const Event& event) {
   const int64_t commits = store_.commits();
@@ -209,7 +208,6 @@ void ClusterSim::JobChanged(const JobRecord& job) {
 }
 
 // ---- the nodes' side
-// ------------------------------------------------------------------------------
 
 void ClusterSim::Connect(Node& node) {
   node.session = next_session_++;
@@ -368,7 +366,6 @@ void ClusterSim::Train(Node& node, bool may_fail) {
 }
 
 // ---- invariants
-// -----------------------------------------------------------------------------------
 
 void ClusterSim::Check(bool condition, const std::string& what) const {
   if (!condition) throw std::logic_error(absl::StrCat("broken: ", what));

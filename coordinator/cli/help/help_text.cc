@@ -73,7 +73,6 @@ std::string Usage(const CommandInfo& command) {
 }
 
 // ---- roff
-// ------------------------------------------------------------------------------------------
 
 // Text that groff takes as it stands, whatever its first character.
 std::string Roff(const std::string& text) {

@@ -6,7 +6,6 @@
 //   forward   compute | QKV0 CORE0 | LN1_1 PROJ0 | QKV1 CORE1 | LN2_0 PROJ1 | FC1_0 ACT0 | LN2_1 ..
 //             comm.tp | ARm1       |             | ARa0       |             | ARa1       |
 //   backward  compute | FC2_0' | LN1_1' d(FC1_0) | w(FC1_0) FC2_1' | LN2_0' d(FC1_1) | w(FC1_1)
-//   PROJ0'
 //             comm.tp | ARa1'  |                 | ARm0            |                 | ARm1
 
 #include "worker/engine/schedule/passes.h"

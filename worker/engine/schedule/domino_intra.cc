@@ -2,11 +2,8 @@
 // March 2025, "intra"). Backward starts with slice 0 (see domino_paper.cc).
 //
 //   forward   compute | ATT0 | ATT1 | LN2_0 FC1_0 ACT0 | LN2_1 FC2_0 | FC1_1 ACT1 FC2_1 | BDA2_0 |
-//   |
 //             comm.tp |      | ARa0 | ARa1             |             | ARm0             | ARm1 ...
-//             |
 //   backward  compute | d..(FC1_0) | w(FC1_0) FC2_1' | LN2_0' d(FC1_1) | w(FC1_1) | | LN2_1' ATT0'
-//   ..
 //             comm.tp |            | ARm0            |                 | ARm1 ..... |
 
 #include "worker/engine/schedule/passes.h"

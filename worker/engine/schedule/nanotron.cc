@@ -5,7 +5,6 @@
 //   forward   compute | ATT0 | ATT1 | MLP0 | MLP1 | ATT0' | ATT1' |
 //             comm.tp |      | ARa0 | ARa1 | ARm0 | ARm1  | ...
 //   backward  compute | d..(FC1_0) | w(FC1_0) |     | LN2_0' d..(FC1_1) | w(FC1_1) |     | LN2_1'
-//   ..
 //             comm.tp |            | ARm0 ........  |                   | ARm1 ........  |
 
 #include "worker/engine/schedule/passes.h"

@@ -12,8 +12,7 @@
 //   eight seconds, and mapping clocks has the error that it says. `edge` for each end of a segment
 //   bounds all of it.
 // - Within a segment a stream is empty between two kernels, and between an event and a kernel,
-// while
-//   the next is launched: 1 to 5 us each where the host is ahead of the device. What is empty
+//   while the next is launched: 1 to 5 us each where the host is ahead of the device. What is empty
 //   beyond `gap` for each of them (`empty`) the ledger calls computation that did not happen. On a
 //   lane that communicates that is no mistake: an interval of communication begins when its data is
 //   ready, also where its kernel then waits for SMs (DESIGN section 6).
