@@ -9,8 +9,8 @@
 #include "coordinator/cli/client/client.h"
 #include "coordinator/cli/other_programs.h"
 #include "coordinator/cli/text/names.h"
-#include "proto/base/presets.h"
 #include "proto/base/version.h"
+#include "proto/spec/presets.h"
 
 namespace stretto::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include "coordinator/service/schedules.h"
 #include "coordinator/service/spec_checks.h"
 #include "coordinator/service/validate_spec.h"
-#include "proto/base/presets.h"
+#include "proto/spec/presets.h"
 
 namespace stretto::service {
 namespace {

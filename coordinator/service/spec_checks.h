@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "coordinator/service/errors.h"
-#include "proto/base/presets.h"
+#include "proto/spec/presets.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::service {
@@ -46,7 +46,7 @@ class Violations {
 };
 
 inline v1alpha1::Family FamilyOf(const ModelPreset& preset) {
-  return preset.family == PresetFamily::kLlama ? v1alpha1::FAMILY_LLAMA : v1alpha1::FAMILY_GPT;
+  return static_cast<v1alpha1::Family>(preset.family);
 }
 
 // Why a path from a user may not be joined to a root; empty when it may.

@@ -30,7 +30,7 @@ inline void ExpectAgreesWithTheCpu(const Layout& layout, const MakeMachine& mach
 // model.
 inline std::vector<Layout> CudaLayouts() {
   std::vector<Layout> layouts;
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       layouts.push_back({.family = family, .tp_size = 1, .dtype = dtype});
       layouts.push_back({.family = family,

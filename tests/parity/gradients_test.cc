@@ -21,7 +21,7 @@ TEST(GradientsTest, TheNormCountsEveryShardOnce) {
 }
 
 TEST(GradientsTest, AreNonZeroExceptWhereMathematicsMakesThemSo) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     for (Layout layout : {Layout{.tp_size = 1}, kDomino}) {
       layout.family = family;
       const EngineSpec spec = SpecOf(layout);
@@ -31,7 +31,7 @@ TEST(GradientsTest, AreNonZeroExceptWhereMathematicsMakesThemSo) {
 }
 
 TEST(GradientsTest, PaddingStaysZeroThroughTraining) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     Layout layout = kDomino;
     layout.family = family;
     const EngineSpec spec = SpecOf(layout);

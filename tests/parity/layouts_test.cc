@@ -126,8 +126,10 @@ TEST_P(DropoutTest, EveryStepDrawsItsOwnMasks) {
   EXPECT_TRUE(SameBits(same[0].token_losses, same[1].token_losses));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, DropoutTest, ::testing::Values(Family::kGpt, Family::kLlama),
-                         [](const auto& info) { return NameOf(info.param); });
+INSTANTIATE_TEST_SUITE_P(Families, DropoutTest, ::testing::ValuesIn(EveryFamily()),
+                         [](const auto& info) {
+                           return std::string(ArchitectureOf(info.param).name);
+                         });
 
 TEST(TrainingTest, StartsAtTheLossOfAUniformGuess) {
   const Result result = Train(SpecOf({.schedule = "domino_row", .slices = {2, 2}}), {});

@@ -45,7 +45,7 @@ enum Axis : size_t {
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {
-    std::size(kTakes), 2, 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
+    std::size(kTakes), std::size(kArchitectures), 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -66,7 +66,7 @@ inline Layout LayoutOf(const Row& row) {
   constexpr std::array<int, 3> kTpSizes = {1, 2, 4}, kPieces = {1, 2, 4};
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
   const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
-  return {.family = row[kFamily] == 0 ? Family::kGpt : Family::kLlama,
+  return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kTakes[row[kSchedule]].schedule,
           .tp_size = kTpSizes[at(kTpSize)],
           .slices = slices[at(kSlices)][at(kCut)],

@@ -19,10 +19,10 @@ inline std::string NameOfLayout(const ::testing::TestParamInfo<Layout>& info) {
 }
 
 // Models that train in milliseconds. The vocabulary has padding, on one rank of four a whole shard
-// of it; Llama's queries are in groups of two.
+// of it; a Llama's queries are in groups of two.
 inline ModelSpec ModelOf(Family family) {
   const bool gpt = family == Family::kGpt;
-  return {.family = family,
+  return {.architecture = ArchitectureOf(family),
           .layers = 2,
           .hidden = gpt ? 16 : 32,
           .heads = gpt ? 4 : 8,

@@ -55,7 +55,7 @@ inline Golden ReadGolden(const std::string& name) {
     if (fields.contains(field)) std::istringstream(fields.at(field)) >> *value;
     return fields.contains(field);
   };
-  golden.model = {.family = fields.at("family") == "gpt" ? Family::kGpt : Family::kLlama,
+  golden.model = {.architecture = *FindArchitecture(fields.at("family")),
                   .layers = number("layers"),
                   .hidden = number("hidden"),
                   .heads = number("heads"),
@@ -88,7 +88,7 @@ inline void PrintTo(const TorchCase& c, std::ostream* out) { *out << NameOfTorch
 inline void ExpectAgreesWithTorch(const TorchCase& c, const MakeMachine& machine) {
   const Golden golden = ReadGolden(c.golden);
   EngineSpec spec = SpecOf(c.layout);
-  ASSERT_EQ(spec.model.family, golden.model.family);
+  ASSERT_EQ(spec.model.architecture.family, golden.model.architecture.family);
   spec.model = golden.model;
   const Result result = Train(
       spec, {.steps = 10, .clip_norm = 0.25, .gradients_of_step = 0, .same_batch = true}, machine);

@@ -20,7 +20,7 @@ std::string Title(const SimOptions& options) {
   const EngineSpec& spec = options.spec;
   std::string text = absl::StrFormat(
       "%s (%s: %d layers, hidden %d, %d heads, ffn %d, sequence %d), %s\n", options.model,
-      NameOf(spec.model.family), spec.model.layers, spec.model.hidden, spec.model.heads,
+      spec.model.architecture.name, spec.model.layers, spec.model.hidden, spec.model.heads,
       spec.model.ffn_hidden, spec.model.sequence_length, NameOf(spec.dtype));
   absl::StrAppendFormat(
       &text, "%s, tp %d, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
@@ -91,7 +91,7 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
   const StepFigures& step = figures.step;
   nlohmann::ordered_json json = {
       {"model", options.model},
-      {"family", NameOf(spec.model.family)},
+      {"family", spec.model.architecture.name},
       {"layers", spec.model.layers},
       {"hidden", spec.model.hidden},
       {"heads", spec.model.heads},

@@ -165,7 +165,14 @@ SpecialTokens SpecialTokensOf(const std::vector<std::string>& tokenizer_files, i
 std::string HfConfigText(const ModelSpec& model, absl::string_view dtype,
                          const SpecialTokens& tokens) {
   ordered_json config;
-  model.family == Family::kGpt ? AddGptKeys(model, &config) : AddLlamaKeys(model, &config);
+  switch (model.architecture.family) {
+    case Family::kGpt:
+      AddGptKeys(model, &config);
+      break;
+    case Family::kLlama:
+      AddLlamaKeys(model, &config);
+      break;
+  }
   config["initializer_range"] = 0.02;
   config["tie_word_embeddings"] = model.head_is_tied();
   config["torch_dtype"] = TorchName(dtype);

@@ -103,16 +103,20 @@ absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int6
 }
 
 absl::Status CheckHf(const ModelSpec& model) {
-  if (model.family == Family::kGpt && model.key_heads() != model.heads) {
-    return Unlike("GPT2LMHeadModel", "kv_heads", absl::StrCat(model.key_heads()),
-                  absl::StrCat(model.heads, ", as many as heads"));
+  switch (model.architecture.family) {
+    case Family::kGpt:
+      if (model.key_heads() == model.heads) return absl::OkStatus();
+      return Unlike("GPT2LMHeadModel", "kv_heads", absl::StrCat(model.key_heads()),
+                    absl::StrCat(model.heads, ", as many as heads"));
+    case Family::kLlama:
+      return absl::OkStatus();
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckLlmc(const ModelSpec& model) {
-  if (model.family != Family::kGpt) {
-    return Unlike("llm.c", "family", NameOf(model.family),
+  if (model.architecture.family != Family::kGpt) {
+    return Unlike("llm.c", "family", model.architecture.name,
                   "gpt, the only one that its checkpoints have");
   }
   if (!model.head_is_tied()) {

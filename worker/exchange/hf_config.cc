@@ -135,7 +135,7 @@ void CheckHeads(ConfigObject* config, const char* key, const ModelSpec& model) {
 }
 
 ModelSpec GptFrom(ConfigObject* config) {
-  ModelSpec model{.family = Family::kGpt};
+  ModelSpec model{.architecture = ArchitectureOf(Family::kGpt)};
   model.hidden = config->Whole("n_embd", kMaxHidden);
   model.layers = config->Whole("n_layer", kMaxLayers);
   model.heads = config->Whole("n_head", kMaxForeignHeads);
@@ -206,7 +206,7 @@ absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* m
 }
 
 absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& path) {
-  ModelSpec model{.family = Family::kLlama};
+  ModelSpec model{.architecture = ArchitectureOf(Family::kLlama)};
   model.hidden = config->Whole("hidden_size", kMaxHidden);
   model.layers = config->Whole("num_hidden_layers", kMaxLayers);
   model.heads = config->Whole("num_attention_heads", kMaxForeignHeads);

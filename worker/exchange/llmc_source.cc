@@ -54,7 +54,7 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
     if (value < 1 || value > most)
       return LlmcError(path, field, value, absl::StrCat("1 to ", most));
   }
-  ModelSpec model{.family = Family::kGpt,
+  ModelSpec model{.architecture = ArchitectureOf(Family::kGpt),
                   .layers = header[4],
                   .hidden = header[6],
                   .heads = header[5],

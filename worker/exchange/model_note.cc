@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/strict_json.h"
 #include "worker/exchange/model_limits.h"
@@ -76,7 +77,7 @@ absl::StatusOr<RotaryScaling> ParseRotary(const nlohmann::json& value, const std
 std::string ModelNoteText(const ModelNote& note) {
   const ModelSpec& model = note.model;
   nlohmann::ordered_json document;
-  document["family"] = NameOf(model.family);
+  document["family"] = model.architecture.name;
   document["layers"] = model.layers;
   document["hidden"] = model.hidden;
   document["heads"] = model.heads;
@@ -86,7 +87,7 @@ std::string ModelNoteText(const ModelNote& note) {
   document["vocab_size"] = model.vocab_size;
   document["norm_epsilon"] = model.norm_epsilon;
   document["tied_head"] = model.head_is_tied();
-  if (model.family == Family::kLlama) {
+  if (model.architecture.positions == PositionKind::kRotary) {
     document["rotary_base"] = model.rotary_base;
     document["rotary_scaling"] = RotaryJson(model.rotary_scaling);
   }
@@ -100,9 +101,9 @@ absl::StatusOr<ModelNote> ParseModelNote(absl::string_view text, const std::stri
   StrictObject object(document, path);
   ModelNote note;
   ModelSpec& model = note.model;
-  if (OneOf(&object, "family", {"gpt", "llama"}, "gpt or llama") == "llama") {
-    model.family = Family::kLlama;
-  }
+  const std::vector<std::string> families = FamilyNames();
+  const std::string family = OneOf(&object, "family", families, absl::StrJoin(families, " or "));
+  if (const Architecture* known = FindArchitecture(family)) model.architecture = *known;
   model.layers = CountUpTo(&object, "layers", kMaxLayers);
   model.hidden = CountUpTo(&object, "hidden", kMaxHidden);
   model.heads = CountUpTo(&object, "heads", kMaxHidden);
@@ -112,7 +113,7 @@ absl::StatusOr<ModelNote> ParseModelNote(absl::string_view text, const std::stri
   model.vocab_size = CountUpTo(&object, "vocab_size", kMaxVocabSize);
   model.norm_epsilon = NumberWithin(&object, "norm_epsilon", 1e-300, 1);
   model.tied_head = object.Flag("tied_head");
-  if (model.family == Family::kLlama) {
+  if (model.architecture.positions == PositionKind::kRotary) {
     model.rotary_base = CountUpTo(&object, "rotary_base", kMaxRotaryBase);
     const nlohmann::json& scaling = object.Object("rotary_scaling");
     if (!scaling.empty()) {

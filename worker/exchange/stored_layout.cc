@@ -85,22 +85,33 @@ void AddHfLlamaLayer(const ModelSpec& model, int layer, LayoutBuilder* builder) 
 
 }  // namespace
 
-const char* HfPrefix(Family family) { return family == Family::kGpt ? "transformer." : "model."; }
+const char* HfPrefix(Family family) {
+  switch (family) {
+    case Family::kGpt:
+      return "transformer.";
+    case Family::kLlama:
+      return "model.";
+  }
+  return "";
+}
 
 std::vector<StoredLayout> HfLayout(const ModelSpec& model) {
   const int64_t h = model.hidden, v = model.vocab_size;
   LayoutBuilder builder(model);
-  if (model.family == Family::kGpt) {
-    builder.Add("transformer.wte.weight", {v, h}, "embedding.token.weight", v);
-    builder.Add("transformer.wpe.weight", {model.sequence_length, h}, "embedding.position.weight",
-                model.sequence_length);
-    for (int layer = 0; layer < model.layers; ++layer) AddHfGptLayer(model, layer, &builder);
-    builder.Add("transformer.ln_f.weight", {h}, "final_norm.weight", h);
-    builder.Add("transformer.ln_f.bias", {h}, "final_norm.bias", h);
-  } else {
-    builder.Add("model.embed_tokens.weight", {v, h}, "embedding.token.weight", v);
-    for (int layer = 0; layer < model.layers; ++layer) AddHfLlamaLayer(model, layer, &builder);
-    builder.Add("model.norm.weight", {h}, "final_norm.weight", h);
+  switch (model.architecture.family) {
+    case Family::kGpt:
+      builder.Add("transformer.wte.weight", {v, h}, "embedding.token.weight", v);
+      builder.Add("transformer.wpe.weight", {model.sequence_length, h}, "embedding.position.weight",
+                  model.sequence_length);
+      for (int layer = 0; layer < model.layers; ++layer) AddHfGptLayer(model, layer, &builder);
+      builder.Add("transformer.ln_f.weight", {h}, "final_norm.weight", h);
+      builder.Add("transformer.ln_f.bias", {h}, "final_norm.bias", h);
+      break;
+    case Family::kLlama:
+      builder.Add("model.embed_tokens.weight", {v, h}, "embedding.token.weight", v);
+      for (int layer = 0; layer < model.layers; ++layer) AddHfLlamaLayer(model, layer, &builder);
+      builder.Add("model.norm.weight", {h}, "final_norm.weight", h);
+      break;
   }
   if (!model.head_is_tied()) builder.Add("lm_head.weight", {v, h}, "head.weight", v);
   return builder.Take();

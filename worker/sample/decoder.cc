@@ -40,7 +40,7 @@ struct Decoder::Activations {
     const auto floats = [rows](int64_t columns) {
       return std::vector<float>(static_cast<size_t>(rows * columns));
     };
-    const bool gated = model.family == Family::kLlama;
+    const bool gated = IsGated(model.architecture.activation);
     x = floats(model.hidden);
     y = floats(model.hidden);
     stats = floats(2);
@@ -102,9 +102,14 @@ absl::Status Decoder::AppendPiece(absl::Span<const int32_t> tokens, absl::Span<f
   Activations a(model_, shape_, rows);
   Embed(tokens, a.x.data());
   std::vector<float> turns;
-  if (model_.family == Family::kLlama) {
-    const RotarySpeed speed{.base = model_.rotary_base, .scaling = model_.rotary_scaling};
-    turns = TurnTable(speed, shape_.head_dim, position_, rows);
+  switch (model_.architecture.positions) {
+    case PositionKind::kLearned:  // added by Embed
+      break;
+    case PositionKind::kRotary: {
+      const RotarySpeed speed{.base = model_.rotary_base, .scaling = model_.rotary_scaling};
+      turns = TurnTable(speed, shape_.head_dim, position_, rows);
+      break;
+    }
   }
   for (int layer = 0; layer < model_.layers; ++layer) {
     RETURN_IF_ERROR(CheckGoingOn());
@@ -145,15 +150,20 @@ void Decoder::Attention(int layer, int64_t rows, const std::vector<float>& turns
 
 void Decoder::Mlp(int layer, int64_t rows, Activations* a) {
   const LayerParameters& ids = ids_.layers[static_cast<size_t>(layer)];
-  const bool gated = model_.family == Family::kLlama;
-  const int64_t columns = gated ? 2 * model_.ffn_hidden : model_.ffn_hidden;
+  const ActivationKind activation = model_.architecture.activation;
+  const int64_t columns = IsGated(activation) ? 2 * model_.ffn_hidden : model_.ffn_hidden;
   Norm(ids.ln2_w, ids.ln2_b, rows, a->x.data(), a->y.data(), a->stats.data());
   Multiply(ids.fc1_w, ids.fc1_b, columns, rows, a->y.data(), false, a->up.data());
   team_.Run(rows, kRowsPerThread, [&](int64_t begin, int64_t end) {
     const TensorView in = View(a->up.data() + begin * columns, end - begin, columns);
     const TensorView out =
         View(a->activated.data() + begin * model_.ffn_hidden, end - begin, model_.ffn_hidden);
-    gated ? ops_->SwiGlu(in, out) : ops_->Gelu(in, out);
+    switch (activation) {
+      case ActivationKind::kGelu:
+        return ops_->Gelu(in, out);
+      case ActivationKind::kSwiGlu:
+        return ops_->SwiGlu(in, out);
+    }
   });
   Multiply(ids.fc2_w, ids.fc2_b, model_.hidden, rows, a->activated.data(), true, a->x.data());
 }
@@ -164,11 +174,12 @@ void Decoder::Norm(int weight, int bias, int64_t rows, const float* x, float* y,
   team_.Run(rows, kRowsPerThread, [&](int64_t begin, int64_t end) {
     const TensorView in = View(x + begin * h, end - begin, h);
     const TensorView out = View(y + begin * h, end - begin, h);
-    if (bias < 0) {
-      ops_->RmsNorm(in, ViewOf(weight), epsilon, out, View(stats + begin, end - begin, 1));
-    } else {
-      ops_->LayerNorm(in, ViewOf(weight), ViewOf(bias), epsilon, out,
-                      View(stats + 2 * begin, end - begin, 2));
+    switch (model_.architecture.norm) {
+      case NormKind::kLayerNorm:
+        return ops_->LayerNorm(in, ViewOf(weight), ViewOf(bias), epsilon, out,
+                               View(stats + 2 * begin, end - begin, 2));
+      case NormKind::kRmsNorm:
+        return ops_->RmsNorm(in, ViewOf(weight), epsilon, out, View(stats + begin, end - begin, 1));
     }
   });
 }

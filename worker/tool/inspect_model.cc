@@ -69,7 +69,9 @@ struct Inspected {
 };
 
 std::string Positions(const ModelSpec& model) {
-  if (model.family == Family::kGpt) return absl::StrCat(model.sequence_length, ", learned");
+  if (model.architecture.positions == PositionKind::kLearned) {
+    return absl::StrCat(model.sequence_length, ", learned");
+  }
   std::string text = absl::StrCat(model.sequence_length, ", rotary with base ", model.rotary_base);
   const ordered_json fields = ModelFields(model);
   if (fields.contains("rotary_scaling")) {
@@ -86,7 +88,7 @@ std::string TextOf(const Inspected& found, bool tensors) {
   };
   const int64_t count = ParameterCount(model);
   line("model", found.source.name());
-  line("family", NameOf(model.family), ", ", model.layers, " layers");
+  line("family", model.architecture.name, ", ", model.layers, " layers");
   line("hidden", model.hidden, ", ", model.heads, " heads (", model.key_heads(),
        " of keys and values), MLP ", model.ffn_hidden);
   line("positions", Positions(model));

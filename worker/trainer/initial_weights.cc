@@ -25,14 +25,18 @@ std::string Show(double value) {
 }
 
 std::string Show(const RotaryScaling& scaling) {
-  if (scaling.kind == RotaryScaling::Kind::kNone) return "none";
-  if (scaling.kind == RotaryScaling::Kind::kLinear) {
-    return absl::StrCat("{linear, factor ", Show(scaling.factor), "}");
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::kNone:
+      return "none";
+    case RotaryScaling::Kind::kLinear:
+      return absl::StrCat("{linear, factor ", Show(scaling.factor), "}");
+    case RotaryScaling::Kind::kLlama3:
+      return absl::StrCat("{llama3, factor ", Show(scaling.factor), ", low_frequency_factor ",
+                          Show(scaling.low_frequency_factor), ", high_frequency_factor ",
+                          Show(scaling.high_frequency_factor), ", original_sequence_length ",
+                          scaling.original_sequence_length, "}");
   }
-  return absl::StrCat("{llama3, factor ", Show(scaling.factor), ", low_frequency_factor ",
-                      Show(scaling.low_frequency_factor), ", high_frequency_factor ",
-                      Show(scaling.high_frequency_factor), ", original_sequence_length ",
-                      scaling.original_sequence_length, "}");
+  return "";
 }
 
 const char* Show(bool value) { return value ? "true" : "false"; }
@@ -56,7 +60,7 @@ absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected
   const auto compare = [&](const char* field, const auto& is, const auto& should) {
     if (is != should) differ(field, is, should);
   };
-  compare("family", std::string(NameOf(found.family)), std::string(NameOf(expected.family)));
+  compare("family", std::string(found.architecture.name), std::string(expected.architecture.name));
   compare("layers", found.layers, expected.layers);
   compare("hidden", found.hidden, expected.hidden);
   compare("heads", found.heads, expected.heads);
@@ -73,7 +77,8 @@ absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected
   }
   compare("tied_head", std::string(Show(found.head_is_tied())),
           std::string(Show(expected.head_is_tied())));
-  if (found.family == Family::kLlama && expected.family == Family::kLlama) {
+  if (found.architecture.positions == PositionKind::kRotary &&
+      expected.architecture.positions == PositionKind::kRotary) {
     compare("rotary_base", found.rotary_base, expected.rotary_base);
     if (found.rotary_scaling != expected.rotary_scaling) {
       differ("rotary_scaling", Show(found.rotary_scaling), Show(expected.rotary_scaling));

@@ -29,10 +29,10 @@ OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
           .max_skipped_updates = spec.max_skipped_updates()};
 }
 
-// What is not the family's default: fields that came later, so that old checkpoints keep their
-// hash.
+// What is not the architecture's default: fields that came later, so that old checkpoints keep
+// their hash.
 std::string OptionsOf(const ModelSpec& m) {
-  const ModelSpec plain{.family = m.family};
+  const ModelSpec plain{.architecture = m.architecture};
   const RotaryScaling& r = m.rotary_scaling;
   std::string text;
   if (m.norm_epsilon != plain.norm_epsilon)
@@ -93,7 +93,7 @@ std::string HashOf(const JobConfig& config) {
   const EngineSpec& e = config.engine;
   const OptimizerConfig& o = config.optimizer;
   std::string text =
-      absl::StrCat(NameOf(m.family), ";",
+      absl::StrCat(m.architecture.name, ";",
                    absl::StrJoin({m.layers, m.hidden, m.heads, m.key_heads(), m.ffn_hidden,
                                   m.sequence_length, m.vocab_size, m.rotary_base},
                                  ","),

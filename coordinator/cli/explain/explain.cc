@@ -9,7 +9,7 @@
 #include "coordinator/cli/text/names.h"
 #include "coordinator/cli/text/spec_text.h"
 #include "proto/base/check.h"
-#include "proto/base/presets.h"
+#include "proto/spec/presets.h"
 
 namespace stretto::cli {
 namespace {
@@ -53,8 +53,7 @@ std::vector<ValueDoc> PresetValues() {
   for (const ModelPreset& preset : kModelPresets) {
     v1alpha1::JobSpec spec;
     auto* model = spec.mutable_model();
-    model->set_family(preset.family == PresetFamily::kLlama ? v1alpha1::FAMILY_LLAMA
-                                                            : v1alpha1::FAMILY_GPT);
+    model->set_family(static_cast<v1alpha1::Family>(preset.family));
     model->set_layers(preset.layers);
     model->set_hidden(preset.hidden);
     model->set_heads(preset.heads);

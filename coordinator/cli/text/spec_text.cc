@@ -6,6 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/text/names.h"
+#include "proto/spec/architecture.h"
 
 namespace stretto::cli {
 
@@ -30,9 +31,10 @@ std::string ModelText(const v1alpha1::JobSpec& spec) {
   if (model.dropout() > 0) absl::StrAppend(&text, ", dropout ", model.dropout());
   if (model.has_norm_epsilon() && model.norm_epsilon() != 1e-5)
     absl::StrAppend(&text, ", norm epsilon ", model.norm_epsilon());
-  const bool gpt = model.family() != v1alpha1::FAMILY_LLAMA;
-  if (model.has_tied_head() && model.tied_head() != gpt)
-    absl::StrAppend(&text, gpt ? ", a head of its own" : ", tied head");
+  const Architecture* known = FindArchitecture(model.family());
+  const Architecture& architecture = known ? *known : ArchitectureOf(kDefaultFamily);
+  if (model.has_tied_head() && model.tied_head() != architecture.tied_head)
+    absl::StrAppend(&text, model.tied_head() ? ", tied head" : ", a head of its own");
   if (model.has_rotary_scaling()) {
     absl::StrAppend(&text, ", positions stretched by ", model.rotary_scaling().factor(), " (",
                     ShortName(model.rotary_scaling().kind()), ")");

@@ -8,7 +8,7 @@
 #include "coordinator/service/errors.h"
 #include "coordinator/service/schedules.h"
 #include "coordinator/service/validate_request.h"
-#include "proto/base/presets.h"
+#include "proto/spec/presets.h"
 #include "tests/coordinator/service/refused_spec.h"
 
 namespace stretto::service {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "proto/base/presets.h"
+#include "proto/spec/presets.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto {

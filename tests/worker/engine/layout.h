@@ -19,7 +19,7 @@ struct Layout {
   Recompute recompute = Recompute::kNone;
   double dropout = 0;
   // The model's head tied where its family's is not, and the other way round; another epsilon;
-  // Llama's positions stretched.
+  // rotary positions stretched.
   bool other_options = false;
   int merge_wgrads = 0;
   int defer_wgrads = 0;
@@ -30,9 +30,15 @@ struct Layout {
   DType wire = DType::kF32;
 };
 
+inline std::vector<Family> EveryFamily() {
+  std::vector<Family> families;
+  for (const Architecture& architecture : kArchitectures) families.push_back(architecture.family);
+  return families;
+}
+
 // "gpt_domino_row_tp2_2_2_mb1_f32", and what is not the default.
 inline std::string Describe(const Layout& layout) {
-  std::string name = NameOf(layout.family);
+  std::string name = ArchitectureOf(layout.family).name;
   name += "_" + layout.schedule + "_tp" + std::to_string(layout.tp_size);
   for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
   if (layout.splits > 1) name += "_splits" + std::to_string(layout.splits);
@@ -51,10 +57,9 @@ inline std::string Describe(const Layout& layout) {
 
 // As Llama 3.2 has them, for short sequences: one wavelength in between, the others stretched.
 inline void SetOtherOptions(ModelSpec* model) {
-  const bool gpt = model->family == Family::kGpt;
   model->norm_epsilon = 1e-6;
-  model->tied_head = !gpt;
-  if (gpt) return;
+  model->tied_head = !model->architecture.tied_head;
+  if (model->architecture.positions != PositionKind::kRotary) return;
   model->rotary_base = 100;
   model->rotary_scaling = {
       .kind = RotaryScaling::Kind::kLlama3, .factor = 8, .original_sequence_length = 16};
@@ -64,7 +69,7 @@ inline void SetOtherOptions(ModelSpec* model) {
 inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
   EngineSpec spec;
   spec.model = std::move(model);
-  spec.model.family = layout.family;
+  spec.model.architecture = ArchitectureOf(layout.family);
   spec.model.layers = layout.layers;
   spec.model.dropout = layout.dropout;
   if (layout.other_options) SetOtherOptions(&spec.model);

@@ -14,7 +14,7 @@ namespace stretto {
 inline EngineSpec SpecOf(const Layout& layout) {
   return SpecOf(layout, {.hidden = 8,
                          .heads = 4,
-                         .kv_heads = layout.family == Family::kLlama ? 2 : 0,
+                         .kv_heads = layout.family == Family::kGpt ? 0 : 2,
                          .ffn_hidden = 16,
                          .sequence_length = 4,
                          .vocab_size = 100});
@@ -68,12 +68,12 @@ inline std::vector<Layout> ManyLayouts() {
   return layouts;
 }
 
-// Every schedule with both families, with and without sequence parallelism, however much it
+// Every schedule with every family, with and without sequence parallelism, however much it
 // recomputes, and with updates at once and other options of the model.
 inline std::vector<Layout> EverySchedule(int micro_batches = 2) {
   std::vector<Layout> layouts;
   for (const std::string& name : ScheduleNames()) {
-    for (Family family : {Family::kGpt, Family::kLlama}) {
+    for (Family family : EveryFamily()) {
       for (bool sequence_parallel : {false, true}) {
         for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
           Layout layout = LayoutOf(name);

@@ -106,7 +106,7 @@ TEST(ExportTest, EveryTypeAndHeadReadsBackAsItWas) {
   for (const ModelSpec& base : {SmallGpt(), SmallLlama()}) {
     for (const bool tied : {false, true}) {
       for (const char* dtype : {"F32", "BF16", "F16"}) {
-        SCOPED_TRACE(absl::StrCat(NameOf(base.family), tied ? " tied " : " ", dtype));
+        SCOPED_TRACE(absl::StrCat(base.architecture.name, tied ? " tied " : " ", dtype));
         ModelSpec model = base;
         model.tied_head = tied;
         const MadeSource source(model);

@@ -39,7 +39,7 @@ class Golden {
   }
 
  private:
-  bool gpt() const { return model_.family == Family::kGpt; }
+  bool gpt() const { return model_.architecture.family == Family::kGpt; }
 
   float Of(const std::string& name, int64_t index) const {
     const std::string prefix = bare_ || name == "lm_head.weight" ? ""

@@ -18,7 +18,7 @@ TEST(LlmcSourceTest, ModelIsThatOfTheHeader) {
   const auto opened = OpenGolden("llmc:llmc_f32/model.bin");
   ASSERT_TRUE(opened.ok()) << opened.status();
   const ModelSpec& model = (*opened)->model();
-  EXPECT_EQ(model.family, Family::kGpt);
+  EXPECT_EQ(model.architecture.family, Family::kGpt);
   EXPECT_EQ(model.layers, 2);
   EXPECT_EQ(model.hidden, 40);
   EXPECT_EQ(model.heads, 4);

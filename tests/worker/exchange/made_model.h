@@ -77,7 +77,7 @@ class MadeSource final : public ModelSource {
 };
 
 inline ModelSpec SmallGpt() {
-  return {.family = Family::kGpt,
+  return {.architecture = ArchitectureOf(Family::kGpt),
           .layers = 2,
           .hidden = 24,
           .heads = 3,
@@ -87,7 +87,7 @@ inline ModelSpec SmallGpt() {
 }
 
 inline ModelSpec SmallLlama() {
-  return {.family = Family::kLlama,
+  return {.architecture = ArchitectureOf(Family::kLlama),
           .layers = 2,
           .hidden = 32,
           .heads = 4,

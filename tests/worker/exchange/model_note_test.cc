@@ -15,7 +15,7 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 ModelNote Llama() {
-  ModelNote note{.model = {.family = Family::kLlama,
+  ModelNote note{.model = {.architecture = ArchitectureOf(Family::kLlama),
                            .layers = 2,
                            .hidden = 64,
                            .heads = 4,
@@ -78,7 +78,7 @@ TEST(ModelNoteTest, TextIsReadBack) {
     const auto read = ParseModelNote(ModelNoteText(note), "model.json");
     ASSERT_TRUE(read.ok()) << read.status();
     const ModelSpec &a = note.model, &b = read->model;
-    EXPECT_EQ(a.family, b.family);
+    EXPECT_EQ(a.architecture.family, b.architecture.family);
     EXPECT_EQ(a.layers, b.layers);
     EXPECT_EQ(a.hidden, b.hidden);
     EXPECT_EQ(a.heads, b.heads);

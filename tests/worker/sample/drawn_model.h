@@ -53,7 +53,7 @@ class DrawnModel final : public ModelSource {
 };
 
 inline ModelSpec TinyGpt() {
-  return {.family = Family::kGpt,
+  return {.architecture = ArchitectureOf(Family::kGpt),
           .layers = 2,
           .hidden = 24,
           .heads = 3,
@@ -64,7 +64,7 @@ inline ModelSpec TinyGpt() {
 
 // Grouped queries.
 inline ModelSpec TinyLlama() {
-  return {.family = Family::kLlama,
+  return {.architecture = ArchitectureOf(Family::kLlama),
           .layers = 2,
           .hidden = 32,
           .heads = 4,

@@ -269,7 +269,7 @@ TEST_F(SampleCommandTest, TerminalSeesNoControlCharacters) {
 
 TEST_F(SampleCommandTest, InterruptEndsItWithWhatWasWritten) {
   // A text that would take minutes.
-  const ModelSpec large = {.family = Family::kLlama,
+  const ModelSpec large = {.architecture = ArchitectureOf(Family::kLlama),
                            .layers = 4,
                            .hidden = 256,
                            .heads = 4,

@@ -370,7 +370,7 @@ TEST_F(CheckpointCommandTest, AFullDiskLeavesNothing) {
 class LargeExportTest : public CheckpointCommandTest {
  protected:
   static ModelSpec Large() {
-    return {.family = Family::kLlama,
+    return {.architecture = ArchitectureOf(Family::kLlama),
             .layers = 25,
             .hidden = 512,
             .heads = 8,

@@ -69,7 +69,7 @@ TEST_F(FillStepTest, DropoutFollowsTheStep) {
 
 TEST(UnslicedTest, KeepsTheModelAndDropsWhatTheScheduleAdds) {
   EngineSpec spec;
-  spec.model = {.family = Family::kLlama, .layers = 3, .dropout = 0.1};
+  spec.model = {.architecture = ArchitectureOf(Family::kLlama), .layers = 3, .dropout = 0.1};
   spec.micro_batch_size = 4;
   spec.wire_dtype = DType::kBF16;
   spec.schedule = {.name = "domino_hybrid",
@@ -80,7 +80,7 @@ TEST(UnslicedTest, KeepsTheModelAndDropsWhatTheScheduleAdds) {
                    .defer_wgrads = 2,
                    .merge_wgrads = 2};
   const EngineSpec plain = Unsliced(spec);
-  EXPECT_EQ(plain.model.family, Family::kLlama);
+  EXPECT_EQ(plain.model.architecture.family, Family::kLlama);
   EXPECT_EQ(plain.model.dropout, 0.1);
   EXPECT_EQ(plain.wire_dtype, DType::kBF16);
   EXPECT_EQ(plain.schedule.name, "megatron_sync");

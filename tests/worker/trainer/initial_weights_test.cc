@@ -24,7 +24,7 @@ constexpr ModelSpec kGpt = {.layers = 2,
 
 ModelSpec Llama() {
   ModelSpec model = kGpt;
-  model.family = Family::kLlama;
+  model.architecture = ArchitectureOf(Family::kLlama);
   return model;
 }
 
@@ -71,7 +71,8 @@ TEST_P(DifferentModelTest, IsRefusedNamingTheField) {
 }
 
 const Difference kDifferences[] = {
-    {"Family", false, [](ModelSpec& m) { m.family = Family::kLlama, m.tied_head = true; },
+    {"Family", false,
+     [](ModelSpec& m) { m.architecture = ArchitectureOf(Family::kLlama), m.tied_head = true; },
      "model.family: found gpt, expected llama"},
     {"Layers", false, [](ModelSpec& m) { m.layers = 3; }, "model.layers: found 2, expected 3"},
     {"Hidden", false, [](ModelSpec& m) { m.hidden = 32; }, "model.hidden: found 16, expected 32"},

@@ -58,13 +58,13 @@ TEST(JobConfigTest, ARankOnAGpuHasATuningFolderOfItsOwn) {
 TEST(JobConfigTest, APresetGivesTheWholeModel) {
   v1alpha1::AttachResponse task = Task();
   v1alpha1::ModelSpec& model = *task.mutable_assign()->mutable_spec()->mutable_model();
-  EXPECT_EQ(ConfigFrom(task, 0)->engine.model.family, Family::kGpt);
+  EXPECT_EQ(ConfigFrom(task, 0)->engine.model.architecture.family, Family::kGpt);
   EXPECT_EQ(ConfigFrom(task, 0)->engine.model.dropout, 0);
   model.set_preset("llama3-8b");
   model.set_sequence_length(512);
   model.set_dropout(0.25);
   const ModelSpec llama = ConfigFrom(task, 0)->engine.model;
-  EXPECT_EQ(llama.family, Family::kLlama);
+  EXPECT_EQ(llama.architecture.family, Family::kLlama);
   EXPECT_EQ(llama.layers, 32);
   EXPECT_EQ(llama.hidden, 4096);
   EXPECT_EQ(llama.heads, 32);
@@ -128,7 +128,7 @@ TEST(JobConfigTest, DimensionsGiveTheWholeModel) {
   model.set_vocab_size(100);
   model.set_rotary_base(20000);
   const ModelSpec found = ConfigFrom(task, 0)->engine.model;
-  EXPECT_EQ(found.family, Family::kLlama);
+  EXPECT_EQ(found.architecture.family, Family::kLlama);
   EXPECT_EQ(found.layers, 3);
   EXPECT_EQ(found.kv_heads, 2);
   EXPECT_EQ(found.ffn_hidden, 48);

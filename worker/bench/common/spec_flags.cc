@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "proto/base/presets.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/presets.h"
 #include "worker/bench/common/flags.h"
 #include "worker/engine/schedule/plan.h"
 
@@ -40,8 +40,9 @@ void AddModelFlags(CLI::App& app, SpecFlags& f) {
   shape("--ffn", f.ffn, "width of the MLP");
   shape("--sequence", f.sequence, "tokens of a sequence");
   shape("--vocab", f.vocab, "vocabulary", kMaxVocabulary);
-  app.add_option("--family", f.family, "gpt or llama, instead of the preset's")
-      ->check(OneOf({NameOf(Family::kGpt), NameOf(Family::kLlama)}))
+  app.add_option("--family", f.family,
+                 absl::StrCat(absl::StrJoin(FamilyNames(), " or "), ", instead of the preset's"))
+      ->check(OneOf(FamilyNames()))
       ->group(group);
   app.add_option("--dtype", f.dtype, "f32 or bf16")
       ->check(OneOf({NameOf(DType::kF32), NameOf(DType::kBF16)}))
@@ -150,9 +151,8 @@ ModelSpec ModelOf(const SpecFlags& f) {
   const ModelPreset& preset = *FindPreset(f.preset.c_str());
   const auto pick = [](int flag, int of_preset) { return flag > 0 ? flag : of_preset; };
   ModelSpec model;
-  const bool llama =
-      f.family.empty() ? preset.family == PresetFamily::kLlama : f.family == NameOf(Family::kLlama);
-  model.family = llama ? Family::kLlama : Family::kGpt;
+  model.architecture =
+      f.family.empty() ? ArchitectureOf(preset.family) : *FindArchitecture(f.family);
   model.layers = pick(f.layers, preset.layers);
   model.hidden = pick(f.hidden, preset.hidden);
   model.heads = pick(f.heads, preset.heads);
@@ -196,7 +196,7 @@ std::string TitleOf(const SpecFlags& f) {
 
 nlohmann::ordered_json WorkOf(const EngineSpec& spec) {
   const ModelSpec& model = spec.model;
-  return {{"family", NameOf(model.family)},
+  return {{"family", model.architecture.name},
           {"layers", model.layers},
           {"hidden", model.hidden},
           {"heads", model.heads},

@@ -16,13 +16,20 @@ constexpr Peak kPeaks[] = {
     {"NVIDIA H100", 989.4e12}, {"NVIDIA H200", 989.4e12}, {"A100", 312e12},
 };
 
+double MlpWeights(const ModelSpec& m) {
+  switch (m.architecture.mlp) {
+    case MlpKind::kDense:
+      return (IsGated(m.architecture.activation) ? 3.0 : 2.0) * m.hidden * m.ffn_hidden;
+  }
+  return 0;
+}
+
 }  // namespace
 
 double FlopsPerToken(const ModelSpec& m) {
   const double layers = m.layers, h = m.hidden, sequence = m.sequence_length;
   const double qkv = h * (m.heads + 2 * m.key_heads()) * m.head_dim();
-  const double mlp = (m.family == Family::kLlama ? 3 : 2) * h * m.ffn_hidden;
-  const double weights = layers * (qkv + h * h + mlp) + h * m.vocab_size;
+  const double weights = layers * (qkv + h * h + MlpWeights(m)) + h * m.vocab_size;
   return 6 * weights + 6 * layers * h * sequence;
 }
 

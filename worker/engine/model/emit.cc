@@ -14,6 +14,7 @@ namespace stretto {
 Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
     : spec_(spec),
       model_(spec.model),
+      features_(model_.architecture),
       tp_rank_(tp_rank),
       extent_(extent),
       hidden_(model_.hidden),

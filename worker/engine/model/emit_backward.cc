@@ -1,7 +1,21 @@
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
+namespace {
+
+OpKind BackwardOf(ActivationKind activation) {
+  switch (activation) {
+    case ActivationKind::kGelu:
+      return OpKind::kGeluGrad;
+    case ActivationKind::kSwiGlu:
+      return OpKind::kSwiGluGrad;
+  }
+  STRETTO_CHECK(false);
+}
+
+}  // namespace
 
 void Emitter::EmitBackward() {
   for (SliceState& slice : slices_) BackwardHead(slice);
@@ -26,11 +40,15 @@ void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer,
   const int dx = Own(slice, absl::StrCat("d_", name), layer);
   std::vector<int> in = {slice.reduced, x, W(w), stats};
   if (slice.d >= 0) in.push_back(slice.d);
-  Add(Gpt() ? OpKind::kLayerNormDgrad : OpKind::kRmsNormDgrad, tag, std::move(in), {dx});
-  if (Gpt()) {
-    Add(OpKind::kLayerNormWgrad, tag, {slice.reduced, x, stats, G(w), G(b)}, {G(w), G(b)});
-  } else {
-    Add(OpKind::kRmsNormWgrad, tag, {slice.reduced, x, stats, G(w)}, {G(w)});
+  switch (features_.norm) {
+    case NormKind::kLayerNorm:
+      Add(OpKind::kLayerNormDgrad, tag, std::move(in), {dx});
+      Add(OpKind::kLayerNormWgrad, tag, {slice.reduced, x, stats, G(w), G(b)}, {G(w), G(b)});
+      break;
+    case NormKind::kRmsNorm:
+      Add(OpKind::kRmsNormDgrad, tag, std::move(in), {dx});
+      Add(OpKind::kRmsNormWgrad, tag, {slice.reduced, x, stats, G(w)}, {G(w)});
+      break;
   }
   slice.d = dx;
 }
@@ -41,6 +59,17 @@ int Emitter::BranchGrad(const SliceState& slice, absl::string_view name, int lay
   Add(OpKind::kDropout, At(slice, name, layer, Phase::kBackward), {slice.d, ids_.keys}, {d},
       DropAttributes(layer, place, slice.own_first));
   return d;
+}
+
+void Emitter::AddPositionGrad(const SliceState& slice, const Tag& tag, int d) {
+  switch (features_.positions) {
+    case PositionKind::kLearned:
+      Add(OpKind::kPositionGrad, tag, {d, G(index_.position_embedding)},
+          {G(index_.position_embedding)}, {slice.own_first});
+      return;
+    case PositionKind::kRotary:
+      return;
+  }
 }
 
 void Emitter::BackwardHead(SliceState& slice) {
@@ -56,10 +85,6 @@ void Emitter::BackwardHead(SliceState& slice) {
 }
 
 void Emitter::BackwardMlp(SliceState& slice, int layer) {
-  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
-  const LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
-  const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kBackward); };
-
   // The norm that read this layer's output: the next layer's first, or the final one.
   if (layer == model_.layers - 1) {
     BackwardNorm(slice, "final_norm", -1, slice.final_x, slice.final_stats, index_.final_w,
@@ -70,13 +95,24 @@ void Emitter::BackwardMlp(SliceState& slice, int layer) {
     BackwardNorm(slice, "ln1", layer + 1, above.x, above.stats1, q.ln1_w, q.ln1_b);
   }
   const int own = BranchGrad(slice, "res2", layer, 2);
-  const int d = Gather(slice, at("res2"), own, "d_fc2");
+  const int d = Gather(slice, At(slice, "res2", layer, Phase::kBackward), own, "d_fc2");
+  switch (features_.mlp) {
+    case MlpKind::kDense:
+      return BackwardDense(slice, layer, own, d);
+  }
+}
+
+void Emitter::BackwardDense(SliceState& slice, int layer, int own, int d) {
+  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
+  const LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+  const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kBackward); };
+
   const int da = Rows(slice, "d_a", layer, ffn_);
-  const int du = Rows(slice, "d_u", layer, Gpt() ? ffn_ : 2 * ffn_);
+  const int du = Rows(slice, "d_u", layer, UpColumns());
   Add(OpKind::kGemmDgrad, at("fc2"), {d, W(p.fc2_w)}, {da});
   Wgrad(at("fc2"), d, act.a, p.fc2_w);
   BiasGrad(at("fc2"), own, p.fc2_b);
-  Add(Gpt() ? OpKind::kGeluGrad : OpKind::kSwiGluGrad, at("act"), {act.u, da}, {du});
+  Add(BackwardOf(features_.activation), at("act"), {act.u, da}, {du});
   Wgrad(at("fc1"), du, act.y2, p.fc1_w);
   BiasGrad(at("fc1"), du, p.fc1_b);
   slice.reduced = ReducedProduct(OpKind::kGemmDgrad, slice, at("fc1"), du, W(p.fc1_w), "d_y2");
@@ -95,9 +131,14 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
   Add(OpKind::kGemmDgrad, at("proj"), {d, W(p.proj_w)}, {dcontext});
   Wgrad(at("proj"), d, act.context, p.proj_w);
   BiasGrad(at("proj"), own, p.proj_b);
-  Add(OpKind::kAttentionGrad, at("attention"), {dcontext, act.qkv, act.context, act.lse, ids_.keys},
-      {dqkv, Scratch(slice, "d_attention.scratch", layer)}, AttentionAttributes(slice, layer));
-  if (!Gpt()) Add(OpKind::kRotary, at("qkv"), {dqkv}, {dqkv}, RotaryAttributes(true));
+  switch (features_.attention) {
+    case AttentionKind::kCausal:
+      Add(OpKind::kAttentionGrad, at("attention"),
+          {dcontext, act.qkv, act.context, act.lse, ids_.keys},
+          {dqkv, Scratch(slice, "d_attention.scratch", layer)}, AttentionAttributes(slice, layer));
+      break;
+  }
+  TurnHeads(at("qkv"), dqkv, true);
   Wgrad(at("qkv"), dqkv, act.y1, p.qkv_w);
   BiasGrad(at("qkv"), dqkv, p.qkv_b);
   slice.reduced = ReducedProduct(OpKind::kGemmDgrad, slice, at("qkv"), dqkv, W(p.qkv_w), "d_y1");
@@ -117,9 +158,7 @@ void Emitter::BackwardEmbedding(SliceState& slice) {
   const int d = Gather(slice, tag, own, "d_embedded");
   Add(OpKind::kEmbedGrad, tag, {slice.tokens, d, G(index_.token_embedding)},
       {G(index_.token_embedding)}, VocabAttributes());
-  if (Gpt())
-    Add(OpKind::kPositionGrad, At(slice, "position", -1, Phase::kBackward),
-        {own, G(index_.position_embedding)}, {G(index_.position_embedding)}, {slice.own_first});
+  AddPositionGrad(slice, At(slice, "position", -1, Phase::kBackward), own);
 }
 
 }  // namespace stretto

@@ -1,7 +1,21 @@
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
+namespace {
+
+OpKind ForwardOf(ActivationKind activation) {
+  switch (activation) {
+    case ActivationKind::kGelu:
+      return OpKind::kGelu;
+    case ActivationKind::kSwiGlu:
+      return OpKind::kSwiGlu;
+  }
+  STRETTO_CHECK(false);
+}
+
+}  // namespace
 
 void Emitter::AllReduce(const Tag& tag, int buffer, bool travels_as_activation) {
   if (spec_.tp_size == 1) return;
@@ -77,14 +91,18 @@ int Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, in
   const bool whole = !SequenceParallel();
   const int y =
       whole ? Rows(slice, y_name, layer, hidden_) : Own(slice, absl::StrCat(y_name, ".own"), layer);
-  *stats = Activation(
-      slice, absl::StrCat("stats", number), layer,
-      Gpt() ? std::vector<int64_t>{slice.own_rows, 2} : std::vector<int64_t>{slice.own_rows},
-      DType::kF32);
-  if (Gpt()) {
-    Add(OpKind::kLayerNorm, tag, {x, W(w), W(b)}, {y, *stats}, NormAttributes());
-  } else {
-    Add(OpKind::kRmsNorm, tag, {x, W(w)}, {y, *stats}, NormAttributes());
+  const auto declare_stats = [&](std::vector<int64_t> shape) {
+    return Activation(slice, absl::StrCat("stats", number), layer, std::move(shape), DType::kF32);
+  };
+  switch (features_.norm) {
+    case NormKind::kLayerNorm:
+      *stats = declare_stats({slice.own_rows, 2});
+      Add(OpKind::kLayerNorm, tag, {x, W(w), W(b)}, {y, *stats}, NormAttributes());
+      break;
+    case NormKind::kRmsNorm:
+      *stats = declare_stats({slice.own_rows});
+      Add(OpKind::kRmsNorm, tag, {x, W(w)}, {y, *stats}, NormAttributes());
+      break;
   }
   return Gather(slice, tag, y, y_name);
 }
@@ -99,6 +117,27 @@ int Emitter::Residual(const SliceState& slice, absl::string_view name, absl::str
   Add(OpKind::kBiasResidual, At(slice, name, layer, Phase::kForward), std::move(in), {y},
       DropAttributes(layer, place, slice.own_first));
   return y;
+}
+
+void Emitter::AddPositions(const SliceState& slice, const Tag& tag) {
+  switch (features_.positions) {
+    case PositionKind::kLearned:
+      Add(OpKind::kAddPosition, tag, {W(index_.position_embedding), slice.x}, {slice.x},
+          {slice.own_first});
+      return;
+    case PositionKind::kRotary:
+      return;
+  }
+}
+
+void Emitter::TurnHeads(const Tag& tag, int qkv, bool inverse) {
+  switch (features_.positions) {
+    case PositionKind::kLearned:
+      return;
+    case PositionKind::kRotary:
+      Add(OpKind::kRotary, tag, {qkv}, {qkv}, RotaryAttributes(inverse));
+      return;
+  }
 }
 
 void Emitter::EmitForward() {
@@ -124,9 +163,7 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
 
   if (layer == 0) {
     const Tag position = At(slice, "position", -1, Phase::kForward);
-    if (Gpt())
-      Add(OpKind::kAddPosition, position, {W(index_.position_embedding), slice.x}, {slice.x},
-          {slice.own_first});
+    AddPositions(slice, position);
     if (drop_threshold_ > 0) {
       const int dropped = Own(slice, "x", 0);
       Add(OpKind::kDropout, position, {slice.x, ids_.keys}, {dropped},
@@ -143,12 +180,16 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
   std::vector<int> in = {act.y1, W(p.qkv_w)};
   if (p.qkv_b >= 0) in.push_back(W(p.qkv_b));
   Add(OpKind::kGemm, at("qkv"), std::move(in), {act.qkv});
-  if (!Gpt()) Add(OpKind::kRotary, at("qkv"), {act.qkv}, {act.qkv}, RotaryAttributes(false));
+  TurnHeads(at("qkv"), act.qkv, false);
   act.context = Rows(slice, "context", layer, attention_.context_columns());
   act.lse = Activation(slice, "lse", layer, {slice.rows, attention_.heads}, DType::kF32);
-  Add(OpKind::kAttention, at("attention"), {act.qkv, ids_.keys},
-      {act.context, act.lse, Scratch(slice, "attention.scratch", layer)},
-      AttentionAttributes(slice, layer));
+  switch (features_.attention) {
+    case AttentionKind::kCausal:
+      Add(OpKind::kAttention, at("attention"), {act.qkv, ids_.keys},
+          {act.context, act.lse, Scratch(slice, "attention.scratch", layer)},
+          AttentionAttributes(slice, layer));
+      break;
+  }
   slice.reduced =
       ReducedProduct(OpKind::kGemm, slice, at("proj"), act.context, W(p.proj_w), "proj");
 }
@@ -156,17 +197,27 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
 void Emitter::ForwardMlp(SliceState& slice, int layer) {
   const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
   LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
-  const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
 
   act.x2 = Residual(slice, "res1", "x2", layer, p.proj_b, 1);
   slice.x = act.x2;
   act.y2 = Norm(slice, "ln2", layer, act.x2, p.ln2_w, p.ln2_b, &act.stats2);
-  act.u = Rows(slice, "u", layer, Gpt() ? ffn_ : 2 * ffn_);
+  switch (features_.mlp) {
+    case MlpKind::kDense:
+      return ForwardDense(slice, layer);
+  }
+}
+
+void Emitter::ForwardDense(SliceState& slice, int layer) {
+  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
+  LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+  const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
+
+  act.u = Rows(slice, "u", layer, UpColumns());
   act.a = Rows(slice, "a", layer, ffn_);
   std::vector<int> in = {act.y2, W(p.fc1_w)};
   if (p.fc1_b >= 0) in.push_back(W(p.fc1_b));
   Add(OpKind::kGemm, at("fc1"), std::move(in), {act.u});
-  Add(Gpt() ? OpKind::kGelu : OpKind::kSwiGlu, at("act"), {act.u}, {act.a});
+  Add(ForwardOf(features_.activation), at("act"), {act.u}, {act.a});
   slice.reduced = ReducedProduct(OpKind::kGemm, slice, at("fc2"), act.a, W(p.fc2_w), "fc2");
 }
 

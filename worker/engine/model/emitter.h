@@ -78,12 +78,21 @@ class Emitter {
            int* stats);
   int Residual(const SliceState& slice, absl::string_view name, absl::string_view out, int layer,
                int bias, int place);
+  // What the kind of positions asks for: a row added to each token's, or queries and keys turned.
+  void AddPositions(const SliceState& slice, const Tag& tag);
+  void AddPositionGrad(const SliceState& slice, const Tag& tag, int d);
+  void TurnHeads(const Tag& tag, int qkv, bool inverse);
+  // Columns of the first MLP product: both halves of a gated one.
+  int64_t UpColumns() const { return IsGated(features_.activation) ? 2 * ffn_ : ffn_; }
   void ForwardEmbedding(SliceState& slice);
   void ForwardAttention(SliceState& slice, int layer);
   void ForwardMlp(SliceState& slice, int layer);
+  void ForwardDense(SliceState& slice, int layer);
   void ForwardHead(SliceState& slice);
   void BackwardHead(SliceState& slice);
   void BackwardMlp(SliceState& slice, int layer);
+  // d: the gradient of the MLP's output, all rows; `own`: this rank's rows of it.
+  void BackwardDense(SliceState& slice, int layer, int own, int d);
   void BackwardAttention(SliceState& slice, int layer);
   void BackwardEmbedding(SliceState& slice);
   // The norm in front of a half-block: gradient through the branch added to the residual stream's.
@@ -103,7 +112,6 @@ class Emitter {
   // Dropout of a place: rows from `first` on. Places: 0 attention, 1 its branch, 2 the MLP's.
   std::vector<int64_t> DropAttributes(int layer, int place, int64_t first) const;
   int Scratch(const SliceState& slice, absl::string_view name, int layer);
-  bool Gpt() const { return model_.family == Family::kGpt; }
   std::string BufferName(int id) const { return step_.buffers[static_cast<size_t>(id)].name; }
 
   int W(int parameter) const { return ids_.weight[static_cast<size_t>(parameter)]; }
@@ -111,6 +119,7 @@ class Emitter {
 
   const EngineSpec& spec_;
   const ModelSpec& model_;
+  const Architecture& features_;
   const int tp_rank_;
   const Extent extent_;
   const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank

@@ -19,20 +19,20 @@ class Builder {
  public:
   Builder(const ModelSpec& model, int tp_size, int tp_rank)
       : model_(model),
+        features_(model.architecture),
         tp_size_(tp_size),
         tp_rank_(tp_rank),
         // Residual branches start smaller with depth (GPT-2, section 2.3).
         residual_std_(kStd / std::sqrt(2.0f * static_cast<float>(model_.layers))) {}
 
   std::vector<Parameter> Run() {
-    const bool gpt = model_.family == Family::kGpt;
     AddVocabulary("embedding.token.weight");
-    if (gpt) {
-      Add(-1, "embedding.position.weight", {model_.sequence_length, model_.hidden}, -1,
-          Init::kNormal, kStd, true);
-    }
+    AddPositions();
     for (int layer = 0; layer < model_.layers; ++layer) {
-      gpt ? AddGptLayer(layer) : AddLlamaLayer(layer);
+      AddNorm(layer, "ln1");
+      AddAttention(layer);
+      AddNorm(layer, "ln2");
+      AddMlp(layer);
     }
     AddNorm(-1, "final_norm");
     if (!model_.head_is_tied()) AddVocabulary("head.weight");
@@ -45,39 +45,61 @@ class Builder {
     parameters_.back().padding_from = model_.vocab_size;
   }
 
+  void AddPositions() {
+    switch (features_.positions) {
+      case PositionKind::kLearned:
+        Add(-1, "embedding.position.weight", {model_.sequence_length, model_.hidden}, -1,
+            Init::kNormal, kStd, true);
+        return;
+      case PositionKind::kRotary:
+        return;
+    }
+  }
+
   void AddNorm(int layer, absl::string_view name) {
     Add(layer, absl::StrCat(name, ".weight"), {model_.hidden}, -1, Init::kOne);
-    if (model_.family == Family::kGpt)
-      Add(layer, absl::StrCat(name, ".bias"), {model_.hidden}, -1, Init::kZero);
+    switch (features_.norm) {
+      case NormKind::kLayerNorm:
+        Add(layer, absl::StrCat(name, ".bias"), {model_.hidden}, -1, Init::kZero);
+        return;
+      case NormKind::kRmsNorm:
+        return;
+    }
   }
 
-  // Per key/value head: its queries, its key and its value.
-  int64_t QkvColumns() const {
-    return int64_t{model_.heads / model_.key_heads() + 2} * model_.head_dim();
+  void AddAttention(int layer) {
+    const int64_t h = model_.hidden, kv = model_.key_heads();
+    // Per key/value head: its queries, its key and its value.
+    const int64_t columns = int64_t{model_.heads / model_.key_heads() + 2} * model_.head_dim();
+    switch (features_.attention) {
+      case AttentionKind::kCausal:
+        AddLinear(layer, "attention.qkv", {kv, columns, h}, 0, kStd, features_.qkv_bias);
+        AddLinear(layer, "attention.proj", {h, h}, 1, residual_std_, features_.proj_bias);
+        return;
+    }
   }
 
-  void AddGptLayer(int layer) {
-    const int64_t h = model_.hidden, f = model_.ffn_hidden, kv = model_.key_heads();
-    AddNorm(layer, "ln1");
-    Add(layer, "attention.qkv.weight", {kv, QkvColumns(), h}, 0, Init::kNormal, kStd, true);
-    Add(layer, "attention.qkv.bias", {kv, QkvColumns()}, 0, Init::kZero);
-    Add(layer, "attention.proj.weight", {h, h}, 1, Init::kNormal, residual_std_, true);
-    Add(layer, "attention.proj.bias", {h}, -1, Init::kZero);
-    AddNorm(layer, "ln2");
-    Add(layer, "mlp.fc1.weight", {f, h}, 0, Init::kNormal, kStd, true);
-    Add(layer, "mlp.fc1.bias", {f}, 0, Init::kZero);
-    Add(layer, "mlp.fc2.weight", {h, f}, 1, Init::kNormal, residual_std_, true);
-    Add(layer, "mlp.fc2.bias", {h}, -1, Init::kZero);
+  void AddMlp(int layer) {
+    const int64_t h = model_.hidden, f = model_.ffn_hidden;
+    const bool gated = IsGated(features_.activation);
+    const std::vector<int64_t> fc1 = gated ? std::vector<int64_t>{2, f, h} : std::vector{f, h};
+    switch (features_.mlp) {
+      case MlpKind::kDense:
+        AddLinear(layer, "mlp.fc1", fc1, gated ? 1 : 0, kStd, features_.mlp_bias);
+        AddLinear(layer, "mlp.fc2", {h, f}, 1, residual_std_, features_.mlp_bias);
+        return;
+    }
   }
 
-  void AddLlamaLayer(int layer) {
-    const int64_t h = model_.hidden, f = model_.ffn_hidden, kv = model_.key_heads();
-    AddNorm(layer, "ln1");
-    Add(layer, "attention.qkv.weight", {kv, QkvColumns(), h}, 0, Init::kNormal, kStd, true);
-    Add(layer, "attention.proj.weight", {h, h}, 1, Init::kNormal, residual_std_, true);
-    AddNorm(layer, "ln2");
-    Add(layer, "mlp.fc1.weight", {2, f, h}, 1, Init::kNormal, kStd, true);
-    Add(layer, "mlp.fc2.weight", {h, f}, 1, Init::kNormal, residual_std_, true);
+  // A product's weight, its inputs last, and its bias: a number for each output, cut as they are.
+  void AddLinear(int layer, absl::string_view name, std::vector<int64_t> shape, int shard,
+                 float std, bool bias) {
+    std::vector<int64_t> outputs(shape.begin(), shape.end() - 1);
+    const bool by_output = shard < static_cast<int>(outputs.size());
+    Add(layer, absl::StrCat(name, ".weight"), std::move(shape), shard, Init::kNormal, std, true);
+    if (!bias) return;
+    Add(layer, absl::StrCat(name, ".bias"), std::move(outputs), by_output ? shard : -1,
+        Init::kZero);
   }
 
   // shard: the dimension cut over TP, -1 for a replicated parameter.
@@ -102,6 +124,7 @@ class Builder {
   }
 
   const ModelSpec& model_;
+  const Architecture& features_;
   const int tp_size_, tp_rank_;
   const float residual_std_;
   std::vector<Parameter> parameters_;

@@ -1,11 +1,11 @@
 #pragma once
 // The parameters of a model and this rank's shard of each.
 //
-// GPT, as in Megatron-LM and GPT-2; Llama, as in Touvron et al. 2023 (spec.h says what differs).
+// Which there are follows from the model's features (proto/spec/architecture.h).
 // Sharding as in Shoeybi et al. 2019, section 3: qkv and fc1 by output, proj and fc2 by input,
 // embedding and head by vocabulary; norms, positions and row biases replicated. The qkv weight is
 // [kv_heads][heads/kv_heads + 2][head_dim] by hidden (AttentionShape in kernels/ops.h), so that its
-// shard is a range of its first dimension; SwiGLU's fc1 is gate and up, [2][ffn].
+// shard is a range of its first dimension; a gated fc1 is gate and up, [2][ffn].
 
 #include <cstdint>
 #include <string>
@@ -37,7 +37,7 @@ struct Parameter {
 // head of its own.
 std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank);
 
-// Position of each parameter in that list; -1 where the family has none.
+// Position of each parameter in that list; -1 where the architecture has none.
 struct LayerParameters {
   int ln1_w, ln1_b, qkv_w, qkv_b, proj_w, proj_b;
   int ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;

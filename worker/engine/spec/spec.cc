@@ -19,8 +19,6 @@ absl::Status Expect(bool ok, absl::string_view field, const T& found, absl::stri
 
 }  // namespace
 
-const char* NameOf(Family family) { return family == Family::kGpt ? "gpt" : "llama"; }
-
 const char* NameOf(RotaryScaling::Kind kind) {
   switch (kind) {
     case RotaryScaling::Kind::kNone:
@@ -55,10 +53,6 @@ namespace {
 
 absl::Status ValidateRotary(const ModelSpec& model) {
   const RotaryScaling& scaling = model.rotary_scaling;
-  if (model.family == Family::kGpt) {
-    return Expect(scaling.kind == RotaryScaling::Kind::kNone, "model.rotary_scaling",
-                  NameOf(scaling.kind), "none, for learned positions");
-  }
   RETURN_IF_ERROR(Expect(model.head_dim() % 2 == 0, "model.heads", model.heads,
                          "heads of an even dimension, for rotary embedding"));
   RETURN_IF_ERROR(
@@ -76,6 +70,17 @@ absl::Status ValidateRotary(const ModelSpec& model) {
   return Expect(scaling.original_sequence_length >= 1,
                 "model.rotary_scaling.original_sequence_length", scaling.original_sequence_length,
                 "at least 1");
+}
+
+absl::Status ValidatePositions(const ModelSpec& model) {
+  switch (model.architecture.positions) {
+    case PositionKind::kLearned:
+      return Expect(model.rotary_scaling.kind == RotaryScaling::Kind::kNone, "model.rotary_scaling",
+                    NameOf(model.rotary_scaling.kind), "none, for learned positions");
+    case PositionKind::kRotary:
+      return ValidateRotary(model);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ValidateModel(const ModelSpec& model, int tp) {
@@ -101,7 +106,7 @@ absl::Status ValidateModel(const ModelSpec& model, int tp) {
   RETURN_IF_ERROR(
       Expect(model.padded_vocab() % tp == 0, "tp_size", tp,
              absl::StrCat("a divisor of the padded vocabulary ", model.padded_vocab())));
-  RETURN_IF_ERROR(ValidateRotary(model));
+  RETURN_IF_ERROR(ValidatePositions(model));
   RETURN_IF_ERROR(Expect(model.norm_epsilon >= 1.2e-38 && model.norm_epsilon <= 1,
                          "model.norm_epsilon", model.norm_epsilon,
                          "at least 1.2e-38, as f32 has it, and at most 1"));

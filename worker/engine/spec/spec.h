@@ -9,18 +9,14 @@
 #include "absl/status/status.h"
 #include "kernels/dtype.h"
 #include "kernels/rotary.h"
+#include "proto/spec/architecture.h"
 
 namespace stretto {
 
-// What a layer is made of. kGpt (GPT-2, GPT-3): learned positions, LayerNorm, GELU, biases, unless
-// said otherwise a head tied to the embedding. kLlama (Llama 2 and 3): rotary positions, RMSNorm,
-// SwiGLU, grouped queries, no biases, unless said otherwise a head of its own.
-enum class Family : uint8_t { kGpt, kLlama };
-const char* NameOf(Family family);             // "gpt", "llama"
 const char* NameOf(RotaryScaling::Kind kind);  // "none", "linear", "llama3"
 
 struct ModelSpec {
-  Family family = Family::kGpt;
+  Architecture architecture = ArchitectureOf(kDefaultFamily);
   int layers = 0;
   int hidden = 0;
   int heads = 0;
@@ -28,18 +24,17 @@ struct ModelSpec {
   int ffn_hidden = 0;
   int sequence_length = 0;
   int vocab_size = 0;       // of the tokenizer
-  int rotary_base = 10000;  // Llama
+  int rotary_base = 10000;  // of rotary positions
   double dropout = 0;       // probability: embedding, attention, and both residual branches
   double norm_epsilon = 1e-5;
-  std::optional<bool> tied_head = {};  // nothing: as the family's default
-  RotaryScaling rotary_scaling = {};   // Llama
+  std::optional<bool> tied_head = {};  // nothing: as the architecture's default
+  RotaryScaling rotary_scaling = {};   // of rotary positions
 
   int head_dim() const { return hidden / heads; }
   // Whether the head is the token embedding.
-  bool head_is_tied() const { return tied_head.value_or(family == Family::kGpt); }
+  bool head_is_tied() const { return tied_head.value_or(architecture.tied_head); }
   int key_heads() const { return kv_heads > 0 ? kv_heads : heads; }
-  // Multiple of 128, whatever the TP size, so that every layout has the same full tensors.
-  int padded_vocab() const { return (vocab_size + 127) / 128 * 128; }
+  int padded_vocab() const { return PaddedVocabulary(vocab_size); }
 };
 
 // What backward computes again instead of keeping it (Chen et al. 2016; Korthikanti et al. 2022).

@@ -3,8 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/presets.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/presets.h"
 
 namespace stretto::trainer {
 namespace {
@@ -23,7 +24,15 @@ RotaryScaling ScalingFrom(const v1alpha1::RotaryScaling& spec) {
 }
 
 absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
-  ModelSpec model{.family = spec.family() == v1alpha1::FAMILY_LLAMA ? Family::kLlama : Family::kGpt,
+  const int family = spec.family() == v1alpha1::FAMILY_UNSPECIFIED
+                         ? static_cast<int>(kDefaultFamily)
+                         : static_cast<int>(spec.family());
+  const Architecture* architecture = FindArchitecture(family);
+  if (architecture == nullptr) {
+    return absl::InvalidArgumentError(absl::StrCat("model.family: found ", family, ", expected ",
+                                                   absl::StrJoin(FamilyNames(), " or ")));
+  }
+  ModelSpec model{.architecture = *architecture,
                   .layers = spec.layers(),
                   .hidden = spec.hidden(),
                   .heads = spec.heads(),
@@ -42,7 +51,7 @@ absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
     return absl::InvalidArgumentError(
         absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
   }
-  model.family = preset->family == PresetFamily::kLlama ? Family::kLlama : Family::kGpt;
+  model.architecture = ArchitectureOf(preset->family);
   model.layers = preset->layers;
   model.hidden = preset->hidden;
   model.heads = preset->heads;

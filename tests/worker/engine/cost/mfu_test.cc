@@ -7,7 +7,7 @@ namespace {
 
 constexpr ModelSpec Model(Family family, int hidden, int heads, int kv_heads, int ffn, int sequence,
                           int vocabulary) {
-  return {.family = family,
+  return {.architecture = ArchitectureOf(family),
           .layers = 32,
           .hidden = hidden,
           .heads = heads,

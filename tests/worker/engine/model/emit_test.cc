@@ -153,7 +153,7 @@ TEST(EmitTest, SequenceParallelKeepsAShareOfTheResidualStreamOnEachRank) {
 
 // What each rank has of its own rows only is added up in one go, and nothing else is.
 TEST(EmitTest, SequenceParallelAddsUpTheGradientsOfReplicatedParameters) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     Layout layout = Domino({1, 1});
     layout.family = family;
     layout.sequence_parallel = true;

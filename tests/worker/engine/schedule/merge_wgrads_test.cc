@@ -47,7 +47,7 @@ std::vector<Layout> MergingLayouts() {
   std::vector<Layout> layouts;
   for (const char* schedule : {"domino_row", "domino_hybrid"}) {
     for (const std::vector<int>& slices : {std::vector<int>{1, 1}, {3, 1, 2}}) {
-      for (Family family : {Family::kGpt, Family::kLlama}) {
+      for (Family family : EveryFamily()) {
         for (bool sequence_parallel : {false, true}) {
           for (Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
             Layout layout = Merged(slices);
@@ -145,7 +145,7 @@ TEST(MergeWgradsTest, EveryScheduleMergesOverMicroBatches) {
 
 // What the products read is there for both micro-batches, and nothing else is.
 TEST(MergeWgradsTest, MemoryGrowsByWhatTheProductsRead) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     Layout layout = MergedOverTwo();
     layout.family = family;
     const RankPlan two = PlanOf(layout);

@@ -55,7 +55,7 @@ TEST(RecomputeTest, NoneComputesNothingAgain) {
 }
 
 TEST(RecomputeTest, SelectiveTakesNormsAndActivationFunctionsOnly) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     const Canonical plain(Recomputing(Recompute::kSelective, family));
     EXPECT_THAT(plain.Words(Phase::kRecompute, 1, 0), ElementsAre("act", "ln2", "ln1"));
     EXPECT_THAT(plain.Words(Phase::kRecompute, 0, 1), ElementsAre("act", "ln2", "ln1"));
@@ -114,7 +114,7 @@ TEST(RecomputeTest, AClonedOperationIsItsOriginalOnCopies) {
 
 // What backward and its recomputation read of a layer's forward is what is kept.
 TEST(RecomputeTest, BackwardReadsNoForwardBufferThatIsComputedAgain) {
-  for (Family family : {Family::kGpt, Family::kLlama}) {
+  for (Family family : EveryFamily()) {
     for (bool sequence_parallel : {false, true}) {
       const Canonical canonical(Recomputing(Recompute::kFull, family, sequence_parallel));
       std::map<std::string, std::string> writer;  // of a root buffer, in a layer's forward

@@ -113,12 +113,12 @@ TEST(ValidateTest, MergedMicroBatchesMustDivideThoseOfAStep) {
 TEST(ValidateTest, RotaryHeadsAreEvenAndTheirBaseAtLeastOne) {
   ExpectRefused({
       {[](EngineSpec* s) {
-         s->model.family = Family::kLlama;
+         s->model.architecture = ArchitectureOf(Family::kLlama);
          s->model.hidden = 12;
        },
        "model.heads: found 4, expected heads of an even dimension, for rotary embedding"},
       {[](EngineSpec* s) {
-         s->model.family = Family::kLlama;
+         s->model.architecture = ArchitectureOf(Family::kLlama);
          s->model.rotary_base = 0;
        },
        "model.rotary_base: found 0, expected at least 1"},
@@ -130,7 +130,7 @@ TEST(ValidateTest, RotaryHeadsAreEvenAndTheirBaseAtLeastOne) {
 
 // A valid Llama with stretched positions.
 RotaryScaling* AsLlama3(EngineSpec* s) {
-  s->model.family = Family::kLlama;
+  s->model.architecture = ArchitectureOf(Family::kLlama);
   s->model.rotary_scaling = {
       .kind = RotaryScaling::Kind::kLlama3, .factor = 8, .original_sequence_length = 8};
   return &s->model.rotary_scaling;

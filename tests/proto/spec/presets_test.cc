@@ -1,4 +1,4 @@
-#include "proto/base/presets.h"
+#include "proto/spec/presets.h"
 
 #include <gtest/gtest.h>
 
@@ -12,10 +12,13 @@ namespace {
 
 // Weights, norms and biases left out, of the whole model.
 double BillionParameters(const ModelPreset& p) {
-  const bool llama = p.family == PresetFamily::kLlama;
+  const Architecture& architecture = ArchitectureOf(p.family);
+  const bool learned = architecture.positions == PositionKind::kLearned;
   const int64_t h = p.hidden, kv = h / p.heads * p.kv_heads;
-  const int64_t layer = 2 * h * h + 2 * h * kv + (llama ? 3 : 2) * h * p.ffn_hidden;
-  const int64_t ends = (llama ? 2 * p.vocab_size : p.vocab_size + p.sequence_length) * h;
+  const int64_t mlp = (IsGated(architecture.activation) ? 3 : 2) * h * p.ffn_hidden;
+  const int64_t layer = 2 * h * h + 2 * h * kv + mlp;
+  const int64_t ends =
+      ((architecture.tied_head ? 1 : 2) * p.vocab_size + (learned ? p.sequence_length : 0)) * h;
   return static_cast<double>(p.layers * layer + ends) * 1e-9;
 }
 
@@ -37,12 +40,15 @@ TEST(PresetsTest, DimensionsDivide) {
     // Two ranks are the least that hide anything.
     EXPECT_EQ(preset.kv_heads % 2, 0);
     EXPECT_EQ(preset.ffn_hidden % 2, 0);
-    const bool llama = preset.family == PresetFamily::kLlama;
-    EXPECT_EQ(llama, preset.rotary_base > 0);
-    if (llama) {
+    const Architecture& architecture = ArchitectureOf(preset.family);
+    const bool rotary = architecture.positions == PositionKind::kRotary;
+    EXPECT_EQ(rotary, preset.rotary_base > 0);
+    if (rotary) {
       EXPECT_EQ(preset.hidden / preset.heads % 2, 0);
-    } else {
-      EXPECT_EQ(preset.ffn_hidden, 4 * preset.hidden);
+    }
+    // Published gated models choose widths of their own.
+    if (!IsGated(architecture.activation)) {
+      EXPECT_EQ(preset.ffn_hidden, DefaultFfnHidden(architecture, preset.hidden));
     }
   }
 }
