@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "proto/base/files.h"
+#include "worker/exchange/stored_layout.h"
 
 namespace stretto {
 namespace {
@@ -81,8 +82,6 @@ const char* TorchName(absl::string_view dtype) {
 
 void AddGptKeys(const ModelSpec& model, ordered_json* config) {
   ordered_json& keys = *config;
-  keys["architectures"] = {"GPT2LMHeadModel"};
-  keys["model_type"] = "gpt2";
   keys["vocab_size"] = model.vocab_size;
   keys["n_positions"] = model.sequence_length;
   keys["n_ctx"] = model.sequence_length;
@@ -121,8 +120,6 @@ ordered_json RopeScaling(const RotaryScaling& scaling) {
 
 void AddLlamaKeys(const ModelSpec& model, ordered_json* config) {
   ordered_json& keys = *config;
-  keys["architectures"] = {"LlamaForCausalLM"};
-  keys["model_type"] = "llama";
   keys["vocab_size"] = model.vocab_size;
   keys["max_position_embeddings"] = model.sequence_length;
   keys["hidden_size"] = model.hidden;
@@ -164,8 +161,11 @@ SpecialTokens SpecialTokensOf(const std::vector<std::string>& tokenizer_files, i
 
 std::string HfConfigText(const ModelSpec& model, absl::string_view dtype,
                          const SpecialTokens& tokens) {
+  const HfFamily& hf = HfFamilyOf(model.architecture.family);
   ordered_json config;
-  switch (model.architecture.family) {
+  config["architectures"] = {hf.architecture};
+  config["model_type"] = hf.model_type;
+  switch (hf.family) {
     case Family::kGpt:
       AddGptKeys(model, &config);
       break;

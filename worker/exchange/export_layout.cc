@@ -103,15 +103,10 @@ absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int6
 }
 
 absl::Status CheckHf(const ModelSpec& model) {
-  switch (model.architecture.family) {
-    case Family::kGpt:
-      if (model.key_heads() == model.heads) return absl::OkStatus();
-      return Unlike("GPT2LMHeadModel", "kv_heads", absl::StrCat(model.key_heads()),
-                    absl::StrCat(model.heads, ", as many as heads"));
-    case Family::kLlama:
-      return absl::OkStatus();
-  }
-  return absl::OkStatus();
+  const HfFamily& hf = HfFamilyOf(model.architecture.family);
+  if (hf.shares_keys || model.key_heads() == model.heads) return absl::OkStatus();
+  return Unlike(hf.architecture, "kv_heads", absl::StrCat(model.key_heads()),
+                absl::StrCat(model.heads, ", as many as heads"));
 }
 
 absl::Status CheckLlmc(const ModelSpec& model) {

@@ -8,9 +8,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/strict_json.h"
 #include "worker/exchange/model_limits.h"
+#include "worker/exchange/stored_layout.h"
 
 namespace stretto {
 namespace {
@@ -240,6 +243,28 @@ absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& pat
   return model;
 }
 
+Family FamilyFrom(ConfigObject* config) {
+  const std::string type = config->Text("model_type", "");
+  std::vector<std::string> known, quoted;
+  for (const Architecture& architecture : kArchitectures) {
+    known.push_back(HfFamilyOf(architecture.family).model_type);
+    if (type == known.back()) return architecture.family;
+    quoted.push_back(absl::StrCat("\"", known.back(), "\""));
+  }
+  config->MustBeOneOf("model_type", type, known, absl::StrJoin(quoted, " or "));
+  return kDefaultFamily;
+}
+
+absl::StatusOr<ModelSpec> ModelFrom(Family family, ConfigObject* config, const std::string& path) {
+  switch (family) {
+    case Family::kGpt:
+      return GptFrom(config);
+    case Family::kLlama:
+      return LlamaFrom(config, path);
+  }
+  STRETTO_CHECK(false);
+}
+
 }  // namespace
 
 absl::StatusOr<ModelSpec> ParseHfConfig(absl::string_view text, const std::string& path) {
@@ -249,16 +274,10 @@ absl::StatusOr<ModelSpec> ParseHfConfig(absl::string_view text, const std::strin
         absl::StrCat(path, ": found ", document.type_name(), ", expected an object"));
   }
   ConfigObject config(document, path, "");
-  const std::string type = config.Text("model_type", "");
-  config.MustBeOneOf("model_type", type, {"gpt2", "llama"}, "\"gpt2\" or \"llama\"");
+  const Family family = FamilyFrom(&config);
   CheckCommon(&config);
   RETURN_IF_ERROR(config.status());
-  ModelSpec model;
-  if (type == "llama") {
-    ASSIGN_OR_RETURN(model, LlamaFrom(&config, path));
-  } else {
-    model = GptFrom(&config);
-  }
+  ASSIGN_OR_RETURN(const ModelSpec model, ModelFrom(family, &config, path));
   RETURN_IF_ERROR(config.status());
   RETURN_IF_ERROR(CheckModel(model, path));
   return model;

@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<ModelSource>> OpenHf(const std::string& name,
   ASSIGN_OR_RETURN(TensorFolder opened, TensorFolder::Open(folder));
   // Shared by the readers of its tensors.
   const auto weights = std::make_shared<const TensorFolder>(std::move(opened));
-  const std::string prefix = HfPrefix(model.architecture.family);
+  const std::string prefix = HfFamilyOf(model.architecture.family).prefix;
   std::vector<StoredLayout> layouts = HfLayout(model);
   const bool prefixed = weights->tensors().count(layouts.front().name) != 0;
   std::vector<MappedTensor> tensors;

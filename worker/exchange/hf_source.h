@@ -1,8 +1,8 @@
 #pragma once
 // A Hugging Face folder of GPT-2 or Llama: config.json, safetensors in one file or several.
 //
-// Names with or without the prefix (HfPrefix). A tied head may be stored as well if its bytes are
-// those of the embedding. Known tensors that are no weights (masks of attention, inverse
+// Names with or without the prefix (HfFamily::prefix). A tied head may be stored as well if its
+// bytes are those of the embedding. Known tensors that are no weights (masks of attention, inverse
 // frequencies) are ignored, any other is refused.
 
 #include <memory>

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 
 namespace stretto {
 namespace {
@@ -85,14 +86,16 @@ void AddHfLlamaLayer(const ModelSpec& model, int layer, LayoutBuilder* builder) 
 
 }  // namespace
 
-const char* HfPrefix(Family family) {
+const HfFamily& HfFamilyOf(Family family) {
+  static constexpr HfFamily kGpt = {Family::kGpt, "gpt2", "GPT2LMHeadModel", "transformer.", false};
+  static constexpr HfFamily kLlama = {Family::kLlama, "llama", "LlamaForCausalLM", "model.", true};
   switch (family) {
     case Family::kGpt:
-      return "transformer.";
+      return kGpt;
     case Family::kLlama:
-      return "model.";
+      return kLlama;
   }
-  return "";
+  STRETTO_CHECK(false);
 }
 
 std::vector<StoredLayout> HfLayout(const ModelSpec& model) {

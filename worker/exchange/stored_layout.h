@@ -29,10 +29,18 @@ struct StoredLayout {
 // As the state of GPT2LMHeadModel and LlamaForCausalLM names them ("transformer.h.0.ln_1.weight",
 // "model.layers.0.mlp.up_proj.weight", "lm_head.weight"), without a head that is tied. The rotary
 // convention (columns i and i + head_dim/2 turn together) is ours too, so no row moves but those of
-// queries, keys and values. A GPT has as many key heads as heads: the format knows no others.
+// queries, keys and values.
 std::vector<StoredLayout> HfLayout(const ModelSpec& model);
-// In front of all names but the head's: "transformer.", "model.".
-const char* HfPrefix(Family family);
+
+// What such a folder has of each family besides tensors.
+struct HfFamily {
+  Family family;
+  const char* model_type;    // "llama", in config.json
+  const char* architecture;  // "LlamaForCausalLM", likewise
+  const char* prefix;        // in front of all names but the head's: "model."
+  bool shares_keys;          // whether keys and values may have fewer heads than queries
+};
+const HfFamily& HfFamilyOf(Family family);
 
 // In the order of the file (llm.c, train_gpt2.py): each tensor of all layers before the next. Names
 // are llm.c's with the layer: "qkvw.3".
