@@ -54,8 +54,10 @@ inline void ExpectGradientsWithin(double bound, const ModelSpec& model, const Te
   }
 }
 
-// Whether the element is in the K part of a QKV bias: per key/value head its queries, key, value.
+// Whether the element is in the K part of a QKV bias that is not turned by its position: per
+// key/value head its queries, key, value.
 inline bool IsKBias(const ModelSpec& model, const Parameter& parameter, size_t element) {
+  if (model.architecture.positions == PositionKind::kRotary) return false;
   if (!parameter.name.ends_with("qkv.bias")) return false;
   const int column = static_cast<int>(element) % static_cast<int>(parameter.shape[1]);
   const int queries = model.heads / model.key_heads();

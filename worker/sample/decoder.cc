@@ -113,8 +113,16 @@ absl::Status Decoder::AppendPiece(absl::Span<const int32_t> tokens, absl::Span<f
   }
   for (int layer = 0; layer < model_.layers; ++layer) {
     RETURN_IF_ERROR(CheckGoingOn());
-    Attention(layer, rows, turns, &a);
-    Mlp(layer, rows, &a);
+    switch (model_.architecture.attention) {
+      case AttentionKind::kCausal:
+        Attention(layer, rows, turns, &a);
+        break;
+    }
+    switch (model_.architecture.mlp) {
+      case MlpKind::kDense:
+        Mlp(layer, rows, &a);
+        break;
+    }
   }
   position_ += rows;
   const int64_t last = static_cast<int64_t>(logits.size()) / model_.vocab_size;
