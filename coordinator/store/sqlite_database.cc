@@ -103,7 +103,7 @@ absl::Status SqliteDatabase::Error(int code) const {
       return absl::PermissionDeniedError(text);
     case SQLITE_CONSTRAINT:
       return absl::AlreadyExistsError(text);
-    default:
+    default:  // any other code of SQLite
       return absl::UnavailableError(text);
   }
 }

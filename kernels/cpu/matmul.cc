@@ -228,7 +228,7 @@ std::string CpuIsa() {
         return "avx512_core_bf16";
       case dnnl_cpu_isa_avx512_core_amx:
         return "avx512_core_amx";
-      default:
+      default:  // any other of oneDNN
         return "other";
     }
   };

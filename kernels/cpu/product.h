@@ -9,7 +9,15 @@
 namespace stretto::cpu {
 
 inline dnnl::memory::data_type TypeOf(DType dtype) {
-  return dtype == DType::kBF16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
+  switch (dtype) {
+    case DType::kF32:
+      return dnnl::memory::data_type::f32;
+    case DType::kBF16:
+      return dnnl::memory::data_type::bf16;
+    case DType::kI32:
+      return dnnl::memory::data_type::s32;
+  }
+  return dnnl::memory::data_type::undef;
 }
 
 // [rows, columns], stored row by row, or where transposed column by column.

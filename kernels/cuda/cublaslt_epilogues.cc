@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cublaslt_plan.h"
 #include "kernels/cuda/cublaslt_products.h"
+#include "proto/base/check.h"
 
 namespace stretto {
 namespace cuda {
@@ -32,7 +33,8 @@ Product ProductOf(const EpilogueProduct& e) {
               .in = e.dtype,
               .out = DType::kF32,
               .accumulate = true};
-    default:
+    case Epilogue::kGeluGrad:
+    case Epilogue::kGeluGradBias:
       return {.m = e.in,
               .n = e.tokens,
               .k = e.out,
@@ -42,6 +44,7 @@ Product ProductOf(const EpilogueProduct& e) {
               .in = e.dtype,
               .out = e.dtype};
   }
+  STRETTO_CHECK(false);
 }
 
 cublasLtEpilogue_t NameOf(Epilogue epilogue) {
@@ -52,9 +55,10 @@ cublasLtEpilogue_t NameOf(Epilogue epilogue) {
       return CUBLASLT_EPILOGUE_DGELU;
     case Epilogue::kGeluGradBias:
       return CUBLASLT_EPILOGUE_DGELU_BGRAD;
-    default:
+    case Epilogue::kBiasGrad:
       return CUBLASLT_EPILOGUE_BGRADB;
   }
+  STRETTO_CHECK(false);
 }
 
 // `aux` holds the input of GELU, `sums` what a bias gradient becomes.

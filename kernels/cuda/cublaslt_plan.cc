@@ -5,13 +5,24 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cublaslt_products.h"
+#include "proto/base/check.h"
 
 namespace stretto::cuda {
 namespace {
 
 constexpr int kProposals = 16;
 
-cudaDataType_t TypeOf(DType dtype) { return dtype == DType::kBF16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+      return CUDA_R_32F;
+    case DType::kBF16:
+      return CUDA_R_16BF;
+    case DType::kI32:
+      break;
+  }
+  STRETTO_CHECK(false && "a product of integers");
+}
 
 // Remembers the first call that failed, so that a sequence of them reads as one.
 class Calls {

@@ -41,7 +41,7 @@ absl::Status ErrnoStatus(int error, absl::string_view what) {
       return absl::ResourceExhaustedError(message);
     case EEXIST:
       return absl::AlreadyExistsError(message);
-    default:
+    default:  // any other errno
       return absl::UnavailableError(message);
   }
 }

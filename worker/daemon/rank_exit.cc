@@ -28,7 +28,7 @@ bool IsCrash(int signal) {
     case SIGSYS:
     case SIGTRAP:
       return true;
-    default:
+    default:  // any other signal
       return false;
   }
 }

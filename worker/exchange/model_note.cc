@@ -17,11 +17,18 @@ namespace {
 nlohmann::ordered_json RotaryJson(const RotaryScaling& scaling) {
   nlohmann::ordered_json value;
   value["kind"] = NameOf(scaling.kind);
-  if (scaling.kind != RotaryScaling::Kind::kNone) value["factor"] = scaling.factor;
-  if (scaling.kind == RotaryScaling::Kind::kLlama3) {
-    value["low_frequency_factor"] = scaling.low_frequency_factor;
-    value["high_frequency_factor"] = scaling.high_frequency_factor;
-    value["original_sequence_length"] = scaling.original_sequence_length;
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::kNone:
+      break;
+    case RotaryScaling::Kind::kLinear:
+      value["factor"] = scaling.factor;
+      break;
+    case RotaryScaling::Kind::kLlama3:
+      value["factor"] = scaling.factor;
+      value["low_frequency_factor"] = scaling.low_frequency_factor;
+      value["high_frequency_factor"] = scaling.high_frequency_factor;
+      value["original_sequence_length"] = scaling.original_sequence_length;
+      break;
   }
   return value;
 }

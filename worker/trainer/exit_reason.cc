@@ -16,7 +16,7 @@ absl::Status Marked(absl::Status status, ExitReason reason) {
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kDeadlineExceeded:
       return status;
-    default:
+    default:  // any other code of absl
       status.SetPayload(kReason, absl::Cord(NameOf(reason)));
       return status;
   }
@@ -52,7 +52,7 @@ ExitReason ReasonOfPrepare(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return ExitReason::kPeerLost;
-    default:
+    default:  // any other code of absl
       return ExitReason::kPrepareFailed;
   }
 }
@@ -64,7 +64,7 @@ ExitReason ReasonOfStep(const absl::Status& status) {
     case absl::StatusCode::kUnavailable:
     case absl::StatusCode::kDeadlineExceeded:
       return ExitReason::kPeerLost;
-    default:
+    default:  // any other code of absl
       return ExitReason::kDeviceFailed;
   }
 }

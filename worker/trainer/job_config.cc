@@ -39,11 +39,18 @@ std::string OptionsOf(const ModelSpec& m) {
     absl::StrAppendFormat(&text, ";epsilon=%.17g", m.norm_epsilon);
   if (m.head_is_tied() != plain.head_is_tied())
     absl::StrAppend(&text, ";tied=", int{m.head_is_tied()});
-  if (r.kind == RotaryScaling::Kind::kNone) return text;
-  absl::StrAppendFormat(&text, ";rotary=%s,%.17g", NameOf(r.kind), r.factor);
-  if (r.kind == RotaryScaling::Kind::kLlama3)
-    absl::StrAppendFormat(&text, ",%.17g,%.17g,%d", r.low_frequency_factor, r.high_frequency_factor,
-                          r.original_sequence_length);
+  switch (r.kind) {
+    case RotaryScaling::Kind::kNone:
+      break;
+    case RotaryScaling::Kind::kLinear:
+      absl::StrAppendFormat(&text, ";rotary=%s,%.17g", NameOf(r.kind), r.factor);
+      break;
+    case RotaryScaling::Kind::kLlama3:
+      absl::StrAppendFormat(&text, ";rotary=%s,%.17g,%.17g,%.17g,%d", NameOf(r.kind), r.factor,
+                            r.low_frequency_factor, r.high_frequency_factor,
+                            r.original_sequence_length);
+      break;
+  }
   return text;
 }
 

@@ -68,7 +68,7 @@ bool IsTransient(const absl::Status& status) {
     case absl::StatusCode::kInternal:   // a stream that was reset
     case absl::StatusCode::kDeadlineExceeded:
       return true;
-    default:
+    default:  // any other code of absl
       return false;
   }
 }

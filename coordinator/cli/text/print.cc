@@ -31,7 +31,7 @@ const char* PartName(Ledger::Part part) {
       return "idle";
     case Ledger::EVALUATION:
       return "evaluation";
-    default:
+    default:  // from a newer coordinator
       return "unknown";
   }
 }

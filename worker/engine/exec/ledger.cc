@@ -17,10 +17,12 @@ struct Open {
   int data = 0, checkpoint = 0, evaluation = 0;
 };
 
+enum class Activity : uint8_t { kCompute, kCommunication, kData, kCheckpoint, kEvaluation };
+
 struct Edge {
   int64_t time;
   int delta;  // +1 opens, -1 closes
-  int kind;   // 0 compute, 1 communication, 2 data, 3 checkpoint, 4 evaluation
+  Activity activity;
   int group, phase;
 };
 
@@ -52,22 +54,22 @@ Account Classify(const Open& open) {
 }
 
 void Apply(const Edge& edge, Open* open) {
-  switch (edge.kind) {
-    case 0:
+  switch (edge.activity) {
+    case Activity::kCompute:
       open->compute[static_cast<size_t>(edge.phase)] += edge.delta;
       break;
-    case 1: {
+    case Activity::kCommunication: {
       auto it = open->communication.try_emplace({edge.group, edge.phase}, 0).first;
       if ((it->second += edge.delta) == 0) open->communication.erase(it);
       break;
     }
-    case 2:
+    case Activity::kData:
       open->data += edge.delta;
       break;
-    case 3:
+    case Activity::kCheckpoint:
       open->checkpoint += edge.delta;
       break;
-    default:
+    case Activity::kEvaluation:
       open->evaluation += edge.delta;
       break;
   }
@@ -76,23 +78,23 @@ void Apply(const Edge& edge, Open* open) {
 std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> intervals,
                           const HostWaits& waits, Interval step) {
   std::vector<Edge> edges;
-  auto add = [&](Interval interval, int kind, int group, int phase) {
+  auto add = [&](Interval interval, Activity activity, int group, int phase) {
     const int64_t begin = std::max(interval.begin, step.begin),
                   end = std::min(interval.end, step.end);
     if (begin >= end) return;
-    edges.push_back({begin, +1, kind, group, phase});
-    edges.push_back({end, -1, kind, group, phase});
+    edges.push_back({begin, +1, activity, group, phase});
+    edges.push_back({end, -1, activity, group, phase});
   };
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     const bool communicates = IsCollective(op.kind);
-    add(intervals[i], communicates ? 1 : 0,
+    add(intervals[i], communicates ? Activity::kCommunication : Activity::kCompute,
         communicates ? program.lanes[static_cast<size_t>(op.lane)].group : -1,
         static_cast<int>(op.tag.phase));
   }
-  for (const Interval& wait : waits.data) add(wait, 2, -1, -1);
-  for (const Interval& wait : waits.checkpoint) add(wait, 3, -1, -1);
-  for (const Interval& wait : waits.evaluation) add(wait, 4, -1, -1);
+  for (const Interval& wait : waits.data) add(wait, Activity::kData, -1, -1);
+  for (const Interval& wait : waits.checkpoint) add(wait, Activity::kCheckpoint, -1, -1);
+  for (const Interval& wait : waits.evaluation) add(wait, Activity::kEvaluation, -1, -1);
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
     return std::tie(a.time, a.delta) < std::tie(b.time, b.delta);
   });

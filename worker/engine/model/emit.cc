@@ -1,6 +1,7 @@
 #include "worker/engine/model/emit.h"
 
 #include <cmath>
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 
@@ -114,13 +115,21 @@ std::vector<int64_t> Emitter::RotaryAttributes(bool inverse) const {
   std::vector<int64_t> attributes = {
       attention_.sequence_length, attention_.heads,   attention_.kv_heads, attention_.head_dim,
       attention_.first_head,      model_.rotary_base, inverse ? 1 : 0};
-  if (scaling.kind == RotaryScaling::Kind::kNone) return attributes;
-  attributes.push_back(static_cast<int64_t>(scaling.kind));
-  attributes.push_back(RealAttribute(scaling.factor));
-  if (scaling.kind == RotaryScaling::Kind::kLinear) return attributes;
-  attributes.push_back(RealAttribute(scaling.low_frequency_factor));
-  attributes.push_back(RealAttribute(scaling.high_frequency_factor));
-  attributes.push_back(scaling.original_sequence_length);
+  const auto append = [&](std::initializer_list<int64_t> more) {
+    attributes.insert(attributes.end(), more);
+  };
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::kNone:
+      break;
+    case RotaryScaling::Kind::kLinear:
+      append({static_cast<int64_t>(scaling.kind), RealAttribute(scaling.factor)});
+      break;
+    case RotaryScaling::Kind::kLlama3:
+      append({static_cast<int64_t>(scaling.kind), RealAttribute(scaling.factor),
+              RealAttribute(scaling.low_frequency_factor),
+              RealAttribute(scaling.high_frequency_factor), scaling.original_sequence_length});
+      break;
+  }
   return attributes;
 }
 

@@ -138,6 +138,20 @@ float Normal(uint64_t key, uint64_t index, uint64_t stream) {
          std::cos(2 * std::numbers::pi_v<float> * ToUniform(bits[1]));
 }
 
+// Of an element of the full tensor.
+float InitialValue(const Parameter& p, int index, uint64_t seed, int64_t element) {
+  switch (p.init) {
+    case Init::kZero:
+      return 0;
+    case Init::kOne:
+      return 1;
+    case Init::kNormal:
+      return p.init_std *
+             Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
+  }
+  return 0;
+}
+
 }  // namespace
 
 int64_t Parameter::count() const {
@@ -193,11 +207,7 @@ void Initialise(const Parameter& p, int index, uint64_t seed, int64_t begin, int
     // In the full tensor, of the shard's element i; up to the end of its row.
     int64_t element = (a * shape[1] + b) * shape[2] + starts[2] + column;
     for (const int64_t stop = std::min(end, i + extents[2] - column); i < stop; ++i, ++element) {
-      values[i] = p.init == Init::kOne ? 1.0f : 0.0f;
-      if (p.init == Init::kNormal && element < first_padding) {
-        values[i] =
-            p.init_std * Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
-      }
+      values[i] = element < first_padding ? InitialValue(p, index, seed, element) : 0.0f;
     }
   }
 }

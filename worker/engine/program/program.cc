@@ -78,12 +78,22 @@ int BufferMap::Find(int id, int micro_batch) const {
 
 namespace {
 
+int CopiesOf(Binding binding, const StepProgram& step) {
+  switch (binding) {
+    case Binding::kStep:
+      return 1;
+    case Binding::kSlot:
+      return step.slots;
+    case Binding::kMicroBatch:
+      return step.micro_batches;
+  }
+  return 0;
+}
+
 void ExpandBuffers(const StepProgram& step, const BufferMap& map, Program* program) {
   program->buffers.reserve(static_cast<size_t>(map.size()));
   for (const Buffer& buffer : step.buffers) {
-    const int copies = buffer.binding == Binding::kStep   ? 1
-                       : buffer.binding == Binding::kSlot ? step.slots
-                                                          : step.micro_batches;
+    const int copies = CopiesOf(buffer.binding, step);
     for (int copy = 0; copy < copies; ++copy) {
       Buffer concrete = buffer;
       concrete.binding = Binding::kStep;
