@@ -5,7 +5,7 @@
 namespace stretto::coordinator {
 
 Result Driver::Submit(const Event& event, absl::Time now) {
-  const std::lock_guard<std::mutex> lock(mu_);
+  const MutexLock lock(mu_);
   Effects effects = core_.Apply(event, now);
   if (!effects.status.ok()) return {.status = effects.status, .job_id = "", .fresh = false};
   const absl::Status stored = Persist(std::move(effects.persist));

@@ -13,7 +13,6 @@
 // been stored (the disk answered too late); the next commit therefore begins with what the core now
 // holds of the same objects.
 
-#include <mutex>
 #include <set>
 #include <string>
 #include <utility>
@@ -22,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
+#include "proto/base/mutex.h"
 
 namespace stretto::coordinator {
 
@@ -68,19 +68,19 @@ class Driver {
   // need; do not let pointers escape, and do not call the driver from inside.
   template <class F>
   auto Read(F&& read) const {
-    const std::lock_guard<std::mutex> lock(mu_);
+    const MutexLock lock(mu_);
     return std::forward<F>(read)(static_cast<const Core&>(core_));
   }
 
  private:
-  absl::Status Persist(std::vector<Record> records);
-  std::vector<Record> Repairs() const;
+  absl::Status Persist(std::vector<Record> records) REQUIRES(mu_);
+  std::vector<Record> Repairs() const REQUIRES(mu_);
 
-  mutable std::mutex mu_;
-  Core core_;  // guarded by mu_
-  // Ids in refused commits; what the store has of them is unknown. Guarded by mu_.
-  std::set<std::string> unsure_jobs_;
-  std::set<std::string> unsure_workers_;
+  mutable Mutex mu_;
+  Core core_ GUARDED_BY(mu_);
+  // Ids in refused commits; what the store has of them is unknown.
+  std::set<std::string> unsure_jobs_ GUARDED_BY(mu_);
+  std::set<std::string> unsure_workers_ GUARDED_BY(mu_);
   Persistence& persistence_;
   Transport& transport_;
 };

@@ -15,41 +15,42 @@ void Loop::Start(absl::Duration period, std::function<void()> tick) {
 
 void Loop::Post(std::function<void()> task) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    const MutexLock lock(mu_);
     if (stopping_) return;
     tasks_.push_back(std::move(task));
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
 }
 
 void Loop::Stop() {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    const MutexLock lock(mu_);
     stopping_ = true;
   }
-  wake_.notify_one();
+  wake_.NotifyOne();
   if (thread_.joinable()) thread_.join();
 }
 
 void Loop::Run(std::chrono::nanoseconds period, const std::function<void()>& tick) {
   auto next_tick = std::chrono::steady_clock::now() + period;
-  std::unique_lock<std::mutex> lock(mu_);
+  MutexLock lock(mu_);
   while (true) {
-    wake_.wait_until(lock, next_tick, [this] { return stopping_ || !tasks_.empty(); });
+    wake_.WaitUntil(mu_, next_tick,
+                    [this]() REQUIRES(mu_) { return stopping_ || !tasks_.empty(); });
     if (!tasks_.empty()) {
       std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
-      lock.unlock();
+      lock.Unlock();
       task();
       task = nullptr;  // what it holds goes without the lock
-      lock.lock();
+      lock.Lock();
     } else if (stopping_) {
       return;
     }
     if (std::chrono::steady_clock::now() >= next_tick) {
-      lock.unlock();
+      lock.Unlock();
       tick();
-      lock.lock();
+      lock.Lock();
       next_tick = std::chrono::steady_clock::now() + period;
     }
   }

@@ -7,13 +7,12 @@
 // end under way, and the number of calls is limited per connection (server.cc).
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "absl/time/time.h"
+#include "proto/base/mutex.h"
 
 namespace stretto::service {
 
@@ -36,10 +35,10 @@ class Loop {
  private:
   void Run(std::chrono::nanoseconds period, const std::function<void()>& tick);
 
-  std::mutex mu_;
-  std::condition_variable wake_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mu_
-  bool stopping_ = false;                    // guarded by mu_
+  Mutex mu_;
+  CondVar wake_;
+  std::deque<std::function<void()>> tasks_ GUARDED_BY(mu_);
+  bool stopping_ GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

@@ -1,10 +1,10 @@
 #include "coordinator/telemetry/telemetry.h"
 
-#include <mutex>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/telemetry/metric_table.h"
+#include "proto/base/mutex.h"
 #include "proto/base/version.h"
 #include "proto/metrics/families.h"
 
@@ -53,10 +53,10 @@ class Collector {
   std::vector<prometheus::MetricFamily> Collect() const {
     Families families(kMetrics);
     {
-      const std::lock_guard<std::mutex> lock(read_mu);
+      const MutexLock lock(read_mu);
       if (read) Show(read(), &families);
     }
-    const std::lock_guard<std::mutex> lock(mu);
+    const MutexLock lock(mu);
     families.Add(Row(kMetrics, "stretto_job_queue_wait_seconds"), {}, queue_wait);
     families.Add(Row(kMetrics, "stretto_worker_sessions_total"), {}, sessions);
     families.Add(Row(kMetrics, "stretto_worker_leases_expired_total"), {}, leases_expired);
@@ -73,15 +73,18 @@ class Collector {
     return std::move(families).Take();
   }
 
-  mutable std::mutex read_mu;  // held while asking, so that who is asked can be replaced
-  std::function<ClusterState()> read;
-  // Guards all below. Never held while asking: who is asked may count something at the same time.
-  mutable std::mutex mu;
-  Histogram queue_wait{kQueueWaitSeconds};
-  Histogram commits{kCommitSeconds};
-  double commits_failed = 0, sessions = 0, leases_expired = 0;
-  std::map<std::pair<std::string, std::string>, double> rpcs;  // by code and method
-  std::map<std::string, Histogram> rpc_durations;              // by method
+  mutable Mutex read_mu;  // held while asking, so that who is asked can be replaced
+  std::function<ClusterState()> read GUARDED_BY(read_mu);
+  // Never held while asking: who is asked may count something at the same time.
+  mutable Mutex mu;
+  Histogram queue_wait GUARDED_BY(mu){kQueueWaitSeconds};
+  Histogram commits GUARDED_BY(mu){kCommitSeconds};
+  double commits_failed GUARDED_BY(mu) = 0;
+  double sessions GUARDED_BY(mu) = 0;
+  double leases_expired GUARDED_BY(mu) = 0;
+  // By code and method.
+  std::map<std::pair<std::string, std::string>, double> rpcs GUARDED_BY(mu);
+  std::map<std::string, Histogram> rpc_durations GUARDED_BY(mu);  // by method
 };
 
 }  // namespace
@@ -95,34 +98,34 @@ Telemetry::Telemetry() : impl_(std::make_unique<Impl>()) {}
 Telemetry::~Telemetry() = default;
 
 void Telemetry::SetClusterState(std::function<ClusterState()> read) {
-  const std::lock_guard<std::mutex> lock(impl_->collector.read_mu);
+  const MutexLock lock(impl_->collector.read_mu);
   impl_->collector.read = std::move(read);
 }
 
 void Telemetry::QueueWaited(absl::Duration wait) {
-  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  const MutexLock lock(impl_->collector.mu);
   impl_->collector.queue_wait.Observe(absl::ToDoubleSeconds(wait));
 }
 
 void Telemetry::SessionOpened() {
-  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.sessions;
 }
 
 void Telemetry::LeaseExpired() {
-  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.leases_expired;
 }
 
 void Telemetry::StoreCommitted(absl::Duration duration, const absl::Status& status) {
-  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  const MutexLock lock(impl_->collector.mu);
   impl_->collector.commits.Observe(absl::ToDoubleSeconds(duration));
   if (!status.ok()) ++impl_->collector.commits_failed;
 }
 
 void Telemetry::RpcEnded(const std::string& method, const std::string& code,
                          absl::Duration duration) {
-  const std::lock_guard<std::mutex> lock(impl_->collector.mu);
+  const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.rpcs[{code, method}];
   impl_->collector.rpc_durations.try_emplace(method, kRpcSeconds)
       .first->second.Observe(absl::ToDoubleSeconds(duration));

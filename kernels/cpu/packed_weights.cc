@@ -12,7 +12,7 @@ struct PackedWeights::Entry {
   size_t bytes = 0;
   int leases = 0;
   bool valid = false;
-  std::mutex packing;
+  Mutex packing;
 };
 
 PackedWeights::PackedWeights() = default;
@@ -21,7 +21,7 @@ PackedWeights::~PackedWeights() = default;
 const void* PackedWeights::Lease::data() const { return entry_->memory.get(); }
 
 void PackedWeights::Lease::Release::operator()(Entry* entry) const {
-  std::lock_guard lock(owner->mutex_);
+  const MutexLock lock(owner->mutex_);
   --entry->leases;
 }
 
@@ -42,31 +42,31 @@ PackedWeights::Entry& PackedWeights::FindOrMake(const PackedKey& key, size_t byt
 
 PackedWeights::Lease PackedWeights::Get(const PackedKey& key, size_t bytes,
                                         const std::function<void(void*)>& pack) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   Entry& entry = FindOrMake(key, bytes);
   STRETTO_CHECK(entry.bytes == bytes);
   ++entry.leases;
   if (entry.valid) return Lease(this, &entry);
-  lock.unlock();
+  lock.Unlock();
   // Another lane may want it at the same time: one of them packs, the other waits.
-  const std::lock_guard packing(entry.packing);
-  lock.lock();
+  const MutexLock packing(entry.packing);
+  lock.Lock();
   if (entry.valid) return Lease(this, &entry);
-  lock.unlock();
+  lock.Unlock();
   pack(entry.memory.get());
-  lock.lock();
+  lock.Lock();
   entry.valid = true;
   return Lease(this, &entry);
 }
 
 void PackedWeights::Changed() {
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto& [key, entry] : entries_) entry->valid &= entry->leases > 0;
 }
 
 void PackedWeights::Changed(const void* begin, size_t bytes) {
   const void* const end = static_cast<const char*>(begin) + bytes;
-  std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto at = entries_.lower_bound({begin, {}}); at != entries_.end(); ++at) {
     if (!std::less<>()(at->first.weight, end)) break;
     at->second->valid = false;

@@ -5,9 +5,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 
 #include "kernels/cpu/matmul.h"
+#include "proto/base/mutex.h"
 
 namespace stretto::cpu {
 
@@ -55,10 +55,10 @@ class PackedWeights {
   void Changed(const void* begin, size_t bytes);
 
  private:
-  Entry& FindOrMake(const PackedKey& key, size_t bytes);
+  Entry& FindOrMake(const PackedKey& key, size_t bytes) REQUIRES(mutex_);
 
-  std::mutex mutex_;  // of the map and its entries, but not of the memory they own
-  std::map<PackedKey, std::unique_ptr<Entry>> entries_;
+  Mutex mutex_;  // of the map and its entries, but not of the memory they own
+  std::map<PackedKey, std::unique_ptr<Entry>> entries_ GUARDED_BY(mutex_);
 };
 
 }  // namespace stretto::cpu

@@ -23,17 +23,17 @@ const Clock& Clock::Real() {
 }
 
 absl::Time FakeClock::Now() const {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return now_;
 }
 
 absl::Duration FakeClock::Monotonic() const {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return now_ - absl::UnixEpoch();
 }
 
 void FakeClock::Advance(absl::Duration step) {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   now_ += step;
 }
 

@@ -1,9 +1,8 @@
 #pragma once
 // Time as a dependency. Decisions take `now` as an argument; only mains and drivers hold a Clock.
 
-#include <mutex>
-
 #include "absl/time/time.h"
+#include "proto/base/mutex.h"
 
 namespace stretto {
 
@@ -28,8 +27,8 @@ class FakeClock final : public Clock {
   void Advance(absl::Duration step);
 
  private:
-  mutable std::mutex mu_;
-  absl::Time now_;
+  mutable Mutex mu_;
+  absl::Time now_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto

@@ -10,11 +10,11 @@
 #include <atomic>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "proto/base/mutex.h"
 
 struct mg_context;
 
@@ -59,17 +59,17 @@ class Readiness {
  public:
   explicit Readiness(absl::Status status) : status_(std::move(status)) {}
   void Set(absl::Status status) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     status_ = std::move(status);
   }
   absl::Status Get() const {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     return status_;
   }
 
  private:
-  mutable std::mutex mu_;
-  absl::Status status_;
+  mutable Mutex mu_;
+  absl::Status status_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto::monitoring

@@ -9,16 +9,16 @@ RepublishingStore::RepublishingStore(Store& inner, absl::Duration interval)
 
 RepublishingStore::~RepublishingStore() {
   {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stopped_ = true;
   }
-  wake_.notify_all();
+  wake_.NotifyAll();
   thread_.join();
 }
 
 absl::Status RepublishingStore::Set(absl::string_view key, absl::string_view bytes) {
   RETURN_IF_ERROR(inner_.Set(key, bytes));
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   keys_[std::string(key)] = std::string(bytes);
   return absl::OkStatus();
 }
@@ -28,12 +28,13 @@ absl::StatusOr<std::string> RepublishingStore::Get(absl::string_view key, absl::
 }
 
 void RepublishingStore::Serve() {
-  std::unique_lock lock(mu_);
-  while (!wake_.wait_for(lock, absl::ToChronoNanoseconds(interval_), [&] { return stopped_; })) {
+  MutexLock lock(mu_);
+  while (!wake_.WaitFor(mu_, absl::ToChronoNanoseconds(interval_),
+                        [&]() REQUIRES(mu_) { return stopped_; })) {
     const std::map<std::string, std::string> keys = keys_;
-    lock.unlock();
+    lock.Unlock();
     for (const auto& [key, bytes] : keys) inner_.Set(key, bytes).IgnoreError();
-    lock.lock();
+    lock.Lock();
   }
 }
 

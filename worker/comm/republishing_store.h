@@ -2,12 +2,11 @@
 // A store that survives the loss of its server's memory: it sets its keys again and again while it
 // lives, so that a peer that reads late finds them also after the server was restarted.
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "proto/base/mutex.h"
 #include "worker/comm/store.h"
 
 namespace stretto {
@@ -27,10 +26,10 @@ class RepublishingStore final : public Store {
 
   Store& inner_;
   const absl::Duration interval_;
-  std::mutex mu_;
-  std::condition_variable wake_;
-  std::map<std::string, std::string> keys_;  // guarded by mu_: set here
-  bool stopped_ = false;                     // guarded by mu_
+  Mutex mu_;
+  CondVar wake_;
+  std::map<std::string, std::string> keys_ GUARDED_BY(mu_);  // set here
+  bool stopped_ GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

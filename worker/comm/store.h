@@ -1,15 +1,14 @@
 #pragma once
 // Rendezvous: where ranks leave their addresses for each other. Keys are written once.
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "proto/base/mutex.h"
 
 namespace stretto {
 
@@ -34,9 +33,9 @@ class MemoryStore final : public Store {
   absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) override;
 
  private:
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::map<std::string, std::string> values_;
+  Mutex mu_;
+  CondVar changed_;
+  std::map<std::string, std::string> values_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto

@@ -117,7 +117,7 @@ void Daemon::Signal() {
 }
 
 absl::Status Daemon::Ready() const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (connected_) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("worker ", options_.name,
                                              " is not registered with the coordinator at ",
@@ -125,7 +125,7 @@ absl::Status Daemon::Ready() const {
 }
 
 std::optional<absl::Status> Daemon::refusal() const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return refusal_;
 }
 
@@ -136,8 +136,8 @@ void Daemon::StopTrainers() {
     return trainers_->RequestStop(key, /*checkpoint=*/true, reason);
   });
   supervisor_.WaitUntilEmpty(options_.stop_grace + kReapTime);
-  std::unique_lock lock(mu_);
-  acked_.wait_for(lock, kFarewell, [this] { return !connected_ || relay_.Idle(); });
+  const MutexLock lock(mu_);
+  acked_.WaitFor(mu_, kFarewell, [this]() REQUIRES(mu_) { return !connected_ || relay_.Idle(); });
 }
 
 std::string Daemon::FaultOf(const Slot& slot, const std::vector<Gpu>& gpus) {
@@ -190,7 +190,7 @@ void Daemon::OnRegistered(const v1::Registered& registered) {
   spdlog::info("registered with the coordinator worker={} coordinator={} held={}", options_.name,
                options_.coordinator, offered_.size());
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     connected_ = true;
   }
   metrics_.SetConnected(true);
@@ -213,7 +213,7 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
     }
     case v1::CoordinatorMessage::kAck:
       relay_.Acked(KeyOf(message.ack()), message.ack().sequence());
-      acked_.notify_all();
+      acked_.NotifyAll();
       break;
     case v1::CoordinatorMessage::kLogRequest:
       logs_.Request(message.log_request());
@@ -259,10 +259,10 @@ void Daemon::OnDisconnected() {
   logs_.Reset();
   metrics_.SetConnected(false);
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     connected_ = false;
   }
-  acked_.notify_all();
+  acked_.NotifyAll();
 }
 
 void Daemon::OnRefused(const absl::Status& status) {
@@ -270,7 +270,7 @@ void Daemon::OnRefused(const absl::Status& status) {
       "coordinator ", options_.coordinator, " refused worker ", options_.name, " (build ",
       kBuildVersion, ", protocol version ", kProtocolVersion, "): ", status.message());
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     refusal_ = absl::Status(status.code(), message);
   }
   Signal();

@@ -3,9 +3,7 @@
 // nothing that a part could decide.
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +13,7 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/mutex.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "proto/tls/files.h"
 #include "worker/daemon/gpu_watch.h"
@@ -123,10 +122,10 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   std::atomic<bool> registered_{false};
   std::atomic<bool> stopping_{false};
 
-  mutable std::mutex mu_;
-  std::condition_variable acked_;
-  bool connected_ = false;
-  std::optional<absl::Status> refusal_;
+  mutable Mutex mu_;
+  CondVar acked_;
+  bool connected_ GUARDED_BY(mu_) = false;
+  std::optional<absl::Status> refusal_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto::daemon

@@ -34,17 +34,18 @@ GpuWatch::GpuWatch(std::shared_ptr<Nvml> nvml, const Clock& clock)
 
 GpuWatch::~GpuWatch() {
   if (!thread_.joinable()) return;
-  std::unique_lock lock(state_->mu);
+  MutexLock lock(state_->mu);
   state_->stop = true;
-  state_->changed.notify_all();
-  const bool ended = state_->changed.wait_for(lock, absl::ToChronoMilliseconds(kGrace),
-                                              [this] { return state_->ended; });
-  lock.unlock();
+  state_->changed.NotifyAll();
+  const bool ended =
+      state_->changed.WaitFor(state_->mu, absl::ToChronoMilliseconds(kGrace),
+                              [this]() REQUIRES(state_->mu) { return state_->ended; });
+  lock.Unlock();
   ended ? thread_.join() : thread_.detach();
 }
 
 std::vector<Gpu> GpuWatch::Gpus() {
-  std::unique_lock lock(state_->mu);
+  MutexLock lock(state_->mu);
   const absl::Duration age = clock_.Monotonic() - read_at_;
   std::vector<Gpu> gpus = state_->gpus;
   if (state_->reading && age >= kPatience) {
@@ -55,26 +56,27 @@ std::vector<Gpu> GpuWatch::Gpus() {
   if (state_->nvml == nullptr || state_->reading || age < kInterval) return gpus;
   state_->reading = true;
   read_at_ = clock_.Monotonic();
-  lock.unlock();
-  state_->changed.notify_all();
+  lock.Unlock();
+  state_->changed.NotifyAll();
   return gpus;
 }
 
 void GpuWatch::Run(const std::shared_ptr<State>& state) {
-  std::unique_lock lock(state->mu);
+  MutexLock lock(state->mu);
   while (true) {
-    state->changed.wait(lock, [&] { return state->reading || state->stop; });
+    state->changed.Wait(state->mu,
+                        [&]() REQUIRES(state->mu) { return state->reading || state->stop; });
     if (state->stop) break;
-    lock.unlock();
+    lock.Unlock();
     std::vector<Gpu> gpus = state->nvml->Read();
-    lock.lock();
+    lock.Lock();
     if (state->stop) break;  // perhaps long after: not even a log is there for sure
     LogChanges(state->gpus, gpus);
     state->gpus = std::move(gpus);
     state->reading = false;
   }
   state->ended = true;
-  state->changed.notify_all();
+  state->changed.NotifyAll();
 }
 
 }  // namespace stretto::daemon

@@ -2,14 +2,13 @@
 // What NVML said last of this node's GPUs, for everybody who must not wait for a driver: a reading
 // takes milliseconds, and for ever when a GPU is bad enough to take its driver along.
 
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
+#include "proto/base/mutex.h"
 #include "worker/daemon/nvml.h"
 
 namespace stretto::daemon {
@@ -35,19 +34,19 @@ class GpuWatch {
  private:
   struct State {
     std::shared_ptr<Nvml> nvml;
-    std::mutex mu;
-    std::condition_variable changed;
-    std::vector<Gpu> gpus;
-    bool reading = false;
-    bool stop = false;
-    bool ended = false;  // the thread does nothing any more
+    Mutex mu;
+    CondVar changed;
+    std::vector<Gpu> gpus GUARDED_BY(mu);
+    bool reading GUARDED_BY(mu) = false;
+    bool stop GUARDED_BY(mu) = false;
+    bool ended GUARDED_BY(mu) = false;  // the thread does nothing any more
   };
   static void Run(const std::shared_ptr<State>& state);
 
   const Clock& clock_;
   const std::shared_ptr<State> state_;  // shared with the thread
-  absl::Duration
-      read_at_;  // when the newest reading, or the one under way, began; under state_->mu
+  // When the newest reading, or the one under way, began.
+  absl::Duration read_at_ GUARDED_BY(state_->mu);
   std::thread thread_;
 };
 

@@ -138,36 +138,36 @@ LogStreams::LogStreams(const RunFolders& folders, std::function<bool(const RankK
 
 LogStreams::~LogStreams() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stop_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   thread_.join();
 }
 
 void LogStreams::Request(const LogRequest& request) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     requests_.push_back(request);
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 std::optional<LogData> LogStreams::Next() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (chunks_.empty()) return std::nullopt;
   LogData data = std::move(chunks_.front());
   chunks_.pop_front();
-  changed_.notify_all();
+  changed_.NotifyAll();
   return data;
 }
 
 void LogStreams::Reset() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   ++session_;
   requests_.clear();
   chunks_.clear();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void LogStreams::Apply(const LogRequest& request) {
@@ -197,7 +197,7 @@ bool LogStreams::ReadRound(uint64_t session, size_t room) {
     if (!data.has_value()) continue;
     if (data->end()) streams_.erase(current);
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       if (session != session_) return false;
       chunks_.push_back(*std::move(data));
     }
@@ -207,17 +207,21 @@ bool LogStreams::ReadRound(uint64_t session, size_t room) {
   return progress;
 }
 
+bool LogStreams::AskedLocked(uint64_t session) const {
+  return stop_ || session != session_ || !requests_.empty();
+}
+
+bool LogStreams::RoomLocked() const { return !streams_.empty() && chunks_.size() < kMaxChunks; }
+
 void LogStreams::Run() {
   uint64_t session = 0;
   bool progress = false;
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   while (true) {
-    const auto asked = [&] { return stop_ || session != session_ || !requests_.empty(); };
-    const auto room = [&] { return !streams_.empty() && chunks_.size() < kMaxChunks; };
-    if (!room()) {
-      changed_.wait(lock, [&] { return asked() || room(); });
+    if (!RoomLocked()) {
+      changed_.Wait(mu_, [&]() REQUIRES(mu_) { return AskedLocked(session) || RoomLocked(); });
     } else if (!progress) {
-      changed_.wait_for(lock, kFollowInterval, asked);
+      changed_.WaitFor(mu_, kFollowInterval, [&]() REQUIRES(mu_) { return AskedLocked(session); });
     }
     if (stop_) return;
     if (session != session_) {
@@ -226,10 +230,10 @@ void LogStreams::Run() {
     }
     const std::vector<LogRequest> requests = std::exchange(requests_, {});
     const size_t places = kMaxChunks - chunks_.size();
-    lock.unlock();
+    lock.Unlock();
     for (const LogRequest& request : requests) Apply(request);
     progress = ReadRound(session, places);
-    lock.lock();
+    lock.Lock();
   }
 }
 

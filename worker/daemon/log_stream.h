@@ -3,18 +3,17 @@
 // takes chunks when the wire is free. A log that is followed is looked at again every 200 ms: it is
 // written by the kernel on behalf of a process that may be gone, so nobody can announce a line.
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/rank_key.h"
 #include "worker/daemon/run_folder.h"
@@ -53,6 +52,10 @@ class LogStreams {
   void Apply(const stretto::v1alpha1::LogRequest& request);
   // At most `room` chunks, for that session. True: more can be read at once.
   bool ReadRound(uint64_t session, size_t room);
+  // Something else than reading on is to be done: a request, a new session, or the end.
+  bool AskedLocked(uint64_t session) const REQUIRES(mu_);
+  // A stream is open, and another chunk may wait.
+  bool RoomLocked() const REQUIRES(mu_);
 
   const RunFolders& folders_;
   const std::function<bool(const RankKey&)> alive_;
@@ -61,12 +64,12 @@ class LogStreams {
   std::map<int64_t, std::unique_ptr<Stream>> streams_;  // the reader thread's
   int64_t last_read_ = 0;                               // likewise
 
-  std::mutex mu_;
-  std::condition_variable changed_;
-  std::vector<stretto::v1alpha1::LogRequest> requests_;  // not yet applied
-  std::deque<stretto::v1alpha1::LogData> chunks_;
-  uint64_t session_ = 0;  // counts calls of Reset
-  bool stop_ = false;
+  Mutex mu_;
+  CondVar changed_;
+  std::vector<stretto::v1alpha1::LogRequest> requests_ GUARDED_BY(mu_);  // not yet applied
+  std::deque<stretto::v1alpha1::LogData> chunks_ GUARDED_BY(mu_);
+  uint64_t session_ GUARDED_BY(mu_) = 0;  // counts calls of Reset
+  bool stop_ GUARDED_BY(mu_) = false;
   std::thread thread_;
 };
 

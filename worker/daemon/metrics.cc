@@ -53,7 +53,7 @@ class Metrics::Collector final : public prometheus::Collectable {
                      static_cast<double>(trainer.resident_bytes));
       }
     }
-    const std::lock_guard lock(metrics_.mu_);
+    const MutexLock lock(metrics_.mu_);
     metrics_.ExpireLocked();
     for (const auto& [key, series] : metrics_.series_) {
       series.rank.Show(key.first, key.second, &families);
@@ -76,7 +76,7 @@ void Metrics::Record(const RankReport& report) {
   const bool known =
       report.has_prepared() || report.has_step() || report.has_checkpoint() || report.has_exit();
   if (!known) return;
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   Series& series = series_[{report.job_id(), report.rank()}];
   series.expires.reset();  // a newer attempt of a job that had ended
   if (report.has_prepared()) series.rank.Add(report.prepared());
@@ -89,12 +89,12 @@ void Metrics::Record(const RankReport& report) {
 }
 
 void Metrics::SetTrainers(int alive) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   alive_ = alive;
 }
 
 void Metrics::SetConnected(bool connected) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   connected_ = connected;
 }
 

@@ -8,13 +8,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/nvml.h"
 #include "worker/daemon/trainer_memory.h"
@@ -48,14 +48,14 @@ class Metrics {
   struct Series;
   using SeriesKey = std::pair<std::string, int32_t>;  // job id, rank
 
-  void ExpireLocked();
+  void ExpireLocked() REQUIRES(mu_);
 
   const Options options_;
   const Clock& clock_;
-  std::mutex mu_;
-  std::map<SeriesKey, Series> series_;
-  int alive_ = 0;
-  bool connected_ = false;
+  Mutex mu_;
+  std::map<SeriesKey, Series> series_ GUARDED_BY(mu_);
+  int alive_ GUARDED_BY(mu_) = 0;
+  bool connected_ GUARDED_BY(mu_) = false;
   std::unique_ptr<Collector> collector_;
 };
 

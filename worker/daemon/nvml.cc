@@ -121,6 +121,7 @@ Nvml::~Nvml() {
 }
 
 absl::Status Nvml::Start() {
+  const MutexLock lock(mu_);
   RETURN_IF_ERROR(library_->Check(library_->Init_v2(), "cannot start"));
   started_ = true;
   char version[kTextBytes] = "";
@@ -149,7 +150,7 @@ bool Nvml::Find(Known& known) {
 }
 
 std::vector<Gpu> Nvml::Read() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   ReadEvents();
   std::vector<Gpu> gpus;
   for (Known& known : gpus_) {

@@ -5,11 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/base/mutex.h"
 
 namespace stretto::daemon {
 
@@ -50,16 +50,16 @@ class Nvml {
   explicit Nvml(std::unique_ptr<Library> library);
   absl::Status Start();
   // Asks for the GPU's handle, and to be told of its Xids. False: NVML gives none.
-  bool Find(Known& known);
-  void ReadEvents();
-  void ReadOne(Known& known);
+  bool Find(Known& known) REQUIRES(mu_);
+  void ReadEvents() REQUIRES(mu_);
+  void ReadOne(Known& known) REQUIRES(mu_);
 
-  std::mutex mu_;
+  Mutex mu_;
   const std::unique_ptr<Library> library_;
   std::string driver_version_;
   bool started_ = false;
-  void* events_ = nullptr;  // nvmlEventSet_t, or null
-  std::vector<Known> gpus_;
+  void* events_ GUARDED_BY(mu_) = nullptr;  // nvmlEventSet_t, or null
+  std::vector<Known> gpus_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto::daemon

@@ -36,15 +36,15 @@ struct ReportRelay::Cursor {
 
   // Nothing when there is no more, or the log cannot be read, which is logged.
   std::vector<Report> Read() {
-    const std::lock_guard lock(mu);
+    const MutexLock lock(mu);
     absl::StatusOr<std::vector<Report>> reports = reader.ReadNew(kReadBatch);
     if (reports.ok()) return *std::move(reports);
     spdlog::error("report log cannot be read: {}", reports.status().ToString());
     return {};
   }
 
-  std::mutex mu;
-  ReportReader reader;
+  Mutex mu;
+  ReportReader reader GUARDED_BY(mu);
 };
 
 ReportRelay::ReportRelay(Observer observer, std::function<void()> wake)
@@ -53,7 +53,7 @@ ReportRelay::ReportRelay(Observer observer, std::function<void()> wake)
 void ReportRelay::Add(const RankKey& key, const std::string& job_id, int32_t slot,
                       const RunFolder& folder) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto [it, added] = ranks_.try_emplace(key);
     if (!added) return;
     it->second.job_id = job_id;
@@ -77,7 +77,7 @@ void ReportRelay::TakeLocked(Rank& rank, const Report& report, bool live) {
 
 bool ReportRelay::Live(const Report& report) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(KeyOf(report));
     if (it == ranks_.end() || report.sequence() <= it->second.seen) return true;
     if (report.sequence() != it->second.seen + 1) return false;
@@ -88,20 +88,20 @@ bool ReportRelay::Live(const Report& report) {
 }
 
 void ReportRelay::CatchUp(const RankKey& key) {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   auto it = ranks_.find(key);
   while (it != ranks_.end()) {
     const std::shared_ptr<Cursor> cursor = it->second.arrived;
-    lock.unlock();
+    lock.Unlock();
     const std::vector<Report> reports = cursor->Read();
-    lock.lock();
+    lock.Lock();
     it = ranks_.find(key);
     if (reports.empty() || it == ranks_.end()) break;
     for (const Report& report : reports) {
       if (report.sequence() == it->second.seen + 1) TakeLocked(it->second, report, false);
     }
   }
-  lock.unlock();
+  lock.Unlock();
   wake_();
 }
 
@@ -109,7 +109,7 @@ void ReportRelay::Append(const RankKey& key, Report report) {
   RunFolder folder("");
   bool saved = true;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     folder = it->second.folder;
@@ -128,7 +128,7 @@ void ReportRelay::Append(const RankKey& key, Report report) {
     }
   }
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     if (!saved) it->second.unsaved.push_back(report);
@@ -139,7 +139,7 @@ void ReportRelay::Append(const RankKey& key, Report report) {
 
 void ReportRelay::End(const RankKey& key, bool stopped) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     it->second.ended = true;
@@ -149,7 +149,7 @@ void ReportRelay::End(const RankKey& key, bool stopped) {
 }
 
 std::optional<RankExit> ReportRelay::Exit(const RankKey& key) const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   const auto it = ranks_.find(key);
   return it == ranks_.end() ? std::nullopt : it->second.exit;
 }
@@ -165,8 +165,7 @@ const ReportRelay::Report* ReportRelay::FindLocked(Rank& rank, int64_t sequence)
   return nullptr;
 }
 
-const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t sequence,
-                                                    std::unique_lock<std::mutex>& lock) {
+const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t sequence) {
   auto it = ranks_.find(key);
   while (it != ranks_.end()) {
     if (const Report* found = FindLocked(it->second, sequence)) return found;
@@ -174,9 +173,9 @@ const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t 
       it->second.resent = std::make_shared<Cursor>(it->second.folder.reports());
     }
     const std::shared_ptr<Cursor> cursor = it->second.resent;
-    lock.unlock();
+    mu_.Unlock();
     const std::vector<Report> reports = cursor->Read();
-    lock.lock();
+    mu_.Lock();
     if (reports.empty()) break;
     it = ranks_.find(key);
     if (it != ranks_.end()) it->second.ahead.assign(reports.begin(), reports.end());
@@ -184,14 +183,13 @@ const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t 
   return nullptr;
 }
 
-std::optional<ReportRelay::Report> ReportRelay::NextOf(const RankKey& key,
-                                                       std::unique_lock<std::mutex>& lock) {
+std::optional<ReportRelay::Report> ReportRelay::NextLocked(const RankKey& key) {
   const auto it = ranks_.find(key);
   if (it == ranks_.end() || !it->second.sending || it->second.sent >= it->second.seen) {
     return std::nullopt;
   }
   const int64_t sequence = it->second.sent + 1;
-  const Report* found = FetchLocked(key, sequence, lock);
+  const Report* found = FetchLocked(key, sequence);
   if (found == nullptr) return std::nullopt;
   Rank& rank = ranks_.at(key);
   if (rank.sent + 1 != sequence || (found->has_exit() && !rank.ended)) return std::nullopt;
@@ -202,13 +200,13 @@ std::optional<ReportRelay::Report> ReportRelay::NextOf(const RankKey& key,
 }
 
 std::optional<ReportRelay::Report> ReportRelay::Next() {
-  std::unique_lock lock(mu_);
+  const MutexLock lock(mu_);
   std::vector<RankKey> order;
   for (const auto& [key, rank] : ranks_) order.push_back(key);
   const auto turn = std::upper_bound(order.begin(), order.end(), last_sent_);
   std::rotate(order.begin(), turn, order.end());
   for (const RankKey& key : order) {
-    std::optional<Report> report = NextOf(key, lock);
+    std::optional<Report> report = NextLocked(key);
     if (!report.has_value()) continue;
     last_sent_ = key;
     return report;
@@ -218,7 +216,7 @@ std::optional<ReportRelay::Report> ReportRelay::Next() {
 
 bool ReportRelay::Rewind(const RankKey& key, int64_t acked_sequence) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return false;
     it->second.sent = acked_sequence;
@@ -232,14 +230,14 @@ bool ReportRelay::Rewind(const RankKey& key, int64_t acked_sequence) {
 }
 
 void ReportRelay::Pause() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   for (auto& [key, rank] : ranks_) rank.sending = false;
 }
 
 void ReportRelay::Acked(const RankKey& key, int64_t sequence) {
   std::optional<RunFolder> done;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     Rank& rank = it->second;
@@ -257,7 +255,7 @@ void ReportRelay::Acked(const RankKey& key, int64_t sequence) {
 void ReportRelay::Drop(const RankKey& key) {
   std::optional<RunFolder> folder;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     folder = it->second.folder;
@@ -275,7 +273,7 @@ void ReportRelay::Drop(const RankKey& key) {
 }
 
 std::vector<HeldRank> ReportRelay::Held() const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   std::vector<HeldRank> held;
   for (const auto& [key, rank] : ranks_) {
     HeldRank one;
@@ -292,7 +290,7 @@ std::vector<HeldRank> ReportRelay::Held() const {
 }
 
 bool ReportRelay::Idle() const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return std::all_of(ranks_.begin(), ranks_.end(),
                      [](const auto& entry) { return entry.second.acked >= entry.second.seen; });
 }

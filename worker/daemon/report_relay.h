@@ -12,12 +12,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/rank_key.h"
 #include "worker/daemon/run_folder.h"
@@ -91,18 +91,17 @@ class ReportRelay {
   };
 
   // `live`: perhaps not in the log.
-  void TakeLocked(Rank& rank, const Report& report, bool live);
-  const Report* FindLocked(Rank& rank, int64_t sequence);
+  void TakeLocked(Rank& rank, const Report& report, bool live) REQUIRES(mu_);
+  const Report* FindLocked(Rank& rank, int64_t sequence) REQUIRES(mu_);
   // Reads on in the log until `sequence` is in memory. Unlocks meanwhile.
-  const Report* FetchLocked(const RankKey& key, int64_t sequence,
-                            std::unique_lock<std::mutex>& lock);
-  std::optional<Report> NextOf(const RankKey& key, std::unique_lock<std::mutex>& lock);
+  const Report* FetchLocked(const RankKey& key, int64_t sequence) REQUIRES(mu_);
+  std::optional<Report> NextLocked(const RankKey& key) REQUIRES(mu_);
 
   const Observer observer_;
   const std::function<void()> wake_;
-  mutable std::mutex mu_;
-  std::map<RankKey, Rank> ranks_;
-  RankKey last_sent_;
+  mutable Mutex mu_;
+  std::map<RankKey, Rank> ranks_ GUARDED_BY(mu_);
+  RankKey last_sent_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto::daemon

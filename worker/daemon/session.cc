@@ -85,26 +85,27 @@ Session::~Session() { Stop(); }
 
 void Session::Wake() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     wake_ = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void Session::Stop() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stop_ = true;
     if (context_ != nullptr) context_->TryCancel();
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (thread_.joinable()) thread_.join();
 }
 
 bool Session::PauseBefore(int attempt) {
-  std::unique_lock lock(mu_);
+  const MutexLock lock(mu_);
   const absl::Duration pause = ReconnectPause(jitter_seed_, attempt);
-  changed_.wait_for(lock, absl::ToChronoMilliseconds(pause), [this] { return stop_; });
+  changed_.WaitFor(mu_, absl::ToChronoMilliseconds(pause),
+                   [this]() REQUIRES(mu_) { return stop_; });
   return !stop_;
 }
 
@@ -113,7 +114,7 @@ void Session::Run() {
     const absl::Status status = Connect();
     bool newcomer = false;
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       if (stop_) return;
       newcomer = !ever_registered_;
       if (std::exchange(was_registered_, false)) attempt = 0;
@@ -136,7 +137,7 @@ absl::Status Session::Connect() {
   Connection connection;
   const std::unique_ptr<WorkerService::Stub> stub = WorkerService::NewStub(channel_);
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (stop_) return absl::CancelledError("stopping");
     context_ = &connection.context;
   }
@@ -162,21 +163,21 @@ absl::Status Session::Connect() {
     const int64_t interval =
         TimeUtil::DurationToMilliseconds(message.registered().heartbeat_interval());
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       connection.registered = was_registered_ = ever_registered_ = true;
       if (interval > 0) connection.heartbeat = absl::Milliseconds(interval);
     }
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     connection.ended = true;
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   writer.join();  // a write on a stream that has ended fails at once
   const grpc::Status status = connection.stream->Finish();
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     context_ = nullptr;
   }
   if (registered) handler_.OnDisconnected();
@@ -185,9 +186,9 @@ absl::Status Session::Connect() {
 }
 
 void Session::Write(Connection& connection) {
-  std::unique_lock lock(mu_);
+  MutexLock lock(mu_);
   const auto registered = [&] { return connection.registered || connection.ended; };
-  if (!changed_.wait_for(lock, absl::ToChronoMilliseconds(kRegisterTimeout), registered)) {
+  if (!changed_.WaitFor(mu_, absl::ToChronoMilliseconds(kRegisterTimeout), registered)) {
     connection.context.TryCancel();
     return;
   }
@@ -196,7 +197,7 @@ void Session::Write(Connection& connection) {
     wake_ = false;
     const bool beat = std::chrono::steady_clock::now() >= next_heartbeat;
     if (beat) next_heartbeat += absl::ToChronoMilliseconds(connection.heartbeat);
-    lock.unlock();
+    lock.Unlock();
     bool open = true;
     if (beat) {
       WorkerMessage heartbeat;
@@ -206,10 +207,11 @@ void Session::Write(Connection& connection) {
     }
     std::optional<WorkerMessage> message = handler_.NextMessage();
     if (open && message.has_value()) open = connection.stream->Write(*message);
-    lock.lock();
+    lock.Lock();
     if (!open) return;
     if (message.has_value()) continue;
-    changed_.wait_until(lock, next_heartbeat, [&] { return wake_ || connection.ended; });
+    changed_.WaitUntil(mu_, next_heartbeat,
+                       [&]() REQUIRES(mu_) { return wake_ || connection.ended; });
   }
 }
 

@@ -3,17 +3,16 @@
 // handler has, and connects again with growing pauses when the stream breaks. Two threads: one
 // reads and owns the connection, one writes. Training never waits for any of this.
 
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "proto/base/mutex.h"
 #include "proto/tls/files.h"
 #include "stretto/v1alpha1/worker.pb.h"
 
@@ -80,13 +79,13 @@ class Session {
   const uint64_t jitter_seed_;
   const std::function<std::string()> explain_;
 
-  std::mutex mu_;
-  std::condition_variable changed_;
-  bool stop_ = false;
-  bool wake_ = false;
-  bool was_registered_ = false;  // since the last pause
-  bool ever_registered_ = false;
-  grpc::ClientContext* context_ = nullptr;  // of the open connection
+  Mutex mu_;
+  CondVar changed_;
+  bool stop_ GUARDED_BY(mu_) = false;
+  bool wake_ GUARDED_BY(mu_) = false;
+  bool was_registered_ GUARDED_BY(mu_) = false;  // since the last pause
+  bool ever_registered_ GUARDED_BY(mu_) = false;
+  grpc::ClientContext* context_ GUARDED_BY(mu_) = nullptr;  // of the open connection
   std::thread thread_;
 };
 

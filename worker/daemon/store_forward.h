@@ -10,8 +10,8 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
 
 namespace stretto::daemon {
@@ -33,7 +33,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   }
 
   void OnCancel() override {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     cancelled_ = true;
     if (context_ != nullptr) context_->TryCancel();
     if (pause_ != nullptr) pause_->Cancel();
@@ -47,7 +47,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   void Try() {
     grpc::ClientContext* context = nullptr;
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       if (!cancelled_) {
         context_ = std::make_unique<grpc::ClientContext>();
         context_->set_deadline(deadline_);
@@ -62,7 +62,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   void OnAnswer(const grpc::Status& status) {
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return Finish(status);
     // The connection broke in mid-call; a pause keeps a coordinator that dies at once from a storm.
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     pause_ = std::make_unique<grpc::Alarm>();
     pause_->Set(std::chrono::system_clock::now() + kPause, [this](bool) { Try(); });
   }
@@ -72,11 +72,11 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   Response* const response_;
   const Call call_;
 
-  std::mutex mu_;
-  bool cancelled_ = false;
-  std::unique_ptr<grpc::ClientContext> context_;
-  std::unique_ptr<grpc::Alarm>
-      pause_;  // a new one each time: the last may still be in its callback
+  Mutex mu_;
+  bool cancelled_ GUARDED_BY(mu_) = false;
+  std::unique_ptr<grpc::ClientContext> context_ GUARDED_BY(mu_);
+  // A new one each time: the last may still be in its callback.
+  std::unique_ptr<grpc::Alarm> pause_ GUARDED_BY(mu_);
 };
 
 }  // namespace stretto::daemon

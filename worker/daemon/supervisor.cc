@@ -53,7 +53,7 @@ Supervisor::Supervisor(Options options, const RunFolders& folders, ReportRelay& 
 
 Supervisor::~Supervisor() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stop_ = true;
   }
   Wake();
@@ -71,7 +71,7 @@ void Supervisor::Wake() {
 void Supervisor::Assign(const v1::Assign& assign) {
   std::set<std::string> in_use;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const int64_t newest = NewestEpochLocked(assign.job_uid());
     if (assign.epoch() < newest) {
       spdlog::warn("assignment refused: its epoch is not current job={} epoch={} current={}",
@@ -138,7 +138,7 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
   ProcessId process;
   {
     // Held until the trainer is in the table: it may attach before Spawn returns.
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     RETURN_IF_ERROR(MayStartLocked(key));
     ASSIGN_OR_RETURN(process, Spawn(spawn));
     Trainer trainer;
@@ -184,7 +184,7 @@ void Supervisor::Stop(const std::string& job_uid, int64_t epoch, absl::Duration 
 void Supervisor::StopAll(absl::Duration grace, const std::string& reason,
                          const std::function<bool(const RankKey&)>& ask) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     closed_ = true;
   }
   StopRanks([](const RankKey&) { return true; }, grace, reason, ask);
@@ -200,7 +200,7 @@ void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
                            const std::function<bool(const RankKey&)>& ask) {
   std::vector<std::pair<RankKey, RunFolder>> chosen;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     for (auto& [key, trainer] : trainers_) {
       if (!selector(key)) continue;
       if (!trainer.stopping) trainer.stop_reason = reason;
@@ -213,7 +213,7 @@ void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
     const absl::Status marked = folder.MarkStopping(reason);
     if (!marked.ok()) spdlog::warn("stop not marked: {}", marked.ToString());
     const bool asked = ask != nullptr && ask(key);
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = trainers_.find(key);
     if (it == trainers_.end()) continue;
     const absl::Duration now = clock_.Monotonic();
@@ -227,9 +227,9 @@ void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
 }
 
 bool Supervisor::WaitUntilEmpty(absl::Duration timeout) {
-  std::unique_lock lock(mu_);
-  return emptied_.wait_for(lock, absl::ToChronoMilliseconds(timeout),
-                           [this] { return trainers_.empty(); });
+  const MutexLock lock(mu_);
+  return emptied_.WaitFor(mu_, absl::ToChronoMilliseconds(timeout),
+                          [this]() REQUIRES(mu_) { return trainers_.empty(); });
 }
 
 // ---- questions
@@ -248,7 +248,7 @@ int64_t Supervisor::NewestEpochLocked(const std::string& job_uid) const {
 }
 
 absl::Status Supervisor::CheckCurrent(const RankKey& key) const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   const int64_t newest = NewestEpochLocked(key.job_uid);
   if (key.epoch != newest) {
     return absl::AbortedError(absl::StrCat(key.ToString(), " is not current: the epoch of that job",
@@ -263,7 +263,7 @@ absl::Status Supervisor::CheckCurrent(const RankKey& key) const {
 absl::StatusOr<v1::AttachResponse> Supervisor::Attach(const v1::AttachRequest& request) const {
   const RankKey key = KeyOf(request);
   RETURN_IF_ERROR(CheckCurrent(key));
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   const auto it = trainers_.find(key);
   if (it == trainers_.end() || it->second.process.pid != request.pid()) {
     return absl::AbortedError(
@@ -277,14 +277,14 @@ absl::StatusOr<v1::AttachResponse> Supervisor::Attach(const v1::AttachRequest& r
 }
 
 bool Supervisor::Alive(const RankKey& key) const {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   return trainers_.count(key) != 0;
 }
 
 std::vector<TrainerMemory> Supervisor::Memory() const {
   std::vector<std::pair<TrainerMemory, ProcessId>> trainers;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     for (const auto& [key, trainer] : trainers_) {
       trainers.push_back({{.job_id = trainer.assign->job_id(), .rank = key.rank}, trainer.process});
     }
@@ -301,7 +301,7 @@ std::vector<TrainerMemory> Supervisor::Memory() const {
 
 void Supervisor::CatchUpLater(const RankKey& key) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     catch_up_.insert(key);
   }
   Wake();
@@ -309,7 +309,7 @@ void Supervisor::CatchUpLater(const RankKey& key) {
 
 void Supervisor::ExpectExit(const RankKey& key) {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const auto it = trainers_.find(key);
     if (it == trainers_.end() || it->second.kill_at.has_value()) return;
     it->second.kill_at = clock_.Monotonic() + options_.exit_grace;
@@ -320,7 +320,7 @@ void Supervisor::ExpectExit(const RankKey& key) {
 void Supervisor::NotifyCount() {
   int count = 0;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     count = static_cast<int>(trainers_.size());
   }
   observer_(count);

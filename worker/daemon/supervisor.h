@@ -3,11 +3,9 @@
 // restart of the daemon, and writes down how each one ended. One thread of its own waits on process
 // descriptors; nothing polls. Destroying the supervisor leaves every trainer alive.
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -20,6 +18,7 @@
 #include "absl/time/time.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/node_probe.h"
@@ -121,7 +120,7 @@ class Supervisor {
   void WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,
                  const ProcessId& process, const ExitStatus& status,
                  const std::string& stop_reason);
-  void NotifyCount();
+  void NotifyCount() EXCLUDES(mu_);
 
   void Run();
   void WaitForEvents();
@@ -131,8 +130,8 @@ class Supervisor {
   void HandleOne(const Ended& ended);
   void Wake();
   // OK, or why a rank must not join its gang any more.
-  absl::Status MayStartLocked(const RankKey& key) const;
-  int64_t NewestEpochLocked(const std::string& job_uid) const;
+  absl::Status MayStartLocked(const RankKey& key) const REQUIRES(mu_);
+  int64_t NewestEpochLocked(const std::string& job_uid) const REQUIRES(mu_);
 
   const Options options_;
   const RunFolders& folders_;
@@ -140,14 +139,15 @@ class Supervisor {
   const Clock& clock_;
   const CountObserver observer_;
 
-  mutable std::mutex mu_;
-  std::condition_variable emptied_;
-  std::map<RankKey, Trainer> trainers_;               // alive, or not reaped yet
-  std::map<std::string, int64_t> epochs_;             // newest epoch per job uid
-  std::set<std::pair<std::string, int64_t>> broken_;  // gangs (job uid, epoch) that lost a member
-  bool closed_ = false;                               // StopAll was called
-  std::set<RankKey> catch_up_;
-  bool stop_ = false;
+  mutable Mutex mu_;
+  CondVar emptied_;
+  std::map<RankKey, Trainer> trainers_ GUARDED_BY(mu_);    // alive, or not reaped yet
+  std::map<std::string, int64_t> epochs_ GUARDED_BY(mu_);  // newest epoch per job uid
+  // Gangs (job uid, epoch) that lost a member.
+  std::set<std::pair<std::string, int64_t>> broken_ GUARDED_BY(mu_);
+  bool closed_ GUARDED_BY(mu_) = false;  // StopAll was called
+  std::set<RankKey> catch_up_ GUARDED_BY(mu_);
+  bool stop_ GUARDED_BY(mu_) = false;
   FileDescriptor event_;  // eventfd that ends a wait
   std::thread thread_;
 };

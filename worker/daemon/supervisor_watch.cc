@@ -34,7 +34,7 @@ int CauseOrder(const std::optional<v1::RankExit>& exit, const ExitStatus& status
 void Supervisor::Adopt() {
   const std::vector<StoredRun> runs = folders_.Scan();
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     for (const StoredRun& run : runs) {
       int64_t& newest = epochs_[run.key.job_uid];
       newest = std::max(newest, run.key.epoch);
@@ -59,7 +59,7 @@ bool Supervisor::AdoptRun(const StoredRun& run) {
   if (watch.ok()) {
     bool current = false;
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       current = !run.done && run.key.epoch == NewestEpochLocked(run.key.job_uid);
       Trainer trainer;
       trainer.assign = std::make_shared<const v1::Assign>(run.assign);
@@ -90,7 +90,7 @@ void Supervisor::Run() {
     WaitForEvents();
     std::set<RankKey> catch_up;
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       if (stop_) return;
       catch_up.swap(catch_up_);
     }
@@ -104,7 +104,7 @@ void Supervisor::WaitForEvents() {
   std::vector<pollfd> descriptors = {{event_.get(), POLLIN, 0}};
   absl::Duration wait = absl::InfiniteDuration();
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const absl::Duration now = clock_.Monotonic();
     for (const auto& [key, trainer] : trainers_) {
       descriptors.push_back({trainer.watch.get(), POLLIN, 0});
@@ -123,7 +123,7 @@ void Supervisor::WaitForEvents() {
 }
 
 void Supervisor::FireDeadlines() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   const absl::Duration now = clock_.Monotonic();
   for (auto& [key, trainer] : trainers_) {
     if (trainer.kill_at.has_value() && *trainer.kill_at <= now) {
@@ -138,7 +138,7 @@ void Supervisor::FireDeadlines() {
 }
 
 std::vector<Supervisor::Ended> Supervisor::CollectEnded() {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   std::vector<Ended> ended;
   for (auto& [key, trainer] : trainers_) {
     pollfd descriptor{trainer.watch.get(), POLLIN, 0};
@@ -163,7 +163,7 @@ void Supervisor::HandleOne(const Ended& ended) {
   bool stopping = false;
   std::string stop_reason;
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     const Trainer& trainer = trainers_.at(ended.key);
     assign = trainer.assign;
     folder = trainer.folder;
@@ -182,7 +182,7 @@ void Supervisor::HandleOne(const Ended& ended) {
                ended.status.signal, stopping);
   if (failed && !stopping) {
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       broken_.emplace(ended.key.job_uid, ended.key.epoch);  // for ranks still to be started
     }
     StopRanks(
@@ -192,9 +192,9 @@ void Supervisor::HandleOne(const Ended& ended) {
         },
         options_.grace, absl::StrCat("rank ", ended.key.rank, " of the job failed"), nullptr);
   }
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   trainers_.erase(ended.key);
-  if (trainers_.empty()) emptied_.notify_all();
+  if (trainers_.empty()) emptied_.NotifyAll();
 }
 
 void Supervisor::WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,

@@ -4,15 +4,14 @@
 #include <sys/stat.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
 #include "worker/daemon/store_forward.h"
@@ -86,10 +85,11 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
   const std::unique_ptr<v1::WorkerService::Stub> coordinator_;
   std::unique_ptr<grpc::Server> server_;
 
-  std::mutex mu_;  // taken before a stream's own
-  std::condition_variable stop_changed_;
-  bool stop_ = false;
-  std::map<RankKey, Stream*> streams_;  // borrowed: a stream removes itself before it goes
+  Mutex mu_;  // taken before a stream's own
+  CondVar stop_changed_;
+  bool stop_ GUARDED_BY(mu_) = false;
+  // Borrowed: a stream removes itself before it goes.
+  std::map<RankKey, Stream*> streams_ GUARDED_BY(mu_);
   std::thread ticker_;
 };
 
@@ -100,7 +100,7 @@ class TrainerService::Impl::Stream final
   explicit Stream(Impl& service) : service_(service) { StartRead(&in_); }
 
   void Send(const v1::DaemonMessage& message) {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (finished_ || (message.has_alive() && !queue_.empty())) return;  // any message shows life
     queue_.push_back(message);
     if (queue_.size() == 1) StartWrite(&queue_.front());
@@ -108,7 +108,7 @@ class TrainerService::Impl::Stream final
 
   void End(const grpc::Status& status) {
     {
-      const std::lock_guard lock(mu_);
+      const MutexLock lock(mu_);
       if (std::exchange(finished_, true)) return;
       end_ = status;
       if (!queue_.empty()) return;  // OnWriteDone finishes
@@ -135,13 +135,14 @@ class TrainerService::Impl::Stream final
   }
 
   void OnWriteDone(bool ok) override {
-    std::unique_lock lock(mu_);
+    MutexLock lock(mu_);
     queue_.pop_front();
     if (!ok || finished_) queue_.clear();
     if (!queue_.empty()) return StartWrite(&queue_.front());
     if (!finished_) return;
-    lock.unlock();
-    Finish(end_);
+    const grpc::Status end = end_;
+    lock.Unlock();
+    Finish(end);
   }
 
   void OnCancel() override { End(grpc::Status::CANCELLED); }
@@ -157,10 +158,10 @@ class TrainerService::Impl::Stream final
   bool registered_ = false;  // reads come one at a time
   v1::TrainerMessage in_;
 
-  std::mutex mu_;
-  bool finished_ = false;
-  grpc::Status end_;
-  std::deque<v1::DaemonMessage> queue_;  // the front is being written
+  Mutex mu_;
+  bool finished_ GUARDED_BY(mu_) = false;
+  grpc::Status end_ GUARDED_BY(mu_);
+  std::deque<v1::DaemonMessage> queue_ GUARDED_BY(mu_);  // the front is being written
 };
 
 grpc::ServerBidiReactor<v1::TrainerMessage, v1::DaemonMessage>* TrainerService::Impl::Reports(
@@ -184,8 +185,8 @@ absl::Status TrainerService::Impl::Listen(const std::string& path) {
 void TrainerService::Impl::Tick() {
   v1::DaemonMessage alive;
   alive.mutable_alive();
-  std::unique_lock lock(mu_);
-  while (!stop_changed_.wait_for(lock, kAliveInterval, [this] { return stop_; })) {
+  const MutexLock lock(mu_);
+  while (!stop_changed_.WaitFor(mu_, kAliveInterval, [this]() REQUIRES(mu_) { return stop_; })) {
     for (const auto& [key, stream] : streams_) stream->Send(alive);
   }
 }
@@ -193,14 +194,14 @@ void TrainerService::Impl::Tick() {
 void TrainerService::Impl::Register(const RankKey& key, Stream* stream) {
   v1::DaemonMessage alive;
   alive.mutable_alive();
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (stop_) return stream->End(Gone());
   streams_[key] = stream;  // a reconnect may overtake the end of the old stream
   stream->Send(alive);
 }
 
 void TrainerService::Impl::Forget(const RankKey& key, Stream* stream) {
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   const auto it = streams_.find(key);
   if (it != streams_.end() && it->second == stream) streams_.erase(it);
 }
@@ -210,7 +211,7 @@ bool TrainerService::Impl::RequestStop(const RankKey& key, bool checkpoint,
   v1::DaemonMessage message;
   message.mutable_stop()->set_checkpoint(checkpoint);
   message.mutable_stop()->set_reason(reason);
-  const std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   const auto it = streams_.find(key);
   if (it == streams_.end()) return false;
   it->second->Send(message);
@@ -219,13 +220,13 @@ bool TrainerService::Impl::RequestStop(const RankKey& key, bool checkpoint,
 
 void TrainerService::Impl::Shutdown() {
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     stop_ = true;
   }
-  stop_changed_.notify_all();
+  stop_changed_.NotifyAll();
   if (ticker_.joinable()) ticker_.join();
   {
-    const std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     for (const auto& [key, stream] : streams_) stream->End(Gone());
   }
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);

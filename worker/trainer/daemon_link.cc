@@ -3,14 +3,13 @@
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
-#include <condition_variable>
-#include <mutex>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "proto/base/clock.h"
 #include "proto/base/exit_reason.h"
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
 
 namespace stretto::trainer {
@@ -83,15 +82,15 @@ class DaemonLink::Impl {
 
   ~Impl() {
     {
-      std::unique_lock lock(mu_);
+      const MutexLock lock(mu_);
       stopped_ = true;
       // The daemon ends the stream when it has read all of it: what is in no log is not lost.
       if (stream_ != nullptr && stream_->WritesDone()) {
-        wake_.wait_for(lock, kFarewell, [this] { return stream_ == nullptr; });
+        wake_.WaitFor(mu_, kFarewell, [this]() REQUIRES(mu_) { return stream_ == nullptr; });
       }
       if (context_ != nullptr) context_->TryCancel();
     }
-    wake_.notify_all();
+    wake_.NotifyAll();
     if (thread_.joinable()) thread_.join();
   }
 
@@ -108,7 +107,7 @@ class DaemonLink::Impl {
     SetDeadline(&context, kCallTimeout);
     const grpc::Status status = stub_->Attach(&context, request, &response);
     if (!status.ok()) return ToStatus(status, "attach to the daemon");
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     last_alive_ = Clock::Real().Monotonic();
     return response;
   }
@@ -120,12 +119,12 @@ class DaemonLink::Impl {
   void Send(const v1alpha1::RankReport& report) {
     v1alpha1::TrainerMessage message;
     *message.mutable_report() = report;
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (stream_ != nullptr) stream_->Write(message);  // a broken stream shows in Serve
   }
 
   StopRequest stop_request(absl::Duration lease) const {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (request_.stop) return request_;
     if (Clock::Real().Monotonic() - last_alive_ > lease) {
       return {.stop = true,
@@ -145,7 +144,7 @@ class DaemonLink::Impl {
       grpc::ClientContext context;
       context.set_wait_for_ready(true);
       {
-        std::lock_guard lock(mu_);
+        const MutexLock lock(mu_);
         if (stopped_) return;
         context_ = &context;  // before the call, which waits for a daemon
       }
@@ -155,28 +154,28 @@ class DaemonLink::Impl {
       hello.mutable_hello()->set_epoch(epoch_);
       hello.mutable_hello()->set_rank(rank_);
       if (stream->Write(hello)) {
-        std::lock_guard lock(mu_);
+        const MutexLock lock(mu_);
         stream_ = stream.get();
       }
       v1alpha1::DaemonMessage message;
       while (stream->Read(&message)) Handle(message);
       {
-        std::lock_guard lock(mu_);
+        const MutexLock lock(mu_);
         stream_ = nullptr;
       }
-      wake_.notify_all();
+      wake_.NotifyAll();
       const grpc::Status status = stream->Finish();
-      std::unique_lock lock(mu_);
+      const MutexLock lock(mu_);
       context_ = nullptr;
       if (status.error_code() == grpc::StatusCode::ABORTED && !request_.stop) {
         request_ = {.stop = true, .reason = NameOf(ExitReason::kStaleEpoch)};
       }
-      if (wake_.wait_for(lock, kReconnectPause, [&] { return stopped_; })) return;
+      if (wake_.WaitFor(mu_, kReconnectPause, [&]() REQUIRES(mu_) { return stopped_; })) return;
     }
   }
 
   void Handle(const v1alpha1::DaemonMessage& message) {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     last_alive_ = Clock::Real().Monotonic();
     if (message.has_stop()) {
       request_ = {.stop = true,
@@ -191,15 +190,14 @@ class DaemonLink::Impl {
   const std::unique_ptr<TrainerService::StubInterface> stub_;
   DaemonStore store_;
   std::thread thread_;
-  mutable std::mutex mu_;
-  std::condition_variable wake_;
-  // Guarded by mu_.
-  grpc::ClientContext* context_ = nullptr;
-  grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>* stream_ =
-      nullptr;
-  absl::Duration last_alive_;
-  StopRequest request_;
-  bool stopped_ = false;
+  mutable Mutex mu_;
+  CondVar wake_;
+  grpc::ClientContext* context_ GUARDED_BY(mu_) = nullptr;
+  grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>* stream_
+      GUARDED_BY(mu_) = nullptr;
+  absl::Duration last_alive_ GUARDED_BY(mu_);
+  StopRequest request_ GUARDED_BY(mu_);
+  bool stopped_ GUARDED_BY(mu_) = false;
 };
 
 DaemonLink::DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank)

@@ -38,7 +38,7 @@ void Reporter::Send(v1alpha1::RankReport report) {
   report.set_job_uid(job_uid_);
   report.set_epoch(epoch_);
   report.set_rank(rank_);
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   SendLocked(report);
 }
 
@@ -72,7 +72,7 @@ absl::Status Reporter::Exit(const v1alpha1::RankExit& exit) {
   v1alpha1::RankReport report;
   *report.mutable_exit() = exit;
   Send(std::move(report));
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   RETURN_IF_ERROR(FlushLocked());
   return log_.Sync();
 }

@@ -1,11 +1,11 @@
 #pragma once
 // Everything a rank tells the world: written to its report log first, then sent to the daemon.
 
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "proto/base/mutex.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/report/report_log.h"
@@ -32,17 +32,17 @@ class Reporter {
   absl::Status Exit(const v1alpha1::RankExit& exit);
 
  private:
-  void SendLocked(v1alpha1::RankReport& report);
-  absl::Status FlushLocked();
+  void SendLocked(v1alpha1::RankReport& report) REQUIRES(mu_);
+  absl::Status FlushLocked() REQUIRES(mu_);
 
   DaemonLink& link_;
   const std::string job_id_, job_uid_;
   const int64_t epoch_;
   const int rank_;
-  std::mutex mu_;
-  ReportLog log_;                                // guarded by mu_
-  std::vector<v1alpha1::RankReport> unwritten_;  // guarded by mu_; oldest first
-  bool warned_ = false;                          // guarded by mu_
+  Mutex mu_;
+  ReportLog log_ GUARDED_BY(mu_);
+  std::vector<v1alpha1::RankReport> unwritten_ GUARDED_BY(mu_);  // oldest first
+  bool warned_ GUARDED_BY(mu_) = false;
 };
 
 }  // namespace stretto::trainer

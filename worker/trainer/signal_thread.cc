@@ -31,7 +31,7 @@ SignalThread::~SignalThread() {
 }
 
 void SignalThread::Watch(std::function<void()> abort) {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   abort_ = std::move(abort);
 }
 
@@ -44,7 +44,7 @@ void SignalThread::Serve() {
   spdlog::info("signal {} taken, stopping", signal);
   sigtimedwait(&signals, nullptr, &kStuck);
   if (done_.load()) return;
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   if (abort_) abort_();
 }
 

@@ -3,8 +3,9 @@
 
 #include <atomic>
 #include <functional>
-#include <mutex>
 #include <thread>
+
+#include "proto/base/mutex.h"
 
 namespace stretto::trainer {
 
@@ -27,8 +28,8 @@ class SignalThread {
   void Serve();
 
   std::atomic<bool> terminate_{false}, done_{false};
-  std::mutex mu_;
-  std::function<void()> abort_;  // guarded by mu_
+  Mutex mu_;
+  std::function<void()> abort_ GUARDED_BY(mu_);
   std::thread thread_;
 };
 

@@ -15,7 +15,7 @@ void Posts::Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receiv
   auto buffer = mesh_->createUnboundBuffer(data, static_cast<size_t>(bytes));
   gloo::transport::UnboundBuffer& posted = *buffer;
   {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (aborted_) throw std::runtime_error("aborted");
     posted_.push_back({peer, receive, std::move(buffer)});
   }
@@ -31,12 +31,12 @@ void Posts::Await(size_t index, absl::Duration deadline) {
 }
 
 void Posts::Clear() {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   posted_.clear();
 }
 
 void Posts::Abort() {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   aborted_ = true;
   for (const Posted& posted : posted_) {
     posted.receive ? posted.buffer->abortWaitRecv() : posted.buffer->abortWaitSend();
@@ -45,7 +45,7 @@ void Posts::Abort() {
 }
 
 void Posts::Close() {
-  std::lock_guard lock(mu_);
+  const MutexLock lock(mu_);
   CloseAll();
   posted_.clear();
 }

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "gloo/transport/context.h"
 #include "gloo/transport/unbound_buffer.h"
+#include "proto/base/mutex.h"
 
 namespace stretto {
 
@@ -49,9 +49,10 @@ class Posts {
   const int rank_, size_;
   std::atomic<bool> aborted_{false};
   int peer_ = -1;
-  std::mutex mu_;
-  std::vector<Posted>
-      posted_;  // changed by the calling thread under mu_, so that Abort can read it
+  Mutex mu_;
+  // The calling thread changes it under mu_, so that Abort can read it, and reads it without: no
+  // annotation says this.
+  std::vector<Posted> posted_;
 };
 
 }  // namespace stretto

@@ -1,13 +1,12 @@
 #include "worker/comm/local/local.h"
 
-#include <condition_variable>
 #include <cstring>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/reduce.h"
 
@@ -54,7 +53,7 @@ class Group {
   std::span<void* const> outputs() const { return outputs_; }
 
   absl::Status Enter(int rank, const Call& call) {
-    std::unique_lock lock(mu_);
+    const MutexLock lock(mu_);
     if (Broken()) return BrokenStatus(rank, call);
     calls_[Index(rank)] = call;
     inputs_[Index(rank)] = call.in;
@@ -64,43 +63,43 @@ class Group {
       entered_ = 0;
       round_status_ = CheckCallsMatch();
       ++entered_rounds_;
-      changed_.notify_all();
+      changed_.NotifyAll();
       return round_status_;
     }
-    changed_.wait(lock, [&] { return entered_rounds_ != round || Broken(); });
+    changed_.Wait(mu_, [&]() REQUIRES(mu_) { return entered_rounds_ != round || Broken(); });
     // Nobody overwrites the status of this round before all ranks have entered the next.
     return entered_rounds_ != round ? round_status_ : BrokenStatus(rank, call);
   }
 
   void Leave() {
-    std::unique_lock lock(mu_);
+    const MutexLock lock(mu_);
     const uint64_t round = left_rounds_;
     if (++left_ == size_) {
       left_ = 0;
       ++left_rounds_;
-      changed_.notify_all();
+      changed_.NotifyAll();
       return;
     }
-    changed_.wait(lock, [&] { return left_rounds_ != round; });
+    changed_.Wait(mu_, [&]() REQUIRES(mu_) { return left_rounds_ != round; });
   }
 
   void Abort(int rank) {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (aborted_by_ < 0) aborted_by_ = rank;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   void Quit(int rank) {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (quit_ < 0) quit_ = rank;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
  private:
   static size_t Index(int value) { return static_cast<size_t>(value); }
-  bool Broken() const { return aborted_by_ >= 0 || quit_ >= 0; }
+  bool Broken() const REQUIRES(mu_) { return aborted_by_ >= 0 || quit_ >= 0; }
 
-  absl::Status BrokenStatus(int rank, const Call& call) const {
+  absl::Status BrokenStatus(int rank, const Call& call) const REQUIRES(mu_) {
     const std::string what =
         absl::StrCat(Describe(call), " on rank ", rank, " of ", size_, " (local): ");
     if (aborted_by_ >= 0) {
@@ -121,15 +120,15 @@ class Group {
 
   const int size_;
 
-  std::mutex mu_;
-  std::condition_variable changed_;
-  int entered_ = 0;
-  uint64_t entered_rounds_ = 0;
-  int left_ = 0;
-  uint64_t left_rounds_ = 0;
-  absl::Status round_status_;
-  int aborted_by_ = -1;
-  int quit_ = -1;
+  Mutex mu_;
+  CondVar changed_;
+  int entered_ GUARDED_BY(mu_) = 0;
+  uint64_t entered_rounds_ GUARDED_BY(mu_) = 0;
+  int left_ GUARDED_BY(mu_) = 0;
+  uint64_t left_rounds_ GUARDED_BY(mu_) = 0;
+  absl::Status round_status_ GUARDED_BY(mu_);
+  int aborted_by_ GUARDED_BY(mu_) = -1;
+  int quit_ GUARDED_BY(mu_) = -1;
   // Written under mu_ before the first gate, read by all ranks between the gates.
   std::vector<Call> calls_;
   std::vector<const void*> inputs_;

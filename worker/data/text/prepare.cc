@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cerrno>
 #include <filesystem>
-#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/files.h"
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "worker/data/concatenate.h"
 #include "worker/data/indexed_dataset.h"
@@ -105,6 +105,7 @@ class Work {
       threads.emplace_back([this] { EncodeParts(); });
     }
     for (std::thread& thread : threads) thread.join();
+    const MutexLock lock(mu_);
     return status_;
   }
 
@@ -118,7 +119,7 @@ class Work {
           EncodePart(plan_, plan_.parts[part], tokenizer_, options_.json_key, folder_.Prefix(part),
                      [this](int64_t bytes) { Add(bytes); });
       if (status.ok()) continue;
-      const std::lock_guard<std::mutex> lock(mu_);
+      const MutexLock lock(mu_);
       failed_ = true;
       if (status_.ok() || part < failed_part_) {
         status_ = status;
@@ -128,7 +129,7 @@ class Work {
   }
 
   void Add(int64_t bytes) {
-    const std::lock_guard<std::mutex> lock(mu_);
+    const MutexLock lock(mu_);
     progress_.bytes += bytes;
     if (options_.progress) options_.progress(progress_);
   }
@@ -139,10 +140,10 @@ class Work {
   const PartsFolder& folder_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> failed_ = false;
-  std::mutex mu_;
-  PrepareProgress progress_;  // guarded by mu_
-  absl::Status status_;       // guarded by mu_
-  size_t failed_part_ = 0;    // guarded by mu_
+  Mutex mu_;
+  PrepareProgress progress_ GUARDED_BY(mu_);
+  absl::Status status_ GUARDED_BY(mu_);
+  size_t failed_part_ GUARDED_BY(mu_) = 0;
 };
 
 // Two runs with one prefix would mix their parts.

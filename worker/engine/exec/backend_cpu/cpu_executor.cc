@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/comm/communicator.h"
@@ -247,7 +247,7 @@ class CpuExecutor final : public Executor {
   }
 
   void Fail(int index, const absl::Status& status) {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     if (error_.ok()) {
       error_ = absl::Status(status.code(), absl::StrCat(PrintOp(program_, index), ": ",
                                                         std::string(status.message())));
@@ -256,7 +256,7 @@ class CpuExecutor final : public Executor {
   }
 
   absl::Status error() {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     return error_;
   }
 
@@ -269,8 +269,8 @@ class CpuExecutor final : public Executor {
   std::atomic<uint32_t> generation_{0};    // steps started
   std::atomic<uint32_t> acknowledged_{0};  // lanes x steps finished
   std::atomic<bool> stop_{false}, failed_{false};
-  std::mutex mu_;
-  absl::Status error_;  // guarded by mu_
+  Mutex mu_;
+  absl::Status error_ GUARDED_BY(mu_);
 };
 
 }  // namespace

@@ -1,9 +1,8 @@
 #include "worker/engine/exec/backend_cuda/cuda_executor.h"
 
-#include <condition_variable>
-#include <mutex>
 #include <utility>
 
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/exec/backend_cuda/device_step.h"
 
@@ -21,7 +20,7 @@ class Meeting {
   }
 
   absl::Status Run() {
-    std::unique_lock lock(mu_);
+    const MutexLock lock(mu_);
     if (!status_.ok()) return status_;
     if (cancelled_) return Cancelled();
     const uint64_t round = rounds_;
@@ -29,28 +28,28 @@ class Meeting {
       arrived_ = 0;
       status_ = step_->Run();
       ++rounds_;
-      changed_.notify_all();
+      changed_.NotifyAll();
       return status_;
     }
-    changed_.wait(lock, [&] { return rounds_ != round || cancelled_; });
+    changed_.Wait(mu_, [&]() REQUIRES(mu_) { return rounds_ != round || cancelled_; });
     // Nobody overwrites this round's status before all have come to the next.
     return rounds_ != round ? status_ : Cancelled();
   }
 
   void Cancel() {
     step_->Cancel();
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     cancelled_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
 
   absl::StatusOr<TensorView> Read(size_t rank, int buffer) {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Read(buffer);
   }
   absl::Status Write(size_t rank, int buffer, const TensorView& staged) {
-    std::lock_guard lock(mu_);
+    const MutexLock lock(mu_);
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Write(buffer, staged);
   }
@@ -61,12 +60,12 @@ class Meeting {
 
   std::unique_ptr<DeviceStep> step_;
   const size_t ranks_;
-  std::mutex mu_;
-  std::condition_variable changed_;
-  size_t arrived_ = 0;
-  uint64_t rounds_ = 0;
-  absl::Status status_;
-  bool cancelled_ = false;
+  Mutex mu_;
+  CondVar changed_;
+  size_t arrived_ GUARDED_BY(mu_) = 0;
+  uint64_t rounds_ GUARDED_BY(mu_) = 0;
+  absl::Status status_ GUARDED_BY(mu_);
+  bool cancelled_ GUARDED_BY(mu_) = false;
 };
 
 class CudaExecutor final : public Executor {

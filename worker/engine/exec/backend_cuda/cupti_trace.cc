@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/mutex.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::cuda {
@@ -48,11 +48,11 @@ constexpr int kClockReadings = 16;
 
 // Where records go. CUPTI's callbacks take no argument of ours, so there is one, of whoever traces.
 struct Sink {
-  std::mutex mu;
-  const CuptiTrace::Library* library = nullptr;  // null: nobody traces
-  std::vector<DeviceActivity> activities;        // on CUPTI's clock
-  int64_t unfinished = 0;
-  int64_t unread = 0;  // buffers with something that is no record
+  Mutex mu;
+  const CuptiTrace::Library* library GUARDED_BY(mu) = nullptr;  // null: nobody traces
+  std::vector<DeviceActivity> activities GUARDED_BY(mu);        // on CUPTI's clock
+  int64_t unfinished GUARDED_BY(mu) = 0;
+  int64_t unread GUARDED_BY(mu) = 0;  // buffers with something that is no record
 };
 Sink& TheSink() {
   static auto* sink = new Sink;  // CUPTI may call until the process ends
@@ -60,7 +60,7 @@ Sink& TheSink() {
 }
 
 template <class Record>
-void Add(const Record& record, const char* name, Sink* sink) {
+void Add(const Record& record, const char* name, Sink* sink) REQUIRES(sink->mu) {
   if (record.start == 0 || record.end == 0) {
     ++sink->unfinished;
     return;
@@ -71,7 +71,7 @@ void Add(const Record& record, const char* name, Sink* sink) {
        .at = {static_cast<int64_t>(record.start), static_cast<int64_t>(record.end)}});
 }
 
-void Add(const CUpti_Activity* record, Sink* sink) {
+void Add(const CUpti_Activity* record, Sink* sink) REQUIRES(sink->mu) {
   if (record->kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
     const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel10*>(record);
     Add(*kernel, kernel->name, sink);
@@ -91,7 +91,7 @@ void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* size, size_t* most_records) {
 void CUPTIAPI TakeBuffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
   Sink& sink = TheSink();
   {
-    const std::lock_guard lock(sink.mu);
+    const MutexLock lock(sink.mu);
     CUpti_Activity* record = nullptr;
     CUptiResult result = CUPTI_SUCCESS;
     while (sink.library != nullptr && result == CUPTI_SUCCESS) {
@@ -186,7 +186,7 @@ absl::Status CuptiTrace::Enable(bool on) {
 absl::Status CuptiTrace::Start() {
   Sink& sink = TheSink();
   {
-    const std::lock_guard lock(sink.mu);
+    const MutexLock lock(sink.mu);
     if (sink.library != nullptr) {
       return absl::FailedPreconditionError("CUPTI: another step of this process is being traced");
     }
@@ -205,7 +205,7 @@ absl::Status CuptiTrace::Start() {
 absl::StatusOr<CuptiTrace::Recording> CuptiTrace::Stop() {
   Sink& sink = TheSink();
   {
-    const std::lock_guard lock(sink.mu);
+    const MutexLock lock(sink.mu);
     if (sink.library != library_.get()) {
       return absl::FailedPreconditionError("CUPTI: found no trace to stop, expected Start before");
     }
@@ -220,7 +220,7 @@ absl::StatusOr<CuptiTrace::Recording> CuptiTrace::Stop() {
   Recording recording;
   int64_t unfinished = 0, unread = 0;
   {
-    const std::lock_guard lock(sink.mu);
+    const MutexLock lock(sink.mu);
     sink.library = nullptr;
     recording.activities = std::exchange(sink.activities, {});
     unfinished = sink.unfinished;
