@@ -1,3 +1,9 @@
+// The frame of the state machine: apply an event, collect what follows, undo it. This file also has
+// the requests of users and access to jobs; sessions.cc has the workers, reports.cc the ranks,
+// lifecycle.cc what a job goes through. Every change of a job or of the membership goes through
+// Touch, Change or ChangeMembership, which save the old value first; so Undo, and the answer to a
+// refused event, restore exactly the state before it.
+
 #include "coordinator/core/core.h"
 
 #include <algorithm>

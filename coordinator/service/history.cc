@@ -1,3 +1,8 @@
+// Keeps the steps of a job as serialized messages, at most kMaxSteps of rank 0, plus sums of all
+// ranks' ledgers. The summary of an ended job is a stream of delimited messages: the job with its
+// progress, then a sample of the steps that always has the evaluated ones if they are few, and the
+// first and the last.
+
 #include "coordinator/service/history.h"
 
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>

@@ -1,3 +1,8 @@
+// Two streams: Watch sends a job whenever it differs from what was sent last, and its steps in
+// order from the history; Logs asks the workers for the logs of the ranks and passes their chunks
+// on. Neither buffers more than a bound: steps are read from the history one at a time, and a
+// client that reads logs too slowly is closed.
+
 #include "coordinator/service/job_streams.h"
 
 #include <deque>

@@ -1,3 +1,8 @@
+// Puts the coordinator together: store, core, driver, hub and loop, then the gRPC server in front
+// of them with TLS and authorization, limits, health and reflection, and an interceptor that counts
+// and times every call. Refuses an address beyond loopback without TLS. Shutdown closes the streams
+// on the loop while the server waits for the calls in progress, and ends the loop last.
+
 #include "coordinator/service/server.h"
 
 #include <google/protobuf/descriptor.h>

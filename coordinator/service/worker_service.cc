@@ -1,3 +1,8 @@
+// Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
+// and only then reads the next, so a worker cannot outrun the store. What it writes waits in a
+// bounded queue; acknowledgements are kept apart, only the newest per rank, because an older one is
+// worth nothing.
+
 #include "coordinator/service/worker_service.h"
 
 #include <grpcpp/grpcpp.h>

@@ -1,3 +1,7 @@
+// Turns a product into cuBLASLt's descriptors, asks for algorithms, checks that a stored one can
+// run, and launches. Calls collects the status of a sequence of setters, so that the first failure
+// is the one reported.
+
 #include "kernels/cuda/cublaslt_plan.h"
 
 #include <algorithm>

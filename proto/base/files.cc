@@ -1,3 +1,7 @@
+// Atomic replacement writes a temporary file, syncs it, renames it and syncs the folder.
+// PathBeneath resolves symbolic links before it compares with the root, so a link cannot lead out
+// of it. CRC-32C uses the CPU's instruction.
+
 #include "proto/base/files.h"
 
 #include <fcntl.h>

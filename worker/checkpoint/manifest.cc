@@ -1,3 +1,6 @@
+// Writes and parses the manifest. Parsing trusts nothing: names are plain file names, numbers are
+// bounded, and the shards of each tensor must be disjoint and cover it.
+
 #include "worker/checkpoint/manifest.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Places tensors one after the other, writes the header and then the content in blocks, and
+// computes both checksums on the way, while a block is in cache.
+
 #include <fcntl.h>
 #include <openssl/evp.h>
 #include <unistd.h>

@@ -1,3 +1,7 @@
+// Parsing goes through the library's callback, which sees every key and so finds duplicates and
+// excessive depth. StrictObject remembers the first error and the fields taken; Finish reports that
+// error, or a field that nobody asked for.
+
 #include "worker/checkpoint/strict_json.h"
 
 #include <limits>

@@ -1,3 +1,8 @@
+// Per rank: `seen` is the newest report known, `sent` and `acked` follow it. Reports arrive live
+// from the stream or are read from the log; a gap is closed by reading. Sending looks for the next
+// report in memory first (recent, unsaved, read ahead) and reads the log only then, with the lock
+// released: another thread may drop the rank meanwhile, so it is looked up again afterwards.
+
 #include "worker/daemon/report_relay.h"
 
 #include <algorithm>

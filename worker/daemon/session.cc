@@ -1,3 +1,8 @@
+// The reading thread connects, registers, and reads until the stream ends; a writer thread per
+// connection sends heartbeats on time and messages as they come. Both share flags under one mutex
+// and wake each other through one condition. Run repeats this with growing pauses until it is
+// stopped or refused for good.
+
 #include "worker/daemon/session.h"
 
 #include <grpcpp/grpcpp.h>

@@ -1,3 +1,7 @@
+// The gRPC server on the unix socket. Each trainer has one stream, which reads one message at a
+// time and writes from a small queue whose front is under way. A ticker sends Alive to all streams,
+// so that trainers see that the daemon lives; rendezvous calls are forwarded to the coordinator.
+
 #include "worker/daemon/trainer_service.h"
 
 #include <grpcpp/grpcpp.h>

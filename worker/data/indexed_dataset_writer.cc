@@ -1,3 +1,6 @@
+// Streams tokens to PREFIX.bin.tmp and keeps the index in memory until Finish. The two renames are
+// ordered so that an old index never meets new tokens.
+
 #include <fcntl.h>
 #include <unistd.h>
 

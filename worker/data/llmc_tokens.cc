@@ -1,3 +1,6 @@
+// Opens the files as one run of tokens, and finds where a document begins by searching for its
+// first token from a given place on.
+
 #include "worker/data/llmc_tokens.h"
 
 #include <algorithm>

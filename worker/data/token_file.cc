@@ -1,3 +1,6 @@
+// Reads a range of tokens of any of the types, widens them to i32, and names the first one that
+// lies outside the vocabulary.
+
 #include "worker/data/token_file.h"
 
 #include <cstring>

@@ -1,3 +1,6 @@
+// Finds the model note among the attachments of a checkpoint, checks that the master weights of
+// every parameter are there with their shapes, and reads boxes of them.
+
 #include "worker/exchange/checkpoint_source.h"
 
 #include <filesystem>

@@ -1,3 +1,6 @@
+// Writes config.json and generation_config.json in the keys of `transformers`. Special tokens are
+// collected from the tokenizer's own files.
+
 #include "worker/exchange/export_config.h"
 
 #include <filesystem>

@@ -1,3 +1,7 @@
+// Opens the configuration and the tensors, finds each tensor of the layout under its possible names
+// with its shape and type, accounts for every other tensor in the folder, and hands out the weights
+// as a mapped source.
+
 #include "worker/exchange/hf_source.h"
 
 #include <algorithm>

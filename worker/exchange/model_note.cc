@@ -1,3 +1,6 @@
+// Writes and parses the note field by field; parsing bounds every number, because the file comes
+// with a checkpoint that anyone may have written.
+
 #include "worker/exchange/model_note.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Defines the commands with CLI11 and calls the functions that do the work. Each of them checks its
+// arguments before it opens anything large.
+
 #include "worker/tool/checkpoint_commands.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,6 @@
+// Reads the manifests in a job's folder and prints a row for each entry, also for those that are
+// being written or that failed their checks.
+
 #include "worker/tool/list_checkpoints.h"
 
 #include <sys/stat.h>

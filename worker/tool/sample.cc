@@ -1,3 +1,7 @@
+// From prompt to output: tokenize, check the length before the weights are loaded, load, generate,
+// and write text as soon as it is whole characters. Logits go to a file that appears only when it
+// is complete.
+
 #include "worker/tool/sample.h"
 
 #include <fcntl.h>

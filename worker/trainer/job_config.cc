@@ -1,3 +1,7 @@
+// Turns the assignment's messages into plain structs, and makes the hash that says which runs
+// continue each other. The hash is over text written field by field, so that a field added later,
+// at its default, does not change old hashes.
+
 #include "worker/trainer/job_config.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Runs two steps of the schedule and of the serial oracle from the same state and compares losses,
+// norms and a checksum over all gradients; then times the variants that the ideal times are made
+// of. Times are those of the slowest rank.
+
 #include "worker/trainer/profile.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// The phases of a rank in order. Prepare checks everything that needs no peer (device, data,
+// memory, saved state) before Connect, so that a gang fails early and by name. Errors of any phase
+// end as one RankExit with a reason and with the last operation from the flight record.
+
 #include "worker/trainer/rank_process.h"
 
 #include <google/protobuf/util/time_util.h>

@@ -1,3 +1,8 @@
+// One step: agree whether to stop, fill the batch, run; then evaluate and save when they are due,
+// and report. Ranks agree through a small collective on the control group, so that all of them stop
+// at the same step. The ledger of a step begins where that of the step before ended, so that every
+// wait of the host belongs to a step.
+
 #include "worker/trainer/train_loop.h"
 
 #include <google/protobuf/util/time_util.h>

@@ -1,3 +1,7 @@
+// Decides per shape, once, whether cuDNN or our own kernel computes attention, and keeps the plan
+// of cuDNN where it does. Every failure on the way (unsupported shape, no workspace, wrong results,
+// slower) becomes a logged decision for our kernels, never an error of the step.
+
 #include "kernels/cuda/cudnn/cudnn_attention.h"
 
 #include <cuda_runtime.h>

@@ -1,3 +1,7 @@
+// Turns a graph into an execution plan: asks the heuristics for engines and takes the first one
+// that is deterministic, builds, and fits the workspace. Run binds the addresses of one call and
+// executes it.
+
 #include "kernels/cuda/cudnn/sdpa_plan.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Opens a data set of either format, measures its documents, decodes the first ones with the
+// tokenizer it names, and prints all of it as text or JSON.
+
 #include "worker/data/text/inspect.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Encodes in parts: the plan cuts the input into parts of a fixed size, threads take the next part
+// each, and each finished part is a small data set in PREFIX.parts. At the end the parts are
+// concatenated. A run that was interrupted continues with the parts that are missing, if the plan
+// is still the same; a lock keeps a second run away.
+
 #include "worker/data/text/prepare.h"
 
 #include <fcntl.h>

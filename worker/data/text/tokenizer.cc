@@ -1,3 +1,6 @@
+// The tokenizers that need little: bytes, and SentencePiece's own library. MakeTokenizer chooses by
+// name; byte-level BPE is in byte_pair_tokenizer.cc.
+
 #include "worker/data/text/tokenizer.h"
 
 #include <filesystem>

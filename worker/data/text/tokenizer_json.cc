@@ -1,3 +1,7 @@
+// Takes from the file what encoding needs and refuses everything that would change the tokens and
+// that we do not implement, so that a tokenizer works exactly or not at all. Errors name the key,
+// what was found and what was expected.
+
 #include "worker/data/text/tokenizer_json.h"
 
 #include <algorithm>

@@ -1,3 +1,8 @@
+// Computes the ledger as a sweep over time. Every interval of an operation or of a wait of the host
+// becomes an opening and a closing edge, clipped to the step. Between two edges the set of open
+// intervals is constant, so the stretch between them goes to exactly one account (Classify: first
+// match), and the accounts add up to the length of the step.
+
 #include "worker/engine/exec/ledger.h"
 
 #include <algorithm>

@@ -1,3 +1,10 @@
+// Finds when each root activation is in use, by one walk over the operations in an order that
+// respects happens-before. Each access extends the life of its micro-batch on the buffer; a read of
+// what another micro-batch left makes the life reach back to that one. Whether two lives are apart
+// is decided per lane: every lane must have passed the last access of the first before it enters
+// the second (FirstAfter gives the first operation of a lane that comes after an access). Long
+// steps repeat themselves, so only a sample of the micro-batches is looked at.
+
 #include "worker/engine/memory/lives.h"
 
 #include <algorithm>

@@ -1,3 +1,15 @@
+// Gives every operation a lane and the shortest list of waits that keeps the canonical order's
+// results.
+//
+// Compute goes to lane 0 and collectives to lane 1. For the waits, WaitFinder walks the expanded
+// program in order and remembers, per buffer and lane, the last operation that read and the last
+// that wrote. An operation needs the last conflicting operation of each other lane. Vector clocks
+// then drop what is implied already: clock[l] counts the operations of lane l that are known to
+// come before, through the lane's own order or through a wait made earlier.
+//
+// Units are templates that several instances share, so a wait inside the instance goes to the unit
+// (the union over its instances), and a wait for an earlier instance goes to the instance.
+
 #include <algorithm>
 #include <iterator>
 #include <utility>

@@ -1,3 +1,12 @@
+// Builds the program of a rank: emit, then the passes of its schedule in a fixed order, then
+// memory.
+//
+// The table kSchedules says which parameters a schedule takes and which passes follow it; PassesFor
+// turns a spec and a variant into the list of passes. With `prove`, the program is expanded and
+// verified after every pass, so that an error names the pass that made it. Passes run on a
+// shortened step with as many micro-batches as change anything; the step is lengthened to all of
+// them before memory is planned.
+
 #include "worker/engine/schedule/plan.h"
 
 #include <algorithm>

@@ -1,3 +1,9 @@
+// Recomputes activations in backward instead of keeping them. The pass goes through the unit in
+// order. Where an operation of backward reads a buffer all of whose writers are chosen for
+// recomputation, the writers are cloned in front of it, recursively with what they read, and write
+// to a copy of the buffer ("NAME.again"). The original then has no reader in backward, so its
+// memory is free after forward. Each writer is cloned once, in front of its first use.
+
 #include <map>
 #include <utility>
 

@@ -1,3 +1,10 @@
+// Runs a program on CPU threads, one per lane; the first lane runs on the caller's thread.
+// Operations are bound to their operands once. In a step each lane runs its operations in order and
+// counts them in an atomic number (`done`); a wait is "at least N operations of that lane are done"
+// and blocks on this number, so no mutex is held across an operation. A new step is a new value of
+// `generation_`, for which the lanes' threads wait. After a failure the lanes only count the rest
+// of their operations, so that no lane waits for ever.
+
 #include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
 #include <pthread.h>

@@ -1,3 +1,9 @@
+// Records kernels and copies with CUPTI, which is opened at run time. CUPTI calls back on its own
+// threads with buffers full of records; they are parsed into a process-wide sink, which one trace
+// at a time owns. The step is bracketed by two readings of both clocks, host and CUPTI's, and the
+// device's times are mapped to the host's clock by the straight line between them. A record that is
+// missing or incomplete makes the recording an error: it would be no evidence.
+
 #include "worker/engine/exec/backend_cuda/cupti_trace.h"
 
 #if __has_include(<cupti.h>)

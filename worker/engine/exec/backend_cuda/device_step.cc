@@ -1,3 +1,10 @@
+// Drives one step from the host. Prepare plans what is issued (issue_plan.h), allocates memory and
+// streams, and makes the player. RunStep aligns the host's clock with the device's at an event on
+// the idle device, enqueues everything, and then polls: communicators for errors, and the end marks
+// of the segments, to say which operations have begun. The intervals of the ledger are read from
+// the marks after the last event. After an error the communicators are aborted and the device must
+// come to rest before memory is given back.
+
 #include "worker/engine/exec/backend_cuda/device_step.h"
 
 #include <utility>

@@ -1,3 +1,7 @@
+// Draws each lane as one line of text. The level of detail (operation, layer, micro-batch, phase)
+// is the finest at which at least half of the time in boxes is wide enough for a label; at a
+// coarser level, neighbours with the same label join into one box.
+
 #include "worker/engine/exec/backend_sim/grid.h"
 
 #include <algorithm>

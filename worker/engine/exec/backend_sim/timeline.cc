@@ -1,3 +1,9 @@
+// The event loop of the simulation. An activity is a computation of a lane or a transfer of a
+// meeting (the lanes of one group), with work that remains and a rate. Only two things happen at an
+// event: an activity ends, which frees its lanes and the operations that waited for it, and the
+// rates of the ranks concerned change (Settle), which moves the ends of their activities.
+// `finishes_` orders activities by their end, so that an event costs the logarithm of their number.
+
 #include "worker/engine/exec/backend_sim/timeline.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// What the plug-in offers to the program that opens it: devices, a backend with kernels, tuned
+// products and attention, and communicators. cuDNN and NCCL are optional at build time, and cuDNN
+// must also be asked for by STRETTO_CUDNN.
+
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 
 #include <spdlog/spdlog.h>
