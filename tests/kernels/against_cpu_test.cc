@@ -305,7 +305,7 @@ TEST_P(AgainstCpuTest, Optimizer) {
     for (const auto& [at, value] : {std::pair<int, double>{kLearningRate, 1e-2},
                                     {kBeta1, 0.9},
                                     {kBeta2, 0.95},
-                                    {kEpsilon, 1e-8},
+                                    {kEpsilon, 1e-2},
                                     {kWeightDecay, 0.1},
                                     {kBiasCorrection1, 0.1},
                                     {kBiasCorrection2, 0.05}}) {
