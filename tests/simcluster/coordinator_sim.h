@@ -3,9 +3,9 @@
 // to be obviously right, joined by links that lose, repeat and delay. A seed decides everything.
 //
 // Faults: sessions break (seen by both sides, or by the worker alone), daemons restart with and
-// without their trainers, trainers are killed, GPUs fail and recover, reports are repeated,
-// messages of different workers overtake each other, the coordinator restarts, the store refuses a
-// commit or loses its response.
+// without their trainers, trainers are killed, GPUs fail and recover, reports are repeated, ranks
+// of an older epoch report and are held, messages of different workers overtake each other, the
+// coordinator restarts, the store refuses a commit or loses its response.
 //
 // Checked after every event (a broken invariant throws std::logic_error naming it):
 //   no slot is held by two jobs, in the core and on the nodes     a gang is whole or absent
@@ -13,6 +13,7 @@
 //   what is sent has been stored                                  the store equals the core
 //   the first job that can run on a kind of slot starts once      nobody of its kind overtakes it
 //   enough of them are free                                       no job starts on a faulty slot
+//   a rank has prepared, trained and exited when its trainer of the job's epoch said so
 
 #include <cstdint>
 #include <deque>
@@ -49,6 +50,11 @@ class ClusterSim final : public Transport {
     std::vector<decltype(RankReported::report)> log;
     int64_t sent = 0;  // in this session
   };
+  // What a rank said in an epoch, as far as it has reached the coordinator.
+  struct Heard {
+    bool prepared = false, exited = false;
+    int64_t last_step = 0;
+  };
   struct Node {
     std::string id;
     int32_t slots = 1;  // cores
@@ -77,6 +83,8 @@ class ClusterSim final : public Transport {
   void Connect(Node& node);
   void Break(Node& node, bool seen_by_coordinator);
   void RestartDaemon(Node& node);
+  void ShowUpFromOlderEpoch(Node& node);
+  void Hear(const RankReported& report);
   void DeliverUp(Node& node);
   void DeliverDown(Node& node);
   void Receive(Node& node, const SendRegistered& message);
@@ -92,6 +100,7 @@ class ClusterSim final : public Transport {
 
   void Check(bool condition, const std::string& what) const;
   void CheckCore();
+  void CheckHeard(const RankRecord& rank, const RankKey& key);
   void CheckQueues(const Core& core);
   void CheckStore();
 
@@ -107,6 +116,7 @@ class ClusterSim final : public Transport {
   bool store_unsure_ = false;  // a response was lost and no commit has succeeded since
   std::map<int64_t, std::string> epoch_owner_;  // epochs that have left the coordinator
   std::map<std::string, Epoch> last_epoch_of_;  // by job uid, as sent
+  std::map<RankKey, Heard> heard_;
   Epoch stored_epoch_;
   std::map<std::string, JobRecord> ended_;
   std::set<std::string> placed_;  // jobs that have been placed, by the last check

@@ -40,8 +40,8 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
   for (const char* probe :
        {"SUCCEEDED", "FAILED", "CANCELLED", "Killed", "PeerLost", "WorkerLost", "TrainerLost",
         "store failed", "coordinator restarted", "daemon restarted", "report refused",
-        "report repeated", "held rank ended", "GPU failed", "job on a faulty GPU",
-        "started past another kind's queue"}) {
+        "report repeated", "rank of an older epoch", "held rank ended", "GPU failed",
+        "job on a faulty GPU", "started past another kind's queue"}) {
     EXPECT_GT(probes[probe], 0) << probe;
     RecordProperty(probe, static_cast<int>(probes[probe]));
   }
