@@ -56,8 +56,10 @@ class TinyJobTest : public testing::Test {
         Sampler::Create(*dataset_, {.sequence_length = 8, .seed = 1, .vocab_size = 100}).value());
   }
 
-  std::unique_ptr<RankEngine> MakeEngine() {
-    return RankEngine::Create(config_.engine, 0, Variant::kSchedule, {}, *backend_, {}).value();
+  std::unique_ptr<RankEngine> MakeEngine(OnBegin on_begin = {}) {
+    return RankEngine::Create(config_.engine, 0, Variant::kSchedule, {}, *backend_,
+                              std::move(on_begin))
+        .value();
   }
 
   TestFolder folder_;

@@ -3,18 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
-#include "tests/worker/trainer/tiny_job.h"
-#include "worker/comm/local/local.h"
-#include "worker/trainer/held_out_data.h"
+#include "tests/worker/trainer/training.h"
 
 namespace stretto::trainer {
 namespace {
@@ -22,109 +18,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// Trains alone: no daemon listens, and none is missed.
-class TrainLoopTest : public TinyJobTest {
- protected:
-  TrainLoopTest() {
-    config_.job_id = "job";
-    config_.steps = 6;
-    config_.checkpoint_folder = folder_ / "checkpoints";
-    config_.checkpoint_interval = 1;
-    config_.checkpoint_keep = 10;
-  }
-
-  // Held-out data is the training data, of which a batch is measured every other step.
-  void Evaluate(EarlyStopRule rule = {}) {
-    config_.evaluation = {
-        .interval_steps = 2, .batches = 1, .prefix = "text", .early_stop = rule, .of = "a batch"};
-  }
-
-  TrainResult Run(const TrainState& state = {}) {
-    const auto engine = MakeEngine();
-    EXPECT_TRUE(engine->Initialise(1).ok());
-    HeldOutData held_out;
-    std::unique_ptr<Evaluation> evaluation;
-    const auto group = LocalGroup::Create(1);
-    if (config_.evaluates()) {
-      held_out = OpenHeldOut(config_, TrainingData::Open(config_.data).value()).value();
-      evaluation = Evaluation::Create(config_, *held_out.sampler, *engine, {}, *group[0], *backend_,
-                                      on_evaluation_)
-                       .value();
-    }
-    DaemonLink link(folder_ / "no.sock", "uid", 1, 0);
-    Reporter reporter(ReportLog::Open(folder_ / "reports.log").value(), link, config_);
-    FlightRecorder flight = FlightRecorder::Create(folder_ / "flight.bin").value();
-    flight.SetOperation(FlightLane::kCompute, 7, absl::Nanoseconds(1));  // as steps do
-    TraceRecorder trace(folder_.path(), engine->program());
-    return Train({.config = config_,
-                  .sampler = *sampler_,
-                  .engine = *engine,
-                  .evaluation = evaluation.get(),
-                  .control = *group[0],
-                  .reporter = reporter,
-                  .flight = flight,
-                  .trace = trace,
-                  .link = link,
-                  .lease = absl::InfiniteDuration(),
-                  .tokenizer_hash = "",
-                  .attachments = {{"model.json", "{}"}},
-                  .terminate = terminate_},
-                 state);
-  }
-
-  std::vector<v1alpha1::StepReport> StepReports() {
-    std::vector<v1alpha1::StepReport> steps;
-    const auto reports = ReadAfter(folder_ / "reports.log", 0);
-    EXPECT_TRUE(reports.ok()) << reports.status();
-    for (const v1alpha1::RankReport& report : *reports) {
-      if (report.has_step()) steps.push_back(report.step());
-    }
-    return steps;
-  }
-  // Steps with an evaluation.
-  std::vector<int64_t> Evaluated() {
-    std::vector<int64_t> evaluated;
-    for (const v1alpha1::StepReport& step : StepReports()) {
-      if (step.has_evaluation()) evaluated.push_back(step.step());
-    }
-    return evaluated;
-  }
-  HeldOutState SavedState(int64_t step) {
-    const std::string folder = config_.checkpoint_folder + "/" + CheckpointName(step);
-    return Checkpoint::Open(folder).value().manifest().state.held_out;
-  }
-
-  // By the report log: "NUMBER", and what became of its update where its norm was not finite:
-  // " skipped" or " made".
-  std::vector<std::string> Steps() {
-    std::vector<std::string> steps;
-    const auto reports = ReadAfter(folder_ / "reports.log", 0);
-    EXPECT_TRUE(reports.ok()) << reports.status();
-    for (const v1alpha1::RankReport& report : *reports) {
-      if (!report.has_step()) continue;
-      const v1alpha1::StepReport& step = report.step();
-      EXPECT_EQ(std::isfinite(step.grad_norm()), !step.norm_not_finite());
-      EXPECT_TRUE(step.norm_not_finite() || !step.update_skipped());
-      std::string text = std::to_string(step.step());
-      if (step.norm_not_finite()) text += step.update_skipped() ? " skipped" : " made";
-      steps.push_back(text);
-    }
-    return steps;
-  }
-
-  // The steps of the checkpoints that are there.
-  std::vector<int64_t> Saved() {
-    std::vector<int64_t> saved;
-    for (int64_t step = 0; step <= config_.steps; ++step) {
-      const std::string folder = config_.checkpoint_folder + "/" + CheckpointName(step);
-      if (std::filesystem::exists(folder)) saved.push_back(step);
-    }
-    return saved;
-  }
-
-  OnBegin on_evaluation_;  // at its operations
-  std::atomic<bool> terminate_ = false;
-};
+class TrainLoopTest : public TrainingTest {};
 
 TEST_F(TrainLoopTest, SavesEveryCheckpointThatIsDue) {
   const TrainResult result = Run();
