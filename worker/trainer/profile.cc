@@ -1,6 +1,6 @@
-// Runs two steps of the schedule and of the serial oracle from the same state and compares losses,
-// norms and a checksum over all gradients; then times the variants that the ideal times are made
-// of. Times are those of the slowest rank.
+// Profiles a job: first two steps of the schedule beside two of its serial oracle, then the times
+// of the unsliced program's computations, of its collectives and of the oracle. Each is an engine
+// of its own that lives only while it runs, since the memory of several would not fit.
 
 #include "worker/trainer/profile.h"
 
@@ -9,15 +9,12 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/control.h"
+#include "worker/trainer/parity.h"
 #include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
 namespace {
-
-constexpr int kParitySteps = 2;
 
 double Median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
@@ -49,6 +46,7 @@ class Profiler {
   absl::StatusOr<v1alpha1::Profile> Run() {
     v1alpha1::Profile profile;
     RETURN_IF_ERROR(CheckParity(&profile));
+    if (!profile.verified_parity()) return profile;
     const EngineSpec unsliced = Unsliced(config_.engine);
     ASSIGN_OR_RETURN(const Measured compute, Time(unsliced, Variant::kComputeOnly));
     ASSIGN_OR_RETURN(const Measured communication, Time(unsliced, Variant::kCommunicationOnly));
@@ -73,42 +71,32 @@ class Profiler {
     return engine;
   }
 
-  // Loss, gradient norm and a checksum over every gradient, for each step.
-  absl::StatusOr<std::vector<double>> Fingerprint(Variant variant) {
+  absl::StatusOr<std::vector<StepResult>> Steps(Variant variant) {
     ASSIGN_OR_RETURN(auto engine, Make(config_.engine, variant));
-    std::vector<double> values;
+    std::vector<StepResult> results;
     for (int step = 1; step <= kParitySteps; ++step) {
       RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.sequences_per_step(), step,
                                step - 1, *engine));
       RETURN_IF_ERROR(engine->executor().Run());
-      uint32_t crc = 0;
-      for (size_t p = 0; p < engine->parameters().size(); ++p) {
-        ASSIGN_OR_RETURN(const TensorView gradient, engine->Gradient(static_cast<int>(p)));
-        crc = Crc32c(
-            {static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())}, crc);
-      }
-      values.insert(values.end(), {engine->MeanLoss(), engine->clip_state()[kGradNorm],
-                                   static_cast<double>(crc)});
+      ASSIGN_OR_RETURN(results.emplace_back(), ResultOf(*engine));
     }
-    return values;
+    return results;
   }
 
   absl::Status CheckParity(v1alpha1::Profile* profile) {
-    ASSIGN_OR_RETURN(const std::vector<double> oracle, Fingerprint(Variant::kSerialOracle));
-    ASSIGN_OR_RETURN(const std::vector<double> scheduled, Fingerprint(Variant::kSchedule));
-    const bool finite =
-        std::all_of(oracle.begin(), oracle.end(), [](double v) { return std::isfinite(v); });
-    const bool trains = oracle[1] > 0;
-    float failed = oracle == scheduled && finite && trains ? 0.0f : 1.0f;
+    ASSIGN_OR_RETURN(const std::vector<StepResult> oracle, Steps(Variant::kSerialOracle));
+    ASSIGN_OR_RETURN(const std::vector<StepResult> scheduled, Steps(Variant::kSchedule));
+    float failed = SameBits(oracle, scheduled) ? 0.0f : 1.0f;
     RETURN_IF_ERROR(SlowestRank(control_, &failed, 1));
     profile->set_verified_parity(failed == 0);
     profile->set_parity_message(
         failed == 0 ? absl::StrCat("losses, gradient norms and every gradient bitwise equal to the "
                                    "serial oracle over ",
                                    kParitySteps, " steps")
-                    : absl::StrCat("rank ", config_.rank, ": loss ", scheduled[0],
-                                   " and gradient norm ", scheduled[1],
-                                   " at step 1, serial oracle ", oracle[0], " and ", oracle[1]));
+                    : absl::StrCat("rank ", config_.rank, ": loss ", scheduled[0].loss,
+                                   " and gradient norm ", scheduled[0].gradient_norm,
+                                   " at step 1, serial oracle ", oracle[0].loss, " and ",
+                                   oracle[0].gradient_norm));
     return absl::OkStatus();
   }
 

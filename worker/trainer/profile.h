@@ -13,8 +13,8 @@ namespace stretto::trainer {
 
 // `training` is the link of the step program (paced, if it is an emulated one), `control` the bare
 // communicator below it. Every rank calls this together; the times are medians over
-// config.profile_steps steps, each the slowest rank's. Leaves nothing behind but the result.
-// Errors: those of the executor and of the data.
+// config.profile_steps steps, each the slowest rank's. Without verified_parity the profile has no
+// times. Leaves nothing behind but the result. Errors: those of the executor and of the data.
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
                                                  GroupLink training, Communicator& control,
                                                  Backend& backend);

@@ -3,6 +3,7 @@
 
 #include "tests/integration/gpu/gloo_device.h"
 #include "tests/integration/gpu/reference_products.h"
+#include "tests/worker/engine/exec/wrong_bit.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 #include "worker/engine/exec/backend_cuda/cuda_backend.h"
 #include "worker/engine/exec/plugin/plugin.h"
@@ -23,10 +24,16 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& option
 #if defined(EMULATED_MEMORY)
   cuda_emulator::SetMemory(EMULATED_MEMORY);
 #endif
-  return MakeCudaBackend({.device = options.device,
-                          .make_ops = KernelsWith(options.device, Products),
-                          .graphs = options.graphs,
-                          .wait = {.timeout = options.timeout}});
+  ASSIGN_OR_RETURN(auto backend, MakeCudaBackend({.device = options.device,
+                                                  .make_ops = KernelsWith(options.device, Products),
+                                                  .graphs = options.graphs,
+                                                  .wait = {.timeout = options.timeout}}));
+#if defined(EMULATED_WRONG_BIT)
+  // A profile's second executor runs the schedule; its first ran the oracle.
+  const WrongBit norm{.executor = 1, .buffer = "clip_state", .element = kGradNorm};
+  backend = std::make_unique<WrongBitBackend>(std::move(backend), norm);
+#endif
+  return backend;
 }
 
 absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOptions& options) {

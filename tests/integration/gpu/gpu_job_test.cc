@@ -92,6 +92,16 @@ TEST_F(GpuJobTest, TrainsAsOnCoresAndAccountsForEverySecond) {
               HasSubstr("stretto_steps_total{training_job=\"gpu\""));
 }
 
+TEST_F(GpuJobTest, AScheduleThatComputesAWrongBitFailsTheJob) {
+  StartGpus("wrong_bit");
+  const Json job = RunJob(OnGpus("wrong", 1, "profile: {steps: 1}\n"), "FAILED");
+  const Json condition = ConditionOf(job, "Prepared");
+  EXPECT_EQ(condition["reason"], "PrepareFailed");
+  EXPECT_THAT(condition["message"].get<std::string>(), HasSubstr("parity failed: rank "));
+  EXPECT_EQ(job["first_failure"]["exit_code"], 1) << job["first_failure"];
+  EXPECT_FALSE(job.contains("profile")) << job["profile"];
+}
+
 TEST_F(GpuJobTest, GoesOnFromACheckpointBitByBit) {
   StartGpus("emulated");
   RunJob(OnGpus("whole", 6));

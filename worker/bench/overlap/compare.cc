@@ -65,7 +65,7 @@ class Comparer {
     for (const std::string& name : Schedules()) {
       RETURN_IF_ERROR(Search(name, &finalists));
     }
-    RETURN_IF_ERROR(Measure(finalists));
+    if (!finalists.empty()) RETURN_IF_ERROR(Measure(finalists));
     return std::move(result_);
   }
 

@@ -8,7 +8,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
 #include "worker/bench/overlap/file_store.h"
@@ -17,7 +16,6 @@
 namespace stretto::bench {
 namespace {
 
-constexpr int kParitySteps = 2;
 // Eight buckets of the tbf that shapes the link (burst 256 kB): what it let through for free is
 // gone.
 constexpr int64_t kDrainBytes = 2 << 20;
@@ -159,52 +157,42 @@ absl::Status Rig::SlowestRank(StepSample* sample) {
   return absl::OkStatus();
 }
 
-// Loss, gradient norm and a checksum over every gradient, for each step.
-absl::StatusOr<std::vector<double>> Rig::Fingerprint(const EngineSpec& spec, Variant variant,
-                                                     double* seconds) {
+absl::StatusOr<std::vector<trainer::StepResult>> Rig::Steps(const EngineSpec& spec, Variant variant,
+                                                            double* seconds) {
   ASSIGN_OR_RETURN(auto engine, Make(spec, variant));
-  std::vector<double> values;
-  for (int step = 1; step <= kParitySteps; ++step) {
+  std::vector<trainer::StepResult> results;
+  for (int step = 1; step <= trainer::kParitySteps; ++step) {
     FillInputs(spec, step, *engine);
     if (communicator_ != nullptr) RETURN_IF_ERROR(communicator_->Barrier());
     const int64_t begin = NowNanoseconds();
     RETURN_IF_ERROR(engine->executor().Run());
     const StepTimes times = TimesOf(engine->program(), engine->executor().intervals(), begin);
     *seconds = step == 1 ? times.step.seconds : std::min(*seconds, times.step.seconds);
-    uint32_t crc = 0;
-    for (size_t p = 0; p < engine->parameters().size(); ++p) {
-      ASSIGN_OR_RETURN(const TensorView gradient, engine->Gradient(static_cast<int>(p)));
-      crc = Crc32c({static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())},
-                   crc);
-    }
-    values.insert(values.end(),
-                  {engine->MeanLoss(), engine->clip_state()[kGradNorm], static_cast<double>(crc)});
+    ASSIGN_OR_RETURN(results.emplace_back(), trainer::ResultOf(*engine));
   }
-  return values;
+  return results;
 }
 
 absl::StatusOr<Parity> Rig::CheckParity(const EngineSpec& spec) {
   double unused = 0;
   Parity parity;
-  ASSIGN_OR_RETURN(const std::vector<double> oracle,
-                   Fingerprint(spec, Variant::kSerialOracle, &unused));
-  ASSIGN_OR_RETURN(const std::vector<double> found,
-                   Fingerprint(spec, Variant::kSchedule, &parity.seconds));
-  const bool finite =
-      std::all_of(oracle.begin(), oracle.end(), [](double v) { return std::isfinite(v); });
-  const bool trains = oracle[1] > 0;
-  std::vector<float> agreed = {found == oracle && finite && trains ? 0.0f : 1.0f,
+  ASSIGN_OR_RETURN(const std::vector<trainer::StepResult> oracle,
+                   Steps(spec, Variant::kSerialOracle, &unused));
+  ASSIGN_OR_RETURN(const std::vector<trainer::StepResult> found,
+                   Steps(spec, Variant::kSchedule, &parity.seconds));
+  std::vector<float> agreed = {trainer::SameBits(oracle, found) ? 0.0f : 1.0f,
                                static_cast<float>(parity.seconds)};
   if (communicator_ != nullptr) {
     RETURN_IF_ERROR(communicator_->AllReduce(Floats(agreed, 8), ReduceOp::kMax));
   }
   parity.passed = agreed[0] == 0;
   parity.seconds = agreed[1];
-  parity.loss = found[0];
+  parity.loss = found[0].loss;
   const char* verdict = parity.passed ? "bitwise equal to" : "different on a rank from";
   parity.message = absl::StrFormat(
       "%d steps %s the serial oracle: loss %.9g, gradient norm %.9g, oracle %.9g and %.9g",
-      kParitySteps, verdict, found[0], found[1], oracle[0], oracle[1]);
+      trainer::kParitySteps, verdict, found[0].loss, found[0].gradient_norm, oracle[0].loss,
+      oracle[0].gradient_norm);
   return parity;
 }
 

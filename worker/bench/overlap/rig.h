@@ -13,6 +13,7 @@
 #include "worker/bench/overlap/phases.h"
 #include "worker/comm/communicator.h"
 #include "worker/engine/schedule/plan.h"
+#include "worker/trainer/parity.h"
 #include "worker/trainer/rank_engine.h"
 
 namespace stretto::bench {
@@ -113,8 +114,8 @@ class Rig {
     return {.host = communicator_.get(),
             .device = devices_.empty() ? nullptr : devices_.back().get()};
   }
-  absl::StatusOr<std::vector<double>> Fingerprint(const EngineSpec& spec, Variant variant,
-                                                  double* seconds);
+  absl::StatusOr<std::vector<trainer::StepResult>> Steps(const EngineSpec& spec, Variant variant,
+                                                         double* seconds);
 
   const OverlapOptions options_;
   Machine& machine_;

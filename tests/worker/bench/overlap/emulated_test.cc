@@ -15,6 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 struct Said {
@@ -89,6 +90,35 @@ TEST(EmulatedOverlapTest, AValueThatIsNotFiniteFailsTheRun) {
   const Said timed = Bench(one, BrokenMachine(4));  // two steps of the schedule, two of its oracle
   EXPECT_EQ(timed.code, 1);
   EXPECT_THAT(timed.err, HasSubstr("megatron_sync: found loss nan and gradient norm inf"));
+}
+
+// The first executor holds the initial weights, the next two are the oracle and the schedule.
+TEST(EmulatedOverlapTest, OneWrongBitFailsTheRunAndNothingIsTimed) {
+  for (const WrongBit& wrong : {WrongBit{2, 0, "losses"}, WrongBit{2, 1, "clip_state", kGradNorm},
+                                WrongBit{2, 1, "layers.1.mlp.fc2.bias.grad"}}) {
+    SCOPED_TRACE(wrong.buffer);
+    const Said said = Bench({"--schedules", "domino_row", "--slices", "2"}, WrongBitMachine(wrong));
+    EXPECT_EQ(said.code, 1);
+    EXPECT_THAT(said.err, HasSubstr("parity FAILED"));
+    EXPECT_THAT(said.err, HasSubstr("domino_row, slices 2, splits 1: parity failed: 2 steps "
+                                    "different on a rank from the serial oracle"));
+    EXPECT_THAT(said.err, Not(HasSubstr("round")));
+    const Json json = Json::parse(said.out, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << said.err;
+    EXPECT_EQ(json["links"][0]["searched"][0]["parity"], false);
+    EXPECT_EQ(json["links"][0]["schedules"], Json::array());
+  }
+}
+
+// What passes is timed beside what does not.
+TEST(EmulatedOverlapTest, AScheduleThatFailsParityIsLeftOut) {
+  const Said said = Bench({"--schedules", "megatron_sync,domino_row", "--slices", "1"},
+                          WrongBitMachine({2, 0, "losses"}));
+  EXPECT_EQ(said.code, 1);
+  const Json json = Json::parse(said.out, nullptr, false);
+  ASSERT_TRUE(json.is_object()) << said.err;
+  ASSERT_EQ(json["links"][0]["schedules"].size(), 1u);
+  EXPECT_EQ(json["links"][0]["schedules"][0]["schedule"], "domino_row");
 }
 
 TEST(EmulatedOverlapTest, WithoutADeviceItSaysWhy) {

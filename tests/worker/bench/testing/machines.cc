@@ -97,6 +97,14 @@ MachineOpener BrokenMachine(int good_runs) {
       [=](const MachineFlags&) { return Wrapped(good_runs, std::numeric_limits<int64_t>::max()); };
 }
 
+MachineOpener WrongBitMachine(const WrongBit& wrong) {
+  return [=](const MachineFlags& flags) -> absl::StatusOr<Machine> {
+    ASSIGN_OR_RETURN(Machine machine, EmulatedMachine(flags));
+    machine.backend = std::make_unique<WrongBitBackend>(std::move(machine.backend), wrong);
+    return machine;
+  };
+}
+
 MachineOpener SmallMachine(int64_t free_bytes) {
   return [=](const MachineFlags&) { return Wrapped(std::numeric_limits<int>::max(), free_bytes); };
 }

@@ -1,6 +1,7 @@
 #pragma once
 // Machines for tests of the commands: this CPU, an emulated device, and such that fail.
 
+#include "tests/worker/engine/exec/wrong_bit.h"
 #include "worker/bench/common/machine.h"
 
 namespace stretto::bench {
@@ -12,6 +13,9 @@ absl::StatusOr<Machine> EmulatedMachine(const MachineFlags& flags);
 
 // After so many good runs of its executors every result has a value that is not finite.
 MachineOpener BrokenMachine(int good_runs = 0);
+
+// The emulated device, which computes one bit wrongly.
+MachineOpener WrongBitMachine(const WrongBit& wrong);
 
 // Has no more than this many bytes left.
 MachineOpener SmallMachine(int64_t free_bytes);

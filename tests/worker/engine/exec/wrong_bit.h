@@ -1,0 +1,83 @@
+#pragma once
+// A backend that computes wrongly on purpose, in one bit: what compares bits must notice it.
+
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "proto/base/status_macros.h"
+#include "worker/engine/exec/backend.h"
+
+namespace stretto {
+
+// The lowest bit of an element of a buffer of f32, after a step.
+struct WrongBit {
+  int executor = 0;         // of those that the backend makes, from 0; -1: none
+  int run = 0;              // of that executor, from 0
+  std::string buffer = {};  // its name in the program
+  int64_t element = -1;     // -1: the last
+};
+
+class WrongBitExecutor final : public Executor {
+ public:
+  WrongBitExecutor(std::unique_ptr<Executor> inner, WrongBit wrong, int buffer)
+      : inner_(std::move(inner)), wrong_(std::move(wrong)), buffer_(buffer) {}
+
+  absl::Status Run() override {
+    RETURN_IF_ERROR(inner_->Run());
+    if (runs_++ != wrong_.run) return absl::OkStatus();
+    ASSIGN_OR_RETURN(const TensorView view, inner_->Read(buffer_));
+    std::vector<float> values(view.as<const float>(), view.as<const float>() + view.count());
+    float& value = wrong_.element < 0 ? values.back() : values[static_cast<size_t>(wrong_.element)];
+    value = std::bit_cast<float>(std::bit_cast<uint32_t>(value) ^ 1u);
+    return inner_->Write(buffer_, [&](TensorView wrong) {
+      std::memcpy(wrong.data, values.data(), values.size() * sizeof(float));
+      return absl::OkStatus();
+    });
+  }
+  TensorView HostView(int buffer) override { return inner_->HostView(buffer); }
+  absl::StatusOr<TensorView> Read(int buffer) override { return inner_->Read(buffer); }
+  absl::Status Write(int buffer, Fill fill) override { return inner_->Write(buffer, fill); }
+  Arena Lend(ArenaClass arena) const override { return inner_->Lend(arena); }
+  absl::Span<const Interval> intervals() const override { return inner_->intervals(); }
+  double communication_cpu_seconds() const override { return inner_->communication_cpu_seconds(); }
+  void Cancel() override { inner_->Cancel(); }
+
+ private:
+  const std::unique_ptr<Executor> inner_;
+  const WrongBit wrong_;
+  const int buffer_;
+  int runs_ = 0;
+};
+
+class WrongBitBackend final : public Backend {
+ public:
+  WrongBitBackend(std::unique_ptr<Backend> inner, WrongBit wrong)
+      : inner_(std::move(inner)), wrong_(std::move(wrong)) {}
+
+  std::string Describe() const override { return inner_->Describe(); }
+  absl::StatusOr<int64_t> FreeMemory() const override { return inner_->FreeMemory(); }
+  absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorRequest request) override {
+    if (made_++ != wrong_.executor) return inner_->MakeExecutor(std::move(request));
+    int buffer = -1;
+    for (size_t i = 0; i < request.program.buffers.size(); ++i) {
+      if (request.program.buffers[i].name == wrong_.buffer) buffer = static_cast<int>(i);
+    }
+    if (buffer < 0) return absl::NotFoundError("the program has no buffer " + wrong_.buffer);
+    ASSIGN_OR_RETURN(auto executor, inner_->MakeExecutor(std::move(request)));
+    return std::make_unique<WrongBitExecutor>(std::move(executor), wrong_, buffer);
+  }
+
+  // Executors so far.
+  int made() const { return made_; }
+
+ private:
+  const std::unique_ptr<Backend> inner_;
+  const WrongBit wrong_;
+  int made_ = 0;
+};
+
+}  // namespace stretto
