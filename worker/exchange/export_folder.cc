@@ -65,7 +65,14 @@ std::string PlaceOf(const std::string& path) {
 
 absl::Status CheckOutput(const std::string& path, bool overwrite) {
   const std::string place = PlaceOf(path);
+  const fs::path parent = fs::path(place).parent_path();
   std::error_code error;
+  if (!parent.empty() && !fs::is_directory(parent, error)) {
+    return absl::NotFoundError(absl::StrCat(parent.string(),
+                                            ": found no such folder, expected the "
+                                            "one to make ",
+                                            path, " in"));
+  }
   if (!fs::exists(fs::symlink_status(place, error))) return absl::OkStatus();
   if (!overwrite) return absl::AlreadyExistsError(absl::StrCat(path, ": is there already"));
   return CheckReplaceable(place);

@@ -9,9 +9,9 @@
 
 namespace stretto {
 
-// Whether an export may go there. Errors: AlreadyExists (something is at `path`, and not
-// `overwrite`), FailedPrecondition (what is there is no export: it holds files that none writes),
-// those of ErrnoStatus.
+// Whether an export may go there. Errors: NotFound (there is no folder to make `path` in),
+// AlreadyExists (something is at `path`, and not `overwrite`), FailedPrecondition (what is there is
+// no export: it holds files that none writes), those of ErrnoStatus.
 absl::Status CheckOutput(const std::string& path, bool overwrite);
 
 // Exchanges two folders where the file system cannot at once; between two renames nothing is at
