@@ -1,6 +1,7 @@
 #include "worker/bench/sim_command.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -132,19 +133,32 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
   return json.dump(2);
 }
 
-int PrintReference(std::ostream& out, std::ostream& err) {
+// What was published for this share; -1: nothing.
+int PublishedFor(double share) {
+  const auto* found = std::find(std::begin(kReferenceShares), std::end(kReferenceShares), share);
+  return found == std::end(kReferenceShares)
+             ? -1
+             : static_cast<int>(found - std::begin(kReferenceShares));
+}
+
+int PrintReference(const std::vector<double>& shares, std::ostream& out, std::ostream& err) {
   out << absl::StrFormat("%-26s %-16s", "order", "schedule");
-  for (double share : kReferenceShares) {
-    out << absl::StrFormat("   %2.0f %%: ours (exposed)   reference ", 100 * share);
+  for (double share : shares) {
+    out << absl::StrFormat("   %2.0f %%: ours (exposed)", 100 * share);
+    if (PublishedFor(share) >= 0) out << "   reference ";
   }
   out << "\n";
   for (const ReferenceRow& row : ReferenceRows()) {
     out << absl::StrFormat("%-26s %-16s", row.label, row.schedule);
-    for (size_t i = 0; i < std::size(kReferenceShares); ++i) {
-      const auto result = SimulateReference(row, kReferenceShares[i]);
+    for (double share : shares) {
+      const auto result = SimulateReference(row, share);
       if (!result.ok()) return bench::ExitCodeOf(bench::NameFlags(result.status()), err);
-      out << absl::StrFormat("   %8.3f (%5.1f %%)  %8.2f (%3.0f %%)", result->speed_up,
-                             100 * result->exposed, row.speed_ups[i], 100 * row.exposed[i]);
+      const int published = PublishedFor(share);
+      out << absl::StrFormat("   %*.3f (%5.1f %%)", published < 0 ? 10 : 8, result->speed_up,
+                             100 * result->exposed);
+      if (published < 0) continue;
+      out << absl::StrFormat("  %8.2f (%3.0f %%)", row.speed_ups[published],
+                             100 * row.exposed[published]);
     }
     out << "\n";
   }
@@ -160,7 +174,7 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
     out << options->help;
     return 0;
   }
-  if (options->reference) return PrintReference(out, err);
+  if (options->reference) return PrintReference(options->shares, out, err);
   const absl::StatusOr<SimFigures> figures = RunSim(options->spec, options->cost);
   if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
   if (options->json) {

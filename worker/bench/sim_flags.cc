@@ -45,8 +45,16 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
       ->capture_default_str()
       ->group(group);
   app.add_flag("--json", f.json, "figures and ledger as JSON, no timeline")->group(group);
-  app.add_flag("--reference", f.reference,
-               "speed-ups of published orders in the two-stream model, and exit")
+  CLI::Option* reference =
+      app.add_flag("--reference", f.reference,
+                   "speed-ups of published orders in the two-stream model, and exit")
+          ->group(group);
+  app.add_option("--shares", f.shares,
+                 "shares of the synchronous step that --reference gives to communication")
+      ->delimiter(',')
+      ->check(Number(0.01, 0.99, "a share from 0.01 to 0.99"))
+      ->capture_default_str()
+      ->needs(reference)
       ->group(group);
 }
 

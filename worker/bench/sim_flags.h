@@ -2,8 +2,10 @@
 // The flags of `stretto-bench sim` as they are given, each checked by itself.
 
 #include <string>
+#include <vector>
 
 #include "worker/bench/common/spec_flags.h"
+#include "worker/bench/reference.h"
 
 namespace CLI {
 class App;
@@ -16,6 +18,7 @@ struct SimFlags {
   std::string grid = "layer", costs;
   int layer = -1, columns = 150;
   bool json = false, reference = false;
+  std::vector<double> shares{std::begin(kReferenceShares), std::end(kReferenceShares)};
   double gbps = 1, latency_us = 0, gflops = 100, membw = 10;
   double contention = 0, link_contention = 0;
 };

@@ -22,7 +22,8 @@ constexpr char kExamples[] =
     "      --gflops 600000 --membw 3000 --gbps 3200 --latency-us 3\n"
     "  the same for a program to read:          ... --json\n"
     "  how much sharing a core costs:           ... --contention 0.2\n"
-    "  the published orders against each other: stretto-bench sim --reference\n";
+    "  the published orders against each other: stretto-bench sim --reference\n"
+    "  the same for more communication:         ... --reference --shares 0.5,0.6\n";
 
 absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   CostModel cost;
@@ -43,7 +44,10 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
 }
 
 absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
-  SimOptions options{.reference = f.reference, .json = f.json, .model = bench::TitleOf(f.spec)};
+  SimOptions options{.reference = f.reference,
+                     .shares = f.shares,
+                     .json = f.json,
+                     .model = bench::TitleOf(f.spec)};
   if (f.reference) return options;
   ASSIGN_OR_RETURN(options.spec, bench::SpecOf(f.spec));
   ASSIGN_OR_RETURN(options.cost, CostsOf(f));

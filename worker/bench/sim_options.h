@@ -13,8 +13,9 @@ namespace stretto {
 enum class GridWindow : uint8_t { kNone, kLayer, kStep };
 
 struct SimOptions {
-  std::string help = {};   // not empty: print it and do nothing
-  bool reference = false;  // print the reference table and do nothing else
+  std::string help = {};            // not empty: print it and do nothing
+  bool reference = false;           // print the reference table and do nothing else
+  std::vector<double> shares = {};  // of communication, for the columns of that table
   bool json = false;
   std::string model = {};  // the preset's name, with what was changed
   EngineSpec spec = {};

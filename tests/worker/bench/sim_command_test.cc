@@ -44,6 +44,26 @@ TEST(SimCommandTest, DrawsALayerAndSumsTheStep) {
   }
 }
 
+TEST(SimCommandTest, ReferenceTakesOtherSharesOfCommunication) {
+  const SimRun published = Sim("--reference");
+  EXPECT_EQ(published.code, 0) << published.err;
+  EXPECT_THAT(published.out, HasSubstr("   16 %: ours (exposed)   reference "));
+  EXPECT_EQ(Sim("--reference --shares 0.16,0.43").out, published.out);
+
+  const SimRun other = Sim("--reference --shares 0.43,0.6");
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_THAT(other.out,
+              HasSubstr("   43 %: ours (exposed)   reference    60 %: ours (exposed)\n"));
+  EXPECT_THAT(other.out, HasSubstr("megatron_sync         1.000 (100.0 %)      1.00 (100 %)"
+                                   "        1.000 (100.0 %)\n"));
+  for (const char* wrong :
+       {"--shares 0.5", "--reference --shares 1", "--reference --shares half"}) {
+    const SimRun run = Sim(wrong);
+    EXPECT_EQ(run.code, 2) << wrong;
+    EXPECT_THAT(run.err, HasSubstr("--shares")) << wrong;
+  }
+}
+
 TEST(SimCommandTest, TheSameFlagsGiveTheSameText) {
   const std::string flags = "--schedule domino_hybrid --contention 0.2 --grid step --latency-us 5";
   EXPECT_EQ(Sim(flags).out, Sim(flags).out);
