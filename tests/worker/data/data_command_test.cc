@@ -87,6 +87,20 @@ TEST_F(DataCommandTest, FailureSaysWhereTheDonePartsAre) {
   EXPECT_THAT(ran.output, HasSubstr("set.parts: the same command goes on from there"));
 }
 
+TEST_F(DataCommandTest, ShowsTheBatchOfAStep) {
+  ASSERT_EQ(RunData(Prepare()).code, 0);
+  const std::string batch =
+      "batch " + dir_ + "/set --sequence-length 5 --sequences 1 --seed 1 --step 2 ";
+  const Ran ran = RunData(batch);
+  EXPECT_EQ(ran.code, 0) << ran.output;
+  EXPECT_EQ(ran.output, "sample 1: " + dir_ + "/set at token 0: 104 101 108 108 111\n");
+  const Ran weights = RunData(batch + "--weights 1,2");
+  EXPECT_EQ(weights.code, 1);
+  EXPECT_THAT(weights.output, HasSubstr("--weights: found 2, expected 1, one for each data set"));
+  EXPECT_EQ(RunData(batch + "--step 0").code, 2);
+  EXPECT_EQ(RunData("batch " + dir_ + "/set").code, 2);
+}
+
 TEST_F(DataCommandTest, RefusesUnknownTokenizerAndMissingArguments) {
   const Ran ran = RunData(Prepare("--tokenizer words"));
   EXPECT_EQ(ran.code, 1);

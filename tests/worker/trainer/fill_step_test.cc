@@ -4,9 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "tests/worker/trainer/tiny_job.h"
+#include "worker/data/batch.h"
+#include "worker/data/training_data.h"
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
 
@@ -43,6 +46,30 @@ TEST_F(FillStepTest, MicroBatchesContinueWhatWasConsumed) {
         std::equal(tokens.begin() + mb * 16, tokens.begin() + (mb + 1) * 16, engine_->tokens(mb)));
     EXPECT_TRUE(std::equal(targets.begin() + mb * 16, targets.begin() + (mb + 1) * 16,
                            engine_->targets(mb)));
+  }
+}
+
+// What `stretto data batch` says about a step is what its micro-batches get.
+TEST_F(FillStepTest, ConsumesTheBatchThatIsDescribed) {
+  config_.data.seed = 7;
+  const TrainingData data = TrainingData::Open(config_.data).value();
+  for (const int64_t step : {1, 2, 9}) {
+    const int64_t consumed = (step - 1) * config_.sequences_per_step();
+    ASSERT_TRUE(FillStep(config_, data.train(), consumed, step, step - 1, *engine_).ok());
+    const auto described = DescribeBatch({.data = config_.data,
+                                          .sequences = config_.sequences_per_step(),
+                                          .step = step,
+                                          .json = true});
+    ASSERT_TRUE(described.ok()) << described.status();
+    const auto samples = nlohmann::json::parse(*described)["samples"];
+    ASSERT_EQ(samples.size(), 6u);
+    for (int mb = 0; mb < 3; ++mb) {
+      for (int row = 0; row < 2; ++row) {
+        const int32_t* tokens = engine_->tokens(mb) + row * 8;
+        EXPECT_EQ(samples[static_cast<size_t>(mb * 2 + row)]["tokens"],
+                  std::vector<int32_t>(tokens, tokens + 8));
+      }
+    }
   }
 }
 

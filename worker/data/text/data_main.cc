@@ -6,9 +6,12 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +21,7 @@
 #include "absl/time/time.h"
 #include "proto/base/printable.h"
 #include "proto/base/units.h"
+#include "worker/data/batch.h"
 #include "worker/data/text/inspect.h"
 #include "worker/data/text/prepare.h"
 
@@ -91,6 +95,59 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
   return 0;
 }
 
+// Options of `batch`, as the job file has them.
+struct BatchFlags {
+  BatchOptions options;
+  std::vector<std::string> names;
+  std::vector<double> weights;
+};
+
+CLI::App* AddBatch(CLI::App& app, BatchFlags& flags) {
+  BatchOptions& options = flags.options;
+  options.data.vocab_size = std::numeric_limits<int32_t>::max();
+  CLI::App* batch = app.add_subcommand("batch", "Show the samples that a training step consumes");
+  batch->add_option("NAME", flags.names, "data.prefix of the job, or the prefixes of its blend")
+      ->required();
+  batch
+      ->add_option("--weights", flags.weights, "weights of the blend, in the order of its prefixes")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  batch->add_option("--held-out", options.data.held_out, "data.held_out of the job")
+      ->check(CLI::Range(0.0, 0.5))
+      ->capture_default_str();
+  batch->add_option("--sequence-length", options.data.sequence_length, "model.sequence_length")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
+  batch->add_option("--sequences", options.sequences, "global_batch_size of the job")
+      ->required()
+      ->check(CLI::Range(1, 65536));
+  batch->add_option("--seed", options.data.seed, "seed of the job")->required();
+  batch->add_option("--step", options.step, "number of the step, from 1")
+      ->required()
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 40));
+  batch->add_option("--tokens", options.tokens, "number of tokens to show of each sample")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  batch->add_flag("--json", options.json, "print JSON");
+  return batch;
+}
+
+int ShowBatch(BatchFlags flags) {
+  if (!flags.weights.empty() && flags.weights.size() != flags.names.size()) {
+    return Fail(absl::InvalidArgumentError(absl::StrCat("--weights: found ", flags.weights.size(),
+                                                        ", expected ", flags.names.size(),
+                                                        ", one for each data set")));
+  }
+  flags.weights.resize(flags.names.size(), 1);
+  for (size_t i = 0; i < flags.names.size(); ++i) {
+    flags.options.data.parts.push_back({flags.names[i], flags.weights[i]});
+  }
+  const auto batch = DescribeBatch(flags.options);
+  if (!batch.ok()) return Fail(batch.status());
+  absl::FPrintF(stdout, "%s", flags.options.json ? *batch : Printable(*batch));
+  return 0;
+}
+
 }  // namespace
 }  // namespace stretto
 
@@ -102,7 +159,8 @@ int main(int argc, char** argv) {
       "  stretto data prepare books/ -o data/books\n"
       "  stretto data prepare a.jsonl -o data/a --tokenizer hf:my-model\n"
       "  stretto data inspect data/a --tokenizer hf:my-model\n"
-      "  stretto data inspect 'llmc:fineweb/train_*.bin'");
+      "  stretto data inspect 'llmc:fineweb/train_*.bin'\n"
+      "  stretto data batch data/a --sequence-length 1024 --sequences 8 --seed 1234 --step 100");
   std::string tokenizer, end_of_document;
   const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
     command->add_option("--tokenizer", tokenizer, help);
@@ -143,11 +201,15 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   inspect->add_flag("--check", inspect_options.check, "read every token");
   inspect->add_flag("--json", inspect_options.json, "for programs");
+
+  stretto::BatchFlags batch_flags;
+  const CLI::App* batch = stretto::AddBatch(app, batch_flags);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
+  if (*batch) return stretto::ShowBatch(std::move(batch_flags));
   return *prepare ? stretto::PrepareData(prepare_options, tokenizer, end_of_document)
                   : stretto::InspectData(inspect_options, tokenizer, end_of_document);
 }
