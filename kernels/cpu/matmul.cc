@@ -222,6 +222,10 @@ bool HasFastBF16Matmul() { return Has(dnnl_cpu_isa_avx512_core_amx); }
 std::string CpuIsa() {
   const auto name = [] {
     switch (dnnl_get_effective_cpu_isa()) {
+      case dnnl_cpu_isa_sse41:
+        return "sse41";
+      case dnnl_cpu_isa_avx:
+        return "avx";
       case dnnl_cpu_isa_avx2:
         return "avx2";
       case dnnl_cpu_isa_avx2_vnni:

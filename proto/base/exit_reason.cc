@@ -32,6 +32,8 @@ const char* NameOf(ExitReason reason) {
       return "PrepareFailed";
     case ExitReason::kNonFiniteGradients:
       return "NonFiniteGradients";
+    case ExitReason::kReplicasDiffer:
+      return "ReplicasDiffer";
     case ExitReason::kCheckpointFailed:
       return "CheckpointFailed";
     case ExitReason::kPeerLost:

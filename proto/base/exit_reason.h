@@ -27,6 +27,7 @@ enum class ExitReason : uint8_t {
   kDeviceFailed,        // the device, or a call of its libraries, failed while it computed
   kPrepareFailed,       // any other failure before the first step
   kNonFiniteGradients,  // too many gradient norms in a row were not finite
+  kReplicasDiffer,      // parameters that every rank holds are not the same on all of them
   kCheckpointFailed,    // the checkpoint that the job is for could not be written
   kPeerLost,            // another rank of the job ended or became unreachable
   kDaemonLost,          // the worker daemon was silent for longer than its lease

@@ -34,13 +34,14 @@ std::string InterfaceWith(const std::string& address) {
 
 std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
                                             const std::string& address) {
-  static constexpr std::array<const char*, 16> kAllowed = {"PATH",
+  static constexpr std::array<const char*, 17> kAllowed = {"PATH",
                                                            "HOME",
                                                            "LANG",
                                                            "LC_ALL",
                                                            "TZ",
                                                            "TMPDIR",
                                                            "LD_LIBRARY_PATH",
+                                                           "DNNL_MAX_CPU_ISA",
                                                            "STRETTO_CUDA_LIBRARIES",
                                                            "STRETTO_CUDNN",
                                                            "STRETTO_CUPTI",

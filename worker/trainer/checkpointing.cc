@@ -9,6 +9,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/replicas.h"
 
 namespace stretto::trainer {
 namespace {
@@ -61,6 +62,7 @@ int64_t BytesOf(const std::vector<std::string>& texts) {
 absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state) {
   const JobConfig& config = context.config;
   const absl::Duration begin = Clock::Real().Monotonic();
+  RETURN_IF_ERROR(CheckReplicas(context.engine, context.control));
   absl::StatusOr<ShardInfo> shard =
       WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), Rank(config.rank),
                  context.engine.StateTensors());

@@ -9,8 +9,8 @@
 namespace stretto::trainer {
 
 // Every rank calls this together, between steps. A checkpoint that cannot be written is reported
-// and leaves the older ones as they are; only a broken group is an error, since then training
-// cannot go on either. Returns why it could not be written; empty: it was.
+// and leaves the older ones as they are. Returns why it could not be written; empty: it was.
+// Errors, which end training: those of CheckReplicas, before anything is written, and of the group.
 absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state);
 
 }  // namespace stretto::trainer

@@ -57,6 +57,10 @@ ExitReason ReasonOfPrepare(const absl::Status& status) {
   }
 }
 
+ExitReason ReasonOfCheckpoint(const absl::Status& status) {
+  return absl::IsDataLoss(status) ? ExitReason::kReplicasDiffer : ExitReason::kPeerLost;
+}
+
 ExitReason ReasonOfStep(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kAborted:

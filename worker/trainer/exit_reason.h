@@ -20,6 +20,9 @@ absl::Status OfWeights(absl::Status status);
 // kDeviceUnavailable, kWeightsInvalid, kPrepareFailed (all else).
 ExitReason ReasonOfPrepare(const absl::Status& status);
 
+// Of a checkpoint that ends the job: kReplicasDiffer (DataLoss), kPeerLost (all else).
+ExitReason ReasonOfCheckpoint(const absl::Status& status);
+
 // Of the executor: kCancelled (Aborted), kPeerLost (Unavailable, DeadlineExceeded), kDeviceFailed.
 ExitReason ReasonOfStep(const absl::Status& status);
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/gloo/gloo_communicator.h"
@@ -29,13 +30,14 @@ RankDevice::~RankDevice() = default;
 absl::StatusOr<std::unique_ptr<RankDevice>> RankDevice::Open(const JobConfig& config) {
   std::unique_ptr<RankDevice> device(new RankDevice(config));
   RETURN_IF_ERROR(config.on_gpu ? OfDevice(device->OpenCuda()) : device->OpenCpu());
-  spdlog::info("computes on {}", device->backend_->Describe());
+  spdlog::info("computes on {} with {}", device->backend_->Describe(), device->kernels_);
   return device;
 }
 
 absl::Status RankDevice::OpenCpu() {
   std::string why;
   if (!CpuSupported(&why)) return absl::UnimplementedError(why);
+  kernels_ = CpuIsa();
   ops_ = MakeCpuOps();
   backend_ = MakeCpuBackend(*ops_);
   return absl::OkStatus();
@@ -48,7 +50,11 @@ absl::Status RankDevice::OpenCuda() {
                        {.tuning_folder = config_.tuning_folder,
                         .collective_sms = config_.engine.tp_size > 1 ? kCollectiveBlocks : 0}));
   ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin_->devices());
-  if (!devices.empty()) peak_flops_ = PeakFlops(devices.front().name);
+  if (!devices.empty()) {
+    const DeviceInfo& gpu = devices.front();
+    kernels_ = absl::StrCat("compute capability ", gpu.capability_major, ".", gpu.capability_minor);
+    peak_flops_ = PeakFlops(gpu.name);
+  }
   return absl::OkStatus();
 }
 

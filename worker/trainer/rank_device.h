@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,8 @@ class RankDevice {
   ~RankDevice();
 
   Backend& backend() { return *backend_; }
+  // What decides how its kernels round, for CheckSameKernels and logs.
+  const std::string& kernels() const { return kernels_; }
   // PeakFlops (worker/engine/cost/mfu.h) of the GPU; none for one that is not in its table and for
   // cores.
   std::optional<double> peak_flops() const { return peak_flops_; }
@@ -52,6 +55,7 @@ class RankDevice {
   std::unique_ptr<Ops> ops_;               // of a CPU
   const BackendPlugin* plugin_ = nullptr;  // of a GPU
   std::unique_ptr<Backend> backend_;
+  std::string kernels_;
   std::optional<double> peak_flops_;
   std::unique_ptr<Communicator> host_;
   Communicator* control_ = nullptr;  // host_, or what it decorates

@@ -28,6 +28,7 @@
 #include "worker/trainer/plan/arenas.h"
 #include "worker/trainer/profile.h"
 #include "worker/trainer/rank_device.h"
+#include "worker/trainer/same_kernels.h"
 #include "worker/trainer/saved_state.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
@@ -92,6 +93,7 @@ class RankProcess {
     }
     RETURN_IF_ERROR(CheckFreeMemory());
     RETURN_IF_ERROR(Connect());
+    RETURN_IF_ERROR(CheckSameKernels(device_->kernels(), device_->control()));
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
                      FindSavedState(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));

@@ -52,7 +52,7 @@ class Loop {
             status);
       }
       if (absl::Status status = MaybeCheckpoint(); !status.ok())
-        return Ended(ExitReason::kPeerLost, status);
+        return Ended(ReasonOfCheckpoint(status), status);
       ReportStep();
       if (EarlyStopped()) {
         return {state_, ExitReason::kEarlyStopped, absl::OkStatus(), EarlyStopMessage()};
@@ -81,7 +81,7 @@ class Loop {
   // Nothing: training continues.
   std::optional<TrainResult> Stopped() {
     const absl::StatusOr<std::optional<ExitReason>> reason = AgreeToStop();
-    if (!reason.ok()) return Ended(ExitReason::kPeerLost, reason.status());
+    if (!reason.ok()) return Ended(ReasonOfCheckpoint(reason.status()), reason.status());
     if (!reason->has_value()) return std::nullopt;
     if (*reason != ExitReason::kDaemonLost) return Ended(**reason, absl::OkStatus());
     return Ended(**reason,
@@ -107,7 +107,7 @@ class Loop {
   TrainResult WriteWeights() {
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     const absl::StatusOr<std::string> failed = SaveCheckpoint(c_, state_);
-    if (!failed.ok()) return Ended(ExitReason::kPeerLost, failed.status());
+    if (!failed.ok()) return Ended(ReasonOfCheckpoint(failed.status()), failed.status());
     if (!failed->empty())
       return Ended(ExitReason::kCheckpointFailed, absl::UnavailableError(*failed));
     return Ended(ExitReason::kCompleted, absl::OkStatus());

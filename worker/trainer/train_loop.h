@@ -48,7 +48,7 @@ struct TrainContext {
 struct TrainResult {
   TrainState state;
   // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,
-  // kDataInvalid, kDeviceFailed, kCheckpointFailed (of a job of no steps)
+  // kDataInvalid, kDeviceFailed, kReplicasDiffer, kCheckpointFailed (of a job of no steps)
   ExitReason reason = ExitReason::kUnknown;
   absl::Status status;       // ok for the first three
   std::string message = {};  // of kEarlyStopped

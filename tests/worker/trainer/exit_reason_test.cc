@@ -52,5 +52,10 @@ TEST(ExitReasonTest, OfAStepSaysWhetherAPeerOrTheDeviceFailed) {
   EXPECT_EQ(ReasonOfStep(absl::InternalError("")), ExitReason::kDeviceFailed);
 }
 
+TEST(ExitReasonTest, OfACheckpointSaysWhetherRanksDriftedApart) {
+  EXPECT_EQ(ReasonOfCheckpoint(absl::DataLossError("")), ExitReason::kReplicasDiffer);
+  EXPECT_EQ(ReasonOfCheckpoint(absl::UnavailableError("")), ExitReason::kPeerLost);
+}
+
 }  // namespace
 }  // namespace stretto::trainer

@@ -1,0 +1,109 @@
+#include "worker/trainer/replicas.h"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <bit>
+#include <functional>
+#include <thread>
+
+#include "tests/worker/trainer/training.h"
+
+namespace stretto::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A job of two ranks.
+class ReplicasTest : public TrainingTest {
+ protected:
+  ReplicasTest() { config_.engine.tp_size = 2; }
+
+  using OnRank = std::function<void(const JobConfig&, RankEngine&, Communicator&)>;
+  void OnRanks(const OnRank& run) {
+    const auto group = LocalGroup::Create(2);
+    std::vector<std::jthread> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.emplace_back([&, rank] {
+        JobConfig config = config_;
+        config.rank = rank;
+        const auto ops = MakeCpuOps();
+        const auto backend = MakeCpuBackend(*ops);
+        Communicator& control = *group[static_cast<size_t>(rank)];
+        const auto engine = RankEngine::Create(config.engine, rank, Variant::kSchedule,
+                                               {.host = &control}, *backend, {});
+        ASSERT_TRUE(engine.ok()) << engine.status();
+        ASSERT_TRUE((*engine)->Initialise(1).ok());
+        run(config, **engine, control);
+      });
+    }
+  }
+
+  // In the last element of a tensor, by NameOfState.
+  static void FlipBit(RankEngine& engine, const std::string& name) {
+    for (const ShardTensor& tensor : engine.StateTensors()) {
+      if (tensor.name != name) continue;
+      const int64_t count = *TensorBytes("F32", tensor.extents) / 4;
+      auto* last = const_cast<float*>(static_cast<const float*>(*tensor.data.fetch())) + count - 1;
+      *last = std::bit_cast<float>(std::bit_cast<uint32_t>(*last) ^ 1u);
+      return;
+    }
+    FAIL() << "no tensor " << name;
+  }
+
+  // What every rank says once rank 1 has this bit wrong.
+  absl::Status CheckWith(const std::string& wrong) {
+    std::array<absl::Status, 2> found;
+    OnRanks([&](const JobConfig& config, RankEngine& engine, Communicator& control) {
+      if (config.rank == 1 && !wrong.empty()) FlipBit(engine, wrong);
+      found[static_cast<size_t>(config.rank)] = CheckReplicas(engine, control);
+    });
+    EXPECT_EQ(found[0], found[1]);
+    return found[0];
+  }
+};
+
+TEST_F(ReplicasTest, EveryReplicatedTensorIsCompared) {
+  EXPECT_TRUE(CheckWith("").ok()) << CheckWith("");
+  int replicated = 0;
+  for (const Parameter& parameter : ParametersOf(config_.engine.model, 2, 0)) {
+    for (const Slot slot : {Slot::kMaster, Slot::kMoment1, Slot::kMoment2}) {
+      const std::string name = NameOfState(parameter, slot);
+      const absl::Status found = CheckWith(name);
+      if (parameter.sharded()) {
+        EXPECT_TRUE(found.ok()) << found;  // each rank has a part of its own
+        continue;
+      }
+      ++replicated;
+      EXPECT_EQ(found.code(), absl::StatusCode::kDataLoss) << name;
+      EXPECT_THAT(std::string(found.message()), HasSubstr("tensor " + name + ": found checksum "));
+      EXPECT_THAT(std::string(found.message()), HasSubstr(" on rank 1, expected "));
+    }
+  }
+  EXPECT_GT(replicated, 0);
+}
+
+// Between the second and the third checkpoint a rank loses a bit.
+TEST_F(ReplicasTest, ACheckpointOfRanksThatDriftedApartFailsTheJob) {
+  OnRanks([&](const JobConfig& whole, RankEngine& engine, Communicator& control) {
+    const std::string run = folder_ / ("rank-" + std::to_string(whole.rank));
+    std::filesystem::create_directories(run);
+    JobConfig half = whole;
+    half.steps = 2;
+    const TrainResult before = Run(half, engine, control, run, {});
+    EXPECT_EQ(before.reason, ExitReason::kCompleted) << before.status;
+    if (whole.rank == 1) FlipBit(engine, "layers.0.ln1.weight");
+    const TrainResult after = Run(whole, engine, control, run, before.state);
+    EXPECT_EQ(after.reason, ExitReason::kReplicasDiffer);
+    EXPECT_EQ(after.state.step, 3);
+    EXPECT_THAT(std::string(after.status.message()), HasSubstr("tensor layers.0.ln1.weight"));
+  });
+  EXPECT_THAT(Saved(), ElementsAre(1, 2));
+  for (const auto& entry : std::filesystem::directory_iterator(config_.checkpoint_folder)) {
+    EXPECT_THAT(entry.path().filename().string(), testing::Not(HasSubstr(".tmp")));
+  }
+}
+
+}  // namespace
+}  // namespace stretto::trainer
