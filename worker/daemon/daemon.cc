@@ -222,6 +222,7 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kLogRequest:
       logs_.Request(message.log_request());
       break;
+    case v1::CoordinatorMessage::kRegistered:  // only ever the first message of a session
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       spdlog::warn("message from the coordinator not understood case={}",
                    static_cast<int>(message.message_case()));
