@@ -74,7 +74,7 @@ int64_t Hub::OpenSession(SessionPort* port) {
 
 void Hub::CloseSession(int64_t session, const std::string& worker) {
   sessions_.erase(session);
-  std::vector<std::pair<int64_t, LogPort*>> broken;
+  std::vector<std::pair<int64_t, RunFilePort*>> broken;
   for (const auto& [stream, log] : logs_) {
     if (log.session == session) broken.emplace_back(stream, log.port);
   }
@@ -118,7 +118,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
 // ---- logs and traces
 
 absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank,
-                                     v1alpha1::LogRequest request, LogPort* port) {
+                                     v1alpha1::LogRequest request, RunFilePort* port) {
   const std::string& worker = job.ranks.at(static_cast<size_t>(rank)).worker;
   const int64_t session = driver_->Read([&worker](const Core& core) -> int64_t {
     const coordinator::Worker* found = core.FindWorker(worker);

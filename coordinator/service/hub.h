@@ -45,10 +45,10 @@ class SessionPort {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// Receives the log data or the trace it asked for.
-class LogPort {
+// Receives the chunks of a file of a run that it asked for: a log or a trace.
+class RunFilePort {
  public:
-  virtual ~LogPort() = default;
+  virtual ~RunFilePort() = default;
   virtual void OnLogData(const v1alpha1::LogData& data) = 0;
   virtual void OnSessionEnded(int64_t stream) = 0;
 };
@@ -96,7 +96,7 @@ class Hub final : public coordinator::Transport {
   // goes to `port` until CloseLog. Returns the stream's number. UNAVAILABLE: the worker is not
   // connected.
   absl::StatusOr<int64_t> OpenLog(const coordinator::JobRecord& job, int32_t rank,
-                                  v1alpha1::LogRequest request, LogPort* port);
+                                  v1alpha1::LogRequest request, RunFilePort* port);
   // Lets the worker send so many more records of a trace.
   void GiveCredit(int64_t stream, int32_t records);
   void CloseLog(int64_t stream, bool cancel);
@@ -110,7 +110,7 @@ class Hub final : public coordinator::Transport {
 
  private:
   struct OpenedLog {
-    LogPort* port;
+    RunFilePort* port;
     int64_t session;
   };
   void NotifyJob(const std::string& id);

@@ -80,7 +80,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
   std::optional<JobRecord> sent_;  // as last sent, without step numbers
 };
 
-class Logs final : public WriteStream<StreamJobLogsResponse>, public LogPort {
+class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort {
  public:
   Logs(Hub& hub, const v1alpha1::StreamJobLogsRequest& request)
       : WriteStream(hub), request_(request) {}

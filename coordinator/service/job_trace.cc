@@ -19,7 +19,7 @@ namespace {
 using coordinator::JobRecord;
 using v1alpha1::StreamJobTraceResponse;
 
-class Trace final : public WriteStream<StreamJobTraceResponse>, public LogPort {
+class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePort {
  public:
   Trace(Hub& hub, const v1alpha1::StreamJobTraceRequest& request)
       : WriteStream(hub), request_(request) {}

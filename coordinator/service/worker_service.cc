@@ -40,16 +40,16 @@ constexpr size_t kMaxWaiting = 10'000;
 // One session. Reads one message at a time, so that a worker cannot outrun the store; writes what
 // the core sends, acknowledgements last and only the newest of each rank. Lives as WriteStream
 // does.
-class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
-                      public Stream,
-                      public SessionPort,
-                      public std::enable_shared_from_this<Session> {
+class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
+                            public Stream,
+                            public SessionPort,
+                            public std::enable_shared_from_this<WorkerSession> {
  public:
-  Session(Hub& hub, CallbackServerContext* context)
+  WorkerSession(Hub& hub, CallbackServerContext* context)
       : hub_(hub), context_(context), caller_(CallerOf(*context->auth_context())) {}
 
-  static Session* Launch(Hub& hub, CallbackServerContext* context) {
-    auto session = std::make_shared<Session>(hub, context);
+  static WorkerSession* Launch(Hub& hub, CallbackServerContext* context) {
+    auto session = std::make_shared<WorkerSession>(hub, context);
     session->self_ = session;
     hub.loop().Post([session] {
       session->hub_.Add(session.get());
@@ -205,7 +205,7 @@ class Session final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorM
 
   Hub& hub_;
   CallbackServerContext* context_;             // until Finish
-  std::shared_ptr<Session> self_;              // until OnDone
+  std::shared_ptr<WorkerSession> self_;        // until OnDone
   const std::optional<tls::Identity> caller_;  // with TLS
   int64_t id_ = 0;
   std::string worker_;  // empty until registered
@@ -290,7 +290,7 @@ class WorkerServiceImpl final : public v1alpha1::WorkerService::CallbackService 
 
   grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>* Session(
       CallbackServerContext* context) override {
-    return service::Session::Launch(hub_, context);
+    return service::WorkerSession::Launch(hub_, context);
   }
   ServerUnaryReactor* StoreSet(CallbackServerContext* context,
                                const v1alpha1::StoreSetRequest* request,

@@ -76,7 +76,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
                clock),
       relay_([this](const v1::RankReport& report) { metrics_.Record(report); },
              [this] {
-               if (Session* session = awake_) session->Wake();
+               if (CoordinatorLink* link = awake_) link->Wake();
              }),
       supervisor_({.trainer_binary = options_.trainer_binary,
                    .socket_path = SocketPath(options_),
@@ -88,7 +88,7 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
       logs_(
           folders_, [this](const RankKey& key) { return supervisor_.Alive(key); },
           [this] {
-            if (Session* session = awake_) session->Wake();
+            if (CoordinatorLink* link = awake_) link->Wake();
           }) {}
 
 absl::Status Daemon::Open() {
@@ -101,17 +101,17 @@ absl::Status Daemon::Open() {
       CoordinatorChannel(options_.coordinator, options_.tls);
   ASSIGN_OR_RETURN(trainers_, TrainerService::Start(SocketPath(options_), *this, coordinator));
   SessionHandler& handler = *this;
-  session_ = std::make_unique<Session>(
+  link_ = std::make_unique<CoordinatorLink>(
       coordinator, handler, std::hash<std::string>()(incarnation_),
       [this] { return tls::ExplainFailure(options_.coordinator, options_.tls); });
-  awake_ = session_.get();
-  session_->Wake();
+  awake_ = link_.get();
+  link_->Wake();
   return absl::OkStatus();
 }
 
 Daemon::~Daemon() {
   monitoring_.reset();  // asks all that goes below
-  if (session_ != nullptr) session_->Stop();
+  if (link_ != nullptr) link_->Stop();
   if (trainers_ != nullptr) trainers_->Shutdown();
 }
 

@@ -16,6 +16,7 @@
 #include "proto/base/mutex.h"
 #include "proto/monitoring/monitoring_server.h"
 #include "proto/tls/files.h"
+#include "worker/daemon/coordinator_link.h"
 #include "worker/daemon/gpu_watch.h"
 #include "worker/daemon/log_stream.h"
 #include "worker/daemon/metrics.h"
@@ -23,7 +24,6 @@
 #include "worker/daemon/nvml.h"
 #include "worker/daemon/report_relay.h"
 #include "worker/daemon/run_folder.h"
-#include "worker/daemon/session.h"
 #include "worker/daemon/supervisor.h"
 #include "worker/daemon/trainer_service.h"
 
@@ -105,8 +105,8 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   FileDescriptor event_;
 
   // Assigned last and destroyed last: everything below wakes it.
-  std::unique_ptr<Session> session_;
-  std::atomic<Session*> awake_{nullptr};  // session_, once it may be woken
+  std::unique_ptr<CoordinatorLink> link_;
+  std::atomic<CoordinatorLink*> awake_{nullptr};  // link_, once it may be woken
 
   FileDescriptor lock_;
   RunFolders folders_;

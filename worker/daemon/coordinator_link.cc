@@ -3,7 +3,7 @@
 // and wake each other through one condition. Run repeats this with growing pauses until it is
 // stopped or refused for good.
 
-#include "worker/daemon/session.h"
+#include "worker/daemon/coordinator_link.h"
 
 #include <grpcpp/grpcpp.h>
 
@@ -69,26 +69,26 @@ std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
       arguments);
 }
 
-struct Session::Connection {
+struct CoordinatorLink::Connection {
   grpc::ClientContext context;
   std::unique_ptr<grpc::ClientReaderWriter<WorkerMessage, CoordinatorMessage>> stream;
-  // Guarded by Session::mu_.
+  // Guarded by CoordinatorLink::mu_.
   bool registered = false;
   bool ended = false;
   absl::Duration heartbeat = kDefaultHeartbeat;
 };
 
-Session::Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
-                 uint64_t jitter_seed, std::function<std::string()> explain)
+CoordinatorLink::CoordinatorLink(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
+                                 uint64_t jitter_seed, std::function<std::string()> explain)
     : channel_(std::move(channel)),
       handler_(handler),
       jitter_seed_(jitter_seed),
       explain_(std::move(explain)),
       thread_([this] { Run(); }) {}
 
-Session::~Session() { Stop(); }
+CoordinatorLink::~CoordinatorLink() { Stop(); }
 
-void Session::Wake() {
+void CoordinatorLink::Wake() {
   {
     const MutexLock lock(mu_);
     wake_ = true;
@@ -96,7 +96,7 @@ void Session::Wake() {
   changed_.NotifyAll();
 }
 
-void Session::Stop() {
+void CoordinatorLink::Stop() {
   {
     const MutexLock lock(mu_);
     stop_ = true;
@@ -106,7 +106,7 @@ void Session::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool Session::PauseBefore(int attempt) {
+bool CoordinatorLink::PauseBefore(int attempt) {
   const MutexLock lock(mu_);
   const absl::Duration pause = ReconnectPause(jitter_seed_, attempt);
   changed_.WaitFor(mu_, absl::ToChronoMilliseconds(pause),
@@ -114,7 +114,7 @@ bool Session::PauseBefore(int attempt) {
   return !stop_;
 }
 
-void Session::Run() {
+void CoordinatorLink::Run() {
   for (int attempt = 0;; ++attempt) {
     const absl::Status status = Connect();
     bool newcomer = false;
@@ -138,7 +138,7 @@ void Session::Run() {
   }
 }
 
-absl::Status Session::Connect() {
+absl::Status CoordinatorLink::Connect() {
   Connection connection;
   const std::unique_ptr<WorkerService::Stub> stub = WorkerService::NewStub(channel_);
   {
@@ -190,7 +190,7 @@ absl::Status Session::Connect() {
                      : FromGrpc(status);
 }
 
-void Session::Write(Connection& connection) {
+void CoordinatorLink::Write(Connection& connection) {
   MutexLock lock(mu_);
   const auto registered = [&] { return connection.registered || connection.ended; };
   if (!changed_.WaitFor(mu_, absl::ToChronoMilliseconds(kRegisterTimeout), registered)) {

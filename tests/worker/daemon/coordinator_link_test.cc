@@ -1,4 +1,4 @@
-#include "worker/daemon/session.h"
+#include "worker/daemon/coordinator_link.h"
 
 #include <gtest/gtest.h>
 

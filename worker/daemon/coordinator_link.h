@@ -50,16 +50,16 @@ class SessionHandler {
 absl::Duration ReconnectPause(uint64_t seed, int attempt);
 
 // Thread-safe.
-class Session {
+class CoordinatorLink {
  public:
   // `handler` is borrowed and outlives this. `channel` is shared with the rendezvous calls.
   // `explain` is asked once per outage, on the reading thread, what gRPC does not tell; its answer,
   // which may be empty, goes to the log.
-  Session(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler, uint64_t jitter_seed,
-          std::function<std::string()> explain);
-  ~Session();
-  Session(const Session&) = delete;
-  Session& operator=(const Session&) = delete;
+  CoordinatorLink(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
+                  uint64_t jitter_seed, std::function<std::string()> explain);
+  ~CoordinatorLink();
+  CoordinatorLink(const CoordinatorLink&) = delete;
+  CoordinatorLink& operator=(const CoordinatorLink&) = delete;
 
   // NextMessage has something new.
   void Wake();
