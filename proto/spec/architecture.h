@@ -1,7 +1,7 @@
 #pragma once
 // The features of which a model is made, and the families: named combinations of features. The
 // engine, the cost model, the decoder and the validation of a job spec read features. Only formats
-// that name tensors and configuration keys of one family (worker/trainer/exchange) ask which family
+// that name tensors and configuration keys of one family (worker/exchange) ask which family
 // a model belongs to.
 //
 // A switch over one of these enums has a case for each value and no `default`: the compiler then

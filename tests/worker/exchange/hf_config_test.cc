@@ -24,7 +24,7 @@ absl::StatusOr<ModelSpec> Parse(const json& config) {
 TEST(HfConfigTest, Gpt2AsTransformers5WritesIt) {
   const auto model = Parse(GoldenConfig("gpt2_sharded"));
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->family, Family::kGpt);
+  EXPECT_EQ(model->architecture.family, Family::kGpt);
   EXPECT_EQ(model->layers, 2);
   EXPECT_EQ(model->hidden, 32);
   EXPECT_EQ(model->heads, 4);
@@ -48,7 +48,7 @@ TEST(HfConfigTest, Gpt2OfTheHub) {
 TEST(HfConfigTest, Llama2OfTheHub) {
   const auto model = Parse(GoldenConfig("llama2"));
   ASSERT_TRUE(model.ok()) << model.status();
-  EXPECT_EQ(model->family, Family::kLlama);
+  EXPECT_EQ(model->architecture.family, Family::kLlama);
   EXPECT_EQ(model->hidden, 32);
   EXPECT_EQ(model->ffn_hidden, 88);
   EXPECT_EQ(model->kv_heads, 4);
