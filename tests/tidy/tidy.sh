@@ -19,6 +19,9 @@ includes() {
     'prometheus/|^(proto/metrics|coordinator/telemetry|worker/daemon)/'
     'yaml-cpp/|^coordinator/cli/(yaml|explain)/'
     'civetweb\.h|^proto/monitoring/'
+    # Locks are annotated (proto/base/mutex.h); std::call_once is none.
+    'mutex>|^(proto/base/mutex\.h|coordinator/service/server\.cc|tests/)'
+    'condition_variable>|^(proto/base/mutex\.h|tests/)'
   )
   local rule header allowed
   for rule in "${rules[@]}"; do

@@ -30,7 +30,7 @@ Interrupt::Interrupt()
 }
 
 void Interrupt::Raise() {
-  std::lock_guard<std::mutex> lock(mu_);
+  const MutexLock lock(mu_);
   ++count_;
   Signal(fd_.get());
   if (action_) action_();
@@ -52,14 +52,14 @@ bool Interrupt::WaitFor(absl::Duration duration) const {
 
 Interrupt::OnRaise::OnRaise(Interrupt& interrupt, std::function<void()> action)
     : interrupt_(interrupt) {
-  std::lock_guard<std::mutex> lock(interrupt_.mu_);
+  const MutexLock lock(interrupt_.mu_);
   STRETTO_CHECK(!interrupt_.action_);
   if (interrupt_.raised()) action();
   interrupt_.action_ = std::move(action);
 }
 
 Interrupt::OnRaise::~OnRaise() {
-  std::lock_guard<std::mutex> lock(interrupt_.mu_);
+  const MutexLock lock(interrupt_.mu_);
   interrupt_.action_ = nullptr;
 }
 

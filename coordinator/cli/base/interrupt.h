@@ -5,11 +5,11 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
-#include <mutex>
 #include <thread>
 
 #include "absl/time/time.h"
 #include "proto/base/files.h"
+#include "proto/base/mutex.h"
 
 namespace stretto::cli {
 
@@ -46,8 +46,8 @@ class Interrupt {
  private:
   std::atomic<int> count_ = 0;
   FileDescriptor fd_, resize_fd_;
-  std::mutex mu_;
-  std::function<void()> action_;  // guarded by mu_, which is held while it runs
+  Mutex mu_;
+  std::function<void()> action_ GUARDED_BY(mu_);  // which is held while it runs
 };
 
 // Blocks these signals in the calling thread (and so in those it starts later) and tells

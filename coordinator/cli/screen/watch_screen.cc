@@ -43,19 +43,19 @@ WatchScreen::~WatchScreen() {
 
 FollowHandlers WatchScreen::handlers() {
   return {[this](const v1alpha1::Job& job) {
-            Change([&](absl::Time now) { state_.AddJob(job, now); });
+            Change([&](absl::Time now) REQUIRES(mu_) { state_.AddJob(job, now); });
           },
           [this](const v1alpha1::StepReport& step) {
-            Change([&](absl::Time) { state_.AddStep(step); });
+            Change([&](absl::Time) REQUIRES(mu_) { state_.AddStep(step); });
           },
           [this](const std::string& notice) {
-            Change([&](absl::Time now) { state_.AddNotice(notice, now); });
+            Change([&](absl::Time now) REQUIRES(mu_) { state_.AddNotice(notice, now); });
           }};
 }
 
 void WatchScreen::Change(const std::function<void(absl::Time)>& change) {
   {
-    std::lock_guard<std::mutex> lock(mu_);
+    const MutexLock lock(mu_);
     change(absl::Now());
   }
   const uint64_t one = 1;
@@ -71,7 +71,7 @@ void WatchScreen::DrawLoop() {
                           .unicode = session_.terminal.unicode};
     std::vector<std::string> lines;
     {
-      std::lock_guard<std::mutex> lock(mu_);
+      const MutexLock lock(mu_);
       lines = RenderWatch(state_, absl::Now(), style);
     }
     screen_.Draw(lines);
@@ -98,7 +98,7 @@ void WatchScreen::AskLoop() {
   request.set_name(job_);
   while (!stop_.WaitFor(kAsk)) {
     const absl::StatusOr<v1alpha1::Job> job = client.GetJob(request);
-    if (job.ok()) Change([&](absl::Time now) { state_.AddProgress(*job, now); });
+    if (job.ok()) Change([&](absl::Time now) REQUIRES(mu_) { state_.AddProgress(*job, now); });
   }
 }
 

@@ -1,7 +1,6 @@
 #pragma once
 // `stretto job watch` on a terminal: draws what is heard of a job, and listens to keys.
 
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -9,6 +8,7 @@
 #include "coordinator/cli/client/session.h"
 #include "coordinator/cli/screen/full_screen.h"
 #include "coordinator/cli/screen/watch_state.h"
+#include "proto/base/mutex.h"
 
 namespace stretto::cli {
 
@@ -32,8 +32,8 @@ class WatchScreen {
   const Session& session_;
   const std::string job_;
   FullScreen screen_;
-  std::mutex mu_;
-  WatchState state_;        // guarded by mu_
+  Mutex mu_;
+  WatchState state_ GUARDED_BY(mu_);
   FileDescriptor changed_;  // readable after a change, until read
   Interrupt stop_;          // ends both threads
   std::thread draw_, ask_;
