@@ -1,3 +1,7 @@
+// Builds the tree of commands with CLI11, parses a command line and runs the command that it names,
+// with a session: the cluster, the terminal and the interrupt. Words and flags that no command
+// knows are looked up here, so that the error names them.
+
 #include "coordinator/cli/app.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// The rules for the model and its layout: sizes within bounds, a preset not contradicted, features
+// that belong to the family, and a number of parameters that can be counted.
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/service/spec_checks.h"

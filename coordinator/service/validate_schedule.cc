@@ -1,3 +1,6 @@
+// Checks the schedule's parameters against the row of the table of schedules that it names: which
+// parameters it takes, and whether slices fit the micro-batch.
+
 #include <algorithm>
 #include <string>
 #include <vector>

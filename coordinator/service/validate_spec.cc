@@ -1,3 +1,6 @@
+// One function per section of the spec. Each adds its violations and continues, so that a user sees
+// all of them at once; a rule that needs a field which is already refused is left out.
+
 #include "coordinator/service/validate_spec.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Parses the options, simulates the schedule with and without contention, and prints grids and
+// figures as text or JSON, or compares published orders at several shares of communication.
+
 #include "worker/bench/sim_command.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Wraps the generated stubs: each call gets a context with a deadline, which an interrupt cancels,
+// and its gRPC status becomes an absl::Status that carries the details of the error along.
+
 #include "coordinator/cli/client/client.h"
 
 #include <grpcpp/grpcpp.h>

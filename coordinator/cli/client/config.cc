@@ -1,3 +1,7 @@
+// Reads and writes the config file by its schema, and chooses the cluster: each source (context of
+// the file, environment, flags) overlays the one before, field by field. Relative paths in the file
+// are relative to its folder.
+
 #include "coordinator/cli/client/config.h"
 
 #include <algorithm>

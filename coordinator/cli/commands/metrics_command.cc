@@ -1,3 +1,6 @@
+// A table of columns, each with a name and a function from a step to its text; CSV and JSON are two
+// ways to walk it.
+
 #include "coordinator/cli/commands/metrics_command.h"
 
 #include <algorithm>

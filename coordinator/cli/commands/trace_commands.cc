@@ -1,3 +1,6 @@
+// Streams recorded steps through the assembler, which checks them, into a writer: a Chrome trace
+// goes to a file as it comes, a timeline is collected and drawn.
+
 #include "coordinator/cli/commands/trace_commands.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Lays out a field's documentation: wrapped paragraphs, its values, its fields, or the whole tree
+// below it; and the same tree as JSON or YAML.
+
 #include "coordinator/cli/explain/explain_text.h"
 
 #include <yaml-cpp/yaml.h>

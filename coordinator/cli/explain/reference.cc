@@ -1,3 +1,6 @@
+// Writes each page from the same field documentation that `stretto explain` shows: a section per
+// message with a table of its fields, and what does not fit into a cell below the table.
+
 #include "coordinator/cli/explain/reference.h"
 
 #include <set>

@@ -1,3 +1,6 @@
+// Cluster starts one child after the other and waits for the line in which each says where it
+// listens. Then one poll waits on all children's output, their ends and the interrupt.
+
 #include "coordinator/cli/local/up.h"
 
 #include <fcntl.h>

@@ -1,3 +1,6 @@
+// Tables, ledgers and single values as text. Columns are as wide as their widest cell, measured in
+// characters and not in bytes.
+
 #include "coordinator/cli/text/print.h"
 
 #include <algorithm>

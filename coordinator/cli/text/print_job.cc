@@ -1,3 +1,6 @@
+// One function per view of a job or a worker: a row of a list, a full description, the summary at
+// its end, and why it failed.
+
 #include "coordinator/cli/text/print_job.h"
 
 #include <cmath>

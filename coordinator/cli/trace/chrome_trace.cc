@@ -1,3 +1,6 @@
+// Writes one JSON event at a time to the stream. A lane whose operations overlap in time gets as
+// many tracks as it needs, because slices of one track must not overlap.
+
 #include "coordinator/cli/trace/chrome_trace.h"
 
 #include <algorithm>

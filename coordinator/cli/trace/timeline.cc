@@ -1,3 +1,6 @@
+// Turns the program and the intervals of a step into lanes of bars, marks which parts of the
+// collectives were exposed (Anatomy), and chooses the distance of ticks.
+
 #include "coordinator/cli/trace/timeline.h"
 
 #include <algorithm>

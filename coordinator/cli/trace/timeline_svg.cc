@@ -1,3 +1,6 @@
+// Draws bands of lanes from top to bottom at fixed sizes. Bars too narrow to see are drawn
+// together, labels only where they fit, and the legend has only what the picture holds.
+
 #include "coordinator/cli/trace/timeline_svg.h"
 
 #include <algorithm>

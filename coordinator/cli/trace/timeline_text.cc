@@ -1,3 +1,6 @@
+// Each character stands for a span of time. The shares of that span by kind of activity are added
+// up, and the character shows the one that took most of it.
+
 #include "coordinator/cli/trace/timeline_text.h"
 
 #include <algorithm>

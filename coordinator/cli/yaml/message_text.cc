@@ -1,3 +1,6 @@
+// Walks a message by reflection. Messages that people write as one value (times, durations) are one
+// value; text is quoted only where YAML would read it as something else.
+
 #include "coordinator/cli/yaml/message_text.h"
 
 #include <charconv>

@@ -1,3 +1,7 @@
+// Builds the tree from yaml-cpp's events, which carry positions, and refuses what we do not accept
+// at its first appearance. Characters are checked beforehand, because yaml-cpp lets some pass that
+// are not valid.
+
 #include "coordinator/cli/yaml/yaml_tree.h"
 
 #include <yaml-cpp/eventhandler.h>

@@ -1,3 +1,7 @@
+// Defines the flags and turns them into an engine spec. Sizes are bounded, so that no combination
+// asks for absurd memory or time; slices and splits that were not given are chosen by asking the
+// schedule what it takes.
+
 #include "worker/bench/common/spec_flags.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,6 @@
+// Defines the flags with CLI11, checks them together, and derives what the benchmark runs: the
+// unsliced spec, the schedules and the links to emulate.
+
 #include "worker/bench/overlap/options.h"
 
 #include <CLI/CLI.hpp>

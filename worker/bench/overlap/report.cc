@@ -1,3 +1,6 @@
+// Writes the comparison as JSON. Shares and bounds are computed where they are measured; here they
+// only get names.
+
 #include "worker/bench/overlap/report.h"
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,6 @@
+// Trains on made-up tokens for the time that was asked for, after warming up, and sums the ledgers
+// of the steps.
+
 #include "worker/bench/step/measure.h"
 
 #include <cmath>

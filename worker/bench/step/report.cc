@@ -1,3 +1,6 @@
+// Derives tokens per second and utilisation from the measurement, and prints them with the
+// breakdown of the step as text or JSON.
+
 #include "worker/bench/step/report.h"
 
 #include <algorithm>

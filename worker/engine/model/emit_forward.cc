@@ -1,3 +1,8 @@
+// Forward, piece by piece from the embedding to the loss and, within a piece, slice by slice. A
+// product that is cut by its inputs leaves partial sums, which are reduced over the ranks (whole,
+// or scattered over rows under sequence parallelism) before the residual is added; the other kind
+// of product needs its input whole, which sequence parallelism gathers first.
+
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "worker/engine/model/emitter.h"

@@ -1,3 +1,7 @@
+// Expansion: every instance of a unit becomes its operations with absolute indices, its buffers
+// resolved to the copies of its micro-batches (BufferMap), and its waits moved from within the unit
+// and from earlier instances to the flat list.
+
 #include "worker/engine/program/program.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// One rule per kind of operation, in terms of named operands: their counts, types, rows and
+// columns. The first expectation that fails names the operation, the operand, what was found and
+// what was expected.
+
 #include "worker/engine/program/verify_shapes.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Names of enums, and the rules that a spec must satisfy before anything is built from it. Each
+// rule names its field, what was found and what was expected.
+
 #include "worker/engine/spec/spec.h"
 
 #include <cmath>
