@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages Stretto is built and tested with. Needs root (or sudo) only when something is missing.
 #
-#   deploy/install_packages.sh [--with-tests]
+#   deploy/install_packages.sh [--with-tests] [--with-lint]
 #
 # Every package has a line in docs/DEPENDENCIES.md that says why it is here.
 set -euo pipefail
@@ -16,12 +16,15 @@ packages=(
 tests=(libgtest-dev libgmock-dev python3-grpcio grpc-proto protobuf-compiler-grpc curl zstd prometheus zsh fish groff-base
   python3-yaml python3-jsonschema python3-pip iproute2 file debootstrap systemd sqlite3)
 
-if [[ "${1:-}" == "--with-tests" ]]; then
-  packages+=("${tests[@]}")
-elif [[ $# -gt 0 ]]; then
-  echo "usage: $0 [--with-tests]" >&2
-  exit 2
-fi
+lint=(clang clang-tidy clang-format libomp-dev)
+
+for argument in "$@"; do
+  case "$argument" in
+    --with-tests) packages+=("${tests[@]}") ;;
+    --with-lint) packages+=("${lint[@]}") ;;
+    *) echo "usage: $0 [--with-tests] [--with-lint]" >&2; exit 2 ;;
+  esac
+done
 
 missing=()
 for package in "${packages[@]}"; do

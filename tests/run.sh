@@ -2,24 +2,47 @@
 # Installs what is missing, builds, and runs every test. The last line is "N passed, M failed, K skipped".
 #
 #   tests/run.sh [--fast] [--full] [--sanitizers]
+#   tests/run.sh --lint
 #
 #   --fast        without the tests labelled slow
 #   --full        also parity of every combination of schedule, layout and model (3,024 cases)
 #   --sanitizers  also the unit tests under address, undefined-behaviour and thread sanitizers
+#   --lint        instead of the tests: the tidy rules, every source through clang with -Wthread-safety -Werror, and the
+#                 products through clang-tidy (.clang-tidy)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 select=()
 sanitizers=false
+lint=false
 full=OFF
 for argument in "$@"; do
   case "$argument" in
     --fast) select=(-LE slow) ;;
     --full) full=ON ;;
     --sanitizers) sanitizers=true ;;
-    *) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    --lint) lint=true ;;
+    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
+
+# clang-tidy is clang without code generation: it reports what the compiler would, so nothing else is compiled but the
+# messages, whose generated headers the sources include. The tests are not tidied. nvcc's sources are none of clang's.
+run_lint() {
+  deploy/install_packages.sh --with-tests --with-lint
+  mkdir -p build
+  cmake --preset lint -DSTRETTO_TESTS=ON >build/configure-lint.log 2>&1 || { cat build/configure-lint.log; exit 1; }
+  cmake --build --preset lint || exit 1
+  local failed=false
+  ctest --test-dir build/lint -R '^tidy\.' --output-on-failure --no-tests=error || failed=true
+  run-clang-tidy -p build/lint -quiet "^$PWD/(build/lint/)?(proto|kernels|worker|coordinator)/.*\.(cc|cxx)$" || failed=true
+  run-clang-tidy -p build/lint -quiet -checks='-*,clang-diagnostic-*' "^$PWD/(build/lint/)?tests/.*\.(cc|cxx)$" || failed=true
+  ! $failed
+}
+if $lint; then
+  run_lint && echo "lint passed" || { echo "lint failed" >&2; exit 1; }
+  exit 0
+fi
 
 deploy/install_packages.sh --with-tests
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
 #
-#   tests/tidy/tidy.sh includes|sizes|links|lines|words|spdx|metrics|format
+#   tests/tidy/tidy.sh includes|sizes|links|lines|words|openings|spdx|metrics|format
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 sources() { find proto/base proto/metrics proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
@@ -48,6 +48,16 @@ lines() { tests/tidy/documents.py lines; }
 # The documents use the standard words (docs/STYLE.md).
 words() { tests/tidy/documents.py words; }
 
+# Every product source of 120 lines or more opens with a comment that says what it does and how: before any code, besides
+# the licence.
+openings() {
+  find proto coordinator worker kernels -name '*.cc' -o -name '*.cu' | sort | while read -r file; do
+    [[ $(wc -l <"$file") -ge 120 ]] || continue
+    awk '/SPDX-License-Identifier/ || /^#/ || /^$/ {next} {exit !/^\/\//}' "$file" ||
+      echo "$file: found code, expected a comment that says what the file does and how"
+  done
+}
+
 # Every source names its licence in its first five lines.
 spdx() {
   local file
@@ -81,7 +91,7 @@ format() {
 
 case "${1:-}" in
   format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
-  includes | sizes | links | lines | words | spdx | metrics | format) found=$("$1") ;;
+  includes | sizes | links | lines | words | openings | spdx | metrics | format) found=$("$1") ;;
   *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 [[ -z "$found" ]] && exit 0

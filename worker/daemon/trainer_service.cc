@@ -53,8 +53,9 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
                                    v1::AttachResponse* response) override {
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
     absl::StatusOr<v1::AttachResponse> answer = handler_.Attach(*request);
+    const grpc::Status status = ToGrpc(answer.status());
     if (answer.ok()) *response = *std::move(answer);
-    reactor->Finish(ToGrpc(answer.status()));
+    reactor->Finish(status);
     return reactor;
   }
 

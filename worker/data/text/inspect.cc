@@ -97,8 +97,11 @@ absl::StatusOr<std::string> InspectDataset(const InspectOptions& options) {
   ASSIGN_OR_RETURN(const std::string prefix, DataPath(options.name));
   std::optional<TokenizerInfo> info;
   absl::StatusOr<TokenizerInfo> note = ReadTokenizerInfo(prefix);
-  if (note.ok()) info = *std::move(note);
-  if (!note.ok() && !absl::IsNotFound(note.status())) return note.status();
+  if (note.ok()) {
+    info = *std::move(note);
+  } else if (!absl::IsNotFound(note.status())) {
+    return note.status();
+  }
   if (options.tokenizer != nullptr && info.has_value() && *info != options.tokenizer->info()) {
     return absl::InvalidArgumentError(absl::StrCat(
         options.name, ": found tokens of tokenizer ", info->kind, " with hash ", info->hash,
