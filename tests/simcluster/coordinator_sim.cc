@@ -242,6 +242,7 @@ void ClusterSim::RestartDaemon(Node& node) {
   ++node.incarnation;
   ++probes_["daemon restarted"];
   if (Pick(2) == 0) return;  // adopts all
+  ShowUpFromOlderEpoch(node);
   std::erase_if(node.trainers, [this](const auto&) { return Pick(2) == 0; });
 }
 
