@@ -68,10 +68,8 @@ absl::Status CheckOutput(const std::string& path, bool overwrite) {
   const fs::path parent = fs::path(place).parent_path();
   std::error_code error;
   if (!parent.empty() && !fs::is_directory(parent, error)) {
-    return absl::NotFoundError(absl::StrCat(parent.string(),
-                                            ": found no such folder, expected the "
-                                            "one to make ",
-                                            path, " in"));
+    return absl::NotFoundError(absl::StrCat(
+        parent.string(), ": found no such folder, expected one in which to create ", path));
   }
   if (!fs::exists(fs::symlink_status(place, error))) return absl::OkStatus();
   if (!overwrite) return absl::AlreadyExistsError(absl::StrCat(path, ": is there already"));

@@ -317,8 +317,8 @@ TEST_F(CheckpointCommandTest, WrongInputIsNamed) {
   fails("export hf:/no/model --format hf -o " + (folder_ / "model"), 1,
         "model: is there already");  // before the model is opened
   fails("export hf:/no/model --format hf -o " + (folder_ / "no/out"), 1,
-        (folder_ / "no") + ": found no such folder, expected the one to make " +
-            (folder_ / "no/out") + " in");
+        (folder_ / "no") + ": found no such folder, expected one in which to create " +
+            (folder_ / "no/out"));
   fails("export hf:/no/model --format hf -o " + out, 1, "/no/model");
   fails("export " + model + " --format hf -o /proc/out", 1, "make folder /proc/out.tmp-");
   fails("export " + model + " --format hf -o " + (folder_ / "model"), 1,
