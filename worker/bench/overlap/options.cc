@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/flags.h"
 #include "worker/bench/common/spec_flags.h"
@@ -47,12 +48,22 @@ void AddWorkFlags(CLI::App& app, OverlapOptions& o) {
         ->capture_default_str()
         ->group("Work");
   };
-  app.add_option("--model", o.preset, "a preset, instead of these; --layers and --sequence hold")
+  app.add_option("--model", o.preset, "preset, which the flags below change (default: none)")
       ->check(OneOf(PresetNames()))
       ->group("Work");
+  app.add_option("--family", o.family, "family of the model (default: the preset's, or gpt)")
+      ->check(OneOf(FamilyNames()))
+      ->group("Work");
   size("--layers", o.model.layers, "layers");
-  size("--hidden", o.model.hidden, "width; the MLP is four times as wide");
+  size("--hidden", o.model.hidden, "width");
   size("--heads", o.model.heads, "attention heads");
+  const auto derived = [&](const char* flag, int& value, const char* help) {
+    app.add_option(flag, value, help)->check(CLI::Range(1, 1 << 20))->group("Work");
+  };
+  derived("--kv-heads", o.model.kv_heads,
+          "heads of keys and values (default: the preset's, or --heads)");
+  derived("--ffn", o.model.ffn_hidden,
+          "width of the MLP (default: the preset's, or four times --hidden)");
   size("--sequence", o.model.sequence_length, "tokens of a sequence");
   size("--vocab", o.model.vocab_size, "vocabulary");
   size("--batch", o.batch, "sequences of a step");
@@ -125,6 +136,14 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   app.add_option("--json", o.json, "file to write the result to as well");
 }
 
+// Flags that have other names here than in `sim` and `step`.
+absl::Status CheckWork(const OverlapOptions& o) {
+  const absl::Status status = NameFlags(Validate(o.Unsliced()));
+  return absl::Status(
+      status.code(),
+      absl::StrReplaceAll(status.message(), {{"--micro-batch", "--batch"}, {"--tp", "--ranks"}}));
+}
+
 }  // namespace
 
 EngineSpec OverlapOptions::Unsliced() const {
@@ -167,13 +186,22 @@ absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> argu
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, std::move(arguments)));
   if (!o.help.empty()) return o;
   if (tp1) o.ranks = 1;
-  o.model.ffn_hidden = 4 * o.model.hidden;
   const auto given = [&](const char* flag, int value) { return app.count(flag) > 0 ? value : 0; };
   if (!o.preset.empty()) {
     o.model = ModelOf({.preset = o.preset,
+                       .family = o.family,
                        .layers = given("--layers", o.model.layers),
-                       .sequence = given("--sequence", o.model.sequence_length)});
+                       .hidden = given("--hidden", o.model.hidden),
+                       .heads = given("--heads", o.model.heads),
+                       .kv_heads = given("--kv-heads", o.model.kv_heads),
+                       .ffn = given("--ffn", o.model.ffn_hidden),
+                       .sequence = given("--sequence", o.model.sequence_length),
+                       .vocab = given("--vocab", o.model.vocab_size)});
+  } else {
+    if (!o.family.empty()) o.model.architecture = *FindArchitecture(o.family);
+    if (app.count("--ffn") == 0) o.model.ffn_hidden = 4 * o.model.hidden;
   }
+  RETURN_IF_ERROR(CheckWork(o));
   if (o.emulated()) {
     if (app.count("--warm-up-steps") == 0) o.warm_up_steps = 3;
     if (app.count("--steps") == 0) o.steps = 5;

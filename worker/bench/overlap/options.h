@@ -27,6 +27,7 @@ struct OverlapOptions {
 
   std::string preset;  // empty: this one, of 43 M parameters: large enough that a rank's matrix
                        // products take seconds on one core
+  std::string family;  // empty: the preset's, or GPT
   ModelSpec model = {.layers = 6,
                      .hidden = 768,
                      .heads = 12,

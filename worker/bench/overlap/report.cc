@@ -15,10 +15,18 @@ double TokensPerSecond(const OverlapOptions& options, double seconds) {
 }
 
 Json WorkOf(const OverlapOptions& options) {
-  return {{"model", options.preset},        {"rank", options.rank},
-          {"layers", options.model.layers}, {"hidden", options.model.hidden},
-          {"heads", options.model.heads},   {"sequence", options.model.sequence_length},
-          {"batch", options.batch},         {"vocab", options.model.vocab_size}};
+  const ModelSpec& model = options.model;
+  return {{"model", options.preset},
+          {"family", model.architecture.name},
+          {"rank", options.rank},
+          {"layers", model.layers},
+          {"hidden", model.hidden},
+          {"ffn", model.ffn_hidden},
+          {"heads", model.heads},
+          {"kv_heads", model.key_heads()},
+          {"sequence", model.sequence_length},
+          {"batch", options.batch},
+          {"vocab", model.vocab_size}};
 }
 
 Json ChoiceOf(const EngineSpec& spec) {

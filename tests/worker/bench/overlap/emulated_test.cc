@@ -71,14 +71,16 @@ TEST(EmulatedOverlapTest, EveryLinkHasEveryTimeOfEverySchedule) {
   }
 }
 
-TEST(EmulatedOverlapTest, APresetIsCutToLayersAndTokens) {
+TEST(EmulatedOverlapTest, FlagsChangeAPreset) {
   const Said said = Bench(
       {"--model", "llama-tiny", "--schedules", "megatron_sync", "--slices", "1"}, EmulatedMachine);
   ASSERT_LE(said.code, 1);
   const Json json = Json::parse(said.out, nullptr, false);
   ASSERT_TRUE(json.is_object()) << said.err;
   EXPECT_EQ(json["links"][0]["work"]["model"], "llama-tiny");
-  EXPECT_EQ(json["links"][0]["work"]["hidden"], 64);
+  EXPECT_EQ(json["links"][0]["work"]["family"], "llama");
+  EXPECT_EQ(json["links"][0]["work"]["hidden"], 32);
+  EXPECT_EQ(json["links"][0]["work"]["ffn"], 192);
   EXPECT_EQ(json["links"][0]["work"]["sequence"], 16);
 }
 

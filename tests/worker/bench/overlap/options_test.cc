@@ -48,6 +48,34 @@ TEST(OverlapOptionsTest, EmulatedLinksAreEveryCombination) {
   EXPECT_EQ(ParseOverlapOptions({"--tp1"})->warm_up_steps, 0);
 }
 
+TEST(OverlapOptionsTest, TheModelIsOfAnyFamily) {
+  const ModelSpec model = ParseOverlapOptions({"--tp1", "--family", "llama", "--hidden", "96",
+                                               "--heads", "12", "--kv-heads", "4", "--ffn", "256"})
+                              ->model;
+  EXPECT_EQ(model.architecture.family, Family::kLlama);
+  EXPECT_EQ(model.hidden, 96);
+  EXPECT_EQ(model.kv_heads, 4);
+  EXPECT_EQ(model.ffn_hidden, 256);
+  EXPECT_EQ(ParseOverlapOptions({"--tp1"})->model.architecture.family, Family::kGpt);
+  EXPECT_EQ(ParseOverlapOptions({"--tp1"})->model.key_heads(), 12);
+}
+
+TEST(OverlapOptionsTest, FlagsChangeAPreset) {
+  const ModelSpec preset = ParseOverlapOptions({"--tp1", "--model", "llama-tiny"})->model;
+  EXPECT_EQ(preset.architecture.family, Family::kLlama);
+  const ModelSpec changed =
+      ParseOverlapOptions({"--tp1", "--model", "llama-tiny", "--ffn", "96", "--layers", "1"})
+          ->model;
+  EXPECT_EQ(changed.ffn_hidden, 96);
+  EXPECT_EQ(changed.layers, 1);
+  EXPECT_EQ(changed.hidden, preset.hidden);
+  EXPECT_EQ(changed.key_heads(), preset.key_heads());
+  const ModelSpec gpt =
+      ParseOverlapOptions({"--tp1", "--model", "llama-tiny", "--family", "gpt"})->model;
+  EXPECT_EQ(gpt.architecture.family, Family::kGpt);
+  EXPECT_EQ(gpt.ffn_hidden, preset.ffn_hidden);
+}
+
 TEST(OverlapOptionsTest, HelpIsNotAnError) {
   EXPECT_THAT(ParseOverlapOptions({"--help"})->help, HasSubstr("--rendezvous"));
 }
@@ -80,6 +108,9 @@ INSTANTIATE_TEST_SUITE_P(
                       std::tuple{Arguments{"--device", "cuda", "--link-blocks", "-1"},
                                  "found -1, expected an integer from 0 to 1024"},
                       std::tuple{Arguments{"--tp1", "--model", "gpt-0"}, "found 'gpt-0'"},
+                      std::tuple{Arguments{"--tp1", "--family", "bert"}, "found 'bert'"},
+                      std::tuple{Arguments{"--tp1", "--kv-heads", "5"}, "--kv-heads: found 5"},
+                      std::tuple{Arguments{"--rendezvous", "/tmp", "--ranks", "5"}, "--ranks"},
                       std::tuple{Arguments{"--tp1", "--tempo"}, "--tempo"}));
 
 }  // namespace
