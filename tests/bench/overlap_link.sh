@@ -19,7 +19,8 @@ for the default work, 10 minutes for all schedules.
   --wire f32|bf16     type of activations on the wire (default: f32)
   --peer torch        also measure PyTorch, half before and half after; needs STRETTO_PEER_PYTHON
                       (tests/bench/peer_env.sh makes it), is left out with the reason without it
-  --layers, --hidden, --heads, --sequence, --batch, --vocab N   the work, for both
+  --family gpt|llama, --layers, --hidden, --heads, --kv-heads, --ffn, --sequence, --batch,
+  --vocab N           the work, for both
   --bench FILE        stretto-bench (default: build/release/bin/stretto-bench)
 Exit: 0; 1 a run failed, a schedule failed parity or a time cannot be; 2 arguments, or not root;
 77 namespaces cannot be made here.
@@ -39,7 +40,7 @@ while (($# > 0)); do
     -h | --help) usage; exit 0 ;;
     --) shift; only_bench+=("$@"); break ;;
     --gbps | --json | --peer | --repeats | --wire | --bench | --schedules | \
-      --layers | --hidden | --heads | --sequence | --batch | --vocab)
+      --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
     *) fail 2 "found argument '$1', expected one of those in --help" ;;
   esac

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# torch_peer.py: its arguments, which need no PyTorch; and a step of each family, which does
+# (STRETTO_PEER_PYTHON). Exit 77: the arguments are right, the steps were skipped.
+set -uo pipefail
+
+here=$(dirname "${BASH_SOURCE[0]}")
+peer=$here/torch_peer.py
+. "$here/expect.sh"
+
+refuses() { # MESSAGE ARGUMENTS...
+  exits_with 2 python3 "$peer" "${@:2}" && grep -qF -- "$1" "$scratch/said"
+}
+expect "help is no error" exits_with 0 python3 "$peer" --help
+expect "an unknown family" refuses "--family: invalid choice: 'bert'" --family bert
+expect "an unknown variant" refuses "--variants: found async, expected eager or compile" \
+  --variants async
+expect "ranks without a folder" refuses "--rendezvous: expected a folder" --ranks 2
+expect "heads that share no keys" refuses "--heads: found 12, expected a multiple of --kv-heads, 5" \
+  --kv-heads 5
+expect "keys that ranks cannot share" \
+  refuses "--kv-heads: found 3, expected a multiple of --ranks, 2" \
+  --ranks 2 --rendezvous . --kv-heads 3
+expect "an MLP that ranks cannot share" refuses "--ffn: found 5, expected a multiple of --ranks, 2" \
+  --ranks 2 --rendezvous . --ffn 5
+((failures == 0)) || exit 1
+
+python=${STRETTO_PEER_PYTHON-}
+[[ -n $python ]] || { echo "skipped: steps, as STRETTO_PEER_PYTHON is not set"; exit 77; }
+small=(--layers 2 --hidden 64 --heads 8 --sequence 16 --batch 2 --vocab 128 --repeats 1)
+for family in gpt llama; do
+  work=("${small[@]}" --family "$family")
+  [[ $family == gpt ]] || work+=(--kv-heads 4 --ffn 96)
+  mkdir "$scratch/$family"
+  "$python" "$peer" "${work[@]}" --ranks 2 --rank 1 --rendezvous "$scratch/$family" &
+  # Compares every gradient with plain autograd on one rank before it times anything.
+  expect "two ranks of $family" exits_with 0 "$python" "$peer" "${work[@]}" --ranks 2 --rank 0 \
+    --rendezvous "$scratch/$family"
+  expect "the report says its family" grep -q "\"family\": \"$family\"" "$scratch/said"
+  wait
+  expect "one rank of $family" exits_with 0 "$python" "$peer" "${work[@]}" --variants eager
+done
+((failures == 0))
