@@ -6,7 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/worker/trainer/test_files.h"
+#include "tests/worker/test_files.h"
 #include "worker/data/indexed_dataset.h"
 
 namespace stretto {

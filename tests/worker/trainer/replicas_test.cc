@@ -97,7 +97,7 @@ TEST_F(ReplicasTest, ACheckpointOfRanksThatDriftedApartFailsTheJob) {
     const TrainResult after = Run(whole, engine, control, run, before.state);
     EXPECT_EQ(after.reason, ExitReason::kReplicasDiffer);
     EXPECT_EQ(after.state.step, 3);
-    EXPECT_THAT(std::string(after.status.message()), HasSubstr("tensor layers.0.ln1.weight"));
+    EXPECT_THAT(std::string(after.status.message()), HasSubstr("they have drifted apart"));
   });
   EXPECT_THAT(Saved(), ElementsAre(1, 2));
   for (const auto& entry : std::filesystem::directory_iterator(config_.checkpoint_folder)) {
