@@ -27,15 +27,14 @@ class LonelyDevice final : public DeviceCommunicator {
 
   int rank() const override { return 0; }
   int size() const override { return size_; }
-  absl::Status AllReduce(TensorView tensor, ReduceOp, void* stream) override {
-    dtypes.push_back(tensor.dtype);
+  absl::Status Run(const Collective& collective, void* stream) override {
+    if (collective.kind != CollectiveKind::kAllReduce) return absl::OkStatus();
+    dtypes.push_back(collective.in.dtype);
     const cudaError_t error = cuda_emulator::Enqueue(
         static_cast<cudaStream_t>(stream), [this] { --left_; },
         [this] { return left_ > 0 || aborted_.load(); });
     return error == cudaSuccess ? absl::OkStatus() : absl::InternalError("enqueue");
   }
-  absl::Status AllGather(TensorView, TensorView, void*) override { return absl::OkStatus(); }
-  absl::Status ReduceScatter(TensorView, TensorView, void*) override { return absl::OkStatus(); }
   absl::Status Poll() override {
     if (left_ > 0) return absl::OkStatus();
     EXPECT_TRUE(!lost_ || cuda_emulator::Graphs().alive == 0) << "an abort would wait for them";

@@ -25,7 +25,10 @@ class LonelyCommunicator final : public Communicator {
 
   int rank() const override { return 0; }
   int size() const override { return size_; }
-  absl::Status AllReduce(TensorView, ReduceOp) override {
+  absl::Status Run(const Collective& collective) override {
+    if (collective.kind != CollectiveKind::kAllReduce) {
+      return absl::UnimplementedError(NameOf(collective.kind));
+    }
     std::unique_lock lock(mu_);
     if (calls_++ != call_ || at_ == At::kNever) return absl::OkStatus();
     if (at_ == At::kFail) return absl::UnavailableError("all_reduce: rank 1 is gone");
@@ -34,14 +37,6 @@ class LonelyCommunicator final : public Communicator {
     changed_.wait(lock, [&] { return aborted_; });
     return absl::AbortedError("all_reduce: aborted");
   }
-  absl::Status AllGather(TensorView, TensorView) override {
-    return absl::UnimplementedError("all_gather");
-  }
-  absl::Status ReduceScatter(TensorView, TensorView) override {
-    return absl::UnimplementedError("reduce_scatter");
-  }
-  absl::Status Broadcast(TensorView, int) override { return absl::UnimplementedError("broadcast"); }
-  absl::Status Barrier() override { return absl::UnimplementedError("barrier"); }
   void Abort() override {
     std::lock_guard lock(mu_);
     aborted_ = true;

@@ -20,29 +20,9 @@
 // Equivalent to: ncclComm_t, gloo::Context, MPI_Comm.
 
 #include "absl/status/status.h"
-#include "kernels/tensor_view.h"
+#include "worker/comm/collective/collective.h"
 
 namespace stretto {
-
-enum class ReduceOp { kSum, kMax };
-
-enum class Collective { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kBarrier };
-
-constexpr const char* NameOf(Collective collective) {
-  switch (collective) {
-    case Collective::kAllReduce:
-      return "all_reduce";
-    case Collective::kAllGather:
-      return "all_gather";
-    case Collective::kReduceScatter:
-      return "reduce_scatter";
-    case Collective::kBroadcast:
-      return "broadcast";
-    case Collective::kBarrier:
-      return "barrier";
-  }
-  return "?";
-}
 
 class Communicator {
  public:
@@ -52,22 +32,8 @@ class Communicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Reduces `tensor` over all ranks, in place. A NaN wins a max.
-  [[nodiscard]] virtual absl::Status AllReduce(TensorView tensor, ReduceOp op) = 0;
-
-  // out = the `in` of all ranks in rank order; out.count() = size() * in.count(). `in` may be this
-  // rank's part of `out`; any other overlap is forbidden.
-  [[nodiscard]] virtual absl::Status AllGather(TensorView in, TensorView out) = 0;
-
-  // out = this rank's part of the sum of `in`; in.count() = size() * out.count(). `out` may be this
-  // rank's part of `in`; any other overlap is forbidden.
-  [[nodiscard]] virtual absl::Status ReduceScatter(TensorView in, TensorView out) = 0;
-
-  // Copies root's `tensor` to all ranks.
-  [[nodiscard]] virtual absl::Status Broadcast(TensorView tensor, int root) = 0;
-
-  // Returns after every rank has called it.
-  [[nodiscard]] virtual absl::Status Barrier() = 0;
+  // Takes part in a collective of any kind (collective_kind.h).
+  [[nodiscard]] virtual absl::Status Run(const Collective& collective) = 0;
 
   // Makes a blocked call and all later calls of this rank return Aborted, and those of its peers
   // fail (Aborted in one process, Unavailable over a network). Thread-safe, idempotent.

@@ -21,33 +21,12 @@ absl::Duration DelayedCommunicator::Delay(uint64_t seed, int rank, uint64_t call
   return max_delay * ToUniform(draws[static_cast<size_t>(side)]);
 }
 
-template <class Call>
-absl::Status DelayedCommunicator::Between(Call call) {
+absl::Status DelayedCommunicator::Run(const Collective& collective) {
   const uint64_t number = calls_++;
   SleepUntil(Clock::Real().Monotonic() + Delay(seed_, rank(), number, 0, max_delay_));
-  absl::Status status = call();
+  absl::Status status = inner_->Run(collective);
   SleepUntil(Clock::Real().Monotonic() + Delay(seed_, rank(), number, 1, max_delay_));
   return status;
-}
-
-absl::Status DelayedCommunicator::AllReduce(TensorView tensor, ReduceOp op) {
-  return Between([&] { return inner_->AllReduce(tensor, op); });
-}
-
-absl::Status DelayedCommunicator::AllGather(TensorView in, TensorView out) {
-  return Between([&] { return inner_->AllGather(in, out); });
-}
-
-absl::Status DelayedCommunicator::ReduceScatter(TensorView in, TensorView out) {
-  return Between([&] { return inner_->ReduceScatter(in, out); });
-}
-
-absl::Status DelayedCommunicator::Broadcast(TensorView tensor, int root) {
-  return Between([&] { return inner_->Broadcast(tensor, root); });
-}
-
-absl::Status DelayedCommunicator::Barrier() {
-  return Between([&] { return inner_->Barrier(); });
 }
 
 }  // namespace stretto

@@ -21,17 +21,10 @@ class DelayedCommunicator final : public Communicator {
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  absl::Status AllReduce(TensorView tensor, ReduceOp op) override;
-  absl::Status AllGather(TensorView in, TensorView out) override;
-  absl::Status ReduceScatter(TensorView in, TensorView out) override;
-  absl::Status Broadcast(TensorView tensor, int root) override;
-  absl::Status Barrier() override;
+  absl::Status Run(const Collective& collective) override;
   void Abort() override { inner_->Abort(); }
 
  private:
-  template <class Call>
-  absl::Status Between(Call call);
-
   const std::unique_ptr<Communicator> inner_;
   const uint64_t seed_;
   const absl::Duration max_delay_;

@@ -26,8 +26,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "kernels/tensor_view.h"
-#include "worker/comm/communicator.h"
+#include "worker/comm/collective/collective.h"
 
 namespace stretto {
 
@@ -40,16 +39,9 @@ class DeviceCommunicator {
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  // Reduces `tensor` over all ranks, in place.
-  [[nodiscard]] virtual absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) = 0;
-
-  // out = the `in` of all ranks in rank order; out.count() = size() * in.count(). `in` may be this
-  // rank's part of `out`; any other overlap is forbidden.
-  [[nodiscard]] virtual absl::Status AllGather(TensorView in, TensorView out, void* stream) = 0;
-
-  // out = this rank's part of the sum of `in`; in.count() = size() * out.count(). `out` may be this
-  // rank's part of `in`; any other overlap is forbidden.
-  [[nodiscard]] virtual absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) = 0;
+  // Enqueues a collective on `stream`, of a kind that devices have (collective_kind.h, on_device);
+  // others are InvalidArgument, and the group works on.
+  [[nodiscard]] virtual absl::Status Run(const Collective& collective, void* stream) = 0;
 
   // Device memory, aligned to 4 KiB at least, that collectives are fastest on once it is
   // registered; null: any memory is as good. All ranks call it alike. Errors: ResourceExhausted.

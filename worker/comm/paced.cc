@@ -5,7 +5,6 @@
 #include "proto/base/check.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
-#include "worker/comm/reduce.h"
 #include "worker/comm/sleep.h"
 
 namespace stretto {
@@ -17,66 +16,21 @@ PacedCommunicator::PacedCommunicator(std::unique_ptr<Communicator> inner, const 
   STRETTO_CHECK(link_.latency >= absl::ZeroDuration());
 }
 
-absl::Duration PacedCommunicator::WireTime(Collective collective, int ranks, int64_t bytes,
+absl::Duration PacedCommunicator::WireTime(const Collective& collective, int ranks,
                                            const Link& link) {
-  if (ranks == 1) return absl::ZeroDuration();
-  const double share = static_cast<double>(ranks - 1) / ranks * static_cast<double>(bytes);
-  int steps = 1;
-  double wire_bytes = 0;
-  switch (collective) {
-    case Collective::kAllReduce:
-      steps = 2 * (ranks - 1);
-      wire_bytes = 2 * share;
-      break;
-    case Collective::kAllGather:
-    case Collective::kReduceScatter:
-      steps = ranks - 1;
-      wire_bytes = share;
-      break;
-    case Collective::kBroadcast:
-      wire_bytes = static_cast<double>(bytes);
-      break;
-    case Collective::kBarrier:
-      break;
-  }
-  return steps * link.latency + absl::Seconds(wire_bytes / link.bytes_per_second);
+  const LinkSteps cost = LinkStepsOf(collective.kind, ranks, collective.bytes());
+  return cost.steps * link.latency +
+         absl::Seconds(cost.steps * cost.step_bytes / link.bytes_per_second);
 }
 
-template <class Call>
-absl::Status PacedCommunicator::Pace(Collective collective, int64_t bytes, Call call) {
-  if (size() == 1) return call();
-  RETURN_IF_ERROR(inner_->Barrier());
+absl::Status PacedCommunicator::Run(const Collective& collective) {
+  if (size() == 1) return inner_->Run(collective);
+  // Before the barrier, which peers with better arguments would wait in.
+  RETURN_IF_ERROR(CheckCollective(collective, size()));
+  RETURN_IF_ERROR(inner_->Run(Collective::Barrier()));
   const absl::Duration start = Clock::Real().Monotonic();
-  RETURN_IF_ERROR(call());
-  SleepUntil(start + WireTime(collective, size(), bytes, link_));
-  return absl::OkStatus();
-}
-
-absl::Status PacedCommunicator::AllReduce(TensorView tensor, ReduceOp op) {
-  return Pace(Collective::kAllReduce, tensor.bytes(),
-              [&] { return inner_->AllReduce(tensor, op); });
-}
-
-absl::Status PacedCommunicator::AllGather(TensorView in, TensorView out) {
-  RETURN_IF_ERROR(CheckAllGather(in, out, size()));
-  return Pace(Collective::kAllGather, out.bytes(), [&] { return inner_->AllGather(in, out); });
-}
-
-absl::Status PacedCommunicator::ReduceScatter(TensorView in, TensorView out) {
-  RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
-  return Pace(Collective::kReduceScatter, in.bytes(),
-              [&] { return inner_->ReduceScatter(in, out); });
-}
-
-absl::Status PacedCommunicator::Broadcast(TensorView tensor, int root) {
-  RETURN_IF_ERROR(CheckBroadcast(root, size()));
-  return Pace(Collective::kBroadcast, tensor.bytes(),
-              [&] { return inner_->Broadcast(tensor, root); });
-}
-
-absl::Status PacedCommunicator::Barrier() {
-  RETURN_IF_ERROR(inner_->Barrier());
-  SleepUntil(Clock::Real().Monotonic() + WireTime(Collective::kBarrier, size(), 0, link_));
+  RETURN_IF_ERROR(inner_->Run(collective));
+  SleepUntil(start + WireTime(collective, size(), link_));
   return absl::OkStatus();
 }
 

@@ -24,29 +24,15 @@ class PacedCommunicator final : public Communicator {
  public:
   PacedCommunicator(std::unique_ptr<Communicator> inner, const Link& link);
 
-  // latency * steps + wire bytes per rank / bandwidth, with n ranks and `bytes` of the whole tensor
-  // (all_reduce, broadcast: the tensor; all_gather: out; reduce_scatter: in):
-  //   all_reduce      2(n-1) steps   2(n-1)/n * bytes
-  //   all_gather      n-1 steps      (n-1)/n * bytes
-  //   reduce_scatter  n-1 steps      (n-1)/n * bytes
-  //   broadcast       1 step         bytes
-  //   barrier         1 step         0
-  // Zero for one rank.
-  static absl::Duration WireTime(Collective collective, int ranks, int64_t bytes, const Link& link);
+  // How long the link takes for a collective of that many ranks (LinkStepsOf).
+  static absl::Duration WireTime(const Collective& collective, int ranks, const Link& link);
 
   int rank() const override { return inner_->rank(); }
   int size() const override { return inner_->size(); }
-  absl::Status AllReduce(TensorView tensor, ReduceOp op) override;
-  absl::Status AllGather(TensorView in, TensorView out) override;
-  absl::Status ReduceScatter(TensorView in, TensorView out) override;
-  absl::Status Broadcast(TensorView tensor, int root) override;
-  absl::Status Barrier() override;
+  absl::Status Run(const Collective& collective) override;
   void Abort() override { inner_->Abort(); }
 
  private:
-  template <class Call>
-  absl::Status Pace(Collective collective, int64_t bytes, Call call);
-
   const std::unique_ptr<Communicator> inner_;
   const Link link_;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/strings/str_cat.h"
 #include "kernels/bf16.h"
 
 namespace stretto {
@@ -14,21 +13,6 @@ namespace {
 
 // Enough to amortise the loop over ranks, small enough to stay in the first-level cache.
 constexpr int64_t kBlock = 1024;
-
-absl::Status CheckParts(Collective collective, const char* part_name, TensorView part,
-                        const char* whole_name, TensorView whole, int ranks) {
-  if (part.dtype != whole.dtype) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(collective), ": ", whole_name, " is ",
-                                                   NameOf(whole.dtype), ", expected ",
-                                                   NameOf(part.dtype), " as ", part_name));
-  }
-  if (whole.count() != ranks * part.count()) {
-    return absl::InvalidArgumentError(absl::StrCat(NameOf(collective), ": ", whole_name, " has ",
-                                                   whole.count(), " elements, expected ", ranks,
-                                                   " times the ", part.count(), " of ", part_name));
-  }
-  return absl::OkStatus();
-}
 
 struct F32 {
   using Storage = float;
@@ -98,20 +82,6 @@ void ReduceWith(DType dtype, std::span<const void* const> inputs, std::span<void
 }
 
 }  // namespace
-
-absl::Status CheckAllGather(TensorView in, TensorView out, int ranks) {
-  return CheckParts(Collective::kAllGather, "in", in, "out", out, ranks);
-}
-
-absl::Status CheckReduceScatter(TensorView in, TensorView out, int ranks) {
-  return CheckParts(Collective::kReduceScatter, "out", out, "in", in, ranks);
-}
-
-absl::Status CheckBroadcast(int root, int ranks) {
-  if (root >= 0 && root < ranks) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("broadcast: root is ", root, ", expected 0 to ", ranks - 1));
-}
 
 void Reduce(DType dtype, ReduceOp op, std::span<const void* const> inputs,
             std::span<void* const> outputs, int64_t begin, int64_t end) {

@@ -1,21 +1,14 @@
 #pragma once
-// What implementations of Communicator share: argument checks and the one definition of a
-// reduction.
+// What implementations of Communicator share: how a tensor is split into parts, and the one
+// definition of a reduction.
 
 #include <cstdint>
 #include <span>
 
-#include "absl/status/status.h"
-#include "worker/comm/communicator.h"
+#include "kernels/dtype.h"
+#include "worker/comm/collective/collective_kind.h"
 
 namespace stretto {
-
-// InvalidArgument unless out.count() = ranks * in.count() and the dtypes agree.
-absl::Status CheckAllGather(TensorView in, TensorView out, int ranks);
-// InvalidArgument unless in.count() = ranks * out.count() and the dtypes agree.
-absl::Status CheckReduceScatter(TensorView in, TensorView out, int ranks);
-// InvalidArgument unless 0 <= root < ranks.
-absl::Status CheckBroadcast(int root, int ranks);
 
 // First element of part `part` when `count` elements are split into `parts`: parts differ by at
 // most one element, and may be empty.

@@ -18,7 +18,7 @@ TensorView Vector(int32_t* data, int64_t count) {
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine) {
   if (group.size() == 1) return mine;
   std::array<int32_t, 2> word = {mine.stop, mine.checkpoint};
-  RETURN_IF_ERROR(group.AllReduce(Vector(word.data(), 2), ReduceOp::kMax));
+  RETURN_IF_ERROR(group.Run(Collective::AllReduce(Vector(word.data(), 2), ReduceOp::kMax)));
   return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0};
 }
 
@@ -28,12 +28,13 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
   const size_t ranks = static_cast<size_t>(group.size());
   int32_t size = static_cast<int32_t>(mine.size());
   std::vector<int32_t> sizes(ranks);
-  RETURN_IF_ERROR(group.AllGather(Vector(&size, 1), Vector(sizes.data(), group.size())));
+  RETURN_IF_ERROR(
+      group.Run(Collective::AllGather(Vector(&size, 1), Vector(sizes.data(), group.size()))));
   const int64_t words = (*std::max_element(sizes.begin(), sizes.end()) + 3) / 4;
   std::vector<int32_t> own(static_cast<size_t>(words)), all(static_cast<size_t>(words) * ranks);
   std::memcpy(own.data(), mine.data(), mine.size());
-  RETURN_IF_ERROR(
-      group.AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size())));
+  RETURN_IF_ERROR(group.Run(
+      Collective::AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size()))));
   std::vector<std::string> texts;
   for (size_t r = 0; r < ranks; ++r) {
     const char* text =

@@ -14,8 +14,8 @@ namespace {
 absl::Status TakeFirst(Communicator& control, double* value) {
   if (control.size() == 1) return absl::OkStatus();
   auto words = std::bit_cast<std::array<int32_t, 2>>(*value);
-  RETURN_IF_ERROR(control.Broadcast(
-      {.data = words.data(), .dtype = DType::kI32, .shape = {2, 1, 1, 1}, .rank = 1}, 0));
+  RETURN_IF_ERROR(control.Run(Collective::Broadcast(
+      {.data = words.data(), .dtype = DType::kI32, .shape = {2, 1, 1, 1}, .rank = 1}, 0)));
   *value = std::bit_cast<double>(words);
   return absl::OkStatus();
 }

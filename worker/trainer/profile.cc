@@ -24,8 +24,9 @@ double Median(std::vector<double> values) {
 
 absl::Status SlowestRank(Communicator& control, float* values, int64_t count) {
   if (control.size() == 1) return absl::OkStatus();
-  return control.AllReduce(
-      {.data = values, .dtype = DType::kF32, .shape = {count, 1, 1, 1}, .rank = 1}, ReduceOp::kMax);
+  return control.Run(Collective::AllReduce(
+      {.data = values, .dtype = DType::kF32, .shape = {count, 1, 1, 1}, .rank = 1},
+      ReduceOp::kMax));
 }
 
 struct Measured {
@@ -63,7 +64,7 @@ class Profiler {
  private:
   absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
     // Memory that peers still map from the engine before is not free yet.
-    RETURN_IF_ERROR(control_.Barrier());
+    RETURN_IF_ERROR(control_.Run(Collective::Barrier()));
     ASSIGN_OR_RETURN(auto engine,
                      RankEngine::Create(spec, config_.rank, variant, training_, backend_, {}));
     RETURN_IF_ERROR(engine->Initialise(config_.seed));
@@ -104,7 +105,7 @@ class Profiler {
     ASSIGN_OR_RETURN(auto engine, Make(spec, variant));
     std::vector<double> seconds, cpu;
     for (int step = 0; step <= config_.profile_steps; ++step) {
-      RETURN_IF_ERROR(control_.Barrier());
+      RETURN_IF_ERROR(control_.Run(Collective::Barrier()));
       const int64_t begin = NowNanoseconds();
       RETURN_IF_ERROR(engine->executor().Run());
       float values[2] = {static_cast<float>(NowNanoseconds() - begin) * 1e-9f,

@@ -101,7 +101,7 @@ class RankProcess {
     if (config_.profile_steps > 0) {
       RETURN_IF_ERROR(Profile());
       // Memory that peers still map from the last engine is not free yet.
-      RETURN_IF_ERROR(device_->control().Barrier());
+      RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
     if (config_.evaluates()) {

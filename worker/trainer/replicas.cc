@@ -44,7 +44,7 @@ absl::Status CheckReplicas(RankEngine& engine, Communicator& control) {
   std::vector<uint32_t> mine;
   for (const Replica& replica : replicas) mine.push_back(replica.crc);
   std::vector<uint32_t> all(mine.size() * static_cast<size_t>(control.size()));
-  RETURN_IF_ERROR(control.AllGather(Words(mine), Words(all)));
+  RETURN_IF_ERROR(control.Run(Collective::AllGather(Words(mine), Words(all))));
   for (size_t i = 0; i < replicas.size(); ++i) {
     std::vector<std::string> others;
     for (size_t at = i; at < all.size(); at += replicas.size()) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "proto/base/status_macros.h"
+#include "worker/comm/communicator.h"
 #include "worker/comm/device_communicator.h"
 
 namespace stretto {
@@ -21,14 +22,8 @@ class GlooDevice final : public DeviceCommunicator {
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
 
-  absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) override {
-    return Enqueue(stream, [=, this] { return host_->AllReduce(tensor, op); });
-  }
-  absl::Status AllGather(TensorView in, TensorView out, void* stream) override {
-    return Enqueue(stream, [=, this] { return host_->AllGather(in, out); });
-  }
-  absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) override {
-    return Enqueue(stream, [=, this] { return host_->ReduceScatter(in, out); });
+  absl::Status Run(const Collective& collective, void* stream) override {
+    return Enqueue(stream, [=, this] { return host_->Run(collective); });
   }
   absl::Status Poll() override {
     if (dead_.ok() && aborted_) dead_ = absl::AbortedError("the group was aborted");

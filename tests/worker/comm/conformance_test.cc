@@ -39,6 +39,11 @@ class CommunicatorTest : public ::testing::TestWithParam<std::tuple<Kind, int>> 
     for (int rank = 0; rank < size(); ++rank) sum += Pattern(rank, index);
     return sum;
   }
+  float MaxOf(int64_t index) const {
+    float max = Pattern(0, index);
+    for (int rank = 1; rank < size(); ++rank) max = std::max(max, Pattern(rank, index));
+    return max;
+  }
 };
 
 // One message per tensor, not one per element.
@@ -60,7 +65,7 @@ TEST_P(CommunicatorTest, RanksAreNumberedInOrder) {
 TEST_P(CommunicatorTest, AllReduceSums) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     Tensor tensor = Patterned(dtype, comm.rank(), count);
-    ASSERT_TRUE(comm.AllReduce(tensor.view(), ReduceOp::kSum).ok());
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).ok());
     ExpectElements(tensor, 0, count, [&](int64_t i) { return SumOf(i); });
   });
 }
@@ -68,12 +73,8 @@ TEST_P(CommunicatorTest, AllReduceSums) {
 TEST_P(CommunicatorTest, AllReduceTakesTheMaximum) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     Tensor tensor = Patterned(dtype, comm.rank(), count);
-    ASSERT_TRUE(comm.AllReduce(tensor.view(), ReduceOp::kMax).ok());
-    ExpectElements(tensor, 0, count, [&](int64_t i) {
-      float max = Pattern(0, i);
-      for (int rank = 1; rank < size(); ++rank) max = std::max(max, Pattern(rank, i));
-      return max;
-    });
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kMax)).ok());
+    ExpectElements(tensor, 0, count, [&](int64_t i) { return MaxOf(i); });
   });
 }
 
@@ -81,7 +82,7 @@ TEST_P(CommunicatorTest, AllGatherConcatenatesInRankOrder) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     Tensor in = Patterned(dtype, comm.rank(), count);
     Tensor out(dtype, count * size());
-    ASSERT_TRUE(comm.AllGather(in.view(), out.view()).ok());
+    ASSERT_TRUE(comm.Run(Collective::AllGather(in.view(), out.view())).ok());
     for (int rank = 0; rank < size(); ++rank) {
       ExpectElements(out, rank * count, count, [&](int64_t i) { return Pattern(rank, i); });
     }
@@ -93,7 +94,7 @@ TEST_P(CommunicatorTest, AllGatherWorksInPlace) {
     Tensor out(dtype, count * size());
     const int64_t mine = comm.rank() * count;
     for (int64_t i = 0; i < count; ++i) out.Set(mine + i, Pattern(comm.rank(), i));
-    ASSERT_TRUE(comm.AllGather(out.Part(mine, count), out.view()).ok());
+    ASSERT_TRUE(comm.Run(Collective::AllGather(out.Part(mine, count), out.view())).ok());
     for (int rank = 0; rank < size(); ++rank) {
       ExpectElements(out, rank * count, count, [&](int64_t i) { return Pattern(rank, i); });
     }
@@ -104,7 +105,7 @@ TEST_P(CommunicatorTest, ReduceScatterGivesEachRankItsPartOfTheSum) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     Tensor in = Patterned(dtype, comm.rank(), count * size());
     Tensor out(dtype, count);
-    ASSERT_TRUE(comm.ReduceScatter(in.view(), out.view()).ok());
+    ASSERT_TRUE(comm.Run(Collective::ReduceScatter(in.view(), out.view())).ok());
     ExpectElements(out, 0, count, [&](int64_t i) { return SumOf(comm.rank() * count + i); });
   });
 }
@@ -113,8 +114,19 @@ TEST_P(CommunicatorTest, ReduceScatterWorksInPlace) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     Tensor in = Patterned(dtype, comm.rank(), count * size());
     const int64_t mine = comm.rank() * count;
-    ASSERT_TRUE(comm.ReduceScatter(in.view(), in.Part(mine, count)).ok());
+    ASSERT_TRUE(comm.Run(Collective::ReduceScatter(in.view(), in.Part(mine, count))).ok());
     ExpectElements(in, mine, count, [&](int64_t i) { return SumOf(mine + i); });
+  });
+}
+
+TEST_P(CommunicatorTest, ReduceScatterTakesTheMaximum) {
+  OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
+    Tensor in = Patterned(dtype, comm.rank(), count * size());
+    Tensor out(dtype, count);
+    Collective scatter = Collective::ReduceScatter(in.view(), out.view());
+    scatter.op = ReduceOp::kMax;
+    ASSERT_TRUE(comm.Run(scatter).ok());
+    ExpectElements(out, 0, count, [&](int64_t i) { return MaxOf(comm.rank() * count + i); });
   });
 }
 
@@ -122,7 +134,7 @@ TEST_P(CommunicatorTest, BroadcastCopiesFromEveryRoot) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     for (int root = 0; root < size(); ++root) {
       Tensor tensor = Patterned(dtype, comm.rank(), count);
-      ASSERT_TRUE(comm.Broadcast(tensor.view(), root).ok());
+      ASSERT_TRUE(comm.Run(Collective::Broadcast(tensor.view(), root)).ok());
       ExpectElements(tensor, 0, count, [&](int64_t i) { return Pattern(root, i); });
     }
   });
@@ -134,7 +146,7 @@ TEST_P(CommunicatorTest, BarrierWaitsForEveryRank) {
   OnEveryRank(ranks, [&](Communicator& comm) {
     for (int round = 1; round <= 20; ++round) {
       ++arrived;
-      ASSERT_TRUE(comm.Barrier().ok());
+      ASSERT_TRUE(comm.Run(Collective::Barrier()).ok());
       EXPECT_GE(arrived.load(), round * comm.size());
     }
   });
@@ -149,8 +161,8 @@ TEST_P(CommunicatorTest, ManyCallsBackToBackKeepTheirOrder) {
       for (int64_t i = 0; i < count; ++i) sum.Set(i, static_cast<float>(round));
       Tensor root(DType::kF32, 1);
       root.Set(0, static_cast<float>(1000 * comm.rank() + round));
-      ASSERT_TRUE(comm.AllReduce(sum.view(), ReduceOp::kSum).ok());
-      ASSERT_TRUE(comm.Broadcast(root.view(), round % comm.size()).ok());
+      ASSERT_TRUE(comm.Run(Collective::AllReduce(sum.view(), ReduceOp::kSum)).ok());
+      ASSERT_TRUE(comm.Run(Collective::Broadcast(root.view(), round % comm.size())).ok());
       ASSERT_EQ(sum.Get(count - 1), round * comm.size());
       ASSERT_EQ(root.Get(0), 1000 * (round % comm.size()) + round);
     }
@@ -162,9 +174,9 @@ TEST_P(CommunicatorTest, WrongArgumentsAreNamedAndLeaveTheGroupWorking) {
   OnEveryRank(ranks, [&](Communicator& comm) {
     Tensor three(DType::kF32, 3), eight(DType::kF32, 8 * size()), other(DType::kI32, 3 * size());
 
-    const absl::Status gather = comm.AllGather(three.view(), eight.view());
-    const absl::Status scatter = comm.ReduceScatter(other.view(), three.view());
-    const absl::Status broadcast = comm.Broadcast(three.view(), size());
+    const absl::Status gather = comm.Run(Collective::AllGather(three.view(), eight.view()));
+    const absl::Status scatter = comm.Run(Collective::ReduceScatter(other.view(), three.view()));
+    const absl::Status broadcast = comm.Run(Collective::Broadcast(three.view(), size()));
 
     EXPECT_EQ(gather.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(gather.message()),
@@ -177,7 +189,7 @@ TEST_P(CommunicatorTest, WrongArgumentsAreNamedAndLeaveTheGroupWorking) {
     EXPECT_THAT(
         std::string(broadcast.message()),
         HasSubstr(absl::StrCat("broadcast: root is ", size(), ", expected 0 to ", size() - 1)));
-    EXPECT_TRUE(comm.Barrier().ok());
+    EXPECT_TRUE(comm.Run(Collective::Barrier()).ok());
   });
 }
 
@@ -188,7 +200,8 @@ TEST_P(CommunicatorTest, AbortEndsABlockedCallAndAllLaterOnes) {
   if (size() > 1) {
     // The peers never call.
     absl::Status blocked;
-    BlockedCall caller([&] { blocked = comm.AllReduce(tensor.view(), ReduceOp::kSum); });
+    BlockedCall caller(
+        [&] { blocked = comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)); });
     comm.Abort();
     caller.join();
     EXPECT_EQ(blocked.code(), absl::StatusCode::kAborted) << blocked;
@@ -196,7 +209,7 @@ TEST_P(CommunicatorTest, AbortEndsABlockedCallAndAllLaterOnes) {
     comm.Abort();
   }
 
-  const absl::Status later = comm.Barrier();
+  const absl::Status later = comm.Run(Collective::Barrier());
 
   EXPECT_EQ(later.code(), absl::StatusCode::kAborted) << later;
   EXPECT_THAT(std::string(later.message()), HasSubstr("barrier"));
@@ -210,7 +223,7 @@ TEST_P(PeersTest, AbortOfOneRankFailsItsPeers) {
   const Ranks ranks = Create();
   OnEveryRank(ranks, [&](Communicator& comm) {
     if (comm.rank() == 0) return comm.Abort();
-    const absl::Status status = comm.Barrier();
+    const absl::Status status = comm.Run(Collective::Barrier());
     EXPECT_TRUE(absl::IsAborted(status) || absl::IsUnavailable(status)) << status;
   });
 }
@@ -219,7 +232,7 @@ TEST_P(PeersTest, PeerThatLeavesMakesItsPeersUnavailable) {
   Ranks ranks = Create();
   OnEveryRank(ranks, [&](Communicator& comm) {
     Tensor tensor = Patterned(DType::kF32, comm.rank(), 9001);
-    ASSERT_TRUE(comm.AllReduce(tensor.view(), ReduceOp::kSum).ok());
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).ok());
   });
   const Ranks rest = [&] {
     ranks.back().reset();
@@ -230,7 +243,7 @@ TEST_P(PeersTest, PeerThatLeavesMakesItsPeersUnavailable) {
   OnEveryRank(rest, [&](Communicator& comm) {
     Tensor tensor = Patterned(DType::kF32, comm.rank(), 9001);
     for (int attempt = 0; attempt < 2; ++attempt) {
-      const absl::Status status = comm.AllReduce(tensor.view(), ReduceOp::kSum);
+      const absl::Status status = comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum));
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
       EXPECT_THAT(std::string(status.message()),
                   HasSubstr(absl::StrCat("on rank ", comm.rank(), " of ", size())));
@@ -247,8 +260,8 @@ TEST_P(CommunicatorTest, RankMayLeaveRightAfterItsLastCall) {
     OnEveryRank(size(), [&](int rank) {
       std::unique_ptr<Communicator> comm = std::move(ranks[static_cast<size_t>(rank)]);
       Tensor tensor = Patterned(DType::kF32, rank, 9001);
-      EXPECT_TRUE(comm->AllReduce(tensor.view(), ReduceOp::kSum).ok());
-      EXPECT_TRUE(comm->Barrier().ok());
+      EXPECT_TRUE(comm->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).ok());
+      EXPECT_TRUE(comm->Run(Collective::Barrier()).ok());
     });
   }
 }

@@ -11,27 +11,33 @@ namespace {
 constexpr Link kLink = {.bytes_per_second = 1e6, .latency = absl::Milliseconds(1)};
 
 TEST(WireTimeTest, CountsStepsAndBytesOfEachCollective) {
-  const auto time = [](Collective collective) {
-    return PacedCommunicator::WireTime(collective, 4, 4000, kLink);
+  Tensor four_kb(DType::kF32, 1000), part(DType::kF32, 250);
+  const TensorView whole = four_kb.view();
+  const auto time = [](const Collective& collective) {
+    return PacedCommunicator::WireTime(collective, 4, kLink);
   };
-  EXPECT_EQ(time(Collective::kAllReduce), absl::Milliseconds(6 + 6));
-  EXPECT_EQ(time(Collective::kAllGather), absl::Milliseconds(3 + 3));
-  EXPECT_EQ(time(Collective::kReduceScatter), absl::Milliseconds(3 + 3));
-  EXPECT_EQ(time(Collective::kBroadcast), absl::Milliseconds(1 + 4));
-  EXPECT_EQ(time(Collective::kBarrier), absl::Milliseconds(1));
+  EXPECT_EQ(time(Collective::AllReduce(whole, ReduceOp::kSum)), absl::Milliseconds(6 + 6));
+  EXPECT_EQ(time(Collective::AllGather(part.view(), whole)), absl::Milliseconds(3 + 3));
+  EXPECT_EQ(time(Collective::ReduceScatter(whole, part.view())), absl::Milliseconds(3 + 3));
+  EXPECT_EQ(time(Collective::Broadcast(whole, 0)), absl::Milliseconds(1 + 4));
+  EXPECT_EQ(time(Collective::Barrier()), absl::Milliseconds(1));
 }
 
 TEST(WireTimeTest, OneRankCostsNothing) {
-  for (Collective collective : {Collective::kAllReduce, Collective::kAllGather,
-                                Collective::kBroadcast, Collective::kBarrier}) {
-    EXPECT_EQ(PacedCommunicator::WireTime(collective, 1, 1 << 30, kLink), absl::ZeroDuration());
+  Tensor tensor(DType::kF32, 1 << 20);
+  const TensorView all = tensor.view();
+  for (const Collective& collective :
+       {Collective::AllReduce(all, ReduceOp::kSum), Collective::ReduceScatter(all, all),
+        Collective::AllGather(all, all), Collective::Broadcast(all, 0), Collective::Barrier()}) {
+    EXPECT_EQ(PacedCommunicator::WireTime(collective, 1, kLink), absl::ZeroDuration());
   }
 }
 
 TEST(WireTimeTest, SixteenMebibytesOnOneGigabitBetweenTwoRanks) {
   const Link gigabit = {.bytes_per_second = 125e6, .latency = absl::ZeroDuration()};
+  Tensor tensor(DType::kF32, 4 << 20);
   const absl::Duration time =
-      PacedCommunicator::WireTime(Collective::kAllReduce, 2, 16 << 20, gigabit);
+      PacedCommunicator::WireTime(Collective::AllReduce(tensor.view(), ReduceOp::kSum), 2, gigabit);
   EXPECT_NEAR(absl::ToDoubleSeconds(time), 0.134217728, 1e-9);
 }
 
@@ -48,7 +54,7 @@ TEST(PacedTest, TakesAtLeastTheWireTimeAndSleepsThroughIt) {
   OnEveryRank(ranks, [&](Communicator& comm) {
     Tensor tensor = Patterned(DType::kF32, comm.rank(), 12500);  // 50 kB: 52 ms
     const absl::Duration wall = Clock::Real().Monotonic(), cpu = ThreadCpu();
-    ASSERT_TRUE(comm.AllReduce(tensor.view(), ReduceOp::kSum).ok());
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).ok());
     EXPECT_GE(Clock::Real().Monotonic() - wall, absl::Milliseconds(52));
     EXPECT_LT(ThreadCpu() - cpu, absl::Milliseconds(26));
   });
@@ -61,7 +67,8 @@ TEST(PacedTest, FailedInnerCallIsReturnedAtOnce) {
   ranks[1]->Abort();
   Tensor tensor = Patterned(DType::kF32, 0, 10);
 
-  EXPECT_EQ(ranks[0]->AllReduce(tensor.view(), ReduceOp::kSum).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(ranks[0]->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).code(),
+            absl::StatusCode::kAborted);
 }
 
 TEST(DelayedTest, DelaysDependOnSeedRankCallAndSideAndStayBelowTheMaximum) {

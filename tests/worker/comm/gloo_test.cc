@@ -77,8 +77,8 @@ TEST(GlooTest, SilentPeerIsNamedAtTheTimeoutAndTheGroupStaysDead) {
   const Ranks ranks = Gloo(2, kShort);
   Tensor tensor = Patterned(DType::kF32, 0, 9001);
 
-  const absl::Status status = ranks[0]->AllReduce(tensor.view(), ReduceOp::kSum);
-  const absl::Status later = ranks[0]->Barrier();
+  const absl::Status status = ranks[0]->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum));
+  const absl::Status later = ranks[0]->Run(Collective::Barrier());
 
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(MessageOf(status),
@@ -92,7 +92,7 @@ TEST(GlooTest, PeerThatDisconnectsIsNamed) {
   ranks[1].reset();
   Tensor tensor = Patterned(DType::kBF16, 0, 9001);
 
-  const absl::Status status = ranks[0]->AllReduce(tensor.view(), ReduceOp::kSum);
+  const absl::Status status = ranks[0]->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum));
 
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(MessageOf(status), HasSubstr("all_reduce (call 1) on rank 0 of 2 (gloo group "
@@ -105,7 +105,7 @@ TEST(GlooTest, LossOfOneRankEndsTheCallsOfAllAndSomeoneNamesIt) {
   std::atomic<int> named{0};
 
   OnEveryRank(ranks, [&](Communicator& comm) {
-    const absl::Status status = comm.Barrier();
+    const absl::Status status = comm.Run(Collective::Barrier());
     EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
     EXPECT_THAT(MessageOf(status), HasSubstr("lost peer rank "));
     if (MessageOf(status).find("lost peer rank 3") != std::string::npos) ++named;
@@ -117,7 +117,7 @@ TEST(GlooTest, LossOfOneRankEndsTheCallsOfAllAndSomeoneNamesIt) {
 TEST(GlooTest, PeersOfAnAbortedRankAreUnavailable) {
   const Ranks ranks = Gloo(2);
   absl::Status blocked;
-  BlockedCall caller([&] { blocked = ranks[1]->Barrier(); });
+  BlockedCall caller([&] { blocked = ranks[1]->Run(Collective::Barrier()); });
 
   ranks[0]->Abort();
   caller.join();
@@ -130,7 +130,7 @@ TEST(GlooTest, OneRankNeedsNeitherStoreNorNetwork) {
   const auto comm = GlooCommunicator::Connect({.address = "no such address"});
 
   ASSERT_TRUE(comm.ok()) << comm.status();
-  EXPECT_TRUE((*comm)->Barrier().ok());
+  EXPECT_TRUE((*comm)->Run(Collective::Barrier()).ok());
 }
 
 TEST(GlooTest, AddressThatIsNotOursIsRefused) {

@@ -12,13 +12,13 @@ TEST(LocalTest, DifferentCallsAreRefusedOnAllRanksAndTheGroupGoesOn) {
   OnEveryRank(ranks, [](Communicator& comm) {
     Tensor tensor = Patterned(DType::kF32, comm.rank(), 4 + comm.rank());
 
-    const absl::Status status = comm.AllReduce(tensor.view(), ReduceOp::kSum);
+    const absl::Status status = comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum));
 
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_EQ(std::string(status.message()),
               "local group of 2: rank 1 calls all_reduce(5 f32), expected all_reduce(4 f32) as "
               "rank 0");
-    EXPECT_TRUE(comm.Barrier().ok());
+    EXPECT_TRUE(comm.Run(Collective::Barrier()).ok());
   });
 }
 
@@ -26,7 +26,8 @@ TEST(LocalTest, AbortNamesTheRankThatAborted) {
   const Ranks ranks = Local(3);
   ranks[2]->Abort();
 
-  const absl::Status status = ranks[0]->Broadcast(Tensor(DType::kI32, 2).view(), 1);
+  const absl::Status status =
+      ranks[0]->Run(Collective::Broadcast(Tensor(DType::kI32, 2).view(), 1));
 
   EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(std::string(status.message()),
@@ -37,7 +38,7 @@ TEST(LocalTest, LeavingIsNamed) {
   Ranks ranks = Local(2);
   ranks[1].reset();
 
-  const absl::Status status = ranks[0]->Barrier();
+  const absl::Status status = ranks[0]->Run(Collective::Barrier());
 
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(std::string(status.message()),

@@ -73,7 +73,7 @@ std::vector<char> SumAtRank0(const Ranks& ranks, DType dtype, int64_t count) {
   std::vector<char> bytes;
   OnEveryRank(ranks, [&](Communicator& comm) {
     Tensor tensor = Awkward(dtype, comm.rank(), count);
-    ASSERT_TRUE(comm.AllReduce(tensor.view(), ReduceOp::kSum).ok());
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).ok());
     if (comm.rank() == 0) bytes = tensor.bytes();
   });
   return bytes;

@@ -198,8 +198,8 @@ class Comparer {
     double bytes = 0, emulated = 0;
     for (const Op& op : communication.ops) {
       if (op.tag.phase == Phase::kOptimizer || !IsCollective(op.kind)) continue;
-      const bool both = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
-      bytes += (both ? 2 : 1) * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
+      const int passes = InfoOf(InfoOf(op.kind).collective).ring_passes;
+      bytes += passes * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
       if (rig_.emulated()) emulated += SecondsOf(*rig_.emulated(), communication, op);
     }
     result_.wire_bytes = static_cast<int64_t>(bytes);

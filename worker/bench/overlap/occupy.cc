@@ -8,6 +8,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/memory/plan.h"
+#include "worker/engine/program/collective_op.h"
 
 namespace stretto::bench {
 namespace {
@@ -35,8 +36,7 @@ Occupation OccupationOf(const Program& program, const EmulatedLinkOptions& link,
     if (!IsCollective(op.kind) || op.tag.phase == Phase::kOptimizer) continue;
     if (WireBytes(program, op) <= bytes) continue;
     bytes = WireBytes(program, op);
-    const int whole = op.kind == OpKind::kAllGather ? op.out[0] : op.in[0];
-    largest.count = program.buffers[static_cast<size_t>(whole)].count();
+    largest.count = WholeTensorOf(program, op).count();
     largest.dtype = bytes == 2 * largest.count ? DType::kBF16 : DType::kF32;
   }
   STRETTO_CHECK(bytes > 0);
@@ -73,8 +73,8 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
 }
 
 double SecondsOf(const EmulatedLinkOptions& link, const Program& program, const Op& op) {
-  const bool both = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
-  return SecondsOf(link, (both ? 1 : 0.5) * static_cast<double>(WireBytes(program, op)));
+  const double share = InfoOf(InfoOf(op.kind).collective).ring_passes / 2.0;  // of an all_reduce
+  return SecondsOf(link, share * static_cast<double>(WireBytes(program, op)));
 }
 
 }  // namespace stretto::bench

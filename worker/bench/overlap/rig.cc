@@ -122,8 +122,9 @@ absl::Status Rig::Time(Measured* measured) {
 absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& engine,
                                  CpuMarks* marks) {
   if (communicator_ != nullptr) {
-    RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax));
-    RETURN_IF_ERROR(communicator_->Barrier());
+    RETURN_IF_ERROR(
+        communicator_->Run(Collective::AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax)));
+    RETURN_IF_ERROR(communicator_->Run(Collective::Barrier()));
   }
   marks->Reset();
   const double cpu = ProcessCpuSeconds();
@@ -155,8 +156,8 @@ absl::Status Rig::SlowestRank(StepSample* sample) {
   }
   std::vector<float> values;
   for (const double* field : fields) values.push_back(static_cast<float>(*field));
-  RETURN_IF_ERROR(communicator_->AllReduce(
-      Floats(values, static_cast<int64_t>(values.size() * sizeof(float))), ReduceOp::kMax));
+  RETURN_IF_ERROR(communicator_->Run(Collective::AllReduce(
+      Floats(values, static_cast<int64_t>(values.size() * sizeof(float))), ReduceOp::kMax)));
   for (size_t i = 0; i < fields.size(); ++i) *fields[i] = values[i];
   return absl::OkStatus();
 }
@@ -167,7 +168,7 @@ absl::StatusOr<std::vector<trainer::StepResult>> Rig::Steps(const EngineSpec& sp
   std::vector<trainer::StepResult> results;
   for (int step = 1; step <= trainer::kParitySteps; ++step) {
     FillInputs(spec, step, *engine);
-    if (communicator_ != nullptr) RETURN_IF_ERROR(communicator_->Barrier());
+    if (communicator_ != nullptr) RETURN_IF_ERROR(communicator_->Run(Collective::Barrier()));
     const int64_t begin = NowNanoseconds();
     RETURN_IF_ERROR(engine->executor().Run());
     const StepTimes times = TimesOf(engine->program(), engine->executor().intervals(), begin);
@@ -187,7 +188,7 @@ absl::StatusOr<Parity> Rig::CheckParity(const EngineSpec& spec) {
   std::vector<float> agreed = {trainer::SameBits(oracle, found) ? 0.0f : 1.0f,
                                static_cast<float>(parity.seconds)};
   if (communicator_ != nullptr) {
-    RETURN_IF_ERROR(communicator_->AllReduce(Floats(agreed, 8), ReduceOp::kMax));
+    RETURN_IF_ERROR(communicator_->Run(Collective::AllReduce(Floats(agreed, 8), ReduceOp::kMax)));
   }
   parity.passed = agreed[0] == 0;
   parity.seconds = agreed[1];
@@ -206,14 +207,17 @@ absl::StatusOr<Link> Rig::MeasureLink() {
   const auto median = [&](int64_t bytes) -> absl::StatusOr<double> {
     std::vector<float> seconds;
     for (int i = 0; i < kLinkRepeats; ++i) {
-      RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax));
-      RETURN_IF_ERROR(communicator_->Barrier());
+      RETURN_IF_ERROR(
+          communicator_->Run(Collective::AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax)));
+      RETURN_IF_ERROR(communicator_->Run(Collective::Barrier()));
       const int64_t begin = NowNanoseconds();
-      RETURN_IF_ERROR(communicator_->AllReduce(Floats(drain_, bytes), ReduceOp::kMax));
+      RETURN_IF_ERROR(
+          communicator_->Run(Collective::AllReduce(Floats(drain_, bytes), ReduceOp::kMax)));
       seconds.push_back(static_cast<float>(NowNanoseconds() - begin) * 1e-9f);
     }
     // The same number on every rank.
-    RETURN_IF_ERROR(communicator_->AllReduce(Floats(seconds, kLinkRepeats * 4), ReduceOp::kMax));
+    RETURN_IF_ERROR(communicator_->Run(
+        Collective::AllReduce(Floats(seconds, kLinkRepeats * 4), ReduceOp::kMax)));
     std::nth_element(seconds.begin(), seconds.begin() + kLinkRepeats / 2, seconds.end());
     return seconds[kLinkRepeats / 2];
   };

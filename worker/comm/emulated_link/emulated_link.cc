@@ -7,7 +7,6 @@
 #include "kernels/cuda/link.h"
 #include "kernels/cuda/link_copies.h"
 #include "proto/base/status_macros.h"
-#include "worker/comm/reduce.h"
 
 namespace stretto {
 namespace {
@@ -20,33 +19,15 @@ class EmulatedLink final : public DeviceCommunicator {
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
 
-  absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) override {
-    return Launch(Collective::kAllReduce,
-                  {.dtype = tensor.dtype,
-                   .in = tensor.data,
-                   .out = tensor.data,
-                   .count = tensor.count(),
-                   .scale = op == ReduceOp::kSum ? size() : 1},
-                  static_cast<double>(tensor.bytes()), stream);
-  }
-
-  absl::Status AllGather(TensorView in, TensorView out, void* stream) override {
-    RETURN_IF_ERROR(CheckAllGather(in, out, size()));
-    return Launch(
-        Collective::kAllGather,
-        {.dtype = in.dtype, .in = in.data, .out = out.data, .count = in.count(), .copies = size()},
-        static_cast<double>(out.bytes()) / 2, stream);
-  }
-
-  absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) override {
-    RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
-    return Launch(Collective::kReduceScatter,
-                  {.dtype = in.dtype,
-                   .in = static_cast<const char*>(in.data) + rank() * out.bytes(),
-                   .out = out.data,
-                   .count = out.count(),
-                   .scale = size()},
-                  static_cast<double>(in.bytes()) / 2, stream);
+  absl::Status Run(const Collective& collective, void* stream) override {
+    RETURN_IF_ERROR(CheckDeviceCollective(collective, size()));
+    RETURN_IF_ERROR(Poll());
+    const LinkTransfer transfer = TransferOf(collective);
+    const char* error = copies_ != nullptr ? copies_->Enqueue(transfer, stream)
+                                           : LaunchLinkTransfer(transfer, stream);
+    if (error == nullptr) return absl::OkStatus();
+    dead_ = absl::UnavailableError(absl::StrCat(Name(), NameOf(collective.kind), ": ", error));
+    return dead_;
   }
 
   absl::Status Poll() override {
@@ -61,19 +42,27 @@ class EmulatedLink final : public DeviceCommunicator {
     return absl::StrCat("rank ", rank(), " of ", size(), " (emulated link): ");
   }
 
-  // `bytes`: what counts against the bandwidth.
-  absl::Status Launch(Collective collective, LinkTransfer transfer, double bytes, void* stream) {
-    RETURN_IF_ERROR(Poll());
-    transfer.blocks = options_.blocks;
-    if (size() > 1) {
-      transfer.latency_nanoseconds = absl::ToInt64Nanoseconds(options_.latency);
-      transfer.transfer_nanoseconds = static_cast<int64_t>(bytes / options_.bytes_per_second * 1e9);
-    }
-    const char* error = copies_ != nullptr ? copies_->Enqueue(transfer, stream)
-                                           : LaunchLinkTransfer(transfer, stream);
-    if (error == nullptr) return absl::OkStatus();
-    dead_ = absl::UnavailableError(absl::StrCat(Name(), NameOf(collective), ": ", error));
-    return dead_;
+  // As if every rank brought what this one brings: what it gets is made of the part of `in` that
+  // goes to it, once from each rank.
+  LinkTransfer TransferOf(const Collective& collective) const {
+    const CollectiveInfo& info = collective.info();
+    const TensorView& in = collective.in;
+    const int64_t parts = info.in_parts ? size() : 1;
+    const int64_t offset = info.in_parts ? rank() * (in.bytes() / parts) : 0;
+    const bool sums = info.reduces && collective.op == ReduceOp::kSum;
+    LinkTransfer transfer = {.dtype = in.dtype,
+                             .in = static_cast<const char*>(in.data) + offset,
+                             .out = collective.out.data,
+                             .count = in.count() / parts,
+                             .copies = info.out_parts ? size() : 1,
+                             .scale = sums ? size() : 1,
+                             .blocks = options_.blocks};
+    if (size() == 1) return transfer;
+    // An all_reduce, which passes the ring twice, takes its bytes / bandwidth.
+    const double bytes = static_cast<double>(collective.bytes()) * info.ring_passes / 2;
+    transfer.latency_nanoseconds = absl::ToInt64Nanoseconds(options_.latency);
+    transfer.transfer_nanoseconds = static_cast<int64_t>(bytes / options_.bytes_per_second * 1e9);
+    return transfer;
   }
 
   const EmulatedLinkOptions options_;

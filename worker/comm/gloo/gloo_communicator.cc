@@ -53,95 +53,91 @@ class Gloo final : public GlooCommunicator {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
-  absl::Status AllReduce(TensorView tensor, ReduceOp op) override {
-    const int64_t count = tensor.count();
-    return Run(Collective::kAllReduce, [&] {
-      if (tensor.bytes() <= kOneStepBytes) {
-        ReduceParts(tensor, op, tensor.data, [&](int) { return Part{0, count}; });
-        return;
-      }
-      const auto part_of = [&](int peer) {
-        const int64_t begin = PartBegin(count, peer, size_);
-        return Part{begin, PartBegin(count, peer + 1, size_) - begin};
-      };
-      ReduceParts(tensor, op, At(tensor, part_of(rank_).begin), part_of);
-      GatherParts(tensor, part_of);
-    });
-  }
-
-  absl::Status AllGather(TensorView in, TensorView out) override {
-    RETURN_IF_ERROR(CheckAllGather(in, out, size_));
-    return Run(Collective::kAllGather, [&] {
-      const auto part_of = [&](int peer) { return Part{peer * in.count(), in.count()}; };
-      void* mine = At(out, part_of(rank_).begin);
-      if (in.bytes() > 0 && mine != in.data) {
-        std::memcpy(mine, in.data, static_cast<size_t>(in.bytes()));
-      }
-      GatherParts(out, part_of);
-    });
-  }
-
-  absl::Status ReduceScatter(TensorView in, TensorView out) override {
-    RETURN_IF_ERROR(CheckReduceScatter(in, out, size_));
-    return Run(Collective::kReduceScatter, [&] {
-      ReduceParts(in, ReduceOp::kSum, out.data, [&](int peer) {
-        return Part{peer * out.count(), out.count()};
-      });
-    });
-  }
-
-  absl::Status Broadcast(TensorView tensor, int root) override {
-    RETURN_IF_ERROR(CheckBroadcast(root, size_));
-    return Run(Collective::kBroadcast, [&] {
-      std::fill(transfers_.begin(), transfers_.end(), Transfer{});
-      if (rank_ == root) {
-        const Transfer send = {.send = tensor.data, .send_bytes = tensor.bytes()};
-        std::fill(transfers_.begin(), transfers_.end(), send);
-      } else {
-        transfers_[static_cast<size_t>(root)] = {.receive = tensor.data,
-                                                 .receive_bytes = tensor.bytes()};
-      }
-      Exchange();
-    });
-  }
-
-  absl::Status Barrier() override {
-    return Run(Collective::kBarrier, [&] {
-      // One byte to and from every peer, in memory that outlives this call's connections.
-      scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(size_) + 1));
-      for (size_t peer = 0; peer < transfers_.size(); ++peer) {
-        transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
-      }
-      Exchange();
-    });
+  absl::Status Run(const Collective& collective) override {
+    RETURN_IF_ERROR(CheckCollective(collective, size_));
+    ++calls_;
+    if (posts_.aborted()) return Fail(collective.kind, "");
+    if (!dead_.ok()) return dead_;
+    deadline_ = Clock::Real().Monotonic() + timeout_;
+    try {
+      Carry(collective);
+    } catch (const std::exception& error) {
+      return Fail(collective.kind, TextOf(error));
+    }
+    return absl::OkStatus();
   }
 
   void Abort() override { posts_.Abort(); }
 
  private:
-  static void* At(TensorView tensor, int64_t element) {
+  static void* At(const TensorView& tensor, int64_t element) {
     return static_cast<char*>(tensor.data) + element * static_cast<int64_t>(SizeOf(tensor.dtype));
   }
 
-  // Runs `body`, which throws gloo's exceptions. Its transfers stay posted until Fail has closed
-  // the connections, so that they must not point into its own frame.
-  template <class Body>
-  absl::Status Run(Collective collective, Body body) {
-    ++calls_;
-    if (posts_.aborted()) return Fail(collective, "");
-    if (!dead_.ok()) return dead_;
-    deadline_ = Clock::Real().Monotonic() + timeout_;
-    try {
-      body();
-    } catch (const std::exception& error) {
-      return Fail(collective, TextOf(error));
+  // Throws gloo's exceptions. The transfers of a step stay posted until Fail has closed the
+  // connections, so they point to nothing in a frame of ours.
+  void Carry(const Collective& collective) {
+    const TensorView &in = collective.in, &out = collective.out;
+    switch (collective.kind) {
+      case CollectiveKind::kAllReduce:
+        return AllReduce(in, collective.op);
+      case CollectiveKind::kReduceScatter:
+        return ReduceParts(in, collective.op, out.data, [&](int peer) {
+          return Part{peer * out.count(), out.count()};
+        });
+      case CollectiveKind::kAllGather: {
+        const auto part_of = [&](int peer) { return Part{peer * in.count(), in.count()}; };
+        void* mine = At(out, part_of(rank_).begin);
+        if (in.bytes() > 0 && mine != in.data) {
+          std::memcpy(mine, in.data, static_cast<size_t>(in.bytes()));
+        }
+        return GatherParts(out, part_of);
+      }
+      case CollectiveKind::kBroadcast:
+        return Broadcast(in, collective.root);
+      case CollectiveKind::kBarrier:
+        return Barrier();
     }
-    return absl::OkStatus();
   }
 
-  absl::Status Fail(Collective collective, const std::string& text) {
-    const std::string call = absl::StrCat(NameOf(collective), " (call ", calls_, ") on rank ",
-                                          rank_, " of ", size_, " (gloo group '", name_, "'): ");
+  void AllReduce(const TensorView& tensor, ReduceOp op) {
+    const int64_t count = tensor.count();
+    if (tensor.bytes() <= kOneStepBytes) {
+      ReduceParts(tensor, op, tensor.data, [&](int) { return Part{0, count}; });
+      return;
+    }
+    const auto part_of = [&](int peer) {
+      const int64_t begin = PartBegin(count, peer, size_);
+      return Part{begin, PartBegin(count, peer + 1, size_) - begin};
+    };
+    ReduceParts(tensor, op, At(tensor, part_of(rank_).begin), part_of);
+    GatherParts(tensor, part_of);
+  }
+
+  void Broadcast(const TensorView& tensor, int root) {
+    std::fill(transfers_.begin(), transfers_.end(), Transfer{});
+    if (rank_ == root) {
+      const Transfer send = {.send = tensor.data, .send_bytes = tensor.bytes()};
+      std::fill(transfers_.begin(), transfers_.end(), send);
+    } else {
+      transfers_[static_cast<size_t>(root)] = {.receive = tensor.data,
+                                               .receive_bytes = tensor.bytes()};
+    }
+    Exchange();
+  }
+
+  void Barrier() {
+    // One byte to and from every peer, in memory that outlives this call's connections.
+    scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(size_) + 1));
+    for (size_t peer = 0; peer < transfers_.size(); ++peer) {
+      transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
+    }
+    Exchange();
+  }
+
+  absl::Status Fail(CollectiveKind kind, const std::string& text) {
+    const std::string call = absl::StrCat(NameOf(kind), " (call ", calls_, ") on rank ", rank_,
+                                          " of ", size_, " (gloo group '", name_, "'): ");
     if (posts_.aborted()) {
       dead_ = absl::AbortedError(absl::StrCat(call, "aborted"));
     } else if (IsTimeout(text)) {
@@ -159,7 +155,7 @@ class Gloo final : public GlooCommunicator {
 
   // Every rank's part of `in`, reduced over all ranks in rank order; ours goes to `out`.
   template <class PartOf>
-  void ReduceParts(TensorView in, ReduceOp op, void* out, PartOf part_of) {
+  void ReduceParts(const TensorView& in, ReduceOp op, void* out, PartOf part_of) {
     const auto element_bytes = static_cast<int64_t>(SizeOf(in.dtype));
     const Part mine = part_of(rank_);
     const int64_t bytes = mine.count * element_bytes;
@@ -177,7 +173,7 @@ class Gloo final : public GlooCommunicator {
 
   // Sends our part of `out` to all peers and receives theirs.
   template <class PartOf>
-  void GatherParts(TensorView out, PartOf part_of) {
+  void GatherParts(const TensorView& out, PartOf part_of) {
     const auto element_bytes = static_cast<int64_t>(SizeOf(out.dtype));
     const Part mine = part_of(rank_);
     for (int peer = 0; peer < size_; ++peer) {

@@ -17,27 +17,17 @@
 namespace stretto {
 namespace {
 
-// What one rank brings to a call.
-struct Call {
-  Collective collective = Collective::kBarrier;
-  ReduceOp op = ReduceOp::kSum;
-  DType dtype = DType::kF32;
-  int64_t count = 0;  // of `in`
-  int root = 0;
-  const void* in = nullptr;
-  void* out = nullptr;
+// Whether two ranks describe the same collective.
+bool Match(const Collective& a, const Collective& b) {
+  return a.kind == b.kind && a.op == b.op && a.in.dtype == b.in.dtype &&
+         a.in.count() == b.in.count() && a.root == b.root;
+}
 
-  bool Matches(const Call& other) const {
-    return collective == other.collective && op == other.op && dtype == other.dtype &&
-           count == other.count && root == other.root;
-  }
-};
-
-std::string Describe(const Call& call) {
-  std::string text = NameOf(call.collective);
-  if (call.collective == Collective::kBarrier) return text;
-  absl::StrAppend(&text, "(", call.count, " ", NameOf(call.dtype));
-  if (call.collective == Collective::kBroadcast) absl::StrAppend(&text, ", root ", call.root);
+std::string Describe(const Collective& call) {
+  std::string text = NameOf(call.kind);
+  if (call.kind == CollectiveKind::kBarrier) return text;
+  absl::StrAppend(&text, "(", call.in.count(), " ", NameOf(call.in.dtype));
+  if (call.info().rooted) absl::StrAppend(&text, ", root ", call.root);
   if (call.op == ReduceOp::kMax) absl::StrAppend(&text, ", max");
   return absl::StrCat(text, ")");
 }
@@ -52,16 +42,16 @@ class Group {
       : size_(size), calls_(Index(size)), inputs_(Index(size)), outputs_(Index(size)) {}
 
   int size() const { return size_; }
-  const Call& call(int rank) const { return calls_[Index(rank)]; }
+  const Collective& call(int rank) const { return calls_[Index(rank)]; }
   std::span<const void* const> inputs() const { return inputs_; }
   std::span<void* const> outputs() const { return outputs_; }
 
-  absl::Status Enter(int rank, const Call& call) {
+  absl::Status Enter(int rank, const Collective& call) {
     const MutexLock lock(mu_);
     if (Broken()) return BrokenStatus(rank, call);
     calls_[Index(rank)] = call;
-    inputs_[Index(rank)] = call.in;
-    outputs_[Index(rank)] = call.out;
+    inputs_[Index(rank)] = call.in.data;
+    outputs_[Index(rank)] = call.out.data;
     const uint64_t round = entered_rounds_;
     if (++entered_ == size_) {
       entered_ = 0;
@@ -103,7 +93,7 @@ class Group {
   static size_t Index(int value) { return static_cast<size_t>(value); }
   bool Broken() const REQUIRES(mu_) { return aborted_by_ >= 0 || quit_ >= 0; }
 
-  absl::Status BrokenStatus(int rank, const Call& call) const REQUIRES(mu_) {
+  absl::Status BrokenStatus(int rank, const Collective& call) const REQUIRES(mu_) {
     const std::string what =
         absl::StrCat(Describe(call), " on rank ", rank, " of ", size_, " (local): ");
     if (aborted_by_ >= 0) {
@@ -114,7 +104,7 @@ class Group {
 
   absl::Status CheckCallsMatch() const {
     for (int rank = 1; rank < size_; ++rank) {
-      if (call(rank).Matches(call(0))) continue;
+      if (Match(call(rank), call(0))) continue;
       return absl::InvalidArgumentError(absl::StrCat("local group of ", size_, ": rank ", rank,
                                                      " calls ", Describe(call(rank)), ", expected ",
                                                      Describe(call(0)), " as rank 0"));
@@ -134,7 +124,7 @@ class Group {
   int aborted_by_ GUARDED_BY(mu_) = -1;
   int quit_ GUARDED_BY(mu_) = -1;
   // Written under mu_ before the first gate, read by all ranks between the gates.
-  std::vector<Call> calls_;
+  std::vector<Collective> calls_;
   std::vector<const void*> inputs_;
   std::vector<void*> outputs_;
 };
@@ -153,75 +143,46 @@ class LocalCommunicator final : public Communicator {
   int rank() const override { return rank_; }
   int size() const override { return group_->size(); }
 
-  absl::Status AllReduce(TensorView tensor, ReduceOp op) override {
-    const int64_t count = tensor.count();
-    return Run({.collective = Collective::kAllReduce,
-                .op = op,
-                .dtype = tensor.dtype,
-                .count = count,
-                .in = tensor.data,
-                .out = tensor.data},
-               [&] {
-                 Reduce(tensor.dtype, op, group_->inputs(), group_->outputs(),
-                        PartBegin(count, rank_, size()), PartBegin(count, rank_ + 1, size()));
-               });
-  }
-
-  absl::Status AllGather(TensorView in, TensorView out) override {
-    RETURN_IF_ERROR(CheckAllGather(in, out, size()));
-    return Run({.collective = Collective::kAllGather,
-                .dtype = in.dtype,
-                .count = in.count(),
-                .in = in.data,
-                .out = out.data},
-               [&] {
-                 for (int peer = 0; peer < size(); ++peer) {
-                   Copy(static_cast<char*>(out.data) + peer * in.bytes(), group_->call(peer).in,
-                        in.bytes());
-                 }
-               });
-  }
-
-  absl::Status ReduceScatter(TensorView in, TensorView out) override {
-    RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
-    return Run({.collective = Collective::kReduceScatter,
-                .dtype = in.dtype,
-                .count = in.count(),
-                .in = in.data,
-                .out = out.data},
-               [&] {
-                 // Reduce writes where it reads; shift `out` so that its first element is our part.
-                 const int64_t begin = rank_ * out.count();
-                 void* shifted = static_cast<char*>(out.data) - rank_ * out.bytes();
-                 Reduce(in.dtype, ReduceOp::kSum, group_->inputs(), {&shifted, 1}, begin,
-                        begin + out.count());
-               });
-  }
-
-  absl::Status Broadcast(TensorView tensor, int root) override {
-    RETURN_IF_ERROR(CheckBroadcast(root, size()));
-    return Run({.collective = Collective::kBroadcast,
-                .dtype = tensor.dtype,
-                .count = tensor.count(),
-                .root = root,
-                .in = tensor.data,
-                .out = tensor.data},
-               [&] { Copy(tensor.data, group_->call(root).in, tensor.bytes()); });
-  }
-
-  absl::Status Barrier() override {
-    return Run({.collective = Collective::kBarrier}, [] {});
+  absl::Status Run(const Collective& collective) override {
+    RETURN_IF_ERROR(CheckCollective(collective, size()));
+    RETURN_IF_ERROR(group_->Enter(rank_, collective));
+    Compute(collective);
+    group_->Leave();
+    return absl::OkStatus();
   }
 
   void Abort() override { group_->Abort(rank_); }
 
  private:
-  template <class Body>
-  absl::Status Run(const Call& call, Body body) {
-    RETURN_IF_ERROR(group_->Enter(rank_, call));
-    body();
-    group_->Leave();
-    return absl::OkStatus();
+  // This rank's share of the work, between the gates.
+  void Compute(const Collective& collective) {
+    const TensorView &in = collective.in, &out = collective.out;
+    switch (collective.kind) {
+      case CollectiveKind::kAllReduce:
+        // Each rank reduces a part, for all of them.
+        Reduce(in.dtype, collective.op, group_->inputs(), group_->outputs(),
+               PartBegin(in.count(), rank_, size()), PartBegin(in.count(), rank_ + 1, size()));
+        return;
+      case CollectiveKind::kReduceScatter: {
+        // Reduce writes where it reads: `out` is moved so that its first element is our part.
+        const int64_t begin = rank_ * out.count();
+        void* shifted = static_cast<char*>(out.data) - rank_ * out.bytes();
+        Reduce(in.dtype, collective.op, group_->inputs(), {&shifted, 1}, begin,
+               begin + out.count());
+        return;
+      }
+      case CollectiveKind::kAllGather:
+        for (int peer = 0; peer < size(); ++peer) {
+          Copy(static_cast<char*>(out.data) + peer * in.bytes(), group_->call(peer).in.data,
+               in.bytes());
+        }
+        return;
+      case CollectiveKind::kBroadcast:
+        Copy(out.data, group_->call(collective.root).in.data, in.bytes());
+        return;
+      case CollectiveKind::kBarrier:
+        return;
+    }
   }
 
   const std::shared_ptr<Group> group_;

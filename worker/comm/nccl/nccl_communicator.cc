@@ -15,7 +15,6 @@
 #include "proto/base/status_macros.h"
 #include "worker/comm/nccl/nccl_library.h"
 #include "worker/comm/nccl/nccl_meeting.h"
-#include "worker/comm/reduce.h"
 
 namespace stretto {
 namespace {
@@ -88,29 +87,10 @@ class Nccl final : public NcclCommunicator {
   int rank() const override { return options_.rank; }
   int size() const override { return options_.size; }
 
-  absl::Status AllReduce(TensorView tensor, ReduceOp op, void* stream) override {
-    return Run(NameOf(Collective::kAllReduce), [&] {
-      return nccl_.AllReduce(tensor.data, tensor.data, static_cast<size_t>(tensor.count()),
-                             TypeOf(tensor.dtype), op == ReduceOp::kMax ? ncclMax : ncclSum, comm_,
-                             static_cast<cudaStream_t>(stream));
-    });
-  }
-
-  absl::Status AllGather(TensorView in, TensorView out, void* stream) override {
-    RETURN_IF_ERROR(CheckAllGather(in, out, size()));
-    return Run(NameOf(Collective::kAllGather), [&] {
-      return nccl_.AllGather(in.data, out.data, static_cast<size_t>(in.count()), TypeOf(in.dtype),
-                             comm_, static_cast<cudaStream_t>(stream));
-    });
-  }
-
-  absl::Status ReduceScatter(TensorView in, TensorView out, void* stream) override {
-    RETURN_IF_ERROR(CheckReduceScatter(in, out, size()));
-    return Run(NameOf(Collective::kReduceScatter), [&] {
-      return nccl_.ReduceScatter(in.data, out.data, static_cast<size_t>(out.count()),
-                                 TypeOf(in.dtype), ncclSum, comm_,
-                                 static_cast<cudaStream_t>(stream));
-    });
+  absl::Status Run(const Collective& collective, void* stream) override {
+    RETURN_IF_ERROR(CheckDeviceCollective(collective, size()));
+    return Call(NameOf(collective.kind),
+                [&] { return Enqueue(collective, static_cast<cudaStream_t>(stream)); });
   }
 
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) override {
@@ -166,6 +146,26 @@ class Nccl final : public NcclCommunicator {
   void Abort() override { aborted_ = true; }
 
  private:
+  ncclResult_t Enqueue(const Collective& collective, cudaStream_t stream) {
+    const TensorView &in = collective.in, &out = collective.out;
+    const ncclDataType_t type = TypeOf(in.dtype);
+    const ncclRedOp_t op = collective.op == ReduceOp::kMax ? ncclMax : ncclSum;
+    const auto in_count = static_cast<size_t>(in.count());
+    switch (collective.kind) {
+      case CollectiveKind::kAllReduce:
+        return nccl_.AllReduce(in.data, out.data, in_count, type, op, comm_, stream);
+      case CollectiveKind::kReduceScatter:
+        return nccl_.ReduceScatter(in.data, out.data, static_cast<size_t>(out.count()), type, op,
+                                   comm_, stream);
+      case CollectiveKind::kAllGather:
+        return nccl_.AllGather(in.data, out.data, in_count, type, comm_, stream);
+      case CollectiveKind::kBroadcast:
+      case CollectiveKind::kBarrier:
+        break;
+    }
+    return ncclInvalidUsage;  // not on a device: checked before
+  }
+
   ncclResult_t State() {
     ncclResult_t state = ncclSuccess;
     const ncclResult_t result = nccl_.CommGetAsyncError(comm_, &state);
@@ -196,12 +196,12 @@ class Nccl final : public NcclCommunicator {
   };
 
   // A call that the group survives when NCCL refuses it.
-  template <class Call>
-  absl::Status Offer(const char* name, Call call) {
+  template <class Start>
+  absl::Status Offer(const char* name, Start start) {
     ncclResult_t refusal = ncclSuccess;
     std::string why;
-    const absl::Status status = Run(name, [&] {
-      refusal = call();
+    const absl::Status status = Call(name, [&] {
+      refusal = start();
       if (refusal == ncclSuccess || refusal == ncclInProgress) return refusal;
       why = TextOf(refusal);
       return State();
@@ -226,13 +226,13 @@ class Nccl final : public NcclCommunicator {
     return absl::StrCat("rank ", rank(), " of ", size(), " (nccl group '", options_.prefix, "'): ");
   }
 
-  template <class Call>
-  absl::Status Run(const char* name, Call call) {
+  template <class Start>
+  absl::Status Call(const char* name, Start start) {
     if (!dead_.ok()) return dead_;
     ++calls_;
     const std::string where = absl::StrCat(name, " (call ", calls_, "): ");
     if (aborted_) return End(absl::AbortedError(absl::StrCat(where, "aborted")));
-    ncclResult_t result = call();
+    ncclResult_t result = start();
     // The work is on the stream only when nothing is in progress any more.
     if (result == ncclInProgress) {
       result = Settle(options_.polling.clock->Monotonic() + options_.timeout);

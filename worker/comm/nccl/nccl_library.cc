@@ -38,30 +38,13 @@ absl::StatusOr<NcclLibrary> NcclLibrary::Open(const std::string& path) {
         absl::StrCat("cannot open NCCL: ", reason != nullptr ? reason : "no reason given"));
   }
   NcclLibrary nccl = {};
-#define FIND(name) RETURN_IF_ERROR(Find(library, path, "nccl" #name, nccl.name))
-  FIND(GetVersion);
+#define FIND(name) RETURN_IF_ERROR(Find(library, path, "nccl" #name, nccl.name));
+  FIND(GetVersion)
   int version = 0;
   if (nccl.GetVersion(&version) != ncclSuccess) version = 0;
   RETURN_IF_ERROR(CheckVersion(path, version));
   nccl.version = VersionText(version);
-  FIND(GetErrorString);
-  FIND(GetLastError);
-  FIND(GetUniqueId);
-  FIND(MemAlloc);
-  FIND(MemFree);
-  FIND(CommInitRankConfig);
-  FIND(CommGetAsyncError);
-  FIND(CommFinalize);
-  FIND(CommDestroy);
-  FIND(CommRevoke);
-  FIND(CommAbort);
-  FIND(CommRegister);
-  FIND(CommDeregister);
-  FIND(CommWindowRegister);
-  FIND(CommWindowDeregister);
-  FIND(AllReduce);
-  FIND(AllGather);
-  FIND(ReduceScatter);
+  STRETTO_NCCL_FUNCTIONS(FIND)
 #undef FIND
   return nccl;
 }

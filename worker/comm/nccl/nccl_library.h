@@ -12,6 +12,27 @@ static_assert(NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0), "needs windows and nc
 
 namespace stretto {
 
+// The functions that a library of the right version must have.
+#define STRETTO_NCCL_FUNCTIONS(F) \
+  F(GetErrorString)               \
+  F(GetLastError)                 \
+  F(GetUniqueId)                  \
+  F(MemAlloc)                     \
+  F(MemFree)                      \
+  F(CommInitRankConfig)           \
+  F(CommGetAsyncError)            \
+  F(CommFinalize)                 \
+  F(CommDestroy)                  \
+  F(CommRevoke)                   \
+  F(CommAbort)                    \
+  F(CommRegister)                 \
+  F(CommDeregister)               \
+  F(CommWindowRegister)           \
+  F(CommWindowDeregister)         \
+  F(AllReduce)                    \
+  F(AllGather)                    \
+  F(ReduceScatter)
+
 // The functions of one library that is never closed (it keeps threads). Copies are cheap.
 struct NcclLibrary {
   // `path`: of the library, or its name for the loader to find. Errors: NotFound (cannot be
@@ -22,24 +43,9 @@ struct NcclLibrary {
   std::string version;  // "2.28.9"
 
   decltype(&ncclGetVersion) GetVersion;
-  decltype(&ncclGetErrorString) GetErrorString;
-  decltype(&ncclGetLastError) GetLastError;
-  decltype(&ncclGetUniqueId) GetUniqueId;
-  decltype(&ncclMemAlloc) MemAlloc;
-  decltype(&ncclMemFree) MemFree;
-  decltype(&ncclCommInitRankConfig) CommInitRankConfig;
-  decltype(&ncclCommGetAsyncError) CommGetAsyncError;
-  decltype(&ncclCommFinalize) CommFinalize;
-  decltype(&ncclCommDestroy) CommDestroy;
-  decltype(&ncclCommRevoke) CommRevoke;
-  decltype(&ncclCommAbort) CommAbort;
-  decltype(&ncclCommRegister) CommRegister;
-  decltype(&ncclCommDeregister) CommDeregister;
-  decltype(&ncclCommWindowRegister) CommWindowRegister;
-  decltype(&ncclCommWindowDeregister) CommWindowDeregister;
-  decltype(&ncclAllReduce) AllReduce;
-  decltype(&ncclAllGather) AllGather;
-  decltype(&ncclReduceScatter) ReduceScatter;
+#define STRETTO_NCCL_MEMBER(name) decltype(&nccl##name) name;
+  STRETTO_NCCL_FUNCTIONS(STRETTO_NCCL_MEMBER)
+#undef STRETTO_NCCL_MEMBER
 };
 
 }  // namespace stretto

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "worker/comm/collective/collective.h"
 #include "worker/engine/cost/work.h"
 
 namespace stretto {
@@ -10,12 +11,10 @@ namespace {
 
 double CollectiveSeconds(const Interconnect& wire, const Program& program, const Op& op) {
   const int group = program.lanes.at(static_cast<size_t>(op.lane)).group;
-  const double ranks =
-      static_cast<double>(program.groups.at(static_cast<size_t>(group)).ranks.size());
-  const bool twice = op.kind == OpKind::kAllReduce || op.kind == OpKind::kAllReduceMax;
-  const double rounds = twice ? 2 : 1;
-  const double bytes = static_cast<double>(WireBytes(program, op));
-  return rounds * (ranks - 1) * (wire.latency_seconds + bytes / ranks / wire.bytes_per_second);
+  const size_t ranks = program.groups.at(static_cast<size_t>(group)).ranks.size();
+  const LinkSteps cost =
+      LinkStepsOf(InfoOf(op.kind).collective, static_cast<int>(ranks), WireBytes(program, op));
+  return cost.steps * (wire.latency_seconds + cost.step_bytes / wire.bytes_per_second);
 }
 
 absl::Status ExpectField(bool ok, absl::string_view field, double found,

@@ -2,10 +2,8 @@
 // How long operations take. Pure and deterministic; plain values.
 //
 // A computation takes flops / rate + bytes / bandwidth (work.h), the two not overlapping: the
-// cautious end of the roofline (Williams et al. 2009). A collective of n ranks over a ring takes
-// steps * latency + bytes on the wire per rank / bandwidth (Thakur et al. 2005):
-//   all_reduce, all_reduce_max   2(n-1) steps   2(n-1)/n * bytes
-//   reduce_scatter, all_gather   n-1 steps      (n-1)/n * bytes
+// cautious end of the roofline (Williams et al. 2009). A collective takes the steps of a ring, each
+// latency + bytes / bandwidth (LinkStepsOf in worker/comm/collective/collective.h has the numbers).
 // A table of measured durations goes before either.
 //
 // What two operations cost when they run at once is one factor for each side (Contention) until

@@ -1,9 +1,9 @@
 #include "worker/engine/cost/work.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "proto/base/check.h"
+#include "worker/engine/program/collective_op.h"
 
 namespace stretto {
 namespace {
@@ -103,13 +103,8 @@ Work WorkOf(const Program& program, const Op& op) {
 }
 
 int64_t WireBytes(const Program& program, const Op& op) {
-  STRETTO_CHECK(IsCollective(op.kind));
-  const Buffer& whole =
-      BufferOf(program, op.kind == OpKind::kAllGather ? op.out.at(0) : op.in.at(0));
-  const size_t wire = op.kind == OpKind::kAllReduceMax
-                          ? SizeOf(whole.dtype)
-                          : SizeOf(static_cast<DType>(Attribute(op, "wire")));
-  return whole.count() * static_cast<int64_t>(std::min(SizeOf(whole.dtype), wire));
+  const Buffer& whole = WholeTensorOf(program, op);
+  return whole.count() * static_cast<int64_t>(SizeOf(WireTypeOf(op, whole.dtype)));
 }
 
 }  // namespace stretto

@@ -17,9 +17,8 @@ struct Work {
 // its table; scratch counts as cache.
 Work WorkOf(const Program& program, const Op& op);
 
-// Bytes of the whole tensor that a collective works on, in the type that travels: bf16 where the
-// tensor is or attribute "wire" says so, else the tensor's. all_reduce: the tensor; all_gather: its
-// output; reduce_scatter: its input.
+// Bytes of the larger tensor of a collective, in the type that travels: bf16 where the tensor is or
+// attribute "wire" says so, else the tensor's.
 int64_t WireBytes(const Program& program, const Op& op);
 
 }  // namespace stretto

@@ -1,6 +1,6 @@
 #include "worker/engine/program/op_kind.h"
 
-#include <array>
+#include <utility>
 
 #include "proto/base/check.h"
 
@@ -8,7 +8,22 @@ namespace stretto {
 namespace {
 
 using K = OpKind;
-constexpr Role kC = Role::kChain, kW = Role::kWeightGradient, kM = Role::kCollective;
+constexpr Role kC = Role::kChain, kW = Role::kWeightGradient;
+
+// Operands and name are those of the collective. What is in place is one operand, read and written.
+OpInfo Collectively(K kind, CollectiveKind collective, std::vector<const char*> attributes) {
+  const CollectiveInfo& info = InfoOf(collective);
+  const char *in = info.in_place ? "=x" : "x", *out = info.in_place ? "=x" : "y";
+  STRETTO_CHECK(info.on_device);
+  return {kind, info.name, {in}, {out}, std::move(attributes), Role::kCollective, collective};
+}
+
+OpInfo AllReduceMax() {
+  OpInfo info = Collectively(K::kAllReduceMax, CollectiveKind::kAllReduce, {});
+  info.name = "all_reduce_max";
+  info.reduction = ReduceOp::kMax;
+  return info;
+}
 
 const std::vector<OpInfo>& Table() {
   using Names = std::vector<const char*>;
@@ -81,10 +96,10 @@ const std::vector<OpInfo>& Table() {
        {"=master", "=m", "=v", "weight?"},
        {"decay"},
        kC},
-      {K::kAllReduce, "all_reduce", {"=x"}, {"=x"}, {"wire"}, kM},
-      {K::kAllReduceMax, "all_reduce_max", {"=x"}, {"=x"}, {}, kM},
-      {K::kReduceScatter, "reduce_scatter", {"x"}, {"y"}, {"wire"}, kM},
-      {K::kAllGather, "all_gather", {"x"}, {"y"}, {"wire"}, kM},
+      Collectively(K::kAllReduce, CollectiveKind::kAllReduce, {"wire"}),
+      AllReduceMax(),
+      Collectively(K::kReduceScatter, CollectiveKind::kReduceScatter, {"wire"}),
+      Collectively(K::kAllGather, CollectiveKind::kAllGather, {"wire"}),
   };
   return *table;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "worker/comm/collective/collective_kind.h"
 
 namespace stretto {
 
@@ -67,6 +68,9 @@ struct OpInfo {
   // RotaryScaling::Kind.
   std::vector<const char*> attributes;
   Role role;
+  // Of a collective.
+  CollectiveKind collective = CollectiveKind::kBarrier;
+  ReduceOp reduction = ReduceOp::kSum;
 };
 
 const OpInfo& InfoOf(OpKind kind);

@@ -242,23 +242,23 @@ class Operands {
     return Is("lse", n, shape.heads, DType::kF32);
   }
 
-  // One of the two is a part of the other.
   absl::Status Collectives() const {
     const Lane& lane = program_.lanes[static_cast<size_t>(op_.lane)];
     if (lane.group < 0) return Error(lane.name, "a lane with a group");
     if (!op_.attributes.empty() && op_.attributes[0] > static_cast<int64_t>(DType::kBF16))
       return Error(absl::StrCat("wire type ", op_.attributes[0]), "0 (as the buffer) or 1 (bf16)");
-    if (op_.kind == OpKind::kAllReduce || op_.kind == OpKind::kAllReduceMax)
-      return absl::OkStatus();
+    const CollectiveInfo& collective = InfoOf(info_.collective);
+    if (collective.in_place) return absl::OkStatus();
     const int64_t ranks =
         static_cast<int64_t>(program_.groups[static_cast<size_t>(lane.group)].ranks.size());
-    const bool scatter = op_.kind == OpKind::kReduceScatter;
-    const Buffer* whole = Get(scatter ? "x" : "y");
+    const Buffer* whole = Get(collective.in_parts ? "x" : "y");
     if (whole->count() % ranks != 0) {
       return Error(absl::StrCat(whole->count(), " elements"),
                    absl::StrCat("a multiple of ", ranks));
     }
-    return Counted(scatter ? "y" : "x", whole->count() / ranks, whole->dtype);
+    const bool both = collective.in_parts && collective.out_parts;
+    return Counted(collective.in_parts ? "y" : "x", whole->count() / (both ? 1 : ranks),
+                   whole->dtype);
   }
 
   absl::Status CrossEntropies() const {

@@ -83,7 +83,8 @@ TEST_P(DeviceCommunicatorTest, AllReduceSums) {
   OnEveryShape(
       PatternedOf,
       [](DeviceCommunicator& comm, Tensor& tensor, int64_t) {
-        return comm.AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(comm.rank()));
+        return comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum),
+                        StreamOf(comm.rank()));
       },
       [&](int, const Tensor& tensor, int64_t count) {
         ExpectElements(tensor, 0, count, [&](int64_t i) { return SumOf(i); });
@@ -94,7 +95,8 @@ TEST_P(DeviceCommunicatorTest, AllReduceTakesTheMaximum) {
   OnEveryShape(
       PatternedOf,
       [](DeviceCommunicator& comm, Tensor& tensor, int64_t) {
-        return comm.AllReduce(tensor.view(), ReduceOp::kMax, StreamOf(comm.rank()));
+        return comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kMax),
+                        StreamOf(comm.rank()));
       },
       [&](int, const Tensor& tensor, int64_t count) {
         ExpectElements(tensor, 0, count, [&](int64_t i) {
@@ -114,8 +116,8 @@ TEST_P(DeviceCommunicatorTest, AllGatherConcatenatesInRankOrderInPlace) {
         return out;
       },
       [](DeviceCommunicator& comm, Tensor& out, int64_t count) {
-        return comm.AllGather(out.Part(comm.rank() * count, count), out.view(),
-                              StreamOf(comm.rank()));
+        return comm.Run(Collective::AllGather(out.Part(comm.rank() * count, count), out.view()),
+                        StreamOf(comm.rank()));
       },
       [&](int, const Tensor& out, int64_t count) {
         for (int r = 0; r < size(); ++r) {
@@ -128,8 +130,8 @@ TEST_P(DeviceCommunicatorTest, ReduceScatterGivesEachRankItsPartOfTheSumInPlace)
   OnEveryShape(
       [&](int r, DType dtype, int64_t count) { return Patterned(dtype, r, count * size()); },
       [](DeviceCommunicator& comm, Tensor& in, int64_t count) {
-        return comm.ReduceScatter(in.view(), in.Part(comm.rank() * count, count),
-                                  StreamOf(comm.rank()));
+        return comm.Run(Collective::ReduceScatter(in.view(), in.Part(comm.rank() * count, count)),
+                        StreamOf(comm.rank()));
       },
       [&](int r, const Tensor& in, int64_t count) {
         ExpectElements(in, r * count, count, [&](int64_t i) { return SumOf(r * count + i); });
@@ -143,7 +145,8 @@ TEST_P(DeviceCommunicatorTest, RegisteredMemoryGivesTheSameNumbers) {
         const std::shared_ptr<void> memory(tensor.view().data, [](void*) {});
         const absl::Status status = comm.Register(memory, tensor.view().bytes());
         if (!status.ok()) return status;
-        return comm.AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(comm.rank()));
+        return comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum),
+                        StreamOf(comm.rank()));
       },
       [&](int r, const Tensor& tensor, int64_t count) {
         ExpectElements(tensor, 0, count, [&](int64_t i) { return SumOf(i); });
@@ -158,7 +161,8 @@ TEST_P(DeviceCommunicatorTest, ManyCallsMayBeInFlight) {
     for (int call = 0; call < kCalls; ++call) {
       Tensor& tensor =
           tensors[static_cast<size_t>(r)].emplace_back(Patterned(DType::kF32, r + call, 5));
-      ASSERT_TRUE(rank(r).AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(r)).ok());
+      ASSERT_TRUE(
+          rank(r).Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), StreamOf(r)).ok());
     }
     EXPECT_EQ(kind().idle(StreamOf(0)), r == size() - 1) << "after rank " << r;
   }
@@ -176,8 +180,10 @@ TEST_P(DeviceCommunicatorTest, ManyCallsMayBeInFlight) {
 TEST_P(DeviceCommunicatorTest, WrongArgumentsAreNamedAndLeaveTheGroupWorking) {
   Tensor three(DType::kF32, 3), eight(DType::kF32, 8 * size()), other(DType::kI32, 3 * size());
   for (int r = 0; r < size(); ++r) {
-    const absl::Status gather = rank(r).AllGather(three.view(), eight.view(), StreamOf(r));
-    const absl::Status scatter = rank(r).ReduceScatter(other.view(), three.view(), StreamOf(r));
+    const absl::Status gather =
+        rank(r).Run(Collective::AllGather(three.view(), eight.view()), StreamOf(r));
+    const absl::Status scatter =
+        rank(r).Run(Collective::ReduceScatter(other.view(), three.view()), StreamOf(r));
 
     EXPECT_EQ(gather.code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(gather.message()),
@@ -190,13 +196,24 @@ TEST_P(DeviceCommunicatorTest, WrongArgumentsAreNamedAndLeaveTheGroupWorking) {
   }
 }
 
+TEST_P(DeviceCommunicatorTest, KindsOfTheHostAreRefusedAndLeaveTheGroupWorking) {
+  for (int r = 0; r < size(); ++r) {
+    const absl::Status status = rank(r).Run(Collective::Barrier(), StreamOf(r));
+
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr("barrier"));
+    EXPECT_TRUE(rank(r).Poll().ok());
+  }
+}
+
 TEST_P(DeviceCommunicatorTest, AbortEndsTheNextPollAndAllLaterCalls) {
   rank(0).Abort();
   rank(0).Abort();
   Tensor tensor = Patterned(DType::kF32, 0, 3);
 
   const absl::Status poll = rank(0).Poll();
-  const absl::Status call = rank(0).AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(0));
+  const absl::Status call =
+      rank(0).Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), StreamOf(0));
 
   EXPECT_EQ(poll.code(), absl::StatusCode::kAborted) << poll;
   EXPECT_EQ(call.code(), absl::StatusCode::kAborted) << call;
@@ -216,7 +233,7 @@ class DevicePeersTest : public DeviceCommunicatorTest {};
 
 TEST_P(DevicePeersTest, WaitForASilentPeerEndsAtTheDeadlineAndClearsTheStream) {
   Tensor tensor = Patterned(DType::kF32, 0, 3);
-  ASSERT_TRUE(rank(0).AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(0)).ok());
+  ASSERT_TRUE(rank(0).Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), StreamOf(0)).ok());
   ASSERT_FALSE(kind().idle(StreamOf(0)));
 
   const absl::Status status = Await(0);
@@ -228,7 +245,7 @@ TEST_P(DevicePeersTest, WaitForASilentPeerEndsAtTheDeadlineAndClearsTheStream) {
 
 TEST_P(DevicePeersTest, AbortDuringAWaitEndsIt) {
   Tensor tensor = Patterned(DType::kF32, 0, 3);
-  ASSERT_TRUE(rank(0).AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(0)).ok());
+  ASSERT_TRUE(rank(0).Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), StreamOf(0)).ok());
   DeviceCommunicator* communicator = &rank(0);
   FakeClock clock;
 
@@ -242,11 +259,12 @@ TEST_P(DevicePeersTest, AbortDuringAWaitEndsIt) {
 
 TEST_P(DevicePeersTest, PeerThatLeavesEndsTheWaitOfTheOthersWithinThePoll) {
   Tensor tensor = Patterned(DType::kF32, 0, 3);
-  ASSERT_TRUE(rank(0).AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(0)).ok());
+  ASSERT_TRUE(rank(0).Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), StreamOf(0)).ok());
   ranks_.back().reset();
 
   const absl::Status status = Await(0);
-  const absl::Status later = rank(0).AllReduce(tensor.view(), ReduceOp::kSum, StreamOf(0));
+  const absl::Status later =
+      rank(0).Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), StreamOf(0));
 
   EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr(absl::StrCat("rank 0 of ", size())));

@@ -11,9 +11,7 @@ class ScriptedCommunicator final : public DeviceCommunicator {
  public:
   int rank() const override { return 0; }
   int size() const override { return 2; }
-  absl::Status AllReduce(TensorView, ReduceOp, void*) override { return absl::OkStatus(); }
-  absl::Status AllGather(TensorView, TensorView, void*) override { return absl::OkStatus(); }
-  absl::Status ReduceScatter(TensorView, TensorView, void*) override { return absl::OkStatus(); }
+  absl::Status Run(const Collective&, void*) override { return absl::OkStatus(); }
   absl::Status Poll() override {
     ++polls;
     return aborted ? absl::AbortedError("aborted") : state;

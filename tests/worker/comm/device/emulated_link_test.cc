@@ -55,8 +55,8 @@ TEST(EmulatedLinkTest, SumsAreThoseOfEqualRanksAndMaximaTheOwnValues) {
     for (int64_t count : kCounts) {
       SCOPED_TRACE(::testing::Message() << NameOf(dtype) << " x " << count);
       Tensor sum = Patterned(dtype, kRank, count), max = Patterned(dtype, kRank, count);
-      ASSERT_TRUE(link->AllReduce(sum.view(), ReduceOp::kSum, nullptr).ok());
-      ASSERT_TRUE(link->AllReduce(max.view(), ReduceOp::kMax, nullptr).ok());
+      ASSERT_TRUE(link->Run(Collective::AllReduce(sum.view(), ReduceOp::kSum), nullptr).ok());
+      ASSERT_TRUE(link->Run(Collective::AllReduce(max.view(), ReduceOp::kMax), nullptr).ok());
       ExpectElements(sum, 0, count, kSize, 0);
       ExpectElements(max, 0, count, 1, 0);
     }
@@ -70,7 +70,9 @@ TEST(EmulatedLinkTest, EveryGatheredPartIsACopyOfTheOwn) {
       SCOPED_TRACE(::testing::Message() << NameOf(dtype) << " x " << count);
       Tensor out(dtype, count * kSize);
       for (int64_t i = 0; i < count; ++i) out.Set(kRank * count + i, Pattern(kRank, i));
-      ASSERT_TRUE(link->AllGather(out.Part(kRank * count, count), out.view(), nullptr).ok());
+      ASSERT_TRUE(
+          link->Run(Collective::AllGather(out.Part(kRank * count, count), out.view()), nullptr)
+              .ok());
       for (int r = 0; r < kSize; ++r) ExpectElements(out, r * count, count, 1, 0);
     }
   }
@@ -82,7 +84,7 @@ TEST(EmulatedLinkTest, ScatteredPartIsTheOwnPartOfTheSum) {
     for (int64_t count : kCounts) {
       SCOPED_TRACE(::testing::Message() << NameOf(dtype) << " x " << count);
       Tensor in = Patterned(dtype, kRank, count * kSize), out(dtype, count);
-      ASSERT_TRUE(link->ReduceScatter(in.view(), out.view(), nullptr).ok());
+      ASSERT_TRUE(link->Run(Collective::ReduceScatter(in.view(), out.view()), nullptr).ok());
       ExpectElements(out, 0, count, kSize, kRank * count);
       ExpectElements(in, 0, count * kSize, 1, 0);
     }
@@ -96,15 +98,21 @@ TEST(EmulatedLinkTest, BlocksStayForLatencyAndBytesOverBandwidth) {
     return ::testing::AllOf(::testing::Ge(microseconds * 1000),
                             ::testing::Le(microseconds * 1000 + 5000));
   };
-  EXPECT_THAT(ResidentNanoseconds(
-                  kBlocks, [&] { return link->AllReduce(whole.view(), ReduceOp::kSum, nullptr); }),
-              near(12 + 400));
-  EXPECT_THAT(ResidentNanoseconds(
-                  kBlocks, [&] { return link->AllGather(part.view(), whole.view(), nullptr); }),
-              near(12 + 200));
-  EXPECT_THAT(ResidentNanoseconds(
-                  kBlocks, [&] { return link->ReduceScatter(whole.view(), part.view(), nullptr); }),
-              near(12 + 200));
+  EXPECT_THAT(
+      ResidentNanoseconds(
+          kBlocks,
+          [&] { return link->Run(Collective::AllReduce(whole.view(), ReduceOp::kSum), nullptr); }),
+      near(12 + 400));
+  EXPECT_THAT(
+      ResidentNanoseconds(
+          kBlocks,
+          [&] { return link->Run(Collective::AllGather(part.view(), whole.view()), nullptr); }),
+      near(12 + 200));
+  EXPECT_THAT(
+      ResidentNanoseconds(
+          kBlocks,
+          [&] { return link->Run(Collective::ReduceScatter(whole.view(), part.view()), nullptr); }),
+      near(12 + 200));
 }
 
 // A tensor on the emulated device, which copies, unlike kernels, insist on.
@@ -157,20 +165,22 @@ TEST_F(LinkByCopiesTest, SumsAreTheOwnValuesAndGatheredPartsCopies) {
     for (int64_t count : kCounts) {
       SCOPED_TRACE(::testing::Message() << "rank " << rank << ", " << count << " elements");
       OnDevice sum(Patterned(DType::kBF16, kRank, count));
-      ASSERT_TRUE(link->AllReduce(sum.view(), ReduceOp::kSum, nullptr).ok());
+      ASSERT_TRUE(link->Run(Collective::AllReduce(sum.view(), ReduceOp::kSum), nullptr).ok());
       ExpectElements(sum.Back(), 0, count, 1, 0);
       Tensor whole(DType::kF32, count * kSize);
       for (int64_t i = 0; i < count; ++i) whole.Set(rank * count + i, Pattern(kRank, i));
       OnDevice out(whole);
-      ASSERT_TRUE(link->AllGather(out.Part(rank * count, count), out.view(), nullptr).ok());
+      ASSERT_TRUE(
+          link->Run(Collective::AllGather(out.Part(rank * count, count), out.view()), nullptr)
+              .ok());
       OnDevice in(Patterned(DType::kF32, kRank, count)), apart(Tensor(DType::kF32, count * kSize));
-      ASSERT_TRUE(link->AllGather(in.view(), apart.view(), nullptr).ok());
+      ASSERT_TRUE(link->Run(Collective::AllGather(in.view(), apart.view()), nullptr).ok());
       for (int r = 0; r < kSize; ++r) {
         ExpectElements(out.Back(), r * count, count, 1, 0);
         ExpectElements(apart.Back(), r * count, count, 1, 0);
       }
       OnDevice all(Patterned(DType::kF32, kRank, count * kSize)), part(Tensor(DType::kF32, count));
-      ASSERT_TRUE(link->ReduceScatter(all.view(), part.view(), nullptr).ok());
+      ASSERT_TRUE(link->Run(Collective::ReduceScatter(all.view(), part.view()), nullptr).ok());
       ExpectElements(part.Back(), 0, count, 1, rank * count);
     }
   }
@@ -231,8 +241,9 @@ TEST(EmulatedLinkTest, OneRankWaitsForNothing) {
   const auto link = Make(options);
   Tensor tensor = Patterned(DType::kF32, kRank, 100'000);
 
-  const int64_t resident = ResidentNanoseconds(
-      kBlocks, [&] { return link->AllReduce(tensor.view(), ReduceOp::kSum, nullptr); });
+  const int64_t resident = ResidentNanoseconds(kBlocks, [&] {
+    return link->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), nullptr);
+  });
 
   EXPECT_LE(resident, 5000);
   ExpectElements(tensor, 0, tensor.view().count(), 1, 0);
@@ -245,7 +256,8 @@ TEST(EmulatedLinkTest, AbortEndsTheGroup) {
 
   link->Abort();
 
-  const absl::Status status = link->AllReduce(tensor.view(), ReduceOp::kSum, nullptr);
+  const absl::Status status =
+      link->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum), nullptr);
   EXPECT_EQ(status, absl::AbortedError("rank 2 of 4 (emulated link): aborted"));
   EXPECT_EQ(link->Poll(), status);
   ExpectElements(tensor, 0, 3, 1, 0);
@@ -253,9 +265,9 @@ TEST(EmulatedLinkTest, AbortEndsTheGroup) {
 
 TEST(EmulatedLinkTest, WrongArgumentsAndOptionsAreNamed) {
   Tensor three(DType::kF32, 3), eight(DType::kF32, 8);
-  EXPECT_EQ(Make()->AllGather(three.view(), eight.view(), nullptr).code(),
+  EXPECT_EQ(Make()->Run(Collective::AllGather(three.view(), eight.view()), nullptr).code(),
             absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Make()->ReduceScatter(eight.view(), three.view(), nullptr).code(),
+  EXPECT_EQ(Make()->Run(Collective::ReduceScatter(eight.view(), three.view()), nullptr).code(),
             absl::StatusCode::kInvalidArgument);
   const auto refusal = [](auto change) {
     EmulatedLinkOptions options = Options();

@@ -60,7 +60,7 @@ class NcclTest : public ::testing::Test {
     return ranks;
   }
   absl::Status AllReduce(DeviceCommunicator& comm) {
-    return comm.AllReduce(tensor_.view(), ReduceOp::kSum, StreamOf(comm.rank()));
+    return comm.Run(Collective::AllReduce(tensor_.view(), ReduceOp::kSum), StreamOf(comm.rank()));
   }
   static int Called(const std::string& name) { return fake_nccl::CallsSoFar()[name]; }
 

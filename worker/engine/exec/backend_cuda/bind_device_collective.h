@@ -28,9 +28,6 @@ class WireMemory {
 
 using Enqueue = std::function<absl::Status()>;
 
-// Whether an f32 tensor of the operation travels as bf16.
-bool TravelsNarrow(const Op& op, DType dtype);
-
 // Of ranks on this device: one kernel over the operands of all.
 Enqueue BindGroupCollective(const Op& op, const GroupTensors& tensors, cudaStream_t stream);
 

@@ -12,6 +12,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/program/collective_op.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto::cuda {
@@ -38,7 +39,8 @@ StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
       for (const Op& op : unit.ops) {
         if (!IsCollective(op.kind) || step.lanes[Index(op.lane)].group != static_cast<int>(group))
           continue;
-        if (TravelsNarrow(op, step.buffers[Index(op.in[0])].dtype)) continue;
+        const DType dtype = step.buffers[Index(op.in[0])].dtype;
+        if (WireTypeOf(op, dtype) != dtype) continue;
         add(op.in[0], user);
         add(op.out[0], user);
       }

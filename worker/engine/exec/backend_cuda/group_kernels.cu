@@ -56,11 +56,11 @@ __global__ void AllReduce(Pointers<T> p, int64_t count, Combine combine, Wire wi
 }
 
 // Rank r has elements [r * part, (r + 1) * part) of the sum.
-template <class T, class Wire>
-__global__ void ReduceScatter(Pointers<T> p, int64_t part, Wire wire) {
+template <class T, class Combine, class Wire>
+__global__ void ReduceScatter(Pointers<T> p, int64_t part, Combine combine, Wire wire) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < part * p.ranks; i += step)
-    p.out[i / part][i % part] = Reduced(p, i, Sum{}, wire);
+    p.out[i / part][i % part] = Reduced(p, i, combine, wire);
 }
 
 template <class T, class Wire>
@@ -89,9 +89,9 @@ cudaError_t Launch(int64_t count, cudaStream_t stream, void (*kernel)(P...), A..
   return cudaLaunchKernelEx(&config, kernel, static_cast<P>(args)...);
 }
 
-template <class T, class Wire>
-cudaError_t LaunchTyped(GroupCall call, const GroupTensors& tensors, Wire wire,
-                        cudaStream_t stream) {
+template <class T, class Combine, class Wire>
+cudaError_t LaunchTyped(CollectiveKind kind, const GroupTensors& tensors, Combine combine,
+                        Wire wire, cudaStream_t stream) {
   Pointers<T> p = {};
   p.ranks = tensors.ranks;
   for (int r = 0; r < tensors.ranks; ++r) {
@@ -99,27 +99,37 @@ cudaError_t LaunchTyped(GroupCall call, const GroupTensors& tensors, Wire wire,
     p.out[r] = tensors.out[r].as<T>();
   }
   const int64_t in = tensors.in[0].count(), out = tensors.out[0].count();
-  switch (call) {
-    case GroupCall::kAllReduceSum:
-      return Launch(in, stream, AllReduce<T, Sum, Wire>, p, in, Sum{}, wire);
-    case GroupCall::kAllReduceMax:
-      return Launch(in, stream, AllReduce<T, Max, Wire>, p, in, Max{}, wire);
-    case GroupCall::kReduceScatter:
-      return Launch(in, stream, ReduceScatter<T, Wire>, p, out, wire);
-    default:
+  switch (kind) {
+    case CollectiveKind::kAllReduce:
+      return Launch(in, stream, AllReduce<T, Combine, Wire>, p, in, combine, wire);
+    case CollectiveKind::kReduceScatter:
+      return Launch(in, stream, ReduceScatter<T, Combine, Wire>, p, out, combine, wire);
+    case CollectiveKind::kAllGather:
       return Launch(out, stream, AllGather<T, Wire>, p, in, wire);
+    case CollectiveKind::kBroadcast:
+    case CollectiveKind::kBarrier:
+      break;
   }
+  return cudaErrorInvalidValue;  // not on a device
+}
+
+template <class T, class Wire>
+cudaError_t LaunchReducing(CollectiveKind kind, ReduceOp op, const GroupTensors& tensors, Wire wire,
+                           cudaStream_t stream) {
+  return op == ReduceOp::kMax ? LaunchTyped<T>(kind, tensors, Max{}, wire, stream)
+                              : LaunchTyped<T>(kind, tensors, Sum{}, wire, stream);
 }
 
 }  // namespace
 
-cudaError_t LaunchGroupCall(GroupCall call, bool narrow, const GroupTensors& tensors,
-                            cudaStream_t stream) {
+cudaError_t LaunchGroupCall(CollectiveKind kind, ReduceOp op, bool narrow,
+                            const GroupTensors& tensors, cudaStream_t stream) {
   STRETTO_CHECK(tensors.ranks >= 1 && tensors.ranks <= kMaxLocalRanks);
-  STRETTO_CHECK(tensors.in[0].dtype != DType::kI32);
-  if (tensors.in[0].dtype == DType::kBF16) return LaunchTyped<BF16>(call, tensors, Exact{}, stream);
-  if (narrow) return LaunchTyped<float>(call, tensors, Narrow{}, stream);
-  return LaunchTyped<float>(call, tensors, Exact{}, stream);
+  const DType dtype = tensors.in[0].dtype;
+  STRETTO_CHECK(dtype != DType::kI32);
+  if (dtype == DType::kBF16) return LaunchReducing<BF16>(kind, op, tensors, Exact{}, stream);
+  if (narrow) return LaunchReducing<float>(kind, op, tensors, Narrow{}, stream);
+  return LaunchReducing<float>(kind, op, tensors, Exact{}, stream);
 }
 
 cudaError_t LaunchConvert(TensorView from, TensorView to, cudaStream_t stream) {

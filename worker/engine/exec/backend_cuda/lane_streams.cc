@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/exec/bind.h"
+#include "worker/engine/program/collective_op.h"
 
 namespace stretto::cuda {
 namespace {
@@ -97,7 +98,7 @@ absl::Status LaneStreams::MakeLane(int lane, const CudaExecutorOptions& options)
     computes |= !IsCollective(op.kind);
     if (!IsCollective(op.kind)) continue;
     const Buffer &in = program.buffers[Index(op.in[0])], &out = program.buffers[Index(op.out[0])];
-    if (IsLocal(program.lanes[Index(lane)].group) || !TravelsNarrow(op, in.dtype)) continue;
+    if (IsLocal(program.lanes[Index(lane)].group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
     wire_in = std::max(wire_in, in.bytes() / 2);
     wire_out = std::max(wire_out, out.bytes() / 2);
   }

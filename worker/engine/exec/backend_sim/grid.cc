@@ -28,16 +28,8 @@ constexpr int kGap = 2;  // columns of idle time that keep boxes of one label ap
 enum class Detail : uint8_t { kOp, kLayer, kMicroBatch, kPhase };
 
 std::string WrapLabel(const Op& op, const std::string& inside) {
-  switch (op.kind) {
-    case OpKind::kAllReduce:
-    case OpKind::kAllReduceMax:
-      return absl::StrCat("AR(", inside, ")");
-    case OpKind::kReduceScatter:
-      return absl::StrCat("RS(", inside, ")");
-    case OpKind::kAllGather:
-      return absl::StrCat("AG(", inside, ")");
-    default:
-      break;
+  if (IsCollective(op.kind)) {
+    return absl::StrCat(InfoOf(InfoOf(op.kind).collective).label, "(", inside, ")");
   }
   if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r(", inside, ")");
   if (op.tag.phase != Phase::kBackward) return inside;
