@@ -15,7 +15,7 @@ endif()
 
 install(DIRECTORY deploy/prometheus deploy/grafana deploy/examples DESTINATION share/stretto COMPONENT stretto
   FILES_MATCHING PATTERN *.yml PATTERN *.yaml PATTERN *.json)
-install(FILES README.md LICENSE deploy/package/copyright DESTINATION share/doc/stretto COMPONENT stretto)
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md LICENSE deploy/package/copyright DESTINATION share/doc/stretto COMPONENT stretto)
 install(DIRECTORY docs DESTINATION share/doc/stretto COMPONENT stretto FILES_MATCHING PATTERN *.md PATTERN *.svg)
 install(FILES deploy/systemd/stretto-coordinator.service deploy/systemd/stretto-worker.service
   DESTINATION lib/systemd/system COMPONENT stretto)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prometheus, and Grafana where it is installed, for a cluster that `stretto up` runs on this machine. In the foreground: Ctrl-C
-# stops both. What they keep lies in STATE/observe and goes with that folder.
+# stops both. Their data is in STATE/observe and is removed with that folder.
 set -euo pipefail
 REPO=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
