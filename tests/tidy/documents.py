@@ -21,6 +21,8 @@ MAXIMUM_CELL = 160
 GENERATED = ('docs/reference/',)
 
 PATH = re.compile(r'`((?:%s)/[A-Za-z0-9_./-]+)`' % '|'.join(FOLDERS))
+# A path of something that does not exist yet, such as `worker/comm/<name>.h`: one like it must exist.
+PATTERN = re.compile(r'`((?:%s)/[A-Za-z0-9_./-]*<name>[A-Za-z0-9_./-]*)`' % '|'.join(FOLDERS))
 LINK = re.compile(r'\]\(([^)\s]+)\)')
 # A page of this repository, also by the folder that packages install it in; not part of a URL.
 PAGE = re.compile(r'(?:(?<![\w./-])|(?<=share/doc/stretto/))docs/[A-Za-z0-9_./-]*[A-Za-z0-9_](?:#[a-z0-9-]+)?')
@@ -105,6 +107,9 @@ def check_links():
             for target in PATH.findall(line):
                 if not (ROOT / target).exists():
                     yield f'{name(path)}:{number}: names {target}, which does not exist'
+            for target in PATTERN.findall(line):
+                if not any(ROOT.glob(target.replace('<name>', '*'))):
+                    yield f'{name(path)}:{number}: names {target}, and nothing like it exists'
     for path in sources():
         try:
             text = path.read_text()
