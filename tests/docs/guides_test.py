@@ -25,6 +25,8 @@ import sys
 import tempfile
 import time
 
+from shown import refreshed
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOKENIZER = ROOT / 'tests/golden/tokenizer/gpt2_kind.json'
 MARK = '@@ block '
@@ -51,38 +53,6 @@ def blocks(page, mark):
     return found
 
 
-def normal(line):
-    """A line without what differs between two runs: numbers with their units, dashes that stand for no number, spaces."""
-    line = re.sub(r'\d+(?:[.,]\d+)*(?:e[-+]?\d+)?', '#', line)
-    line = re.sub(r'# ?(ms|us|ns|[smhdkMG]|[KMG]iB|B|bytes)\b', '#', line)
-    line = re.sub(r'(^|\s)[-+]?#+(?=\s|$|[,;:)])', r'\1#', re.sub('#+', '#', line))
-    line = re.sub(r'(?<=\s)-(?=\s|$)', '#', line)
-    return re.sub(r'\s+', ' ', line).strip()
-
-
-def fits(shown, printed):
-    """Whether a printed line is the shown one, `...` being anything."""
-    pattern = '.*'.join(re.escape(normal(piece)) for piece in shown.split('...'))
-    return re.fullmatch(pattern.replace(r'\ ', ' ?'), normal(printed)) is not None
-
-
-def check_shown(page, commands, shown, output):
-    """The shown lines with the numbers that were printed."""
-    printed, position, fresh = output.splitlines(), 0, []
-    for line in shown:
-        if line.strip() in ('', '...'):
-            fresh.append(line)
-            continue
-        for position in range(position, len(printed)):
-            if fits(line, printed[position]):
-                fresh.append(line if '...' in line else printed[position].rstrip())
-                position += 1
-                break
-        else:
-            fail(f'{page} shows a line that its commands do not print there:\n  {line}\nof\n{commands}\nwhich printed\n{output}')
-    return fresh
-
-
 def walk(page, mark, environment, folder, least):
     """Runs the page's blocks as one shell, so that variables and the folder carry over."""
     found = blocks(page, mark)
@@ -99,7 +69,10 @@ def walk(page, mark, environment, folder, least):
     outputs = re.split(f'\n?{MARK}\\d+\n', text)[1:]
     for (commands, shown), output in zip(found, outputs):
         if shown is not None:
-            fresh = check_shown(page, commands, shown, output)
+            try:
+                fresh = refreshed(shown, output)
+            except ValueError as fault:
+                fail(f'{page} shows other output than that of\n{commands}\n{fault}')
             if os.environ.get('STRETTO_REWRITE') == '1':
                 old, new = (f'{commands}\n```\n\n```text\n' + '\n'.join(lines) + '\n```' for lines in (shown, fresh))
                 (ROOT / page).write_text((ROOT / page).read_text().replace(old, new))
