@@ -10,12 +10,13 @@
 // timing, so all implementations and all ranks give the same bits.
 //
 // Errors of every call:
-//   InvalidArgument   a shape, dtype or root that cannot be; nothing was sent, the group works on
+//   InvalidArgument   the collective is not well-formed (CheckCollective); nothing was sent, and
+//                     the group stays usable
 //   Unavailable       a peer is gone; the message names the call and the peer
 //   DeadlineExceeded  a peer did not take part in time; the message names the call and the peer
-//   Aborted           Abort was called
+//   Aborted           a rank of the group called Abort
 // After Unavailable, DeadlineExceeded or Aborted the group is dead: every later call fails too, and
-// buffers of the failed call hold garbage. Build a new group; do not retry.
+// the contents of the failed call's tensors are unspecified. Build a new group; do not retry.
 //
 // Equivalent to: ncclComm_t, gloo::Context, MPI_Comm.
 

@@ -22,7 +22,7 @@ struct DeviceWaitOptions {
   Polling polling = {};
 };
 
-// Returns once `done` says true and no communicator reports an error. Called from the thread that
+// Returns once `done` is true and no communicator reports an error. Called from the thread that
 // owns the communicators; where graphs hold their collectives, `done` asks them instead (see
 // DeviceCommunicator::Poll). On a failure it aborts every one of them, so that the streams come to
 // rest, waits for that (or the grace) and returns what failed first:

@@ -1,6 +1,6 @@
 #pragma once
-// What an emulated link is told (worker/comm/emulated_link), apart from the code for a device, for
-// who asks a plug-in for one.
+// The options of an emulated link (worker/comm/emulated_link). They are apart from its code, which
+// needs a device, for programs that ask a plug-in for a link.
 
 #include "absl/time/time.h"
 
@@ -9,7 +9,7 @@ namespace stretto {
 struct EmulatedLinkOptions {
   int rank = 0;
   int size = 1;
-  int blocks = 2;  // each takes an SM; 0: copy engines alone
+  int blocks = 2;  // each occupies an SM; 0: only copy engines work
   absl::Duration latency;
   double bytes_per_second = 0;
 };

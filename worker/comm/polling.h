@@ -1,5 +1,5 @@
 #pragma once
-// How a thread waits for what can only be asked: by a clock, with a pause between questions.
+// How a thread waits for a state that it can only poll: by a clock, with a pause between polls.
 
 #include <functional>
 

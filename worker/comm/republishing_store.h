@@ -1,6 +1,6 @@
 #pragma once
-// A store that survives the loss of its server's memory: it sets its keys again and again while it
-// lives, so that a peer that reads late finds them also after the server was restarted.
+// A store that survives the loss of its server's memory: as long as it exists it sets its keys
+// periodically, so that a peer that reads late finds them even if the server has restarted.
 
 #include <map>
 #include <string>
@@ -14,7 +14,7 @@ namespace stretto {
 // Thread-safe. Keep it alive while peers may still read.
 class RepublishingStore final : public Store {
  public:
-  // Borrows `inner`. Repeats every `interval` from a thread of its own; what fails is tried again.
+  // Borrows `inner`. A thread sets all keys every `interval`; one that fails is set the next time.
   RepublishingStore(Store& inner, absl::Duration interval);
   ~RepublishingStore() override;
 

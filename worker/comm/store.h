@@ -1,5 +1,6 @@
 #pragma once
-// Rendezvous: where ranks leave their addresses for each other. Keys are written once.
+// Rendezvous: where the ranks of a group publish their addresses for each other. A key is written
+// once.
 
 #include <map>
 #include <string>
@@ -17,7 +18,7 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // Publishes `bytes`. Setting the same bytes again is no error, so that a call may be retried.
+  // Publishes `bytes`. Setting the same bytes again succeeds, so that a call may be retried.
   // Errors: AlreadyExists (the key holds other bytes), Unavailable (the store cannot be reached).
   [[nodiscard]] virtual absl::Status Set(absl::string_view key, absl::string_view bytes) = 0;
 
@@ -26,7 +27,7 @@ class Store {
   virtual absl::StatusOr<std::string> Get(absl::string_view key, absl::Duration timeout) = 0;
 };
 
-// For ranks that are threads of one process.
+// The store of ranks that are threads of one process.
 class MemoryStore final : public Store {
  public:
   absl::Status Set(absl::string_view key, absl::string_view bytes) override;

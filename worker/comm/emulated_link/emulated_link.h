@@ -1,17 +1,17 @@
 #pragma once
-// A DeviceCommunicator without peers: each collective keeps some blocks of this GPU busy for as
-// long as a link would take (kernels/cuda/link.h), or none, and copies fill that time
-// (kernels/cuda/link_copies.h). For measuring how well one rank's true share of
-// the work hides communication, on one GPU. Figures taken with it are labelled "emulated link".
+// A DeviceCommunicator without peers. Each collective keeps some blocks of this GPU busy for as
+// long as a link would take (kernels/cuda/link.h); without blocks, copies fill that time
+// (kernels/cuda/link_copies.h). It measures on one GPU how well one rank's true share of the work
+// hides communication. Figures taken with it are labelled "emulated link".
 //
-// Numbers: as if all ranks held what this one holds. Sums are `size` times the own values, so that
-// magnitudes stay those of equal ranks; maxima are the own values; gathered parts are copies.
-// Without blocks nothing can multiply: sums are the own values then. A
-// program that trains on it learns nothing; watch its losses for non-finite values.
+// The values are those of a group whose ranks all bring what this rank brings: a sum is `size`
+// times its values, a maximum is its values, and every gathered part is a copy of its part. Without
+// blocks nothing can multiply, and sums are its values too. A program that trains on an emulated
+// link learns nothing; watch its losses for non-finite values.
 //
-// Time of a collective, with `bytes` of the whole tensor: all_reduce latency + bytes / bandwidth;
-// all_gather (out) and reduce_scatter (in), half of an all_reduce each: latency + bytes / 2 /
-// bandwidth. Nothing for one rank.
+// A collective takes latency + bytes * ring_passes / 2 / bandwidth (collective_kind.h), with the
+// bytes of the larger tensor: all of them for an all_reduce, half for a kind that passes the ring
+// once. A group of one rank takes no time.
 
 #include <memory>
 
@@ -21,8 +21,8 @@
 
 namespace stretto {
 
-// Errors: InvalidArgument, naming the option; Unavailable, the device's. Calls fail with
-// Unavailable where a launch does.
+// Errors: InvalidArgument, naming the option; Unavailable when the device fails. A collective whose
+// launch fails returns Unavailable.
 absl::StatusOr<std::unique_ptr<DeviceCommunicator>> MakeEmulatedLink(
     const EmulatedLinkOptions& options);
 

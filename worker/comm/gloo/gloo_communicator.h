@@ -39,7 +39,7 @@ struct GlooOptions {
 
 class GlooCommunicator : public Communicator {
  public:
-  // Meets the other ranks; blocks until the mesh stands. All ranks must call it. The process
+  // Meets the other ranks; blocks until all are connected. All ranks must call it. The process
   // ignores SIGPIPE from then on, unless it has a handler of its own. Errors: InvalidArgument
   // (options; an address that is not ours), DeadlineExceeded (a rank did not appear in time; it is
   // named), Unavailable (a peer went away, or the store did).

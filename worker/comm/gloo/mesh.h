@@ -15,12 +15,12 @@ class Context;
 
 namespace stretto {
 
-// gloo's text without the place in its sources.
+// The text of a gloo exception without the source location.
 std::string TextOf(const std::exception& error);
-// Whether gloo says so because time ran out here, not because of the peer.
+// Whether gloo's text reports that time ran out on this rank, rather than a failure of the peer.
 bool IsTimeout(const std::string& text);
 
-// At least a millisecond, gloo's unit: zero means "for ever" there.
+// In gloo's unit, at least one, because gloo reads zero as "forever".
 std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
 
 // Publishes our addresses as "<prefix>/<rank>" and connects to all peers. The result owns its pairs

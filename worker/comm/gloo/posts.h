@@ -1,5 +1,5 @@
 #pragma once
-// The transfers of one call: posted on a mesh, awaited in any order, abandoned together.
+// The transfers of one collective: posted on a mesh, awaited in any order, abandoned together.
 
 #include <atomic>
 #include <cstdint>
@@ -17,24 +17,26 @@ namespace stretto {
 // exceptions, and std::runtime_error once aborted.
 class Posts {
  public:
-  // `mesh` may be null where there is no other rank.
+  // `mesh` may be null in a group of one rank.
   Posts(std::shared_ptr<gloo::transport::Context> mesh, int rank, int size)
       : mesh_(std::move(mesh)), rank_(rank), size_(size) {}
 
-  // Nothing for no bytes or this rank itself. Until the call's Clear, `data` belongs to the mesh.
+  // Posts a send or a receive; does nothing for 0 bytes or for this rank itself. `data` belongs to
+  // the mesh until Clear.
   void Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receive);
-  // How many were posted since Clear.
+  // The number of transfers posted since Clear.
   size_t count() const { return posted_.size(); }
   // Waits for the transfer posted as number `index`, until `deadline` (Clock::Monotonic).
   void Await(size_t index, absl::Duration deadline);
   void Clear();
 
-  // The peer that the last Post or Await was about.
+  // The peer of the last Post or Await.
   int peer() const { return peer_; }
   bool aborted() const { return aborted_; }
   // Wakes Await and makes all later calls throw.
   void Abort();
-  // Closes every connection and forgets what was posted: nothing touches its data afterwards.
+  // Closes every connection and forgets the posted transfers: nothing touches their data
+  // afterwards.
   void Close();
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// Communicators between threads of one process: the reference implementation, and what tests and
-// single-process runs use. Waits on a condition variable, never spins, allocates nothing per call.
-// The ranks share the arithmetic: each reduces its part of the tensor over all ranks, in rank
-// order.
+// Communicators between threads of one process: the reference implementation, which tests and
+// single-process runs use. A rank waits on a condition variable, never spins and allocates nothing
+// per call. The ranks share the arithmetic: each reduces its part of the tensor over all ranks, in
+// rank order.
 
 #include <memory>
 #include <vector>
@@ -14,9 +14,9 @@ namespace stretto {
 class LocalGroup {
  public:
   // One Communicator per rank, in rank order, each for one thread. They share the group's state and
-  // may be destroyed in any order. Has no timeout: a rank waits until its peers call, leave (their
-  // Communicator is destroyed) or abort. Ranks that make different calls at the same place all get
-  // InvalidArgument naming both calls, and the group still works.
+  // may be destroyed in any order. There is no timeout: a rank waits until its peers call, leave
+  // (their Communicator is destroyed) or abort. If ranks run different collectives at the same
+  // point of their order, all get InvalidArgument, which names both, and the group stays usable.
   static std::vector<std::unique_ptr<Communicator>> Create(int size);
 };
 

@@ -14,7 +14,7 @@
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/comm/nccl/nccl_library.h"
-#include "worker/comm/nccl/nccl_meeting.h"
+#include "worker/comm/nccl/nccl_rendezvous.h"
 
 namespace stretto {
 namespace {
@@ -62,7 +62,7 @@ class Nccl final : public NcclCommunicator {
 
   absl::Status Join() {
     const absl::Duration deadline = options_.polling.clock->Monotonic() + options_.timeout;
-    ASSIGN_OR_RETURN(const ncclUniqueId id, MeetRanks(options_, nccl_, deadline));
+    ASSIGN_OR_RETURN(const ncclUniqueId id, AgreeOnUniqueId(options_, nccl_, deadline));
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     // Blocks of one cluster must start together, which a busy device delays.

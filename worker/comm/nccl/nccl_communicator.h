@@ -43,8 +43,8 @@ struct NcclOptions {
 
 class NcclCommunicator : public DeviceCommunicator {
  public:
-  // Meets the other ranks on the calling thread's current device; blocks until the group stands.
-  // All ranks must call it. Errors:
+  // Meets the other ranks on the calling thread's current device; blocks until the group is
+  // connected. All ranks must call it. Errors:
   //   InvalidArgument     options
   //   NotFound            the library cannot be opened
   //   FailedPrecondition  its version, or a rank with another one or with another group size; a use

@@ -1,5 +1,5 @@
 #pragma once
-// libnccl, opened at run time: only jobs with several ranks need it, and its place differs between
+// libnccl, opened at run time: only jobs of several ranks need it, and its path differs between
 // machines.
 
 #include <nccl.h>
@@ -33,11 +33,11 @@ namespace stretto {
   F(AllGather)                    \
   F(ReduceScatter)
 
-// The functions of one library that is never closed (it keeps threads). Copies are cheap.
+// The functions of one library, which is never closed because it keeps threads. Copies are cheap.
 struct NcclLibrary {
-  // `path`: of the library, or its name for the loader to find. Errors: NotFound (cannot be
-  // opened), FailedPrecondition (a function is missing; another major version than the header we
-  // were built with, or an older one).
+  // `path` is the path of the library, or a name for the loader to find. Errors: NotFound (it
+  // cannot be opened), FailedPrecondition (a function is missing; its major version differs from
+  // that of the header we were built with, or it is older).
   static absl::StatusOr<NcclLibrary> Open(const std::string& path);
 
   std::string version;  // "2.28.9"

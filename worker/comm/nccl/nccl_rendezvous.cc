@@ -1,4 +1,4 @@
-#include "worker/comm/nccl/nccl_meeting.h"
+#include "worker/comm/nccl/nccl_rendezvous.h"
 
 #include <algorithm>
 #include <cstring>
@@ -54,8 +54,8 @@ absl::StatusOr<ncclUniqueId> MakeId(const NcclLibrary& nccl) {
 
 }  // namespace
 
-absl::StatusOr<ncclUniqueId> MeetRanks(const NcclOptions& options, const NcclLibrary& nccl,
-                                       absl::Duration deadline) {
+absl::StatusOr<ncclUniqueId> AgreeOnUniqueId(const NcclOptions& options, const NcclLibrary& nccl,
+                                             absl::Duration deadline) {
   if (options.size == 1) return MakeId(nccl);
   const std::string mine = Announcement(options, nccl);
   RETURN_IF_ERROR(options.store->Set(absl::StrCat(options.prefix, "/", options.rank), mine));
