@@ -22,23 +22,23 @@
 #include <utility>
 
 #if defined(__clang__)
-#define STRETTO_THREAD_ATTRIBUTE(...) __attribute__((__VA_ARGS__))
+#define THREAD_ANNOTATION_ATTRIBUTE__(x) __attribute__((x))
 #else
-#define STRETTO_THREAD_ATTRIBUTE(...)
+#define THREAD_ANNOTATION_ATTRIBUTE__(x)
 #endif
 
 // Of classes.
-#define CAPABILITY(name) STRETTO_THREAD_ATTRIBUTE(capability(name))
-#define SCOPED_CAPABILITY STRETTO_THREAD_ATTRIBUTE(scoped_lockable)
-// Of data. Abseil has an internal macro of this name and meaning.
-#ifndef GUARDED_BY
-#define GUARDED_BY(mutex) STRETTO_THREAD_ATTRIBUTE(guarded_by(mutex))
-#endif
+#define CAPABILITY(name) THREAD_ANNOTATION_ATTRIBUTE__(capability(name))
+#define SCOPED_CAPABILITY THREAD_ANNOTATION_ATTRIBUTE__(scoped_lockable)
+// Of data. Abseil's headers define macros of these two names, THREAD_ANNOTATION_ATTRIBUTE__ and
+// GUARDED_BY. Ours are spelt exactly as theirs, because then a file may see both, in either order
+// (a macro may be defined again in the same words).
+#define GUARDED_BY(x) THREAD_ANNOTATION_ATTRIBUTE__(guarded_by(x))
 // Of functions: the caller holds the mutex, or must not hold it; the function takes or releases it.
-#define REQUIRES(...) STRETTO_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
-#define EXCLUDES(...) STRETTO_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-#define ACQUIRE(...) STRETTO_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
-#define RELEASE(...) STRETTO_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+#define REQUIRES(...) THREAD_ANNOTATION_ATTRIBUTE__(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...) THREAD_ANNOTATION_ATTRIBUTE__(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...) THREAD_ANNOTATION_ATTRIBUTE__(acquire_capability(__VA_ARGS__))
+#define RELEASE(...) THREAD_ANNOTATION_ATTRIBUTE__(release_capability(__VA_ARGS__))
 
 namespace stretto {
 
