@@ -22,9 +22,9 @@
 #include <utility>
 
 #if defined(__clang__)
-#define THREAD_ANNOTATION_ATTRIBUTE__(x) __attribute__((x))
+#define THREAD_ANNOTATION_ATTRIBUTE__(x) __attribute__((x))  // NOLINT: a reserved name
 #else
-#define THREAD_ANNOTATION_ATTRIBUTE__(x)
+#define THREAD_ANNOTATION_ATTRIBUTE__(x)  // NOLINT
 #endif
 
 // Of classes.
