@@ -34,8 +34,9 @@ TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
 }
 
 TEST(OverlapOptionsTest, EmulatedLinksAreEveryCombination) {
-  const absl::StatusOr<OverlapOptions> options = ParseOverlapOptions(
-      {"--device", "cuda", "--ranks", "8", "--link-gbytes", "135,270", "--link-blocks", "2,4"});
+  const absl::StatusOr<OverlapOptions> options =
+      ParseOverlapOptions({"--device", "cuda", "--ranks", "8", "--heads", "16", "--link-gbytes",
+                           "135,270", "--link-blocks", "2,4"});
 
   ASSERT_TRUE(options.ok()) << options.status();
   const std::vector<EmulatedLinkOptions> links = options->Links();
