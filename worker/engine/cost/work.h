@@ -7,11 +7,6 @@
 
 namespace stretto {
 
-struct Work {
-  double flops = 0;  // of matrix products, attention's included: 2 per multiply-add
-  double bytes = 0;  // of memory: every operand once, one that is read and written twice
-};
-
 // Of a computation; nothing for a collective. Attention counts the causal half of its scores, and
 // its gradient five products for the forward's two. An embedding counts the rows it touches, not
 // its table; scratch counts as cache.

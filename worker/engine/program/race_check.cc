@@ -110,21 +110,9 @@ class RaceCheck {
     return absl::OkStatus();
   }
 
-  // kernels/ops.h has which outputs may be an input.
   static bool MayShare(const OpInfo& info, size_t input, size_t output) {
-    const absl::string_view in = info.inputs[input], out = info.outputs[output];
-    if (in[0] == '=') return in == out;
-    switch (info.kind) {
-      case OpKind::kGeluGrad:
-        return in == "da";
-      case OpKind::kLayerNormDgrad:
-      case OpKind::kRmsNormDgrad:
-        return in == "residual?";
-      case OpKind::kDropout:
-        return in == "x";
-      default:
-        return false;
-    }
+    const absl::string_view in = info.inputs[input];
+    return in[0] == '=' ? in == info.outputs[output] : BareName(in) == info.overwrites;
   }
 
   absl::Status Clash(int op, int out, int other) const {

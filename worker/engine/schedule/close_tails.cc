@@ -26,33 +26,33 @@
 namespace stretto {
 namespace {
 
-using Ops = std::vector<Op>;
+using OpList = std::vector<Op>;
 
 // Of another of the instance's micro-batches.
-Ops OfRole(Ops ops, int role) {
+OpList OfRole(OpList ops, int role) {
   for (Op& op : ops) op.tag.micro_batch = role;
   return ops;
 }
 
-void Append(Ops* to, const Ops& more) { to->insert(to->end(), more.begin(), more.end()); }
+void Append(OpList* to, const OpList& more) { to->insert(to->end(), more.begin(), more.end()); }
 
 // What a micro-batch is cut into.
 struct Parts {
-  Ops head, rest, tail;
+  OpList head, rest, tail;
 };
 
-Parts PartsOf(const Ops& ops) {
+Parts PartsOf(const OpList& ops) {
   const auto last = std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) {
                       return IsCollective(op.kind) && op.tag.layer >= 0;
                     }).base();
   const auto body = std::find_if(ops.begin(), last, [](const Op& op) {
     return op.tag.name != "embed" || op.tag.phase != Phase::kForward;
   });
-  return {Ops(ops.begin(), body), Ops(body, last), Ops(last, ops.end())};
+  return {OpList(ops.begin(), body), OpList(body, last), OpList(last, ops.end())};
 }
 
 // The roots that operations write.
-std::set<int> WrittenBy(const StepProgram& step, const Ops& ops) {
+std::set<int> WrittenBy(const StepProgram& step, const OpList& ops) {
   std::set<int> roots;
   for (const Op& op : ops) {
     for (int id : op.out) roots.insert(RootOf(step.buffers, id).buffer);
@@ -61,20 +61,21 @@ std::set<int> WrittenBy(const StepProgram& step, const Ops& ops) {
 }
 
 // What the optimizer can do before `pending` runs goes in front of it.
-Ops Finish(const StepProgram& step, const Ops& ready, const Ops& pending, const Ops& optimizer) {
-  Ops ops = pending;
+OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pending,
+              const OpList& optimizer) {
+  OpList ops = pending;
   Append(&ops, optimizer);
   const auto dependencies = DependenciesOf(ops, step.buffers);
   std::vector<bool> waits(ops.size());
   std::fill_n(waits.begin(), pending.size(), true);
-  Ops early, late;
+  OpList early, late;
   for (size_t i = pending.size(); i < ops.size(); ++i) {
     const std::vector<int>& behind = dependencies[i];
     waits[i] = std::any_of(behind.begin(), behind.end(),
                            [&](int op) { return waits[static_cast<size_t>(op)]; });
     (waits[i] ? late : early).push_back(ops[i]);
   }
-  Ops finish = ready;
+  OpList finish = ready;
   Append(&finish, early);
   Append(&finish, pending);
   Append(&finish, late);
@@ -94,38 +95,38 @@ void KeepCopiesOf(const std::set<int>& roots, StepProgram* step) {
 }  // namespace
 
 absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
-  std::vector<Ops> roles;
+  std::vector<OpList> roles;
   for (const Op& op : step->units[static_cast<size_t>(FindUnit(*step, kMicroBatchUnit))].ops) {
     if (op.tag.micro_batch >= static_cast<int>(roles.size())) roles.emplace_back();
     roles.back().push_back(op);
   }
-  const Ops optimizer = step->units[static_cast<size_t>(FindUnit(*step, kOptimizerUnit))].ops;
+  const OpList optimizer = step->units[static_cast<size_t>(FindUnit(*step, kOptimizerUnit))].ops;
   std::vector<Parts> parts;
-  for (const Ops& ops : roles) parts.push_back(PartsOf(ops));
+  for (const OpList& ops : roles) parts.push_back(PartsOf(ops));
   if (parts[0].rest.empty()) return absl::OkStatus();  // one rank: nothing to overlap with
 
-  Ops within = parts[0].rest;
+  OpList within = parts[0].rest;
   for (size_t role = 1; role < parts.size(); ++role) {
     Append(&within, parts[role].head);
     Append(&within, parts[role - 1].tail);
     Append(&within, parts[role].rest);
   }
   const int count = static_cast<int>(parts.size());
-  const Ops tail = OfRole(parts.back().tail, 0);
+  const OpList tail = OfRole(parts.back().tail, 0);
   const auto waits = std::find_if(tail.begin(), tail.end(), [](const Op& op) {
     return op.tag.layer <= 0 && InfoOf(op.kind).role != Role::kWeightGradient;
   });
-  Ops next = parts[0].head;
+  OpList next = parts[0].head;
   Append(&next, OfRole(tail, count));
   Append(&next, within);
-  Ops first = parts[0].head;
+  OpList first = parts[0].head;
   Append(&first, within);
   KeepCopiesOf(WrittenBy(*step, parts[0].head), step);
   step->units = {
       step->units[0],
       {"first", std::move(first)},
       {"next", std::move(next)},
-      {"finish", Finish(*step, Ops(tail.begin(), waits), Ops(waits, tail.end()), optimizer)}};
+      {"finish", Finish(*step, OpList(tail.begin(), waits), OpList(waits, tail.end()), optimizer)}};
   step->instances = {{.unit = 0, .micro_batches = {}, .waits = {}}};
   for (int mb = 0; mb < step->micro_batches; mb += count) {
     step->instances.push_back({.unit = mb == 0 ? 1 : 2, .micro_batches = {}, .waits = {}});

@@ -19,7 +19,7 @@ class Recomputation {
   Recomputation(const ScheduleSpec& schedule, StepProgram* step, Unit* unit)
       : what_(schedule.recompute),
         // Gathered, a norm's result is kept, and then the norm gains nothing.
-        norms_(!schedule.sequence_parallel),
+        ungathered_(!schedule.sequence_parallel),
         step_(step),
         unit_(unit) {
     for (size_t i = 0; i < unit->ops.size(); ++i) {
@@ -51,16 +51,9 @@ class Recomputation {
   bool Chosen(const Op& op) const {
     if (op.tag.layer < 0) return false;
     if (what_ == Recompute::kFull) return op.tag.name != "res2";  // the next layer's input is kept
-    switch (op.kind) {
-      case OpKind::kLayerNorm:
-      case OpKind::kRmsNorm:
-        return norms_;
-      case OpKind::kGelu:
-      case OpKind::kSwiGlu:
-        return true;
-      default:
-        return false;
-    }
+    const Recomputed recomputed = InfoOf(op.kind).recomputed;
+    return recomputed == Recomputed::kAlways ||
+           (recomputed == Recomputed::kUngathered && ungathered_);
   }
 
   // Everything that ends up in this memory is chosen.
@@ -117,7 +110,7 @@ class Recomputation {
   }
 
   const Recompute what_;
-  const bool norms_;
+  const bool ungathered_;
   StepProgram* const step_;
   Unit* const unit_;
   const std::vector<Op>* ops_ = nullptr;

@@ -1,0 +1,51 @@
+#pragma once
+// How a row of operations.inc says which kernel it calls:
+//
+//   Calls(&Ops::Embed, "tokens", "table", VocabOf, "y")
+//
+// gives each parameter of the method its value: an operand by name (an absent one is a view
+// without data), or what a function makes of the attributes. The compiler checks number and types.
+
+#include <functional>
+#include <tuple>
+#include <type_traits>
+
+#include "kernels/ops.h"
+#include "worker/engine/program/operands.h"
+
+namespace stretto {
+
+inline TensorView Argument(const ViewOperands& operands, const char* name) {
+  const TensorView* view = operands.Find(name);
+  return view == nullptr ? TensorView{} : *view;
+}
+
+// One operand, or in its absence another.
+struct Either {
+  const char* first;
+  const char* second;
+};
+inline TensorView Argument(const ViewOperands& operands, const Either& either) {
+  const TensorView* view = operands.Find(either.first);
+  return view == nullptr ? operands[either.second] : *view;
+}
+
+template <class Function>
+auto Argument(const ViewOperands& operands, Function function)
+    -> decltype(function(operands.attributes())) {
+  return function(operands.attributes());
+}
+
+template <class... Parameters, class... Sources>
+auto Calls(void (Ops::*method)(Parameters...), Sources... sources) {
+  static_assert(sizeof...(Parameters) == sizeof...(Sources), "a value for each parameter");
+  return [=](const ViewOperands& operands, Ops* ops) -> std::function<void()> {
+    // Values, so that the call itself looks nothing up.
+    std::tuple<std::decay_t<Parameters>...> arguments{Argument(operands, sources)...};
+    return [=] {
+      std::apply([=](const auto&... argument) { (ops->*method)(argument...); }, arguments);
+    };
+  };
+}
+
+}  // namespace stretto

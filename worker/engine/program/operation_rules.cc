@@ -1,0 +1,126 @@
+#include "worker/engine/program/operation_rules.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+
+namespace stretto {
+
+VocabShard VocabOf(const Attributes& at) { return {at["start"], at["size"]}; }
+
+AttentionShape AttentionOf(const Attributes& at) {
+  return {.sequence_length = at["sequence"],
+          .heads = at["heads"],
+          .kv_heads = at["kv_heads"],
+          .head_dim = at["head_dim"],
+          .first_head = at["first_head"]};
+}
+
+Dropout DropoutOf(const Attributes& at) {
+  return {.threshold = at["drop"], .site = at["site"], .first_token = at["first"]};
+}
+
+float EpsilonOf(const Attributes& at) {
+  const double epsilon = at.Real("~epsilon");
+  return epsilon == 0 ? kNormEpsilon : static_cast<float>(epsilon);
+}
+
+RotarySpeed SpeedOf(const Attributes& at) {
+  return {.base = at["base"],
+          .scaling = {.kind = static_cast<RotaryScaling::Kind>(at["scaling"]),
+                      .factor = at.Real("~factor"),
+                      .low_frequency_factor = at.Real("~low"),
+                      .high_frequency_factor = at.Real("~high"),
+                      .original_sequence_length = static_cast<int>(at["original"])}};
+}
+
+absl::Status CheckColumns(ShapeCheck& at) {
+  const int64_t end = at.attributes()["column"] + at.Columns("dx");
+  if (end <= at.Columns("w")) return absl::OkStatus();
+  return at.Error(absl::StrCat("columns up to ", end), absl::StrCat("at most ", at.Columns("w")));
+}
+
+absl::Status CheckEpsilon(ShapeCheck& at) {
+  const double epsilon = at.attributes().Real("~epsilon");
+  if (epsilon >= 0 && epsilon <= 1) return absl::OkStatus();
+  return at.Error(absl::StrCat("epsilon ", epsilon), "0 (the default) or at most 1");
+}
+
+absl::Status CheckAttention(ShapeCheck& at) {
+  const AttentionShape shape = AttentionOf(at.attributes());
+  if (shape.kv_heads < 1 || shape.heads % shape.kv_heads != 0) {
+    return at.Error(absl::StrCat("kv_heads ", shape.kv_heads),
+                    absl::StrCat("a divisor of heads ", shape.heads));
+  }
+  const int64_t rows = at.Rows("qkv");
+  if (shape.sequence_length < 1 || rows % shape.sequence_length != 0) {
+    return at.Error(absl::StrCat(rows, " rows"),
+                    absl::StrCat("a multiple of ", shape.sequence_length));
+  }
+  at.Define("qkv", shape.qkv_columns());
+  // Proves that the products below are small.
+  RETURN_IF_ERROR(at.Match("qkv:T[n,qkv]"));
+  at.Define("context", shape.context_columns());
+  at.Define("scratch", AttentionScratch(shape, rows));
+  return absl::OkStatus();
+}
+
+namespace {
+
+absl::Status CheckScaling(ShapeCheck& at) {
+  const int64_t number = at.attributes()["scaling"];
+  const auto kind = static_cast<RotaryScaling::Kind>(number);
+  if (kind == RotaryScaling::Kind::kNone) return absl::OkStatus();
+  if (number > static_cast<int64_t>(RotaryScaling::Kind::kLlama3))
+    return at.Error(absl::StrCat("scaling ", number), "0 (none), 1 (linear), 2 (llama3)");
+  const double factor = at.attributes().Real("~factor");
+  if (!(factor >= 1)) return at.Error(absl::StrCat("factor ", factor), "at least 1");
+  if (kind == RotaryScaling::Kind::kLinear) return absl::OkStatus();
+  const double low = at.attributes().Real("~low"), high = at.attributes().Real("~high");
+  if (!(low > 0 && high > low))
+    return at.Error(absl::StrCat("low ", low, " and high ", high), "0 < low < high");
+  const int64_t original = at.attributes()["original"];
+  if (original >= 1) return absl::OkStatus();
+  return at.Error(absl::StrCat("original ", original), "at least 1");
+}
+
+}  // namespace
+
+absl::Status CheckRotary(ShapeCheck& at) {
+  RETURN_IF_ERROR(CheckScaling(at));
+  return CheckAttention(at);
+}
+
+absl::Status CheckCollective(ShapeCheck& at) {
+  if (at.group() == nullptr) return at.Error(at.lane().name, "a lane with a group");
+  const int64_t wire = at.attributes().Has("wire") ? at.attributes()["wire"] : 0;
+  if (wire > static_cast<int64_t>(DType::kBF16))
+    return at.Error(absl::StrCat("wire type ", wire), "0 (as the buffer) or 1 (bf16)");
+  const CollectiveInfo& collective = InfoOf(at.info().collective);
+  if (collective.in_place) return absl::OkStatus();
+  const int64_t whole = at.Count(collective.in_parts ? "x" : "y");
+  const int64_t ranks = static_cast<int64_t>(at.group()->ranks.size());
+  if (whole % ranks != 0)
+    return at.Error(absl::StrCat(whole, " elements"), absl::StrCat("a multiple of ", ranks));
+  at.Define("part", collective.in_parts && collective.out_parts ? whole : whole / ranks);
+  return absl::OkStatus();
+}
+
+double Bytes(const Buffer* buffer) { return static_cast<double>(buffer->bytes()); }
+double Elements(const Buffer* buffer) { return static_cast<double>(buffer->count()); }
+double Columns(const Buffer* buffer) { return static_cast<double>(buffer->shape.back()); }
+
+double CausalProduct(const Attributes& at, const Buffer* context) {
+  const double sequence = static_cast<double>(at["sequence"]);
+  const double heads = static_cast<double>(at["heads"]);
+  const double head_dim = static_cast<double>(at["head_dim"]);
+  const double tokens = Elements(context) / (heads * head_dim);
+  return tokens * (sequence + 1) / 2 * heads * head_dim;
+}
+
+double RotaryShare(const Attributes& at) {
+  const double heads = static_cast<double>(at["heads"]);
+  const double kv_heads = static_cast<double>(at["kv_heads"]);
+  return (heads + kv_heads) / (heads + 2 * kv_heads);
+}
+
+}  // namespace stretto
