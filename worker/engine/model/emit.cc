@@ -16,6 +16,16 @@
 
 namespace stretto {
 
+ActivationOps OpsOf(ActivationKind activation) {
+  switch (activation) {
+    case ActivationKind::kGelu:
+      return {OpKind::kGelu, OpKind::kGeluGrad};
+    case ActivationKind::kSwiGlu:
+      return {OpKind::kSwiGlu, OpKind::kSwiGluGrad};
+  }
+  STRETTO_CHECK(false);
+}
+
 Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
     : spec_(spec),
       model_(spec.model),

@@ -3,23 +3,9 @@
 // its parameters (wgrad) as operations of their own, so that later passes can move them.
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
-namespace {
-
-OpKind BackwardOf(ActivationKind activation) {
-  switch (activation) {
-    case ActivationKind::kGelu:
-      return OpKind::kGeluGrad;
-    case ActivationKind::kSwiGlu:
-      return OpKind::kSwiGluGrad;
-  }
-  STRETTO_CHECK(false);
-}
-
-}  // namespace
 
 void Emitter::EmitBackward() {
   for (SliceState& slice : slices_) BackwardHead(slice);
@@ -116,7 +102,7 @@ void Emitter::BackwardDense(SliceState& slice, int layer, int own, int d) {
   Add(OpKind::kGemmDgrad, at("fc2"), {d, W(p.fc2_w)}, {da});
   Wgrad(at("fc2"), d, act.a, p.fc2_w);
   BiasGrad(at("fc2"), own, p.fc2_b);
-  Add(BackwardOf(features_.activation), at("act"), {act.u, da}, {du});
+  Add(OpsOf(features_.activation).backward, at("act"), {act.u, da}, {du});
   Wgrad(at("fc1"), du, act.y2, p.fc1_w);
   BiasGrad(at("fc1"), du, p.fc1_b);
   slice.reduced = ReducedProduct(OpKind::kGemmDgrad, slice, at("fc1"), du, W(p.fc1_w), "d_y2");

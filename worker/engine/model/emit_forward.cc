@@ -4,23 +4,9 @@
 // of product needs its input whole, which sequence parallelism gathers first.
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
-namespace {
-
-OpKind ForwardOf(ActivationKind activation) {
-  switch (activation) {
-    case ActivationKind::kGelu:
-      return OpKind::kGelu;
-    case ActivationKind::kSwiGlu:
-      return OpKind::kSwiGlu;
-  }
-  STRETTO_CHECK(false);
-}
-
-}  // namespace
 
 void Emitter::AllReduce(const Tag& tag, int buffer, bool travels_as_activation) {
   if (spec_.tp_size == 1) return;
@@ -222,7 +208,7 @@ void Emitter::ForwardDense(SliceState& slice, int layer) {
   std::vector<int> in = {act.y2, W(p.fc1_w)};
   if (p.fc1_b >= 0) in.push_back(W(p.fc1_b));
   Add(OpKind::kGemm, at("fc1"), std::move(in), {act.u});
-  Add(ForwardOf(features_.activation), at("act"), {act.u}, {act.a});
+  Add(OpsOf(features_.activation).forward, at("act"), {act.u}, {act.a});
   slice.reduced = ReducedProduct(OpKind::kGemm, slice, at("fc2"), act.a, W(p.fc2_w), "fc2");
 }
 

@@ -11,6 +11,12 @@
 
 namespace stretto {
 
+// The operation of an activation, and that of its gradient.
+struct ActivationOps {
+  OpKind forward, backward;
+};
+ActivationOps OpsOf(ActivationKind activation);  // emit.cc
+
 // Activations of one slice that backward needs, per layer. x, x2 and the norms' statistics have the
 // slice's own rows (1/tp of them with sequence parallelism), the others all of them.
 struct LayerActivations {
