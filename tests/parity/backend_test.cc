@@ -52,14 +52,14 @@ class BackendTest : public ::testing::TestWithParam<Candidate> {
     ExecutorRequest request{
         .step = plan.step, .program = plan.program, .arenas = plan.arenas, .links = {{}}};
     for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})
-      request.borrowed[static_cast<size_t>(arena)] = lender.Lend(arena);
+      request.borrowed[arena] = lender.Lend(arena);
     return backend_->MakeExecutor(std::move(request));
   }
   // Writes inputs that train a little.
   static void Fill(const RankPlan& plan, Executor* executor) {
     const BufferMap map(plan.step);
     for (int mb = 0; mb < plan.step.micro_batches; ++mb) {
-      for (int id : {plan.buffers.tokens, plan.buffers.targets}) {
+      for (BufferId id : {plan.buffers.tokens, plan.buffers.targets}) {
         const TensorView view = executor->HostView(map.Find(id, mb));
         std::iota(view.as<int32_t>(), view.as<int32_t>() + view.count(), mb);
       }
@@ -69,7 +69,7 @@ class BackendTest : public ::testing::TestWithParam<Candidate> {
     if (plan.buffers.master.empty()) return;  // of an evaluation
     float* scalars = executor->HostView(map.Find(plan.buffers.scalars, -1)).as<float>();
     for (int i = 0; i < kScalarCount; ++i) scalars[i] = 0.5f;
-    for (int id : plan.buffers.master) {
+    for (BufferId id : plan.buffers.master) {
       ASSERT_TRUE(executor
                       ->Write(map.Find(id, -1),
                               [](TensorView view) {
@@ -104,8 +104,8 @@ TEST_P(BackendTest, SaysWhatItIsAndHasMemory) {
 TEST_P(BackendTest, WhatIsWrittenIsRead) {
   const auto executor = *Make(plan_);
   const BufferMap map(plan_.step);
-  for (const std::vector<int>* ids : {&plan_.buffers.master, &plan_.buffers.moment1}) {
-    const int buffer = map.Find(ids->front(), -1);
+  for (const std::vector<BufferId>* ids : {&plan_.buffers.master, &plan_.buffers.moment1}) {
+    const BufferId buffer = map.Find(ids->front(), -1);
     ASSERT_TRUE(executor
                     ->Write(buffer,
                             [](TensorView view) {
@@ -117,7 +117,7 @@ TEST_P(BackendTest, WhatIsWrittenIsRead) {
     for (int64_t i = 0; i < view.count(); ++i)
       ASSERT_EQ(view.as<float>()[i], static_cast<float>(i + 1));
   }
-  const int tokens = map.Find(plan_.buffers.tokens, 1);
+  const BufferId tokens = map.Find(plan_.buffers.tokens, 1);
   executor->HostView(tokens).as<int32_t>()[3] = 42;
   EXPECT_EQ(executor->Read(tokens)->as<int32_t>()[3], 42);
 }
@@ -189,7 +189,7 @@ TEST_P(BackendTest, BorrowedMemoryOutlivesItsLender) {
 TEST_P(BackendTest, BorrowedMemoryThatIsTooSmallIsRefused) {
   RankPlan plan = *BuildPlan(SpecOf({.tp_size = 1, .micro_batches = 3}), 0, Variant::kEvaluation);
   const auto training = *Make(plan_);
-  plan.arenas[static_cast<size_t>(ArenaClass::kActivation)] = int64_t{1} << 30;
+  plan.arenas[ArenaClass::kActivation] = int64_t{1} << 30;
   const absl::Status status = MakeEvaluation(plan, *training).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), StartsWith("the borrowed activation arena: found "));
@@ -211,7 +211,7 @@ TEST_P(BackendTest, OnlyInputsAndOutputsAreTheHosts) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they end the process instead
 TEST_P(BackendTest, SaysHowMuchMemoryThereIsNot) {
   RankPlan plan = plan_;
-  plan.arenas[static_cast<size_t>(ArenaClass::kActivation)] = int64_t{1} << 60;
+  plan.arenas[ArenaClass::kActivation] = int64_t{1} << 60;
   const absl::Status status = Make(plan).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),

@@ -210,8 +210,8 @@ TEST_F(CudaExecutorTest, IntervalsAreOrderedAsTheProgramIsAndTheLedgerSumsUp) {
       EXPECT_LE(step.begin, intervals[i].begin);
       EXPECT_LE(intervals[i].begin, intervals[i].end);
       EXPECT_LE(intervals[i].end, step.end);
-      for (int wait : program.ops[i].waits)
-        EXPECT_GE(intervals[i].begin, intervals[static_cast<size_t>(wait)].end);
+      for (OpId wait : program.ops[i].waits)
+        EXPECT_GE(intervals[i].begin, intervals[wait.position()].end);
     }
     const StepLedger ledger = ComputeLedger(program, intervals, {}, step);
     EXPECT_NEAR(ledger.seconds, static_cast<double>(step.end - step.begin) * 1e-9, 1e-9);
@@ -222,8 +222,8 @@ TEST_F(CudaExecutorTest, IntervalsAreOrderedAsTheProgramIsAndTheLedgerSumsUp) {
 TEST_F(CudaExecutorTest, OnBeginIsToldHowFarTheLanesHaveCome) {
   const std::vector<RankPlan> plans = *BuildPlans(SpecOf({.tp_size = 1}));
   std::vector<CudaRank> ranks = RanksOf(plans);
-  std::vector<int> told;
-  ranks[0].on_begin = [&](int op, int64_t now) {
+  std::vector<OpId> told;
+  ranks[0].on_begin = [&](OpId op, int64_t now) {
     EXPECT_GT(now, 0);
     told.push_back(op);
   };
@@ -237,8 +237,8 @@ TEST_F(CudaExecutorTest, OnBeginIsToldHowFarTheLanesHaveCome) {
 TEST_F(CudaExecutorTest, SaysWhichArenaDidNotFit) {
   const std::vector<RankPlan> plans = *BuildPlans(SpecOf({.tp_size = 1}));
   const ArenaBytes& arenas = plans[0].arenas;
-  const int64_t gradients = arenas[static_cast<size_t>(ArenaClass::kGradient)];
-  const int64_t parameters = arenas[static_cast<size_t>(ArenaClass::kParameter)];
+  const int64_t gradients = arenas[ArenaClass::kGradient];
+  const int64_t parameters = arenas[ArenaClass::kParameter];
   cuda_emulator::SetMemory(static_cast<size_t>(parameters + gradients - 1));
   const absl::Status status =
       MakeCudaExecutors(RanksOf(plans), {.make_ops = MakeEnqueuedOps}).status();

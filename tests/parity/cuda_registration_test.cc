@@ -58,9 +58,7 @@ class CudaRegistrationTest : public ::testing::Test {
     }
     return executors;
   }
-  std::string Arena(ArenaClass arena) const {
-    return std::to_string(plans_.back().arenas[static_cast<size_t>(arena)]);
-  }
+  std::string Arena(ArenaClass arena) const { return std::to_string(plans_.back().arenas[arena]); }
 
   std::vector<std::string> said_;
   std::unique_ptr<Backend> backend_;
@@ -100,8 +98,7 @@ TEST_F(CudaRegistrationTest, WhatIsLentIsRegisteredOnceAndUntilTheLastUserEnds) 
                             .arenas = plan.arenas,
                             .links = {{.device = communicator.get()}}};
     for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation}) {
-      request.borrowed[static_cast<size_t>(arena)] =
-          training[static_cast<size_t>(rank)]->Lend(arena);
+      request.borrowed[arena] = training[rank]->Lend(arena);
     }
     evaluations.push_back(*backend_->MakeExecutor(std::move(request)));
   }

@@ -149,15 +149,15 @@ TEST(ExecutorTest, EveryOperationHasAnIntervalAfterWhatItWaitedFor) {
     const Program& program = job.rank(r).plan().program;
     const auto intervals = job.rank(r).executor().intervals();
     ASSERT_EQ(intervals.size(), program.ops.size());
-    std::vector<int64_t> lane_end(program.lanes.size(), before);
+    IdVector<LaneId, int64_t> lane_end(program.lanes.size(), before);
     for (size_t i = 0; i < intervals.size(); ++i) {
       EXPECT_LE(intervals[i].begin, intervals[i].end);
       EXPECT_LE(intervals[i].end, after);
-      int64_t& last = lane_end[static_cast<size_t>(program.ops[i].lane)];
+      int64_t& last = lane_end[program.ops[i].lane];
       EXPECT_GE(intervals[i].begin, last);
       last = intervals[i].end;
-      for (int wait : program.ops[i].waits)
-        EXPECT_GE(intervals[i].begin, intervals[static_cast<size_t>(wait)].end);
+      for (OpId wait : program.ops[i].waits)
+        EXPECT_GE(intervals[i].begin, intervals[wait.position()].end);
     }
   }
 }
@@ -189,9 +189,9 @@ TEST(ExecutorTest, OnBeginSeesEveryOperationOnce) {
   std::vector<std::atomic<int>> seen(plan.program.ops.size());
   CpuExecutorOptions options;
   options.communicators = {&communicator};
-  options.on_begin = [&](int op, int64_t now) {
+  options.on_begin = [&](OpId op, int64_t now) {
     EXPECT_GT(now, 0);
-    ++seen[static_cast<size_t>(op)];
+    ++seen[op.position()];
   };
   auto executor = *MakeCpuExecutor(plan.program, plan.arenas, ops.get(), std::move(options));
   ASSERT_TRUE(executor->Run().ok());
@@ -216,7 +216,7 @@ TEST(ExecutorTest, SaysHowMuchMemoryThereIsNot) {
   const RankPlan plan = *BuildPlan(SpecOf({.schedule = "megatron_sync", .tp_size = 1}), 0);
   const std::unique_ptr<Ops> ops = MakeCpuOps();
   ArenaBytes arenas = plan.arenas;
-  arenas[static_cast<size_t>(ArenaClass::kActivation)] = int64_t{1} << 60;
+  arenas[ArenaClass::kActivation] = int64_t{1} << 60;
   const absl::Status status = MakeCpuExecutor(plan.program, arenas, ops.get(), {}).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
@@ -229,9 +229,9 @@ TEST(ExecutorTest, ViewsOfSlicesLieInTheirMicroBatch) {
   const BufferMap map(fixture.plan.step);
   const TensorView whole = fixture.executor->HostView(map.Find(fixture.plan.buffers.tokens, 0));
   const auto& buffers = fixture.plan.program.buffers;
-  for (size_t id = 0; id < buffers.size(); ++id) {
+  for (BufferId id : buffers.ids()) {
     if (buffers[id].name != "tokens.s1") continue;
-    const TensorView slice = fixture.executor->HostView(static_cast<int>(id));
+    const TensorView slice = fixture.executor->HostView(id);
     EXPECT_EQ(slice.as<int32_t>(), whole.as<int32_t>() + 8);
     EXPECT_EQ(slice.count(), 24);
   }

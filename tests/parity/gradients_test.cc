@@ -40,7 +40,7 @@ TEST(GradientsTest, PaddingStaysZeroThroughTraining) {
     const ModelParameters index = IndexOf(parameters, spec.model.layers);
     const auto padding = static_cast<size_t>(spec.model.vocab_size * spec.model.hidden);
     for (int table : {index.token_embedding, index.head}) {
-      const Floats& weights = result.weights[static_cast<size_t>(table)];
+      const Floats& weights = result.weights[table];
       ASSERT_GT(weights.size(), padding);
       for (size_t e = padding; e < weights.size(); ++e) EXPECT_EQ(weights[e], 0);
     }
@@ -84,15 +84,14 @@ TEST_P(FiniteDifferenceTest, EveryParameterTensorAgrees) {
     });
     const int64_t count = static_cast<int64_t>(gradient.size());
     for (int64_t element : {largest - gradient.begin(), count / 3, count - 1}) {
-      const float w = base.weights[i][static_cast<size_t>(element)];
+      const float w = base.weights[i][element];
       job.SetWeight(i, element, w + kMove);
       const double up = loss();
       job.SetWeight(i, element, w - kMove);
       const double down = loss();
       job.SetWeight(i, element, w);
       const double width = static_cast<double>(w + kMove) - static_cast<double>(w - kMove);
-      EXPECT_NEAR((up - down) / width, gradient[static_cast<size_t>(element)],
-                  0.01 * std::abs(*largest) + 2e-5)
+      EXPECT_NEAR((up - down) / width, gradient[element], 0.01 * std::abs(*largest) + 2e-5)
           << parameters[i].name << " element " << element;
     }
   }
@@ -149,7 +148,7 @@ TEST(NonFiniteTest, InBf16TheComputeWeightsAreUntouchedToo) {
   job.SetWeight(static_cast<size_t>(LayerOf(spec, 0).fc2_w), 5, std::nanf(""));
   auto bits = [&](Rank& rank) {
     std::vector<uint16_t> all;
-    for (int id : rank.plan().buffers.weight) {
+    for (BufferId id : rank.plan().buffers.weight) {
       const TensorView view = *rank.executor().Read(id);
       for (int64_t i = 0; i < view.count(); ++i) all.push_back(view.as<BF16>()[i].bits);
     }

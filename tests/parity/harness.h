@@ -144,7 +144,7 @@ class Job {
     int64_t count = 1;
     for (int64_t extent : parameter.shape) count *= extent;
     full->resize(static_cast<size_t>(count));
-    return (*full)[static_cast<size_t>(element)];
+    return (*full)[element];
   }
 
   // visit(element of the full tensor, element of the shard)

@@ -63,10 +63,10 @@ class Rank {
   }
 
   // Inputs and outputs.
-  TensorView View(int id, int micro_batch = 0) {
+  TensorView View(BufferId id, int micro_batch = 0) {
     return executor_->HostView(map_.Find(id, micro_batch));
   }
-  Floats Read(int id, int micro_batch = 0) {
+  Floats Read(BufferId id, int micro_batch = 0) {
     const TensorView view = *executor_->Read(map_.Find(id, micro_batch));
     const float* data = view.as<float>();
     return Floats(data, data + view.count());
@@ -144,9 +144,9 @@ class Rank {
     return absl::OkStatus();
   }
 
-  Tensors ReadAll(const std::vector<int>& ids) {
+  Tensors ReadAll(const std::vector<BufferId>& ids) {
     Tensors tensors;
-    for (int id : ids) tensors.push_back(Read(id));
+    for (BufferId id : ids) tensors.push_back(Read(id));
     return tensors;
   }
 
@@ -158,7 +158,7 @@ class Rank {
   Tensors gradients;
 
  private:
-  void Write(int id, const std::function<void(TensorView)>& fill) {
+  void Write(BufferId id, const std::function<void(TensorView)>& fill) {
     const absl::Status status = executor_->Write(map_.Find(id, 0), [&](TensorView view) {
       fill(view);
       return absl::OkStatus();

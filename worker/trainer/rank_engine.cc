@@ -55,14 +55,14 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEng
   spec.micro_batches = 1;
   auto engine =
       std::unique_ptr<RankEngine>(new RankEngine(spec, training.tp_rank_, std::move(plan)));
-  std::array<Arena, 6> borrowed;
+  PerArena<Arena> borrowed;
   for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})
-    borrowed[static_cast<size_t>(arena)] = training.executor_->Lend(arena);
+    borrowed[arena] = training.executor_->Lend(arena);
   RETURN_IF_ERROR(engine->MakeExecutor(std::move(borrowed), tp, backend, std::move(on_begin)));
   return engine;
 }
 
-absl::Status RankEngine::MakeExecutor(std::array<Arena, 6> borrowed, GroupLink tp, Backend& backend,
+absl::Status RankEngine::MakeExecutor(PerArena<Arena> borrowed, GroupLink tp, Backend& backend,
                                       OnBegin on_begin) {
   ASSIGN_OR_RETURN(executor_, backend.MakeExecutor({.step = plan_.step,
                                                     .program = plan_.program,
@@ -73,9 +73,9 @@ absl::Status RankEngine::MakeExecutor(std::array<Arena, 6> borrowed, GroupLink t
   return absl::OkStatus();
 }
 
-int RankEngine::State(Slot slot, size_t parameter) const {
+BufferId RankEngine::State(Slot slot, size_t parameter) const {
   const StepBuffers& ids = plan_.buffers;
-  const std::vector<int>* of[] = {&ids.master, &ids.moment1, &ids.moment2};
+  const std::vector<BufferId>* of[] = {&ids.master, &ids.moment1, &ids.moment2};
   return map_.Find((*of[static_cast<size_t>(slot)])[parameter], -1);
 }
 
@@ -112,7 +112,7 @@ absl::Status RankEngine::RoundWeights() {
   if (spec_.dtype == DType::kF32) return absl::OkStatus();  // the master is the weight
   for (size_t i = 0; i < parameters_.size(); ++i) {
     ASSIGN_OR_RETURN(const TensorView master, executor_->Read(State(Slot::kMaster, i)));
-    const int weight = map_.Find(plan_.buffers.weight[i], -1);
+    const BufferId weight = map_.Find(plan_.buffers.weight[i], -1);
     RETURN_IF_ERROR(executor_->Write(weight, [&](TensorView rounded) {
       const float* from = master.as<float>();
       std::transform(from, from + master.count(), rounded.as<BF16>(), ToBF16);

@@ -73,7 +73,7 @@ class RankEngine {
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
   // As Executor::Read.
   absl::StatusOr<TensorView> Gradient(int parameter) {
-    return executor_->Read(map_.Find(plan_.buffers.gradient[static_cast<size_t>(parameter)], -1));
+    return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }
   // `sum` and every token's loss of the step, added in (micro-batch, token) order.
   double AddLosses(double sum);
@@ -82,12 +82,12 @@ class RankEngine {
 
  private:
   RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan);
-  absl::Status MakeExecutor(std::array<Arena, 6> borrowed, GroupLink tp, Backend& backend,
+  absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLink tp, Backend& backend,
                             OnBegin on_begin);
   // The buffer of a parameter's tensor.
-  int State(Slot slot, size_t parameter) const;
+  BufferId State(Slot slot, size_t parameter) const;
   template <class T>
-  T* Host(int buffer, int micro_batch) {
+  T* Host(BufferId buffer, int micro_batch) {
     return executor_->HostView(map_.Find(buffer, micro_batch)).as<T>();
   }
 

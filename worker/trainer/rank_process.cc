@@ -146,7 +146,7 @@ class RankProcess {
   }
 
   absl::Status PrepareEvaluation() {
-    const OnBegin on_begin = [this](int, int64_t now) {
+    const OnBegin on_begin = [this](OpId, int64_t now) {
       flight_.SetPhase(FlightPhase::kEvaluation, absl::Nanoseconds(now));
     };
     ASSIGN_OR_RETURN(evaluation_,
@@ -237,11 +237,11 @@ class RankProcess {
   }
 
   OnBegin FlightHook() {
-    return [this](int op, int64_t now) {
+    return [this](OpId op, int64_t now) {
       const absl::Duration time = absl::Nanoseconds(now);
-      const bool collective = IsCollective(engine_->program().ops[static_cast<size_t>(op)].kind);
-      flight_.SetOperation(collective ? FlightLane::kComm : FlightLane::kCompute, op, time);
-      if (!collective) flight_.SetPhase(phases_[static_cast<size_t>(op)], time);
+      const bool collective = IsCollective(engine_->program().ops[op].kind);
+      flight_.SetOperation(collective ? FlightLane::kComm : FlightLane::kCompute, op.value(), time);
+      if (!collective) flight_.SetPhase(phases_[op.position()], time);
     };
   }
 

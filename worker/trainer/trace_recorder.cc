@@ -31,16 +31,16 @@ std::string MachineId() {
 }
 
 void AddOperation(const Program& program, const Op& op, TraceProgram* out) {
-  const int group = program.lanes[static_cast<size_t>(op.lane)].group;
+  const GroupId group = program.lanes[op.lane].group;
   v1alpha1::TraceOperation* operation = out->add_operations();
-  operation->set_lane(op.lane);
+  operation->set_lane(op.lane.value());
   operation->set_kind(InfoOf(op.kind).name);
   operation->set_label(PrintTag(op.tag));
   operation->set_phase(LongNameOf(op.tag.phase));
   if (IsCollective(op.kind) && group >= 0) {
-    operation->set_group(program.groups[static_cast<size_t>(group)].name);
+    operation->set_group(program.groups[group].name);
   }
-  for (int wait : op.waits) operation->add_waits(wait);
+  for (OpId wait : op.waits) operation->add_waits(wait.value());
 }
 
 std::vector<TraceRecord> Describe(const Program& program) {

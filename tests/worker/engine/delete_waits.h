@@ -18,9 +18,9 @@ struct WaitCounts {
 
 // Whether `op` comes after `wait` by lane order (`previous`: the operation before it on its lane,
 // or -1) or by its other waits, so that nothing is ordered by this one alone.
-inline bool IsRedundant(const HappensBefore& order, const Op& op, int previous, size_t wait) {
-  const int producer = op.waits[wait];
-  const auto covers = [&](int other) {
+inline bool IsRedundant(const HappensBefore& order, const Op& op, OpId previous, size_t wait) {
+  const OpId producer = op.waits[wait];
+  const auto covers = [&](OpId other) {
     return other == producer || (other >= 0 && order.Before(producer, other));
   };
   bool covered = covers(previous);
@@ -39,24 +39,24 @@ inline WaitCounts ExpectEveryWaitNeededOrRedundant(const Program& planned,
   if (!whole.ok()) return counts;
   const HappensBefore order = *HappensBefore::Build(planned);
   Program program = planned;
-  std::vector<int> last_of_lane(program.lanes.size(), -1);
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    Op& op = program.ops[i];
-    int& previous = last_of_lane[static_cast<size_t>(op.lane)];
+  IdVector<LaneId, OpId> last_of_lane(program.lanes.size());
+  for (OpId id : program.ops.ids()) {
+    Op& op = program.ops[id];
+    OpId& previous = last_of_lane[op.lane];
     for (size_t wait = 0; wait < op.waits.size(); ++wait) {
       if (IsRedundant(order, op, previous, wait)) {
         ++counts.redundant;
         continue;
       }
-      const std::vector<int> all = op.waits;
+      const std::vector<OpId> all = op.waits;
       op.waits.erase(op.waits.begin() + static_cast<std::ptrdiff_t>(wait));
       const absl::Status status = Verify(program, &arenas);
       op.waits = all;
       ++counts.needed;
       EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument)
-          << "nothing needs wait " << all[wait] << " of " << PrintOp(planned, static_cast<int>(i));
+          << "nothing needs wait " << all[wait].value() << " of " << PrintOp(planned, id);
     }
-    previous = static_cast<int>(i);
+    previous = id;
   }
   return counts;
 }

@@ -27,8 +27,8 @@ class SkippedUpdatesTest : public TrainingTest {
   // To the end of the config's steps, from what it resumes from.
   Trained TrainOn() {
     RankEngine* engine = nullptr;
-    const auto made = MakeEngine([&](int op, int64_t) {
-      const bool first = engine->program().ops[static_cast<size_t>(op)].kind == OpKind::kSumSquares;
+    const auto made = MakeEngine([&](OpId op, int64_t) {
+      const bool first = engine->program().ops[op].kind == OpKind::kSumSquares;
       if (!first || engine->keys(0)[kStepNumber] != kSkipped) return;
       engine->Gradient(0)->as<float>()[0] = std::numeric_limits<float>::infinity();
     });

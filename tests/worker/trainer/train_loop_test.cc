@@ -198,7 +198,7 @@ TEST_F(TrainLoopTest, AStopInTheLastEvaluationIsNoCompletion) {
   Evaluate();
   config_.evaluation.batches = 2;
   config_.steps = 2;
-  on_evaluation_ = [this](int, int64_t) { terminate_ = true; };
+  on_evaluation_ = [this](OpId, int64_t) { terminate_ = true; };
   const TrainResult result = Run();
   EXPECT_EQ(result.reason, ExitReason::kCancelled);
   EXPECT_EQ(result.status, absl::OkStatus());

@@ -20,11 +20,11 @@ bool ArePair(const Op& first, const Op& second) {
 KernelCase CaseOf(const Program& program, std::vector<Op> ops) {
   KernelCase result;
   result.place = TagKey(ops[0]);
-  std::map<int, int> copies;
-  const auto take = [&](int& id) {
-    const auto [found, added] = copies.try_emplace(id, static_cast<int>(result.buffers.size()));
+  std::map<BufferId, BufferId> copies;
+  const auto take = [&](BufferId& id) {
+    const auto [found, added] = copies.try_emplace(id, result.buffers.next());
     if (added) {
-      const Buffer& source = program.buffers[static_cast<size_t>(id)];
+      const Buffer& source = program.buffers[id];
       result.buffers.push_back({.name = source.name,
                                 .dtype = source.dtype,
                                 .shape = source.shape,
@@ -39,11 +39,10 @@ KernelCase CaseOf(const Program& program, std::vector<Op> ops) {
     result.work.flops += work.flops;
     result.work.bytes += work.bytes;
     if (&op != &ops[0]) {  // the sum goes from one to the other in registers
-      result.work.bytes -=
-          static_cast<double>(program.buffers[static_cast<size_t>(op.in[0])].bytes());
+      result.work.bytes -= static_cast<double>(program.buffers[op.in[0]].bytes());
     }
-    for (int& id : op.in) take(id);
-    for (int& id : op.out) take(id);
+    for (BufferId& id : op.in) take(id);
+    for (BufferId& id : op.out) take(id);
     op.lane = 0;
     op.tag.micro_batch = -1;
     op.waits.clear();
@@ -60,8 +59,7 @@ KernelCase Alone(OpKind kind, const char* name, DType dtype, int64_t n, int inpu
   op.tag.name = name;
   op.attributes = std::move(attributes);
   const auto add = [&](DType type, std::vector<int64_t> shape) {
-    program.buffers.push_back({.name = name, .dtype = type, .shape = std::move(shape)});
-    return static_cast<int>(program.buffers.size()) - 1;
+    return program.buffers.Add({.name = name, .dtype = type, .shape = std::move(shape)});
   };
   for (int i = 0; i < inputs; ++i) op.in.push_back(add(dtype, {n, n}));
   if (keys) op.in.push_back(add(DType::kI32, {kKeyCount}));

@@ -13,12 +13,12 @@ namespace stretto::bench {
 // A call of the backend: one operation, or what follows an all-reduce and the norm behind it, which
 // a backend may make one call of (Ops::BiasResidualLayerNorm).
 struct KernelCase {
-  std::string operation;        // OperationKey, of a pair both
-  std::string place;            // TagKey of the first: "fwd qkv gemm"
-  int count = 0;                // of them in the step
-  Work work;                    // of one; bytes that must move, what a pair hands over once
-  std::vector<Buffer> buffers;  // memory of their own, all of it
-  std::vector<Op> ops;          // over `buffers`
+  std::string operation;               // OperationKey, of a pair both
+  std::string place;                   // TagKey of the first: "fwd qkv gemm"
+  int count = 0;                       // of them in the step
+  Work work;                           // of one; bytes that must move, what a pair hands over once
+  IdVector<BufferId, Buffer> buffers;  // memory of their own, all of it
+  std::vector<Op> ops;                 // over `buffers`
 };
 
 // In the order in which the program first has them. Collectives are none.

@@ -33,9 +33,7 @@ const KernelResult* Find(const std::vector<KernelResult>& rows, const std::strin
 // Of a product of Ops: x or dy, then the weight, or the other activation of a weight gradient.
 EpilogueProduct ProductOf(Epilogue epilogue, const KernelCase& timed) {
   const Op& op = timed.ops[0];
-  const auto buffer = [&](size_t i) -> const Buffer& {
-    return timed.buffers[static_cast<size_t>(op.in[i])];
-  };
+  const auto buffer = [&](size_t i) -> const Buffer& { return timed.buffers[op.in[i]]; };
   const int64_t columns = buffer(0).shape.back(), others = buffer(1).shape.back();
   const bool forward = epilogue == Epilogue::kGelu;
   return {.epilogue = epilogue,

@@ -39,8 +39,8 @@ StepProgram Repeated(const KernelCase& timed, int copies) {
       step.buffers.push_back(std::move(buffer));
     }
     for (Op op : timed.ops) {
-      for (int& id : op.in) id += first;
-      for (int& id : op.out) id += first;
+      for (BufferId& id : op.in) id = id + first;
+      for (BufferId& id : op.out) id = id + first;
       step.units[0].ops.push_back(std::move(op));
     }
   }
@@ -68,19 +68,19 @@ struct Filling {
   int64_t first_word = 0, words = 1;
 };
 
-std::vector<Filling> FillingsOf(const KernelCase& timed) {
-  std::vector<Filling> fillings(timed.buffers.size());
+IdVector<BufferId, Filling> FillingsOf(const KernelCase& timed) {
+  IdVector<BufferId, Filling> fillings(timed.buffers.size());
   for (const Op& op : timed.ops) {
     const OpInfo& info = InfoOf(op.kind);
     int64_t rows = 1;
     for (size_t i = 0; i < op.in.size(); ++i) {
       const std::string name = info.inputs[i];
-      const std::vector<int64_t>& shape = timed.buffers[static_cast<size_t>(op.in[i])].shape;
+      const std::vector<int64_t>& shape = timed.buffers[op.in[i]].shape;
       if (name == "table" || name == "=dtable") rows = shape[0];
       if (name == "logits" || name == "=logits") rows = shape.back();
     }
     for (size_t i = 0; i < op.in.size(); ++i) {
-      Filling& filling = fillings[static_cast<size_t>(op.in[i])];
+      Filling& filling = fillings[op.in[i]];
       filling.content = ContentOf(info.inputs[i]);
       if (filling.content != Content::kWord) continue;
       filling.first_word = op.attributes[0];  // start, size
@@ -186,12 +186,12 @@ absl::StatusOr<double> TimeOf(const KernelCase& timed, const KernelTiming& timin
   request.program = Expand(request.step);
   ASSIGN_OR_RETURN(request.arenas, PlanMemory(&request.program));
   RETURN_IF_ERROR(Verify(request.program, &request.arenas));
-  const int buffers = static_cast<int>(request.program.buffers.size());
+  const size_t buffers = request.program.buffers.size();
   ASSIGN_OR_RETURN(const auto executor, backend.MakeExecutor(std::move(request)));
-  const std::vector<Filling> fillings = FillingsOf(timed);
-  for (int id = 0; id < buffers; ++id) {
+  const IdVector<BufferId, Filling> fillings = FillingsOf(timed);
+  for (BufferId id : IdRange<BufferId>(buffers)) {
     RETURN_IF_ERROR(executor->Write(id, [&](TensorView view) {
-      source->Fill(fillings[static_cast<size_t>(id) % fillings.size()], view);
+      source->Fill(fillings[id.position() % fillings.size()], view);
       return absl::OkStatus();
     }));
   }

@@ -18,13 +18,12 @@ double SecondsOf(const EmulatedLinkOptions& link, double bytes) {
 }
 
 // The group's own lane, which a program without collectives has lost.
-int LaneOf(StepProgram* step) {
+LaneId LaneOf(StepProgram* step) {
   STRETTO_CHECK(!step->groups.empty());
-  for (size_t lane = 0; lane < step->lanes.size(); ++lane) {
-    if (step->lanes[lane].group == 0) return static_cast<int>(lane);
+  for (LaneId lane : step->lanes.ids()) {
+    if (step->lanes[lane].group == 0) return lane;
   }
-  step->lanes.push_back({absl::StrCat("comm.", step->groups[0].name), 0});
-  return static_cast<int>(step->lanes.size()) - 1;
+  return step->lanes.Add({absl::StrCat("comm.", step->groups[0].name), 0});
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ Occupation OccupationOf(const Program& program, const EmulatedLinkOptions& link,
 
 absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
   StepProgram& step = plan->step;
-  const int buffer = static_cast<int>(step.buffers.size());
+  const BufferId buffer = step.buffers.next();
   const Op call{.kind = OpKind::kAllReduce,
                 .lane = LaneOf(&step),
                 .tag = {.name = "occupy", .phase = Phase::kOptimizer},
@@ -61,7 +60,7 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
                           .arena = ArenaClass::kParameter});
   Unit* largest = nullptr;  // of those that run
   for (const Instance& instance : step.instances) {
-    Unit& unit = step.units[static_cast<size_t>(instance.unit)];
+    Unit& unit = step.units[instance.unit];
     if (largest == nullptr || unit.ops.size() > largest->ops.size()) largest = &unit;
   }
   largest->ops.insert(largest->ops.end(), static_cast<size_t>(occupation.calls), call);

@@ -101,7 +101,7 @@ absl::Status Rig::Time(Measured* measured) {
   CpuMarks marks;
   OnBegin note;
   if (measured->variant == Variant::kCommunicationOnly && !options_.emulated()) {
-    note = [&](int op, int64_t) { marks.Note(measured->program.ops[static_cast<size_t>(op)]); };
+    note = [&](OpId op, int64_t) { marks.Note(measured->program.ops[op]); };
   }
   ASSIGN_OR_RETURN(auto engine,
                    Make(measured->spec, measured->variant, measured->occupation, std::move(note)));

@@ -25,7 +25,7 @@ absl::StatusOr<Calls> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
     if (!IsGemm(op.kind)) continue;
     std::vector<TensorView> in, out;
     for (auto [ids, views] : {std::pair(&op.in, &in), std::pair(&op.out, &out)}) {
-      for (int id : *ids) {
+      for (BufferId id : *ids) {
         ASSIGN_OR_RETURN(const TensorView view, engine.executor().Read(id));
         views->push_back(view);
       }

@@ -10,8 +10,8 @@ namespace stretto {
 namespace {
 
 double CollectiveSeconds(const Interconnect& wire, const Program& program, const Op& op) {
-  const int group = program.lanes.at(static_cast<size_t>(op.lane)).group;
-  const size_t ranks = program.groups.at(static_cast<size_t>(group)).ranks.size();
+  const GroupId group = program.lanes.at(op.lane).group;
+  const size_t ranks = program.groups.at(group).ranks.size();
   const LinkSteps cost =
       LinkStepsOf(InfoOf(op.kind).collective, static_cast<int>(ranks), WireBytes(program, op));
   return cost.steps * (wire.latency_seconds + cost.step_bytes / wire.bytes_per_second);

@@ -28,9 +28,9 @@ absl::Status TableError(int line, absl::string_view found, absl::string_view exp
 std::string OperationKey(const Program& program, const Op& op) {
   const OpInfo& info = InfoOf(op.kind);
   std::string key = info.name;
-  auto add = [&](const std::vector<int>& ids) {
-    for (int id : ids) {
-      const Buffer& buffer = program.buffers.at(static_cast<size_t>(id));
+  auto add = [&](const std::vector<BufferId>& ids) {
+    for (BufferId id : ids) {
+      const Buffer& buffer = program.buffers.at(id);
       absl::StrAppend(&key, " ", NameOf(buffer.dtype), "[", absl::StrJoin(buffer.shape, ","), "]");
     }
   };
@@ -43,8 +43,8 @@ std::string OperationKey(const Program& program, const Op& op) {
     if (name == "drop" && op.attributes.at(i) > 0) absl::StrAppend(&key, " drop");
   }
   if (IsCollective(op.kind)) {
-    const int group = program.lanes.at(static_cast<size_t>(op.lane)).group;
-    absl::StrAppend(&key, " ranks=", program.groups.at(static_cast<size_t>(group)).ranks.size());
+    const GroupId group = program.lanes.at(op.lane).group;
+    absl::StrAppend(&key, " ranks=", program.groups.at(group).ranks.size());
   }
   return key;
 }

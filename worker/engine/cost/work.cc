@@ -6,14 +6,12 @@
 namespace stretto {
 namespace {
 
-const Buffer& BufferOf(const Program& program, int id) {
-  return program.buffers.at(static_cast<size_t>(id));
-}
+const Buffer& BufferOf(const Program& program, BufferId id) { return program.buffers.at(id); }
 
 double OperandBytes(const Program& program, const Op& op) {
   double bytes = 0;
-  for (const std::vector<int>* ids : {&op.in, &op.out}) {
-    for (int id : *ids) bytes += static_cast<double>(BufferOf(program, id).bytes());
+  for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+    for (BufferId id : *ids) bytes += static_cast<double>(BufferOf(program, id).bytes());
   }
   return bytes;
 }

@@ -8,13 +8,14 @@
 
 namespace stretto {
 
-TensorView ViewOf(const std::vector<Buffer>& buffers, int buffer, const ArenaBases& arenas) {
-  const Buffer& b = buffers.at(static_cast<size_t>(buffer));
+TensorView ViewOf(const IdVector<BufferId, Buffer>& buffers, BufferId buffer,
+                  const ArenaBases& arenas) {
+  const Buffer& b = buffers.at(buffer);
   const Root root = RootOf(buffers, buffer);
-  const Buffer& memory = buffers[static_cast<size_t>(root.buffer)];
+  const Buffer& memory = buffers[root.buffer];
   STRETTO_CHECK(memory.offset >= 0);
   TensorView view;
-  view.data = static_cast<std::byte*>(arenas[static_cast<size_t>(memory.arena)]) + memory.offset +
+  view.data = static_cast<std::byte*>(arenas[memory.arena]) + memory.offset +
               root.element * static_cast<int64_t>(SizeOf(b.dtype));
   view.dtype = b.dtype;
   view.rank = static_cast<int>(b.shape.size());
@@ -23,13 +24,13 @@ TensorView ViewOf(const std::vector<Buffer>& buffers, int buffer, const ArenaBas
   return view;
 }
 
-bool IsHostVisible(const std::vector<Buffer>& buffers, int buffer) {
+bool IsHostVisible(const IdVector<BufferId, Buffer>& buffers, BufferId buffer) {
   const Root root = RootOf(buffers, buffer);
-  const ArenaClass arena = buffers[static_cast<size_t>(root.buffer)].arena;
+  const ArenaClass arena = buffers[root.buffer].arena;
   return arena == ArenaClass::kInput || arena == ArenaClass::kOutput;
 }
 
-absl::Status CheckBorrowed(const std::array<Arena, 6>& borrowed, const ArenaBytes& needed) {
+absl::Status CheckBorrowed(const PerArena<Arena>& borrowed, const ArenaBytes& needed) {
   for (size_t i = 0; i < borrowed.size(); ++i) {
     if (borrowed[i].memory == nullptr || borrowed[i].bytes >= needed[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat(

@@ -2,7 +2,6 @@
 // The seam between a rank and the machine that computes for it (DESIGN section 7). The CPU's is
 // linked in; that of a vendor lies in a plug-in.
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -31,7 +30,7 @@ struct ExecutorRequest {
   ArenaBytes arenas = {};
   // By class: memory of another executor of this backend (Executor::Lend) to work in, instead of
   // memory of its own. The two do not run at once, and what one leaves there the other finds.
-  std::array<Arena, 6> borrowed = {};
+  PerArena<Arena> borrowed = {};
   std::vector<GroupLink> links = {};  // by group index of the program
   OnBegin on_begin = {};              // may be empty
 };

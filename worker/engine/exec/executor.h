@@ -31,7 +31,7 @@ struct Interval {
 // Called as a lane begins an operation (index in the program): for a flight recorder. Must not
 // block. A CPU calls it on the lane's own thread, for every operation. A device is looked at from
 // the thread in Run while that waits, and only the first operation of what a lane is in is told.
-using OnBegin = std::function<void(int op, int64_t now_nanoseconds)>;
+using OnBegin = std::function<void(OpId op, int64_t now_nanoseconds)>;
 
 // One rank's program on one backend. Not thread-safe, except Cancel.
 class Executor {
@@ -46,17 +46,17 @@ class Executor {
 
   // An input or output of the program (ArenaClass), in memory of the host; anything else is a
   // CHECK. Between calls of Run the host writes inputs and reads outputs there.
-  virtual TensorView HostView(int buffer) = 0;
+  virtual TensorView HostView(BufferId buffer) = 0;
 
   // Any buffer's contents, in memory of the host. Where the backend computes in host memory it is
   // that memory, for as long as the executor lives; else a copy until the next call of Read or Run.
   // Between calls of Run. Errors: the device's.
-  virtual absl::StatusOr<TensorView> Read(int buffer) = 0;
+  virtual absl::StatusOr<TensorView> Read(BufferId buffer) = 0;
 
   // Sets any buffer: `fill` writes all of it into the host memory that it is given, which holds
   // what it holds. Between calls of Run. Errors: those of `fill`, the device's.
   using Fill = absl::FunctionRef<absl::Status(TensorView)>;
-  virtual absl::Status Write(int buffer, Fill fill) = 0;
+  virtual absl::Status Write(BufferId buffer, Fill fill) = 0;
 
   // For ExecutorRequest::borrowed of another executor of this backend; not of inputs and outputs.
   // None from an executor that has no memory.

@@ -18,7 +18,7 @@ constexpr int kPhases = 4;
 // What is open at an instant: computations by phase, collectives by (group, phase), host waits.
 struct Open {
   std::array<int, kPhases> compute = {};
-  std::map<std::pair<int, int>, int> communication;  // (group, phase) -> count
+  std::map<std::pair<GroupId, int>, int> communication;  // (group, phase) -> count
   int data = 0, checkpoint = 0, evaluation = 0;
 };
 
@@ -28,14 +28,15 @@ struct Edge {
   int64_t time;
   int delta;  // +1 opens, -1 closes
   Activity activity;
-  int group, phase;
+  GroupId group;
+  int phase;
 };
 
-using Account = std::tuple<LedgerPart, int, int>;  // part, group (-1 none), phase (-1 none)
+using Account = std::tuple<LedgerPart, GroupId, int>;  // part, group (-1 none), phase (-1 none)
 
 int FirstOpen(const std::array<int, kPhases>& counts) {
   for (int phase = 0; phase < kPhases; ++phase) {
-    if (counts[static_cast<size_t>(phase)] > 0) return phase;
+    if (counts[phase] > 0) return phase;
   }
   return -1;
 }
@@ -47,15 +48,15 @@ Account Classify(const Open& open) {
   if (phase >= 0 && communicating) {
     return {LedgerPart::kComputeHiding, open.communication.begin()->first.first, phase};
   }
-  if (phase >= 0) return {LedgerPart::kComputeAlone, -1, phase};
+  if (phase >= 0) return {LedgerPart::kComputeAlone, GroupId(), phase};
   if (communicating) {
     const auto [group, comm_phase] = open.communication.begin()->first;
     return {LedgerPart::kExposed, group, comm_phase};
   }
-  if (open.data > 0) return {LedgerPart::kDataWait, -1, -1};
-  if (open.checkpoint > 0) return {LedgerPart::kCheckpointWait, -1, -1};
-  if (open.evaluation > 0) return {LedgerPart::kEvaluation, -1, -1};
-  return {LedgerPart::kIdle, -1, -1};
+  if (open.data > 0) return {LedgerPart::kDataWait, GroupId(), -1};
+  if (open.checkpoint > 0) return {LedgerPart::kCheckpointWait, GroupId(), -1};
+  if (open.evaluation > 0) return {LedgerPart::kEvaluation, GroupId(), -1};
+  return {LedgerPart::kIdle, GroupId(), -1};
 }
 
 void Apply(const Edge& edge, Open* open) {
@@ -83,7 +84,7 @@ void Apply(const Edge& edge, Open* open) {
 std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> intervals,
                           const HostWaits& waits, Interval step) {
   std::vector<Edge> edges;
-  auto add = [&](Interval interval, Activity activity, int group, int phase) {
+  auto add = [&](Interval interval, Activity activity, GroupId group, int phase) {
     const int64_t begin = std::max(interval.begin, step.begin),
                   end = std::min(interval.end, step.end);
     if (begin >= end) return;
@@ -94,12 +95,11 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
     const Op& op = program.ops[i];
     const bool communicates = IsCollective(op.kind);
     add(intervals[i], communicates ? Activity::kCommunication : Activity::kCompute,
-        communicates ? program.lanes[static_cast<size_t>(op.lane)].group : -1,
-        static_cast<int>(op.tag.phase));
+        communicates ? program.lanes[op.lane].group : GroupId(), static_cast<int>(op.tag.phase));
   }
-  for (const Interval& wait : waits.data) add(wait, Activity::kData, -1, -1);
-  for (const Interval& wait : waits.checkpoint) add(wait, Activity::kCheckpoint, -1, -1);
-  for (const Interval& wait : waits.evaluation) add(wait, Activity::kEvaluation, -1, -1);
+  for (const Interval& wait : waits.data) add(wait, Activity::kData, GroupId(), -1);
+  for (const Interval& wait : waits.checkpoint) add(wait, Activity::kCheckpoint, GroupId(), -1);
+  for (const Interval& wait : waits.evaluation) add(wait, Activity::kEvaluation, GroupId(), -1);
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
     return std::tie(a.time, a.delta) < std::tie(b.time, b.delta);
   });
@@ -157,8 +157,7 @@ StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> inte
   for (const auto& [key, spent] : nanoseconds) {
     const auto [part, group, phase] = key;
     const double seconds = static_cast<double>(spent) * 1e-9;
-    ledger.entries.push_back({part,
-                              group >= 0 ? program.groups[static_cast<size_t>(group)].name : "",
+    ledger.entries.push_back({part, group >= 0 ? program.groups[group].name : "",
                               phase >= 0 ? LongNameOf(static_cast<Phase>(phase)) : "", seconds});
     ledger.seconds += seconds;
   }

@@ -25,22 +25,21 @@ namespace {
 // pass Verify.
 class Sample {
  public:
-  Sample(const Program& program, const std::vector<int>& root) {
-    std::vector<int> latest(program.buffers.size(), -1);
-    std::vector<bool> again(program.buffers.size(), false);
+  Sample(const Program& program, const IdVector<BufferId, BufferId>& root) {
+    IdVector<BufferId, int> latest(program.buffers.size(), -1);
+    IdVector<BufferId, bool> again(program.buffers.size(), false);
     for (const Op& op : program.ops) {
       const int now = op.tag.micro_batch;
       if (now < 0) continue;
       last_ = std::max(last_, now);
-      for (const std::vector<int>* ids : {&op.in, &op.out}) {
-        for (int id : *ids) {
-          const size_t i = static_cast<size_t>(id);
-          if (root[i] < 0 || latest[i] >= now) continue;
-          if (latest[i] >= 0) {
-            again[i] = true;
-            period_ = std::min(std::lcm(period_, int64_t{now - latest[i]}), kNone);
+      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+        for (BufferId id : *ids) {
+          if (root[id] < 0 || latest[id] >= now) continue;
+          if (latest[id] >= 0) {
+            again[id] = true;
+            period_ = std::min(std::lcm(period_, int64_t{now - latest[id]}), kNone);
           }
-          latest[i] = now;
+          latest[id] = now;
         }
       }
     }
@@ -60,11 +59,11 @@ class Sample {
 };
 
 // Index of the root of every activation; -1 for other buffers.
-std::vector<int> ActivationRoots(const Program& program) {
-  std::vector<int> root(program.buffers.size(), -1);
-  for (size_t id = 0; id < program.buffers.size(); ++id) {
+IdVector<BufferId, BufferId> ActivationRoots(const Program& program) {
+  IdVector<BufferId, BufferId> root(program.buffers.size(), -1);
+  for (BufferId id : program.buffers.ids()) {
     if (program.buffers[id].arena == ArenaClass::kActivation)
-      root[id] = RootOf(program.buffers, static_cast<int>(id)).buffer;
+      root[id] = RootOf(program.buffers, id).buffer;
   }
   return root;
 }
@@ -73,7 +72,7 @@ void Join(const Life& from, Life* into) {
   into->start = std::min(into->start, from.start);
   into->end = std::max(into->end, from.end);
   into->released = std::max(into->released, from.released);
-  for (size_t lane = 0; lane < from.enters.size(); ++lane) {
+  for (LaneId lane : from.enters.ids()) {
     into->enters[lane] = std::min(into->enters[lane], from.enters[lane]);
     into->leaves[lane] = std::max(into->leaves[lane], from.leaves[lane]);
   }
@@ -93,8 +92,8 @@ Life& LifeFor(int micro_batch, int now, size_t lanes, Lives* lives) {
   if (Life* mine = Find(micro_batch, lives); mine != nullptr) return *mine;
   lives->push_back({.micro_batch = micro_batch,
                     .start = now,
-                    .enters = std::vector<int>(lanes, FirstAfter::kNever),
-                    .leaves = std::vector<int>(lanes, 0)});
+                    .enters = IdVector<LaneId, OpId>(lanes, FirstAfter::kNever),
+                    .leaves = IdVector<LaneId, OpId>(lanes, 0)});
   return lives->back();
 }
 
@@ -116,7 +115,7 @@ Lives Apart(Lives lives) {
 bool Life::Before(const Life& other) const {
   if (other.start >= released) return true;
   if (other.start <= end) return false;
-  for (size_t lane = 0; lane < leaves.size(); ++lane) {
+  for (LaneId lane : leaves.ids()) {
     if (other.enters[lane] < leaves[lane]) return false;
   }
   return true;
@@ -139,37 +138,37 @@ bool Conflict(const Lives& a, const Lives& b) {
 LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
   const size_t lanes = program.lanes.size();
   const FirstAfter after(program, order);
-  const std::vector<int> root = ActivationRoots(program);
+  const IdVector<BufferId, BufferId> root = ActivationRoots(program);
   const Sample sample(program, root);
   const auto overlaps = OverlapsOf(RegionsOf(program.buffers));
-  std::vector<int> writer(program.buffers.size(), kNobody);  // its last, as a micro-batch
+  IdVector<BufferId, int> writer(program.buffers.size(), kNobody);  // its last, as a micro-batch
   LiveBuffers live;
   live.of.resize(program.buffers.size());
-  std::vector<int> time(program.ops.size());
-  for (int index : order.order()) {
-    const Op& op = program.ops[static_cast<size_t>(index)];
-    time[static_cast<size_t>(index)] = live.time;
+  IdVector<OpId, int> time(program.ops.size());
+  for (OpId index : order.order()) {
+    const Op& op = program.ops[index];
+    time[index] = live.time;
     if (!sample.Has(op.tag.micro_batch)) continue;
-    for (const std::vector<int>* ids : {&op.in, &op.out}) {
-      for (int id : *ids) {
-        const int r = root[static_cast<size_t>(id)];
+    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (BufferId id : *ids) {
+        const BufferId r = root[id];
         if (r < 0) continue;
-        Lives* lives = &live.of[static_cast<size_t>(r)];
+        Lives* lives = &live.of[r];
         Life& life = LifeFor(op.tag.micro_batch, live.time, lanes, lives);
         life.end = live.time;
         // What is read may have been left by others: the life reaches back to theirs.
-        const auto reach_back = [&](int other) {
-          if (root[static_cast<size_t>(other)] != r) return;  // elsewhere, at the same address
-          const Life* left = Find(writer[static_cast<size_t>(other)], lives);
+        const auto reach_back = [&](BufferId other) {
+          if (root[other] != r) return;  // elsewhere, at the same address
+          const Life* left = Find(writer[other], lives);
           if (left != nullptr) life.start = std::min(life.start, left->end);
         };
         if (ids == &op.in) {
           reach_back(id);
-          for (int other : overlaps[static_cast<size_t>(id)]) reach_back(other);
+          for (BufferId other : overlaps[id]) reach_back(other);
         } else {
-          writer[static_cast<size_t>(id)] = op.tag.micro_batch;
+          writer[id] = op.tag.micro_batch;
         }
-        int& enters = life.enters[static_cast<size_t>(op.lane)];
+        OpId& enters = life.enters[op.lane];
         enters = std::min(enters, index);
         for (size_t lane = 0; lane < lanes; ++lane)
           life.leaves[lane] = std::max(life.leaves[lane], after.of(index)[lane]);
@@ -179,8 +178,8 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
   }
   for (Lives& lives : live.of) {
     for (Life& life : lives) {
-      for (int index : life.leaves) {
-        const int at = index == FirstAfter::kNever ? live.time : time[static_cast<size_t>(index)];
+      for (OpId index : life.leaves) {
+        const int at = index == FirstAfter::kNever ? live.time : time[index];
         life.released = std::max(life.released, at);
       }
     }

@@ -20,7 +20,7 @@ struct Life {
   int start = 0, end = 0, released = 0;
   // Per lane, as indices of operations: its first access, and its first operation that comes after
   // every access. FirstAfter::kNever for none.
-  std::vector<int> enters, leaves;
+  IdVector<LaneId, OpId> enters, leaves;
 
   // Every access of this life has completed before any of `other` starts, whatever the lanes do.
   // Operands of one operation are in use together.
@@ -34,8 +34,8 @@ using Lives = std::vector<Life>;
 bool Conflict(const Lives& a, const Lives& b);
 
 struct LiveBuffers {
-  std::vector<Lives> of;  // [buffer]; empty unless it is a root activation that something touches
-  int time = 0;           // operations looked at: no start, end or release lies above
+  IdVector<BufferId, Lives> of;  // empty unless it is a root activation that something touches
+  int time = 0;                  // operations looked at: no start, end or release lies above
 };
 
 // Looks at the first and last few micro-batches only, as those between repeat them.

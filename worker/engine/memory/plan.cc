@@ -29,7 +29,7 @@ class FirstFit {
  public:
   FirstFit(const LiveBuffers& live, Program* program)
       : live_(live), program_(*program), windows_(live.of.size()) {
-    for (size_t id = 0; id < live.of.size(); ++id) {
+    for (BufferId id : live.of.ids()) {
       for (const Life& life : live.of[id]) {
         for (size_t w = WindowOf(life.start); w <= WindowOf(life.released); ++w)
           windows_[id].set(w);
@@ -39,24 +39,24 @@ class FirstFit {
 
   // The size of the arena.
   int64_t Run() {
-    std::vector<int> order;
-    for (size_t id = 0; id < live_.of.size(); ++id) {
-      if (!live_.of[id].empty()) order.push_back(static_cast<int>(id));
+    std::vector<BufferId> order;
+    for (BufferId id : live_.of.ids()) {
+      if (!live_.of[id].empty()) order.push_back(id);
     }
-    const auto rank = [&](int id) {
-      return std::pair(-program_.buffers[static_cast<size_t>(id)].bytes(),
-                       live_.of[static_cast<size_t>(id)].front().start);
+    const auto rank = [&](BufferId id) {
+      return std::pair(-program_.buffers[id].bytes(), live_.of[id].front().start);
     };
-    std::sort(order.begin(), order.end(),
-              [&](int a, int b) { return std::pair(rank(a), a) < std::pair(rank(b), b); });
+    std::sort(order.begin(), order.end(), [&](BufferId a, BufferId b) {
+      return std::pair(rank(a), a) < std::pair(rank(b), b);
+    });
     int64_t size = 0;
-    for (int id : order) {
-      const int64_t bytes = Aligned(program_.buffers[static_cast<size_t>(id)].bytes());
-      const int64_t offset = LowestGap(static_cast<size_t>(id), bytes);
-      program_.buffers[static_cast<size_t>(id)].offset = offset;
+    for (BufferId id : order) {
+      const int64_t bytes = Aligned(program_.buffers[id].bytes());
+      const int64_t offset = LowestGap(id, bytes);
+      program_.buffers[id].offset = offset;
       placed_.insert(std::upper_bound(placed_.begin(), placed_.end(), offset,
                                       [](int64_t at, const Placed& p) { return at < p.begin; }),
-                     {offset, offset + bytes, static_cast<size_t>(id)});
+                     {offset, offset + bytes, id});
       size = std::max(size, offset + bytes);
     }
     return size;
@@ -69,14 +69,14 @@ class FirstFit {
 
   struct Placed {
     int64_t begin, end;
-    size_t buffer;
+    BufferId buffer;
   };
 
   size_t WindowOf(int time) const {
     return static_cast<size_t>(time) * kWindows / (static_cast<size_t>(live_.time) + 1);
   }
 
-  int64_t LowestGap(size_t id, int64_t bytes) const {
+  int64_t LowestGap(BufferId id, int64_t bytes) const {
     int64_t offset = 0;
     for (const Placed& other : placed_) {
       if (other.begin >= offset + bytes) break;
@@ -88,8 +88,8 @@ class FirstFit {
 
   const LiveBuffers& live_;
   Program& program_;
-  std::vector<Windows> windows_;  // of every buffer, those that its lives touch
-  std::vector<Placed> placed_;    // by begin
+  IdVector<BufferId, Windows> windows_;  // those that its lives touch
+  std::vector<Placed> placed_;           // by begin
 };
 
 }  // namespace
@@ -98,10 +98,10 @@ absl::StatusOr<ArenaBytes> PlanMemory(Program* program) {
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(*program));
   const LiveBuffers live = LivesOf(*program, order);
   ArenaBytes arenas = {};
-  arenas[static_cast<size_t>(ArenaClass::kActivation)] = FirstFit(live, program).Run();
+  arenas[ArenaClass::kActivation] = FirstFit(live, program).Run();
   for (Buffer& buffer : program->buffers) {
     if (buffer.alias >= 0 || buffer.offset >= 0) continue;
-    int64_t& end = arenas[static_cast<size_t>(buffer.arena)];
+    int64_t& end = arenas[buffer.arena];
     if (buffer.arena == ArenaClass::kActivation) {  // untouched: any place will do
       buffer.offset = 0;
       end = std::max(end, Aligned(buffer.bytes()));
@@ -117,10 +117,10 @@ absl::StatusOr<int64_t> PeakLiveActivations(const Program& program) {
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
   const LiveBuffers live = LivesOf(program, order);
   std::vector<int64_t> change(static_cast<size_t>(live.time) + 1, 0);
-  for (size_t id = 0; id < live.of.size(); ++id) {
+  for (BufferId id : live.of.ids()) {
     const int64_t bytes = Aligned(program.buffers[id].bytes());
     for (const Life& life : live.of[id]) {
-      change[static_cast<size_t>(life.start)] += bytes;
+      change[life.start] += bytes;
       change[static_cast<size_t>(life.end) + 1] -= bytes;
     }
   }

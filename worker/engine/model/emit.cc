@@ -54,48 +54,47 @@ Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
   step_.lanes = {{"serial", 0}};
 }
 
-int Emitter::NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape, ArenaClass arena,
-                       Binding binding) {
-  step_.buffers.push_back({.name = std::move(name),
-                           .dtype = dtype,
-                           .shape = std::move(shape),
-                           .arena = arena,
-                           .binding = binding});
-  return static_cast<int>(step_.buffers.size()) - 1;
+BufferId Emitter::NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape,
+                            ArenaClass arena, Binding binding) {
+  return step_.buffers.Add({.name = std::move(name),
+                            .dtype = dtype,
+                            .shape = std::move(shape),
+                            .arena = arena,
+                            .binding = binding});
 }
 
-int Emitter::View(int id, std::string name, int64_t first, std::vector<int64_t> shape) {
-  Buffer view = step_.buffers[static_cast<size_t>(id)];
+BufferId Emitter::View(BufferId id, std::string name, int64_t first, std::vector<int64_t> shape) {
+  Buffer view = step_.buffers[id];
   view.name = std::move(name);
   view.shape = std::move(shape);
   view.alias = id;
   view.alias_offset = first;
-  step_.buffers.push_back(std::move(view));
-  return static_cast<int>(step_.buffers.size()) - 1;
+  return step_.buffers.Add(std::move(view));
 }
 
-int Emitter::Activation(const SliceState& slice, absl::string_view name, int layer,
-                        std::vector<int64_t> shape, DType dtype) {
+BufferId Emitter::Activation(const SliceState& slice, absl::string_view name, int layer,
+                             std::vector<int64_t> shape, DType dtype) {
   const std::string full = layer < 0 ? absl::StrCat(name, ".s", slice.index)
                                      : absl::StrCat("L", layer, ".", name, ".s", slice.index);
   return NewBuffer(full, dtype, std::move(shape), ArenaClass::kActivation, Binding::kSlot);
 }
 
-int Emitter::Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns) {
+BufferId Emitter::Rows(const SliceState& slice, absl::string_view name, int layer,
+                       int64_t columns) {
   return Activation(slice, name, layer, {slice.rows, columns}, spec_.dtype);
 }
 
-int Emitter::Own(const SliceState& slice, absl::string_view name, int layer) {
+BufferId Emitter::Own(const SliceState& slice, absl::string_view name, int layer) {
   return Activation(slice, name, layer, {slice.own_rows, hidden_}, spec_.dtype);
 }
 
-int Emitter::Scratch(const SliceState& slice, absl::string_view name, int layer) {
+BufferId Emitter::Scratch(const SliceState& slice, absl::string_view name, int layer) {
   return Activation(slice, name, layer, {AttentionScratch(attention_, slice.rows)}, DType::kF32);
 }
 
 void Emitter::StartUnit(std::string name) { step_.units.push_back({std::move(name), {}}); }
 
-void Emitter::Add(OpKind kind, const Tag& tag, std::vector<int> in, std::vector<int> out,
+void Emitter::Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::vector<BufferId> out,
                   std::vector<int64_t> attributes) {
   attributes.resize(InfoOf(kind).attributes.size());
   step_.units.back().ops.push_back({.kind = kind,
@@ -180,8 +179,8 @@ void Emitter::DeclareParameters() {
   }
 }
 
-void Emitter::DeclareTraining(const Parameter& parameter, int weight, int64_t* replicated) {
-  const std::vector<int64_t> used = step_.buffers[static_cast<size_t>(weight)].shape;
+void Emitter::DeclareTraining(const Parameter& parameter, BufferId weight, int64_t* replicated) {
+  const std::vector<int64_t> used = step_.buffers[weight].shape;
   const auto add = [&](absl::string_view suffix, ArenaClass arena) {
     return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena,
                      Binding::kStep);
@@ -248,11 +247,11 @@ void Emitter::EmitBegin() {
 }
 
 Emitted Emitter::Finish() {
-  for (size_t unit = 0; unit < step_.units.size(); ++unit) {
+  for (UnitId unit : step_.units.ids()) {
     const bool repeats = step_.units[unit].name == "micro_batch";
     for (int mb = 0; mb < (repeats ? step_.micro_batches : 1); ++mb) {
       step_.instances.push_back(
-          {.unit = static_cast<int>(unit),
+          {.unit = unit,
            .micro_batches = repeats ? std::vector<int>{mb} : std::vector<int>{},
            .waits = {}});
     }

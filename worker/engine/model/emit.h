@@ -21,15 +21,15 @@ namespace stretto {
 
 // Where the host finds things in the step program: buffer ids, to be mapped with BufferMap.
 struct StepBuffers {
-  int tokens = -1;      // i32 [micro_batch_size, sequence], per micro-batch
-  int targets = -1;     // the same
-  int keys = -1;        // i32 [kKeyCount], per micro-batch: what keys random draws
-  int scalars = -1;     // f32 [kScalarCount]
-  int losses = -1;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
-  int clip_state = -1;  // f32 [kClipStateCount]
+  BufferId tokens;      // i32 [micro_batch_size, sequence], per micro-batch
+  BufferId targets;     // the same
+  BufferId keys;        // i32 [kKeyCount], per micro-batch: what keys random draws
+  BufferId scalars;     // f32 [kScalarCount]
+  BufferId losses;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
+  BufferId clip_state;  // f32 [kClipStateCount]
   // Per parameter, in ParametersOf order. weight is of the compute type; master is weight for f32.
   // A forward pass alone has the weights of these, and neither scalars nor clip_state.
-  std::vector<int> weight, master, moment1, moment2, gradient;
+  std::vector<BufferId> weight, master, moment1, moment2, gradient;
 };
 
 struct Emitted {

@@ -16,19 +16,19 @@ void Emitter::EmitBackward() {
   for (SliceState& slice : slices_) BackwardEmbedding(slice);
 }
 
-void Emitter::Wgrad(const Tag& tag, int dy, int x, int w) {
+void Emitter::Wgrad(const Tag& tag, BufferId dy, BufferId x, int w) {
   Add(OpKind::kGemmWgrad, tag, {dy, x, G(w)}, {G(w)});
 }
 
-void Emitter::BiasGrad(const Tag& tag, int dy, int b) {
+void Emitter::BiasGrad(const Tag& tag, BufferId dy, int b) {
   if (b >= 0) Add(OpKind::kBiasGrad, tag, {dy, G(b)}, {G(b)});
 }
 
-void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer, int x, int stats,
-                           int w, int b) {
+void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer, BufferId x,
+                           BufferId stats, int w, int b) {
   const Tag tag = At(slice, name, layer, Phase::kBackward);
-  const int dx = Own(slice, absl::StrCat("d_", name), layer);
-  std::vector<int> in = {slice.reduced, x, W(w), stats};
+  const BufferId dx = Own(slice, absl::StrCat("d_", name), layer);
+  std::vector<BufferId> in = {slice.reduced, x, W(w), stats};
   if (slice.d >= 0) in.push_back(slice.d);
   switch (features_.norm) {
     case NormKind::kLayerNorm:
@@ -43,15 +43,16 @@ void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer,
   slice.d = dx;
 }
 
-int Emitter::BranchGrad(const SliceState& slice, absl::string_view name, int layer, int place) {
+BufferId Emitter::BranchGrad(const SliceState& slice, absl::string_view name, int layer,
+                             int place) {
   if (drop_threshold_ == 0) return slice.d;
-  const int d = Own(slice, absl::StrCat("d_", name), layer);
+  const BufferId d = Own(slice, absl::StrCat("d_", name), layer);
   Add(OpKind::kDropout, At(slice, name, layer, Phase::kBackward), {slice.d, ids_.keys}, {d},
       DropAttributes(layer, place, slice.own_first));
   return d;
 }
 
-void Emitter::AddPositionGrad(const SliceState& slice, const Tag& tag, int d) {
+void Emitter::AddPositionGrad(const SliceState& slice, const Tag& tag, BufferId d) {
   switch (features_.positions) {
     case PositionKind::kLearned:
       Add(OpKind::kPositionGrad, tag, {d, G(index_.position_embedding)},
@@ -80,25 +81,25 @@ void Emitter::BackwardMlp(SliceState& slice, int layer) {
     BackwardNorm(slice, "final_norm", -1, slice.final_x, slice.final_stats, index_.final_w,
                  index_.final_b);
   } else {
-    const LayerActivations& above = slice.layers[static_cast<size_t>(layer) + 1];
-    const LayerParameters& q = index_.layers[static_cast<size_t>(layer) + 1];
+    const LayerActivations& above = slice.layers[layer + 1];
+    const LayerParameters& q = index_.layers[layer + 1];
     BackwardNorm(slice, "ln1", layer + 1, above.x, above.stats1, q.ln1_w, q.ln1_b);
   }
-  const int own = BranchGrad(slice, "res2", layer, 2);
-  const int d = Gather(slice, At(slice, "res2", layer, Phase::kBackward), own, "d_fc2");
+  const BufferId own = BranchGrad(slice, "res2", layer, 2);
+  const BufferId d = Gather(slice, At(slice, "res2", layer, Phase::kBackward), own, "d_fc2");
   switch (features_.mlp) {
     case MlpKind::kDense:
       return BackwardDense(slice, layer, own, d);
   }
 }
 
-void Emitter::BackwardDense(SliceState& slice, int layer, int own, int d) {
-  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
-  const LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+void Emitter::BackwardDense(SliceState& slice, int layer, BufferId own, BufferId d) {
+  const LayerParameters& p = index_.layers[layer];
+  const LayerActivations& act = slice.layers[layer];
   const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kBackward); };
 
-  const int da = Rows(slice, "d_a", layer, ffn_);
-  const int du = Rows(slice, "d_u", layer, UpColumns());
+  const BufferId da = Rows(slice, "d_a", layer, ffn_);
+  const BufferId du = Rows(slice, "d_u", layer, UpColumns());
   Add(OpKind::kGemmDgrad, at("fc2"), {d, W(p.fc2_w)}, {da});
   Wgrad(at("fc2"), d, act.a, p.fc2_w);
   BiasGrad(at("fc2"), own, p.fc2_b);
@@ -109,15 +110,15 @@ void Emitter::BackwardDense(SliceState& slice, int layer, int own, int d) {
 }
 
 void Emitter::BackwardAttention(SliceState& slice, int layer) {
-  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
-  const LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+  const LayerParameters& p = index_.layers[layer];
+  const LayerActivations& act = slice.layers[layer];
   const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kBackward); };
 
   BackwardNorm(slice, "ln2", layer, act.x2, act.stats2, p.ln2_w, p.ln2_b);
-  const int own = BranchGrad(slice, "res1", layer, 1);
-  const int d = Gather(slice, at("res1"), own, "d_proj");
-  const int dcontext = Rows(slice, "d_context", layer, attention_.context_columns());
-  const int dqkv = Rows(slice, "d_qkv", layer, attention_.qkv_columns());
+  const BufferId own = BranchGrad(slice, "res1", layer, 1);
+  const BufferId d = Gather(slice, at("res1"), own, "d_proj");
+  const BufferId dcontext = Rows(slice, "d_context", layer, attention_.context_columns());
+  const BufferId dqkv = Rows(slice, "d_qkv", layer, attention_.qkv_columns());
   Add(OpKind::kGemmDgrad, at("proj"), {d, W(p.proj_w)}, {dcontext});
   Wgrad(at("proj"), d, act.context, p.proj_w);
   BiasGrad(at("proj"), own, p.proj_b);
@@ -138,14 +139,14 @@ void Emitter::BackwardEmbedding(SliceState& slice) {
   const LayerParameters& p = index_.layers[0];
   const LayerActivations& act = slice.layers[0];
   BackwardNorm(slice, "ln1", 0, act.x, act.stats1, p.ln1_w, p.ln1_b);
-  int own = slice.d;
+  BufferId own = slice.d;
   if (drop_threshold_ > 0) {
     own = Own(slice, "d_embedded.own", -1);
     Add(OpKind::kDropout, At(slice, "position", -1, Phase::kBackward), {slice.d, ids_.keys}, {own},
         DropAttributes(-1, 0, slice.own_first));
   }
   const Tag tag = At(slice, "embed", -1, Phase::kBackward);
-  const int d = Gather(slice, tag, own, "d_embedded");
+  const BufferId d = Gather(slice, tag, own, "d_embedded");
   Add(OpKind::kEmbedGrad, tag, {slice.tokens, d, G(index_.token_embedding)},
       {G(index_.token_embedding)}, VocabAttributes());
   AddPositionGrad(slice, At(slice, "position", -1, Phase::kBackward), own);

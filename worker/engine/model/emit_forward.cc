@@ -8,54 +8,57 @@
 
 namespace stretto {
 
-void Emitter::AllReduce(const Tag& tag, int buffer, bool travels_as_activation) {
+void Emitter::AllReduce(const Tag& tag, BufferId buffer, bool travels_as_activation) {
   if (spec_.tp_size == 1) return;
   Add(OpKind::kAllReduce, tag, {buffer}, {buffer},
       {travels_as_activation ? static_cast<int64_t>(spec_.wire_dtype) : 0});
 }
 
-int Emitter::Gather(const SliceState& slice, const Tag& tag, int own, absl::string_view name) {
+BufferId Emitter::Gather(const SliceState& slice, const Tag& tag, BufferId own,
+                         absl::string_view name) {
   if (!SequenceParallel()) return own;
-  const int all = Rows(slice, name, tag.layer, hidden_);
+  const BufferId all = Rows(slice, name, tag.layer, hidden_);
   Add(OpKind::kAllGather, tag, {own}, {all}, {static_cast<int64_t>(spec_.wire_dtype)});
   return all;
 }
 
-int Emitter::Reduce(const SliceState& slice, const Tag& tag, int partial, absl::string_view name) {
+BufferId Emitter::Reduce(const SliceState& slice, const Tag& tag, BufferId partial,
+                         absl::string_view name) {
   if (!SequenceParallel()) {
     AllReduce(tag, partial, true);
     return partial;
   }
-  const int own = Own(slice, name, tag.layer);
+  const BufferId own = Own(slice, name, tag.layer);
   Add(OpKind::kReduceScatter, tag, {partial}, {own}, {static_cast<int64_t>(spec_.wire_dtype)});
   return own;
 }
 
-int Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag& tag, int x, int weight,
-                            absl::string_view name) {
+BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag& tag, BufferId x,
+                                 BufferId weight, absl::string_view name) {
   const int64_t pieces = spec_.schedule.splits, columns = hidden_ / pieces;
   const bool forward = kind == OpKind::kGemm;
   const std::string part = absl::StrCat(name, ".part");
   const absl::string_view product = SequenceParallel() ? absl::string_view(part) : name;
   if (pieces == 1) {
-    const int partial = Activation(slice, product, tag.layer, {slice.rows, hidden_}, spec_.dtype);
+    const BufferId partial =
+        Activation(slice, product, tag.layer, {slice.rows, hidden_}, spec_.dtype);
     Add(kind, tag, {x, weight}, {partial});
     return Reduce(slice, tag, partial, name);
   }
-  const int partial =
+  const BufferId partial =
       Activation(slice, product, tag.layer, {pieces, slice.rows, columns}, spec_.dtype);
-  const int reduced =
+  const BufferId reduced =
       SequenceParallel()
           ? Activation(slice, name, tag.layer, {pieces, slice.own_rows, columns}, spec_.dtype)
           : partial;
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const std::string suffix = absl::StrCat(".c", piece);
-    const int out = View(partial, BufferName(partial) + suffix, piece * slice.rows * columns,
-                         {slice.rows, columns});
+    const BufferId out = View(partial, BufferName(partial) + suffix, piece * slice.rows * columns,
+                              {slice.rows, columns});
     if (forward) {
-      const auto [rows, fresh] = weight_rows_.try_emplace({weight, static_cast<int>(piece)}, -1);
+      const auto [rows, fresh] = weight_rows_.try_emplace({weight, static_cast<int>(piece)});
       if (fresh) {
-        const int64_t k = step_.buffers[static_cast<size_t>(weight)].shape[1];
+        const int64_t k = step_.buffers[weight].shape[1];
         rows->second = View(weight, BufferName(weight) + suffix, piece * columns * k, {columns, k});
       }
       Add(kind, tag, {x, rows->second}, {out});
@@ -66,21 +69,21 @@ int Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag& tag
       AllReduce(tag, out, true);
       continue;
     }
-    const int own = View(reduced, BufferName(reduced) + suffix, piece * slice.own_rows * columns,
-                         {slice.own_rows, columns});
+    const BufferId own = View(reduced, BufferName(reduced) + suffix,
+                              piece * slice.own_rows * columns, {slice.own_rows, columns});
     Add(OpKind::kReduceScatter, tag, {out}, {own}, {static_cast<int64_t>(spec_.wire_dtype)});
   }
   return reduced;
 }
 
-int Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, int x, int w, int b,
-                  int* stats) {
+BufferId Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, BufferId x,
+                       int w, int b, BufferId* stats) {
   const Tag tag = At(slice, name, layer, Phase::kForward);
   // "ln1" leaves "y1".
   const std::string number(name.back() >= '0' && name.back() <= '9' ? name.substr(2) : "_final");
   const std::string y_name = absl::StrCat("y", number);
   const bool whole = !SequenceParallel();
-  const int y =
+  const BufferId y =
       whole ? Rows(slice, y_name, layer, hidden_) : Own(slice, absl::StrCat(y_name, ".own"), layer);
   const auto declare_stats = [&](std::vector<int64_t> shape) {
     return Activation(slice, absl::StrCat("stats", number), layer, std::move(shape), DType::kF32);
@@ -98,12 +101,12 @@ int Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, in
   return Gather(slice, tag, y, y_name);
 }
 
-int Emitter::Residual(const SliceState& slice, absl::string_view name, absl::string_view out,
-                      int layer, int bias, int place) {
+BufferId Emitter::Residual(const SliceState& slice, absl::string_view name, absl::string_view out,
+                           int layer, int bias, int place) {
   // The output of a layer is the next layer's input.
   const bool next = name == "res2" && layer + 1 < model_.layers;
-  const int y = Own(slice, out, next ? layer + 1 : name == "res2" ? -1 : layer);
-  std::vector<int> in = {slice.reduced, slice.x, ids_.keys};
+  const BufferId y = Own(slice, out, next ? layer + 1 : name == "res2" ? -1 : layer);
+  std::vector<BufferId> in = {slice.reduced, slice.x, ids_.keys};
   if (bias >= 0) in.push_back(W(bias));
   Add(OpKind::kBiasResidual, At(slice, name, layer, Phase::kForward), std::move(in), {y},
       DropAttributes(layer, place, slice.own_first));
@@ -121,7 +124,7 @@ void Emitter::AddPositions(const SliceState& slice, const Tag& tag) {
   }
 }
 
-void Emitter::TurnHeads(const Tag& tag, int qkv, bool inverse) {
+void Emitter::TurnHeads(const Tag& tag, BufferId qkv, bool inverse) {
   switch (features_.positions) {
     case PositionKind::kLearned:
       return;
@@ -142,33 +145,32 @@ void Emitter::EmitForward() {
 
 void Emitter::ForwardEmbedding(SliceState& slice) {
   const Tag tag = At(slice, "embed", -1, Phase::kForward);
-  const int partial = Activation(slice, "embedded", -1, {slice.rows, hidden_}, spec_.dtype);
+  const BufferId partial = Activation(slice, "embedded", -1, {slice.rows, hidden_}, spec_.dtype);
   Add(OpKind::kEmbed, tag, {slice.tokens, W(index_.token_embedding)}, {partial}, VocabAttributes());
   slice.x = Reduce(slice, tag, partial, "embedded.own");
 }
 
 void Emitter::ForwardAttention(SliceState& slice, int layer) {
-  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
-  LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+  const LayerParameters& p = index_.layers[layer];
+  LayerActivations& act = slice.layers[layer];
   const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
 
   if (layer == 0) {
     const Tag position = At(slice, "position", -1, Phase::kForward);
     AddPositions(slice, position);
     if (drop_threshold_ > 0) {
-      const int dropped = Own(slice, "x", 0);
+      const BufferId dropped = Own(slice, "x", 0);
       Add(OpKind::kDropout, position, {slice.x, ids_.keys}, {dropped},
           DropAttributes(-1, 0, slice.own_first));
       slice.x = dropped;
     }
   } else {
-    slice.x = Residual(slice, "res2", "x", layer - 1,
-                       index_.layers[static_cast<size_t>(layer) - 1].fc2_b, 2);
+    slice.x = Residual(slice, "res2", "x", layer - 1, index_.layers[layer - 1].fc2_b, 2);
   }
   act.x = slice.x;
   act.y1 = Norm(slice, "ln1", layer, act.x, p.ln1_w, p.ln1_b, &act.stats1);
   act.qkv = Rows(slice, "qkv", layer, attention_.qkv_columns());
-  std::vector<int> in = {act.y1, W(p.qkv_w)};
+  std::vector<BufferId> in = {act.y1, W(p.qkv_w)};
   if (p.qkv_b >= 0) in.push_back(W(p.qkv_b));
   Add(OpKind::kGemm, at("qkv"), std::move(in), {act.qkv});
   TurnHeads(at("qkv"), act.qkv, false);
@@ -186,8 +188,8 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
 }
 
 void Emitter::ForwardMlp(SliceState& slice, int layer) {
-  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
-  LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+  const LayerParameters& p = index_.layers[layer];
+  LayerActivations& act = slice.layers[layer];
 
   act.x2 = Residual(slice, "res1", "x2", layer, p.proj_b, 1);
   slice.x = act.x2;
@@ -199,13 +201,13 @@ void Emitter::ForwardMlp(SliceState& slice, int layer) {
 }
 
 void Emitter::ForwardDense(SliceState& slice, int layer) {
-  const LayerParameters& p = index_.layers[static_cast<size_t>(layer)];
-  LayerActivations& act = slice.layers[static_cast<size_t>(layer)];
+  const LayerParameters& p = index_.layers[layer];
+  LayerActivations& act = slice.layers[layer];
   const auto at = [&](const char* name) { return At(slice, name, layer, Phase::kForward); };
 
   act.u = Rows(slice, "u", layer, UpColumns());
   act.a = Rows(slice, "a", layer, ffn_);
-  std::vector<int> in = {act.y2, W(p.fc1_w)};
+  std::vector<BufferId> in = {act.y2, W(p.fc1_w)};
   if (p.fc1_b >= 0) in.push_back(W(p.fc1_b));
   Add(OpKind::kGemm, at("fc1"), std::move(in), {act.u});
   Add(OpsOf(features_.activation).forward, at("act"), {act.u}, {act.a});
@@ -216,8 +218,7 @@ void Emitter::ForwardHead(SliceState& slice) {
   const int last = model_.layers - 1;
   const auto at = [&](const char* name) { return At(slice, name, -1, Phase::kForward); };
 
-  slice.final_x =
-      Residual(slice, "res2", "final_x", last, index_.layers[static_cast<size_t>(last)].fc2_b, 2);
+  slice.final_x = Residual(slice, "res2", "final_x", last, index_.layers[last].fc2_b, 2);
   slice.final_y = Norm(slice, "final_norm", -1, slice.final_x, index_.final_w, index_.final_b,
                        &slice.final_stats);
   slice.logits = Rows(slice, "logits", -1, vocab_);

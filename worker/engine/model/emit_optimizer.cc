@@ -12,9 +12,9 @@ void Emitter::EmitOptimizer() {
     AllReduce({.name = "replicated", .phase = Phase::kOptimizer}, replicated_gradients_, false);
   }
   const int64_t count = static_cast<int64_t>(parameters_.size());
-  const int parts =
+  const BufferId parts =
       NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation, Binding::kStep);
-  const int total =
+  const BufferId total =
       NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation, Binding::kStep);
   const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
   const auto clip = [&] { Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state}); };
@@ -24,7 +24,7 @@ void Emitter::EmitOptimizer() {
   }
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
-    const int part = View(parts, absl::StrCat("norm_parts.", i), static_cast<int64_t>(i), {1});
+    const BufferId part = View(parts, absl::StrCat("norm_parts.", i), static_cast<int64_t>(i), {1});
     if (parameters_[i].sharded() || tp_rank_ == 0) {
       Add(OpKind::kSumSquares, tag, {ids_.gradient[i]}, {part});
     } else {
@@ -35,7 +35,7 @@ void Emitter::EmitOptimizer() {
   AllReduce(norm, total, false);
   if (!spec_.update_at_once) clip();
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    std::vector<int> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
+    std::vector<BufferId> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
     if (ids_.weight[i] != ids_.master[i]) out.push_back(ids_.weight[i]);
     Add(OpKind::kAdamW, {.name = parameters_[i].name, .phase = Phase::kOptimizer},
         {ids_.gradient[i], ids_.clip_state, ids_.scalars, ids_.master[i], ids_.moment1[i],

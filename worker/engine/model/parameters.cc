@@ -116,10 +116,10 @@ class Builder {
     p.starts.assign(shape.size(), 0);
     p.extents = std::move(shape);
     if (shard >= 0) {
-      int64_t& extent = p.extents[static_cast<size_t>(shard)];
+      int64_t& extent = p.extents[shard];
       STRETTO_CHECK(extent % tp_size_ == 0);
       extent /= tp_size_;
-      p.starts[static_cast<size_t>(shard)] = extent * tp_rank_;
+      p.starts[shard] = extent * tp_rank_;
     }
     p.init = init;
     p.init_std = std;

@@ -19,8 +19,8 @@ DType WireTypeOf(const Op& op, DType dtype) {
 
 const Buffer& WholeTensorOf(const Program& program, const Op& op) {
   STRETTO_CHECK(IsCollective(op.kind));
-  const Buffer& in = program.buffers.at(static_cast<size_t>(op.in.at(0)));
-  const Buffer& out = program.buffers.at(static_cast<size_t>(op.out.at(0)));
+  const Buffer& in = program.buffers.at(op.in.at(0));
+  const Buffer& out = program.buffers.at(op.out.at(0));
   return in.count() > out.count() ? in : out;
 }
 

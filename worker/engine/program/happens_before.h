@@ -17,22 +17,22 @@ class HappensBefore {
   static absl::StatusOr<HappensBefore> Build(const Program& program);
 
   // True when `first` has completed before `second` starts in every execution.
-  bool Before(int first, int second) const {
-    return first != second &&
-           clock(second)[static_cast<size_t>(lane_[static_cast<size_t>(first)])] >
-               position_[static_cast<size_t>(first)];
+  bool Before(OpId first, OpId second) const {
+    return first != second && clock(second)[lane_[first].position()] > position_[first];
   }
   // Position within its lane.
-  int position(int op) const { return position_[static_cast<size_t>(op)]; }
+  int position(OpId op) const { return position_[op]; }
   // Per lane, how many of its operations come before `op` (on op's own lane: itself included).
-  const int* clock(int op) const { return &clocks_[static_cast<size_t>(op) * lanes_]; }
+  const int* clock(OpId op) const { return &clocks_[op.position() * lanes_]; }
   // One order in which the program may run; a linear extension of "before". That of the program
   // where no operation waits for a later one.
-  const std::vector<int>& order() const { return order_; }
+  const std::vector<OpId>& order() const { return order_; }
 
  private:
   size_t lanes_ = 0;
-  std::vector<int> lane_, position_, order_;
+  IdVector<OpId, LaneId> lane_;
+  IdVector<OpId, int> position_;
+  std::vector<OpId> order_;
   std::vector<int> clocks_;
 };
 
@@ -40,16 +40,16 @@ class HappensBefore {
 // after it has completed. All that follow on that lane do too.
 class FirstAfter {
  public:
-  static constexpr int kNever = std::numeric_limits<int>::max();
+  static constexpr OpId kNever = std::numeric_limits<int>::max();
 
   FirstAfter(const Program& program, const HappensBefore& order);
 
   // Per lane an index into the program, or kNever. Before(op, x) == (of(op)[lane of x] <= x).
-  const int* of(int op) const { return &first_[static_cast<size_t>(op) * lanes_]; }
+  const OpId* of(OpId op) const { return &first_[op.position() * lanes_]; }
 
  private:
   size_t lanes_;
-  std::vector<int> first_;
+  std::vector<OpId> first_;
 };
 
 }  // namespace stretto

@@ -7,24 +7,24 @@
 
 namespace stretto {
 
-std::vector<Region> RegionsOf(const std::vector<Buffer>& buffers) {
+IdVector<BufferId, Region> RegionsOf(const IdVector<BufferId, Buffer>& buffers) {
   constexpr int kArenas = 6;
-  std::vector<Region> regions;
+  IdVector<BufferId, Region> regions;
   regions.reserve(buffers.size());
-  for (size_t id = 0; id < buffers.size(); ++id) {
+  for (BufferId id : buffers.ids()) {
     const Buffer& buffer = buffers[id];
-    const Root root = RootOf(buffers, static_cast<int>(id));
-    const Buffer& memory = buffers[static_cast<size_t>(root.buffer)];
+    const Root root = RootOf(buffers, id);
+    const Buffer& memory = buffers[root.buffer];
     const int64_t start = root.element * static_cast<int64_t>(SizeOf(buffer.dtype));
     const bool planned = memory.offset >= 0;
-    const int space = planned ? static_cast<int>(memory.arena) : kArenas + root.buffer;
+    const int space = planned ? static_cast<int>(memory.arena) : kArenas + root.buffer.value();
     const int64_t begin = start + (planned ? memory.offset : 0);
     regions.push_back({space, begin, begin + buffer.bytes()});
   }
   return regions;
 }
 
-Segments SegmentsOf(const std::vector<Region>& regions) {
+Segments SegmentsOf(const IdVector<BufferId, Region>& regions) {
   using Cut = std::pair<int, int64_t>;  // space, byte
   std::vector<Cut> cuts;
   cuts.reserve(2 * regions.size());
@@ -35,35 +35,35 @@ Segments SegmentsOf(const std::vector<Region>& regions) {
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
   const auto index = [&](int space, int64_t byte) {
-    return static_cast<int>(std::lower_bound(cuts.begin(), cuts.end(), Cut(space, byte)) -
-                            cuts.begin());
+    return static_cast<size_t>(std::lower_bound(cuts.begin(), cuts.end(), Cut(space, byte)) -
+                               cuts.begin());
   };
   Segments segments;
   for (const Region& region : regions) {
     segments.begin.push_back(index(region.space, region.begin));
     segments.end.push_back(index(region.space, region.end));
   }
-  segments.count = static_cast<int>(cuts.size());
+  segments.count = cuts.size();
   return segments;
 }
 
-std::vector<std::vector<int>> OverlapsOf(const std::vector<Region>& regions) {
-  std::vector<int> order(regions.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto at = [&](int id) -> const Region& { return regions[static_cast<size_t>(id)]; };
-  std::sort(order.begin(), order.end(), [&](int a, int b) {
+IdVector<BufferId, std::vector<BufferId>> OverlapsOf(const IdVector<BufferId, Region>& regions) {
+  std::vector<BufferId> order(regions.size());
+  std::iota(order.begin(), order.end(), BufferId(0));
+  auto at = [&](BufferId id) -> const Region& { return regions[id]; };
+  std::sort(order.begin(), order.end(), [&](BufferId a, BufferId b) {
     return std::tie(at(a).space, at(a).begin, a) < std::tie(at(b).space, at(b).begin, b);
   });
-  std::vector<std::vector<int>> overlaps(regions.size());
-  std::vector<int> open;  // regions that may still overlap what follows
-  for (int id : order) {
-    std::erase_if(open, [&](int other) {
+  IdVector<BufferId, std::vector<BufferId>> overlaps(regions.size());
+  std::vector<BufferId> open;  // regions that may still overlap what follows
+  for (BufferId id : order) {
+    std::erase_if(open, [&](BufferId other) {
       return at(other).space != at(id).space || at(other).end <= at(id).begin;
     });
-    for (int other : open) {
+    for (BufferId other : open) {
       if (!at(id).Overlaps(at(other))) continue;
-      overlaps[static_cast<size_t>(id)].push_back(other);
-      overlaps[static_cast<size_t>(other)].push_back(id);
+      overlaps[id].push_back(other);
+      overlaps[other].push_back(id);
     }
     open.push_back(id);
   }

@@ -17,17 +17,18 @@ struct Region {
 };
 
 // The region of every buffer.
-std::vector<Region> RegionsOf(const std::vector<Buffer>& buffers);
+IdVector<BufferId, Region> RegionsOf(const IdVector<BufferId, Buffer>& buffers);
 
 // Every space cut where a region begins or ends: two regions overlap where they share a segment,
 // and a segment is touched whole or not at all.
 struct Segments {
-  std::vector<int> begin, end;  // of every region: the segments [begin, end), none when it is empty
-  int count = 0;
+  // Of every region: the segments [begin, end), none when it is empty.
+  IdVector<BufferId, size_t> begin, end;
+  size_t count = 0;
 };
-Segments SegmentsOf(const std::vector<Region>& regions);
+Segments SegmentsOf(const IdVector<BufferId, Region>& regions);
 
 // For every buffer, the buffers whose region overlaps it, itself excluded.
-std::vector<std::vector<int>> OverlapsOf(const std::vector<Region>& regions);
+IdVector<BufferId, std::vector<BufferId>> OverlapsOf(const IdVector<BufferId, Region>& regions);
 
 }  // namespace stretto

@@ -52,24 +52,24 @@ int64_t Buffer::count() const {
 BufferMap::BufferMap(const StepProgram& step) : step_(step) {
   first_.reserve(step.buffers.size());
   for (const Buffer& buffer : step.buffers) {
-    first_.push_back(size_);
+    first_.push_back(BufferId::Of(size_));
     switch (buffer.binding) {
       case Binding::kStep:
         size_ += 1;
         break;
       case Binding::kSlot:
-        size_ += step.slots;
+        size_ += static_cast<size_t>(step.slots);
         break;
       case Binding::kMicroBatch:
-        size_ += step.micro_batches;
+        size_ += static_cast<size_t>(step.micro_batches);
         break;
     }
   }
 }
 
-int BufferMap::Find(int id, int micro_batch) const {
-  const int first = first_[static_cast<size_t>(id)];
-  switch (step_.buffers[static_cast<size_t>(id)].binding) {
+BufferId BufferMap::Find(BufferId id, int micro_batch) const {
+  const BufferId first = first_[id];
+  switch (step_.buffers[id].binding) {
     case Binding::kStep:
       return first;
     case Binding::kSlot:
@@ -95,7 +95,7 @@ int CopiesOf(Binding binding, const StepProgram& step) {
 }
 
 void ExpandBuffers(const StepProgram& step, const BufferMap& map, Program* program) {
-  program->buffers.reserve(static_cast<size_t>(map.size()));
+  program->buffers.reserve(map.size());
   for (const Buffer& buffer : step.buffers) {
     const int copies = CopiesOf(buffer.binding, step);
     for (int copy = 0; copy < copies; ++copy) {
@@ -103,7 +103,7 @@ void ExpandBuffers(const StepProgram& step, const BufferMap& map, Program* progr
       concrete.binding = Binding::kStep;
       if (copies > 1) absl::StrAppend(&concrete.name, "#", copy);
       if (buffer.alias >= 0) {
-        STRETTO_CHECK(step.buffers[static_cast<size_t>(buffer.alias)].binding == buffer.binding);
+        STRETTO_CHECK(step.buffers[buffer.alias].binding == buffer.binding);
         concrete.alias = map.Find(buffer.alias, copy);
       }
       program->buffers.push_back(std::move(concrete));
@@ -124,39 +124,37 @@ Program Expand(const StepProgram& step) {
   ExpandBuffers(step, map, &program);
 
   size_t ops = 0;
-  for (const Instance& instance : step.instances)
-    ops += step.units.at(static_cast<size_t>(instance.unit)).ops.size();
+  for (const Instance& instance : step.instances) ops += step.units.at(instance.unit).ops.size();
   program.ops.reserve(ops);
-  std::vector<int> base;  // first operation of each instance
+  IdVector<InstanceId, OpId> base;  // first operation of each instance
   for (const Instance& instance : step.instances) {
-    base.push_back(static_cast<int>(program.ops.size()));
-    const Unit& unit = step.units.at(static_cast<size_t>(instance.unit));
+    base.push_back(program.ops.next());
+    const Unit& unit = step.units.at(instance.unit);
     for (const Op& source : unit.ops) {
       Op op = source;
       int& micro_batch = op.tag.micro_batch;
-      if (micro_batch >= 0)
-        micro_batch = instance.micro_batches.at(static_cast<size_t>(micro_batch));
-      for (int& id : op.in) id = map.Find(id, micro_batch);
-      for (int& id : op.out) id = map.Find(id, micro_batch);
-      for (int& wait : op.waits) wait += base.back();
+      if (micro_batch >= 0) micro_batch = instance.micro_batches.at(micro_batch);
+      for (BufferId& id : op.in) id = map.Find(id, micro_batch);
+      for (BufferId& id : op.out) id = map.Find(id, micro_batch);
+      for (OpId& wait : op.waits) wait = base.back() + wait.value();
       program.ops.push_back(std::move(op));
     }
     for (const CarriedWait& wait : instance.waits) {
-      STRETTO_CHECK(wait.instance < static_cast<int>(base.size()) - 1);
-      const size_t op = static_cast<size_t>(base.back() + wait.op);
-      program.ops.at(op).waits.push_back(base[static_cast<size_t>(wait.instance)] + wait.producer);
+      STRETTO_CHECK(wait.instance < base.next() - 1);
+      const OpId op = base.back() + wait.op.value();
+      program.ops.at(op).waits.push_back(base[wait.instance] + wait.producer.value());
     }
-    for (size_t i = static_cast<size_t>(base.back()); i < program.ops.size(); ++i) {
+    for (OpId i = base.back(); i < program.ops.next(); ++i) {
       std::sort(program.ops[i].waits.begin(), program.ops[i].waits.end());
     }
   }
   return program;
 }
 
-Root RootOf(const std::vector<Buffer>& buffers, int id) {
+Root RootOf(const IdVector<BufferId, Buffer>& buffers, BufferId id) {
   Root root{id, 0};
-  while (buffers.at(static_cast<size_t>(root.buffer)).alias >= 0) {
-    const Buffer& buffer = buffers[static_cast<size_t>(root.buffer)];
+  while (buffers.at(root.buffer).alias >= 0) {
+    const Buffer& buffer = buffers[root.buffer];
     root.element += buffer.alias_offset;
     root.buffer = buffer.alias;
   }

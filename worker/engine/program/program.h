@@ -8,11 +8,13 @@
 // Order within a lane is program order. `waits` lists operations of other lanes that must have
 // completed before this one starts. Plain values: copy freely, no threads, no hidden state.
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "kernels/dtype.h"
+#include "worker/engine/program/index.h"
 #include "worker/engine/program/op_kind.h"
 
 namespace stretto {
@@ -31,6 +33,15 @@ enum class ArenaClass : uint8_t {
   kActivation,  // lives within a step
 };
 const char* NameOf(ArenaClass arena);
+inline constexpr size_t kArenaClasses = 6;
+
+// A T of each class.
+template <class T>
+struct PerArena : std::array<T, kArenaClasses> {
+  using std::array<T, kArenaClasses>::operator[];
+  T& operator[](ArenaClass arena) { return (*this)[static_cast<size_t>(arena)]; }
+  const T& operator[](ArenaClass arena) const { return (*this)[static_cast<size_t>(arena)]; }
+};
 
 // How many copies a buffer of a StepProgram has in a step.
 enum class Binding : uint8_t {
@@ -46,7 +57,7 @@ struct Buffer {
   ArenaClass arena = ArenaClass::kActivation;
   Binding binding = Binding::kStep;
   // A view into another buffer with the same binding, starting at this element. -1: own memory.
-  int alias = -1;
+  BufferId alias = -1;
   int64_t alias_offset = 0;
   // Bytes from the start of its arena; -1 before memory is planned.
   int64_t offset = -1;
@@ -68,11 +79,11 @@ struct Tag {
 
 struct Op {
   OpKind kind = OpKind::kZero;
-  int lane = 0;
+  LaneId lane = 0;
   Tag tag;
-  std::vector<int> in, out;         // buffers
+  std::vector<BufferId> in, out;
   std::vector<int64_t> attributes;  // in the order of OpInfo::attributes, not negative
-  std::vector<int> waits;           // operations, ascending
+  std::vector<OpId> waits;          // ascending
 };
 
 // Ranks that communicate, and the lanes that work: at most one group per lane.
@@ -82,32 +93,32 @@ struct Group {
 };
 struct Lane {
   std::string name;  // "compute", "comm.tp"
-  int group = -1;
+  GroupId group = -1;
 };
 
 struct Program {
   int rank = 0;
   int world_size = 1;
-  std::vector<Group> groups;
-  std::vector<Lane> lanes;
-  std::vector<Buffer> buffers;
-  std::vector<Op> ops;
+  IdVector<GroupId, Group> groups;
+  IdVector<LaneId, Lane> lanes;
+  IdVector<BufferId, Buffer> buffers;
+  IdVector<OpId, Op> ops;
 };
 
 struct Unit {
   std::string name;
-  std::vector<Op> ops;  // waits are indices into this list
+  IdVector<OpId, Op> ops;  // waits are indices into this list
 };
 
 // A wait of one operation of an instance for one of an earlier instance.
 struct CarriedWait {
-  int op = 0;        // in this instance's unit
-  int instance = 0;  // earlier
-  int producer = 0;  // in that instance's unit
+  OpId op = 0;              // in this instance's unit
+  InstanceId instance = 0;  // earlier
+  OpId producer = 0;        // in that instance's unit
 };
 
 struct Instance {
-  int unit = 0;
+  UnitId unit = 0;
   // What Tag::micro_batch of the unit's operations counts: a unit may weave several.
   std::vector<int> micro_batches;
   std::vector<CarriedWait> waits;
@@ -118,24 +129,24 @@ struct StepProgram {
   int world_size = 1;
   int micro_batches = 1;
   int slots = 1;  // micro-batches in flight
-  std::vector<Group> groups;
-  std::vector<Lane> lanes;
-  std::vector<Buffer> buffers;
-  std::vector<Unit> units;
-  std::vector<Instance> instances;
+  IdVector<GroupId, Group> groups;
+  IdVector<LaneId, Lane> lanes;
+  IdVector<BufferId, Buffer> buffers;
+  IdVector<UnitId, Unit> units;
+  IdVector<InstanceId, Instance> instances;
 };
 
 // Index of the copy of buffer `id` that a micro-batch uses, in the expansion's buffer list.
 class BufferMap {
  public:
   explicit BufferMap(const StepProgram& step);
-  int Find(int id, int micro_batch) const;
-  int size() const { return size_; }
+  BufferId Find(BufferId id, int micro_batch) const;
+  size_t size() const { return size_; }
 
  private:
   const StepProgram& step_;
-  std::vector<int> first_;
-  int size_ = 0;
+  IdVector<BufferId, BufferId> first_;
+  size_t size_ = 0;
 };
 
 // The flat list. CHECKs that indices are in range.
@@ -143,9 +154,9 @@ Program Expand(const StepProgram& step);
 
 // The memory a buffer lies in, through any chain of aliases, and its first element there.
 struct Root {
-  int buffer;
+  BufferId buffer;
   int64_t element;
 };
-Root RootOf(const std::vector<Buffer>& buffers, int id);
+Root RootOf(const IdVector<BufferId, Buffer>& buffers, BufferId id);
 
 }  // namespace stretto

@@ -63,28 +63,28 @@ class RaceCheck {
         regions_(RegionsOf(program.buffers)),
         segments_(SegmentsOf(regions_)),
         lanes_(program.lanes.size()),
-        runs_(static_cast<size_t>(segments_.count)),
-        owner_(static_cast<size_t>(segments_.count), -1),
+        runs_(segments_.count),
+        owner_(segments_.count, -1),
         writer_(owner_.size(), -1),
         readers_(owner_.size() * lanes_, -1) {
     root_.reserve(program.buffers.size());
-    for (size_t id = 0; id < program.buffers.size(); ++id) {
-      root_.push_back(RootOf(program.buffers, static_cast<int>(id)).buffer);
+    for (BufferId id : program.buffers.ids()) {
+      root_.push_back(RootOf(program.buffers, id).buffer);
       const ArenaClass arena = program.buffers[id].arena;
       const bool external = arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
                             arena == ArenaClass::kInput;
-      if (!external || root_[id] != static_cast<int>(id)) continue;
-      Cut(static_cast<int>(id));
-      Own(static_cast<int>(id), -1);
+      if (!external || root_[id] != id) continue;
+      Cut(id);
+      Own(id, -1);
     }
   }
 
   absl::Status Run() {
-    for (int op : order_.order()) {
-      const Op& operation = program_.ops[static_cast<size_t>(op)];
+    for (OpId op : order_.order()) {
+      const Op& operation = program_.ops[op];
       RETURN_IF_ERROR(CheckOutputs(op));
-      for (int id : operation.in) RETURN_IF_ERROR(Read(op, operation.lane, id));
-      for (int id : operation.out) RETURN_IF_ERROR(Write(op, id));
+      for (BufferId id : operation.in) RETURN_IF_ERROR(Read(op, operation.lane, id));
+      for (BufferId id : operation.out) RETURN_IF_ERROR(Write(op, id));
     }
     return absl::OkStatus();
   }
@@ -92,18 +92,18 @@ class RaceCheck {
  private:
   // An output lies on another operand only where the operation works in place: the two are then one
   // buffer, or begin at the same address.
-  absl::Status CheckOutputs(int op) const {
-    const Op& operation = program_.ops[static_cast<size_t>(op)];
+  absl::Status CheckOutputs(OpId op) const {
+    const Op& operation = program_.ops[op];
     const OpInfo& info = InfoOf(operation.kind);
     for (size_t o = 0; o < operation.out.size(); ++o) {
-      const Region& out = regions_[static_cast<size_t>(operation.out[o])];
+      const Region& out = regions_[operation.out[o]];
       for (size_t i = 0; i < operation.in.size(); ++i) {
-        const Region& in = regions_[static_cast<size_t>(operation.in[i])];
+        const Region& in = regions_[operation.in[i]];
         if (!out.Overlaps(in) || (MayShare(info, i, o) && out.begin == in.begin)) continue;
         return Clash(op, operation.out[o], operation.in[i]);
       }
       for (size_t other = o + 1; other < operation.out.size(); ++other) {
-        if (!out.Overlaps(regions_[static_cast<size_t>(operation.out[other])])) continue;
+        if (!out.Overlaps(regions_[operation.out[other]])) continue;
         return Clash(op, operation.out[o], operation.out[other]);
       }
     }
@@ -115,29 +115,29 @@ class RaceCheck {
     return in[0] == '=' ? in == info.outputs[output] : BareName(in) == info.overwrites;
   }
 
-  absl::Status Clash(int op, int out, int other) const {
+  absl::Status Clash(OpId op, BufferId out, BufferId other) const {
     return absl::InvalidArgumentError(absl::StrCat("operand overwritten: ", PrintOp(program_, op),
                                                    " writes ", Name(out), " over its own operand ",
                                                    Name(other), ", expected them apart"));
   }
 
-  absl::Status Read(int op, int lane, int id) {
-    const int root = root_[static_cast<size_t>(id)];
+  absl::Status Read(OpId op, LaneId lane, BufferId id) {
+    const BufferId root = root_[id];
     Cut(id);
     for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
       if (owner_[run] != root) return Undefined(op, id);
       if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
-      readers_[run * lanes_ + static_cast<size_t>(lane)] = op;
+      readers_[run * lanes_ + lane.position()] = op;
     }
     return absl::OkStatus();
   }
 
-  absl::Status Write(int op, int id) {
+  absl::Status Write(OpId op, BufferId id) {
     Cut(id);
     for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
       if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
       for (size_t lane = 0; lane < lanes_; ++lane) {
-        const int reader = readers_[run * lanes_ + lane];
+        const OpId reader = readers_[run * lanes_ + lane];
         if (!Ordered(reader, op)) return Race(op, id, reader, "reads");
       }
     }
@@ -146,7 +146,7 @@ class RaceCheck {
   }
 
   // Makes runs begin and end where the buffer does.
-  void Cut(int id) {
+  void Cut(BufferId id) {
     for (const size_t at : {Begin(id), End(id)}) {
       if (runs_.IsHead(at)) continue;
       const size_t from = runs_.Head(at);
@@ -158,58 +158,56 @@ class RaceCheck {
   }
 
   // Makes the buffer, cut out, one run that holds its value and has no reader.
-  void Own(int id, int writer) {
+  void Own(BufferId id, OpId writer) {
     const size_t begin = Begin(id), end = End(id);
     if (begin == end) return;
     for (size_t run = runs_.Next(begin); run < end; run = runs_.Next(run)) runs_.Clear(run);
-    owner_[begin] = root_[static_cast<size_t>(id)];
+    owner_[begin] = root_[id];
     writer_[begin] = writer;
-    std::fill_n(Readers(begin), lanes_, -1);
+    std::fill_n(Readers(begin), lanes_, OpId());
   }
 
-  std::vector<int>::iterator Readers(size_t segment) {
+  std::vector<OpId>::iterator Readers(size_t segment) {
     return readers_.begin() + static_cast<std::ptrdiff_t>(segment * lanes_);
   }
-  size_t Begin(int id) const {
-    return static_cast<size_t>(segments_.begin[static_cast<size_t>(id)]);
-  }
-  size_t End(int id) const { return static_cast<size_t>(segments_.end[static_cast<size_t>(id)]); }
-  bool Ordered(int earlier, int op) const {
+  size_t Begin(BufferId id) const { return segments_.begin[id]; }
+  size_t End(BufferId id) const { return segments_.end[id]; }
+  bool Ordered(OpId earlier, OpId op) const {
     return earlier < 0 || earlier == op || order_.Before(earlier, op);
   }
 
-  absl::Status Undefined(int op, int id) const {
+  absl::Status Undefined(OpId op, BufferId id) const {
     return absl::InvalidArgumentError(
         absl::StrCat("read without a writer: ", PrintOp(program_, op), " reads ", Name(id),
                      ", which nothing wrote before, or something overwrote"));
   }
 
-  absl::Status Race(int op, int id, int earlier, absl::string_view verb) const {
-    const Op& other = program_.ops[static_cast<size_t>(earlier)];
-    const std::vector<int>& operands = verb == "writes" ? other.out : other.in;
-    const Region& region = regions_[static_cast<size_t>(id)];
-    const auto hit = std::find_if(operands.begin(), operands.end(), [&](int operand) {
-      return region.Overlaps(regions_[static_cast<size_t>(operand)]);
+  absl::Status Race(OpId op, BufferId id, OpId earlier, absl::string_view verb) const {
+    const Op& other = program_.ops[earlier];
+    const std::vector<BufferId>& operands = verb == "writes" ? other.out : other.in;
+    const Region& region = regions_[id];
+    const auto hit = std::find_if(operands.begin(), operands.end(), [&](BufferId operand) {
+      return region.Overlaps(regions_[operand]);
     });
     return absl::InvalidArgumentError(absl::StrCat(
         "race: ", PrintOp(program_, op), " touches ", Name(id), " while ",
         PrintOp(program_, earlier), " ", verb, " ", Name(*hit), ", expected a wait between them"));
   }
 
-  std::string Name(int id) const {
-    return absl::StrCat("%", id, " (", program_.buffers[static_cast<size_t>(id)].name, ")");
+  std::string Name(BufferId id) const {
+    return absl::StrCat("%", id.value(), " (", program_.buffers[id].name, ")");
   }
 
   const Program& program_;
   const HappensBefore& order_;
-  const std::vector<Region> regions_;
+  const IdVector<BufferId, Region> regions_;
   const Segments segments_;
   const size_t lanes_;
   Runs runs_;  // of segments that share what follows, which is kept at the first of each
-  std::vector<int> root_;     // per buffer
-  std::vector<int> owner_;    // [segment]: the root buffer whose value it holds, -1 for none
-  std::vector<int> writer_;   // [segment]: its last writer, -1 for none in this program
-  std::vector<int> readers_;  // [segment][lane]: last reader since, -1 for none
+  IdVector<BufferId, BufferId> root_;
+  std::vector<BufferId> owner_;  // [segment]: the root buffer whose value it holds, -1 for none
+  std::vector<OpId> writer_;     // [segment]: its last writer, -1 for none in this program
+  std::vector<OpId> readers_;    // [segment][lane]: last reader since, -1 for none
 };
 
 }  // namespace

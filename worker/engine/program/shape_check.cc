@@ -13,18 +13,18 @@
 namespace stretto {
 
 BufferOperands OperandsOf(const Program& program, const Op& op) {
-  const auto buffers = [&](const std::vector<int>& ids) {
+  const auto buffers = [&](const std::vector<BufferId>& ids) {
     std::vector<const Buffer*> result;
-    for (int id : ids) result.push_back(&program.buffers.at(static_cast<size_t>(id)));
+    for (BufferId id : ids) result.push_back(&program.buffers.at(id));
     return result;
   };
   return BufferOperands(op, buffers(op.in), buffers(op.out));
 }
 
-ShapeCheck::ShapeCheck(const Program& program, int op)
+ShapeCheck::ShapeCheck(const Program& program, OpId op)
     : program_(program),
       index_(op),
-      operands_(OperandsOf(program, program.ops.at(static_cast<size_t>(op)))),
+      operands_(OperandsOf(program, program.ops.at(op))),
       symbols_({{"kKeyCount", kKeyCount},
                 {"kScalarCount", kScalarCount},
                 {"kClipStateCount", kClipStateCount}}) {}
@@ -39,14 +39,11 @@ int64_t ShapeCheck::Rows(absl::string_view operand) const {
   return columns == 0 ? 0 : Count(operand) / columns;
 }
 
-const Lane& ShapeCheck::lane() const {
-  const int lane = program_.ops[static_cast<size_t>(index_)].lane;
-  return program_.lanes[static_cast<size_t>(lane)];
-}
+const Lane& ShapeCheck::lane() const { return program_.lanes[program_.ops[index_].lane]; }
 
 const Group* ShapeCheck::group() const {
-  const int group = lane().group;
-  return group < 0 ? nullptr : &program_.groups[static_cast<size_t>(group)];
+  const GroupId group = lane().group;
+  return group < 0 ? nullptr : &program_.groups[group];
 }
 
 void ShapeCheck::Define(absl::string_view symbol, int64_t value) {

@@ -23,7 +23,7 @@ namespace stretto {
 class ShapeCheck {
  public:
   // Of an operation whose operands are all declared, as many as its row has. Borrows the program.
-  ShapeCheck(const Program& program, int op);
+  ShapeCheck(const Program& program, OpId op);
 
   // InvalidArgument with found and expected. A malformed rule is a CHECK.
   absl::Status Match(absl::string_view rule);
@@ -46,7 +46,7 @@ class ShapeCheck {
   std::optional<int64_t> ValueOf(absl::string_view symbol) const;
 
   const Program& program_;
-  const int index_;
+  const OpId index_;
   const BufferOperands operands_;
   std::map<std::string, int64_t, std::less<>> symbols_;
   std::optional<DType> type_;

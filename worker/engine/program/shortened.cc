@@ -52,8 +52,8 @@ Run RunOf(const std::vector<Instance>& instances) {
 Instance Moved(Instance instance, int by, const Run& run) {
   for (int& micro_batch : instance.micro_batches) micro_batch += by * run.stride;
   for (CarriedWait& wait : instance.waits) {
-    if (wait.instance >= static_cast<int>(run.begin))
-      wait.instance += by * static_cast<int>(run.period);
+    if (wait.instance.position() >= run.begin)
+      wait.instance = wait.instance + by * static_cast<int>(run.period);
   }
   return instance;
 }
@@ -66,9 +66,9 @@ StepProgram WithMicroBatches(const StepProgram& step, int micro_batches) {
   return other;
 }
 
-bool ReachesBefore(const Instance& instance, int first, const Run& run) {
+bool ReachesBefore(const Instance& instance, size_t first, const Run& run) {
   return std::any_of(instance.waits.begin(), instance.waits.end(), [&](const CarriedWait& wait) {
-    return wait.instance >= static_cast<int>(run.begin) && wait.instance < first;
+    return wait.instance.position() >= run.begin && wait.instance.position() < first;
   });
 }
 
@@ -86,8 +86,7 @@ StepProgram Shortened(const StepProgram& step, int together) {
     if (i >= run.end - removed && i < run.end) continue;
     const bool moves = i >= run.end;
     // A wait that would leave the run cannot be told from one for what comes before it.
-    if (moves && ReachesBefore(step.instances[i], static_cast<int>(run.begin + removed), run))
-      return step;
+    if (moves && ReachesBefore(step.instances[i], run.begin + removed, run)) return step;
     shorter.instances.push_back(moves ? Moved(step.instances[i], -surplus, run)
                                       : step.instances[i]);
   }

@@ -25,7 +25,7 @@ namespace stretto {
 
 std::string Print(const Program& program);
 // One operation's line, without the line break.
-std::string PrintOp(const Program& program, int index);
+std::string PrintOp(const Program& program, OpId op);
 // "L3.fc2 fwd mb0 s0"
 std::string PrintTag(const Tag& tag);
 

@@ -52,8 +52,17 @@ class Parser {
     return absl::OkStatus();
   }
 
-  template <class T>
-  absl::Status Integers(absl::string_view words, T low, T high, std::vector<T>* values) const {
+  template <class Tag>
+  absl::Status Integer(absl::string_view word, int low, int high, Index<Tag>* index) const {
+    int value;
+    RETURN_IF_ERROR(Integer(word, low, high, &value));
+    *index = Index<Tag>::Of(value);
+    return absl::OkStatus();
+  }
+
+  template <class Bound, class T>
+  absl::Status Integers(absl::string_view words, Bound low, Bound high,
+                        std::vector<T>* values) const {
     for (absl::string_view word : absl::StrSplit(words, ',')) {
       values->emplace_back();
       RETURN_IF_ERROR(Integer(word, low, high, &values->back()));
@@ -69,12 +78,12 @@ class Parser {
     return absl::OkStatus();
   }
 
-  template <class T>
-  absl::Status IndexOf(absl::string_view name, const std::vector<T>& items, absl::string_view what,
-                       int* index) const {
-    for (size_t i = 0; i < items.size(); ++i) {
-      if (items[i].name == name) {
-        *index = static_cast<int>(i);
+  template <class Id, class T>
+  absl::Status IndexOf(absl::string_view name, const IdVector<Id, T>& items, absl::string_view what,
+                       Id* index) const {
+    for (Id id : items.ids()) {
+      if (items[id].name == name) {
+        *index = id;
         return absl::OkStatus();
       }
     }
@@ -119,7 +128,7 @@ class Parser {
     return absl::OkStatus();
   }
 
-  absl::Status ParseId(absl::string_view word, int limit, int* id) const {
+  absl::Status ParseId(absl::string_view word, int limit, BufferId* id) const {
     if (!absl::ConsumePrefix(&word, "%")) return Error(word, "a buffer '%N'");
     return Integer(word, 0, limit - 1, id);
   }
@@ -127,9 +136,9 @@ class Parser {
   absl::Status ParseBuffer(const Words& words) {
     if (words.size() < 6) return Error(words[0], "'buffer %N NAME DTYPE SHAPE CLASS'");
     const int next = static_cast<int>(program_.buffers.size());
-    int id;
+    BufferId id;
     RETURN_IF_ERROR(ParseId(words[1], kMaxIndex, &id));
-    if (id != next) return Error(words[1], absl::StrCat("%", next));
+    if (id.value() != next) return Error(words[1], absl::StrCat("%", next));
     Buffer buffer;
     buffer.name = std::string(words[2]);
     RETURN_IF_ERROR(ParseDType(words[3], &buffer.dtype));
@@ -201,7 +210,7 @@ class Parser {
     return Error(word, "fwd, rec, bwd or opt");
   }
 
-  absl::Status ParseOperands(absl::string_view word, std::vector<int>* ids) const {
+  absl::Status ParseOperands(absl::string_view word, std::vector<BufferId>* ids) const {
     for (absl::string_view id : absl::StrSplit(word, ',')) {
       ids->emplace_back();
       RETURN_IF_ERROR(ParseId(id, static_cast<int>(program_.buffers.size()), &ids->back()));

@@ -9,14 +9,17 @@
 namespace stretto {
 namespace {
 
-std::string PrintIds(const std::vector<int>& ids) {
-  return absl::StrJoin(ids, ",", [](std::string* out, int id) { absl::StrAppend(out, "%", id); });
+std::string PrintIds(const std::vector<BufferId>& ids) {
+  return absl::StrJoin(
+      ids, ",", [](std::string* out, BufferId id) { absl::StrAppend(out, "%", id.value()); });
 }
 
-std::string PrintBuffer(const Buffer& buffer, size_t id) {
-  std::string line = absl::StrCat("buffer %", id, " ", buffer.name, " ", NameOf(buffer.dtype), " ",
-                                  absl::StrJoin(buffer.shape, ","), " ", NameOf(buffer.arena));
-  if (buffer.alias >= 0) absl::StrAppend(&line, " alias=%", buffer.alias, "+", buffer.alias_offset);
+std::string PrintBuffer(const Buffer& buffer, BufferId id) {
+  std::string line =
+      absl::StrCat("buffer %", id.value(), " ", buffer.name, " ", NameOf(buffer.dtype), " ",
+                   absl::StrJoin(buffer.shape, ","), " ", NameOf(buffer.arena));
+  if (buffer.alias >= 0)
+    absl::StrAppend(&line, " alias=%", buffer.alias.value(), "+", buffer.alias_offset);
   if (buffer.offset >= 0) absl::StrAppend(&line, " @", buffer.offset);
   return line;
 }
@@ -41,17 +44,21 @@ std::string PrintTag(const Tag& tag) {
   return text;
 }
 
-std::string PrintOp(const Program& program, int index) {
-  const Op& op = program.ops.at(static_cast<size_t>(index));
+std::string PrintOp(const Program& program, OpId index) {
+  const Op& op = program.ops.at(index);
   const OpInfo& info = InfoOf(op.kind);
-  std::string line = absl::StrCat(index, " ", program.lanes.at(static_cast<size_t>(op.lane)).name,
-                                  " ", info.name, " ", PrintTag(op.tag));
+  std::string line = absl::StrCat(index.value(), " ", program.lanes.at(op.lane).name, " ",
+                                  info.name, " ", PrintTag(op.tag));
   if (!op.in.empty()) absl::StrAppend(&line, " in=", PrintIds(op.in));
   if (!op.out.empty()) absl::StrAppend(&line, " out=", PrintIds(op.out));
   for (size_t i = 0; i < op.attributes.size(); ++i) {
     if (op.attributes[i] != 0) absl::StrAppend(&line, " ", PrintAttribute(info, op, i));
   }
-  if (!op.waits.empty()) absl::StrAppend(&line, " wait=", absl::StrJoin(op.waits, ","));
+  if (!op.waits.empty()) {
+    absl::StrAppend(&line, " wait=", absl::StrJoin(op.waits, ",", [](std::string* out, OpId wait) {
+      absl::StrAppend(out, wait.value());
+    }));
+  }
   return line;
 }
 
@@ -64,16 +71,14 @@ std::string Print(const Program& program) {
   for (const Lane& lane : program.lanes) {
     absl::StrAppend(&text, "lane ", lane.name);
     if (lane.group >= 0) {
-      absl::StrAppend(&text, " ", program.groups.at(static_cast<size_t>(lane.group)).name);
+      absl::StrAppend(&text, " ", program.groups.at(lane.group).name);
     }
     absl::StrAppend(&text, "\n");
   }
-  for (size_t id = 0; id < program.buffers.size(); ++id) {
+  for (BufferId id : program.buffers.ids()) {
     absl::StrAppend(&text, PrintBuffer(program.buffers[id], id), "\n");
   }
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    absl::StrAppend(&text, PrintOp(program, static_cast<int>(i)), "\n");
-  }
+  for (OpId op : program.ops.ids()) absl::StrAppend(&text, PrintOp(program, op), "\n");
   return text;
 }
 

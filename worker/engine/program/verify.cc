@@ -21,8 +21,8 @@
 namespace stretto {
 namespace {
 
-std::string NameOfBuffer(const Program& program, int id) {
-  return absl::StrCat("%", id, " (", program.buffers[static_cast<size_t>(id)].name, ")");
+std::string NameOfBuffer(const Program& program, BufferId id) {
+  return absl::StrCat("%", id.value(), " (", program.buffers[id].name, ")");
 }
 
 absl::Status VerifyGroups(const Program& program) {
@@ -45,15 +45,16 @@ absl::Status VerifyGroups(const Program& program) {
 absl::Status VerifyLanes(const Program& program) {
   RETURN_IF_ERROR(VerifyGroups(program));
   for (const Lane& lane : program.lanes) {
-    if (lane.group < static_cast<int>(program.groups.size())) continue;
-    return absl::InvalidArgumentError(absl::StrCat("lane ", lane.name, ": found group ", lane.group,
-                                                   ", expected below ", program.groups.size()));
+    if (lane.group < program.groups.next()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("lane ", lane.name, ": found group ",
+                                                   lane.group.value(), ", expected below ",
+                                                   program.groups.size()));
   }
   return absl::OkStatus();
 }
 
-absl::Status VerifyBuffer(const Program& program, int id) {
-  const Buffer& buffer = program.buffers[static_cast<size_t>(id)];
+absl::Status VerifyBuffer(const Program& program, BufferId id) {
+  const Buffer& buffer = program.buffers[id];
   const auto error = [&](const auto&... words) {
     return absl::InvalidArgumentError(
         absl::StrCat("buffer ", NameOfBuffer(program, id), ": ", words...));
@@ -63,7 +64,7 @@ absl::Status VerifyBuffer(const Program& program, int id) {
   if (buffer.alias >= id || buffer.shape.empty() || !extents)
     return error("expected a shape and an alias to an earlier buffer");
   const Root root = RootOf(program.buffers, id);
-  const Buffer& memory = program.buffers[static_cast<size_t>(root.buffer)];
+  const Buffer& memory = program.buffers[root.buffer];
   if (memory.dtype != buffer.dtype)
     return error("found ", NameOf(buffer.dtype), ", expected ", NameOf(memory.dtype),
                  ", the type of its root");
@@ -89,8 +90,8 @@ class OperandCheck {
   }
 
   // The operation's lane exists.
-  absl::Status Check(int index) {
-    const Op& op = program_.ops[static_cast<size_t>(index)];
+  absl::Status Check(OpId index) {
+    const Op& op = program_.ops[index];
     if (!Describe(op)) return VerifyOperands(program_, index);
     key_.assign(reinterpret_cast<const char*>(words_.data()), words_.size() * sizeof(words_[0]));
     if (good_.contains(key_)) return absl::OkStatus();
@@ -102,15 +103,15 @@ class OperandCheck {
  private:
   // All that VerifyOperands looks at. False when an operand does not exist.
   bool Describe(const Op& op) {
-    words_.assign({static_cast<int64_t>(op.kind), op.lane, static_cast<int64_t>(op.in.size()),
-                   static_cast<int64_t>(op.out.size())});
-    for (const std::vector<int>* ids : {&op.in, &op.out}) {
-      for (int id : *ids) {
-        if (id < 0 || id >= static_cast<int>(looks_.size())) return false;
-        words_.push_back(looks_[static_cast<size_t>(id)]);
+    words_.assign({static_cast<int64_t>(op.kind), op.lane.value(),
+                   static_cast<int64_t>(op.in.size()), static_cast<int64_t>(op.out.size())});
+    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (BufferId id : *ids) {
+        if (!looks_.Has(id)) return false;
+        words_.push_back(looks_[id]);
       }
     }
-    for (int out : op.out) {
+    for (BufferId out : op.out) {
       for (size_t i = 0; i < op.in.size(); ++i)
         if (op.in[i] == out) words_.push_back(static_cast<int64_t>(i));
       words_.push_back(-1);
@@ -120,7 +121,7 @@ class OperandCheck {
   }
 
   const Program& program_;
-  std::vector<int64_t> looks_;  // of every buffer: equal when type, arena and shape are
+  IdVector<BufferId, int64_t> looks_;  // of every buffer: equal when type, arena and shape are
   std::vector<int64_t> words_;
   std::string key_;  // the bytes of words_
   std::unordered_set<std::string> good_;
@@ -128,30 +129,30 @@ class OperandCheck {
 
 absl::Status VerifyStructure(const Program& program) {
   RETURN_IF_ERROR(VerifyLanes(program));
-  for (size_t id = 0; id < program.buffers.size(); ++id)
-    RETURN_IF_ERROR(VerifyBuffer(program, static_cast<int>(id)));
+  for (BufferId id : program.buffers.ids()) RETURN_IF_ERROR(VerifyBuffer(program, id));
   OperandCheck operands(program);
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const int lane = program.ops[i].lane;
-    if (lane < 0 || lane >= static_cast<int>(program.lanes.size())) {
-      return absl::InvalidArgumentError(absl::StrCat("operation ", i, ": found lane ", lane,
-                                                     ", expected below ", program.lanes.size()));
+  for (OpId op : program.ops.ids()) {
+    const LaneId lane = program.ops[op].lane;
+    if (!program.lanes.Has(lane)) {
+      return absl::InvalidArgumentError(absl::StrCat("operation ", op.value(), ": found lane ",
+                                                     lane.value(), ", expected below ",
+                                                     program.lanes.size()));
     }
-    RETURN_IF_ERROR(operands.Check(static_cast<int>(i)));
+    RETURN_IF_ERROR(operands.Check(op));
   }
   return absl::OkStatus();
 }
 
 absl::Status VerifyArenas(const Program& program, const ArenaBytes& arenas) {
-  for (size_t id = 0; id < program.buffers.size(); ++id) {
+  for (BufferId id : program.buffers.ids()) {
     const Buffer& buffer = program.buffers[id];
     if (buffer.alias >= 0) continue;
-    const int64_t limit = arenas[static_cast<size_t>(buffer.arena)];
+    const int64_t limit = arenas[buffer.arena];
     if (buffer.offset >= 0 && buffer.offset + buffer.bytes() <= limit) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "arena overrun: buffer ", NameOfBuffer(program, static_cast<int>(id)), " at offset ",
-        buffer.offset, " of ", buffer.bytes(), " bytes, expected to lie inside the ",
-        NameOf(buffer.arena), " arena of ", limit, " bytes"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("arena overrun: buffer ", NameOfBuffer(program, id), " at offset ",
+                     buffer.offset, " of ", buffer.bytes(), " bytes, expected to lie inside the ",
+                     NameOf(buffer.arena), " arena of ", limit, " bytes"));
   }
   return absl::OkStatus();
 }

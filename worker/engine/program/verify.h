@@ -2,7 +2,6 @@
 // Proves what a program must satisfy before anything runs it (DESIGN section 4, "Verified after
 // every pass"). Pure; time is close to linear in the number of operations.
 
-#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -12,8 +11,7 @@
 
 namespace stretto {
 
-// Bytes of each arena, indexed by ArenaClass.
-using ArenaBytes = std::array<int64_t, 6>;
+using ArenaBytes = PerArena<int64_t>;
 
 // One rank's program:
 //  - operands, attributes and shapes fit the kind of each operation;

@@ -24,10 +24,7 @@ class Rehearsal {
     for (size_t r = 0; r < programs.size(); ++r) {
       ranks_[r].lanes.resize(programs[r].lanes.size());
       ranks_[r].done.resize(programs[r].ops.size());
-      for (size_t i = 0; i < programs[r].ops.size(); ++i) {
-        ranks_[r].lanes[static_cast<size_t>(programs[r].ops[i].lane)].push_back(
-            static_cast<int>(i));
-      }
+      for (OpId op : programs[r].ops.ids()) ranks_[r].lanes[programs[r].ops[op].lane].push_back(op);
       ranks_[r].head.resize(programs[r].lanes.size());
     }
   }
@@ -37,7 +34,7 @@ class Rehearsal {
     while (moved) {
       moved = false;
       for (size_t r = 0; r < ranks_.size(); ++r) {
-        for (size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane) {
+        for (LaneId lane : ranks_[r].lanes.ids()) {
           while (true) {
             ASSIGN_OR_RETURN(const bool stepped, Step(r, lane));
             if (!stepped) break;
@@ -51,46 +48,44 @@ class Rehearsal {
 
  private:
   struct RankState {
-    std::vector<std::vector<int>> lanes;
-    std::vector<size_t> head;
-    std::vector<bool> done;
+    IdVector<LaneId, std::vector<OpId>> lanes;
+    IdVector<LaneId, size_t> head;
+    IdVector<OpId, bool> done;
   };
 
   // The next operation of a lane if its waits are done, else -1.
-  int Ready(size_t r, size_t lane) const {
+  OpId Ready(size_t r, LaneId lane) const {
     const RankState& state = ranks_[r];
     if (state.head[lane] == state.lanes[lane].size()) return -1;
-    const int op = state.lanes[lane][state.head[lane]];
-    for (int wait : programs_[r].ops[static_cast<size_t>(op)].waits) {
-      if (!state.done[static_cast<size_t>(wait)]) return -1;
+    const OpId op = state.lanes[lane][state.head[lane]];
+    for (OpId wait : programs_[r].ops[op].waits) {
+      if (!state.done[wait]) return -1;
     }
     return op;
   }
 
-  void Finish(size_t r, size_t lane, int op) {
-    ranks_[r].done[static_cast<size_t>(op)] = true;
+  void Finish(size_t r, LaneId lane, OpId op) {
+    ranks_[r].done[op] = true;
     ++ranks_[r].head[lane];
   }
 
-  absl::StatusOr<bool> Step(size_t r, size_t lane) {
-    const int op = Ready(r, lane);
+  absl::StatusOr<bool> Step(size_t r, LaneId lane) {
+    const OpId op = Ready(r, lane);
     if (op < 0) return false;
-    if (!IsCollective(programs_[r].ops[static_cast<size_t>(op)].kind)) {
+    if (!IsCollective(programs_[r].ops[op].kind)) {
       Finish(r, lane, op);
       return true;
     }
     // The lane of the same name on every member must be ready with the same collective.
     const Program& mine = programs_[r];
-    const Group& group = mine.groups[static_cast<size_t>(mine.lanes[lane].group)];
-    std::vector<std::pair<size_t, int>> members;  // lane, operation
+    const Group& group = mine.groups[mine.lanes[lane].group];
+    std::vector<std::pair<LaneId, OpId>> members;  // lane, operation
     for (int member : group.ranks) {
-      ASSIGN_OR_RETURN(const size_t peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
+      ASSIGN_OR_RETURN(const LaneId peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
       RETURN_IF_ERROR(SameGroup(r, lane, static_cast<size_t>(member), peer_lane));
-      const int peer = Ready(static_cast<size_t>(member), peer_lane);
+      const OpId peer = Ready(static_cast<size_t>(member), peer_lane);
       // On a lane that computes too, the peer may not have come to its collective yet.
-      if (peer < 0 ||
-          !IsCollective(programs_[static_cast<size_t>(member)].ops[static_cast<size_t>(peer)].kind))
-        return false;
+      if (peer < 0 || !IsCollective(programs_[member].ops[peer].kind)) return false;
       RETURN_IF_ERROR(SameCollective(r, op, static_cast<size_t>(member), peer));
       members.emplace_back(peer_lane, peer);
     }
@@ -100,24 +95,24 @@ class Rehearsal {
     return true;
   }
 
-  absl::StatusOr<size_t> PeerLane(size_t r, size_t lane, size_t member) const {
+  absl::StatusOr<LaneId> PeerLane(size_t r, LaneId lane, size_t member) const {
     const std::string& name = programs_[r].lanes[lane].name;
     if (member < programs_.size()) {
-      const std::vector<Lane>& lanes = programs_[member].lanes;
-      for (size_t i = 0; i < lanes.size(); ++i) {
-        if (lanes[i].name == name && lanes[i].group >= 0) return i;
+      const IdVector<LaneId, Lane>& lanes = programs_[member].lanes;
+      for (LaneId peer : lanes.ids()) {
+        if (lanes[peer].name == name && lanes[peer].group >= 0) return peer;
       }
     }
     return absl::InvalidArgumentError(absl::StrCat(
         "rank ", member, ": found no communication lane ", name, ", expected one, as on rank ", r));
   }
 
-  const std::vector<int>& RanksOf(size_t r, size_t lane) const {
+  const std::vector<int>& RanksOf(size_t r, LaneId lane) const {
     const Program& program = programs_[r];
-    return program.groups[static_cast<size_t>(program.lanes[lane].group)].ranks;
+    return program.groups[program.lanes[lane].group].ranks;
   }
 
-  absl::Status SameGroup(size_t r, size_t lane, size_t peer_rank, size_t peer_lane) const {
+  absl::Status SameGroup(size_t r, LaneId lane, size_t peer_rank, LaneId peer_lane) const {
     const std::vector<int>& mine = RanksOf(r, lane);
     const std::vector<int>& theirs = RanksOf(peer_rank, peer_lane);
     if (mine == theirs) return absl::OkStatus();
@@ -127,22 +122,20 @@ class Rehearsal {
                                                    absl::StrJoin(mine, ","), ", as on rank ", r));
   }
 
-  const Buffer& BufferAt(size_t r, int id) const {
-    return programs_[r].buffers[static_cast<size_t>(id)];
-  }
+  const Buffer& BufferAt(size_t r, BufferId id) const { return programs_[r].buffers[id]; }
 
   // "8 f32 to 4 f32"
-  std::string Payload(size_t r, int op) const {
-    const Op& collective = programs_[r].ops[static_cast<size_t>(op)];
+  std::string Payload(size_t r, OpId op) const {
+    const Op& collective = programs_[r].ops[op];
     const Buffer &in = BufferAt(r, collective.in[0]), &out = BufferAt(r, collective.out[0]);
     const std::string sent = absl::StrCat(in.count(), " ", NameOf(in.dtype));
     if (collective.in[0] == collective.out[0]) return sent;
     return absl::StrCat(sent, " to ", out.count(), " ", NameOf(out.dtype));
   }
 
-  absl::Status SameCollective(size_t r, int op, size_t peer_rank, int peer) const {
-    const Op& a = programs_[r].ops[static_cast<size_t>(op)];
-    const Op& b = programs_[peer_rank].ops[static_cast<size_t>(peer)];
+  absl::Status SameCollective(size_t r, OpId op, size_t peer_rank, OpId peer) const {
+    const Op& a = programs_[r].ops[op];
+    const Op& b = programs_[peer_rank].ops[peer];
     // The outputs of one kind follow from the inputs.
     const Buffer &x = BufferAt(r, a.in[0]), &y = BufferAt(peer_rank, b.in[0]);
     if (a.kind == b.kind && a.tag == b.tag && a.attributes == b.attributes && x.dtype == y.dtype &&
@@ -158,7 +151,7 @@ class Rehearsal {
   absl::Status CheckFinished() const {
     std::string stuck;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      for (size_t lane = 0; lane < ranks_[r].lanes.size(); ++lane) {
+      for (LaneId lane : ranks_[r].lanes.ids()) {
         if (ranks_[r].head[lane] == ranks_[r].lanes[lane].size()) continue;
         absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", r, " at '",
                         PrintOp(programs_[r], ranks_[r].lanes[lane][ranks_[r].head[lane]]), "'");

@@ -18,11 +18,8 @@ namespace {
 // An operation against the lists of its row.
 class OperandLists {
  public:
-  OperandLists(const Program& program, int index)
-      : program_(program),
-        index_(index),
-        op_(program.ops.at(static_cast<size_t>(index))),
-        info_(InfoOf(op_.kind)) {}
+  OperandLists(const Program& program, OpId index)
+      : program_(program), index_(index), op_(program.ops.at(index)), info_(InfoOf(op_.kind)) {}
 
   absl::Status Check() const {
     RETURN_IF_ERROR(Counts(op_.in, info_.inputs, "inputs"));
@@ -40,14 +37,13 @@ class OperandLists {
                                                    ": found ", found, ", expected ", expected));
   }
 
-  absl::Status Counts(const std::vector<int>& ids, const std::vector<const char*>& names,
+  absl::Status Counts(const std::vector<BufferId>& ids, const std::vector<const char*>& names,
                       absl::string_view what) const {
     const size_t least = static_cast<size_t>(std::count_if(
         names.begin(), names.end(), [](absl::string_view name) { return name.back() != '?'; }));
-    for (int id : ids) {
-      if (id < 0 || id >= static_cast<int>(program_.buffers.size())) {
-        return Error(absl::StrCat("buffer %", id), "a declared buffer");
-      }
+    for (BufferId id : ids) {
+      if (!program_.buffers.Has(id))
+        return Error(absl::StrCat("buffer %", id.value()), "a declared buffer");
     }
     if (ids.size() >= least && ids.size() <= names.size()) return absl::OkStatus();
     return Error(absl::StrCat(ids.size(), " ", what), absl::StrJoin(names, ", "));
@@ -59,24 +55,25 @@ class OperandLists {
       const absl::string_view name = BareName(info_.inputs[i]);
       for (size_t o = 0; o < info_.outputs.size(); ++o) {
         if (BareName(info_.outputs[o]) != name || op_.in[i] == op_.out[o]) continue;
-        return Error(absl::StrCat("%", op_.in[i], " and %", op_.out[o], " as ", name),
-                     "one buffer, read and written");
+        return Error(
+            absl::StrCat("%", op_.in[i].value(), " and %", op_.out[o].value(), " as ", name),
+            "one buffer, read and written");
       }
     }
     return absl::OkStatus();
   }
 
   const Program& program_;
-  const int index_;
+  const OpId index_;
   const Op& op_;
   const OpInfo& info_;
 };
 
 }  // namespace
 
-absl::Status VerifyOperands(const Program& program, int op) {
+absl::Status VerifyOperands(const Program& program, OpId op) {
   RETURN_IF_ERROR(OperandLists(program, op).Check());
-  const OpInfo& info = InfoOf(program.ops[static_cast<size_t>(op)].kind);
+  const OpInfo& info = InfoOf(program.ops[op].kind);
   ShapeCheck shapes(program, op);
   if (info.check != nullptr) RETURN_IF_ERROR(info.check(shapes));
   return shapes.Match(info.shapes);

@@ -7,6 +7,6 @@
 namespace stretto {
 
 // InvalidArgument naming the operation, found and expected.
-absl::Status VerifyOperands(const Program& program, int op);
+absl::Status VerifyOperands(const Program& program, OpId op);
 
 }  // namespace stretto

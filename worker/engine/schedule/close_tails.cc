@@ -26,7 +26,7 @@
 namespace stretto {
 namespace {
 
-using OpList = std::vector<Op>;
+using OpList = IdVector<OpId, Op>;
 
 // Of another of the instance's micro-batches.
 OpList OfRole(OpList ops, int role) {
@@ -52,10 +52,10 @@ Parts PartsOf(const OpList& ops) {
 }
 
 // The roots that operations write.
-std::set<int> WrittenBy(const StepProgram& step, const OpList& ops) {
-  std::set<int> roots;
+std::set<BufferId> WrittenBy(const StepProgram& step, const OpList& ops) {
+  std::set<BufferId> roots;
   for (const Op& op : ops) {
-    for (int id : op.out) roots.insert(RootOf(step.buffers, id).buffer);
+    for (BufferId id : op.out) roots.insert(RootOf(step.buffers, id).buffer);
   }
   return roots;
 }
@@ -66,13 +66,12 @@ OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pendin
   OpList ops = pending;
   Append(&ops, optimizer);
   const auto dependencies = DependenciesOf(ops, step.buffers);
-  std::vector<bool> waits(ops.size());
+  IdVector<OpId, bool> waits(ops.size());
   std::fill_n(waits.begin(), pending.size(), true);
   OpList early, late;
   for (size_t i = pending.size(); i < ops.size(); ++i) {
-    const std::vector<int>& behind = dependencies[i];
-    waits[i] = std::any_of(behind.begin(), behind.end(),
-                           [&](int op) { return waits[static_cast<size_t>(op)]; });
+    const std::vector<OpId>& behind = dependencies[i];
+    waits[i] = std::any_of(behind.begin(), behind.end(), [&](OpId op) { return waits[op]; });
     (waits[i] ? late : early).push_back(ops[i]);
   }
   OpList finish = ready;
@@ -83,10 +82,10 @@ OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pendin
 }
 
 // Only what head writes while the tail before it still runs has a copy per micro-batch in flight.
-void KeepCopiesOf(const std::set<int>& roots, StepProgram* step) {
-  for (size_t id = 0; id < step->buffers.size(); ++id) {
+void KeepCopiesOf(const std::set<BufferId>& roots, StepProgram* step) {
+  for (BufferId id : step->buffers.ids()) {
     Buffer& buffer = step->buffers[id];
-    const bool copied = roots.contains(RootOf(step->buffers, static_cast<int>(id)).buffer);
+    const bool copied = roots.contains(RootOf(step->buffers, id).buffer);
     if (buffer.binding == Binding::kSlot && !copied) buffer.binding = Binding::kStep;
   }
   step->slots = std::min(2, step->micro_batches);
@@ -96,11 +95,11 @@ void KeepCopiesOf(const std::set<int>& roots, StepProgram* step) {
 
 absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
   std::vector<OpList> roles;
-  for (const Op& op : step->units[static_cast<size_t>(FindUnit(*step, kMicroBatchUnit))].ops) {
+  for (const Op& op : step->units[FindUnit(*step, kMicroBatchUnit)].ops) {
     if (op.tag.micro_batch >= static_cast<int>(roles.size())) roles.emplace_back();
     roles.back().push_back(op);
   }
-  const OpList optimizer = step->units[static_cast<size_t>(FindUnit(*step, kOptimizerUnit))].ops;
+  const OpList optimizer = step->units[FindUnit(*step, kOptimizerUnit)].ops;
   std::vector<Parts> parts;
   for (const OpList& ops : roles) parts.push_back(PartsOf(ops));
   if (parts[0].rest.empty()) return absl::OkStatus();  // one rank: nothing to overlap with
@@ -129,7 +128,8 @@ absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
       {"finish", Finish(*step, OpList(tail.begin(), waits), OpList(waits, tail.end()), optimizer)}};
   step->instances = {{.unit = 0, .micro_batches = {}, .waits = {}}};
   for (int mb = 0; mb < step->micro_batches; mb += count) {
-    step->instances.push_back({.unit = mb == 0 ? 1 : 2, .micro_batches = {}, .waits = {}});
+    step->instances.push_back(
+        {.unit = mb == 0 ? UnitId(1) : UnitId(2), .micro_batches = {}, .waits = {}});
     std::vector<int>& bound = step->instances.back().micro_batches;
     for (int role = 0; role < count; ++role) bound.push_back(mb + role);
     if (mb > 0) bound.push_back(mb - 1);

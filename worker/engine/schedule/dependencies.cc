@@ -4,34 +4,34 @@
 
 namespace stretto {
 
-std::vector<std::vector<int>> DependenciesOf(const std::vector<Op>& ops,
-                                             const std::vector<Buffer>& buffers) {
+IdVector<OpId, std::vector<OpId>> DependenciesOf(const IdVector<OpId, Op>& ops,
+                                                 const IdVector<BufferId, Buffer>& buffers) {
   const auto overlaps = OverlapsOf(RegionsOf(buffers));
-  std::vector<int> writer(buffers.size(), -1);
-  std::vector<std::vector<int>> readers(buffers.size());
-  std::vector<std::vector<int>> dependencies(ops.size());
-  for (size_t i = 0; i < ops.size(); ++i) {
-    std::vector<int>& needs = dependencies[i];
-    const auto after_write = [&](int id) {
-      if (writer[static_cast<size_t>(id)] >= 0) needs.push_back(writer[static_cast<size_t>(id)]);
+  IdVector<BufferId, OpId> writer(buffers.size(), -1);
+  IdVector<BufferId, std::vector<OpId>> readers(buffers.size());
+  IdVector<OpId, std::vector<OpId>> dependencies(ops.size());
+  for (OpId op : ops.ids()) {
+    std::vector<OpId>& needs = dependencies[op];
+    const auto after_write = [&](BufferId id) {
+      if (writer[id] >= 0) needs.push_back(writer[id]);
     };
-    const auto after_all = [&](int id) {
+    const auto after_all = [&](BufferId id) {
       after_write(id);
-      const std::vector<int>& of = readers[static_cast<size_t>(id)];
+      const std::vector<OpId>& of = readers[id];
       needs.insert(needs.end(), of.begin(), of.end());
     };
-    for (int id : ops[i].in) {
+    for (BufferId id : ops[op].in) {
       after_write(id);
-      for (int other : overlaps[static_cast<size_t>(id)]) after_write(other);
+      for (BufferId other : overlaps[id]) after_write(other);
     }
-    for (int id : ops[i].out) {
+    for (BufferId id : ops[op].out) {
       after_all(id);
-      for (int other : overlaps[static_cast<size_t>(id)]) after_all(other);
+      for (BufferId other : overlaps[id]) after_all(other);
     }
-    for (int id : ops[i].in) readers[static_cast<size_t>(id)].push_back(static_cast<int>(i));
-    for (int id : ops[i].out) {
-      writer[static_cast<size_t>(id)] = static_cast<int>(i);
-      readers[static_cast<size_t>(id)].clear();
+    for (BufferId id : ops[op].in) readers[id].push_back(op);
+    for (BufferId id : ops[op].out) {
+      writer[id] = op;
+      readers[id].clear();
     }
   }
   return dependencies;

@@ -9,7 +9,7 @@ namespace stretto {
 
 // For every operation those before it that it must stay behind: they touch the same memory, and not
 // both only read it. Those that it stays behind through another one may be left out.
-std::vector<std::vector<int>> DependenciesOf(const std::vector<Op>& ops,
-                                             const std::vector<Buffer>& buffers);
+IdVector<OpId, std::vector<OpId>> DependenciesOf(const IdVector<OpId, Op>& ops,
+                                                 const IdVector<BufferId, Buffer>& buffers);
 
 }  // namespace stretto

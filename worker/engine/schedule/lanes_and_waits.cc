@@ -24,7 +24,7 @@ void AssignLanes(StepProgram* step) {
   bool communicates = false;
   for (Unit& unit : step->units) {
     for (Op& op : unit.ops) {
-      op.lane = IsCollective(op.kind) ? 1 : 0;
+      op.lane = IsCollective(op.kind) ? LaneId(1) : LaneId(0);
       communicates = communicates || op.lane == 1;
     }
   }
@@ -47,66 +47,67 @@ class WaitFinder {
         clocks_(program.ops.size() * lanes_, 0) {}
 
   // The operations that `index` must wait for. Call for 0, 1, 2, ... in order.
-  std::vector<int> Next(int index) {
-    const Op& op = program_.ops[static_cast<size_t>(index)];
-    needed_.assign(lanes_, -1);
-    for (int id : op.in) Need(writes_, id);
-    for (int id : op.out) {
+  std::vector<OpId> Next(OpId index) {
+    const Op& op = program_.ops[index];
+    needed_.assign(lanes_, OpId());
+    for (BufferId id : op.in) Need(writes_, id);
+    for (BufferId id : op.out) {
       Need(writes_, id);
       Need(reads_, id);
     }
-    std::vector<int> waits = Prune(index, op.lane);
-    for (int id : op.in) At(reads_, id, op.lane) = index;
-    for (int id : op.out) At(writes_, id, op.lane) = index;
+    std::vector<OpId> waits = Prune(index, op.lane);
+    for (BufferId id : op.in) At(reads_, id, op.lane) = index;
+    for (BufferId id : op.out) At(writes_, id, op.lane) = index;
     return waits;
   }
 
  private:
-  int& At(std::vector<int>& accesses, int id, int lane) {
-    return accesses[static_cast<size_t>(id) * lanes_ + static_cast<size_t>(lane)];
+  OpId& At(std::vector<OpId>& accesses, BufferId id, LaneId lane) {
+    return accesses[id.position() * lanes_ + lane.position()];
   }
-  int* Clock(int op) { return &clocks_[static_cast<size_t>(op) * lanes_]; }
+  int* Clock(OpId op) { return &clocks_[op.position() * lanes_]; }
 
-  void Need(std::vector<int>& accesses, int id) {
+  void Need(std::vector<OpId>& accesses, BufferId id) {
     NeedOne(accesses, id);
-    for (int other : overlaps_[static_cast<size_t>(id)]) NeedOne(accesses, other);
+    for (BufferId other : overlaps_[id]) NeedOne(accesses, other);
   }
-  void NeedOne(std::vector<int>& accesses, int id) {
-    for (size_t lane = 0; lane < lanes_; ++lane) {
-      needed_[lane] = std::max(needed_[lane], At(accesses, id, static_cast<int>(lane)));
-    }
+  void NeedOne(std::vector<OpId>& accesses, BufferId id) {
+    for (LaneId lane : needed_.ids())
+      needed_[lane] = std::max(needed_[lane], At(accesses, id, lane));
   }
 
-  std::vector<int> Prune(int index, int lane) {
+  std::vector<OpId> Prune(OpId index, LaneId lane) {
     int* clock = Clock(index);
-    auto merge = [&](int from) {
+    auto merge = [&](OpId from) {
       for (size_t l = 0; l < lanes_; ++l) clock[l] = std::max(clock[l], Clock(from)[l]);
     };
-    int& previous = last_on_lane_[static_cast<size_t>(lane)];
-    position_[static_cast<size_t>(index)] =
-        previous < 0 ? 0 : position_[static_cast<size_t>(previous)] + 1;
+    OpId& previous = last_on_lane_[lane];
+    position_[index] = previous < 0 ? 0 : position_[previous] + 1;
     if (previous >= 0) merge(previous);
     previous = index;
 
-    needed_[static_cast<size_t>(lane)] = -1;  // lane order covers it
-    std::vector<int> candidates = needed_, waits;
+    needed_[lane] = -1;  // lane order covers it
+    std::vector<OpId> candidates = needed_, waits;
     std::sort(candidates.rbegin(), candidates.rend());
-    for (int candidate : candidates) {
+    for (OpId candidate : candidates) {
       if (candidate < 0) break;
-      const size_t other = static_cast<size_t>(program_.ops[static_cast<size_t>(candidate)].lane);
-      if (clock[other] > position_[static_cast<size_t>(candidate)]) continue;
+      const LaneId other = program_.ops[candidate].lane;
+      if (clock[other.position()] > position_[candidate]) continue;
       waits.push_back(candidate);
       merge(candidate);
     }
-    clock[lane] = position_[static_cast<size_t>(index)] + 1;
+    clock[lane.position()] = position_[index] + 1;
     std::sort(waits.begin(), waits.end());
     return waits;
   }
 
   const Program& program_;
   const size_t lanes_;
-  const std::vector<std::vector<int>> overlaps_;
-  std::vector<int> reads_, writes_, last_on_lane_, position_, clocks_, needed_;
+  const IdVector<BufferId, std::vector<BufferId>> overlaps_;
+  std::vector<OpId> reads_, writes_;  // [buffer][lane]: the last
+  IdVector<LaneId, OpId> last_on_lane_, needed_;
+  IdVector<OpId, int> position_;
+  std::vector<int> clocks_;  // [operation][lane]
 };
 
 }  // namespace
@@ -115,29 +116,26 @@ absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
   AssignLanes(step);
   const Program program = Expand(*step);
   WaitFinder finder(program);
-  std::vector<int> base;  // first operation of each instance
-  int index = 0;
-  for (size_t i = 0; i < step->instances.size(); ++i) {
-    Instance& instance = step->instances[i];
-    Unit& unit = step->units[static_cast<size_t>(instance.unit)];
+  std::vector<OpId> base;  // first operation of each instance
+  OpId index = 0;
+  for (Instance& instance : step->instances) {
+    Unit& unit = step->units[instance.unit];
     base.push_back(index);
     instance.waits.clear();
-    for (size_t local = 0; local < unit.ops.size(); ++local, ++index) {
-      std::vector<int> inside;
-      for (int wait : finder.Next(index)) {
+    for (OpId local = 0; local < unit.ops.next(); ++local, ++index) {
+      std::vector<OpId> inside;
+      for (OpId wait : finder.Next(index)) {
         if (wait >= base.back()) {
-          inside.push_back(wait - base.back());
+          inside.push_back(wait - base.back().value());
           continue;
         }
-        const size_t from =
-            static_cast<size_t>(std::upper_bound(base.begin(), base.end(), wait) - base.begin()) -
-            1;
+        const auto from = std::upper_bound(base.begin(), base.end(), wait) - 1;
         instance.waits.push_back(
-            {static_cast<int>(local), static_cast<int>(from), wait - base[from]});
+            {local, InstanceId::Of(from - base.begin()), wait - from->value()});
       }
       // A unit is a template: it has the waits of all its instances. What one of them knows from an
       // earlier instance, another may have to wait for inside.
-      std::vector<int> all;
+      std::vector<OpId> all;
       std::set_union(unit.ops[local].waits.begin(), unit.ops[local].waits.end(), inside.begin(),
                      inside.end(), std::back_inserter(all));
       unit.ops[local].waits = std::move(all);

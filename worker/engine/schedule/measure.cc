@@ -5,11 +5,11 @@ namespace stretto {
 namespace {
 
 // The buffer's memory is one that the host filled before the step.
-void MakeInput(StepProgram* step, int id) {
-  const int root = RootOf(step->buffers, id).buffer;
-  for (size_t i = 0; i < step->buffers.size(); ++i) {
-    if (RootOf(step->buffers, static_cast<int>(i)).buffer == root)
-      step->buffers[i].arena = ArenaClass::kInput;
+void MakeInput(StepProgram* step, BufferId id) {
+  const BufferId root = RootOf(step->buffers, id).buffer;
+  for (BufferId other : step->buffers.ids()) {
+    if (RootOf(step->buffers, other).buffer == root)
+      step->buffers[other].arena = ArenaClass::kInput;
   }
 }
 

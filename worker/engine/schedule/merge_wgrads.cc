@@ -25,25 +25,25 @@ class Merge {
  public:
   Merge(int roles, StepProgram* step) : step_(step), ids_(static_cast<size_t>(roles)) {}
 
-  std::vector<Op> Run(const std::vector<Op>& ops) {
-    std::map<std::pair<int, std::string>, std::vector<size_t>> products;  // by gradient and tag
-    for (size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i].kind == OpKind::kGemmWgrad)
-        products[{ops[i].out[0], ops[i].tag.name}].push_back(i);
+  IdVector<OpId, Op> Run(const IdVector<OpId, Op>& ops) {
+    std::map<std::pair<BufferId, std::string>, std::vector<OpId>> products;  // by gradient and tag
+    for (OpId op : ops.ids()) {
+      if (ops[op].kind == OpKind::kGemmWgrad)
+        products[{ops[op].out[0], ops[op].tag.name}].push_back(op);
     }
-    std::map<size_t, bool> last;  // of each product's operations, whether it is
+    std::map<OpId, bool> last;  // of each product's operations, whether it is
     for (const auto& [key, parts] : products) {
       for (size_t operand : kOperands) Adjoin(ops, parts, operand);
-      for (size_t part : parts) last[part] = part == parts.back();
+      for (OpId part : parts) last[part] = part == parts.back();
     }
-    std::vector<Op> merged;
+    IdVector<OpId, Op> merged;
     for (int role = 0; role < roles(); ++role) {
-      for (size_t i = 0; i < ops.size(); ++i) {
-        const auto product = last.find(i);
+      for (OpId op : ops.ids()) {
+        const auto product = last.find(op);
         if (product == last.end()) {
-          merged.push_back(OfRole(ops[i], role));
+          merged.push_back(OfRole(ops[op], role));
         } else if (product->second && role == roles() - 1) {
-          merged.push_back(OfAll(ops[i]));
+          merged.push_back(OfAll(ops[op]));
         }
       }
     }
@@ -52,15 +52,15 @@ class Merge {
 
  private:
   int roles() const { return static_cast<int>(ids_.size()); }
-  Buffer& At(int id) { return step_->buffers[static_cast<size_t>(id)]; }
+  Buffer& At(BufferId id) { return step_->buffers[id]; }
 
   // Makes one buffer of an operand of all parts of a product, in all roles: that of the first part,
   // which others may so be views of, as it is declared before them.
-  void Adjoin(const std::vector<Op>& ops, const std::vector<size_t>& parts, size_t operand) {
+  void Adjoin(const IdVector<OpId, Op>& ops, const std::vector<OpId>& parts, size_t operand) {
     std::vector<Buffer> rows;
     int64_t count = 0;
-    const int whole = ops[parts[0]].in[operand];
-    for (size_t part : parts) {
+    const BufferId whole = ops[parts[0]].in[operand];
+    for (OpId part : parts) {
       const Buffer& buffer = At(ops[part].in[operand]);
       STRETTO_CHECK(buffer.alias < 0 && buffer.shape.size() == 2);
       rows.push_back(buffer);
@@ -78,27 +78,26 @@ class Merge {
         view.alias_offset = offset;
         if (role > 0) absl::StrAppend(&view.name, ".r", role);
         offset += view.count();
-        const int id = ops[parts[part]].in[operand];
-        const bool first = ids_[static_cast<size_t>(role)].emplace(id, Place(id, view)).second;
+        const BufferId id = ops[parts[part]].in[operand];
+        const bool first = ids_[role].emplace(id, Place(id, view)).second;
         STRETTO_CHECK(first);  // an operand of one product
       }
     }
-    for (size_t part : parts) whole_[ops[part].in[operand]] = whole;
+    for (OpId part : parts) whole_[ops[part].in[operand]] = whole;
   }
   // The id of a view: that of the buffer which it takes the place of, if this is still free.
-  int Place(int id, Buffer view) {
+  BufferId Place(BufferId id, Buffer view) {
     if (view.alias != id && At(id).alias < 0) {
       At(id) = std::move(view);
       return id;
     }
-    step_->buffers.push_back(std::move(view));
-    return static_cast<int>(step_->buffers.size()) - 1;
+    return step_->buffers.Add(std::move(view));
   }
 
   Op OfRole(Op op, int role) const {
-    const std::map<int, int>& ids = ids_[static_cast<size_t>(role)];
-    for (std::vector<int>* list : {&op.in, &op.out}) {
-      for (int& id : *list) {
+    const std::map<BufferId, BufferId>& ids = ids_[role];
+    for (std::vector<BufferId>* list : {&op.in, &op.out}) {
+      for (BufferId& id : *list) {
         if (const auto it = ids.find(id); it != ids.end()) id = it->second;
       }
     }
@@ -113,13 +112,14 @@ class Merge {
   }
 
   StepProgram* const step_;
-  std::vector<std::map<int, int>> ids_;  // by role: buffer -> its view
-  std::map<int, int> whole_;
+  std::vector<std::map<BufferId, BufferId>> ids_;  // by role: buffer -> its view
+  std::map<BufferId, BufferId> whole_;
 };
 
 // One instance for `roles` micro-batches that had one each.
-std::vector<Instance> Together(const std::vector<Instance>& instances, int unit, int roles) {
-  std::vector<Instance> together;
+IdVector<InstanceId, Instance> Together(const IdVector<InstanceId, Instance>& instances,
+                                        UnitId unit, int roles) {
+  IdVector<InstanceId, Instance> together;
   for (const Instance& instance : instances) {
     const bool joins = instance.unit == unit && together.back().unit == unit &&
                        static_cast<int>(together.back().micro_batches.size()) < roles;
@@ -138,9 +138,9 @@ absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step) {
   const int roles = spec.schedule.merge_wgrads;
   if (roles * static_cast<int>(spec.schedule.slices.size()) <= 1) return absl::OkStatus();
   STRETTO_CHECK(step->micro_batches % roles == 0);
-  const int unit = FindUnit(*step, kMicroBatchUnit);
-  const std::vector<Op> ops = std::move(step->units[static_cast<size_t>(unit)].ops);
-  step->units[static_cast<size_t>(unit)].ops = Merge(roles, step).Run(ops);
+  const UnitId unit = FindUnit(*step, kMicroBatchUnit);
+  const IdVector<OpId, Op> ops = std::move(step->units[unit].ops);
+  step->units[unit].ops = Merge(roles, step).Run(ops);
   step->instances = Together(step->instances, unit, roles);
   return absl::OkStatus();
 }

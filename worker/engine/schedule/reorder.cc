@@ -12,43 +12,43 @@ namespace {
 
 // For every operation of `ops` taken in `order`, the last writer before it of each operand and of
 // everything that overlaps it (-1: none in this unit), inputs first.
-std::vector<std::vector<int>> LastWriters(const std::vector<Op>& ops, const std::vector<int>& order,
-                                          const std::vector<std::vector<int>>& overlaps) {
-  std::vector<int> writer(overlaps.size(), -1);
-  std::vector<std::vector<int>> result(ops.size());
-  for (int index : order) {
-    const Op& op = ops[static_cast<size_t>(index)];
-    std::vector<int>& mine = result[static_cast<size_t>(index)];
-    for (const std::vector<int>* ids : {&op.in, &op.out}) {
-      for (int id : *ids) {
-        mine.push_back(writer[static_cast<size_t>(id)]);
-        for (int other : overlaps[static_cast<size_t>(id)])
-          mine.push_back(writer[static_cast<size_t>(other)]);
+IdVector<OpId, std::vector<OpId>> LastWriters(
+    const IdVector<OpId, Op>& ops, const std::vector<OpId>& order,
+    const IdVector<BufferId, std::vector<BufferId>>& overlaps) {
+  IdVector<BufferId, OpId> writer(overlaps.size(), -1);
+  IdVector<OpId, std::vector<OpId>> result(ops.size());
+  for (OpId index : order) {
+    const Op& op = ops[index];
+    std::vector<OpId>& mine = result[index];
+    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (BufferId id : *ids) {
+        mine.push_back(writer[id]);
+        for (BufferId other : overlaps[id]) mine.push_back(writer[other]);
       }
     }
-    for (int id : op.out) writer[static_cast<size_t>(id)] = index;
+    for (BufferId id : op.out) writer[id] = index;
   }
   return result;
 }
 
 }  // namespace
 
-absl::Status Reorder(StepProgram* step, int unit, const std::vector<int>& permutation) {
-  std::vector<Op>& ops = step->units.at(static_cast<size_t>(unit)).ops;
-  const std::string& name = step->units[static_cast<size_t>(unit)].name;
-  std::vector<int> before(ops.size());
-  std::vector<bool> seen(ops.size(), false);
-  for (size_t i = 0; i < ops.size(); ++i) {
-    before[i] = static_cast<int>(i);
-    STRETTO_CHECK(ops[i].waits.empty());
+absl::Status Reorder(StepProgram* step, UnitId unit, const std::vector<OpId>& permutation) {
+  IdVector<OpId, Op>& ops = step->units.at(unit).ops;
+  const std::string& name = step->units[unit].name;
+  std::vector<OpId> before;
+  IdVector<OpId, bool> seen(ops.size(), false);
+  for (OpId op : ops.ids()) {
+    before.push_back(op);
+    STRETTO_CHECK(ops[op].waits.empty());
   }
-  for (int index : permutation) {
-    if (index < 0 || index >= static_cast<int>(ops.size()) || seen[static_cast<size_t>(index)]) {
+  for (OpId index : permutation) {
+    if (!ops.Has(index) || seen[index]) {
       return absl::InvalidArgumentError(
-          absl::StrCat("unit ", name, ": found operation ", index,
+          absl::StrCat("unit ", name, ": found operation ", index.value(),
                        " twice or out of range, expected a permutation"));
     }
-    seen[static_cast<size_t>(index)] = true;
+    seen[index] = true;
   }
   if (permutation.size() != ops.size()) {
     return absl::InvalidArgumentError(absl::StrCat("unit ", name, ": found ", permutation.size(),
@@ -63,9 +63,9 @@ absl::Status Reorder(StepProgram* step, int unit, const std::vector<int>& permut
                                                    InfoOf(ops[i].kind).name, " ",
                                                    PrintTag(ops[i].tag), "' reads or overwrites"));
   }
-  std::vector<Op> ordered;
+  IdVector<OpId, Op> ordered;
   ordered.reserve(ops.size());
-  for (int index : permutation) ordered.push_back(std::move(ops[static_cast<size_t>(index)]));
+  for (OpId index : permutation) ordered.push_back(std::move(ops[index]));
   ops = std::move(ordered);
   return absl::OkStatus();
 }

@@ -12,6 +12,6 @@ namespace stretto {
 // Refuses with InvalidArgument, and changes nothing, when some operation would then read or
 // overwrite another value than before, or when it is no permutation. Call before waits are
 // assigned.
-absl::Status Reorder(StepProgram* step, int unit, const std::vector<int>& permutation);
+absl::Status Reorder(StepProgram* step, UnitId unit, const std::vector<OpId>& permutation);
 
 }  // namespace stretto

@@ -13,9 +13,9 @@ inline constexpr absl::string_view kMicroBatchUnit = "micro_batch";
 inline constexpr absl::string_view kOptimizerUnit = "optimizer";
 
 // Index of the unit; CHECKs that there is one.
-inline int FindUnit(const StepProgram& step, absl::string_view name) {
-  for (size_t i = 0; i < step.units.size(); ++i) {
-    if (step.units[i].name == name) return static_cast<int>(i);
+inline UnitId FindUnit(const StepProgram& step, absl::string_view name) {
+  for (UnitId unit : step.units.ids()) {
+    if (step.units[unit].name == name) return unit;
   }
   STRETTO_CHECK(false && "no such unit");
   return -1;

@@ -21,41 +21,40 @@ std::string WordOf(const Op& op) {
 
 }  // namespace
 
-Weaver::Weaver(const StepProgram& step, int unit)
-    : ops_(step.units.at(static_cast<size_t>(unit)).ops),
+Weaver::Weaver(const StepProgram& step, UnitId unit)
+    : ops_(step.units.at(unit).ops),
       words_(1),
       needs_(DependenciesOf(ops_, step.buffers)),
       placed_(ops_.size(), false) {
-  for (size_t i = 0; i < ops_.size(); ++i) {
-    const Tag& tag = ops_[i].tag;
+  for (OpId op : ops_.ids()) {
+    const Tag& tag = ops_[op].tag;
     const size_t role = static_cast<size_t>(std::max(tag.micro_batch, 0));
     words_.resize(std::max(words_.size(), role + 1));
-    words_[role][{WordOf(ops_[i]), tag.layer, tag.slice}].push_back(static_cast<int>(i));
+    words_[role][{WordOf(ops_[op]), tag.layer, tag.slice}].push_back(op);
     layers_ = std::max(layers_, tag.layer + 1);
     slices_ = std::max(slices_, tag.slice + 1);
   }
 }
 
-void Weaver::Place(int op) {
-  if (placed_[static_cast<size_t>(op)]) return;
-  placed_[static_cast<size_t>(op)] = true;
-  for (int needed : needs_[static_cast<size_t>(op)]) Place(needed);
+void Weaver::Place(OpId op) {
+  if (placed_[op]) return;
+  placed_[op] = true;
+  for (OpId needed : needs_[op]) Place(needed);
   order_.push_back(op);
 }
 
 void Weaver::Enter(int role) {
-  for (size_t i = 0; i < ops_.size() && ops_[i].tag.micro_batch < role; ++i)
-    Place(static_cast<int>(i));
+  for (OpId op = 0; op < ops_.next() && ops_[op].tag.micro_batch < role; ++op) Place(op);
   role_ = role;
 }
 
 void Weaver::Play(absl::string_view words, int layer, int slice) {
   if (layer >= layers_) layer = -1;
   for (absl::string_view word : absl::StrSplit(words, ' ')) {
-    const auto& mine = words_[static_cast<size_t>(role_)];
+    const auto& mine = words_[role_];
     const auto it = mine.find({std::string(word), layer, slice});
     if (it == mine.end()) continue;
-    for (int op : it->second) Place(op);
+    for (OpId op : it->second) Place(op);
   }
 }
 
@@ -63,8 +62,8 @@ void Weaver::PlayAll(absl::string_view words, int layer) {
   for (int slice = 0; slice < slices_; ++slice) Play(words, layer, slice);
 }
 
-std::vector<int> Weaver::Finish() {
-  for (size_t i = 0; i < ops_.size(); ++i) Place(static_cast<int>(i));
+std::vector<OpId> Weaver::Finish() {
+  for (OpId op : ops_.ids()) Place(op);
   return order_;
 }
 
@@ -91,7 +90,7 @@ void PlayMicroBatch(const Score& score, Weaver& weaver) {
 }  // namespace
 
 absl::Status Arrange(const Score& score, StepProgram* step) {
-  const int unit = FindUnit(*step, kMicroBatchUnit);
+  const UnitId unit = FindUnit(*step, kMicroBatchUnit);
   Weaver weaver(*step, unit);
   for (int role = 0; role < weaver.roles(); ++role) {
     weaver.Enter(role);

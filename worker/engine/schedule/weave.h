@@ -32,7 +32,7 @@ namespace stretto {
 class Weaver {
  public:
   // Borrows `step`, whose operations must stand in canonical order without waits.
-  Weaver(const StepProgram& step, int unit);
+  Weaver(const StepProgram& step, UnitId unit);
 
   int layers() const { return layers_; }
   int slices() const { return slices_; }
@@ -49,19 +49,19 @@ class Weaver {
   void PlayAll(absl::string_view words, int layer);
 
   // The order: what was played, then the rest as it stood.
-  std::vector<int> Finish();
+  std::vector<OpId> Finish();
 
  private:
   using Word = std::tuple<std::string, int, int>;  // word, layer, slice
-  void Place(int op);
+  void Place(OpId op);
 
-  const std::vector<Op>& ops_;
+  const IdVector<OpId, Op>& ops_;
   int layers_ = 0, slices_ = 1;
   int role_ = 0;
-  std::vector<std::map<Word, std::vector<int>>> words_;  // by role
-  std::vector<std::vector<int>> needs_;
-  std::vector<bool> placed_;
-  std::vector<int> order_;
+  std::vector<std::map<Word, std::vector<OpId>>> words_;  // by role
+  IdVector<OpId, std::vector<OpId>> needs_;
+  IdVector<OpId, bool> placed_;
+  std::vector<OpId> order_;
 };
 
 // What a schedule of slices decides: the order within a layer. The embedding, the head and the

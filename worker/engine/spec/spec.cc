@@ -48,7 +48,7 @@ const char* NameOf(Recompute recompute) {
 
 std::vector<int> EvenSlices(int sequences, int slices) {
   std::vector<int> sizes(static_cast<size_t>(slices), sequences / slices);
-  for (int i = 0; i < sequences % slices; ++i) ++sizes[static_cast<size_t>(i)];
+  for (int i = 0; i < sequences % slices; ++i) ++sizes[i];
   return sizes;
 }
 

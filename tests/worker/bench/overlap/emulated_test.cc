@@ -164,7 +164,8 @@ TEST(OccupyTest, NobodyWaitsForTheCalls) {
     ASSERT_TRUE(Occupy({.dtype = DType::kBF16, .count = 64, .calls = 5}, &plan).ok());
 
     EXPECT_EQ(plan.program.ops.size(), before + 5);
-    int calls = 0, lane = -1;
+    int calls = 0;
+    LaneId lane;
     for (const Op& op : plan.program.ops) {
       if (!IsCollective(op.kind)) continue;
       ++calls;
@@ -173,8 +174,8 @@ TEST(OccupyTest, NobodyWaitsForTheCalls) {
     }
     EXPECT_EQ(calls, 5);
     for (const Op& op : plan.program.ops) {
-      for (int wait : op.waits) {
-        EXPECT_NE(plan.program.ops[static_cast<size_t>(wait)].lane, lane);
+      for (OpId wait : op.waits) {
+        EXPECT_NE(plan.program.ops[wait].lane, lane);
       }
     }
   }

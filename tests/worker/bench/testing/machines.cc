@@ -17,10 +17,10 @@ class BrokenExecutor final : public Executor {
  public:
   BrokenExecutor(std::unique_ptr<Executor> inner, const Program& program, int* good_runs)
       : inner_(std::move(inner)), good_runs_(good_runs) {
-    for (size_t i = 0; i < program.buffers.size(); ++i) {
-      const Buffer& buffer = program.buffers[i];
+    for (BufferId id : program.buffers.ids()) {
+      const Buffer& buffer = program.buffers[id];
       if (buffer.arena == ArenaClass::kOutput && buffer.dtype == DType::kF32) {
-        outputs_.push_back(static_cast<int>(i));
+        outputs_.push_back(id);
       }
     }
   }
@@ -28,16 +28,16 @@ class BrokenExecutor final : public Executor {
   absl::Status Run() override {
     RETURN_IF_ERROR(inner_->Run());
     if (--*good_runs_ >= 0) return absl::OkStatus();
-    for (int output : outputs_) Break(inner_->HostView(output));
+    for (BufferId output : outputs_) Break(inner_->HostView(output));
     return absl::OkStatus();
   }
-  TensorView HostView(int buffer) override { return inner_->HostView(buffer); }
-  absl::StatusOr<TensorView> Read(int buffer) override {
+  TensorView HostView(BufferId buffer) override { return inner_->HostView(buffer); }
+  absl::StatusOr<TensorView> Read(BufferId buffer) override {
     ASSIGN_OR_RETURN(const TensorView view, inner_->Read(buffer));
     if (*good_runs_ < 0) Break(view);
     return view;
   }
-  absl::Status Write(int buffer, Fill fill) override { return inner_->Write(buffer, fill); }
+  absl::Status Write(BufferId buffer, Fill fill) override { return inner_->Write(buffer, fill); }
   absl::Span<const Interval> intervals() const override { return inner_->intervals(); }
   double communication_cpu_seconds() const override { return 0; }
   void Cancel() override { inner_->Cancel(); }
@@ -50,7 +50,7 @@ class BrokenExecutor final : public Executor {
   }
   const std::unique_ptr<Executor> inner_;
   int* const good_runs_;
-  std::vector<int> outputs_;
+  std::vector<BufferId> outputs_;
 };
 
 class WrappedBackend final : public Backend {

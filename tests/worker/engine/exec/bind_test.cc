@@ -21,10 +21,7 @@ class BindPairTest : public ::testing::Test {
     norm_.attributes = {0};
   }
   TensorView At(int element) {
-    return {.data = &memory_[static_cast<size_t>(element)],
-            .dtype = DType::kF32,
-            .shape = {1, 4, 1, 1},
-            .rank = 2};
+    return {.data = &memory_[element], .dtype = DType::kF32, .shape = {1, 4, 1, 1}, .rank = 2};
   }
   bool Binds(int y) {
     return BindPair(residual_, norm_, {At(0), At(4), At(8)}, {At(12)}, {At(12), At(16)},

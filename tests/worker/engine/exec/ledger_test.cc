@@ -36,7 +36,7 @@ enum { kForward, kBackward, kTpForward, kTpBackward, kDpBackward, kOptimizer, kO
 std::vector<Interval> Seconds(std::map<int, Interval> given) {
   std::vector<Interval> all(kOps);
   for (const auto& [op, interval] : given) {
-    all[static_cast<size_t>(op)] = {interval.begin * kSecond, interval.end * kSecond};
+    all[op] = {interval.begin * kSecond, interval.end * kSecond};
   }
   return all;
 }

@@ -211,10 +211,10 @@ TEST(SimTimelineTest, EveryTimelineKeepsTheLaws) {
     for (size_t i = 0; i < program.ops.size(); ++i) {
       const Op& op = program.ops[i];
       // As soon as the lane and the waits allow, and no sooner.
-      int64_t ready = lane_free[op.lane];
-      for (int wait : op.waits) ready = std::max(ready, timeline[static_cast<size_t>(wait)].end);
+      int64_t ready = lane_free[op.lane.position()];
+      for (OpId wait : op.waits) ready = std::max(ready, timeline[wait.position()].end);
       EXPECT_EQ(timeline[i].begin, ready);
-      lane_free[op.lane] = timeline[i].end;
+      lane_free[op.lane.position()] = timeline[i].end;
       // Its time under a transfer counts less, the rest in full.
       double work = static_cast<double>(timeline[i].end - timeline[i].begin);
       for (size_t j = 0; j < program.ops.size() && !IsCollective(op.kind); ++j) {

@@ -23,7 +23,7 @@ struct WrongBit {
 
 class WrongBitExecutor final : public Executor {
  public:
-  WrongBitExecutor(std::unique_ptr<Executor> inner, WrongBit wrong, int buffer)
+  WrongBitExecutor(std::unique_ptr<Executor> inner, WrongBit wrong, BufferId buffer)
       : inner_(std::move(inner)), wrong_(std::move(wrong)), buffer_(buffer) {}
 
   absl::Status Run() override {
@@ -38,9 +38,9 @@ class WrongBitExecutor final : public Executor {
       return absl::OkStatus();
     });
   }
-  TensorView HostView(int buffer) override { return inner_->HostView(buffer); }
-  absl::StatusOr<TensorView> Read(int buffer) override { return inner_->Read(buffer); }
-  absl::Status Write(int buffer, Fill fill) override { return inner_->Write(buffer, fill); }
+  TensorView HostView(BufferId buffer) override { return inner_->HostView(buffer); }
+  absl::StatusOr<TensorView> Read(BufferId buffer) override { return inner_->Read(buffer); }
+  absl::Status Write(BufferId buffer, Fill fill) override { return inner_->Write(buffer, fill); }
   Arena Lend(ArenaClass arena) const override { return inner_->Lend(arena); }
   absl::Span<const Interval> intervals() const override { return inner_->intervals(); }
   double communication_cpu_seconds() const override { return inner_->communication_cpu_seconds(); }
@@ -49,7 +49,7 @@ class WrongBitExecutor final : public Executor {
  private:
   const std::unique_ptr<Executor> inner_;
   const WrongBit wrong_;
-  const int buffer_;
+  const BufferId buffer_;
   int runs_ = 0;
 };
 
@@ -62,9 +62,9 @@ class WrongBitBackend final : public Backend {
   absl::StatusOr<int64_t> FreeMemory() const override { return inner_->FreeMemory(); }
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(ExecutorRequest request) override {
     if (made_++ != wrong_.executor) return inner_->MakeExecutor(std::move(request));
-    int buffer = -1;
-    for (size_t i = 0; i < request.program.buffers.size(); ++i) {
-      if (request.program.buffers[i].name == wrong_.buffer) buffer = static_cast<int>(i);
+    BufferId buffer;
+    for (BufferId id : request.program.buffers.ids()) {
+      if (request.program.buffers[id].name == wrong_.buffer) buffer = id;
     }
     if (buffer < 0) return absl::NotFoundError("the program has no buffer " + wrong_.buffer);
     ASSIGN_OR_RETURN(auto executor, inner_->MakeExecutor(std::move(request)));

@@ -62,23 +62,21 @@ TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
                                Domino({1, 1}, 1, 2), Domino({1, 2, 1}, 1, 1)}) {
     const Program program = PlanOf(layout).program;
     const HappensBefore order = *HappensBefore::Build(program);
-    std::vector<std::vector<int>> accesses(program.buffers.size());
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      for (const std::vector<int>* ids : {&program.ops[i].in, &program.ops[i].out}) {
-        for (int id : *ids)
-          accesses[static_cast<size_t>(RootOf(program.buffers, id).buffer)].push_back(
-              static_cast<int>(i));
+    IdVector<BufferId, std::vector<OpId>> accesses(program.buffers.size());
+    for (OpId i : program.ops.ids()) {
+      for (const std::vector<BufferId>* ids : {&program.ops[i].in, &program.ops[i].out}) {
+        for (BufferId id : *ids) accesses[RootOf(program.buffers, id).buffer].push_back(i);
       }
     }
     auto before = [&](size_t a, size_t b) {
-      for (int x : accesses[a]) {
-        for (int y : accesses[b]) {
+      for (OpId x : accesses[a]) {
+        for (OpId y : accesses[b]) {
           if (!order.Before(x, y)) return false;
         }
       }
       return true;
     };
-    const std::vector<Region> regions = RegionsOf(program.buffers);
+    const IdVector<BufferId, Region> regions = RegionsOf(program.buffers);
     int shared = 0;
     for (size_t a = 0; a < regions.size(); ++a) {
       for (size_t b = a + 1; b < regions.size(); ++b) {

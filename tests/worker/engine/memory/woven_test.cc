@@ -32,12 +32,11 @@ class RandomStep {
  private:
   int Below(int bound) { return static_cast<int>(random_() % static_cast<uint32_t>(bound)); }
 
-  int NewBuffer(int64_t count) {
-    step_.buffers.push_back({.name = absl::StrCat("b", step_.buffers.size()), .shape = {count}});
-    return static_cast<int>(step_.buffers.size()) - 1;
+  BufferId NewBuffer(int64_t count) {
+    return step_.buffers.Add({.name = absl::StrCat("b", step_.buffers.size()), .shape = {count}});
   }
 
-  void Add(OpKind kind, std::vector<int> in, std::vector<int> out) {
+  void Add(OpKind kind, std::vector<BufferId> in, std::vector<BufferId> out) {
     Op op;
     op.kind = kind;
     op.tag = {.name = absl::StrCat("o", ops_.size()), .micro_batch = 0};
@@ -50,8 +49,9 @@ class RandomStep {
   // Of a buffer that an earlier one wrote, where it reads.
   void AddOp() {
     const int what = step_.buffers.empty() ? 0 : Below(7);
-    const int from = step_.buffers.empty() ? 0 : Below(static_cast<int>(step_.buffers.size()));
-    const int64_t count = what == 0 ? 0 : step_.buffers[static_cast<size_t>(from)].count();
+    const BufferId from =
+        BufferId::Of(step_.buffers.empty() ? 0 : Below(static_cast<int>(step_.buffers.size())));
+    const int64_t count = what == 0 ? 0 : step_.buffers[from].count();
     if (what == 1 && count % 2 == 0) {
       Add(OpKind::kReduceScatter, {from}, {NewBuffer(count / 2)});
     } else if (what == 2 && count < 512) {
@@ -71,7 +71,7 @@ class RandomStep {
   // with the tail of the one before at random places; the last tail.
   void Cut() {
     const size_t tail = 1 + static_cast<size_t>(Below(static_cast<int>(ops_.size()) - 1));
-    std::vector<Op> next;
+    IdVector<OpId, Op> next;
     size_t body = 0, late = tail;
     while (body < tail || late < ops_.size()) {
       const bool take_late = body == tail || (late < ops_.size() && Below(2) == 0);
@@ -83,8 +83,8 @@ class RandomStep {
         {"first", {at(0), at(tail)}}, {"next", next}, {"finish", {at(tail), ops_.end()}}};
     // A buffer that lives into the tail needs copies, most of the time.
     for (size_t i = tail; i < ops_.size(); ++i) {
-      for (int id : ops_[i].in) {
-        if (Below(8) != 0) step_.buffers[static_cast<size_t>(id)].binding = Binding::kSlot;
+      for (BufferId id : ops_[i].in) {
+        if (Below(8) != 0) step_.buffers[id].binding = Binding::kSlot;
       }
     }
     const int last = step_.micro_batches - 1;

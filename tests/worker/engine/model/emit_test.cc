@@ -26,7 +26,7 @@ Emitted EmittedOf(const EngineSpec& spec, int rank = 0) {
 
 const std::vector<Op>& MicroBatch(const StepProgram& step) { return step.units.at(1).ops; }
 
-const Buffer& At(const StepProgram& step, int id) { return step.buffers[static_cast<size_t>(id)]; }
+const Buffer& At(const StepProgram& step, BufferId id) { return step.buffers[id]; }
 
 // Operations of a kind in the micro-batch's unit.
 std::vector<Op> OfKind(const StepProgram& step, OpKind kind) {
@@ -40,8 +40,7 @@ std::vector<Op> OfKind(const StepProgram& step, OpKind kind) {
 TEST(EmitTest, AStepBeginsRunsItsMicroBatchesAndUpdates) {
   const StepProgram step = EmittedOf(SpecOf(Domino({1, 1}, 3))).step;
   std::vector<std::string> units;
-  for (const Instance& instance : step.instances)
-    units.push_back(step.units[static_cast<size_t>(instance.unit)].name);
+  for (const Instance& instance : step.instances) units.push_back(step.units[instance.unit].name);
   EXPECT_THAT(units,
               ElementsAre("begin", "micro_batch", "micro_batch", "micro_batch", "optimizer"));
   EXPECT_EQ(step.lanes.size(), 1u);
@@ -52,7 +51,7 @@ struct Uses {
   std::set<int> slices;  // that add to it
 };
 
-Uses UsesOf(const StepProgram& step, int gradient) {
+Uses UsesOf(const StepProgram& step, BufferId gradient) {
   Uses uses;
   for (const Unit& unit : step.units) {
     for (const Op& op : unit.ops) {

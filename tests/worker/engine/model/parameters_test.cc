@@ -32,7 +32,7 @@ void Place(const Parameter& p, const std::vector<float>& shard, std::vector<floa
   for (float value : shard) {
     int64_t element = 0;
     for (size_t d = 0; d < at.size(); ++d) element = element * p.shape[d] + p.starts[d] + at[d];
-    (*full)[static_cast<size_t>(element)] = value;
+    (*full)[element] = value;
     for (size_t d = at.size(); d-- > 0;) {
       if (++at[d] < p.extents[d]) break;
       at[d] = 0;
@@ -76,8 +76,7 @@ TEST(ParametersTest, PaddingRowsAreZeroAndTheOthersAreNot) {
   const int head = IndexOf(kLlama).head;
   for (const auto& [model, index] :
        std::vector<std::pair<ModelSpec, int>>{{kModel, 0}, {kLlama, 0}, {kLlama, head}}) {
-    const std::vector<float> values =
-        ShardOf(ParametersOf(model, 1, 0)[static_cast<size_t>(index)], index);
+    const std::vector<float> values = ShardOf(ParametersOf(model, 1, 0)[index], index);
     for (size_t i = 0; i < values.size(); ++i) {
       EXPECT_EQ(values[i] == 0, i >= static_cast<size_t>(model.vocab_size * model.hidden)) << i;
     }
@@ -88,7 +87,7 @@ TEST(ParametersTest, SeedsAndParametersDrawDifferentNumbers) {
   const std::vector<Parameter> all = ParametersOf(kModel, 1, 0);
   const ModelParameters index = IndexOf(kModel);
   const LayerParameters zero = index.layers[0], one = index.layers[1];
-  const Parameter& fc1 = all[static_cast<size_t>(zero.fc1_w)];
+  const Parameter& fc1 = all[zero.fc1_w];
   EXPECT_NE(ShardOf(fc1, zero.fc1_w, 1), ShardOf(fc1, zero.fc1_w, 2));
   EXPECT_NE(ShardOf(fc1, zero.fc1_w), ShardOf(fc1, one.fc1_w));
 }
@@ -103,7 +102,7 @@ TEST(ParametersTest, NormalInitialisationHasTheMeanAndDeviationOfGpt2) {
   for (const auto& [index, std] :
        std::vector<std::pair<int, double>>{{layer.qkv_w, 0.02}, {layer.proj_w, 0.005}}) {
     double sum = 0, squares = 0;
-    const std::vector<float> values = ShardOf(all[static_cast<size_t>(index)], index);
+    const std::vector<float> values = ShardOf(all[index], index);
     for (double value : values) sum += value, squares += value * value;
     const double n = static_cast<double>(values.size());
     EXPECT_NEAR(sum / n, 0, 5 * std / std::sqrt(n));  // five standard errors
@@ -115,7 +114,7 @@ TEST(ParametersTest, NormalInitialisationHasTheMeanAndDeviationOfGpt2) {
 TEST(ParametersTest, IndicesNameTheParametersTheyPointAt) {
   const std::vector<Parameter> all = ParametersOf(kModel, 2, 1);
   const ModelParameters index = IndexOf(all, 2);
-  const auto name = [&](int i) { return all.at(static_cast<size_t>(i)).name; };
+  const auto name = [&](int i) { return all.at(i).name; };
   EXPECT_EQ(name(index.token_embedding), "embedding.token.weight");
   EXPECT_EQ(name(index.position_embedding), "embedding.position.weight");
   EXPECT_EQ(name(index.final_w), "final_norm.weight");
@@ -140,7 +139,7 @@ TEST(ParametersTest, LlamaHasNoBiasesNoPositionsAndAHeadOfItsOwn) {
   const ModelParameters index = IndexOf(all, 2);
   EXPECT_EQ(index.position_embedding, -1);
   EXPECT_EQ(index.final_b, -1);
-  EXPECT_EQ(all.at(static_cast<size_t>(index.head)).name, "head.weight");
+  EXPECT_EQ(all.at(index.head).name, "head.weight");
   const LayerParameters& l = index.layers.at(0);
   EXPECT_THAT((std::vector<int>{l.ln1_b, l.qkv_b, l.proj_b, l.ln2_b, l.fc1_b, l.fc2_b}), Each(-1));
   EXPECT_EQ(all.size(), 1u + 2 * 6 + 1 + 1);
@@ -165,13 +164,13 @@ TEST(ParametersTest, AHeadOfItsOwnComesLastAndATiedOneIsTheEmbedding) {
 TEST(ParametersTest, GroupedQueriesShareTheirKeyAndValueInOneShard) {
   const std::vector<Parameter> all = ParametersOf(kLlama, 2, 1);
   const ModelParameters index = IndexOf(all, 2);
-  const Parameter& qkv = all[static_cast<size_t>(index.layers[0].qkv_w)];
+  const Parameter& qkv = all[index.layers[0].qkv_w];
   // Four heads of two columns in two groups: two queries, a key and a value each.
   EXPECT_THAT(qkv.shape, ElementsAre(2, (2 + 2) * 2, 8));
   EXPECT_THAT(qkv.starts, ElementsAre(1, 0, 0));
   EXPECT_THAT(qkv.extents, ElementsAre(1, 8, 8));
   // Gate and up lie one after the other, each cut by rank.
-  const Parameter& fc1 = all[static_cast<size_t>(index.layers[0].fc1_w)];
+  const Parameter& fc1 = all[index.layers[0].fc1_w];
   EXPECT_THAT(fc1.shape, ElementsAre(2, 16, 8));
   EXPECT_THAT(fc1.starts, ElementsAre(0, 8, 0));
   EXPECT_THAT(fc1.extents, ElementsAre(2, 8, 8));

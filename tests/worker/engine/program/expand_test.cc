@@ -1,5 +1,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/ids.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/program/text.h"
@@ -56,11 +57,11 @@ TEST(ExpandTest, MicroBatchesTakeTheirSlotModuloSlots) {
   const StepProgram step = SlottedStep();
   const Program program = Expand(step);
   ASSERT_EQ(program.ops.size(), 6u);
-  EXPECT_THAT(program.ops[0].out, ElementsAre(1));
-  EXPECT_THAT(program.ops[2].out, ElementsAre(2));
-  EXPECT_THAT(program.ops[4].out, ElementsAre(1));
-  EXPECT_THAT(program.ops[4].in, ElementsAre(7));
-  EXPECT_THAT(program.ops[5].in, ElementsAre(3));
+  EXPECT_THAT(ValuesOf(program.ops[0].out), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(program.ops[2].out), ElementsAre(2));
+  EXPECT_THAT(ValuesOf(program.ops[4].out), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(program.ops[4].in), ElementsAre(7));
+  EXPECT_THAT(ValuesOf(program.ops[5].in), ElementsAre(3));
   EXPECT_EQ(BufferMap(step).Find(1, 2), 1);
   EXPECT_EQ(BufferMap(step).size(), 8);
   for (size_t i = 0; i < program.ops.size(); ++i)
@@ -74,17 +75,17 @@ TEST(ExpandTest, AnInstanceMayWeaveSeveralMicroBatches) {
   const Program program = Expand(step);
   EXPECT_EQ(program.ops[0].tag.micro_batch, 2);
   EXPECT_EQ(program.ops[1].tag.micro_batch, 1);
-  EXPECT_THAT(program.ops[0].in, ElementsAre(7));
-  EXPECT_THAT(program.ops[0].out, ElementsAre(1));
-  EXPECT_THAT(program.ops[1].in, ElementsAre(4));
+  EXPECT_THAT(ValuesOf(program.ops[0].in), ElementsAre(7));
+  EXPECT_THAT(ValuesOf(program.ops[0].out), ElementsAre(1));
+  EXPECT_THAT(ValuesOf(program.ops[1].in), ElementsAre(4));
 }
 
 TEST(ExpandTest, WaitsInsideAUnitMoveWithItAndCarriedWaitsReachBack) {
   const Program program = Expand(SlottedStep());
-  EXPECT_THAT(program.ops[1].waits, ElementsAre(0));
-  EXPECT_THAT(program.ops[3].waits, ElementsAre(2));
+  EXPECT_THAT(ValuesOf(program.ops[1].waits), ElementsAre(0));
+  EXPECT_THAT(ValuesOf(program.ops[3].waits), ElementsAre(2));
   EXPECT_THAT(program.ops[2].waits, IsEmpty());
-  EXPECT_THAT(program.ops[4].waits, ElementsAre(1));
+  EXPECT_THAT(ValuesOf(program.ops[4].waits), ElementsAre(1));
 }
 
 // However many micro-batches there are: the units are the same, only instances are more.
@@ -114,8 +115,8 @@ TEST(ExpandTest, EveryMicroBatchRepeatsTheSameOperationsOnTheSameActivations) {
   for (size_t i = 0; i < first.size(); ++i) {
     EXPECT_EQ(first[i]->kind, last[i]->kind);
     for (size_t o = 0; o < first[i]->out.size(); ++o) {
-      const Buffer& a = plan.program.buffers[static_cast<size_t>(first[i]->out[o])];
-      const Buffer& b = plan.program.buffers[static_cast<size_t>(last[i]->out[o])];
+      const Buffer& a = plan.program.buffers[first[i]->out[o]];
+      const Buffer& b = plan.program.buffers[last[i]->out[o]];
       // Activations and gradients are the same memory, outputs of a micro-batch are its own.
       EXPECT_EQ(a.name == b.name, a.arena != ArenaClass::kOutput) << a.name;
     }

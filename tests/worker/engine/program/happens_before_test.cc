@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/ids.h"
 #include "tests/worker/engine/program/expect_rejected.h"
 #include "tests/worker/engine/program/programs.h"
 
@@ -21,9 +22,8 @@ Program RandomProgram(uint32_t seed) {
   program.lanes = {{"a", -1}, {"b", -1}, {"c", -1}};
   for (int i = 0; i < 40; ++i) {
     Op op;
-    op.lane = static_cast<int>(random() % 3);
-    if (i > 0 && random() % 2 == 0)
-      op.waits = {static_cast<int>(random() % static_cast<uint32_t>(i))};
+    op.lane = LaneId::Of(random() % 3);
+    if (i > 0 && random() % 2 == 0) op.waits = {OpId::Of(random() % static_cast<uint32_t>(i))};
     program.ops.push_back(op);
   }
   return program;
@@ -35,9 +35,9 @@ std::vector<std::vector<bool>> Reachable(const Program& program) {
   std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < j; ++i) {
-      const std::vector<int>& waits = program.ops[j].waits;
+      const std::vector<OpId>& waits = program.ops[j].waits;
       const bool direct = program.ops[i].lane == program.ops[j].lane ||
-                          std::find(waits.begin(), waits.end(), static_cast<int>(i)) != waits.end();
+                          std::find(waits.begin(), waits.end(), OpId::Of(i)) != waits.end();
       if (!direct) continue;
       before[i][j] = true;
       for (size_t k = 0; k < i; ++k) before[k][j] = before[k][j] || before[k][i];
@@ -53,7 +53,7 @@ TEST(HappensBeforeTest, IsReachabilityOverLaneOrderAndWaits) {
     const auto before = Reachable(program);
     for (size_t i = 0; i < before.size(); ++i) {
       for (size_t j = 0; j < before.size(); ++j) {
-        EXPECT_EQ(order.Before(static_cast<int>(i), static_cast<int>(j)), before[i][j])
+        EXPECT_EQ(order.Before(OpId::Of(i), OpId::Of(j)), before[i][j])
             << seed << ": " << i << ", " << j;
       }
     }
@@ -67,19 +67,19 @@ TEST(FirstAfterTest, IsTheFirstOperationOfALaneThatComesAfter) {
     const FirstAfter after(program, order);
     const auto before = Reachable(program);
     for (size_t i = 0; i < before.size(); ++i) {
-      for (int lane = 0; lane < 3; ++lane) {
-        int first = FirstAfter::kNever;
+      for (LaneId lane : program.lanes.ids()) {
+        OpId first = FirstAfter::kNever;
         for (size_t j = before.size(); j-- > 0;) {
-          if (program.ops[j].lane == lane && before[i][j]) first = static_cast<int>(j);
+          if (program.ops[j].lane == lane && before[i][j]) first = OpId::Of(j);
         }
-        EXPECT_EQ(after.of(static_cast<int>(i))[lane], first) << seed << ": " << i;
+        EXPECT_EQ(after.of(OpId::Of(i))[lane.position()], first) << seed << ": " << i;
       }
     }
   }
 }
 
 TEST(HappensBeforeTest, ItsOrderIsThatOfTheProgramWhereWaitsPointBack) {
-  EXPECT_THAT(HappensBefore::Build(ProgramOf(kLinear))->order(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ValuesOf(HappensBefore::Build(ProgramOf(kLinear))->order()), ElementsAre(0, 1, 2));
 }
 
 // Text may list a producer after its consumer on another lane.
@@ -91,7 +91,7 @@ TEST(HappensBeforeTest, AWaitMayPointForward) {
       "1 b zero x fwd out=%0\n"
       "2 b zero x fwd out=%0\n");
   const HappensBefore order = *HappensBefore::Build(program);
-  EXPECT_THAT(order.order(), ElementsAre(1, 2, 0));
+  EXPECT_THAT(ValuesOf(order.order()), ElementsAre(1, 2, 0));
   EXPECT_TRUE(order.Before(1, 0));
   EXPECT_FALSE(order.Before(0, 2));
 }

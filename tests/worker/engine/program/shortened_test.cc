@@ -29,11 +29,12 @@ StepProgram Alternating(int repeats) {
   step.instances = {{.unit = 0, .micro_batches = {}, .waits = {}}};
   for (int mb = 0; mb < repeats; ++mb) {
     step.instances.push_back({.unit = 1, .micro_batches = {mb}, .waits = {{0, 0, 0}}});
-    step.instances.push_back({.unit = 2, .micro_batches = {mb}, .waits = {{0, 2 * mb + 1, 0}}});
-    if (mb > 0) step.instances.back().waits.push_back({0, 2 * mb, 0});
+    step.instances.push_back(
+        {.unit = 2, .micro_batches = {mb}, .waits = {{0, InstanceId::Of(2 * mb + 1), 0}}});
+    if (mb > 0) step.instances.back().waits.push_back({0, InstanceId::Of(2 * mb), 0});
   }
   step.instances.push_back(
-      {.unit = 3, .micro_batches = {}, .waits = {{0, 0, 0}, {0, 2 * repeats, 0}}});
+      {.unit = 3, .micro_batches = {}, .waits = {{0, 0, 0}, {0, InstanceId::Of(2 * repeats), 0}}});
   return step;
 }
 

@@ -46,7 +46,7 @@ Program WithReader(absl::string_view waits) {
 ArenaBytes Spread(Program* program) {
   ArenaBytes arenas = {};
   for (Buffer& buffer : program->buffers) {
-    int64_t& end = arenas[static_cast<size_t>(buffer.arena)];
+    int64_t& end = arenas[buffer.arena];
     buffer.offset = end;
     end += buffer.bytes();
   }

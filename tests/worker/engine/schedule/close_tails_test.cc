@@ -5,6 +5,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/ids.h"
 #include "tests/worker/engine/schedule/positions.h"
 #include "tests/worker/engine/specs.h"
 
@@ -33,21 +34,21 @@ TEST(CloseTailsTest, AMicroBatchStartsWhileTheOneBeforeItEnds) {
   const StepProgram step = PlanOf(Closed("domino_row", 3)).step;
   EXPECT_THAT(UnitsOf(step), ElementsAre("begin", "first", "next", "finish"));
   std::vector<std::vector<int>> micro_batches;
-  std::vector<int> units;
+  std::vector<UnitId> units;
   for (const Instance& instance : step.instances) {
     units.push_back(instance.unit);
     micro_batches.push_back(instance.micro_batches);
   }
-  EXPECT_THAT(units, ElementsAre(0, 1, 2, 2, 3));
+  EXPECT_THAT(ValuesOf(units), ElementsAre(0, 1, 2, 2, 3));
   EXPECT_THAT(micro_batches, ElementsAre(IsEmpty(), ElementsAre(0), ElementsAre(1, 0),
                                          ElementsAre(2, 1), ElementsAre(2)));
 }
 
 TEST(CloseTailsTest, OneMicroBatchHasNoNext) {
   const StepProgram step = PlanOf(Closed("domino_col", 1)).step;
-  std::vector<int> units;
+  std::vector<UnitId> units;
   for (const Instance& instance : step.instances) units.push_back(instance.unit);
-  EXPECT_THAT(units, ElementsAre(0, 1, 3));
+  EXPECT_THAT(ValuesOf(units), ElementsAre(0, 1, 3));
   EXPECT_EQ(step.slots, 1);
 }
 
@@ -78,13 +79,13 @@ TEST(CloseTailsTest, TheLastCollectiveHasTheNextEmbeddingAndTheTailUnderIt) {
   for (bool sequence_parallel : {false, true}) {
     const Positions at(PlanOf(Closed("domino_row", 3, sequence_parallel)).program);
     for (int k : {0, 1}) {
-      const int last = at.Collective("L0.qkv bwd s1", 0, k);
+      const OpId last = at.Collective("L0.qkv bwd s1", 0, k);
       at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s0", k + 1));
       at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s1", k + 1));
       at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s1", k));
       at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.proj bwd s1", k));
       // The embedding's own collectives run under the rest of that tail.
-      const int embedded = at.Collective("embed fwd s0", 0, k + 1);
+      const OpId embedded = at.Collective("embed fwd s0", 0, k + 1);
       at.ExpectUnder(embedded, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s1", k));
       at.ExpectUnder(embedded, at.At(OpKind::kLayerNormWgrad, "L0.ln2 bwd s1", k));
       at.ExpectUnder(at.Collective("embed fwd s1", 0, k + 1),
@@ -106,7 +107,7 @@ TEST(CloseTailsTest, MergedMicroBatchesCloseTheirTailsToo) {
               ElementsAre(IsEmpty(), ElementsAre(0, 1), ElementsAre(2, 3, 1), ElementsAre(3)));
   const Positions at(plan.program);
   for (int k : {0, 1, 2}) {
-    const int last = at.Collective("L0.qkv bwd s1", 0, k);
+    const OpId last = at.Collective("L0.qkv bwd s1", 0, k);
     at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s0", k + 1));
     at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s1", k + 1));
     at.ExpectUnder(last, at.At(OpKind::kLayerNormWgrad, "L0.ln2 bwd s1", k));
@@ -116,7 +117,7 @@ TEST(CloseTailsTest, MergedMicroBatchesCloseTheirTailsToo) {
 
 TEST(CloseTailsTest, ColumnPiecesCloseTheirTailsToo) {
   const Positions at(PlanOf(Closed("domino_col", 2)).program);
-  const int last = at.Collective("L0.qkv bwd s0", 1);
+  const OpId last = at.Collective("L0.qkv bwd s0", 1);
   at.ExpectUnder(last, at.At(OpKind::kEmbed, "embed fwd s0", 1));
   at.ExpectUnder(last, at.At(OpKind::kGemmWgrad, "L0.qkv bwd s0"));
   EXPECT_THAT(at.Under(at.Collective("embed fwd s0", 0, 1)), StartsWith("L0.w.proj_0 L0.w.qkv_0"));
@@ -162,7 +163,7 @@ TEST(CloseTailsTest, OnlyWhatIsWrittenWhileTheTailRunsHasTwoCopies) {
 
 TEST(CloseTailsTest, NormPartsOfFinishedGradientsStandBeforeWhatStillWaits) {
   const Positions at(PlanOf(Closed("domino_row", 2)).program);
-  const int last = at.Collective("L0.qkv bwd s1", 0, 1);
+  const OpId last = at.Collective("L0.qkv bwd s1", 0, 1);
   const auto part = [&](const std::string& name) {
     return at.At(OpKind::kSumSquares, name + " opt");
   };
@@ -182,7 +183,7 @@ TEST(CloseTailsTest, UpdatesAtOnceStandBeforeWhatStillWaits) {
     Layout layout = Closed("domino_row", 2, sequence_parallel);
     layout.update_at_once = true;
     const Positions at(PlanOf(layout).program);
-    const int last = at.Collective("L0.qkv bwd s1", 0, 1), norm = at.Collective("grad_norm opt");
+    const OpId last = at.Collective("L0.qkv bwd s1", 0, 1), norm = at.Collective("grad_norm opt");
     const auto update = [&](const std::string& name) {
       return at.At(OpKind::kAdamW, name + " opt");
     };
@@ -212,28 +213,27 @@ TEST(CloseTailsTest, WhereTailsStayOpenUpdatesAtOnceRunUnderTheNormsCollective) 
 // Every sum of squares and every update comes behind the last change of the gradient that it reads;
 // updates behind the norm, or at once in front of it. Returns how many sums there are.
 int ExpectFinalGradientsInTheOptimizer(const Positions& at, bool update_at_once) {
-  const std::vector<Op>& ops = at.program().ops;
-  const auto root = [&](int id) { return RootOf(at.program().buffers, id).buffer; };
-  std::map<int, int> changed;  // gradient memory -> its last change
-  std::vector<int> clips, parts, updates;
-  for (int i = 0; i < static_cast<int>(ops.size()); ++i) {
+  const auto root = [&](BufferId id) { return RootOf(at.program().buffers, id).buffer; };
+  std::map<BufferId, OpId> changed;  // gradient memory -> its last change
+  std::vector<OpId> clips, parts, updates;
+  for (OpId i : at.program().ops.ids()) {
     const OpKind kind = at.op(i).kind;
     const bool adds =
         InfoOf(kind).role == Role::kWeightGradient || at.op(i).tag.name == "replicated";
-    for (int id : at.op(i).out) {
+    for (BufferId id : at.op(i).out) {
       if (adds) changed[root(id)] = i;
     }
     if (kind == OpKind::kClip) clips.push_back(i);
     if (kind == OpKind::kSumSquares) parts.push_back(i);
     if (kind == OpKind::kAdamW) updates.push_back(i);
   }
-  for (const std::vector<int>* readers : {&parts, &updates}) {
-    for (int reader : *readers)
+  for (const std::vector<OpId>* readers : {&parts, &updates}) {
+    for (OpId reader : *readers)
       EXPECT_TRUE(at.Before(changed.at(root(at.op(reader).in[0])), reader))
           << PrintOp(at.program(), reader);
   }
   EXPECT_EQ(clips.size(), update_at_once ? 2 : 1);
-  for (int update : updates) {
+  for (OpId update : updates) {
     EXPECT_TRUE(at.Before(clips.front(), update));
     EXPECT_EQ(at.Before(update, clips.back()), update_at_once);
   }

@@ -76,7 +76,7 @@ TEST(DeferWgradsTest, TheChainDoesNotMove) {
 
 TEST(DeferWgradsTest, TheGradientOfTheEmbeddingComesBehindAll) {
   const Positions at(PlanOf(Deferring("domino_row", 100)).program);
-  const int embedding = at.At(OpKind::kEmbedGrad, "embed bwd s0");
+  const OpId embedding = at.At(OpKind::kEmbedGrad, "embed bwd s0");
   for (const char* name : {"L2.fc1 bwd s0", "L0.qkv bwd s1", "L0.proj bwd s1"})
     EXPECT_LT(at.At(OpKind::kGemmWgrad, name), embedding) << name;
 }

@@ -1,5 +1,6 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/ids.h"
 #include "worker/engine/program/verify.h"
 #include "worker/engine/schedule/passes.h"
 
@@ -9,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Op OpOf(OpKind kind, std::vector<int> in, std::vector<int> out) {
+Op OpOf(OpKind kind, std::vector<BufferId> in, std::vector<BufferId> out) {
   Op op;
   op.kind = kind;
   op.in = std::move(in);
@@ -19,7 +20,7 @@ Op OpOf(OpKind kind, std::vector<int> in, std::vector<int> out) {
 }
 
 // Three buffers that the host fills, the last of half the size; a unit that is run twice.
-StepProgram TwiceOf(std::vector<Op> ops) {
+StepProgram TwiceOf(IdVector<OpId, Op> ops) {
   StepProgram step;
   step.world_size = 2;
   step.groups = {{"tp", {0, 1}}};
@@ -44,7 +45,7 @@ TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
   EXPECT_EQ(step.lanes[1].name, "comm.tp");
   EXPECT_EQ(step.lanes[1].group, 0);
   EXPECT_EQ(step.units[0].ops[1].lane, 1);
-  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
   // The second run reads what the first one's collective wrote.
   EXPECT_THAT(step.instances[0].waits, IsEmpty());
   ASSERT_EQ(step.instances[1].waits.size(), 1u);
@@ -58,9 +59,9 @@ TEST(LanesAndWaitsTest, AGatherIsInUseOnBothEndsUntilItIsDone) {
                               OpOf(OpKind::kZero, {}, {2}), OpOf(OpKind::kGelu, {1}, {0})});
   Assign(&step);
   const std::vector<Op>& ops = step.units[0].ops;
-  EXPECT_THAT(ops[1].waits, ElementsAre(0));
-  EXPECT_THAT(ops[2].waits, ElementsAre(1));  // overwrites what it reads
-  EXPECT_THAT(ops[3].waits, IsEmpty());       // reads what it wrote: lane order covers it
+  EXPECT_THAT(ValuesOf(ops[1].waits), ElementsAre(0));
+  EXPECT_THAT(ValuesOf(ops[2].waits), ElementsAre(1));  // overwrites what it reads
+  EXPECT_THAT(ops[3].waits, IsEmpty());                 // reads what it wrote: lane order covers it
   EXPECT_THAT(step.instances[1].waits, IsEmpty());
 }
 
@@ -69,7 +70,7 @@ TEST(LanesAndWaitsTest, AScatterWaitsForWhoReadItsLastResult) {
       TwiceOf({OpOf(OpKind::kReduceScatter, {0}, {2}), OpOf(OpKind::kSumSquares, {2}, {1})});
   step.buffers[1].shape = {1};
   Assign(&step);
-  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
   ASSERT_EQ(step.instances[1].waits.size(), 1u);
   EXPECT_EQ(step.instances[1].waits[0].op, 0);
   EXPECT_EQ(step.instances[1].waits[0].producer, 1);
@@ -80,7 +81,7 @@ TEST(LanesAndWaitsTest, WhatLaneOrderCoversNeedsNoWait) {
   StepProgram step = TwiceOf({OpOf(OpKind::kAllReduce, {0}, {0}), OpOf(OpKind::kGelu, {0}, {1}),
                               OpOf(OpKind::kZero, {}, {0})});
   Assign(&step);
-  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
+  EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
   EXPECT_THAT(step.units[0].ops[2].waits, IsEmpty());
 }
 
@@ -105,8 +106,8 @@ TEST(SerialiseLanesTest, NothingRunsBesideACollective) {
   Assign(&step);
   EXPECT_THAT(step.units[0].ops[1].waits, IsEmpty());
   ASSERT_TRUE(SerialiseLanes({}, &step).ok());
-  EXPECT_THAT(step.units[0].ops[1].waits, ElementsAre(0));
-  EXPECT_THAT(step.units[0].ops[2].waits, ElementsAre(1));
+  EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
+  EXPECT_THAT(ValuesOf(step.units[0].ops[2].waits), ElementsAre(1));
 }
 
 }  // namespace

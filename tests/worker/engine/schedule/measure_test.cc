@@ -14,9 +14,9 @@ std::vector<std::string> Side(const Program& program, bool collectives) {
   for (const Op& op : program.ops) {
     if (IsCollective(op.kind) != collectives) continue;
     std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag);
-    for (const std::vector<int>* ids : {&op.in, &op.out}) {
-      for (int id : *ids) {
-        const Buffer& buffer = program.buffers[static_cast<size_t>(id)];
+    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (BufferId id : *ids) {
+        const Buffer& buffer = program.buffers[id];
         line += " " + buffer.name + ":" + std::to_string(buffer.bytes());
       }
     }
@@ -38,8 +38,7 @@ TEST(MeasureTest, ComputeOnlyIsTheScheduleWithoutItsCollectives) {
 TEST(MeasureTest, CommunicationOnlyIsItsCollectivesBackToBack) {
   for (const Layout& layout : EverySchedule()) {
     const Program communication = PlanOf(layout, 0, Variant::kCommunicationOnly).program;
-    for (const Op& op : communication.ops)
-      EXPECT_EQ(communication.lanes[static_cast<size_t>(op.lane)].name, "comm.tp");
+    for (const Op& op : communication.ops) EXPECT_EQ(communication.lanes[op.lane].name, "comm.tp");
     EXPECT_EQ(Side(communication, true), Side(PlanOf(layout).program, true)) << Describe(layout);
     EXPECT_TRUE(Side(communication, false).empty());
   }
@@ -59,7 +58,7 @@ TEST(MeasureTest, WhatTheOtherSideWouldHaveWrittenIsInput) {
   EXPECT_EQ(gathered, 2);
   const Program communication = PlanOf(layout, 0, Variant::kCommunicationOnly).program;
   for (const Op& op : communication.ops) {
-    EXPECT_EQ(communication.buffers[static_cast<size_t>(op.in[0])].arena, ArenaClass::kInput);
+    EXPECT_EQ(communication.buffers[op.in[0]].arena, ArenaClass::kInput);
     EXPECT_TRUE(op.waits.empty());
   }
 }

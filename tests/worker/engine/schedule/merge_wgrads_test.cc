@@ -27,7 +27,7 @@ Layout MergedOverTwo(const std::string& schedule = "domino_row") {
 }
 
 int64_t ActivationsOf(const Layout& layout) {
-  return PlanOf(layout).arenas[static_cast<size_t>(ArenaClass::kActivation)];
+  return PlanOf(layout).arenas[ArenaClass::kActivation];
 }
 
 // Per gradient and micro-batch, the operations that add to it, in program order.
@@ -35,8 +35,8 @@ std::map<std::pair<std::string, int>, std::vector<Op>> ContributionsIn(const Pro
   std::map<std::pair<std::string, int>, std::vector<Op>> contributions;
   for (const Op& op : program.ops) {
     if (InfoOf(op.kind).role != Role::kWeightGradient) continue;
-    for (int id : op.out) {
-      const std::string& name = program.buffers[static_cast<size_t>(id)].name;
+    for (BufferId id : op.out) {
+      const std::string& name = program.buffers[id].name;
       contributions[{name, op.tag.micro_batch}].push_back(op);
     }
   }
@@ -77,16 +77,16 @@ TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsOfItsMicroBatches) {
     const Program program = PlanOf(layout).program;
     const int64_t rows =
         int64_t{layout.merge_wgrads} * spec.micro_batch_size * spec.model.sequence_length;
-    std::map<std::pair<int, int>, int> products;  // by gradient and micro-batch
+    std::map<std::pair<BufferId, int>, int> products;  // by gradient and micro-batch
     for (const Op& op : program.ops) {
       if (op.kind != OpKind::kGemmWgrad) continue;
       EXPECT_EQ(op.tag.micro_batch % layout.merge_wgrads, layout.merge_wgrads - 1);
       ++products[{op.out[0], op.tag.micro_batch}];
-      for (int operand : {op.in[0], op.in[1]}) {
+      for (BufferId operand : {op.in[0], op.in[1]}) {
         const Root root = RootOf(program.buffers, operand);
         EXPECT_EQ(root.element, 0);
-        EXPECT_EQ(program.buffers[static_cast<size_t>(operand)].shape[0], rows);
-        EXPECT_EQ(program.buffers[static_cast<size_t>(root.buffer)].shape[0], rows);
+        EXPECT_EQ(program.buffers[operand].shape[0], rows);
+        EXPECT_EQ(program.buffers[root.buffer].shape[0], rows);
       }
     }
     // qkv, proj, fc1 and fc2 of two layers, and the head.
@@ -94,7 +94,7 @@ TEST(MergeWgradsTest, EachWeightHasOneProductOfAllRowsOfItsMicroBatches) {
               static_cast<size_t>(layout.micro_batches / layout.merge_wgrads) * (2 * 4 + 1))
         << Describe(layout);
     for (const auto& [weight, count] : products)
-      EXPECT_EQ(count, 1) << Describe(layout) << " %" << weight.first;
+      EXPECT_EQ(count, 1) << Describe(layout) << " %" << weight.first.value();
   }
 }
 
@@ -149,20 +149,20 @@ TEST(MergeWgradsTest, MemoryGrowsByWhatTheProductsRead) {
     Layout layout = MergedOverTwo();
     layout.family = family;
     const RankPlan two = PlanOf(layout);
-    std::set<int> read;
+    std::set<BufferId> read;
     int64_t dy = 0, x = 0;  // bytes, of both micro-batches
     for (const Op& op : two.program.ops) {
       if (op.kind != OpKind::kGemmWgrad) continue;
       for (size_t operand : {size_t{0}, size_t{1}}) {
-        const int root = RootOf(two.program.buffers, op.in[operand]).buffer;
-        const int64_t bytes = two.program.buffers[static_cast<size_t>(root)].bytes();
+        const BufferId root = RootOf(two.program.buffers, op.in[operand]).buffer;
+        const int64_t bytes = two.program.buffers[root].bytes();
         if (read.insert(root).second) (operand == 0 ? dy : x) += bytes;
       }
     }
     EXPECT_EQ(read.size(), 2u * (2 * 4 + 1));
     layout.merge_wgrads = 1;
     const int64_t one = ActivationsOf(layout);
-    const int64_t all = two.arenas[static_cast<size_t>(ArenaClass::kActivation)];
+    const int64_t all = two.arenas[ArenaClass::kActivation];
     EXPECT_GT(all, one);
     EXPECT_GE(all, dy + x);
     // A micro-batch alone has every x at the end of its forward; what it has beside that is no more
@@ -199,7 +199,7 @@ TEST(MergeWgradsTest, ALongStepRepeatsItsUnits) {
     for (const Op& op : plan.program.ops) seen.insert(op.tag.micro_batch);
     EXPECT_EQ(seen.size(), static_cast<size_t>(10 * merged) + 1);  // and -1
     layout.micro_batches = 4 * merged;
-    EXPECT_EQ(plan.arenas[static_cast<size_t>(ArenaClass::kActivation)], ActivationsOf(layout));
+    EXPECT_EQ(plan.arenas[ArenaClass::kActivation], ActivationsOf(layout));
   }
 }
 

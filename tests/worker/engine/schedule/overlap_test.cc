@@ -34,9 +34,9 @@ TEST(OverlapTest, MegatronSyncHidesNothing) {
     Layout layout = LayoutOf("megatron_sync");
     layout.sequence_parallel = sequence_parallel;
     const Positions at(PlanOf(layout).program);
-    for (size_t i = 0; i < at.program().ops.size(); ++i) {
-      if (!IsCollective(at.program().ops[i].kind)) continue;
-      EXPECT_EQ(at.Under(static_cast<int>(i)), "") << PrintOp(at.program(), static_cast<int>(i));
+    for (OpId i : at.program().ops.ids()) {
+      if (!IsCollective(at.op(i).kind)) continue;
+      EXPECT_EQ(at.Under(i), "") << PrintOp(at.program(), i);
     }
   }
 }
@@ -193,10 +193,10 @@ TEST(OverlapTest, DominoHybridHasAPieceUnderWayBeforeTheLastIsComputed) {
 
 void ExpectAProductUnderEveryCollectiveOfTheMiddleLayer(const Layout& layout) {
   const Positions at(PlanOf(layout).program);
-  for (size_t i = 0; i < at.program().ops.size(); ++i) {
-    const Op& op = at.program().ops[i];
+  for (OpId i : at.program().ops.ids()) {
+    const Op& op = at.op(i);
     if (!IsCollective(op.kind) || op.tag.layer != 1) continue;
-    const std::string under = at.Under(static_cast<int>(i));
+    const std::string under = at.Under(i);
     bool product = false;
     for (const char* word : {"qkv", "attention", "proj", "fc1", "fc2"})
       product = product || under.find(word) != std::string::npos;

@@ -105,9 +105,9 @@ std::multiset<std::string> OperationsOf(const Program& program) {
   for (const Op& op : program.ops) {
     std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag);
     for (int64_t attribute : op.attributes) line += " " + std::to_string(attribute);
-    for (const std::vector<int>* ids : {&op.in, &op.out}) {
-      for (int id : *ids) {
-        const std::string& name = program.buffers[static_cast<size_t>(id)].name;
+    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (BufferId id : *ids) {
+        const std::string& name = program.buffers[id].name;
         line += " " + name.substr(0, name.find('#'));
       }
     }
@@ -151,15 +151,13 @@ TEST(PlanTest, AnEvaluationIsTheForwardPassOfItsScheduleOnTheSameWeights) {
     EXPECT_EQ(OperationsOf(evaluation.program), OperationsOf(forward));
     for (size_t i = 0; i < step.buffers.weight.size(); ++i) {
       const auto place = [&](const RankPlan& plan) {
-        const int id = BufferMap(plan.step).Find(plan.buffers.weight[i], -1);
-        const Buffer& buffer = plan.program.buffers[static_cast<size_t>(id)];
+        const BufferId id = BufferMap(plan.step).Find(plan.buffers.weight[i], -1);
+        const Buffer& buffer = plan.program.buffers[id];
         return std::tuple(buffer.name, buffer.arena, buffer.offset, buffer.bytes());
       };
       EXPECT_EQ(place(evaluation), place(step));
     }
-    const auto bytes = [](const RankPlan& plan, ArenaClass arena) {
-      return plan.arenas[static_cast<size_t>(arena)];
-    };
+    const auto bytes = [](const RankPlan& plan, ArenaClass arena) { return plan.arenas[arena]; };
     EXPECT_EQ(bytes(evaluation, ArenaClass::kParameter), bytes(step, ArenaClass::kParameter));
     EXPECT_EQ(bytes(evaluation, ArenaClass::kGradient), 0);
     EXPECT_EQ(bytes(evaluation, ArenaClass::kOptimizer), 0);
@@ -181,15 +179,14 @@ TEST(PlanTest, TheOracleRunsOnOneLaneInCanonicalOrder) {
 // Contributions to one gradient come in (micro-batch, slice) order, whatever the schedule.
 void ExpectOrderedGradients(const Layout& layout) {
   const Program program = PlanOf(layout).program;
-  std::map<int, std::pair<int, int>> last;  // gradient -> (micro-batch, slice)
+  std::map<BufferId, std::pair<int, int>> last;  // gradient -> (micro-batch, slice)
   for (const Op& op : program.ops) {
     if (InfoOf(op.kind).role != Role::kWeightGradient) continue;
-    for (int id : op.out) {
+    for (BufferId id : op.out) {
       const std::pair<int, int> now{op.tag.micro_batch, op.tag.slice};
       const auto it = last.find(id);
       // A tied embedding gets the head's contributions of a micro-batch before the embedding's.
-      const bool tied =
-          program.buffers[static_cast<size_t>(id)].name == "embedding.token.weight.grad";
+      const bool tied = program.buffers[id].name == "embedding.token.weight.grad";
       const bool turns = tied && op.kind == OpKind::kEmbedGrad && now.second == 0;
       EXPECT_TRUE(it == last.end() || it->second < now || (turns && it->second.first == now.first))
           << Describe(layout) << ": " << PrintTag(op.tag);
@@ -219,7 +216,7 @@ TEST(PlanTest, UnequalSlicesTakeTheirShareOfRows) {
   std::vector<int64_t> rows;
   for (const Op& op : plan.program.ops) {
     if (op.kind != OpKind::kAttention || op.tag.layer != 0) continue;
-    rows.push_back(plan.program.buffers[static_cast<size_t>(op.in[0])].shape[0]);
+    rows.push_back(plan.program.buffers[op.in[0]].shape[0]);
   }
   EXPECT_THAT(rows, ElementsAre(4, 12));
 }

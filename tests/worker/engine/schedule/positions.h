@@ -30,49 +30,49 @@ class Positions {
   }
 
   const Program& program() const { return program_; }
-  const Op& op(int index) const { return program_.ops[static_cast<size_t>(index)]; }
+  const Op& op(OpId index) const { return program_.ops[index]; }
 
   // All operations of this tag, "fc2 fwd s0" or "L1.fc2 fwd s0", of a micro-batch.
-  std::vector<int> All(const std::string& text, int micro_batch = 0) const {
-    std::vector<int> found;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      Tag tag = program_.ops[i].tag;
+  std::vector<OpId> All(const std::string& text, int micro_batch = 0) const {
+    std::vector<OpId> found;
+    for (OpId op : program_.ops.ids()) {
+      Tag tag = program_.ops[op].tag;
       if (std::max(tag.micro_batch, 0) != micro_batch) continue;
       tag.micro_batch = -1;
-      if (PrintTag(tag) == text) found.push_back(static_cast<int>(i));
+      if (PrintTag(tag) == text) found.push_back(op);
     }
     return found;
   }
   // The only one of a kind.
-  int At(OpKind kind, const std::string& text, int micro_batch = 0) const {
-    std::vector<int> found = All(text, micro_batch);
-    std::erase_if(found, [&](int index) { return op(index).kind != kind; });
+  OpId At(OpKind kind, const std::string& text, int micro_batch = 0) const {
+    std::vector<OpId> found = All(text, micro_batch);
+    std::erase_if(found, [&](OpId index) { return op(index).kind != kind; });
     EXPECT_EQ(found.size(), 1u) << text;
-    return found.size() == 1 ? found[0] : 0;
+    return found.size() == 1 ? found[0] : OpId();
   }
   // The collective of a tag, or of one of its column pieces.
-  int Collective(const std::string& text, size_t piece = 0, int micro_batch = 0) const {
-    std::vector<int> found = All(text, micro_batch);
-    std::erase_if(found, [&](int index) { return !IsCollective(op(index).kind); });
+  OpId Collective(const std::string& text, size_t piece = 0, int micro_batch = 0) const {
+    std::vector<OpId> found = All(text, micro_batch);
+    std::erase_if(found, [&](OpId index) { return !IsCollective(op(index).kind); });
     EXPECT_LT(piece, found.size()) << text;
-    return piece < found.size() ? found[piece] : 0;
+    return piece < found.size() ? found[piece] : OpId();
   }
 
   // In every execution.
-  bool Before(int first, int second) const { return order_->Before(first, second); }
-  bool MayRunUnder(int collective, int other) const {
+  bool Before(OpId first, OpId second) const { return order_->Before(first, second); }
+  bool MayRunUnder(OpId collective, OpId other) const {
     return collective != other && !Before(collective, other) && !Before(other, collective);
   }
-  void ExpectUnder(int collective, int other) const {
+  void ExpectUnder(OpId collective, OpId other) const {
     EXPECT_TRUE(MayRunUnder(collective, other)) << PrintOp(program_, other) << "\nnot under\n"
                                                 << PrintOp(program_, collective);
   }
   // The words of all compute that may, in program order; those of other layers with their layer.
-  std::string Under(int collective) const {
+  std::string Under(OpId collective) const {
     std::string words, last;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Op& other = program_.ops[i];
-      if (IsCollective(other.kind) || !MayRunUnder(collective, static_cast<int>(i))) continue;
+    for (OpId id : program_.ops.ids()) {
+      const Op& other = program_.ops[id];
+      if (IsCollective(other.kind) || !MayRunUnder(collective, id)) continue;
       std::string word = WordOf(other);
       if (other.tag.layer >= 0 && other.tag.layer != op(collective).tag.layer)
         word.insert(0, "L" + std::to_string(other.tag.layer) + ".");

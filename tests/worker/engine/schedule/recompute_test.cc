@@ -29,10 +29,10 @@ Layout Recomputing(Recompute recompute, Family family = Family::kGpt,
 struct Canonical {
   explicit Canonical(const Layout& layout)
       : step(PlanOf(layout, 0, Variant::kSerialOracle).step),
-        ops(step.units[static_cast<size_t>(FindUnit(step, kMicroBatchUnit))].ops) {}
+        ops(step.units[FindUnit(step, kMicroBatchUnit)].ops) {}
 
-  const Buffer& RootBuffer(int id) const {
-    return step.buffers[static_cast<size_t>(RootOf(step.buffers, id).buffer)];
+  const Buffer& RootBuffer(BufferId id) const {
+    return step.buffers[RootOf(step.buffers, id).buffer];
   }
   // Words of one phase, layer and slice, "[all_reduce]" behind that of a collective.
   std::vector<std::string> Words(Phase phase, int layer, int slice) const {
@@ -91,9 +91,9 @@ TEST(RecomputeTest, AClonedOperationIsItsOriginalOnCopies) {
       tag.phase = Phase::kForward;
       std::string line = std::string(InfoOf(op.kind).name) + " " + PrintTag(tag);
       for (int64_t attribute : op.attributes) line += " " + std::to_string(attribute);
-      for (const std::vector<int>* ids : {&op.in, &op.out}) {
-        for (int id : *ids) {
-          const std::string& name = canonical.step.buffers[static_cast<size_t>(id)].name;
+      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+        for (BufferId id : *ids) {
+          const std::string& name = canonical.step.buffers[id].name;
           line += " " + name.substr(0, name.find(".again"));
         }
       }
@@ -121,10 +121,10 @@ TEST(RecomputeTest, BackwardReadsNoForwardBufferThatIsComputedAgain) {
       std::set<std::string> read;
       for (const Op& op : canonical.ops) {
         const bool forward = op.tag.phase == Phase::kForward;
-        for (int id : op.out) {
+        for (BufferId id : op.out) {
           if (forward && op.tag.layer >= 0) writer[canonical.RootBuffer(id).name] = op.tag.name;
         }
-        for (int id : op.in) {
+        for (BufferId id : op.in) {
           if (!forward) read.insert(canonical.RootBuffer(id).name);
         }
       }
@@ -146,7 +146,7 @@ TEST(RecomputeTest, SelectiveReadsEachKeptOrCopiedNeverBoth) {
   std::set<std::string> read;
   for (const Op& op : canonical.ops) {
     if (op.tag.phase == Phase::kForward) continue;
-    for (int id : op.in) read.insert(canonical.RootBuffer(id).name);
+    for (BufferId id : op.in) read.insert(canonical.RootBuffer(id).name);
   }
   for (const char* name : {"L1.y1.s0", "L1.a.s1", "L0.y2.s0"}) {
     EXPECT_TRUE(read.contains(std::string(name) + ".again")) << name;
@@ -158,14 +158,14 @@ TEST(RecomputeTest, SelectiveReadsEachKeptOrCopiedNeverBoth) {
 TEST(RecomputeTest, ClonesStandInFrontOfTheirFirstUse) {
   for (Recompute recompute : {Recompute::kSelective, Recompute::kFull}) {
     const Canonical canonical(Recomputing(recompute));
-    std::set<int> fresh;  // written since the last operation of backward
+    std::set<BufferId> fresh;  // written since the last operation of backward
     for (const Op& op : canonical.ops) {
       if (op.tag.phase == Phase::kRecompute) {
         fresh.insert(op.out.begin(), op.out.end());
         continue;
       }
       const bool uses =
-          std::any_of(op.in.begin(), op.in.end(), [&](int id) { return fresh.contains(id); });
+          std::any_of(op.in.begin(), op.in.end(), [&](BufferId id) { return fresh.contains(id); });
       EXPECT_TRUE(fresh.empty() || uses) << PrintTag(op.tag);
       fresh.clear();
     }

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-void ExpectRefused(StepProgram step, const std::vector<int>& order, const std::string& message) {
+void ExpectRefused(StepProgram step, const std::vector<OpId>& order, const std::string& message) {
   const std::string before = NamesOf(step);
   const absl::Status status = Reorder(&step, 0, order);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);

@@ -10,7 +10,7 @@
 namespace stretto {
 
 // Buffers 0..5 of four elements; 4 and 5 are the halves of 3.
-inline StepProgram StepOf(std::vector<Op> ops) {
+inline StepProgram StepOf(IdVector<OpId, Op> ops) {
   StepProgram step;
   step.lanes = {{"serial", -1}};
   for (int i = 0; i < 4; ++i)
@@ -21,7 +21,7 @@ inline StepProgram StepOf(std::vector<Op> ops) {
   return step;
 }
 
-inline Op OpOf(std::string name, std::vector<int> in, std::vector<int> out, int slice = 0,
+inline Op OpOf(std::string name, std::vector<BufferId> in, std::vector<BufferId> out, int slice = 0,
                int layer = 0, Phase phase = Phase::kForward, OpKind kind = OpKind::kGelu) {
   Op op;
   op.kind = kind;

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/ids.h"
 #include "tests/worker/engine/schedule/steps.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/schedule/units.h"
@@ -16,7 +17,7 @@ TEST(WeaverTest, WordsStandInTheOrderTheyArePlayedAndTheRestFollows) {
       StepOf({OpOf("p", {}, {0}), OpOf("q", {}, {1}), OpOf("r", {}, {2}), OpOf("s", {}, {3})});
   Weaver weaver(step, 0);
   weaver.Play("s q", 0, 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(3, 1, 0, 2));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(3, 1, 0, 2));
 }
 
 TEST(WeaverTest, WhatAnOperationReadsIsPlayedBeforeIt) {
@@ -24,7 +25,7 @@ TEST(WeaverTest, WhatAnOperationReadsIsPlayedBeforeIt) {
       {OpOf("p", {}, {0}), OpOf("other", {}, {3}), OpOf("q", {0}, {1}), OpOf("r", {1}, {2})});
   Weaver weaver(step, 0);
   weaver.Play("r", 0, 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(0, 2, 3, 1));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(0, 2, 3, 1));
 }
 
 TEST(WeaverTest, AWriterComesBehindTheReadersAndWritersOfWhatItOverwrites) {
@@ -32,7 +33,7 @@ TEST(WeaverTest, AWriterComesBehindTheReadersAndWritersOfWhatItOverwrites) {
                                    OpOf("again", {0}, {2}), OpOf("new", {}, {0})});
   Weaver weaver(step, 0);
   weaver.Play("new", 0, 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(0, 1, 2, 3));
 }
 
 TEST(WeaverTest, PartsOfABufferArePlayedBeforeTheWholeAndAccumulationsInOrder) {
@@ -40,12 +41,12 @@ TEST(WeaverTest, PartsOfABufferArePlayedBeforeTheWholeAndAccumulationsInOrder) {
       StepOf({OpOf("low", {}, {4}), OpOf("high", {}, {5}), OpOf("whole", {3}, {0})});
   Weaver whole(parts, 0);
   whole.Play("whole", 0, 0);
-  EXPECT_THAT(whole.Finish(), ElementsAre(0, 1, 2));
+  EXPECT_THAT(ValuesOf(whole.Finish()), ElementsAre(0, 1, 2));
 
   const StepProgram sum = StepOf({OpOf("one", {0, 1}, {1}), OpOf("two", {0, 1}, {1})});
   Weaver second(sum, 0);
   second.Play("two", 0, 0);
-  EXPECT_THAT(second.Finish(), ElementsAre(0, 1));
+  EXPECT_THAT(ValuesOf(second.Finish()), ElementsAre(0, 1));
 }
 
 TEST(WeaverTest, AMicroBatchOfTheUnitComesAfterTheOneBeforeIt) {
@@ -57,7 +58,7 @@ TEST(WeaverTest, AMicroBatchOfTheUnitComesAfterTheOneBeforeIt) {
   weaver.Play("q", 0, 0);
   weaver.Enter(1);
   weaver.Play("q", 0, 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(1, 0, 3, 2));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(1, 0, 3, 2));
 }
 
 TEST(WeaverTest, NothingIsPlayedTwice) {
@@ -65,7 +66,7 @@ TEST(WeaverTest, NothingIsPlayedTwice) {
   Weaver weaver(step, 0);
   weaver.Play("q p q", 0, 0);
   weaver.PlayAll("p", 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(0, 1));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(0, 1));
 }
 
 TEST(WeaverTest, WordsThatTheProgramLacksArePassedOver) {
@@ -74,7 +75,7 @@ TEST(WeaverTest, WordsThatTheProgramLacksArePassedOver) {
   weaver.Play("r.q position q", 0, 0);
   weaver.Play("p", 0, 1);   // no such slice
   weaver.Play("p", -1, 0);  // not outside the layers
-  EXPECT_THAT(weaver.Finish(), ElementsAre(1, 0));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(1, 0));
 }
 
 TEST(WeaverTest, ALayerBeyondTheModelIsWhatStandsOutsideTheLayers) {
@@ -84,7 +85,7 @@ TEST(WeaverTest, ALayerBeyondTheModelIsWhatStandsOutsideTheLayers) {
   EXPECT_EQ(weaver.layers(), 2);
   weaver.Play("ln1 final_norm", 2, 0);  // the layer above the last
   weaver.Play("ln1 final_norm", 1, 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(2, 1, 0));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(2, 1, 0));
 }
 
 TEST(WeaverTest, PlayAllTakesTheSlicesInTurn) {
@@ -93,11 +94,11 @@ TEST(WeaverTest, PlayAllTakesTheSlicesInTurn) {
   Weaver weaver(step, 0);
   EXPECT_EQ(weaver.slices(), 2);
   weaver.PlayAll("p q", 0);
-  EXPECT_THAT(weaver.Finish(), ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(ValuesOf(weaver.Finish()), ElementsAre(0, 2, 1, 3));
 }
 
 TEST(WeaverTest, AWordSaysPhaseAndRoleAndIncludesItsCollectives) {
-  const auto phase = [](Phase p, OpKind kind, int buffer) {
+  const auto phase = [](Phase p, OpKind kind, BufferId buffer) {
     return OpOf("fc1", {}, {buffer}, 0, 0, p, kind);
   };
   const StepProgram step = StepOf(
@@ -106,11 +107,11 @@ TEST(WeaverTest, AWordSaysPhaseAndRoleAndIncludesItsCollectives) {
        phase(Phase::kBackward, OpKind::kAllReduce, 2),
        phase(Phase::kBackward, OpKind::kGemmWgrad, 4),
        phase(Phase::kBackward, OpKind::kBiasGrad, 5)});
-  for (const auto& [word, first] : std::vector<std::pair<const char*, std::vector<int>>>{
+  for (const auto& [word, first] : std::vector<std::pair<const char*, std::vector<OpId>>>{
            {"fc1", {0, 1}}, {"r.fc1", {2}}, {"d.fc1", {3, 4}}, {"w.fc1", {5, 6}}}) {
     Weaver weaver(step, 0);
     weaver.Play(word, 0, 0);
-    std::vector<int> order = weaver.Finish();
+    std::vector<OpId> order = weaver.Finish();
     order.resize(first.size());
     EXPECT_EQ(order, first) << word;
   }
@@ -124,7 +125,7 @@ TEST(WeaverTest, AnyScoreKeepsEveryValue) {
   const Score silent = {[](Weaver&, int) {}, [](Weaver&, int) {}};
   for (const Score& score : {backwards, silent}) {
     StepProgram step = PlanOf(Domino({2, 1}), 0, Variant::kSerialOracle).step;
-    const size_t unit = static_cast<size_t>(FindUnit(step, kMicroBatchUnit));
+    const UnitId unit = FindUnit(step, kMicroBatchUnit);
     const size_t count = step.units[unit].ops.size();
     EXPECT_TRUE(Arrange(score, &step).ok());  // Reorder refuses what moves a value
     EXPECT_EQ(step.units[unit].ops.size(), count);

@@ -42,14 +42,14 @@ double ThreadCpuSeconds() {
 
 // A wait of an operation: that many operations of another lane must be done.
 struct LaneWait {
-  int lane;
+  LaneId lane;
   uint32_t done;
 };
 
 struct BoundOp {
   std::function<void()> compute;              // empty for a collective
   std::function<absl::Status()> communicate;  // empty for compute
-  int index = 0;                              // in the program
+  OpId index;                                 // in the program
   std::vector<LaneWait> waits;
 };
 
@@ -100,9 +100,9 @@ class CpuExecutor final : public Executor {
   }
 
   absl::Status Bind() {
-    for (const Group& group : program_.groups) {
-      const size_t index = static_cast<size_t>(&group - program_.groups.data());
-      Communicator* communicator = CommunicatorOf(index);
+    for (GroupId id : program_.groups.ids()) {
+      const Group& group = program_.groups[id];
+      Communicator* communicator = CommunicatorOf(id);
       const int size = static_cast<int>(group.ranks.size());
       if (size == 1 || (communicator != nullptr && communicator->size() == size)) continue;
       return absl::InvalidArgumentError(absl::StrCat(
@@ -110,25 +110,23 @@ class CpuExecutor final : public Executor {
           communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none",
           ", expected one of ", size, " ranks"));
     }
-    std::vector<uint32_t> position(program_.ops.size());
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      LaneState& lane = lanes_[static_cast<size_t>(program_.ops[i].lane)];
-      position[i] = static_cast<uint32_t>(lane.ops.size());
-      lane.ops.push_back(BindOne(static_cast<int>(i)));
+    IdVector<OpId, uint32_t> position;
+    for (OpId op : program_.ops.ids()) {
+      LaneState& lane = lanes_[program_.ops[op].lane];
+      position.push_back(static_cast<uint32_t>(lane.ops.size()));
+      lane.ops.push_back(BindOne(op));
     }
     for (LaneState& lane : lanes_) {
       for (BoundOp& op : lane.ops) {
-        for (int wait : program_.ops[static_cast<size_t>(op.index)].waits) {
-          op.waits.push_back({program_.ops[static_cast<size_t>(wait)].lane,
-                              position[static_cast<size_t>(wait)] + 1});
-        }
+        for (OpId wait : program_.ops[op.index].waits)
+          op.waits.push_back({program_.ops[wait].lane, position[wait] + 1});
       }
     }
     return absl::OkStatus();
   }
 
   void StartLanes() {
-    for (size_t i = 1; i < lanes_.size(); ++i) {
+    for (LaneId i = 1; i < lanes_.next(); ++i) {
       lanes_[i].communicates = program_.lanes[i].group >= 0;
       lanes_[i].thread = std::thread([this, i] { ServeLane(i); });
       pthread_setname_np(lanes_[i].thread.native_handle(),
@@ -143,7 +141,7 @@ class CpuExecutor final : public Executor {
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
     RunLane(0);
-    for (size_t i = 1; i < lanes_.size(); ++i) {
+    for (LaneId i = 1; i < lanes_.next(); ++i) {
       AwaitLane(i, static_cast<uint32_t>(lanes_[i].ops.size()));
       // The lane is done with the step once it has acknowledged it, its CPU time noted.
       uint32_t seen;
@@ -155,16 +153,16 @@ class CpuExecutor final : public Executor {
     return failed_.load() ? error() : absl::OkStatus();
   }
 
-  TensorView HostView(int buffer) override {
+  TensorView HostView(BufferId buffer) override {
     STRETTO_CHECK(IsHostVisible(program_.buffers, buffer));
     return View(buffer);
   }
-  absl::StatusOr<TensorView> Read(int buffer) override { return View(buffer); }
-  absl::Status Write(int buffer, Fill fill) override { return fill(View(buffer)); }
+  absl::StatusOr<TensorView> Read(BufferId buffer) override { return View(buffer); }
+  absl::Status Write(BufferId buffer, Fill fill) override { return fill(View(buffer)); }
 
   Arena Lend(ArenaClass arena) const override {
     STRETTO_CHECK(arena != ArenaClass::kInput && arena != ArenaClass::kOutput);
-    return arenas_[static_cast<size_t>(arena)];
+    return arenas_[arena];
   }
 
   absl::Span<const Interval> intervals() const override { return intervals_; }
@@ -182,35 +180,35 @@ class CpuExecutor final : public Executor {
   }
 
  private:
-  TensorView View(int buffer) const {
+  TensorView View(BufferId buffer) const {
     ArenaBases bases;
     for (size_t i = 0; i < bases.size(); ++i) bases[i] = arenas_[i].memory.get();
     return ViewOf(program_.buffers, buffer, bases);
   }
 
-  Communicator* CommunicatorOf(size_t group) const {
-    return group < options_.communicators.size() ? options_.communicators[group] : nullptr;
+  Communicator* CommunicatorOf(GroupId group) const {
+    const size_t position = group.position();
+    return position < options_.communicators.size() ? options_.communicators[position] : nullptr;
   }
 
-  BoundOp BindOne(int index) {
-    const Op& op = program_.ops[static_cast<size_t>(index)];
+  BoundOp BindOne(OpId index) {
+    const Op& op = program_.ops[index];
     BoundOp bound;
     bound.index = index;
     if (IsCollective(op.kind)) {
-      const int group = program_.lanes[static_cast<size_t>(op.lane)].group;
-      Communicator* communicator = CommunicatorOf(static_cast<size_t>(group));
-      bound.communicate = BindCollective(op, View(op.in[0]), View(op.out[0]), communicator,
-                                         &lanes_[static_cast<size_t>(op.lane)].wire);
+      Communicator* communicator = CommunicatorOf(program_.lanes[op.lane].group);
+      bound.communicate =
+          BindCollective(op, View(op.in[0]), View(op.out[0]), communicator, &lanes_[op.lane].wire);
       return bound;
     }
     std::vector<TensorView> in, out;
-    for (int id : op.in) in.push_back(View(id));
-    for (int id : op.out) out.push_back(View(id));
+    for (BufferId id : op.in) in.push_back(View(id));
+    for (BufferId id : op.out) out.push_back(View(id));
     bound.compute = BindCompute(op, std::move(in), std::move(out), ops_);
     return bound;
   }
 
-  void ServeLane(size_t lane) {
+  void ServeLane(LaneId lane) {
     uint32_t seen = 0;
     while (true) {
       generation_.wait(seen, std::memory_order_acquire);
@@ -222,7 +220,7 @@ class CpuExecutor final : public Executor {
     }
   }
 
-  void AwaitLane(size_t lane, uint32_t count) {
+  void AwaitLane(LaneId lane, uint32_t count) {
     std::atomic<uint32_t>& done = lanes_[lane].done;
     uint32_t now;
     while ((now = done.load(std::memory_order_acquire)) < count)
@@ -230,13 +228,13 @@ class CpuExecutor final : public Executor {
   }
 
   // After a failure the remaining operations are passed over, so that nobody waits for ever.
-  void RunLane(size_t index) {
+  void RunLane(LaneId index) {
     LaneState& lane = lanes_[index];
     const double cpu_start = ThreadCpuSeconds();
     for (const BoundOp& op : lane.ops) {
-      for (const LaneWait& wait : op.waits) AwaitLane(static_cast<size_t>(wait.lane), wait.done);
+      for (const LaneWait& wait : op.waits) AwaitLane(wait.lane, wait.done);
       if (!failed_.load(std::memory_order_acquire)) {
-        Interval& interval = intervals_[static_cast<size_t>(op.index)];
+        Interval& interval = intervals_[op.index.position()];
         interval.begin = NowNanoseconds();
         if (options_.on_begin) options_.on_begin(op.index, interval.begin);
         if (op.compute) {
@@ -253,7 +251,7 @@ class CpuExecutor final : public Executor {
     lane.cpu_seconds = ThreadCpuSeconds() - cpu_start;
   }
 
-  void Fail(int index, const absl::Status& status) {
+  void Fail(OpId index, const absl::Status& status) {
     const MutexLock lock(mu_);
     if (error_.ok()) {
       error_ = absl::Status(status.code(), absl::StrCat(PrintOp(program_, index), ": ",
@@ -270,9 +268,9 @@ class CpuExecutor final : public Executor {
   const Program program_;
   Ops* const ops_;
   const CpuExecutorOptions options_;
-  std::array<Arena, 6> arenas_;
+  PerArena<Arena> arenas_;
   std::vector<Interval> intervals_;
-  std::vector<LaneState> lanes_;
+  IdVector<LaneId, LaneState> lanes_;
   std::atomic<uint32_t> generation_{0};    // steps started
   std::atomic<uint32_t> acknowledged_{0};  // lanes x steps finished
   std::atomic<bool> stop_{false}, failed_{false};

@@ -19,8 +19,8 @@ struct CpuExecutorOptions {
   // By group index of the program; borrowed, must outlive the executor. A group of one rank needs
   // none (null).
   std::vector<Communicator*> communicators;
-  OnBegin on_begin;                    // may be empty
-  std::array<Arena, 6> borrowed = {};  // as ExecutorRequest::borrowed
+  OnBegin on_begin;               // may be empty
+  PerArena<Arena> borrowed = {};  // as ExecutorRequest::borrowed
 };
 
 // `program` must have been verified with planned memory; `ops` is borrowed. The first lane runs on

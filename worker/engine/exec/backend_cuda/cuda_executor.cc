@@ -43,12 +43,12 @@ class Meeting {
     changed_.NotifyAll();
   }
 
-  absl::StatusOr<TensorView> Read(size_t rank, int buffer) {
+  absl::StatusOr<TensorView> Read(size_t rank, BufferId buffer) {
     const MutexLock lock(mu_);
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Read(buffer);
   }
-  absl::Status Write(size_t rank, int buffer, const TensorView& staged) {
+  absl::Status Write(size_t rank, BufferId buffer, const TensorView& staged) {
     const MutexLock lock(mu_);
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Write(buffer, staged);
@@ -75,11 +75,13 @@ class CudaExecutor final : public Executor {
       : meeting_(std::move(meeting)), rank_(rank) {}
 
   absl::Status Run() override { return meeting_->Run(); }
-  TensorView HostView(int buffer) override {
+  TensorView HostView(BufferId buffer) override {
     return meeting_->step().memory(rank_).HostView(buffer);
   }
-  absl::StatusOr<TensorView> Read(int buffer) override { return meeting_->Read(rank_, buffer); }
-  absl::Status Write(int buffer, Fill fill) override {
+  absl::StatusOr<TensorView> Read(BufferId buffer) override {
+    return meeting_->Read(rank_, buffer);
+  }
+  absl::Status Write(BufferId buffer, Fill fill) override {
     const TensorView staged = meeting_->step().memory(rank_).Stage(buffer);
     RETURN_IF_ERROR(fill(staged));
     return meeting_->Write(rank_, buffer, staged);

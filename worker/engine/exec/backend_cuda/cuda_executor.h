@@ -30,8 +30,8 @@ struct CudaRank {
   // the executors, whose graphs hold their collectives and whose memory is registered with them.
   // None for groups whose ranks are all here.
   std::vector<DeviceCommunicator*> communicators;
-  OnBegin on_begin;                    // may be empty
-  std::array<Arena, 6> borrowed = {};  // as ExecutorRequest::borrowed
+  OnBegin on_begin;               // may be empty
+  PerArena<Arena> borrowed = {};  // as ExecutorRequest::borrowed
 };
 
 // The operations on a stream (cudaStream_t), and what they stand on.

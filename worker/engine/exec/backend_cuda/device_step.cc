@@ -18,28 +18,25 @@
 namespace stretto::cuda {
 namespace {
 
-size_t Index(int value) { return static_cast<size_t>(value); }
-
 // A group whose ranks, `here` many, are all on this device needs no communicator. Slots are left
 // out: collectives hardly touch them, and they are small.
 StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
   const StepProgram& step = rank.step;
   StepMemory::Users users;
-  const auto add = [&](int id, DeviceCommunicator* user) {
-    const Buffer& root = step.buffers[Index(RootOf(step.buffers, id).buffer)];
-    auto& known = users[static_cast<size_t>(root.arena)];
+  const auto add = [&](BufferId id, DeviceCommunicator* user) {
+    const Buffer& root = step.buffers[RootOf(step.buffers, id).buffer];
+    auto& known = users[root.arena];
     if (root.binding == Binding::kMicroBatch || absl::c_linear_search(known, user)) return;
     known.push_back(user);
   };
   // By group, then by operation: alike on all ranks.
-  for (size_t group = 0; group < rank.communicators.size(); ++group) {
-    DeviceCommunicator* const user = rank.communicators[group];
+  for (GroupId group : IdRange<GroupId>(rank.communicators.size())) {
+    DeviceCommunicator* const user = rank.communicators[group.position()];
     if (user == nullptr || step.groups[group].ranks.size() == here) continue;
     for (const Unit& unit : step.units) {
       for (const Op& op : unit.ops) {
-        if (!IsCollective(op.kind) || step.lanes[Index(op.lane)].group != static_cast<int>(group))
-          continue;
-        const DType dtype = step.buffers[Index(op.in[0])].dtype;
+        if (!IsCollective(op.kind) || step.lanes[op.lane].group != group) continue;
+        const DType dtype = step.buffers[op.in[0]].dtype;
         if (WireTypeOf(op, dtype) != dtype) continue;
         add(op.in[0], user);
         add(op.out[0], user);
@@ -66,8 +63,7 @@ absl::Status DeviceStep::Prepare() {
   }
   ASSIGN_OR_RETURN(plan_, PlanIssue(programs, options_.collective_sms > 0));
   segments_of_.resize(ranks_[0].program.lanes.size());
-  for (const Segment& segment : plan_.segments)
-    segments_of_[Index(segment.lane)].push_back(&segment);
+  for (const Segment& segment : plan_.segments) segments_of_[segment.lane].push_back(&segment);
   RETURN_IF_ERROR(UseDevice());
   for (const CudaRank& rank : ranks_) {
     ASSIGN_OR_RETURN(StepMemory memory,
@@ -155,10 +151,10 @@ absl::StatusOr<bool> DeviceStep::LookAtLanes(cudaEvent_t event) {
     for (DeviceCommunicator* communicator : Communicators()) lost_.Update(communicator->Poll());
   }
   RETURN_IF_ERROR(lost_);
-  for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
+  for (LaneId lane : segments_of_.ids()) {
     size_t& next = segments_done_[lane];
     const size_t before = next;
-    while (next < player_->segments(static_cast<int>(lane))) {
+    while (next < player_->segments(lane)) {
       ASSIGN_OR_RETURN(const bool ended, IsDone(player_->mark(segments_of_[lane][next]->end_mark)));
       if (!ended) break;
       ++next;
@@ -171,23 +167,23 @@ absl::StatusOr<bool> DeviceStep::LookAtLanes(cudaEvent_t event) {
 void DeviceStep::Tell(const Segment& segment) const {
   std::vector<bool> told(ranks_.size());
   for (const auto& [rank, op] : segment.ops) {
-    const OnBegin& on_begin = ranks_[Index(rank)].on_begin;
-    if (on_begin && !told[Index(rank)]) on_begin(op, NowNanoseconds());
-    told[Index(rank)] = true;
+    const OnBegin& on_begin = ranks_[rank].on_begin;
+    if (on_begin && !told[rank]) on_begin(op, NowNanoseconds());
+    told[rank] = true;
   }
 }
 
 // By the order of issue, which is that of the segments.
 std::string DeviceStep::FirstNotDone() const {
   const Segment* first = nullptr;
-  for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
+  for (LaneId lane : segments_of_.ids()) {
     if (segments_done_[lane] == segments_of_[lane].size()) continue;
     const Segment* segment = segments_of_[lane][segments_done_[lane]];
     if (first == nullptr || segment < first) first = segment;
   }
   if (first == nullptr) return "the copy of the outputs";
   const auto [rank, op] = first->ops[0];
-  return PrintOp(ranks_[Index(rank)].program, op);
+  return PrintOp(ranks_[rank].program, op);
 }
 
 absl::Status DeviceStep::ReadIntervals() {
@@ -201,7 +197,7 @@ absl::Status DeviceStep::ReadIntervals() {
     Interval interval;
     ASSIGN_OR_RETURN(interval.begin, at(segment.begin_mark));
     ASSIGN_OR_RETURN(interval.end, at(segment.end_mark));
-    for (const auto& [rank, op] : segment.ops) intervals_[Index(rank)][Index(op)] = interval;
+    for (const auto& [rank, op] : segment.ops) intervals_[rank][op.position()] = interval;
   }
   return absl::OkStatus();
 }
@@ -209,20 +205,19 @@ absl::Status DeviceStep::ReadIntervals() {
 absl::Status DeviceStep::MakeLedgerCheck() {
   if (options_.cupti.empty()) return absl::OkStatus();
   std::vector<LedgerCheck::Lane> lanes;
-  for (const Lane& lane : ranks_[0].program.lanes) {
-    const auto index = static_cast<int>(lanes.size());
-    lanes.push_back({lane.name, lanes_->stream(index), lane.group >= 0});
-  }
+  const IdVector<LaneId, Lane>& declared = ranks_[0].program.lanes;
+  for (LaneId lane : declared.ids())
+    lanes.push_back({declared[lane].name, lanes_->stream(lane), declared[lane].group >= 0});
   ASSIGN_OR_RETURN(check_, LedgerCheck::Create(options_.cupti, lanes));
   return absl::OkStatus();
 }
 
 absl::Status DeviceStep::CheckLedger() {
   std::vector<std::vector<Interval>> segments(segments_of_.size());
-  for (size_t lane = 0; lane < segments_of_.size(); ++lane) {
+  for (LaneId lane : segments_of_.ids()) {
     for (const Segment* segment : segments_of_[lane]) {
       const auto [rank, op] = segment->ops[0];
-      segments[lane].push_back(intervals_[Index(rank)][Index(op)]);
+      segments[lane.position()].push_back(intervals_[rank][op.position()]);
     }
   }
   return check_->End(std::move(segments));

@@ -67,12 +67,12 @@ class DeviceStep {
   std::vector<StepMemory> memory_;
   std::unique_ptr<LaneStreams> lanes_;
   std::unique_ptr<InstancePlayer> player_;
-  std::unique_ptr<LedgerCheck> check_;                    // null: not asked for
-  std::vector<std::vector<const Segment*>> segments_of_;  // [lane]
-  std::vector<size_t> segments_done_;                     // [lane] seen done
-  std::vector<std::vector<Interval>> intervals_;          // [rank]
-  int64_t begin_ = 0;                                     // of the step, on the host's clock
-  absl::Status lost_;                                     // what a communicator said at last
+  std::unique_ptr<LedgerCheck> check_;  // null: not asked for
+  IdVector<LaneId, std::vector<const Segment*>> segments_of_;
+  IdVector<LaneId, size_t> segments_done_;        // seen done
+  std::vector<std::vector<Interval>> intervals_;  // [rank]
+  int64_t begin_ = 0;                             // of the step, on the host's clock
+  absl::Status lost_;                             // what a communicator said at last
   absl::Status error_;
   bool at_rest_ = true;
   std::atomic<bool> cancelled_{false};

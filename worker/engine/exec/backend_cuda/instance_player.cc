@@ -19,8 +19,6 @@ namespace {
 // More commands than an operation puts on a stream, and an instance with its copies.
 constexpr int kCommandsOfItem = 16, kCommandsOfInstance = 128;
 
-size_t Index(int value) { return static_cast<size_t>(value); }
-
 absl::Status Record(cudaEvent_t event, cudaStream_t stream, unsigned flags = 0) {
   return ToStatus(cudaEventRecordWithFlags(event, stream, flags), "record of an event");
 }
@@ -51,7 +49,7 @@ absl::StatusOr<InstancePlayer> InstancePlayer::Create(const Setting& setting) {
     std::set<int> taken;
     for (int micro_batch : instance.micro_batches) {
       if (taken.insert(micro_batch % slots).second) continue;
-      return absl::InvalidArgumentError(absl::StrCat("unit ", instance.unit,
+      return absl::InvalidArgumentError(absl::StrCat("unit ", instance.unit.value(),
                                                      ": two of its micro-batches share one of ",
                                                      slots, " slots, expected one each"));
     }
@@ -68,17 +66,16 @@ absl::Status InstancePlayer::MakeEvents() {
     ASSIGN_OR_RETURN(InFlight in_flight, InFlight::Create(origin.get()));
     of_origins_.push_back(std::move(in_flight));
   }
-  for (size_t lane = 0; lane < (*s_.ranks)[0].program.lanes.size(); ++lane) {
-    ASSIGN_OR_RETURN(InFlight in_flight,
-                     InFlight::Create(s_.lanes->stream(static_cast<int>(lane))));
+  for (LaneId lane : (*s_.ranks)[0].program.lanes.ids()) {
+    ASSIGN_OR_RETURN(InFlight in_flight, InFlight::Create(s_.lanes->stream(lane)));
     of_lanes_.push_back(std::move(in_flight));
   }
-  marks_.resize(Index(s_.plan->marks));
+  marks_.resize(static_cast<size_t>(s_.plan->marks));
   for (Event& mark : marks_) {
     ASSIGN_OR_RETURN(mark, MakeEvent(true));
   }
   ASSIGN_OR_RETURN(begin_, MakeEvent(true));
-  stored_.resize(Index((*s_.ranks)[0].step.slots));
+  stored_.resize(static_cast<size_t>((*s_.ranks)[0].step.slots));
   std::vector<Event*> plain = {&inputs_, &end_, &entered_[0], &entered_[1]};
   for (Event& event : stored_) plain.push_back(&event);
   for (Event* event : plain) {
@@ -90,14 +87,14 @@ absl::Status InstancePlayer::MakeEvents() {
 void InstancePlayer::FindSlotUse() {
   const StepProgram& step = (*s_.ranks)[0].step;
   const StepMemory& memory = (*s_.memory)[0];
-  std::set<int> lanes;
+  std::set<LaneId> lanes;
   for (const IssuedInstance& instance : s_.plan->instances) {
     std::set<int> outputs;
-    for (const Op& op : step.units[Index(instance.unit)].ops) {
-      const auto slotted = [&](int id) { return memory.IsSlotted(id); };
+    for (const Op& op : step.units[instance.unit].ops) {
+      const auto slotted = [&](BufferId id) { return memory.IsSlotted(id); };
       const bool writes = std::any_of(op.out.begin(), op.out.end(), slotted);
       if (writes || std::any_of(op.in.begin(), op.in.end(), slotted)) lanes.insert(op.lane);
-      if (writes) outputs.insert(instance.micro_batches[Index(op.tag.micro_batch)]);
+      if (writes) outputs.insert(instance.micro_batches[op.tag.micro_batch]);
     }
     outputs_.emplace_back(outputs.begin(), outputs.end());
   }
@@ -108,8 +105,7 @@ absl::Status InstancePlayer::Begin() { return Record(begin_.get(), origins_[0].g
 
 absl::StatusOr<bool> InstancePlayer::AtRest() const {
   std::vector<cudaStream_t> streams = {origins_[0].get(), origins_[1].get()};
-  for (size_t lane = 0; lane < (*s_.ranks)[0].program.lanes.size(); ++lane)
-    streams.push_back(s_.lanes->stream(static_cast<int>(lane)));
+  for (LaneId lane : (*s_.ranks)[0].program.lanes.ids()) streams.push_back(s_.lanes->stream(lane));
   for (cudaStream_t stream : streams) {
     const cudaError_t error = cudaStreamQuery(stream);
     if (error == cudaErrorNotReady) return false;
@@ -148,14 +144,14 @@ absl::Status InstancePlayer::Play(size_t index) {
 
 void InstancePlayer::NoteEnd(const Item& item) {
   if (item.end_mark < 0) return;
-  lane_end_[Index(item.lane)] = item.end_mark;
-  ++segments_[Index(item.lane)];
+  lane_end_[item.lane] = item.end_mark;
+  ++segments_[item.lane];
 }
 
-absl::Status InstancePlayer::AwaitMarks(const std::vector<int>& lanes, cudaStream_t stream) {
-  for (int lane : lanes) {
-    const int mark = lane_end_[Index(lane)];
-    if (mark >= 0) RETURN_IF_ERROR(Await(stream, marks_[Index(mark)].get()));
+absl::Status InstancePlayer::AwaitMarks(const std::vector<LaneId>& lanes, cudaStream_t stream) {
+  for (LaneId lane : lanes) {
+    const int mark = lane_end_[lane];
+    if (mark >= 0) RETURN_IF_ERROR(Await(stream, marks_[mark].get()));
   }
   return absl::OkStatus();
 }
@@ -164,7 +160,7 @@ absl::Status InstancePlayer::AwaitMarks(const std::vector<int>& lanes, cudaStrea
 absl::Status InstancePlayer::Load(size_t index, cudaStream_t origin) {
   bool waited = false;
   for (int micro_batch : s_.plan->instances[index].micro_batches) {
-    const size_t slot = Index(micro_batch) % loaded_.size();
+    const size_t slot = static_cast<size_t>(micro_batch) % loaded_.size();
     if (loaded_[slot] == micro_batch) continue;
     if (!waited) RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
     waited = true;
@@ -180,7 +176,7 @@ absl::Status InstancePlayer::Store(size_t index, cudaStream_t origin) {
   if (outputs_[index].empty()) return absl::OkStatus();
   RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
   for (int micro_batch : outputs_[index]) {
-    const size_t slot = Index(micro_batch) % stored_.size();
+    const size_t slot = static_cast<size_t>(micro_batch) % stored_.size();
     for (const StepMemory& memory : *s_.memory)
       RETURN_IF_ERROR(memory.StoreSlot(micro_batch, origin));
     RETURN_IF_ERROR(Record(stored_[slot].get(), origin));
@@ -190,8 +186,8 @@ absl::Status InstancePlayer::Store(size_t index, cudaStream_t origin) {
 }
 
 absl::Status InstancePlayer::Finish() {
-  std::vector<int> lanes(lane_end_.size());
-  for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = static_cast<int>(lane);
+  std::vector<LaneId> lanes;
+  for (LaneId lane : lane_end_.ids()) lanes.push_back(lane);
   const cudaStream_t origin = origins_[0].get();
   RETURN_IF_ERROR(AwaitMarks(lanes, origin));
   RETURN_IF_ERROR(Record(entered_[1].get(), origins_[1].get()));
@@ -204,14 +200,14 @@ absl::Status InstancePlayer::PlayCalls(const IssuedInstance& instance, Part& par
                                        cudaStream_t origin) {
   const cudaEvent_t entered = entered_[origin == origins_[0].get() ? 0 : 1].get();
   RETURN_IF_ERROR(Record(entered, origin));
-  for (int lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), entered));
+  for (LaneId lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), entered));
   for (size_t k = 0; k < instance.items.size(); ++k) {
     const Item& item = instance.items[k];
     RETURN_IF_ERROR(IssueItem(instance, k, part, nullptr));
     NoteEnd(item);
     const int commands =
         kCommandsOfItem + static_cast<int>(item.carried.size() + item.joins.size());
-    RETURN_IF_ERROR(of_lanes_[Index(item.lane)].Add(commands, s_.await));
+    RETURN_IF_ERROR(of_lanes_[item.lane].Add(commands, s_.await));
   }
   return absl::OkStatus();
 }
@@ -224,8 +220,8 @@ absl::Status InstancePlayer::IssueItem(const IssuedInstance& instance, size_t po
     RETURN_IF_ERROR(capture ? AwaitNew(&capture->waits, stream) : Await(stream, mark(carried)));
   }
   for (int join : item.joins) {
-    RETURN_IF_ERROR(Await(stream, capture ? capture->joins[Index(join)].get()
-                                          : mark(instance.items[Index(join)].end_mark)));
+    RETURN_IF_ERROR(
+        Await(stream, capture ? capture->joins[join].get() : mark(instance.items[join].end_mark)));
   }
   const auto record = [&](int own) {
     return capture ? RecordNew(&capture->records, stream) : Record(mark(own), stream);
@@ -233,8 +229,8 @@ absl::Status InstancePlayer::IssueItem(const IssuedInstance& instance, size_t po
   if (item.begin_mark >= 0) RETURN_IF_ERROR(record(item.begin_mark));
   if (absl::Status status = part.calls[position](); !status.ok()) {
     const auto [rank, op] = item.ops[0];
-    return absl::Status(status.code(), absl::StrCat(PrintOp((*s_.ranks)[Index(rank)].program, op),
-                                                    ": ", status.message()));
+    return absl::Status(status.code(), absl::StrCat(PrintOp((*s_.ranks)[rank].program, op), ": ",
+                                                    status.message()));
   }
   if (item.end_mark >= 0) RETURN_IF_ERROR(record(item.end_mark));
   if (item.awaited && capture) {
@@ -286,10 +282,10 @@ absl::Status InstancePlayer::CaptureCalls(const IssuedInstance& instance, Part& 
                                           cudaStream_t origin) {
   ASSIGN_OR_RETURN(const Event fork, MakeEvent(false));
   RETURN_IF_ERROR(Record(fork.get(), origin));
-  for (int lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), fork.get()));
+  for (LaneId lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), fork.get()));
   for (size_t k = 0; k < instance.items.size(); ++k)
     RETURN_IF_ERROR(IssueItem(instance, k, part, &part.capture));
-  for (int lane : instance.lanes) {
+  for (LaneId lane : instance.lanes) {
     ASSIGN_OR_RETURN(const Event join, MakeEvent(false));
     RETURN_IF_ERROR(Record(join.get(), s_.lanes->stream(lane)));
     RETURN_IF_ERROR(Await(origin, join.get()));

@@ -39,7 +39,7 @@ class InstancePlayer {
   // operation, or are those of `await`.
   absl::Status Enqueue();
   // How many segments of the lane end in what has been enqueued of the step.
-  size_t segments(int lane) const { return segments_[static_cast<size_t>(lane)]; }
+  size_t segments(LaneId lane) const { return segments_[lane]; }
 
   // Gives up all graphs, when nothing is enqueued any more: communicators whose collectives they
   // hold cannot end before. Those on the device run to their end.
@@ -48,7 +48,7 @@ class InstancePlayer {
   // Whether nothing is left on any stream. Errors: the device's.
   absl::StatusOr<bool> AtRest() const;
 
-  cudaEvent_t mark(int mark) const { return marks_[static_cast<size_t>(mark)].get(); }
+  cudaEvent_t mark(int mark) const { return marks_[mark].get(); }
   // The first and the last event of a step. Record the first before Enqueue.
   absl::Status Begin();
   cudaEvent_t begin() const { return begin_.get(); }
@@ -86,11 +86,12 @@ class InstancePlayer {
   absl::Status IssueItem(const IssuedInstance& instance, size_t position, Part& part,
                          Capture* capture);
   void NoteEnd(const Item& item);
-  absl::Status AwaitMarks(const std::vector<int>& lanes, cudaStream_t stream);
+  absl::Status AwaitMarks(const std::vector<LaneId>& lanes, cudaStream_t stream);
 
   Setting s_;
   std::array<Stream, 2> origins_;
-  std::vector<InFlight> of_lanes_, of_origins_;
+  IdVector<LaneId, InFlight> of_lanes_;
+  std::vector<InFlight> of_origins_;
   std::vector<Event> marks_;
   Event begin_, inputs_, end_;
   std::array<Event, 2> entered_;
@@ -99,12 +100,12 @@ class InstancePlayer {
   std::vector<Part*> part_of_;  // [instance]
 
   // What is where during a step.
-  std::vector<int> lane_end_;     // [lane] the mark behind its last operation so far; -1: none
-  std::vector<size_t> segments_;  // [lane]
-  std::vector<int> loaded_;       // [slot] micro-batch; -1: none
+  IdVector<LaneId, int> lane_end_;  // the mark behind its last operation so far; -1: none
+  IdVector<LaneId, size_t> segments_;
+  std::vector<int> loaded_;  // [slot] micro-batch; -1: none
   std::vector<bool> is_stored_;
 
-  std::vector<int> slotted_lanes_;         // that use slots
+  std::vector<LaneId> slotted_lanes_;      // that use slots
   std::vector<std::vector<int>> outputs_;  // [instance] micro-batches whose outputs it writes
 };
 

@@ -16,30 +16,26 @@
 namespace stretto::cuda {
 namespace {
 
-size_t Index(int value) { return static_cast<size_t>(value); }
-
 // Of each operation of a program: whether a collective of another lane is neither done before it
 // nor begun after it.
-absl::StatusOr<std::vector<bool>> UnderCollectives(const Program& program) {
+absl::StatusOr<IdVector<OpId, bool>> UnderCollectives(const Program& program) {
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
   const FirstAfter after(program, order);
-  std::vector<std::vector<int>> collectives(program.lanes.size());  // [lane] positions in it
-  std::vector<int> length(program.lanes.size());
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
-    if (IsCollective(op.kind)) collectives[Index(op.lane)].push_back(length[Index(op.lane)]);
-    ++length[Index(op.lane)];
+  IdVector<LaneId, std::vector<int>> collectives(program.lanes.size());  // positions in it
+  IdVector<LaneId, int> length(program.lanes.size());
+  for (const Op& op : program.ops) {
+    if (IsCollective(op.kind)) collectives[op.lane].push_back(length[op.lane]);
+    ++length[op.lane];
   }
-  std::vector<bool> under(program.ops.size());
-  for (size_t i = 0; i < under.size(); ++i) {
-    const int op = static_cast<int>(i);
-    for (size_t lane = 0; lane < collectives.size() && !under[i]; ++lane) {
-      if (Index(program.ops[i].lane) == lane) continue;
-      const int first = after.of(op)[lane];
+  IdVector<OpId, bool> under(program.ops.size());
+  for (OpId op : program.ops.ids()) {
+    for (LaneId lane = 0; lane < collectives.next() && !under[op]; ++lane) {
+      if (program.ops[op].lane == lane) continue;
+      const OpId first = after.of(op)[lane.position()];
       const int end = first == FirstAfter::kNever ? length[lane] : order.position(first);
       const auto next = std::lower_bound(collectives[lane].begin(), collectives[lane].end(),
-                                         order.clock(op)[lane]);
-      under[i] = next != collectives[lane].end() && *next < end;
+                                         order.clock(op)[lane.position()]);
+      under[op] = next != collectives[lane].end() && *next < end;
     }
   }
   return under;
@@ -62,11 +58,11 @@ class Planner {
       if (!leave_room) continue;
       ASSIGN_OR_RETURN(under_.back(), UnderCollectives(*rank.program));
     }
-    std::vector<int> next(ranks_.size(), 0);
+    std::vector<OpId> next(ranks_.size(), 0);
     for (const Instance& source : ranks_[0].step->instances) {
       IssuedInstance instance{source.unit, source.micro_batches, next, {}, {}};
       for (size_t r = 0; r < ranks_.size(); ++r)
-        next[r] += static_cast<int>(ranks_[r].step->units[Index(source.unit)].ops.size());
+        next[r] = next[r] + static_cast<int>(ranks_[r].step->units[source.unit].ops.size());
       RETURN_IF_ERROR(Merge(next, &instance));
       plan_.instances.push_back(std::move(instance));
       Issue(&plan_.instances.back());
@@ -80,15 +76,15 @@ class Planner {
     int instance = -1, position = -1, segment = -1;
   };
 
-  const Op& OpOf(RankOp of) const { return ranks_[Index(of.rank)].program->ops[Index(of.op)]; }
-  Place& PlaceOf(RankOp of) { return places_[Index(of.rank)][Index(of.op)]; }
+  const Op& OpOf(RankOp of) const { return ranks_[of.rank].program->ops[of.op]; }
+  Place& PlaceOf(RankOp of) { return places_[of.rank][of.op]; }
 
   absl::Status Check(size_t r) {
     const auto& [step, program] = ranks_[r];
     size_t ops = 0;
     for (const Instance& instance : step->instances)
-      ops += step->units.at(Index(instance.unit)).ops.size();
-    const size_t buffers = Index(BufferMap(*step).size());
+      ops += step->units.at(instance.unit).ops.size();
+    const size_t buffers = BufferMap(*step).size();
     if (ops != program->ops.size() || buffers != program->buffers.size()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "program of ", program->ops.size(), " operations and ", program->buffers.size(),
@@ -104,12 +100,12 @@ class Planner {
                                                      " of the device: found "
                                                      "other instances, expected the same"));
     }
-    for (size_t i = 0; i < ops; ++i) {
-      for (int wait : program->ops[i].waits) {
-        awaited_[r][Index(wait)] = true;
-        if (wait < static_cast<int>(i)) continue;
-        return absl::InvalidArgumentError(absl::StrCat(PrintOp(*program, static_cast<int>(i)),
-                                                       ": waits for operation ", wait,
+    for (OpId op : program->ops.ids()) {
+      for (OpId wait : program->ops[op].waits) {
+        awaited_[r][wait] = true;
+        if (wait < op) continue;
+        return absl::InvalidArgumentError(absl::StrCat(PrintOp(*program, op),
+                                                       ": waits for operation ", wait.value(),
                                                        ", expected an earlier one"));
       }
     }
@@ -117,21 +113,23 @@ class Planner {
   }
 
   // The ranks take turns, operation by operation, and wait for each other at collectives.
-  absl::Status Merge(const std::vector<int>& end, IssuedInstance* instance) {
-    std::vector<int> next = instance->first;
+  absl::Status Merge(const std::vector<OpId>& end, IssuedInstance* instance) {
+    std::vector<OpId> next = instance->first;
     const int ranks = static_cast<int>(ranks_.size());
     while (true) {
       bool moved = false;
       for (int r = 0; r < ranks; ++r) {
-        if (next[Index(r)] == end[Index(r)] || IsCollective(OpOf({r, next[Index(r)]}).kind))
-          continue;
-        Add({{r, next[Index(r)]++}}, instance);
+        if (next[r] == end[r] || IsCollective(OpOf({r, next[r]}).kind)) continue;
+        Add({{r, next[r]}}, instance);
+        ++next[r];
         moved = true;
       }
       if (moved) continue;
       std::vector<RankOp> collective;
       for (int r = 0; r < ranks; ++r) {
-        if (next[Index(r)] < end[Index(r)]) collective.push_back({r, next[Index(r)]++});
+        if (next[r] == end[r]) continue;
+        collective.push_back({r, next[r]});
+        ++next[r];
       }
       if (collective.empty()) return absl::OkStatus();
       RETURN_IF_ERROR(CheckCollective(collective));
@@ -145,7 +143,7 @@ class Planner {
       if (ops.size() == ranks_.size() && a.kind == b.kind && a.lane == b.lane && a.tag == b.tag)
         continue;
       return absl::InvalidArgumentError(absl::StrCat(
-          "ranks of the device: found ", PrintOp(*ranks_[Index(ops[0].rank)].program, ops[0].op),
+          "ranks of the device: found ", PrintOp(*ranks_[ops[0].rank].program, ops[0].op),
           " on rank ", ops[0].rank, ", expected the same collective on every rank"));
     }
     return absl::OkStatus();
@@ -156,7 +154,7 @@ class Planner {
     item.lane = OpOf(ops[0]).lane;
     item.ops = std::move(ops);
     for (const RankOp& of : item.ops) {
-      item.under_collective |= !IsCollective(OpOf(of).kind) && under_[Index(of.rank)][Index(of.op)];
+      item.under_collective |= !IsCollective(OpOf(of).kind) && under_[of.rank][of.op];
       PlaceOf(of).instance = static_cast<int>(plan_.instances.size());
       PlaceOf(of).position = static_cast<int>(instance->items.size());
     }
@@ -167,12 +165,12 @@ class Planner {
     const int number = static_cast<int>(plan_.instances.size()) - 1;
     for (size_t k = 0; k < instance->items.size(); ++k) {
       Item* item = &instance->items[k];
-      std::vector<RankOp>& previous = last_of_lane_[Index(item->lane)];
+      std::vector<RankOp>& previous = last_of_lane_[item->lane];
       const bool first = previous.empty() || PlaceOf(previous[0]).instance != number;
       if (first) instance->lanes.push_back(item->lane);
       if (first && !previous.empty()) Carry(previous[0], item);
       for (const RankOp& of : item->ops) {
-        for (int wait : OpOf(of).waits) Wait({of.rank, wait}, number, instance, item);
+        for (OpId wait : OpOf(of).waits) Wait({of.rank, wait}, number, instance, item);
       }
       Enter(item, first ? std::vector<RankOp>{} : previous);
       previous = item->ops;
@@ -180,7 +178,7 @@ class Planner {
     std::sort(instance->lanes.begin(), instance->lanes.end());
     // Ends are known only now.
     for (Item& item : instance->items) {
-      const Segment& segment = plan_.segments[Index(PlaceOf(item.ops[0]).segment)];
+      const Segment& segment = plan_.segments[PlaceOf(item.ops[0]).segment];
       if (segment.ops.back() == item.ops.back()) item.end_mark = segment.end_mark;
     }
   }
@@ -189,11 +187,11 @@ class Planner {
     const Place& place = PlaceOf(producer);
     if (place.instance != instance_number) return Carry(producer, item);
     AddOnce(place.position, &item->joins);
-    instance->items[Index(place.position)].awaited = true;
+    instance->items[place.position].awaited = true;
   }
 
   void Carry(RankOp producer, Item* item) {
-    AddOnce(plan_.segments[Index(PlaceOf(producer).segment)].end_mark, &item->carried);
+    AddOnce(plan_.segments[PlaceOf(producer).segment].end_mark, &item->carried);
   }
 
   static void AddOnce(int value, std::vector<int>* values) {
@@ -203,15 +201,14 @@ class Planner {
   // Into the segment of `previous` on its lane, or into one that begins here.
   void Enter(Item* item, const std::vector<RankOp>& previous) {
     const bool waits = !item->joins.empty() || !item->carried.empty();
-    const bool awaited = std::any_of(previous.begin(), previous.end(), [&](const RankOp& of) {
-      return awaited_[Index(of.rank)][Index(of.op)];
-    });
+    const bool awaited = std::any_of(previous.begin(), previous.end(),
+                                     [&](const RankOp& of) { return awaited_[of.rank][of.op]; });
     int segment = previous.empty() ? -1 : PlaceOf(previous[0]).segment;
     if (segment < 0 || waits || awaited || !SameKind(previous[0], item->ops[0])) {
       Segment fresh;
       fresh.lane = item->lane;
       if (segment >= 0 && !waits) {
-        fresh.begin_mark = plan_.segments[Index(segment)].end_mark;
+        fresh.begin_mark = plan_.segments[segment].end_mark;
       } else {
         fresh.begin_mark = item->begin_mark = plan_.marks++;
       }
@@ -221,7 +218,7 @@ class Planner {
     }
     for (const RankOp& of : item->ops) {
       PlaceOf(of).segment = segment;
-      plan_.segments[Index(segment)].ops.push_back(of);
+      plan_.segments[segment].ops.push_back(of);
     }
   }
 
@@ -232,10 +229,11 @@ class Planner {
 
   const absl::Span<const RankProgram> ranks_;
   IssuePlan plan_;
-  std::vector<std::vector<Place>> places_;         // [rank][operation]
-  std::vector<std::vector<bool>> awaited_;         // [rank][operation] by another lane
-  std::vector<std::vector<bool>> under_;           // [rank][operation] collectives
-  std::vector<std::vector<RankOp>> last_of_lane_;  // the last item's operations
+  // By rank.
+  std::vector<IdVector<OpId, Place>> places_;
+  std::vector<IdVector<OpId, bool>> awaited_;           // by another lane
+  std::vector<IdVector<OpId, bool>> under_;             // collectives
+  IdVector<LaneId, std::vector<RankOp>> last_of_lane_;  // the last item's operations
 };
 
 }  // namespace
@@ -245,7 +243,7 @@ absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks, bool le
 }
 
 std::vector<int> ShapeOf(const IssuedInstance& instance, int slots) {
-  std::vector<int> shape = {instance.unit};
+  std::vector<int> shape = {instance.unit.value()};
   for (int micro_batch : instance.micro_batches) shape.push_back(micro_batch % slots);
   for (const Item& item : instance.items) {
     shape.insert(shape.end(), {static_cast<int>(item.carried.size()), item.begin_mark >= 0 ? 1 : 0,

@@ -29,14 +29,14 @@ struct RankProgram {
 
 struct RankOp {
   int rank = 0;  // on this device
-  int op = 0;    // of its program
+  OpId op = 0;   // of its program
   bool operator==(const RankOp&) const = default;
 };
 
 // An operation of one rank, or a collective of all.
 struct Item {
   std::vector<RankOp> ops;
-  int lane = 0;
+  LaneId lane = 0;
   std::vector<int> joins;    // items of the same instance to wait for, by position in it
   std::vector<int> carried;  // marks of earlier instances to wait for
   int begin_mark = -1;       // recorded before it, behind its waits; -1: none
@@ -48,15 +48,15 @@ struct Item {
 };
 
 struct IssuedInstance {
-  int unit = 0;
+  UnitId unit = 0;
   std::vector<int> micro_batches;
-  std::vector<int> first;  // [rank] its first operation
-  std::vector<int> lanes;  // in use, ascending
+  std::vector<OpId> first;    // [rank] its first operation
+  std::vector<LaneId> lanes;  // in use, ascending
   std::vector<Item> items;
 };
 
 struct Segment {
-  int lane = 0;
+  LaneId lane = 0;
   std::vector<RankOp> ops;
   int begin_mark = -1, end_mark = -1;  // one segment's end may be the next one's begin
 };

@@ -15,20 +15,18 @@
 namespace stretto::cuda {
 namespace {
 
-size_t Index(int value) { return static_cast<size_t>(value); }
-
 // The unit's operation that is one of an instance.
 const Op& OpOf(const std::vector<CudaRank>& ranks, const IssuedInstance& instance, RankOp of) {
-  const size_t rank = Index(of.rank);
-  return ranks[rank].step.units[Index(instance.unit)].ops[Index(of.op - instance.first[rank])];
+  const int first = instance.first[of.rank].value();
+  return ranks[of.rank].step.units[instance.unit].ops[of.op - first];
 }
 
 std::vector<TensorView> Operands(const StepMemory& memory, const IssuedInstance& instance,
-                                 const Op& op, const std::vector<int>& ids) {
+                                 const Op& op, const std::vector<BufferId>& ids) {
   const int role = op.tag.micro_batch;
-  const int micro_batch = role < 0 ? role : instance.micro_batches[Index(role)];
+  const int micro_batch = role < 0 ? role : instance.micro_batches[role];
   std::vector<TensorView> views;
-  for (int id : ids) views.push_back(memory.Operand(id, micro_batch));
+  for (BufferId id : ids) views.push_back(memory.Operand(id, micro_batch));
   return views;
 }
 
@@ -58,26 +56,25 @@ absl::StatusOr<LaneStreams> LaneStreams::Create(const std::vector<CudaRank>& ran
     streams.sms_under_collectives_ =
         std::max(1, device.multiProcessorCount - options.collective_sms);
   }
-  for (size_t lane = 0; lane < ranks[0].program.lanes.size(); ++lane)
-    RETURN_IF_ERROR(streams.MakeLane(static_cast<int>(lane), options));
+  for (LaneId lane : ranks[0].program.lanes.ids()) RETURN_IF_ERROR(streams.MakeLane(lane, options));
   return streams;
 }
 
-DeviceCommunicator* LaneStreams::CommunicatorOf(size_t rank, int group) const {
+DeviceCommunicator* LaneStreams::CommunicatorOf(size_t rank, GroupId group) const {
   const auto& communicators = (*ranks_)[rank].communicators;
-  return Index(group) < communicators.size() ? communicators[Index(group)] : nullptr;
+  return group.position() < communicators.size() ? communicators[group.position()] : nullptr;
 }
 
-bool LaneStreams::IsLocal(int group) const {
-  return (*ranks_)[0].program.groups[Index(group)].ranks.size() == ranks_->size();
+bool LaneStreams::IsLocal(GroupId group) const {
+  return (*ranks_)[0].program.groups[group].ranks.size() == ranks_->size();
 }
 
 absl::Status LaneStreams::CheckGroups() const {
-  const std::vector<Group>& groups = (*ranks_)[0].program.groups;
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (IsLocal(static_cast<int>(g))) continue;
+  const IdVector<GroupId, Group>& groups = (*ranks_)[0].program.groups;
+  for (GroupId g : groups.ids()) {
+    if (IsLocal(g)) continue;
     const int size = static_cast<int>(groups[g].ranks.size());
-    const DeviceCommunicator* communicator = CommunicatorOf(0, static_cast<int>(g));
+    const DeviceCommunicator* communicator = CommunicatorOf(0, g);
     if (ranks_->size() == 1 && communicator != nullptr && communicator->size() == size) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", groups[g].name, ": found ",
@@ -89,7 +86,7 @@ absl::Status LaneStreams::CheckGroups() const {
   return absl::OkStatus();
 }
 
-absl::Status LaneStreams::MakeLane(int lane, const CudaExecutorOptions& options) {
+absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& options) {
   const Program& program = (*ranks_)[0].program;
   bool computes = false;
   int64_t wire_in = 0, wire_out = 0;
@@ -97,8 +94,8 @@ absl::Status LaneStreams::MakeLane(int lane, const CudaExecutorOptions& options)
     if (op.lane != lane) continue;
     computes |= !IsCollective(op.kind);
     if (!IsCollective(op.kind)) continue;
-    const Buffer &in = program.buffers[Index(op.in[0])], &out = program.buffers[Index(op.out[0])];
-    if (IsLocal(program.lanes[Index(lane)].group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
+    const Buffer &in = program.buffers[op.in[0]], &out = program.buffers[op.out[0]];
+    if (IsLocal(program.lanes[lane].group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
     wire_in = std::max(wire_in, in.bytes() / 2);
     wire_out = std::max(wire_out, out.bytes() / 2);
   }
@@ -112,7 +109,7 @@ absl::Status LaneStreams::MakeLane(int lane, const CudaExecutorOptions& options)
   }
   if (wire_in > 0) {
     RETURN_IF_ERROR(made.wire.Allocate(
-        wire_in, wire_out, CommunicatorOf(0, program.lanes[Index(lane)].group), options.report));
+        wire_in, wire_out, CommunicatorOf(0, program.lanes[lane].group), options.report));
   }
   lanes_.push_back(std::move(made));
   return absl::OkStatus();
@@ -155,8 +152,8 @@ Enqueue LaneStreams::Checked(std::function<void()> call, CudaOps* ops, bool unde
 Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t position) const {
   const Item& item = instance.items[position];
   const Op& op = OpOf(*ranks_, instance, item.ops[0]);
-  const Lane& lane = lanes_[Index(item.lane)];
-  const int group = (*ranks_)[0].program.lanes[Index(item.lane)].group;
+  const Lane& lane = lanes_[item.lane];
+  const GroupId group = (*ranks_)[0].program.lanes[item.lane].group;
   GroupTensors tensors;
   tensors.ranks = static_cast<int>(item.ops.size());
   for (size_t r = 0; r < item.ops.size(); ++r) {
@@ -171,9 +168,9 @@ Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t pos
 
 Enqueue LaneStreams::BindComputeAt(const IssuedInstance& instance, size_t position) const {
   const Item& item = instance.items[position];
-  CudaOps* ops = lanes_[Index(item.lane)].compute.ops.get();
+  CudaOps* ops = lanes_[item.lane].compute.ops.get();
   const Op& op = OpOf(*ranks_, instance, item.ops[0]);
-  const StepMemory& memory = (*memory_)[Index(item.ops[0].rank)];
+  const StepMemory& memory = (*memory_)[item.ops[0].rank];
   return Checked(BindCompute(op, Operands(memory, instance, op, op.in),
                              Operands(memory, instance, op, op.out), ops),
                  ops, item.under_collective);
@@ -182,11 +179,11 @@ Enqueue LaneStreams::BindComputeAt(const IssuedInstance& instance, size_t positi
 Enqueue LaneStreams::BindPairAt(const IssuedInstance& instance, size_t position,
                                 size_t next) const {
   const Item& item = instance.items[position];
-  CudaOps* ops = lanes_[Index(item.lane)].compute.ops.get();
+  CudaOps* ops = lanes_[item.lane].compute.ops.get();
   const Op &first = OpOf(*ranks_, instance, item.ops[0]),
            &second = OpOf(*ranks_, instance, instance.items[next].ops[0]);
   if (first.tag.micro_batch != second.tag.micro_batch) return {};
-  const StepMemory& memory = (*memory_)[Index(item.ops[0].rank)];
+  const StepMemory& memory = (*memory_)[item.ops[0].rank];
   std::function<void()> pair = BindPair(first, second, Operands(memory, instance, first, first.in),
                                         Operands(memory, instance, first, first.out),
                                         Operands(memory, instance, second, second.in),

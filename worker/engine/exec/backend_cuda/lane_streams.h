@@ -23,7 +23,7 @@ class LaneStreams {
                                             const std::vector<StepMemory>& memory,
                                             const CudaExecutorOptions& options);
 
-  cudaStream_t stream(int lane) const { return lanes_[static_cast<size_t>(lane)].stream.get(); }
+  cudaStream_t stream(LaneId lane) const { return lanes_[lane].stream.get(); }
   // Calls that enqueue the operations of an instance, in its order, and of every other of its
   // shape.
   std::vector<Enqueue> Bind(const IssuedInstance& instance) const;
@@ -40,9 +40,9 @@ class LaneStreams {
   LaneStreams(const std::vector<Rank>& ranks, const std::vector<StepMemory>& memory)
       : ranks_(&ranks), memory_(&memory) {}
   absl::Status CheckGroups() const;
-  absl::Status MakeLane(int lane, const CudaExecutorOptions& options);
-  DeviceCommunicator* CommunicatorOf(size_t rank, int group) const;
-  bool IsLocal(int group) const;
+  absl::Status MakeLane(LaneId lane, const CudaExecutorOptions& options);
+  DeviceCommunicator* CommunicatorOf(size_t rank, GroupId group) const;
+  bool IsLocal(GroupId group) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
   Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
   // Then what the operations have to say. `under`: whether a collective may be under way.
@@ -53,7 +53,7 @@ class LaneStreams {
   const std::vector<Rank>* ranks_;
   const std::vector<StepMemory>* memory_;
   int sms_under_collectives_ = 0;  // 0: all
-  std::vector<Lane> lanes_;
+  IdVector<LaneId, Lane> lanes_;
 };
 
 }  // namespace stretto::cuda

@@ -37,16 +37,15 @@ absl::Status Named(const absl::Status& status, absl::string_view what, int64_t b
 }  // namespace
 
 absl::StatusOr<StepMemory> StepMemory::Create(const StepProgram& step, const Program& program,
-                                              const ArenaBytes& arenas,
-                                              const std::array<Arena, 6>& lent, const Users& users,
-                                              const Report& report) {
+                                              const ArenaBytes& arenas, const PerArena<Arena>& lent,
+                                              const Users& users, const Report& report) {
   RETURN_IF_ERROR(CheckBorrowed(lent, arenas));
   StepMemory memory(step, program);
   RETURN_IF_ERROR(memory.Allocate(arenas, lent, users, report));
   return memory;
 }
 
-absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const std::array<Arena, 6>& lent,
+absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const PerArena<Arena>& lent,
                                   const Users& users, const Report& report) {
   bytes_ = arenas;
   for (size_t i = 0; i < arenas.size(); ++i) {
@@ -80,11 +79,11 @@ absl::Status StepMemory::MakeArena(ArenaClass arena, const std::vector<DeviceCom
 }
 
 absl::Status StepMemory::MakeSlots() {
-  for (size_t id = 0; id < step_->buffers.size(); ++id) {
+  for (BufferId id : step_->buffers.ids()) {
     const Buffer& buffer = step_->buffers[id];
     if (buffer.binding != Binding::kMicroBatch || buffer.alias >= 0) continue;
     STRETTO_CHECK(IsMirrored(buffer.arena));
-    Slotted slotted{static_cast<int>(id), buffer.arena, static_cast<size_t>(buffer.bytes()), {}};
+    Slotted slotted{id, buffer.arena, static_cast<size_t>(buffer.bytes()), {}};
     for (int slot = 0; slot < step_->slots; ++slot) {
       absl::StatusOr<DeviceMemory> memory = MakeDeviceMemory(slotted.bytes);
       RETURN_IF_ERROR(Named(memory.status(), absl::StrCat("a slot for ", buffer.name),
@@ -102,11 +101,11 @@ Arena StepMemory::Lend(ArenaClass arena) const {
   return {arenas_[i], bytes_[i]};
 }
 
-bool StepMemory::IsSlotted(int id) const {
-  return step_->buffers.at(static_cast<size_t>(id)).binding == Binding::kMicroBatch;
+bool StepMemory::IsSlotted(BufferId id) const {
+  return step_->buffers.at(id).binding == Binding::kMicroBatch;
 }
 
-TensorView StepMemory::Operand(int id, int micro_batch) const {
+TensorView StepMemory::Operand(BufferId id, int micro_batch) const {
   TensorView view = Device(BufferMap(*step_).Find(id, micro_batch));
   if (!IsSlotted(id)) return view;
   const Root root = RootOf(step_->buffers, id);
@@ -144,48 +143,46 @@ absl::Status StepMemory::MoveSlot(int micro_batch, ArenaClass arena, cudaStream_
   const BufferMap map(*step_);
   for (const Slotted& slotted : slotted_) {
     if (slotted.arena != arena) continue;
-    void* to = slotted.slots[static_cast<size_t>(micro_batch % step_->slots)].get();
+    void* to = slotted.slots[micro_batch % step_->slots].get();
     void* from = Device(map.Find(slotted.id, micro_batch)).data;
     if (arena == ArenaClass::kOutput) std::swap(to, from);
     RETURN_IF_ERROR(
         ToStatus(cudaMemcpyAsync(to, from, slotted.bytes, cudaMemcpyDeviceToDevice, stream),
-                 absl::StrCat("copy of ", step_->buffers[static_cast<size_t>(slotted.id)].name)));
+                 absl::StrCat("copy of ", step_->buffers[slotted.id].name)));
   }
   return absl::OkStatus();
 }
 
-TensorView StepMemory::HostView(int buffer) const {
+TensorView StepMemory::HostView(BufferId buffer) const {
   STRETTO_CHECK(IsHostVisible(program_->buffers, buffer));
   return ViewOf(program_->buffers, buffer, host_);
 }
 
-TensorView StepMemory::Staged(int buffer, Bytes* memory) const {
+TensorView StepMemory::Staged(BufferId buffer, Bytes* memory) const {
   TensorView view = Device(buffer);
   memory->resize(std::max(memory->size(), static_cast<size_t>(view.bytes())));
   view.data = memory->data();
   return view;
 }
 
-absl::StatusOr<TensorView> StepMemory::Read(int buffer) {
+absl::StatusOr<TensorView> StepMemory::Read(BufferId buffer) {
   if (IsHostVisible(program_->buffers, buffer)) return HostView(buffer);
   const TensorView view = Staged(buffer, &read_);
-  RETURN_IF_ERROR(
-      ToStatus(cudaMemcpy(view.data, Device(buffer).data, static_cast<size_t>(view.bytes()),
-                          cudaMemcpyDeviceToHost),
-               absl::StrCat("copy of ", program_->buffers[static_cast<size_t>(buffer)].name)));
+  RETURN_IF_ERROR(ToStatus(cudaMemcpy(view.data, Device(buffer).data,
+                                      static_cast<size_t>(view.bytes()), cudaMemcpyDeviceToHost),
+                           absl::StrCat("copy of ", program_->buffers[buffer].name)));
   return view;
 }
 
-TensorView StepMemory::Stage(int buffer) {
+TensorView StepMemory::Stage(BufferId buffer) {
   return IsHostVisible(program_->buffers, buffer) ? HostView(buffer) : Staged(buffer, &written_);
 }
 
-absl::Status StepMemory::Write(int buffer, const TensorView& staged) const {
+absl::Status StepMemory::Write(BufferId buffer, const TensorView& staged) const {
   if (IsHostVisible(program_->buffers, buffer)) return absl::OkStatus();
-  RETURN_IF_ERROR(
-      ToStatus(cudaMemcpy(Device(buffer).data, staged.data, static_cast<size_t>(staged.bytes()),
-                          cudaMemcpyHostToDevice),
-               absl::StrCat("copy of ", program_->buffers[static_cast<size_t>(buffer)].name)));
+  RETURN_IF_ERROR(ToStatus(cudaMemcpy(Device(buffer).data, staged.data,
+                                      static_cast<size_t>(staged.bytes()), cudaMemcpyHostToDevice),
+                           absl::StrCat("copy of ", program_->buffers[buffer].name)));
   return AwaitNullStream();
 }
 

@@ -26,20 +26,19 @@ namespace stretto::cuda {
 class StepMemory {
  public:
   // By arena: the communicators whose collectives work on it.
-  using Users = std::array<std::vector<DeviceCommunicator*>, 6>;
+  using Users = PerArena<std::vector<DeviceCommunicator*>>;
 
   // Everything of its own but activations starts as zeros. What is `lent` (ExecutorRequest::
   // borrowed) is registered already. Both programs are borrowed. Errors: those of
   // CollectiveMemory::Make, naming the arena and its size; InvalidArgument: it is too small.
   static absl::StatusOr<StepMemory> Create(const StepProgram& step, const Program& program,
-                                           const ArenaBytes& arenas,
-                                           const std::array<Arena, 6>& lent, const Users& users,
-                                           const Report& report);
+                                           const ArenaBytes& arenas, const PerArena<Arena>& lent,
+                                           const Users& users, const Report& report);
 
   // What an operation of a unit works on: buffer `id` of the step program, for a micro-batch.
-  TensorView Operand(int id, int micro_batch) const;
+  TensorView Operand(BufferId id, int micro_batch) const;
   // Whether that buffer has a copy per micro-batch.
-  bool IsSlotted(int id) const;
+  bool IsSlotted(BufferId id) const;
 
   // Between the host's mirrors and the arenas.
   absl::Status CopyInputs(cudaStream_t stream) const;
@@ -51,15 +50,15 @@ class StepMemory {
   Arena Lend(ArenaClass arena) const;
 
   // As Executor's, between steps. Stage and Read have a buffer each.
-  TensorView HostView(int buffer) const;
-  absl::StatusOr<TensorView> Read(int buffer);
+  TensorView HostView(BufferId buffer) const;
+  absl::StatusOr<TensorView> Read(BufferId buffer);
   // Host memory to fill, and its way to the device.
-  TensorView Stage(int buffer);
-  absl::Status Write(int buffer, const TensorView& staged) const;
+  TensorView Stage(BufferId buffer);
+  absl::Status Write(BufferId buffer, const TensorView& staged) const;
 
  private:
   struct Slotted {
-    int id = 0;  // of a root in the step program
+    BufferId id = 0;  // of a root in the step program
     ArenaClass arena = ArenaClass::kInput;
     size_t bytes = 0;
     std::vector<DeviceMemory> slots;
@@ -67,20 +66,20 @@ class StepMemory {
   using Bytes = std::vector<std::byte>;
 
   StepMemory(const StepProgram& step, const Program& program) : step_(&step), program_(&program) {}
-  absl::Status Allocate(const ArenaBytes& arenas, const std::array<Arena, 6>& lent,
-                        const Users& users, const Report& report);
+  absl::Status Allocate(const ArenaBytes& arenas, const PerArena<Arena>& lent, const Users& users,
+                        const Report& report);
   absl::Status MakeArena(ArenaClass arena, const std::vector<DeviceCommunicator*>& users,
                          const Report& report);
   absl::Status MakeSlots();
   absl::Status MoveSlot(int micro_batch, ArenaClass arena, cudaStream_t stream) const;
-  TensorView Device(int buffer) const { return ViewOf(program_->buffers, buffer, device_); }
-  TensorView Staged(int buffer, Bytes* memory) const;
+  TensorView Device(BufferId buffer) const { return ViewOf(program_->buffers, buffer, device_); }
+  TensorView Staged(BufferId buffer, Bytes* memory) const;
 
   const StepProgram* step_;
   const Program* program_;
   ArenaBytes bytes_ = {};
-  std::array<std::shared_ptr<void>, 6> arenas_;  // in a CollectiveMemory, which may be another's
-  std::array<PinnedMemory, 6> mirrors_;          // of inputs and outputs
+  PerArena<std::shared_ptr<void>> arenas_;  // in a CollectiveMemory, which may be another's
+  PerArena<PinnedMemory> mirrors_;          // of inputs and outputs
   ArenaBases device_ = {}, host_ = {};
   std::vector<Slotted> slotted_;
   Bytes read_, written_;

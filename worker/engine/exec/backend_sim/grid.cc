@@ -72,7 +72,7 @@ class GridPainter {
     const Detail detail = ChooseDetail();
     size_t width = 0;
     for (const Lane& lane : program_.lanes) width = std::max(width, lane.name.size());
-    for (size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+    for (LaneId lane : program_.lanes.ids()) {
       std::string name = program_.lanes[lane].name;
       name.resize(width, ' ');
       absl::StrAppend(&text, name, " ", Line(lane, detail), "\n");
@@ -89,11 +89,11 @@ class GridPainter {
 
   // The lane's boxes in the window. Neighbours with one label join, unless a gap between them
   // shows.
-  std::vector<Box> Boxes(size_t lane, Detail detail) const {
+  std::vector<Box> Boxes(LaneId lane, Detail detail) const {
     std::vector<Box> boxes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
       const Interval& interval = intervals_[i];
-      if (static_cast<size_t>(program_.ops[i].lane) != lane || interval.begin >= window_.end ||
+      if (program_.ops[i].lane != lane || interval.begin >= window_.end ||
           interval.end <= window_.begin || interval.begin == interval.end) {
         continue;
       }
@@ -112,7 +112,7 @@ class GridPainter {
   // Whether most of the time in boxes can be labelled.
   bool Readable(Detail detail) const {
     int columns = 0, labelled = 0;
-    for (size_t lane = 0; lane < program_.lanes.size(); ++lane) {
+    for (LaneId lane : program_.lanes.ids()) {
       for (const Box& box : Boxes(lane, detail)) {
         const int width = ColumnOf(box.interval.end) - ColumnOf(box.interval.begin);
         columns += width;
@@ -129,18 +129,18 @@ class GridPainter {
     return Detail::kPhase;
   }
 
-  std::string Line(size_t lane, Detail detail) const {
+  std::string Line(LaneId lane, Detail detail) const {
     const std::vector<Box> boxes = Boxes(lane, detail);
     std::string line(static_cast<size_t>(columns_), '.');
     for (const Box& box : boxes) {
       const int begin = ColumnOf(box.interval.begin), end = ColumnOf(box.interval.end);
       for (int column = begin; column < end; ++column) {
         const size_t at = static_cast<size_t>(column - begin);
-        char& c = line[static_cast<size_t>(column)];
+        char& c = line[column];
         c = at == 0 ? '|' : at <= box.label.size() ? box.label[at - 1] : ' ';
       }
       // Where an idle time begins.
-      if (end > begin && end < columns_) line[static_cast<size_t>(end)] = '|';
+      if (end > begin && end < columns_) line[end] = '|';
     }
     return line;
   }

@@ -27,12 +27,12 @@ class SimExecutor final : public Executor {
     now_ += step_;
     return absl::OkStatus();
   }
-  TensorView HostView(int) override {
+  TensorView HostView(BufferId) override {
     STRETTO_CHECK(false && "a simulated program has no memory");
     return {};
   }
-  absl::StatusOr<TensorView> Read(int) override { return NoMemory(); }
-  absl::Status Write(int, Fill) override { return NoMemory(); }
+  absl::StatusOr<TensorView> Read(BufferId) override { return NoMemory(); }
+  absl::Status Write(BufferId, Fill) override { return NoMemory(); }
   absl::Span<const Interval> intervals() const override { return intervals_; }
   double communication_cpu_seconds() const override { return communication_cpu_seconds_; }
   void Cancel() override {}

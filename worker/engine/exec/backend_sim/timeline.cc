@@ -23,16 +23,17 @@ namespace {
 
 struct SimLane {
   size_t rank = 0;
-  std::vector<int> ops;
+  std::vector<OpId> ops;
   size_t head = 0;       // the operation that runs, or is to run next
   bool running = false;  // or waiting for the other ranks
 };
 
 struct SimRank {
-  std::vector<size_t> lanes;
-  std::vector<size_t> transfers;                 // activities that it takes part in
-  std::vector<int> pending;                      // per operation: waits that are not done
-  std::vector<int> first_dependent, dependents;  // per operation, those that wait for it
+  IdVector<LaneId, size_t> lanes;
+  std::vector<size_t> transfers;   // activities that it takes part in
+  IdVector<OpId, size_t> pending;  // waits that are not done
+  std::vector<size_t> first;       // per operation, of the dependents
+  std::vector<OpId> dependents;    // those that wait for an operation
   int computing = 0, transferring = 0;
 };
 
@@ -90,29 +91,26 @@ class Simulation {
     }
     intervals_[r].resize(program.ops.size());
     rank.pending.resize(program.ops.size());
-    rank.first_dependent.resize(program.ops.size() + 1);
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      const Op& op = program.ops[i];
-      lanes_[base + static_cast<size_t>(op.lane)].ops.push_back(static_cast<int>(i));
-      rank.pending[i] = static_cast<int>(op.waits.size());
-      for (int wait : op.waits) ++rank.first_dependent[static_cast<size_t>(wait) + 1];
+    rank.first.resize(program.ops.size() + 1);
+    for (OpId index : program.ops.ids()) {
+      const Op& op = program.ops[index];
+      lanes_[base + op.lane.position()].ops.push_back(index);
+      rank.pending[index] = op.waits.size();
+      for (OpId wait : op.waits) ++rank.first[wait.position() + 1];
     }
     for (size_t i = 0; i < program.ops.size(); ++i) {
-      rank.first_dependent[i + 1] += rank.first_dependent[i];
+      rank.first[i + 1] += rank.first[i];
     }
-    rank.dependents.resize(static_cast<size_t>(rank.first_dependent.back()));
-    std::vector<int> next = rank.first_dependent;
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      for (int wait : program.ops[i].waits) {
-        int& slot = next[static_cast<size_t>(wait)];
-        rank.dependents[static_cast<size_t>(slot++)] = static_cast<int>(i);
-      }
+    rank.dependents.resize(rank.first.back());
+    std::vector<size_t> next = rank.first;
+    for (OpId op : program.ops.ids()) {
+      for (OpId wait : program.ops[op].waits) rank.dependents[next[wait.position()]++] = op;
     }
   }
 
   // The meeting of a lane that communicates, the lane about to be added to it.
   size_t Join(const Program& program, const Lane& lane) {
-    const std::vector<int>& members = program.groups[static_cast<size_t>(lane.group)].ranks;
+    const std::vector<int>& members = program.groups[lane.group].ranks;
     const auto [it, fresh] = meeting_ids_.try_emplace({lane.name, members}, meetings_.size());
     if (fresh)
       meetings_.push_back({.lanes = {}, .needed = inputs_.size() == 1 ? 1 : members.size()});
@@ -121,10 +119,10 @@ class Simulation {
   }
 
   const Op& HeadOf(const SimLane& lane) const {
-    return inputs_[lane.rank].program->ops[static_cast<size_t>(lane.ops[lane.head])];
+    return inputs_[lane.rank].program->ops[lane.ops[lane.head]];
   }
   Interval& IntervalOf(const SimLane& lane) {
-    return intervals_[lane.rank][static_cast<size_t>(lane.ops[lane.head])];
+    return intervals_[lane.rank][lane.ops[lane.head].position()];
   }
   int64_t Nanoseconds() const { return std::llround(now_ * 1e9); }
 
@@ -132,7 +130,7 @@ class Simulation {
     SimLane& lane = lanes_[l];
     if (lane.running || lane.head == lane.ops.size()) return;
     SimRank& rank = ranks_[lane.rank];
-    if (rank.pending[static_cast<size_t>(lane.ops[lane.head])] > 0) return;
+    if (rank.pending[lane.ops[lane.head]] > 0) return;
     lane.running = true;
     IntervalOf(lane).begin = Nanoseconds();
     const Op& op = HeadOf(lane);
@@ -182,15 +180,15 @@ class Simulation {
     SimLane& lane = lanes_[l];
     SimRank& rank = ranks_[lane.rank];
     IntervalOf(lane).end = Nanoseconds();
-    const size_t op = static_cast<size_t>(lane.ops[lane.head]);
+    const size_t op = lane.ops[lane.head].position();
     ++lane.head;
     lane.running = false;
     TryStart(l);
-    const std::vector<Op>& ops = inputs_[lane.rank].program->ops;
-    for (int d = rank.first_dependent[op]; d < rank.first_dependent[op + 1]; ++d) {
-      const size_t dependent = static_cast<size_t>(rank.dependents[static_cast<size_t>(d)]);
+    const IdVector<OpId, Op>& ops = inputs_[lane.rank].program->ops;
+    for (size_t d = rank.first[op]; d < rank.first[op + 1]; ++d) {
+      const OpId dependent = rank.dependents[d];
       if (--rank.pending[dependent] == 0) {
-        TryStart(rank.lanes[static_cast<size_t>(ops[dependent].lane)]);
+        TryStart(rank.lanes[ops[dependent].lane]);
       }
     }
   }

@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parity/specs.h"
+#include "tests/worker/engine/ids.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::cuda {
@@ -13,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Op OpOn(int lane, std::vector<int> waits = {}, OpKind kind = OpKind::kZero,
+Op OpOn(LaneId lane, std::vector<OpId> waits = {}, OpKind kind = OpKind::kZero,
         Phase phase = Phase::kForward) {
   Op op;
   op.kind = kind;
@@ -24,11 +25,11 @@ Op OpOn(int lane, std::vector<int> waits = {}, OpKind kind = OpKind::kZero,
 }
 
 // Two lanes; every unit is one instance.
-StepProgram StepOf(std::vector<std::vector<Op>> units) {
+StepProgram StepOf(std::vector<IdVector<OpId, Op>> units) {
   StepProgram step;
   step.lanes = {{"compute", -1}, {"comm", -1}};
-  for (std::vector<Op>& ops : units) {
-    step.instances.push_back({static_cast<int>(step.units.size()), {}, {}});
+  for (IdVector<OpId, Op>& ops : units) {
+    step.instances.push_back({step.units.next(), {}, {}});
     step.units.push_back({"unit", std::move(ops)});
   }
   return step;
@@ -47,7 +48,7 @@ std::vector<std::vector<int>> SegmentsOf(const IssuePlan& plan) {
   std::vector<std::vector<int>> segments;
   for (const Segment& segment : plan.segments) {
     segments.emplace_back();
-    for (const RankOp& of : segment.ops) segments.back().push_back(of.op);
+    for (const RankOp& of : segment.ops) segments.back().push_back(of.op.value());
   }
   return segments;
 }
@@ -94,14 +95,14 @@ TEST(IssuePlanTest, InstancesAreOrderedByMarksOfTheirLanes) {
   EXPECT_THAT(second[1].carried, ElementsAre(first[1].end_mark));
   EXPECT_THAT(second[1].joins, ElementsAre(0));
   EXPECT_THAT(second[2].carried, ElementsAre(first[1].end_mark));
-  EXPECT_THAT(plan.instances[1].lanes, ElementsAre(0, 1));
+  EXPECT_THAT(ValuesOf(plan.instances[1].lanes), ElementsAre(0, 1));
 }
 
 std::vector<int> UnderCollectives(const IssuePlan& plan) {
   std::vector<int> under;
   for (const IssuedInstance& instance : plan.instances) {
     for (const Item& item : instance.items) {
-      if (item.under_collective) under.push_back(item.ops[0].op);
+      if (item.under_collective) under.push_back(item.ops[0].op.value());
     }
   }
   return under;

@@ -92,8 +92,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& option
     return absl::NotFoundError(
         absl::StrCat("GPU ", options.device, ": this process sees ", count, " of them"));
   }
-  RETURN_IF_ERROR(CheckArchitecture(devices[static_cast<size_t>(options.device)],
-                                    CudaFunctions().architectures));
+  RETURN_IF_ERROR(CheckArchitecture(devices[options.device], CudaFunctions().architectures));
   absl::StatusOr<std::unique_ptr<Backend>> backend = Make(options);
   if (!backend.ok()) return Named(options.device, backend.status());
   return backend;
