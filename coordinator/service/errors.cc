@@ -45,11 +45,7 @@ absl::Status FieldErrors(const std::vector<FieldViolation>& violations) {
     field->set_field(violation.field);
     field->set_description(violation.description);
   }
-  std::string message = absl::StrCat(violations[0].field, ": ", violations[0].description);
-  if (violations.size() > 1) {
-    absl::StrAppend(&message, " (and ", violations.size() - 1, " more)");
-  }
-  absl::Status status = absl::InvalidArgumentError(message);
+  absl::Status status = absl::InvalidArgumentError(spec::MessageOf(violations));
   status.SetPayload(kBadRequestUrl, absl::Cord(Bytes(bad_request)));
   return WithReason(std::move(status), "INVALID_FIELD", {{"field", violations[0].field}});
 }

@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "proto/spec/violations.h"
 
 namespace grpc {
 class Status;
@@ -18,10 +19,7 @@ namespace stretto::service {
 
 inline constexpr char kErrorDomain[] = "stretto.dev";
 
-struct FieldViolation {
-  std::string field;        // path from the request: "spec.parallelism.tp_size"
-  std::string description;  // "found 3, expected a divisor of heads 4"
-};
+using spec::FieldViolation;
 
 // INVALID_ARGUMENT whose message is "field: description" of the first violation (and how many more
 // there are), with all of them in BadRequest. Needs at least one violation. Reason INVALID_FIELD.

@@ -23,10 +23,11 @@
 #include "coordinator/service/errors.h"
 #include "coordinator/service/job_streams.h"
 #include "coordinator/service/validate_request.h"
-#include "coordinator/service/validate_spec.h"
 #include "coordinator/telemetry/audit.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/job/normalize.h"
+#include "proto/spec/job/validate.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
 namespace stretto::service {
@@ -141,8 +142,9 @@ void FillTrial(const coordinator::Placement& trial, v1alpha1::Job* job) {
 
 absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha1::Job* job) {
   RETURN_IF_ERROR(ValidateCreateRequest(request));
-  const v1alpha1::JobSpec spec = NormalizeSpec(request.job().spec());
-  RETURN_IF_ERROR(ValidateSpec(spec));
+  const v1alpha1::JobSpec spec = spec::Normalize(request.job().spec());
+  const std::vector<FieldViolation> violations = spec::ViolationsOf(spec);
+  if (!violations.empty()) return FieldErrors(violations);
   const coordinator::Result result = hub.Submit(CreateEvent(request, spec));
   if (!result.status.ok()) return CreateError(hub, request, result.status);
   const auto record = hub.FindJob(result.job_id);

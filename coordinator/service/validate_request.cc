@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/errors.h"
@@ -17,13 +16,6 @@ constexpr int kMaxPageSize = 1000;
 constexpr char kNameRule[] = "1 to 63 of [a-z0-9-], starting with a letter and not ending with '-'";
 
 }  // namespace
-
-std::string Quoted(absl::string_view text) {
-  constexpr size_t kLimit = 80;
-  const bool cut = text.size() > kLimit;
-  return absl::StrCat("\"", absl::Utf8SafeCHexEscape(text.substr(0, kLimit)), cut ? "..." : "",
-                      "\"");
-}
 
 absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request) {
   std::vector<FieldViolation> violations;

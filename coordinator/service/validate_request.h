@@ -7,9 +7,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "proto/spec/violations.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::service {
+
+using spec::Quoted;
 
 // Checks job_id, request_id and the presence of a spec.
 absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request);
@@ -19,8 +22,5 @@ absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string
 
 // 0 becomes 50, more than 1000 becomes 1000, negative is refused.
 absl::StatusOr<int> PageSize(int32_t page_size);
-
-// `text` in quotes, control characters escaped, shortened to 80 characters: user input in messages.
-std::string Quoted(absl::string_view text);
 
 }  // namespace stretto::service

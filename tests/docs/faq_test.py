@@ -10,7 +10,7 @@ root = pathlib.Path(__file__).resolve().parents[2]
 def strings():
     """Every string literal of the programs, adjacent ones joined, escapes undone."""
     text = []
-    for folder in ('coordinator', 'worker', 'proto/base'):
+    for folder in ('coordinator', 'worker', 'proto/base', 'proto/spec'):
         for path in sorted((root / folder).rglob('*')):
             if path.suffix in ('.cc', '.h'):
                 source = re.sub(r'"\s*\n\s*"', '', path.read_text())

@@ -118,10 +118,11 @@ TEST_F(SpecTest, AParameterThatTheScheduleDoesNotTakeIsNamedWithItsLine) {
   const Outcome outcome = Stretto(
       Submit({.name = "wrong", .schedule = "{name: nanotron, parameters: {splits: 2}}"}, {}));
   EXPECT_EQ(outcome.code, 1);
-  EXPECT_THAT(outcome.err,
-              HasSubstr("wrong.yaml:5:49: spec.schedule.parameters.splits: nanotron: found splits, "
-                        "expected only slices, slice_sizes, sequence_parallel, recompute, "
-                        "merge_wgrads, auto_merge_wgrads"));
+  EXPECT_THAT(
+      outcome.err,
+      HasSubstr("wrong.yaml:5:49: spec.schedule.parameters.splits: found 2, expected nothing, "
+                "because nanotron takes only slices, slice_sizes, sequence_parallel, "
+                "recompute, merge_wgrads, auto_merge_wgrads"));
 }
 
 }  // namespace

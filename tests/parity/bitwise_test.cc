@@ -53,11 +53,11 @@ INSTANTIATE_TEST_SUITE_P(Layouts, BitwiseOracleTest, ::testing::ValuesIn(Layouts
 
 // Where nothing is clipped and every norm is finite, an update does not care when it runs.
 TEST(BitwiseOracleTest, UpdatesAtOnceHaveTheBitsOfThoseBehindTheNorm) {
-  for (const Takes& takes : kTakes) {
+  for (const ScheduleRules& takes : kSchedules) {
     for (DType dtype : {DType::kF32, DType::kBF16}) {
       for (bool sequence_parallel : {false, true}) {
-        Layout layout = {.schedule = takes.schedule,
-                         .slices = takes.max_slices > 1 ? std::vector<int>{3, 1} : std::vector{4},
+        Layout layout = {.schedule = takes.name,
+                         .slices = takes.sliced() ? std::vector<int>{3, 1} : std::vector{4},
                          .splits = takes.splits ? 2 : 1,
                          .sequence_parallel = sequence_parallel,
                          .micro_batches = 2,

@@ -45,12 +45,11 @@ TEST_P(CudaStepsTest, AgreesWithTheCpuAndHasTheBitsOfItsSerialOracle) {
 
 std::vector<Layout> Layouts() {
   std::vector<Layout> layouts = CudaLayouts();
-  for (const Takes& takes : kTakes) {
-    layouts.push_back(
-        {.schedule = takes.schedule,
-         .slices = takes.max_slices > 1 ? std::vector<int>{2, 2} : std::vector<int>{4},
-         .splits = takes.splits ? 2 : 1,
-         .micro_batches = 3});
+  for (const ScheduleRules& takes : kSchedules) {
+    layouts.push_back({.schedule = takes.name,
+                       .slices = takes.sliced() ? std::vector<int>{2, 2} : std::vector<int>{4},
+                       .splits = takes.splits ? 2 : 1,
+                       .micro_batches = 3});
   }
   layouts.push_back({.family = Family::kLlama,
                      .schedule = "domino_row",

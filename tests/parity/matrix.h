@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "proto/base/random.h"
+#include "proto/spec/schedules.h"
 #include "tests/parity/specs.h"
 
 namespace stretto::parity {
-
-// What a schedule takes of the axes that not all schedules take: plan.cc's table, told again.
-struct Takes {
-  const char* schedule;
-  int min_slices, max_slices;
-  bool splits, defers;
-};
-inline constexpr Takes kTakes[] = {
-    {"megatron_sync", 1, 1, false, false},   {"megatron_async", 1, 1, false, false},
-    {"domino_row", 1, 3, false, true},       {"domino_col", 1, 1, true, true},
-    {"domino_hybrid", 1, 3, true, true},     {"domino_paper", 2, 2, false, false},
-    {"domino_release1", 2, 2, false, false}, {"domino_intra", 2, 2, false, false},
-    {"domino_inter", 2, 2, false, false},    {"nanotron", 2, 2, false, false},
-};
 
 enum Axis : size_t {
   kSchedule,  // first: what it takes decides about others
@@ -45,7 +32,7 @@ enum Axis : size_t {
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {
-    std::size(kTakes), std::size(kArchitectures), 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
+    kSchedules.size(), std::size(kArchitectures), 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -53,13 +40,15 @@ using Row = std::array<int, kAxes>;
 
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
-  const auto fits = [&](const Takes& takes) {
+  const auto fits = [&](const ScheduleRules& takes) {
+    using Slices = ScheduleRules::Slices;
     const int slices = row[kSlices] + 1;
-    return (row[kSlices] < 0 || (takes.min_slices <= slices && slices <= takes.max_slices)) &&
-           (row[kSplits] <= 0 || takes.splits) && (row[kDefer] <= 0 || takes.defers);
+    const bool cut = row[kSlices] < 0 || takes.slices == Slices::kAny ||
+                     slices == (takes.slices == Slices::kTwo ? 2 : 1);
+    return cut && (row[kSplits] <= 0 || takes.splits) && (row[kDefer] <= 0 || takes.defers);
   };
-  if (row[kSchedule] >= 0) return fits(kTakes[row[kSchedule]]);
-  return std::any_of(std::begin(kTakes), std::end(kTakes), fits);
+  if (row[kSchedule] >= 0) return fits(kSchedules[static_cast<size_t>(row[kSchedule])]);
+  return std::any_of(kSchedules.begin(), kSchedules.end(), fits);
 }
 
 inline Layout LayoutOf(const Row& row) {
@@ -67,7 +56,7 @@ inline Layout LayoutOf(const Row& row) {
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
   const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
   return {.family = kArchitectures[at(kFamily)].family,
-          .schedule = kTakes[row[kSchedule]].schedule,
+          .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kTpSizes[at(kTpSize)],
           .slices = slices[at(kSlices)][at(kCut)],
           .splits = kPieces[at(kSplits)],

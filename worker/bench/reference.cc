@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/schedules.h"
 #include "worker/bench/sim_figures.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/plan.h"

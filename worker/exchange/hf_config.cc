@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/fields.h"
 #include "worker/checkpoint/strict_json.h"
 #include "worker/exchange/model_limits.h"
 #include "worker/exchange/stored_layout.h"
@@ -141,17 +142,23 @@ void CheckHeads(ConfigObject* config, const char* key, const ModelSpec& model) {
                absl::StrCat("a divisor of the hidden size ", model.hidden));
 }
 
+const HuggingFaceKeys& KeysOf(const char* field) {
+  return FindField(absl::StrCat("model.", field))->hugging_face;
+}
+const char* Gpt2Key(const char* field) { return KeysOf(field).gpt2; }
+const char* LlamaKey(const char* field) { return KeysOf(field).llama; }
+
 ModelSpec GptFrom(ConfigObject* config) {
   ModelSpec model{.architecture = ArchitectureOf(Family::kGpt)};
-  model.hidden = config->Whole("n_embd", kMaxHidden);
-  model.layers = config->Whole("n_layer", kMaxLayers);
-  model.heads = config->Whole("n_head", kMaxForeignHeads);
-  CheckHeads(config, "n_head", model);
-  model.ffn_hidden = config->Whole("n_inner", kMaxFfnHidden, 4 * model.hidden);
-  model.sequence_length = config->Whole("n_positions", kMaxSequenceLength);
-  model.vocab_size = config->Whole("vocab_size", kMaxVocabSize);
-  model.norm_epsilon = config->Number("layer_norm_epsilon", 0, 1, 1e-5);
-  model.tied_head = config->Flag("tie_word_embeddings", true);
+  model.hidden = config->Whole(Gpt2Key("hidden"), MaxOf("hidden"));
+  model.layers = config->Whole(Gpt2Key("layers"), MaxOf("layers"));
+  model.heads = config->Whole(Gpt2Key("heads"), kMaxForeignHeads);
+  CheckHeads(config, Gpt2Key("heads"), model);
+  model.ffn_hidden = config->Whole(Gpt2Key("ffn_hidden"), MaxOf("ffn_hidden"), 4 * model.hidden);
+  model.sequence_length = config->Whole(Gpt2Key("sequence_length"), MaxOf("sequence_length"));
+  model.vocab_size = config->Whole(Gpt2Key("vocab_size"), MaxOf("vocab_size"));
+  model.norm_epsilon = config->Number(Gpt2Key("norm_epsilon"), 0, 1, 1e-5);
+  model.tied_head = config->Flag(Gpt2Key("tied_head"), true);
   // Two names of one formula.
   config->MustBeOneOf("activation_function", config->Text("activation_function", "gelu_new"),
                       {"gelu_new", "gelu_pytorch_tanh"}, "\"gelu_new\" (GELU by tanh)");
@@ -171,7 +178,7 @@ void ReadLlama3(ConfigObject* top, ConfigObject* rope, ModelSpec* model) {
   scaling.high_frequency_factor = rope->Number("high_freq_factor", 0, 1e6);
   scaling.original_sequence_length =
       (top->Find(length) != nullptr ? top : rope)
-          ->Whole(length, kMaxSequenceLength, model->sequence_length);
+          ->Whole(length, MaxOf("sequence_length"), model->sequence_length);
   if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
     rope->Fail("high_freq_factor", absl::StrCat(scaling.high_frequency_factor),
                absl::StrCat("more than low_freq_factor ", scaling.low_frequency_factor));
@@ -180,7 +187,8 @@ void ReadLlama3(ConfigObject* top, ConfigObject* rope, ModelSpec* model) {
 
 // As transformers 5 has it: the older key wins where both are.
 absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* model) {
-  model->rotary_base = top->Whole("rope_theta", kMaxRotaryBase, model->rotary_base);
+  model->rotary_base =
+      top->Whole(LlamaKey("rotary_base"), MaxOf("rotary_base"), model->rotary_base);
   top->MustBe("partial_rotary_factor", 1.0);
   const char* key = "rope_scaling";
   const json* found = top->Find(key);
@@ -194,7 +202,8 @@ absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* m
   for (const auto& [name, value] : found->items()) {
     if (value.is_object()) rope.Fail(name.c_str(), Shortened(value), "the same for all layers");
   }
-  model->rotary_base = rope.Whole("rope_theta", kMaxRotaryBase, model->rotary_base);
+  model->rotary_base =
+      rope.Whole(LlamaKey("rotary_base"), MaxOf("rotary_base"), model->rotary_base);
   rope.MustBe("partial_rotary_factor", 1.0);
   const char* type_key = rope.Find("rope_type") != nullptr ? "rope_type" : "type";
   const std::string type = rope.Text(type_key, "default");
@@ -202,7 +211,8 @@ absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* m
                    "\"default\", \"linear\" or \"llama3\"");
   if (type != "default") {
     model->rotary_scaling.kind = RotaryScaling::Kind::kLinear;
-    model->rotary_scaling.factor = rope.Number("factor", 0, kMaxRotaryFactor);
+    model->rotary_scaling.factor =
+        rope.Number("factor", 0, static_cast<double>(MaxOf("rotary_scaling.factor")));
     if (model->rotary_scaling.factor < 1) {
       rope.Fail("factor", absl::StrCat(model->rotary_scaling.factor), "at least 1");
     }
@@ -214,16 +224,16 @@ absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* m
 
 absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& path) {
   ModelSpec model{.architecture = ArchitectureOf(Family::kLlama)};
-  model.hidden = config->Whole("hidden_size", kMaxHidden);
-  model.layers = config->Whole("num_hidden_layers", kMaxLayers);
-  model.heads = config->Whole("num_attention_heads", kMaxForeignHeads);
-  CheckHeads(config, "num_attention_heads", model);
-  model.kv_heads = config->Whole("num_key_value_heads", kMaxForeignHeads, model.heads);
-  model.ffn_hidden = config->Whole("intermediate_size", kMaxFfnHidden);
-  model.sequence_length = config->Whole("max_position_embeddings", kMaxSequenceLength);
-  model.vocab_size = config->Whole("vocab_size", kMaxVocabSize);
-  model.norm_epsilon = config->Number("rms_norm_eps", 0, 1, 1e-6);
-  model.tied_head = config->Flag("tie_word_embeddings", false);
+  model.hidden = config->Whole(LlamaKey("hidden"), MaxOf("hidden"));
+  model.layers = config->Whole(LlamaKey("layers"), MaxOf("layers"));
+  model.heads = config->Whole(LlamaKey("heads"), kMaxForeignHeads);
+  CheckHeads(config, LlamaKey("heads"), model);
+  model.kv_heads = config->Whole(LlamaKey("kv_heads"), kMaxForeignHeads, model.heads);
+  model.ffn_hidden = config->Whole(LlamaKey("ffn_hidden"), MaxOf("ffn_hidden"));
+  model.sequence_length = config->Whole(LlamaKey("sequence_length"), MaxOf("sequence_length"));
+  model.vocab_size = config->Whole(LlamaKey("vocab_size"), MaxOf("vocab_size"));
+  model.norm_epsilon = config->Number(LlamaKey("norm_epsilon"), 0, 1, 1e-6);
+  model.tied_head = config->Flag(LlamaKey("tied_head"), false);
   config->MustBeOneOf("hidden_act", config->Text("hidden_act", "silu"), {"silu", "swish"},
                       "\"silu\"");
   config->MustBe("attention_bias", false);
@@ -233,11 +243,11 @@ absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& pat
   }
   RETURN_IF_ERROR(config->status());
   if (model.heads % model.kv_heads != 0) {
-    config->Fail("num_key_value_heads", absl::StrCat(model.kv_heads),
+    config->Fail(LlamaKey("kv_heads"), absl::StrCat(model.kv_heads),
                  absl::StrCat("a divisor of num_attention_heads ", model.heads));
   }
   if (model.head_dim() % 2 != 0) {
-    config->Fail("num_attention_heads", absl::StrCat(model.heads),
+    config->Fail(LlamaKey("heads"), absl::StrCat(model.heads),
                  absl::StrCat("heads of an even dimension, not ", model.head_dim()));
   }
   // pretraining_tp only cuts the products; their sum is the same.

@@ -43,12 +43,12 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
     const char* field;
     int index;
     int64_t most;
-  } fields[] = {{"max_seq_len", 2, kMaxSequenceLength},
-                {"vocab_size", 3, kMaxVocabSize},
-                {"num_layers", 4, kMaxLayers},
+  } fields[] = {{"max_seq_len", 2, MaxOf("sequence_length")},
+                {"vocab_size", 3, MaxOf("vocab_size")},
+                {"num_layers", 4, MaxOf("layers")},
                 {"num_heads", 5, kMaxForeignHeads},
-                {"channels", 6, kMaxHidden},
-                {"padded_vocab_size", 7, kMaxVocabSize + 127}};
+                {"channels", 6, MaxOf("hidden")},
+                {"padded_vocab_size", 7, MaxOf("vocab_size") + 127}};
   for (const auto& [field, index, most] : fields) {
     const int32_t value = header[static_cast<size_t>(index)];
     if (value < 1 || value > most)

@@ -67,12 +67,14 @@ absl::StatusOr<RotaryScaling> ParseRotary(const nlohmann::json& value, const std
       OneOf(&object, "kind", {"none", "linear", "llama3"}, "none, linear or llama3");
   if (kind == "linear") scaling.kind = RotaryScaling::Kind::kLinear;
   if (kind == "llama3") scaling.kind = RotaryScaling::Kind::kLlama3;
-  if (kind != "none") scaling.factor = NumberWithin(&object, "factor", 1, kMaxRotaryFactor);
+  if (kind != "none")
+    scaling.factor =
+        NumberWithin(&object, "factor", 1, static_cast<double>(MaxOf("rotary_scaling.factor")));
   if (kind == "llama3") {
     scaling.low_frequency_factor = NumberWithin(&object, "low_frequency_factor", 1e-6, 1e6);
     scaling.high_frequency_factor = NumberWithin(&object, "high_frequency_factor", 1e-6, 1e6);
     scaling.original_sequence_length =
-        CountUpTo(&object, "original_sequence_length", kMaxSequenceLength);
+        CountUpTo(&object, "original_sequence_length", MaxOf("sequence_length"));
     if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
       object.Fail("high_frequency_factor", absl::StrCat(scaling.high_frequency_factor),
                   absl::StrCat("more than low_frequency_factor ", scaling.low_frequency_factor));
@@ -114,17 +116,17 @@ absl::StatusOr<ModelNote> ParseModelNote(absl::string_view text, const std::stri
   const std::vector<std::string> families = FamilyNames();
   const std::string family = OneOf(&object, "family", families, absl::StrJoin(families, " or "));
   if (const Architecture* known = FindArchitecture(family)) model.architecture = *known;
-  model.layers = CountUpTo(&object, "layers", kMaxLayers);
-  model.hidden = CountUpTo(&object, "hidden", kMaxHidden);
-  model.heads = CountUpTo(&object, "heads", kMaxHidden);
-  model.kv_heads = CountUpTo(&object, "kv_heads", kMaxHidden);
-  model.ffn_hidden = CountUpTo(&object, "ffn_hidden", kMaxFfnHidden);
-  model.sequence_length = CountUpTo(&object, "sequence_length", kMaxSequenceLength);
-  model.vocab_size = CountUpTo(&object, "vocab_size", kMaxVocabSize);
+  model.layers = CountUpTo(&object, "layers", MaxOf("layers"));
+  model.hidden = CountUpTo(&object, "hidden", MaxOf("hidden"));
+  model.heads = CountUpTo(&object, "heads", MaxOf("hidden"));
+  model.kv_heads = CountUpTo(&object, "kv_heads", MaxOf("hidden"));
+  model.ffn_hidden = CountUpTo(&object, "ffn_hidden", MaxOf("ffn_hidden"));
+  model.sequence_length = CountUpTo(&object, "sequence_length", MaxOf("sequence_length"));
+  model.vocab_size = CountUpTo(&object, "vocab_size", MaxOf("vocab_size"));
   model.norm_epsilon = NumberWithin(&object, "norm_epsilon", 1e-300, 1);
   model.tied_head = object.Flag("tied_head");
   if (model.architecture.positions == PositionKind::kRotary) {
-    model.rotary_base = CountUpTo(&object, "rotary_base", kMaxRotaryBase);
+    model.rotary_base = CountUpTo(&object, "rotary_base", MaxOf("rotary_base"));
     const nlohmann::json& scaling = object.Object("rotary_scaling");
     if (!scaling.empty()) {
       ASSIGN_OR_RETURN(model.rotary_scaling, ParseRotary(scaling, path + ": rotary_scaling"));

@@ -1,6 +1,4 @@
-// Turns the assignment's messages into plain structs, and makes the hash that says which runs
-// continue each other. The hash is over text written field by field, so that a field added later,
-// at its default, does not change old hashes.
+// Turns the assignment's messages into plain structs, and names into paths under this node's roots.
 
 #include "worker/trainer/job_config.h"
 
@@ -14,6 +12,8 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/job/hash.h"
+#include "proto/spec/job/normalize.h"
 #include "worker/data/open_tokens.h"
 #include "worker/trainer/plan/engine_spec.h"
 
@@ -31,44 +31,6 @@ OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
           .warmup_steps = spec.warmup_steps(),
           .decay_steps = spec.decay_steps(),
           .max_skipped_updates = spec.max_skipped_updates()};
-}
-
-// What is not the architecture's default: fields that came later, so that old checkpoints keep
-// their hash.
-std::string OptionsOf(const ModelSpec& m) {
-  const ModelSpec plain{.architecture = m.architecture};
-  const RotaryScaling& r = m.rotary_scaling;
-  std::string text;
-  if (m.norm_epsilon != plain.norm_epsilon)
-    absl::StrAppendFormat(&text, ";epsilon=%.17g", m.norm_epsilon);
-  if (m.head_is_tied() != plain.head_is_tied())
-    absl::StrAppend(&text, ";tied=", int{m.head_is_tied()});
-  switch (r.kind) {
-    case RotaryScaling::Kind::kNone:
-      break;
-    case RotaryScaling::Kind::kLinear:
-      absl::StrAppendFormat(&text, ";rotary=%s,%.17g", NameOf(r.kind), r.factor);
-      break;
-    case RotaryScaling::Kind::kLlama3:
-      absl::StrAppendFormat(&text, ";rotary=%s,%.17g,%.17g,%.17g,%d", NameOf(r.kind), r.factor,
-                            r.low_frequency_factor, r.high_frequency_factor,
-                            r.original_sequence_length);
-      break;
-  }
-  return text;
-}
-
-// Where the data lies may change between a run and its continuation, in which order it comes not.
-std::string TextOf(const DataConfig& data) {
-  std::string text;
-  if (data.parts.size() > 1) {
-    absl::StrAppend(&text, ";blend=",
-                    absl::StrJoin(data.parts, ",", [](std::string* out, const DataPart& part) {
-                      absl::StrAppendFormat(out, "%.17g", part.weight);
-                    }));
-  }
-  if (data.held_out > 0) absl::StrAppendFormat(&text, ";held_out=%.17g", data.held_out);
-  return text;
 }
 
 // The held-out part of the training data, by what decides which tokens it has: unlike a training
@@ -93,32 +55,6 @@ absl::StatusOr<EvaluationConfig> EvaluationFrom(const v1alpha1::EvalSpec& eval,
                          eval.prefix().empty() ? HeldOutOf(data) : eval.prefix())};
   if (!eval.prefix().empty()) RETURN_IF_ERROR(DataPath(eval.prefix(), data.root).status());
   return config;
-}
-
-// Field by field, so that a field added to the proto later does not change old hashes. Steps and
-// checkpoint settings may differ between a run and its continuation, and so may what only orders
-// the same operations: the schedule's name, recompute, defer_wgrads.
-std::string HashOf(const JobConfig& config) {
-  const ModelSpec& m = config.engine.model;
-  const ScheduleSpec& s = config.engine.schedule;
-  const EngineSpec& e = config.engine;
-  const OptimizerConfig& o = config.optimizer;
-  std::string text =
-      absl::StrCat(m.architecture.name, ";",
-                   absl::StrJoin({m.layers, m.hidden, m.heads, m.key_heads(), m.ffn_hidden,
-                                  m.sequence_length, m.vocab_size, m.rotary_base},
-                                 ","),
-                   OptionsOf(m), ";", absl::StrFormat("%.17g", m.dropout), ";",
-                   absl::StrJoin({e.tp_size, e.micro_batch_size, e.micro_batches}, ","), ";",
-                   absl::StrJoin(s.slices, ","), ";",
-                   absl::StrJoin({s.splits, int{s.sequence_parallel}, s.merge_wgrads}, ","), ";",
-                   NameOf(e.dtype), ",", NameOf(e.wire_dtype), ";", config.seed, ";",
-                   absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g", o.learning_rate,
-                                   o.min_learning_rate, o.beta1, o.beta2, o.epsilon, o.weight_decay,
-                                   o.clip_norm),
-                   ";", o.warmup_steps, ",", o.decay_steps, config.on_gpu ? ";cuda" : "");
-  absl::StrAppend(&text, TextOf(config.data));
-  return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
 }
 
 absl::StatusOr<DataConfig> DataFrom(const v1alpha1::AttachResponse& task, const JobConfig& config) {
@@ -176,8 +112,9 @@ double OptimizerConfig::LearningRateAt(int64_t step) const {
 }
 
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank) {
-  const v1alpha1::JobSpec& spec = task.assign().spec();
   JobConfig config;
+  config.spec = spec::Normalize(task.assign().spec());
+  const v1alpha1::JobSpec& spec = config.spec;
   config.job_id = task.assign().job_id();
   config.job_uid = task.assign().job_uid();
   config.epoch = task.assign().epoch();
@@ -207,13 +144,14 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.run_folder = task.run_folder();
   config.interface_address = task.interface_address();
   config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank);
-  config.spec_hash = HashOf(config);
+  config.spec_hash = spec::HashOf(config.spec);
   return config;
 }
 
 void SetMergedWgrads(int micro_batches, JobConfig* config) {
   config->engine.schedule.merge_wgrads = micro_batches;
-  config->spec_hash = HashOf(*config);
+  config->spec.mutable_schedule()->mutable_parameters()->set_merge_wgrads(micro_batches);
+  config->spec_hash = spec::HashOf(config->spec);
 }
 
 }  // namespace stretto::trainer

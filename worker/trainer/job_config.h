@@ -1,5 +1,5 @@
 #pragma once
-// A rank's task as the engine and the train loop need it: the job spec's messages end here.
+// A rank's task as the engine and the train loop need it.
 
 #include <cstdint>
 #include <optional>
@@ -39,8 +39,9 @@ struct JobConfig {
   std::string job_id, job_uid;
   int64_t epoch = 0;
   int rank = 0;
-  int ranks_on_node = 1;  // of this job, this rank included
-  bool on_gpu = false;    // each rank has one of its own; else they share the node's memory
+  int ranks_on_node = 1;   // of this job, this rank included
+  bool on_gpu = false;     // each rank has one of its own; else they share the node's memory
+  v1alpha1::JobSpec spec;  // normalized; what spec_hash is of
   EngineSpec engine;
   // engine.schedule.merge_wgrads is to be chosen by memory (SetMergedWgrads); 1 until then.
   bool auto_merge_wgrads = false;
@@ -66,8 +67,7 @@ struct JobConfig {
   // measure at the same time, and a rank that goes on from a checkpoint must find what it chose
   // itself.
   std::string tuning_folder;
-  // Of everything that must be equal for a resumed run to continue bit by bit.
-  std::string spec_hash;
+  std::string spec_hash;  // spec::HashOf(spec)
 
   bool evaluates() const { return evaluation.interval_steps > 0; }
   int64_t sequences_per_step() const {
@@ -75,9 +75,8 @@ struct JobConfig {
   }
 };
 
-// The coordinator has normalised and validated the spec; what depends on this node's roots is
-// checked here. Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the
-// field.
+// The spec is normalized and validated here too, then what depends on this node's roots is checked.
+// Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the field.
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank);
 
 // Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and what depends on it.

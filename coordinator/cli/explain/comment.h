@@ -19,6 +19,8 @@ struct Comment {
   std::vector<Block> blocks;
   bool required = false;
   std::string default_value;          // "0.1 * learning_rate"; empty when the comment names none
+  std::string range;                  // of a field of a job spec: "1 to 256"
+  std::string only_for;               // "family llama"; empty: for all
   std::vector<std::string> examples;  // YAML, lines of a job file
 
   // Its paragraphs, each one line, joined by blanks; for tables.

@@ -8,11 +8,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "coordinator/cli/explain/api.h"
 #include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/spec_text.h"
 #include "proto/base/check.h"
-#include "proto/spec/presets.h"
+#include "proto/spec/fields.h"
 
 namespace stretto::cli {
 namespace {
@@ -51,20 +51,24 @@ std::string TypeName(const FieldDescriptor& field) {
   STRETTO_CHECK(false);
 }
 
-std::vector<ValueDoc> PresetValues() {
-  std::vector<ValueDoc> values;
-  for (const ModelPreset& preset : kModelPresets) {
-    v1alpha1::JobSpec spec;
-    auto* model = spec.mutable_model();
-    model->set_family(static_cast<v1alpha1::Family>(preset.family));
-    model->set_layers(preset.layers);
-    model->set_hidden(preset.hidden);
-    model->set_heads(preset.heads);
-    model->set_kv_heads(preset.kv_heads);
-    model->set_sequence_length(preset.sequence_length);
-    values.push_back({preset.name, ModelText(spec)});
+// What the table of a spec's fields says of one.
+Comment CommentOfRow(const Field& row) {
+  Comment comment = ParseComment(row.help);
+  const std::string required = row.required;
+  comment.required = required == "always";
+  if (!required.empty() && !comment.required) {
+    absl::StrAppend(&comment.blocks.back().text, " Required ", required, ".");
   }
-  return values;
+  comment.default_value = row.value[0] != '\0' ? row.value : row.derived;
+  if (row.range.bounded()) {
+    comment.range = absl::StrCat(row.range.Text(), row.unit[0] == '\0' ? "" : " ", row.unit);
+  }
+  comment.only_for = TextOf(row.taker);
+  return comment;
+}
+
+const Field* RowOf(absl::string_view path) {
+  return absl::ConsumePrefix(&path, "job.spec.") ? FindField(path) : nullptr;
 }
 
 FieldDoc DocOf(const FieldDescriptor& field, const std::string& path) {
@@ -82,10 +86,11 @@ FieldDoc DocOf(const FieldDescriptor& field, const std::string& path) {
       doc.values.push_back({ShortName(*type.value(i)), CommentOf(*type.value(i)).Line()});
     }
   }
-  if (field.full_name() == "stretto.v1alpha1.ModelSpec.preset") doc.values = PresetValues();
   doc.path = path;
   doc.type = absl::StrCat(field.is_repeated() ? "[]" : "", TypeName(field));
-  doc.comment = CommentOf(field);
+  const Field* row = RowOf(path);
+  if (row != nullptr && row->values != nullptr) doc.values = row->values();
+  doc.comment = row != nullptr ? CommentOfRow(*row) : CommentOf(field);
   return doc;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// What `stretto explain` tells: the public API's fields with their comments, under the names that
-// job files use. Pure.
+// What `stretto explain` tells: the public API's fields under the names that job files use. Fields
+// of a job spec are described by the table in proto/spec/fields.h, all others by their comments in
+// job.proto. Pure.
 
 #include <string>
 #include <vector>
@@ -9,20 +10,18 @@
 #include "absl/strings/string_view.h"
 #include "coordinator/cli/explain/comment.h"
 #include "google/protobuf/descriptor.h"
+#include "proto/spec/fields.h"
 
 namespace stretto::cli {
 
-struct ValueDoc {
-  std::string name;  // as job files have it: "bf16"
-  std::string description;
-};
+using ValueDoc = ValueText;  // the name as job files have it: "bf16"
 
 struct FieldDoc {
   std::string path;              // "job.spec.schedule"
   std::string type;              // "ScheduleSpec", "integer", "[]integer", "time"
   Comment comment;               // the field's own; for "job" and "worker" that of the message
-  Comment about;                 // that of the field's message or enum
-  std::vector<ValueDoc> values;  // of an enum, and the model presets
+  Comment about;                 // the comment of the field's message or enum
+  std::vector<ValueDoc> values;  // of an enum, or of a string that is a name
   std::vector<FieldDoc> fields;  // of a message
   std::string name() const;      // the last part of the path
 };

@@ -22,19 +22,6 @@ constexpr int kWidest = 100;
 
 std::string Blanks(int count) { return std::string(static_cast<size_t>(count), ' '); }
 
-std::string Wrapped(const std::string& text, int indent, int width) {
-  std::string out, line;
-  for (absl::string_view word : absl::StrSplit(text, ' ')) {
-    const bool full = indent + line.size() + 1 + word.size() > static_cast<size_t>(width);
-    if (full && !line.empty()) {
-      absl::StrAppend(&out, Blanks(indent), line, "\n");
-      line.clear();
-    }
-    absl::StrAppend(&line, line.empty() ? "" : " ", word);
-  }
-  return absl::StrCat(out, Blanks(indent), line, "\n");
-}
-
 std::string Indented(const std::string& lines, int indent) {
   std::string out;
   for (absl::string_view line : absl::StrSplit(lines, '\n', absl::SkipEmpty())) {
@@ -50,12 +37,17 @@ std::string Body(const Comment& comment, int indent, int width) {
     parts.push_back(block.verbatim ? Indented(block.text, indent + 2)
                                    : Wrapped(block.text, indent, width));
   }
-  if (!comment.default_value.empty()) {
-    parts.push_back(Wrapped(absl::StrCat("Default: ", comment.default_value), indent, width));
-    if (parts.size() > 1 && !comment.blocks.back().verbatim) {  // closes the last paragraph
-      parts[parts.size() - 2] += parts.back();
-      parts.pop_back();
-    }
+  std::string facts;
+  const auto add = [&](const char* name, const std::string& fact) {
+    if (!fact.empty()) facts += Wrapped(absl::StrCat(name, ": ", fact), indent, width);
+  };
+  add("Range", comment.range);
+  add("Only for", comment.only_for);
+  add("Default", comment.default_value);
+  if (!parts.empty() && !comment.blocks.back().verbatim) {
+    parts.back() += facts;  // they close the last paragraph
+  } else if (!facts.empty()) {
+    parts.push_back(facts);
   }
   return absl::StrJoin(parts, "\n");
 }
@@ -71,9 +63,9 @@ std::string Values(const FieldDoc& doc, int indent, int width) {
   for (const ValueDoc& value : doc.values) {
     const std::string gap = Blanks(static_cast<int>(widest - value.name.size()) + 2);
     const int hang = indent + static_cast<int>(widest) + 2;
-    const std::string text = Wrapped(value.description, hang, width);
+    const std::string text = Wrapped(value.help, hang, width);
     absl::StrAppend(&out, Blanks(indent), value.name,
-                    value.description.empty() ? "\n" : gap + text.substr(hang));
+                    value.help.empty() ? "\n" : gap + text.substr(hang));
   }
   return out;
 }
@@ -115,11 +107,13 @@ Json ToJsonTree(const FieldDoc& doc, bool fields, bool recursive) {
   Json json = {{"path", doc.path}, {"type", doc.type}};
   if (doc.comment.required) json["required"] = true;
   if (!doc.comment.default_value.empty()) json["default"] = doc.comment.default_value;
+  if (!doc.comment.range.empty()) json["range"] = doc.comment.range;
+  if (!doc.comment.only_for.empty()) json["only_for"] = doc.comment.only_for;
   std::vector<std::string> texts = {Plain(doc.comment), Plain(doc.about)};
   texts.erase(std::remove(texts.begin(), texts.end(), ""), texts.end());
   json["description"] = absl::StrJoin(texts, "\n\n");
   for (const ValueDoc& value : doc.values) {
-    json["values"].push_back({{"name", value.name}, {"description", value.description}});
+    json["values"].push_back({{"name", value.name}, {"description", value.help}});
   }
   for (const Comment* comment : {&doc.comment, &doc.about}) {
     for (const std::string& example : comment->examples) json["examples"].push_back(example);
@@ -151,6 +145,19 @@ void Emit(const Json& json, YAML::Emitter* out) {
 }
 
 }  // namespace
+
+std::string Wrapped(const std::string& text, int indent, int width) {
+  std::string out, line;
+  for (absl::string_view word : absl::StrSplit(text, ' ')) {
+    const bool full = indent + line.size() + 1 + word.size() > static_cast<size_t>(width);
+    if (full && !line.empty()) {
+      absl::StrAppend(&out, Blanks(indent), line, "\n");
+      line.clear();
+    }
+    absl::StrAppend(&line, line.empty() ? "" : " ", word);
+  }
+  return absl::StrCat(out, Blanks(indent), line, "\n");
+}
 
 std::string ExplainText(const FieldDoc& doc, bool recursive, int width) {
   width = std::min(width, kWidest);

@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "coordinator/cli/explain/api.h"
 #include "coordinator/cli/explain/explain.h"
+#include "coordinator/cli/explain/explain_text.h"
 #include "google/protobuf/descriptor.pb.h"
 
 namespace stretto::cli {
@@ -22,13 +23,16 @@ using google::protobuf::Descriptor;
 using google::protobuf::MethodDescriptor;
 using google::protobuf::ServiceDescriptor;
 
+constexpr int kWidth = 100;
+
 constexpr char kJobSpecHead[] =
     R"(<!-- Written by reference_test; do not edit. -->
 # Job file
 
-What `stretto job submit` takes, section by section. The same in a terminal: `stretto explain schedule.parameters`.
-Names are as written here, values of enums in lower case. A field that does not exist, or a value out of its bounds, is an error with line and column.
-`stretto job submit FILE --dry-run` shows a file with every default filled in.
+The file that `stretto job submit` takes, section by section. `stretto explain
+schedule.parameters` prints the same in a terminal. Names are as written here, and values of enums
+are in lower case. A field that does not exist, or a value out of its range, is an error with line
+and column. `stretto job submit FILE --dry-run` shows a file with every default filled in.
 )";
 
 constexpr char kApiHead[] = R"(<!-- Written by reference_test; do not edit. -->
@@ -54,9 +58,9 @@ std::string Anchor(const std::string& heading) {
 std::string Paragraphs(const Comment& comment) {
   std::string out;
   for (const Comment::Block& block : comment.blocks) {
-    absl::StrAppend(
-        &out, "\n",
-        block.verbatim ? absl::StrCat("```\n", block.text, "```\n") : block.text + "\n");
+    absl::StrAppend(&out, "\n",
+                    block.verbatim ? absl::StrCat("```\n", block.text, "```\n")
+                                   : Wrapped(block.text, 0, kWidth));
   }
   return out;
 }
@@ -73,44 +77,44 @@ std::string Examples(const Comment& comment) {
 std::string ValuesCell(const FieldDoc& field) {
   return absl::StrJoin(field.values, "; ", [](std::string* out, const ValueDoc& value) {
     absl::StrAppend(out, Code(value.name));
-    if (!value.description.empty()) absl::StrAppend(out, ": ", MarkdownCell(value.description));
+    if (!value.help.empty()) absl::StrAppend(out, ": ", MarkdownCell(value.help));
   });
 }
 
-// What does not fit the cells of a table of fields, behind it.
-std::string Lists(const FieldDoc& field, bool presets) {
-  std::string out;
-  for (const Comment::Block& block : field.comment.blocks) {
-    if (!block.verbatim) continue;
-    absl::StrAppend(&out, "\n", Code(field.name()), ":\n\n```\n", block.text, "```\n");
+// An item of a list, `depth` lists deep.
+std::string Item(const std::string& text, int depth) {
+  std::string item = Wrapped(text, 2 * depth + 2, kWidth);
+  item[static_cast<size_t>(2 * depth)] = '-';
+  return item;
+}
+
+// "integer, 1 to 256, default `2`"
+std::string Facts(const FieldDoc& field) {
+  const Comment& comment = field.comment;
+  std::vector<std::string> facts = {field.fields.empty() ? field.type : "section"};
+  if (!comment.range.empty()) facts.push_back(comment.range);
+  if (comment.required) facts.emplace_back("**required**");
+  if (!comment.default_value.empty()) {
+    facts.push_back(absl::StrCat("default ", comment.default_value));
   }
-  if (!presets) return out;
-  absl::StrAppend(&out, "\n| ", Code(field.name()), " | |\n|---|---|\n");
-  for (const ValueDoc& value : field.values) {
-    absl::StrAppend(&out, "| ", Code(value.name), " | ", MarkdownCell(value.description), " |\n");
-  }
-  return out;
+  if (!comment.only_for.empty()) facts.push_back(absl::StrCat("only for ", comment.only_for));
+  return absl::StrJoin(facts, "; ");
 }
 
 // `links`: messages that have a section, by path.
-std::string FieldTable(const FieldDoc& doc, const std::set<std::string>& links) {
-  std::string out = "\n| field | type | default | |\n|---|---|---|---|\n", lists;
+std::string FieldList(const FieldDoc& doc, const std::set<std::string>& links) {
+  std::string out = "\n";
   for (const FieldDoc& field : doc.fields) {
     const std::string section = absl::StrReplaceAll(field.path, {{"job.spec.", ""}});
     const std::string name = links.contains(section)
                                  ? absl::StrCat("[", field.name(), "](#", Anchor(section), ")")
                                  : Code(field.name());
-    const bool is_enum = !field.values.empty() && field.type != "string";
-    std::vector<std::string> text;
-    if (const std::string line = Sentences(field.comment); !line.empty()) text.push_back(line);
-    if (is_enum) text.push_back(ValuesCell(field));
-    absl::StrAppend(
-        &out, "| ", name, " | ", field.fields.empty() ? field.type : "section", " | ",
-        field.comment.required ? "**required**" : MarkdownCell(field.comment.default_value), " | ",
-        absl::StrJoin(text, " "), " |\n");
-    lists += Lists(field, !is_enum && !field.values.empty());
+    out += Item(absl::StrCat("**", name, "** (", Facts(field), "): ", Sentences(field.comment)), 0);
+    for (const ValueDoc& value : field.values) {
+      out += Item(absl::StrCat(Code(value.name), value.help.empty() ? "" : ": ", value.help), 1);
+    }
   }
-  return out + lists;
+  return out;
 }
 
 void CollectSections(const FieldDoc& doc, std::vector<const FieldDoc*>* sections) {
@@ -199,11 +203,11 @@ std::string JobSpecReference() {
   }
   FieldDoc top = spec;
   top.fields.insert(top.fields.begin(), *ExplainField("job.name"));
-  std::string out = absl::StrCat(kJobSpecHead, Examples(spec.about), FieldTable(top, links));
+  std::string out = absl::StrCat(kJobSpecHead, Examples(spec.about), FieldList(top, links));
   for (const FieldDoc* section : sections) {
     const std::string path = absl::StrReplaceAll(section->path, {{"job.spec.", ""}});
     absl::StrAppend(&out, "\n## ", path, "\n", Paragraphs(section->about), Examples(section->about),
-                    FieldTable(*section, links));
+                    FieldList(*section, links));
   }
   return out;
 }

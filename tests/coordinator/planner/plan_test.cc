@@ -6,8 +6,9 @@
 #include <map>
 #include <string>
 
-#include "coordinator/service/schedules.h"
-#include "coordinator/service/validate_spec.h"
+#include "proto/spec/job/normalize.h"
+#include "proto/spec/job/validate.h"
+#include "proto/spec/schedules.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/schedule/plan.h"
 #include "worker/trainer/job_config.h"
@@ -28,8 +29,8 @@ v1alpha1::JobSpec Spec(const std::string& preset, int tp_size, const std::string
   spec.set_steps(1);
   spec.set_micro_batch_size(4);
   spec.set_global_batch_size(8);
-  spec = service::NormalizeSpec(spec);
-  EXPECT_EQ(service::ValidateSpec(spec), absl::OkStatus());
+  spec = spec::Normalize(spec);
+  EXPECT_EQ(spec::Validate(spec), absl::OkStatus());
   return spec;
 }
 
@@ -83,7 +84,7 @@ void ExpectEveryRankAsPlanned(const v1alpha1::JobSpec& spec) {
 }
 
 TEST(PlanTest, EveryRankOfEveryScheduleHoldsWhatTheTrainerWillCheck) {
-  for (const service::ScheduleRules& rules : service::kSchedules) {
+  for (const ScheduleRules& rules : kSchedules) {
     v1alpha1::JobSpec spec = Spec("gpt-tiny", 4, rules.name);
     ExpectEveryRankAsPlanned(spec);
     spec.mutable_schedule()->mutable_parameters()->set_sequence_parallel(true);
@@ -107,7 +108,7 @@ TEST(PlanTest, AProfileCountsTheProgramsThatItRuns) {
 
 // It works in the memory of the step, but for what goes in and out.
 TEST(PlanTest, AnEvaluationTakesHardlyMore) {
-  for (const service::ScheduleRules& rules : service::kSchedules) {
+  for (const ScheduleRules& rules : kSchedules) {
     v1alpha1::JobSpec spec = Spec("gpt-tiny", 4, rules.name);
     const int64_t plain = Planned(spec).ranks(0).bytes();
     spec.mutable_eval()->set_interval_steps(10);

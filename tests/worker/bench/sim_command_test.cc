@@ -8,7 +8,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/spec/presets.h"
-#include "worker/engine/schedule/plan.h"
+#include "proto/spec/schedules.h"
 
 namespace stretto {
 namespace {
@@ -165,20 +165,23 @@ TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
   const std::vector<BadArguments> cases = {
       {"--tp 0", "--tp: found 0, expected an integer from 1 to 65536"},
       {"--tp two", "--tp: found two, expected an integer from 1 to 65536"},
-      {"--tp 5", "--tp: found 5, expected a divisor of the 6 heads"},
+      {"--tp 5", "--tp: found 5, expected a divisor of heads 6 (and 2 more)"},
       {"--gbps nan", "--gbps: found nan, expected a number above 0"},
       {"--contention 1", "--contention: found 1, expected a share from 0 to 0.99"},
       {"--recompute some", "--recompute: found 'some', expected one of none, selective, full"},
       {"--heads 7", "--heads: found 7, expected a divisor of hidden 384"},
       {"--merge-wgrads 3 --micro-batches 4",
-       "--merge-wgrads: found 3, expected 0 or a divisor of the 4 --micro-batches"},
-      {"--slices 9", "--slices: found 9, expected at most the 4 sequences of --micro-batch"},
+       "--merge-wgrads: found 3, expected 0 or a divisor of the 4 micro-batches of a step"},
+      {"--slices 9", "--slices: found 9, expected at most --micro-batch 4"},
       {"--layer 6", "--layer: found 6, expected one of the layers 0 to 5"},
       {"--micro-batches 20000",
-       "--micro-batches: found 20000, expected layers x micro-batches x slices x splits of at most "
-       "32768, not 120000"},
+       "--micro-batch x --micro-batches: found 80000, expected a number from 1 to 65536"},
+      {"--micro-batches 10000",
+       "--micro-batches: found 10000, expected layers x micro-batches x slices x splits of at most "
+       "32768, not 60000"},
       {"--schedule megatron_sync --splits 2",
-       "schedule megatron_sync: --splits: found 2, expected 1"},
+       "--splits: found 2, expected nothing, because megatron_sync takes only sequence_parallel, "
+       "recompute, merge_wgrads, auto_merge_wgrads"},
       {"--overlap", "found '--overlap', expected flags of `stretto-bench sim --help`"},
       {"--costs /no/such/file", "--costs: open /no/such/file: No such file or directory"},
   };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "proto/spec/schedules.h"
 #include "tests/worker/engine/layout.h"
 #include "worker/engine/schedule/plan.h"
 
@@ -29,11 +30,10 @@ inline Layout Domino(std::vector<int> slices, int micro_batches = 1, int layers 
 
 // Two sequences, cut as the schedule cuts them.
 inline Layout LayoutOf(const std::string& schedule, int layers = 2) {
-  const bool whole = schedule.starts_with("megatron") || schedule == "domino_col";
-  const bool columns = schedule == "domino_col" || schedule == "domino_hybrid";
+  const ScheduleRules& rules = *FindSchedule(schedule);
   return {.schedule = schedule,
-          .slices = whole ? std::vector<int>{2} : std::vector<int>{1, 1},
-          .splits = columns ? 2 : 1,
+          .slices = rules.sliced() ? std::vector<int>{1, 1} : std::vector<int>{2},
+          .splits = rules.splits ? 2 : 1,
           .layers = layers};
 }
 

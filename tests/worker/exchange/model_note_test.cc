@@ -110,7 +110,7 @@ TEST(ModelNoteTest, WrongFieldsAreNamed) {
       {"hidden", "9999999999", "hidden: found 9999999999"},
       {"heads", "5", "model.heads: found 5, expected a divisor of hidden 64"},
       {"kv_heads", "3", "model.kv_heads: found 3"},
-      {"vocab_size", "1", "model.vocab_size: found 1, expected at least 2"},
+      {"vocab_size", "1", "model.vocab_size: found 1, expected 2 to 4194304"},
       {"sequence_length", "-1", "sequence_length: found -1"},
       {"ffn_hidden", "\"4\"", "ffn_hidden: found string"},
       {"norm_epsilon", "0", "norm_epsilon: found 0"},

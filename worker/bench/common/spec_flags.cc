@@ -12,19 +12,24 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "proto/base/status_macros.h"
-#include "proto/spec/presets.h"
+#include "proto/spec/architecture.h"
+#include "proto/spec/fields.h"
+#include "proto/spec/job/normalize.h"
+#include "proto/spec/schedules.h"
 #include "worker/bench/common/flags.h"
-#include "worker/engine/schedule/plan.h"
+#include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
 namespace {
 
-// Bytes of such models still fit 63 bits.
-constexpr int kMaxLayers = 1 << 12, kMaxWidth = 1 << 17, kMaxVocabulary = 1 << 20;
-constexpr int kMaxMicroBatch = 1 << 10;
-
 // Operations grow with this product; beyond it a simulation takes minutes and gigabytes.
 constexpr int64_t kMaxLayerPasses = 1 << 15;
+
+// What a job spec may have.
+CLI::Validator WithinRangeOf(const char* field) {
+  const Range& range = RangeOf(field);
+  return Integer(static_cast<int64_t>(range.low), static_cast<int64_t>(range.high));
+}
 
 void AddModelFlags(CLI::App& app, SpecFlags& f) {
   const std::string group = "Model";
@@ -32,18 +37,18 @@ void AddModelFlags(CLI::App& app, SpecFlags& f) {
       ->check(OneOf(PresetNames()))
       ->capture_default_str()
       ->group(group);
-  auto shape = [&](const char* flag, int& value, const char* help, int high = kMaxWidth) {
+  auto shape = [&](const char* flag, int& value, const char* field, const char* help) {
     app.add_option(flag, value, absl::StrCat(help, ", instead of the preset's"))
-        ->check(Integer(1, high))
+        ->check(WithinRangeOf(field))
         ->group(group);
   };
-  shape("--layers", f.layers, "layers", kMaxLayers);
-  shape("--hidden", f.hidden, "width");
-  shape("--heads", f.heads, "attention heads");
-  shape("--kv-heads", f.kv_heads, "heads of keys and values");
-  shape("--ffn", f.ffn, "width of the MLP");
-  shape("--sequence", f.sequence, "tokens of a sequence");
-  shape("--vocab", f.vocab, "vocabulary", kMaxVocabulary);
+  shape("--layers", f.layers, "model.layers", "number of layers");
+  shape("--hidden", f.hidden, "model.hidden", "width");
+  shape("--heads", f.heads, "model.heads", "number of attention heads");
+  shape("--kv-heads", f.kv_heads, "model.kv_heads", "number of heads of keys and values");
+  shape("--ffn", f.ffn, "model.ffn_hidden", "width of the MLP");
+  shape("--sequence", f.sequence, "model.sequence_length", "number of tokens in a sequence");
+  shape("--vocab", f.vocab, "model.vocab_size", "size of the vocabulary");
   app.add_option("--family", f.family,
                  absl::StrCat(absl::StrJoin(FamilyNames(), " or "), ", instead of the preset's"))
       ->check(OneOf(FamilyNames()))
@@ -53,7 +58,7 @@ void AddModelFlags(CLI::App& app, SpecFlags& f) {
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batch", f.micro_batch, "sequences of a micro-batch")
-      ->check(Integer(1, kMaxMicroBatch))
+      ->check(WithinRangeOf("micro_batch_size"))
       ->capture_default_str()
       ->group(group);
   app.add_option("--micro-batches", f.micro_batches, "micro-batches of a step")
@@ -98,35 +103,50 @@ absl::Status FlagError(absl::string_view flag, int found, absl::string_view expe
   return absl::InvalidArgumentError(absl::StrCat(flag, ": found ", found, ", expected ", expected));
 }
 
-DType DTypeOf(const std::string& name) { return name == "bf16" ? DType::kBF16 : DType::kF32; }
-
-Recompute RecomputeOf(const std::string& name) {
-  if (name == NameOf(Recompute::kSelective)) return Recompute::kSelective;
-  return name == NameOf(Recompute::kFull) ? Recompute::kFull : Recompute::kNone;
+v1alpha1::Precision PrecisionOf(const std::string& name) {
+  return name == NameOf(DType::kBF16) ? v1alpha1::PRECISION_BF16 : v1alpha1::PRECISION_F32;
 }
 
-// Whether the schedule takes these slices and splits: asked of it, with one layer.
-bool Accepts(EngineSpec spec, int slices, int splits) {
-  spec.model.layers = 1;
-  spec.micro_batches = 1;
-  spec.schedule = {.name = spec.schedule.name,
-                   .slices = EvenSlices(spec.micro_batch_size, slices),
-                   .splits = splits};
-  return BuildPlan(spec, 0).ok();
+v1alpha1::Recompute RecomputeOf(const std::string& name) {
+  if (name == NameOf(Recompute::kSelective)) return v1alpha1::RECOMPUTE_SELECTIVE;
+  return name == NameOf(Recompute::kFull) ? v1alpha1::RECOMPUTE_FULL : v1alpha1::RECOMPUTE_NONE;
 }
 
-// Slices and splits: what the flags say, else 2 where the schedule takes them, else 1.
-void ChooseCut(const SpecFlags& f, EngineSpec* spec) {
-  const auto either = [](int flag) {
-    return flag > 0 ? std::vector<int>{flag} : std::vector<int>{2, 1};
-  };
-  for (int slices : either(f.slices)) {
-    for (int splits : either(f.splits)) {
-      spec->schedule.slices = EvenSlices(spec->micro_batch_size, slices);
-      spec->schedule.splits = splits;
-      if (Accepts(*spec, slices, splits)) return;
-    }
+// The preset's dimensions with those of the flags over them.
+v1alpha1::ModelSpec ModelMessage(const SpecFlags& f) {
+  v1alpha1::ModelSpec model;
+  model.set_preset(f.preset);
+  spec::ExpandPreset(&model);
+  model.clear_preset();
+  if (model.kv_heads() == model.heads()) model.clear_kv_heads();  // follows heads
+  if (f.layers > 0) model.set_layers(f.layers);
+  if (f.hidden > 0) model.set_hidden(f.hidden);
+  if (f.heads > 0) model.set_heads(f.heads);
+  if (f.kv_heads > 0) model.set_kv_heads(f.kv_heads);
+  if (f.ffn > 0) model.set_ffn_hidden(f.ffn);
+  if (f.sequence > 0) model.set_sequence_length(f.sequence);
+  if (f.vocab > 0) model.set_vocab_size(f.vocab);
+  if (!f.family.empty()) {
+    const Architecture& architecture = *FindArchitecture(f.family);
+    model.set_family(static_cast<v1alpha1::Family>(static_cast<int>(architecture.family)));
+    if (architecture.positions != PositionKind::kRotary) model.clear_rotary_base();
   }
+  return model;
+}
+
+// Slices and splits of one are what schedules without them have: those may be given to all.
+v1alpha1::ScheduleSpec ScheduleMessage(const SpecFlags& f) {
+  v1alpha1::ScheduleSpec schedule;
+  schedule.set_name(f.schedule);
+  v1alpha1::ScheduleParameters& parameters = *schedule.mutable_parameters();
+  const ScheduleRules& rules = *FindSchedule(f.schedule);
+  if (f.slices > 1 || rules.sliced()) parameters.set_slices(f.slices);
+  if (f.splits > 1 || rules.splits) parameters.set_splits(f.splits);
+  parameters.set_sequence_parallel(f.sequence_parallel);
+  parameters.set_recompute(RecomputeOf(f.recompute));
+  parameters.set_defer_wgrads(f.defer_wgrads);
+  parameters.set_merge_wgrads(f.merge_wgrads);
+  return schedule;
 }
 
 absl::Status CheckSize(const SpecFlags& f, const EngineSpec& spec) {
@@ -142,7 +162,7 @@ absl::Status CheckSize(const SpecFlags& f, const EngineSpec& spec) {
 
 std::vector<std::string> PresetNames() {
   std::vector<std::string> names;
-  for (const ModelPreset& preset : kModelPresets) names.push_back(preset.name);
+  for (const ValueText& preset : PresetValues()) names.push_back(preset.name);
   return names;
 }
 
@@ -152,43 +172,25 @@ void AddSpecFlags(CLI::App& app, SpecFlags& flags) {
 }
 
 ModelSpec ModelOf(const SpecFlags& f) {
-  const ModelPreset& preset = *FindPreset(f.preset.c_str());
-  const auto pick = [](int flag, int of_preset) { return flag > 0 ? flag : of_preset; };
-  ModelSpec model;
-  model.architecture =
-      f.family.empty() ? ArchitectureOf(preset.family) : *FindArchitecture(f.family);
-  model.layers = pick(f.layers, preset.layers);
-  model.hidden = pick(f.hidden, preset.hidden);
-  model.heads = pick(f.heads, preset.heads);
-  model.kv_heads = pick(f.kv_heads, preset.kv_heads == preset.heads ? 0 : preset.kv_heads);
-  model.ffn_hidden = pick(f.ffn, preset.ffn_hidden);
-  model.sequence_length = pick(f.sequence, preset.sequence_length);
-  model.vocab_size = pick(f.vocab, preset.vocab_size);
-  model.rotary_base = pick(preset.rotary_base, model.rotary_base);
-  return model;
+  v1alpha1::JobSpec spec;
+  *spec.mutable_model() = ModelMessage(f);
+  return trainer::ModelFrom(spec::Normalize(spec).model());
 }
 
 absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& f) {
-  EngineSpec spec;
-  spec.model = ModelOf(f);
-  if (f.slices > f.micro_batch) {
-    return FlagError("--slices", f.slices,
-                     absl::StrCat("at most the ", f.micro_batch, " sequences of --micro-batch"));
-  }
-  spec.schedule.name = f.schedule;
-  spec.schedule.sequence_parallel = f.sequence_parallel;
-  spec.schedule.recompute = RecomputeOf(f.recompute);
-  spec.schedule.defer_wgrads = f.defer_wgrads;
-  spec.schedule.merge_wgrads = f.merge_wgrads;
-  spec.tp_size = f.tp;
-  spec.dtype = DTypeOf(f.dtype);
-  spec.wire_dtype = DTypeOf(f.wire.empty() ? f.dtype : f.wire);
-  spec.micro_batch_size = f.micro_batch;
-  spec.micro_batches = f.micro_batches;
-  ChooseCut(f, &spec);
-  RETURN_IF_ERROR(CheckSize(f, spec));
-  RETURN_IF_ERROR(Validate(spec));
-  return spec;
+  v1alpha1::JobSpec spec;
+  *spec.mutable_model() = ModelMessage(f);
+  *spec.mutable_schedule() = ScheduleMessage(f);
+  spec.mutable_parallelism()->set_tp_size(f.tp);
+  spec.set_precision(PrecisionOf(f.dtype));
+  if (!f.wire.empty()) spec.mutable_parallelism()->set_wire(PrecisionOf(f.wire));
+  spec.set_micro_batch_size(f.micro_batch);
+  spec.set_global_batch_size(f.micro_batch * f.micro_batches);
+  spec.set_steps(1);
+  spec.mutable_data()->set_prefix("random");
+  ASSIGN_OR_RETURN(EngineSpec engine, trainer::EngineSpecFrom(spec));
+  RETURN_IF_ERROR(CheckSize(f, engine));
+  return engine;
 }
 
 std::string TitleOf(const SpecFlags& f) {
@@ -217,27 +219,27 @@ absl::Status NameFlags(const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(
       status.code(),
-      absl::StrReplaceAll(status.message(), {{"model.layers", "--layers"},
-                                             {"model.hidden", "--hidden"},
-                                             {"model.heads", "--heads"},
-                                             {"model.kv_heads", "--kv-heads"},
-                                             {"model.ffn_hidden", "--ffn"},
-                                             {"model.sequence_length", "--sequence"},
-                                             {"model.vocab_size", "--vocab"},
-                                             {"tp_size", "--tp"},
-                                             {"micro_batch_size", "--micro-batch"},
-                                             {"micro_batches", "--micro-batches"},
-                                             {"schedule.name", "--schedule"},
-                                             {"schedule.slice_sizes", "--slices"},
-                                             {"schedule.slices", "--slices"},
-                                             {"schedule.splits", "--splits"},
-                                             {"schedule.sequence_parallel", "--sequence-parallel"},
-                                             {"schedule.recompute", "--recompute"},
-                                             {"schedule.defer_wgrads", "--defer-wgrads"},
-                                             {"schedule.merge_wgrads", "--merge-wgrads"},
-                                             {": slices:", ": --slices:"},
-                                             {": splits:", ": --splits:"},
-                                             {": defer_wgrads:", ": --defer-wgrads:"}}));
+      absl::StrReplaceAll(status.message(),
+                          {{"spec.model.layers", "--layers"},
+                           {"spec.model.hidden", "--hidden"},
+                           {"spec.model.heads", "--heads"},
+                           {"spec.model.kv_heads", "--kv-heads"},
+                           {"spec.model.ffn_hidden", "--ffn"},
+                           {"spec.model.sequence_length", "--sequence"},
+                           {"spec.model.vocab_size", "--vocab"},
+                           {"spec.parallelism.tp_size", "--tp"},
+                           {"spec.parallelism.wire", "--wire"},
+                           {"spec.micro_batch_size", "--micro-batch"},
+                           {"micro_batch_size", "--micro-batch"},
+                           {"spec.global_batch_size", "--micro-batch x --micro-batches"},
+                           {"spec.schedule.name", "--schedule"},
+                           {"spec.schedule.parameters.slice_sizes", "--slices"},
+                           {"spec.schedule.parameters.slices", "--slices"},
+                           {"spec.schedule.parameters.splits", "--splits"},
+                           {"spec.schedule.parameters.sequence_parallel", "--sequence-parallel"},
+                           {"spec.schedule.parameters.recompute", "--recompute"},
+                           {"spec.schedule.parameters.defer_wgrads", "--defer-wgrads"},
+                           {"spec.schedule.parameters.merge_wgrads", "--merge-wgrads"}}));
 }
 
 }  // namespace stretto::bench

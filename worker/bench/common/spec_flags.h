@@ -34,7 +34,8 @@ std::vector<std::string> PresetNames();
 // Of the flags that are about the model.
 ModelSpec ModelOf(const SpecFlags& flags);
 
-// Slices and splits that were not given are 2 where the schedule takes them. InvalidArgument.
+// Defaults and rules of a job spec, so slices and splits that were not given are 2 where the
+// schedule takes them. InvalidArgument, which NameFlags puts into the words of the flags.
 absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& flags);
 
 // The preset's name, and whether a flag changed it.

@@ -15,8 +15,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/schedules.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/program/text.h"
+#include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
 namespace {
@@ -106,11 +108,11 @@ class Comparer {
     std::set<std::string> programs;
     absl::Status refused;
     for (EngineSpec& spec : Choices(schedule)) {
-      const absl::StatusOr<RankPlan> plan = BuildPlan(spec, options_.rank);
-      if (absl::IsInvalidArgument(plan.status())) {
-        refused = plan.status();
+      if (const absl::Status valid = trainer::Validate(spec); !valid.ok()) {
+        refused = valid;
         continue;
       }
+      const absl::StatusOr<RankPlan> plan = BuildPlan(spec, options_.rank);
       RETURN_IF_ERROR(plan.status());
       if (!programs.insert(Print(plan->program)).second) continue;
       ASSIGN_OR_RETURN(Parity parity, rig_.CheckParity(spec));

@@ -9,9 +9,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/schedules.h"
 #include "worker/bench/common/flags.h"
 #include "worker/bench/common/spec_flags.h"
-#include "worker/engine/schedule/plan.h"
+#include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
 namespace {
@@ -138,7 +139,7 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
 
 // Flags that have other names here than in `sim` and `step`.
 absl::Status CheckWork(const OverlapOptions& o) {
-  const absl::Status status = NameFlags(Validate(o.Unsliced()));
+  const absl::Status status = NameFlags(trainer::Validate(o.Unsliced()));
   return absl::Status(
       status.code(),
       absl::StrReplaceAll(status.message(), {{"--micro-batch", "--batch"}, {"--tp", "--ranks"}}));

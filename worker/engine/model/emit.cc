@@ -8,10 +8,10 @@
 #include <initializer_list>
 #include <numeric>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
-#include "proto/base/status_macros.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
@@ -259,9 +259,24 @@ Emitted Emitter::Finish() {
   return {std::move(step_), std::move(ids_)};
 }
 
-absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank, Extent extent) {
-  RETURN_IF_ERROR(Validate(spec));
+namespace {
+
+// What would otherwise become a wrong program. The rules themselves are proto/spec's.
+void CheckShares(const EngineSpec& spec) {
+  const ModelSpec& model = spec.model;
+  const std::vector<int>& slices = spec.schedule.slices;
+  STRETTO_CHECK(model.heads % model.key_heads() == 0 && model.hidden % model.heads == 0);
+  STRETTO_CHECK(model.key_heads() % spec.tp_size == 0 && model.ffn_hidden % spec.tp_size == 0);
+  STRETTO_CHECK(model.padded_vocab() % spec.tp_size == 0);
+  STRETTO_CHECK(model.hidden % spec.schedule.splits == 0);
+  STRETTO_CHECK(std::accumulate(slices.begin(), slices.end(), 0) == spec.micro_batch_size);
+}
+
+}  // namespace
+
+Emitted Emit(const EngineSpec& spec, int tp_rank, Extent extent) {
   STRETTO_CHECK(tp_rank >= 0 && tp_rank < spec.tp_size);
+  CheckShares(spec);
   Emitter emitter(spec, tp_rank, extent);
   emitter.DeclareStep();
   if (extent == Extent::kStep) emitter.EmitBegin();

@@ -12,7 +12,6 @@
 //
 // A collective carries the tag of the product or norm that it belongs to.
 
-#include "absl/status/statusor.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/spec/spec.h"
@@ -41,7 +40,7 @@ struct Emitted {
 // dropout. Its weights are declared as a step's, in the same order.
 enum class Extent : uint8_t { kStep, kForward };
 
-// Errors: what Validate(spec) finds; tp_rank out of range is a CHECK.
-absl::StatusOr<Emitted> Emit(const EngineSpec& spec, int tp_rank, Extent extent = Extent::kStep);
+// Of a valid spec; tp_rank out of range is a CHECK.
+Emitted Emit(const EngineSpec& spec, int tp_rank, Extent extent = Extent::kStep);
 
 }  // namespace stretto

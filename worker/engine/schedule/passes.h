@@ -3,7 +3,10 @@
 // orders, assigns or removes; none invents mathematics. BuildPlan runs them in this order and
 // verifies after each. Each schedule's file draws its timeline and says where it is from.
 
+#include <array>
+
 #include "absl/status/status.h"
+#include "proto/spec/schedules.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/spec/spec.h"
 
@@ -20,7 +23,7 @@ absl::Status RecomputeActivations(const EngineSpec& spec, StepProgram* step);
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step);
 
 // Schedules: each orders the unit of a micro-batch, or role after role of several (canonical order,
-// one lane). plan.cc has the table of what each takes.
+// one lane). What each takes is in proto/spec/schedules.h.
 absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
 absl::Status MegatronAsync(const EngineSpec& spec, StepProgram* step);
 absl::Status DominoRow(const EngineSpec& spec, StepProgram* step);
@@ -31,6 +34,25 @@ absl::Status DominoRelease1(const EngineSpec& spec, StepProgram* step);
 absl::Status DominoIntra(const EngineSpec& spec, StepProgram* step);
 absl::Status DominoInter(const EngineSpec& spec, StepProgram* step);
 absl::Status Nanotron(const EngineSpec& spec, StepProgram* step);
+
+struct Pass {
+  const char* name;
+  absl::Status (*run)(const EngineSpec&, StepProgram*);
+};
+
+// The pass of each schedule, in the order of kSchedules (proto/spec/schedules.h).
+inline constexpr std::array<Pass, kSchedules.size()> kOrders = {{
+    {"megatron_sync", MegatronSync},
+    {"megatron_async", MegatronAsync},
+    {"domino_row", DominoRow},
+    {"domino_col", DominoCol},
+    {"domino_hybrid", DominoHybrid},
+    {"domino_paper", DominoPaper},
+    {"domino_release1", DominoRelease1},
+    {"domino_intra", DominoIntra},
+    {"domino_inter", DominoInter},
+    {"nanotron", Nanotron},
+}};
 
 // Weight gradients run spec.schedule.defer_wgrads collectives later than the schedule placed them.
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/memory/plan.h"
 #include "worker/engine/program/shortened.h"
@@ -22,74 +22,32 @@
 namespace stretto {
 namespace {
 
-struct Pass {
-  const char* name;
-  absl::Status (*run)(const EngineSpec&, StepProgram*);
-};
-
-enum class Slices : uint8_t { kOne, kTwo, kAny };
-
-struct Schedule {
-  Pass order;
-  Slices slices;
-  bool splits = false;       // takes column pieces
-  bool ours = false;         // weight gradients may be deferred, tails are closed
-  bool synchronous = false;  // nothing runs under a collective
-};
-
-// The table of schedules: add a row here and a file beside domino_col.cc.
-constexpr Schedule kSchedules[] = {
-    {.order = {"megatron_sync", MegatronSync}, .slices = Slices::kOne, .synchronous = true},
-    {.order = {"megatron_async", MegatronAsync}, .slices = Slices::kOne},
-    {.order = {"domino_row", DominoRow}, .slices = Slices::kAny, .ours = true},
-    {.order = {"domino_col", DominoCol}, .slices = Slices::kOne, .splits = true, .ours = true},
-    {.order = {"domino_hybrid", DominoHybrid},
-     .slices = Slices::kAny,
-     .splits = true,
-     .ours = true},
-    {.order = {"domino_paper", DominoPaper}, .slices = Slices::kTwo},
-    {.order = {"domino_release1", DominoRelease1}, .slices = Slices::kTwo},
-    {.order = {"domino_intra", DominoIntra}, .slices = Slices::kTwo},
-    {.order = {"domino_inter", DominoInter}, .slices = Slices::kTwo},
-    {.order = {"nanotron", Nanotron}, .slices = Slices::kTwo},
-};
-
-absl::StatusOr<const Schedule*> Find(const std::string& name) {
-  for (const Schedule& candidate : kSchedules) {
-    if (name == candidate.order.name) return &candidate;
+constexpr bool EveryScheduleHasAnOrder() {
+  for (size_t i = 0; i < kSchedules.size(); ++i) {
+    if (kOrders[i].run == nullptr || absl::string_view(kOrders[i].name) != kSchedules[i].name) {
+      return false;
+    }
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "schedule.name: found '", name, "', expected one of ", absl::StrJoin(ScheduleNames(), ", ")));
+  return true;
+}
+static_assert(EveryScheduleHasAnOrder());
+
+// The schedule's row in both tables.
+size_t IndexOf(const std::string& name) {
+  const ScheduleRules* rules = FindSchedule(name);
+  STRETTO_CHECK(rules != nullptr);
+  return static_cast<size_t>(rules - kSchedules.data());
 }
 
-absl::Status CheckParameters(const Schedule& schedule, const EngineSpec& spec) {
-  const auto refuse = [&](const char* field, auto found, absl::string_view expected) {
-    return absl::InvalidArgumentError(absl::StrCat("schedule ", schedule.order.name, ": ", field,
-                                                   ": found ", found, ", expected ", expected));
-  };
-  const size_t slices = spec.schedule.slices.size();
-  if (schedule.slices != Slices::kOne && spec.micro_batch_size < 2)
-    return refuse("micro_batch_size", spec.micro_batch_size,
-                  "at least 2: it cuts the batch into slices of whole sequences");
-  if (schedule.slices == Slices::kOne && slices != 1) return refuse("slices", slices, "1");
-  if (schedule.slices == Slices::kTwo && slices != 2)
-    return refuse("slices", slices, "2, as published");
-  if (!schedule.splits && spec.schedule.splits != 1)
-    return refuse("splits", spec.schedule.splits, "1");
-  if (!schedule.ours && spec.schedule.defer_wgrads != 0)
-    return refuse("defer_wgrads", spec.schedule.defer_wgrads, "0");
-  return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant variant) {
-  ASSIGN_OR_RETURN(const Schedule* schedule, Find(spec.schedule.name));
-  RETURN_IF_ERROR(CheckParameters(*schedule, spec));
+std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
+  const size_t index = IndexOf(spec.schedule.name);
+  const ScheduleRules& schedule = kSchedules[index];
   const bool trains = variant != Variant::kEvaluation;
   std::vector<Pass> passes;
   if (trains) passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
   if (variant == Variant::kSerialOracle) return passes;
-  passes.push_back(schedule->order);
-  if (trains && schedule->ours) {
+  passes.push_back(kOrders[index]);
+  if (trains && schedule.defers) {
     passes.push_back({"defer_wgrads", DeferWgrads});
     if (variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});
   }
@@ -97,7 +55,7 @@ absl::StatusOr<std::vector<Pass>> PassesFor(const EngineSpec& spec, Variant vari
   if (variant == Variant::kCommunicationOnly)
     passes.push_back({"keep_collectives", KeepCollectives});
   passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
-  if (schedule->synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
+  if (schedule.synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
   return passes;
 }
 
@@ -107,20 +65,10 @@ absl::Status Verified(absl::Status status, absl::string_view pass) {
   return absl::InternalError(absl::StrCat("after pass ", pass, ": ", status.message()));
 }
 
-}  // namespace
-
-std::vector<std::string> ScheduleNames() {
-  std::vector<std::string> names;
-  for (const Schedule& schedule : kSchedules) names.emplace_back(schedule.order.name);
-  return names;
-}
-
-namespace {
-
 absl::StatusOr<RankPlan> Build(const EngineSpec& spec, int tp_rank, Variant variant, bool prove) {
   const bool trains = variant != Variant::kEvaluation;
-  ASSIGN_OR_RETURN(Emitted emitted, Emit(spec, tp_rank, trains ? Extent::kStep : Extent::kForward));
-  ASSIGN_OR_RETURN(const std::vector<Pass> passes, PassesFor(spec, variant));
+  Emitted emitted = Emit(spec, tp_rank, trains ? Extent::kStep : Extent::kForward);
+  const std::vector<Pass> passes = PassesFor(spec, variant);
   RankPlan plan{.step = Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)),
                 .program = {},
                 .arenas = {},
@@ -158,7 +106,6 @@ absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank, Varia
 }
 
 absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec, Variant variant) {
-  RETURN_IF_ERROR(Validate(spec));
   std::vector<RankPlan> plans;
   std::vector<Program> programs;
   for (int rank = 0; rank < spec.tp_size; ++rank) {

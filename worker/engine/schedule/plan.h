@@ -29,13 +29,9 @@ struct RankPlan {
   StepBuffers buffers;  // ids in step.buffers; map with BufferMap(step)
 };
 
-// Names of the schedules, for messages and validation.
-std::vector<std::string> ScheduleNames();
-
 // The plan of one rank, verified after every pass: passes work on as few micro-batches as show how
 // they follow each other, the result is verified as long as it is.
-// InvalidArgument: the spec or the schedule's conditions, naming the field. Internal: a pass broke
-// the program (our bug).
+// Of a valid spec (worker/engine/spec/spec.h). Internal: a pass broke the program (our bug).
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
                                    Variant variant = Variant::kSchedule);
 

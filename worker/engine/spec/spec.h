@@ -1,12 +1,13 @@
 #pragma once
-// What to train, validated and plain: the engine's only input besides weights and tokens.
+// What to train, validated and plain: the engine's only input besides weights and tokens. The rules
+// are those of a job spec (proto/spec), and written there alone; worker/trainer/plan converts a job
+// spec and checks a spec that was made in another way. The engine relies on them.
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "absl/status/status.h"
 #include "kernels/dtype.h"
 #include "kernels/rotary.h"
 #include "proto/spec/architecture.h"
@@ -75,12 +76,5 @@ struct EngineSpec {
   // finite.
   bool update_at_once = false;
 };
-
-// Cuts `sequences` into `slices` parts as equal as can be, larger ones first.
-std::vector<int> EvenSlices(int sequences, int slices);
-
-// InvalidArgument naming the field, found and expected. The schedule's own conditions are checked
-// by its pass.
-absl::Status Validate(const EngineSpec& spec);
 
 }  // namespace stretto

@@ -1,11 +1,13 @@
+// Field by field from messages to the engine's structs and back. A field that the engine gets is
+// named once in each direction; defaults and rules are those of proto/spec.
 #include "worker/trainer/plan/engine_spec.h"
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
-#include "proto/spec/presets.h"
+#include "proto/spec/job/normalize.h"
+#include "proto/spec/job/validate.h"
+#include "proto/spec/schedules.h"
 
 namespace stretto::trainer {
 namespace {
@@ -16,23 +18,76 @@ RotaryScaling ScalingFrom(const v1alpha1::RotaryScaling& spec) {
   if (spec.kind() == v1alpha1::RotaryScaling::KIND_UNSPECIFIED) return scaling;
   scaling.kind = spec.kind() == v1alpha1::RotaryScaling::LLAMA3 ? Kind::kLlama3 : Kind::kLinear;
   scaling.factor = spec.factor();
-  if (spec.has_low_frequency_factor()) scaling.low_frequency_factor = spec.low_frequency_factor();
-  if (spec.has_high_frequency_factor())
-    scaling.high_frequency_factor = spec.high_frequency_factor();
+  if (scaling.kind == Kind::kLinear) return scaling;
+  scaling.low_frequency_factor = spec.low_frequency_factor();
+  scaling.high_frequency_factor = spec.high_frequency_factor();
   scaling.original_sequence_length = spec.original_sequence_length();
   return scaling;
 }
 
-absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
-  const int family = spec.family() == v1alpha1::FAMILY_UNSPECIFIED
-                         ? static_cast<int>(kDefaultFamily)
-                         : static_cast<int>(spec.family());
-  const Architecture* architecture = FindArchitecture(family);
-  if (architecture == nullptr) {
-    return absl::InvalidArgumentError(absl::StrCat("model.family: found ", family, ", expected ",
-                                                   absl::StrJoin(FamilyNames(), " or ")));
+v1alpha1::RotaryScaling MessageOf(const RotaryScaling& scaling) {
+  v1alpha1::RotaryScaling message;
+  const bool llama3 = scaling.kind == RotaryScaling::Kind::kLlama3;
+  message.set_kind(llama3 ? v1alpha1::RotaryScaling::LLAMA3 : v1alpha1::RotaryScaling::LINEAR);
+  message.set_factor(scaling.factor);
+  if (!llama3) return message;
+  message.set_low_frequency_factor(scaling.low_frequency_factor);
+  message.set_high_frequency_factor(scaling.high_frequency_factor);
+  message.set_original_sequence_length(scaling.original_sequence_length);
+  return message;
+}
+
+// Both enums have the same values, but for the message's zero.
+Recompute RecomputeFrom(v1alpha1::Recompute recompute) {
+  return static_cast<Recompute>(static_cast<int>(recompute) - 1);
+}
+
+ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  ScheduleSpec schedule{
+      .name = spec.schedule().name(),
+      .slices = {parameters.slice_sizes().begin(), parameters.slice_sizes().end()},
+      .splits = std::max(1, parameters.splits()),
+      .sequence_parallel = parameters.sequence_parallel(),
+      .recompute = RecomputeFrom(parameters.recompute()),
+      .defer_wgrads = parameters.defer_wgrads(),
+      .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
+  if (schedule.slices.empty()) schedule.slices = {spec.micro_batch_size()};
+  return schedule;
+}
+
+// Slices and splits of one are what schedules without them have.
+v1alpha1::ScheduleSpec MessageOf(const ScheduleSpec& schedule) {
+  v1alpha1::ScheduleSpec message;
+  message.set_name(schedule.name);
+  v1alpha1::ScheduleParameters& parameters = *message.mutable_parameters();
+  const ScheduleRules* rules = FindSchedule(schedule.name);
+  if (schedule.slices.size() != 1 || (rules != nullptr && rules->sliced())) {
+    parameters.set_slices(static_cast<int>(schedule.slices.size()));
+    for (int sequences : schedule.slices) parameters.add_slice_sizes(sequences);
   }
-  ModelSpec model{.architecture = *architecture,
+  if (schedule.splits != 1 || (rules != nullptr && rules->splits)) {
+    parameters.set_splits(schedule.splits);
+  }
+  parameters.set_sequence_parallel(schedule.sequence_parallel);
+  parameters.set_recompute(
+      static_cast<v1alpha1::Recompute>(static_cast<int>(schedule.recompute) + 1));
+  parameters.set_defer_wgrads(schedule.defer_wgrads);
+  parameters.set_merge_wgrads(schedule.merge_wgrads);
+  return message;
+}
+
+DType DTypeFrom(v1alpha1::Precision precision) {
+  return precision == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
+}
+v1alpha1::Precision MessageOf(DType dtype) {
+  return dtype == DType::kBF16 ? v1alpha1::PRECISION_BF16 : v1alpha1::PRECISION_F32;
+}
+
+}  // namespace
+
+ModelSpec ModelFrom(const v1alpha1::ModelSpec& spec) {
+  ModelSpec model{.architecture = *FindArchitecture(spec.family()),
                   .layers = spec.layers(),
                   .hidden = spec.hidden(),
                   .heads = spec.heads(),
@@ -41,76 +96,69 @@ absl::StatusOr<ModelSpec> ModelFrom(const v1alpha1::ModelSpec& spec) {
                   .sequence_length = spec.sequence_length(),
                   .vocab_size = spec.vocab_size(),
                   .dropout = spec.dropout(),
+                  .norm_epsilon = spec.norm_epsilon(),
+                  .tied_head = spec.tied_head(),
                   .rotary_scaling = ScalingFrom(spec.rotary_scaling())};
-  if (spec.has_norm_epsilon()) model.norm_epsilon = spec.norm_epsilon();
-  if (spec.has_tied_head()) model.tied_head = spec.tied_head();
   if (spec.rotary_base() != 0) model.rotary_base = spec.rotary_base();
-  if (spec.preset().empty()) return model;
-  const ModelPreset* preset = FindPreset(spec.preset().c_str());
-  if (preset == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.preset: found '", spec.preset(), "', expected a known preset"));
-  }
-  model.architecture = ArchitectureOf(preset->family);
-  model.layers = preset->layers;
-  model.hidden = preset->hidden;
-  model.heads = preset->heads;
-  model.kv_heads = preset->kv_heads;
-  model.ffn_hidden = preset->ffn_hidden;
-  if (model.sequence_length == 0) model.sequence_length = preset->sequence_length;
-  model.vocab_size = preset->vocab_size;
-  if (preset->rotary_base != 0) model.rotary_base = preset->rotary_base;
   return model;
 }
 
-Recompute RecomputeFrom(v1alpha1::Recompute recompute) {
-  if (recompute == v1alpha1::RECOMPUTE_SELECTIVE) return Recompute::kSelective;
-  return recompute == v1alpha1::RECOMPUTE_FULL ? Recompute::kFull : Recompute::kNone;
-}
-
-ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
-  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
-  ScheduleSpec schedule{
-      .name = spec.schedule().name(),
-      .splits = std::max(1, parameters.splits()),
-      .sequence_parallel = parameters.sequence_parallel(),
-      .recompute = RecomputeFrom(parameters.recompute()),
-      .defer_wgrads = parameters.defer_wgrads(),
-      .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
-  for (int size : parameters.slice_sizes()) schedule.slices.push_back(size);
-  if (schedule.slices.empty()) {
-    schedule.slices = EvenSlices(spec.micro_batch_size(), std::max(1, parameters.slices()));
+v1alpha1::ModelSpec MessageOf(const ModelSpec& model) {
+  v1alpha1::ModelSpec message;
+  message.set_family(static_cast<v1alpha1::Family>(static_cast<int>(model.architecture.family)));
+  message.set_layers(model.layers);
+  message.set_hidden(model.hidden);
+  message.set_heads(model.heads);
+  message.set_kv_heads(model.kv_heads == 0 ? model.heads : model.kv_heads);
+  message.set_ffn_hidden(model.ffn_hidden);
+  message.set_sequence_length(model.sequence_length);
+  message.set_vocab_size(model.vocab_size);
+  if (model.architecture.positions == PositionKind::kRotary) {
+    message.set_rotary_base(model.rotary_base);
   }
-  return schedule;
+  message.set_dropout(model.dropout);
+  message.set_norm_epsilon(model.norm_epsilon);
+  message.set_tied_head(model.head_is_tied());
+  if (model.rotary_scaling.kind != RotaryScaling::Kind::kNone) {
+    *message.mutable_rotary_scaling() = MessageOf(model.rotary_scaling);
+  }
+  return message;
 }
 
-DType DTypeFrom(v1alpha1::Precision precision) {
-  return precision == v1alpha1::PRECISION_BF16 ? DType::kBF16 : DType::kF32;
-}
-
-}  // namespace
-
-absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& spec) {
-  EngineSpec engine;
-  ASSIGN_OR_RETURN(engine.model, ModelFrom(spec.model()));
-  engine.schedule = ScheduleFrom(spec);
+absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
+  const v1alpha1::JobSpec spec = spec::Normalize(job);
+  RETURN_IF_ERROR(spec::Validate(spec));
+  EngineSpec engine{.model = ModelFrom(spec.model()), .schedule = ScheduleFrom(spec)};
   engine.tp_size = spec.parallelism().tp_size();
   engine.dtype = DTypeFrom(spec.precision());
-  const bool wire_is_given = spec.parallelism().wire() != v1alpha1::PRECISION_UNSPECIFIED;
-  engine.wire_dtype = DTypeFrom(wire_is_given ? spec.parallelism().wire() : spec.precision());
+  engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
-  if (spec.micro_batch_size() < 1 || spec.global_batch_size() % spec.micro_batch_size() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("global_batch_size: found ", spec.global_batch_size(),
-                     ", expected a multiple of micro_batch_size ", spec.micro_batch_size()));
-  }
   engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
   // The first norm that is not finite ends the job, before anything reads or saves the parameters:
   // skipping its update would show nowhere.
   engine.update_at_once =
       spec.optimizer().clip_norm() == 0 && spec.optimizer().max_skipped_updates() == 1;
-  RETURN_IF_ERROR(Validate(engine));
   return engine;
 }
+
+v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
+  v1alpha1::JobSpec spec;
+  *spec.mutable_model() = MessageOf(engine.model);
+  *spec.mutable_schedule() = MessageOf(engine.schedule);
+  spec.mutable_parallelism()->set_tp_size(engine.tp_size);
+  spec.set_precision(MessageOf(engine.dtype));
+  spec.mutable_parallelism()->set_wire(MessageOf(engine.wire_dtype));
+  spec.set_micro_batch_size(engine.micro_batch_size);
+  spec.set_global_batch_size(engine.micro_batch_size * engine.micro_batches);
+  if (engine.update_at_once) {
+    spec.mutable_optimizer()->set_clip_norm(0);
+    spec.mutable_optimizer()->set_max_skipped_updates(1);
+  }
+  spec.set_steps(1);
+  spec.mutable_data()->set_prefix("data");
+  return spec;
+}
+
+absl::Status Validate(const EngineSpec& spec) { return EngineSpecFrom(JobSpecOf(spec)).status(); }
 
 }  // namespace stretto::trainer

@@ -4,20 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "coordinator/cli/explain/api.h"
 #include "coordinator/cli/explain/explain_text.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
-#include "coordinator/service/schedules.h"
-#include "coordinator/service/validate_spec.h"
+#include "proto/spec/job/normalize.h"
+#include "proto/spec/job/validate.h"
+#include "proto/spec/presets.h"
+#include "proto/spec/schedules.h"
 
 namespace stretto::cli {
 namespace {
@@ -112,9 +110,9 @@ TEST(ExplainTextTest, ReadsAsKubectlsDoes) {
             "DESCRIPTION:\n"
             "  The tokens to train on.\n"
             "\n"
-            "  One data set, or a blend of several. A data set is in the\n"
-            "  format of Megatron, as `stretto data prepare` writes it,\n"
-            "  or consists of token files of llm.c.\n"
+            "  One data set, or a blend of several. A data set is in\n"
+            "  Megatron's format, which `stretto data prepare` writes, or\n"
+            "  consists of token files of llm.c.\n"
             "\n"
             "EXAMPLE:\n"
             "  data: {prefix: perl-manual, held_out: 0.01}\n"
@@ -127,29 +125,31 @@ TEST(ExplainTextTest, ReadsAsKubectlsDoes) {
             "\n"
             "FIELDS:\n"
             "  prefix  <string>\n"
-            "    PREFIX.bin and PREFIX.idx, or llmc:FILES (a `*` in the\n"
-            "    last part of the path stands for any text), beneath the\n"
-            "    workers' data root: a relative path without \"..\", at\n"
-            "    most 1024 characters. Required without blend.\n"
+            "    PREFIX of a data set's files, PREFIX.bin and PREFIX.idx,\n"
+            "    or llmc:FILES, where a `*` in the last part of the path\n"
+            "    stands for any text. The path is relative to the\n"
+            "    workers' data root, has no \"..\" and at most 1024\n"
+            "    characters. Required without blend.\n"
             "\n"
             "  blend  <[]BlendPart>\n"
             "    Several data sets instead of one: 1 to 1024, each once.\n"
-            "    Which of them a sample comes from depends on its number\n"
-            "    alone; each goes through epochs of its own.\n"
+            "    The number of a sample alone decides which data set it\n"
+            "    comes from. Each data set has epochs of its own.\n"
             "    Default: none\n"
             "\n"
             "  held_out  <number>\n"
             "    Share of each data set, at its end, that is never\n"
-            "    trained on: 0 to 0.5, at least one sequence. It begins\n"
-            "    with a document where one begins in its first half.\n"
-            "    `eval` measures on it.\n"
+            "    trained on; at least one sequence. It begins with a\n"
+            "    document if one begins in its first half. `eval`\n"
+            "    measures on it.\n"
+            "    Range: 0 to 0.5\n"
             "    Default: 0\n");
 }
 
 TEST(ExplainTextTest, RecursiveIsTheTree) {
   const std::string text = ExplainText(Of("schedule"), true, 80);
-  EXPECT_THAT(text, HasSubstr("\nFIELDS:\n  name  <string>\n  parameters  <ScheduleParameters>\n"
-                              "    slices  <integer>\n"));
+  EXPECT_THAT(text, HasSubstr("\nFIELDS:\n  name  <string>  megatron_sync, megatron_async, "));
+  EXPECT_THAT(text, HasSubstr("\n  parameters  <ScheduleParameters>\n    slices  <integer>\n"));
   EXPECT_THAT(text, HasSubstr("    recompute  <Recompute>  none, selective, full\n"));
 }
 
@@ -157,11 +157,13 @@ TEST(ExplainTextTest, JsonAndYamlSayTheSame) {
   const FieldDoc doc = Of("checkpoint.keep");
   EXPECT_EQ(ExplainJson(doc, false),
             "{\n  \"path\": \"job.spec.checkpoint.keep\",\n  \"type\": \"integer\",\n"
-            "  \"default\": \"2\",\n"
-            "  \"description\": \"The newest so many are kept; 0 keeps all.\"\n}\n");
+            "  \"default\": \"2\",\n  \"range\": \"0 to 1000000\",\n"
+            "  \"description\": \"Number of checkpoints to keep, the newest ones. 0 keeps all.\"\n"
+            "}\n");
   EXPECT_EQ(ExplainYaml(doc, false),
             "path: \"job.spec.checkpoint.keep\"\ntype: \"integer\"\ndefault: \"2\"\n"
-            "description: \"The newest so many are kept; 0 keeps all.\"\n");
+            "range: \"0 to 1000000\"\n"
+            "description: \"Number of checkpoints to keep, the newest ones. 0 keeps all.\"\n");
   EXPECT_THAT(ExplainJson(Of("spec"), false), Not(HasSubstr("slice_sizes")));
   EXPECT_THAT(ExplainJson(Of("spec"), true), HasSubstr("slice_sizes"));
 }
@@ -172,7 +174,7 @@ void CollectUndocumented(const FieldDoc& doc, std::vector<std::string>* missing)
   for (const FieldDoc& field : doc.fields) {
     if (field.comment.Line().empty()) missing->push_back(field.path);
     for (const ValueDoc& value : field.values) {
-      if (value.description.empty() && field.path.find("status") == std::string::npos) {
+      if (value.help.empty() && field.path.find("status") == std::string::npos) {
         missing->push_back(absl::StrCat(field.path, "=", value.name));
       }
     }
@@ -205,106 +207,21 @@ TEST(CommentsOfTheApiTest, ExamplesAreLinesOfAJobFile) {
 TEST(CommentsOfTheApiTest, TheFirstExampleIsAWholeJob) {
   const auto file = ParseJobFile(Of("job.spec").about.examples.at(0), "example");
   ASSERT_TRUE(file.ok()) << file.status();
-  EXPECT_EQ(service::ValidateSpec(service::NormalizeSpec(file->spec)), absl::OkStatus());
+  EXPECT_EQ(spec::Validate(spec::Normalize(file->spec)), absl::OkStatus());
 }
 
-// The value of a field of a normalized spec, as a job file has it; empty when it is not set.
-std::string ValueAt(const google::protobuf::Message& message, const std::string& path) {
-  const std::pair<std::string, std::string> parts = absl::StrSplit(path, absl::MaxSplits('.', 1));
-  const auto* field = message.GetDescriptor()->FindFieldByName(parts.first);
-  if (!parts.second.empty()) {
-    return ValueAt(message.GetReflection()->GetMessage(message, field), parts.second);
-  }
-  for (absl::string_view line : absl::StrSplit(ToYaml(message), '\n')) {
-    const std::pair<absl::string_view, absl::string_view> pair =
-        absl::StrSplit(line, absl::MaxSplits(": ", 1));
-    if (pair.first == parts.first) return std::string(pair.second);
-  }
-  return "";
+TEST(FieldsOfASpecTest, SchedulesAndPresetsAreListedWithTheirHelp) {
+  const FieldDoc schedule = Of("schedule.name");
+  ASSERT_EQ(schedule.values.size(), kSchedules.size());
+  EXPECT_EQ(schedule.values[0].name, kSchedules[0].name);
+  EXPECT_EQ(schedule.values[0].help, kSchedules[0].help);
+  EXPECT_EQ(Of("model.preset").values.size(), kModelPresets.size());
 }
 
-// One number or word against what NormalizeSpec makes of a file that leaves all of it out.
-TEST(CommentsOfTheApiTest, DefaultsAreThoseOfTheCoordinator) {
-  const auto file = ParseJobFile(
-      "model: {family: llama, layers: 2, hidden: 64, heads: 4, sequence_length: 8, vocab_size: 9}\n"
-      "schedule: {name: domino_hybrid}\nsteps: 70\nmicro_batch_size: 6\n",
-      "file");
-  ASSERT_TRUE(file.ok()) << file.status();
-  const v1alpha1::JobSpec spec = service::NormalizeSpec(file->spec);
-  const std::vector<std::pair<std::string, std::string>> expected = {
-      {"model.kv_heads", "4"},
-      {"model.rotary_base", ""},
-      {"model.norm_epsilon", ""},
-      {"model.tied_head", "false"},
-      {"parallelism.tp_size", ""},
-      {"parallelism.pp_size", ""},
-      {"parallelism.dp_size", ""},
-      {"parallelism.ep_size", ""},
-      {"parallelism.cp_size", ""},
-      {"parallelism.wire", "f32"},
-      {"schedule.parameters.slices", ""},
-      {"schedule.parameters.splits", ""},
-      {"schedule.parameters.recompute", ""},
-      {"optimizer.name", ""},
-      {"optimizer.learning_rate", ""},
-      {"optimizer.beta1", ""},
-      {"optimizer.beta2", ""},
-      {"optimizer.epsilon", ""},
-      {"optimizer.weight_decay", ""},
-      {"optimizer.warmup_steps", ""},
-      {"optimizer.decay_steps", "70"},
-      {"optimizer.min_learning_rate", "0.0001"},
-      {"optimizer.clip_norm", ""},
-      {"optimizer.max_skipped_updates", ""},
-      {"precision", ""},
-      {"global_batch_size", "6"},
-      {"seed", ""},
-      {"checkpoint.keep", ""},
-      {"device", ""}};
-  for (const auto& [path, derived] : expected) {
-    // A default that names another field is derived from it; others stand as they are.
-    const std::string said = derived.empty() ? Of(path).comment.default_value : derived;
-    const std::string found = ValueAt(spec, path);
-    double a = 0, b = 0;
-    if (absl::SimpleAtod(said, &a) && absl::SimpleAtod(found, &b)) {
-      EXPECT_DOUBLE_EQ(a, b) << path;
-    } else {
-      EXPECT_EQ(said, found) << path;
-    }
-  }
-}
-
-TEST(CommentsOfTheApiTest, SchedulesAreThoseOfTheCoordinator) {
-  std::vector<std::string> said, known;
-  for (const Comment::Block& block : Of("schedule.name").comment.blocks) {
-    if (!block.verbatim) continue;
-    for (absl::string_view line : absl::StrSplit(block.text, '\n', absl::SkipEmpty())) {
-      said.emplace_back(line.substr(0, line.find(' ')));
-    }
-  }
-  for (const service::ScheduleRules& rules : service::kSchedules) known.emplace_back(rules.name);
-  EXPECT_EQ(said, known);
-}
-
-// The words before the colon: "All", or names of the schedules that take the parameter.
-TEST(CommentsOfTheApiTest, ParametersNameTheSchedulesThatTakeThem) {
-  for (const FieldDoc& field : Of("schedule.parameters").fields) {
-    const std::string line = field.comment.Line();
-    const std::string who = line.substr(0, line.find(':'));
-    const bool all = who.rfind("All", 0) == 0;
-    const bool sliced = field.name() == "slices" || field.name() == "slice_sizes";
-    for (const service::ScheduleRules& rules : service::kSchedules) {
-      const std::vector<std::string> taken = service::ParametersOf(rules);
-      const bool takes = std::find(taken.begin(), taken.end(), field.name()) != taken.end();
-      if (all || sliced) {
-        EXPECT_EQ(takes, all || rules.sliced()) << field.name() << " " << rules.name;
-      } else {
-        const std::vector<std::string> names = absl::StrSplit(who, ", ");
-        const bool named = std::find(names.begin(), names.end(), rules.name) != names.end();
-        EXPECT_EQ(named, takes) << field.name() << " " << rules.name;
-      }
-    }
-  }
+TEST(FieldsOfASpecTest, SayWhoTakesThem) {
+  EXPECT_THAT(Of("schedule.parameters.splits").comment.only_for, StartsWith("schedules "));
+  EXPECT_EQ(Of("model.rotary_base").comment.only_for, "family llama");
+  EXPECT_EQ(Of("model.layers").comment.only_for, "");
 }
 
 }  // namespace

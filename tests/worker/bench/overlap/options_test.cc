@@ -4,6 +4,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
 namespace {
@@ -30,7 +31,7 @@ TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
   EXPECT_THAT(spec.schedule.slices, ElementsAre(3));
   EXPECT_EQ(spec.tp_size, 1);
   EXPECT_EQ(spec.model.ffn_hidden, 384);
-  EXPECT_TRUE(Validate(spec).ok()) << Validate(spec);
+  EXPECT_EQ(trainer::Validate(spec), absl::OkStatus());
 }
 
 TEST(OverlapOptionsTest, EmulatedLinksAreEveryCombination) {

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "gtest/gtest.h"
+#include "proto/spec/schedules.h"
 #include "tests/worker/engine/exec/intervals.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/exec/ledger.h"

@@ -1,4 +1,4 @@
-// What every schedule's plan promises, and which specs are refused.
+// What every schedule's plan promises.
 
 #include "worker/engine/schedule/plan.h"
 
@@ -74,9 +74,6 @@ TEST(PlanTest, ArenasAloneAreThoseOfThePlan) {
       EXPECT_EQ(*arenas, PlanOf(layout, 0, variant).arenas) << Describe(layout);
     }
   }
-  Layout unknown;
-  unknown.schedule = "rubato";
-  EXPECT_EQ(PlanArenas(SpecOf(unknown), 0).status(), BuildPlan(SpecOf(unknown), 0).status());
 }
 
 TEST(PlanTest, EveryWaitIsNeededOrRedundant) {
@@ -232,61 +229,6 @@ TEST(PlanTest, OneRankHasNothingToHide) {
 
 TEST(PlanTest, TheSameSpecGivesTheSameProgram) {
   EXPECT_EQ(Print(PlanOf(Domino({2, 1}, 2)).program), Print(PlanOf(Domino({2, 1}, 2)).program));
-}
-
-TEST(PlanTest, AnUnknownScheduleNamesTheKnownOnes) {
-  EXPECT_EQ(BuildPlan(SpecOf({.schedule = "domino_column"}), 0).status(),
-            absl::InvalidArgumentError(
-                "schedule.name: found 'domino_column', expected one of megatron_sync, "
-                "megatron_async, domino_row, domino_col, domino_hybrid, domino_paper, "
-                "domino_release1, domino_intra, domino_inter, nanotron"));
-}
-
-TEST(PlanTest, ASchedulesConditionsNameItTheFieldFoundAndExpected) {
-  const auto sliced = [](const std::string& name, std::vector<int> slices, int splits = 1) {
-    Layout layout = LayoutOf(name);
-    layout.slices = std::move(slices);
-    layout.splits = splits;
-    return layout;
-  };
-  const auto deferring = [](const std::string& name) {
-    Layout layout = LayoutOf(name);
-    layout.defer_wgrads = 2;
-    return layout;
-  };
-  const std::string batch =
-      ": micro_batch_size: found 1, expected at least 2: it cuts the batch "
-      "into slices of whole sequences";
-  std::vector<std::pair<Layout, std::string>> cases = {
-      {sliced("domino_row", {1}), "schedule domino_row" + batch},
-      {sliced("domino_hybrid", {1}, 2), "schedule domino_hybrid" + batch},
-      {sliced("domino_row", {1, 1}, 2), "schedule domino_row: splits: found 2, expected 1"},
-      {sliced("megatron_sync", {2}, 2), "schedule megatron_sync: splits: found 2, expected 1"},
-      {sliced("domino_inter", {1, 1}, 4), "schedule domino_inter: splits: found 4, expected 1"}};
-  for (const char* name : {"megatron_sync", "megatron_async", "domino_col"}) {
-    cases.emplace_back(sliced(name, {1, 2, 1}),
-                       std::string("schedule ") + name + ": slices: found 3, expected 1");
-  }
-  for (const char* name :
-       {"domino_paper", "domino_release1", "domino_intra", "domino_inter", "nanotron"}) {
-    const std::string schedule = std::string("schedule ") + name;
-    cases.emplace_back(sliced(name, {1}), schedule + batch);
-    for (const std::vector<int>& slices : {std::vector<int>{2}, {1, 1, 1}}) {
-      cases.emplace_back(sliced(name, slices), schedule + ": slices: found " +
-                                                   std::to_string(slices.size()) +
-                                                   ", expected 2, as published");
-    }
-  }
-  for (const std::string& name : ScheduleNames()) {
-    if (name == "domino_row" || name == "domino_col" || name == "domino_hybrid") continue;
-    cases.emplace_back(deferring(name), "schedule " + name + ": defer_wgrads: found 2, expected 0");
-  }
-  for (const auto& [layout, message] : cases) {
-    EXPECT_EQ(BuildPlan(SpecOf(layout), 0).status(), absl::InvalidArgumentError(message));
-    // Whatever is built of it.
-    EXPECT_EQ(BuildPlans(SpecOf(layout), Variant::kSerialOracle).status(),
-              absl::InvalidArgumentError(message));
-  }
 }
 
 }  // namespace

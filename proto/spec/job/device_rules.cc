@@ -1,0 +1,44 @@
+// What the CUDA kernels cannot do (kernels/cuda/cuda_ops.h).
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/spec/architecture.h"
+#include "proto/spec/job/rules.h"
+
+namespace stretto::spec {
+namespace {
+
+constexpr int64_t kMaxRowBytes = int64_t{64} << 10;
+constexpr int kMaxRotaryHead = 256;
+constexpr int64_t kMaxTokens = int64_t{8} << 20;  // of a micro-batch
+
+void CheckHeads(const v1alpha1::ModelSpec& model, Violations* violations) {
+  const Architecture* architecture = FindArchitecture(model.family());
+  if (architecture == nullptr || architecture->positions != PositionKind::kRotary) return;
+  if (!violations->Sound({"model.hidden", "model.heads"})) return;
+  const int head = model.hidden() / model.heads();
+  violations->Expect(head <= kMaxRotaryHead, "model.heads",
+                     absl::StrCat("heads of dimension ", head),
+                     absl::StrCat("at most ", kMaxRotaryHead, " with DEVICE_CUDA"));
+}
+
+}  // namespace
+
+void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations) {
+  if (spec.device() != v1alpha1::DEVICE_CUDA) return;
+  const v1alpha1::ModelSpec& model = spec.model();
+  if (violations->Sound({"model.hidden", "precision"})) {
+    const bool bf16 = spec.precision() == v1alpha1::PRECISION_BF16;
+    const int64_t most = kMaxRowBytes / (bf16 ? 2 : 4);
+    violations->Expect(model.hidden() <= most, "model.hidden", model.hidden(),
+                       absl::StrCat("at most ", most, " with DEVICE_CUDA and this precision"));
+  }
+  CheckHeads(model, violations);
+  if (violations->Sound({"micro_batch_size", "model.sequence_length"})) {
+    const int64_t tokens = int64_t{spec.micro_batch_size()} * model.sequence_length();
+    violations->Expect(tokens <= kMaxTokens, "micro_batch_size", absl::StrCat(tokens, " tokens"),
+                       absl::StrCat("at most ", kMaxTokens, " with DEVICE_CUDA"));
+  }
+}
+
+}  // namespace stretto::spec

@@ -1,0 +1,117 @@
+// The hash is of a text. The first releases wrote their fields one by one; the text of those is fixed
+// for ever. A field that came later is appended by its row in the table, where it is not the default.
+#include "proto/spec/job/hash.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/files.h"
+#include "proto/spec/architecture.h"
+#include "proto/spec/fields.h"
+#include "proto/spec/job/places.h"
+#include "proto/spec/job/takers.h"
+
+namespace stretto::spec {
+namespace {
+
+using v1alpha1::JobSpec;
+
+// What every family had once, also where it is not used.
+constexpr int kFirstRotaryBase = 10000;
+
+const char* NameOf(v1alpha1::Precision precision) {
+  return precision == v1alpha1::PRECISION_BF16 ? "bf16" : "f32";
+}
+
+// What is not the family's default.
+std::string OptionsOf(const v1alpha1::ModelSpec& model, const Architecture& architecture) {
+  const v1alpha1::RotaryScaling& scaling = model.rotary_scaling();
+  std::string text;
+  if (model.norm_epsilon() != 1e-5)
+    absl::StrAppendFormat(&text, ";epsilon=%.17g", model.norm_epsilon());
+  if (model.tied_head() != architecture.tied_head)
+    absl::StrAppend(&text, ";tied=", int{model.tied_head()});
+  if (!model.has_rotary_scaling()) return text;
+  const bool llama3 = scaling.kind() == v1alpha1::RotaryScaling::LLAMA3;
+  absl::StrAppendFormat(&text, ";rotary=%s,%.17g", llama3 ? "llama3" : "linear", scaling.factor());
+  if (llama3) {
+    absl::StrAppendFormat(&text, ",%.17g,%.17g,%d", scaling.low_frequency_factor(),
+                          scaling.high_frequency_factor(), scaling.original_sequence_length());
+  }
+  return text;
+}
+
+std::string ModelText(const v1alpha1::ModelSpec& model) {
+  const Architecture& architecture = *FindArchitecture(model.family());
+  const int base = model.rotary_base() > 0 ? model.rotary_base() : kFirstRotaryBase;
+  return absl::StrCat(
+      architecture.name, ";",
+      absl::StrJoin({model.layers(), model.hidden(), model.heads(), model.kv_heads(),
+                     model.ffn_hidden(), model.sequence_length(), model.vocab_size(), base},
+                    ","),
+      OptionsOf(model, architecture), ";", absl::StrFormat("%.17g", model.dropout()));
+}
+
+std::string ScheduleText(const JobSpec& spec) {
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  std::vector<int> slices(parameters.slice_sizes().begin(), parameters.slice_sizes().end());
+  if (slices.empty()) slices = {spec.micro_batch_size()};
+  const int merged = parameters.auto_merge_wgrads() ? std::max(1, parameters.merge_wgrads())
+                                                    : parameters.merge_wgrads();
+  return absl::StrCat(absl::StrJoin(slices, ","), ";", std::max(1, parameters.splits()), ",",
+                      int{parameters.sequence_parallel()}, ",", merged);
+}
+
+std::string OptimizerText(const v1alpha1::OptimizerSpec& o) {
+  return absl::StrCat(absl::StrFormat("%.17g,%.17g,%.17g,%.17g,%.17g,%.17g,%.17g",
+                                      o.learning_rate(), o.min_learning_rate(), o.beta1(),
+                                      o.beta2(), o.epsilon(), o.weight_decay(), o.clip_norm()),
+                      ";", o.warmup_steps(), ",", o.decay_steps());
+}
+
+std::string DataText(const v1alpha1::DataSpec& data) {
+  std::string text;
+  if (data.blend_size() > 1) {
+    const auto weight = [](std::string* out, const v1alpha1::BlendPart& part) {
+      absl::StrAppendFormat(out, "%.17g", part.weight());
+    };
+    absl::StrAppend(&text, ";blend=", absl::StrJoin(data.blend(), ",", weight));
+  }
+  if (data.held_out() > 0) absl::StrAppendFormat(&text, ";held_out=%.17g", data.held_out());
+  return text;
+}
+
+std::string AddedText(const JobSpec& spec) {
+  std::string text;
+  for (const Field& field : JobFields()) {
+    if (field.in_hash != InHash::kAdded) continue;
+    JobSpec plain;
+    google::protobuf::Message* parent = ParentOf(&plain, field.path, /*make=*/true);
+    SetFromText(parent, *DescriptorOf(*spec.GetDescriptor(), field.path), field.value);
+    const std::string fallback = PlacesOf(plain, field.path).front().text();
+    for (const Place& place : PlacesOf(spec, field.path)) {
+      if (place.text() == fallback) continue;
+      absl::StrAppend(&text, ";", place.path, "=", place.text());
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string HashOf(const JobSpec& spec) {
+  const int micro_batches = spec.global_batch_size() / spec.micro_batch_size();
+  const std::string text =
+      absl::StrCat(ModelText(spec.model()), ";", spec.parallelism().tp_size(), ",",
+                   spec.micro_batch_size(), ",", micro_batches, ";", ScheduleText(spec), ";",
+                   absl::StrCat(NameOf(spec.precision()), ",", NameOf(spec.parallelism().wire())),
+                   ";", spec.seed(), ";", OptimizerText(spec.optimizer()),
+                   spec.device() == v1alpha1::DEVICE_CUDA ? ";cuda" : "", DataText(spec.data()),
+                   AddedText(spec));
+  return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
+}
+
+}  // namespace stretto::spec

@@ -1,0 +1,75 @@
+// Rules between a model and its preset, and between a model and the ranks that share it.
+#include "proto/spec/model_rules.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "proto/spec/architecture.h"
+#include "proto/spec/job/normalize.h"
+#include "proto/spec/job/places.h"
+#include "proto/spec/job/rules.h"
+
+namespace stretto::spec {
+
+void CheckPreset(const v1alpha1::ModelSpec& model, Violations* violations) {
+  if (model.preset().empty()) {
+    if (model.layers() != 0 || model.hidden() != 0 || model.heads() != 0) return;
+    violations->Require(false, "model",
+                        "found neither preset nor dimensions, expected a preset (`stretto explain "
+                        "model.preset` lists them) or layers, hidden, heads, ...");
+    return;
+  }
+  if (!CheckName("model.preset", model.preset(), violations)) return violations->Distrust("model");
+  v1alpha1::ModelSpec preset;
+  preset.set_preset(model.preset());
+  ExpandPreset(&preset);
+  preset.set_sequence_length(model.sequence_length());  // a spec may have another
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  preset.GetReflection()->ListFields(preset, &fields);
+  bool same = true;
+  for (const auto* field : fields) {
+    const std::string path = absl::StrCat("model.", field->name());
+    const std::string found = Place{path, &model, field}.text();
+    const std::string expected = Place{path, &preset, field}.text();
+    same &= violations->Expect(found == expected, path, found,
+                               absl::StrCat("nothing, because preset ", preset.preset(), " sets ",
+                                            expected, " (a preset or dimensions, not both)"));
+  }
+  if (!same) violations->Distrust("model");
+}
+
+void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations) {
+  if (!violations->Sound({"model"})) return;
+  const bool llama3 = model.rotary_scaling().kind() == v1alpha1::RotaryScaling::LLAMA3;
+  const v1alpha1::RotaryScaling& scaling = model.rotary_scaling();
+  violations->Add(
+      RuleBrokenBy({.architecture = *FindArchitecture(model.family()),
+                    .layers = model.layers(),
+                    .hidden = model.hidden(),
+                    .heads = model.heads(),
+                    .kv_heads = model.kv_heads(),
+                    .ffn_hidden = model.ffn_hidden(),
+                    .sequence_length = model.sequence_length(),
+                    .vocab_size = model.vocab_size(),
+                    .tied_head = model.tied_head(),
+                    .low_frequency_factor = llama3 ? scaling.low_frequency_factor() : 0,
+                    .high_frequency_factor = llama3 ? scaling.high_frequency_factor() : 0}));
+}
+
+void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const char* field = "parallelism.tp_size";
+  if (!violations->Sound({field})) return;
+  const int tp = spec.parallelism().tp_size();
+  const v1alpha1::ModelSpec& model = spec.model();
+  const auto divides = [&](const char* path, absl::string_view name, int total) {
+    if (!violations->Sound({path}) || total < 1) return;
+    violations->Expect(total % tp == 0, field, tp, absl::StrCat("a divisor of ", name, " ", total));
+  };
+  divides("model.kv_heads", model.kv_heads() == model.heads() ? "heads" : "kv_heads",
+          model.kv_heads());
+  divides("model.ffn_hidden", "ffn_hidden", model.ffn_hidden());
+  divides("model.vocab_size", "the padded vocabulary", PaddedVocabulary(model.vocab_size()));
+}
+
+}  // namespace stretto::spec

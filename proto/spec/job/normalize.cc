@@ -1,0 +1,112 @@
+// Fills in the defaults of a spec: those of the preset, then those that the table has as values,
+// then those that follow from other fields.
+#include "proto/spec/job/normalize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "proto/spec/architecture.h"
+#include "proto/spec/fields.h"
+#include "proto/spec/job/places.h"
+#include "proto/spec/job/takers.h"
+#include "proto/spec/presets.h"
+#include "proto/spec/schedules.h"
+
+namespace stretto::spec {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using v1alpha1::JobSpec;
+
+template <class T>
+T OrDefault(T value, T fallback) {
+  return value == T{} ? fallback : value;
+}
+
+// The nearest section above `path` that is left out when it is not given; empty if there is none.
+std::string OptionalSection(absl::string_view path) {
+  for (size_t dot = path.rfind('.'); dot != path.npos; dot = path.rfind('.')) {
+    path = path.substr(0, dot);
+    if (FindField(path)->optional) return std::string(path);
+  }
+  return "";
+}
+
+bool IsZero(const std::string& value) { return value == "0" || value == "false"; }
+
+void FillValue(const Field& field, JobSpec* spec) {
+  const std::string value = field.value;
+  const FieldDescriptor& descriptor = *DescriptorOf(*spec->GetDescriptor(), field.path);
+  // An absent number is 0 by itself.
+  if (value.empty() || (IsZero(value) && !descriptor.has_presence())) return;
+  if (!Takes(field.taker, *spec).value_or(false)) return;
+  Message* parent = ParentOf(spec, field.path, /*make=*/OptionalSection(field.path).empty());
+  if (parent == nullptr || parent->GetReflection()->HasField(*parent, &descriptor)) return;
+  SetFromText(parent, descriptor, value);
+}
+
+void DeriveModel(v1alpha1::ModelSpec* model) {
+  const Architecture* architecture = FindArchitecture(model->family());
+  if (architecture == nullptr) return;
+  model->set_kv_heads(OrDefault(model->kv_heads(), model->heads()));
+  if (!model->has_tied_head()) model->set_tied_head(architecture->tied_head);
+  if (model->ffn_hidden() == 0 && RangeOf("model.hidden").Contains(model->hidden())) {
+    model->set_ffn_hidden(DefaultFfnHidden(*architecture, model->hidden()));
+  }
+}
+
+void DeriveSlices(JobSpec* spec) {
+  if (!Takes(Taker::kSliced, *spec).value_or(false)) return;
+  v1alpha1::ScheduleParameters* parameters = spec->mutable_schedule()->mutable_parameters();
+  const int micro = spec->micro_batch_size(), given = parameters->slice_sizes_size();
+  parameters->set_slices(OrDefault(parameters->slices(), given > 0 ? given : 2));
+  const int slices = parameters->slices();
+  if (given > 0 || slices < 1 || slices > micro) return;
+  for (int sequences : EvenSlices(micro, slices)) parameters->add_slice_sizes(sequences);
+}
+
+void DeriveOptimizer(JobSpec* spec) {
+  v1alpha1::OptimizerSpec* optimizer = spec->mutable_optimizer();
+  const double rate = optimizer->learning_rate();
+  if (!optimizer->has_min_learning_rate() && RangeOf("optimizer.learning_rate").Contains(rate)) {
+    optimizer->set_min_learning_rate(0.1 * rate);
+  }
+  if (!optimizer->has_decay_steps()) {
+    optimizer->set_decay_steps(std::max<int64_t>(spec->steps(), 1));
+  }
+}
+
+}  // namespace
+
+void ExpandPreset(v1alpha1::ModelSpec* model) {
+  const ModelPreset* preset = FindPreset(model->preset().c_str());
+  if (preset == nullptr) return;
+  model->set_family(
+      OrDefault(model->family(), static_cast<v1alpha1::Family>(static_cast<int>(preset->family))));
+  model->set_layers(OrDefault(model->layers(), preset->layers));
+  model->set_hidden(OrDefault(model->hidden(), preset->hidden));
+  model->set_heads(OrDefault(model->heads(), preset->heads));
+  model->set_kv_heads(OrDefault(model->kv_heads(), preset->kv_heads));
+  model->set_ffn_hidden(OrDefault(model->ffn_hidden(), preset->ffn_hidden));
+  model->set_sequence_length(OrDefault(model->sequence_length(), preset->sequence_length));
+  model->set_vocab_size(OrDefault(model->vocab_size(), preset->vocab_size));
+  model->set_rotary_base(OrDefault(model->rotary_base(), preset->rotary_base));
+}
+
+JobSpec Normalize(JobSpec spec) {
+  ExpandPreset(spec.mutable_model());
+  for (const Field& field : JobFields()) FillValue(field, &spec);
+  DeriveModel(spec.mutable_model());
+  spec.set_global_batch_size(OrDefault(spec.global_batch_size(), spec.micro_batch_size()));
+  if (v1alpha1::Precision_IsValid(spec.precision())) {
+    v1alpha1::ParallelismSpec* parallelism = spec.mutable_parallelism();
+    parallelism->set_wire(OrDefault(parallelism->wire(), spec.precision()));
+  }
+  DeriveSlices(&spec);
+  DeriveOptimizer(&spec);
+  return spec;
+}
+
+}  // namespace stretto::spec

@@ -1,0 +1,77 @@
+// Rules between a schedule's parameters and the batch, the model and the ranks.
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "proto/spec/job/rules.h"
+#include "proto/spec/schedules.h"
+
+namespace stretto::spec {
+namespace {
+
+using v1alpha1::ScheduleParameters;
+
+constexpr char kSlices[] = "schedule.parameters.slices";
+constexpr char kSizes[] = "schedule.parameters.slice_sizes";
+
+void CheckSlices(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
+                 Violations* violations) {
+  if (!violations->Sound({"micro_batch_size", kSlices, kSizes})) return;
+  const ScheduleParameters& parameters = spec.schedule().parameters();
+  const int micro = spec.micro_batch_size(), slices = parameters.slices();
+  const int sizes = parameters.slice_sizes_size();
+  const bool two = rules.slices == ScheduleRules::Slices::kTwo;
+  int64_t sum = 0;
+  for (int size : parameters.slice_sizes()) sum += size;
+  if (violations->Expect(micro > 1, "micro_batch_size", micro,
+                         absl::StrCat("at least 2: ", rules.name,
+                                      " cuts the batch into slices of whole sequences")) &&
+      violations->Expect(!two || slices == 2, kSlices, slices,
+                         absl::StrCat("2, as ", rules.name, " is published")) &&
+      violations->Expect(slices <= micro, kSlices, slices,
+                         absl::StrCat("at most micro_batch_size ", micro)) &&
+      violations->Expect(sizes == slices, kSizes, absl::StrCat(sizes, " sizes"),
+                         absl::StrCat("as many as slices, ", slices))) {
+    violations->Expect(sum == micro, kSizes, absl::StrCat("sizes that sum to ", sum),
+                       absl::StrCat("micro_batch_size ", micro));
+  }
+}
+
+void CheckMerge(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const char* field = "schedule.parameters.merge_wgrads";
+  if (!violations->Sound({field, "micro_batch_size", "global_batch_size"})) return;
+  const ScheduleParameters& parameters = spec.schedule().parameters();
+  const int merged = parameters.merge_wgrads();
+  if (parameters.auto_merge_wgrads()) {
+    violations->Expect(merged == 0, field, merged, "0, because auto_merge_wgrads chooses it");
+    return;
+  }
+  const int micro_batches = spec.global_batch_size() / spec.micro_batch_size();
+  violations->Expect(
+      merged == 0 || micro_batches % merged == 0, field, merged,
+      absl::StrCat("0 or a divisor of the ", micro_batches, " micro-batches of a step"));
+}
+
+}  // namespace
+
+void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const ScheduleRules* rules = FindSchedule(spec.schedule().name());
+  if (rules == nullptr) return;
+  const ScheduleParameters& parameters = spec.schedule().parameters();
+  if (rules->sliced()) CheckSlices(*rules, spec, violations);
+  const char* splits = "schedule.parameters.splits";
+  if (rules->splits && violations->Sound({splits, "model.hidden"})) {
+    violations->Expect(spec.model().hidden() % parameters.splits() == 0, splits,
+                       parameters.splits(),
+                       absl::StrCat("a divisor of hidden ", spec.model().hidden()));
+  }
+  if (parameters.sequence_parallel() &&
+      violations->Sound({"parallelism.tp_size", "model.sequence_length"})) {
+    const int tp = spec.parallelism().tp_size(), sequence = spec.model().sequence_length();
+    violations->Expect(
+        sequence % tp == 0, "schedule.parameters.sequence_parallel", "true",
+        absl::StrCat("false, because tp_size ", tp, " does not divide sequence_length ", sequence));
+  }
+  CheckMerge(spec, violations);
+}
+
+}  // namespace stretto::spec

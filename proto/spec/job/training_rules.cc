@@ -1,0 +1,93 @@
+// Rules between batches, steps, the optimizer, checkpoints and types.
+#include <string>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/spec/job/rules.h"
+
+namespace stretto::spec {
+namespace {
+
+using v1alpha1::JobSpec;
+
+constexpr int64_t kMaxTokensPerStep = int64_t{1} << 31;
+
+// 0 steps write the initial weights as a checkpoint, and do nothing else.
+void CheckSteps(const JobSpec& spec, Violations* violations) {
+  if (spec.steps() != 0 || !violations->Sound({"steps"})) return;
+  const auto expect = [&](bool ok, absl::string_view why) {
+    return violations->Expect(ok, "steps", 0, absl::StrCat("at least 1, because ", why));
+  };
+  if (!expect(!spec.model().initial_weights().empty(),
+              "model.initial_weights gives no weights to write as a checkpoint")) {
+    return;
+  }
+  expect(!spec.checkpoint().disabled(), "checkpoints are disabled");
+  expect(spec.checkpoint().resume_from().empty(),
+         "checkpoint.resume_from continues from other weights");
+  expect(!spec.has_eval(), "eval measures after steps");
+}
+
+void CheckOptimizer(const v1alpha1::OptimizerSpec& optimizer, Violations* violations) {
+  const char* least = "optimizer.min_learning_rate";
+  if (violations->Sound({least, "optimizer.learning_rate"})) {
+    violations->Expect(optimizer.min_learning_rate() <= optimizer.learning_rate(), least,
+                       optimizer.min_learning_rate(),
+                       absl::StrCat("at most learning_rate ", optimizer.learning_rate()));
+  }
+  const char* warmup = "optimizer.warmup_steps";
+  if (violations->Sound({warmup, "optimizer.decay_steps"})) {
+    violations->Expect(optimizer.warmup_steps() <= optimizer.decay_steps(), warmup,
+                       optimizer.warmup_steps(),
+                       absl::StrCat("at most decay_steps ", optimizer.decay_steps()));
+  }
+}
+
+void CheckCheckpoint(const v1alpha1::CheckpointSpec& checkpoint, Violations* violations) {
+  const char* interval = "checkpoint.interval_steps";
+  if (checkpoint.disabled() && violations->Sound({interval})) {
+    violations->Expect(checkpoint.interval_steps() == 0, interval, checkpoint.interval_steps(),
+                       "0, because checkpoints are disabled");
+  }
+  const std::string& resume = checkpoint.resume_from();
+  if (resume.empty()) return;
+  if (absl::StartsWith(resume, "hf:")) {
+    return CheckWeights("checkpoint.resume_from", resume, {"hf"}, violations);
+  }
+  const std::string fault = PathFault(resume);
+  violations->Expect(fault.empty(), "checkpoint.resume_from", Quoted(resume), fault);
+}
+
+void CheckTypes(const JobSpec& spec, Violations* violations) {
+  const char* wire = "parallelism.wire";
+  if (!violations->Sound({"precision", wire})) return;
+  violations->Expect(spec.parallelism().wire() == v1alpha1::PRECISION_BF16 ||
+                         spec.precision() == v1alpha1::PRECISION_F32,
+                     wire, "PRECISION_F32",
+                     "PRECISION_BF16: activations travel no wider than precision");
+}
+
+}  // namespace
+
+void CheckBatch(const JobSpec& spec, Violations* violations) {
+  CheckSteps(spec, violations);
+  const char* field = "global_batch_size";
+  const int micro = spec.micro_batch_size(), global = spec.global_batch_size();
+  if (!violations->Sound({"micro_batch_size", field}) ||
+      !violations->Expect(global % micro == 0, field, global,
+                          absl::StrCat("a multiple of micro_batch_size ", micro)) ||
+      !violations->Sound({"model.sequence_length"})) {
+    return;
+  }
+  const int64_t tokens = int64_t{global} * spec.model().sequence_length();
+  violations->Expect(tokens <= kMaxTokensPerStep, field, absl::StrCat(tokens, " tokens per step"),
+                     absl::StrCat("at most ", kMaxTokensPerStep));
+}
+
+void CheckTraining(const JobSpec& spec, Violations* violations) {
+  CheckOptimizer(spec.optimizer(), violations);
+  CheckCheckpoint(spec.checkpoint(), violations);
+  CheckTypes(spec, violations);
+}
+
+}  // namespace stretto::spec

@@ -1,0 +1,24 @@
+#pragma once
+// Rules between the dimensions of a model, for job specs and for models from files alike.
+
+#include <cstdint>
+#include <optional>
+
+#include "proto/spec/architecture.h"
+#include "proto/spec/violations.h"
+
+namespace stretto::spec {
+
+// Each within its range (RangeOf).
+struct Dimensions {
+  Architecture architecture;
+  int layers, hidden, heads, kv_heads, ffn_hidden, sequence_length, vocab_size;
+  bool tied_head;
+  // Of rotary scaling of kind llama3; 0 without.
+  double low_frequency_factor = 0, high_frequency_factor = 0;
+};
+
+// The first rule that does not hold; nothing if all do.
+std::optional<FieldViolation> RuleBrokenBy(const Dimensions& model);
+
+}  // namespace stretto::spec

@@ -1,0 +1,17 @@
+#include "proto/spec/schedules.h"
+
+namespace stretto {
+
+std::vector<std::string> ScheduleNames() {
+  std::vector<std::string> names;
+  for (const ScheduleRules& rules : kSchedules) names.emplace_back(rules.name);
+  return names;
+}
+
+std::vector<int> EvenSlices(int sequences, int slices) {
+  std::vector<int> sizes(static_cast<size_t>(slices), sequences / slices);
+  for (int i = 0; i < sequences % slices; ++i) ++sizes[static_cast<size_t>(i)];
+  return sizes;
+}
+
+}  // namespace stretto

@@ -1,0 +1,137 @@
+// The rows of `data`, `parallelism` and `schedule`: what the model reads, and how ranks share it.
+#include "proto/spec/rows.h"
+
+namespace stretto {
+namespace {
+
+constexpr char kNotYet[] = "values above 1 are not implemented yet";
+
+}  // namespace
+
+std::vector<Field> WorkRows() {
+  return {
+      {.path = "data", .help = "The tokens to train on.", .required = "always"},
+      {.path = "data.prefix",
+       .help =
+           "PREFIX of a data set's files, PREFIX.bin and PREFIX.idx, or llmc:FILES, where a `*` "
+           "in the last part of the path stands for any text. The path is relative to the "
+           "workers' data root, has no \"..\" and at most 1024 characters.",
+       .required = "without blend"},
+      {.path = "data.blend",
+       .help = "Several data sets instead of one: 1 to 1024, each once. The number of a sample "
+               "alone decides which data set it comes from. Each data set has epochs of its own.",
+       .derived = "none"},
+      {.path = "data.blend.prefix",
+       .help = "Name of a data set, as in data.prefix.",
+       .required = "always"},
+      {.path = "data.blend.weight",
+       .help = "Share of the samples, relative to the other weights.",
+       .range = {0, 1e9, true, false},
+       .required = "always",
+       .in_hash = InHash::kYes},
+      {.path = "data.held_out",
+       .help = "Share of each data set, at its end, that is never trained on; at least one "
+               "sequence. It begins with a document if one begins in its first half. `eval` "
+               "measures on it.",
+       .range = {0, 0.5},
+       .value = "0",
+       .in_hash = InHash::kYes},
+
+      {.path = "parallelism", .help = "How many ranks share the model.", .derived = "one rank"},
+      {.path = "parallelism.tp_size",
+       .help = "Number of ranks that share every layer (tensor parallelism). It divides kv_heads, "
+               "ffn_hidden and the padded vocabulary.",
+       .range = {1, 1024},
+       .unit = "ranks",
+       .value = "1",
+       .in_hash = InHash::kYes},
+      {.path = "parallelism.pp_size",
+       .help = "Pipeline parallelism. Not implemented yet.",
+       .range = {1, 1},
+       .value = "1",
+       .why = kNotYet},
+      {.path = "parallelism.dp_size",
+       .help = "Data parallelism. Not implemented yet.",
+       .range = {1, 1},
+       .value = "1",
+       .why = kNotYet},
+      {.path = "parallelism.ep_size",
+       .help = "Expert parallelism. Not implemented yet.",
+       .range = {1, 1},
+       .value = "1",
+       .why = kNotYet},
+      {.path = "parallelism.cp_size",
+       .help = "Context parallelism. Not implemented yet.",
+       .range = {1, 1},
+       .value = "1",
+       .why = kNotYet},
+      {.path = "parallelism.wire",
+       .help = "Type of activations on their way between ranks; never wider than precision. bf16 "
+               "with precision f32 halves the bytes and rounds what travels.",
+       .derived = "precision",
+       .in_hash = InHash::kYes},
+
+      {.path = "schedule",
+       .help = "The order in which a rank computes and communicates.",
+       .derived = "megatron_sync"},
+      {.path = "schedule.name",
+       .help = "Name of the schedule.",
+       .value = "megatron_sync",
+       .values = ScheduleValues},
+      {.path = "schedule.parameters",
+       .help =
+           "Parameters of the schedule. A parameter that the schedule does not take is refused.",
+       .derived = "the defaults of its fields"},
+      {.path = "schedule.parameters.slices",
+       .help = "Number of slices of a micro-batch, of sizes as equal as possible; at most "
+               "micro_batch_size. Published orders take 2 only.",
+       .range = {1, 65536},
+       .derived = "the number of slice_sizes, or 2",
+       .taker = Taker::kSliced,
+       .in_hash = InHash::kYes},
+      {.path = "schedule.parameters.slice_sizes",
+       .help = "Number of sequences of each slice, instead of slices; the sum is micro_batch_size.",
+       .range = {1, 65536},
+       .unit = "sequences",
+       .derived = "equal slices",
+       .taker = Taker::kSliced,
+       .in_hash = InHash::kYes},
+      {.path = "schedule.parameters.splits",
+       .help = "Number of column pieces of each product before a collective; it divides hidden.",
+       .range = {1, 65536},
+       .value = "2",
+       .taker = Taker::kSplit,
+       .in_hash = InHash::kYes},
+      {.path = "schedule.parameters.sequence_parallel",
+       .help = "Uses reduce-scatter and all-gather instead of all-reduce, so that norms see "
+               "1/tp_size of the rows. tp_size divides sequence_length.",
+       .value = "false",
+       .in_hash = InHash::kYes},
+      {.path = "schedule.parameters.recompute",
+       .help = "What backward computes again instead of keeping it.",
+       .value = "none"},
+      {.path = "schedule.parameters.defer_wgrads",
+       .help = "Number of collectives by which weight gradients are deferred.",
+       .range = {0, 65536},
+       .unit = "collectives",
+       .value = "0",
+       .taker = Taker::kDeferring},
+      {.path = "schedule.parameters.merge_wgrads",
+       .help =
+           "Number of micro-batches whose slices share one weight gradient product; it divides "
+           "the micro-batches of a step. With 0 each slice of each micro-batch has its own "
+           "product, with 1 the slices of a micro-batch share one. Sharing makes products fewer "
+           "and larger, and takes more memory.",
+       .range = {0, 65536},
+       .unit = "micro-batches",
+       .value = "0",
+       .in_hash = InHash::kYes},
+      {.path = "schedule.parameters.auto_merge_wgrads",
+       .help = "Chooses the largest merge_wgrads for which the nodes have memory when the ranks "
+               "prepare. merge_wgrads is then left out.",
+       .value = "false",
+       .in_hash = InHash::kYes},
+  };
+}
+
+}  // namespace stretto

@@ -1,0 +1,327 @@
+// Specs that are refused: which field is at fault, and, in a golden file, in which words.
+// STRETTO_REWRITE=1 writes the words anew, to be read as a difference.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "proto/spec/fields.h"
+#include "proto/spec/presets.h"
+#include "proto/spec/schedules.h"
+#include "tests/proto/spec/job_specs.h"
+
+namespace stretto::spec {
+namespace {
+
+using v1alpha1::JobSpec;
+
+constexpr char kLlama[] =
+    "model { preset: 'llama-10m' } data { prefix: 'text' } steps: 1 micro_batch_size: 1";
+constexpr char kLlama3[] =
+    "model { preset: 'llama-10m' "
+    "  rotary_scaling { kind: LLAMA3 factor: 8 original_sequence_length: 8192 } } "
+    "data { prefix: 'text' } steps: 1 micro_batch_size: 1";
+constexpr char kNoSteps[] =
+    "model { preset: 'gpt-10m' } data { prefix: 'text' } micro_batch_size: 1";
+constexpr char kBlend[] =
+    "model { preset: 'gpt-10m' } data { blend { prefix: 'a' weight: 1 } } steps: 1 "
+    "micro_batch_size: 1";
+
+struct Refusal {
+  std::string change;
+  const char* field;  // the only one at fault
+  const char* base = kPreset;
+};
+
+const Refusal kRefusals[] = {
+    {"model { preset: 'gpt-9' }", "model.preset"},
+    {"model { layers: 7 }", "model.layers"},
+    {"model { family: FAMILY_LLAMA }", "model.family"},
+    {"model { kv_heads: 2 }", "model.kv_heads"},
+    {"model { preset: 'llama-10m' rotary_base: 20000 }", "model.rotary_base"},
+    {"model { dropout: 1 }", "model.dropout"},
+    {"model { dropout: -0.1 }", "model.dropout"},
+    {"model { dropout: nan }", "model.dropout"},
+    {"model { sequence_length: -1 }", "model.sequence_length"},
+    {"parallelism { tp_size: 4 }", "parallelism.tp_size"},
+    {"model { preset: 'llama3-8b' } parallelism { tp_size: 16 }", "parallelism.tp_size"},
+    {"parallelism { tp_size: -2 }", "parallelism.tp_size"},
+    {"parallelism { pp_size: 2 }", "parallelism.pp_size"},
+    {"parallelism { dp_size: 2 }", "parallelism.dp_size"},
+    {"parallelism { ep_size: 8 }", "parallelism.ep_size"},
+    {"parallelism { cp_size: 2 }", "parallelism.cp_size"},
+    {"parallelism { cp_size: -1 }", "parallelism.cp_size"},
+    {"steps: -5", "steps"},
+    {"micro_batch_size: -1 global_batch_size: 4", "micro_batch_size"},
+    {"global_batch_size: 6", "global_batch_size"},
+    {"model { sequence_length: 1048576 } global_batch_size: 4096", "global_batch_size"},
+    {"schedule { name: 'domino' }", "schedule.name"},
+    {"schedule { name: 'megatron_sync' parameters { slices: 2 } }", "schedule.parameters.slices"},
+    {"schedule { name: 'megatron_async' parameters { slice_sizes: 4 } }",
+     "schedule.parameters.slice_sizes"},
+    {"schedule { name: 'megatron_sync' parameters { defer_wgrads: 1 } }",
+     "schedule.parameters.defer_wgrads"},
+    {"schedule { name: 'domino_col' parameters { slices: 2 } }", "schedule.parameters.slices"},
+    {"global_batch_size: 24 schedule { parameters { merge_wgrads: 4 } }",
+     "schedule.parameters.merge_wgrads"},
+    {"schedule { parameters { merge_wgrads: -1 } }", "schedule.parameters.merge_wgrads"},
+    {"schedule { parameters { merge_wgrads: 1 auto_merge_wgrads: true } }",
+     "schedule.parameters.merge_wgrads"},
+    {"schedule { parameters { splits: 2 } }", "schedule.parameters.splits"},
+    {"schedule { name: 'nanotron' parameters { defer_wgrads: 1 } }",
+     "schedule.parameters.defer_wgrads"},
+    {"schedule { name: 'domino_intra' parameters { slices: 3 } }", "schedule.parameters.slices"},
+    {"schedule { name: 'domino_paper' parameters { slice_sizes: 4 } }",
+     "schedule.parameters.slices"},
+    {"micro_batch_size: 1 schedule { name: 'domino_inter' }", "micro_batch_size"},
+    {"schedule { name: 'domino_col' parameters { splits: 5 } }", "schedule.parameters.splits"},
+    {"schedule { name: 'domino_hybrid' parameters { splits: -1 } }", "schedule.parameters.splits"},
+    {"schedule { parameters { defer_wgrads: -1 } }", "schedule.parameters.defer_wgrads"},
+    {"schedule { parameters { recompute: 9 } }", "schedule.parameters.recompute"},
+    {"model { sequence_length: 255 } schedule { parameters { sequence_parallel: true } }",
+     "schedule.parameters.sequence_parallel"},
+    {"parallelism { wire: 9 }", "parallelism.wire"},
+    {"precision: PRECISION_BF16 parallelism { wire: PRECISION_F32 }", "parallelism.wire"},
+    {"micro_batch_size: 2 schedule { parameters { slices: 4 } }", "schedule.parameters.slices"},
+    {"schedule { parameters { slices: -1 } }", "schedule.parameters.slices"},
+    {"micro_batch_size: 1", "micro_batch_size"},
+    {"schedule { parameters { slice_sizes: 3 slice_sizes: 2 } }",
+     "schedule.parameters.slice_sizes"},
+    {"schedule { parameters { slice_sizes: 4 slice_sizes: 0 } }",
+     "schedule.parameters.slice_sizes"},
+    {"schedule { parameters { slices: 3 slice_sizes: 2 slice_sizes: 2 } }",
+     "schedule.parameters.slice_sizes"},
+    {"optimizer { name: 'sgd' }", "optimizer.name"},
+    {"optimizer { learning_rate: nan min_learning_rate: 0 }", "optimizer.learning_rate"},
+    {"optimizer { learning_rate: inf }", "optimizer.learning_rate"},
+    {"optimizer { learning_rate: 0 }", "optimizer.learning_rate"},
+    {"optimizer { min_learning_rate: 0.5 }", "optimizer.min_learning_rate"},
+    {"optimizer { min_learning_rate: nan }", "optimizer.min_learning_rate"},
+    {"optimizer { beta1: 1 }", "optimizer.beta1"},
+    {"optimizer { beta2: -0.1 }", "optimizer.beta2"},
+    {"optimizer { beta1: nan }", "optimizer.beta1"},
+    {"optimizer { beta2: nan }", "optimizer.beta2"},
+    {"optimizer { epsilon: 0 }", "optimizer.epsilon"},
+    {"optimizer { epsilon: inf }", "optimizer.epsilon"},
+    {"optimizer { weight_decay: -inf }", "optimizer.weight_decay"},
+    {"optimizer { clip_norm: -1 }", "optimizer.clip_norm"},
+    {"optimizer { clip_norm: nan }", "optimizer.clip_norm"},
+    {"optimizer { warmup_steps: 200 }", "optimizer.warmup_steps"},
+    {"optimizer { decay_steps: 0 }", "optimizer.decay_steps"},
+    {"optimizer { max_skipped_updates: 0 }", "optimizer.max_skipped_updates"},
+    {"checkpoint { interval_steps: -1 }", "checkpoint.interval_steps"},
+    {"checkpoint { keep: -1 }", "checkpoint.keep"},
+    {"checkpoint { interval_steps: 5 disabled: true }", "checkpoint.interval_steps"},
+    {"checkpoint { resume_from: '../other' }", "checkpoint.resume_from"},
+    {"checkpoint { resume_from: 'hf:/exports/gpt' }", "checkpoint.resume_from"},
+    {"checkpoint { resume_from: 'hf:' }", "checkpoint.resume_from"},
+    {"model { initial_weights: 'gpt2' }", "model.initial_weights"},
+    {"model { initial_weights: 'torch:gpt2' }", "model.initial_weights"},
+    {"model { initial_weights: 'hf:' }", "model.initial_weights"},
+    {"model { initial_weights: 'hf:../gpt2' }", "model.initial_weights"},
+    {"model { initial_weights: 'llmc:/root/gpt2.bin' }", "model.initial_weights"},
+    {"device: DEVICE_CUDA emulated_link { gigabits_per_second: 1 }", "emulated_link"},
+    {"device: DEVICE_CUDA micro_batch_size: 32769", "micro_batch_size"},
+    {"precision: 9", "precision"},
+    {"device: 9", "device"},
+    {"emulated_link { gigabits_per_second: 0 }", "emulated_link.gigabits_per_second"},
+    {"emulated_link { gigabits_per_second: nan }", "emulated_link.gigabits_per_second"},
+    {"emulated_link { gigabits_per_second: 1 latency_microseconds: inf }",
+     "emulated_link.latency_microseconds"},
+    {"emulated_link { gigabits_per_second: 1 latency_microseconds: -1 }",
+     "emulated_link.latency_microseconds"},
+    {"profile { steps: 100000 }", "profile.steps"},
+    {"data { prefix: '/etc/passwd' }", "data.prefix"},
+    {"data { prefix: 'a/../../b' }", "data.prefix"},
+    {"data { prefix: 'a\\nb' }", "data.prefix"},
+    {"data { prefix: 'llmc:' }", "data.prefix"},
+    {"data { prefix: 'llmc:/a.bin' }", "data.prefix"},
+    {"data { prefix: 'llmc:web*/a.bin' }", "data.prefix"},
+    {"data { held_out: -0.1 }", "data.held_out"},
+    {"data { held_out: 0.6 }", "data.held_out"},
+    {"data { held_out: nan }", "data.held_out"},
+    {"data { blend { prefix: 'a' weight: 1 } }", "data.prefix"},
+    {"eval { prefix: 'held' }", "eval.interval_steps"},
+    {"eval { interval_steps: -5 prefix: 'held' }", "eval.interval_steps"},
+    {"eval { interval_steps: 5 batches: -1 prefix: 'held' }", "eval.batches"},
+    {"eval { interval_steps: 5 batches: 1000001 prefix: 'held' }", "eval.batches"},
+    {"eval { interval_steps: 5 prefix: '/etc/passwd' }", "eval.prefix"},
+    {"eval { interval_steps: 5 prefix: 'a/../../b' }", "eval.prefix"},
+    {"eval { interval_steps: 5 }", "eval.prefix"},
+    {"eval { interval_steps: 5 prefix: 'text/corpus' }", "eval.prefix"},
+    {"eval { interval_steps: 5 prefix: 'held' early_stop {} }", "eval.early_stop.patience"},
+    {"eval { interval_steps: 5 prefix: 'held' early_stop { patience: 1 min_improvement: -0.5 } }",
+     "eval.early_stop.min_improvement"},
+    {"eval { interval_steps: 5 prefix: 'held' early_stop { patience: 1 min_improvement: nan } }",
+     "eval.early_stop.min_improvement"},
+    // Missing parts.
+    {"", "model", kNoModel},
+    {"model { layers: 0 hidden: 64 heads: 4 sequence_length: 64 vocab_size: 257 }", "model.layers",
+     kNoModel},
+    // Dimensions.
+    {"model { heads: 6 }", "model.heads", kDimensions},
+    {"model { hidden: 1000000 ffn_hidden: 64 }", "model.hidden", kDimensions},
+    {"model { layers: 256 hidden: 65536 heads: 64 ffn_hidden: 1048576 }", "model", kDimensions},
+    {"model { ffn_hidden: 66 } parallelism { tp_size: 4 }", "parallelism.tp_size", kDimensions},
+    {"model { hidden: 63 heads: 9 ffn_hidden: 9 } parallelism { tp_size: 9 }",
+     "parallelism.tp_size", kDimensions},
+    {"model { kv_heads: -1 }", "model.kv_heads", kDimensions},
+    {"model { kv_heads: 3 } parallelism { tp_size: 1 }", "model.kv_heads", kDimensions},
+    {"model { rotary_base: 10000 }", "model.rotary_base", kDimensions},
+    {"model { family: FAMILY_LLAMA rotary_base: -1 }", "model.rotary_base", kDimensions},
+    {"model { family: FAMILY_LLAMA heads: 64 }", "model.heads", kDimensions},
+    {"model { family: 9 ffn_hidden: 64 kv_heads: 4 }", "model.family", kDimensions},
+    // Options of a model.
+    {"model { norm_epsilon: 1.1e-38 }", "model.norm_epsilon"},
+    {"model { norm_epsilon: 0 }", "model.norm_epsilon"},
+    {"model { norm_epsilon: 1.5 }", "model.norm_epsilon"},
+    {"model { norm_epsilon: inf }", "model.norm_epsilon"},
+    {"model { rotary_scaling { kind: LINEAR factor: 8 } }", "model.rotary_scaling"},
+    {"model { rotary_scaling { factor: 8 } }", "model.rotary_scaling.kind", kLlama},
+    {"model { rotary_scaling { kind: 7 factor: 8 } }", "model.rotary_scaling.kind", kLlama},
+    {"model { rotary_scaling { kind: LINEAR } }", "model.rotary_scaling.factor", kLlama},
+    {"model { rotary_scaling { kind: LINEAR factor: 1025 } }", "model.rotary_scaling.factor",
+     kLlama},
+    {"model { rotary_scaling { kind: LINEAR factor: nan } }", "model.rotary_scaling.factor",
+     kLlama},
+    {"model { rotary_scaling { kind: LINEAR factor: 8 low_frequency_factor: 1 } }",
+     "model.rotary_scaling.low_frequency_factor", kLlama},
+    {"model { rotary_scaling { kind: LINEAR factor: 8 high_frequency_factor: 4 } }",
+     "model.rotary_scaling.high_frequency_factor", kLlama},
+    {"model { rotary_scaling { kind: LINEAR factor: 8 original_sequence_length: 64 } }",
+     "model.rotary_scaling.original_sequence_length", kLlama},
+    {"model { rotary_scaling { kind: LLAMA3 factor: 8 } }",
+     "model.rotary_scaling.original_sequence_length", kLlama},
+    {"model { rotary_scaling { low_frequency_factor: 0 } }",
+     "model.rotary_scaling.low_frequency_factor", kLlama3},
+    {"model { rotary_scaling { low_frequency_factor: 1e-7 } }",
+     "model.rotary_scaling.low_frequency_factor", kLlama3},
+    {"model { rotary_scaling { low_frequency_factor: 4 } }",
+     "model.rotary_scaling.high_frequency_factor", kLlama3},
+    {"model { rotary_scaling { high_frequency_factor: 2000 } }",
+     "model.rotary_scaling.high_frequency_factor", kLlama3},
+    {"model { tied_head: false layers: 18 hidden: 65536 heads: 64 vocab_size: 1048576 }", "model",
+     kDimensions},
+    // GPUs.
+    {"device: DEVICE_CUDA model { hidden: 16448 heads: 64 }", "model.hidden", kDimensions},
+    {"device: DEVICE_CUDA model { family: FAMILY_LLAMA hidden: 2064 heads: 8 }", "model.heads",
+     kDimensions},
+    // No steps, which only write given weights.
+    {"", "steps", kNoSteps},
+    {"model { initial_weights: 'hf:gpt' } checkpoint { disabled: true }", "steps", kNoSteps},
+    {"model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'other' }", "steps", kNoSteps},
+    {"model { initial_weights: 'hf:gpt' } eval { interval_steps: 5 prefix: 'held' }", "steps",
+     kNoSteps},
+    // Blends.
+    {"data { blend { weight: 1 } }", "data.blend[1].prefix", kBlend},
+    {"data { blend { prefix: '../b' weight: 1 } }", "data.blend[1].prefix", kBlend},
+    {"data { blend { prefix: 'a' weight: 1 } }", "data.blend[1].prefix", kBlend},
+    {"data { blend { prefix: 'b' } }", "data.blend[1].weight", kBlend},
+    {"data { blend { prefix: 'b' weight: -1 } }", "data.blend[1].weight", kBlend},
+    {"data { blend { prefix: 'b' weight: 1e10 } }", "data.blend[1].weight", kBlend},
+    {"data { blend { prefix: 'b' weight: nan } }", "data.blend[1].weight", kBlend},
+    {"eval { interval_steps: 5 prefix: 'a' }", "eval.prefix", kBlend},
+};
+
+TEST(RefusalsTest, NameTheFieldAndSayWhatWasFoundAndExpected) {
+  std::string text;
+  for (const Refusal& refusal : kRefusals) {
+    SCOPED_TRACE(refusal.change);
+    const std::vector<FieldViolation> violations =
+        ViolationsOf(Normalize(SpecWith(refusal.change, refusal.base)));
+    ASSERT_EQ(violations.size(), 1u);
+    EXPECT_EQ(violations[0].field, absl::StrCat("spec.", refusal.field));
+    EXPECT_THAT(violations[0].description, ::testing::StartsWith("found "));
+    EXPECT_THAT(violations[0].description, ::testing::HasSubstr(", expected "));
+    absl::StrAppend(&text, refusal.change, "\n  ", MessageOf(violations), "\n");
+  }
+  // What the tables list is no wording.
+  for (const auto& [values, name] :
+       {std::pair(PresetValues(), "PRESETS"), std::pair(ScheduleValues(), "SCHEDULES")}) {
+    const std::string list = absl::StrJoin(
+        values, ", ", [](std::string* out, const ValueText& value) { out->append(value.name); });
+    text = absl::StrReplaceAll(text, {{list, name}});
+  }
+  const std::string path = STRETTO_SOURCE_DIR "/tests/golden/spec/refusals.txt";
+  if (std::getenv("STRETTO_REWRITE") != nullptr) std::ofstream(path) << text;
+  std::stringstream golden;
+  golden << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text, golden.str()) << "set STRETTO_REWRITE=1 to accept the new " << path;
+}
+
+TEST(RefusalsTest, EveryFieldAtFaultIsNamed) {
+  const JobSpec spec = Normalize(SpecWith("steps: -1 data { prefix: '/x' } device: 9"));
+  EXPECT_EQ(ViolationsOf(spec).size(), 3u);
+  const absl::Status status = Validate(spec);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(),
+            "spec.steps: found -1, expected a number from 0 to 1000000000 (and 2 more)");
+}
+
+TEST(RefusalsTest, ABlendHasAtMost1024Parts) {
+  JobSpec spec = Parsed(kBlend);
+  for (int i = 0; i < 1024; ++i) {
+    v1alpha1::BlendPart* part = spec.mutable_data()->add_blend();
+    part->set_prefix("p" + std::to_string(i));
+    part->set_weight(1);
+  }
+  EXPECT_EQ(Validate(Normalize(spec)).message(),
+            "spec.data.blend: found 1025 parts, expected at most 1024");
+}
+
+TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
+  for (const char* change :
+       {"model { initial_weights: 'hf:models/gpt' }",
+        "model { initial_weights: 'llmc:gpt2_124M.bin' }", "model { initial_weights: 'hf:a:b' }",
+        "checkpoint { resume_from: 'hf:exports/gpt' }", "checkpoint { resume_from: 'a/step-1' }",
+        "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }",
+        "model { initial_weights: 'hf:gpt' } steps: 0", "model { norm_epsilon: 1.2e-38 }",
+        "model { norm_epsilon: 1 }", "data { prefix: 'llmc:web/train_*.bin' }",
+        "eval { interval_steps: 5 prefix: 'held' }",
+        "eval { interval_steps: 5 } data { held_out: 0.25 }",
+        "device: DEVICE_CUDA precision: PRECISION_BF16"}) {
+    EXPECT_EQ(Validate(Normalize(SpecWith(change))), absl::OkStatus()) << change;
+  }
+  for (const char* change :
+       {"model { rotary_scaling { low_frequency_factor: 2 high_frequency_factor: 1024 } }", ""}) {
+    EXPECT_EQ(Validate(Normalize(SpecWith(change, kLlama3))), absl::OkStatus()) << change;
+  }
+  for (const char* change :
+       {"", "model { family: FAMILY_LLAMA }", "model { family: FAMILY_LLAMA kv_heads: 2 }",
+        "model { layers: 18 hidden: 65536 heads: 64 vocab_size: 1048576 }",
+        "device: DEVICE_CUDA model { hidden: 16384 heads: 64 }",
+        "device: DEVICE_CUDA model { hidden: 16448 heads: 64 } precision: PRECISION_BF16"}) {
+    EXPECT_EQ(Validate(Normalize(SpecWith(change, kDimensions))), absl::OkStatus()) << change;
+  }
+  EXPECT_EQ(Validate(Normalize(SpecWith("model { initial_weights: 'hf:gpt' }", kNoSteps))),
+            absl::OkStatus());
+  EXPECT_EQ(
+      Validate(Normalize(SpecWith("data { blend { prefix: 'llmc:b_*' weight: 0.3 } }", kBlend))),
+      absl::OkStatus());
+}
+
+TEST(AcceptedTest, EveryPresetAndEverySchedule) {
+  for (const ModelPreset& preset : kModelPresets) {
+    JobSpec spec = SpecWith("model { dropout: 0.1 }");
+    spec.mutable_model()->set_preset(preset.name);
+    EXPECT_EQ(Validate(Normalize(spec)), absl::OkStatus()) << preset.name;
+  }
+  for (const ScheduleRules& rules : kSchedules) {
+    JobSpec spec = SpecWith(
+        "parallelism { wire: PRECISION_BF16 } "
+        "schedule { parameters { sequence_parallel: true recompute: RECOMPUTE_FULL } }");
+    spec.mutable_schedule()->set_name(rules.name);
+    EXPECT_EQ(Validate(Normalize(spec)), absl::OkStatus()) << rules.name;
+  }
+}
+
+}  // namespace
+}  // namespace stretto::spec
