@@ -1,8 +1,7 @@
 #pragma once
-// The command line: flags to commands.
+// `stretto` as a function of its arguments and its surroundings.
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -11,7 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/nearest_name.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "coordinator/cli/yaml/spec_yaml.h"
 #include "coordinator/cli/yaml/yaml_tree.h"

@@ -7,9 +7,9 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/cli/text/print.h"
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/text/job_text.h"
 #include "proto/base/clock.h"
+#include "proto/base/printable.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -18,15 +18,15 @@ namespace {
 // Says once that the connection was lost and once that it is back, and decides when to stop trying.
 class Reconnector {
  public:
-  Reconnector(const Session& session, const std::function<void(const std::string&)>& notice)
-      : session_(session), notice_(notice) {}
+  Reconnector(const Invocation& invocation, const std::function<void(const std::string&)>& notice)
+      : invocation_(invocation), notice_(notice) {}
 
   // A stream is opened. Unless it may stay silent for long, one on which nothing came is a loss.
   void Opened(bool may_stay_silent) { silence_is_fine_ = may_stay_silent; }
 
   void Connected() {
     silence_is_fine_ = true;
-    if (lost_) notice_(absl::StrCat("reconnected to ", session_.client.address()));
+    if (lost_) notice_(absl::StrCat("reconnected to ", invocation_.client.address()));
     lost_ = false;
     heard_ = Clock::Real().Monotonic();
   }
@@ -38,21 +38,21 @@ class Reconnector {
     if (expired && silence_is_fine_ && !lost_) return absl::OkStatus();
     if (!lost_) {
       heard_ = Clock::Real().Monotonic();
-      notice_(absl::StrCat("lost the coordinator at ", session_.client.address(), " (",
+      notice_(absl::StrCat("lost the coordinator at ", invocation_.client.address(), " (",
                            Printable(status.message()), "); the job goes on; trying again for ",
-                           stretto::FormatDuration(session_.give_up)));
+                           stretto::FormatDuration(invocation_.give_up)));
     }
     lost_ = true;
-    if (Clock::Real().Monotonic() - heard_ >= session_.give_up) {
+    if (Clock::Real().Monotonic() - heard_ >= invocation_.give_up) {
       return absl::UnavailableError(absl::StrCat(status.message(), "; gave up after ",
-                                                 stretto::FormatDuration(session_.give_up)));
+                                                 stretto::FormatDuration(invocation_.give_up)));
     }
-    session_.interrupt.WaitFor(session_.retry_interval);
+    invocation_.interrupt.WaitFor(invocation_.retry_interval);
     return absl::OkStatus();
   }
 
  private:
-  const Session& session_;
+  const Invocation& invocation_;
   const std::function<void(const std::string&)>& notice_;
   bool lost_ = false;
   bool silence_is_fine_ = false;
@@ -77,10 +77,10 @@ bool IsTransient(const absl::Status& status) {
   }
 }
 
-absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string& name,
+absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
                                        const FollowHandlers& handlers) {
   FollowResult result;
-  Reconnector reconnector(session, handlers.on_notice);
+  Reconnector reconnector(invocation, handlers.on_notice);
   int64_t last_step = 0;
   while (true) {
     v1alpha1::WatchJobRequest request;
@@ -88,7 +88,7 @@ absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string
     request.set_after_step(last_step);
     reconnector.Opened(false);  // its first event is the job
     absl::Status status =
-        session.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
+        invocation.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
           reconnector.Connected();
           if (event.has_job()) {
             result.job = event.job();
@@ -100,7 +100,7 @@ absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string
           return true;
         });
     if (HasEnded(result.job.state())) return result;
-    if (session.interrupt.raised()) {
+    if (invocation.interrupt.raised()) {
       result.detached = true;
       return result;
     }
@@ -110,11 +110,11 @@ absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string
   }
 }
 
-absl::Status FollowLogs(const Session& session, const std::string& name, int rank, bool follow,
-                        const std::function<void(int, const std::string&)>& sink,
+absl::Status FollowLogs(const Invocation& invocation, const std::string& name, int rank,
+                        bool follow, const std::function<void(int, const std::string&)>& sink,
                         const std::function<void(const std::string&)>& on_notice) {
   std::map<int, size_t> shown;  // bytes per rank; a new stream starts at the beginning
-  Reconnector reconnector(session, on_notice);
+  Reconnector reconnector(invocation, on_notice);
   while (true) {
     v1alpha1::StreamJobLogsRequest request;
     request.set_name(name);
@@ -122,8 +122,8 @@ absl::Status FollowLogs(const Session& session, const std::string& name, int ran
     if (rank >= 0) request.set_rank(rank);
     std::map<int, size_t> seen;
     reconnector.Opened(true);
-    const absl::Status status =
-        session.client.StreamJobLogs(request, [&](const v1alpha1::StreamJobLogsResponse& response) {
+    const absl::Status status = invocation.client.StreamJobLogs(
+        request, [&](const v1alpha1::StreamJobLogsResponse& response) {
           reconnector.Connected();
           size_t& before = seen[response.rank()];
           size_t& done = shown[response.rank()];
@@ -136,7 +136,7 @@ absl::Status FollowLogs(const Session& session, const std::string& name, int ran
           return true;
         });
     if (status.ok()) return status;
-    if (session.interrupt.raised()) return absl::CancelledError("interrupted");
+    if (invocation.interrupt.raised()) return absl::CancelledError("interrupted");
     if (!follow || !IsTransient(status)) return status;
     if (absl::Status wait = reconnector.Wait(status); !wait.ok()) return wait;
   }

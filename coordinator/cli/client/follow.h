@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
@@ -30,13 +30,14 @@ struct FollowResult {
 bool IsTransient(const absl::Status& status);
 
 // Follows from the first step. Errors: what WatchJob refuses with; Unavailable when the coordinator
-// stayed away for session.give_up.
-absl::StatusOr<FollowResult> FollowJob(const Session& session, const std::string& name,
+// stayed away for invocation.give_up.
+absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
                                        const FollowHandlers& handlers);
 
 // The log of one rank (or all: `rank` < 0) to `sink`, each byte once. With `follow`, until the job
 // has ended, and reconnecting as above. Cancelled when interrupted.
-absl::Status FollowLogs(const Session& session, const std::string& name, int rank, bool follow,
+absl::Status FollowLogs(const Invocation& invocation, const std::string& name, int rank,
+                        bool follow,
                         const std::function<void(int rank, const std::string& data)>& sink,
                         const std::function<void(const std::string&)>& on_notice);
 

@@ -14,9 +14,11 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/client/follow.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
+#include "coordinator/cli/text/table.h"
+#include "coordinator/cli/text/times.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "proto/base/units.h"
 
@@ -225,21 +227,22 @@ std::string CompareJson(const std::vector<RunFigures>& runs) {
   return nlohmann::ordered_json{{"runs", list}}.dump(2) + "\n";
 }
 
-ExitCode CompareJobs(const Session& session, const std::vector<std::string>& names) {
+ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string>& names) {
   std::vector<RunFigures> runs;
   for (const std::string& name : names) {
     std::vector<v1alpha1::StepReport> steps;
     const absl::StatusOr<FollowResult> result = FollowJob(
-        session, ResourceName("jobs", name),
+        invocation, ResourceName("jobs", name),
         {.on_job = [](const v1alpha1::Job&) {},
          .on_step = [&](const v1alpha1::StepReport& step) { steps.push_back(step); },
-         .on_notice = [&](const std::string& notice) { session.terminal.err << notice << "\n"; }});
-    if (!result.ok()) return ReportError(session, result.status());
+         .on_notice =
+             [&](const std::string& notice) { invocation.terminal.err << notice << "\n"; }});
+    if (!result.ok()) return ReportError(invocation, result.status());
     if (result->detached) return ExitCode::kDetached;
     runs.push_back(FiguresOf(result->job, steps));
   }
-  session.terminal.out << (session.format == OutputFormat::kTable ? CompareTable(runs)
-                                                                  : CompareJson(runs));
+  invocation.terminal.out << (invocation.format == OutputFormat::kTable ? CompareTable(runs)
+                                                                        : CompareJson(runs));
   return ExitCode::kOk;
 }
 

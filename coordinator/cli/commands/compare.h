@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
@@ -33,6 +33,6 @@ std::string CompareTable(const std::vector<RunFigures>& runs);
 // A JSON object with a list "runs".
 std::string CompareJson(const std::vector<RunFigures>& runs);
 
-ExitCode CompareJobs(const Session& session, const std::vector<std::string>& names);
+ExitCode CompareJobs(const Invocation& invocation, const std::vector<std::string>& names);
 
 }  // namespace stretto::cli

@@ -5,9 +5,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/table.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "proto/base/ids.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 namespace {

@@ -11,10 +11,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/resource_name.h"
+#include "coordinator/cli/text/table.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "google/protobuf/util/json_util.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 
@@ -39,14 +40,14 @@ absl::StatusOr<Plan> PlanWith(const std::string& planner, const v1alpha1::JobSpe
 }
 
 // Those of the placement; a worker that cannot be asked is left out.
-std::vector<Worker> WorkersOf(const Session& session, const Job& job) {
+std::vector<Worker> WorkersOf(const Invocation& invocation, const Job& job) {
   std::set<std::string> names;
   for (const auto& rank : job.placement()) names.insert(rank.worker());
   std::vector<Worker> workers;
   for (const std::string& name : names) {
     v1alpha1::GetWorkerRequest request;
     request.set_name(name);
-    const absl::StatusOr<Worker> worker = session.client.GetWorker(request);
+    const absl::StatusOr<Worker> worker = invocation.client.GetWorker(request);
     if (worker.ok()) workers.push_back(*worker);
   }
   return workers;
@@ -194,24 +195,25 @@ std::string DryRunText(const v1alpha1::DryRun& run, const std::vector<Worker>& w
   return out;
 }
 
-ExitCode DryRun(const Session& session, const Job& job, const std::string& planner) {
+ExitCode DryRun(const Invocation& invocation, const Job& job, const std::string& planner) {
   v1alpha1::DryRun run;
   *run.mutable_job() = job;
-  const absl::StatusOr<Plan> plan = PlanWith(planner, job.spec(), session.interrupt);
+  const absl::StatusOr<Plan> plan = PlanWith(planner, job.spec(), invocation.interrupt);
   if (plan.ok()) *run.mutable_plan() = *plan;
-  const std::vector<Worker> workers = WorkersOf(session, job);
+  const std::vector<Worker> workers = WorkersOf(invocation, job);
   if (const std::optional<bool> fits = Fits(run, workers)) run.set_fits(*fits);
-  if (session.format == OutputFormat::kTable) {
-    session.terminal.out << DryRunText(run, workers);
+  if (invocation.format == OutputFormat::kTable) {
+    invocation.terminal.out << DryRunText(run, workers);
   } else {
-    PrintMessage(session, run);
+    PrintMessage(invocation, run);
   }
   if (!plan.ok()) {
-    session.terminal.err << "no estimate of memory: " << Printable(plan.status().message()) << "\n";
+    invocation.terminal.err << "no estimate of memory: " << Printable(plan.status().message())
+                            << "\n";
   }
-  session.terminal.err << "job " << ShortResourceName(job.name()) << " is valid"
-                       << (run.has_fits() && !run.fits() ? ", but does not fit memory" : "")
-                       << "; nothing was stored\n";
+  invocation.terminal.err << "job " << ShortResourceName(job.name()) << " is valid"
+                          << (run.has_fits() && !run.fits() ? ", but does not fit memory" : "")
+                          << "; nothing was stored\n";
   return kOk;
 }
 

@@ -13,11 +13,12 @@
 #include "absl/time/clock.h"
 #include "coordinator/cli/client/follow.h"
 #include "coordinator/cli/commands/dry_run.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/commands/watch_commands.h"
+#include "coordinator/cli/text/job_text.h"
+#include "coordinator/cli/text/resource_name.h"
 #include "proto/base/files.h"
 #include "proto/base/ids.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::cli {
@@ -43,19 +44,20 @@ absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
 }
 
 // After an error that leaves open whether the job was created.
-void ExplainUnknown(const Session& session, const absl::Status& status,
+void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
                     const v1alpha1::CreateJobRequest& request) {
   if (!IsTransient(status) || request.validate_only()) return;
-  session.terminal.err << "Repeat with --request-id " << request.request_id()
-                       << ": the job is then created once, whether or not this try got through.\n";
+  invocation.terminal.err
+      << "Repeat with --request-id " << request.request_id()
+      << ": the job is then created once, whether or not this try got through.\n";
 }
 
 }  // namespace
 
-ExitCode SubmitJob(const Session& session, const SubmitOptions& options) {
+ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options) {
   const absl::StatusOr<JobFile> file = ReadJobFile(options);
   if (!file.ok()) {
-    session.terminal.err << "error: " << Printable(file.status().message()) << "\n";
+    invocation.terminal.err << "error: " << Printable(file.status().message()) << "\n";
     return kError;
   }
   v1alpha1::CreateJobRequest request;
@@ -63,78 +65,78 @@ ExitCode SubmitJob(const Session& session, const SubmitOptions& options) {
   *request.mutable_job()->mutable_spec() = file->spec;
   request.set_request_id(options.request_id.empty() ? NewUid() : options.request_id);
   request.set_validate_only(options.dry_run);
-  const absl::StatusOr<v1alpha1::Job> job = session.client.CreateJob(request);
+  const absl::StatusOr<v1alpha1::Job> job = invocation.client.CreateJob(request);
   if (!job.ok()) {
-    const ExitCode code = ReportError(session, job.status(), &*file);
-    ExplainUnknown(session, job.status(), request);
+    const ExitCode code = ReportError(invocation, job.status(), &*file);
+    ExplainUnknown(invocation, job.status(), request);
     return code;
   }
-  const bool table = session.format == OutputFormat::kTable;
-  if (options.dry_run) return DryRun(session, *job, options.planner);
-  session.terminal.err << "job " << file->name << " created\n";
-  if (options.follow) return WatchJob(session, job->name(), FollowStyle::kLines);
-  if (options.wait) return WatchJob(session, job->name(), FollowStyle::kQuiet);
-  if (!table) PrintMessage(session, *job);
-  session.terminal.err << "Next:\n  " << Hint(session, absl::StrCat("job watch ", file->name))
-                       << "\n  " << Hint(session, absl::StrCat("job describe ", file->name))
-                       << "\n";
+  const bool table = invocation.format == OutputFormat::kTable;
+  if (options.dry_run) return DryRun(invocation, *job, options.planner);
+  invocation.terminal.err << "job " << file->name << " created\n";
+  if (options.follow) return WatchJob(invocation, job->name(), FollowStyle::kLines);
+  if (options.wait) return WatchJob(invocation, job->name(), FollowStyle::kQuiet);
+  if (!table) PrintMessage(invocation, *job);
+  invocation.terminal.err << "Next:\n  " << Hint(invocation, absl::StrCat("job watch ", file->name))
+                          << "\n  " << Hint(invocation, absl::StrCat("job describe ", file->name))
+                          << "\n";
   return kOk;
 }
 
-ExitCode ListJobs(const Session& session, int limit) {
+ExitCode ListJobs(const Invocation& invocation, int limit) {
   v1alpha1::ListJobsResponse all;
   v1alpha1::ListJobsRequest request;
   request.set_page_size(kPageSize);
   do {
-    absl::StatusOr<v1alpha1::ListJobsResponse> page = session.client.ListJobs(request);
-    if (!page.ok()) return ReportError(session, page.status());
+    absl::StatusOr<v1alpha1::ListJobsResponse> page = invocation.client.ListJobs(request);
+    if (!page.ok()) return ReportError(invocation, page.status());
     request.set_page_token(page->next_page_token());
     for (v1alpha1::Job& job : *page->mutable_jobs()) {
       if (limit == 0 || all.jobs_size() < limit) *all.add_jobs() = std::move(job);
     }
   } while (!request.page_token().empty() && (limit == 0 || all.jobs_size() < limit));
-  if (session.format != OutputFormat::kTable) {
-    PrintMessage(session, all);
+  if (invocation.format != OutputFormat::kTable) {
+    PrintMessage(invocation, all);
   } else if (all.jobs_size() == 0) {
-    session.terminal.err << "no jobs yet\nNext:\n  "
-                         << Hint(session, "job submit JOB.yaml --follow") << "\n";
+    invocation.terminal.err << "no jobs yet\nNext:\n  "
+                            << Hint(invocation, "job submit JOB.yaml --follow") << "\n";
   } else {
-    session.terminal.out << JobTable({all.jobs().begin(), all.jobs().end()}, absl::Now());
+    invocation.terminal.out << JobTable({all.jobs().begin(), all.jobs().end()}, absl::Now());
   }
   return kOk;
 }
 
-ExitCode GetJob(const Session& session, const std::string& name) {
+ExitCode GetJob(const Invocation& invocation, const std::string& name) {
   v1alpha1::GetJobRequest request;
   request.set_name(ResourceName("jobs", name));
-  const absl::StatusOr<v1alpha1::Job> job = session.client.GetJob(request);
-  if (!job.ok()) return ReportError(session, job.status());
-  if (session.format != OutputFormat::kTable) {
-    PrintMessage(session, *job);
+  const absl::StatusOr<v1alpha1::Job> job = invocation.client.GetJob(request);
+  if (!job.ok()) return ReportError(invocation, job.status());
+  if (invocation.format != OutputFormat::kTable) {
+    PrintMessage(invocation, *job);
   } else {
-    session.terminal.out << JobTable({*job}, absl::Now());
+    invocation.terminal.out << JobTable({*job}, absl::Now());
   }
   return kOk;
 }
 
-ExitCode DescribeJobCommand(const Session& session, const std::string& name) {
-  if (session.format != OutputFormat::kTable) return GetJob(session, name);
+ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& name) {
+  if (invocation.format != OutputFormat::kTable) return GetJob(invocation, name);
   v1alpha1::GetJobRequest request;
   request.set_name(ResourceName("jobs", name));
-  const absl::StatusOr<v1alpha1::Job> job = session.client.GetJob(request);
-  if (!job.ok()) return ReportError(session, job.status());
-  session.terminal.out << DescribeJob(*job, absl::Now(), session.terminal.color);
+  const absl::StatusOr<v1alpha1::Job> job = invocation.client.GetJob(request);
+  if (!job.ok()) return ReportError(invocation, job.status());
+  invocation.terminal.out << DescribeJob(*job, absl::Now(), invocation.terminal.color);
   return kOk;
 }
 
-ExitCode CancelJob(const Session& session, const std::string& name) {
+ExitCode CancelJob(const Invocation& invocation, const std::string& name) {
   v1alpha1::CancelJobRequest request;
   request.set_name(ResourceName("jobs", name));
-  const absl::StatusOr<v1alpha1::Job> job = session.client.CancelJob(request);
-  if (!job.ok()) return ReportError(session, job.status());
-  if (session.format != OutputFormat::kTable) PrintMessage(session, *job);
-  session.terminal.err << "job " << ShortResourceName(job->name()) << " is "
-                       << StateText(job->state(), false) << "\n";
+  const absl::StatusOr<v1alpha1::Job> job = invocation.client.CancelJob(request);
+  if (!job.ok()) return ReportError(invocation, job.status());
+  if (invocation.format != OutputFormat::kTable) PrintMessage(invocation, *job);
+  invocation.terminal.err << "job " << ShortResourceName(job->name()) << " is "
+                          << StateText(job->state(), false) << "\n";
   return kOk;
 }
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 
 namespace stretto::cli {
 
@@ -16,25 +16,12 @@ struct SubmitOptions {
   bool dry_run = false;
   std::string planner;  // path of stretto-planner, for dry_run
 };
-ExitCode SubmitJob(const Session& session, const SubmitOptions& options);
+ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options);
 
 // `limit` 0: all.
-ExitCode ListJobs(const Session& session, int limit);
-ExitCode GetJob(const Session& session, const std::string& name);
-ExitCode DescribeJobCommand(const Session& session, const std::string& name);
-ExitCode CancelJob(const Session& session, const std::string& name);
-
-// kScreen needs a terminal, else it is kLines.
-enum class FollowStyle { kQuiet, kLines, kScreen };
-
-// Follows to the end and ends with a summary. kQuiet: only the summary. In JSON and YAML: every
-// event as one line or document; with kQuiet, the job as it ended.
-ExitCode WatchJob(const Session& session, const std::string& name, FollowStyle style);
-
-// `rank` < 0: all ranks, each line preceded by its rank.
-ExitCode JobLogs(const Session& session, const std::string& name, int rank, bool follow);
-
-// Draws the losses so far.
-ExitCode JobCurve(const Session& session, const std::string& name, int height);
+ExitCode ListJobs(const Invocation& invocation, int limit);
+ExitCode GetJob(const Invocation& invocation, const std::string& name);
+ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& name);
+ExitCode CancelJob(const Invocation& invocation, const std::string& name);
 
 }  // namespace stretto::cli

@@ -14,9 +14,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/commands/step_range.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/resource_name.h"
 #include "proto/base/files.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::cli {
@@ -86,14 +87,14 @@ std::string Digits(double value) {
   return "";
 }
 
-absl::StatusOr<std::vector<StepReport>> StepsOf(const Session& session, const std::string& name,
-                                                StepRange range) {
+absl::StatusOr<std::vector<StepReport>> StepsOf(const Invocation& invocation,
+                                                const std::string& name, StepRange range) {
   v1alpha1::WatchJobRequest request;
   request.set_name(ResourceName("jobs", name));
   request.set_after_step(std::max<int64_t>(range.first - 1, 0));
   std::vector<StepReport> steps;
   int64_t last = -1;  // -1: not known yet
-  RETURN_IF_ERROR(session.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
+  RETURN_IF_ERROR(invocation.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
     if (event.has_job() && last < 0) {
       last = event.job().progress().steps();
       if (range.last > 0) last = std::min(last, range.last);
@@ -140,9 +141,9 @@ std::string MetricsJson(const std::vector<StepReport>& steps) {
   return out + "\n]\n";
 }
 
-ExitCode JobMetrics(const Session& session, const MetricsOptions& options) {
+ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options) {
   const auto fail = [&](absl::string_view why) {
-    session.terminal.err << "error: " << Printable(std::string(why)) << "\n";
+    invocation.terminal.err << "error: " << Printable(std::string(why)) << "\n";
     return kError;
   };
   StepRange range;
@@ -151,17 +152,17 @@ ExitCode JobMetrics(const Session& session, const MetricsOptions& options) {
     if (!parsed.ok()) return fail(parsed.status().message());
     range = *parsed;
   }
-  const absl::StatusOr<std::vector<StepReport>> steps = StepsOf(session, options.name, range);
-  if (!steps.ok()) return ReportError(session, steps.status());
+  const absl::StatusOr<std::vector<StepReport>> steps = StepsOf(invocation, options.name, range);
+  if (!steps.ok()) return ReportError(invocation, steps.status());
   const std::string text = options.json ? MetricsJson(*steps) : MetricsCsv(*steps);
   if (options.file.empty() || options.file == "-") {
-    session.terminal.out << text << std::flush;
-    return session.terminal.out ? kOk : fail("cannot write to standard output");
+    invocation.terminal.out << text << std::flush;
+    return invocation.terminal.out ? kOk : fail("cannot write to standard output");
   }
   const absl::Status written = WriteFileAtomic(options.file, text);
   if (!written.ok()) return fail(written.message());
-  session.terminal.err << "wrote " << options.file << ": " << steps->size()
-                       << (steps->size() == 1 ? " step\n" : " steps\n");
+  invocation.terminal.err << "wrote " << options.file << ": " << steps->size()
+                          << (steps->size() == 1 ? " step\n" : " steps\n");
   return kOk;
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::cli {
@@ -25,6 +25,6 @@ std::string MetricsCsv(const std::vector<v1alpha1::StepReport>& steps);
 std::string MetricsJson(const std::vector<v1alpha1::StepReport>& steps);
 
 // Of the steps finished when asked. A file appears when it is whole.
-ExitCode JobMetrics(const Session& session, const MetricsOptions& options);
+ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options);
 
 }  // namespace stretto::cli

@@ -15,8 +15,10 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/cli/commands/step_range.h"
 #include "coordinator/cli/screen/ledger_bar.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/resource_name.h"
+#include "coordinator/cli/text/table.h"
+#include "coordinator/cli/text/times.h"
 #include "coordinator/cli/trace/chrome_trace.h"
 #include "coordinator/cli/trace/records.h"
 #include "coordinator/cli/trace/timeline.h"
@@ -24,6 +26,7 @@
 #include "coordinator/cli/trace/timeline_text.h"
 #include "coordinator/cli/yaml/message_text.h"
 #include "proto/base/files.h"
+#include "proto/base/printable.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 
@@ -42,10 +45,10 @@ absl::StatusOr<StepRange> StepsOfTrace(const std::string& text, int64_t finished
 }
 
 // Streams the steps; `handlers` without on_warning, which goes to stderr.
-absl::Status Fetch(const Session& session, const v1alpha1::Job& job, StepRange steps, int rank,
-                   TraceAssembler::Handlers handlers) {
-  handlers.on_warning = [&session](const std::string& text) {
-    session.terminal.err << "warning: " << Printable(text) << "\n";
+absl::Status Fetch(const Invocation& invocation, const v1alpha1::Job& job, StepRange steps,
+                   int rank, TraceAssembler::Handlers handlers) {
+  handlers.on_warning = [&invocation](const std::string& text) {
+    invocation.terminal.err << "warning: " << Printable(text) << "\n";
   };
   v1alpha1::StreamJobTraceRequest request;
   request.set_name(job.name());
@@ -54,7 +57,7 @@ absl::Status Fetch(const Session& session, const v1alpha1::Job& job, StepRange s
   request.set_last_step(steps.last);
   TraceAssembler assembler(std::move(handlers));
   absl::Status wrong;
-  RETURN_IF_ERROR(session.client.StreamJobTrace(request, [&](const auto& response) {
+  RETURN_IF_ERROR(invocation.client.StreamJobTrace(request, [&](const auto& response) {
     wrong = assembler.Add(response);
     return wrong.ok();
   }));
@@ -62,10 +65,10 @@ absl::Status Fetch(const Session& session, const v1alpha1::Job& job, StepRange s
   return wrong;
 }
 
-absl::StatusOr<v1alpha1::Job> FindJob(const Session& session, const std::string& name) {
+absl::StatusOr<v1alpha1::Job> FindJob(const Invocation& invocation, const std::string& name) {
   v1alpha1::GetJobRequest request;
   request.set_name(ResourceName("jobs", name));
-  return session.client.GetJob(request);
+  return invocation.client.GetJob(request);
 }
 
 struct Written {
@@ -73,7 +76,7 @@ struct Written {
   int ranks = 0;
 };
 
-absl::StatusOr<Written> WriteTrace(const Session& session, const v1alpha1::Job& job,
+absl::StatusOr<Written> WriteTrace(const Invocation& invocation, const v1alpha1::Job& job,
                                    StepRange steps, int rank, std::ostream& out) {
   ChromeTraceWriter writer(out);
   // Nothing of a job happens before it is created.
@@ -81,7 +84,7 @@ absl::StatusOr<Written> WriteTrace(const Session& session, const v1alpha1::Job& 
   Written written;
   int64_t steps_of_rank = 0;
   const absl::Status status =
-      Fetch(session, job, steps, rank,
+      Fetch(invocation, job, steps, rank,
             {.on_program =
                  [&](int number, const TraceProgram& program) {
                    writer.StartRank(number, program);
@@ -101,8 +104,8 @@ absl::StatusOr<Written> WriteTrace(const Session& session, const v1alpha1::Job& 
   return written;
 }
 
-ExitCode Fail(const Session& session, const std::string& text) {
-  session.terminal.err << "error: " << Printable(text) << "\n";
+ExitCode Fail(const Invocation& invocation, const std::string& text) {
+  invocation.terminal.err << "error: " << Printable(text) << "\n";
   return kError;
 }
 
@@ -139,51 +142,52 @@ std::string LedgerRows(const Timeline& timeline) {
 
 }  // namespace
 
-ExitCode JobTrace(const Session& session, const TraceOptions& options) {
-  const absl::StatusOr<v1alpha1::Job> job = FindJob(session, options.name);
-  if (!job.ok()) return ReportError(session, job.status());
+ExitCode JobTrace(const Invocation& invocation, const TraceOptions& options) {
+  const absl::StatusOr<v1alpha1::Job> job = FindJob(invocation, options.name);
+  if (!job.ok()) return ReportError(invocation, job.status());
   const absl::StatusOr<StepRange> steps = StepsOfTrace(options.steps, job->progress().steps());
-  if (!steps.ok()) return Fail(session, std::string(steps.status().message()));
+  if (!steps.ok()) return Fail(invocation, std::string(steps.status().message()));
   const std::string file = options.file.empty()
                                ? absl::StrCat(ShortResourceName(job->name()), "-trace.json")
                                : options.file;
   if (file == "-") {
-    const auto written = WriteTrace(session, *job, *steps, options.rank, session.terminal.out);
-    if (!written.ok()) return ReportError(session, written.status());
-    return session.terminal.out ? kOk : Fail(session, "cannot write to standard output");
+    const auto written =
+        WriteTrace(invocation, *job, *steps, options.rank, invocation.terminal.out);
+    if (!written.ok()) return ReportError(invocation, written.status());
+    return invocation.terminal.out ? kOk : Fail(invocation, "cannot write to standard output");
   }
   const std::string partial = file + ".part";
   std::ofstream out(partial, std::ios::trunc);
-  if (!out) return Fail(session, absl::StrCat("cannot write ", partial));
-  const auto written = WriteTrace(session, *job, *steps, options.rank, out);
+  if (!out) return Fail(invocation, absl::StrCat("cannot write ", partial));
+  const auto written = WriteTrace(invocation, *job, *steps, options.rank, out);
   const int64_t bytes = out.tellp();
   out.close();
   if (!written.ok() || !out || std::rename(partial.c_str(), file.c_str()) != 0) {
     std::remove(partial.c_str());
-    return written.ok() ? Fail(session, absl::StrCat("cannot write ", file))
-                        : ReportError(session, written.status());
+    return written.ok() ? Fail(invocation, absl::StrCat("cannot write ", file))
+                        : ReportError(invocation, written.status());
   }
-  session.terminal.err << "wrote " << file << ": " << written->steps
-                       << (written->steps == 1 ? " step of " : " steps of ") << written->ranks
-                       << (written->ranks == 1 ? " rank, " : " ranks, ") << written->operations
-                       << " operations, " << FormatBytes(bytes)
-                       << "\nOpen it at https://ui.perfetto.dev\n";
+  invocation.terminal.err << "wrote " << file << ": " << written->steps
+                          << (written->steps == 1 ? " step of " : " steps of ") << written->ranks
+                          << (written->ranks == 1 ? " rank, " : " ranks, ") << written->operations
+                          << " operations, " << FormatBytes(bytes)
+                          << "\nOpen it at https://ui.perfetto.dev\n";
   return kOk;
 }
 
-ExitCode JobTimeline(const Session& session, const TraceOptions& options) {
-  const absl::StatusOr<v1alpha1::Job> job = FindJob(session, options.name);
-  if (!job.ok()) return ReportError(session, job.status());
+ExitCode JobTimeline(const Invocation& invocation, const TraceOptions& options) {
+  const absl::StatusOr<v1alpha1::Job> job = FindJob(invocation, options.name);
+  if (!job.ok()) return ReportError(invocation, job.status());
   const int64_t step = options.step > 0 ? options.step : job->progress().steps();
   if (step == 0) {
-    return Fail(session, absl::StrCat("job ", ShortResourceName(job->name()),
-                                      ": found no finished step, expected one"));
+    return Fail(invocation, absl::StrCat("job ", ShortResourceName(job->name()),
+                                         ": found no finished step, expected one"));
   }
   TimeAxis axis(absl::ToUnixNanos(ToTime(job->create_time())));
   TimelineBuilder builder;
   std::vector<v1alpha1::StepReport> reports;
   const absl::Status status =
-      Fetch(session, *job, {step, step}, options.rank,
+      Fetch(invocation, *job, {step, step}, options.rank,
             {.on_program = [](int, const TraceProgram&) {},
              .on_step =
                  [&](int rank, const TraceProgram& program, const TraceStep& recorded) {
@@ -191,25 +195,25 @@ ExitCode JobTimeline(const Session& session, const TraceOptions& options) {
                    reports.push_back(recorded.report());
                  },
              .on_warning = {}});
-  if (!status.ok()) return ReportError(session, status);
-  if (builder.empty()) return Fail(session, absl::StrCat("no rank has step ", step, " whole"));
+  if (!status.ok()) return ReportError(invocation, status);
+  if (builder.empty()) return Fail(invocation, absl::StrCat("no rank has step ", step, " whole"));
   const Timeline timeline = builder.Build(*job, axis.machines());
   if (!options.svg.empty()) {
     const absl::Status written = WriteFileAtomic(options.svg, DrawTimelineSvg(timeline));
-    if (!written.ok()) return Fail(session, std::string(written.message()));
-    session.terminal.err << "wrote " << options.svg << "\n";
+    if (!written.ok()) return Fail(invocation, std::string(written.message()));
+    invocation.terminal.err << "wrote " << options.svg << "\n";
   }
-  std::ostream& out = session.terminal.out;
-  if (session.format != OutputFormat::kTable) {
+  std::ostream& out = invocation.terminal.out;
+  if (invocation.format != OutputFormat::kTable) {
     for (const v1alpha1::StepReport& report : reports) {
-      out << (session.format == OutputFormat::kJson ? ToJson(report, false)
-                                                    : absl::StrCat("---\n", ToYaml(report)));
+      out << (invocation.format == OutputFormat::kJson ? ToJson(report, false)
+                                                       : absl::StrCat("---\n", ToYaml(report)));
     }
     return kOk;
   }
-  const TimelineStyle style{.width = session.terminal.width,
-                            .unicode = session.terminal.unicode,
-                            .color = session.terminal.color};
+  const TimelineStyle style{.width = invocation.terminal.width,
+                            .unicode = invocation.terminal.unicode,
+                            .color = invocation.terminal.color};
   for (const std::string& line : DrawTimeline(timeline, style)) out << line << "\n";
   out << "\n" << LedgerRows(timeline);
   return kOk;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 
 namespace stretto::cli {
 
@@ -18,10 +18,10 @@ struct TraceOptions {
 };
 
 // Writes a Chrome trace. A file appears when it is whole.
-ExitCode JobTrace(const Session& session, const TraceOptions& options);
+ExitCode JobTrace(const Invocation& invocation, const TraceOptions& options);
 
 // Draws a step and prints what its time was counted as. In JSON and YAML: the ledgers, as the ranks
 // reported them.
-ExitCode JobTimeline(const Session& session, const TraceOptions& options);
+ExitCode JobTimeline(const Invocation& invocation, const TraceOptions& options);
 
 }  // namespace stretto::cli

@@ -1,4 +1,8 @@
-// The commands that follow a job: watch, logs, curve.
+// `watch` follows a job with a Watcher, which prints its events as lines, or with the full-screen
+// view; `logs` passes on what the ranks wrote; `curve` collects the losses so far and draws them.
+
+#include "coordinator/cli/commands/watch_commands.h"
+
 #include <cmath>
 #include <iterator>
 #include <string>
@@ -8,15 +12,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/client/follow.h"
-#include "coordinator/cli/commands/job_commands.h"
 #include "coordinator/cli/screen/live_line.h"
 #include "coordinator/cli/screen/loss_curve.h"
 #include "coordinator/cli/screen/progress.h"
 #include "coordinator/cli/screen/watch_screen.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/text/job_text.h"
+#include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/yaml/message_text.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 namespace {
@@ -24,8 +27,8 @@ namespace {
 // Shows the events of a followed job as they come.
 class Watcher {
  public:
-  Watcher(const Session& session, bool quiet)
-      : session_(session), quiet_(quiet), line_(session.terminal) {}
+  Watcher(const Invocation& invocation, bool quiet)
+      : invocation_(invocation), quiet_(quiet), line_(invocation.terminal) {}
 
   FollowHandlers handlers() {
     return {[this](const v1alpha1::Job& job) { OnJob(job); },
@@ -35,7 +38,7 @@ class Watcher {
   void Finish() { line_.Clear(); }
 
  private:
-  bool table() const { return session_.format == OutputFormat::kTable; }
+  bool table() const { return invocation_.format == OutputFormat::kTable; }
 
   void OnJob(const v1alpha1::Job& job) {
     if (quiet_) return;
@@ -47,7 +50,7 @@ class Watcher {
     }
     tracker_.Add(job);
     std::string news = absl::StrCat("job ", ShortResourceName(job.name()), " ",
-                                    StateText(job.state(), session_.terminal.color));
+                                    StateText(job.state(), invocation_.terminal.color));
     if (job.state() == v1alpha1::Job::PENDING) {
       const std::string why = WhyText(job);
       if (!why.empty()) absl::StrAppend(&news, ": ", why);
@@ -65,7 +68,7 @@ class Watcher {
       return;
     }
     tracker_.Add(step);
-    if (session_.terminal.live) {
+    if (invocation_.terminal.live) {
       line_.Rewrite(tracker_.Line());
     } else if (tracker_.IsMilestone()) {
       line_.Line(tracker_.Line());
@@ -74,28 +77,28 @@ class Watcher {
 
   // One line of JSON, or one document of YAML.
   void PrintEvent(const v1alpha1::WatchJobResponse& event) {
-    session_.terminal.out << (session_.format == OutputFormat::kJson
-                                  ? ToJson(event, false)
-                                  : absl::StrCat("---\n", ToYaml(event)))
-                          << std::flush;
+    invocation_.terminal.out << (invocation_.format == OutputFormat::kJson
+                                     ? ToJson(event, false)
+                                     : absl::StrCat("---\n", ToYaml(event)))
+                             << std::flush;
   }
 
-  const Session& session_;
+  const Invocation& invocation_;
   const bool quiet_;
   LiveLine line_;
   ProgressTracker tracker_;
   std::string news_;
 };
 
-absl::StatusOr<FollowResult> Follow(const Session& session, const std::string& name,
+absl::StatusOr<FollowResult> Follow(const Invocation& invocation, const std::string& name,
                                     FollowStyle style) {
-  const bool table = session.format == OutputFormat::kTable;
-  if (style == FollowStyle::kScreen && session.terminal.screen && table) {
-    WatchScreen screen(session, name);
-    return FollowJob(session, name, screen.handlers());
+  const bool table = invocation.format == OutputFormat::kTable;
+  if (style == FollowStyle::kScreen && invocation.terminal.screen && table) {
+    WatchScreen screen(invocation, name);
+    return FollowJob(invocation, name, screen.handlers());
   }
-  Watcher watcher(session, style == FollowStyle::kQuiet);
-  auto result = FollowJob(session, name, watcher.handlers());
+  Watcher watcher(invocation, style == FollowStyle::kQuiet);
+  auto result = FollowJob(invocation, name, watcher.handlers());
   watcher.Finish();
   return result;
 }
@@ -106,91 +109,92 @@ ExitCode CodeOf(v1alpha1::Job::State state) {
                                            : kJobCancelled;
 }
 
-void PrintNext(const Session& session, const v1alpha1::Job& job) {
+void PrintNext(const Invocation& invocation, const v1alpha1::Job& job) {
   const std::string name = ShortResourceName(job.name());
-  std::ostream& err = session.terminal.err;
+  std::ostream& err = invocation.terminal.err;
   err << "Next:\n";
   if (job.state() == v1alpha1::Job::FAILED) {
     const std::string rank =
         job.has_first_failure() ? absl::StrCat(" --rank ", job.first_failure().rank()) : "";
-    err << "  " << Hint(session, absl::StrCat("job logs ", name, rank)) << "\n";
+    err << "  " << Hint(invocation, absl::StrCat("job logs ", name, rank)) << "\n";
   } else {
-    err << "  " << Hint(session, absl::StrCat("job curve ", name)) << "\n";
+    err << "  " << Hint(invocation, absl::StrCat("job curve ", name)) << "\n";
   }
-  err << "  " << Hint(session, absl::StrCat("job describe ", name)) << "\n";
+  err << "  " << Hint(invocation, absl::StrCat("job describe ", name)) << "\n";
 }
 
-ExitCode Detach(const Session& session, const std::string& name) {
-  session.terminal.err << "detached: job " << name << " goes on\n  "
-                       << Hint(session, absl::StrCat("job watch ", name))
-                       << "   to follow it again\n  "
-                       << Hint(session, absl::StrCat("job cancel ", name)) << "  to cancel it\n";
+ExitCode Detach(const Invocation& invocation, const std::string& name) {
+  invocation.terminal.err << "detached: job " << name << " goes on\n  "
+                          << Hint(invocation, absl::StrCat("job watch ", name))
+                          << "   to follow it again\n  "
+                          << Hint(invocation, absl::StrCat("job cancel ", name))
+                          << "  to cancel it\n";
   return kDetached;
 }
 
 }  // namespace
 
-ExitCode WatchJob(const Session& session, const std::string& name, FollowStyle style) {
+ExitCode WatchJob(const Invocation& invocation, const std::string& name, FollowStyle style) {
   const std::string id = ShortResourceName(name);
   const bool quiet = style == FollowStyle::kQuiet;
-  const auto result = Follow(session, ResourceName("jobs", id), style);
+  const auto result = Follow(invocation, ResourceName("jobs", id), style);
   if (!result.ok()) {
-    const ExitCode code = ReportError(session, result.status());
+    const ExitCode code = ReportError(invocation, result.status());
     if (IsTransient(result.status())) {
-      session.terminal.err << "The job goes on. Next:\n  "
-                           << Hint(session, absl::StrCat("job watch ", id)) << "\n";
+      invocation.terminal.err << "The job goes on. Next:\n  "
+                              << Hint(invocation, absl::StrCat("job watch ", id)) << "\n";
     }
     return code;
   }
-  if (result->detached) return Detach(session, id);
-  if (session.format == OutputFormat::kTable) {
-    session.terminal.out << Summary(result->job, session.terminal.color) << std::flush;
-    PrintNext(session, result->job);
+  if (result->detached) return Detach(invocation, id);
+  if (invocation.format == OutputFormat::kTable) {
+    invocation.terminal.out << Summary(result->job, invocation.terminal.color) << std::flush;
+    PrintNext(invocation, result->job);
   } else if (quiet) {
-    PrintMessage(session, result->job);
+    PrintMessage(invocation, result->job);
   }
   return CodeOf(result->job.state());
 }
 
-ExitCode JobLogs(const Session& session, const std::string& name, int rank, bool follow) {
+ExitCode JobLogs(const Invocation& invocation, const std::string& name, int rank, bool follow) {
   const std::string id = ShortResourceName(name);
   const auto sink = [&](int from, const std::string& data) {
-    const std::string text = session.terminal.live ? Printable(data) : data;
+    const std::string text = invocation.terminal.live ? Printable(data) : data;
     if (rank >= 0) {
-      session.terminal.out << text << std::flush;
+      invocation.terminal.out << text << std::flush;
       return;
     }
     std::vector<std::string> lines = absl::StrSplit(text, '\n');
     if (lines.back().empty()) lines.pop_back();
     for (const std::string& line : lines)
-      session.terminal.out << "[rank " << from << "] " << line << "\n";
-    session.terminal.out << std::flush;
+      invocation.terminal.out << "[rank " << from << "] " << line << "\n";
+    invocation.terminal.out << std::flush;
   };
-  const auto notice = [&](const std::string& text) { session.terminal.err << text << "\n"; };
+  const auto notice = [&](const std::string& text) { invocation.terminal.err << text << "\n"; };
   const absl::Status status =
-      FollowLogs(session, ResourceName("jobs", id), rank, follow, sink, notice);
+      FollowLogs(invocation, ResourceName("jobs", id), rank, follow, sink, notice);
   if (status.ok()) return kOk;
-  if (follow && session.interrupt.raised()) return Detach(session, id);
-  return ReportError(session, status);
+  if (follow && invocation.interrupt.raised()) return Detach(invocation, id);
+  return ReportError(invocation, status);
 }
 
-ExitCode JobCurve(const Session& session, const std::string& name, int height) {
+ExitCode JobCurve(const Invocation& invocation, const std::string& name, int height) {
   v1alpha1::WatchJobRequest request;
   request.set_name(ResourceName("jobs", name));
   std::vector<CurvePoint> points;
   int64_t steps = -1;  // finished when we asked; the stream goes on, the picture need not
   const absl::Status status =
-      session.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
+      invocation.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
         if (event.has_job() && steps < 0) steps = event.job().progress().steps();
         if (event.has_step()) {
           points.push_back({static_cast<double>(event.step().step()), event.step().loss()});
         }
         return steps < 0 || (steps > 0 && (!event.has_step() || event.step().step() < steps));
       });
-  if (!status.ok()) return ReportError(session, status);
-  std::ostream& out = session.terminal.out;
-  if (session.format != OutputFormat::kTable) {
-    const bool json = session.format == OutputFormat::kJson;
+  if (!status.ok()) return ReportError(invocation, status);
+  std::ostream& out = invocation.terminal.out;
+  if (invocation.format != OutputFormat::kTable) {
+    const bool json = invocation.format == OutputFormat::kJson;
     for (const CurvePoint& point : points) {
       // NaN is not JSON; null is.
       const std::string loss =
@@ -201,7 +205,7 @@ ExitCode JobCurve(const Session& session, const std::string& name, int height) {
     return kOk;
   }
   const CurveStyle style{
-      .width = session.terminal.width, .height = height, .braille = session.terminal.unicode};
+      .width = invocation.terminal.width, .height = height, .braille = invocation.terminal.unicode};
   out << "loss of job " << ShortResourceName(name) << "\n";
   for (const std::string& line : DrawCurve(points, "step", style)) out << line << "\n";
   return kOk;

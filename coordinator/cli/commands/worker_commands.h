@@ -3,11 +3,11 @@
 
 #include <string>
 
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 
 namespace stretto::cli {
 
-ExitCode ListWorkers(const Session& session);
-ExitCode GetWorker(const Session& session, const std::string& name);
+ExitCode ListWorkers(const Invocation& invocation);
+ExitCode GetWorker(const Invocation& invocation, const std::string& name);
 
 }  // namespace stretto::cli

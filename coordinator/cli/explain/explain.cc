@@ -10,7 +10,8 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "coordinator/cli/explain/api.h"
-#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/enum_names.h"
+#include "coordinator/cli/text/nearest_name.h"
 #include "proto/base/check.h"
 #include "proto/spec/fields.h"
 

@@ -13,7 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "coordinator/cli/explain/api.h"
 #include "coordinator/cli/explain/explain.h"
-#include "coordinator/cli/explain/explain_text.h"
+#include "coordinator/cli/text/markdown_cell.h"
 #include "google/protobuf/descriptor.pb.h"
 
 namespace stretto::cli {
@@ -188,10 +188,6 @@ std::string FileComment(const google::protobuf::FileDescriptor& file) {
 }
 
 }  // namespace
-
-std::string MarkdownCell(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"|", "\\|"}, {"<", "&lt;"}, {"\n", " "}});
-}
 
 std::string JobSpecReference() {
   const FieldDoc spec = *ExplainField("job.spec");

@@ -10,7 +10,4 @@ std::string JobSpecReference();
 // Services, methods with their errors, messages.
 std::string ApiReference();
 
-// `text` as a cell of a table.
-std::string MarkdownCell(const std::string& text);
-
 }  // namespace stretto::cli

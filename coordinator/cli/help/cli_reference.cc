@@ -5,7 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/base/exit_codes.h"
-#include "coordinator/cli/explain/reference.h"
+#include "coordinator/cli/help/usage.h"
+#include "coordinator/cli/text/markdown_cell.h"
 
 namespace stretto::cli {
 namespace {
@@ -29,11 +30,7 @@ std::string Row(const std::string& name, const FlagInfo& flag) {
 std::string OptionTable(const CommandInfo& command) {
   std::string out;
   for (const FlagInfo& argument : command.arguments) out += Row(argument.names[0], argument);
-  for (const FlagInfo& flag : command.flags) {
-    out += Row(
-        absl::StrCat(absl::StrJoin(flag.names, ", "), flag.value.empty() ? "" : " ", flag.value),
-        flag);
-  }
+  for (const FlagInfo& flag : command.flags) out += Row(FlagName(flag), flag);
   return out.empty() ? "" : absl::StrCat("\n| | |\n|---|---|\n", out);
 }
 

@@ -37,11 +37,4 @@ struct CommandInfo {
 // Reads the tree beneath `app`. The lines of a command's footer are its examples.
 CommandInfo ReadCommands(const CLI::App& app);
 
-// Help of the command at the end of `path`, which begins with the root and is not empty; for a
-// terminal of 80 columns.
-std::string HelpText(const std::vector<const CommandInfo*>& path);
-
-// stretto(1) in the man macros.
-std::string ManPage(const CommandInfo& root, const std::string& version);
-
 }  // namespace stretto::cli

@@ -25,7 +25,7 @@
 #include "absl/strings/strip.h"
 #include "coordinator/cli/local/affinity.h"
 #include "coordinator/cli/local/child_process.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/table.h"
 #include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"

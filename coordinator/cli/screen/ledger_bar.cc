@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/cli/screen/text_line.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/figures.h"
 
 namespace stretto::cli {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/figures.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/cli/text/print.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 namespace {

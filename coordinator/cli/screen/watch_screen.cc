@@ -24,10 +24,10 @@ void Drain(int fd) {
 
 }  // namespace
 
-WatchScreen::WatchScreen(const Session& session, const std::string& job)
-    : session_(session),
+WatchScreen::WatchScreen(const Invocation& invocation, const std::string& job)
+    : invocation_(invocation),
       job_(job),
-      screen_(session.terminal.out),
+      screen_(invocation.terminal.out),
       changed_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   STRETTO_CHECK(changed_.valid());
   state_.job.set_name(job);
@@ -67,8 +67,8 @@ void WatchScreen::DrawLoop() {
     const FullScreen::Size size = screen_.size();
     const ViewStyle style{.width = size.width,
                           .height = size.height,
-                          .color = session_.terminal.color,
-                          .unicode = session_.terminal.unicode};
+                          .color = invocation_.terminal.color,
+                          .unicode = invocation_.terminal.unicode};
     std::vector<std::string> lines;
     {
       const MutexLock lock(mu_);
@@ -79,21 +79,21 @@ void WatchScreen::DrawLoop() {
     pollfd ready[] = {{stop_.fd(), POLLIN, 0},
                       {screen_.keys_fd(), POLLIN, 0},
                       {changed_.get(), POLLIN, 0},
-                      {session_.interrupt.resize_fd(), POLLIN, 0}};
+                      {invocation_.interrupt.resize_fd(), POLLIN, 0}};
     poll(ready, std::size(ready), kClockMs);
     Drain(changed_.get());
-    Drain(session_.interrupt.resize_fd());
+    Drain(invocation_.interrupt.resize_fd());
     if (ready[1].revents == 0) continue;
     if (screen_.ReadKeys().find_first_of(std::string("qQ") + FullScreen::kEndOfKeys) !=
         std::string::npos) {
-      session_.interrupt.Raise();
+      invocation_.interrupt.Raise();
       return;
     }
   }
 }
 
 void WatchScreen::AskLoop() {
-  Client client(session_.client, stop_);
+  Client client(invocation_.client, stop_);
   v1alpha1::GetJobRequest request;
   request.set_name(job_);
   while (!stop_.WaitFor(kAsk)) {

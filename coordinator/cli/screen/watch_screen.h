@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "coordinator/cli/client/follow.h"
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 #include "coordinator/cli/screen/full_screen.h"
 #include "coordinator/cli/screen/watch_state.h"
 #include "proto/base/mutex.h"
@@ -13,12 +13,12 @@
 namespace stretto::cli {
 
 // Holds the terminal while it lives. A thread of its own draws, at most ten times a second, and
-// raises the session's interrupt at `q`; another asks for the job every two seconds, since steps of
-// other ranks than 0 are no news that is sent.
+// raises the invocation's interrupt at `q`; another asks for the job every two seconds, since steps
+// of other ranks than 0 are no news that is sent.
 class WatchScreen {
  public:
-  // `session` is borrowed.
-  WatchScreen(const Session& session, const std::string& job);
+  // `invocation` is borrowed.
+  WatchScreen(const Invocation& invocation, const std::string& job);
   ~WatchScreen();
 
   // To be called by one thread.
@@ -29,7 +29,7 @@ class WatchScreen {
   void AskLoop();
   void Change(const std::function<void(absl::Time now)>& change);
 
-  const Session& session_;
+  const Invocation& invocation_;
   const std::string job_;
   FullScreen screen_;
   Mutex mu_;

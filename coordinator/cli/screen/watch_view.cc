@@ -10,9 +10,9 @@
 #include "absl/strings/str_format.h"
 #include "coordinator/cli/screen/ledger_bar.h"
 #include "coordinator/cli/screen/text_line.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/job_text.h"
+#include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
 #include "proto/base/units.h"
 

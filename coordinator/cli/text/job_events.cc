@@ -4,8 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/cli/text/print.h"
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/text/job_text.h"
+#include "coordinator/cli/text/table.h"
+#include "coordinator/cli/text/times.h"
+#include "proto/base/printable.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {

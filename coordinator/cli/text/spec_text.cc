@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/enum_names.h"
 #include "proto/spec/architecture.h"
 
 namespace stretto::cli {

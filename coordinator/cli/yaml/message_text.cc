@@ -11,7 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/enum_names.h"
 #include "coordinator/cli/yaml/yaml_scalar.h"
 #include "google/protobuf/duration.pb.h"
 #include "google/protobuf/timestamp.pb.h"

@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/nearest_name.h"
 #include "coordinator/cli/yaml/yaml_scalar.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"

@@ -12,7 +12,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "coordinator/cli/text/names.h"
+#include "coordinator/cli/text/enum_names.h"
+#include "coordinator/cli/text/nearest_name.h"
 #include "proto/base/check.h"
 
 namespace stretto::cli {

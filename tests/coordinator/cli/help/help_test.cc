@@ -13,7 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "coordinator/cli/help/command_tree.h"
+#include "coordinator/cli/help/man_page.h"
 #include "tests/coordinator/cli/fake_coordinator.h"
 
 namespace stretto::cli {

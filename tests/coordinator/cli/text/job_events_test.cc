@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/text/job_text.h"
 
 namespace stretto::cli {
 namespace {

@@ -1,31 +1,25 @@
-#include "coordinator/cli/text/print.h"
+// Jobs, ledgers, tables and times as people read them.
+#include "coordinator/cli/text/job_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <limits>
-#include <sstream>
 #include <vector>
 
-#include "coordinator/cli/screen/live_line.h"
-#include "coordinator/cli/screen/loss_curve.h"
-#include "coordinator/cli/screen/progress.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print_job.h"
-#include "coordinator/cli/text/spec_text.h"
+#include "coordinator/cli/text/ledger_table.h"
+#include "coordinator/cli/text/nearest_name.h"
+#include "coordinator/cli/text/table.h"
+#include "coordinator/cli/text/times.h"
+#include "proto/base/printable.h"
 
 namespace stretto::cli {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 using v1alpha1::Job;
 using v1alpha1::Ledger;
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 void AddEntry(Ledger* ledger, Ledger::Part part, const char* group, const char* phase,
               double seconds) {
@@ -250,206 +244,6 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   EXPECT_THAT(DescribeJob(job, absl::FromUnixSeconds(1100), false),
               HasSubstr("PARITY NOT VERIFIED"));
   EXPECT_EQ(WhyText(job), "NotEnoughSlots: found 1 free slot, expected 2");
-}
-
-TEST(SpecTextTest, DataSaysItsPartsAndWhatIsHeldOut) {
-  v1alpha1::JobSpec spec;
-  spec.mutable_data()->set_prefix("books");
-  EXPECT_EQ(DataText(spec), "books");
-  spec.mutable_data()->set_held_out(0.015);
-  EXPECT_EQ(DataText(spec), "books, 1.5 % held out");
-  spec.clear_data();
-  v1alpha1::BlendPart* part = spec.mutable_data()->add_blend();
-  part->set_prefix("books");
-  part->set_weight(2);
-  part = spec.mutable_data()->add_blend();
-  part->set_prefix("llmc:web/*.bin");
-  part->set_weight(1);
-  EXPECT_EQ(DataText(spec), "blend of books (66.7 %), llmc:web/*.bin (33.3 %)");
-}
-
-TEST(SpecTextTest, ModelSaysWhatIsUnusualOnly) {
-  v1alpha1::JobSpec spec;
-  v1alpha1::ModelSpec& model = *spec.mutable_model();
-  model.set_layers(2);
-  model.set_hidden(64);
-  model.set_heads(4);
-  model.set_kv_heads(4);
-  model.set_sequence_length(128);
-  model.set_family(v1alpha1::FAMILY_GPT);
-  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128");
-  model.set_preset("llama-tiny");
-  model.set_family(v1alpha1::FAMILY_LLAMA);
-  model.set_kv_heads(2);
-  model.set_dropout(0.1);
-  EXPECT_EQ(ModelText(spec),
-            "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
-            "values, sequence 128, dropout 0.1");
-  model.set_dropout(0);
-  model.set_norm_epsilon(1e-5);
-  model.set_tied_head(false);
-  const std::string usual =
-      "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and values, sequence 128";
-  EXPECT_EQ(ModelText(spec), usual);
-  model.set_norm_epsilon(1e-6);
-  model.set_tied_head(true);
-  model.mutable_rotary_scaling()->set_kind(v1alpha1::RotaryScaling::LLAMA3);
-  model.mutable_rotary_scaling()->set_factor(8);
-  EXPECT_EQ(ModelText(spec), usual +
-                                 ", norm epsilon 1e-06, tied head, positions stretched by 8 "
-                                 "(llama3)");
-  model.clear_rotary_scaling();
-  model.clear_preset();
-  model.set_family(v1alpha1::FAMILY_GPT);
-  model.set_kv_heads(4);
-  model.set_norm_epsilon(1e-5);
-  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128");
-  model.set_tied_head(false);
-  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128, a head of its own");
-}
-
-TEST(SpecTextTest, ScheduleNamesEveryParameter) {
-  v1alpha1::JobSpec spec;
-  spec.mutable_schedule()->set_name("domino_hybrid");
-  spec.mutable_parallelism()->set_tp_size(2);
-  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_F32);
-  spec.set_precision(v1alpha1::PRECISION_F32);
-  v1alpha1::ScheduleParameters& parameters = *spec.mutable_schedule()->mutable_parameters();
-  parameters.set_recompute(v1alpha1::RECOMPUTE_NONE);
-  EXPECT_EQ(OptionsText(spec), "");
-  EXPECT_EQ(ScheduleText(spec), "domino_hybrid, tp 2");
-  parameters.add_slice_sizes(3);
-  parameters.add_slice_sizes(1);
-  parameters.set_splits(4);
-  parameters.set_sequence_parallel(true);
-  parameters.set_recompute(v1alpha1::RECOMPUTE_SELECTIVE);
-  parameters.set_defer_wgrads(2);
-  parameters.set_merge_wgrads(1);
-  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
-  EXPECT_EQ(ScheduleText(spec),
-            "domino_hybrid, slices of 3 + 1, 4 splits, tp 2, sequence parallel, recompute "
-            "selective, wgrads deferred by 2, wgrads merged, wire bf16");
-  parameters.set_merge_wgrads(4);
-  EXPECT_THAT(OptionsText(spec), HasSubstr(", wgrads of 4 micro-batches merged, "));
-  parameters.set_merge_wgrads(0);
-  parameters.set_auto_merge_wgrads(true);
-  EXPECT_THAT(OptionsText(spec), HasSubstr(", wgrads merged as memory allows, "));
-  parameters.set_recompute(static_cast<v1alpha1::Recompute>(9));  // of a newer coordinator
-  EXPECT_THAT(OptionsText(spec), HasSubstr("recompute 9,"));
-}
-
-v1alpha1::StepReport Step(int64_t number, double loss) {
-  v1alpha1::StepReport step;
-  step.set_step(number);
-  step.set_loss(loss);
-  step.set_tokens(1000);
-  step.set_wall_seconds(0.5);
-  step.mutable_ledger()->set_communication_seconds(0.2);
-  step.mutable_ledger()->set_hidden_seconds(0.15);
-  return step;
-}
-
-TEST(ProgressTest, LineHasStepLossSpeedOverlapAndTimeLeft) {
-  ProgressTracker tracker;
-  tracker.Add(SomeJob());
-  EXPECT_EQ(tracker.Line(), "step 0/20");
-  tracker.Add(Step(1, 5.5));
-  EXPECT_TRUE(tracker.IsMilestone());
-  tracker.Add(Step(2, 5.25));
-  EXPECT_EQ(tracker.Line(), "step 2/20  loss 5.2500  2.0k tokens/s  overlap 75.0 %  9.0s left");
-  v1alpha1::StepReport skipped = Step(3, kNan);
-  skipped.set_update_skipped(true);
-  tracker.Add(skipped);
-  EXPECT_THAT(tracker.Line(), HasSubstr("loss -"));
-  EXPECT_THAT(tracker.Line(), HasSubstr("update skipped: gradient norm not finite"));
-}
-
-TEST(ProgressTest, AStepThatWasEvaluatedIsAMilestoneAndSaysSo) {
-  Job job;
-  job.mutable_spec()->set_steps(1000);
-  ProgressTracker tracker;
-  tracker.Add(job);
-  tracker.Add(Step(7, 5.5));
-  EXPECT_FALSE(tracker.IsMilestone());
-  v1alpha1::StepReport step = Step(8, 5.25);
-  *step.mutable_evaluation() = SomeEvaluation();
-  tracker.Add(step);
-  EXPECT_TRUE(tracker.IsMilestone());
-  EXPECT_THAT(tracker.Line(),
-              HasSubstr("loss 5.2500  held-out loss 2.5000, perplexity 12.18  2.0k tokens/s"));
-}
-
-TEST(ProgressTest, ANormThatIsNotFiniteShowsWhereNoUpdateWaitsForIt) {
-  Job job;
-  job.mutable_spec()->set_steps(1000);
-  ProgressTracker tracker;
-  tracker.Add(job);
-  tracker.Add(Step(1, 5.5));
-  v1alpha1::StepReport last = Step(2, kNan);
-  last.set_norm_not_finite(true);
-  tracker.Add(last);
-  EXPECT_THAT(tracker.Line(), HasSubstr("  gradient norm not finite"));
-  EXPECT_THAT(tracker.Line(), ::testing::Not(HasSubstr("skipped")));
-  EXPECT_TRUE(tracker.IsMilestone());
-}
-
-TEST(ProgressTest, AFewMilestonesInALongJob) {
-  Job job;
-  job.mutable_spec()->set_steps(1000);
-  ProgressTracker tracker;
-  tracker.Add(job);
-  int milestones = 0;
-  for (int i = 1; i <= 1000; ++i) {
-    tracker.Add(Step(i, 1));
-    milestones += tracker.IsMilestone();
-  }
-  EXPECT_EQ(milestones, 21);
-}
-
-TEST(LiveLineTest, IsRewrittenCutAndCleared) {
-  std::ostringstream out, err;
-  Terminal terminal{.out = out, .err = err, .live = true, .width = 6};
-  LiveLine line(terminal);
-  line.Rewrite("123456789");
-  line.Message("news");
-  line.Clear();
-  EXPECT_EQ(out.str(), "\r12345\x1b[K\r\x1b[K");
-  EXPECT_EQ(err.str(), "news\n");
-}
-
-std::vector<CurvePoint> Decay(int count) {
-  std::vector<CurvePoint> points;
-  for (int i = 1; i <= count; ++i)
-    points.push_back({static_cast<double>(i), 8.0 * std::exp(-i / 20.0)});
-  return points;
-}
-
-TEST(LossCurveTest, AsciiGolden) {
-  EXPECT_THAT(DrawCurve(Decay(100), "step", {.width = 32, .height = 6, .braille = false}),
-              ElementsAre("  7.61 |*", "       | *", "       |  **", "       |    **",
-                          "       |      *****", "0.0539 |           *************",
-                          "       +------------------------", "        1        step        100"));
-}
-
-TEST(LossCurveTest, BrailleGolden) {
-  EXPECT_THAT(DrawCurve({{1, 0}, {2, 1}, {3, 2}, {4, 3}}, "step",
-                        {.width = 24, .height = 3, .braille = true}),
-              ElementsAre("3 │              ⢀⣀⡠⠤⠒⠒⠉", "  │      ⢀⣀⡠⠤⠔⠒⠊⠉⠁", "0 │⣀⠤⠤⠒⠊⠉⠁",
-                          "  └─────────────────────", "   1       step        4"));
-}
-
-TEST(LossCurveTest, CountsWhatIsNotFinite) {
-  const auto lines =
-      DrawCurve({{1, 3}, {2, kNan}, {3, 1}}, "step", {.width = 40, .height = 4, .braille = false});
-  EXPECT_THAT(lines.back(), HasSubstr("step (1 of 3 not finite)"));
-  EXPECT_THAT(DrawCurve({{1, kNan}}, "step", {}), ElementsAre("1 of 1 not finite"));
-  EXPECT_THAT(DrawCurve({}, "step", {}), ElementsAre("no points yet"));
-}
-
-TEST(LossCurveTest, ASinglePointAndAFlatCurveAreDrawn) {
-  const auto one = DrawCurve({{5, 2}}, "step", {.width = 24, .height = 3, .braille = false});
-  EXPECT_THAT(one,
-              ElementsAre("2 |", "  |          *", "2 |", "  +---------------------", testing::_));
 }
 
 }  // namespace

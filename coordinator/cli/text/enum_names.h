@@ -1,10 +1,9 @@
 #pragma once
-// Names as people type and read them.
+// Values of enums as people type and read them.
 
 #include <string>
 #include <vector>
 
-#include "absl/strings/string_view.h"
 #include "google/protobuf/descriptor.h"
 #include "google/protobuf/generated_enum_reflection.h"
 
@@ -22,13 +21,5 @@ std::string ShortName(Enum value) {
 
 // The values a person may give: short names in declaration order, without the unspecified zero.
 std::vector<std::string> AcceptedNames(const google::protobuf::EnumDescriptor& type);
-
-// The candidate that `word` most likely means, or empty when none is near.
-std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
-
-// "jobs/x" and "x" -> "jobs/x".
-std::string ResourceName(absl::string_view collection, absl::string_view name);
-// "jobs/x" -> "x".
-std::string ShortResourceName(absl::string_view name);
 
 }  // namespace stretto::cli

@@ -1,7 +1,7 @@
-// One function per view of a job or a worker: a row of a list, a full description, the summary at
-// its end, and why it failed.
+// One function per view of a job: a row of a list, a full description, the summary at its end, and
+// why it failed.
 
-#include "coordinator/cli/text/print_job.h"
+#include "coordinator/cli/text/job_text.h"
 
 #include <cmath>
 #include <cstring>
@@ -10,35 +10,23 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
+#include "coordinator/cli/text/enum_names.h"
+#include "coordinator/cli/text/field_lines.h"
+#include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/job_events.h"
-#include "coordinator/cli/text/names.h"
-#include "coordinator/cli/text/print.h"
+#include "coordinator/cli/text/ledger_table.h"
+#include "coordinator/cli/text/resource_name.h"
 #include "coordinator/cli/text/spec_text.h"
+#include "coordinator/cli/text/table.h"
+#include "coordinator/cli/text/times.h"
 #include "proto/base/exit_reason.h"
+#include "proto/base/printable.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
 namespace {
 
 using v1alpha1::Job;
-using v1alpha1::Worker;
-
-// "key:   value" lines, values in one column.
-class Fields {
- public:
-  void Add(const std::string& key, const std::string& value) {
-    absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", Printable(value));
-  }
-  // For text with colours of our own.
-  void AddRaw(const std::string& key, const std::string& value) {
-    absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", value);
-  }
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 std::string ConditionTable(const Job& job, absl::Time now) {
   std::vector<std::vector<std::string>> rows;
@@ -98,7 +86,7 @@ std::string StepText(const v1alpha1::Progress& progress) {
   return absl::StrCat(progress.steps(), "/", progress.total_steps());
 }
 
-void AddHeldOut(const v1alpha1::Progress& progress, Fields* fields) {
+void AddHeldOut(const v1alpha1::Progress& progress, FieldLines* fields) {
   if (!progress.has_last_evaluation()) return;
   const v1alpha1::Evaluation& last = progress.last_evaluation();
   fields->Add("Held out", absl::StrFormat("loss %s, perplexity %.4g, best loss %s, after step %d",
@@ -117,7 +105,7 @@ std::string EarlyStopText(const Job& job) {
   return "";
 }
 
-void AddProgress(const Job& job, Fields* fields) {
+void AddProgress(const Job& job, FieldLines* fields) {
   const v1alpha1::Progress& progress = job.progress();
   std::string steps = StepText(progress);
   if (job.state() == Job::RUNNING && progress.has_time_left()) {
@@ -175,7 +163,7 @@ std::string JobTable(const std::vector<Job>& jobs, absl::Time now) {
 }
 
 std::string DescribeJob(const Job& job, absl::Time now, bool color) {
-  Fields fields;
+  FieldLines fields;
   fields.Add("Name", ShortResourceName(job.name()));
   fields.Add("Uid", job.uid());
   fields.AddRaw("State", StateText(job.state(), color));
@@ -276,42 +264,4 @@ std::string WhyText(const Job& job) {
   }
   return why == nullptr ? "" : Printable(absl::StrCat(why->reason(), ": ", why->message()));
 }
-
-std::string WorkerTable(const std::vector<Worker>& workers, absl::Time now) {
-  std::vector<std::vector<std::string>> rows;
-  for (const Worker& worker : workers) {
-    std::vector<std::string> jobs;
-    for (const std::string& job : worker.jobs()) jobs.push_back(ShortResourceName(job));
-    int faulty = 0;
-    for (const v1alpha1::WorkerDevice& device : worker.devices()) faulty += !device.fault().empty();
-    rows.push_back({ShortResourceName(worker.name()), Worker::State_Name(worker.state()),
-                    Printable(worker.host()), absl::StrCat(worker.slots()),
-                    absl::StrCat(worker.free_slots()), absl::StrCat(faulty),
-                    Age(worker.last_heartbeat_time(), now),
-                    jobs.empty() ? "-" : absl::StrJoin(jobs, ",")});
-  }
-  return Table({"NAME", "STATE", "HOST", ">SLOTS", ">FREE", ">FAULTY", ">HEARTBEAT", "JOBS"}, rows);
-}
-
-std::string DescribeWorker(const Worker& worker, absl::Time now) {
-  Fields fields;
-  fields.Add("Name", ShortResourceName(worker.name()));
-  fields.Add("Uid", worker.uid());
-  fields.Add("State", Worker::State_Name(worker.state()));
-  fields.Add("Host", worker.host());
-  fields.Add("Build", worker.build());
-  fields.Add("Registered", TimeText(worker.register_time()));
-  fields.Add("Heartbeat", absl::StrCat(Age(worker.last_heartbeat_time(), now), " ago"));
-  fields.Add("Slots", absl::StrCat(worker.slots(), ", ", worker.free_slots(), " free"));
-  fields.Add("Jobs", worker.jobs_size() == 0 ? "-" : absl::StrJoin(worker.jobs(), ", "));
-  std::vector<std::vector<std::string>> rows;
-  for (const v1alpha1::WorkerDevice& device : worker.devices()) {
-    const std::string fault = device.fault().empty() ? "" : absl::StrCat(": ", device.fault());
-    rows.push_back({absl::StrCat(device.slot()),
-                    Printable(absl::StrCat(device.description(), fault)),
-                    device.memory_bytes() > 0 ? FormatBytes(device.memory_bytes()) : "-"});
-  }
-  return absl::StrCat(fields.text(), "\n", Table({">SLOT", "DEVICE", ">MEMORY"}, rows));
-}
-
 }  // namespace stretto::cli

@@ -1,5 +1,5 @@
 #pragma once
-// Jobs and workers as people read them. Pure; `now` is an argument.
+// Jobs as people read them. Pure; `now` is an argument.
 
 #include <string>
 #include <vector>
@@ -29,8 +29,5 @@ std::string FailureText(const v1alpha1::FirstFailure& failure);
 // The message of the newest condition that explains why the job is where it is; empty when none
 // does.
 std::string WhyText(const v1alpha1::Job& job);
-
-std::string WorkerTable(const std::vector<v1alpha1::Worker>& workers, absl::Time now);
-std::string DescribeWorker(const v1alpha1::Worker& worker, absl::Time now);
 
 }  // namespace stretto::cli

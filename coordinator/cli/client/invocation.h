@@ -1,5 +1,5 @@
 #pragma once
-// What every command that talks to the coordinator works with.
+// One run of a command that talks to the coordinator: what it works with.
 
 #include <string>
 
@@ -16,7 +16,7 @@
 namespace stretto::cli {
 
 // All borrowed.
-struct Session {
+struct Invocation {
   Client& client;
   Interrupt& interrupt;
   Terminal& terminal;
@@ -28,14 +28,14 @@ struct Session {
 };
 
 // "stretto ARGUMENTS", to be typed as it is.
-std::string Hint(const Session& session, absl::string_view arguments);
+std::string Hint(const Invocation& invocation, absl::string_view arguments);
 
 // Prints the error for a person and returns its exit code. Fields at fault are shown with their
 // line in `job_file`, which may be null.
-ExitCode ReportError(const Session& session, const absl::Status& status,
+ExitCode ReportError(const Invocation& invocation, const absl::Status& status,
                      const JobFile* job_file = nullptr);
 
 // Prints the message as JSON or YAML; the format must not be kTable.
-void PrintMessage(const Session& session, const google::protobuf::Message& message);
+void PrintMessage(const Invocation& invocation, const google::protobuf::Message& message);
 
 }  // namespace stretto::cli

@@ -1,8 +1,8 @@
-#include "coordinator/cli/client/session.h"
+#include "coordinator/cli/client/invocation.h"
 
 #include "absl/strings/str_cat.h"
-#include "coordinator/cli/text/print.h"
 #include "coordinator/cli/yaml/message_text.h"
+#include "proto/base/printable.h"
 #include "proto/base/units.h"
 
 namespace stretto::cli {
@@ -18,11 +18,11 @@ std::string Cause(const absl::Status& status) {
 }
 
 // What went wrong on the way, where no coordinator could say it.
-std::string TransportError(const Session& session, const absl::Status& status) {
-  const std::string where = absl::StrCat("the coordinator at ", session.client.address());
-  if (session.interrupt.raised()) return "interrupted";
+std::string TransportError(const Invocation& invocation, const absl::Status& status) {
+  const std::string where = absl::StrCat("the coordinator at ", invocation.client.address());
+  if (invocation.interrupt.raised()) return "interrupted";
   if (status.code() == absl::StatusCode::kUnavailable) {
-    const std::string tls = session.client.ExplainFailure();
+    const std::string tls = invocation.client.ExplainFailure();
     if (!tls.empty()) return absl::StrCat("cannot talk to ", where, ": ", tls);
     return absl::StrCat("cannot reach ", where, ": ", Cause(status),
                         "\nIs it running? `stretto up` starts a local cluster; --coordinator or "
@@ -37,12 +37,13 @@ std::string TransportError(const Session& session, const absl::Status& status) {
 
 }  // namespace
 
-std::string Hint(const Session& session, absl::string_view arguments) {
-  return absl::StrCat("stretto ", arguments, session.hint_flags);
+std::string Hint(const Invocation& invocation, absl::string_view arguments) {
+  return absl::StrCat("stretto ", arguments, invocation.hint_flags);
 }
 
-ExitCode ReportError(const Session& session, const absl::Status& status, const JobFile* job_file) {
-  std::ostream& err = session.terminal.err;
+ExitCode ReportError(const Invocation& invocation, const absl::Status& status,
+                     const JobFile* job_file) {
+  std::ostream& err = invocation.terminal.err;
   const std::vector<FieldViolation> violations = FieldViolations(status);
   for (const FieldViolation& violation : violations) {
     const std::string place =
@@ -51,15 +52,15 @@ ExitCode ReportError(const Session& session, const absl::Status& status, const J
         << "\n";
   }
   if (!violations.empty()) return kError;
-  const std::string text =
-      ErrorReason(status).empty() ? TransportError(session, status) : std::string(status.message());
+  const std::string text = ErrorReason(status).empty() ? TransportError(invocation, status)
+                                                       : std::string(status.message());
   err << "error: " << Printable(text) << "\n";
   return kError;
 }
 
-void PrintMessage(const Session& session, const google::protobuf::Message& message) {
-  session.terminal.out << (session.format == OutputFormat::kJson ? ToJson(message, true)
-                                                                 : ToYaml(message));
+void PrintMessage(const Invocation& invocation, const google::protobuf::Message& message) {
+  invocation.terminal.out << (invocation.format == OutputFormat::kJson ? ToJson(message, true)
+                                                                       : ToYaml(message));
 }
 
 }  // namespace stretto::cli

@@ -1,0 +1,110 @@
+#include "coordinator/cli/cluster_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/commands/config_commands.h"
+#include "coordinator/cli/commands/worker_commands.h"
+#include "coordinator/cli/local/up.h"
+
+namespace stretto::cli {
+namespace {
+
+std::string DefaultStateDir(const AppEnvironment& environment) {
+  const std::string state = environment.variable("XDG_STATE_HOME");
+  if (!state.empty()) return state + "/stretto";
+  const std::string home = environment.variable("HOME");
+  return home.empty() ? ".stretto" : home + "/.local/state/stretto";
+}
+
+ExitCode Up(const CommandLine& line, const UpOptions& options) {
+  if (!line.cluster().tls.empty()) {
+    line.terminal().err << "error: `stretto up` has no TLS, its cluster listens on this machine "
+                           "alone; leave out --tls-ca, --tls-certificate and --tls-key\n";
+    return kUsage;
+  }
+  std::optional<SignalThread> signals;
+  if (line.environment().handle_signals) signals.emplace(line.environment().interrupt);
+  return RunUp(options, line.terminal(), line.environment().interrupt);
+}
+
+}  // namespace
+
+void AddUpCommand(CommandLine& line) {
+  const auto flags = std::make_shared<UpOptions>();
+  flags->state_dir = DefaultStateDir(line.environment());
+  flags->binary_dir = line.environment().binary_dir;
+  CLI::App* up =
+      line.AddLocal(line.root(), "up", "Run a local cluster in the foreground",
+                    [&line, flags] { return Up(line, *flags); },
+                    {"stretto up", "stretto up --workers 2 --slots 1 --state-dir /tmp/stretto"});
+  up->add_option("--workers", flags->workers, "worker daemons")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  up->add_option("--slots", flags->slots, "slots of each worker; default cores / workers")
+      ->check(CLI::Range(1, 4096));
+  up->add_option("--listen", flags->listen, "HOST:PORT of the coordinator; port 0 is a free one")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  up->add_option("--metrics-listen", flags->metrics_listen, "HOST:PORT of its metrics")
+      ->type_name("ADDRESS")
+      ->capture_default_str();
+  up->add_option("--state-dir", flags->state_dir,
+                 "state and logs; default $XDG_STATE_HOME/stretto, else ~/.local/state/stretto")
+      ->type_name("DIR");
+  up->add_option("--data-root", flags->data_root, "data sets; default STATE_DIR/data")
+      ->type_name("DIR");
+  up->add_option("--checkpoint-root", flags->checkpoint_root,
+                 "checkpoints; default STATE_DIR/checkpoints")
+      ->type_name("DIR");
+}
+
+void AddWorkerCommands(CommandLine& line) {
+  const auto name = std::make_shared<std::string>();
+  CLI::App* worker = line.AddGroup("worker", "Look at the cluster's workers",
+                                   {"stretto worker list", "stretto worker get worker-1"});
+  line.AddCommand(worker, "list", "List workers",
+                  [](const Invocation& invocation) { return ListWorkers(invocation); },
+                  {"stretto worker list", "stretto worker list -o json"});
+  line.AddCommand(worker, "get", "Show one worker",
+                  [name](const Invocation& invocation) { return GetWorker(invocation, *name); },
+                  {"stretto worker get worker-1", "stretto worker get worker-1 -o yaml"})
+      ->add_option("WORKER", *name, "its name")
+      ->required();
+}
+
+void AddConfigCommands(CommandLine& line) {
+  const auto name = std::make_shared<std::string>();
+  const auto path = [&line] { return ConfigPath(line.environment().variable); };
+  const auto add_name = [name](CLI::App* command) {
+    command->add_option("CONTEXT", *name, "its name")->required();
+  };
+  CLI::App* config = line.AddGroup("config", "Name clusters, and choose one",
+                                   {"stretto config set-context lab --coordinator lab-1:7070",
+                                    "stretto config use-context lab"});
+  line.AddLocal(config, "get-contexts", "List contexts",
+                [&line, path] { return ListContexts(line.terminal(), path(), line.format()); },
+                {"stretto config get-contexts", "stretto config get-contexts -o json"});
+  add_name(line.AddLocal(
+      config, "use-context", "Talk to that cluster from now on",
+      [&line, path, name] { return UseContext(line.terminal(), path(), *name); },
+      {"stretto config use-context lab", "stretto config use-context lab && stretto job list"}));
+  add_name(line.AddLocal(
+      config, "set-context", "Make or change a context, by the flags that name a cluster",
+      [&line, path, name] { return SetContext(line.terminal(), path(), *name, line.cluster()); },
+      {"stretto config set-context lab --coordinator lab-1:7070",
+       "stretto config set-context laptop --coordinator 127.0.0.1:7070"}));
+  add_name(
+      line.AddLocal(config, "delete-context", "Forget a context",
+                    [&line, path, name] { return DeleteContext(line.terminal(), path(), *name); },
+                    {"stretto config delete-context lab",
+                     "stretto config get-contexts && stretto config delete-context lab"}));
+  line.AddLocal(config, "view", "Print the config file as it is understood",
+                [&line, path] { return ViewConfig(line.terminal(), path(), line.format()); },
+                {"stretto config view", "stretto config view -o json"});
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,12 @@
+#pragma once
+// The flags of `stretto up`, `stretto worker ...` and `stretto config ...`.
+
+namespace stretto::cli {
+
+class CommandLine;
+
+void AddUpCommand(CommandLine& line);
+void AddWorkerCommands(CommandLine& line);
+void AddConfigCommands(CommandLine& line);
+
+}  // namespace stretto::cli

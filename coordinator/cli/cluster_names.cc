@@ -1,0 +1,61 @@
+#include "coordinator/cli/cluster_names.h"
+
+#include "coordinator/cli/client/client.h"
+#include "coordinator/cli/client/config.h"
+#include "coordinator/cli/text/resource_name.h"
+
+namespace stretto::cli {
+namespace {
+
+// A shell that completes waits no longer for names.
+constexpr absl::Duration kDeadline = absl::Seconds(1);
+constexpr int kMaxNames = 200;
+
+std::vector<std::string> JobNames(Client& client) {
+  std::vector<std::string> names;
+  v1alpha1::ListJobsRequest request;
+  request.set_page_size(kMaxNames);
+  const auto jobs = client.ListJobs(request);
+  if (!jobs.ok()) return names;
+  for (const v1alpha1::Job& job : jobs->jobs()) names.push_back(ShortResourceName(job.name()));
+  return names;
+}
+
+std::vector<std::string> WorkerNames(Client& client) {
+  std::vector<std::string> names;
+  v1alpha1::ListWorkersRequest request;
+  request.set_page_size(kMaxNames);
+  const auto workers = client.ListWorkers(request);
+  if (!workers.ok()) return names;
+  for (const v1alpha1::Worker& worker : workers->workers()) {
+    names.push_back(ShortResourceName(worker.name()));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> ClusterNames(const ValueKind& kind, const GivenFlags& given,
+                                      const AppEnvironment& environment) {
+  if (kind == "CONTEXT") {
+    const absl::StatusOr<ConfigFile> config = ReadConfig(ConfigPath(environment.variable));
+    return config.ok() ? ContextNames(*config) : std::vector<std::string>();
+  }
+  const auto value = [&](const char* flag) {
+    const auto found = given.find(flag);
+    return found == given.end() ? "" : found->second;
+  };
+  const absl::StatusOr<Cluster> cluster =
+      ChooseCluster({.context = value("--context"),
+                     .cluster = {.coordinator = value("--coordinator"),
+                                 .tls = {.ca = value("--tls-ca"),
+                                         .certificate = value("--tls-certificate"),
+                                         .key = value("--tls-key")}}},
+                    environment.variable);
+  if (!cluster.ok()) return {};
+  Client client(cluster->coordinator, cluster->tls, environment.interrupt);
+  client.set_call_deadline(kDeadline);
+  return kind == "JOB" ? JobNames(client) : WorkerNames(client);
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,263 @@
+// Builds the tree of commands with CLI11, parses a command line and runs the command that it names,
+// with its invocation: the client, the terminal and the interrupt. Words and flags that no command
+// knows are looked up here, so that the error can suggest the nearest name.
+
+#include "coordinator/cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <optional>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "coordinator/cli/client/client.h"
+#include "coordinator/cli/help/help_text.h"
+#include "coordinator/cli/text/nearest_name.h"
+#include "proto/base/clock.h"
+#include "proto/base/printable.h"
+#include "proto/tls/files.h"
+
+namespace stretto::cli {
+namespace {
+
+// From the root along `words`; ends early where one is unknown.
+std::vector<const CommandInfo*> FindCommands(const CommandInfo& root,
+                                             const std::vector<std::string>& words) {
+  std::vector<const CommandInfo*> path = {&root};
+  for (const std::string& word : words) {
+    const std::vector<CommandInfo>& commands = path.back()->commands;
+    const auto found = std::find_if(commands.begin(), commands.end(),
+                                    [&](const auto& command) { return command.name == word; });
+    if (found == commands.end()) break;
+    path.push_back(&*found);
+  }
+  return path;
+}
+
+std::string FullName(const CLI::App* command) {
+  std::string name = command->get_name();
+  for (const CLI::App* up = command->get_parent(); up != nullptr; up = up->get_parent()) {
+    name = absl::StrCat(up->get_name(), " ", name);
+  }
+  return name;
+}
+
+void AddExamples(CLI::App* command, const std::vector<std::string>& examples) {
+  command->footer(absl::StrJoin(examples, "\n"));
+}
+
+}  // namespace
+
+CommandLine::CommandLine(const AppEnvironment& environment)
+    : environment_(environment),
+      app_(std::make_unique<CLI::App>(
+          "Stretto trains transformers with tensor parallelism and hides the communication.",
+          "stretto")) {
+  app_->require_subcommand(1);
+  app_->fallthrough();
+  app_->formatter_fn([this](const CLI::App* command, const std::string&, CLI::AppFormatMode) {
+    std::vector<std::string> words;
+    for (; command->get_parent() != nullptr; command = command->get_parent()) {
+      words.insert(words.begin(), command->get_name());
+    }
+    const CommandInfo root = Commands();
+    return HelpText(FindCommands(root, words));
+  });
+  app_->add_option("--coordinator", cluster_.cluster.coordinator,
+                   absl::StrCat("HOST:PORT; else STRETTO_COORDINATOR, else that of the context, "
+                                "else ",
+                                kDefaultCoordinator))
+      ->type_name("ADDRESS");
+  app_->add_option("--context", cluster_.context,
+                   "cluster by its name in the config file; else STRETTO_CONTEXT, else the current "
+                   "one")
+      ->type_name("CONTEXT");
+  tls::Files& tls = cluster_.cluster.tls;
+  app_->add_option("--tls-ca", tls.ca, "PEM file with the coordinator's CA; else STRETTO_TLS_CA")
+      ->type_name("FILE");
+  app_->add_option("--tls-certificate", tls.certificate,
+                   "PEM file with your certificate; else STRETTO_TLS_CERTIFICATE")
+      ->type_name("FILE");
+  app_->add_option("--tls-key", tls.key, "PEM file with its private key; else STRETTO_TLS_KEY")
+      ->type_name("FILE");
+  Choice(app_->add_option("-o,--output", output_, "form of what is printed"), "table|json|yaml");
+  app_->add_flag("--no-color", no_color_, "plain text, as NO_COLOR does");
+  AddExamples(app_.get(), {"stretto up --workers 2", "stretto job submit gpt.yaml --follow",
+                           "stretto help job submit"});
+}
+
+CommandLine::~CommandLine() = default;
+
+ExitCode CommandLine::Run(std::vector<std::string> arguments) {
+  if (!environment_.variable("NO_COLOR").empty()) terminal().color = false;
+  const std::string unknown = UnknownWord(arguments);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // CLI11 wants the last one first
+    app_->parse(arguments);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) {
+      const std::string flag = UnknownFlag();
+      return ReportUsage(!unknown.empty() ? unknown : !flag.empty() ? flag : error.what());
+    }
+    std::ostringstream help;
+    app_->exit(error, help, help);
+    terminal().out << help.str();
+    return kOk;
+  }
+  if (no_color_) terminal().color = false;
+  return action_();
+}
+
+ExitCode CommandLine::ReportUsage(const std::string& what) {
+  terminal().err << "error: " << Printable(what)
+                 << "\n`stretto --help` and `stretto COMMAND --help` say more\n";
+  return kUsage;
+}
+
+CommandInfo CommandLine::Commands() const { return ReadCommands(*app_); }
+
+absl::StatusOr<std::string> CommandLine::HelpOf(const std::vector<std::string>& words) const {
+  const CommandInfo root = Commands();
+  const std::vector<const CommandInfo*> path = FindCommands(root, words);
+  if (path.size() > words.size()) return HelpText(path);
+  const std::string unknown = UnknownWord(words);
+  return absl::NotFoundError(
+      unknown.empty() ? absl::StrCat("unknown command \"", absl::StrJoin(words, " "), "\"")
+                      : unknown);
+}
+
+// What CLI11 only calls a missing subcommand; empty when every command word is known.
+std::string CommandLine::UnknownWord(const std::vector<std::string>& arguments) const {
+  const CLI::App* command = app_.get();
+  for (const std::string& word : arguments) {
+    const std::vector<const CLI::App*> subcommands =
+        static_cast<const CLI::App*>(command)->get_subcommands(nullptr);
+    if (subcommands.empty() || word.empty() || word[0] == '-') return "";
+    std::vector<std::string> names;
+    const CLI::App* next = nullptr;
+    for (const CLI::App* sub : subcommands) {
+      names.push_back(sub->get_name());
+      if (sub->get_name() == word) next = sub;
+    }
+    if (next == nullptr) {
+      const std::string near = NearestName(word, names);
+      return absl::StrCat("unknown command \"", word, "\"; ",
+                          near.empty()
+                              ? absl::StrCat("expected one of: ", absl::StrJoin(names, ", "))
+                              : absl::StrCat("did you mean \"", near, "\"?"));
+    }
+    command = next;
+  }
+  return "";
+}
+
+// The first flag that no command on the line takes; empty when there is none.
+std::string CommandLine::UnknownFlag() const {
+  for (const std::string& word : app_->remaining(true)) {
+    if (word.size() < 2 || word[0] != '-' || word == "--") continue;
+    const std::string flag = word.substr(0, word.find('='));
+    std::vector<std::string> names = {"--help"};
+    const CLI::App* command = app_.get();
+    while (true) {
+      for (const CLI::Option* option : command->get_options()) {
+        for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+      }
+      if (command->get_subcommands().empty()) break;
+      command = command->get_subcommands().front();
+    }
+    const std::string near = NearestName(flag, names);
+    return absl::StrCat("unknown flag \"", flag, "\"; ",
+                        near.empty()
+                            ? absl::StrCat("`", FullName(command), " --help` lists those there are")
+                            : absl::StrCat("did you mean \"", near, "\"?"));
+  }
+  return "";
+}
+
+OutputFormat CommandLine::format() const {
+  return output_ == "json"   ? OutputFormat::kJson
+         : output_ == "yaml" ? OutputFormat::kYaml
+                             : OutputFormat::kTable;
+}
+
+// Those flags that name the cluster, as they were given.
+std::string CommandLine::HintFlags() const {
+  const Cluster& cluster = cluster_.cluster;
+  std::string flags;
+  for (const auto& [flag, value] :
+       {std::pair("--context", cluster_.context), std::pair("--coordinator", cluster.coordinator),
+        std::pair("--tls-ca", cluster.tls.ca),
+        std::pair("--tls-certificate", cluster.tls.certificate),
+        std::pair("--tls-key", cluster.tls.key)}) {
+    if (!value.empty()) absl::StrAppend(&flags, " ", flag, " ", value);
+  }
+  return flags;
+}
+
+ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocation&)>& command) {
+  const absl::StatusOr<Cluster> cluster = ChooseCluster(cluster_, environment_.variable);
+  if (!cluster.ok()) {
+    terminal().err << "error: " << Printable(cluster.status().message()) << "\n";
+    return kError;
+  }
+  if (!cluster->tls.empty()) {
+    const auto identity = tls::CheckFiles(cluster->tls, tls::Role::kUser, Clock::Real().Now());
+    if (!identity.ok()) {
+      terminal().err << "error: " << identity.status().message() << "\n";
+      return kError;
+    }
+  }
+  std::optional<SignalThread> signals;
+  if (environment_.handle_signals) signals.emplace(environment_.interrupt);
+  Client client(cluster->coordinator, cluster->tls, environment_.interrupt);
+  return command({.client = client,
+                  .interrupt = environment_.interrupt,
+                  .terminal = terminal(),
+                  .format = format(),
+                  .hint_flags = HintFlags(),
+                  .give_up = environment_.give_up,
+                  .retry_interval = environment_.retry_interval});
+}
+
+CLI::App* CommandLine::AddGroup(const char* name, const char* help,
+                                std::vector<std::string> examples) {
+  CLI::App* group = app_->add_subcommand(name, help);
+  group->require_subcommand(1);
+  group->fallthrough();
+  AddExamples(group, examples);
+  return group;
+}
+
+CLI::App* CommandLine::AddLocal(CLI::App* parent, const char* name, const char* help,
+                                std::function<ExitCode()> command,
+                                std::vector<std::string> examples) {
+  CLI::App* sub = parent->add_subcommand(name, help);
+  sub->fallthrough();
+  sub->callback([this, command] { action_ = command; });
+  AddExamples(sub, examples);
+  return sub;
+}
+
+CLI::App* CommandLine::AddCommand(CLI::App* parent, const char* name, const char* help,
+                                  std::function<ExitCode(const Invocation&)> command,
+                                  std::vector<std::string> examples) {
+  return AddLocal(
+      parent, name, help, [this, command] { return WithInvocation(command); }, std::move(examples));
+}
+
+void CommandLine::Choice(CLI::Option* option, const ValueKind& words) {
+  const std::vector<std::string> choices = absl::StrSplit(words, '|');
+  option->type_name(words)->check(CLI::Validator(
+      [choices](std::string& word) -> std::string {
+        if (std::count(choices.begin(), choices.end(), word) > 0) return "";
+        const std::string near = NearestName(word, choices);
+        return absl::StrCat("found \"", word, "\", expected one of: ", absl::StrJoin(choices, ", "),
+                            near.empty() ? "" : absl::StrCat("; did you mean \"", near, "\"?"));
+      },
+      ""));
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,70 @@
+#pragma once
+// The command line: the tree of commands that the files *_flags.cc add to, and what its words ask
+// for.
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/cli/app.h"
+#include "coordinator/cli/client/config.h"
+#include "coordinator/cli/client/invocation.h"
+#include "coordinator/cli/help/command_tree.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace stretto::cli {
+
+class CommandLine {
+ public:
+  // With the flags that every command takes, and no command. `environment` is borrowed.
+  explicit CommandLine(const AppEnvironment& environment);
+  ~CommandLine();
+
+  // A word before commands: "job".
+  CLI::App* AddGroup(const char* name, const char* help, std::vector<std::string> examples);
+  // A command that talks to the coordinator, beneath `parent`.
+  CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help,
+                       std::function<ExitCode(const Invocation&)> command,
+                       std::vector<std::string> examples);
+  // One that does not.
+  CLI::App* AddLocal(CLI::App* parent, const char* name, const char* help,
+                     std::function<ExitCode()> command, std::vector<std::string> examples);
+  // A flag that takes one of a few words: "table|json|yaml".
+  static void Choice(CLI::Option* option, const ValueKind& words);
+
+  CLI::App* root() const { return app_.get(); }
+  const AppEnvironment& environment() const { return environment_; }
+  Terminal& terminal() const { return environment_.terminal; }
+
+  // Runs what `arguments`, without the program's name, ask for.
+  ExitCode Run(std::vector<std::string> arguments);
+
+  // For commands, while Run runs them.
+  OutputFormat format() const;
+  const Cluster& cluster() const { return cluster_.cluster; }  // as its flags were given
+  CommandInfo Commands() const;
+  // Help of the command that `words` name. NotFound, with the nearest name.
+  absl::StatusOr<std::string> HelpOf(const std::vector<std::string>& words) const;
+
+ private:
+  ExitCode WithInvocation(const std::function<ExitCode(const Invocation&)>& command);
+  ExitCode ReportUsage(const std::string& what);
+  std::string HintFlags() const;
+  std::string UnknownWord(const std::vector<std::string>& arguments) const;
+  std::string UnknownFlag() const;
+
+  const AppEnvironment& environment_;
+  std::unique_ptr<CLI::App> app_;
+  std::function<ExitCode()> action_;  // of the command that was named
+  ClusterFlags cluster_;
+  std::string output_ = "table";
+  bool no_color_ = false;
+};
+
+}  // namespace stretto::cli

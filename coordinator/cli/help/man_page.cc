@@ -1,0 +1,76 @@
+#include "coordinator/cli/help/man_page.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "coordinator/cli/base/exit_codes.h"
+#include "coordinator/cli/help/usage.h"
+
+namespace stretto::cli {
+namespace {
+
+// Text that groff takes as it stands, whatever its first character.
+std::string Roff(const std::string& text) {
+  const std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
+  const bool control = !escaped.empty() && (escaped[0] == '.' || escaped[0] == '\'');
+  return control ? "\\&" + escaped : escaped;
+}
+
+std::string RoffEntry(const std::string& name, const std::string& text) {
+  return absl::StrCat(".TP\n\\fB", Roff(name), "\\fR\n", Roff(text), "\n");
+}
+
+std::string RoffExamples(const CommandInfo& command) {
+  if (command.examples.empty()) return "";
+  std::string out = ".PP\n.RS 4\n.nf\n";
+  for (const std::string& line : command.examples) absl::StrAppend(&out, Roff(line), "\n");
+  return out + ".fi\n.RE\n";
+}
+
+std::string RoffCommand(const CommandInfo& command) {
+  std::string out;
+  if (command.commands.empty()) {
+    out = absl::StrCat(".SS \"", Roff(Usage(command)), "\"\n", Roff(command.help), ".\n");
+    for (const FlagInfo& argument : command.arguments) {
+      out += RoffEntry(argument.names[0], ArgumentHelp(argument));
+    }
+    for (const FlagInfo& flag : command.flags) out += RoffEntry(FlagName(flag), FlagHelp(flag));
+    out += RoffExamples(command);
+  }
+  for (const CommandInfo& sub : command.commands) out += RoffCommand(sub);
+  return out;
+}
+
+struct VariableHelp {
+  const char* name;
+  const char* meaning;
+};
+constexpr VariableHelp kVariables[] = {
+    {"STRETTO_COORDINATOR", "HOST:PORT of the coordinator, unless --coordinator is given"},
+    {"STRETTO_CONTEXT", "context of the config file, unless --context is given"},
+    {"STRETTO_TLS_CA, STRETTO_TLS_CERTIFICATE, STRETTO_TLS_KEY",
+     "files for TLS, unless their flags are given"},
+    {"NO_COLOR", "no colours when set to anything"},
+    {"XDG_CONFIG_HOME", "folder of the config file's folder, ~/.config unless set"},
+};
+
+}  // namespace
+
+std::string ManPage(const CommandInfo& root, const std::string& version) {
+  std::string out = absl::StrCat(
+      ".\\\" Written by `stretto __man`.\n.TH STRETTO 1 \"\" \"stretto ", version,
+      "\" \"User Commands\"\n.SH NAME\nstretto \\- train transformers and hide the communication\n"
+      ".SH SYNOPSIS\n.B stretto\n[\\fIFLAGS\\fR] \\fICOMMAND\\fR ...\n.SH DESCRIPTION\n",
+      Roff(root.help), "\n", RoffExamples(root), ".SH COMMANDS\n", RoffCommand(root),
+      ".SH OPTIONS\nFlags that every command takes:\n");
+  for (const FlagInfo& flag : root.flags) out += RoffEntry(FlagName(flag), FlagHelp(flag));
+  out += RoffEntry("-h, --help", "print help of a command");
+  out += ".SH ENVIRONMENT\n";
+  for (const VariableHelp& variable : kVariables) out += RoffEntry(variable.name, variable.meaning);
+  absl::StrAppend(&out, ".SH FILES\n",
+                  RoffEntry("$XDG_CONFIG_HOME/stretto/config.yaml",
+                            "contexts: names for clusters, see stretto config --help"),
+                  ".SH EXIT STATUS\n.nf\n", Roff(kExitCodeHelp), "\n.fi\n");
+  return out;
+}
+
+}  // namespace stretto::cli

@@ -1,0 +1,13 @@
+#pragma once
+// The man page.
+
+#include <string>
+
+#include "coordinator/cli/help/command_tree.h"
+
+namespace stretto::cli {
+
+// stretto(1) in the man macros.
+std::string ManPage(const CommandInfo& root, const std::string& version);
+
+}  // namespace stretto::cli

@@ -1,0 +1,97 @@
+#include "coordinator/cli/help_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "coordinator/cli/command_line.h"
+#include "coordinator/cli/help/complete.h"
+#include "coordinator/cli/other_programs.h"
+#include "proto/base/version.h"
+#include "proto/spec/presets.h"
+
+namespace stretto::cli {
+namespace {
+
+ExitCode PrintVersion(const Terminal& terminal, OutputFormat format) {
+  std::vector<std::string> presets;
+  for (const ModelPreset& preset : kModelPresets) presets.push_back(preset.name);
+  switch (format) {
+    case OutputFormat::kJson:
+      terminal.out << "{\"version\":\"" << kBuildVersion << "\",\"protocol\":" << kProtocolVersion
+                   << ",\"presets\":[\"" << absl::StrJoin(presets, "\",\"") << "\"]}\n";
+      break;
+    case OutputFormat::kYaml:
+      terminal.out << "version: " << kBuildVersion << "\nprotocol: " << kProtocolVersion
+                   << "\npresets: [" << absl::StrJoin(presets, ", ") << "]\n";
+      break;
+    case OutputFormat::kTable:
+      terminal.out << "stretto " << kBuildVersion << "\nprotocol " << kProtocolVersion
+                   << "\nmodel presets: " << absl::StrJoin(presets, ", ") << "\n";
+  }
+  return kOk;
+}
+
+ExitCode PrintHelp(const CommandLine& line, const std::vector<std::string>& words) {
+  const absl::StatusOr<std::string> help = line.HelpOf(words);
+  if (!help.ok()) {
+    line.terminal().err << "error: " << help.status().message() << "\n";
+    return kUsage;
+  }
+  line.terminal().out << *help;
+  return kOk;
+}
+
+// stretto_main.cc starts these programs; here is their help, and where a flag before their name
+// ends.
+void AddOtherPrograms(CommandLine& line) {
+  for (const OtherProgram& other : kOtherPrograms) {
+    const auto words = std::make_shared<std::vector<std::string>>();
+    CLI::App* command = line.AddLocal(line.root(), other.command, other.help,
+                                      [&line, &other, words] {
+                                        line.terminal().err
+                                            << "error: flags before `" << other.command
+                                            << "`, expected `stretto " << other.command
+                                            << " ...`\n";
+                                        return kUsage;
+                                      },
+                                      {std::begin(other.examples), std::end(other.examples)});
+    command->fallthrough(false)->allow_extras();
+    command->add_option("FILE", *words, "its own arguments");
+  }
+}
+
+void AddCompletion(CommandLine& line) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* completion = line.AddLocal(
+      line.root(), "completion", "Print a script that completes commands in a shell",
+      [&line, shell] {
+        line.terminal().out << CompletionScript(*shell);
+        return kOk;
+      },
+      {"source <(stretto completion bash)", "stretto completion zsh > ~/.zfunc/_stretto",
+       "stretto completion fish > ~/.config/fish/completions/stretto.fish"});
+  CommandLine::Choice(completion->add_option("SHELL", *shell, "one of")->required(),
+                      "bash|zsh|fish");
+}
+
+}  // namespace
+
+void AddHelpCommands(CommandLine& line) {
+  AddOtherPrograms(line);
+  line.AddLocal(line.root(), "version", "Print version and model presets",
+                [&line] { return PrintVersion(line.terminal(), line.format()); },
+                {"stretto version", "stretto version -o json"});
+  AddCompletion(line);
+  const auto words = std::make_shared<std::vector<std::string>>();
+  line.AddLocal(line.root(), "help", "Print help of a command",
+                [&line, words] { return PrintHelp(line, *words); },
+                {"stretto help job", "stretto help job submit"})
+      ->add_option("COMMAND", *words, "its words; none: the whole program");
+}
+
+}  // namespace stretto::cli

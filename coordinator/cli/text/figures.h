@@ -1,0 +1,22 @@
+#pragma once
+// Figures as one line of text each, without a newline. Pure.
+
+#include <string>
+
+#include "stretto/v1alpha1/job.pb.h"
+
+namespace stretto::cli {
+
+// Share of communication that was hidden, in [0, 1]; NaN when there was none.
+double OverlapRatio(const v1alpha1::Ledger& ledger);
+
+// "97.1 %", or "-" for NaN.
+std::string Percent(double ratio);
+// With a unit: "41.3s", "12.0ms".
+std::string Seconds(double seconds);
+// "2.8134"; "-" for NaN.
+std::string Loss(double loss);
+// "held-out loss 2.8134, perplexity 16.67".
+std::string HeldOutText(const v1alpha1::Evaluation& evaluation);
+
+}  // namespace stretto::cli

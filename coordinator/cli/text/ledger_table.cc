@@ -1,0 +1,99 @@
+#include "coordinator/cli/text/ledger_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "coordinator/cli/text/figures.h"
+#include "coordinator/cli/text/table.h"
+#include "proto/base/printable.h"
+
+namespace stretto::cli {
+namespace {
+
+using v1alpha1::Ledger;
+
+const char* PartName(Ledger::Part part) {
+  switch (part) {
+    case Ledger::COMPUTE_HIDING:
+      return "compute, hiding";
+    case Ledger::COMPUTE_ALONE:
+      return "compute alone";
+    case Ledger::EXPOSED:
+      return "exposed";
+    case Ledger::DATA_WAIT:
+      return "data wait";
+    case Ledger::CHECKPOINT_WAIT:
+      return "checkpoint wait";
+    case Ledger::IDLE:
+      return "idle";
+    case Ledger::EVALUATION:
+      return "evaluation";
+    default:  // from a newer coordinator
+      return "unknown";
+  }
+}
+
+std::string Cell(double seconds) { return seconds == 0 ? "-" : absl::StrFormat("%.3f", seconds); }
+
+}  // namespace
+
+std::string LedgerTable(const Ledger& ledger, bool emulated) {
+  std::vector<std::string> phases;
+  std::map<std::pair<int, std::string>, std::map<std::string, double>> parts;
+  double sum = 0;
+  for (const Ledger::Entry& entry : ledger.entries()) {
+    // The group matters where it names what was waited for.
+    const std::string group = entry.part() == Ledger::EXPOSED ? entry.group() : "";
+    parts[{entry.part(), group}][entry.phase()] += entry.seconds();
+    sum += entry.seconds();
+    if (!entry.phase().empty() &&
+        std::find(phases.begin(), phases.end(), entry.phase()) == phases.end()) {
+      phases.push_back(entry.phase());
+    }
+  }
+  const std::vector<std::string> order = {"prepare", "forward", "recompute", "backward",
+                                          "optimizer"};
+  std::stable_sort(phases.begin(), phases.end(), [&](const auto& a, const auto& b) {
+    return std::find(order.begin(), order.end(), a) < std::find(order.begin(), order.end(), b);
+  });
+
+  std::vector<std::string> headings = {"seconds"};
+  for (const std::string& phase : phases) headings.push_back(absl::StrCat(">", Printable(phase)));
+  headings.insert(headings.end(), {">other", ">total", ">share"});
+  std::vector<std::vector<std::string>> rows;
+  for (auto& [key, seconds] : parts) {
+    std::string name = PartName(static_cast<Ledger::Part>(key.first));
+    if (!key.second.empty()) absl::StrAppend(&name, " ", Printable(key.second));
+    std::vector<std::string> row = {name};
+    double total = 0;
+    for (const std::string& phase : phases) {
+      row.push_back(Cell(seconds[phase]));
+      total += seconds[phase];
+    }
+    row.insert(row.end(), {Cell(seconds[""]), Cell(total + seconds[""]),
+                           Percent((total + seconds[""]) / sum)});
+    rows.push_back(row);
+  }
+  std::vector<std::string> last(headings.size(), "");
+  last.front() = "total";
+  last[last.size() - 2] = Cell(sum);
+  last.back() = Percent(sum / sum);
+  rows.push_back(last);
+
+  std::string out = Table(headings, rows);
+  absl::StrAppendFormat(&out, "wall clock %.3f s over %d steps; ", ledger.wall_seconds(),
+                        ledger.steps());
+  const double overlap = OverlapRatio(ledger);
+  if (std::isnan(overlap)) return out + "no communication\n";
+  absl::StrAppendFormat(&out, "overlap %s: %.3f of %.3f s of communication hidden%s\n",
+                        Percent(overlap), ledger.hidden_seconds(), ledger.communication_seconds(),
+                        emulated ? " (emulated link)" : "");
+  return out;
+}
+
+}  // namespace stretto::cli

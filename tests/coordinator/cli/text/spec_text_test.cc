@@ -1,0 +1,100 @@
+#include "coordinator/cli/text/spec_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace stretto::cli {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(SpecTextTest, DataSaysItsPartsAndWhatIsHeldOut) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_data()->set_prefix("books");
+  EXPECT_EQ(DataText(spec), "books");
+  spec.mutable_data()->set_held_out(0.015);
+  EXPECT_EQ(DataText(spec), "books, 1.5 % held out");
+  spec.clear_data();
+  v1alpha1::BlendPart* part = spec.mutable_data()->add_blend();
+  part->set_prefix("books");
+  part->set_weight(2);
+  part = spec.mutable_data()->add_blend();
+  part->set_prefix("llmc:web/*.bin");
+  part->set_weight(1);
+  EXPECT_EQ(DataText(spec), "blend of books (66.7 %), llmc:web/*.bin (33.3 %)");
+}
+
+TEST(SpecTextTest, ModelSaysWhatIsUnusualOnly) {
+  v1alpha1::JobSpec spec;
+  v1alpha1::ModelSpec& model = *spec.mutable_model();
+  model.set_layers(2);
+  model.set_hidden(64);
+  model.set_heads(4);
+  model.set_kv_heads(4);
+  model.set_sequence_length(128);
+  model.set_family(v1alpha1::FAMILY_GPT);
+  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128");
+  model.set_preset("llama-tiny");
+  model.set_family(v1alpha1::FAMILY_LLAMA);
+  model.set_kv_heads(2);
+  model.set_dropout(0.1);
+  EXPECT_EQ(ModelText(spec),
+            "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and "
+            "values, sequence 128, dropout 0.1");
+  model.set_dropout(0);
+  model.set_norm_epsilon(1e-5);
+  model.set_tied_head(false);
+  const std::string usual =
+      "llama-tiny: llama, 2 layers, hidden 64, 4 heads on 2 of keys and values, sequence 128";
+  EXPECT_EQ(ModelText(spec), usual);
+  model.set_norm_epsilon(1e-6);
+  model.set_tied_head(true);
+  model.mutable_rotary_scaling()->set_kind(v1alpha1::RotaryScaling::LLAMA3);
+  model.mutable_rotary_scaling()->set_factor(8);
+  EXPECT_EQ(ModelText(spec), usual +
+                                 ", norm epsilon 1e-06, tied head, positions stretched by 8 "
+                                 "(llama3)");
+  model.clear_rotary_scaling();
+  model.clear_preset();
+  model.set_family(v1alpha1::FAMILY_GPT);
+  model.set_kv_heads(4);
+  model.set_norm_epsilon(1e-5);
+  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128");
+  model.set_tied_head(false);
+  EXPECT_EQ(ModelText(spec), "gpt, 2 layers, hidden 64, 4 heads, sequence 128, a head of its own");
+}
+
+TEST(SpecTextTest, ScheduleNamesEveryParameter) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_schedule()->set_name("domino_hybrid");
+  spec.mutable_parallelism()->set_tp_size(2);
+  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_F32);
+  spec.set_precision(v1alpha1::PRECISION_F32);
+  v1alpha1::ScheduleParameters& parameters = *spec.mutable_schedule()->mutable_parameters();
+  parameters.set_recompute(v1alpha1::RECOMPUTE_NONE);
+  EXPECT_EQ(OptionsText(spec), "");
+  EXPECT_EQ(ScheduleText(spec), "domino_hybrid, tp 2");
+  parameters.add_slice_sizes(3);
+  parameters.add_slice_sizes(1);
+  parameters.set_splits(4);
+  parameters.set_sequence_parallel(true);
+  parameters.set_recompute(v1alpha1::RECOMPUTE_SELECTIVE);
+  parameters.set_defer_wgrads(2);
+  parameters.set_merge_wgrads(1);
+  spec.mutable_parallelism()->set_wire(v1alpha1::PRECISION_BF16);
+  EXPECT_EQ(ScheduleText(spec),
+            "domino_hybrid, slices of 3 + 1, 4 splits, tp 2, sequence parallel, recompute "
+            "selective, wgrads deferred by 2, wgrads merged, wire bf16");
+  parameters.set_merge_wgrads(4);
+  EXPECT_THAT(OptionsText(spec), HasSubstr(", wgrads of 4 micro-batches merged, "));
+  parameters.set_merge_wgrads(0);
+  parameters.set_auto_merge_wgrads(true);
+  EXPECT_THAT(OptionsText(spec), HasSubstr(", wgrads merged as memory allows, "));
+  parameters.set_recompute(static_cast<v1alpha1::Recompute>(9));  // of a newer coordinator
+  EXPECT_THAT(OptionsText(spec), HasSubstr("recompute 9,"));
+}
+
+}  // namespace
+}  // namespace stretto::cli
