@@ -22,8 +22,9 @@ std::string DefaultStateDir(const AppEnvironment& environment) {
 
 ExitCode Up(const CommandLine& line, const UpOptions& options) {
   if (!line.cluster().tls.empty()) {
-    line.terminal().err << "error: `stretto up` has no TLS, its cluster listens on this machine "
-                           "alone; leave out --tls-ca, --tls-certificate and --tls-key\n";
+    line.terminal().err
+        << "error: `stretto up` does not use TLS, since its cluster listens on this "
+           "machine only; remove --tls-ca, --tls-certificate and --tls-key\n";
     return kUsage;
   }
   std::optional<SignalThread> signals;
@@ -41,38 +42,42 @@ void AddUpCommand(CommandLine& line) {
       line.AddLocal(line.root(), "up", "Run a local cluster in the foreground",
                     [&line, flags] { return Up(line, *flags); },
                     {"stretto up", "stretto up --workers 2 --slots 1 --state-dir /tmp/stretto"});
-  up->add_option("--workers", flags->workers, "worker daemons")
+  up->add_option("--workers", flags->workers, "number of worker daemons")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
-  up->add_option("--slots", flags->slots, "slots of each worker; default cores / workers")
+  up->add_option("--slots", flags->slots,
+                 "number of slots of each worker (default: cores / workers)")
       ->check(CLI::Range(1, 4096));
-  up->add_option("--listen", flags->listen, "HOST:PORT of the coordinator; port 0 is a free one")
+  up->add_option("--listen", flags->listen,
+                 "address of the coordinator, HOST:PORT; port 0 picks a free port")
       ->type_name("ADDRESS")
       ->capture_default_str();
-  up->add_option("--metrics-listen", flags->metrics_listen, "HOST:PORT of its metrics")
+  up->add_option("--metrics-listen", flags->metrics_listen,
+                 "address of the coordinator's metrics, HOST:PORT; port 0 picks a free port")
       ->type_name("ADDRESS")
       ->capture_default_str();
-  up->add_option("--state-dir", flags->state_dir,
-                 "state and logs; default $XDG_STATE_HOME/stretto, else ~/.local/state/stretto")
+  up->add_option(
+        "--state-dir", flags->state_dir,
+        "folder for state and logs (default: $XDG_STATE_HOME/stretto or ~/.local/state/stretto)")
       ->type_name("DIR");
-  up->add_option("--data-root", flags->data_root, "data sets; default STATE_DIR/data")
+  up->add_option("--data-root", flags->data_root, "folder with data sets (default: STATE_DIR/data)")
       ->type_name("DIR");
   up->add_option("--checkpoint-root", flags->checkpoint_root,
-                 "checkpoints; default STATE_DIR/checkpoints")
+                 "folder for checkpoints (default: STATE_DIR/checkpoints)")
       ->type_name("DIR");
 }
 
 void AddWorkerCommands(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
-  CLI::App* worker = line.AddGroup("worker", "Look at the cluster's workers",
+  CLI::App* worker = line.AddGroup("worker", "Show the workers of the cluster",
                                    {"stretto worker list", "stretto worker get worker-1"});
   line.AddCommand(worker, "list", "List workers",
                   [](const Invocation& invocation) { return ListWorkers(invocation); },
                   {"stretto worker list", "stretto worker list -o json"});
-  line.AddCommand(worker, "get", "Show one worker",
+  line.AddCommand(worker, "get", "Show the details of a worker",
                   [name](const Invocation& invocation) { return GetWorker(invocation, *name); },
                   {"stretto worker get worker-1", "stretto worker get worker-1 -o yaml"})
-      ->add_option("WORKER", *name, "its name")
+      ->add_option("WORKER", *name, "worker name")
       ->required();
 }
 
@@ -80,29 +85,29 @@ void AddConfigCommands(CommandLine& line) {
   const auto name = std::make_shared<std::string>();
   const auto path = [&line] { return ConfigPath(line.environment().variable); };
   const auto add_name = [name](CLI::App* command) {
-    command->add_option("CONTEXT", *name, "its name")->required();
+    command->add_option("CONTEXT", *name, "context name")->required();
   };
-  CLI::App* config = line.AddGroup("config", "Name clusters, and choose one",
+  CLI::App* config = line.AddGroup("config", "Manage contexts, which are names for clusters",
                                    {"stretto config set-context lab --coordinator lab-1:7070",
                                     "stretto config use-context lab"});
   line.AddLocal(config, "get-contexts", "List contexts",
                 [&line, path] { return ListContexts(line.terminal(), path(), line.format()); },
                 {"stretto config get-contexts", "stretto config get-contexts -o json"});
   add_name(line.AddLocal(
-      config, "use-context", "Talk to that cluster from now on",
+      config, "use-context", "Make a context the current one",
       [&line, path, name] { return UseContext(line.terminal(), path(), *name); },
       {"stretto config use-context lab", "stretto config use-context lab && stretto job list"}));
   add_name(line.AddLocal(
-      config, "set-context", "Make or change a context, by the flags that name a cluster",
+      config, "set-context", "Create or change a context, using --coordinator and the --tls flags",
       [&line, path, name] { return SetContext(line.terminal(), path(), *name, line.cluster()); },
       {"stretto config set-context lab --coordinator lab-1:7070",
        "stretto config set-context laptop --coordinator 127.0.0.1:7070"}));
   add_name(
-      line.AddLocal(config, "delete-context", "Forget a context",
+      line.AddLocal(config, "delete-context", "Delete a context",
                     [&line, path, name] { return DeleteContext(line.terminal(), path(), *name); },
                     {"stretto config delete-context lab",
                      "stretto config get-contexts && stretto config delete-context lab"}));
-  line.AddLocal(config, "view", "Print the config file as it is understood",
+  line.AddLocal(config, "view", "Print the config file",
                 [&line, path] { return ViewConfig(line.terminal(), path(), line.format()); },
                 {"stretto config view", "stretto config view -o json"});
 }

@@ -54,8 +54,7 @@ void AddExamples(CLI::App* command, const std::vector<std::string>& examples) {
 CommandLine::CommandLine(const AppEnvironment& environment)
     : environment_(environment),
       app_(std::make_unique<CLI::App>(
-          "Stretto trains transformers with tensor parallelism and hides the communication.",
-          "stretto")) {
+          "Stretto trains transformers and hides communication behind compute.", "stretto")) {
   app_->require_subcommand(1);
   app_->fallthrough();
   app_->formatter_fn([this](const CLI::App* command, const std::string&, CLI::AppFormatMode) {
@@ -66,25 +65,30 @@ CommandLine::CommandLine(const AppEnvironment& environment)
     const CommandInfo root = Commands();
     return HelpText(FindCommands(root, words));
   });
-  app_->add_option("--coordinator", cluster_.cluster.coordinator,
-                   absl::StrCat("HOST:PORT; else STRETTO_COORDINATOR, else that of the context, "
-                                "else ",
-                                kDefaultCoordinator))
+  app_->add_option(
+          "--coordinator", cluster_.cluster.coordinator,
+          absl::StrCat(
+              "coordinator to talk to, as HOST:PORT (default: STRETTO_COORDINATOR, then the "
+              "context's, then ",
+              kDefaultCoordinator, ")"))
       ->type_name("ADDRESS");
   app_->add_option("--context", cluster_.context,
-                   "cluster by its name in the config file; else STRETTO_CONTEXT, else the current "
-                   "one")
+                   "context of the config file to use (default: STRETTO_CONTEXT, then the current "
+                   "context)")
       ->type_name("CONTEXT");
   tls::Files& tls = cluster_.cluster.tls;
-  app_->add_option("--tls-ca", tls.ca, "PEM file with the coordinator's CA; else STRETTO_TLS_CA")
+  app_->add_option(
+          "--tls-ca", tls.ca,
+          "PEM file with the CA of the coordinator's certificate (default: STRETTO_TLS_CA)")
       ->type_name("FILE");
   app_->add_option("--tls-certificate", tls.certificate,
-                   "PEM file with your certificate; else STRETTO_TLS_CERTIFICATE")
+                   "PEM file with your certificate (default: STRETTO_TLS_CERTIFICATE)")
       ->type_name("FILE");
-  app_->add_option("--tls-key", tls.key, "PEM file with its private key; else STRETTO_TLS_KEY")
+  app_->add_option("--tls-key", tls.key,
+                   "PEM file with the private key of your certificate (default: STRETTO_TLS_KEY)")
       ->type_name("FILE");
-  Choice(app_->add_option("-o,--output", output_, "form of what is printed"), "table|json|yaml");
-  app_->add_flag("--no-color", no_color_, "plain text, as NO_COLOR does");
+  Choice(app_->add_option("-o,--output", output_, "output format"), "table|json|yaml");
+  app_->add_flag("--no-color", no_color_, "print without colours, as if NO_COLOR were set");
   AddExamples(app_.get(), {"stretto up --workers 2", "stretto job submit gpt.yaml --follow",
                            "stretto help job submit"});
 }
@@ -113,7 +117,7 @@ ExitCode CommandLine::Run(std::vector<std::string> arguments) {
 
 ExitCode CommandLine::ReportUsage(const std::string& what) {
   terminal().err << "error: " << Printable(what)
-                 << "\n`stretto --help` and `stretto COMMAND --help` say more\n";
+                 << "\nRun `stretto --help` or `stretto COMMAND --help` for usage.\n";
   return kUsage;
 }
 
@@ -171,7 +175,7 @@ std::string CommandLine::UnknownFlag() const {
     const std::string near = NearestName(flag, names);
     return absl::StrCat("unknown flag \"", flag, "\"; ",
                         near.empty()
-                            ? absl::StrCat("`", FullName(command), " --help` lists those there are")
+                            ? absl::StrCat("`", FullName(command), " --help` lists the flags")
                             : absl::StrCat("did you mean \"", near, "\"?"));
   }
   return "";

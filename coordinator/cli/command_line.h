@@ -28,7 +28,7 @@ class CommandLine {
 
   // A word before commands: "job".
   CLI::App* AddGroup(const char* name, const char* help, std::vector<std::string> examples);
-  // A command that talks to the coordinator, beneath `parent`.
+  // A command that talks to the coordinator, under `parent`.
   CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help,
                        std::function<ExitCode(const Invocation&)> command,
                        std::vector<std::string> examples);

@@ -12,16 +12,18 @@ namespace stretto::cli {
 void AddExplainCommand(CommandLine& line) {
   const auto flags = std::make_shared<ExplainOptions>();
   CLI::App* explain = line.AddLocal(
-      line.root(), "explain", "Explain a field of job files",
+      line.root(), "explain", "Explain a field of a job file",
       [&line, flags] {
         if (flags->markdown != "cli") return Explain(*flags, line.terminal(), line.format());
         line.terminal().out << CliReference(line.Commands());
         return kOk;
       },
       {"stretto explain job.spec.schedule", "stretto explain schedule.parameters --recursive"});
-  explain->add_option("PATH", flags->path, "job.spec.schedule, schedule.name, worker, ...")
+  explain
+      ->add_option("PATH", flags->path,
+                   "field to explain, such as job.spec.schedule, schedule.name or worker")
       ->capture_default_str();
-  explain->add_flag("--recursive", flags->recursive, "the tree of all fields below");
+  explain->add_flag("--recursive", flags->recursive, "show the tree of all fields under it");
   explain->add_option("--markdown", flags->markdown, "a file of docs/reference")
       ->check(CLI::IsMember({"job-spec", "api", "cli"}))
       ->group("");  // for the repository's own tests

@@ -54,28 +54,28 @@ void AddOtherPrograms(CommandLine& line) {
     CLI::App* command = line.AddLocal(line.root(), other.command, other.help,
                                       [&line, &other, words] {
                                         line.terminal().err
-                                            << "error: flags before `" << other.command
+                                            << "error: found a flag before `" << other.command
                                             << "`, expected `stretto " << other.command
                                             << " ...`\n";
                                         return kUsage;
                                       },
                                       {std::begin(other.examples), std::end(other.examples)});
     command->fallthrough(false)->allow_extras();
-    command->add_option("FILE", *words, "its own arguments");
+    command->add_option("FILE", *words, "arguments of the command");
   }
 }
 
 void AddCompletion(CommandLine& line) {
   const auto shell = std::make_shared<std::string>();
   CLI::App* completion = line.AddLocal(
-      line.root(), "completion", "Print a script that completes commands in a shell",
+      line.root(), "completion", "Print a shell completion script",
       [&line, shell] {
         line.terminal().out << CompletionScript(*shell);
         return kOk;
       },
       {"source <(stretto completion bash)", "stretto completion zsh > ~/.zfunc/_stretto",
        "stretto completion fish > ~/.config/fish/completions/stretto.fish"});
-  CommandLine::Choice(completion->add_option("SHELL", *shell, "one of")->required(),
+  CommandLine::Choice(completion->add_option("SHELL", *shell, "shell to complete in")->required(),
                       "bash|zsh|fish");
 }
 
@@ -83,15 +83,15 @@ void AddCompletion(CommandLine& line) {
 
 void AddHelpCommands(CommandLine& line) {
   AddOtherPrograms(line);
-  line.AddLocal(line.root(), "version", "Print version and model presets",
+  line.AddLocal(line.root(), "version", "Print the version and the model presets",
                 [&line] { return PrintVersion(line.terminal(), line.format()); },
                 {"stretto version", "stretto version -o json"});
   AddCompletion(line);
   const auto words = std::make_shared<std::vector<std::string>>();
-  line.AddLocal(line.root(), "help", "Print help of a command",
+  line.AddLocal(line.root(), "help", "Print help for a command",
                 [&line, words] { return PrintHelp(line, *words); },
                 {"stretto help job", "stretto help job submit"})
-      ->add_option("COMMAND", *words, "its words; none: the whole program");
+      ->add_option("COMMAND", *words, "command to describe (default: stretto itself)");
 }
 
 }  // namespace stretto::cli

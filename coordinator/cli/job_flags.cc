@@ -19,33 +19,38 @@ namespace stretto::cli {
 namespace {
 
 void AddName(CLI::App* command, std::string* name) {
-  command->add_option("JOB", *name, "its name")->required();
+  command->add_option("JOB", *name, "job name")->required();
 }
 
 void AddRank(CLI::App* command, int* rank) {
-  command->add_option("--rank", *rank, "of one rank only")->check(CLI::NonNegativeNumber);
+  command->add_option("--rank", *rank, "show this rank only (default: all ranks)")
+      ->check(CLI::NonNegativeNumber);
 }
 
 void AddSubmit(CommandLine& line, CLI::App* job) {
   const auto flags = std::make_shared<SubmitOptions>();
   flags->planner = line.environment().binary_dir + "/stretto-planner";
   CLI::App* submit = line.AddCommand(
-      job, "submit", "Submit a job file",
+      job, "submit", "Submit a job",
       [flags](const Invocation& invocation) { return SubmitJob(invocation, *flags); },
       {"stretto job submit gpt.yaml --follow", "stretto job submit gpt.yaml --dry-run",
        "sed 's/tp_size: 2/tp_size: 4/' gpt.yaml | stretto job submit - --name gpt-tp4"});
-  submit->add_option("FILE", flags->file, "job file (YAML); - reads stdin")->required();
-  submit->add_option("--name", flags->name, "name of the job, instead of the file's")
+  submit->add_option("FILE", flags->file, "job file in YAML; - reads standard input")->required();
+  submit->add_option("--name", flags->name, "job name (default: the name in the file)")
       ->type_name("NAME");
   submit
-      ->add_option("--request-id", flags->request_id, "repeat safely: the same id creates one job")
+      ->add_option(
+          "--request-id", flags->request_id,
+          "ID of the request: however often it is repeated with the same ID, one job is created")
       ->type_name("ID");
-  CLI::Option* follow = submit->add_flag("--follow", flags->follow, "show progress until it ends");
+  CLI::Option* follow =
+      submit->add_flag("--follow", flags->follow, "show progress until the job ends");
   CLI::Option* wait =
-      submit->add_flag("--wait", flags->wait, "wait silently until it ends")->excludes(follow);
+      submit->add_flag("--wait", flags->wait, "wait until the job ends, without showing progress")
+          ->excludes(follow);
   submit
       ->add_flag("--dry-run", flags->dry_run,
-                 "check everything, store nothing: shows defaults, placement and memory")
+                 "validate the job and show its defaults, placement and memory without creating it")
       ->excludes(follow)
       ->excludes(wait);
 }
@@ -55,7 +60,7 @@ void AddList(CommandLine& line, CLI::App* job) {
   line.AddCommand(job, "list", "List jobs, newest first",
                   [limit](const Invocation& invocation) { return ListJobs(invocation, *limit); },
                   {"stretto job list", "stretto job list --limit 0 -o json"})
-      ->add_option("--limit", *limit, "at most so many; 0: all")
+      ->add_option("--limit", *limit, "maximum number of jobs; 0 lists all")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
 }
@@ -64,30 +69,29 @@ void AddList(CommandLine& line, CLI::App* job) {
 void AddSimple(CommandLine& line, CLI::App* job) {
   const auto name = std::make_shared<std::string>();
   AddName(
-      line.AddCommand(job, "get", "Show one job",
+      line.AddCommand(job, "get", "Show a job",
                       [name](const Invocation& invocation) { return GetJob(invocation, *name); },
                       {"stretto job get gpt", "stretto job get gpt -o yaml"}),
       name.get());
-  AddName(line.AddCommand(job, "describe", "Show everything about one job",
+  AddName(line.AddCommand(job, "describe", "Show the details of a job",
                           [name](const Invocation& invocation) {
                             return DescribeJobCommand(invocation, *name);
                           },
                           {"stretto job describe gpt", "stretto job describe gpt --context lab"}),
           name.get());
   AddName(line.AddCommand(
-              job, "cancel", "Ask a job to stop",
+              job, "cancel", "Cancel a job",
               [name](const Invocation& invocation) { return CancelJob(invocation, *name); },
               {"stretto job cancel gpt", "stretto job cancel gpt && stretto job watch gpt"}),
           name.get());
-  AddName(
-      line.AddCommand(job, "watch",
-                      "Follow a job until it ends, on a terminal with a view of the whole of it",
-                      [name](const Invocation& invocation) {
-                        return WatchJob(invocation, *name, FollowStyle::kScreen);
-                      },
-                      {"stretto job watch gpt", "stretto job watch gpt | tee gpt.log",
-                       "stretto job watch gpt -o json | jq .step.loss"}),
-      name.get());
+  AddName(line.AddCommand(job, "watch",
+                          "Follow a job until it ends; on a terminal, in a full-screen view",
+                          [name](const Invocation& invocation) {
+                            return WatchJob(invocation, *name, FollowStyle::kScreen);
+                          },
+                          {"stretto job watch gpt", "stretto job watch gpt | tee gpt.log",
+                           "stretto job watch gpt -o json | jq .step.loss"}),
+          name.get());
 }
 
 void AddLogs(CommandLine& line, CLI::App* job) {
@@ -98,13 +102,13 @@ void AddLogs(CommandLine& line, CLI::App* job) {
   };
   const auto flags = std::make_shared<Flags>();
   CLI::App* logs =
-      line.AddCommand(job, "logs", "Print the logs of its ranks",
+      line.AddCommand(job, "logs", "Print the logs of a job",
                       [flags](const Invocation& invocation) {
                         return JobLogs(invocation, flags->name, flags->rank, flags->follow);
                       },
                       {"stretto job logs gpt -f", "stretto job logs gpt --rank 1"});
   AddName(logs, &flags->name);
-  logs->add_flag("-f,--follow", flags->follow, "until the job ends");
+  logs->add_flag("-f,--follow", flags->follow, "keep printing until the job ends");
   AddRank(logs, &flags->rank);
 }
 
@@ -114,13 +118,13 @@ void AddCurve(CommandLine& line, CLI::App* job) {
     int height = 16;
   };
   const auto flags = std::make_shared<Flags>();
-  CLI::App* curve = line.AddCommand(job, "curve", "Draw the loss so far",
+  CLI::App* curve = line.AddCommand(job, "curve", "Draw the loss curve of a job",
                                     [flags](const Invocation& invocation) {
                                       return JobCurve(invocation, flags->name, flags->height);
                                     },
                                     {"stretto job curve gpt", "stretto job curve gpt --height 30"});
   AddName(curve, &flags->name);
-  curve->add_option("--height", flags->height, "lines")
+  curve->add_option("--height", flags->height, "height of the plot in lines")
       ->check(CLI::Range(3, 100))
       ->capture_default_str();
 }
@@ -128,60 +132,69 @@ void AddCurve(CommandLine& line, CLI::App* job) {
 void AddMetrics(CommandLine& line, CLI::App* job) {
   const auto flags = std::make_shared<MetricsOptions>();
   CLI::App* metrics = line.AddCommand(
-      job, "metrics", "Print every step, for a spreadsheet or a script",
+      job, "metrics", "Print the metrics of every step as CSV or JSON",
       [flags](const Invocation& invocation) { return JobMetrics(invocation, *flags); },
       {"stretto job metrics gpt -o gpt.csv", "stretto job metrics gpt --steps 100:200",
        "stretto job metrics gpt --json | jq '.[-1].held_out_loss'"});
   AddName(metrics, &flags->name);
-  CLI::Option* json = metrics->add_flag("--json", flags->json, "a list of objects");
+  CLI::Option* json = metrics->add_flag("--json", flags->json, "print a list of JSON objects");
   metrics
       ->add_flag_callback(
-          "--csv", [] {}, "a line for each step under a line of names; the default")
+          "--csv", [] {}, "print CSV with a header line; this is the default")
       ->excludes(json);
-  metrics->add_option("--steps", flags->steps, "A:B, A: or :B, or one; default all")
+  metrics->add_option("--steps", flags->steps, "steps to print, as A:B, A:, :B or A (default: all)")
       ->type_name("STEPS");
-  metrics->add_option("-o,--output", flags->file, "- is stdout, the default")->type_name("FILE");
+  metrics
+      ->add_option("-o,--output", flags->file, "file to write; - is standard output (default: -)")
+      ->type_name("FILE");
 }
 
 void AddCompare(CommandLine& line, CLI::App* job) {
   const auto names = std::make_shared<std::vector<std::string>>();
-  line.AddCommand(job, "compare", "Compare the steps of several jobs",
+  line.AddCommand(job, "compare", "Compare jobs side by side",
                   [names](const Invocation& invocation) { return CompareJobs(invocation, *names); },
                   {"stretto job compare sync domino", "stretto job compare sync domino -o json"})
-      ->add_option("JOB", *names, "their names")
+      ->add_option("JOB", *names, "names of the jobs to compare")
       ->required();
 }
 
 void AddTrace(CommandLine& line, CLI::App* job) {
   const auto flags = std::make_shared<TraceOptions>();
   CLI::App* trace = line.AddCommand(
-      job, "trace", "Save recorded steps for Perfetto",
+      job, "trace", "Save recorded steps as a trace for Perfetto",
       [flags](const Invocation& invocation) { return JobTrace(invocation, *flags); },
       {"stretto job trace gpt", "stretto job trace gpt --steps 100:102 -o slow.json"});
   AddName(trace, &flags->name);
-  trace->add_option("--steps", flags->steps, "A:B, A: or :B, or one; default the newest 10")
+  trace
+      ->add_option("--steps", flags->steps,
+                   "steps to save, as A:B, A:, :B or A (default: the newest 10)")
       ->type_name("STEPS");
   AddRank(trace, &flags->rank);
-  trace->add_option("-o,--output", flags->file, "- is stdout; default JOB-trace.json")
+  trace
+      ->add_option("-o,--output", flags->file,
+                   "file to write; - is standard output (default: JOB-trace.json)")
       ->type_name("FILE");
 }
 
 void AddTimeline(CommandLine& line, CLI::App* job) {
   const auto flags = std::make_shared<TraceOptions>();
   CLI::App* timeline = line.AddCommand(
-      job, "timeline", "Draw one step",
+      job, "timeline", "Draw the timeline of a step",
       [flags](const Invocation& invocation) { return JobTimeline(invocation, *flags); },
       {"stretto job timeline gpt", "stretto job timeline gpt --step 100 --svg step.svg"});
   AddName(timeline, &flags->name);
-  timeline->add_option("--step", flags->step, "default the newest")->check(CLI::PositiveNumber);
+  timeline->add_option("--step", flags->step, "step to draw (default: the newest)")
+      ->check(CLI::PositiveNumber);
   AddRank(timeline, &flags->rank);
-  timeline->add_option("--svg", flags->svg, "write a picture too")->type_name("FILE");
+  timeline
+      ->add_option("--svg", flags->svg, "also write the timeline to this file as an SVG picture")
+      ->type_name("FILE");
 }
 
 }  // namespace
 
 void AddJobCommands(CommandLine& line) {
-  CLI::App* job = line.AddGroup("job", "Submit and follow jobs",
+  CLI::App* job = line.AddGroup("job", "Submit, follow and compare jobs",
                                 {"stretto job submit gpt.yaml --follow", "stretto job list"});
   AddSubmit(line, job);
   AddList(line, job);

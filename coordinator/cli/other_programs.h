@@ -21,13 +21,13 @@ inline constexpr OtherProgram kOtherPrograms[] = {
     {"checkpoint",
      "stretto-model",
      0,
-     "Look into models, and take them away (see stretto checkpoint --help)",
+     "Inspect, verify and export checkpoints (see stretto checkpoint --help)",
      {"stretto checkpoint export checkpoints/gpt --format hf -o gpt-hf",
       "stretto checkpoint --help"}},
     {"sample",
      "stretto-model",
      0,
-     "Let a model write text (see stretto sample --help)",
+     "Generate text with a model (see stretto sample --help)",
      {"stretto sample checkpoints/gpt --prompt \"Once upon\"", "stretto sample --help"}},
 };
 

@@ -66,7 +66,7 @@ TEST_F(FailureTest, TrainingGoesOnWhileTheCoordinatorIsDead) {
   EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 40));
   EXPECT_EQ(following->Wait(), 0) << following->err();
   EXPECT_EQ(NumbersOf(StepsIn(following->out())), Range(1, 40));
-  EXPECT_THAT(following->err(), HasSubstr("the job goes on"));
+  EXPECT_THAT(following->err(), HasSubstr("the job continues"));
   EXPECT_THAT(following->err(), HasSubstr("reconnected"));
 }
 

@@ -45,7 +45,7 @@ TEST_F(ProgramTest, InterruptedFollowDetachesAndTheJobGoesOn) {
   following->AwaitLine("step 1/30");
   following->Signal(SIGINT);
   EXPECT_EQ(following->Wait(), 5);
-  EXPECT_THAT(following->err(), HasSubstr("detached: job watched goes on"));
+  EXPECT_THAT(following->err(), HasSubstr("detached: job watched continues"));
   EXPECT_THAT(following->err(), HasSubstr("stretto job cancel watched"));
   EXPECT_EQ(Int(AwaitState("watched", "SUCCEEDED")["progress"]["steps"]), 30);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
 #
-#   tests/tidy/tidy.sh includes|sizes|links|lines|words|openings|spdx|metrics|format
+#   tests/tidy/tidy.sh includes|sizes|links|lines|words|openings|spdx|metrics|messages|format
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 sources() { find proto/base proto/metrics proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
@@ -85,13 +85,21 @@ metrics() {
     sed 's/\t//; s/$/ stands in one of deploy\/prometheus\/recording.yml and docs\/METRICS.md only/'
 }
 
+# Every entry of a golden file of messages has its test; prefixes and names of parameters are left out.
+messages() {
+  comm -23 <(sed -nE '/^[A-Za-z]/ {s#^[A-Za-z0-9]+/##; s#/.*##; p}' tests/golden/messages/*.txt | sort -u) \
+    <(find tests -name '*_test.cc' -exec cat {} + | tr '\n' ' ' |
+      grep -oE 'TEST(_F|_P)?\([A-Za-z0-9]+, *[A-Za-z0-9]+\)' | sed -E 's/.*\(//; s/, */./; s/\)//' | sort -u) |
+    sed 's/$/: stands in tests\/golden\/messages, but is no test/'
+}
+
 format() {
   sources | xargs clang-format --dry-run 2>&1 | grep -E 'warning' | sed 's/warning.*/not formatted/' | sort -u
 }
 
 case "${1:-}" in
   format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
-  includes | sizes | links | lines | words | openings | spdx | metrics | format) found=$("$1") ;;
+  includes | sizes | links | lines | words | openings | spdx | metrics | messages | format) found=$("$1") ;;
   *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 [[ -z "$found" ]] && exit 0

@@ -9,11 +9,12 @@ enum ExitCode {
   kUsage = 2,         // unknown command or flag
   kJobFailed = 3,     // the job that was waited for FAILED
   kJobCancelled = 4,  // the job that was waited for was CANCELLED
-  kDetached = 5,      // Ctrl-C while following: the job goes on
+  kDetached = 5,      // Ctrl-C while following: the job continues
 };
 
 inline constexpr char kExitCodeHelp[] =
-    "Exit codes: 0 ok; 1 client or server error (bad input, unreachable); 2 usage;\n"
-    "            3 job failed; 4 job cancelled; 5 detached (Ctrl-C, the job goes on)";
+    "Exit codes: 0 success; 1 error (invalid input, refused, unreachable); 2 usage\n"
+    "            error; 3 job failed; 4 job cancelled; 5 detached by Ctrl-C while the\n"
+    "            job continues";
 
 }  // namespace stretto::cli

@@ -32,7 +32,7 @@ std::string ErrorReason(const absl::Status& status);
 class Client {
  public:
   static constexpr absl::Duration kCallDeadline = absl::Seconds(10);
-  // Streams end with DeadlineExceeded after so long, so that a silent peer is noticed.
+  // Streams end with DeadlineExceeded after this time, so that a silent peer is noticed.
   static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
 
   // Connects with the first call: mutual TLS with `files`, plain text if they are empty().
@@ -45,7 +45,7 @@ class Client {
   const std::string& address() const { return address_; }
   // For calls whose answer is worth less than the wait.
   void set_call_deadline(absl::Duration deadline) { call_deadline_ = deadline; }
-  // What TLS says about a call that ended with UNAVAILABLE, and what to do; may be empty.
+  // Why a call ended with UNAVAILABLE, as far as TLS can tell, and what to do; may be empty.
   std::string ExplainFailure() const { return tls::ExplainFailure(address_, files_); }
 
   absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);

@@ -76,7 +76,7 @@ absl::StatusOr<ConfigFile> ReadConfig(const std::string& path) {
 absl::Status WriteConfig(const std::string& path, const ConfigFile& config) {
   if (path.empty()) {
     return absl::FailedPreconditionError(
-        "found no place for the config file, expected HOME or XDG_CONFIG_HOME to be set");
+        "found no folder for the config file, expected HOME or XDG_CONFIG_HOME to be set");
   }
   const std::string folder = std::filesystem::path(path).parent_path().string();
   std::error_code error;
@@ -101,7 +101,7 @@ absl::StatusOr<Context> FindContext(const ConfigFile& config, const std::string&
   return absl::NotFoundError(absl::StrCat(
       file.empty() ? "config" : file, ": no context \"", name, "\"; ",
       !near.empty()   ? absl::StrCat("did you mean \"", near, "\"?")
-      : names.empty() ? "expected one that `stretto config set-context` made"
+      : names.empty() ? "expected one created by `stretto config set-context`"
                       : absl::StrCat("expected one of: ", absl::StrJoin(names, ", "))));
 }
 

@@ -21,7 +21,7 @@ struct Cluster {
   tls::Files tls = {};
 };
 
-// What the command line says; empty where it says nothing.
+// The flags that choose a cluster; a flag that was not given is empty.
 struct ClusterFlags {
   std::string context = "";
   Cluster cluster = {};

@@ -39,7 +39,7 @@ class Reconnector {
     if (!lost_) {
       heard_ = Clock::Real().Monotonic();
       notice_(absl::StrCat("lost the coordinator at ", invocation_.client.address(), " (",
-                           Printable(status.message()), "); the job goes on; trying again for ",
+                           Printable(status.message()), "); the job continues; retrying for ",
                            stretto::FormatDuration(invocation_.give_up)));
     }
     lost_ = true;

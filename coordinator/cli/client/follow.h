@@ -14,7 +14,7 @@ namespace stretto::cli {
 
 struct FollowHandlers {
   std::function<void(const v1alpha1::Job&)> on_job;
-  // Each step once, in order, whatever happened to the connection.
+  // Each step once, in order, even if the connection was lost in between.
   std::function<void(const v1alpha1::StepReport&)> on_step;
   // Messages about the connection, for stderr.
   std::function<void(const std::string&)> on_notice;

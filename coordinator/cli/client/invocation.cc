@@ -26,7 +26,7 @@ std::string TransportError(const Invocation& invocation, const absl::Status& sta
     if (!tls.empty()) return absl::StrCat("cannot talk to ", where, ": ", tls);
     return absl::StrCat("cannot reach ", where, ": ", Cause(status),
                         "\nIs it running? `stretto up` starts a local cluster; --coordinator or "
-                        "STRETTO_COORDINATOR names another one.");
+                        "STRETTO_COORDINATOR selects another one.");
   }
   if (status.code() == absl::StatusCode::kDeadlineExceeded) {
     return absl::StrCat("no answer from ", where, " within ",

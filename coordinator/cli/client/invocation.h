@@ -22,7 +22,7 @@ struct Invocation {
   Terminal& terminal;
   OutputFormat format = OutputFormat::kTable;
   std::string hint_flags = {};  // " --coordinator HOST:PORT", " --context NAME" as given
-  // A lost coordinator is given up after so long, and tried again that often.
+  // How long to retry a lost coordinator, and the pause between two attempts.
   absl::Duration give_up = absl::Seconds(60);
   absl::Duration retry_interval = absl::Milliseconds(500);
 };

@@ -68,8 +68,9 @@ ExitCode UseContext(const Terminal& terminal, const std::string& path, const std
   const absl::StatusOr<Context> context = FindContext(*config, name, path);
   if (!context.ok()) return Report(terminal, context.status());
   config->set_current_context(name);
-  return Store(terminal, path, *config,
-               absl::StrCat("context is now ", name, ": ", Printable(context->coordinator())));
+  return Store(
+      terminal, path, *config,
+      absl::StrCat("the current context is now ", name, ": ", Printable(context->coordinator())));
 }
 
 ExitCode SetContext(const Terminal& terminal, const std::string& path, const std::string& name,
@@ -112,7 +113,7 @@ ExitCode DeleteContext(const Terminal& terminal, const std::string& path, const 
   if (current) config->clear_current_context();
   return Store(terminal, path, *config,
                absl::StrCat("context ", name, " deleted",
-                            current ? "; it was the current one, now there is none" : ""));
+                            current ? "; there is no current context now" : ""));
 }
 
 }  // namespace stretto::cli

@@ -38,7 +38,7 @@ absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
   if (!options.name.empty()) job.name = ShortResourceName(options.name);
   if (job.name.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        job.file, ": found no name, expected a line `name: my-job`, or --name my-job"));
+        job.file, ": found no job name, expected a line `name: my-job` or the flag --name my-job"));
   }
   return job;
 }
@@ -48,8 +48,8 @@ void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
                     const v1alpha1::CreateJobRequest& request) {
   if (!IsTransient(status) || request.validate_only()) return;
   invocation.terminal.err
-      << "Repeat with --request-id " << request.request_id()
-      << ": the job is then created once, whether or not this try got through.\n";
+      << "Retry with --request-id " << request.request_id()
+      << " to create the job exactly once, whether or not this request arrived.\n";
 }
 
 }  // namespace

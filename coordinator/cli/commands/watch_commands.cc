@@ -124,7 +124,7 @@ void PrintNext(const Invocation& invocation, const v1alpha1::Job& job) {
 }
 
 ExitCode Detach(const Invocation& invocation, const std::string& name) {
-  invocation.terminal.err << "detached: job " << name << " goes on\n  "
+  invocation.terminal.err << "detached: job " << name << " continues\n  "
                           << Hint(invocation, absl::StrCat("job watch ", name))
                           << "   to follow it again\n  "
                           << Hint(invocation, absl::StrCat("job cancel ", name))
@@ -141,7 +141,7 @@ ExitCode WatchJob(const Invocation& invocation, const std::string& name, FollowS
   if (!result.ok()) {
     const ExitCode code = ReportError(invocation, result.status());
     if (IsTransient(result.status())) {
-      invocation.terminal.err << "The job goes on. Next:\n  "
+      invocation.terminal.err << "The job continues. Next:\n  "
                               << Hint(invocation, absl::StrCat("job watch ", id)) << "\n";
     }
     return code;
@@ -182,7 +182,7 @@ ExitCode JobCurve(const Invocation& invocation, const std::string& name, int hei
   v1alpha1::WatchJobRequest request;
   request.set_name(ResourceName("jobs", name));
   std::vector<CurvePoint> points;
-  int64_t steps = -1;  // finished when we asked; the stream goes on, the picture need not
+  int64_t steps = -1;  // finished when we asked; the stream continues, but the picture ends there
   const absl::Status status =
       invocation.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
         if (event.has_job() && steps < 0) steps = event.job().progress().steps();

@@ -28,8 +28,9 @@ ExitCode ListWorkers(const Invocation& invocation) {
   if (invocation.format != OutputFormat::kTable) {
     PrintMessage(invocation, all);
   } else if (all.workers_size() == 0) {
-    invocation.terminal.err << "no workers: start stretto-worker on each node, pointing at "
-                            << invocation.client.address() << "\n";
+    invocation.terminal.err
+        << "no workers yet\nNext, on each node:\n  stretto-worker --state-dir DIR --coordinator "
+        << invocation.client.address() << "\n";
   } else {
     invocation.terminal.out << WorkerTable({all.workers().begin(), all.workers().end()},
                                            absl::Now());

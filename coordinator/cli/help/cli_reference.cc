@@ -15,7 +15,8 @@ constexpr char kCommandsHead[] =
     R"(<!-- Written by reference_test; do not edit. -->
 # Commands
 
-Every command of `stretto`. In a terminal: `stretto COMMAND --help`. Flags of `stretto` itself go with each of them.
+This page describes every command of `stretto`; `stretto COMMAND --help` prints the same text. Each
+command also accepts the flags of `stretto` itself.
 )";
 
 std::string Row(const std::string& name, const FlagInfo& flag) {
@@ -34,19 +35,10 @@ std::string OptionTable(const CommandInfo& command) {
   return out.empty() ? "" : absl::StrCat("\n| | |\n|---|---|\n", out);
 }
 
-std::string Synopsis(const CommandInfo& command) {
-  std::string usage = command.path;
-  for (const FlagInfo& argument : command.arguments) {
-    const std::string name = absl::StrCat(argument.names[0], argument.repeats ? "..." : "");
-    absl::StrAppend(&usage, " ", argument.required ? name : absl::StrCat("[", name, "]"));
-  }
-  return usage;
-}
-
 void AppendCommand(const CommandInfo& command, bool root, std::string* out) {
   if (root || command.commands.empty()) {
     absl::StrAppend(out, "\n## ", command.path, "\n\n", command.help, "\n");
-    if (command.commands.empty()) absl::StrAppend(out, "\n```\n", Synopsis(command), "\n```\n");
+    if (command.commands.empty()) absl::StrAppend(out, "\n```\n", Usage(command), "\n```\n");
     *out += OptionTable(command);
     if (root) absl::StrAppend(out, "\n", kExitCodeHelp, "\n");
     if (!command.examples.empty()) {

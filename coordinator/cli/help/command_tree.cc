@@ -35,7 +35,7 @@ CommandInfo Read(const CLI::App& app, const std::string& parent) {
     if (!line.empty()) command.examples.emplace_back(line);
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_name() == "--help") continue;
+    if (option->get_name() == "--help" || option->get_group().empty()) continue;  // not for people
     (option->get_positional() ? command.arguments : command.flags).push_back(ReadFlag(*option));
   }
   for (const CLI::App* sub : app.get_subcommands(nullptr)) {

@@ -34,7 +34,7 @@ struct CommandInfo {
   std::vector<CommandInfo> commands = {};
 };
 
-// Reads the tree beneath `app`. The lines of a command's footer are its examples.
+// Reads the tree under `app`. The lines of a command's footer are its examples.
 CommandInfo ReadCommands(const CLI::App& app);
 
 }  // namespace stretto::cli

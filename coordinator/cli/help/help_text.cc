@@ -51,7 +51,7 @@ std::string HelpText(const std::vector<const CommandInfo*>& path) {
   for (const CommandInfo& sub : command.commands) out += Entry(sub.name, sub.help);
   out += "\nFlags:\n";
   for (const FlagInfo& flag : command.flags) out += Entry(FlagName(flag), FlagHelp(flag));
-  out += Entry("-h, --help", "print this text");
+  out += Entry("-h, --help", "print this help");
   if (path.size() > 1) out += "\nGlobal flags:\n";
   for (size_t i = 0; i + 1 < path.size(); ++i) {
     for (const FlagInfo& flag : path[i]->flags) out += Entry(FlagName(flag), FlagHelp(flag));

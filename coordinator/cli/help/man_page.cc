@@ -45,12 +45,12 @@ struct VariableHelp {
   const char* meaning;
 };
 constexpr VariableHelp kVariables[] = {
-    {"STRETTO_COORDINATOR", "HOST:PORT of the coordinator, unless --coordinator is given"},
-    {"STRETTO_CONTEXT", "context of the config file, unless --context is given"},
+    {"STRETTO_COORDINATOR", "address of the coordinator, HOST:PORT; --coordinator overrides it"},
+    {"STRETTO_CONTEXT", "context of the config file to use; --context overrides it"},
     {"STRETTO_TLS_CA, STRETTO_TLS_CERTIFICATE, STRETTO_TLS_KEY",
-     "files for TLS, unless their flags are given"},
-    {"NO_COLOR", "no colours when set to anything"},
-    {"XDG_CONFIG_HOME", "folder of the config file's folder, ~/.config unless set"},
+     "files for TLS; --tls-ca, --tls-certificate and --tls-key override them"},
+    {"NO_COLOR", "disables colours if it is set"},
+    {"XDG_CONFIG_HOME", "folder that contains stretto/config.yaml (default: ~/.config)"},
 };
 
 }  // namespace
@@ -58,17 +58,18 @@ constexpr VariableHelp kVariables[] = {
 std::string ManPage(const CommandInfo& root, const std::string& version) {
   std::string out = absl::StrCat(
       ".\\\" Written by `stretto __man`.\n.TH STRETTO 1 \"\" \"stretto ", version,
-      "\" \"User Commands\"\n.SH NAME\nstretto \\- train transformers and hide the communication\n"
+      "\" \"User Commands\"\n.SH NAME\nstretto \\- train transformers and hide communication "
+      "behind compute\n"
       ".SH SYNOPSIS\n.B stretto\n[\\fIFLAGS\\fR] \\fICOMMAND\\fR ...\n.SH DESCRIPTION\n",
       Roff(root.help), "\n", RoffExamples(root), ".SH COMMANDS\n", RoffCommand(root),
-      ".SH OPTIONS\nFlags that every command takes:\n");
+      ".SH OPTIONS\nEvery command accepts these flags:\n");
   for (const FlagInfo& flag : root.flags) out += RoffEntry(FlagName(flag), FlagHelp(flag));
-  out += RoffEntry("-h, --help", "print help of a command");
+  out += RoffEntry("-h, --help", "print help for a command");
   out += ".SH ENVIRONMENT\n";
   for (const VariableHelp& variable : kVariables) out += RoffEntry(variable.name, variable.meaning);
   absl::StrAppend(&out, ".SH FILES\n",
                   RoffEntry("$XDG_CONFIG_HOME/stretto/config.yaml",
-                            "contexts: names for clusters, see stretto config --help"),
+                            "contexts, which are names for clusters; see stretto config --help"),
                   ".SH EXIT STATUS\n.nf\n", Roff(kExitCodeHelp), "\n.fi\n");
   return out;
 }

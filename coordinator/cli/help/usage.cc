@@ -11,8 +11,9 @@ std::string FlagName(const FlagInfo& flag) {
 }
 
 std::string FlagHelp(const FlagInfo& flag) {
-  return flag.default_value.empty() ? flag.help
-                                    : absl::StrCat(flag.help, " [", flag.default_value, "]");
+  return flag.default_value.empty()
+             ? flag.help
+             : absl::StrCat(flag.help, " (default: ", flag.default_value, ")");
 }
 
 std::string ArgumentName(const FlagInfo& argument) {

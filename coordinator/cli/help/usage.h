@@ -10,7 +10,7 @@ namespace stretto::cli {
 
 // "-o, --output FILE".
 std::string FlagName(const FlagInfo& flag);
-// What it does, with its default: "rows [16]".
+// What it does, with its default: "rows (default: 16)".
 std::string FlagHelp(const FlagInfo& flag);
 // "JOB", "[COMMAND...]".
 std::string ArgumentName(const FlagInfo& argument);

@@ -174,7 +174,7 @@ std::string ChildProcess::LogTail(int lines) const {
   const size_t first = all.size() > static_cast<size_t>(lines) ? all.size() - lines : 0;
   std::string tail;
   for (size_t i = first; i < all.size(); ++i) absl::StrAppend(&tail, "    ", all[i], "\n");
-  return tail.empty() ? "    (it wrote nothing)\n" : tail;
+  return tail.empty() ? "    (nothing was written to it)\n" : tail;
 }
 
 int EndOrphans(int grace_seconds) {

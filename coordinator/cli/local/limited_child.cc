@@ -106,7 +106,7 @@ absl::StatusOr<std::string> RunLimited(const std::string& path, const std::strin
   const std::string end =
       WIFSIGNALED(status)
           ? absl::StrCat("was killed by signal ", WTERMSIG(status), " (",
-                         strsignal(WTERMSIG(status)), "); it may use ", limits.cpu_seconds,
+                         strsignal(WTERMSIG(status)), "); the limits are ", limits.cpu_seconds,
                          " s of CPU time and ", limits.memory_bytes >> 30, " GiB of memory")
           : absl::StrCat("exited with status ", WEXITSTATUS(status));
   return absl::InternalError(

@@ -1,6 +1,6 @@
 #pragma once
-// A program that is run for its answer, within limits: whatever its input makes it do, it cannot
-// take more than it was given.
+// Runs a program for its answer, within limits: no input can make it use more than it was
+// given.
 
 #include <cstdint>
 #include <string>

@@ -78,7 +78,9 @@ class Cluster {
     if (children_.size() > 1) StopChildren(std::next(children_.begin()), children_.end());
     StopChildren(children_.begin(), children_.end());
     const int orphans = EndOrphans(kOrphanGraceSeconds);
-    if (orphans > 0) terminal_.err << "ended " << orphans << " process(es) that the workers left\n";
+    if (orphans > 0)
+      terminal_.err << "ended " << orphans << (orphans == 1 ? " process" : " processes")
+                    << " that the workers left behind\n";
   }
 
  private:
@@ -94,9 +96,9 @@ class Cluster {
     lock_ = FileDescriptor(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
     if (!lock_.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
     if (flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "state folder ", options_.state_dir,
-          " is in use by another `stretto up`, expected a free one; --state-dir names it"));
+      return absl::FailedPreconditionError(
+          absl::StrCat("state folder ", options_.state_dir,
+                       " is in use by another `stretto up`; choose another with --state-dir"));
     }
     return absl::OkStatus();
   }
@@ -193,7 +195,7 @@ class Cluster {
       if (left <= absl::ZeroDuration()) {
         return absl::DeadlineExceededError(absl::StrCat(
             child.name(), " was not ready within ", stretto::FormatDuration(options_.start_timeout),
-            "; the end of ", child.log_path(), ":\n", child.LogTail(kTailLines)));
+            "; the last lines of ", child.log_path(), ":\n", child.LogTail(kTailLines)));
       }
       Poll(left);
     }
@@ -224,8 +226,8 @@ class Cluster {
     for (const ChildProcess& child : children_) {
       if (child.running()) continue;
       return absl::AbortedError(absl::StrCat(child.name(), " (pid ", child.pid(), ") ",
-                                             child.ExitText(), "; the end of ", child.log_path(),
-                                             ":\n", child.LogTail(kTailLines)));
+                                             child.ExitText(), "; the last lines of ",
+                                             child.log_path(), ":\n", child.LogTail(kTailLines)));
     }
     return absl::OkStatus();
   }

@@ -20,7 +20,7 @@ struct WatchState {
   v1alpha1::StepReport evaluated = {};           // the newest with an evaluation; step 0: none
   std::deque<double> speeds = {};                // tokens per second of steps, at most kSpeeds
   std::deque<JobEvent> seen = {};  // what passed by and the job does not keep, at most kSeen
-  bool heard = false;              // the coordinator told of the job
+  bool heard = false;              // the coordinator has sent the job
   std::string lost = "";           // why there is no coordinator; empty while there is one
 
   static constexpr size_t kRecentSteps = 10, kSpeeds = 512, kSeen = 100;

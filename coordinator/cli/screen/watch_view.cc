@@ -77,7 +77,7 @@ class View {
     AddRest(std::max(rest, 0));
     lines_.resize(std::max(style_.height - 1, 0));
     if (style_.height > 0) {
-      Add(Line().Add("q or Ctrl-C leaves, the job goes on", Ink::kGray));
+      Add(Line().Add("q or Ctrl-C leaves; the job continues", Ink::kGray));
     }
     return std::move(lines_);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// The history of a job, as far as the job itself tells it. Pure.
+// The history of a job, as far as the job itself records it. Pure.
 
 #include <string>
 #include <vector>

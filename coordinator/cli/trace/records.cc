@@ -121,7 +121,7 @@ absl::Status TraceAssembler::AddStep(const TraceStep& part) {
 void TraceAssembler::DropStep() {
   if (step_.step() == 0) return;
   handlers_.on_warning(
-      absl::StrCat("rank ", rank_, ": step ", step_.step(), " is not whole and is left out"));
+      absl::StrCat("rank ", rank_, ": step ", step_.step(), " is incomplete and was left out"));
   step_.Clear();
 }
 

@@ -159,7 +159,7 @@ class Picture {
                         "<path d=\"M", kLeft, " ", Coordinate(bottom), "H", kRight,
                         "\" stroke=\"#222\" stroke-width=\"0.8\"/>\n", labels,
                         Text((kLeft + kRight) / 2, bottom + 35, "small",
-                             "milliseconds from the begin of the step", "middle"));
+                             "milliseconds since the start of the step", "middle"));
   }
 
   // Returns its lower edge.

@@ -17,7 +17,7 @@
 
 namespace stretto::cli {
 
-// Field path ("parallelism.tp_size", "schedule.parameters.slice_sizes[1]") -> where it stands.
+// Field path ("parallelism.tp_size", "schedule.parameters.slice_sizes[1]") -> its position.
 using Positions = std::map<std::string, SourcePosition>;
 
 struct JobFile {

@@ -1,5 +1,5 @@
 #pragma once
-// YAML text as a tree that remembers where everything stands. Accepts less than YAML: one document,
+// YAML text as a tree that has the position of every node. Accepts less than YAML: one document,
 // UTF-8, no tabs in indentation, no anchors, aliases or explicit tags, scalar keys only.
 
 #include <string>
@@ -23,7 +23,7 @@ struct YamlNode {
   Kind kind = Kind::kNull;
   SourcePosition position = {};
   std::string text = {};              // of a scalar
-  bool quoted = false;                // a scalar that is a string whatever it looks like
+  bool quoted = false;                // a scalar that is a string even if it looks like none
   std::vector<YamlNode> keys = {};    // of a mapping: scalars, parallel to values; may repeat
   std::vector<YamlNode> values = {};  // of a mapping or sequence
 };

@@ -4,6 +4,7 @@
 
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -21,6 +22,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
+#include "tests/golden_messages.h"
 
 namespace stretto::cli {
 
@@ -184,6 +186,8 @@ class CommandsTest : public testing::Test {
   void SetUp() override {
     char pattern[] = "/tmp/stretto-cli-XXXXXX";
     dir_ = mkdtemp(pattern);
+    golden_.Hide(dir_, "FOLDER");
+    golden_.Hide(absl::StrCat(".tmp-", getpid()), ".tmp-PID");
     file_ = dir_ + "/job.yaml";
     std::ofstream(file_) << kJobYaml;
     jobs_.watch = [](const auto&, grpc::ServerContext*, WatchWriter* writer) {
@@ -207,6 +211,7 @@ class CommandsTest : public testing::Test {
     builder.RegisterService(&cluster_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
+    golden_.Hide(absl::StrCat("127.0.0.1:", port_), "COORDINATOR");
   }
   void StopServer() {
     server_->Shutdown(std::chrono::system_clock::now());
@@ -229,9 +234,13 @@ class CommandsTest : public testing::Test {
     }
     return RunApp(arguments, environment);
   }
+  // What the last command wrote to standard error has each of `facts` in it; its words are those of
+  // tests/golden/messages/stretto.txt.
+  void ExpectMessage(const std::vector<std::string>& facts) { golden_.Add(err(), facts); }
   std::string out() const { return out_.str(); }
   std::string err() const { return err_.str(); }
 
+  GoldenMessages golden_{"stretto"};
   std::string dir_, file_;
   FakeJobs jobs_;
   FakeCluster cluster_;

@@ -38,33 +38,40 @@ TEST(ConfigTest, ReadsContexts) {
 
 struct Fault {
   const char* text;
-  const char* error;
+  const char* place;  // and field
+  std::vector<std::string> facts;
 };
 
 TEST(ConfigTest, FaultsHaveTheirPlaceAndTheNearestName) {
+  GoldenMessages golden("stretto");
   const Fault faults[] = {
-      {"context:\n  a: {coordinator: \"b:1\"}\n",
-       "c.yaml:1:1: unknown field \"context\"; did you mean \"contexts\"?"},
+      {"context:\n  a: {coordinator: \"b:1\"}\n", "c.yaml:1:1: ", {"\"context\"", "\"contexts\""}},
       {"contexts:\n  a: {coordnator: \"b:1\"}\n",
-       "c.yaml:2:7: contexts[a]: unknown field \"coordnator\"; did you mean \"coordinator\"?"},
+       "c.yaml:2:7: contexts[a]: ",
+       {"\"coordnator\"", "\"coordinator\""}},
       {"contexts:\n  a: {coordinator: \"b:1\", tls: {kex: k}}\n",
-       "c.yaml:2:33: contexts[a].tls: unknown field \"kex\"; did you mean \"key\"?"},
+       "c.yaml:2:33: contexts[a].tls: ",
+       {"\"kex\"", "\"key\""}},
       {"contexts:\n  a: {tls: {key: k}}\n",
-       "c.yaml:2:3: contexts[a]: found no coordinator, expected HOST:PORT"},
+       "c.yaml:2:3: contexts[a]: ",
+       {"coordinator", "HOST:PORT"}},
       {"contexts:\n  a: {coordinator: \"b:1\"}\n  a: {coordinator: \"c:1\"}\n",
-       "c.yaml:3:3: contexts.a: duplicate field; first given on line 2"},
-      {"contexts: [a]\n", "c.yaml:1:11: contexts: found a list, expected"},
+       "c.yaml:3:3: contexts.a: ",
+       {"line 2"}},
+      {"contexts: [a]\n", "c.yaml:1:11: contexts: ", {"found a list"}},
       {"contexts:\n  a: {coordinator: 7070}\n",
-       "c.yaml:2:20: contexts[a].coordinator: found 7070, expected a string"},
-      {"current_context: &a b\n", "c.yaml:1:18: found an anchor"},
-      {"current_context: a\n---\nb: c\n",
-       "c.yaml:2:1: found a second document, expected one per file"},
-      {"# only words\n", "c.yaml:1:1: found nothing, expected fields"},
+       "c.yaml:2:20: contexts[a].coordinator: ",
+       {"found 7070", "string"}},
+      {"current_context: &a b\n", "c.yaml:1:18: ", {"found an anchor"}},
+      {"current_context: a\n---\nb: c\n", "c.yaml:2:1: ", {"second document"}},
+      {"# only words\n", "c.yaml:1:1: ", {"found nothing"}},
   };
   for (const Fault& fault : faults) {
     const auto config = ParseConfig(fault.text, "c.yaml");
     ASSERT_FALSE(config.ok()) << fault.text;
-    EXPECT_THAT(std::string(config.status().message()), StartsWith(fault.error));
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(config.status().message()), StartsWith(fault.place));
+    golden.Add(std::string(config.status().message()), fault.facts);
   }
 }
 
@@ -74,6 +81,7 @@ class ChooseTest : public testing::Test {
   void SetUp() override {
     char pattern[] = "/tmp/stretto-config-XXXXXX";
     home_ = mkdtemp(pattern);
+    golden_.Hide(home_, "HOME");
     variables_["XDG_CONFIG_HOME"] = home_;
     const auto config = ParseConfig(kConfig, "c.yaml");
     ASSERT_TRUE(config.ok());
@@ -89,7 +97,14 @@ class ChooseTest : public testing::Test {
     const auto cluster = Choose(flags);
     return cluster.ok() ? cluster->coordinator : std::string(cluster.status().message());
   }
+  void ExpectRefused(const ClusterFlags& flags, const std::vector<std::string>& facts) {
+    const auto cluster = Choose(flags);
+    ASSERT_FALSE(cluster.ok());
+    EXPECT_THAT(std::string(cluster.status().message()), StartsWith(path() + ":"));
+    golden_.Add(std::string(cluster.status().message()), facts);
+  }
 
+  GoldenMessages golden_{"stretto"};
   std::string home_;
   std::map<std::string, std::string> variables_;
 };
@@ -130,8 +145,7 @@ TEST_F(ChooseTest, FilesOfAContextBelongToItsClusterAndBeginAtTheConfig) {
 TEST_F(ChooseTest, WithoutAConfigThereIsTheDefault) {
   std::filesystem::remove(path());
   EXPECT_EQ(Address({}), kDefaultCoordinator);
-  EXPECT_EQ(Address({.context = "lab"}),
-            path() + ": no context \"lab\"; expected one that `stretto config set-context` made");
+  ExpectRefused({.context = "lab"}, {"\"lab\"", "stretto config set-context"});
   variables_.clear();
   EXPECT_EQ(ConfigPath([](const std::string&) { return ""; }), "");
   EXPECT_EQ(Address({}), kDefaultCoordinator);
@@ -142,16 +156,14 @@ TEST_F(ChooseTest, WithoutAConfigThereIsTheDefault) {
 
 TEST_F(ChooseTest, ABrokenConfigIsAnErrorOnlyWhereItIsNeeded) {
   std::ofstream(path()) << "contexts:\n  lab: 3\n";
-  EXPECT_EQ(Address({}),
-            path() + ":2:8: contexts[lab]: found 3, expected a mapping of: coordinator, tls");
+  ExpectRefused({}, {":2:8: contexts[lab]: ", "found 3", "coordinator, tls"});
   EXPECT_EQ(Address({.cluster = {.coordinator = "f:1"}}), "f:1");
 }
 
 TEST_F(ChooseTest, AnUnknownContextHasItsNearestName) {
-  EXPECT_EQ(Address({.context = "laptob"}),
-            path() + ": no context \"laptob\"; did you mean \"laptop\"?");
+  ExpectRefused({.context = "laptob"}, {"\"laptob\"", "\"laptop\""});
   variables_["STRETTO_CONTEXT"] = "somewhere";
-  EXPECT_EQ(Address({}), path() + ": no context \"somewhere\"; expected one of: lab, laptop");
+  ExpectRefused({}, {"\"somewhere\"", "lab, laptop"});
 }
 
 class ConfigCommandsTest : public CommandsTest {
@@ -173,12 +185,12 @@ class ConfigCommandsTest : public CommandsTest {
 
 TEST_F(ConfigCommandsTest, AContextIsMadeChosenUsedAndDeleted) {
   EXPECT_EQ(Run({"config", "get-contexts"}), kOk);
-  EXPECT_THAT(err(), StartsWith("no contexts yet\nNext:\n  stretto config set-context"));
+  ExpectMessage({"Next:\n  stretto config set-context"});
   EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", address_}), kOk) << err();
-  EXPECT_EQ(err(), "context lab created\nNext:\n  stretto config use-context lab\n");
+  ExpectMessage({"context lab ", "Next:\n  stretto config use-context lab\n"});
   EXPECT_EQ(Run({"config", "set-context", "away", "--coordinator", "127.0.0.1:1"}), kOk);
   EXPECT_EQ(Run({"config", "use-context", "lab"}), kOk);
-  EXPECT_EQ(err(), absl::StrCat("context is now lab: ", address_, "\n"));
+  ExpectMessage({"lab", address_});
   EXPECT_EQ(File(), absl::StrCat("contexts:\n  away:\n    coordinator: \"127.0.0.1:1\"\n  lab:\n"
                                  "    coordinator: \"",
                                  address_, "\"\ncurrent_context: lab\n"));
@@ -188,7 +200,7 @@ TEST_F(ConfigCommandsTest, AContextIsMadeChosenUsedAndDeleted) {
   EXPECT_EQ(Run({"config", "view"}), kOk);
   EXPECT_EQ(out(), File());
   EXPECT_EQ(Run({"config", "delete-context", "lab"}), kOk);
-  EXPECT_EQ(err(), "context lab deleted; it was the current one, now there is none\n");
+  ExpectMessage({"context lab ", "current"});
   EXPECT_EQ(Run({"config", "delete-context", "away"}), kOk);
   EXPECT_EQ(File(), "");
 }
@@ -200,16 +212,16 @@ TEST_F(ConfigCommandsTest, CommandsTalkToTheContext) {
   EXPECT_EQ(Run({"job", "submit", file_, "--context", "lab"}), kOk) << err();
   EXPECT_THAT(err(), HasSubstr("  stretto job watch gpt --context lab\n"));
   EXPECT_EQ(Run({"job", "list", "--context", "away"}), kError);
-  EXPECT_THAT(err(), HasSubstr("the coordinator at 127.0.0.1:1:"));
+  EXPECT_THAT(err(), HasSubstr("127.0.0.1:1: "));
   EXPECT_EQ(Run({"job", "list", "--context", "lap"}), kError);
-  EXPECT_THAT(err(), HasSubstr("config.yaml: no context \"lap\"; did you mean \"lab\"?\n"));
+  ExpectMessage({"config.yaml: ", "\"lap\"", "\"lab\""});
 }
 
 TEST_F(ConfigCommandsTest, AChangeKeepsTheRest) {
   std::filesystem::create_directories(dir_ + "/stretto");
   std::ofstream(dir_ + "/stretto/config.yaml") << kConfig;
   EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", "lab-2:7070"}), kOk);
-  EXPECT_EQ(err(), "context lab changed\n");
+  ExpectMessage({"context lab "});
   EXPECT_THAT(File(), HasSubstr("  lab:\n    coordinator: \"lab-2:7070\"\n    tls:\n"
                                 "      ca: certs/ca.pem\n"));
   EXPECT_EQ(Run({"config", "get-contexts"}), kOk);
@@ -218,12 +230,12 @@ TEST_F(ConfigCommandsTest, AChangeKeepsTheRest) {
 
 TEST_F(ConfigCommandsTest, WhatCannotBeDoneIsSaid) {
   EXPECT_EQ(Run({"config", "set-context", "My Lab", "--coordinator", "a:1"}), kError);
-  EXPECT_THAT(err(), StartsWith("error: context name: found \"My Lab\", expected 1 to 63"));
+  ExpectMessage({"error: context name: ", "found \"My Lab\""});
   EXPECT_EQ(Run({"config", "set-context", "lab"}), kError);
-  EXPECT_EQ(err(), "error: context lab: found no coordinator, expected --coordinator HOST:PORT\n");
+  ExpectMessage({"error: context lab: ", "--coordinator HOST:PORT"});
   for (const char* command : {"use-context", "delete-context"}) {
     EXPECT_EQ(Run({"config", command, "nope"}), kError);
-    EXPECT_THAT(err(), HasSubstr("no context \"nope\""));
+    ExpectMessage({"config.yaml: ", "\"nope\""});
   }
   std::filesystem::create_directories(dir_ + "/stretto");
   std::ofstream(dir_ + "/stretto/config.yaml") << "context: {}\n";
@@ -235,15 +247,15 @@ TEST_F(ConfigCommandsTest, WhatCannotBeDoneIsSaid) {
   for (std::vector<std::string> command : all) {
     command.insert(command.begin(), "config");
     EXPECT_EQ(Run(command), kError);
-    EXPECT_THAT(err(), HasSubstr("config.yaml:1:1: unknown field \"context\""));
+    ExpectMessage({"config.yaml:1:1: ", "\"context\""});
   }
   EXPECT_EQ(File(), "context: {}\n");
   variables_["XDG_CONFIG_HOME"] = file_;  // a file where a folder should be
   EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", "a:1"}), kError);
-  EXPECT_THAT(err(), StartsWith("error: "));
+  ExpectMessage({"error: ", "job.yaml"});
   variables_["XDG_CONFIG_HOME"] = "";
   EXPECT_EQ(Run({"config", "set-context", "lab", "--coordinator", "a:1"}), kError);
-  EXPECT_THAT(err(), HasSubstr("expected HOME or XDG_CONFIG_HOME to be set"));
+  ExpectMessage({"error: ", "HOME", "XDG_CONFIG_HOME"});
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TEST_F(CommandsTest, SubmitSendsTheSpecAndSaysWhatIsNext) {
   EXPECT_EQ(jobs_.create_request.job().spec().parallelism().tp_size(), 3);
   EXPECT_EQ(jobs_.create_request.request_id().size(), 32u);
   EXPECT_EQ(out(), "");
-  EXPECT_EQ(err(), "job gpt created\nNext:\n  stretto job watch gpt\n  stretto job describe gpt\n");
+  ExpectMessage({"job gpt ", "Next:\n  stretto job watch gpt\n  stretto job describe gpt\n"});
 }
 
 TEST_F(CommandsTest, SubmitFlagsOverrideNameAndRequestId) {
@@ -49,16 +49,16 @@ TEST_F(CommandsTest, RefusedFieldsAreShownWithTheirLine) {
 TEST_F(CommandsTest, AFileThatDoesNotParseIsNotSent) {
   std::ofstream(file_) << "name: gpt\nstepz: 3\n";
   EXPECT_EQ(Run({"job", "submit", file_}), kError);
-  EXPECT_EQ(err(), "error: " + file_ + ":2:1: unknown field \"stepz\"; did you mean \"steps\"?\n");
+  ExpectMessage({"error: " + file_ + ":2:1: ", "\"stepz\"", "\"steps\""});
   EXPECT_EQ(jobs_.create_request.job_id(), "");
 }
 
 TEST_F(CommandsTest, AFileWithoutNameOrAMissingFileIsAnError) {
   std::ofstream(file_) << "steps: 3\n";
   EXPECT_EQ(Run({"job", "submit", file_}), kError);
-  EXPECT_THAT(err(), HasSubstr("found no name, expected a line `name: my-job`, or --name my-job"));
+  ExpectMessage({"error: " + file_ + ": ", "name", "--name"});
   EXPECT_EQ(Run({"job", "submit", dir_ + "/none.yaml"}), kError);
-  EXPECT_THAT(err(), HasSubstr("none.yaml"));
+  ExpectMessage({"error: ", dir_ + "/none.yaml"});
 }
 
 TEST_F(CommandsTest, ListCollectsPagesUpToTheLimit) {
@@ -72,7 +72,7 @@ TEST_F(CommandsTest, ListCollectsPagesUpToTheLimit) {
   jobs_.jobs.clear();
   EXPECT_EQ(Run({"job", "list"}), kOk);
   EXPECT_EQ(out(), "");
-  EXPECT_THAT(err(), StartsWith("no jobs yet\n"));
+  ExpectMessage({"Next:\n  stretto job submit JOB.yaml --follow\n"});
 }
 
 TEST_F(CommandsTest, GetAndDescribeShowOneJob) {
@@ -103,7 +103,7 @@ TEST_F(CommandsTest, ColorsAreOffWithNoColor) {
 
 TEST_F(CommandsTest, CancelReportsTheNewStateOrTheRefusal) {
   EXPECT_EQ(Run({"job", "cancel", "gpt"}), kOk);
-  EXPECT_EQ(err(), "job gpt is CANCELLING\n");
+  ExpectMessage({"job gpt ", "CANCELLING"});
   EXPECT_EQ(Run({"job", "cancel", "done"}), kError);
   EXPECT_EQ(err(), "error: jobs/done: found SUCCEEDED, expected a job that has not ended\n");
 }
@@ -123,11 +123,10 @@ TEST_F(CommandsTest, WorkersAreListedAndShown) {
 TEST_F(CommandsTest, AnUnreachableCoordinatorIsNamed) {
   StopServer();
   EXPECT_EQ(Run({"job", "list"}), kError);
-  EXPECT_THAT(err(), StartsWith(absl::StrCat("error: cannot reach the coordinator at 127.0.0.1:",
-                                             port_, ": Connection refused\n")));
-  EXPECT_THAT(err(), HasSubstr("`stretto up` starts a local cluster"));
+  ExpectMessage({"error: ", absl::StrCat("127.0.0.1:", port_, ": Connection refused\n"),
+                 "stretto up", "--coordinator", "STRETTO_COORDINATOR"});
   EXPECT_EQ(Run({"job", "submit", file_, "--request-id", "r7"}), kError);
-  EXPECT_THAT(err(), HasSubstr("Repeat with --request-id r7: the job is then created once"));
+  ExpectMessage({"Connection refused", "--request-id r7 "});
 }
 
 TEST_F(CommandsTest, TheCoordinatorFlagWinsOverTheVariableAndIsPartOfHints) {
@@ -136,28 +135,30 @@ TEST_F(CommandsTest, TheCoordinatorFlagWinsOverTheVariableAndIsPartOfHints) {
   EXPECT_EQ(Run({"job", "submit", file_, "--coordinator", address}), kOk) << err();
   EXPECT_THAT(err(), HasSubstr("stretto job watch gpt --coordinator " + address + "\n"));
   EXPECT_EQ(Run({"job", "list"}), kError);
-  EXPECT_THAT(err(), HasSubstr("the coordinator at 127.0.0.1:1:"));
+  EXPECT_THAT(err(), HasSubstr("127.0.0.1:1: "));
 }
 
 TEST_F(CommandsTest, UsageErrorsAreTwoAndHelpIsZero) {
   EXPECT_EQ(Run({}), kUsage);
   EXPECT_EQ(Run({"job", "lst"}), kUsage);
-  EXPECT_THAT(err(), StartsWith("error: unknown command \"lst\"; did you mean \"list\"?\n"));
+  ExpectMessage({"error: ", "\"lst\"", "\"list\"", "--help"});
   EXPECT_EQ(Run({"fly"}), kUsage);
-  EXPECT_THAT(err(),
-              StartsWith("error: unknown command \"fly\"; expected one of: up, job, worker"));
+  ExpectMessage({"error: ", "\"fly\"", "up, job, worker", "--help"});
   EXPECT_EQ(Run({"job", "get"}), kUsage);
+  ExpectMessage({"error: ", "JOB", "--help"});
   EXPECT_EQ(Run({"job", "list", "-o", "xml"}), kUsage);
+  ExpectMessage({"error: ", "--output", "xml", "table, json, yaml", "--help"});
   EXPECT_EQ(Run({"job", "submit", file_, "--follow", "--wait"}), kUsage);
+  ExpectMessage({"error: ", "--follow", "--wait", "--help"});
   EXPECT_EQ(Run({"up", "--workers", "0"}), kUsage);
+  ExpectMessage({"error: ", "--workers", "0", "--help"});
   EXPECT_EQ(out(), "");
-  EXPECT_THAT(err(), HasSubstr("--help"));
   EXPECT_EQ(Run({"--no-color", "data", "prepare", "x"}), kUsage);
-  EXPECT_EQ(err(), "error: flags before `data`, expected `stretto data ...`\n");
+  ExpectMessage({"error: ", "`data`", "`stretto data ...`"});
   EXPECT_EQ(Run({"--no-color", "checkpoint", "list"}), kUsage);
-  EXPECT_EQ(err(), "error: flags before `checkpoint`, expected `stretto checkpoint ...`\n");
+  ExpectMessage({"error: ", "`checkpoint`", "`stretto checkpoint ...`"});
   EXPECT_EQ(Run({"--help"}), kOk);
-  EXPECT_THAT(out(), HasSubstr("3 job failed; 4 job cancelled; 5 detached"));
+  EXPECT_THAT(out(), HasSubstr(kExitCodeHelp));
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
   EXPECT_THAT(out(), HasSubstr("--dry-run"));
 }

@@ -135,16 +135,16 @@ TEST_F(MetricsCommandTest, WritesAWholeFileOrNone) {
   const std::string file = dir_ + "/gpt.csv";
   EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", file}), kOk) << err();
   EXPECT_EQ(out(), "");
-  EXPECT_EQ(err(), "wrote " + file + ": 3 steps\n");
+  ExpectMessage({file + ": 3 steps"});
   std::ifstream written(file);
   EXPECT_THAT(std::string(std::istreambuf_iterator<char>(written), {}), StartsWith(kHeader));
   EXPECT_EQ(Run({"job", "metrics", "gpt", "-o", dir_ + "/none/gpt.csv"}), kError);
-  EXPECT_THAT(err(), HasSubstr(dir_ + "/none/gpt.csv"));
+  ExpectMessage({"error: ", dir_ + "/none/gpt.csv"});
 }
 
 TEST_F(MetricsCommandTest, RefusesWhatItCannotDo) {
   EXPECT_EQ(Run({"job", "metrics", "gpt", "--steps", "5:4"}), kError);
-  EXPECT_EQ(err(), "error: --steps: found 5:4, expected A:B, A:, :B or A, from 1 on\n");
+  ExpectMessage({"error: --steps: ", "found 5:4,"});
   EXPECT_EQ(Run({"job", "metrics", "gpt", "--csv", "--json"}), kUsage);
   jobs_.watch = [](const auto&, grpc::ServerContext*, WatchWriter*) {
     return Refusal(grpc::NOT_FOUND, "jobs/gpt does not exist", "JOB_NOT_FOUND");

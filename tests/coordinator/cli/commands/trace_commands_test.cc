@@ -66,7 +66,7 @@ TEST_F(TraceCommandsTest, TraceWritesTheNewestTenSteps) {
   EXPECT_EQ(request_.first_step(), 21);
   EXPECT_EQ(request_.last_step(), 30);
   EXPECT_FALSE(request_.has_rank());
-  EXPECT_THAT(err(), StartsWith("wrote " + file + ": 10 steps of 2 ranks, 160 operations, "));
+  ExpectMessage({file + ": ", "10 steps", "2 ranks", "160 operations"});
   EXPECT_EQ(out(), "");
   const nlohmann::json trace = nlohmann::json::parse(Slurp(file));
   EXPECT_THAT(trace_check::Faults(trace), IsEmpty());
@@ -88,8 +88,7 @@ TEST_F(TraceCommandsTest, TraceTakesARangeOfStepsAndARank) {
   }
   for (const char* text : {"x", ":", "5:4", "0", "1:2:3", "-1:2"}) {
     EXPECT_EQ(Run({"job", "trace", "gpt", absl::StrCat("--steps=", text)}), kError) << text;
-    EXPECT_EQ(err(), absl::StrCat("error: --steps: found ", text,
-                                  ", expected A:B, A:, :B or A, from 1 on\n"));
+    ExpectMessage({"error: --steps: ", absl::StrCat("found ", text, ",")});
   }
 }
 
@@ -104,7 +103,7 @@ TEST_F(TraceCommandsTest, AFailedTraceLeavesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(file));
   EXPECT_FALSE(std::filesystem::exists(file + ".part"));
   EXPECT_EQ(Run({"job", "trace", "gpt", "-o", dir_ + "/none/trace.json"}), kError);
-  EXPECT_EQ(err(), "error: cannot write " + dir_ + "/none/trace.json.part\n");
+  ExpectMessage({"error: ", dir_ + "/none/trace.json.part"});
   EXPECT_EQ(Run({"job", "trace", "nosuch"}), kError);
   EXPECT_EQ(err(), "error: jobs/nosuch does not exist\n");
 }
@@ -120,8 +119,7 @@ TEST_F(TraceCommandsTest, NonsenseFromTheClusterIsAnErrorAndWarningsAreShown) {
     return grpc::Status::OK;
   };
   EXPECT_EQ(Run({"job", "timeline", "gpt"}), kError);
-  EXPECT_THAT(err(), StartsWith("warning: rank 0: torn?[31m\nerror: "));
-  EXPECT_THAT(err(), HasSubstr("trace of rank 0: found lane 9, expected fewer than 2"));
+  ExpectMessage({"warning: rank 0: torn?[31m\nerror: ", "rank 0: found lane 9,", "2\n"});
 }
 
 TEST_F(TraceCommandsTest, TimelineDrawsTheNewestStepAndItsLedger) {
@@ -141,10 +139,10 @@ TEST_F(TraceCommandsTest, TimelineWritesAPicture) {
   EXPECT_EQ(Run({"job", "timeline", "gpt", "--step", "7", "--rank", "1", "--svg", file}), kOk);
   EXPECT_EQ(request_.first_step(), 7);
   EXPECT_EQ(request_.rank(), 1);
-  EXPECT_EQ(err(), "wrote " + file + "\n");
+  ExpectMessage({file});
   EXPECT_THAT(Slurp(file), StartsWith("<svg xmlns="));
   EXPECT_EQ(Run({"job", "timeline", "gpt", "--svg", dir_ + "/none/step.svg"}), kError);
-  EXPECT_THAT(err(), HasSubstr("none/step.svg"));
+  ExpectMessage({"error: ", "none/step.svg"});
 }
 
 TEST_F(TraceCommandsTest, TimelineInJsonIsTheReports) {
@@ -157,7 +155,7 @@ TEST_F(TraceCommandsTest, TimelineInJsonIsTheReports) {
 TEST_F(TraceCommandsTest, WithoutAFinishedStepThereIsNoTimeline) {
   jobs_.jobs[0].mutable_progress()->set_steps(0);
   EXPECT_EQ(Run({"job", "timeline", "gpt"}), kError);
-  EXPECT_EQ(err(), "error: job gpt: found no finished step, expected one\n");
+  ExpectMessage({"error: job gpt: ", "step"});
 }
 
 }  // namespace

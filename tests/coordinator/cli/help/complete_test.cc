@@ -169,8 +169,8 @@ TEST_F(CompleteTest, ZshIsOfferedTheSame) {
       "ask job submit ''\n";
   EXPECT_EQ(Shell("zsh -f", script, dir_, absl::StrCat("127.0.0.1:", port_)),
             "_stretto\n"
-            "worker:Look at the cluster's workers\n"
-            "get:Show one job\n"
+            "worker:Show the workers of the cluster\n"
+            "get:Show a job\n"
             "gpt\n"
             "--output=yaml\n"
             "files\n");
@@ -187,8 +187,8 @@ TEST_F(CompleteTest, FishIsOfferedTheSame) {
       "touch a.yaml\n"
       "complete -C 'stretto job submit a.'\n";
   EXPECT_EQ(Shell("fish --no-config", script, dir_, absl::StrCat("127.0.0.1:", port_)),
-            "worker\tLook at the cluster's workers\n"
-            "get\tShow one job\n"
+            "worker\tShow the workers of the cluster\n"
+            "get\tShow a job\n"
             "gpt\n"
             "yaml\n"
             "a.yaml\n");

@@ -86,44 +86,41 @@ TEST_F(HelpTest, TheCommandHelpPrintsTheSame) {
     EXPECT_EQ(out(), help);
   });
   EXPECT_EQ(Run({"help", "job", "sbmit"}), kUsage);
-  EXPECT_EQ(err(), "error: unknown command \"sbmit\"; did you mean \"submit\"?\n");
+  ExpectMessage({"error: ", "\"sbmit\"", "\"submit\""});
   EXPECT_EQ(Run({"help", "job", "submit", "more"}), kUsage);
-  EXPECT_EQ(err(), "error: unknown command \"job submit more\"\n");
+  ExpectMessage({"error: ", "\"job submit more\""});
 }
 
 TEST_F(HelpTest, HelpNamesArgumentsFlagsAndDefaults) {
   EXPECT_EQ(Run({"job", "submit", "--help"}), kOk);
-  EXPECT_THAT(out(), StartsWith("Submit a job file\n\nUsage: stretto job submit [FLAGS] FILE\n\n"
-                                "Arguments:\n  FILE                    job file (YAML); - reads "
-                                "stdin\n\nFlags:\n  --name NAME "));
+  EXPECT_THAT(out(), StartsWith("Submit a job\n\nUsage: stretto job submit [FLAGS] FILE\n\n"
+                                "Arguments:\n  FILE                    job file in YAML; - reads "
+                                "standard input\n\nFlags:\n  --name NAME "));
   EXPECT_THAT(out(), HasSubstr("\nGlobal flags:\n  --coordinator ADDRESS "));
   EXPECT_EQ(Run({"job", "list", "-h"}), kOk);
-  EXPECT_THAT(out(), HasSubstr("at most so many; 0: all [50]\n"));
+  EXPECT_THAT(out(), HasSubstr("maximum number of jobs; 0 lists all (default: 50)\n"));
   EXPECT_EQ(Run({"job", "compare", "--help"}), kOk);
   EXPECT_THAT(out(), HasSubstr("Usage: stretto job compare JOB...\n"));
 }
 
 TEST_F(HelpTest, AnUnknownFlagHasItsNearestName) {
   EXPECT_EQ(Run({"job", "list", "--limt", "3"}), kUsage);
-  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--limt\"; did you mean \"--limit\"?\n"));
+  ExpectMessage({"error: ", "\"--limt\"", "\"--limit\""});
   EXPECT_EQ(Run({"job", "list", "--limt=3"}), kUsage);
-  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--limt\"; did you mean \"--limit\"?\n"));
+  ExpectMessage({"error: ", "\"--limt\"", "\"--limit\""});
   EXPECT_EQ(Run({"job", "get", "gpt", "--coordinater", "a:1"}), kUsage);
-  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--coordinater\"; did you mean "
-                                "\"--coordinator\"?\n"));
+  ExpectMessage({"error: ", "\"--coordinater\"", "\"--coordinator\""});
   EXPECT_EQ(Run({"job", "get", "--folow"}), kUsage);  // a flag of another command is no help
-  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--folow\"; `stretto job get --help` lists "
-                                "those there are\n"));
+  ExpectMessage({"error: ", "\"--folow\"", "`stretto job get --help`"});
   EXPECT_EQ(Run({"--no-colour", "job", "list"}), kUsage);
-  EXPECT_THAT(err(), StartsWith("error: unknown flag \"--no-colour\"; did you mean"));
+  ExpectMessage({"error: ", "\"--no-colour\"", "\"--no-color\""});
 }
 
 TEST_F(HelpTest, AnUnknownWordForAChoiceHasItsNearestName) {
   EXPECT_EQ(Run({"job", "list", "-o", "jsn"}), kUsage);
-  EXPECT_THAT(err(), HasSubstr("found \"jsn\", expected one of: table, json, yaml; did you mean "
-                               "\"json\"?\n"));
+  ExpectMessage({"error: --output: ", "found \"jsn\"", "table, json, yaml", "\"json\""});
   EXPECT_EQ(Run({"completion", "powershell"}), kUsage);
-  EXPECT_THAT(err(), HasSubstr("found \"powershell\", expected one of: bash, zsh, fish\n"));
+  ExpectMessage({"error: SHELL: ", "found \"powershell\"", "bash, zsh, fish"});
 }
 
 TEST_F(HelpTest, NothingIsColouredWithoutATerminal) {

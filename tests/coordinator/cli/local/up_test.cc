@@ -152,7 +152,7 @@ exit 7
   WhenUp([this] { std::ofstream(dir_ + "/die") << "now"; });
   EXPECT_EQ(Run(), kError);
   EXPECT_THAT(err(), testing::ContainsRegex("error: worker-1 \\(pid [0-9]+\\) exited with status "
-                                            "7; the end of .*/logs/worker-1.log:"));
+                                            "7; the last lines of .*/logs/worker-1.log:"));
   EXPECT_THAT(err(), HasSubstr("    about to fail: disk on fire\n"));
   EXPECT_THAT(err(), HasSubstr("stopping the rest...\nstopped\n"));
   EXPECT_THAT(Events(), testing::EndsWith("coordinator stopped\n"));
@@ -171,7 +171,7 @@ TEST_F(UpTest, OldLogLinesAreNotBlamedOnThisRun) {
   std::ofstream(options_.state_dir + "/logs/coordinator.log") << "an old failure\n";
   Script("stretto-coordinator", "#!/bin/bash\nexit 1\n");
   EXPECT_EQ(Run(), kError);
-  EXPECT_THAT(err(), HasSubstr("(it wrote nothing)"));
+  EXPECT_THAT(err(), HasSubstr("(nothing was written to it)"));
   EXPECT_THAT(err(), Not(HasSubstr("an old failure")));
 }
 
@@ -179,7 +179,7 @@ TEST_F(UpTest, ADaemonThatNeverGetsReadyIsGivenUp) {
   Script("stretto-worker", "#!/bin/bash\necho stuck >&2\nwhile true; do sleep 0.02; done\n");
   options_.start_timeout = absl::Milliseconds(200);
   EXPECT_EQ(Run(), kError);
-  EXPECT_THAT(err(), HasSubstr("error: worker-1 was not ready within 0.2s; the end of "));
+  EXPECT_THAT(err(), HasSubstr("error: worker-1 was not ready within 0.2s; the last lines of "));
   EXPECT_THAT(err(), HasSubstr("    stuck\n"));
 }
 
@@ -206,7 +206,7 @@ while true; do sleep 0.02; done
   const pid_t trainer = PidIn("trainer");
   ASSERT_GT(trainer, 0);
   EXPECT_FALSE(Alive(trainer));
-  EXPECT_THAT(err(), HasSubstr("process(es) that the workers left\n"));
+  EXPECT_THAT(err(), HasSubstr(" that the workers left behind\n"));
 }
 
 TEST_F(UpTest, MissingBinaryIsNamed) {

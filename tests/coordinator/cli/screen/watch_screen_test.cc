@@ -213,7 +213,7 @@ TEST_F(WatchScreenTest, FillsTheTerminalFollowsItsSizeAndLeavesAtQ) {
   stretto.Type("xq");
   EXPECT_EQ(stretto.Wait(), kDetached);
   stretto.ExpectRestored();
-  EXPECT_THAT(stretto.After(), StartsWith("detached: job gpt goes on\r\n"));
+  EXPECT_THAT(stretto.After(), StartsWith("detached: job gpt continues\r\n"));
 }
 
 TEST_F(WatchScreenTest, CtrlCDetaches) {

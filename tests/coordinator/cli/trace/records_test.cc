@@ -82,8 +82,8 @@ TEST_F(AssemblerTest, AStepThatIsNotWholeIsLeftOutAndSaid) {
   EXPECT_TRUE(assembler_.Add(warning).ok());
   assembler_.Finish();
   EXPECT_THAT(seen_,
-              ElementsAre("rank 0", "! rank 0: step 1 is not whole and is left out", "0: step 2",
-                          "! rank 0: step 3 is not whole and is left out", "! rank 0: torn"));
+              ElementsAre("rank 0", "! rank 0: step 1 is incomplete and was left out", "0: step 2",
+                          "! rank 0: step 3 is incomplete and was left out", "! rank 0: torn"));
 }
 
 TEST_F(AssemblerTest, NonsenseIsRefusedByName) {
