@@ -66,7 +66,7 @@ void Knock(const std::string& host, int port) {
   if (::getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found) != 0) return;
   const FileDescriptor socket(
       ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  ::connect(socket.get(), found->ai_addr, found->ai_addrlen);
+  (void)::connect(socket.get(), found->ai_addr, found->ai_addrlen);  // arriving is enough
   ::freeaddrinfo(found);
 }
 
