@@ -13,6 +13,7 @@
 #include "absl/strings/str_replace.h"
 #include "coordinator/cli/explain/api.h"
 #include "coordinator/cli/explain/explain.h"
+#include "coordinator/cli/explain/explain_text.h"
 #include "coordinator/cli/text/markdown_cell.h"
 #include "google/protobuf/descriptor.pb.h"
 

@@ -91,7 +91,7 @@ TEST(EngineSpecTest, ASpecThatWasMadeInAnotherWayIsRefusedInTheSameWords) {
   };
   EXPECT_EQ(refusal([](EngineSpec*) {}), "");
   EXPECT_EQ(refusal([](EngineSpec* s) { s->model.heads = 3; }),
-            "spec.model.heads: found 3, expected a divisor of hidden 8");
+            "spec.model.heads: found 3, expected a divisor of hidden 8 (and 1 more)");
   EXPECT_EQ(refusal([](EngineSpec* s) { s->tp_size = 3; }),
             "spec.parallelism.tp_size: found 3, expected a divisor of heads 4 (and 2 more)");
   EXPECT_EQ(refusal([](EngineSpec* s) {

@@ -31,6 +31,7 @@ JobConfig Config() {
   spec.mutable_schedule()->set_name("domino_row");
   spec.mutable_schedule()->mutable_parameters()->set_slices(2);
   spec.mutable_schedule()->mutable_parameters()->set_auto_merge_wgrads(true);
+  spec.set_steps(1);
   spec.set_micro_batch_size(2);
   spec.set_global_batch_size(12);
   const auto config = ConfigFrom(task, 0);
