@@ -8,7 +8,16 @@ namespace stretto {
 
 enum class DType : uint8_t { kF32, kBF16, kI32 };
 
-constexpr size_t SizeOf(DType dtype) { return dtype == DType::kBF16 ? 2 : 4; }
+constexpr size_t SizeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kF32:
+    case DType::kI32:
+      return 4;
+    case DType::kBF16:
+      return 2;
+  }
+  return 0;
+}
 
 constexpr const char* NameOf(DType dtype) {
   switch (dtype) {

@@ -28,22 +28,33 @@ struct RotarySpeed {
   bool operator==(const RotarySpeed&) const = default;
 };
 
+// A frequency as Llama 3.1 stretches it. Wavelengths in the original length: below low all is
+// stretched, above high nothing is.
+inline double Llama3Frequency(const RotaryScaling& scaling, double frequency) {
+  const double stretched = frequency / scaling.factor;
+  const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
+  const double waves = scaling.original_sequence_length * frequency / (2 * M_PI);
+  if (waves < low) return stretched;
+  if (waves > high) return frequency;
+  const double kept = (waves - low) / (high - low);
+  return (1 - kept) * stretched + kept * frequency;
+}
+
 // Radians that column pair i of `pairs` turns for each position further on: base^(-i/pairs),
 // scaled.
 inline double RotaryFrequency(const RotarySpeed& speed, int64_t i, int64_t pairs) {
   const double frequency = std::pow(static_cast<double>(speed.base),
                                     -static_cast<double>(i) / static_cast<double>(pairs));
   const RotaryScaling& scaling = speed.scaling;
-  if (scaling.kind == RotaryScaling::Kind::kNone) return frequency;
-  const double stretched = frequency / scaling.factor;
-  if (scaling.kind == RotaryScaling::Kind::kLinear) return stretched;
-  const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
-  // Wavelengths in the original length: below low all is stretched, above high nothing is.
-  const double waves = scaling.original_sequence_length * frequency / (2 * M_PI);
-  if (waves < low) return stretched;
-  if (waves > high) return frequency;
-  const double kept = (waves - low) / (high - low);
-  return (1 - kept) * stretched + kept * frequency;
+  switch (scaling.kind) {
+    case RotaryScaling::Kind::kNone:
+      return frequency;
+    case RotaryScaling::Kind::kLinear:
+      return frequency / scaling.factor;
+    case RotaryScaling::Kind::kLlama3:
+      return Llama3Frequency(scaling, frequency);
+  }
+  return frequency;
 }
 
 }  // namespace stretto
