@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake --build BUILD --target bundle: what runs on a GPU machine, as one archive that needs nothing
 # but glibc, a driver and CUDA's libraries there. Configure with STRETTO_CUDA_ARCHITECTURES=90a (or
 # what the machine has) to keep it small.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # CUDA is optional. AUTO takes it when nvcc is there, ON insists, OFF never looks. What is built with
 # it: the device code (*.cu of a folder), the plug-in library, tests and benchmarks for a GPU.
 set(STRETTO_HAVE_CUDA OFF)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Every library we use from the system; docs/DEPENDENCIES.md says why each is here.
 find_package(Threads REQUIRED)
 find_package(Protobuf REQUIRED)  # module mode: Debian's protobuf has no config file

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # cmake --build BUILD --target packages: Debian packages (stretto; stretto-cuda where the plug-in is built) and one archive that
 # runs from any folder and brings its libraries along. cmake --install BUILD installs the same files.
 include(GNUInstallDirs)

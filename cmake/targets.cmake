@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # One library per folder. A library sees its own folder and those of its declared dependencies, and
 # nothing else: each has an include root of its own in the build tree that links to its folder, so
 # an include without a declared dependency does not compile (DESIGN section 2).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // stretto-coordinator: the daemon that keeps the jobs. Exit codes: 0 asked to stop, 1 cannot start,
 // 2 bad command line.
 

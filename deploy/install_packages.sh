@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages Stretto is built and tested with. Needs root (or sudo) only when something is missing.
 #
 #   deploy/install_packages.sh [--with-tests] [--with-lint]

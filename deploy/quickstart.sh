@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # From a clean clone to a trained transformer: installs what is missing, builds what is shipped, starts a
 # local cluster with two workers, trains a GPT of about 10 million parameters on real text with overlapped
 # tensor parallelism, then compares schedules on an emulated slow link and on the real one.
@@ -12,7 +13,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 report="" steps=150 state="$PWD/build/quickstart-state"
-usage() { sed -n '2,10s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,11s/^# \{0,1\}//p' "$0"; }
 while [[ $# -gt 0 ]]; do
   case "$1" in
     --report | --steps | --state-dir)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // bfloat16 storage: the upper half of an f32. Converting down rounds to nearest even; NaN stays
 // NaN.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Products with more in their epilogue than a bias. No step has them; they are there to be timed
 // beside the calls that they could stand for (docs/design/0006-cuda-backend.md says why).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The mathematics of a step, one function per operation of the step program (ops.inc). A backend
 // implements them all; the conformance suite compares every implementation with the CPU's.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How fast each pair of columns of a head turns with the position (Su et al. 2021), and how longer
 // sequences than those of the first training stretch that.

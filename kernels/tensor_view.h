@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A contiguous tensor that somebody else owns. Row-major; the last dimension is dense.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The wording of a program's messages, held in one golden file so that a better sentence is one
 // reviewed diff. A test asserts what a message must carry whatever its words (code, reason, field,

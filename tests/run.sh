@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Installs what is missing, builds, and runs every test. The last line is "N passed, M failed, K skipped".
 #
 #   tests/run.sh [--fast] [--full] [--sanitizers]
@@ -22,7 +23,7 @@ for argument in "$@"; do
     --full) full=ON ;;
     --sanitizers) sanitizers=true ;;
     --lint) lint=true ;;
-    *) sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,13s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 

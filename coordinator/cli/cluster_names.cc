@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/cluster_names.h"
 
 #include "coordinator/cli/client/client.h"

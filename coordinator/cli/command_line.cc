@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the tree of commands with CLI11, parses a command line and runs the command that it names,
 // with its invocation: the client, the terminal and the interrupt. Words and flags that no command
 // knows are looked up here, so that the error can suggest the nearest name.

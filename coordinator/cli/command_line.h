@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The command line: the tree of commands that the files *_flags.cc add to, and what its words ask
 // for.

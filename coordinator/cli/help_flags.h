@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Commands about the commands: help, completion, version, and those that are programs of their own.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One function per command of the group. It declares the flags, each bound to a value that the
 // command's callback keeps alive, and calls the command with them.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Commands of `stretto` that are programs of their own, beside it: what they link must not meet our
 // Protobuf in one process (docs/design/0002). `stretto` itself only knows their help.

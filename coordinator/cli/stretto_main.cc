@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto`, the command-line client.
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The frame of the state machine: apply an event, collect what follows, undo it. This file also has
 // the requests of users and access to jobs; sessions.cc has the workers, reports.cc the ranks,
 // lifecycle.cc what a job goes through. Every change of a job or of the membership goes through

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The coordinator's decisions, as a pure state machine: Apply(event, now) -> effects. No clock, no
 // threads, no randomness, no files: same events, same effects, byte for byte.

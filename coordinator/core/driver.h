@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs the core against a store: applies an event, stores what follows in one transaction, and only
 // then lets anything leave the process (persist before send).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What follows from an event. Order of execution: persist, all in one transaction; only then sends
 // in order, and news of changed jobs and workers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What can happen to the coordinator. Plain values; everything random (uids) or read from a clock
 // by somebody else (report times) comes in with the event.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // How a job starts, fails, stops and ends.
 
 #include <utility>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reading the core, and building it from what was stored.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A worker's record, the session that may speak for it, and the end of its lease. Each call checks
 // first that it comes from the newest session of a READY worker; only Register may begin a new one.
 

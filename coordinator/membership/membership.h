@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which worker daemons exist and which of them are alive. Pure: time is an argument.
 //

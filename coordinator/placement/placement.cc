@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Tries the queue from its head on a copy of the cluster's view, and marks the slots that each gang
 // takes, so that the next job sees what is left. `heads` has, per kind of slot, the first job that
 // did not fit and so blocks the later ones of its kind.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Queue order and gang placement as one pure function over a view of the cluster.
 //

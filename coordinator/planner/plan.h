@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A job spec in, what it comes to out: the pure core of the engine, run as the trainers will.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto-planner`: a job spec in, what it comes to out. `stretto job submit --dry-run` runs it.
 #include <CLI/CLI.hpp>
 #include <iostream>

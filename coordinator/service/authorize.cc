@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/service/authorize.h"
 
 #include <grpcpp/grpcpp.h>

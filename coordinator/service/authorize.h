@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Who may call what on a port with TLS (docs/design/0010): asked before every call of every method,
 // ours, gRPC's own and unknown ones, by the server itself.

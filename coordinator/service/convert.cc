@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Field by field, in both directions: core to wire (ToProto, Fill) and wire to core (FromProto).
 // Enums of the core have the numbers of those on the wire, so they are cast. Only a report of no
 // known kind is an error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Between the messages on the wire and the core's plain structs. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Errors as callers of our RPCs see them (AIP-193). Inside the coordinator an error is an
 // absl::Status; on its way out it becomes, here and nowhere else, a grpc::Status that carries

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Keeps the steps of a job as serialized messages, at most kMaxSteps of rank 0, plus sums of all
 // ranks' ledgers. The summary of an ended job is a stream of delimited messages: the job with its
 // progress, then a sample of the steps that always has the evaluated ones if they are few, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the trainers told about their steps: kept in memory, never in the store, because the daemons
 // hold every report and replay them after a restart of the coordinator. When a job ends, a summary

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What all calls share: the driver, the open streams and who listens to what. Knows no gRPC;
 // reactors implement the small interfaces below. It decides nothing: it carries events to the core

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Unary calls of users. Each call is posted to the loop, where it is validated, submitted to the
 // core or answered from a view of it, and converted back; the reactor is finished there. Lists are
 // paged by tokens that name the last entry shown, so that a page stays correct while jobs come and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JobService and ClusterService: convert, validate, call the core on the loop, convert back.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Two streams: Watch sends a job whenever it differs from what was sent last, and its steps in
 // order from the history; Logs asks the workers for the logs of the ranks and passes their chunks
 // on. Neither buffers more than a bound: steps are read from the history one at a time, and a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The stream of recorded steps of a job, rank after rank. The worker may send only as many records
 // as it has credit for, and gets one more for each record that the client has taken, so a slow
 // client holds up nothing but itself.

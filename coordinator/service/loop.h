@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The service's one thread. Reactors run on gRPC's threads and decide nothing: they post what they
 // heard, and everything that touches shared state, the driver or the disk happens here, one task

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the ranks of an attempt find each other: a write-once key-value store per (job uid, epoch).
 // It lives in memory and goes when the attempt ends. Whether an attempt is current is the core's to

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Puts the coordinator together: store, core, driver, hub and loop, then the gRPC server in front
 // of them with TLS and authorization, limits, health and reflection, and an interceptor that counts
 // and times every call. Refuses an address beyond loopback without TLS. Shutdown closes the streams

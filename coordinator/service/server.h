@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The coordinator as a gRPC server: its services, health and reflection on one port.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checks of requests other than the spec. Pure; errors are INVALID_ARGUMENT naming the field.
 

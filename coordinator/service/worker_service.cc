@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
 // and only then reads the next, so a worker cannot outrun the store. What it writes waits in a
 // bounded queue; acknowledgements are kept apart, only the newest per rank, because an older one is

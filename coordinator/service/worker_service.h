@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // WorkerService: the sessions of the daemons and the rendezvous of the ranks.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A server stream as the loop sees it. Reactions come on gRPC's threads and are posted to the loop;
 // all methods run on the loop.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/job_store.h"
 #include "proto/base/status_macros.h"

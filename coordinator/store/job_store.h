@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the coordinator's records live. Stored: transitions of jobs, workers and their leases,
 // checkpoints, final summaries, the newest epoch. Never steps.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each record has one writer, which names its fields, and one reader, which takes each field if it
 // is there. The library throws on a value of another type; Decode catches that once and makes it a
 // DataLoss that names the object.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Records as text: JSON, for everything that has no column of its own. Times are nanoseconds since
 // 1970. Unknown fields are ignored, missing ones take their default, so that a field can be added

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A thin owner of an SQLite connection, with statuses that name the file. Internal to store/.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jobs and workers as rows: the columns that are searched or large stand by themselves, the rest is
 // one JSON body (record_codec.h). A commit is one transaction, so records are stored together or
 // not at all. The schema is a list of migrations, applied in order from the version that the file

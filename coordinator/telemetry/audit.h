@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The audit line: one log line for every call that changed something or tried to.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The coordinator's metrics: what is counted here as it happens, and the state of the cluster,
 // which is asked for at each scrape. The two have a mutex each, because who is asked takes the
 // driver's lock, under which others count.

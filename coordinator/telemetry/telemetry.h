@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The coordinator's metrics, the rows of metric_table.h.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Packs programs with every shared library that a stock GPU machine does not have, stripped, so that the archive runs from
 # any folder. Prints its size and the glibc and driver it needs. `cmake --build BUILD --target bundle` calls it.
 #
@@ -14,10 +15,10 @@ while [[ "${1:-}" == --* ]]; do
     --limit) limit=$2; shift 2 ;;
     --script) scripts+=("$2"); shift 2 ;;
     --golden) golden+=("$2"); shift 2 ;;
-    *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
-[[ $# -ge 2 ]] || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+[[ $# -ge 2 ]] || { sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 command -v zstd >/dev/null || { echo "$0: zstd is missing (deploy/install_packages.sh installs it)" >&2; exit 1; }
 archive=$1
 shift

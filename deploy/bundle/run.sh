@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Runs the checks of this bundle on this machine: what it needs, the GPUs, and every test that is packed. Exits 1 when one
 # fails. What cannot run here is skipped, with the reason.
 #
@@ -11,7 +12,7 @@
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 if [[ "${1:-}" == --help || "${1:-}" == -h ]]; then
-  sed -n '2,10s/^# \{0,1\}//p' "$0"
+  sed -n '3,11s/^# \{0,1\}//p' "$0"
   sed 's/^/needs /' "$here/needs.txt"
   exit 0
 fi

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The steps of the container images, apart from any container engine: Containerfile runs them, and so does a test in a chroot.
 # On a Debian of the release that packages are for, as root.
 #
@@ -10,7 +11,7 @@
 #   CUDA_VERSION        of the toolkit, as its packages write it (default: 13-0)
 #   CUDA_ARCHITECTURES  (default: 80;90a;100)
 set -euo pipefail
-usage() { sed -n '2,11s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+usage() { sed -n '3,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 export DEBIAN_FRONTEND=noninteractive
 cuda_version=${CUDA_VERSION:-13-0}

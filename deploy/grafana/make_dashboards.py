@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the dashboards beside this file, or with --check says which differ from what it would write.
 
 Classic dashboard JSON, data source and job as variables. Times and rules are those of deploy/prometheus.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Renders the chart: manifests for `kubectl apply`, as they are committed.
 #
 #   deploy/kubernetes/render.sh [--with helm|go] [FOLDER]         gpu.yaml of the defaults, NAME.yaml of values/NAME.yaml
@@ -15,7 +16,7 @@ while (($# > 0)); do
   case $1 in
     --with) with=${2:?} && shift 2 ;;
     --values) values=${2:?} && shift 2 ;;
-    -*) sed -n '2,9s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+    -*) sed -n '3,10s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
     *) folder=$1 && shift ;;
   esac
 done

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Prometheus, and Grafana where it is installed, for a cluster that `stretto up` runs on this machine. In the foreground: Ctrl-C
 # stops both. Their data is in STATE/observe and is removed with that folder.
 set -euo pipefail

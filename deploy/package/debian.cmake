@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Run by cpack before files are packed. A Debian package has its settings in /etc and no search path of its own.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Makes a certificate authority for development, and certificates of it for mutual TLS.
 #
 #   deploy/tls/make_certificates.sh DIR --coordinator HOST... [--worker NAME...] [--user NAME...] [--days N]
@@ -10,7 +11,7 @@
 set -euo pipefail
 umask 077
 
-usage() { sed -n '2,9p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
+usage() { sed -n '3,10p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
 
 [[ $# -ge 1 && "$1" != -* ]] || usage
 directory=$1 days=90 list=none

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Causal attention per (sequence, head) on dense f32 copies, in blocks of query rows. Backward
 // recomputes the probabilities from lse, as in FlashAttention-2 (Dao 2023, section 3.1).
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The matrix products of one attention head, without the parts that causality makes zero. Sums run
 // in ascending order, so an element's bits do not depend on the block it is computed in.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The operations of a step on x86-64 CPUs: oneDNN for matrix products, loops that the compiler
 // vectorises for the rest. Needs what CpuSupported checks; the numerical reference of all backends.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The class behind MakeCpuOps; one family of operations per source file. These files are compiled
 // once for the baseline and once for AVX-512 (CMakeLists.txt), each in a namespace of its own.

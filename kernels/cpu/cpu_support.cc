@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compiled for plain x86-64 (see CMakeLists.txt): this code must run on the CPUs it refuses.
 #include "kernels/cpu/cpu_support.h"
 

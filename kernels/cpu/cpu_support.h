@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The decision behind CpuSupported, apart from the CPU that runs it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Draws random numbers lane by lane: Philox4x32-10 on vectors of counters, each of which gives four
 // words. A word below the threshold drops its element, any other keeps it and scales it up. The
 // counter has the block of columns, the global token, the site and the step, so a draw does not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Products by oneDNN, compiled once per thread and shape. Rows are multiplied in blocks of a fixed
 // number, because the library may choose another order of additions, and so other bits, for another
 // number of rows; the last rows are padded to a block. f32 weights are packed once into the

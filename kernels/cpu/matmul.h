@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Matrix products by oneDNN on the calling thread. Matrices are dense and row-major.
 // Compiled products are kept per thread, by shape.

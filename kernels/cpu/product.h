@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // oneDNN's matrix product and conversion with their memory objects, made once and run often.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Inner loops of the operations: elements as f32, exp without libm, and reductions over a row.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // GELU and SwiGLU, forward and gradient, in f32 on packs of 16 bytes. All are element by element,
 // so a grid of any size walks the packs; what does not fill a pack is done one by one.
 

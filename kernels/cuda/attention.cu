@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which kernel does a call of attention: the library's where there is one that takes it, else
 // tensor cores where there are tiles for it.
 #include <cmath>

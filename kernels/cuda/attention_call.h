@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One call of Attention or AttentionGrad as the device sees it, whatever kernel does it.
 

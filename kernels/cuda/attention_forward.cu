@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attention on tensor cores, forward: a block has a tile of queries and visits the tiles of keys
 // before it, with a running maximum and sum of each row (Dao 2023, FlashAttention-2, section 3.1).
 #include "kernels/cuda/attention_tiles.h"

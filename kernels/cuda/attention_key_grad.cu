@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gradients of attention's keys and values on tensor cores (see attention_query_grad.cu): a
 // block has a tile of keys and visits the queries after it, head by head of the group that shares
 // them.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attention in f32 arithmetic for any type and head dimension: a warp per row of the result, 32 of
 // the rows it meets at a time. Statistics of rows for every gradient are made here too.
 #include "kernels/cuda/attention_call.h"

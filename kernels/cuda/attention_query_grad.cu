@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gradient of attention's queries on tensor cores, probabilities recomputed from lse (Dao 2023,
 // FlashAttention-2, section 3.1): a block has a tile of queries and visits the keys before it. The
 // gradients of keys and values have a kernel of their own, so that no sum depends on the order of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/column_sums.h"
 
 namespace stretto::cuda {

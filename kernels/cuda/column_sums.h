@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sums over rows: gradients of vectors. Rows are cut into parts, by the shape alone; a block sums a
 // part of a tile of columns, then a second kernel adds the parts in ascending order.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Softmax cross entropy over a vocabulary that may be split over ranks, in the four parts between
 // which collectives run: the maximum of a row, the sum of exponentials with the target's logit, the
 // loss, and the gradient in place of the logits. A block takes a row at a time and reduces it in

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Times a product with one of cuBLASLt's fused epilogues, on zeros, with every algorithm that the
 // library proposes for it, and returns the best time. Used to decide by measurement; no step runs
 // these epilogues.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long cuBLASLt takes for what its epilogues could fuse.
 

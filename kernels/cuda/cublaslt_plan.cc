@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns a product into cuBLASLt's descriptors, asks for algorithms, checks that a stored one can
 // run, and launches. Calls collects the status of a sequence of setters, so that the first failure
 // is the one reported.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One table of plans by shape and SM limit. The first call of a shape makes its plan and chooses
 // the algorithm: from the stored tunings, else by timing the proposals, else (while a stream is
 // captured, or without memory to measure in) the first proposal. With `pin`, all numbers of tokens

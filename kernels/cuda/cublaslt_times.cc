@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Measures algorithms for a product on its stream: first it waits until earlier work is done, then
 // it allocates several sets of operands with random numbers, larger together than the cache, and
 // times each algorithm over them. Memory is taken and given back in stream order, because cudaFree

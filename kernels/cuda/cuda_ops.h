@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The operations of a step on one CUDA device (compute capability 8.0 or newer), enqueued on one
 // stream: a call returns before its work is done and never waits for the device, so calls can be

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The class behind MakeCudaOps. Its methods stand one operation (and its gradients) per file.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What device code shares: shared memory, packs of elements, sums over a warp and a block, all in a
 // fixed order.

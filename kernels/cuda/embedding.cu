@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Embeddings and their gradients. The gradient of the token table adds all rows of one token in
 // ascending order, so its bits do not depend on the launch: rows are sorted by (token, row) in runs
 // and merged, and the thread at the first row of a token adds that token's rows one after the

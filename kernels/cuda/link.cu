@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/link.h"
 #include "proto/base/check.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a collective does to one GPU, without peers: a few blocks stay resident for as long as a
 // transfer takes and move the buffer through memory at its pace. Figures taken with it are labelled

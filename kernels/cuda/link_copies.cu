@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Emulates a link by copies: the bytes of a collective are copied on the device in a few pieces,
 // and copies to the host, which leave the SMs alone, fill the time that the emulated link would
 // take beyond that. Prepare measures how fast both kinds of copies are.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A link's transfer without blocks of ours: copies alone, as collectives by copy engines are.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A warp's matrix instructions on tiles of bf16 and what feeds them, with the layouts of the PTX
 // ISA (mma.m16n8k16, ldmatrix, cp.async; compute capability 8.0). Every use of inline PTX has a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // LayerNorm and RmsNorm: one kernel for both, a block holds a row in registers and reads the
 // weights again for each (the first-level cache has them). kCentre: LayerNorm; without it the mean

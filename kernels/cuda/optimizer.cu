@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gradient norm in two levels (chunks, then their sums, in f64 and in a fixed order), the clip
 // factor, and AdamW on packs. Scalars of the step come from device memory, so that a captured graph
 // serves every step; a norm that is not finite turns the update off on the device.

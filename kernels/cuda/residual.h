@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // x + dropout(r + bias) of a row that a block holds: what BiasResidual writes, and what a norm
 // fused behind it goes on with.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Everything after an all-reduce in one kernel: the norm's row comes from BiasResidual's registers.
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/residual.h"

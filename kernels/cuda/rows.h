@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rows of operands, plain or blocked (kernels/ops.h), by packs; how the threads of a grid walk over
 // them, and how a block holds one in registers. Which thread has which element depends on the row's

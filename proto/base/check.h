@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // CHECK: for our own bugs, on in release. Never for input, files, network or device state.
 // No dependency, so that kernels may use it too.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Time as a dependency. Decisions take `now` as an argument; only mains and drivers hold a Clock.
 

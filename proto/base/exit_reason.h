@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Why a rank ended, in one word. Trainers and daemons report it (RankExit.reason), the coordinator
 // stores it and gives the one that explains a job's end as the reason of its condition Succeeded.

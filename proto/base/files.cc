@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Atomic replacement writes a temporary file, syncs it, renames it and syncs the folder.
 // PathBeneath resolves symbolic links before it compares with the root, so a link cannot lead out
 // of it. CRC-32C uses the CPU's instruction.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Files written so that a crash leaves the old content or the new, never a mixture, and paths from
 // users confined beneath a root.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Numbers that must not be mixed up. A StrongId does not convert to another one or to an integer.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line per event on stderr: time, level, then "key=value" pairs after the message.
 //   2026-01-02T03:04:05.678Z INFO  trainer exited job=gpt epoch=7 rank=1 signal=9

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A mutex whose rules clang checks at compile time (-Wthread-safety, built by tests/run.sh --lint).
 // A member says GUARDED_BY(mu_), a helper that is called with the lock held says REQUIRES(mu_), and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Text from elsewhere on its way to a terminal, which obeys what some bytes say.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC11, section 3). A draw is a pure function of a key and a counter, so weights, dropout

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Early return on an error status. Our abseil has Status but no such macros.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a metric is: a row of a daemon's table. What is exported, docs/METRICS.md and the tests that
 // compare the two all come from these rows. Names as Prometheus wants them: base units, counters

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a scrape returns, built sample by sample from the rows of a table.
 

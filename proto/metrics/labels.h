@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every label of every metric, and what bounds the number of its values. Neither steps nor requests
 // nor anything else that only grows is a label.

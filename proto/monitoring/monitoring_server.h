@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What machines that watch over a daemon ask it, over plain HTTP without authentication:
 //

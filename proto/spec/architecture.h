@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The features of which a model is made, and the families: named combinations of features. The
 // engine, the cost model, the decoder and the validation of a job spec read features. Only formats

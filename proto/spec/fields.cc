@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The parts of the table as one, and texts about its rows.
 #include "proto/spec/fields.h"
 

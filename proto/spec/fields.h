@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The fields of a job spec, one row each. Defaults, validation, the spec hash, `stretto explain`,
 // docs/reference/job-spec.md and the import of other formats read this table. What needs more than

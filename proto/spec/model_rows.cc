@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rows of `model`: what is trained.
 #include "proto/spec/architecture.h"
 #include "proto/spec/rows.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rules between the dimensions of a model, for job specs and for models from files alike.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The models people may name in spec.model.preset. One table for the coordinator, which validates a
 // spec against it, and the trainer, which builds the model.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The schedules that a spec may name, and what each takes. The engine adds to every row the pass that
 // orders a step (worker/engine/schedule/passes.h); a schedule that misses there does not compile.

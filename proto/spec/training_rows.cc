@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rows of the optimizer, of batches and of everything around the steps: checkpoints, devices,
 // measurements.
 #include "proto/spec/rows.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rows of `data`, `parallelism` and `schedule`: what the model reads, and how ranks share it.
 #include "proto/spec/rows.h"
 

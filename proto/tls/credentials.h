@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // gRPC credentials for mutual TLS 1.2 or 1.3. Both read the files again every second: connections
 // made from then on use what they hold now, those that are open go on. Files that CheckFiles has

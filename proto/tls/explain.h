@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // gRPC tells a client of a failed handshake hardly more than that the connection closed.
 

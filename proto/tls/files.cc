@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks the three files one after the other: all are given, the CA and the chain can be read, the
 // key fits the certificate and is not readable by everybody, the certificate is valid now, leads to
 // the CA and names the expected role. The first problem is the one reported, with its flag and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The three files that make a connection mutual TLS: PEM, as cert-manager and openssl write them.
 

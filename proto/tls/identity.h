@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Who holds a certificate: the URI spiffe://TRUST_DOMAIN/stretto/ROLE[/NAME] among its subject
 // alternative names. The trust domain is not compared: which certificates count at all, the CA

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Wraps OpenSSL: certificates from PEM, their names, times and hosts as plain values, and the check
 // of a chain. Pointers that OpenSSL hands out are owned as soon as they are received.
 

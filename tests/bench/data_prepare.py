@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """How fast `stretto data prepare` is on one core, and what memory it takes.
 
   tests/bench/data_prepare.py [--mib 64] [--bin build/release/bin] [--json FILE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # For tests of scripts, sourced: a scratch folder, and expectations that count their failures.
 # A test ends with ((failures == 0)).
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # All checks and benchmarks of a GPU, in order, each with its PyTorch peer right behind it. Runs from an unpacked bundle
 # (bin/ beside it) and from the source tree.
 set -uo pipefail

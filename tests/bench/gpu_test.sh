@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # gpu.sh and torch_gpu_peer.py as far as they go without a GPU, and gpu.sh's order with a program that says yes to all.
 # usage: gpu_test.sh STRETTO_BENCH
 set -uo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # overlap_link.sh on a small model: the table, the JSON, and nothing left behind.
 # usage: link_test.sh STRETTO_BENCH. Exit 77: skipped, with the reason.
 set -uo pipefail

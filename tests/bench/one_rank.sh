@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # One rank alone on one core: our step and PyTorch's, in turn, so that both meet the same machine.
 set -euo pipefail
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # one_rank.sh on a small model. usage: one_rank_test.sh STRETTO_BENCH.
 set -uo pipefail
 

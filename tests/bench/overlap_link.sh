@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The overlap benchmark on a link of its own: two network namespaces joined by a veth pair that tbf
 # shapes on both ends, one rank in each, rank r and all its threads on core r.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Puts what `stretto-bench overlap` and its peer measured into one JSON file and prints a table.
 
 Adds to the object of `stretto-bench overlap` the peer's, as "peer", and to each schedule its

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The PyTorch that benchmarks are compared with and golden files come from, in an environment of its
 # own. Prints one line for the shell:  eval "$(tests/bench/peer_env.sh)"
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What `stretto-bench kernels` and `stretto-bench step` measure, in PyTorch on the same GPU.
 
   torch_gpu_peer.py kernels --like kernels.json    copy, products, attention, norms, cross-entropy

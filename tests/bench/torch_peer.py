@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The step that `stretto-bench overlap` times, in PyTorch: the peer of the overlap benchmark.
 
 A GPT or a Llama (torch_step.py) with Megatron's tensor parallelism. With two ranks or more the

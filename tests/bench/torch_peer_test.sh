@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # torch_peer.py: its arguments, which need no PyTorch; and a step of each family, which does
 # (STRETTO_PEER_PYTHON). Exit 77: the arguments are right, the steps were skipped.
 set -uo pipefail

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The step of torch_peer.py: a model and its tensor parallelism in PyTorch.
 
 GPT: learned positions, pre-norm LayerNorm, GELU by tanh, biases, tied head. Llama: rotary

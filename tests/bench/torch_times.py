@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch_peer.py does once its arguments are right: checks, times and prints."""
 
 import json

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The bundle of a program runs from an empty folder, without environment, with its own libraries.
 #
 #   bundle_test.sh SCRIPTS STRETTO_BENCH GPU_SCRIPT

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // main of tests that need a GPU: where there is none, prints why and returns 77 (skipped).
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A CUDA device made of this process, for tests on machines without one: the part of the CUDA
 // runtime that kernels/cuda and exec/backend_cuda use, under its own name, so that their sources

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/cuda_emulator/fibers.h"
 
 #if defined(__SANITIZE_ADDRESS__)

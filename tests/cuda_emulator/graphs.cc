@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What streams capture instead of running, and how it runs.
 
 #include <cuda_runtime.h>

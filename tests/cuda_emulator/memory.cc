@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Memory of the device and pinned memory of the host, and what may be copied between them.
 
 #include <cuda_runtime.h>

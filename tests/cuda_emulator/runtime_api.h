@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The host's side of the emulated runtime: memory, streams, events, graphs. Included by
 // cuda_runtime.h; the names are CUDA's and mean what they mean there.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Streams as queues: which piece of work comes next.
 
 #include <cuda_runtime.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The emulated runtime itself: what it allows, what it refuses, and that it finds what is missing.
 #include <cuda_runtime.h>
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The messages that docs/FAQ.md explains are messages of the code: each piece between its `...`s stands in a string there."""
 import pathlib
 import re

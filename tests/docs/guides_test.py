@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Walks docs/TUTORIAL.md and then docs/FINETUNING.md as a reader does: one home folder, one cluster, the commands in order.
 
   tests/docs/guides_test.py BINARIES [--keep]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """README.md shows the quickstart as it is today.
 
   tests/docs/readme_test.py [LOG]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compares what a page shows of a program's output with what the program printed."""
 import re
 

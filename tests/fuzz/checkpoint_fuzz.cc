@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Headers and manifests of checkpoints: any bytes give a value or an error.
 #include <cstddef>
 #include <cstdint>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A data set's index: any bytes beside a small .bin open or are refused, and what opens can be
 // read.
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What says which model a folder holds (config.json, the index of shards, a checkpoint's note): any
 // bytes give a model that the engine takes, or an error.
 #include <cstddef>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A job file: any text gives a job or an error with a place.
 #include <cstddef>
 #include <cstdint>

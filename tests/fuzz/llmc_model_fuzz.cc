@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A model of llm.c: any bytes open or are refused, and what opens can be read.
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Any text parses to a program or an error; what parses, verifies or not, without harm, and prints
 // to itself.
 #include <cstddef>

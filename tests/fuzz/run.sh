@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Builds the fuzz targets with clang under address and undefined-behaviour sanitizers and runs each.
 #
 #   tests/fuzz/run.sh [SECONDS_EACH]    default 60; needs the Debian packages clang and libclang-rt-14-dev

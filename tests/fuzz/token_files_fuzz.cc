@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Token files of llm.c: any bytes, as two files, open or are refused, and what opens can be read.
 #include <unistd.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // tokenizer.json: any text is a tokenizer or refused.
 #include <cstddef>
 #include <cstdint>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The coordinator's state is copied while jobs train, lost, and put back (docs/operations/RUN.md).
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A cluster of real processes in a temporary folder: a coordinator, workers, and the client as
 // people run it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Bad data is refused before anything trains.
 
 #include <cstring>

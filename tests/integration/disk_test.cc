@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Full disks, small ones of their own in a mount namespace of this process.
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Loss on held-out data, and jobs that end because it falls no more.
 
 #include <filesystem>

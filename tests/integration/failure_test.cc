@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // kill -9, of everything in turn.
 
 #include <signal.h>

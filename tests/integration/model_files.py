@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Models on disk, looked at without Stretto and without packages.
 
     model_files.py same-hf A B             two Hugging Face folders hold the same tensors, byte for byte

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Models in and out, with real daemons: import, export and training in between change no bit; a run continues from an export;
 # logits are compared with those of transformers. Prints one line per stage with its seconds. The commands of
 # docs/FINETUNING.md are tested by tests/docs/guides_test.py.
@@ -17,7 +18,7 @@ while (($# > 0)); do
     --report) [[ $# -gt 1 ]] || { echo "--report: found nothing, expected a file" >&2; exit 2; }
       report=$(realpath -m "$2"); shift 2 ;;
     --keep) keep=true; shift ;;
-    *) sed -n '2,10s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    *) sed -n '3,11s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
   esac
 done
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The path of somebody new to Stretto, as it is documented: quickstart, watching, a picture of a step, dashboards, and the
 # package in a clean Debian root. One line per stage with its seconds, then a summary. Needs a built tree to take minutes only.
 #
@@ -13,7 +14,7 @@ keep=false
 case "${1:-}" in
   "") ;;
   --keep) keep=true ;;
-  *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
 # Nothing of this user's own: no cluster, no context, no state.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Who waits, why, and who is refused.
 
 #include <signal.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The programs as people start and stop them.
 
 #include <signal.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What comes after a death: restarts in every order, and ends that were asked for.
 
 #include <signal.h>

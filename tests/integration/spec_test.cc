@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every part of a job's spec reaches the ranks that train it.
 
 #include <string>

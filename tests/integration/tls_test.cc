@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A cluster with mutual TLS on every control hop.
 
 #include <sys/stat.h>

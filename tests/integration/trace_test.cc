@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Recorded steps of real jobs: the trace says what the ledger says.
 
 #include <algorithm>

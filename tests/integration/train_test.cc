@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jobs that go well, and what they leave behind to look at.
 
 #include <filesystem>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jobs that start from weights they are given.
 
 #include <algorithm>

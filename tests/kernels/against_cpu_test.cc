@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The CUDA operations against the CPU's, over the shapes that a device tells apart: rows that are
 // and are not whole packs, shorter and longer than a block, more rows than blocks. Each call is
 // made three times and must give the same bits: as it is, with every operand moved by one element

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attention at the head dimensions of models, which an implementation may have kernels of their own
 // for, against the CPU in f32.
 #include "tests/kernels/attention_batch.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Blocked operands give the bits of the plain layout.
 #include "tests/kernels/testing.h"
 

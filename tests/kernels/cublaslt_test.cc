@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The products' own logic, on a cuBLASLt that counts what it is asked.
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cuda/cublaslt_epilogues.h"

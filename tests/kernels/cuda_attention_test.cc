@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What only cuDNN on a GPU can show of attention.
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cudnn/cudnn_attention.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What tests of CUDA operations share: a stream, its workspaces, the store of tuned products.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The operations on a GPU.
 #include "tests/kernels/cuda_device.h"
 #include "tests/kernels/settled_ops.h"

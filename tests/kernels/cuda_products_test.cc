@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What only cuBLASLt on a GPU can show of its products.
 #include "kernels/cuda/cublaslt_products.h"
 #include "tests/kernels/cuda_device.h"

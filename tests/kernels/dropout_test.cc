@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/philox.h"
 #include "tests/kernels/testing.h"
 

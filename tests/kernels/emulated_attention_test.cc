@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Attention's bits do not depend on how a device runs its blocks and threads.
 #include <cuda_runtime.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The CUDA kernels on the CPU; matrix products are the CPU's, the library for them being no kernel
 // of ours.
 #include <cuda_runtime.h>

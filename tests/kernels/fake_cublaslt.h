@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A cuBLASLt, and the part of the CUDA runtime that choosing its algorithms needs, made of the CPU:
 // products by the definition in cublasLt.h, on a clock that only products move. It checks what its

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The AVX-512 objects define no function that other objects might define too: the linker keeps one
 # copy of those, and a CPU without AVX-512 could not run it.
 #

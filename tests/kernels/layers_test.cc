@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Embedding, position, layer norm and activation against double references.
 #include "tests/kernels/testing.h"
 

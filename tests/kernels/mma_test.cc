@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The plain counterparts of warp instructions against the layouts that the PTX ISA gives for them.
 #include "kernels/cuda/mma.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What follows an all-reduce, in one call: the bits of the two.
 #include "tests/kernels/testing.h"
 

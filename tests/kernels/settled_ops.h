@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // CUDA operations whose every call waits for the device, and fails the test with the operation's
 // name when the device or a library refused it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Any slicing of a batch gives the bits of the whole; so do repetitions.
 #include "tests/kernels/batch.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tensors that own their memory, seeded values, and comparison with a double reference.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Calls in several threads at once give the bits of one thread.
 #include <thread>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What every layout owes (DESIGN section 5): its serial oracle's bits, whatever the collectives'
 // delays; the results of unsliced megatron_sync.

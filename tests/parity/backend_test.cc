@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every backend promises, whatever it computes on (worker/engine/exec/backend.h).
 #include "worker/engine/exec/backend.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The bitwise oracle (DESIGN section 5): the same sliced program, run serially in canonical order
 // on one lane.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What steps by the CUDA kernels must keep, on a GPU as on the emulated device.
 

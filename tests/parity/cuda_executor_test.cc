@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The CUDA executor on an emulated device: the programs of all ranks on one set of streams.
 #include "worker/engine/exec/backend_cuda/cuda_executor.h"
 

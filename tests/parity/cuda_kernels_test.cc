@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole steps by the CUDA kernels on the emulated device, against the CPU's.
 #include <cuda_runtime.h>
 

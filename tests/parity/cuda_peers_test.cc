@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The CUDA executor with one rank on the emulated device, its peers being elsewhere.
 #include <cuda_runtime.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The memory of CUDA executors and the communicators of their groups: NCCL's code on a fake
 // library, whose memory is the emulated device's.
 #include <cuda_runtime.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Whole steps on a GPU: our kernels and cuBLASLt, all ranks on one device, with and without graphs.
 #include <memory>
 #include <utility>

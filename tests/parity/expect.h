@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What parity tests expect of trainings, and the bounds they expect it within (DESIGN section 5).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Models of features that no family combines train as the families do: bitwise as their serial
 // oracle, and with nonzero gradients everywhere.
 

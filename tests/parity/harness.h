@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Trains tiny models: R ranks as threads of this process, by default with local communicators and
 // CPU kernels. Everything is a function of the spec and the options; batches and weights do not

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One training, several layouts: slicing and TP size change rounding and nothing else.
 
 #include "gtest/gtest.h"

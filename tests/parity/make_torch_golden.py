@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/torch_*.txt and torch_*.gradients.f32: tiny GPTs and Llamas trained by plain PyTorch.
 
 An independent implementation of what the engine trains: PyTorch's layers, autograd, AdamW and gradient clipping. Weights

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Layouts over every axis: a covering set of all pairs of values, and the full matrix.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One rank of a tiny training: its plan, its executor, and its buffers by meaning.
 

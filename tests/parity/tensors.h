@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Full tensors as vectors, and how parity tests compare them.
 

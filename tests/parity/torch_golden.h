@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Against PyTorch: files made by make_torch_golden.py (DESIGN section 5).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Against PyTorch, on the CPU.
 #include "tests/parity/torch_golden.h"
 

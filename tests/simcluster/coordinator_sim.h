@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A whole cluster in one thread: the real core, driver and store, and worker daemons small enough
 // to be obviously right, joined by links that lose, repeat and delay. A seed decides everything.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the simulated cluster with many seeds. One seed again: STRETTO_SIM_SEED=N. More:
 // STRETTO_SIM_RUNS=N.
 

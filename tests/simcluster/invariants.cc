@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What must hold after every event (coordinator_sim.h lists it): the core's state is compared with
 // what the simulation itself knows, and with what has been stored.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Checks Markdown pages, and the places in other files that cite them. Prints every finding.
 
   tests/tidy/documents.py links   links, anchors, paths, DESIGN sections and design notes exist

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
 #
 #   tests/tidy/tidy.sh includes|sizes|links|lines|words|openings|spdx|metrics|messages|format
@@ -100,7 +101,7 @@ format() {
 case "${1:-}" in
   format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
   includes | sizes | links | lines | words | openings | spdx | metrics | messages | format) found=$("$1") ;;
-  *) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+  *) sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 [[ -z "$found" ]] && exit 0
 echo "$found"

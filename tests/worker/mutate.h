@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Seeded damage to a valid file, for parsers that must answer with a Status and never crash.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto-bench devices`: the GPUs that this build could train on, or why there are none.
 

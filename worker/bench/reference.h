@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The two-stream model in which the published orders of a Domino layer were compared: 40 layers of
 // width 5120 over 8 ranks, sequences of 1024, one micro-batch, embedding and head free. Costs of a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parses the options, simulates the schedule with and without contention, and prints grids and
 // figures as text or JSON, or compares published orders at several shares of communication.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto-bench sim`: what a schedule of a model would do on a machine that does not exist.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // stretto-bench: benchmarks and models of schedules, one subcommand each.
 
 #include <iostream>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opening a checkpoint reads all of its files once, to compare their checksums with the manifest,
 // and checks that each shard in the manifest is the tensor in its file. Read then gathers a box of
 // a tensor from the shards that hold parts of it. Whatever makes a checkpoint unusable is DataLoss,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checkpoints of a job on disk, so that a crash, a full disk or a zombie of an older attempt never
 // damages the ones that are there.

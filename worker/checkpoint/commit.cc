@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes in a temporary folder that names the epoch, and makes it a checkpoint by one rename.
 // Before that, everything is synced, the manifest is read back, and a newer epoch's folder fences
 // this attempt off. A folder to be removed is first renamed to a temporary, so that a half-removed

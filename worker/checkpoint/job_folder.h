@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The folders beneath ROOT/JOB: their names, and a look into them without reading tensors.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes and parses the manifest. Parsing trusts nothing: names are plain file names, numbers are
 // bounded, and the shards of each tensor must be disjoint and cover it.
 

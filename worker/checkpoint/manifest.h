@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Manifest v1: what a checkpoint consists of and where it was taken. It is written last, so a
 // folder with a manifest is a whole checkpoint; it is independent of the layout that wrote it, so

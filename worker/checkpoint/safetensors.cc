@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parses the header and checks that the tensors' ranges are in order, without holes or overlap, and
 // end with the file; reading a tensor is then a plain read at an offset.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The safetensors file format: u64 N, N bytes of JSON (padded with blanks), then the tensors' bytes
 // without holes. Little-endian.

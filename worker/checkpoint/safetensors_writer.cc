@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Places tensors one after the other, writes the header and then the content in blocks, and
 // computes both checksums on the way, while a block is in cache.
 

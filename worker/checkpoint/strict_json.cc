@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parsing goes through the library's callback, which sees every key and so finds duplicates and
 // excessive depth. StrictObject remembers the first error and the fields taken; Finish reports that
 // error, or a field that nobody asked for.

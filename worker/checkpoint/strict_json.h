@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // JSON from files we do not trust: syntax errors and duplicate keys come back as a Status, and the
 // fields of an object are read by name, each exactly once, with none left over.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where training stood: what a run that goes on needs beside the tensors.
 

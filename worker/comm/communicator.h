@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A group of ranks that exchange tensors. One Communicator is one rank's view of one group.
 //

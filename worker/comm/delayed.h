@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A decorator for tests: sleeps a pseudo-random time before and after each call, so that ranks and
 // lanes meet in many orders. The delays are a pure function of (seed, rank, call number).

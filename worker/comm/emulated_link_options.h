@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The options of an emulated link (worker/comm/emulated_link). They are apart from its code, which
 // needs a device, for programs that ask a plug-in for a link.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A decorator that makes any Communicator behave like a link of given bandwidth and latency, by
 // sleeping: waiting costs no CPU, as on a network card. Figures taken through it are labelled

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How a thread waits for a state that it can only poll: by a clock, with a pause between polls.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reduces element by element in the order of the inputs, in blocks that stay in cache. bf16 is
 // added in f32 and rounded once, at the end.
 

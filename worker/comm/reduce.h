@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What implementations of Communicator share: how a tensor is split into parts, and the one
 // definition of a reduction.

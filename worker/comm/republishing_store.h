@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A store that survives the loss of its server's memory: as long as it exists it sets its keys
 // periodically, so that a peer that reads late finds them even if the server has restarted.

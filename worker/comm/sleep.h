@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Sleeping for the decorators that pretend to be slow. Costs no CPU.
 

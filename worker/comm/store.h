@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rendezvous: where the ranks of a group publish their addresses for each other. A key is written
 // once.

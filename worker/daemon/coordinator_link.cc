@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The reading thread connects, registers, and reads until the stream ends; a writer thread per
 // connection sends heartbeats on time and messages as they come. Both share flags under one mutex
 // and wake each other through one condition. Run repeats this with growing pauses until it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The daemon's end of WorkerService.Session: connects, registers, heartbeats, sends what the
 // handler has, and connects again with growing pauses when the stream breaks. Two threads: one

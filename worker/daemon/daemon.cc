@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the parts, and then only routes: calls of the session go to the supervisor, the relay and
 // the logs, calls of the trainers' service go to the supervisor and the relay. Parts that exist
 // before the session wake it through `awake_`, an atomic pointer that is set once there is one.

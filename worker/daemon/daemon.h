@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The worker daemon: builds the parts in dependency order and passes facts between them. It decides
 // nothing that a part could decide.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks each option and names the flag in every error, then fills in what follows from others:
 // folders, the trainer's binary beside our own, absolute paths. Addresses beyond loopback need TLS
 // or the flag that names the danger.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What NVML said last of this node's GPUs, for everybody who must not wait for a driver: a reading
 // takes milliseconds, and for ever when a GPU is bad enough to take its driver along.

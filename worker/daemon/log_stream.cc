@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One reader thread owns the open streams and does all reading, without the lock; other threads
 // only leave requests and take chunks. `session_` counts resets: a chunk that was read for an
 // earlier session is dropped. Streams are read in turn, from the one behind the last, because there

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Streams trainer logs and recorded steps to the coordinator. One thread reads files; the session
 // takes chunks when the wire is free. A log that is followed is looked at again every 200 ms: it is

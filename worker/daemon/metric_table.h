@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every metric of the worker daemon, in the order of a scrape. docs/METRICS.md shows it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the worker daemon shows Prometheus: the rows of metric_table.h.
 //

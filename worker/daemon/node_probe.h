@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What this node can lend: its name and its slots. A slot is one CPU core and its share of memory,
 // or one GPU.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens libnvidia-ml by dlopen and declares what it uses of it. A reading first drains the event
 // set for Xids, then asks every GPU; an answer that means "lost" keeps what was known and sets the
 // fault.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The GPUs of this node, through the driver's management library. It comes with the driver, so it
 // is opened at run time by declarations of our own; a node without it has no GPUs.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Spawns with posix_spawn: in a session of its own, its output to a descriptor, with no inherited
 // signal mask, bound to a core. A process is identified by pid, start time and boot, read from
 // /proc, and watched and reaped by a pidfd; an adopted process is not our child, so it ends without

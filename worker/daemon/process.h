@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Processes by identity, not by number: a pid counts only together with its start time and the boot
 // it belongs to, so that a number the kernel gave out again is never signalled by mistake.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The last report of a rank, where the daemon has to write it because the trainer could not: what
 // the kernel said, and where the trainer was according to its flight record.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Names one rank of one attempt of one job: the unit everything in the daemon is kept by.
 

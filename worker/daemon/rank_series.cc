@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Adds reports up into counters and a histogram, and shows them with the labels of the job and the
 // rank. Checkpoints are the job's, so they are shown for rank 0 alone.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Per rank: `seen` is the newest report known, `sent` and `acked` follow it. Reports arrive live
 // from the stream or are read from the log; a gap is closed by reading. Sending looks for the next
 // report in memory first (recent, unsaved, read ahead) and reads the log only then, with the lock

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every report of every rank passes here once and in order: from the rank's report log or, as a
 // short cut that saves reading it again, from the trainer's stream; to the metrics at once and to

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a node keeps of every rank it runs, so that a daemon that starts again finds its trainers:
 //

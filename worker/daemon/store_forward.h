@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Passes a rendezvous call of a trainer on to the coordinator: same deadline, same answer. While
 // the coordinator is away the call waits and is tried again, until the caller's deadline. Included

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Starting, stopping and questions; supervisor_watch.cc has the watching thread. A trainer is in
 // the table from the moment it is spawned until it has been reaped and its end reported. Stopping
 // only sets deadlines (SIGTERM, then SIGKILL) and wakes the watching thread, which sends the

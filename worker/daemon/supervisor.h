@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs this node's trainers: starts them, watches them, stops them, finds them again after a
 // restart of the daemon, and writes down how each one ended. One thread of its own waits on process

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The watching thread of the supervisor, and adoption after a restart of the daemon.
 
 #include <poll.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gRPC server on the unix socket. Each trainer has one stream, which reads one message at a
 // time and writes from a small queue whose front is under way. A ticker sends Alive to all streams,
 // so that trainers see that the daemon lives; rendezvous calls are forwarded to the coordinator.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // TrainerService on a unix socket that only this user may open: trainers learn their task, report,
 // hold their lease on us, and reach the coordinator's rendezvous through us. gRPC callback API; no

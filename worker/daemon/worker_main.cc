@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // stretto-worker: the daemon of one node. `stretto-worker --help` lists its flags.
 
 #include <poll.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Copies the tokens of the parts one after the other, and writes the arrays of the index in one
 // pass over the parts each, so memory does not grow with the data. A part that ends in the middle
 // of a document leaves out its last boundary, and the document continues in the next part.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Byte offsets inside an .idx file, shared by its reader and its writer.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Maps the index and the tokens, and checks the index once when it is opened: counts fit the file,
 // every sequence lies within the tokens, boundaries ascend. Later reads rely on that. Where
 // sequences do not lie one after the other, a table has the first token of each. A document is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tokens on disk in the format of Megatron-LM's MMapIndexedDataset: PREFIX.bin holds the raw
 // tokens, PREFIX.idx the lengths and byte offsets of sequences and the sequences at which documents

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Streams tokens to PREFIX.bin.tmp and keeps the index in memory until Finish. The two renames are
 // ordered so that an old index never meets new tokens.
 

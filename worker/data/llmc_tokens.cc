@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens the files as one run of tokens, and finds where a document begins by searching for its
 // first token from a given place on.
 

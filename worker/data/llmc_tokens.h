@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Token files of llm.c (dev/data/data_common.py): 256 i32 of header, of which the first three are
 // magic, version and number of tokens, then the tokens.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which tokens a training run sees, and in which order. A sample is sequence_length + 1 tokens of a
 // stream; sample i covers tokens [i*S, i*S + S]. Every epoch visits each sample once, in an order

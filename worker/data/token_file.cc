@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads a range of tokens of any of the types, widens them to i32, and names the first one that
 // lies outside the vocabulary.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Tokens as they lie in files: integers of one type, little-endian and perhaps unaligned.
 

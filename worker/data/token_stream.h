@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one thing that sampling, evaluation and inspection know of data: a stream of tokens in which
 // documents begin at known places.

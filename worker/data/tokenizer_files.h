@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The files that a tokenizer is made of. `data prepare` keeps them in the folder PREFIX.tokenizer,
 // so that they can travel with the weights.

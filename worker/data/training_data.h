@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The data of a job: opened, checked, and cut into what is trained on and what is held out.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds the model note among the attachments of a checkpoint, checks that the master weights of
 // every parameter are there with their shapes, and reads boxes of them.
 

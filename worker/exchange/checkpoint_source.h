@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A checkpoint of a job as a model: its master weights, in f32 and in our order already.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes config.json and generation_config.json in the keys of `transformers`. Special tokens are
 // collected from the tokenizer's own files.
 

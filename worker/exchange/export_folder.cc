@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes beside the target and swaps the two in one rename, where the file system can exchange
 // them. A folder is replaced only if it looks like an export, so that a mistyped path costs
 // nothing.

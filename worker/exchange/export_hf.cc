@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Folders that `transformers` loads.
 #include <map>
 #include <nlohmann/json.hpp>

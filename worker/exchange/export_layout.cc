@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Describes each tensor of an export as a list of boxes of our parameters, joined where they
 // continue each other, and cuts them into blocks of bounded size for reading.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checkpoints of llm.c: 256 numbers of 32 bits, then the values of LlmcLayout. Versions 3 (f32)
 // and 5 (bf16), whose vocabulary is padded to a multiple of 128, as ours is.
 #include <fcntl.h>

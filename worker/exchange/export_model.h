@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Models out, in the formats of the field: a folder that `transformers` loads, or one with a
 // checkpoint of llm.c.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads each key with its default and the range that we support. ConfigObject keeps the first
 // error, so that reading continues as plain code; keys that would change the mathematics and that
 // we lack are refused.

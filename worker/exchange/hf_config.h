@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // config.json of a Hugging Face model: which of ours it is.
 

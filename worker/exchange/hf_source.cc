@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens the configuration and the tensors, finds each tensor of the layout under its possible names
 // with its shape and type, accounts for every other tensor in the folder, and hands out the weights
 // as a mapped source.

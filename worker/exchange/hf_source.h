@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Hugging Face folder of GPT-2 or Llama: config.json, safetensors in one file or several.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A checkpoint of llm.c: GPT-2 in one file (karpathy/llm.c, train_gpt2.py: write_model).
 //   256 i32: magic 20240326, version (3: f32, 5: bf16), longest sequence, vocabulary, layers,

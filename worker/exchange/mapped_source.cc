@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads boxes of parameters from tensors whose rows are parameters' rows in another order. A box
 // becomes runs of rows; for each run the segments say in which tensor the rows lie. Whole rows of
 // f32 are read into place, anything else through a block of bounded size. Rows that no tensor has

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights in a format whose tensors are parameters in another order: Hugging Face and llm.c.
 

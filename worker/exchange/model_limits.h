@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model from a file that we do not trust obeys the rules of job specs (proto/spec).
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes and parses the note field by field; parsing bounds every number, because the file comes
 // with a checkpoint that anyone may have written.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The note in a checkpoint that says which model its tensors are of: model.json, with the names of
 // the job spec.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights to read, in whatever format they lie, as the parameters of worker/engine/model.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The whole parameters of a model by name, and the check of a box asked for.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One table per format. LayoutBuilder adds a tensor as ranges of rows of our parameters; queries,
 // keys and values, which our QKV weight holds group by group, are picked head by head.
 

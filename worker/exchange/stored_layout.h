@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the tensors of a format are made of parameters (worker/engine/model/parameters.h). One table
 // per format, for reading and for writing.

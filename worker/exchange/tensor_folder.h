@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The tensors of a Hugging Face folder: model.safetensors, or several files with an index.
 //   model.safetensors.index.json   {"metadata": {...}, "weight_map": {TENSOR: FILE, ...}}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The page is a struct of atomics in a shared mapping of a file, so a store is all that the trainer
 // pays and the kernel keeps the page when the process dies. The reader copies the file and decodes
 // it.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where a trainer is, in one page of a mapped file: it survives the process, so that the daemon can
 // say after a kill -9 which step, phase and operation it was in, or see that nothing moves.

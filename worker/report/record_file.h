@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How files of messages are framed: u32 length, u32 CRC-32C of the message, the message. One
 // writer appends; readers may read at the same time.

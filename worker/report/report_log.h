@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A rank's reports on disk, in the order of their sequence numbers, until the coordinator has them.
 // Append-only; a record is u32 length, u32 CRC-32C of the message, the serialized RankReport.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The writer collects the records of a step in memory and appends them in one write; when trace.bin
 // is large enough it becomes trace.old.bin. The reader opens the files so that no such rename comes
 // between, and reads up to the end of what was there.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The newest steps of a rank, operation by operation, in its run folder:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Causal attention of new positions to all that came before, whose keys and values are kept.
 

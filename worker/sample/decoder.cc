@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a piece of tokens through the layers with the CPU kernels. Keys and values of each layer are
 // appended to a cache; queries of the piece attend to all of it. Work is cut over threads by
 // columns of a product or by rows. Long inputs are taken in pieces, so that activations stay small.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A model that is run token by token: forward alone, on the CPU, in f32, with what attention needs
 // of the positions before kept. The mathematics is that of worker/engine/model.

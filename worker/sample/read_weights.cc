@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decoder's weights, from where they lie into memory.
 #include <unistd.h>
 

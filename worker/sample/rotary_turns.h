@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Rotary positions (Su et al. 2021) from anywhere in a sequence on; Ops::Rotary has them for whole
 // sequences.

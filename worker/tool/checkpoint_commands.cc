@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Defines the commands with CLI11 and calls the functions that do the work. Each of them checks its
 // arguments before it opens anything large.
 

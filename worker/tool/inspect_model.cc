@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens what was named, which reads headers and no weights, and prints the model's fields, its
 // parameter count, where it was trained to, and a `model:` section to paste into a job file.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Reads the manifests in a job's folder and prints a row for each entry, also for those that are
 // being written or that failed their checks.
 

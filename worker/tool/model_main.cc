@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // stretto-model: what `stretto checkpoint` and `stretto sample` run. A process of its own, without
 // Protobuf (docs/design/0002).
 

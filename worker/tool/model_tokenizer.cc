@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/tool/model_tokenizer.h"
 
 #include "absl/strings/match.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/tool/progress_line.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // From prompt to output: tokenize, check the length before the weights are loaded, load, generate,
 // and write text as soon as it is whole characters. Logits go to a file that appears only when it
 // is complete.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A checkpoint's files are read twice: once against their checksums, once shard by shard for values
 // that are not finite. A model of another format is read tensor by tensor. What is bad about the
 // model is collected; only what keeps us from reading at all is an error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto checkpoint verify`: reads all of a model and says what is bad. Changes nothing.
 

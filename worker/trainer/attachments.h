@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a job's checkpoints say of their model: its note (model.json) and its tokenizer's files.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Agreement between the ranks of a job outside the step program: small messages over the group's
 // own communicator, so that training needs nobody else. Call between steps, on every rank in the

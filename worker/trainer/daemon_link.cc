@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A thread connects to the daemon, listens for stop requests and signs of life, and connects again
 // when the stream breaks. Send writes on the current stream if there is one: a report that is lost
 // there is in the log already. The destructor waits briefly for the daemon to read everything.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A trainer's connection to the daemon of its node: task, reports, stop requests, lease,
 // rendezvous.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The initial weights of a large model take minutes to draw on one core.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the held-out loss of a job went, and when it counts as falling no more.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto checkpoint export --format hf --optimizer` wrote, to go on from: the masters are
 // the model's weights, in F32; moments and TrainingState lie in kOptimizerFileName beside them

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/held_out_data.h"
 
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns the assignment's messages into plain structs, and names into paths under this node's roots.
 
 #include "worker/trainer/job_config.h"

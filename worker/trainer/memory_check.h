@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether the ranks of a job fit into the memory they have, before anything is allocated: their
 // node's, which they share, or a GPU's each.

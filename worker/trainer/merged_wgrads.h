@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How many micro-batches share one weight gradient product where the job leaves it to memory: as
 // many as fit on every rank. A run that goes on from a checkpoint takes the checkpoint's number,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Whether a schedule computes what its serial oracle computes, to the bit (DESIGN section 5). No
 // time of a schedule means anything before that.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Profiles a job: first two steps of the schedule beside two of its serial oracle, then the times
 // of the unsliced program's computations, of its collectives and of the oracle. Each is an engine
 // of its own that lives only while it runs, since the memory of several would not fit.

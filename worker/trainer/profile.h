@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Measures, on the job's own model, ranks and link, the times a schedule is judged by (DESIGN
 // section 6), after showing that the schedule computes the right thing.

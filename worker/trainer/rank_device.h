@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What computes for a rank, and how it reaches its peers: this node's cores and gloo, or a GPU and
 // what its plug-in brings (worker/engine/exec/plugin), with gloo for what the host has to say.

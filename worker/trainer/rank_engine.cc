@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes the executor for a plan and gives names to its buffers: parameters with their optimizer
 // state, inputs, outputs. State is set in f32 and then rounded to the weights in the type of
 // computation. The engine for evaluation borrows the weights' arena of the engine for training.

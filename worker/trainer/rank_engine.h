@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One rank's plan, executor and tensors, and how they meet the host: weights in and out, batches
 // in, losses out.

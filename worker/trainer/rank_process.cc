@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The phases of a rank in order. Prepare checks everything that needs no peer (device, data,
 // memory, saved state) before Connect, so that a gang fails early and by name. Errors of any phase
 // end as one RankExit with a reason and with the last operation from the flight record.

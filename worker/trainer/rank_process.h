@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The life of a trainer process: attach, prepare, connect, train, report the end.
 

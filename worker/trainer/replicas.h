@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The last check on parameters that every rank holds whole: they must have the same bits on all of
 // them, whatever made them differ (unlike kernels, memory that lost a bit, a bug).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Everything a rank tells the world: written to its report log first, then sent to the daemon.
 

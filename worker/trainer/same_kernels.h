@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Ranks compute what they all hold (norms, row biases, positions) each for itself, so they must
 // round alike, or these parameters drift apart without a word.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a run goes on from: a checkpoint, or a model in the format of Hugging Face with the state of
 // its optimizer beside it.

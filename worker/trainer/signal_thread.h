@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // SIGTERM and SIGINT of a trainer, taken by a thread of its own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Writes down when the operations of each step ran, in the rank's run folder (report/trace_log.h).
 

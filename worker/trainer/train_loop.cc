@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One step: agree whether to stop, fill the batch, run; then evaluate and save when they are due,
 // and report. Ranks agree through a small collective on the control group, so that all of them stop
 // at the same step. The ledger of a step begins where that of the step before ended, so that every

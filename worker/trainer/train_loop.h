@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Trains: step after step until the last one, a stop request or a failure.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // stretto-trainer: one rank of one job. Started by the daemon of its node; not for people.
 
 #include <pthread.h>

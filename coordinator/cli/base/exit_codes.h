@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the exit status of `stretto` means. Public: scripts rely on it, `stretto --help` prints it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/base/interrupt.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // SIGINT, SIGTERM, SIGHUP and SIGWINCH as values. No code of ours runs in a signal handler: the
 // signals are blocked and a thread of its own reads them.

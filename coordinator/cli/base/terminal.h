@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where a command writes. Output goes to `out`, messages to `err`.
 

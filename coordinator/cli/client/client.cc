@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Wraps the generated stubs: each call gets a context with a deadline, which an interrupt cancels,
 // and its gRPC status becomes an absl::Status that carries the details of the error along.
 

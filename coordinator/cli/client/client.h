@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The coordinator's API as plain calls. Every call has a deadline and ends early, with Cancelled,
 // when `interrupt` is raised.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which cluster a command talks to: flags, else environment, else the config file
 // $XDG_CONFIG_HOME/stretto/config.yaml (config.proto is its schema, strict as that of job files).

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens a stream, passes its events on, and opens it again when it breaks. Reconnector decides
 // which errors are worth another try, waits in between, and tells the user once that the connection
 // was lost and once that it is back. The next stream begins after the last event that was shown.

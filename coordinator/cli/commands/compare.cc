@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fetches the steps of each run, reduces them to medians and a mean ledger, leaving out the first
 // steps, and prints the runs as columns of one table, or as JSON.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto job compare`: runs side by side, by the figures of docs/BENCHMARKS.md.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto config ...`: contexts are names for clusters. Each function is one command.
 

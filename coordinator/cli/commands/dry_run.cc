@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Asks the planner, a child process, what the job's programs need, asks the workers that the job
 // would be placed on what they have, and compares the two place by place. Everything but the two
 // questions is pure.

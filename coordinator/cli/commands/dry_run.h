@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto job submit --dry-run`: what a job would be, without storing it.
 

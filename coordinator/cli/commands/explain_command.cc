@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/commands/explain_command.h"
 
 #include "coordinator/cli/explain/explain.h"

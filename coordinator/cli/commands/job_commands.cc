@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each command is one or two calls of the client and a print. A submit that fails on the way says
 // that the job may have been created, and how to find out.
 

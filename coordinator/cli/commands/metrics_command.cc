@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A table of columns, each with a name and a function from a step to its text; CSV and JSON are two
 // ways to walk it.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto job metrics`: every step that the coordinator keeps, for a spreadsheet or a script.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Streams recorded steps through the assembler, which checks them, into a writer: a Chrome trace
 // goes to a file as it comes, a timeline is collected and drawn.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `watch` follows a job with a Watcher, which prints its events as lines, or with the full-screen
 // view; `logs` passes on what the ranks wrote; `curve` collects the losses so far and draws them.
 

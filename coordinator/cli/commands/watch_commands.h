@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The commands that follow a job: watch, logs, curve. Each prints, and returns the exit code.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto worker ...`. Each function is one command: it prints, and returns the exit code.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/explain/api.h"
 
 #include "google/protobuf/descriptor.pb.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The public API as this program was built with it, comments included (the generated classes have
 // none).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the comment of a message, field or value says, in parts. Pure.
 //

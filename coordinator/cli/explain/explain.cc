@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Walks the descriptors of the public API along a path and collects for each field its type,
 // default, values and comment. A word that does not exist is answered with the nearest names.
 

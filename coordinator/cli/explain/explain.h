@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto explain` tells: the public API's fields under the names that job files use. Fields
 // of a job spec are described by the table in proto/spec/fields.h, all others by their comments in

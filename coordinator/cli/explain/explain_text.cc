@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Lays out a field's documentation: wrapped paragraphs, its values, its fields, or the whole tree
 // below it; and the same tree as JSON or YAML.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A field's documentation for a terminal and for programs. Pure.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes each page from the same field documentation that `stretto explain` shows: a section per
 // message with a table of its fields, and what does not fit into a cell below the table.
 

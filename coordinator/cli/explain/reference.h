@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // docs/reference as Markdown, generated so that it cannot differ from the program: a test compares.
 

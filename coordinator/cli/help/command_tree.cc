@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/help/command_tree.h"
 
 #include <CLI/CLI.hpp>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The commands as plain data: what help texts, the man page and shell completion are made from.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Walk follows the words that are already there through the tree of commands: command, flags,
 // values, arguments. From where it ends, the replies are the subcommands, flags or values that may
 // come next. The scripts for the shells call `stretto` with the words and print its replies.

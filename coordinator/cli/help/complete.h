@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a shell may offer at the end of a command line. Pure: names of jobs come from the caller.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A command and what it takes, as its help, the man page and the Markdown reference name them. Each
 // is one line.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Several workers on one machine must not share cores: a trainer is bound to a core of its
 // worker's.

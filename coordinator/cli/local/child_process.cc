@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Starts a child in a process group of its own, with its output through a pipe into a log, and a
 // pidfd to wait on. Orphans of a child that died are handed to us (we are their subreaper) and are
 // ended at the end.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs a program for its answer, within limits: no input can make it use more than it was
 // given.

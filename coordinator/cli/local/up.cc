@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Cluster starts one child after the other and waits for the line in which each says where it
 // listens. Then one poll waits on all children's output, their ends and the interrupt.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto up`: a cluster on this machine, in the foreground. Starts the coordinator, then the
 // workers, says where they are, and waits. Ctrl-C or SIGTERM stops the workers, then the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/screen/full_screen.h"
 
 #include <sys/ioctl.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The terminal as one picture: the alternate screen, keys without echo.
 

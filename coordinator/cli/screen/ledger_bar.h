@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the time of some steps went, as a bar with its legend. Pure.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One line at the bottom of the output that is rewritten, and lines that scroll past above it.
 

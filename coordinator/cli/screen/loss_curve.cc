@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Draws on a matrix of dots, two by four per character (Braille patterns). Each point is connected
 // with the one before by a vertical run beside it; then the dots become characters, with the axes
 // around them.

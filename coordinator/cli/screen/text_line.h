@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A line of a picture: cut at the screen's edge, coloured where colours are wanted. Pure.
 

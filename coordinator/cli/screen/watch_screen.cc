@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/screen/watch_screen.h"
 
 #include <poll.h>

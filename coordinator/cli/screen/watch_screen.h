@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto job watch` on a terminal: draws what is heard of a job, and listens to keys.
 

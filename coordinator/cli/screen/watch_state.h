@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto job watch` knows of a job, gathered from what it hears. Pure: time is an argument.
 

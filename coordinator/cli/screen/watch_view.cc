@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the picture line by line for a given size. Fixed parts come first; the curve, the ranks
 // and the events then share the lines that are left, by what each could use.
 

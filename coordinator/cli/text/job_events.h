@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The history of a job, as far as the job itself records it. Pure.
 

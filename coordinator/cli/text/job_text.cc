@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One function per view of a job: a row of a list, a full description, the summary at its end, and
 // why it failed.
 

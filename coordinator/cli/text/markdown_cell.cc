@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/text/markdown_cell.h"
 
 #include "absl/strings/str_replace.h"

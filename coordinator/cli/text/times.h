@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Points in time and durations as text, and from Protobuf. Pure.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A sweep over the edges of all recorded intervals, as the trainer's ledger does it: between two
 // edges the set of open intervals is constant, and its first match decides the account. Neighbours
 // with one account join.

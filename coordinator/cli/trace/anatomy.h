@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What each instant of a recorded step was spent on: the ledger's rule (Ledger in job.proto)
 // applied to the recorded intervals, so that a picture shows what the ledger counts.

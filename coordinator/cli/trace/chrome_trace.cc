@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes one JSON event at a time to the stream. A lane whose operations overlap in time gets as
 // many tracks as it needs, because slices of one track must not overlap.
 

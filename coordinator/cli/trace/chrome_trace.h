@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Recorded steps as a Chrome trace (JSON), which Perfetto opens.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Assembles programs and steps from records that may be split, and checks that every interval
 // belongs to an operation of the program. TimeAxis places the steps of several ranks on one axis.
 

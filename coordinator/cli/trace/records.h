@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Recorded steps as they come from the coordinator: record by record, rank after rank.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns the program and the intervals of a step into lanes of bars, marks which parts of the
 // collectives were exposed (Anatomy), and chooses the distance of ticks.
 

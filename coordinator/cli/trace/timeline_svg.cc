@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Draws bands of lanes from top to bottom at fixed sizes. Bars too narrow to see are drawn
 // together, labels only where they fit, and the legend has only what the picture holds.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A timeline as a picture: one SVG file that needs nothing else, for papers and pages.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each character stands for a span of time. The shares of that span by kind of activity are added
 // up, and the character shows the one that took most of it.
 

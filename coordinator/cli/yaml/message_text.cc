@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Walks a message by reflection. Messages that people write as one value (times, durations) are one
 // value; text is quoted only where YAML would read it as something else.
 

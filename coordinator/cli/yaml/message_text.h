@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Messages as text for people (YAML) and programs (JSON). Both use the proto's own field names.
 

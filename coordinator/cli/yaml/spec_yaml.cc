@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Filler walks the tree of the file and the descriptor together and sets field after field by
 // reflection. Every error has the line, the column and the path of the field; an unknown field gets
 // the nearest name as a suggestion.

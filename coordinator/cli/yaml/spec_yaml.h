@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Job files: YAML that mirrors JobSpec field by field, plus `name`. The Protobuf descriptor is the
 // only schema, so a new field of the proto is at once a field of the file.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parses a scalar by the type of its field, with our own rules where YAML's are surprising: no
 // leading zeros, no infinity, and no string that looks like a number unless it is quoted. An error
 // says what was found and what was expected.

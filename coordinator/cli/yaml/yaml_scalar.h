@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One YAML scalar into one field: types, ranges and the words for what was found and expected.
 

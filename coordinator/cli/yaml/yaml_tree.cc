@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the tree from yaml-cpp's events, which carry positions, and refuses what we do not accept
 // at its first appearance. Characters are checked beforehand, because yaml-cpp lets some pass that
 // are not valid.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // YAML text as a tree that has the position of every node. Accepts less than YAML: one document,
 // UTF-8, no tabs in indentation, no anchors, aliases or explicit tags, scalar keys only.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a library's attention and ours on the same random input and compares them: results within
 // tolerances, the same bits when run again, and the same bits for one sequence at a time as for
 // all. Only then both are timed, in turns, so that a falling clock affects both.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Decides per shape, once, whether cuDNN or our own kernel computes attention, and keeps the plan
 // of cuDNN where it does. Every failure on the way (unsupported shape, no workspace, wrong results,
 // slower) becomes a logged decision for our kernels, never an error of the step.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Attention by cuDNN's fused kernels, for the shapes where they were measured to be the faster
 // ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // libcudnn, opened at run time: a machine may have none, and attention has kernels of our own.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Descriptors of cuDNN's backend interface, made one after the other.
 

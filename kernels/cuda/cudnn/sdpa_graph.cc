@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the operation graphs with cuDNN's backend descriptors. Graph has one method per kind of
 // tensor and of operation, each of which adds a descriptor; the two functions at the end write
 // forward and backward in these terms.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Causal attention of one sequence as graphs of cuDNN operations, in the form that its fused
 // kernels are found by (https://docs.nvidia.com/deeplearning/cudnn/latest, "Attention").

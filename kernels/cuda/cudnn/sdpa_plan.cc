@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns a graph into an execution plan: asks the heuristics for engines and takes the first one
 // that is deterministic, builds, and fits the workspace. Run binds the addresses of one call and
 // executes it.

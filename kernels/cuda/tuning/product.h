@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A matrix product of Ops in the terms of cuBLASLt, which stores by columns:
 //

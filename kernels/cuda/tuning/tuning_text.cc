@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The text form of Tunings.
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"

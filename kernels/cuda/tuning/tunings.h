@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which algorithm of a library is used for which product, whose attention kernels for which shape,
 // and the file that keeps measured choices between runs. Algorithms are opaque words that only the

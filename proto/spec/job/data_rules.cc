@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules of names: of data sets, of weights, and of the paths in both.
 #include <algorithm>
 #include <map>

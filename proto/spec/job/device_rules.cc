@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the CUDA kernels cannot do (kernels/cuda/cuda_ops.h).
 #include <string>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The hash is of a text. The first releases wrote their fields one by one; the text of those is fixed
 // for ever. A field that came later is appended by its row in the table, where it is not the default.
 #include "proto/spec/job/hash.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules between a model and its preset, and between a model and the ranks that share it.
 #include "proto/spec/model_rules.h"
 

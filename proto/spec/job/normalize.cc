@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Fills in the defaults of a spec: those of the preset, then those that the table has as values,
 // then those that follow from other fields.
 #include "proto/spec/job/normalize.h"

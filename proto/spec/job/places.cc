@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Walks messages along the paths of the table of fields, by reflection.
 #include "proto/spec/job/places.h"
 

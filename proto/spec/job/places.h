@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The places of a table's field in a message: none where a section before it is absent, one per
 // element where a section or the field is repeated.

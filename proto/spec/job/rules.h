@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The rules that connect fields, for validate.cc alone. Each file's rules look only at fields in
 // which nothing was found wrong before (Violations::Sound), so that a fault is told once.

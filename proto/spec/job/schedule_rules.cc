@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules between a schedule's parameters and the batch, the model and the ranks.
 #include <string>
 

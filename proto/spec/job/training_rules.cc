@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules between batches, steps, the optimizer, checkpoints and types.
 #include <string>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // First the rules that the table of fields has, field by field; then those that connect fields.
 #include "proto/spec/job/validate.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a job spec shows by itself: no files, no devices, no state of the cluster. What needs those is
 // checked by the workers when they prepare.

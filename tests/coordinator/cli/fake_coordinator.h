@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A coordinator made of tests, over real gRPC on a free port, and the fixture that runs commands
 // against it.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Rules of the core that need more than a transcript: exact times, exact records, views, replays.
 
 #include "coordinator/core/core.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A coordinator in a test: the real core, driver and memory store, a fake time, and workers that
 // only exist as the events they send. Everything that happens is written down as text, in order.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Commands for a Scene, one per line, and what they lead to. See tests/golden/coordinator.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every file of tests/golden/coordinator is a scene: commands ("> ...") and, under each, all that
 // the coordinator stored, sent and published, in order. Rewrite with STRETTO_REWRITE=1, read the
 // diff, and commit only what you understand.

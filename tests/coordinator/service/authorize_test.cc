@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A coordinator with TLS: who may call which method of which service, and what is written down.
 
 #include "coordinator/service/authorize.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the coordinator's metrics say of jobs, slots, workers and the store.
 
 #include <gmock/gmock.h>

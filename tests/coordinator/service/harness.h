@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A coordinator in this process, on a free port, and scripted workers that talk to it over real
 // gRPC.

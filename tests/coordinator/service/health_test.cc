@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every gRPC tool expects of a server, asked without generated stubs.
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Recorded steps on their way from workers to a client.
 #include <gmock/gmock.h>
 

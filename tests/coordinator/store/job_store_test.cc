@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One suite for every JobStore, then what only SQLite can do.
 
 #include "coordinator/store/job_store.h"

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The recipe's steps in a clean Debian root, where no container engine is needed, and what the recipe must say.
 #
 #   container_test.sh [--build] SOURCE PACKAGES FOLDER

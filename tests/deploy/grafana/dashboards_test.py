@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every query of every dashboard and every rule returns data from a real Prometheus that scrapes a real cluster with jobs on cores
 and on emulated GPUs, and what is scraped is what docs/METRICS.md lists.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The daemons start with the arguments of the committed manifests, in a network of their own, with certificates made as
 docs/KUBERNETES.md says: probes answer, the worker registers over TLS, a user sees it, and nobody without a certificate does.
 

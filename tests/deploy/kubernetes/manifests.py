@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Kubernetes objects of a manifest, and what belongs to what among them."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What NetworkPolicies let through: kubernetes.io/docs/concepts/services-networking/network-policies, for selectors by labels."""
 
 from manifests import port as named_port

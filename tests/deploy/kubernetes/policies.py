@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every manifest of ours must keep. Each policy yields findings, sentences that name the object; none means kept."""
 
 import re

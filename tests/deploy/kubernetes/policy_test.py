@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Policies hold in every committed manifest, and each sees what it is there for.
 
   policy_test.py SOURCE BIN

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Renders a Helm chart as `helm template` does, with what Debian has of Helm's parts: text/template, sprig and sigs.k8s.io/yaml.
 // Only what deploy/kubernetes/chart uses: no subcharts, hooks, lookups or checks of the schema (values_test.py makes those).
 //

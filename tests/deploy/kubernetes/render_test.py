@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """The committed manifests are what the chart renders to, with Helm and with Go alike, and other values render to what they should.
 
   render_test.py SOURCE

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Every committed object is what Kubernetes's published schemas say, of all releases since the chart's oldest; custom resources
 are what the schemas beside this file say.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """values.schema.json takes the values of this repository, refuses wrong ones, and knows every value that the chart reads.
 
   values_test.py SOURCE

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # Clean Debian roots for tests, sourced. Root, debootstrap and a mirror are needed; what is missing skips the test.
 # The mirror is the one that apt is configured with here, and the release is this machine's: packages are for that one.

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # What people install runs where nothing else is: in a clean Debian root a job trains, and a purge leaves nothing behind.
 #
 #   package_test.sh deb|tgz SOURCE PACKAGES FOLDER    PACKAGES: where they lie; FOLDER: for clean roots

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # With what is installed here, a job trains on a cluster of this machine and SUCCEEDS. Run as the user that is to train.
 #
 #   train_a_job.sh EXAMPLES   the folder with first-job.yaml

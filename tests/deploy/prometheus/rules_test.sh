@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # Rules of deploy/prometheus: valid, right (rules_test.yml), and every alert has a runbook. That they are made of metrics that
 # exist, tests/tidy/tidy.sh checks.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The services under a real systemd, booted in a clean Debian root with namespaces of its own: confined as they are, both
 # daemons come up and a job trains; a restart of either costs no step; after a stop trainers write a checkpoint and end.
 #

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # The units are valid, confined, and start what the package installs with what /etc/stretto has.
 #
 #   units_test.sh SOURCE BIN

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The CUDA backend as a plug-in whose device is the emulated one and whose NCCL is gloo.
 #include <cuda_runtime.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Ranks in processes of their own, each with an emulated device: its memory is the host's, so gloo
 // carries the tensors, in the turn of the stream.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jobs on GPUs, as far as they go without one: everything is the service's own, but the device is
 // the emulated one (emulated_plugin.cc), and so are its driver and what tells how many there are.
 

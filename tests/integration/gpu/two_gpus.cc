@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The management library of a driver that has two GPUs.
 #include "tests/worker/daemon/fake_nvml/fake_nvml.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Products as cuBLASLt would compute them, by its definition of a column-major product, give what
 // Ops defines.
 #include "kernels/cuda/tuning/product.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // docs/METRICS.md says of every metric what its row says. STRETTO_REWRITE=1 writes the tables anew.
 
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "proto/monitoring/monitoring_server.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The table of fields is about the fields of JobSpec, and says of each what others need.
 #include "proto/spec/fields.h"
 

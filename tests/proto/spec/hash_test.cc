@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The spec hash: old checkpoints keep theirs, and it has the fields that the table says.
 #include "proto/spec/job/hash.h"
 

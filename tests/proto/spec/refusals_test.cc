@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Specs that are refused: which field is at fault, and, in a golden file, in which words.
 // STRETTO_REWRITE=1 writes the words anew, to be read as a difference.
 #include <gmock/gmock.h>

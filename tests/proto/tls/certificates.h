@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Certificates for tests, made in memory: P-256, valid from an hour ago for an hour unless said
 // otherwise, serial numbers of the test's choice.

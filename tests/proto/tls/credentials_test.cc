@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Real handshakes on the loopback, and what ExplainFailure says of those that fail.
 
 #include "proto/tls/credentials.h"

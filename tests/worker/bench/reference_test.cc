@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The orders of the literature, and ours, against what an independent model said of them.
 
 #include "worker/bench/reference.h"

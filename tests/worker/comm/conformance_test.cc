@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every Communicator must do, whatever carries it.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Groups of every kind for the conformance suite, and threads to run them.
 

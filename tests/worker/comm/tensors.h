@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Small tensors of any dtype whose values are whole numbers, so that sums are exact.
 

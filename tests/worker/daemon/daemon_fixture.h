@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A coordinator in this process, a state folder, and messages for a job called "gpt".
 

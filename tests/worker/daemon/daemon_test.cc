@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The daemon with fake trainers as real processes and a coordinator in this process.
 
 #include <gmock/gmock.h>

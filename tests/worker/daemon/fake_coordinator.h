@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A coordinator that only listens and answers as told. In-process, on a free port.
 

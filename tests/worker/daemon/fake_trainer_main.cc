@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A trainer that trains nothing: attaches, reports steps and ends as the job's data prefix says.
 //   steps=N;then=WHAT[;rankR=WHAT]      WHAT is for all ranks, or for rank R alone:
 //   complete   RankExit Completed, code 0       code3     exit 3, no RankExit

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The supervisor with shell scripts for trainers.
 
 #include "worker/daemon/supervisor.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The program stretto-worker: its output, exit codes and signals.
 
 #include <fcntl.h>

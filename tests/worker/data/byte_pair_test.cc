@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Byte-level BPE from tokenizer.json. make_tokenizer_golden.py made the golden files by
 // `tokenizers`.
 #include <fstream>

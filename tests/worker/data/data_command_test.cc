@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto data`, the program, as a user types it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

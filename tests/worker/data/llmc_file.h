@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A token file of llm.c, byte by byte as write_datafile of its dev/data/data_common.py has it.
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/tokenizer: two small byte-level BPE tokenizers as `tokenizers` saves them, of the kinds of
 GPT-2 and Llama 3, and texts with the tokens that `tokenizers` gives them.
 

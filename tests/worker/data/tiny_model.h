@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A SentencePiece unigram model small enough to read, in the wire format of its ModelProto.
 

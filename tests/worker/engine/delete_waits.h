@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Both public Domino code bases shipped a missing wait. Here every wait of a program is deleted in
 // turn.

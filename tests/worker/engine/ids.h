@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Indices as numbers, for matchers: EXPECT_THAT(ValuesOf(op.waits), ElementsAre(0, 2)).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Every axis along which tests vary what the engine runs, and the spec that a layout of a model is.
 

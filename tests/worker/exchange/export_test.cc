@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Exports against what they were made of, and everything that must leave nothing behind.
 #include <unistd.h>
 

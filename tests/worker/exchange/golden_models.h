@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The models of tests/golden/models, and folders made of them with something changed.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Folders that are damaged or lie about themselves.
 #include <sys/stat.h>
 

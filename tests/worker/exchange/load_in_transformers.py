@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What `stretto checkpoint export` writes is what transformers computes: each model of tests/golden/models is exported, loaded
 strictly, and its logits compared with the golden ones.
 

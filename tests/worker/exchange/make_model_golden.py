@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes tests/golden/models: tiny models in the formats of the field, with the logits of transformers for them.
 
 Three configurations of GPT-2 and three of Llama as Hugging Face folders, and two llm.c files. In each folder golden.json has

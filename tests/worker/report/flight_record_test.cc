@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/report/flight_record.h"
 
 #include <sys/wait.h>

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares the logits of `stretto sample` with those of transformers, for models in Hugging Face folders.
 
     compare_with_transformers.py PROGRAM FOLDER...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights that nobody trained, large enough that every one of them moves the logits.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The decoder's mathematics is that of training: the same weights and tokens have the same losses.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Our mathematics is that of transformers: its logits of tiny models, kept in tests/golden/models,
 // are ours (make_model_golden.py of tests/worker/exchange wrote them).
 #include <gmock/gmock.h>

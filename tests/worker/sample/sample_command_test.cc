@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto sample`, the program, as a user types it.
 #include <fcntl.h>
 #include <gmock/gmock.h>

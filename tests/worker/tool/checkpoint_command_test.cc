@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto checkpoint`, the program, as a user types it.
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Between job specs and the engine's: nothing is lost, and the engine builds what the rules accept.
 #include "worker/trainer/plan/engine_spec.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Weights that are nowhere: every element is told by its parameter and its place.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the host writes before a step.
 
 #include <gmock/gmock.h>

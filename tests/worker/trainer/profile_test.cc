@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The gate of a job's profile: no time of a schedule that computes anything wrong.
 
 #include "worker/trainer/profile.h"

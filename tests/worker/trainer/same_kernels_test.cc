@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/same_kernels.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Skipped updates do not count, nor after a resume: AdamW's bias corrections follow the updates,
 // everything else the steps.
 

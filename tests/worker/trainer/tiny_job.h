@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A job of one rank that trains in milliseconds, with its data set.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The train loop in this process, most often of a job of one rank, and what it left behind.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the flags of all commands share: how they are parsed, and checks that say what was found and
 // what was expected.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a host writes before a step that is measured: tokens drawn at random and the optimizer's
 // scalars.

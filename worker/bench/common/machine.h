@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The machine that a benchmark runs on, and what its report must say of it. There is no vendor's
 // header here: a GPU is a Backend that comes from a plug-in.

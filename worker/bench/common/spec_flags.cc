@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Defines the flags and turns them into an engine spec. Sizes are bounded, so that no combination
 // asks for absurd memory or time; slices and splits that were not given are chosen by asking the
 // schedule what it takes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The model and the schedule that a benchmark is told to run, as flags.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto-bench kernels` times: every operation of a step with every shape that it has there.
 // Pure functions of a program.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto-bench kernels`: what every operation of a step reaches on a device, against what the
 // device's memory and its products reach in the same run (docs/BENCHMARKS.md, "The kernels

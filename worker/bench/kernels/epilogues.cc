@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/kernels/epilogues.h"
 
 #include "absl/status/status.h"

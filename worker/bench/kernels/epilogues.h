@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a library's fused epilogues take beside the calls of a step that they could stand for.
 

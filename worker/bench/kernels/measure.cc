@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds a program that repeats one case on buffers of its own each time, so that operands come
 // from memory, fills them with numbers that the operation can work on, runs it on the backend, and
 // takes the time per call from the intervals. Results must be finite.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How long a call of a backend takes: a step program of nothing else, on distinct buffers.
 

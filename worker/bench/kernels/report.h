@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto-bench kernels` found, for people and for programs (docs/BENCHMARKS.md has its
 // words).

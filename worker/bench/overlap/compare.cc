@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // First parity: a schedule whose bits differ from the serial oracle's is not timed. Then the
 // slicing of each schedule is chosen by its fastest steps; then all programs are timed in rounds,
 // one step of each after the other, so that a machine that changes its speed changes it for all.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The benchmark itself: which schedules compute the right thing, how each is best sliced, and what
 // they take, interleaved with the times they are judged by.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto-bench overlap` found over emulated links, for people and for programs
 // (docs/BENCHMARKS.md has its words). All of it is labelled so.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The figures of merit of a schedule, from medians of what was measured (docs/BENCHMARKS.md, "The
 // overlap benchmark"; DESIGN section 6). Pure functions of numbers.

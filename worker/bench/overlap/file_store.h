@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A rendezvous for ranks on one machine that share nothing but a folder.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What blocks that are busy with a link cost the computation beside them, whatever it waits for
 // (t_occupy in docs/BENCHMARKS.md).

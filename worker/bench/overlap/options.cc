@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Defines the flags with CLI11, checks them together, and derives what the benchmark runs: the
 // unsliced spec, the schedules and the links to emulate.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What `stretto-bench overlap` measures: the work, the link and the schedules that compete.
 

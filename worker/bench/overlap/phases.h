@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A run of a program cut into forward and backward (docs/BENCHMARKS.md, "The overlap benchmark").
 // Pure functions of numbers.

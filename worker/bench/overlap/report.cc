@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Writes the comparison as JSON. Shares and bounds are computed where they are measured; here they
 // only get names.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connects the ranks, makes an engine per program and runs single steps of it. A barrier begins
 // each step, and its sample is that of the slowest rank, so all ranks have the same numbers. Also
 // measures the link: latency and rate from all-reduces of two sizes.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs programs on one rank of the benchmark, all ranks in step with each other.
 

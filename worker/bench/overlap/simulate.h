@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the simulated backend says of a schedule, from costs measured in the same run: how much of
 // the communication its order could hide, and how long its step should take.

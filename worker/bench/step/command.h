@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto-bench step`: what training a model takes on a device.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Trains on made-up tokens for the time that was asked for, after warming up, and sums the ledgers
 // of the steps.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Derives tokens per second and utilisation from the measurement, and prints them with the
 // breakdown of the step as text or JSON.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // One collective as one rank calls it, as plain data: what a Communicator and a DeviceCommunicator
 // run, and what a decorator forwards without knowing its kind.

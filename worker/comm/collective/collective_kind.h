@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The kinds of collectives. One table: the communicators, the step program's operations, the
 // verifier, the cost rule and the backends read it, so that none of them lists the kinds again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A DeviceCommunicator without peers. Each collective keeps some blocks of this GPU busy for as
 // long as a link would take (kernels/cuda/link.h); without blocks, copies fill that time

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Each collective is written as transfers to and from every peer (Exchange) plus arithmetic. A
 // reduction receives every rank's part and adds in rank order, which is what makes its bits those
 // of `local`. All calls run through Run, which sets the deadline and turns an exception into an

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A Communicator over TCP, on gloo's transport: rendezvous, full mesh, one epoll thread per group.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Connects the mesh: makes a listener per peer, publishes all their addresses under one key of the
 // store, and connects to the address that each peer has published for us. The device's thread is
 // created with the batch policy. gloo reports by exceptions; they are turned into statuses here.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Connects every rank of a group with every other, over gloo's TCP transport.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The transfers of one collective: posted on a mesh, awaited in any order, abandoned together.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Ranks are threads of one process that meet in a Group. Everybody posts its call and waits at the
 // first gate until all have posted; then each rank computes its part directly on the others'
 // buffers; the second gate keeps buffers alive until all are done.

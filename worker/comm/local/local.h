@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Communicators between threads of one process: the reference implementation, which tests and
 // single-process runs use. A rank waits on a condition variable, never spins and allocates nothing

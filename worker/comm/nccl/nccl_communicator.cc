@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Every call of NCCL is non-blocking: it is issued, and where it is still in progress it is polled
 // until a deadline (Settle). The first failure revokes the group, so that kernels which wait for a
 // lost peer leave the device; every later call returns that failure. Registered memory is kept

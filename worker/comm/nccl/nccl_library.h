@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // libnccl, opened at run time: only jobs of several ranks need it, and its path differs between
 // machines.

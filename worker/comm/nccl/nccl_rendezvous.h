@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the ranks of an NCCL group find each other: through the store, before NCCL waits for one.
 

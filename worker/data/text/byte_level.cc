@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/data/text/byte_level.h"
 
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The alphabet in which tokenizer.json writes bytes: printable Latin-1 as itself, every other byte
 // as the next code point from U+0100 on (GPT-2's encoder.py, bytes_to_unicode).

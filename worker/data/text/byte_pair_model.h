@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Byte-pair encoding over bytes, as GPT-2 introduced it: a word is its bytes, and neighbours merge
 // in the order the training of the vocabulary found them (Sennrich et al. 2016; Radford et al.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encodes a text in three steps: cut at added tokens (the longest that matches), cut into words by
 // the tokenizer's expression, and merge the bytes of each word (BytePairModel). Decoding joins the
 // pieces of the tokens.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // stretto-data: what `stretto data` runs. A process of its own, see tokenizer.h.
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The token that ends a document, as a Hugging Face folder says it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Opens a data set of either format, measures its documents, decodes the first ones with the
 // tokenizer it names, and prints all of it as text or JSON.
 

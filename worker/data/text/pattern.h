@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A regular expression over UTF-8, by PCRE2: the alphabet and syntax in which tokenizers say how
 // text falls into words. \s, \p{L} and the like are Unicode's; \s also matches U+180E, which is no

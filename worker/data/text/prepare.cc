@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Encodes in parts: the plan cuts the input into parts of a fixed size, threads take the next part
 // each, and each finished part is a small data set in PREFIX.parts. At the end the parts are
 // concatenated. A run that was interrupted continues with the parts that are missing, if the plan

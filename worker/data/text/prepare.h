@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // `stretto data prepare`: text files to a data set that jobs can train on.
 

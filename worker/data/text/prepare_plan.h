@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // How the work of `data prepare` is cut: parts of some 64 MiB that are encoded one by one, each
 // made of pieces of some 4 MiB that are held in memory. It depends on the files alone, not on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/data/text/sentencepiece_model.h"
 
 #include <sentencepiece_processor.h>

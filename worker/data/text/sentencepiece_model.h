@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The one door to SentencePiece. Its header puts std::string_view into namespace absl, which
 // clashes with our abseil, so neither side may see the other's headers: only std types pass.

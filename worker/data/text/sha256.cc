@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/data/text/sha256.h"
 
 #include <openssl/sha.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The tokenizers that need little: bytes, and SentencePiece's own library. MakeTokenizer chooses by
 // name; byte-level BPE is in byte_pair_tokenizer.cc.
 

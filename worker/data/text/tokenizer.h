@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Text to tokens. Only programs without Protobuf link this (stretto-data, stretto-model):
 // libsentencepiece brings one of its own that must not meet ours in one process.

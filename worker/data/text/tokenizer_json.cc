@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Takes from the file what encoding needs and refuses everything that would change the tokens and
 // that we do not implement, so that a tokenizer works exactly or not at all. Errors name the key,
 // what was found and what was expected.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // tokenizer.json of Hugging Face `tokenizers`, as far as byte-level BPE needs it: the kinds of
 // GPT-2 (pre-tokenizer ByteLevel) and of Llama 3 (Split by a regular expression, then ByteLevel).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Model FLOP/s utilisation: the share of a device's peak that a model's own mathematics takes up.
 // Pure functions of numbers.

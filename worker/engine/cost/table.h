@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Known durations of operations: measured ones by what is computed, or a model's by tag.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/cost/work.h"
 
 #include "worker/engine/program/collective_op.h"

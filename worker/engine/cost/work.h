@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What one operation asks of a machine, from its kind and shapes alone.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The seam between a rank and the machine that computes for it (DESIGN section 7). The CPU's is
 // linked in; that of a vendor lies in a plug-in.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Turns an operation into a call: its attributes become the arguments, its operands the tensors,
 // captured in a function that a lane calls in every step. BindPair fuses two neighbours for which
 // the kernels have one call.

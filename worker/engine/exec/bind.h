@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Turns an operation into a call: operands resolved to views once, before the first step.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs a step program. The backend prepared everything; Run only works through the lanes.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Computes the ledger as a sweep over time. Every interval of an operation or of a wait of the host
 // becomes an opening and a closing edge, clipped to the step. Between two edges the set of open
 // intervals is constant, so the stretch between them goes to exactly one account (Classify: first

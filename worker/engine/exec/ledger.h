@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The step ledger (DESIGN section 6): every instant of a step belongs to exactly one part.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Finds when each root activation is in use, by one walk over the operations in an order that
 // respects happens-before. Each access extends the life of its micro-batch on the buffer; a read of
 // what another micro-batch left makes the life reach back to that one. Whether two lives are apart

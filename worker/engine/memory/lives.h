@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // When activations are in use: the ground on which memory is planned.
 //

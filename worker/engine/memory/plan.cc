@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Assigns an offset to every buffer. Activations share memory: two buffers may overlap in addresses
 // only where none of their lives conflict (lives.h), and each goes to the lowest gap that allows
 // that. A coarse bitset of time windows answers most conflict questions without comparing lives.

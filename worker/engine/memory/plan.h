@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Places every buffer in one arena per class. Activations share addresses where happens-before
 // proves, micro-batch by micro-batch, that one is done with before the other begins (lives.h);

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The frame of emission: buffers, views and tags, the attributes that operations of one kind share,
 // and the units "begin" and "optimizer". emit_forward.cc and emit_backward.cc have the two halves
 // of "micro_batch". Every buffer is declared once here or by the operation that writes it first.

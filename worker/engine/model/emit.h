@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Emits all the mathematics of a step for one rank: every operation of forward, backward and
 // optimizer, with the gradient of activations (dgrad) and of weights (wgrad) as separate

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Backward, piece by piece from the head to the embedding and, within a piece, slice by slice. Each
 // piece turns the gradient of its output into that of its input (dgrad) and adds the gradients of
 // its parameters (wgrad) as operations of their own, so that later passes can move them.

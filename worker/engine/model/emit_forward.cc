@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Forward, piece by piece from the embedding to the loss and, within a piece, slice by slice. A
 // product that is cut by its inputs leaves partial sums, which are reduced over the ranks (whole,
 // or scattered over rows under sequence parallelism) before the residual is added; the other kind

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Shared by the emit_*.cc files: the step program under construction. Not for others.
 

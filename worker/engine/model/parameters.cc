@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builder lists the parameters in a fixed order with their shapes, initial values and shards. An
 // initial value is a function of the seed, the parameter and the element's place in the full
 // tensor, so every layout draws the same model and a rank computes only its shard.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An operation of a step program as the collective that it calls (worker/comm/collective).
 

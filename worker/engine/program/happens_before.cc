@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs the lanes against each other to find an order, or a cycle. The clock of an operation is the
 // maximum of the clocks of the operation before it on its lane and of those it waits for, plus
 // itself; operation a is before b when b's clock covers a's position on a's lane.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Which operations of a program are ordered: vector clocks over lanes (Lamport 1978; Mattern 1988).
 // Ordered means: same lane and earlier, or connected through lane order and waits.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Numbers of the things in a program, each of a type of its own: a lane is no buffer, and neither
 // indexes the other's list. An Index costs what an int costs.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where buffers lie and which overlap: by planned address where there is one, else by alias root.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One row per kind of operation: its name in text, operands ("=x" is read and written, "x?" may be
 // absent), attributes ("~x" is a real number) and role. Collectives take name and operands from the
 // table of collectives. InfoOf looks a row up by its kind, so the order of rows is that of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The operations a step program is made of. Each is one row of operations.inc: its operands and
 // attributes by name, what it is to a schedule, which shapes it takes, what work it is and how it

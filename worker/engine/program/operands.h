@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The attributes and operands of one operation by the names that its row gives them (op_kind.h).
 

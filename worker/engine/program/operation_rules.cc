@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Three kinds of functions, which rows of the table name: attributes by name become the structs
 // that kernels take; a check proves what a shape pattern cannot say, and defines the sizes that
 // later patterns use; work counts what an operation computes and moves. A check bounds each number

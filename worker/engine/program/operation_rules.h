@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the rows of operations.inc share: attributes as the kernels take them, checks of what shapes
 // cannot say, and the work of operations that do more than move their operands.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Expansion: every instance of a unit becomes its operations with absolute indices, its buffers
 // resolved to the copies of its micro-batches (BufferMap), and its waits moved from within the unit
 // and from earlier instances to the flat list.

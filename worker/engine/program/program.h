@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The step program: what one rank does in one step (DESIGN section 4).
 //

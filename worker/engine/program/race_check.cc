@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Walks the operations in one order that respects happens-before, with the memory cut into segments
 // at every buffer's ends. Per segment it keeps the last writer and the last readers; each access
 // must come after the conflicting ones by the vector clocks, and a read must find the value of its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Proves that no two lanes touch memory unordered and that what is read has been written.
 

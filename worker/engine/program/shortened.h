@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A step is long because its micro-batches repeat. Passes work on a step of a few, with all that
 // can happen between neighbours in it, and the result is made as long as it must be. What comes out

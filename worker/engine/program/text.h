@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The canonical text form of a program: what goldens hold, reviews show and a failed job quotes.
 //

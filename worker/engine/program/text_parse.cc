@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Parses line by line: the first word says what a line declares, the words after it are its fields,
 // in the form in which text.cc prints them. The text may come from anywhere, so every number is
 // bounded, and an error names the line, what was found and what was expected.

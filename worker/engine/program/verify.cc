@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Checks in order of dependence, so that each check may rely on those before it: lanes and groups,
 // buffers, the operands of each operation, arenas, then happens-before and races. Operations that
 // look the same to the check of operands are checked once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Proves what a program must satisfy before anything runs it (DESIGN section 4, "Verified after
 // every pass"). Pure; time is close to linear in the number of operations.

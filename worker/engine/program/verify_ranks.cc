@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A rehearsal of all ranks without time: lanes advance as long as one can. A collective advances
 // all its members at once, if each has the same one next; where nothing can advance and something
 // is left, that is the deadlock, and the operations at the heads are named.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rule per kind of operation, in terms of named operands: their counts, types, rows and
 // columns. The first expectation that fails names the operation, the operand, what was found and
 // what was expected.

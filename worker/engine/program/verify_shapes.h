@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Operand counts, data types and shapes of one operation: what kernels rely on without checking.
 

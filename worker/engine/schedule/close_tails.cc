@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where micro-batches meet, and at the end of the step. A micro-batch ends with a tail: after its
 // last collective is launched, weight gradients that are left and the gradient of the embedding.
 // Units become

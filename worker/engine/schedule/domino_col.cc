@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_col (Wang et al. 2024, section 4, column split of the second weight): no slices; the last
 // product of each half-block in p column pieces, each reduced under the product of the next. Pieces
 // lie one after the other, so nothing is concatenated. The paper has no backward; its dual cuts the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_hybrid (Wang et al. 2024, section 4, row and column split): domino_row whose slices end
 // each half-block in column pieces, so that a slice's first piece is under way before its last is
 // computed. Slices keep their overlap across layers.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_inter: DeepSpeed's current Domino, across layers (DeepSpeed edaa7221, March 2025, the
 // default). The last product of each half-block waits for the other slice's norm, which shortens
 // forward windows so that backward, its mirror, gets some. Backward starts with slice 0 (see

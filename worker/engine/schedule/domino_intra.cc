@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_intra: DeepSpeed's current Domino without overlap across layers (DeepSpeed edaa7221,
 // March 2025, "intra"). Backward starts with slice 0 (see domino_paper.cc).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_paper: the order that the Domino paper draws (Wang et al. 2024, figures 9 and 10). The
 // norms of both slices stand together between attention and MLP. Backward starts with slice 0, so
 // that weight gradients add in slice order; the halves are equal, so this mirrors nothing away.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_release1: what DeepSpeed's first Domino release ran (DeepSpeed fabab197f, November 2024),
 // with the wait that it lacked before slice 1's second norm. Slices do not overlap across layers,
 // and attention's backward collectives have only their own weight gradient to hide under. Backward

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // domino_row (Wang et al. 2024, section 4): the batch in p slices that take turns, half-block by
 // half-block and across layers, so that a slice's collective runs under another's compute. The
 // paper's figure groups the norms of all slices between attention and MLP, which leaves the last

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gives every operation a lane and the shortest list of waits that keeps the canonical order's
 // results.
 //

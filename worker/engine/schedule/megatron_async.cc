@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // megatron_async (Megatron-LM 23.08, LinearWithGradAccumulationAndAsyncCommunication): the
 // all-reduce of a column-parallel linear's dX runs under that linear's own weight gradient. Forward
 // stays exposed.

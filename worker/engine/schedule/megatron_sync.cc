@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // megatron_sync (Shoeybi et al. 2019, section 3): no slices, every collective exposed. The
 // canonical order is this schedule; serialise_lanes does the rest.
 //

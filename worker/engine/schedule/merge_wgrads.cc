@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One weight gradient product for the slices of g micro-batches: longer sums, and one pass over a
 // main gradient, which is f32, instead of g times as many. Forward and backward of a micro-batch
 // stay as they are; the unit holds g of them, and what a product reads are views of one buffer:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // nanotron: the order of nanotron's pull request 286. Forward as in domino_row; backward waits for
 // each collective right behind its own weight gradient, as megatron_async does. Backward starts
 // with slice 0 (see domino_paper.cc).

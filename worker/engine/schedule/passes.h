@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The passes between Emit and execution, one per file. Each is a pure function that clones, merges,
 // orders, assigns or removes; none invents mathematics. BuildPlan runs them in this order and

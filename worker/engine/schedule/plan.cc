@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Builds the program of a rank: emit, then the passes of its schedule in a fixed order, then
 // memory.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // From spec to a verified program: the whole pure core in one call.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Recomputes activations in backward instead of keeping them. The pass goes through the unit in
 // order. Where an operation of backward reads a buffer all of whose writers are chosen for
 // recomputation, the writers are cloned in front of it, recursively with what they read, and write

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The only way a pass changes the order of a unit, and the proof that it moved no value.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The weave: strands of segments, and an order over them (DESIGN section 4). Every overlapping
 // schedule is one.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What to train, validated and plain: the engine's only input besides weights and tokens. The rules
 // are those of a job spec (proto/spec), and written there alone; worker/trainer/plan converts a job

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Field by field from messages to the engine's structs and back. A field that the engine gets is
 // named once in each direction; defaults and rules are those of proto/spec.
 #include "worker/trainer/plan/engine_spec.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a job spec asks of the engine, and back: an engine's spec obeys the rules of job specs.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The config file, the commands that write it, and which cluster is talked to.
 #include "coordinator/cli/client/config.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Submitting, listing and showing; flags, errors and exit codes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

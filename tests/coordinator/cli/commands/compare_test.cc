@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/commands/compare.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What `job submit --dry-run` makes of a plan, and the limits of the program that makes it.
 #include "coordinator/cli/commands/dry_run.h"
 

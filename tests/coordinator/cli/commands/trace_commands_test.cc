@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto job trace` and `stretto job timeline`.
 #include <gmock/gmock.h>
 

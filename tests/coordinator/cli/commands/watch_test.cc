@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Following jobs and logs, across failures of the connection.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

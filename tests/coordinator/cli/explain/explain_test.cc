@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto explain`: every field is documented, and what is said of it is so.
 #include "coordinator/cli/explain/explain.h"
 

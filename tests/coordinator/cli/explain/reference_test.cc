@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // docs/reference is what the program generates. STRETTO_REWRITE=1 writes it.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What shells are offered: by the function, through `stretto __complete`, and in real shells.
 #include "coordinator/cli/help/complete.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A followed job without a picture: its line, and the curve of its loss.
 #include "coordinator/cli/screen/progress.h"
 

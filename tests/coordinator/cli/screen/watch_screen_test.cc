@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // `stretto job watch` as people run it, on a terminal of its own, against a fake coordinator.
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The picture of `job watch`, by golden texts and by laws that hold at every size.
 #include "coordinator/cli/screen/watch_view.h"
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Jobs, ledgers, tables and times as people read them.
 #include "coordinator/cli/text/job_text.h"
 

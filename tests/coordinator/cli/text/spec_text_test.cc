@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/text/spec_text.h"
 
 #include <gmock/gmock.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/trace/records.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/trace/timeline.h"
 
 #include "absl/strings/str_join.h"

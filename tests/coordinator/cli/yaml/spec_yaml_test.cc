@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/yaml/spec_yaml.h"
 
 #include <gmock/gmock.h>

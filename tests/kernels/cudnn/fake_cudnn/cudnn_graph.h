@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The part of cuDNN's interface that we use, for building kernels/cuda/cudnn where cuDNN is not
 // installed. Names and values are cuDNN's; the implementation is fake_cudnn.cc.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A cuDNN made of the CPU: it computes operation graphs one operation after the other, by the
 // definition of each, in the types and strides that tensors have. It checks what its callers pass

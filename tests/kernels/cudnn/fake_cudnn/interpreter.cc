@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/kernels/cudnn/fake_cudnn/interpreter.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One rank's share on an emulated device, over emulated links.
 
 #include <nlohmann/json.hpp>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The benchmark as it is run: two processes on loopback, a tiny model.
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/worker/bench/testing/machines.h"
 
 #include <cuda_runtime.h>

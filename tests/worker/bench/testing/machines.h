@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Machines for tests of the commands: this CPU, an emulated device, and such that fail.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every DeviceCommunicator must do, whatever carries it.
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Groups of every kind of DeviceCommunicator whose device is host memory, for the conformance
 // suite. One thread drives all ranks, as an executor does.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/worker/daemon/fake_nvml/fake_nvml.h"
 
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A driver's management library (fake_nvml.cc is built as one) with GPUs that tests make up.
 

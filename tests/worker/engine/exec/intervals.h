@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Intervals in tests: written in seconds, compared, printed.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Timelines computed by hand, and the laws that every timeline keeps.
 
 #include <algorithm>

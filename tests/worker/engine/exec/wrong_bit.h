@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A backend that computes wrongly on purpose, in one bit: what compares bits must notice it.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Steps whose micro-batches run into each other at random: whatever the planner lets share an
 // address, the verifier finds in order over the whole step.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The mathematics that Emit lays down: what no schedule may add to or take away.
 
 #include "worker/engine/model/emit.h"

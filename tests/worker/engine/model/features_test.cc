@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A model's features do not depend on one another: what no family combines is emitted all the same.
 
 #include <set>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The rows of operations.inc: whole, and bound to the kernel parameters of the same names.
 
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Races and overwritten values, one kind of fault each, with collectives in flight.
 
 #include "gmock/gmock.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Where micro-batches meet, and the end of the step.
 
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Weight gradients of layers run a number of collectives later than the schedule placed them.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Programs as text, reviewed as text: lanes, groups and operations of every schedule. Buffers are
 // the emitter's, whatever the schedule: two files declare them, one for each family, and the others
 // leave them out. Where buffers are in memory is the planner's decision and never part of a file.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The programs that measure one side: T_comp and T_comm.
 
 #include "gmock/gmock.h"

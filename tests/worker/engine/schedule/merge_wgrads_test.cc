@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // One weight gradient product for all slices of one or several micro-batches.
 
 #include <map>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What runs under each collective, exactly, in the middle layer of three. The published schedules
 // have the windows of the code they are named after; those of backward have the slices exchanged,
 // as here slice 0 comes first in both directions.

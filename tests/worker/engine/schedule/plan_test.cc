@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What every schedule's plan promises.
 
 #include "worker/engine/schedule/plan.h"

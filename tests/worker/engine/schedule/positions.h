@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the operations of a program stand, and what may run while a collective is in flight.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Which operations backward computes again, and from what.
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Planning must stay close to linear: a large model with many micro-batches plans in the time that
 // a few steps take.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/schedule/weave.h"
 
 #include "gmock/gmock.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/backend_cpu/bind_collective.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Turns a collective of the program into a call of a Communicator, in the type that travels.
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Runs a program on CPU threads, one per lane; the first lane runs on the caller's thread.
 // Operations are bound to their operands once. In a step each lane runs its operations in order and
 // counts them in an atomic number (`done`); a wait is "at least N operations of that lane are done"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs step programs on CPU cores: one thread per lane, hand-over by atomic wait and notify.
 

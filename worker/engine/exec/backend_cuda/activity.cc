@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Compares two sets of intervals per lane, what a profiler saw and what the ledger says, as unions
 // of intervals: what lies in one and not in the other must stay within the tolerances of
 // activity.h. ShiftOf first removes the offset that all lanes have in common.

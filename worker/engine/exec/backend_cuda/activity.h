@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a profiler saw on a device's streams, and whether the ledger says the same. Pure functions
 // of numbers.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/backend_cuda/bind_device_collective.h"
 
 #include "proto/base/status_macros.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Turns a collective of the program into calls that enqueue it, in the type that travels.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Runs step programs on one CUDA device: lanes are streams, waits are events, units are graphs
 // (issue_plan.h), and the host only issues, and at the end asks until all is done.

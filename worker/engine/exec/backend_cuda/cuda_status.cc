@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/backend_cuda/cuda_status.h"
 
 #include "absl/strings/str_cat.h"

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Records kernels and copies with CUPTI, which is opened at run time. CUPTI calls back on its own
 // threads with buffers full of records; they are parsed into a process-wide sink, which one trace
 // at a time owns. The step is bracketed by two readings of both clocks, host and CUPTI's, and the

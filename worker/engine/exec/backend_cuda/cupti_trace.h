@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the device did, kernel by kernel, by CUPTI. libcupti is opened at run time: it comes with
 // the toolkit, and only who checks a ledger needs it.

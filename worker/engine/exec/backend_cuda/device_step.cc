@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Drives one step from the host. Prepare plans what is issued (issue_plan.h), allocates memory and
 // streams, and makes the player. RunStep aligns the host's clock with the device's at an event on
 // the idle device, enqueues everything, and then polls: communicators for errors, and the end marks

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Collectives among ranks on one device, as plain kernels over the buffers of all ranks. Each
 // thread reads an element of every rank in rank order, combines them in f32 and writes the result
 // to all outputs that need it, so the sum has the same bits on every rank and in every schedule.

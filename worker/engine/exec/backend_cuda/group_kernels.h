@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Collectives of ranks that share a device: one kernel that sees the memory of all of them.
 

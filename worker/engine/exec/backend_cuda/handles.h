@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the runtime hands out, owned. A failure to give back is not looked at: it repeats an earlier
 // error.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/backend_cuda/in_flight.h"
 
 namespace stretto::cuda {

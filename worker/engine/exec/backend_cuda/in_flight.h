@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Keeps the host from running far ahead of a stream. A driver takes about a thousand commands for
 // one; the next call blocks until there is room, and behind a collective whose peer died there

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Puts the instances of a step on the streams. The first time an instance of a shape is played, its
 // calls go to the streams one by one; from the second time on, a graph of that shape is launched. A
 // graph is captured with event nodes that stand for marks, and before each launch these nodes are

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Plans what is issued in a step. Merge interleaves the operations of the ranks on the device, one
 // of each rank in turn, and makes a collective one item once all ranks have reached it. Issue then
 // walks the items of an instance, turns waits into joins (within the instance) or carried marks

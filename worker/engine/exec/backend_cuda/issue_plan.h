@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a host thread puts on streams for a step, worked out before the first one: a function of the
 // programs, without a device.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Makes a stream per lane, with the kernels' object and the wire buffers that it needs, and binds
 // the items of an instance to calls: a collective among ranks on this device becomes a kernel of
 // our own, others go to the communicator, and two neighbouring operations of one segment that have

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The streams of a step's lanes, and what is enqueued on them: operations bound once for every
 // shape of an instance, for all ranks on the device.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Checks the ledger of a step against what CUPTI saw of it. A validator that is asked for, not a
 // way to run: it traces (cupti_trace.h) and needs every operation on its lane's own stream, which a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The memory of one rank on the device: an arena per class (made here, or lent by another program),
 // a pinned mirror on the host of the input and output arenas, and slots. A buffer that each
 // micro-batch has of its own is used through one of a few slots, so that addresses repeat and

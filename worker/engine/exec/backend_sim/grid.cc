@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Draws each lane as one line of text. The level of detail (operation, layer, micro-batch, phase)
 // is the finest at which at least half of the time in boxes is wide enough for a label; at a
 // coarser level, neighbours with the same label join into one box.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Timelines as text, for people: one line per lane, time across, a box for each operation.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The simulated backend: an Executor whose operations take the time that a cost model gives them
 // and compute nothing. Time is its own: the first step starts at 0, the next where it ends.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The event loop of the simulation. An activity is a computation of a lane or a transfer of a
 // meeting (the lanes of one group), with work that remains and a rate. Only two things happen at an
 // event: an activity ends, which frees its lanes and the operations that waited for it, and the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A step as a discrete-event simulation: when every operation of a program would run, by the cost
 // model. Pure: the same programs and costs give the same intervals, to the nanosecond.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Writes PREFIX and a digest of HEADERS into OUTPUT, as a C++ string.
 foreach(header ${HEADERS})
   file(SHA256 ${header} digest)

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Finds and opens a plug-in. Once opened it stays so until the process ends.
 

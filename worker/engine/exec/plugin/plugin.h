@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What a backend exports that is opened at run time, so that one build of the programs runs with
 // and without the libraries of a vendor.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/worker/comm/device/fake_nccl/fake_nccl.h"
 
 #include <cstdint>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // An NCCL whose ranks are in one process and whose device is host memory, with faults on request.
 //

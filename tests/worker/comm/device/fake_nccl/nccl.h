@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The part of NCCL's interface that we use, for building worker/comm/nccl where NCCL is not
 // installed. Names and values are NCCL's; the implementation is fake_nccl.cc.

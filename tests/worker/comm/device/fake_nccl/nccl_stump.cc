@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A library of the right version that lacks almost everything.
 
 #include <nccl.h>

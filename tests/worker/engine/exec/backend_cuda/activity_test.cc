@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Comparisons worked out by hand. Times in nanoseconds.
 #include "worker/engine/exec/backend_cuda/activity.h"
 

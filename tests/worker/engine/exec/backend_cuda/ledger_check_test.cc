@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The CUDA executor with a ledger check, on an emulated device and a CUPTI that saw what the test
 // says.
 #include "worker/engine/exec/backend_cuda/ledger_check.h"

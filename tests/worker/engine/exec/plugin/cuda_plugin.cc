@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The plug-in as it is built, on whatever machine this is.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Choices of algorithms between runs; no GPU is needed for that.
 #include "worker/engine/exec/backend_cuda/plugin/kept_tunings.h"
 

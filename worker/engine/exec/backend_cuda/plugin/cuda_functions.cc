@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // What the plug-in offers to the program that opens it: devices, a backend with kernels, tuned
 // products and attention, and communicators. cuDNN and NCCL are optional at build time, and cuDNN
 // must also be asked for by STRETTO_CUDNN.

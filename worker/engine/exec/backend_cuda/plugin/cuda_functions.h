@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What the plug-in can do (worker/engine/exec/plugin/plugin.h has the contracts).
 

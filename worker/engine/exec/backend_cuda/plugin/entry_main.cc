@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The plug-in's one symbol.
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/exec/backend_cuda/plugin/kept_tunings.h"
 
 #include <spdlog/spdlog.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Measured choices of algorithms in a folder, so that they are measured once and a run that goes on
 // after a crash computes with the same ones: its bits depend on them.

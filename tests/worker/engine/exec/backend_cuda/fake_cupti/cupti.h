@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The part of CUPTI's interface that we use, for building cupti_trace.cc where CUPTI is not
 // installed. Names, values and meanings are CUPTI's, the records hold what we read of them; the

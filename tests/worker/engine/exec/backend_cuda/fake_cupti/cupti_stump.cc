@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // A CUPTI that lacks almost everything.
 #include "cupti.h"
 

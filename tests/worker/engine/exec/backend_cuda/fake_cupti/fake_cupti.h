@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A libcupti (fake_cupti.cc is built as one) whose records tests make up.
 
