@@ -67,7 +67,7 @@ absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
     return absl::FailedPreconditionError(
         absl::StrCat("--state-dir: ", folder, " is in use by the coordinator with pid ",
                      holder.ok() ? absl::StripTrailingAsciiWhitespace(*holder) : "unknown",
-                     "; expected a folder of its own for each coordinator"));
+                     "; expected a separate folder for each coordinator"));
   }
   if (ftruncate(lock.get(), 0) != 0) return ErrnoStatus(errno, absl::StrCat("truncate ", path));
   RETURN_IF_ERROR(WriteAll(lock.get(), absl::StrCat(getpid(), "\n"), path));
@@ -84,10 +84,10 @@ absl::Status CheckMetricsListen(const Options& options) {
       options.server.insecure_listen_beyond_loopback) {
     return absl::OkStatus();
   }
-  return absl::FailedPreconditionError(
-      absl::StrCat("--metrics-listen: found ", options.metrics_listen,
-                   ", expected a loopback address: whoever reaches this port can read the metrics. "
-                   "--insecure-metrics-beyond-loopback listens there all the same"));
+  return absl::FailedPreconditionError(absl::StrCat(
+      "--metrics-listen: found ", options.metrics_listen,
+      ", expected a loopback address: anyone who can reach this port can read the metrics. "
+      "--insecure-metrics-beyond-loopback allows it"));
 }
 
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
@@ -130,37 +130,41 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
 int Main(int argc, char** argv) {
   Options options;
   options.state_dir = DefaultStateDir();
-  CLI::App app("The Stretto coordinator: accepts jobs and places them on workers.");
+  CLI::App app("stretto-coordinator accepts jobs and places them on workers.");
   app.set_version_flag("--version", kBuildVersion);
-  app.add_option("--listen", options.server.listen, "HOST:PORT for gRPC; port 0 takes a free one")
+  app.add_option("--listen", options.server.listen,
+                 "address for gRPC, HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
   app.add_option("--metrics-listen", options.metrics_listen,
-                 "HOST:PORT of /metrics, /healthz and /readyz")
+                 "address of /metrics, /healthz and /readyz, HOST:PORT; port 0 picks a free port")
       ->capture_default_str();
-  app.add_option("--state-dir", options.state_dir, "folder of the job database")
+  app.add_option("--state-dir", options.state_dir, "folder for the job database")
       ->capture_default_str();
   app.add_option("--lease", options.lease_seconds,
                  "seconds without a heartbeat after which a worker is LOST")
       ->check(CLI::Range(1.0, 3600.0))
       ->capture_default_str();
-  app.add_option("--lost-rank-timeout", options.lost_rank_seconds,
-                 "seconds that a LOST worker's ranks are waited for; longer than the workers' own "
-                 "--lease")
+  app.add_option(
+         "--lost-rank-timeout", options.lost_rank_seconds,
+         "seconds to wait for the ranks of a LOST worker; must exceed the --lease of the workers")
       ->check(CLI::Range(1.0, 86400.0))
       ->capture_default_str();
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
-               "listen on an address that other machines reach, without encryption or "
+               "allow --listen on an address that other machines can reach, without encryption or "
                "authentication");
-  app.add_flag("--insecure-metrics-beyond-loopback", options.insecure_metrics_beyond_loopback,
-               "--metrics-listen may be such an address; metrics are never encrypted, and whoever "
-               "reaches them can read them");
+  app.add_flag(
+      "--insecure-metrics-beyond-loopback", options.insecure_metrics_beyond_loopback,
+      "allow --metrics-listen on an address that other machines can reach; metrics are not "
+      "encrypted, and anyone who can reach the port can read them");
   app.add_option("--tls-ca", options.server.tls.ca,
-                 "PEM file with the CA whose certificates workers and users need");
-  app.add_option("--tls-certificate", options.server.tls.certificate,
-                 "PEM file with our certificate, of role coordinator");
-  app.add_option("--tls-key", options.server.tls.key,
-                 "PEM file with its private key. All three turn TLS on; they are read again when "
-                 "they change");
+                 "PEM file with the CA that signs the certificates of workers and users");
+  app.add_option(
+      "--tls-certificate", options.server.tls.certificate,
+      "PEM file with the certificate of this coordinator, which must have the role coordinator");
+  app.add_option(
+      "--tls-key", options.server.tls.key,
+      "PEM file with the private key of that certificate; the three --tls flags enable TLS, "
+      "and their files are read again when they change");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -45,12 +45,14 @@ absl::StatusOr<std::string> Answer(const std::string& file, int program_of) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Plans the step programs of a job spec and prints what they come to, as JSON.",
-               "stretto-planner");
+  CLI::App app(
+      "stretto-planner plans the step programs of a job and prints their memory and operations as "
+      "JSON.",
+      "stretto-planner");
   std::string file = "-";
   int program_of = kNoProgram;
   app.add_option("FILE", file,
-                 "JobSpec as JSON with all defaults, such as job.spec of "
+                 "job spec in JSON with every default filled in, as job.spec of "
                  "`stretto job submit --dry-run -o json`; - reads standard input")
       ->capture_default_str();
   app.add_option("--program", program_of, "print the step program of this rank instead")

@@ -124,7 +124,7 @@ absl::Status CheckListenAddress(const ServerOptions& options) {
           "--listen: found ", Quoted(options.listen),
           " without TLS, expected a loopback address (127.0.0.1, [::1], localhost), or --tls-ca, "
           "--tls-certificate and --tls-key: anyone who reaches this port could run jobs. "
-          "--insecure-listen-beyond-loopback listens there all the same")),
+          "--insecure-listen-beyond-loopback allows it")),
       "LISTEN_BEYOND_LOOPBACK", {{"address", options.listen}});
 }
 

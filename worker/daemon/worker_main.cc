@@ -39,47 +39,57 @@ struct Flags {
 void AddFlags(CLI::App& app, Flags& flags) {
   DaemonOptions& daemon = flags.daemon;
   app.set_version_flag("--version", stretto::kBuildVersion);
-  app.add_option("--coordinator", daemon.coordinator, "HOST:PORT of the coordinator")->required();
-  app.add_option("--state-dir", daemon.state_dir, "folder of this daemon's own")->required();
-  app.add_option("--name", daemon.name, "name of this worker (default: from the host name)");
-  app.add_option("--host", daemon.host,
-                 "host name of this node, where it is not what the system says: in a container");
-  app.add_option("--slots", daemon.slots, "trainers at a time, one core each (default: all cores)");
+  app.add_option("--coordinator", daemon.coordinator, "address of the coordinator, HOST:PORT")
+      ->required();
+  app.add_option("--state-dir", daemon.state_dir,
+                 "folder for the state of this daemon, which no other daemon may use")
+      ->required();
+  app.add_option("--name", daemon.name,
+                 "name of this worker (default: derived from the host name)");
+  app.add_option(
+      "--host", daemon.host,
+      "host name of this node, for containers whose own host name differs (default: the system's)");
+  app.add_option("--slots", daemon.slots,
+                 "maximum number of trainers at a time, one core each (default: all cores)");
   app.add_option("--nvml", daemon.nvml_library,
-                 "the driver's management library; \"\" offers no GPUs (default: "
+                 "path of the NVIDIA management library; \"\" offers no GPUs (default: "
                  "libnvidia-ml.so.1)");
-  app.add_option("--data-root", daemon.data_root, "folder data sets live in (default: STATE/data)");
+  app.add_option("--data-root", daemon.data_root,
+                 "folder with data sets (default: STATE_DIR/data)");
   app.add_option("--checkpoint-root", daemon.checkpoint_root,
-                 "folder checkpoints go to (default: STATE/checkpoints)");
-  app.add_option("--metrics-listen", daemon.metrics_listen,
-                 "HOST:PORT of /metrics, /healthz and /readyz (default: 127.0.0.1:0, a free port)");
+                 "folder for checkpoints (default: STATE_DIR/checkpoints)");
+  app.add_option(
+      "--metrics-listen", daemon.metrics_listen,
+      "address of /metrics, /healthz and /readyz, HOST:PORT (default: 127.0.0.1:0, a free port)");
   app.add_option("--trainer", daemon.trainer_binary,
                  "trainer program (default: stretto-trainer beside this program)");
   app.add_option("--interface", daemon.interface_address,
-                 "address trainers exchange tensors on, unencrypted (default: 127.0.0.1)");
+                 "address on which trainers exchange tensors, unencrypted (default: 127.0.0.1)");
   app.add_option("--lease", flags.lease_s,
-                 "seconds a trainer goes on without this daemon (default: 15)");
+                 "seconds that a trainer continues without this daemon (default: 15)");
   app.add_option("--stop-grace", flags.stop_grace_s,
-                 "seconds from asking a trainer to end to killing it (default: 10)");
+                 "seconds between asking a trainer to stop and killing it (default: 10)");
   app.add_option("--metrics-retention", flags.metrics_retention_s,
-                 "seconds a job's series stay after its end (default: 300)");
+                 "seconds that the metrics of a job remain after its end (default: 300)");
   app.add_flag("--detach-on-exit", flags.detach_on_exit,
                "leave trainers running on SIGTERM, for the next daemon to adopt");
-  app.add_flag("--insecure-listen-beyond-loopback", daemon.insecure_beyond_loopback,
-               "allow addresses beyond loopback; nothing there is encrypted or authenticated");
-  app.add_flag("--insecure-metrics-beyond-loopback", daemon.insecure_metrics_beyond_loopback,
-               "allow it for --metrics-listen: whoever reaches it can read the metrics");
+  app.add_flag(
+      "--insecure-listen-beyond-loopback", daemon.insecure_beyond_loopback,
+      "allow addresses that other machines can reach, without encryption or authentication");
+  app.add_flag(
+      "--insecure-metrics-beyond-loopback", daemon.insecure_metrics_beyond_loopback,
+      "allow such an address for --metrics-listen; anyone who can reach it can read the metrics");
   app.add_flag("--insecure-tensors-beyond-loopback", daemon.insecure_tensors_beyond_loopback,
-               "allow it for --interface: whoever is on that network can read tensors and disturb "
-               "training");
+               "allow such an address for --interface; anyone on that network can read tensors and "
+               "disturb training");
   app.add_option("--tls-ca", daemon.tls.ca,
-                 "PEM file with the CA whose certificate the coordinator needs");
+                 "PEM file with the CA that signed the certificate of the coordinator");
   app.add_option("--tls-certificate", daemon.tls.certificate,
-                 "PEM file with our certificate, of role worker");
+                 "PEM file with the certificate of this worker, which must have the role worker");
   app.add_option(
       "--tls-key", daemon.tls.key,
-      "PEM file with its private key. All three turn TLS to the coordinator on; they are "
-      "read again when they change");
+      "PEM file with the private key of that certificate; the three --tls flags enable TLS to "
+      "the coordinator, and their files are read again when they change");
 }
 
 // Blocked in every thread, read from the descriptor.

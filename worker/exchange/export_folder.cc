@@ -74,7 +74,7 @@ absl::Status CheckOutput(const std::string& path, bool overwrite) {
         parent.string(), ": found no such folder, expected one in which to create ", path));
   }
   if (!fs::exists(fs::symlink_status(place, error))) return absl::OkStatus();
-  if (!overwrite) return absl::AlreadyExistsError(absl::StrCat(path, ": is there already"));
+  if (!overwrite) return absl::AlreadyExistsError(absl::StrCat(path, ": already exists"));
   return CheckReplaceable(place);
 }
 

@@ -38,7 +38,7 @@ namespace stretto {
 namespace {
 
 constexpr char kModelHelp[] =
-    "folder of a checkpoint, or of a job (its newest); hf:FOLDER; or llmc:FILE";
+    "folder of a checkpoint, or of a job (uses its newest checkpoint); hf:FOLDER; or llmc:FILE";
 
 // Says why, and leaves App::parse.
 void Fail(const absl::Status& status) {
@@ -57,11 +57,14 @@ void AddList(CLI::App* group) {
     std::string folder, root;
     bool json = false;
   };
-  CLI::App* command = group->add_subcommand("list", "Show the checkpoints of a job");
+  CLI::App* command = group->add_subcommand("list", "List the checkpoints of a job");
   auto flags = std::make_shared<Flags>();
-  command->add_option("FOLDER", flags->folder, "of a job; with --root, its name")->required();
-  command->add_option("--root", flags->root, "the workers' checkpoint root");
-  command->add_flag("--json", flags->json, "for programs");
+  command
+      ->add_option("FOLDER", flags->folder,
+                   "folder of the job's checkpoints; with --root, the job name")
+      ->required();
+  command->add_option("--root", flags->root, "checkpoint root of the workers");
+  command->add_flag("--json", flags->json, "print JSON");
   command->callback([flags] {
     const std::string folder =
         flags->root.empty() ? flags->folder : absl::StrCat(flags->root, "/", flags->folder);
@@ -70,12 +73,13 @@ void AddList(CLI::App* group) {
 }
 
 void AddInspect(CLI::App* group) {
-  CLI::App* command = group->add_subcommand("inspect", "Show which model weights are of");
+  CLI::App* command = group->add_subcommand("inspect", "Show the model that weights belong to");
   auto options = std::make_shared<InspectModelOptions>();
   command->add_option("MODEL", options->name, kModelHelp)->required();
-  command->add_flag("--tensors", options->tensors, "show all of them");
-  CLI::Option* json = command->add_flag("--json", options->json, "for programs");
-  command->add_flag("--spec", options->spec, "print the block `model:` of a job file for it")
+  command->add_flag("--tensors", options->tensors, "show every tensor");
+  CLI::Option* json = command->add_flag("--json", options->json, "print JSON");
+  command
+      ->add_flag("--spec", options->spec, "print the `model:` block of a job file for this model")
       ->excludes(json);
   command->callback([options] { PrintOrFail(InspectModel(*options), options->json); });
 }
@@ -122,13 +126,14 @@ void Verify(const std::string& name) {
 }
 
 void AddVerify(CLI::App* group) {
-  CLI::App* command =
-      group->add_subcommand("verify", "Read all of a model and say what is bad; changes nothing");
+  CLI::App* command = group->add_subcommand(
+      "verify", "Read a whole model and report damage, without changing anything");
   auto name = std::make_shared<std::string>();
   command
-      ->add_option("MODEL", *name,
-                   "folder of a checkpoint, of a job (all of them) or of a Hugging Face model; "
-                   "hf:FOLDER; or llmc:FILE")
+      ->add_option(
+          "MODEL", *name,
+          "folder of a checkpoint, of a job (verifies all its checkpoints) or of a Hugging "
+          "Face model; hf:FOLDER; or llmc:FILE")
       ->required();
   command->callback([name] { Verify(*name); });
 }
@@ -189,28 +194,33 @@ void RunExport(ExportFlags& flags) {
 
 void AddExport(CLI::App* group) {
   CLI::App* command = group->add_subcommand(
-      "export", "Write a model in a format of others; nothing is left behind when it fails");
+      "export", "Write a model in another format; a failed export leaves nothing behind");
   auto flags = std::make_shared<ExportFlags>();
   command->add_option("MODEL", flags->model, kModelHelp)->required();
   command
-      ->add_option("--format", flags->format,
-                   "hf: a folder for transformers; llmc: a folder with model.bin of llm.c")
+      ->add_option(
+          "--format", flags->format,
+          "hf writes a folder for transformers; llmc writes a folder with model.bin for llm.c")
       ->check(CLI::IsMember({"hf", "llmc"}))
       ->required();
-  command->add_option("-o,--output", flags->options.output, "DIR to make")->required();
-  command->add_option("--dtype", flags->dtype, "type of the weights; default the model's")
+  command->add_option("-o,--output", flags->options.output, "folder to create")->required();
+  command
+      ->add_option("--dtype", flags->dtype, "data type of the weights (default: that of the model)")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}));
-  CLI::Option* const shard_size =
-      command->add_option("--max-shard-size", flags->options.max_shard_bytes,
-                          "hf: bytes of tensors in one file, as 500MB or 2GB; default 5GB");
+  CLI::Option* const shard_size = command->add_option(
+      "--max-shard-size", flags->options.max_shard_bytes,
+      "maximum size of the tensors in one file, such as 500MB or 2GB; only with --format hf "
+      "(default: 5GB)");
   shard_size->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))->check(CLI::PositiveNumber);
   command->add_flag("--optimizer", flags->optimizer,
-                    "hf, of a checkpoint: also the optimizer's state, for checkpoint.resume_from");
-  command->add_flag("--overwrite", flags->options.overwrite, "replace an export that is there");
+                    "also write the state of the optimizer, for checkpoint.resume_from; only for a "
+                    "checkpoint and with --format hf");
+  command->add_flag("--overwrite", flags->options.overwrite, "replace an existing export");
   command->callback([flags, shard_size] {
     if (flags->format == "llmc" && (flags->optimizer || shard_size->count() > 0)) {
-      throw CLI::ValidationError(flags->optimizer ? "--optimizer" : "--max-shard-size",
-                                 "found --format llmc, expected hf, which alone has it");
+      throw CLI::ValidationError(
+          flags->optimizer ? "--optimizer" : "--max-shard-size",
+          "found --format llmc, expected hf, the only format that supports it");
     }
     RunExport(*flags);
   });
@@ -219,7 +229,7 @@ void AddExport(CLI::App* group) {
 }  // namespace
 
 void AddCheckpointCommands(CLI::App& app) {
-  CLI::App* group = app.add_subcommand("checkpoint", "Look into models, and take them away");
+  CLI::App* group = app.add_subcommand("checkpoint", "Inspect, verify and export checkpoints");
   group->require_subcommand(1);
   group->footer(
       "Examples:\n"

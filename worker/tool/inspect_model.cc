@@ -158,7 +158,7 @@ std::string JobFileModel(const ModelSpec& model, const std::string& initial_weig
   }
   if (!initial_weights.empty()) {
     absl::StrAppend(
-        &text, "  # the path is beneath the workers' data root\n  initial_weights: ",
+        &text, "  # relative to the workers' data root\n  initial_weights: ",
         ordered_json(initial_weights).dump(-1, ' ', false, ordered_json::error_handler_t::replace),
         "\n");
   }

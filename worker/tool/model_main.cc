@@ -13,7 +13,7 @@
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a limit on file sizes is an error as a full disk is
-  CLI::App app{"Look into models, take them away, let them write", "stretto"};
+  CLI::App app{"Inspect, verify, export and sample models", "stretto"};
   app.require_subcommand(1);
   stretto::AddCheckpointCommands(app);
   stretto::AddSampleCommand(app);

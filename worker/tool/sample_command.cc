@@ -34,13 +34,14 @@ void Run(const SampleOptions& options, const std::string& prompt_file) {
 }
 
 void AddPrompt(CLI::App* command, SampleOptions* options, std::string* prompt_file) {
-  CLI::Option* text = command->add_option("--prompt", options->prompt, "text to go on from");
+  CLI::Option* text = command->add_option("--prompt", options->prompt, "text to continue");
   CLI::Option* file = command->add_option("--prompt-file", *prompt_file,
-                                          "file to go on from, - for standard input");
+                                          "file with the text to continue; - reads standard input");
   CLI::Option* ids =
       command
-          ->add_option("--prompt-ids", options->prompt_ids,
-                       "tokens to go on from, as numbers; without --tokenizer tokens follow")
+          ->add_option(
+              "--prompt-ids", options->prompt_ids,
+              "IDs of the tokens to continue; without --tokenizer, the answer is token IDs too")
           ->delimiter(',')
           ->allow_extra_args(false);
   text->excludes(file)->excludes(ids);
@@ -52,39 +53,43 @@ void AddPrompt(CLI::App* command, SampleOptions* options, std::string* prompt_fi
 void AddSampleCommand(CLI::App& app) {
   const auto options = std::make_shared<SampleOptions>();
   const auto prompt_file = std::make_shared<std::string>();
-  CLI::App* command = app.add_subcommand("sample", "Let a model write text, on this machine's CPU");
+  CLI::App* command =
+      app.add_subcommand("sample", "Generate text with a model on this machine's CPU");
   command->footer(
-      "MODEL is the folder of a checkpoint, that of a job (its newest), hf:FOLDER or llmc:FILE.\n"
-      "The text ends after --tokens, at the end of a document, or where the model's sequence\n"
-      "length does. The same seed gives the same text.\n"
+      "MODEL is the folder of a checkpoint, the folder of a job (uses its newest checkpoint),\n"
+      "hf:FOLDER or llmc:FILE. The text ends after --tokens tokens, at the end of a document, or\n"
+      "at the sequence length of the model. The same seed generates the same text.\n"
       "Examples:\n"
       "  stretto sample checkpoints/gpt --prompt \"Once upon a time\"\n"
       "  stretto sample hf:my-model --prompt-file - --temperature 0 < prompt.txt\n"
       "  stretto sample llmc:gpt2_124M.bin --tokenizer hf:gpt2 --prompt Hello --top-p 0.9");
-  command->add_option("MODEL", options->model, "that writes")->required();
+  command->add_option("MODEL", options->model, "model to sample from")->required();
   AddPrompt(command, options.get(), prompt_file.get());
-  command->add_option("--tokens", options->tokens, "at most so many")
+  command->add_option("--tokens", options->tokens, "maximum number of tokens")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command
       ->add_option("--temperature", options->choice.temperature,
-                   "0: always the likeliest token; above 1: flatter than the model")
+                   "0 always chooses the likeliest token; above 1 flattens the distribution")
       ->capture_default_str();
   command
       ->add_option("--top-p", options->choice.top_p,
-                   "choose among the likeliest tokens that have this probability together")
+                   "choose among the likeliest tokens whose probabilities add up to this")
       ->capture_default_str();
-  command->add_option("--seed", options->choice.seed, "of the choices")->capture_default_str();
-  command->add_option("--tokenizer", options->tokenizer,
-                      "instead of the model's own: bytes, sentencepiece:MODEL_FILE or hf:FOLDER");
+  command->add_option("--seed", options->choice.seed, "seed of the random choices")
+      ->capture_default_str();
+  command->add_option(
+      "--tokenizer", options->tokenizer,
+      "tokenizer: bytes, sentencepiece:MODEL_FILE or hf:FOLDER (default: the model's own)");
   command->add_option("--end-of-document", options->end_of_document,
-                      "token that ends a text; default what the files of hf:FOLDER say");
-  command->add_option("--threads", options->threads, "default one per core")
+                      "token that ends the text (default: the one that hf:FOLDER names)");
+  command->add_option("--threads", options->threads, "number of threads (default: one per core)")
       ->check(CLI::Range(1, 1024));
-  command->add_flag("--json", options->json, "one object at the end, for programs");
-  command->add_flag("--stats", options->stats, "tokens per second, on standard error");
-  command->add_option("--logits", options->logits,
-                      "write those of the prompt to this file: float32 [tokens][vocabulary]");
+  command->add_flag("--json", options->json, "print one JSON object at the end");
+  command->add_flag("--stats", options->stats, "print tokens per second to standard error");
+  command->add_option(
+      "--logits", options->logits,
+      "write the logits of the prompt to this file, as float32 [tokens][vocabulary]");
   command->callback([options, prompt_file] { Run(*options, *prompt_file); });
 }
 

@@ -12,12 +12,12 @@
 #include "worker/trainer/rank_process.h"
 
 int main(int argc, char** argv) {
-  CLI::App app{"stretto-trainer: one rank of one job, started by stretto-worker"};
+  CLI::App app{"stretto-trainer runs one rank of one job. stretto-worker starts it."};
   stretto::trainer::RankProcessOptions options;
-  app.add_option("--socket", options.socket, "The daemon's unix socket")->required();
-  app.add_option("--job-uid", options.job_uid, "Job")->required();
-  app.add_option("--epoch", options.epoch, "Fencing token of the attempt")->required();
-  app.add_option("--rank", options.rank, "Rank in the job")->required();
+  app.add_option("--socket", options.socket, "Unix socket of the worker daemon")->required();
+  app.add_option("--job-uid", options.job_uid, "UID of the job")->required();
+  app.add_option("--epoch", options.epoch, "epoch of the attempt, its fencing token")->required();
+  app.add_option("--rank", options.rank, "rank in the job")->required();
   CLI11_PARSE(app, argc, argv);
 
   stretto::InitLogging("trainer");

@@ -105,6 +105,7 @@ class AuthorizeTest : public ::testing::Test {
     return status;
   }
 
+  GoldenMessages golden_{"stretto-coordinator"};
   std::string folder_;
   tls::TestCa ca_;
   int callers_ = 0;
@@ -147,9 +148,9 @@ TEST_F(AuthorizeTest, CertificateWithoutARoleIsNobody) {
 TEST_F(AuthorizeTest, RefusalNamesMethodRoleAndRemedyAndIsLoggedAndCounted) {
   const grpc::Status status =
       Call(As(tls::WorkerCertificate("node-a")), "/stretto.v1alpha1.JobService/CreateJob");
-  EXPECT_EQ(status.error_message(),
-            "\"/stretto.v1alpha1.JobService/CreateJob\": found a certificate with role worker "
-            "(\"spiffe://test/stretto/worker/node-a\"), expected role user");
+  golden_.Add(status.error_message(),
+              {"\"/stretto.v1alpha1.JobService/CreateJob\": ", "role worker",
+               "\"spiffe://test/stretto/worker/node-a\"", "role user"});
   server_->Shutdown();
   EXPECT_THAT(log_.str(),
               HasSubstr("call refused method=\"/stretto.v1alpha1.JobService/CreateJob\" "
@@ -165,9 +166,8 @@ TEST_F(AuthorizeTest, WorkerMayRegisterOnlyUnderTheNameOfItsCertificate) {
   {
     FakeWorker worker(*named, "node-b");
     EXPECT_FALSE(worker.Register().has_registered());
-    EXPECT_REFUSED(worker.Ended(), PERMISSION_DENIED, "WORKER_NAME_MISMATCH",
-                   "worker \"node-b\": found the certificate of worker \"node-a\", expected one of "
-                   "this name or without a name");
+    EXPECT_REFUSED(worker.Ended(), PERMISSION_DENIED, "WORKER_NAME_MISMATCH", "\"node-b\"",
+                   "\"node-a\"");
   }
   FakeWorker worker(*named, "node-a");
   EXPECT_TRUE(worker.Register().has_registered());
@@ -221,7 +221,7 @@ TEST_F(AuthorizeTest, CoordinatorNeedsACertificateOfItsRole) {
   options.listen = "0.0.0.0:0";  // which TLS allows
   options.tls = ca_.Write(folder_, "own", tls::kUserCertificate);
   auto server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);
-  EXPECT_THAT(std::string(server.status().message()), HasSubstr("expected role coordinator"));
+  golden_.Add(std::string(server.status().message()), {"role coordinator"});
   options.tls = ca_.Write(folder_, "own", tls::kCoordinatorCertificate);
   server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);
   EXPECT_TRUE(server.ok()) << server.status();

@@ -22,6 +22,7 @@
 #include "proto/base/version.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 #include "stretto/v1alpha1/worker.grpc.pb.h"
+#include "tests/golden_messages.h"
 
 namespace stretto::service {
 
@@ -44,12 +45,13 @@ inline std::string ReasonOf(const grpc::Status& status) {
   return info.reason();
 }
 
-#define EXPECT_REFUSED(status, code, reason, text) \
-  do {                                             \
-    const grpc::Status refused = (status);         \
-    EXPECT_EQ(refused.error_code(), grpc::code);   \
-    EXPECT_EQ(ReasonOf(refused), reason);          \
-    EXPECT_EQ(refused.error_message(), text);      \
+// After the reason: what the message names. Its words are those of the fixture's golden file.
+#define EXPECT_REFUSED(status, code, reason, ...)        \
+  do {                                                   \
+    const grpc::Status refused = (status);               \
+    EXPECT_EQ(refused.error_code(), grpc::code);         \
+    EXPECT_EQ(ReasonOf(refused), reason);                \
+    golden_.Add(refused.error_message(), {__VA_ARGS__}); \
   } while (false)
 
 // Wraps a store that outlives the server, so that a test can restart it, and refuses the next
@@ -72,7 +74,10 @@ class BorrowedStore final : public coordinator::JobStore {
 // The server's side.
 class ServiceTest : public ::testing::Test {
  protected:
-  ServiceTest() { Start(); }
+  ServiceTest() {
+    golden_.Hide(kBuildVersion, "BUILD");
+    Start();
+  }
 
   void Start() {
     telemetry_ = std::make_unique<telemetry::Telemetry>();
@@ -151,6 +156,7 @@ class ServiceTest : public ::testing::Test {
     return reader->Finish();
   }
 
+  GoldenMessages golden_{"stretto-coordinator"};
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   std::atomic<bool> refuse_next_commit_ = false;

@@ -101,7 +101,7 @@ TEST_F(JobServiceTest, BadSpecIsRefusedWithFieldAndReason) {
   Job job;
   const grpc::Status status = Create(request, &job);
   EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "spec.parallelism.tp_size: found 3, expected a divisor of heads 4 (and 1 more)");
+                 "spec.parallelism.tp_size: ", "found 3", "heads 4");
   const google::rpc::Status details = DetailsOf(status);
   EXPECT_EQ(details.code(), 3);
   ASSERT_EQ(details.details_size(), 2);
@@ -109,8 +109,7 @@ TEST_F(JobServiceTest, BadSpecIsRefusedWithFieldAndReason) {
   ASSERT_TRUE(details.details(1).UnpackTo(&bad));
   EXPECT_EQ(bad.field_violations(0).field(), "spec.parallelism.tp_size");
   EXPECT_REFUSED(Create(Request("No!"), &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "job_id: found \"No!\", expected 1 to 63 of [a-z0-9-], starting with a letter and "
-                 "not ending with '-'");
+                 "job_id: ", "found \"No!\"", "1 to 63");
 }
 
 TEST_F(JobServiceTest, JobLargerThanTheClusterIsRefused) {
@@ -118,7 +117,7 @@ TEST_F(JobServiceTest, JobLargerThanTheClusterIsRefused) {
   worker.Register();
   Job job;
   EXPECT_REFUSED(Create(Request("gpt", 4), &job), StatusCode::FAILED_PRECONDITION,
-                 "NOT_ENOUGH_SLOTS", "job \"gpt\" needs 4 slots; this cluster has 2 on 1 worker");
+                 "NOT_ENOUGH_SLOTS", "\"gpt\"", "4 slots", "has 2 on 1");
 }
 
 TEST_F(JobServiceTest, RequestIdMakesCreateIdempotent) {
@@ -130,9 +129,9 @@ TEST_F(JobServiceTest, RequestIdMakesCreateIdempotent) {
   EXPECT_EQ(first.uid(), second.uid());
   request.mutable_job()->mutable_spec()->set_steps(4);
   EXPECT_REFUSED(Create(request, &second), StatusCode::ALREADY_EXISTS, "REQUEST_ID_REUSED",
-                 "request_id \"r-1\" has already created job \"gpt\" from another request body");
+                 "\"r-1\"", "\"gpt\"");
   EXPECT_REFUSED(Create(Request("gpt"), &second), StatusCode::ALREADY_EXISTS, "JOB_ALREADY_EXISTS",
-                 "job \"gpt\" already exists (PENDING)");
+                 "\"gpt\"", "PENDING");
 }
 
 TEST_F(JobServiceTest, ValidateOnlyStoresNothing) {
@@ -143,7 +142,7 @@ TEST_F(JobServiceTest, ValidateOnlyStoresNothing) {
   EXPECT_EQ(job.name(), "jobs/gpt");
   EXPECT_EQ(job.uid(), "");
   EXPECT_EQ(job.spec().global_batch_size(), 2);
-  EXPECT_REFUSED(Get("jobs/gpt", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "no job \"gpt\"");
+  EXPECT_REFUSED(Get("jobs/gpt", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "\"gpt\"");
 }
 
 TEST_F(JobServiceTest, ValidateOnlyTellsWhereTheJobWouldGo) {
@@ -166,8 +165,7 @@ TEST_F(JobServiceTest, ValidateOnlyTellsWhereTheJobWouldGo) {
   EXPECT_EQ(placed.placement(1).rank(), 1);
   EXPECT_EQ(placed.placement(1).worker(), "workers/w0");
   EXPECT_EQ(placed.placement(1).slot(), 1);
-  EXPECT_REFUSED(Get("jobs/gpt", &placed), StatusCode::NOT_FOUND, "JOB_NOT_FOUND",
-                 "no job \"gpt\"");
+  EXPECT_REFUSED(Get("jobs/gpt", &placed), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "\"gpt\"");
 }
 
 TEST_F(JobServiceTest, PendingJobSaysWhy) {
@@ -192,11 +190,10 @@ TEST_F(JobServiceTest, ListPagesNewestFirst) {
   EXPECT_EQ(second.jobs(0).name(), "jobs/a");
   EXPECT_EQ(second.next_page_token(), "");
   List(-1, "", &status);
-  EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "page_size: found -1, expected 0 or more");
+  EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD", "page_size: ", "found -1");
   List(2, "nonsense", &status);
   EXPECT_REFUSED(status, StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "page_token: found \"nonsense\", expected a next_page_token of this method");
+                 "page_token: ", "found \"nonsense\"");
 }
 
 TEST_F(JobServiceTest, CancelStopsTheGangAndRefusesAnEndedJob) {
@@ -213,8 +210,7 @@ TEST_F(JobServiceTest, CancelStopsTheGangAndRefusesAnEndedJob) {
   for (int rank : {0, 1}) worker.AwaitAck(rank, 1);
   EXPECT_EQ(MustGet("jobs/gpt").state(), Job::CANCELLED);
   EXPECT_REFUSED(Cancel("jobs/gpt", &job), StatusCode::FAILED_PRECONDITION, "JOB_ALREADY_ENDED",
-                 "job \"gpt\" has already ended as CANCELLED; only a job that has not ended can be "
-                 "cancelled");
+                 "\"gpt\"", "CANCELLED");
 }
 
 TEST_F(JobServiceTest, KilledRankIsTheJobsFirstFailure) {
@@ -237,20 +233,19 @@ TEST_F(JobServiceTest, KilledRankIsTheJobsFirstFailure) {
 
 TEST_F(JobServiceTest, UnknownNamesAreRefusedByEveryMethod) {
   Job job;
-  EXPECT_REFUSED(Cancel("jobs/x", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "no job \"x\"");
+  EXPECT_REFUSED(Cancel("jobs/x", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "\"x\"");
   EXPECT_REFUSED(Get("x", &job), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "name: found \"x\", expected \"jobs/ID\" where ID is 1 to 63 of [a-z0-9-], "
-                 "starting with a letter and not ending with '-'");
+                 "name: ", "found \"x\"", "\"jobs/ID\"", "1 to 63");
   std::vector<v1alpha1::WatchJobResponse> events;
   EXPECT_REFUSED(WatchToTheEnd("jobs/x", 0, &events), StatusCode::NOT_FOUND, "JOB_NOT_FOUND",
-                 "no job \"x\"");
+                 "\"x\"");
   grpc::ClientContext context;
   SetDeadline(&context);
   v1alpha1::GetWorkerRequest request;
   request.set_name("workers/x");
   v1alpha1::Worker worker;
   EXPECT_REFUSED(cluster_->GetWorker(&context, request, &worker), StatusCode::NOT_FOUND,
-                 "WORKER_NOT_FOUND", "no worker \"x\"");
+                 "WORKER_NOT_FOUND", "\"x\"");
 }
 
 TEST_F(JobServiceTest, CoordinatorRestartReplaysWithoutGapsOrRepeats) {
@@ -345,8 +340,8 @@ TEST_F(JobServiceTest, PortInUseIsNamed) {
   telemetry::Telemetry telemetry;
   const auto second = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(second.status().message(),
-            absl::StrCat("--listen: cannot listen on ", options.listen, ": is the port in use?"));
+  golden_.Hide(options.listen, "ADDRESS");
+  golden_.Add(std::string(second.status().message()), {"--listen: ", options.listen});
 }
 
 TEST(ListenAddress, BeyondLoopbackNeedsTlsOrTheFlag) {
@@ -358,18 +353,18 @@ TEST(ListenAddress, BeyondLoopbackNeedsTlsOrTheFlag) {
   options.listen = "0.0.0.0:7070";
   const absl::Status status = CheckListenAddress(options);
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_EQ(status.message(),
-            "--listen: found \"0.0.0.0:7070\" without TLS, expected a loopback address (127.0.0.1, "
-            "[::1], localhost), or --tls-ca, --tls-certificate and --tls-key: anyone who reaches "
-            "this port could run jobs. --insecure-listen-beyond-loopback listens there all the "
-            "same");
+  GoldenMessages golden("stretto-coordinator");
+  golden.Add(std::string(status.message()),
+             {"--listen: found \"0.0.0.0:7070\"", "127.0.0.1", "--tls-ca", "--tls-certificate",
+              "--tls-key", "--insecure-listen-beyond-loopback"});
   options.tls = {"ca", "certificate", "key"};
   EXPECT_TRUE(CheckListenAddress(options).ok());
   options.tls = {};
   options.insecure_listen_beyond_loopback = true;
   EXPECT_TRUE(CheckListenAddress(options).ok());
   options.listen = "7070";
-  EXPECT_EQ(CheckListenAddress(options).message(), "--listen: found \"7070\", expected HOST:PORT");
+  golden.Add(std::string(CheckListenAddress(options).message()),
+             {"--listen: found \"7070\"", "HOST:PORT"});
 }
 
 }  // namespace

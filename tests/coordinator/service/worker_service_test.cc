@@ -90,8 +90,8 @@ TEST_F(WorkerServiceTest, AnotherProtocolVersionIsRefusedNamingBoth) {
   worker.hello().set_protocol_version(7);
   worker.Register();
   EXPECT_REFUSED(worker.Ended(), StatusCode::FAILED_PRECONDITION, "PROTOCOL_VERSION_MISMATCH",
-                 absl::StrCat("worker \"w0\": found protocol version 7 (build test), expected ",
-                              kProtocolVersion, " (coordinator build ", kBuildVersion, ")"));
+                 "worker \"w0\": ", "found protocol version 7 (build test)",
+                 absl::StrCat("expected ", kProtocolVersion), kBuildVersion);
 }
 
 TEST_F(WorkerServiceTest, SecondDaemonWithTheSameNameIsRefused) {
@@ -109,8 +109,7 @@ TEST_F(WorkerServiceTest, NewerSessionOfTheSameDaemonTakesOver) {
   FakeWorker old(*workers_, "w0"), renewed(*workers_, "w0");
   ASSERT_TRUE(old.Register().has_registered());
   ASSERT_TRUE(renewed.Register().has_registered());
-  EXPECT_REFUSED(old.Ended(), StatusCode::ABORTED, "ABORTED",
-                 "a newer session of worker \"w0\" took over");
+  EXPECT_REFUSED(old.Ended(), StatusCode::ABORTED, "ABORTED", "\"w0\"");
   EXPECT_EQ(ListWorkers(0, "").workers(0).state(), v1alpha1::Worker::READY);
 }
 
@@ -120,8 +119,7 @@ TEST_F(WorkerServiceTest, FaultyDevicesAreShownAndTakeNoJob) {
   worker.Register();
   Job job;
   EXPECT_REFUSED(Create(Request("gpt", 2), &job), StatusCode::FAILED_PRECONDITION,
-                 "NOT_ENOUGH_SLOTS",
-                 "job \"gpt\" needs 2 slots; this cluster has 1 on 1 worker (1 faulty)");
+                 "NOT_ENOUGH_SLOTS", "\"gpt\"", "2 slots", "has 1 on 1", "1 faulty");
   const v1alpha1::Worker shown = ListWorkers(0, "").workers(0);
   EXPECT_EQ(shown.devices(1).fault(), "Xid 79");
   EXPECT_EQ(shown.free_slots(), 1);
@@ -139,9 +137,8 @@ TEST_F(WorkerServiceTest, HeartbeatsTellTheHealthOfDevices) {
   worker.Write(message);
   message.mutable_heartbeat()->mutable_health(0)->set_slot(2);
   worker.Write(message);
-  EXPECT_REFUSED(worker.Ended(), StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT",
-                 "worker \"w0\" tells the health of slot 2; expected one of the 2 it has "
-                 "registered");
+  EXPECT_REFUSED(worker.Ended(), StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT", "\"w0\"",
+                 "slot 2");
   const v1alpha1::Worker shown = ListWorkers(0, "").workers(0);
   EXPECT_EQ(shown.devices(0).fault(), "Xid 79");
   EXPECT_EQ(shown.devices(1).fault(), "lost");
@@ -153,7 +150,7 @@ TEST_F(WorkerServiceTest, FirstMessageMustBeRegister) {
   message.mutable_heartbeat();
   worker.Write(message);
   EXPECT_REFUSED(worker.Ended(), StatusCode::INVALID_ARGUMENT, "REGISTER_EXPECTED",
-                 "session: found another first message, expected Register");
+                 "session: ", "Register");
 }
 
 TEST_F(WorkerServiceTest, SecondRegisterEndsTheSession) {
@@ -162,8 +159,8 @@ TEST_F(WorkerServiceTest, SecondRegisterEndsTheSession) {
   WorkerMessage message;
   *message.mutable_register_() = worker.hello();
   worker.Write(message);
-  EXPECT_REFUSED(worker.Ended(), StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT",
-                 "worker w0: found a message of kind 1, expected Heartbeat, RankReport or LogData");
+  EXPECT_REFUSED(worker.Ended(), StatusCode::INVALID_ARGUMENT, "INVALID_ARGUMENT", "worker w0",
+                 "Heartbeat");
 }
 
 TEST_F(WorkerServiceTest, BadNameIsRefused) {
@@ -176,8 +173,7 @@ TEST_F(WorkerServiceTest, SilentWorkerLosesItsSessionWhenTheLeaseEnds) {
   FakeWorker worker(*workers_, "w0");
   worker.Register();
   clock_.Advance(absl::Seconds(11));
-  EXPECT_REFUSED(worker.Ended(), StatusCode::UNAVAILABLE, "UNAVAILABLE",
-                 "worker \"w0\" sent no heartbeat for 10s");
+  EXPECT_REFUSED(worker.Ended(), StatusCode::UNAVAILABLE, "UNAVAILABLE", "\"w0\"", "for 10s");
   EXPECT_EQ(ListWorkers(0, "").workers(0).state(), v1alpha1::Worker::LOST);
 }
 
@@ -191,7 +187,7 @@ TEST_F(WorkerServiceTest, StrangerThatSaysNothingIsCutOff) {
     ListWorkers(0, "");
   }
   EXPECT_REFUSED(ended.get(), StatusCode::DEADLINE_EXCEEDED, "DEADLINE_EXCEEDED",
-                 "session: found no Register within 10s");
+                 "session: ", "Register", "within 10s");
 }
 
 TEST_F(WorkerServiceTest, ReconnectReplaysWithoutGapsOrRepeats) {
@@ -229,7 +225,7 @@ TEST_F(WorkerServiceTest, GapInTheReportsEndsTheSession) {
   worker.Step(assign, 0, 5);
   const grpc::Status status = worker.Ended();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::FAILED_PRECONDITION);
-  EXPECT_THAT(status.error_message(), ::testing::HasSubstr("expected report 1"));
+  golden_.Add(status.error_message(), {"report 1"});
 }
 
 TEST_F(WorkerServiceTest, FullDiskEndsTheSessionAndTheReplayLosesNothing) {
@@ -260,10 +256,10 @@ TEST_F(WorkerServiceTest, RendezvousIsWriteOnceAndWaits) {
   EXPECT_EQ(value, "10.0.0.1:7");
   EXPECT_TRUE(Set(uid, epoch, "rank0", "10.0.0.1:7").ok());
   EXPECT_REFUSED(Set(uid, epoch, "rank0", "other"), StatusCode::ALREADY_EXISTS, "ALREADY_EXISTS",
-                 "key \"rank0\" is already set to another value");
-  EXPECT_EQ(Set(uid, epoch, "", "x").error_message(), "key: found 0 bytes, expected 1 to 512");
-  EXPECT_EQ(Set(uid, epoch, "big", std::string((1 << 20) + 1, 'x')).error_message(),
-            "value of key \"big\": found 1048577 bytes, expected at most 1048576");
+                 "\"rank0\"");
+  golden_.Add(Set(uid, epoch, "", "x").error_message(), {"key: found 0 bytes", "1 to 512"});
+  golden_.Add(Set(uid, epoch, "big", std::string((1 << 20) + 1, 'x')).error_message(),
+              {"\"big\"", "found 1048577 bytes", "1048576"});
   EXPECT_EQ(Get(uid, epoch, "never", &value, absl::Milliseconds(50)).error_code(),
             grpc::StatusCode::DEADLINE_EXCEEDED);
 
@@ -323,24 +319,23 @@ TEST_F(WorkerServiceTest, LogsThatCannotBeHadSayWhy) {
   request.set_rank(2);
   std::map<int, std::string> text;
   EXPECT_REFUSED(Logs(request, &text), StatusCode::INVALID_ARGUMENT, "INVALID_FIELD",
-                 "rank: found 2, expected 0 to 1");
+                 "rank: ", "found 2", "0 to 1");
   request.set_rank(1);
   auto reading = std::async(std::launch::async, [&] { return Logs(request, &text); });
   WorkerMessage data;
   data.mutable_log_data()->set_stream(worker->Next().log_request().stream());
   data.mutable_log_data()->set_error("no such file");
   worker->Write(data);
-  EXPECT_REFUSED(reading.get(), StatusCode::NOT_FOUND, "NOT_FOUND",
-                 "log of rank 1 of job gpt: no such file");
+  EXPECT_REFUSED(reading.get(), StatusCode::NOT_FOUND, "NOT_FOUND", "rank 1", "job gpt");
   EXPECT_TRUE(worker->Next().log_request().cancel());
 
   reading = std::async(std::launch::async, [&] { return Logs(request, &text); });
   EXPECT_EQ(worker->Next().log_request().rank(), 1);
   worker->Drop();
-  EXPECT_REFUSED(reading.get(), StatusCode::UNAVAILABLE, "WORKER_NOT_CONNECTED",
-                 "the session of the worker that holds the log of rank 1 of job gpt has ended");
-  EXPECT_REFUSED(Logs(request, &text), StatusCode::UNAVAILABLE, "WORKER_NOT_CONNECTED",
-                 "worker w0, which holds the log of rank 1 of job gpt, is not connected");
+  EXPECT_REFUSED(reading.get(), StatusCode::UNAVAILABLE, "WORKER_NOT_CONNECTED", "rank 1",
+                 "job gpt");
+  EXPECT_REFUSED(Logs(request, &text), StatusCode::UNAVAILABLE, "WORKER_NOT_CONNECTED", "worker w0",
+                 "rank 1", "job gpt");
 }
 
 TEST_F(WorkerServiceTest, FollowedLogOfAPendingJobStartsWhenItIsPlaced) {
@@ -388,8 +383,7 @@ TEST_F(WorkerServiceTest, SlowLogReaderIsCutOffAtItsBound) {
   }
   const grpc::Status status = reader->Finish();
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
-  EXPECT_THAT(status.error_message(),
-              ::testing::HasSubstr("log of job gpt: the client reads too slowly"));
+  golden_.Add(status.error_message(), {"job gpt", "slow"});
 }
 
 }  // namespace

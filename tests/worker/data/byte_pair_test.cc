@@ -11,6 +11,7 @@
 #include "absl/algorithm/container.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/golden_messages.h"
 #include "tests/worker/test_files.h"
 #include "worker/data/text/byte_level.h"
 #include "worker/data/text/pattern.h"
@@ -156,7 +157,7 @@ TEST(BytePairTest, TextThatIsNoUtf8IsRefusedWithItsPlace) {
 
 struct Refusal {
   const char* patch;
-  const char* message;
+  const char* fact;  // of the message: the key, and what was found
 };
 
 class BytePairRefusalTest : public testing::TestWithParam<Refusal> {};
@@ -164,8 +165,10 @@ class BytePairRefusalTest : public testing::TestWithParam<Refusal> {};
 TEST_P(BytePairRefusalTest, NamesTheKeyFoundAndExpected) {
   const auto bad = LoadPatched(json::parse(GetParam().patch));
   EXPECT_EQ(bad.status().code(), absl::StatusCode::kInvalidArgument) << bad.status();
-  EXPECT_THAT(std::string(bad.status().message()), HasSubstr(GetParam().message));
-  EXPECT_THAT(std::string(bad.status().message()), HasSubstr("tokenizer.json: "));
+  std::string message(bad.status().message());
+  const size_t file = message.find("tokenizer.json: ");
+  ASSERT_NE(file, std::string::npos) << message;
+  GoldenMessages("stretto-data").Add(message.substr(file), {GetParam().fact});
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -173,18 +176,18 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Refusal{R"({"normalizer": {"type": "NFC"}})", "key normalizer: found {\"type\":\"NFC\"}"},
         Refusal{R"({"model": {"type": "Unigram"}})", "key model.type: found \"Unigram\""},
-        Refusal{R"({"model": null})", "key model.type: found null, expected \"BPE\""},
+        Refusal{R"({"model": null})", "key model.type: found null"},
         Refusal{R"({"model": {"byte_fallback": true}})", "tokenizer.model"},
         Refusal{R"({"model": {"dropout": 0.1}})", "key model.dropout: found 0.1"},
         Refusal{R"({"model": {"vocab": null}})", "key model.vocab: found null"},
-        Refusal{R"({"model": {"vocab": {"a": null}}})", "found no token for byte 0x61"},
+        Refusal{R"({"model": {"vocab": {"a": null}}})", "byte 0x61"},
         Refusal{R"({"model": {"vocab": {"a": -1}}})", "key model.vocab.a: found -1"},
         Refusal{R"({"model": {"vocab": {"a": 1e30}}})", "key model.vocab.a: found 1e+30"},
         Refusal{R"({"added_tokens": [{"content": "x", "id": 16777216}]})",
-                "key added_tokens[0].id: found 16777216, expected a token in [0, 2^24)"},
+                "key added_tokens[0].id: found 16777216,"},
         Refusal{R"({"model": {"merges": ["ab"]}})", "key model.merges[0]: found \"ab\""},
         Refusal{R"({"model": {"merges": ["zz zz"]}})", "merges[0]: found piece \"zz\""},
-        Refusal{R"({"model": {"merges": ["木 a"]}})", "outside the byte-level alphabet"},
+        Refusal{R"({"model": {"merges": ["木 a"]}})", "木"},
         Refusal{R"({"added_tokens": [{"content": ""}]})", "key added_tokens[0].content"},
         Refusal{R"({"added_tokens": [{"content": "x", "id": 1, "lstrip": true}]})",
                 "key added_tokens[0].lstrip: found true"},

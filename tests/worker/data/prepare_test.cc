@@ -280,7 +280,7 @@ TEST(PrepareTest, OneAtATimeForAPrefix) {
   };
   ASSERT_TRUE(Prepare(options, *MakeByteTokenizer()).ok());
   EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(second.message()), HasSubstr("another `data prepare` at work"));
+  EXPECT_THAT(std::string(second.message()), HasSubstr("another `data prepare` is writing it"));
 }
 
 TEST(PrepareTest, NewTokensNeverMeetAnOldNote) {
@@ -352,7 +352,7 @@ TEST(PrepareTest, WhatCannotBeCutMustFitMemory) {
       Prepare(InSmallPieces({{folder / "a.txt"}, folder / "out"}, 1), **tokenizer).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
-              HasSubstr("a.txt: found no place to cut in 5000 bytes from byte 0 on, expected a "
+              HasSubstr("a.txt: found no place to split in 5000 bytes from byte 0 on, expected a "
                         "shorter document"));
   status = Prepare(InSmallPieces({{folder / "b.jsonl"}, folder / "out"}, 1), *MakeByteTokenizer())
                .status();

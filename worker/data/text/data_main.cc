@@ -64,7 +64,8 @@ int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
     const int code = Fail(summary.status());
     const std::string parts = options.prefix + ".parts";
     if (std::filesystem::exists(parts)) {
-      absl::FPrintF(stderr, "what is done is kept in %s: the same command goes on from there\n",
+      absl::FPrintF(stderr,
+                    "the finished parts are kept in %s: the same command continues from there\n",
                     parts);
     }
     return code;
@@ -74,11 +75,11 @@ int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
                summary->documents, summary->files, FormatBytes(summary->bytes),
                (*tokenizer)->info().vocab_size);
   if (summary->skipped_binary > 0) {
-    absl::FPrintF(stderr, "left out %d binary files\n", summary->skipped_binary);
+    absl::FPrintF(stderr, "skipped %d binary files\n", summary->skipped_binary);
   }
-  absl::FPrintF(
-      stderr,
-      "Next: in the job file, `data: {prefix: ...}` names it relative to the workers' data root\n");
+  absl::FPrintF(stderr,
+                "Next: name it in the job file as `data: {prefix: ...}`, relative to the workers' "
+                "data root\n");
   return 0;
 }
 
@@ -167,42 +168,52 @@ int main(int argc, char** argv) {
   const auto add_tokenizer = [&](CLI::App* command, const std::string& help) {
     command->add_option("--tokenizer", tokenizer, help);
     command->add_option("--end-of-document", end_of_document,
-                        "token that ends documents; default what the files of hf:FOLDER say");
+                        "token that ends each document (default: the one that hf:FOLDER names)");
   };
 
   stretto::PrepareOptions prepare_options;
   CLI::App* prepare =
-      app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin, PREFIX.idx)");
-  prepare->add_option("PATH", prepare_options.inputs, "text files, or folders of them")->required();
-  prepare->add_option("-o,--output", prepare_options.prefix, "PREFIX")->required();
+      app.add_subcommand("prepare", "Turn text into a data set (PREFIX.bin and PREFIX.idx)");
+  prepare->add_option("PATH", prepare_options.inputs, "text files and folders of text files")
+      ->required();
+  prepare
+      ->add_option("-o,--output", prepare_options.prefix,
+                   "path of the data set without .bin and .idx")
+      ->required();
   add_tokenizer(prepare,
-                "bytes (default), sentencepiece:MODEL, or hf:FOLDER with a tokenizer.json "
-                "of byte-level BPE");
+                "tokenizer: bytes (default), sentencepiece:MODEL, or hf:FOLDER with the "
+                "tokenizer.json of a byte-level BPE");
   prepare
       ->add_option("--json-key", prepare_options.json_key,
-                   "member of each line of *.jsonl and *.ndjson that is a document")
+                   "key of the document in each line of *.jsonl and *.ndjson files")
       ->capture_default_str();
   prepare_options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  prepare->add_option("--threads", prepare_options.threads, "at a time; the result is the same")
+  prepare
+      ->add_option("--threads", prepare_options.threads,
+                   "number of threads; it does not change the result")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  prepare->add_flag("--overwrite", prepare_options.overwrite, "replace a data set that is there");
+  prepare->add_flag("--overwrite", prepare_options.overwrite, "replace an existing data set");
 
   stretto::InspectOptions inspect_options;
-  CLI::App* inspect = app.add_subcommand("inspect", "Show what a data set holds");
+  CLI::App* inspect = app.add_subcommand("inspect", "Show the contents of a data set");
   inspect
-      ->add_option("NAME", inspect_options.name,
-                   "PREFIX of PREFIX.bin and PREFIX.idx, or llmc:FILES, token files of llm.c")
+      ->add_option(
+          "NAME", inspect_options.name,
+          "path of the data set without .bin and .idx, or llmc:FILES for token files of llm.c")
       ->required();
-  add_tokenizer(inspect, "that made it, as for prepare: shows text as well");
-  inspect->add_option("--documents", inspect_options.documents, "show the first so many")
+  add_tokenizer(inspect, "tokenizer that the data set was prepared with; shows text as well");
+  inspect
+      ->add_option("--documents", inspect_options.documents, "maximum number of documents to show")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  inspect->add_option("--tokens", inspect_options.tokens, "of each, the first so many")
+  inspect
+      ->add_option("--tokens", inspect_options.tokens,
+                   "maximum number of tokens to show of each document")
       ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
-  inspect->add_flag("--check", inspect_options.check, "read every token");
-  inspect->add_flag("--json", inspect_options.json, "for programs");
+  inspect->add_flag("--check", inspect_options.check, "read and check every token");
+  inspect->add_flag("--json", inspect_options.json, "print JSON");
 
   stretto::BatchFlags batch_flags;
   const CLI::App* batch = stretto::AddBatch(app, batch_flags);

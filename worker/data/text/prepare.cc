@@ -160,7 +160,7 @@ absl::StatusOr<FileDescriptor> LockPrefix(const std::string& prefix) {
   if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   if (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
-        absl::StrCat(prefix, ": found another `data prepare` at work on it, expected none"));
+        absl::StrCat(prefix, ": another `data prepare` is writing it; wait until it ends"));
   }
   return lock;
 }

@@ -40,8 +40,8 @@ absl::Status AddPieces(int index, const InputFile& file, const PieceSizes& sizes
     if (end == limit && limit < text.size() &&
         !can_cut(text.data()[limit - 1], text.data()[limit])) {
       return absl::InvalidArgumentError(absl::StrCat(
-          file.path, ": found no place to cut in ", sizes.longest_whole, " bytes from byte ", begin,
-          " on, expected ", file.json_lines ? "a shorter line" : "a shorter document",
+          file.path, ": found no place to split in ", sizes.longest_whole, " bytes from byte ",
+          begin, " on, expected ", file.json_lines ? "a shorter line" : "a shorter document",
           " (this tokenizer encodes each as a whole)"));
     }
     pieces->push_back({index, begin, end, file.json_lines || end == text.size()});
