@@ -7,7 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/control.h"
+#include "worker/trainer/agreement/control.h"
 #include "worker/trainer/memory_check.h"
 
 namespace stretto::trainer {

@@ -13,7 +13,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/exchange/model_note.h"
-#include "worker/trainer/control.h"
+#include "worker/trainer/agreement/control.h"
 #include "worker/trainer/exported_state.h"
 
 namespace stretto::trainer {

@@ -10,7 +10,7 @@
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/data/sampler.h"
 #include "worker/report/flight_record.h"
-#include "worker/trainer/control.h"
+#include "worker/trainer/agreement/control.h"
 #include "worker/trainer/evaluation.h"
 #include "worker/trainer/job_config.h"
 #include "worker/trainer/rank_engine.h"

@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/comm/local/local.h"
-#include "worker/trainer/control.h"
+#include "worker/trainer/agreement/control.h"
 #include "worker/trainer/memory_check.h"
 
 namespace stretto::trainer {

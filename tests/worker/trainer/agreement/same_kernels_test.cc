@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/trainer/same_kernels.h"
+#include "worker/trainer/agreement/same_kernels.h"
 
 #include <gmock/gmock.h>
 

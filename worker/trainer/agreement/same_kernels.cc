@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/trainer/same_kernels.h"
+#include "worker/trainer/agreement/same_kernels.h"
 
 #include <map>
 #include <vector>
@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
-#include "worker/trainer/control.h"
+#include "worker/trainer/agreement/control.h"
 
 namespace stretto::trainer {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/trainer/control.h"
+#include "worker/trainer/agreement/control.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
