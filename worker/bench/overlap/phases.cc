@@ -89,12 +89,11 @@ StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, 
 }
 
 bool MixesPhases(const Program& program) {
-  std::vector<bool> backward_began(program.lanes.size());
+  IdVector<LaneId, bool> backward_began(program.lanes.size());
   for (const Op& op : program.ops) {
     const Part part = PartOf(op);
-    const size_t lane = static_cast<size_t>(op.lane);
-    if (part == Part::kBackward) backward_began[lane] = true;
-    if (part == Part::kForward && backward_began[lane]) return true;
+    if (part == Part::kBackward) backward_began[op.lane] = true;
+    if (part == Part::kForward && backward_began[op.lane]) return true;
   }
   return false;
 }

@@ -64,7 +64,7 @@ class LedgerCheckTest : public ::testing::Test {
       for (size_t op = 0; op < plans_[rank].program.ops.size(); ++op) {
         const Interval at = executors_[rank]->intervals()[op];
         fake_cupti::state().records.push_back(
-            {.stream = static_cast<uint32_t>(7 + plans_[rank].program.ops[op].lane),
+            {.stream = static_cast<uint32_t>(7 + plans_[rank].program.ops[op].lane.value()),
              .name = "kernel",
              .start = static_cast<uint64_t>(at.begin),
              .end = static_cast<uint64_t>(at.end)});
