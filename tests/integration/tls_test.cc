@@ -140,7 +140,7 @@ TEST_F(TlsClusterTest, ClientsThatDoNotBelongAreToldWhy) {
   EXPECT_EQ(by_name.code, 0) << by_name.err;
   const Outcome up = Stretto({"up", "--tls-ca", "x"});
   EXPECT_EQ(up.code, 2);
-  EXPECT_THAT(up.err, HasSubstr("`stretto up` has no TLS"));
+  EXPECT_THAT(up.err, HasSubstr("`stretto up` does not use TLS"));
 }
 
 TEST_F(TlsClusterTest, TlsAgainstAPlainCoordinatorIsToldToLeaveItOut) {

@@ -169,7 +169,7 @@ TEST_F(WeightsTest, NoStepsWriteTheWeightsAsACheckpoint) {
   }
   const Outcome refused = Stretto(Submit({.name = "nothing", .steps = 0}, {"-o", "json"}));
   EXPECT_NE(refused.code, 0);
-  EXPECT_THAT(refused.err, HasSubstr("spec.steps: found 0, expected a number from 1"));
+  EXPECT_THAT(refused.err, HasSubstr("spec.steps: found 0, expected at least 1"));
 }
 
 TEST_F(WeightsTest, WeightsThatCannotBeTakenEndTheJobNamingTheFile) {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Every command reads the config file as a whole, and the ones that change it write it back through
+// Store, which reports the path when that fails. The paths of certificates are stored as absolute
+// paths, so that a context works from any folder.
+
 #include "coordinator/cli/commands/config_commands.h"
 
 #include <filesystem>
@@ -19,7 +24,7 @@ ExitCode Report(const Terminal& terminal, const absl::Status& status) {
   return kError;
 }
 
-// Writes the changed config and says so.
+// Writes the changed config and reports what was done.
 ExitCode Store(const Terminal& terminal, const std::string& path, const ConfigFile& config,
                const std::string& done) {
   if (const absl::Status status = WriteConfig(path, config); !status.ok()) {

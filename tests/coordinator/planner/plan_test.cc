@@ -151,7 +151,7 @@ TEST(PlanTest, ASpecThatCannotBeNamesTheField) {
   v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
   spec.mutable_schedule()->set_name("domino_diagonal");
   EXPECT_THAT(std::string(PlanOf(spec).status().message()),
-              HasSubstr("schedule.name: found 'domino_diagonal'"));
+              HasSubstr("spec.schedule.name: found \"domino_diagonal\""));
   spec = Spec("gpt-tiny", 2, "domino_row");
   spec.set_global_batch_size(9);
   EXPECT_EQ(PlanOf(spec).status().code(), absl::StatusCode::kInvalidArgument);

@@ -221,6 +221,7 @@ TEST_F(AuthorizeTest, CoordinatorNeedsACertificateOfItsRole) {
   options.listen = "0.0.0.0:0";  // which TLS allows
   options.tls = ca_.Write(folder_, "own", tls::kUserCertificate);
   auto server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);
+  golden_.Hide(folder_, "FOLDER");
   golden_.Add(std::string(server.status().message()), {"role coordinator"});
   options.tls = ca_.Write(folder_, "own", tls::kCoordinatorCertificate);
   server = Server::Start(options, coordinator::NewMemoryStore(), clock_, telemetry_);

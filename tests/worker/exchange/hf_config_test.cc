@@ -164,7 +164,7 @@ std::vector<BadConfig> BadConfigs() {
       {"gpt2_bare", "n_layer", "1e300", {"expected a whole number, 1 to 256"}},
       {"gpt2_bare", "n_positions", "-1", {"found -1"}},
       {"gpt2_bare", "vocab_size", "97.5", {"found 97.5"}},
-      {"gpt2_bare", "vocab_size", "1", {"model.vocab_size: found 1, expected at least 2"}},
+      {"gpt2_bare", "vocab_size", "1", {"model.vocab_size: found 1, expected 2 to 4194304"}},
       {"gpt2_bare", "vocab_size", "4194305", {"found 4194305"}},
       {"gpt2_bare", "n_inner", R"("80")", {R"(found "80")"}},
       {"gpt2_bare", "layer_norm_epsilon", "0", {"found 0, expected a number above 0, at most 1"}},

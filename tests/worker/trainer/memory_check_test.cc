@@ -117,11 +117,5 @@ TEST(ArenasOfTest, AHugeModelIsMeasuredWithoutMemory) {
             absl::StatusCode::kResourceExhausted);
 }
 
-TEST(ArenasOfTest, AScheduleThatCannotBeIsRefused) {
-  JobConfig config = Config(kTiny, 2);
-  config.engine.schedule.splits = 2;
-  EXPECT_EQ(ArenasOf(config).status().code(), absl::StatusCode::kInvalidArgument);
-}
-
 }  // namespace
 }  // namespace stretto::trainer
