@@ -34,7 +34,7 @@ fail() { echo "$*" >&2; return 1; }
 escape=$'\e'
 
 quickstart() {
-  deploy/quickstart.sh --steps 20 --state-dir "$work/state" --report "$work/report.json" | tee "$work/quickstart.txt" || return
+  deploy/quickstart.sh --steps 20 --state-dir "$work/state" --report "$work/report.json" 2>&1 | tee "$work/quickstart.txt" || return
   tests/docs/readme_test.py "$work/quickstart.txt" || return
   python3 - "$work/report.json" <<'PYTHON'
 import json, sys
