@@ -2,7 +2,7 @@
 
 // Routes: events to the core, messages of the core to the sessions of workers, reports to the
 // histories, and news of a job to the streams that listen. Lists of streams are copied before they
-// are walked, because a stream may remove itself while it is told.
+// are walked, because a stream may remove itself while it is notified.
 
 #include "coordinator/service/hub.h"
 

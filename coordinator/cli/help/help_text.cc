@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kWidth = 80;
 constexpr size_t kColumn = 26;  // where descriptions begin
 
-// "  NAME          text", the text wrapped beneath itself.
+// "  NAME          text", the text wrapped in a column of its own.
 std::string Entry(const std::string& name, const std::string& text) {
   std::string out = absl::StrCat("  ", name);
   size_t column = out.size();

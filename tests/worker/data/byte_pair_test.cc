@@ -187,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "key added_tokens[0].id: found 16777216,"},
         Refusal{R"({"model": {"merges": ["ab"]}})", "key model.merges[0]: found \"ab\""},
         Refusal{R"({"model": {"merges": ["zz zz"]}})", "merges[0]: found piece \"zz\""},
-        Refusal{R"({"model": {"merges": ["木 a"]}})", "piece"},
+        Refusal{R"({"model": {"merges": ["木 a"]}})", R"(piece "\xe6\x9c\xa8", byte 0)"},
         Refusal{R"({"added_tokens": [{"content": ""}]})", "key added_tokens[0].content"},
         Refusal{R"({"added_tokens": [{"content": "x", "id": 1, "lstrip": true}]})",
                 "key added_tokens[0].lstrip: found true"},
