@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// stretto-coordinator: the daemon that keeps the jobs. Exit codes: 0 asked to stop, 1 cannot start,
-// 2 bad command line.
+// stretto-coordinator, the daemon that manages the jobs. Exit codes: 0 stopped on request, 1 cannot
+// start, 2 bad command line.
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -54,7 +54,7 @@ std::string DefaultStateDir() {
   return absl::StrCat(home != nullptr ? home : "", "/.local/state/stretto/coordinator");
 }
 
-// Makes the folder and takes its lock for as long as the descriptor lives, and with it the process.
+// Creates the folder and locks it for the lifetime of the returned descriptor.
 absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -98,7 +98,8 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
     sigaddset(&set, SIGINT);
     return set;
   }();
-  // Before any thread starts, so that all inherit it and only sigwait sees the signals.
+  // Blocked before any thread starts, so that all threads inherit the mask and only sigwait sees
+  // the signals.
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 
@@ -174,14 +175,14 @@ int Main(int argc, char** argv) {
   options.server.core.lost_rank_timeout = absl::Seconds(options.lost_rank_seconds);
   options.server.core.heartbeat_interval = options.server.core.lease / 5;
   InitLogging("stretto-coordinator");
-  // gRPC logs in a format of its own what we report in ours.
+  // gRPC would log, in a format of its own, what we report ourselves.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   telemetry::Telemetry telemetry;
   const absl::Status status = Run(options, telemetry);
   if (!status.ok()) {
     std::fprintf(stderr, "stretto-coordinator: %s\n", std::string(status.message()).c_str());
   }
-  // Run has closed all that matters.
+  // Run has closed everything that matters.
   std::fflush(nullptr);
   std::_Exit(status.ok() ? 0 : 1);
 }

@@ -37,7 +37,7 @@ ExitCode RunApp(const std::vector<std::string>& arguments, const AppEnvironment&
   AddConfigCommands(line);
   AddExplainCommand(line);
   AddHelpCommands(line);
-  // For packages and shells, not for people.
+  // For packages and shells; hidden from the help.
   if (!arguments.empty() && arguments[0] == "__man") {
     line.terminal().out << ManPage(line.Commands(), kBuildVersion);
     return kOk;

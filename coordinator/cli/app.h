@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto` as a function of its arguments and its surroundings.
+// `stretto` as a function of its arguments and its environment.
 
 #include <functional>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace stretto::cli {
 
-// What the process around us gives; tests give their own.
+// What the surrounding process provides; tests provide their own.
 struct AppEnvironment {
   Terminal& terminal;
   Interrupt& interrupt;

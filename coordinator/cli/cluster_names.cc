@@ -8,7 +8,7 @@
 namespace stretto::cli {
 namespace {
 
-// A shell that completes waits no longer for names.
+// The user waits for the completion, so it gives up quickly.
 constexpr absl::Duration kDeadline = absl::Seconds(1);
 constexpr int kMaxNames = 200;
 

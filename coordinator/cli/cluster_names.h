@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Names that exist, for completion.
+// Existing names, for completion.
 
 #include <string>
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace stretto::cli {
 
-// Jobs (JOB), workers (WORKER) or contexts (CONTEXT) of the cluster that `given` and the
-// environment name. None when the cluster, or the config, does not answer at once: completion keeps
-// silent.
+// Returns jobs (JOB), workers (WORKER) or contexts (CONTEXT) of the cluster that `given` and the
+// environment name. Returns nothing if the cluster or the config does not answer at once:
+// completion prints no errors.
 std::vector<std::string> ClusterNames(const ValueKind& kind, const GivenFlags& given,
                                       const AppEnvironment& environment);
 

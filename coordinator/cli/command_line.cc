@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds the tree of commands with CLI11, parses a command line and runs the command that it names,
-// with its invocation: the client, the terminal and the interrupt. Words and flags that no command
-// knows are looked up here, so that the error can suggest the nearest name.
+// Builds the tree of commands with CLI11, parses a command line and runs its command with its
+// invocation: the client, the terminal and the interrupt. Unknown words and flags are looked up
+// here, so that the error can suggest the nearest name.
 
 #include "coordinator/cli/command_line.h"
 
@@ -25,7 +25,7 @@
 namespace stretto::cli {
 namespace {
 
-// From the root along `words`; ends early where one is unknown.
+// Walks from the root along `words` and stops at the first unknown one.
 std::vector<const CommandInfo*> FindCommands(const CommandInfo& root,
                                              const std::vector<std::string>& words) {
   std::vector<const CommandInfo*> path = {&root};
@@ -135,7 +135,8 @@ absl::StatusOr<std::string> CommandLine::HelpOf(const std::vector<std::string>& 
                       : unknown);
 }
 
-// What CLI11 only calls a missing subcommand; empty when every command word is known.
+// Returns the word that CLI11 reports only as a missing subcommand; empty if every command word is
+// known.
 std::string CommandLine::UnknownWord(const std::vector<std::string>& arguments) const {
   const CLI::App* command = app_.get();
   for (const std::string& word : arguments) {
@@ -160,7 +161,7 @@ std::string CommandLine::UnknownWord(const std::vector<std::string>& arguments) 
   return "";
 }
 
-// The first flag that no command on the line takes; empty when there is none.
+// Returns the first flag that no command on the line takes; empty if there is none.
 std::string CommandLine::UnknownFlag() const {
   for (const std::string& word : app_->remaining(true)) {
     if (word.size() < 2 || word[0] != '-' || word == "--") continue;
@@ -189,7 +190,7 @@ OutputFormat CommandLine::format() const {
                              : OutputFormat::kTable;
 }
 
-// Those flags that name the cluster, as they were given.
+// Returns the flags that name the cluster, as the user gave them.
 std::string CommandLine::HintFlags() const {
   const Cluster& cluster = cluster_.cluster;
   std::string flags;

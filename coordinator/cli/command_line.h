@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The command line: the tree of commands that the files *_flags.cc add to, and what its words ask
-// for.
+// The command line: the tree of commands, which the files *_flags.cc fill, and the parser that runs
+// one of them.
 
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ namespace stretto::cli {
 
 class CommandLine {
  public:
-  // With the flags that every command takes, and no command. `environment` is borrowed.
+  // Has the flags that every command takes, and no command yet. `environment` is borrowed.
   explicit CommandLine(const AppEnvironment& environment);
   ~CommandLine();
 
@@ -33,7 +33,7 @@ class CommandLine {
   CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help,
                        std::function<ExitCode(const Invocation&)> command,
                        std::vector<std::string> examples);
-  // One that does not.
+  // Adds a command that needs no coordinator.
   CLI::App* AddLocal(CLI::App* parent, const char* name, const char* help,
                      std::function<ExitCode()> command, std::vector<std::string> examples);
   // A flag that takes one of a few words: "table|json|yaml".
@@ -43,14 +43,14 @@ class CommandLine {
   const AppEnvironment& environment() const { return environment_; }
   Terminal& terminal() const { return environment_.terminal; }
 
-  // Runs what `arguments`, without the program's name, ask for.
+  // Runs the command that `arguments`, without the program's name, ask for.
   ExitCode Run(std::vector<std::string> arguments);
 
   // For commands, while Run runs them.
   OutputFormat format() const;
   const Cluster& cluster() const { return cluster_.cluster; }  // as its flags were given
   CommandInfo Commands() const;
-  // Help of the command that `words` name. NotFound, with the nearest name.
+  // Returns the help of the command that `words` name. Errors: NotFound, with the nearest name.
   absl::StatusOr<std::string> HelpOf(const std::vector<std::string>& words) const;
 
  private:
@@ -62,7 +62,7 @@ class CommandLine {
 
   const AppEnvironment& environment_;
   std::unique_ptr<CLI::App> app_;
-  std::function<ExitCode()> action_;  // of the command that was named
+  std::function<ExitCode()> action_;  // of the command on the line
   ClusterFlags cluster_;
   std::string output_ = "table";
   bool no_color_ = false;

@@ -47,8 +47,8 @@ ExitCode PrintHelp(const CommandLine& line, const std::vector<std::string>& word
   return kOk;
 }
 
-// stretto_main.cc starts these programs; here is their help, and where a flag before their name
-// ends.
+// stretto_main.cc starts these programs. Here are their help and the flags that may precede their
+// name.
 void AddOtherPrograms(CommandLine& line) {
   for (const OtherProgram& other : kOtherPrograms) {
     const auto words = std::make_shared<std::vector<std::string>>();

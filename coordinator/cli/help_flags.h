@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Commands about the commands: help, completion, version, and those that are programs of their own.
+// Commands about the commands: help, completion, version, and commands that are separate programs.
 
 namespace stretto::cli {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One function per command of the group. It declares the flags, each bound to a value that the
+// One function per command of the group. It declares the flags, binds each to a value that the
 // command's callback keeps alive, and calls the command with them.
 
 #include "coordinator/cli/job_flags.h"
@@ -67,7 +67,7 @@ void AddList(CommandLine& line, CLI::App* job) {
       ->capture_default_str();
 }
 
-// Those whose only word is the job.
+// Adds the commands whose only argument is the job.
 void AddSimple(CommandLine& line, CLI::App* job) {
   const auto name = std::make_shared<std::string>();
   AddName(

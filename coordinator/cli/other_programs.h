@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Commands of `stretto` that are programs of their own, beside it: what they link must not meet our
-// Protobuf in one process (docs/design/0002). `stretto` itself only knows their help.
+// Commands of `stretto` that are separate programs beside it, because the libraries they link must
+// not meet our Protobuf in one process (docs/design/0002). `stretto` itself has only their help.
 
 namespace stretto::cli {
 
 struct OtherProgram {
   const char* command;
   const char* program;
-  int skipped_words;  // of the command line: those that the program does not want to see
+  int skipped_words;  // leading words of the command line that the program does not get
   const char* help;
   const char* examples[2];
 };

@@ -38,7 +38,7 @@ int TerminalWidth() {
   return size.ws_col;
 }
 
-// Returns only when it cannot be run.
+// Returns only if the program cannot be run.
 int RunOther(const stretto::cli::OtherProgram& other, const std::string& binary_dir, char** argv) {
   const std::string binary = binary_dir + "/" + other.program;
   execv(binary.c_str(), argv + other.skipped_words);

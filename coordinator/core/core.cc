@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The frame of the state machine: apply an event, collect what follows, undo it. This file also has
-// the requests of users and access to jobs; sessions.cc has the workers, reports.cc the ranks,
-// lifecycle.cc what a job goes through. Every change of a job or of the membership goes through
-// Touch, Change or ChangeMembership, which save the old value first; so Undo, and the answer to a
-// refused event, restore exactly the state before it.
+// The frame of the state machine: it applies an event, collects its effects and can undo it. This
+// file also has the requests of users and access to jobs; sessions.cc has the workers, reports.cc
+// the ranks, and lifecycle.cc the transitions of a job. Every change of a job or of the membership
+// goes through Touch, Change or ChangeMembership, which save the old value first. So Undo, and the
+// answer to a refused event, restore exactly the state before the event.
 
 #include "coordinator/core/core.h"
 
@@ -50,6 +50,7 @@ void Core::CollectRecords(Epoch epoch_before) {
 void Core::Undo() {
   for (auto& [id, old] : undo_.jobs) {
     if (old.has_value()) {
+      // The event may have ended the job and so removed it from live_.
       if (!IsEnded(old->record.state)) live_[old->record.number] = id;
       jobs_[id] = *std::move(old);
       continue;

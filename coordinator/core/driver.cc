@@ -26,7 +26,8 @@ absl::Status Driver::Persist(std::vector<Record> records) {
   if (records.empty()) return absl::OkStatus();
   for (Record& record : records) {
     JobRecord* job = std::get_if<JobRecord>(&record);
-    // An ended job never changes again, so it is met here once.
+    // Summaries are attached here and nowhere else: an ended job never changes again, so each job
+    // passes this line once as ended.
     if (job == nullptr || !IsEnded(job->state)) continue;
     *job = core_.AttachSummary(job->id, transport_.FinalSummary(*job));
   }
@@ -57,7 +58,8 @@ std::vector<Record> Driver::Repairs() const {
     }
   }
   for (const std::string& id : unsure_workers_) {
-    // A worker the core has not met may stay: it is LOST to a coordinator that reads it.
+    // A worker that the core does not know may stay in the store: a coordinator that reads it takes
+    // it as LOST.
     const Worker* worker = core_.FindWorker(id);
     if (worker != nullptr) repairs.emplace_back(worker->record);
   }

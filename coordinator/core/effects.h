@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What follows from an event. Order of execution: persist, all in one transaction; only then sends
-// in order, and news of changed jobs and workers.
+// The effects of an event. They are executed in this order: persist, all in one transaction; then
+// sends, in order; then notices of changed jobs and workers.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,7 @@ struct HeldRankReply {
   std::string job_uid;
   Epoch epoch;
   Rank rank;
-  bool keep = false;  // false: end it, and send nothing more about it
+  bool keep = false;  // false: end it, and send no more reports of it
   int64_t acked_sequence = 0;
 };
 struct SendRegistered {
@@ -53,14 +53,14 @@ struct SendAck {
   Rank rank;
   int64_t sequence = 0;
 };
-// End the stream with this status: Aborted (taken over by a newer session), Unavailable (lease
+// Ends the stream with this status: Aborted (a newer session took over), Unavailable (the lease
 // ended).
 struct CloseSession {
   absl::Status status;
 };
 
-// For one session of one worker; dropped without harm when that session has ended, because the
-// worker learns all it has missed when it registers again.
+// A message for one session of one worker. It is dropped if that session has ended; this is
+// harmless, because the worker learns all it has missed when it registers again.
 struct Send {
   std::string worker;
   int64_t session = 0;
@@ -68,19 +68,20 @@ struct Send {
 };
 
 struct Effects {
-  // Answer to the event. Not ok: all other fields are empty and nothing has changed.
+  // The answer to the event. If it is not ok, all other fields are empty and nothing has changed.
   absl::Status status;
-  std::string
-      job_id;  // CreateJob, CancelJob: the job meant (on a repeated request: the existing one)
-  // RankReported: not seen before by this process; false for a repeated report. The service adds
-  // fresh reports, and only those, to its step history.
+  // CreateJob, CancelJob: the job concerned; for a repeated request, the existing job.
+  std::string job_id;
+  // RankReported: this process sees the report for the first time; false for a repeated report. The
+  // service adds only fresh reports to its step history.
   bool fresh = false;
 
   std::vector<Record> persist;  // at most one per object
   std::vector<Send> sends;
-  std::vector<std::string> changed_jobs;  // ids, sorted; step numbers alone are no change
-  std::vector<std::string>
-      changed_workers;  // ids, sorted; heartbeats and use of slots are no change
+  // Ids, sorted. Step numbers alone are no change of a job, and heartbeats and use of slots are no
+  // change of a worker.
+  std::vector<std::string> changed_jobs;
+  std::vector<std::string> changed_workers;
 };
 
 }  // namespace stretto::coordinator

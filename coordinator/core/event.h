@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What can happen to the coordinator. Plain values; everything random (uids) or read from a clock
-// by somebody else (report times) comes in with the event.
+// The events of the coordinator, as plain values. Everything random (uids) or read from another
+// machine's clock (report times) is part of the event.
 
 #include <cstdint>
 #include <string>
@@ -14,10 +14,10 @@
 
 namespace stretto::coordinator {
 
-// The spec has been validated by itself. Errors: AlreadyExists (the name is taken, or request_id
-// was used with another fingerprint), FailedPrecondition (needs more slots than all registered
-// workers have). The same request_id and fingerprint as an existing job: ok, and that job's id is
-// returned.
+// Creates a job whose spec has been validated on its own. A request with the request_id and
+// fingerprint of an existing job is ok and returns that job's id. Errors: AlreadyExists (the name
+// is taken, or request_id was used with another fingerprint), FailedPrecondition (the job needs
+// more slots than all registered workers have).
 struct CreateJob {
   std::string job_id;
   std::string uid;   // fresh
@@ -26,11 +26,11 @@ struct CreateJob {
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::string request_id;      // empty: not idempotent
-  std::string fingerprint;     // of the whole request body but request_id
-  bool validate_only = false;  // all checks; nothing changes and job_id is not looked up afterwards
+  std::string fingerprint;     // of the request body without request_id
+  bool validate_only = false;  // makes all checks and changes nothing; the job does not exist after
 };
 
-// Errors: NotFound; FailedPrecondition (already ended). A job that is being cancelled: ok.
+// Errors: NotFound; FailedPrecondition (the job has ended). Ok for a job that is being cancelled.
 struct CancelJob {
   std::string job_id;
 };
@@ -43,8 +43,8 @@ struct HeldRank {
   int64_t last_sequence = 0;
 };
 
-// Answered by a Registered message, then by whatever the worker has missed (Assign, Stop).
-// Errors: as Membership::Register.
+// The answer is a Registered message and then whatever the worker has missed (Assign, Stop).
+// Errors: those of Membership::Register.
 struct WorkerRegistered {
   std::string id;
   std::string incarnation;
@@ -56,11 +56,11 @@ struct WorkerRegistered {
 };
 
 // Errors: NotFound, Aborted (not the newest session, or LOST: register again), InvalidArgument
-// (health of a slot that it has not registered).
+// (health of a slot that the worker has not registered).
 struct WorkerHeartbeat {
   std::string id;
   int64_t session = 0;
-  std::vector<SlotHealth> health = {};  // of slots not named: as it was
+  std::vector<SlotHealth> health = {};  // slots not listed keep their health
 };
 
 struct WorkerDisconnected {
@@ -100,12 +100,12 @@ struct RankWarned {
   std::string reason;
   std::string message;
 };
-// A report that concerns the service alone (a profile): counted, acknowledged, nothing else.
+// A report that concerns only the service (a profile): it is counted and acknowledged.
 struct OtherReport {};
 
-// Errors, after which nothing has changed: NotFound (no such job or rank; never heard of it: drop
-// it), Aborted (stale epoch, another worker's rank, or an old session: drop it),
-// FailedPrecondition (a gap in the sequence: end the session, the daemon replays).
+// Errors, after which nothing has changed: NotFound (no such job or rank: drop the report), Aborted
+// (stale epoch, another worker's rank, or an old session: drop the report), FailedPrecondition (a
+// gap in the sequence: end the session, and the daemon replays).
 struct RankReported {
   std::string worker;
   int64_t session = 0;
@@ -118,7 +118,7 @@ struct RankReported {
       report;
 };
 
-// Time has passed: leases and graces end. Send one every second or so.
+// Time has passed: leases and graces may have ended. Send one about every second.
 struct Tick {};
 
 using Event = std::variant<CreateJob, CancelJob, WorkerRegistered, WorkerHeartbeat,

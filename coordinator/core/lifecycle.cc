@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// How a job starts, fails, stops and ends.
+// The transitions of a job: start, failure, stop and end.
 
 #include <utility>
 
@@ -12,11 +12,12 @@
 namespace stretto::coordinator {
 namespace {
 
-// How well a failure explains the end of a job; larger is better.
+// How well a failure explains the end of a job; a larger value is better. When a rank dies, its
+// peers fail too, and their reports may arrive first.
 int Weight(const FirstFailure& failure) {
   const ExitReason reason = ExitReasonOf(failure.reason);
-  if (reason == ExitReason::kStopped) return 0;   // its daemon ended it along with a gang member
-  if (reason == ExitReason::kPeerLost) return 1;  // another rank went first
+  if (reason == ExitReason::kStopped) return 0;   // its daemon stopped it along with the gang
+  if (reason == ExitReason::kPeerLost) return 1;  // another rank ended first
   return 2;
 }
 
@@ -83,7 +84,8 @@ void Core::LoseRank(const std::string& id, int32_t rank, ExitReason reason,
 
 void Core::Fail(const std::string& id, FirstFailure failure) {
   JobRecord& job = Change(id);
-  if (job.state == JobState::kCancelling) return;  // asked for
+  if (job.state == JobState::kCancelling) return;  // ranks that end now were asked to
+  // Only the first failure stops the gang; later ones may still improve the explanation.
   if (job.stop_reason.empty()) {
     const bool running = job.state == JobState::kRunning;
     SetCondition(id, running ? "Running" : "Prepared", ConditionStatus::kFalse, failure.reason,
@@ -115,6 +117,8 @@ void Core::SendStopTo(const JobRecord& job, const std::string& worker) {
 void Core::FinishIfGone(const std::string& id, const std::string& message) {
   const JobRecord& job = Get(id);
   if (!IsActive(job.state)) return;
+  // A rank that has not reported its end may still run on its slot, so the job holds its slots
+  // until every rank is gone.
   bool completed = true;
   for (const RankRecord& rank : job.ranks) {
     if (!rank.gone()) return;
@@ -130,7 +134,7 @@ void Core::FinishIfGone(const std::string& id, const std::string& message) {
         absl::StrCat("cancelled after ", job.steps_done(), " of ", job.total_steps, " steps"));
   } else {
     STRETTO_CHECK(completed);
-    // Ranks agree to stop early; the message of the last one to end is everyone's.
+    // Ranks agree to stop early, so the message of the last one to end holds for all.
     const ExitReason reason = ExitReasonOf(job.ranks[0].exit_reason);
     End(id, JobState::kSucceeded, NameOf(reason),
         reason == ExitReason::kCompleted ? absl::StrCat(job.total_steps, " steps") : message);
@@ -144,6 +148,7 @@ void Core::End(const std::string& id, JobState state, const std::string& reason,
   job.state = state;
   job.end_time = now_;
   live_.erase(job.number);
+  // A job that never ran has no condition Running to close.
   if (ran) SetCondition(id, "Running", ConditionStatus::kFalse, "Ended", "");
   SetCondition(id, "Succeeded",
                state == JobState::kSucceeded ? ConditionStatus::kTrue : ConditionStatus::kFalse,

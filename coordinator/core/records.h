@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the coordinator knows about jobs, and what of it is stored. Plain values.
+// The coordinator's records of jobs, and which of them a store keeps. Plain values.
 
 #include <cstdint>
 #include <optional>
@@ -38,16 +38,16 @@ struct Condition {
   ConditionStatus status = ConditionStatus::kUnknown;
   std::string reason;
   std::string message;
-  absl::Time last_transition_time;  // of the status; a new reason or message alone keeps it
+  absl::Time last_transition_time;  // of the status; unchanged by a new reason or message
   bool operator==(const Condition&) const = default;
 };
 
-// A rank moves downwards only.
+// A rank moves only downwards in this list.
 enum class RankState {
   kAssigned = 1,
   kPrepared = 2,
   kExited = 3,  // its process reported its end
-  kLost = 4,    // its worker or its process is gone without a report
+  kLost = 4,    // its worker or its process disappeared without a report
 };
 
 struct RankRecord {
@@ -57,7 +57,7 @@ struct RankRecord {
   int32_t exit_code = 0;
   int32_t signal = 0;
   std::string exit_reason;  // NameOf an ExitReason, as reported
-  int64_t last_step = 0;    // finished; stored only along with a transition
+  int64_t last_step = 0;    // last finished step; stored only along with a transition
 
   bool gone() const { return state == RankState::kExited || state == RankState::kLost; }
   bool completed() const {
@@ -101,12 +101,12 @@ struct JobRecord {
   Epoch epoch;
   std::vector<RankRecord> ranks;  // by rank; empty until placed
 
-  // Set once the gang has to end before it is done; why. Its workers have been told to stop.
+  // Set once, when the gang has to end early: the reason. Its workers have been told to stop.
   std::string stop_reason;
   // Set once, by the first rank that failed on its own.
   std::optional<FirstFailure> first_failure;
-  // The best explanation while only consequences are known (a rank that lost its peer, or was
-  // stopped by its daemon). Becomes first_failure when the job ends without a better one.
+  // The best explanation while only consequences are known (a rank lost its peer, or its daemon
+  // stopped it). Becomes first_failure if the job ends without a better one.
   std::optional<FirstFailure> suspect;
 
   std::string last_checkpoint;       // "step-00000100"
@@ -116,7 +116,7 @@ struct JobRecord {
   std::optional<absl::Duration> submit_to_first_step;
   std::string summary;  // opaque; attached by the driver when the job ends
 
-  // Steps that all ranks have finished.
+  // The number of steps that all ranks have finished.
   int64_t steps_done() const;
   const Condition* FindCondition(const std::string& type) const;
   bool operator==(const JobRecord&) const = default;
@@ -128,16 +128,16 @@ struct EpochRecord {
   bool operator==(const EpochRecord&) const = default;
 };
 
-// Takes back a job whose creation may or may not have been stored (see driver.h).
+// Removes a job whose creation may or may not have been stored (see driver.h).
 struct JobErased {
   std::string id;
   bool operator==(const JobErased&) const = default;
 };
 
-// An upsert, by job id, by worker id, or of the one epoch; or an erasure.
+// An upsert by job id, by worker id, or of the one epoch; or an erasure.
 using Record = std::variant<JobRecord, WorkerRecord, EpochRecord, JobErased>;
 
-// All that a store holds.
+// The full contents of a store.
 struct Snapshot {
   std::vector<JobRecord> jobs;        // by number
   std::vector<WorkerRecord> workers;  // by id

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What ranks report.
+// Reports of ranks: checks, acknowledgement, and the effect of each kind.
 
 #include <algorithm>
 #include <utility>
@@ -13,15 +13,15 @@
 namespace stretto::coordinator {
 namespace {
 
-// Set from a rank's report, the first or the latest: the later one counts.
+// Keeps the longest of the durations that the ranks reported. Returns whether it changed.
 bool Extend(std::optional<absl::Duration>* longest, absl::Duration duration) {
-  duration = std::max(duration, absl::ZeroDuration());  // clocks of two machines
+  duration = std::max(duration, absl::ZeroDuration());  // the clocks of two machines differ
   if (longest->has_value() && **longest >= duration) return false;
   *longest = duration;
   return true;
 }
 
-// The reason of a failure, which may be one that only a newer trainer knows.
+// The reason of a failure, which may be one that only newer trainers know.
 std::string FailureReason(const RankExited& report) {
   const ExitReason reason = ExitReasonOf(report.reason);
   if (report.stopped_by_daemon || reason == ExitReason::kCancelled)
@@ -67,6 +67,8 @@ absl::Status Core::CheckReport(const RankReported& event) const {
   if (record.state == RankState::kLost) {
     return absl::AbortedError(absl::StrCat(who, ": this rank has been counted as lost"));
   }
+  // A gap means that reports were lost on the way. Reports at or below `acked` are repeats, which
+  // are acknowledged again and change nothing.
   const int64_t acked = jobs_.at(job->id).acked[static_cast<size_t>(rank)];
   if (event.sequence > acked + 1) {
     return absl::FailedPreconditionError(
@@ -79,6 +81,8 @@ absl::Status Core::Handle(const RankReported& event) {
   RETURN_IF_ERROR(CheckReport(event));
   const std::string id = id_by_uid_.at(event.job_uid);
   const int32_t rank = event.rank.value();
+  // Touch, not Change: sequence numbers and step numbers are not worth a write to the store per
+  // report.
   int64_t& acked = Touch(id).acked[static_cast<size_t>(rank)];
   if (event.sequence == acked + 1) {
     acked = event.sequence;
@@ -104,6 +108,7 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
   if (!job.start_time.has_value()) job.start_time = report.time;
   const bool all = std::all_of(job.ranks.begin(), job.ranks.end(),
                                [](const RankRecord& r) { return r.state == RankState::kPrepared; });
+  // A job that is already stopping never becomes RUNNING, even if its last rank gets prepared.
   if (!all || job.state != JobState::kPreparing || !job.stop_reason.empty()) return;
   job.state = JobState::kRunning;
   const std::string ranks = absl::StrCat(job.world_size, " of ", job.world_size, " ranks prepared");
@@ -130,6 +135,8 @@ void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
 
 void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
   const JobRecord& job = Get(id);
+  // After a restart of the coordinator, ranks replay older reports; these must not replace a newer
+  // one.
   if (report.step < job.last_checkpoint_step) return;
   if (report.ok && report.name == job.last_checkpoint) return;
   if (report.step != job.last_checkpoint_step) Change(id).last_checkpoint_step = report.step;
@@ -167,7 +174,7 @@ void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
 }
 
 void Core::On(const std::string& id, int32_t rank, const RankWarned& report) {
-  // The other types are the core's own to set.
+  // All other conditions belong to the core.
   if (report.condition != "LogIntact") return;
   SetCondition(id, report.condition, ConditionStatus::kFalse, report.reason,
                absl::StrCat("rank ", rank, ": ", report.message));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Workers come, go and come back.
+// Registration, heartbeats and loss of workers, and the recovery of their ranks.
 
 #include <utility>
 
@@ -35,6 +35,8 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
   return absl::OkStatus();
 }
 
+// The order of the messages matters to the worker: it learns which ranks to keep before it is told
+// to start or to stop any.
 std::vector<HeldRankReply> Core::ReplyToHeld(const WorkerRegistered& event) const {
   std::vector<HeldRankReply> replies;
   for (const HeldRank& held : event.held) {
@@ -50,7 +52,8 @@ std::vector<HeldRankReply> Core::ReplyToHeld(const WorkerRegistered& event) cons
     }
     const RankRecord& record = job->ranks[static_cast<size_t>(rank)];
     if (record.worker != event.id || record.state == RankState::kLost) continue;
-    // A rank that has ended may replay its reports, so that the job's history is whole again.
+    // An ended rank may replay its reports even if the job has ended, so that the job's history
+    // becomes complete again.
     reply.keep = !held.alive || !IsEnded(job->state);
     if (reply.keep) reply.acked_sequence = jobs_.at(job->id).acked[static_cast<size_t>(rank)];
   }
@@ -68,6 +71,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
   std::set<int32_t> slots;
   for (const WorkerDevice& device : event.devices) slots.insert(device.slot);
 
+  // A copy, because FinishIfGone removes a job that ends from live_.
   const std::map<int64_t, std::string> live = live_;
   for (const auto& [number, id] : live) {
     bool assign = false, stop = false;
@@ -89,7 +93,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
         assign = true;
       }
     }
-    // LoseRank above may have told this worker to stop already.
+    // LoseRank above may already have told this worker to stop.
     const bool stopping = !Get(id).stop_reason.empty();
     if (stop) SendStopTo(Get(id), event.id);
     if (assign && !stopping) SendAssignTo(Get(id), event.id);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reading the core, and building it from what was stored.
+// Read access to the core, and its restoration from stored records.
 
 #include <algorithm>
 #include <utility>

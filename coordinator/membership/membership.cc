@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A worker's record, the session that may speak for it, and the end of its lease. Each call checks
-// first that it comes from the newest session of a READY worker; only Register may begin a new one.
+// Keeps a worker's record, its newest session, and the end of its lease. Each call first checks
+// that it comes from the newest session of a READY worker; only Register may begin a new session.
 
 #include "coordinator/membership/membership.h"
 

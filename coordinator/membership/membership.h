@@ -2,12 +2,11 @@
 #pragma once
 // Which worker daemons exist and which of them are alive. Pure: time is an argument.
 //
-// A worker is known by its id (a name people give). A daemon process is known by its incarnation (a
-// uid), and one stream of that process by its session (a number the caller never uses twice within
-// this process). A worker is READY while its session is open and its lease runs. It becomes LOST
-// when the session breaks or the lease ends, and READY again by registering. Only the newest
-// session of a worker may renew its lease, so a stream that was taken over cannot keep a dead
-// worker alive.
+// People give a worker its id. An incarnation (a uid) identifies a daemon process, and a session
+// identifies one stream of that process; the caller never reuses a session number within this
+// process. A worker is READY while its session is open and its lease is valid. It becomes LOST when
+// the session breaks or the lease ends, and READY again by registering. Only the newest session of
+// a worker may renew its lease, so a stream that was taken over cannot keep a dead worker alive.
 //
 // Not thread-safe; copies are independent.
 
@@ -32,7 +31,7 @@ struct WorkerDevice {
   bool operator==(const WorkerDevice&) const = default;
 };
 
-// What a heartbeat says of one of them.
+// The health of one slot, as a heartbeat reports it.
 struct SlotHealth {
   int32_t slot = 0;
   std::string fault;
@@ -40,7 +39,7 @@ struct SlotHealth {
 
 enum class WorkerState { kReady = 1, kLost = 2 };
 
-// What is stored of a worker. A worker read from the store is LOST until it registers.
+// The stored part of a worker. A worker read from the store is LOST until it registers.
 struct WorkerRecord {
   std::string id;
   std::string incarnation;
@@ -57,7 +56,7 @@ struct Worker {
   WorkerRecord record;
   int64_t session = 0;  // 0: none in this process yet
   absl::Time last_heartbeat_time;
-  // The lease, kept up to date by heartbeats. From here a LOST worker's ranks have their grace.
+  // The lease, which heartbeats renew. The grace of a LOST worker's ranks starts here.
   absl::Time lease_end;
 
   bool ready() const { return record.state == WorkerState::kReady; }
@@ -70,29 +69,30 @@ class Membership {
   // Adds a stored worker as LOST since `now`.
   void Restore(WorkerRecord record, absl::Time now);
 
-  // Makes the worker READY with a fresh lease. Returns the session taken over, which the caller
-  // closes, or 0. Errors: AlreadyExists (another incarnation with this id is READY; names its
-  // host), InvalidArgument (bad id, no devices, two devices with one slot, a negative slot).
+  // Makes the worker READY with a fresh lease. Returns the session that it replaces, which the
+  // caller closes, or 0. Errors: AlreadyExists (another incarnation with this id is READY; the
+  // message names its host), InvalidArgument (bad id, no devices, two devices with one slot, a
+  // negative slot).
   absl::StatusOr<int64_t> Register(WorkerRecord record, int64_t session, absl::Time now);
 
-  // Renews the lease. Errors: as Check.
+  // Renews the lease. Errors: those of Check.
   absl::Status Heartbeat(const std::string& id, int64_t session, absl::Time now);
 
-  // The devices of a known worker, as they are with `health`; what it does not name is as it was.
-  // Errors: InvalidArgument (the worker has registered no such slot).
+  // Returns the devices of a known worker, updated by `health`; slots that `health` does not list
+  // are unchanged. Errors: InvalidArgument (the worker has registered no such slot).
   absl::StatusOr<std::vector<WorkerDevice>> DevicesWith(
       const std::string& id, const std::vector<SlotHealth>& health) const;
   void SetDevices(const std::string& id, std::vector<WorkerDevice> devices);
 
-  // Ok when `session` is the worker's newest and the worker is READY. Errors: NotFound (no such
-  // worker), Aborted (a newer session took over, or the worker is LOST: register again).
+  // Returns Ok if `session` is the worker's newest and the worker is READY. Errors: NotFound (no
+  // such worker), Aborted (a newer session took over, or the worker is LOST: register again).
   absl::Status Check(const std::string& id, int64_t session) const;
 
-  // The session broke: the worker is LOST at once, and the lease keeps its end. Returns whether
-  // anything changed: an older session or an unknown worker changes nothing.
+  // Records that the session broke: the worker is LOST at once, and its lease keeps its end.
+  // Returns whether anything changed; an older session or an unknown worker changes nothing.
   bool Disconnect(const std::string& id, int64_t session);
 
-  // Marks workers whose lease has ended as LOST; returns their ids in order.
+  // Marks workers whose lease has ended as LOST and returns their ids in order.
   std::vector<std::string> Expire(absl::Time now);
 
   const Worker* Find(const std::string& id) const;

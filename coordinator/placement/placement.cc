@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Tries the queue from its head on a copy of the cluster's view, and marks the slots that each gang
+// Tries the queue from its head on a copy of the cluster view and marks the slots that each gang
 // takes, so that the next job sees what is left. `heads` has, per kind of slot, the first job that
-// did not fit and so blocks the later ones of its kind.
+// did not fit and therefore blocks the later ones of its kind.
 
 #include "coordinator/placement/placement.h"
 
@@ -41,7 +41,7 @@ void Take(const Candidate& candidate, int32_t slots, std::vector<RankSlot>& rank
   }
 }
 
-// By rank; empty when the gang does not fit. Marks the slots it takes.
+// Returns the slots by rank, empty if the gang does not fit, and marks them as taken.
 std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob& job) {
   std::vector<Candidate> candidates = Candidates(workers, job.kind);
   const auto slots = static_cast<size_t>(job.slots);
@@ -120,7 +120,7 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
               [](const auto& a, const auto& b) { return a.slot < b.slot; });
   }
   Placement placement;
-  std::map<int32_t, std::string> heads;  // by kind: the job that blocks it, and what it needs
+  std::map<int32_t, std::string> heads;  // by kind: the job that blocks it, and its need
   for (const QueuedJob& job : queue) {
     if (workers.empty()) {
       placement.unplaced.push_back(

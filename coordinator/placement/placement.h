@@ -2,16 +2,16 @@
 #pragma once
 // Queue order and gang placement as one pure function over a view of the cluster.
 //
-// First come, first served, for each kind of slot: the queue is tried from its head, and the first
-// job that does not fit blocks all behind it that want the same kind, so that no small job can
-// starve a large one. Jobs of another kind go past it: they cannot take what it waits for. A job
-// that needs more slots than all known workers together have cannot run on this cluster as it is,
-// and blocks nobody.
+// Jobs are served first come, first served, for each kind of slot: the queue is tried from its
+// head, and the first job that does not fit blocks all later jobs of the same kind, so that no
+// small job can starve a large one. Jobs of another kind may overtake it, because they cannot take
+// the slots that it waits for. A job that needs more slots than all known workers have together
+// cannot run on this cluster as it is, and blocks nobody.
 //
 // A gang is placed whole or not at all. If it fits on one worker, it goes to the one that keeps the
-// fewest free slots (best fit); else it is spread over as few workers as possible, those with the
-// most free slots first. Ties go to the smaller worker id, slots are taken in ascending order, and
-// consecutive ranks sit together. Same input, same output.
+// fewest free slots (best fit); otherwise it is spread over as few workers as possible, those with
+// the most free slots first. Ties go to the smaller worker id, slots are taken in ascending order,
+// and consecutive ranks are adjacent. The same input gives the same output.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct SlotView {
   int32_t slot = 0;
   int32_t kind = 0;
   bool free = true;
-  bool healthy = true;  // one that is not is no slot until somebody repairs it
+  bool healthy = true;  // a faulty slot does not count as a slot until it is repaired
 };
 
 struct WorkerView {
@@ -68,7 +68,7 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
 // "1 slot", "2 slots" or "2 GPUs", by the kind.
 std::string CountOf(int32_t slots, int32_t kind);
 
-// Healthy slots of `kind` over all workers, ready or not; and those that are not healthy.
+// The number of healthy and of faulty slots of `kind` over all workers, ready or not.
 int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind);
 int32_t FaultySlots(const std::vector<WorkerView>& workers, int32_t kind);
 // " (2 faulty)", or nothing.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A job spec in, what it comes to out: the pure core of the engine, run as the trainers will.
+// Computes the plan of a job spec with the pure core of the engine, exactly as the trainers will
+// run it.
 
 #include <string>
 
@@ -9,12 +10,13 @@
 
 namespace stretto::planner {
 
-// Of a spec that the coordinator has normalised and validated. Allocates no tensor; takes time and
-// memory for the operations of one rank's step. Errors: InvalidArgument, naming the field.
+// Returns the plan of a spec that the coordinator has normalised and validated. It allocates no
+// tensor; time and memory grow with the number of operations of one rank's step. Errors:
+// InvalidArgument, naming the field.
 absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec);
 
-// The step program of one rank as text (program/text.h), verified. Errors: InvalidArgument (also
-// for a rank that the job does not have).
+// Returns the verified step program of one rank as text (program/text.h). Errors: InvalidArgument
+// (also for a rank that the job does not have).
 absl::StatusOr<std::string> ProgramText(const v1alpha1::JobSpec& spec, int rank);
 
 }  // namespace stretto::planner

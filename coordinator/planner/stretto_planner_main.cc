@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// `stretto-planner`: a job spec in, what it comes to out. `stretto job submit --dry-run` runs it.
+// `stretto-planner` reads a job spec and writes its plan. `stretto job submit --dry-run` runs it.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <iterator>

@@ -17,7 +17,7 @@ namespace {
 using tls::Role;
 
 constexpr char kHealth[] = "/grpc.health.v1.Health/";
-// A service that is in no row can be called by nobody.
+// Nobody may call a service that has no row.
 constexpr struct {
   const char* prefix;
   Role role;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who may call what on a port with TLS (docs/design/0010): asked before every call of every method,
-// ours, gRPC's own and unknown ones, by the server itself.
+// Decides which caller may call which method on a port with TLS (docs/design/0010). The server asks
+// before every call of every method: ours, gRPC's own and unknown ones.
 
 #include <functional>
 #include <memory>
@@ -20,20 +20,21 @@ class AuthMetadataProcessor;
 
 namespace stretto::service {
 
-// `path` is "/SERVICE/METHOD", `uris` those of the caller's certificate. Every certificate may ask
-// for health, role worker may call WorkerService, role user the API and reflection; nobody anything
-// else.
-//   UNAUTHENTICATED    no role, or more than one
-//   PERMISSION_DENIED  another role's
+// `path` is "/SERVICE/METHOD", and `uris` are those of the caller's certificate. Every certificate
+// may ask for health, role worker may call WorkerService, and role user may call the API and
+// reflection. Everything else is refused:
+//   UNAUTHENTICATED    the certificate has no role, or more than one
+//   PERMISSION_DENIED  the method is another role's
 absl::Status Authorize(absl::string_view path, const std::vector<std::string>& uris);
 
-// For ServerCredentials. `refused` is called, on gRPC's threads, for every call that is: path, the
-// caller's URIs, why. gRPC takes no details along, so these errors carry no ErrorInfo.
+// Makes the processor for ServerCredentials. `refused` is called on gRPC's threads for every
+// refused call with its path, the caller's URIs and the reason. gRPC drops the details of these
+// errors, so they carry no ErrorInfo.
 using Refused = std::function<void(const std::string& path, const std::vector<std::string>& uris,
                                    const absl::Status& status)>;
 std::shared_ptr<grpc::AuthMetadataProcessor> NewAuthorizer(Refused refused);
 
-// Nothing on a port without TLS.
+// Returns nothing on a port without TLS.
 std::optional<tls::Identity> CallerOf(const grpc::AuthContext& context);
 
 }  // namespace stretto::service

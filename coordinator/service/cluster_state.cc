@@ -33,7 +33,7 @@ telemetry::ClusterState NothingYet() {
   return state;
 }
 
-// Since when the condition has been TRUE; `never` while it is not.
+// Returns since when the condition has been TRUE, or `never` if it is not.
 absl::Time TrueSince(const JobRecord& job, const char* type, absl::Time never) {
   const Condition* condition = job.FindCondition(type);
   const bool holds = condition != nullptr && condition->status == ConditionStatus::kTrue;
@@ -56,7 +56,7 @@ void AddJobs(const coordinator::Core& core, absl::Time now, telemetry::ClusterSt
   for (const JobRecord* job : core.Jobs()) {
     ++state->jobs[coordinator::JobStateName(job->state)];
     if (!job->end_time.has_value() || now - *job->end_time < kEndedJobs) AddTimes(*job, now, state);
-    // Oldest first: the first of a kind stays.
+    // Jobs come oldest first, so the first of a kind is the oldest.
     if (job->state == JobState::kPending) {
       state->oldest_pending.try_emplace(DeviceName(job->device_kind), job->create_time);
     }
@@ -78,7 +78,8 @@ void AddWorkers(const coordinator::Core& core, absl::Time now, telemetry::Cluste
   const auto used = UsedSlots(core);
   for (const auto& [id, worker] : core.workers()) {
     ++state->workers[worker.ready() ? "READY" : "LOST"];
-    // One that has not come since a restart of the coordinator had its last heartbeat before.
+    // A worker that has not registered since a restart of the coordinator sent its last heartbeat
+    // before that.
     const bool seen = worker.session != 0;
     if (seen && (worker.ready() || now - worker.last_heartbeat_time < kLostWorkers)) {
       state->heartbeats[id] = worker.last_heartbeat_time;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What metrics show of the core's state.
+// The part of the core's state that metrics show.
 
 #include "absl/time/time.h"
 #include "coordinator/core/driver.h"
@@ -8,8 +8,8 @@
 
 namespace stretto::service {
 
-// Jobs that ended within the last five minutes and workers that were lost within the last hour are
-// named; what ended before is only counted. Thread-safe.
+// Names the active jobs, those that ended within the last five minutes, and the workers except
+// those lost more than an hour ago; the rest are only counted. Thread-safe.
 telemetry::ClusterState ReadClusterState(const coordinator::Driver& driver, absl::Time now);
 
 }  // namespace stretto::service

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Field by field, in both directions: core to wire (ToProto, Fill) and wire to core (FromProto).
-// Enums of the core have the numbers of those on the wire, so they are cast. Only a report of no
-// known kind is an error.
+// Converts field by field in both directions: core to wire (ToProto, Fill) and wire to core
+// (FromProto). Enums of the core have the numbers of those on the wire, so they are cast. The only
+// error is a report of no known kind.
 
 #include "coordinator/service/convert.h"
 

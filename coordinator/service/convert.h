@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Between the messages on the wire and the core's plain structs. Pure.
+// Converts between the messages on the wire and the core's plain structs. Pure.
 
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ google::protobuf::Timestamp ToProto(absl::Time time);
 google::protobuf::Duration ToProto(absl::Duration duration);
 absl::Time FromProto(const google::protobuf::Timestamp& time);
 
-// All of a job but its progress and profile, which are not the core's.
+// Converts all of a job except progress and profile, which the core does not have.
 v1alpha1::Job ToProto(const coordinator::JobRecord& record);
 
 v1alpha1::Worker ToProto(const coordinator::Worker& worker, int32_t free_slots,
@@ -34,7 +34,7 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
 coordinator::WorkerHeartbeat FromProto(const v1alpha1::Heartbeat& message,
                                        const std::string& worker, int64_t session);
 
-// INVALID_ARGUMENT: the report is of no known kind.
+// Errors: INVALID_ARGUMENT if the report is of no known kind.
 absl::StatusOr<coordinator::RankReported> FromProto(const v1alpha1::RankReport& message,
                                                     const std::string& worker, int64_t session);
 

@@ -64,7 +64,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   google::rpc::Status wire;
   wire.set_code(static_cast<int>(complete.code()));
   wire.set_message(std::string(complete.message()));
-  // ErrorInfo first: payloads come in no particular order.
+  // Payloads come in no particular order, but details start with ErrorInfo.
   for (const char* url : {kErrorInfoUrl, kBadRequestUrl}) {
     const auto payload = complete.GetPayload(url);
     if (!payload) continue;

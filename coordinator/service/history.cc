@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Keeps the steps of a job as serialized messages, at most kMaxSteps of rank 0, plus sums of all
+// Keeps the steps of a job as serialised messages, at most kMaxSteps of rank 0, and sums of all
 // ranks' ledgers. The summary of an ended job is a stream of delimited messages: the job with its
-// progress, then a sample of the steps that always has the evaluated ones if they are few, and the
-// first and the last.
+// progress, then a sample of the steps. The sample always has the first and the last step, and the
+// evaluated ones if they are few.
 
 #include "coordinator/service/history.h"
 
@@ -105,7 +105,8 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
     }
     const v1alpha1::StepReport& last = recent_.back();
     progress.set_last_loss(last.loss());
-    // Every step has the same number of tokens, those of an earlier run too.
+    // Every step has the same number of tokens, including those of an earlier run that this job
+    // continues.
     progress.set_tokens(last.step() * last.tokens());
     if (seconds > 0) progress.set_tokens_per_second(tokens / seconds);
     const int64_t left = std::max<int64_t>(record.total_steps - last.step(), 0);
@@ -142,7 +143,7 @@ std::set<size_t> JobHistory::StepsOfSummary() const {
   }
   const size_t count = std::min(steps_.size(), kMaxSummarySteps - chosen.size());
   for (size_t i = 0; i < count; ++i) {
-    // i = 0 is the first step and i = count - 1 the last; in between, evenly spread.
+    // i = 0 is the first step and i = count - 1 the last; the others are evenly spread.
     chosen.insert(count > 1 ? i * (steps_.size() - 1) / (count - 1) : 0);
   }
   return chosen;
@@ -159,7 +160,7 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
     message.mutable_step()->clear_ledger();
     SerializeDelimitedToZeroCopyStream(message, &stream);
   }
-  // The string may be longer than what was written.
+  // The stream may have reserved more than it wrote.
   return out.substr(0, static_cast<size_t>(stream.ByteCount()));
 }
 

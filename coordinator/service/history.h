@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the trainers told about their steps: kept in memory, never in the store, because the daemons
-// hold every report and replay them after a restart of the coordinator. When a job ends, a summary
-// small enough to store goes with it.
+// The steps that trainers have reported. They are kept in memory and never in the store, because
+// the daemons keep every report and replay them after a restart of the coordinator. When a job
+// ends, a summary that is small enough to store is kept with it.
 //
 // Not thread-safe: belongs to the loop.
 
@@ -21,30 +21,30 @@
 
 namespace stretto::service {
 
-// One job. Add each report once (the core tells which are fresh).
+// The history of one job. Add each report once (the core reports which are fresh).
 class JobHistory {
  public:
   static constexpr size_t kMaxSteps = 200'000;  // the newest are kept, about 0.4 KiB each
   static constexpr size_t kMaxSummarySteps = 2'000;
 
   JobHistory() = default;
-  // From what Summary returned, for a job that ended before this process began.
+  // Restores a job that ended before this process began, from the result of Summary.
   explicit JobHistory(const std::string& summary);
 
   void AddStep(int32_t rank, const v1alpha1::StepReport& step);
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
-  // As Job.merged_wgrads; the same of every rank.
+  // As Job.merged_wgrads; equal for every rank.
   void SetMergedWgrads(int32_t merged) { merged_wgrads_ = merged; }
 
-  // The first step of rank 0 after `step`, or none yet.
+  // Returns the first step of rank 0 after `step`, or nothing if there is none yet.
   std::optional<v1alpha1::StepReport> NextStep(int64_t step) const;
 
-  // Progress and profile of the job, and what its ranks chose.
+  // Fills in progress, profile and what the ranks chose.
   void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
 
-  // The same and up to kMaxSummarySteps steps (those with an evaluation, as long as they are not
-  // most of them, and evenly chosen others, the first and the last among them; without ledgers), as
-  // delimited WatchJobResponse messages: what a watcher would be sent.
+  // Returns the same and up to kMaxSummarySteps steps without ledgers, as delimited
+  // WatchJobResponse messages: what a watcher would receive. The steps include the first, the last,
+  // those with an evaluation (unless most steps have one), and others that are evenly spread.
   std::string Summary(const coordinator::JobRecord& record) const;
 
  private:
@@ -67,8 +67,8 @@ class JobHistory {
 // Adds the entries and totals of `ledger` to `sum`.
 void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum);
 
-// The histories of all active jobs, and of the kMaxEnded ended ones looked at last; others are read
-// back from the summary in their record.
+// The histories of all active jobs and of the kMaxEnded most recently used ended ones. Others are
+// read back from the summary in their record.
 class Histories {
  public:
   static constexpr size_t kMaxEnded = 16;

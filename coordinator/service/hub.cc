@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Routes: events to the core, messages of the core to the sessions of workers, reports to the
-// histories, and news of a job to the streams that listen. Lists of streams are copied before they
-// are walked, because a stream may remove itself while it is notified.
+// Routes events to the core, messages of the core to the sessions of workers, reports to the
+// histories, and changes of a job to the streams that listen. Lists of streams are copied before
+// they are walked, because a stream may remove itself while it is notified.
 
 #include "coordinator/service/hub.h"
 
@@ -95,7 +95,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   if (!event.ok()) return event.status();
   const coordinator::Result result = Submit(*event);
   if (absl::IsNotFound(result.status) || absl::IsAborted(result.status)) {
-    // Of a job, an attempt or a session that is no more: nobody waits for it.
+    // The job, attempt or session no longer exists, so nobody waits for the report.
     spdlog::warn("report dropped worker={}: {}", worker, std::string(result.status.message()));
     return absl::OkStatus();
   }
@@ -126,6 +126,8 @@ absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank,
     const coordinator::Worker* found = core.FindWorker(worker);
     return found != nullptr && found->ready() ? found->session : 0;
   });
+  // The driver may name a session that ended after it was read: then the worker is not connected
+  // either.
   if (sessions_.count(session) == 0) {
     return WithReason(
         absl::UnavailableError(absl::StrCat("worker ", worker, ", which holds the ",
@@ -201,7 +203,7 @@ void Hub::JobChanged(const JobRecord& job) {
                job.epoch.value());
   if (coordinator::IsEnded(job.state)) {
     started_.erase(job.uid);
-    // Waiters are answered outside of the driver's lock.
+    // Answering the waiters calls back into gRPC, which must not happen under the driver's lock.
     loop_.Post([this, uid = job.uid] { rendezvous_.EndJob(uid); });
   } else if (job.state == coordinator::JobState::kPreparing && started_.insert(job.uid).second) {
     telemetry_.QueueWaited(Now() - job.create_time);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What all calls share: the driver, the open streams and who listens to what. Knows no gRPC;
-// reactors implement the small interfaces below. It decides nothing: it carries events to the core
-// and what follows from them to the streams concerned.
+// The state that all calls share: the driver, the open streams, and which stream listens to which
+// job. The hub knows no gRPC; reactors implement the small interfaces below. It decides nothing: it
+// carries events to the core and effects to the streams concerned.
 //
-// All methods run on the loop. As the driver's Transport it is called back within Submit, with the
-// driver's lock held, and then only queues.
+// All methods run on the loop. Submit calls the Transport methods with the driver's lock held, so
+// those only queue.
 
 #include <cstdint>
 #include <map>
@@ -26,15 +26,15 @@
 
 namespace stretto::service {
 
-// An open stream or a waiting call. Registered with the hub while it lives.
+// An open stream or a waiting call. It is registered with the hub while it exists.
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Ends the call with `status`, after the write under way.
+  // Ends the call with `status` once the write in progress is done.
   virtual void Close(const absl::Status& status) = 0;
-  // Something about the job it listens to has changed.
+  // The job that the stream listens to has changed.
   virtual void OnJobChanged() {}
-  // Regularly; for timeouts.
+  // Called regularly, for timeouts.
   virtual void OnTick() {}
 };
 
@@ -46,7 +46,7 @@ class SessionPort {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// Receives the chunks of a file of a run that it asked for: a log or a trace.
+// Receives the requested chunks of a log or a trace.
 class RunFilePort {
  public:
   virtual ~RunFilePort() = default;
@@ -56,7 +56,7 @@ class RunFilePort {
 
 class Hub final : public coordinator::Transport {
  public:
-  // Borrows all; they outlive it.
+  // Borrows all arguments; they must outlive the hub.
   Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry)
       : loop_(loop), clock_(clock), telemetry_(telemetry) {}
   // The driver needs its transport and the hub its driver: call this before anything else.
@@ -88,17 +88,17 @@ class Hub final : public coordinator::Transport {
   int64_t OpenSession(SessionPort* port);
   // Also tells the core and the log streams. `worker` is empty if it never registered.
   void CloseSession(int64_t session, const std::string& worker);
-  // Errors end the session.
+  // The caller ends the session with an error.
   absl::Status OnReport(const v1alpha1::RankReport& report, const std::string& worker,
                         int64_t session);
 
   // ---- logs and traces
-  // Asks the worker that holds a rank for what `request` says besides stream and rank; the answer
-  // goes to `port` until CloseLog. Returns the stream's number. UNAVAILABLE: the worker is not
-  // connected.
+  // Sends `request`, completed with stream, job and rank, to the worker that has the rank; the
+  // answer goes to `port` until CloseLog. Returns the number of the stream. Errors: UNAVAILABLE if
+  // the worker is not connected.
   absl::StatusOr<int64_t> OpenLog(const coordinator::JobRecord& job, int32_t rank,
                                   v1alpha1::LogRequest request, RunFilePort* port);
-  // Lets the worker send so many more records of a trace.
+  // Lets the worker send `records` more records of a trace.
   void GiveCredit(int64_t stream, int32_t records);
   void CloseLog(int64_t stream, bool cancel);
   void OnLogData(const v1alpha1::LogData& data, int64_t session);
@@ -115,7 +115,7 @@ class Hub final : public coordinator::Transport {
     int64_t session;
   };
   void NotifyJob(const std::string& id);
-  // To the worker of an open stream, while its session lasts.
+  // Sends to the worker of an open stream, if its session is still open.
   void SendLogRequest(const OpenedLog& log, v1alpha1::LogRequest request);
   void CountSend(const coordinator::Send& send);
 
@@ -130,7 +130,7 @@ class Hub final : public coordinator::Transport {
   std::map<std::string, std::set<Stream*>> listeners_;  // by job id
   std::map<int64_t, SessionPort*> sessions_;
   std::map<int64_t, OpenedLog> logs_;  // by stream number
-  std::set<std::string> started_;      // uids of active jobs whose wait has been counted
+  std::set<std::string> started_;      // uids of active jobs whose queue wait has been counted
   int64_t last_session_ = 0;
   int64_t last_log_ = 0;
 };

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Unary calls of users. Each call is posted to the loop, where it is validated, submitted to the
-// core or answered from a view of it, and converted back; the reactor is finished there. Lists are
-// paged by tokens that name the last entry shown, so that a page stays correct while jobs come and
-// go.
+// core or answered from a view of it, and converted back; the reactor is finished there. Page
+// tokens name the last entry shown, so a page stays correct while jobs are added and removed.
 
 #include "coordinator/service/job_service.h"
 
@@ -40,10 +39,10 @@ using coordinator::JobRecord;
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-// A page ends early when its answer would grow beyond what clients receive by default (4 MiB).
+// A page ends early if its response would exceed what clients accept by default (4 MiB).
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
 
-// Runs `call` on the loop and ends the RPC with what it returns.
+// Runs `call` on the loop and ends the RPC with its result.
 ServerUnaryReactor* OnLoop(Hub& hub, CallbackServerContext* context,
                            std::function<absl::Status()> call) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -51,7 +50,8 @@ ServerUnaryReactor* OnLoop(Hub& hub, CallbackServerContext* context,
   return reactor;
 }
 
-// Writes the audit line of a call that changed something, or tried to, and passes its status on.
+// Writes the audit line of a call that changed or tried to change something, and returns its
+// status.
 absl::Status Audited(CallbackServerContext* context, const char* method,
                      const std::string& resource, const std::string& request_id,
                      absl::Status status) {
@@ -69,7 +69,7 @@ std::string MakeToken(absl::string_view list, absl::string_view last) {
   return absl::WebSafeBase64Escape(absl::StrCat(list, ":", last));
 }
 
-// What MakeToken was given; empty for no token.
+// Returns what MakeToken was given; empty for no token.
 absl::StatusOr<std::string> ReadToken(absl::string_view list, const std::string& token) {
   if (token.empty()) return std::string();
   std::string text;
@@ -84,7 +84,7 @@ absl::StatusOr<std::string> ReadToken(absl::string_view list, const std::string&
                                                ", expected a next_page_token of this method"));
 }
 
-// Of the whole request but request_id: what must be equal for a call to be a repetition.
+// Fingerprints the request except request_id: a call is a repetition if both are equal.
 std::string Fingerprint(v1alpha1::CreateJobRequest request) {
   request.clear_request_id();
   const std::string body = request.SerializeAsString();
@@ -109,7 +109,7 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   return event;
 }
 
-// Names the core's refusal for programs.
+// Adds the machine-readable reason to the core's refusal.
 absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
                          const absl::Status& status) {
   if (absl::IsFailedPrecondition(status)) {
@@ -123,7 +123,7 @@ absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
                     {{"job", request.job_id()}, {"request_id", request.request_id()}});
 }
 
-// What would become of the job now.
+// Fills in what would happen to the job if it were created now.
 void FillTrial(const coordinator::Placement& trial, v1alpha1::Job* job) {
   for (const coordinator::Placed& placed : trial.placed) {
     for (size_t rank = 0; rank < placed.ranks.size(); ++rank) {
@@ -184,7 +184,7 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   if (!last.empty() && !absl::SimpleAtoi(last, &before)) {
     return FieldError("page_token", "found a damaged token, expected a next_page_token");
   }
-  // One more than the page, to know whether another follows.
+  // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
     const std::vector<const JobRecord*> jobs = core.Jobs();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JobService and ClusterService: convert, validate, call the core on the loop, convert back.
+// JobService and ClusterService: validate and convert a request, call the core on the loop, and
+// convert the result.
 
 #include <memory>
 #include <string>
@@ -15,11 +16,11 @@ class Service;
 
 namespace stretto::service {
 
-// Borrow the hub, which outlives the server they are registered with.
+// Both borrow the hub, which must outlive the server that they are registered with.
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub);
 std::unique_ptr<grpc::Service> NewClusterService(Hub& hub);
 
-// The job called "jobs/ID". On the loop. INVALID_ARGUMENT, NOT_FOUND.
+// Returns the job named "jobs/ID". Call it on the loop. Errors: INVALID_ARGUMENT, NOT_FOUND.
 absl::StatusOr<coordinator::JobRecord> LookUpJob(Hub& hub, const std::string& name);
 
 }  // namespace stretto::service

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Two streams: Watch sends a job whenever it differs from what was sent last, and its steps in
-// order from the history; Logs asks the workers for the logs of the ranks and passes their chunks
-// on. Neither buffers more than a bound: steps are read from the history one at a time, and a
-// client that reads logs too slowly is closed.
+// Two streams. Watch sends a job whenever it differs from what was sent last, and its steps in
+// order from the history. Logs asks the workers for the logs of the ranks and forwards their
+// chunks. Both are bounded: steps are read from the history one at a time, and a client that reads
+// logs too slowly is closed.
 
 #include "coordinator/service/job_streams.h"
 
@@ -44,7 +44,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
   }
   void OnWritten() override { Pump(); }
 
-  // News of a job first, except of its end, which comes after its last step.
+  // Changes of the job are sent first, except its end, which is sent after its last step.
   void Pump() {
     if (busy()) return;
     const auto record = hub_.FindJob(job_id_);
@@ -79,7 +79,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
   const std::string name_;
   std::string job_id_;
   int64_t last_step_;
-  std::optional<JobRecord> sent_;  // as last sent, without step numbers
+  std::optional<JobRecord> sent_;  // last sent, without step numbers
 };
 
 class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort {
@@ -143,7 +143,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
     Open();
   }
 
-  // Asks the workers, once the job has been placed.
+  // Asks the workers once the job has been placed.
   void Open() {
     const auto record = hub_.FindJob(job_id_);
     if (!record) return Close(absl::NotFoundError(absl::StrCat("no job \"", job_id_, "\"")));

@@ -9,18 +9,18 @@
 
 namespace stretto::service {
 
-// The job, its steps from the history and its changes. A slow client loses nothing and costs no
-// queue: the stream remembers the last step it has sent, not those to send.
+// Streams the job, its changes, and its steps from the history. A slow client loses no step and
+// needs no queue: the stream remembers only the last step that it has sent.
 grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJobStream(
     Hub& hub, const v1alpha1::WatchJobRequest& request);
 
-// The log of one rank or of all, fetched from the workers. Up to 16 MiB wait for a slow client;
-// more ends the stream with RESOURCE_EXHAUSTED.
+// Streams the log of one rank or of all, fetched from the workers. At most 16 MiB wait for a slow
+// client; beyond that the stream ends with RESOURCE_EXHAUSTED.
 grpc::ServerWriteReactor<v1alpha1::StreamJobLogsResponse>* JobLogsStream(
     Hub& hub, const v1alpha1::StreamJobLogsRequest& request);
 
-// Recorded steps of one rank or of all, fetched from the workers, one rank after the other. A
-// worker sends no more than a slow client reads: some 16 records wait.
+// Streams recorded steps of one rank or of all, fetched from the workers rank by rank. A worker
+// sends only as fast as the client reads: at most 16 records wait.
 grpc::ServerWriteReactor<v1alpha1::StreamJobTraceResponse>* JobTraceStream(
     Hub& hub, const v1alpha1::StreamJobTraceRequest& request);
 

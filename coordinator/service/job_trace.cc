@@ -2,7 +2,7 @@
 
 // The stream of recorded steps of a job, rank after rank. The worker may send only as many records
 // as it has credit for, and gets one more for each record that the client has taken, so a slow
-// client holds up nothing but itself.
+// client delays nobody else.
 
 #include <deque>
 #include <memory>
@@ -35,6 +35,8 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
       *response.mutable_record() = data.record();
       waiting_.push_back(std::move(response));
     }
+    // The queue is bounded by the credit alone, so a worker that ignores it must not fill our
+    // memory.
     if (waiting_.size() > kCredit) {
       return Close(absl::InternalError(
           Of(absl::StrCat("the worker sent more than the ", kCredit, " records it may"))));
@@ -101,7 +103,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
     stream_ = *stream;
   }
 
-  // Room again: the worker may send one more.
+  // A record has been taken, so the worker may send one more.
   void OnWritten() override {
     hub_.GiveCredit(stream_, 1);
     Pump();
@@ -114,6 +116,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
       waiting_.pop_front();
       return Write(std::move(response));
     }
+    // The next rank is opened only when the client has taken every record of this one.
     if (stream_ != 0) return;
     if (rank_ == last_rank_) return Close(absl::OkStatus());
     ++rank_;
@@ -132,7 +135,7 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
   const v1alpha1::StreamJobTraceRequest request_;
   JobRecord job_;
   int32_t rank_ = 0, last_rank_ = 0;
-  int64_t stream_ = 0;  // of the rank that is read; 0: it has ended
+  int64_t stream_ = 0;  // of the current rank; 0: it has ended
   std::deque<StreamJobTraceResponse> waiting_;
 };
 

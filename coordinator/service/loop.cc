@@ -43,11 +43,12 @@ void Loop::Run(std::chrono::nanoseconds period, const std::function<void()>& tic
       tasks_.pop_front();
       lock.Unlock();
       task();
-      task = nullptr;  // what it holds goes without the lock
+      task = nullptr;  // destroys what the task holds without the lock
       lock.Lock();
     } else if (stopping_) {
       return;
     }
+    // Checked after every task, so that a full queue cannot delay ticks and, with them, leases.
     if (std::chrono::steady_clock::now() >= next_tick) {
       lock.Unlock();
       tick();

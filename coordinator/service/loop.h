@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The service's one thread. Reactors run on gRPC's threads and decide nothing: they post what they
-// heard, and everything that touches shared state, the driver or the disk happens here, one task
+// received, and everything that touches shared state, the driver or the disk happens here, one task
 // after the other. So the service needs no locks, and a slow disk blocks no reactor.
 //
 // Bound of the queue: a call in progress has at most one read, one write, one cancellation and one
-// end under way, and the number of calls is limited per connection (server.cc).
+// end outstanding, and the number of calls per connection is limited (server.cc).
 
 #include <chrono>
 #include <deque>
@@ -24,13 +24,13 @@ class Loop {
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  // Starts the thread; `tick` runs on it every `period`. At most once.
+  // Starts the thread, which also runs `tick` every `period`. At most once.
   void Start(absl::Duration period, std::function<void()> tick);
 
-  // Thread-safe. Tasks run in the order of posting; those posted after Stop never run.
+  // Thread-safe. Tasks run in the order of posting; a task posted after Stop never runs.
   void Post(std::function<void()> task);
 
-  // Runs what has been posted so far, then ends the thread. Not from the loop itself.
+  // Runs the tasks posted so far, then ends the thread. Must not be called from the loop itself.
   void Stop();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Where the ranks of an attempt find each other: a write-once key-value store per (job uid, epoch).
-// It lives in memory and goes when the attempt ends. Whether an attempt is current is the core's to
-// say; callers ask it first.
+// It is in memory and is dropped when the attempt ends. Callers first ask the core whether the
+// attempt is current.
 //
 // Not thread-safe: belongs to the loop.
 
@@ -27,16 +27,16 @@ class Rendezvous {
   using Attempt = std::pair<std::string, int64_t>;
   using Done = std::function<void(const absl::StatusOr<std::string>&)>;
 
-  // Answers the waiters for the key. The same value again is ok (a caller that tried again).
-  // ALREADY_EXISTS: another value; INVALID_ARGUMENT: no key, or key or value too long;
-  // RESOURCE_EXHAUSTED: the attempt has stored too much.
+  // Stores the value and answers the waiters for the key. Setting the same value again is ok (a
+  // caller that tried again). Errors: ALREADY_EXISTS (the key has another value), INVALID_ARGUMENT
+  // (no key, or key or value too long), RESOURCE_EXHAUSTED (the attempt has stored too much).
   absl::Status Set(const Attempt& attempt, const std::string& key, const std::string& value);
 
-  // Calls `done` once: now if the key is there, else when it is set, or with ABORTED when the
-  // attempt ends. Returns a ticket for Forget; 0 if `done` has been called.
+  // Calls `done` once: now if the key is set, otherwise when it is set, or with ABORTED when the
+  // attempt ends. Returns a ticket for Forget, or 0 if `done` has been called.
   int64_t Get(const Attempt& attempt, const std::string& key, Done done);
 
-  // The waiter has gone; its `done` will not be called.
+  // Drops a waiter; its `done` will not be called.
   void Forget(int64_t ticket);
 
   // Drops all attempts of the job.

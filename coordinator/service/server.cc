@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Puts the coordinator together: store, core, driver, hub and loop, then the gRPC server in front
-// of them with TLS and authorization, limits, health and reflection, and an interceptor that counts
+// Assembles the coordinator: store, core, driver, hub and loop, then the gRPC server in front of
+// them with TLS and authorization, limits, health and reflection, and an interceptor that counts
 // and times every call. Refuses an address beyond loopback without TLS. Shutdown closes the streams
 // on the loop while the server waits for the calls in progress, and ends the loop last.
 
@@ -44,7 +44,8 @@ constexpr const char* kServices[] = {"stretto.v1alpha1.JobService",
                                      "stretto.v1alpha1.ClusterService",
                                      "stretto.v1alpha1.WorkerService"};
 
-// "stretto.v1alpha1.JobService/GetJob", or "other": a label must not take values from the wire.
+// Returns "stretto.v1alpha1.JobService/GetJob", or "other": callers must not be able to create
+// label values.
 std::string MethodLabel(absl::string_view path) {
   absl::ConsumePrefix(&path, "/");
   const std::string name = absl::StrReplaceAll(path, {{"/", "."}});
@@ -100,7 +101,7 @@ std::shared_ptr<grpc::ServerCredentials> Credentials(const ServerOptions& option
   credentials->SetAuthMetadataProcessor(
       NewAuthorizer([&telemetry](const std::string& path, const std::vector<std::string>& uris,
                                  const absl::Status& status) {
-        // It never becomes a call that a meter sees.
+        // The call is refused before a meter sees it, so it is counted here.
         telemetry.RpcEnded(MethodLabel(path), absl::StatusCodeToString(status.code()),
                            absl::ZeroDuration());
         spdlog::warn("call refused method={} caller={} code={}", Quoted(path),
@@ -142,7 +143,7 @@ struct Server::Impl {
     hub.SetDriver(driver);
   }
 
-  // In order of dependence.
+  // In order of dependence: each member uses only those above it.
   telemetry::Telemetry& telemetry;
   std::unique_ptr<coordinator::JobStore> store;
   Loop loop;
@@ -177,8 +178,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   impl->services.push_back(NewWorkerService(impl->hub));
   impl->loop.Start(options.tick, [hub = &impl->hub] { hub->Tick(); });
 
-  // Both are process-wide in gRPC: every server built from here on has them. Reflection shows the
-  // API to whoever reaches the port, so it is for loopback and for users with a certificate.
+  // Both are process-wide in gRPC: every server built afterwards has them. Reflection shows the API
+  // to anyone who reaches the port; that is loopback, or users with a certificate.
   grpc::EnableDefaultHealthCheckService(true);
   static std::once_flag reflection;
   if (!options.tls.empty() || IsLoopback(*ParseAddress(options.listen))) {
@@ -186,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   }
   grpc::ServerBuilder builder;
   builder.AddListeningPort(options.listen, Credentials(options, telemetry), &impl->port);
-  // Two coordinators on one port would share its connections.
+  // Without this, two coordinators could listen on one port and share its connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
@@ -216,7 +217,7 @@ void Server::Shutdown() {
     hub->CloseAll(
         WithReason(absl::UnavailableError("the coordinator is shutting down"), "SHUTTING_DOWN"));
   });
-  // The loop runs on: calls in progress need it to end.
+  // The loop still runs, because calls in progress need it to end.
   impl_->server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   impl_->server->Wait();
   impl_->loop.Stop();

@@ -18,33 +18,33 @@ namespace stretto::service {
 
 struct ServerOptions {
   std::string listen = "127.0.0.1:7070";  // port 0 takes a free one
-  tls::Files tls;                         // empty(): anybody who reaches the port may do anything
+  tls::Files tls;                         // empty(): whoever reaches the port may do anything
   bool insecure_listen_beyond_loopback = false;
   coordinator::CoreOptions core;
-  absl::Duration tick = absl::Milliseconds(500);  // how often leases are looked at
+  absl::Duration tick = absl::Milliseconds(500);  // how often leases are checked
 };
 
-// Of --listen. FAILED_PRECONDITION unless HOST of "HOST:PORT" is 127.x.y.z, [::1] or localhost, or
-// there is TLS, or `insecure` is set; INVALID_ARGUMENT: not of that form.
+// Checks --listen. Errors: FAILED_PRECONDITION unless HOST of "HOST:PORT" is 127.x.y.z, [::1] or
+// localhost, or there is TLS, or `insecure_listen_beyond_loopback` is set; INVALID_ARGUMENT if it
+// is not of that form.
 absl::Status CheckListenAddress(const ServerOptions& options);
 
 class Server {
  public:
   // Reads the store, restores the core and listens. Owns the store; borrows clock and telemetry,
-  // which outlive it. Errors: those of CheckListenAddress, tls::CheckFiles, JobStore::Load and
-  // Core::Restore;
-  // UNAVAILABLE naming the address: cannot bind.
+  // which must outlive the server. Errors: those of CheckListenAddress, tls::CheckFiles,
+  // JobStore::Load and Core::Restore; UNAVAILABLE, naming the address, if it cannot bind.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options,
                                                        std::unique_ptr<coordinator::JobStore> store,
                                                        const Clock& clock,
                                                        telemetry::Telemetry& telemetry);
-  // As Shutdown.
+  // Calls Shutdown.
   ~Server();
 
   int port() const;
 
-  // Health says NOT_SERVING, open streams end with UNAVAILABLE, calls in progress get two seconds.
-  // Nothing runs afterwards. Any number of times, from one thread.
+  // Health becomes NOT_SERVING, open streams end with UNAVAILABLE, and calls in progress get two
+  // seconds to end. Nothing runs afterwards. May be called repeatedly, from one thread.
   void Shutdown();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks of requests other than the spec. Pure; errors are INVALID_ARGUMENT naming the field.
+// Checks of requests except for the spec. Pure; errors are INVALID_ARGUMENT and name the field.
 
 #include <cstdint>
 #include <string>
@@ -18,10 +18,10 @@ using spec::Quoted;
 // Checks job_id, request_id and the presence of a spec.
 absl::Status ValidateCreateRequest(const v1alpha1::CreateJobRequest& request);
 
-// The ID of "COLLECTION/ID" ("jobs", "workers"), from the field "name".
+// Returns the ID of "COLLECTION/ID" ("jobs", "workers") in field "name".
 absl::StatusOr<std::string> ParseName(absl::string_view collection, absl::string_view name);
 
-// 0 becomes 50, more than 1000 becomes 1000, negative is refused.
+// 0 becomes 50, more than 1000 becomes 1000, and a negative size is an error.
 absl::StatusOr<int> PageSize(int32_t page_size);
 
 }  // namespace stretto::service

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
-// and only then reads the next, so a worker cannot outrun the store. What it writes waits in a
-// bounded queue; acknowledgements are kept apart, only the newest per rank, because an older one is
-// worth nothing.
+// and only then reads the next, so a worker cannot outrun the store. Outgoing messages wait in a
+// bounded queue. Acknowledgements are kept apart, only the newest per rank, because each one
+// includes all earlier ones.
 
 #include "coordinator/service/worker_service.h"
 
@@ -36,12 +36,12 @@ using v1alpha1::WorkerMessage;
 
 constexpr absl::Duration kRegisterTimeout = absl::Seconds(10);
 constexpr absl::Duration kEndTimeout = absl::Seconds(5);
-// What may wait for a worker that does not read; it registers anew and learns the rest.
+// Maximum number of messages that wait for a worker that does not read. When it is exceeded the
+// session ends; the worker registers again and learns the rest.
 constexpr size_t kMaxWaiting = 10'000;
 
-// One session. Reads one message at a time, so that a worker cannot outrun the store; writes what
-// the core sends, acknowledgements last and only the newest of each rank. Lives as WriteStream
-// does.
+// One session. It sends acknowledgements only when nothing else waits. Its ownership is that of
+// WriteStream.
 class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, CoordinatorMessage>,
                             public Stream,
                             public SessionPort,
@@ -73,7 +73,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
     if (!writing_) FinishNow();
   }
   void OnTick() override {
-    // A write may wait for a peer that is no more.
+    // The pending write may wait for a peer that no longer exists.
     if (ending_ && !finished_ && hub_.Now() > end_by_) context_->TryCancel();
     if (worker_.empty() && hub_.Now() > register_by_) {
       End(absl::DeadlineExceededError(absl::StrCat("session: found no Register within ",
@@ -169,6 +169,7 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
                         {{"found", absl::StrCat(message.protocol_version())},
                          {"expected", absl::StrCat(kProtocolVersion)}});
     }
+    // A certificate may carry a worker's name; it then allows only that worker's id.
     if (caller_ && !caller_->name.empty() && caller_->name != message.worker_id()) {
       return WithReason(
           absl::PermissionDeniedError(absl::StrCat(
@@ -212,15 +213,15 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   int64_t id_ = 0;
   std::string worker_;  // empty until registered
   absl::Time register_by_;
-  WorkerMessage message_;        // under way while reading
-  CoordinatorMessage outgoing_;  // under way while writing_
+  WorkerMessage message_;        // must stay unchanged while reading
+  CoordinatorMessage outgoing_;  // must stay unchanged while writing_
   std::deque<CoordinatorMessage> waiting_;
   std::map<std::tuple<std::string, int64_t, int32_t>, int64_t> acks_;  // newest of each rank
   bool writing_ = false;
   bool ending_ = false;
   bool finished_ = false;
-  absl::Status status_;  // to end with, once ending_
-  absl::Time end_by_;    // then a write under way is given up
+  absl::Status status_;  // final status, once ending_
+  absl::Time end_by_;    // deadline of a write in progress, once ending_
 };
 
 absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {
@@ -230,7 +231,7 @@ absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {
   return WithReason(status, "STALE_EPOCH", {{"job_uid", uid}, {"epoch", absl::StrCat(epoch)}});
 }
 
-// A StoreGet that may wait. gRPC cancels it at its deadline.
+// A StoreGet, which may wait for its key. gRPC cancels it at its deadline.
 class StoreGetCall final : public ServerUnaryReactor,
                            public Stream,
                            public std::enable_shared_from_this<StoreGetCall> {

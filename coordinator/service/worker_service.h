@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// WorkerService: the sessions of the daemons and the rendezvous of the ranks.
+// WorkerService: the sessions of the worker daemons and the rendezvous of the ranks.
 
 #include <memory>
 
@@ -12,7 +12,7 @@ class Service;
 
 namespace stretto::service {
 
-// Borrows the hub, which outlives the server it is registered with.
+// Borrows the hub, which must outlive the server that it is registered with.
 std::unique_ptr<grpc::Service> NewWorkerService(Hub& hub);
 
 }  // namespace stretto::service

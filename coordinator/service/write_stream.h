@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A server stream as the loop sees it. Reactions come on gRPC's threads and are posted to the loop;
-// all methods run on the loop.
+// A server stream whose methods all run on the loop: gRPC's reactions come on gRPC's threads and
+// are posted to it.
 //
 // Ownership: gRPC owns a reactor until OnDone. Tasks on the loop may outlive that, so the object
-// holds itself by shared_ptr until OnDone and every posted task holds it too.
+// holds itself by shared_ptr until OnDone, and so does every posted task.
 
 #include <grpcpp/grpcpp.h>
 
@@ -24,7 +24,7 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
  public:
   explicit WriteStream(Hub& hub) : hub_(hub) {}
 
-  // Hands the new stream to the loop and to gRPC.
+  // Registers the new stream with the hub, on the loop, and returns it for gRPC.
   static grpc::ServerWriteReactor<Response>* Launch(std::shared_ptr<WriteStream> stream) {
     WriteStream* raw = stream.get();
     raw->self_ = stream;
@@ -70,12 +70,12 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
  protected:
   virtual void Begin() = 0;
   virtual void OnWritten() = 0;
-  // The stream is about to end, for whatever reason: let go of what it holds elsewhere.
+  // The stream is about to end, for whatever reason: release what it holds elsewhere.
   virtual void OnClosing() {}
 
   bool busy() const { return writing_ || closing_; }
   bool closing() const { return closing_; }
-  // Only when not busy.
+  // Call only when not busy.
   void Write(Response response) {
     writing_ = true;
     response_ = std::move(response);
@@ -86,10 +86,10 @@ class WriteStream : public grpc::ServerWriteReactor<Response>,
 
  private:
   std::shared_ptr<WriteStream> self_;
-  Response response_;  // under way while writing_
+  Response response_;  // must stay unchanged while writing_
   bool writing_ = false;
   bool closing_ = false;
-  absl::Status status_;  // to end with, once closing_
+  absl::Status status_;  // final status, once closing_
 };
 
 }  // namespace stretto::service

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each record has one writer, which names its fields, and one reader, which takes each field if it
-// is there. The library throws on a value of another type; Decode catches that once and makes it a
-// DataLoss that names the object.
+// Each record has one writer, which names its fields, and one reader, which takes each field that
+// is present. The JSON library throws on a value of another type; Decode catches that once and
+// returns a DataLoss that names the object.
 
 #include "coordinator/store/record_codec.h"
 
@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 Json FromTime(absl::Time time) { return absl::ToUnixNanos(time); }
 absl::Time ToTime(const Json& json) { return absl::FromUnixNanos(json.get<int64_t>()); }
 
-// The caller catches what nlohmann throws on a value of another type.
+// nlohmann throws on a value of another type; the caller catches it.
 template <class T>
 void Read(const Json& json, const char* key, T* value) {
   if (const auto found = json.find(key); found != json.end()) *value = found->get<T>();
@@ -163,7 +163,7 @@ void ReadWorker(const Json& json, WorkerRecord* worker) {
   ReadTime(json, "lease_end", &worker->lease_end);
 }
 
-// Runs `read` on the parsed body, turning everything nlohmann throws into a status.
+// Runs `read` on the parsed body and turns everything nlohmann throws into a status.
 template <class F>
 absl::Status Decode(const std::string& body, const std::string& object, F read) {
   try {

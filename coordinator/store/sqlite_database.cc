@@ -26,7 +26,7 @@ void SqliteStatement::BindText(int index, const std::string& value) {
 }
 
 void SqliteStatement::BindBlob(int index, const std::string& value) {
-  // An empty blob, not NULL, for the empty string.
+  // Binds an empty blob, not NULL, for the empty string.
   STRETTO_CHECK(sqlite3_bind_blob64(statement_, index, value.data(), value.size(), SQLITE_STATIC) ==
                 SQLITE_OK);
 }
@@ -53,7 +53,7 @@ absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::
   const int code =
       sqlite3_open_v2(path.c_str(), &handle,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE, nullptr);
-  STRETTO_CHECK(handle != nullptr);  // null: no memory for the handle
+  STRETTO_CHECK(handle != nullptr);  // null: out of memory
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(path, handle));
   if (code != SQLITE_OK) return database->Error(code);
   return database;
@@ -82,7 +82,7 @@ absl::StatusOr<int64_t> SqliteDatabase::Number(const std::string& sql) {
 }
 
 void SqliteDatabase::RollBack() {
-  // A failed COMMIT may have rolled back by itself; then there is nothing to end.
+  // A failed COMMIT may have rolled back by itself; then no transaction is open.
   if (sqlite3_get_autocommit(handle_) == 0) (void)Run("ROLLBACK");
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A thin owner of an SQLite connection, with statuses that name the file. Internal to store/.
+// A thin owner of an SQLite connection. Errors name the file. Internal to store/.
 
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,8 @@ namespace stretto::coordinator {
 
 class SqliteDatabase;
 
-// Valid while its database is. Bound text must outlive the steps.
+// A prepared statement. Valid as long as its database; bound text must stay valid until the last
+// Step.
 class SqliteStatement {
  public:
   SqliteStatement(const SqliteDatabase& database, sqlite3_stmt* statement)
@@ -25,15 +26,15 @@ class SqliteStatement {
   SqliteStatement& operator=(SqliteStatement&&) = delete;
   ~SqliteStatement();
 
-  // Indices from 1.
+  // Indices start at 1.
   void BindInteger(int index, int64_t value);
   void BindText(int index, const std::string& value);
   void BindBlob(int index, const std::string& value);
 
-  // True: a row; false: done.
+  // Returns true if there is a row and false when the statement is done.
   absl::StatusOr<bool> Step();
 
-  // Columns of the row, from 0.
+  // Columns of the row; numbers start at 0.
   int64_t Integer(int column) const;
   std::string Text(int column) const;  // text or blob
 
@@ -51,16 +52,17 @@ class SqliteDatabase {
 
   const std::string& path() const { return path_; }
 
-  // Runs one or more statements, dropping their rows.
+  // Runs one or more statements and drops their rows.
   absl::Status Run(const std::string& sql);
   absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
-  // The first column of the first row.
+  // Returns the first column of the first row.
   absl::StatusOr<int64_t> Number(const std::string& sql);
-  // Ends a transaction if one is open.
+  // Rolls back the open transaction, if there is one.
   void RollBack();
 
-  // Codes: ResourceExhausted (disk full), DataLoss (damaged, not a database), FailedPrecondition
-  // (open elsewhere), PermissionDenied, AlreadyExists (a constraint), Unavailable.
+  // Returns the status for an SQLite code: ResourceExhausted (disk full), DataLoss (damaged, not a
+  // database), FailedPrecondition (open elsewhere), PermissionDenied, AlreadyExists (a constraint),
+  // Unavailable.
   absl::Status Error(int code) const;
 
  private:

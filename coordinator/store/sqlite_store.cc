@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Jobs and workers as rows: the columns that are searched or large stand by themselves, the rest is
-// one JSON body (record_codec.h). A commit is one transaction, so records are stored together or
-// not at all. The schema is a list of migrations, applied in order from the version that the file
-// has.
+// Jobs and workers as rows: fields that are searched or large have columns of their own, and the
+// rest is one JSON body (record_codec.h). A commit is one transaction, so records are stored
+// together or not at all. The schema is a list of migrations, applied in order from the version of
+// the file.
 
 #include <sys/stat.h>
 
@@ -18,7 +18,8 @@
 namespace stretto::coordinator {
 namespace {
 
-// Entry i takes the database from user_version i to i + 1. Add at the end; never change an entry.
+// Entry i migrates the database from user_version i to i + 1. Add at the end; never change an
+// entry.
 constexpr const char* kMigrations[] = {
     R"(CREATE TABLE jobs (
          id TEXT PRIMARY KEY,
@@ -178,8 +179,8 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& pat
                                                           const SqliteOptions& options) {
   RETURN_IF_ERROR(CheckFolder(path));
   ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, SqliteDatabase::Open(path));
-  // Exclusive before WAL: the lock is held until the file is closed, and no shared memory is
-  // needed.
+  // EXCLUSIVE must come before WAL: the lock is then held until the file is closed, and WAL needs
+  // no shared memory.
   RETURN_IF_ERROR(database->Run("PRAGMA locking_mode = EXCLUSIVE"));
   RETURN_IF_ERROR(database->Run("PRAGMA journal_mode = WAL"));
   RETURN_IF_ERROR(database->Run("PRAGMA synchronous = FULL"));

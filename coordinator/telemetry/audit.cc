@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMaxField = 256;
 
-// One word of the line: no blank or quote in it can be taken for the next field's begin.
+// Makes one word of the line: no blank or quote in it can be taken for the start of the next field.
 std::string Field(absl::string_view text, const char* if_empty) {
   if (text.empty()) return if_empty;
   const std::string escaped = absl::CHexEscape(text.substr(0, kMaxField));

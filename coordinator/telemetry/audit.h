@@ -8,14 +8,14 @@ namespace stretto::telemetry {
 
 struct AuditEntry {
   std::string caller;      // URI of the certificate; empty without TLS
-  std::string peer;        // where from: "ipv4:10.0.0.7:51234"
+  std::string peer;        // address of the caller: "ipv4:10.0.0.7:51234"
   std::string method;      // "CreateJob"
   std::string resource;    // "jobs/gpt"
   std::string request_id;  // may be empty
   std::string result;      // "OK" or the code's name
 };
 
-// Control characters in what came over the network are escaped. Thread-safe.
+// Escapes control characters, because values come from the network. Thread-safe.
 void Audit(const AuditEntry& entry);
 
 }  // namespace stretto::telemetry

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The coordinator's metrics: what is counted here as it happens, and the state of the cluster,
-// which is asked for at each scrape. The two have a mutex each, because who is asked takes the
-// driver's lock, under which others count.
+// The coordinator's metrics: counters that are updated as things happen, and the state of the
+// cluster, which is read at each scrape. Each has a mutex of its own, because reading the state
+// takes the driver's lock, under which counters are updated.
 
 #include "coordinator/telemetry/telemetry.h"
 
@@ -53,7 +53,7 @@ void Show(const ClusterState& state, Families* families) {
   }
 }
 
-// All that is counted here, and whom to ask for the rest when scraped.
+// Holds all counters, and the function that reads the rest at a scrape.
 class Collector {
  public:
   std::vector<prometheus::MetricFamily> Collect() const {
@@ -79,9 +79,9 @@ class Collector {
     return std::move(families).Take();
   }
 
-  mutable Mutex read_mu;  // held while asking, so that who is asked can be replaced
+  mutable Mutex read_mu;  // held during `read`, so that it can be replaced safely
   std::function<ClusterState()> read GUARDED_BY(read_mu);
-  // Never held while asking: who is asked may count something at the same time.
+  // Never held during `read`, which may count something itself.
   mutable Mutex mu;
   Histogram queue_wait GUARDED_BY(mu){kQueueWaitSeconds};
   Histogram commits GUARDED_BY(mu){kCommitSeconds};

@@ -13,13 +13,13 @@
 
 namespace stretto::telemetry {
 
-// What the coordinator knows at a scrape. Numbers of states that nothing is in are listed as 0, so
-// that series do not vanish.
+// The state of the cluster at a scrape. States without members are listed as 0, so that their
+// series do not vanish.
 struct ClusterState {
   std::map<std::string, int> jobs;                           // by state
   std::map<std::string, int> workers;                        // by state
   std::map<std::pair<std::string, std::string>, int> slots;  // by device and state
-  std::map<std::string, absl::Time> oldest_pending;          // by device: when it was submitted
+  std::map<std::string, absl::Time> oldest_pending;          // by device: its submission
   std::map<std::string, absl::Time> heartbeats;              // by worker: the last one
   std::map<std::pair<std::string, std::string>, absl::Duration> job_times;  // by job and state
 };
@@ -32,8 +32,8 @@ class Telemetry {
   Telemetry(const Telemetry&) = delete;
   Telemetry& operator=(const Telemetry&) = delete;
 
-  // Called by Text. `read` must stay callable until it is replaced
-  // (an empty function is fine).
+  // `read` is called by Text, and must stay callable until it is replaced (an empty function is
+  // fine).
   void SetClusterState(std::function<ClusterState()> read);
 
   void QueueWaited(absl::Duration wait);
@@ -43,7 +43,7 @@ class Telemetry {
   // `method` is the full gRPC path or any fixed name, `code` an UPPER_SNAKE status code.
   void RpcEnded(const std::string& method, const std::string& code, absl::Duration duration);
 
-  // What a scrape returns, in Prometheus's text format.
+  // Returns the metrics in Prometheus's text format.
   std::string Text() const;
 
  private:

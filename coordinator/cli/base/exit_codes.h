@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the exit status of `stretto` means. Public: scripts rely on it, `stretto --help` prints it.
+// The exit statuses of `stretto`. They are public: scripts rely on them and `stretto --help` prints
+// them.
 
 namespace stretto::cli {
 
@@ -8,8 +9,8 @@ enum ExitCode {
   kOk = 0,
   kError = 1,         // bad input, refused by the server, or the server cannot be reached
   kUsage = 2,         // unknown command or flag
-  kJobFailed = 3,     // the job that was waited for FAILED
-  kJobCancelled = 4,  // the job that was waited for was CANCELLED
+  kJobFailed = 3,     // the job that the command waited for FAILED
+  kJobCancelled = 4,  // the job that the command waited for was CANCELLED
   kDetached = 5,      // Ctrl-C while following: the job continues
 };
 

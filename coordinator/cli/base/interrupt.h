@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // SIGINT, SIGTERM, SIGHUP and SIGWINCH as values. No code of ours runs in a signal handler: the
-// signals are blocked and a thread of its own reads them.
+// signals are blocked, and a dedicated thread reads them.
 
 #include <atomic>
 #include <csignal>
@@ -14,7 +14,7 @@
 
 namespace stretto::cli {
 
-// "The user wants us to stop." Thread-safe.
+// The user's request to stop. Thread-safe.
 class Interrupt {
  public:
   Interrupt();
@@ -26,15 +26,15 @@ class Interrupt {
   int count() const { return count_; }
   // Readable after each Raise, until read.
   int fd() const { return fd_.get(); }
-  // The terminal has another size.
+  // Reports that the terminal has a new size.
   void Resize();
   // Readable after each Resize, until read.
   int resize_fd() const { return resize_fd_.get(); }
-  // Waits; returns early, with true, once raised.
+  // Waits for `duration`; returns true as soon as it is raised.
   bool WaitFor(absl::Duration duration) const;
 
-  // Runs `action` on the raising thread at the next Raise, or here and now if already raised. Not
-  // run any more once the destructor has returned. At most one at a time.
+  // Runs `action` at the next Raise, on the raising thread, or immediately if already raised. The
+  // action no longer runs once the destructor has returned. At most one exists at a time.
   class OnRaise {
    public:
     OnRaise(Interrupt& interrupt, std::function<void()> action);
@@ -48,12 +48,12 @@ class Interrupt {
   std::atomic<int> count_ = 0;
   FileDescriptor fd_, resize_fd_;
   Mutex mu_;
-  std::function<void()> action_ GUARDED_BY(mu_);  // which is held while it runs
+  std::function<void()> action_ GUARDED_BY(mu_);  // mu_ is held while it runs
 };
 
-// Blocks these signals in the calling thread (and so in those it starts later) and tells
-// `interrupt` of each that arrives; SIGHUP only where nohup does not ignore it. Create before other
-// threads; restores the mask when destroyed.
+// Blocks these signals in the calling thread, and so in threads it starts later, and reports each
+// one to `interrupt`; SIGHUP only if nohup does not ignore it. Create it before other threads. The
+// destructor restores the mask.
 class SignalThread {
  public:
   explicit SignalThread(Interrupt& interrupt);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a command writes. Output goes to `out`, messages to `err`.
+// The terminal of a command. Output goes to `out`, messages to `err`.
 
 #include <ostream>
 #include <string>
@@ -9,12 +9,12 @@ namespace stretto::cli {
 
 enum class OutputFormat { kTable, kJson, kYaml };
 
-// Borrowed streams and what they can do. One thread.
+// Borrowed streams and their abilities. One thread.
 struct Terminal {
   std::ostream& out;
   std::ostream& err;
-  bool live = false;     // `out` is a terminal: a line may be rewritten
-  bool screen = false;   // and input too: a view may fill it
+  bool live = false;     // `out` is a terminal, so a line may be rewritten
+  bool screen = false;   // input is a terminal too, so a view may fill it
   bool color = false;    // live, NO_COLOR unset, --no-color not given
   bool unicode = false;  // the locale is UTF-8
   int width = 80;

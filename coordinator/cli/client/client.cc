@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Wraps the generated stubs: each call gets a context with a deadline, which an interrupt cancels,
-// and its gRPC status becomes an absl::Status that carries the details of the error along.
+// Wraps the generated stubs. Each call gets a context with a deadline, which an interrupt cancels,
+// and its gRPC status becomes an absl::Status that keeps the details of the error.
 
 #include "coordinator/cli/client/client.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The coordinator's API as plain calls. Every call has a deadline and ends early, with Cancelled,
-// when `interrupt` is raised.
+// The coordinator's API as plain calls. Every call has a deadline. When `interrupt` is raised, it
+// ends early with Cancelled.
 
 #include <functional>
 #include <memory>
@@ -23,10 +23,10 @@ struct FieldViolation {
   std::string description;
 };
 
-// The google.rpc.BadRequest that came with an error; empty when there was none.
+// Returns the violations of the google.rpc.BadRequest in an error; empty if there is none.
 std::vector<FieldViolation> FieldViolations(const absl::Status& status);
-// The reason of the google.rpc.ErrorInfo that came with an error; empty when there was none: it was
-// made on the way, not by the coordinator.
+// Returns the reason of the google.rpc.ErrorInfo in an error. It is empty if there is none: then
+// the error occurred on the way and is not from the coordinator.
 std::string ErrorReason(const absl::Status& status);
 
 // One thread at a time. Errors are the server's, with its details as payloads under their type URL.
@@ -36,17 +36,18 @@ class Client {
   // Streams end with DeadlineExceeded after this time, so that a silent peer is noticed.
   static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
 
-  // Connects with the first call: mutual TLS with `files`, plain text if they are empty().
+  // Connects at the first call, with mutual TLS by `files`, or in plain text if they are empty().
   // `interrupt` is borrowed.
   Client(std::string address, tls::Files files, Interrupt& interrupt);
-  // On the other's connection, so that two threads have a client each.
+  // Shares the connection of `other`, so that two threads can have a client each.
   Client(const Client& other, Interrupt& interrupt);
   ~Client();
 
   const std::string& address() const { return address_; }
-  // For calls whose answer is worth less than the wait.
+  // For calls that are not worth a long wait.
   void set_call_deadline(absl::Duration deadline) { call_deadline_ = deadline; }
-  // Why a call ended with UNAVAILABLE, as far as TLS can tell, and what to do; may be empty.
+  // Explains, as far as TLS can tell, why a call ended with UNAVAILABLE, and what to do; may be
+  // empty.
   std::string ExplainFailure() const { return tls::ExplainFailure(address_, files_); }
 
   absl::StatusOr<v1alpha1::Job> CreateJob(const v1alpha1::CreateJobRequest& request);
@@ -57,7 +58,7 @@ class Client {
   absl::StatusOr<v1alpha1::ListWorkersResponse> ListWorkers(
       const v1alpha1::ListWorkersRequest& request);
 
-  // Calls `handler` for each message on this thread; false ends the stream, with OK.
+  // Calls `handler` for each message on this thread. If it returns false, the stream ends with OK.
   absl::Status WatchJob(const v1alpha1::WatchJobRequest& request,
                         const std::function<bool(const v1alpha1::WatchJobResponse&)>& handler);
   absl::Status StreamJobLogs(
@@ -74,7 +75,7 @@ class Client {
   const tls::Files files_;
   Interrupt& interrupt_;
   absl::Duration call_deadline_ = kCallDeadline;
-  std::shared_ptr<Stubs> stubs_;  // shared: they are thread-safe, and all that holds the connection
+  std::shared_ptr<Stubs> stubs_;  // shared: thread-safe, and the only owners of the connection
 };
 
 }  // namespace stretto::cli

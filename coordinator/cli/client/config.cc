@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads and writes the config file by its schema, and chooses the cluster: each source (context of
-// the file, environment, flags) overlays the one before, field by field. Relative paths in the file
-// are relative to its folder.
+// the file, environment, flags) overrides the one before, field by field. Relative paths in the
+// file are relative to its folder.
 
 #include "coordinator/cli/client/config.h"
 

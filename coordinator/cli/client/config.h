@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which cluster a command talks to: flags, else environment, else the config file
-// $XDG_CONFIG_HOME/stretto/config.yaml (config.proto is its schema, strict as that of job files).
+// The cluster that a command talks to: from flags, else the environment, else the config file
+// $XDG_CONFIG_HOME/stretto/config.yaml. config.proto is its schema, as strict as that of job files.
 
 #include <functional>
 #include <string>
@@ -16,13 +16,13 @@ namespace stretto::cli {
 
 inline constexpr char kDefaultCoordinator[] = "127.0.0.1:7070";
 
-// A coordinator and how to prove to each other who we are; no TLS where the files are empty.
+// A coordinator and the TLS files of both sides' identities; no TLS if the files are empty.
 struct Cluster {
   std::string coordinator = "";  // HOST:PORT
   tls::Files tls = {};
 };
 
-// The flags that choose a cluster; a flag that was not given is empty.
+// The flags that choose a cluster; empty if not given.
 struct ClusterFlags {
   std::string context = "";
   Cluster cluster = {};
@@ -31,26 +31,26 @@ struct ClusterFlags {
 // Value of an environment variable; empty when unset.
 using Variable = std::function<std::string(const std::string&)>;
 
-// Where the config file is; empty when neither XDG_CONFIG_HOME nor HOME is set.
+// The path of the config file; empty if neither XDG_CONFIG_HOME nor HOME is set.
 std::string ConfigPath(const Variable& variable);
 
-// No file: an empty config. InvalidArgument "FILE:LINE:COLUMN: ...".
+// A missing file is an empty config. Errors: InvalidArgument "FILE:LINE:COLUMN: ...".
 absl::StatusOr<ConfigFile> ReadConfig(const std::string& path);
 absl::StatusOr<ConfigFile> ParseConfig(const std::string& text, const std::string& file);
 
-// Makes the folder too. Comments of the old file are lost.
+// Creates the folder if needed. Comments of the old file are lost.
 absl::Status WriteConfig(const std::string& path, const ConfigFile& config);
 
-// In order.
+// The names in the order of the file.
 std::vector<std::string> ContextNames(const ConfigFile& config);
-// NotFound, with the nearest name.
+// Errors: NotFound, with the nearest name.
 absl::StatusOr<Context> FindContext(const ConfigFile& config, const std::string& name,
                                     const std::string& file);
 
-// The cluster of `--context`, else of `--coordinator`, else of STRETTO_CONTEXT or
-// STRETTO_COORDINATOR, else of current_context, else kDefaultCoordinator. --coordinator and the
-// flags for TLS go over what a context says; so do their variables, unless --context is given. The
-// config file is read only when a context is needed. Errors: those of ReadConfig and FindContext.
+// Returns the cluster of `--context`, else of `--coordinator`, else of STRETTO_CONTEXT or
+// STRETTO_COORDINATOR, else of current_context, else kDefaultCoordinator. --coordinator and the TLS
+// flags override the values of a context; so do their variables, unless --context is given. The
+// config file is read only if a context is needed. Errors: those of ReadConfig and FindContext.
 absl::StatusOr<Cluster> ChooseCluster(const ClusterFlags& flags, const Variable& variable);
 
 }  // namespace stretto::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens a stream, passes its events on, and opens it again when it breaks. Reconnector decides
-// which errors are worth another try, waits in between, and tells the user once that the connection
+// Opens a stream, forwards its events, and opens it again when it breaks. Reconnector decides which
+// errors are worth another attempt, waits in between, and tells the user once that the connection
 // was lost and once that it is back. The next stream begins after the last event that was shown.
 
 #include "coordinator/cli/client/follow.h"
@@ -17,13 +17,14 @@
 namespace stretto::cli {
 namespace {
 
-// Says once that the connection was lost and once that it is back, and decides when to stop trying.
+// Reports lost and restored connections, once each, and decides when to stop trying.
 class Reconnector {
  public:
   Reconnector(const Invocation& invocation, const std::function<void(const std::string&)>& notice)
       : invocation_(invocation), notice_(notice) {}
 
-  // A stream is opened. Unless it may stay silent for long, one on which nothing came is a loss.
+  // Called when a stream is opened. Unless it may be silent for long, a stream without any event
+  // counts as a loss.
   void Opened(bool may_stay_silent) { silence_is_fine_ = may_stay_silent; }
 
   void Connected() {
@@ -33,9 +34,9 @@ class Reconnector {
     heard_ = Clock::Real().Monotonic();
   }
 
-  // After the stream broke with `status`: OK to try again, having waited a little.
+  // Called after the stream broke with `status`. Waits a little and returns OK to try again.
   absl::Status Wait(const absl::Status& status) {
-    // Our own deadline on an idle stream: nothing is wrong.
+    // Our own deadline ends an idle stream regularly, so this is no loss.
     const bool expired = status.code() == absl::StatusCode::kDeadlineExceeded;
     if (expired && silence_is_fine_ && !lost_) return absl::OkStatus();
     if (!lost_) {
@@ -65,13 +66,13 @@ class Reconnector {
 
 bool IsTransient(const absl::Status& status) {
   const std::string reason = ErrorReason(status);
-  if (reason == "SHUTTING_DOWN") return true;  // the next one carries on
-  // An error with a reason was decided by a coordinator; one without happened on the way.
+  if (reason == "SHUTTING_DOWN") return true;  // the next coordinator continues
+  // A coordinator gives a reason with its errors; an error without one occurred on the way.
   if (!reason.empty()) return false;
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kCancelled:  // a server that shuts down
-    case absl::StatusCode::kInternal:   // a stream that was reset
+    case absl::StatusCode::kCancelled:  // the server is shutting down
+    case absl::StatusCode::kInternal:   // the stream was reset
     case absl::StatusCode::kDeadlineExceeded:
       return true;
     default:  // any other code of absl

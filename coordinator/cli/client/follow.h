@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A job followed to its end, across restarts of the coordinator.
+// Follows a job to its end, across restarts of the coordinator.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@ namespace stretto::cli {
 
 struct FollowHandlers {
   std::function<void(const v1alpha1::Job&)> on_job;
-  // Each step once, in order, even if the connection was lost in between.
+  // Called once for each step, in order, even if the connection was lost in between.
   std::function<void(const v1alpha1::StepReport&)> on_step;
   // Messages about the connection, for stderr.
   std::function<void(const std::string&)> on_notice;
@@ -26,17 +26,17 @@ struct FollowResult {
   bool detached = false;  // interrupted before the job ended
 };
 
-// True for errors after which the same call may succeed: the coordinator restarts, or the network
-// is gone for a moment.
+// Returns true for errors after which the same call may succeed: the coordinator is restarting, or
+// the network is briefly unavailable.
 bool IsTransient(const absl::Status& status);
 
-// Follows from the first step. Errors: what WatchJob refuses with; Unavailable when the coordinator
-// stayed away for invocation.give_up.
+// Follows from the first step. Errors: those of WatchJob; Unavailable if the coordinator did not
+// return within invocation.give_up.
 absl::StatusOr<FollowResult> FollowJob(const Invocation& invocation, const std::string& name,
                                        const FollowHandlers& handlers);
 
-// The log of one rank (or all: `rank` < 0) to `sink`, each byte once. With `follow`, until the job
-// has ended, and reconnecting as above. Cancelled when interrupted.
+// Writes the log of one rank (of all if `rank` < 0) to `sink`, each byte once. With `follow`,
+// continues until the job has ended, and reconnects as above. Cancelled when interrupted.
 absl::Status FollowLogs(const Invocation& invocation, const std::string& name, int rank,
                         bool follow,
                         const std::function<void(int rank, const std::string& data)>& sink,

@@ -9,7 +9,7 @@
 namespace stretto::cli {
 namespace {
 
-// The innermost reason of a gRPC message, which tells a whole story around it.
+// Returns the innermost cause in a gRPC message, which wraps it in several layers.
 std::string Cause(const absl::Status& status) {
   const absl::string_view message = status.message();
   constexpr absl::string_view kMarker = "Failed to connect to remote host: ";
@@ -18,7 +18,7 @@ std::string Cause(const absl::Status& status) {
                                                        : message.substr(marker + kMarker.size()));
 }
 
-// What went wrong on the way, where no coordinator could say it.
+// Explains an error on the way, which no coordinator could explain.
 std::string TransportError(const Invocation& invocation, const absl::Status& status) {
   const std::string where = absl::StrCat("the coordinator at ", invocation.client.address());
   if (invocation.interrupt.raised()) return "interrupted";

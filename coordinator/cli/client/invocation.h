@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One run of a command that talks to the coordinator: what it works with.
+// One run of a command that talks to the coordinator.
 
 #include <string>
 
@@ -28,7 +28,7 @@ struct Invocation {
   absl::Duration retry_interval = absl::Milliseconds(500);
 };
 
-// "stretto ARGUMENTS", to be typed as it is.
+// Returns "stretto ARGUMENTS" with the flags that the user gave, ready to be typed.
 std::string Hint(const Invocation& invocation, absl::string_view arguments);
 
 // Prints the error for a person and returns its exit code. Fields at fault are shown with their

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fetches the steps of each run, reduces them to medians and a mean ledger, leaving out the first
-// steps, and prints the runs as columns of one table, or as JSON.
+// Fetches the steps of each run, reduces them to medians and a mean ledger without the first steps,
+// and prints the runs as columns of one table, or as JSON.
 
 #include "coordinator/cli/commands/compare.h"
 
@@ -95,7 +95,7 @@ v1alpha1::Ledger MeanLedger(const std::vector<v1alpha1::StepReport>& steps, size
   return mean;
 }
 
-// NaN has no form in JSON.
+// JSON has no NaN.
 nlohmann::ordered_json Number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto job compare`: runs side by side, by the figures of docs/BENCHMARKS.md.
+// `stretto job compare`: compares runs side by side by the figures of docs/BENCHMARKS.md.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace stretto::cli {
 
-// One job, measured from its own step reports. Steps count from the second on: the first warms
-// caches. hidden_saved and t_ideal_step are NaN without a profile.
+// The figures of one job, measured from its own step reports. They leave out the first step, which
+// warms caches. hidden_saved and t_ideal_step are NaN without a profile.
 struct RunFigures {
   std::string name, schedule, options, link, parity;
   int64_t steps = 0;
@@ -26,10 +26,11 @@ struct RunFigures {
   v1alpha1::Ledger ledger;  // per step: means
 };
 
-// Pure. `steps` of rank 0, in order.
+// Pure. `steps` are those of rank 0, in order.
 RunFigures FiguresOf(const v1alpha1::Job& job, const std::vector<v1alpha1::StepReport>& steps);
 
-// A column per run: figures first, then the ledger's seconds per step by part and phase.
+// A table with a column per run: figures first, then the ledger's seconds per step by part and
+// phase.
 std::string CompareTable(const std::vector<RunFigures>& runs);
 // A JSON object with a list "runs".
 std::string CompareJson(const std::vector<RunFigures>& runs);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Every command reads the config file as a whole, and the ones that change it write it back through
-// Store, which reports the path when that fails. The paths of certificates are stored as absolute
-// paths, so that a context works from any folder.
+// Every command reads the whole config file. Commands that change it write it back through Store,
+// which reports the path if that fails. Paths of certificates are stored as absolute paths, so that
+// a context works from any folder.
 
 #include "coordinator/cli/commands/config_commands.h"
 
@@ -34,7 +34,7 @@ ExitCode Store(const Terminal& terminal, const std::string& path, const ConfigFi
   return kOk;
 }
 
-// A path of the shell's folder as one that holds anywhere.
+// Stores a path that is relative to the shell's folder as an absolute one.
 void SetPath(const std::string& from, std::string* to) {
   std::error_code error;
   if (!from.empty()) *to = std::filesystem::absolute(from, error).lexically_normal().string();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto config ...`: contexts are names for clusters. Each function is one command.
+// `stretto config ...`: contexts, which are names for clusters. Each function is one command.
 
 #include <string>
 
@@ -10,11 +10,11 @@
 
 namespace stretto::cli {
 
-// The config file, its current context marked.
+// Lists the contexts and marks the current one.
 ExitCode ListContexts(const Terminal& terminal, const std::string& path, OutputFormat format);
 ExitCode ViewConfig(const Terminal& terminal, const std::string& path, OutputFormat format);
 ExitCode UseContext(const Terminal& terminal, const std::string& path, const std::string& name);
-// Makes the context, or changes what `cluster` has of it.
+// Creates the context, or changes the fields that `cluster` has.
 ExitCode SetContext(const Terminal& terminal, const std::string& path, const std::string& name,
                     const Cluster& cluster);
 ExitCode DeleteContext(const Terminal& terminal, const std::string& path, const std::string& name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Asks the planner, a child process, what the job's programs need, asks the workers that the job
-// would be placed on what they have, and compares the two place by place. Everything but the two
-// questions is pure.
+// Asks the planner, a child process, for the memory that the job's programs need, asks the workers
+// of the placement for the memory that they have, and compares the two place by place. Everything
+// except these two queries is pure.
 
 #include "coordinator/cli/commands/dry_run.h"
 
@@ -41,7 +41,7 @@ absl::StatusOr<Plan> PlanWith(const std::string& planner, const v1alpha1::JobSpe
       absl::StrCat(planner, ": found no plan in its answer: ", status.ToString()));
 }
 
-// Those of the placement; a worker that cannot be asked is left out.
+// Returns the workers of the placement; one that does not answer is left out.
 std::vector<Worker> WorkersOf(const Invocation& invocation, const Job& job) {
   std::set<std::string> names;
   for (const auto& rank : job.placement()) names.insert(rank.worker());
@@ -69,7 +69,7 @@ const v1alpha1::WorkerDevice* FindDevice(const Worker* worker, int slot) {
   return nullptr;
 }
 
-// Of all cores: each slot has its share of it. 0: not known.
+// The memory of all cores, summed over the slots' shares. 0 if it is not known.
 int64_t NodeMemory(const Worker& worker) {
   int64_t bytes = 0;
   for (const auto& device : worker.devices()) {
@@ -78,14 +78,14 @@ int64_t NodeMemory(const Worker& worker) {
   return bytes;
 }
 
-// What one place offers and the job's ranks there ask of it.
+// The memory that one place offers, and the memory that the job's ranks need there.
 struct Room {
   int64_t offered = 0;  // 0: not known
   int64_t asked = 0;
 };
 
-// By name: "node a", "worker a, slot 2 (NVIDIA H200 (GPU 0))". Workers of one host share its
-// memory.
+// Returns the places by name: "node a", "worker a, slot 2 (NVIDIA H200 (GPU 0))". Workers of one
+// host share its memory.
 std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
   std::map<std::string, Room> rooms;
   const bool cuda = run.job().spec().device() == v1alpha1::DEVICE_CUDA;
@@ -124,7 +124,7 @@ std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   return Table({">RANK", "WORKER", ">SLOT", "DEVICE"}, rows);
 }
 
-// Ranks that hold the same have one column: "0", "1-7".
+// Ranks with equal memory share a column: "0", "1-7".
 std::string MemoryTable(const Plan& plan) {
   std::vector<std::string> headings = {"ARENA"};
   std::vector<const Plan::Rank*> columns;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto explain`: needs no coordinator.
+// `stretto explain`, which needs no coordinator.
 
 #include <string>
 
@@ -15,7 +15,8 @@ struct ExplainOptions {
   std::string markdown;  // "job-spec" or "api": that file of docs/reference instead
 };
 
-// Prints the documentation of a field. A path that is none: kUsage, with the names there are.
+// Prints the documentation of a field. For an unknown path it prints the valid names and returns
+// kUsage.
 ExitCode Explain(const ExplainOptions& options, const Terminal& terminal, OutputFormat format);
 
 }  // namespace stretto::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each command is one or two calls of the client and a print. A submit that fails on the way says
-// that the job may have been created, and how to find out.
+// Each command is one or two calls of the client and a print. If the connection fails during a
+// submit, it reports that the job may have been created, and how to find out.
 
 #include "coordinator/cli/commands/job_commands.h"
 
@@ -45,7 +45,7 @@ absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
   return job;
 }
 
-// After an error that leaves open whether the job was created.
+// Called after an error that leaves open whether the job was created.
 void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
                     const v1alpha1::CreateJobRequest& request) {
   if (!IsTransient(status) || request.validate_only()) return;

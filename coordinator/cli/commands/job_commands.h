@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto job ...`. Each function is one command: it prints, and returns the exit code.
+// `stretto job ...`. Each function is one command: it prints and returns the exit code.
 
 #include <string>
 
@@ -19,7 +19,7 @@ struct SubmitOptions {
 };
 ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options);
 
-// `limit` 0: all.
+// `limit` 0 lists all.
 ExitCode ListJobs(const Invocation& invocation, int limit);
 ExitCode GetJob(const Invocation& invocation, const std::string& name);
 ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A table of columns, each with a name and a function from a step to its text; CSV and JSON are two
+// A table of columns, each with a name and a function from a step to its text. CSV and JSON are two
 // ways to walk it.
 
 #include "coordinator/cli/commands/metrics_command.h"
@@ -33,7 +33,7 @@ struct Column {
   std::function<std::optional<double>(const StepReport&)> value;
 };
 
-// All phases of a part. Nothing where the coordinator has let the step's ledger go.
+// Sums all phases of a part. Empty if the coordinator no longer has the step's ledger.
 Column LedgerColumn(Ledger::Part part) {
   return {absl::StrCat(absl::AsciiStrToLower(Ledger::Part_Name(part)), "_seconds"),
           [part](const StepReport& step) -> std::optional<double> {
@@ -79,7 +79,7 @@ const std::vector<Column>& Columns() {
   return columns;
 }
 
-// With all digits that tell one value from another.
+// Prints enough digits to distinguish any two values.
 std::string Digits(double value) {
   for (int digits : {15, 16, 17}) {
     const std::string text = absl::StrFormat("%.*g", digits, value);

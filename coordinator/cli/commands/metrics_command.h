@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto job metrics`: every step that the coordinator keeps, for a spreadsheet or a script.
+// `stretto job metrics`: exports every step that the coordinator keeps, for a spreadsheet or a
+// script.
 
 #include <string>
 #include <vector>
@@ -17,15 +18,15 @@ struct MetricsOptions {
   std::string file;   // empty or "-": standard output
 };
 
-// A column for each figure of a step: seconds of the ledger by part, and what was measured after it
-// on held-out data. A step that lacks a figure leaves its cell empty. Columns and their order stay
-// as they are; new ones come last.
+// Writes a column for each figure of a step, including the ledger's seconds by part and an
+// evaluation on held-out data. A figure that a step lacks is an empty cell. Columns and their order
+// never change; new ones are appended.
 std::string MetricsCsv(const std::vector<v1alpha1::StepReport>& steps);
-// A list of objects with the names of those columns; null for what a step lacks, and for what is no
-// number.
+// Writes a list of objects with the names of those columns. A figure that a step lacks, or that is
+// not finite, is null.
 std::string MetricsJson(const std::vector<v1alpha1::StepReport>& steps);
 
-// Of the steps finished when asked. A file appears when it is whole.
+// Exports the steps finished at the time of the call. A file appears only when it is complete.
 ExitCode JobMetrics(const Invocation& invocation, const MetricsOptions& options);
 
 }  // namespace stretto::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Steps as a flag names them.
+// A range of steps as a flag gives it.
 
 #include <cstdint>
 #include <string>

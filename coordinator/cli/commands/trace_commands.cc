@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Streams recorded steps through the assembler, which checks them, into a writer: a Chrome trace
-// goes to a file as it comes, a timeline is collected and drawn.
+// Streams recorded steps through the assembler, which checks them, into a writer: a Chrome trace is
+// written to a file as it arrives; a timeline is collected and then drawn.
 
 #include "coordinator/cli/commands/trace_commands.h"
 
@@ -46,7 +46,7 @@ absl::StatusOr<StepRange> StepsOfTrace(const std::string& text, int64_t finished
   return ParseSteps(text);
 }
 
-// Streams the steps; `handlers` without on_warning, which goes to stderr.
+// Streams the steps. `handlers` has no on_warning: warnings go to stderr.
 absl::Status Fetch(const Invocation& invocation, const v1alpha1::Job& job, StepRange steps,
                    int rank, TraceAssembler::Handlers handlers) {
   handlers.on_warning = [&invocation](const std::string& text) {
@@ -81,7 +81,7 @@ struct Written {
 absl::StatusOr<Written> WriteTrace(const Invocation& invocation, const v1alpha1::Job& job,
                                    StepRange steps, int rank, std::ostream& out) {
   ChromeTraceWriter writer(out);
-  // Nothing of a job happens before it is created.
+  // The job's creation is the origin, because no event of it is earlier.
   TimeAxis axis(absl::ToUnixNanos(ToTime(job.create_time())));
   Written written;
   int64_t steps_of_rank = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The commands that show recorded steps: trace, timeline.
+// The commands that show recorded steps: trace and timeline.
 
 #include <cstdint>
 #include <string>
@@ -18,11 +18,11 @@ struct TraceOptions {
   std::string svg;    // of a timeline; empty: none
 };
 
-// Writes a Chrome trace. A file appears when it is whole.
+// Writes a Chrome trace. The file appears only when it is complete.
 ExitCode JobTrace(const Invocation& invocation, const TraceOptions& options);
 
-// Draws a step and prints what its time was counted as. In JSON and YAML: the ledgers, as the ranks
-// reported them.
+// Draws a step and prints its ledger. In JSON and YAML it prints the ledgers that the ranks
+// reported.
 ExitCode JobTimeline(const Invocation& invocation, const TraceOptions& options);
 
 }  // namespace stretto::cli

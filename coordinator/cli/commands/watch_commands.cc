@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // `watch` follows a job with a Watcher, which prints its events as lines, or with the full-screen
-// view; `logs` passes on what the ranks wrote; `curve` collects the losses so far and draws them.
+// view. `logs` prints the logs of the ranks. `curve` collects the losses so far and draws them.
 
 #include "coordinator/cli/commands/watch_commands.h"
 
@@ -26,7 +26,7 @@
 namespace stretto::cli {
 namespace {
 
-// Shows the events of a followed job as they come.
+// Prints the events of a followed job as they arrive.
 class Watcher {
  public:
   Watcher(const Invocation& invocation, bool quiet)
@@ -77,7 +77,7 @@ class Watcher {
     }
   }
 
-  // One line of JSON, or one document of YAML.
+  // Prints one line of JSON, or one document of YAML.
   void PrintEvent(const v1alpha1::WatchJobResponse& event) {
     invocation_.terminal.out << (invocation_.format == OutputFormat::kJson
                                      ? ToJson(event, false)
@@ -184,7 +184,7 @@ ExitCode JobCurve(const Invocation& invocation, const std::string& name, int hei
   v1alpha1::WatchJobRequest request;
   request.set_name(ResourceName("jobs", name));
   std::vector<CurvePoint> points;
-  int64_t steps = -1;  // finished when we asked; the stream continues, but the picture ends there
+  int64_t steps = -1;  // steps finished at the call; the curve ends there, the stream does not
   const absl::Status status =
       invocation.client.WatchJob(request, [&](const v1alpha1::WatchJobResponse& event) {
         if (event.has_job() && steps < 0) steps = event.job().progress().steps();
@@ -198,7 +198,7 @@ ExitCode JobCurve(const Invocation& invocation, const std::string& name, int hei
   if (invocation.format != OutputFormat::kTable) {
     const bool json = invocation.format == OutputFormat::kJson;
     for (const CurvePoint& point : points) {
-      // NaN is not JSON; null is.
+      // JSON has no NaN, so it is null.
       const std::string loss =
           std::isfinite(point.y) ? absl::StrFormat("%.9g", point.y) : (json ? "null" : ".nan");
       out << (json ? absl::StrFormat("{\"step\":%.0f,\"loss\":%s}\n", point.x, loss)

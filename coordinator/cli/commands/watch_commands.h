@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The commands that follow a job: watch, logs, curve. Each prints, and returns the exit code.
+// The commands that follow a job: watch, logs and curve. Each prints and returns the exit code.
 
 #include <string>
 
@@ -8,14 +8,14 @@
 
 namespace stretto::cli {
 
-// kScreen needs a terminal, else it is kLines.
+// kScreen needs a terminal; without one it is kLines.
 enum class FollowStyle { kQuiet, kLines, kScreen };
 
-// Follows to the end and ends with a summary. kQuiet: only the summary. In JSON and YAML: every
-// event as one line or document; with kQuiet, the job as it ended.
+// Follows to the end of the job and then prints a summary. kQuiet prints only the summary. JSON and
+// YAML have every event as one line or document, or with kQuiet only the job as it ended.
 ExitCode WatchJob(const Invocation& invocation, const std::string& name, FollowStyle style);
 
-// `rank` < 0: all ranks, each line preceded by its rank.
+// `rank` < 0 prints the logs of all ranks, with the rank before each line.
 ExitCode JobLogs(const Invocation& invocation, const std::string& name, int rank, bool follow);
 
 // Draws the losses so far.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto worker ...`. Each function is one command: it prints, and returns the exit code.
+// `stretto worker ...`. Each function is one command: it prints and returns the exit code.
 
 #include <string>
 

@@ -4,7 +4,7 @@
 #include "google/protobuf/descriptor.pb.h"
 #include "proto/base/check.h"
 
-// protoc's descriptor set, as it is (CMakeLists.txt).
+// Embeds protoc's descriptor set (CMakeLists.txt).
 asm(".pushsection .rodata\n"
     ".global stretto_api_begin\n"
     ".global stretto_api_end\n"
@@ -25,7 +25,7 @@ const google::protobuf::FileDescriptor& ApiFile() {
     google::protobuf::FileDescriptorSet set;
     const ptrdiff_t size = stretto_api_end - stretto_api_begin;
     STRETTO_CHECK(set.ParseFromArray(stretto_api_begin, static_cast<int>(size)));
-    auto* pool = new google::protobuf::DescriptorPool;  // descriptors point into it to the end
+    auto* pool = new google::protobuf::DescriptorPool;  // never freed: descriptors point into it
     const google::protobuf::FileDescriptor* last = nullptr;
     for (const auto& proto : set.file()) last = pool->BuildFile(proto);  // imports come first
     STRETTO_CHECK(last != nullptr);

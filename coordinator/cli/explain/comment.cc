@@ -16,7 +16,7 @@ namespace {
 constexpr char kIndent[] = "  ";
 constexpr char kDefault[] = "Default ";
 
-// Takes the sentences that have a place of their own out of a paragraph.
+// Moves sentences that have a field of their own out of a paragraph.
 std::string TakeSentences(const std::string& paragraph, Comment* comment) {
   std::vector<std::string> rest;
   const std::vector<std::string> sentences = absl::StrSplit(paragraph, ". ");

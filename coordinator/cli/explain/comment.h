@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the comment of a message, field or value says, in parts. Pure.
+// The comment of a message, field or value, in parts. Pure.
 //
-// Lines of a paragraph are joined; lines indented by two blanks or more stay as they are. The
-// sentences "Required." and "Default ..." are taken out, and so are the lines below "Example:".
+// Lines of a paragraph are joined; lines indented by two blanks or more are kept as they are. The
+// sentences "Required." and "Default ..." and the lines after "Example:" become fields of their
+// own.
 
 #include <string>
 #include <vector>
@@ -24,11 +25,11 @@ struct Comment {
   std::string only_for;               // "family llama"; empty: for all
   std::vector<std::string> examples;  // YAML, lines of a job file
 
-  // Its paragraphs, each one line, joined by blanks; for tables.
+  // Returns its paragraphs as one line, for tables.
   std::string Line() const;
 };
 
-// `text` as Protobuf's source info has it: without slashes, a blank before each line.
+// `text` is in the form of Protobuf's source info: without slashes, a blank before each line.
 Comment ParseComment(absl::string_view text);
 
 }  // namespace stretto::cli

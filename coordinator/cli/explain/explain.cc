@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Walks the descriptors of the public API along a path and collects for each field its type,
-// default, values and comment. A word that does not exist is answered with the nearest names.
+// Walks the descriptors of the public API along a path and collects the type, default, values and
+// comment of each field. For an unknown word it suggests the nearest names.
 
 #include "coordinator/cli/explain/explain.h"
 
@@ -54,7 +54,7 @@ std::string TypeName(const FieldDescriptor& field) {
   STRETTO_CHECK(false);
 }
 
-// What the table of a spec's fields says of one.
+// Converts a row of the table of spec fields to a comment.
 Comment CommentOfRow(const Field& row) {
   Comment comment = ParseComment(row.help);
   const std::string required = row.required;
@@ -118,7 +118,7 @@ absl::Status Unknown(const std::string& word, const std::string& where,
                    "It is one of: ", absl::StrJoin(names, ", ")));
 }
 
-// "schedule.name" -> job, spec, schedule, name. A first word that is none of those stays as it is.
+// "schedule.name" -> job, spec, schedule, name. An unknown first word is kept.
 std::vector<std::string> FullPath(absl::string_view path) {
   std::vector<std::string> words;
   for (absl::string_view word : absl::StrSplit(path, '.', absl::SkipEmpty())) {

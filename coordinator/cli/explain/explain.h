@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto explain` tells: the public API's fields under the names that job files use. Fields
-// of a job spec are described by the table in proto/spec/fields.h, all others by their comments in
-// job.proto. Pure.
+// The content of `stretto explain`: the public API's fields under the names that job files use. The
+// table in proto/spec/fields.h describes fields of a job spec; comments in job.proto describe all
+// others. Pure.
 
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@
 
 namespace stretto::cli {
 
-using ValueDoc = ValueText;  // the name as job files have it: "bf16"
+using ValueDoc = ValueText;  // name: as in job files, "bf16"
 
 struct FieldDoc {
   std::string path;              // "job.spec.schedule"
@@ -27,15 +27,15 @@ struct FieldDoc {
   std::string name() const;      // the last part of the path
 };
 
-// The field at `path`: "job" or "worker", then names of fields. "job.spec" may be written "spec",
-// or left out as in a job file: "schedule.name", "name". Indices ("slice_sizes[1]") are passed
-// over. InvalidArgument: no such field, with the nearest name or all there are.
+// Returns the field at `path`: "job" or "worker", then names of fields. "job.spec" may be shortened
+// to "spec" or left out as in a job file: "schedule.name", "name". Indices ("slice_sizes[1]") are
+// ignored. Errors: InvalidArgument if there is no such field, with the nearest name or all names.
 absl::StatusOr<FieldDoc> ExplainField(absl::string_view path);
 
-// A message of the API with all that it holds, by the name of its type; path is `path`.
+// Returns a message of the API and all its fields, by the name of its type; its path is `path`.
 FieldDoc ExplainMessage(const google::protobuf::Descriptor& type, const std::string& path);
 
-// The comment that stands before a declaration, or else behind it.
+// Returns the comment before a declaration, or else the one after it.
 template <class Descriptor>
 Comment CommentOf(const Descriptor& descriptor) {
   google::protobuf::SourceLocation location;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Lays out a field's documentation: wrapped paragraphs, its values, its fields, or the whole tree
-// below it; and the same tree as JSON or YAML.
+// Lays out a field's documentation: wrapped paragraphs, its values, and its fields or the whole
+// tree below; or writes the same tree as JSON or YAML.
 
 #include "coordinator/cli/explain/explain_text.h"
 
@@ -32,7 +32,7 @@ std::string Indented(const std::string& lines, int indent) {
   return out;
 }
 
-// All paragraphs, blank lines between them.
+// Joins all paragraphs with blank lines.
 std::string Body(const Comment& comment, int indent, int width) {
   std::vector<std::string> parts;
   for (const Comment::Block& block : comment.blocks) {
@@ -47,7 +47,7 @@ std::string Body(const Comment& comment, int indent, int width) {
   add("Only for", comment.only_for);
   add("Default", comment.default_value);
   if (!parts.empty() && !comment.blocks.back().verbatim) {
-    parts.back() += facts;  // they close the last paragraph
+    parts.back() += facts;  // they end the last paragraph
   } else if (!facts.empty()) {
     parts.push_back(facts);
   }

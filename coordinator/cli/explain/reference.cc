@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Writes each page from the same field documentation that `stretto explain` shows: a section per
-// message with a table of its fields, and what does not fit into a cell below the table.
+// message with a table of its fields; text that does not fit into a cell follows the table.
 
 #include "coordinator/cli/explain/reference.h"
 
@@ -45,7 +45,7 @@ constexpr char kApiHead[] = R"(<!-- Written by reference_test; do not edit. -->
 The protocols between coordinator, workers and trainers (`proto/stretto/v1alpha1/worker.proto`, `proto/stretto/v1alpha1/trainer.proto`) are not public.
 )";
 
-// A comment as sentences of a cell.
+// Joins the sentences of a comment for a cell.
 std::string Sentences(const Comment& comment) {
   const std::string line = MarkdownCell(comment.Line());
   return line.empty() || absl::EndsWith(line, ".") ? line : line + ".";
@@ -53,7 +53,7 @@ std::string Sentences(const Comment& comment) {
 
 std::string Code(const std::string& text) { return absl::StrCat("`", text, "`"); }
 
-// As GitHub makes it of a heading.
+// Returns the anchor that GitHub makes of a heading.
 std::string Anchor(const std::string& heading) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(heading, {{".", ""}, {" ", "-"}}));
 }
@@ -76,7 +76,7 @@ std::string Examples(const Comment& comment) {
   return out;
 }
 
-// The values of an enum; presets have a table of their own.
+// Lists the values of an enum; presets have a table of their own.
 std::string ValuesCell(const FieldDoc& field) {
   return absl::StrJoin(field.values, "; ", [](std::string* out, const ValueDoc& value) {
     absl::StrAppend(out, Code(value.name));
@@ -84,7 +84,7 @@ std::string ValuesCell(const FieldDoc& field) {
   });
 }
 
-// An item of a list, `depth` lists deep.
+// An item of a list, nested `depth` deep.
 std::string Item(const std::string& text, int depth) {
   std::string item = Wrapped(text, 2 * depth + 2, kWidth);
   item[static_cast<size_t>(2 * depth)] = '-';
@@ -104,7 +104,7 @@ std::string Facts(const FieldDoc& field) {
   return absl::StrJoin(facts, "; ");
 }
 
-// `links`: messages that have a section, by path.
+// `links`: the messages that have a section, by path.
 std::string FieldList(const FieldDoc& doc, const std::set<std::string>& links) {
   std::string out = "\n";
   for (const FieldDoc& field : doc.fields) {
@@ -172,7 +172,7 @@ std::string MessageSection(const Descriptor& type) {
   return out;
 }
 
-// Messages of the job spec, which has a document of its own.
+// Collects the messages of the job spec, which has a page of its own.
 void CollectSpec(const Descriptor& type, std::set<const Descriptor*>* spec) {
   spec->insert(&type);
   for (int i = 0; i < type.field_count(); ++i) {

@@ -21,7 +21,7 @@ FlagInfo ReadFlag(const CLI::Option& option) {
     for (const std::string& name : option.get_lnames()) flag.names.push_back("--" + name);
   }
   if (option.get_expected_max() == 0) return flag;
-  // Behind the colon are CLI11's words for what it checks.
+  // CLI11 appends its description of the check after a colon.
   const std::string type = std::vector<std::string>(absl::StrSplit(option.get_type_name(), ':'))[0];
   const bool choice = type.find('|') != std::string::npos;
   flag.value = option.get_positional() && !choice ? flag.names[0] : type;
@@ -36,7 +36,7 @@ CommandInfo Read(const CLI::App& app, const std::string& parent) {
     if (!line.empty()) command.examples.emplace_back(line);
   }
   for (const CLI::Option* option : app.get_options()) {
-    if (option->get_name() == "--help" || option->get_group().empty()) continue;  // not for people
+    if (option->get_name() == "--help" || option->get_group().empty()) continue;  // hidden
     (option->get_positional() ? command.arguments : command.flags).push_back(ReadFlag(*option));
   }
   for (const CLI::App* sub : app.get_subcommands(nullptr)) {

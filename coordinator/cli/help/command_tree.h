@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The commands as plain data: what help texts, the man page and shell completion are made from.
+// The commands as plain data, from which help texts, the man page and shell completion are made.
 
 #include <map>
 #include <string>
@@ -12,13 +12,13 @@ class App;
 
 namespace stretto::cli {
 
-// What a value is, and so how a shell completes it: FILE, DIR, JOB, WORKER, CONTEXT, one of a few
-// words ("table|json|yaml"), or any other word for free text.
+// The kind of a value, and so how a shell completes it: FILE, DIR, JOB, WORKER, CONTEXT, one of a
+// few words ("table|json|yaml"), or any other word for free text.
 using ValueKind = std::string;
 
 struct FlagInfo {
-  std::vector<std::string> names = {};  // as typed: "-o", "--output"; of an argument its one name
-  ValueKind value = "";                 // empty: takes none
+  std::vector<std::string> names = {};  // as typed: "-o", "--output"; an argument has one name
+  ValueKind value = "";                 // empty: takes no value
   std::string help = "";
   std::string default_value = "";
   bool required = false;
@@ -27,7 +27,7 @@ struct FlagInfo {
 
 struct CommandInfo {
   std::string name;  // the last word
-  std::string path;  // all of them: "stretto job submit"
+  std::string path;  // all words: "stretto job submit"
   std::string help = "";
   std::vector<std::string> examples = {};  // whole command lines
   std::vector<FlagInfo> flags = {};        // without --help
@@ -35,7 +35,7 @@ struct CommandInfo {
   std::vector<CommandInfo> commands = {};
 };
 
-// Reads the tree under `app`. The lines of a command's footer are its examples.
+// Reads the tree under `app`. The lines of a command's footer become its examples.
 CommandInfo ReadCommands(const CLI::App& app);
 
 }  // namespace stretto::cli

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Walk follows the words that are already there through the tree of commands: command, flags,
-// values, arguments. From where it ends, the replies are the subcommands, flags or values that may
-// come next. The scripts for the shells call `stretto` with the words and print its replies.
+// Walk follows the complete words through the tree of commands: command, flags, values, arguments.
+// The replies are the subcommands, flags or values that may come next. The scripts for the shells
+// call `stretto` with the words and print its replies.
 
 #include "coordinator/cli/help/complete.h"
 
@@ -16,7 +16,7 @@
 namespace stretto::cli {
 namespace {
 
-// How far the words before the last one lead.
+// The position in the tree of commands after the words before the last one.
 class Walk {
  public:
   explicit Walk(const CommandInfo& root) : root_(root), path_{&root} {}
@@ -97,7 +97,7 @@ class Replies {
     if (absl::StartsWith(word, prefix_)) completion_.replies.push_back({word, help});
   }
 
-  // `before` stands in front of each value: "--output=".
+  // `before` is the prefix of each value: "--output=".
   void AddValues(const ValueKind& kind, const GivenFlags& given, const std::string& before = "") {
     if (kind == "FILE" || kind == "DIR") {
       completion_.files = true;
@@ -128,7 +128,7 @@ class Replies {
   Completion completion_;
 };
 
-// The words before bash cut them at '=' and ':'. A flag and its value stay apart.
+// Restores the words that bash split at '=' and ':'. A flag and its value remain separate.
 std::vector<std::string> Rejoin(const std::vector<std::string>& words) {
   std::vector<std::string> out;
   bool glue = false;

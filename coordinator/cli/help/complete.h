@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a shell may offer at the end of a command line. Pure: names of jobs come from the caller.
+// The replies of a shell at the end of a command line. Pure: the caller provides names of jobs.
 
 #include <functional>
 #include <map>
@@ -17,23 +17,23 @@ struct Reply {
 };
 
 struct Completion {
-  std::vector<Reply> replies = {};  // all of which begin with the last word
-  bool files = false;               // names of files instead
+  std::vector<Reply> replies = {};  // all begin with the last word
+  bool files = false;               // the shell completes names of files instead
 };
 
-// Flags on the line and the values they were given, by name ("--coordinator"), for who has to ask
+// The flags on the line and their values, by name ("--coordinator"), for a source that has to ask
 // the coordinator.
 using GivenFlags = std::map<std::string, std::string>;
-// The names of a JOB, WORKER or CONTEXT that exist; none when that cannot be found out.
+// Returns the names of existing JOBs, WORKERs or CONTEXTs; empty if they cannot be determined.
 using NameSource =
     std::function<std::vector<std::string>(const ValueKind& kind, const GivenFlags& given)>;
 
-// `words` are those after the program's name, the last one as far as it is typed, perhaps empty.
-// Words "=" and ":" of their own, at which bash cuts lines, are understood.
+// `words` are those after the program's name; the last one is incomplete, perhaps empty. "=" and
+// ":" may be separate words, because bash splits lines there.
 Completion Complete(const CommandInfo& root, const std::vector<std::string>& words,
                     const NameSource& names);
 
-// The script that teaches `shell` (bash, zsh or fish) to ask `stretto __complete`.
+// Returns the script with which `shell` (bash, zsh or fish) asks `stretto __complete`.
 std::string CompletionScript(const std::string& shell);
 
 }  // namespace stretto::cli

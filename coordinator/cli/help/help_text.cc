@@ -10,9 +10,9 @@ namespace stretto::cli {
 namespace {
 
 constexpr size_t kWidth = 80;
-constexpr size_t kColumn = 26;  // where descriptions begin
+constexpr size_t kColumn = 26;  // column of descriptions
 
-// "  NAME          text", the text wrapped in a column of its own.
+// "  NAME          text", with the text wrapped in its own column.
 std::string Entry(const std::string& name, const std::string& text) {
   std::string out = absl::StrCat("  ", name);
   size_t column = out.size();

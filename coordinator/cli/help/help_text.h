@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `--help` prints.
+// The text of `--help`.
 
 #include <string>
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace stretto::cli {
 
-// Help of the command at the end of `path`, which begins with the root and is not empty; for a
-// terminal of 80 columns.
+// Returns the help of the command at the end of `path`, which begins with the root and is not
+// empty, for a terminal of 80 columns.
 std::string HelpText(const std::vector<const CommandInfo*>& path);
 
 }  // namespace stretto::cli

@@ -9,7 +9,7 @@
 namespace stretto::cli {
 namespace {
 
-// Text that groff takes as it stands, whatever its first character.
+// Escapes text so that groff prints it literally, whatever its first character.
 std::string Roff(const std::string& text) {
   const std::string escaped = absl::StrReplaceAll(text, {{"\\", "\\e"}, {"-", "\\-"}});
   const bool control = !escaped.empty() && (escaped[0] == '.' || escaped[0] == '\'');

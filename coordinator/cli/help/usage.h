@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A command and what it takes, as its help, the man page and the Markdown reference name them. Each
-// is one line.
+// A command, its flags and its arguments as the help, the man page and the Markdown reference print
+// them. Each is one line.
 
 #include <string>
 
@@ -11,11 +11,11 @@ namespace stretto::cli {
 
 // "-o, --output FILE".
 std::string FlagName(const FlagInfo& flag);
-// What it does, with its default: "rows (default: 16)".
+// The help of a flag with its default: "rows (default: 16)".
 std::string FlagHelp(const FlagInfo& flag);
 // "JOB", "[COMMAND...]".
 std::string ArgumentName(const FlagInfo& argument);
-// As FlagHelp, with the words it may be.
+// Like FlagHelp, with the words that it accepts.
 std::string ArgumentHelp(const FlagInfo& argument);
 // "stretto job logs [FLAGS] JOB".
 std::string Usage(const CommandInfo& command);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Several workers on one machine must not share cores: a trainer is bound to a core of its
-// worker's.
+// Divides the cores among several workers on one machine: a trainer is bound to a core of its
+// worker, so workers must not share cores.
 
 #include <sched.h>
 
 namespace stretto::cli {
 
-// While it lives, the calling thread, and so the children it forks, may run only on share `index`
-// of the cores it could use before: `count` cores from index * count on, in turn where there are
+// During its lifetime, the calling thread, and so the children that it forks, may run only on share
+// `index` of its previous cores: `count` cores from index * count on, wrapping around if there are
 // too few.
 class CoreShare {
  public:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Starts a child in a process group of its own, with its output through a pipe into a log, and a
-// pidfd to wait on. Orphans of a child that died are handed to us (we are their subreaper) and are
-// ended at the end.
+// Starts a child in its own process group, with a pipe from its output to a log, and a pidfd to
+// wait on. Orphans of dead children are handed to us (we are their subreaper) and are ended at the
+// end.
 
 #include "coordinator/cli/local/child_process.h"
 
@@ -32,7 +32,7 @@ namespace {
 
 constexpr size_t kMaxOutput = 64 << 10;
 
-// Between fork and exec: async-signal-safe calls only.
+// Runs between fork and exec: async-signal-safe calls only.
 [[noreturn]] void Become(char* const* argv, pid_t parent, int null_fd, int output, int log) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -47,7 +47,7 @@ constexpr size_t kMaxOutput = 64 << 10;
   _exit(127);
 }
 
-// Processes whose parent we are, the dead ones included.
+// Returns the processes whose parent we are, including dead ones.
 std::vector<pid_t> Children() {
   std::vector<pid_t> children;
   DIR* proc = opendir("/proc");
@@ -102,7 +102,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::string& name,
   if (child.pid_ == 0) {
     Become(argv.data(), parent, null_fd.get(), output.get(), child.log_.get());
   }
-  setpgid(child.pid_, child.pid_);  // both sides do, so that neither has to wait for the other
+  setpgid(child.pid_, child.pid_);  // on both sides, so that neither has to wait
   // glibc 2.36 declares pidfd_open without C linkage.
   child.exit_fd_ = FileDescriptor(static_cast<int>(syscall(SYS_pidfd_open, child.pid_, 0)));
   if (!child.exit_fd_.valid()) {
@@ -126,7 +126,7 @@ void ChildProcess::ReadOutput() {
     }
     const absl::string_view data(buffer, static_cast<size_t>(count));
     if (text_.size() < kMaxOutput) text_.append(data.data(), data.size());
-    // A log that cannot be written is no reason to stop a cluster that runs.
+    // A cluster that runs is not stopped because its log cannot be written.
     (void)WriteAll(log_.get(), data, log_path_);
   }
 }
@@ -153,7 +153,7 @@ bool ChildProcess::Reap() {
   if (reaped != pid_) return false;
   wait_status_ = status;
   ReadOutput();
-  // What it left behind in its own group.
+  // Ends the processes that remain in the child's group.
   kill(-pid_, SIGTERM);
   return true;
 }
@@ -194,7 +194,7 @@ int EndOrphans(int grace_seconds) {
       if (is_new) kill(pid, SIGTERM);
       if (round >= grace_seconds * kRoundsPerSecond) kill(pid, SIGKILL);
     }
-    // There is no descriptor to wait on for processes that are handed to us at any moment.
+    // Orphans may be handed to us at any moment and have no descriptor to wait on, so this polls.
     usleep(1'000'000 / kRoundsPerSecond);
   }
 }

@@ -25,7 +25,7 @@ namespace {
 
 constexpr size_t kMaxMessage = 4096;
 
-// A file in memory: no pipe that could fill while the other side waits.
+// A file in memory. Unlike a pipe it cannot fill up while the other side waits.
 absl::StatusOr<FileDescriptor> MemoryFile(const std::string& content) {
   FileDescriptor file(memfd_create("stretto", MFD_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, "memfd_create");
@@ -61,7 +61,7 @@ void Limit(int resource, int64_t most) {
   _exit(127);
 }
 
-// Waits for the end of the process; kills it at the deadline and when interrupted.
+// Waits for the process to end; kills it at the deadline and when interrupted.
 absl::Status Await(pid_t pid, const ChildLimits& limits, Interrupt& interrupt, int* status) {
   const FileDescriptor ended(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
   const absl::Time deadline = absl::Now() + limits.deadline;

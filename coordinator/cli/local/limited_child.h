@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs a program for its answer, within limits: no input can make it use more than it was
-// given.
+// Runs a program for its output within fixed limits, whatever its input.
 
 #include <cstdint>
 #include <string>
@@ -20,10 +19,10 @@ struct ChildLimits {
   absl::Duration deadline = absl::Seconds(60);
 };
 
-// Runs `path` with `input` as its standard input and returns what it wrote to its standard output.
-// Killed when we are, and after the deadline. Errors: NotFound, PermissionDenied (the program),
-// DeadlineExceeded, Cancelled (interrupted), Internal (it ended badly: with what it wrote to
-// standard error), what making its files gives.
+// Runs `path` with `input` as its standard input and returns its standard output. The child is
+// killed at the deadline and when this process ends. Errors: NotFound, PermissionDenied (the
+// program), DeadlineExceeded, Cancelled (interrupted), Internal (it failed; the message has its
+// standard error), and errors of creating its files.
 absl::StatusOr<std::string> RunLimited(const std::string& path, const std::string& input,
                                        const ChildLimits& limits, Interrupt& interrupt);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Cluster starts one child after the other and waits for the line in which each says where it
-// listens. Then one poll waits on all children's output, their ends and the interrupt.
+// Cluster starts one child after the other and waits for the line in which each reports its
+// addresses. Then one poll waits on all children's output, their ends and the interrupt.
 
 #include "coordinator/cli/local/up.h"
 
@@ -57,7 +57,7 @@ class Cluster {
   Cluster(const UpOptions& options, Terminal& terminal, Interrupt& interrupt)
       : options_(options), terminal_(terminal), interrupt_(interrupt) {}
 
-  // Everything ready and announced. Errors say what did not come up; Cancelled when interrupted.
+  // Starts everything and announces it. Errors name what did not start; Cancelled when interrupted.
   absl::Status Start() {
     RETURN_IF_ERROR(PrepareFolders());
     RETURN_IF_ERROR(StartCoordinator());
@@ -67,7 +67,7 @@ class Cluster {
     return absl::OkStatus();
   }
 
-  // Until interrupted (OK) or a child ended by itself.
+  // Runs until interrupted (OK) or until a child ends by itself.
   absl::Status Run() {
     while (!interrupt_.raised()) {
       Poll(absl::Minutes(1));
@@ -153,7 +153,7 @@ class Cluster {
                                        options_.checkpoint_root,
                                        "--metrics-listen",
                                        "127.0.0.1:0"};
-      // The first offers all GPUs of the machine.
+      // The first worker offers all GPUs of the machine.
       if (i > 1) argv.insert(argv.end(), {"--nvml", ""});
       RETURN_IF_ERROR(StartChild(name, argv));
     }
@@ -172,7 +172,7 @@ class Cluster {
     return absl::StrCat("http://", host, ":", port, "/metrics");
   }
 
-  // For Prometheus's file_sd_configs; deploy/local/observe.sh reads it.
+  // Writes a file for Prometheus's file_sd_configs; deploy/local/observe.sh reads it.
   absl::Status WriteTargets() const {
     std::vector<std::string> targets;
     for (const std::vector<std::string>& row : rows_) {
@@ -183,7 +183,7 @@ class Cluster {
                            absl::StrCat("[{\"targets\": [", absl::StrJoin(targets, ", "), "]}]\n"));
   }
 
-  // Waits for the child's line.
+  // Waits for the child's ready line.
   absl::Status Await(ChildProcess& child, const std::string& prefix, std::string* line) {
     const absl::Duration deadline = Clock::Real().Monotonic() + options_.start_timeout;
     while (true) {
@@ -203,7 +203,7 @@ class Cluster {
     }
   }
 
-  // Sleeps until a child writes or ends, or the user interrupts; takes note of what happened.
+  // Sleeps until a child writes or ends, or the user interrupts, and records what happened.
   void Poll(absl::Duration timeout) {
     std::vector<pollfd> fds = {{interrupt_.fd(), POLLIN, 0}};
     for (const ChildProcess& child : children_) {
@@ -293,7 +293,7 @@ absl::Status Complete(UpOptions* options) {
     const int cores = static_cast<int>(std::thread::hardware_concurrency());
     options->slots = std::max(1, cores / options->workers);
   }
-  // The daemons get absolute paths.
+  // The daemons run in other folders, so they get absolute paths.
   std::error_code error;
   options->state_dir = std::filesystem::absolute(options->state_dir, error);
   if (options->data_root.empty()) options->data_root = options->state_dir + "/data";

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto up`: a cluster on this machine, in the foreground. Starts the coordinator, then the
-// workers, says where they are, and waits. Ctrl-C or SIGTERM stops the workers, then the
-// coordinator; a second one kills them. When one of them ends by itself, the others are stopped
-// too: a cluster that is half there helps nobody.
+// `stretto up`: runs a cluster on this machine in the foreground. It starts the coordinator, then
+// the workers, prints their addresses, and waits. Ctrl-C or SIGTERM stops the workers, then the
+// coordinator; a second one kills them. If one of them ends by itself, the others are stopped too,
+// because an incomplete cluster is of no use.
 
 #include <string>
 
@@ -18,8 +18,7 @@ struct UpOptions {
   int workers = 1;
   int slots = 0;  // per worker; 0: this machine's cores / workers, at least 1
   std::string listen = "127.0.0.1:7070";
-  std::string metrics_listen =
-      "127.0.0.1:0";  // the coordinator's; the workers' ports are free ones
+  std::string metrics_listen = "127.0.0.1:0";  // the coordinator's; workers take free ports
   std::string state_dir;
   std::string data_root;                             // empty: STATE_DIR/data
   std::string checkpoint_root;                       // empty: STATE_DIR/checkpoints
@@ -28,8 +27,8 @@ struct UpOptions {
   absl::Duration stop_grace = absl::Seconds(20);     // before SIGKILL
 };
 
-// No process that it started, or that those started, is left when it returns. The calling process
-// becomes a sub-reaper and should have no other children.
+// Returns when no process that it, or one of its children, started is left. The calling process
+// becomes a subreaper and should have no other children.
 ExitCode RunUp(UpOptions options, Terminal& terminal, Interrupt& interrupt);
 
 }  // namespace stretto::cli

@@ -11,7 +11,7 @@
 namespace stretto::cli {
 namespace {
 
-// xterm's private modes, which every terminal of today has: alternate screen, cursor.
+// xterm's private modes, which all common terminals support: alternate screen, cursor.
 constexpr char kEnter[] = "\x1b[?1049h\x1b[?25l\x1b[2J";
 constexpr char kLeave[] = "\x1b[0m\x1b[?25h\x1b[?1049l";
 
@@ -23,7 +23,8 @@ FullScreen::FullScreen(std::ostream& out) : out_(out) {
     keys.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
     keys.c_cc[VMIN] = 0;
     keys.c_cc[VTIME] = 0;
-    // Ctrl-C stays a signal. To stop or to dump core would leave the screen as it is.
+    // Ctrl-C is still a signal. Stopping or dumping core would not restore the screen, so their
+    // keys are disabled.
     keys.c_cc[VSUSP] = _POSIX_VDISABLE;
     keys.c_cc[VQUIT] = _POSIX_VDISABLE;
     restore_ = tcsetattr(STDIN_FILENO, TCSANOW, &keys) == 0;
@@ -33,7 +34,7 @@ FullScreen::FullScreen(std::ostream& out) : out_(out) {
 
 FullScreen::~FullScreen() {
   out_ << kLeave << std::flush;
-  // Keys that nobody read are not for the shell.
+  // Discards unread keys, which would otherwise go to the shell.
   if (restore_) tcsetattr(STDIN_FILENO, TCSAFLUSH, &before_);
 }
 
@@ -48,7 +49,7 @@ FullScreen::Size FullScreen::size() const {
 void FullScreen::Draw(const std::vector<std::string>& lines) {
   std::string frame = "\x1b[H";
   for (size_t i = 0; i < lines.size(); ++i) {
-    // Erased first: behind a full line the cursor still stands on its last column.
+    // The line is erased first: after a full line the cursor is still on its last column.
     absl::StrAppend(&frame, i == 0 ? "" : "\r\n", "\x1b[K", lines[i]);
   }
   out_ << frame << "\x1b[J" << std::flush;

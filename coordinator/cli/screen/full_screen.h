@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The terminal as one picture: the alternate screen, keys without echo.
+// The terminal as one picture: alternate screen, and keys without echo.
 
 #include <termios.h>
 
@@ -10,8 +10,8 @@
 
 namespace stretto::cli {
 
-// Takes the terminal of standard input and output, and gives it back as it was when destroyed. One
-// thread at a time; nothing else may write meanwhile.
+// Takes over the terminal of standard input and output; the destructor restores it. One thread at a
+// time; nothing else may write meanwhile.
 class FullScreen {
  public:
   explicit FullScreen(std::ostream& out);
@@ -23,11 +23,11 @@ class FullScreen {
     int width = 80, height = 24;
   };
   Size size() const;
-  // Redraws all of it in place.
+  // Redraws the whole screen in place.
   void Draw(const std::vector<std::string>& lines);
-  // Readable when a key was pressed, or the terminal is gone.
+  // Readable when a key was pressed, or when the terminal is gone.
   int keys_fd() const;
-  // The keys pressed; kEndOfKeys once the terminal is gone.
+  // Returns the pressed keys, and kEndOfKeys once the terminal is gone.
   static constexpr char kEndOfKeys[] = "\x04";
   std::string ReadKeys();
 

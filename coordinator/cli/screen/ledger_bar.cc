@@ -68,7 +68,7 @@ std::vector<std::string> LedgerBar(const std::deque<v1alpha1::StepReport>& steps
   std::vector<std::string> lines = {bar.FillUntil(Columns(overlap)).Add(overlap).text()};
   TextLine legend(style.width, style.color);
   for (const Part& part : kParts) {
-    // Of jobs that evaluate, now and then.
+    // Only some jobs evaluate.
     if (part.part == Ledger::EVALUATION && ShareOf(sum, part.part) == 0) continue;
     const std::string text =
         absl::StrFormat(" %s %.0f%%", part.name, ShareOf(sum, part.part) * 100);

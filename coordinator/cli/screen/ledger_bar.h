@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where the time of some steps went, as a bar with its legend. Pure.
+// The ledger of some steps as a bar with its legend. Pure.
 
 #include <deque>
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace stretto::cli {
 
-// Share of the ledger's seconds, 0 when it has none.
+// Returns the share of the ledger's seconds; 0 if it has none.
 double ShareOf(const v1alpha1::Ledger& ledger, v1alpha1::Ledger::Part part);
 
 struct BarStyle {
@@ -19,7 +19,8 @@ struct BarStyle {
   bool unicode = true;
 };
 
-// The bar, and its legend in one line or as many as it takes; none when the steps have no ledger.
+// Returns the bar and its legend, which takes one line or more; nothing if the steps have no
+// ledger.
 std::vector<std::string> LedgerBar(const std::deque<v1alpha1::StepReport>& steps,
                                    const BarStyle& style);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One line at the bottom of the output that is rewritten, and lines that scroll past above it.
+// One line at the bottom of the output that is rewritten, and lines that scroll above it.
 
 #include <string>
 
@@ -15,9 +15,9 @@ class LiveLine {
 
   // Replaces the bottom line; cut to the terminal's width.
   void Rewrite(const std::string& text);
-  // Output that stays.
+  // Prints a permanent line.
   void Line(const std::string& text);
-  // A message to stderr that stays.
+  // Prints a permanent message to stderr.
   void Message(const std::string& text);
   void Clear();
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Draws on a matrix of dots, two by four per character (Braille patterns). Each point is connected
-// with the one before by a vertical run beside it; then the dots become characters, with the axes
-// around them.
+// Draws on a matrix of dots, two by four per character (Braille patterns). A vertical run beside
+// each point connects it with the one before; then the dots become characters, with the axes around
+// them.
 
 #include "coordinator/cli/screen/loss_curve.h"
 
@@ -20,7 +20,7 @@ namespace {
 struct Range {
   double low = 0, high = 0;
 
-  // Position of `value` among `count` dots.
+  // Returns the position of `value` among `count` dots.
   int Dot(double value, int count) const {
     if (high <= low) return count / 2;
     const double share = (value - low) / (high - low);
@@ -48,7 +48,7 @@ class Canvas {
     cells_[top / 4 * columns_ + x / 2] |= kBits[top % 4][x % 2];
   }
 
-  // A vertical run.
+  // Sets a vertical run of dots.
   void Join(int x, int from, int to) {
     for (int y = std::min(from, to); y <= std::max(from, to); ++y) Set(x, y);
   }
@@ -94,7 +94,7 @@ void Draw(const std::vector<CurvePoint>& points, const Range& x, const Range& y,
     for (int x_dot = last_column + 1; last_column >= 0 && x_dot <= column; ++x_dot) {
       const double share = static_cast<double>(x_dot - last_column) / (column - last_column);
       const int to = static_cast<int>(std::lround(last_dot + share * (dot - last_dot)));
-      // From beside the neighbour's dot, so that a steep curve stays connected without blots.
+      // Starts beside the neighbour's dot, so that a steep curve is connected without blots.
       canvas->Join(x_dot, from + (to > from ? 1 : to < from ? -1 : 0), to);
       from = to;
     }

@@ -13,13 +13,14 @@ struct CurvePoint {
 };
 
 struct CurveStyle {
-  int width = 72;       // of the whole picture, axis labels included; at least 24
+  int width = 72;       // columns of the whole picture with labels; at least 24
   int height = 16;      // lines of the plot; at least 3
-  bool braille = true;  // 2x4 dots a character; false: one '*' a character
+  bool braille = true;  // 2x4 dots per character; false: one '*' per character
 };
 
-// The plot with its axes, top line first, no trailing blanks. Points that share a column are
-// averaged. `x_label` names the x axis. Without one finite point: a single line that says so.
+// Returns the plot with its axes, top line first, without trailing blanks. Points that share a
+// column are averaged. `x_label` names the x axis. If no point is finite, the result is a single
+// line that reports this.
 std::vector<std::string> DrawCurve(const std::vector<CurvePoint>& points,
                                    const std::string& x_label, const CurveStyle& style);
 

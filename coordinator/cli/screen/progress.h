@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Progress of a followed job, as one line.
+// The progress of a followed job as one line.
 
 #include <cstdint>
 #include <deque>
@@ -19,8 +19,8 @@ class ProgressTracker {
   int64_t step() const { return step_; }
   // "step 120/200  loss 2.8130  12.4k tokens/s  overlap 97.1 %  1m05s left"; one line.
   std::string Line() const;
-  // True when the newest step is worth a line of its own in a file: the first, the last, and some
-  // 20 between.
+  // Returns true if the newest step deserves a line of its own in a file: the first, the last, and
+  // about 20 between.
   bool IsMilestone() const;
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A line of a picture: cut at the screen's edge, coloured where colours are wanted. Pure.
+// A line of a picture: cut at the edge of the screen and coloured if colours are wanted. Pure.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace stretto::cli {
 
-// ANSI codes of text; kPlain is as the terminal has it.
+// ANSI codes of text; kPlain is the terminal's default.
 enum class Ink {
   kPlain = 0,
   kBold = 1,
@@ -25,9 +25,10 @@ class TextLine {
  public:
   TextLine(int width, bool color) : left_(width), color_(color) {}
 
-  // One column a code point; what is beyond the edge is dropped, and so are control characters.
+  // Adds text; each code point takes one column. Drops control characters and whatever is beyond
+  // the edge.
   TextLine& Add(absl::string_view text, Ink ink = Ink::kPlain);
-  // Blanks, so that `columns` remain until the edge.
+  // Adds blanks until `columns` are left before the edge.
   TextLine& FillUntil(int columns);
   int left() const { return left_; }
   const std::string& text() const { return text_; }
@@ -38,7 +39,7 @@ class TextLine {
   std::string text_;
 };
 
-// Columns of `text`.
+// Returns the number of columns of `text`.
 int Columns(absl::string_view text);
 
 }  // namespace stretto::cli

@@ -15,12 +15,12 @@ namespace stretto::cli {
 namespace {
 
 constexpr absl::Duration kFrame = absl::Milliseconds(100);
-constexpr int kClockMs = 1000;  // redrawn so often without news, for the clock
+constexpr int kClockMs = 1000;  // interval of redraws without events, for the clock
 constexpr absl::Duration kAsk = absl::Seconds(2);
 
 void Drain(int fd) {
   uint64_t count = 0;
-  [[maybe_unused]] const ssize_t size = read(fd, &count, sizeof count);  // nothing to read is fine
+  [[maybe_unused]] const ssize_t size = read(fd, &count, sizeof count);  // an empty read is fine
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto job watch` on a terminal: draws what is heard of a job, and listens to keys.
+// `stretto job watch` on a terminal: draws the state of a job and reads keys.
 
 #include <string>
 #include <thread>
@@ -13,16 +13,16 @@
 
 namespace stretto::cli {
 
-// Holds the terminal while it lives. A thread of its own draws, at most ten times a second, and
-// raises the invocation's interrupt at `q`; another asks for the job every two seconds, since steps
-// of other ranks than 0 are no news that is sent.
+// Owns the terminal during its lifetime. One thread draws, at most ten times a second, and raises
+// the invocation's interrupt at `q`. Another asks for the job every two seconds, because steps of
+// ranks other than 0 cause no event.
 class WatchScreen {
  public:
   // `invocation` is borrowed.
   WatchScreen(const Invocation& invocation, const std::string& job);
   ~WatchScreen();
 
-  // To be called by one thread.
+  // The handlers must be called by one thread.
   FollowHandlers handlers();
 
  private:

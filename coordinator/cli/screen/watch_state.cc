@@ -36,7 +36,7 @@ void WatchState::AddStep(const v1alpha1::StepReport& step) {
 }
 
 void WatchState::AddNotice(const std::string& text, absl::Time now) {
-  lost = text;  // until the job is heard of again
+  lost = text;  // until the next news of the job
   Note(text, now);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto job watch` knows of a job, gathered from what it hears. Pure: time is an argument.
+// The state behind `stretto job watch`, built from the events of a job. Pure: time is an argument.
 
 #include <deque>
 #include <string>
@@ -20,14 +20,14 @@ struct WatchState {
   std::deque<v1alpha1::StepReport> recent = {};  // the newest, at most kRecentSteps
   v1alpha1::StepReport evaluated = {};           // the newest with an evaluation; step 0: none
   std::deque<double> speeds = {};                // tokens per second of steps, at most kSpeeds
-  std::deque<JobEvent> seen = {};  // what passed by and the job does not keep, at most kSeen
+  std::deque<JobEvent> seen = {};  // past events that the job does not keep, at most kSeen
   bool heard = false;              // the coordinator has sent the job
   std::string lost = "";           // why there is no coordinator; empty while there is one
 
   static constexpr size_t kRecentSteps = 10, kSpeeds = 512, kSeen = 100;
 
   void AddJob(const v1alpha1::Job& job, absl::Time now);
-  // The job asked for in between: its progress changes without news.
+  // Adds an answer to a query in between: progress changes without an event.
   void AddProgress(const v1alpha1::Job& job, absl::Time now);
   void AddStep(const v1alpha1::StepReport& step);
   // "lost the coordinator ...", "reconnected ...".

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds the picture line by line for a given size. Fixed parts come first; the curve, the ranks
-// and the events then share the lines that are left, by what each could use.
+// Builds the picture line by line for a given size. Fixed parts come first. The curve, the ranks
+// and the events then share the remaining lines according to how many each could use.
 
 #include "coordinator/cli/screen/watch_view.h"
 
@@ -36,7 +36,7 @@ struct RankRow {
   double share;
 };
 
-// A rank's ledger counts its steps; the job's progress is that of the last of them.
+// A rank's ledger counts its steps; the job's progress is that of the slowest rank.
 std::vector<RankRow> RankRows(const Job& job) {
   const auto& ledgers = job.progress().rank_ledgers();
   int64_t most = 0, least = 0;
@@ -90,7 +90,7 @@ class View {
   const char* Glyph(const char* unicode, const char* ascii) const {
     return style_.unicode ? unicode : ascii;
   }
-  // `count` times the glyph.
+  // Repeats the glyph `count` times.
   std::string Run(int count, const char* unicode, const char* ascii) const {
     std::string out;
     for (int i = 0; i < count; ++i) out += Glyph(unicode, ascii);
@@ -179,7 +179,7 @@ class View {
     Add(line);
   }
 
-  // The newest speeds as a row of bars, from 0 to the fastest.
+  // Draws the newest speeds as a row of bars, from 0 to the fastest.
   std::string History(int columns) const {
     static constexpr const char* kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static constexpr const char* kAscii[] = {"_", "_", ".", ".", "-", "-", "=", "#"};
@@ -213,7 +213,7 @@ class View {
     if (!line.text().empty()) Add(line);
   }
 
-  // Curve, ranks and events share what is left.
+  // Shares the remaining lines among curve, ranks and events.
   void AddRest(int rows) {
     const std::vector<RankRow> ranks = RankRows(job_);
     const std::vector<JobEvent> events = Events();
@@ -239,7 +239,7 @@ class View {
     }
   }
 
-  // Where they do not all fit, the slowest.
+  // Shows the slowest ranks if not all fit.
   void AddRanks(std::vector<RankRow> ranks, int rows) {
     const size_t count = std::min<size_t>(std::max(rows, 0), ranks.size());
     if (count < ranks.size()) {
@@ -271,7 +271,7 @@ class View {
     return events;
   }
 
-  // The newest, in the order of time.
+  // Shows the newest events in order of time.
   void AddEvents(const std::vector<JobEvent>& events, int rows) {
     Add(Line().Add("EVENTS", Ink::kGray));
     const size_t count = std::min<size_t>(std::max(rows, 0), events.size());

@@ -17,8 +17,8 @@ struct ViewStyle {
   bool unicode = true;
 };
 
-// Exactly `height` lines of at most `width` columns, whatever the size: what does not fit is left
-// out, the curve first.
+// Returns exactly `height` lines of at most `width` columns for any size. Parts that do not fit are
+// left out, the curve first.
 std::vector<std::string> RenderWatch(const WatchState& state, absl::Time now,
                                      const ViewStyle& style);
 

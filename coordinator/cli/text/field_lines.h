@@ -15,7 +15,7 @@ class FieldLines {
   void Add(const std::string& key, const std::string& value) {
     absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", Printable(value));
   }
-  // For text with colours of our own.
+  // For text that contains our own colours.
   void AddRaw(const std::string& key, const std::string& value) {
     absl::StrAppendFormat(&text_, "%-12s %s\n", key + ":", value);
   }

@@ -8,7 +8,7 @@
 
 namespace stretto::cli {
 
-// Share of communication that was hidden, in [0, 1]; NaN when there was none.
+// Returns the share of communication that was hidden, in [0, 1]; NaN if there was none.
 double OverlapRatio(const v1alpha1::Ledger& ledger);
 
 // "97.1 %", or "-" for NaN.

@@ -17,7 +17,7 @@ namespace {
 using v1alpha1::Condition;
 
 std::string ConditionText(const Condition& condition) {
-  // Its message names the newest checkpoint, its time is that of the first.
+  // This condition's message names the newest checkpoint, but its time is that of the first.
   const bool dated = condition.type() != "Checkpointed";
   const std::string status = condition.status() == Condition::TRUE
                                  ? ""

@@ -15,11 +15,11 @@ struct JobEvent {
   std::string text;  // one line
 };
 
-// Oldest first: created, changes of its conditions (the last of each), started, first failure,
-// ended.
+// Returns, oldest first: creation, the last change of each condition, start, first failure and end.
 std::vector<JobEvent> EventsOf(const v1alpha1::Job& job);
 
-// A line each, "2023-11-14 22:13:20 UTC  41.3s  Scheduled": when, and how long after the first.
+// A line per event, "2023-11-14 22:13:20 UTC  41.3s  Scheduled": its time, and the time since the
+// first.
 std::string EventTable(const std::vector<JobEvent>& events);
 
 }  // namespace stretto::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One function per view of a job: a row of a list, a full description, the summary at its end, and
-// why it failed.
+// the reason of its failure.
 
 #include "coordinator/cli/text/job_text.h"
 
@@ -96,7 +96,7 @@ void AddHeldOut(const v1alpha1::Progress& progress, FieldLines* fields) {
                                           Loss(last.best_loss()), progress.last_evaluation_step()));
 }
 
-// Why a job that succeeded did so before its last step; empty: it did not.
+// Explains why a job succeeded before its last step; empty if it did not.
 std::string EarlyStopText(const Job& job) {
   for (const v1alpha1::Condition& condition : job.conditions()) {
     if (condition.type() == "Succeeded" &&
@@ -239,7 +239,7 @@ std::string FailureText(const v1alpha1::FirstFailure& failure) {
   if (!failure.worker().empty()) absl::StrAppend(&out, " on ", ShortResourceName(failure.worker()));
   const std::string signal = absl::StrCat("signal ", failure.signal());
   if (absl::StrContains(failure.message(), signal)) {
-    // The message tells it.
+    // The message already has it.
   } else if (failure.signal() != 0) {
     const char* name = strsignal(failure.signal());
     absl::StrAppend(&out, " was killed by ", signal, " (", name == nullptr ? "unknown" : name, ")");

@@ -17,17 +17,16 @@ bool HasEnded(v1alpha1::Job::State state);
 // One line each for `job list` and `job get`.
 std::string JobTable(const std::vector<v1alpha1::Job>& jobs, absl::Time now);
 
-// Everything a person asks about one job: state, conditions, placement, first failure, ledger and
-// profile.
+// The full description of one job: state, conditions, placement, first failure, ledger and profile.
 std::string DescribeJob(const v1alpha1::Job& job, absl::Time now, bool color);
 
-// The end of a followed job: what happened, in what time, and its ledger.
+// The summary of a job that has ended: outcome, times and ledger.
 std::string Summary(const v1alpha1::Job& job, bool color);
 
 // "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward".
 std::string FailureText(const v1alpha1::FirstFailure& failure);
 
-// The message of the newest condition that explains why the job is where it is; empty when none
+// Returns the message of the newest condition that explains the state of the job; empty if none
 // does.
 std::string WhyText(const v1alpha1::Job& job);
 

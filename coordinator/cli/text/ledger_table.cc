@@ -34,7 +34,7 @@ const char* PartName(Ledger::Part part) {
       return "idle";
     case Ledger::EVALUATION:
       return "evaluation";
-    default:  // from a newer coordinator
+    default:  // a part that only newer coordinators know
       return "unknown";
   }
 }
@@ -48,7 +48,7 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
   std::map<std::pair<int, std::string>, std::map<std::string, double>> parts;
   double sum = 0;
   for (const Ledger::Entry& entry : ledger.entries()) {
-    // The group matters where it names what was waited for.
+    // Only exposed time has an interesting group: the one that the rank waited for.
     const std::string group = entry.part() == Ledger::EXPOSED ? entry.group() : "";
     parts[{entry.part(), group}][entry.phase()] += entry.seconds();
     sum += entry.seconds();

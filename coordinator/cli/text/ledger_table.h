@@ -8,8 +8,8 @@
 
 namespace stretto::cli {
 
-// What the ledger's seconds went to: a row per part, a column per phase, and the share of the
-// whole; then the overlap ratio. `emulated` labels it "emulated link".
+// A table with a row per part, a column per phase, and the share of the whole; then the overlap
+// ratio. `emulated` labels it "emulated link".
 std::string LedgerTable(const v1alpha1::Ledger& ledger, bool emulated);
 
 }  // namespace stretto::cli

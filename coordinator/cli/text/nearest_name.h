@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a mistyped word was meant to be.
+// Suggestions for mistyped words.
 
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace stretto::cli {
 
-// The candidate that `word` most likely means, or empty when none is near.
+// Returns the candidate that `word` most likely means, or an empty string if none is close.
 std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace stretto::cli

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Parts of a job spec in a line, without newline. Pure.
+// Parts of a job spec as one line each, without newline. Pure.
 
 #include <string>
 
@@ -17,8 +17,8 @@ std::string ModelText(const v1alpha1::JobSpec& spec);
 // "books, 1 % held out", "blend of books (70 %), llmc:web/*.bin (30 %)".
 std::string DataText(const v1alpha1::JobSpec& spec);
 
-// What a spec asks of its schedule beyond slices and splits: "sequence parallel, recompute full";
-// empty for nothing.
+// Returns the options of the schedule besides slices and splits, "sequence parallel, recompute
+// full"; empty if there are none.
 std::string OptionsText(const v1alpha1::JobSpec& spec);
 
 // "domino_row, slices of 2 + 2, tp 2", and the options.

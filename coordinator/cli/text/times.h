@@ -10,9 +10,9 @@
 
 namespace stretto::cli {
 
-// How long before `now`; "-" when not set.
+// Returns the time from `time` to `now`; "-" if it is not set.
 std::string Age(const google::protobuf::Timestamp& time, absl::Time now);
-// "2023-11-14 22:13:20 UTC"; "-" when not set.
+// "2023-11-14 22:13:20 UTC"; "-" if it is not set.
 std::string TimeText(const google::protobuf::Timestamp& time);
 
 absl::Time ToTime(const google::protobuf::Timestamp& time);

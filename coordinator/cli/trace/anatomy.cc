@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A sweep over the edges of all recorded intervals, as the trainer's ledger does it: between two
-// edges the set of open intervals is constant, and its first match decides the account. Neighbours
-// with one account join.
+// A sweep over the edges of all recorded intervals, like the trainer's ledger: between two edges
+// the set of open intervals is constant, and its first match decides the account. Adjacent spans
+// with the same account are joined.
 
 #include "coordinator/cli/trace/anatomy.h"
 
@@ -26,7 +26,8 @@ using v1alpha1::TraceProgram;
 using v1alpha1::TraceStep;
 
 enum class Activity { kCompute, kCommunicate, kData, kCheckpoint, kEvaluation };
-// What goes on; group and phase are -1 where they mean nothing. Ordered by the ledger's preference.
+// An open activity; group and phase are -1 where they do not apply. Ordered by the ledger's
+// preference.
 using Doing = std::tuple<Activity, int, int>;
 
 struct Edge {
@@ -68,7 +69,8 @@ std::vector<Edge> EdgesOf(const TraceProgram& program, const TraceStep& step) {
   return edges;
 }
 
-// First match: computing (and hiding what communicates meanwhile), communicating, waits.
+// The first match decides: computation (which hides concurrent communication), communication,
+// waits.
 LedgerSegment Classify(const TraceProgram& program, const std::map<Doing, int>& open) {
   LedgerSegment segment;
   if (open.empty()) return segment;
@@ -123,8 +125,8 @@ std::vector<LedgerSegment> Anatomy(const TraceProgram& program, const TraceStep&
   };
   for (const Edge& edge : EdgesOf(program, step)) {
     account(edge.time);
-    // Of edges at the same instant those that close need not come first: a count below zero is made
-    // up for before any time passes.
+    // Edges at the same instant may come in any order, so a count may be negative until time
+    // passes.
     const auto it = open.emplace(edge.doing, 0).first;
     if ((it->second += edge.delta) == 0) open.erase(it);
   }

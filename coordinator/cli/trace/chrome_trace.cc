@@ -26,21 +26,21 @@ using v1alpha1::TraceProgram;
 using v1alpha1::TraceStep;
 
 constexpr int kStepTrack = 1, kLedgerTrack = 2;
-// Lane i has the tracks from kLaneTrack * (i + 1) on.
+// The tracks of lane i start at kLaneTrack * (i + 1).
 constexpr int kLaneTrack = 100;
 
 std::string Quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-// Microseconds, exactly.
+// Prints microseconds exactly.
 std::string Micros(int64_t nanoseconds) {
   const char* sign = nanoseconds < 0 ? "-" : "";
   const uint64_t value = static_cast<uint64_t>(std::abs(nanoseconds));
   return absl::StrFormat("%s%d.%03d", sign, value / 1000, value % 1000);
 }
 
-// NaN is not JSON.
+// JSON has no NaN.
 std::string Number(double value) {
   return std::isfinite(value) ? absl::StrFormat("%.9g", value) : "null";
 }
@@ -170,7 +170,7 @@ void ChromeTraceWriter::AddLedger(const TraceProgram& program, const TraceStep& 
 
 void ChromeTraceWriter::AddOperations(const TraceProgram& program, const TraceStep& step,
                                       int64_t begin) {
-  // Tracks want their slices in the order in which they begin; ties in program order.
+  // Slices of a track must come in order of their begin; ties in program order.
   std::vector<int> order(program_.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
@@ -189,7 +189,7 @@ void ChromeTraceWriter::AddOperations(const TraceProgram& program, const TraceSt
     const Span to = SpanAt(step.operations(), static_cast<int>(i));
     for (const int wait : program.operations(static_cast<int>(i)).waits()) {
       const Span from = SpanAt(step.operations(), wait);
-      // An arrow hangs on the slice that it begins within: a nanosecond before its end.
+      // An arrow belongs to the slice in which it begins, so it starts a nanosecond before the end.
       const int64_t leave = std::max(from.begin, std::min(from.end - 1, to.begin));
       if (leave > to.begin) continue;  // the clocks of a device and its host disagree
       const std::string flow = absl::StrCat("\"name\":\"wait\",\"cat\":\"wait\",\"id\":", ++flows_);

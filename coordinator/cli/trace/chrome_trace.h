@@ -2,10 +2,10 @@
 #pragma once
 // Recorded steps as a Chrome trace (JSON), which Perfetto opens.
 //
-// A process per rank; its tracks: "step" (each step, with the host's waits inside), "ledger" (what
-// each instant was counted as), then one per lane. Arrows lead from an operation to those that wait
-// for it. Counters: exposed time so far, collectives in flight; of the first rank loss and tokens
-// per second. Written as it comes: memory holds one rank's program.
+// Each rank is a process. Its tracks are "step" (each step, with the host's waits inside), "ledger"
+// (the account of each instant) and one per lane. Arrows lead from an operation to those that wait
+// for it. Counters show exposed time so far and collectives in flight, and for the first rank loss
+// and tokens per second. The file is written as records arrive: memory holds one rank's program.
 
 #include <cstdint>
 #include <ostream>
@@ -23,12 +23,12 @@ class ChromeTraceWriter {
   // `out` is borrowed.
   explicit ChromeTraceWriter(std::ostream& out);
 
-  // A rank, each once; its steps follow.
+  // Starts a rank, each at most once; its steps follow.
   void StartRank(int rank, const v1alpha1::TraceProgram& program);
-  // `begin` is the step's, on the common axis.
+  // `begin` is that of the step, on the common axis.
   void AddStep(const v1alpha1::TraceProgram& program, const v1alpha1::TraceStep& step,
                int64_t begin);
-  // Ends the file; `job` and the number of machines go into its notes.
+  // Ends the file; its metadata has `job` and the number of machines.
   void Finish(const v1alpha1::Job& job, int machines);
 
   int64_t operations() const { return operations_; }
@@ -38,11 +38,11 @@ class ChromeTraceWriter {
     std::string head;  // the constant part of its slice's JSON
     int lane = 0;
   };
-  // Tracks of a lane: as many as it takes for slices to nest, most often one. On a GPU operations
-  // that are captured together have one interval; equal slices nest.
+  // The tracks of a lane: as many as slices need to nest, usually one. On a GPU, operations that
+  // are captured together have one interval; equal slices nest.
   struct Lane {
     std::string name;
-    std::vector<Span> last;  // slice of each track
+    std::vector<Span> last;  // the last slice of each track
   };
 
   void Event(absl::string_view text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Recorded steps as they come from the coordinator: record by record, rank after rank.
+// Recorded steps as the coordinator sends them: record by record, rank after rank.
 
 #include <cstdint>
 #include <functional>
@@ -18,32 +18,32 @@ struct Span {
   int64_t length() const { return end - begin; }
 };
 
-// Of an interval list, from the begin of its step. In range.
+// An interval of the list, from the begin of its step. `index` must be in range.
 Span SpanAt(const v1alpha1::TraceIntervals& intervals, int index);
 
-// Phases in the order in which the ledger prefers them; -1: none of them.
+// Phases in the ledger's order of preference; -1 for any other name.
 inline constexpr int kPhases = 4;
 inline constexpr const char* kPhaseNames[kPhases] = {"forward", "recompute", "backward",
                                                      "optimizer"};
 int PhaseIndex(const std::string& name);
 
-// Puts the parts of programs and steps together. What it hands on is whole and consistent: as many
-// intervals as operations, none of negative length; lanes, waits, groups and phases that exist.
+// Joins the parts of programs and steps. Its results are complete and consistent: one interval per
+// operation, none of negative length; and lanes, waits, groups and phases that exist.
 class TraceAssembler {
  public:
   struct Handlers {
-    // Before the rank's first step.
+    // Called before the rank's first step.
     std::function<void(int rank, const v1alpha1::TraceProgram&)> on_program;
     std::function<void(int rank, const v1alpha1::TraceProgram&, const v1alpha1::TraceStep&)>
         on_step;
-    // Something is missing; for people.
+    // Called if something is missing; the text is for people.
     std::function<void(const std::string&)> on_warning;
   };
   explicit TraceAssembler(Handlers handlers) : handlers_(std::move(handlers)) {}
 
   // Errors: DataLoss (names rank, found, expected).
   absl::Status Add(const v1alpha1::StreamJobTraceResponse& response);
-  // After the last record.
+  // Call after the last record.
   void Finish();
 
  private:
@@ -54,24 +54,24 @@ class TraceAssembler {
   const Handlers handlers_;
   int rank_ = -1;
   v1alpha1::TraceProgram program_;
-  v1alpha1::TraceStep step_;  // step 0: none under way
+  v1alpha1::TraceStep step_;  // step 0: none in progress
 };
 
 // One time axis for all ranks: nanoseconds since an origin. Ranks of one machine share its
-// monotonic clock and are aligned exactly; machines by their wall clocks, as they stood at the
-// first step that was seen of each.
+// monotonic clock and are aligned exactly. Machines are aligned by their wall clocks at the first
+// step that was seen of each.
 class TimeAxis {
  public:
-  // `origin` in Unix nanoseconds.
+  // `origin` is in Unix nanoseconds.
   explicit TimeAxis(int64_t origin) : origin_(origin) {}
 
-  // The begin of a step. Ranks that do not know their machine have one each.
+  // Returns the begin of a step. A rank whose machine is unknown counts as a machine of its own.
   int64_t BeginOf(int rank, const v1alpha1::TraceProgram& program, const v1alpha1::TraceStep& step);
   int machines() const { return static_cast<int>(offsets_.size()); }
 
  private:
   int64_t origin_;
-  std::map<std::string, int64_t> offsets_;  // by machine; adds to its monotonic clock
+  std::map<std::string, int64_t> offsets_;  // by machine; added to its monotonic clock
 };
 
 }  // namespace stretto::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns the program and the intervals of a step into lanes of bars, marks which parts of the
-// collectives were exposed (Anatomy), and chooses the distance of ticks.
+// Turns the program and the intervals of a step into lanes of bars, marks the exposed parts of the
+// collectives (Anatomy), and chooses the distance of ticks.
 
 #include "coordinator/cli/trace/timeline.h"
 
@@ -35,7 +35,7 @@ std::vector<TimelineLane> LanesOf(const TraceProgram& program, const TraceStep& 
     lane.communicates = lane.communicates || !op.group().empty();
     const std::vector<std::string> words = absl::StrSplit(op.label(), ' ');
     const TimelineBar bar = {SpanAt(step.operations(), i), PhaseIndex(op.phase()), words[0]};
-    // Operations that a GPU was given together have one interval, and are one bar.
+    // Operations that were captured together on a GPU have one interval and become one bar.
     const bool together = !lane.bars.empty() && lane.bars.back().phase == bar.phase &&
                           lane.bars.back().span.begin == bar.span.begin &&
                           lane.bars.back().span.end == bar.span.end;
@@ -52,7 +52,7 @@ std::vector<TimelineLane> LanesOf(const TraceProgram& program, const TraceStep& 
   return lanes;
 }
 
-// The parts of the lane's bars that lie within `exposed`; both by begin.
+// Returns the parts of the lane's bars that are within `exposed`; both are sorted by begin.
 std::vector<Span> Intersect(const std::vector<TimelineBar>& bars,
                             const std::vector<Span>& exposed) {
   std::vector<Span> parts;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One step of some ranks, laid out for drawing. Pure values.
+// One step of some ranks, prepared for drawing. Plain values.
 
 #include <cstdint>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace stretto::cli {
 
-// Spans count from the begin of the first rank's step that began.
+// Spans are relative to the begin of the step on the rank that started first.
 struct TimelineBar {
   Span span;
   int phase = 0;      // index in kPhaseNames
@@ -23,10 +23,10 @@ struct TimelineLane {
   std::string name;
   bool communicates = false;
   std::vector<TimelineBar> bars;  // by begin
-  // Of communication: the parts of bars that no computation hides. Of the first lane that computes:
-  // when the rank waits for them.
+  // On a communication lane: the parts of bars that no computation hides. On the first compute
+  // lane: the times when the rank waits for them.
   std::vector<Span> exposed;
-  std::vector<Span> data_waits, checkpoint_waits, evaluations;  // on the first lane that computes
+  std::vector<Span> data_waits, checkpoint_waits, evaluations;  // on the first compute lane
 };
 
 struct TimelineRank {
@@ -41,7 +41,7 @@ struct Timeline {
   int64_t step = 0;
   bool emulated_link = false;
   int machines = 1;
-  int64_t length = 0;  // to the last rank's end
+  int64_t length = 0;  // to the end of the last rank
   std::vector<TimelineRank> ranks;
 
   // Over all ranks.
@@ -50,7 +50,7 @@ struct Timeline {
 
 class TimelineBuilder {
  public:
-  // `begin` is the step's, on the common axis.
+  // `begin` is that of the step, on the common axis.
   void Add(int rank, const v1alpha1::TraceProgram& program, const v1alpha1::TraceStep& step,
            int64_t begin);
   Timeline Build(const v1alpha1::Job& job, int machines);
@@ -60,8 +60,8 @@ class TimelineBuilder {
   Timeline timeline_;
 };
 
-// A distance between ticks, 1, 2 or 5 times a power of ten nanoseconds, that makes at most `most`
-// of them.
+// Returns a distance between ticks (1, 2 or 5 times a power of ten nanoseconds) that gives at most
+// `most` ticks.
 int64_t TickDistance(int64_t length, int most);
 // "20", "0.5": milliseconds.
 std::string TickText(int64_t time);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Draws bands of lanes from top to bottom at fixed sizes. Bars too narrow to see are drawn
-// together, labels only where they fit, and the legend has only what the picture holds.
+// together, labels are drawn only where they fit, and the legend lists only what is in the picture.
 
 #include "coordinator/cli/trace/timeline_svg.h"
 
@@ -21,10 +21,10 @@ namespace stretto::cli {
 namespace {
 
 constexpr double kWidth = 1000, kLeft = 96, kRight = 984;
-constexpr double kTop = 84;  // of the first band
+constexpr double kTop = 84;  // upper edge of the first band
 constexpr double kComputeHeight = 30, kCommHeight = 18, kLaneGap = 4, kBandGap = 20;
 constexpr double kSliver = 0.6;  // bars narrower than this are drawn together
-constexpr double kLetter = 4.9;  // width of one at the size of bar labels
+constexpr double kLetter = 4.9;  // width of a letter of bar labels
 
 constexpr std::array<const char*, kPhases> kColors = {"#0072b2", "#56b4e9", "#e69f00", "#009e73"};
 constexpr const char* kRed = "#c1272d";
@@ -52,7 +52,7 @@ std::string Escaped(const std::string& text) {
                              {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}});
 }
 
-// Two digits are a fiftieth of a printed dot.
+// A printed dot is about 50 times the last of two digits.
 std::string Coordinate(double value) {
   std::string text = absl::StrFormat("%.2f", value);
   while (text.back() == '0') text.pop_back();
@@ -116,7 +116,7 @@ class Picture {
                         Text(kLeft, 41, "small", absl::StrJoin(facts, "  ·  ")));
   }
 
-  // Only what the picture holds.
+  // Lists only what is in the picture.
   std::string Legend() const {
     struct Entry {
       std::string fill, name;
@@ -148,7 +148,7 @@ class Picture {
     return out;
   }
 
-  // Vertical lines behind the bands, and the axis beneath.
+  // Draws vertical lines behind the bands, and the axis below them.
   std::string Grid(double bottom) const {
     const int64_t tick = TickDistance(timeline_.length, 12);
     std::string lines, labels;
@@ -164,7 +164,7 @@ class Picture {
                              "milliseconds since the start of the step", "middle"));
   }
 
-  // Returns its lower edge.
+  // Draws a rank and returns the lower edge of its band.
   double Band(const TimelineRank& rank, double y) {
     const double idle = SecondsOf(rank.ledger, v1alpha1::Ledger::IDLE);
     const double exposed = SecondsOf(rank.ledger, v1alpha1::Ledger::EXPOSED);
@@ -189,7 +189,7 @@ class Picture {
   }
 
   void Lane(const TimelineRank& rank, const TimelineLane& lane, double y, double height) {
-    // The step itself: what stays empty is idle.
+    // Draws the step itself, so that idle time is visible.
     absl::StrAppend(&body_, "<path d=\"M", Coordinate(X(rank.step.begin)), " ",
                     Coordinate(y + height / 2), "H", Coordinate(X(rank.step.end)),
                     "\" stroke=\"#bbb\" stroke-width=\"0.8\"/>\n");
@@ -219,7 +219,7 @@ class Picture {
         end = std::max(end, X(next.span.end));
       }
       const double width = end - begin;
-      // A hair between neighbours, where there is room for one.
+      // Leaves a hairline between neighbours if there is room for one.
       Rect(begin, y, width > 2.5 ? width - 0.4 : std::max(width, 0.15), height,
            &paths[static_cast<size_t>(bar.phase)]);
       if (!sliver && width > kLetter * static_cast<double>(bar.label.size()) + 4 && height > 20) {
@@ -240,7 +240,7 @@ class Picture {
 
   void Spans(const std::vector<Span>& spans, double y, double height, const char* pattern,
              bool* used) {
-    std::string wide, narrow;  // a pattern needs room
+    std::string wide, narrow;  // a pattern needs some width to be visible
     for (const Span& span : spans) {
       const double width = X(span.end) - X(span.begin);
       Rect(X(span.begin), y, width, height, width >= 2 ? &wide : &narrow);

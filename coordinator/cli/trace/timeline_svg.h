@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A timeline as a picture: one SVG file that needs nothing else, for papers and pages.
+// A timeline as one self-contained SVG file, for papers and pages.
 
 #include <string>
 
@@ -8,8 +8,9 @@
 
 namespace stretto::cli {
 
-// 1000 units wide, a band per rank. Phases have the colours of Okabe and Ito's palette, which
-// colour-blind readers tell apart; what is exposed is hatched as well, for print without colour.
+// The picture is 1000 units wide and has a band per rank. Phases have colours of Okabe and Ito's
+// palette, which colour-blind readers can distinguish; exposed time is also hatched, for print
+// without colour.
 std::string DrawTimelineSvg(const Timeline& timeline);
 
 }  // namespace stretto::cli

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Each character stands for a span of time. The shares of that span by kind of activity are added
-// up, and the character shows the one that took most of it.
+// Each character covers a span of time. The shares of that span are summed by kind of activity, and
+// the character shows the largest.
 
 #include "coordinator/cli/trace/timeline_text.h"
 
@@ -17,7 +17,7 @@
 namespace stretto::cli {
 namespace {
 
-// What a character can show: phases of computing first.
+// The kinds of activity that a character can show: phases of computation first.
 enum Paint {
   kHidden = kPhases,
   kExposed,
@@ -31,7 +31,7 @@ enum Paint {
 
 struct Ink {
   std::string full, partly;  // partly: less than half of its time
-  const char* color;         // of the terminal; empty: none
+  const char* color;         // of the terminal; empty: default
 };
 
 class Drawing {
@@ -127,10 +127,10 @@ class Drawing {
     std::string row;
     const char* color = "";
     for (Cell& cell : cells) {
-      if (lane.communicates) cell[kHidden] -= cell[kExposed];  // its bars hold both
+      if (lane.communicates) cell[kHidden] -= cell[kExposed];  // its bars include exposed time
       double busy = 0;
       for (const double share : cell) busy += share;
-      // A collective is short beside a computation, and what this picture is for.
+      // Collectives are short compared with computation, and this picture is about them.
       cell[kBlank] = lane.communicates ? (busy > 0.05 ? 0 : 1) : 1 - busy;
       const size_t paint =
           static_cast<size_t>(std::max_element(cell.begin(), cell.end()) - cell.begin());

@@ -15,9 +15,9 @@ struct TimelineStyle {
   bool color = false;  // phases by colour instead of letters
 };
 
-// Title, a row per lane of each rank, an axis in milliseconds and a legend; no trailing blanks. A
-// character stands for what took most of its time, and is blank when the lane was mostly idle;
-// communication shows wherever there was some.
+// Returns a title, a row per lane of each rank, an axis in milliseconds and a legend, without
+// trailing blanks. A character shows the activity that took most of its time, and is blank if the
+// lane was mostly idle; communication shows wherever there was some.
 std::vector<std::string> DrawTimeline(const Timeline& timeline, const TimelineStyle& style);
 
 }  // namespace stretto::cli

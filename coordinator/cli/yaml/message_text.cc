@@ -36,7 +36,7 @@ std::string Number(double value) {
   return std::string(buffer, end);
 }
 
-// Plain when that is unmistakable, else double-quoted.
+// Prints text plainly if that is unambiguous, else in double quotes.
 std::string Text(const std::string& text) {
   bool plain = !text.empty() && !LooksLikeNonString(text) && text.back() != '/';
   for (const char c : text) {
@@ -90,7 +90,7 @@ std::string Scalar(const Message& message, const FieldDescriptor& field, int ind
   STRETTO_CHECK(false);
 }
 
-// True, with its text, for the messages that are written as one value.
+// Returns true, and the text, for messages that are written as one value.
 bool WellKnown(const Message& message, std::string* text) {
   using google::protobuf::util::TimeUtil;
   const std::string& type = message.GetDescriptor()->full_name();
@@ -111,7 +111,7 @@ bool WellKnown(const Message& message, std::string* text) {
 
 std::string Block(const Message& message, const std::string& indent);
 
-// "- a: 1" with the other lines beneath `a`.
+// "- a: 1" with the other lines aligned under `a`.
 std::string Item(const Message& message, const std::string& indent) {
   std::string text;
   if (WellKnown(message, &text)) return absl::StrCat(indent, "- ", text, "\n");
@@ -141,7 +141,7 @@ std::string Map(const Message& message, const FieldDescriptor& field, const std:
   const Reflection& reflection = *message.GetReflection();
   const FieldDescriptor& key = *field.message_type()->map_key();
   const FieldDescriptor& value = *field.message_type()->map_value();
-  std::map<std::string, const Message*> entries;  // in the order of keys; the message has none
+  std::map<std::string, const Message*> entries;  // by key; the message has no order
   for (int i = 0; i < reflection.FieldSize(message, &field); ++i) {
     const Message& entry = reflection.GetRepeatedMessage(message, &field, i);
     entries[Scalar(entry, key, -1)] = &entry;
@@ -197,7 +197,7 @@ std::string ToJson(const Message& message, bool pretty) {
   options.preserve_proto_field_names = true;
   std::string json;
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
-  if (!status.ok()) return "{}\n";  // only times outside RFC 3339, which we never store
+  if (!status.ok()) return "{}\n";  // only for times outside RFC 3339, which we never store
   if (json.empty() || json.back() != '\n') json += '\n';
   return json;
 }

@@ -8,12 +8,12 @@
 
 namespace stretto::cli {
 
-// Fields that are set, in the proto's order; enums by their short name, times as RFC 3339,
-// durations as "1.5s". ParseJobFile reads a printed JobSpec back.
+// Writes the fields that are set, in the proto's order: enums by their short name, times as RFC
+// 3339, durations as "1.5s". ParseJobFile reads a printed JobSpec back.
 std::string ToYaml(const google::protobuf::Message& message);
 
-// Canonical proto3 JSON with snake_case names and every field present, so that scripts need no
-// defaults. 64-bit integers are strings, as that form wants. `pretty` adds line breaks.
+// Writes canonical proto3 JSON with snake_case names and every field, so that scripts need no
+// defaults. As that form requires, 64-bit integers are strings. `pretty` adds line breaks.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
 }  // namespace stretto::cli

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Filler walks the tree of the file and the descriptor together and sets field after field by
-// reflection. Every error has the line, the column and the path of the field; an unknown field gets
-// the nearest name as a suggestion.
+// Filler walks the tree of the file and the descriptor together and sets field by field by
+// reflection. Every error has the line, the column and the path of the field; for an unknown field
+// it suggests the nearest name.
 
 #include "coordinator/cli/yaml/spec_yaml.h"
 
@@ -154,7 +154,7 @@ class Filler {
   Positions* positions_;
 };
 
-// Takes `name`, which is the job's and no field of its spec, out of the mapping.
+// Moves `name`, which belongs to the job and not to its spec, out of the mapping.
 absl::Status TakeName(YamlNode* root, JobFile* job) {
   const auto key = std::find_if(root->keys.begin(), root->keys.end(),
                                 [](const YamlNode& key) { return key.text == "name"; });

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Job files: YAML that mirrors JobSpec field by field, plus `name`. The Protobuf descriptor is the
-// only schema, so a new field of the proto is at once a field of the file.
+// only schema, so a new field of the proto is automatically a field of the file.
 //
-// Strict: unknown and duplicate fields, wrong types, numbers out of range, NaN and infinity are
-// errors. Enums are short lower-case names (`precision: bf16`). Text that YAML would read as a
-// number, a truth value or null is no string unless quoted.
+// The parser is strict: unknown and duplicate fields, wrong types, numbers out of range, NaN and
+// infinity are errors. Enums are short lower-case names (`precision: bf16`). Text that YAML would
+// read as a number, a truth value or null is a string only if it is quoted.
 
 #include <map>
 #include <string>
@@ -18,7 +18,7 @@
 
 namespace stretto::cli {
 
-// Field path ("parallelism.tp_size", "schedule.parameters.slice_sizes[1]") -> its position.
+// Maps a field path ("parallelism.tp_size", "schedule.parameters.slice_sizes[1]") to its position.
 using Positions = std::map<std::string, SourcePosition>;
 
 struct JobFile {
@@ -31,13 +31,13 @@ struct JobFile {
 // InvalidArgument "FILE:LINE:COLUMN: FIELD: found ..., expected ..." for the first fault.
 absl::StatusOr<JobFile> ParseJobFile(const std::string& text, const std::string& file);
 
-// Fills `message` from a mapping. `path` prefixes field paths; positions may be null.
+// Fills `message` from a mapping. `path` is the prefix of field paths; positions may be null.
 absl::Status FillMessage(const YamlNode& node, const std::string& file, const std::string& path,
                          google::protobuf::Message* message, Positions* positions);
 
-// "FILE:LINE:COLUMN" of a field named as the server names it ("spec.parallelism.tp_size",
-// "job.spec.steps", "job_id"), or of the nearest field around it; "FILE" when nothing of it is in
-// the file.
+// Returns "FILE:LINE:COLUMN" of a field as the server names it ("spec.parallelism.tp_size",
+// "job.spec.steps", "job_id"), or of the nearest enclosing field; "FILE" if the file has none of
+// it.
 std::string Locate(const JobFile& job_file, absl::string_view field);
 
 }  // namespace stretto::cli

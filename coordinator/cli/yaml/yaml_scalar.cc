@@ -2,7 +2,7 @@
 
 // Parses a scalar by the type of its field, with our own rules where YAML's are surprising: no
 // leading zeros, no infinity, and no string that looks like a number unless it is quoted. An error
-// says what was found and what was expected.
+// has what was found and what was expected.
 
 #include "coordinator/cli/yaml/yaml_scalar.h"
 
@@ -35,7 +35,7 @@ void SkipSign(absl::string_view* text) {
   if (!text->empty() && (text->front() == '-' || text->front() == '+')) text->remove_prefix(1);
 }
 
-// Decimal without leading zeros: YAML 1.1 and 1.2 disagree about 010.
+// A decimal without leading zeros, because YAML 1.1 and 1.2 disagree about 010.
 bool IsInteger(absl::string_view text) {
   SkipSign(&text);
   const size_t digits = CountDigits(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One YAML scalar into one field: types, ranges and the words for what was found and expected.
+// Converts one YAML scalar to one field, with the text of what was found and expected.
 
 #include <string>
 
@@ -10,12 +10,12 @@
 
 namespace stretto::cli {
 
-// Sets `field` of `message`, or adds to it when repeated, from `node`. Returns empty, or what is
-// wrong: "found 3.5, expected an integer". The field must not be a message.
+// Sets `field` of `message` from `node`, or appends to it if repeated. Returns an empty string or
+// the fault: "found 3.5, expected an integer". The field must not be a message.
 std::string SetScalar(const YamlNode& node, const google::protobuf::FieldDescriptor& field,
                       google::protobuf::Message* message);
 
-// True for what YAML 1.2 reads as a number, a truth value or null when it is not quoted.
+// Returns true for text that YAML 1.2 reads as a number, a truth value or null if it is not quoted.
 bool LooksLikeNonString(absl::string_view text);
 
 // "a mapping", "a list", "nothing", "3.5", "\"yes\"".

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds the tree from yaml-cpp's events, which carry positions, and refuses what we do not accept
-// at its first appearance. Characters are checked beforehand, because yaml-cpp lets some pass that
-// are not valid.
+// Builds the tree from yaml-cpp's events, which have positions, and refuses unsupported features at
+// their first occurrence. Characters are checked beforehand, because yaml-cpp accepts some that are
+// not valid.
 
 #include "coordinator/cli/yaml/yaml_tree.h"
 
@@ -26,7 +26,7 @@ constexpr size_t kMaxBytes = kMiB;
 
 SourcePosition At(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
 
-// Builds the tree; remembers the first thing we do not accept and ignores what follows it.
+// Builds the tree, records the first unsupported feature and ignores everything after it.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   bool failed() const { return !error_.empty(); }
@@ -118,7 +118,8 @@ class TreeBuilder final : public YAML::EventHandler {
   SourcePosition error_position_;
 };
 
-// Bytes of the UTF-8 sequence at the start of `text`, 0 when there is none (RFC 3629).
+// Returns the length of the UTF-8 sequence at the start of `text` in bytes; 0 if it is invalid (RFC
+// 3629).
 size_t Utf8Length(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -136,7 +137,7 @@ size_t Utf8Length(absl::string_view text) {
   return length;
 }
 
-// What yaml-cpp lets through silently.
+// Refuses characters that yaml-cpp silently accepts.
 absl::Status CheckCharacters(const std::string& text, const std::string& file) {
   SourcePosition position;
   bool indentation = true;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// YAML text as a tree that has the position of every node. Accepts less than YAML: one document,
+// YAML text as a tree with the position of every node. It accepts a subset of YAML: one document,
 // UTF-8, no tabs in indentation, no anchors, aliases or explicit tags, scalar keys only.
 
 #include <string>
@@ -24,7 +24,7 @@ struct YamlNode {
   Kind kind = Kind::kNull;
   SourcePosition position = {};
   std::string text = {};              // of a scalar
-  bool quoted = false;                // a scalar that is a string even if it looks like none
+  bool quoted = false;                // of a scalar: it is a string whatever its text
   std::vector<YamlNode> keys = {};    // of a mapping: scalars, parallel to values; may repeat
   std::vector<YamlNode> values = {};  // of a mapping or sequence
 };
@@ -32,7 +32,7 @@ struct YamlNode {
 // InvalidArgument "FILE:LINE:COLUMN: message".
 absl::Status ErrorAt(absl::string_view file, SourcePosition position, absl::string_view message);
 
-// InvalidArgument as above. `file` only names the text in errors.
+// Errors: as above. `file` is used only in errors.
 absl::StatusOr<YamlNode> ParseYaml(const std::string& text, const std::string& file);
 
 }  // namespace stretto::cli
