@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Network addresses as flags write them.
+// Network addresses in the form of flags.
 
 #include <string>
 
@@ -10,14 +10,15 @@
 namespace stretto {
 
 struct Address {
-  std::string host;  // an IPv6 one without its brackets
+  std::string host;  // an IPv6 address without its brackets
   int port = 0;      // 0 to 65535
 };
 
-// Of "HOST:PORT", an IPv6 host in brackets. INVALID_ARGUMENT: `found "...", expected HOST:PORT`.
+// Parses "HOST:PORT", with an IPv6 host in brackets. Errors: INVALID_ARGUMENT `found "...",
+// expected HOST:PORT`.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
 
-// 127.0.0.0/8, ::1 or localhost.
+// Returns true for 127.0.0.0/8, ::1 and localhost.
 bool IsLoopback(const Address& address);
 
 }  // namespace stretto

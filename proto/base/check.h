@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// CHECK: for our own bugs, on in release. Never for input, files, network or device state.
-// No dependency, so that kernels may use it too.
+// CHECK is for our own bugs and is active in release builds. Never use it for input, files, network
+// or device state. It has no dependency, so kernels may use it too.
 
 #include <cstdio>
 #include <cstdlib>

@@ -19,7 +19,7 @@ class Clock {
   static const Clock& Real();
 };
 
-// Moves only by Advance. Thread-safe.
+// Changes only by Advance. Thread-safe.
 class FakeClock final : public Clock {
  public:
   explicit FakeClock(absl::Time start = absl::UnixEpoch()) : now_(start) {}

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Why a rank ended, in one word. Trainers and daemons report it (RankExit.reason), the coordinator
-// stores it and gives the one that explains a job's end as the reason of its condition Succeeded.
+// The reason why a rank ended, in one word. Trainers and daemons report it (RankExit.reason). The
+// coordinator stores it and uses the one that explains a job's end as the reason of its condition
+// Succeeded.
 
 #include <cstdint>
 
@@ -15,21 +16,21 @@ enum class ExitReason : uint8_t {
   // Without a failure.
   kCompleted,     // all steps are done
   kEarlyStopped,  // the held-out loss stopped improving
-  kCancelled,     // stopped as asked
+  kCancelled,     // stopped on request
 
   // A trainer's own report.
-  kSpecRefused,         // the assignment is not one that a trainer can run
+  kSpecRefused,         // a trainer cannot run the assignment
   kDataInvalid,         // the data set is missing, damaged, or not what the job expects
-  kWeightsInvalid,      // likewise the weights that the job starts from
-  kCheckpointInvalid,   // likewise a checkpoint
+  kWeightsInvalid,      // likewise for the weights that the job starts from
+  kCheckpointInvalid,   // likewise for a checkpoint
   kResumeRefused,       // the checkpoint is of another job
   kInsufficientMemory,  // the step does not fit
-  kDeviceUnavailable,   // no plug-in, driver or GPU, another build of it, or no NCCL
-  kDeviceFailed,        // the device, or a call of its libraries, failed while it computed
+  kDeviceUnavailable,   // no plug-in, driver, GPU or NCCL, or a plug-in of another build
+  kDeviceFailed,        // the device, or a call of its libraries, failed in a step
   kPrepareFailed,       // any other failure before the first step
   kNonFiniteGradients,  // too many gradient norms in a row were not finite
-  kReplicasDiffer,      // parameters that every rank holds are not the same on all of them
-  kCheckpointFailed,    // the checkpoint that the job is for could not be written
+  kReplicasDiffer,      // parameters that all ranks have in common differ
+  kCheckpointFailed,    // the job's purpose is a checkpoint, which could not be written
   kPeerLost,            // another rank of the job ended or became unreachable
   kDaemonLost,          // the worker daemon was silent for longer than its lease
   kStaleEpoch,          // the daemon has a newer attempt of the job
@@ -54,13 +55,13 @@ enum class ExitReason : uint8_t {
   kWorkerLost,   // its worker did not come back
 };
 
-// The name at the wire and in the store, "Completed"; of kUnknown: "".
+// The name on the wire and in the store, "Completed"; "" for kUnknown.
 const char* NameOf(ExitReason reason);
 
-// The reason of that name, or kUnknown.
+// Returns the reason with that name, or kUnknown.
 ExitReason ExitReasonOf(absl::string_view name);
 
-// Whether a rank that ended so, with exit code 0, did what it was for.
+// Returns whether a rank that ended with this reason and exit code 0 fulfilled its purpose.
 inline bool Succeeds(ExitReason reason) {
   return reason == ExitReason::kCompleted || reason == ExitReason::kEarlyStopped;
 }

@@ -2,7 +2,7 @@
 
 // Atomic replacement writes a temporary file, syncs it, renames it and syncs the folder.
 // PathBeneath resolves symbolic links before it compares with the root, so a link cannot lead out
-// of it. CRC-32C uses the CPU's instruction.
+// of it. CRC-32C uses the CPU's instruction if it has one.
 
 #include "proto/base/files.h"
 
@@ -67,7 +67,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 }
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most) {
-  // Without O_NONBLOCK, opening a named pipe waits for its writer.
+  // Without O_NONBLOCK, opening a named pipe would wait for its writer.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   struct stat info;

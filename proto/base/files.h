@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Files written so that a crash leaves the old content or the new, never a mixture, and paths from
-// users confined beneath a root.
+// Files written so that a crash leaves the old content or the new, never a mixture; and paths from
+// users that are confined to a root.
 
 #include <cstddef>
 #include <cstdint>
@@ -30,36 +30,36 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-// Status from errno: NotFound, PermissionDenied, ResourceExhausted (disk full, quota),
-// AlreadyExists or Unavailable. `what` names the operation and the object: "write /a/b".
+// Returns the status for an errno: NotFound, PermissionDenied, ResourceExhausted (disk full,
+// quota), AlreadyExists or Unavailable. `what` names the operation and the object: "write /a/b".
 absl::Status ErrnoStatus(int error, absl::string_view what);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
-// Of a file that we do not trust: never waits for a writer, never takes more than `most` bytes.
-// Errors: InvalidArgument (no regular file, or a larger one; names path, found and expected), those
-// of ErrnoStatus.
+// Reads a file that we do not trust: it never waits for a writer and never reads more than `most`
+// bytes. Errors: InvalidArgument (not a regular file, or a larger one; the message names path,
+// found and expected), those of ErrnoStatus.
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most);
 
-// Reads `count` bytes from byte `offset` on. `path` names the file in errors: DataLoss (it ends
-// before), those of ErrnoStatus.
+// Reads `count` bytes, starting at byte `offset`. `path` names the file in errors: DataLoss (the
+// file is too short), those of ErrnoStatus.
 absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path);
 
-// Writes a temporary beside `path`, fsyncs it, renames it over `path` and fsyncs the folder.
+// Writes a temporary file beside `path`, fsyncs it, renames it to `path` and fsyncs the folder.
 absl::Status WriteFileAtomic(const std::string& path, absl::string_view content);
 
 // Writes all of `content` at the descriptor's position; retries short writes.
 absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path);
 
-// fsync of a file or folder by path.
+// fsyncs a file or folder by path.
 absl::Status SyncPath(const std::string& path);
 
-// Joins `relative` to `root`, refusing with PermissionDenied what would leave the root: absolute
-// paths, "..", control characters, and symbolic links that point outside (resolved as far as the
-// path exists).
+// Joins `relative` to `root`. Returns PermissionDenied for anything that would leave the root:
+// absolute paths, "..", control characters, and symbolic links that point outside (resolved as far
+// as the path exists).
 absl::StatusOr<std::string> PathBeneath(const std::string& root, const std::string& relative);
 
-// CRC-32C (Castagnoli) of `content`, continuing from `crc`. For step logs and shards.
+// Returns the CRC-32C (Castagnoli) of `content`, continuing from `crc`. For step logs and shards.
 uint32_t Crc32c(absl::string_view content, uint32_t crc = 0);
 
 }  // namespace stretto

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Numbers that must not be mixed up. A StrongId does not convert to another one or to an integer.
+// Distinct types for numbers that must not be confused. A StrongId does not convert to another one
+// or to an integer.
 
 #include <compare>
 #include <cstdint>
@@ -25,16 +26,18 @@ class StrongId {
   T value_{};
 };
 
-// Fencing token of an assignment: grows with every attempt of every job, never reused. 0 = none.
+// Fencing token of an assignment: increases with every attempt of every job and is never reused. 0
+// means none.
 using Epoch = StrongId<struct EpochTag, int64_t>;
 // Index of a trainer within its job, 0 <= rank < world size.
 using Rank = StrongId<struct RankTag, int32_t>;
 
-// True for names people may give to jobs and workers: 1-63 of [a-z0-9-], starting with a letter and
-// not ending with '-' (a DNS label, so that names can become paths, labels and Kubernetes objects).
+// Returns true for names that people may give to jobs and workers: 1-63 of [a-z0-9-], starting with
+// a letter and not ending with '-'. This is a DNS label, so names can become paths, labels and
+// Kubernetes objects.
 bool IsValidName(const std::string& name);
 
-// 32 hexadecimal digits of fresh randomness: uids, incarnations, request ids.
+// Returns 32 hexadecimal digits of fresh randomness: for uids, incarnations and request ids.
 std::string NewUid();
 
 }  // namespace stretto

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // A mutex whose rules clang checks at compile time (-Wthread-safety, built by tests/run.sh --lint).
-// A member says GUARDED_BY(mu_), a helper that is called with the lock held says REQUIRES(mu_), and
-// an access without the lock is an error. Under GCC the annotations vanish.
+// A member is marked GUARDED_BY(mu_), and a helper that is called with the lock held REQUIRES(mu_);
+// an access without the lock is an error. GCC ignores the annotations.
 //
-// std::mutex is inside, so that the thread sanitizer understands it. No dependency, so that kernels
-// may use it too.
+// It contains a std::mutex, which the thread sanitizer understands. It has no dependency, so
+// kernels may use it too.
 //
 //   void Post(Task task) {
 //     const MutexLock lock(mu_);
@@ -28,14 +28,15 @@
 #define THREAD_ANNOTATION_ATTRIBUTE__(x)  // NOLINT
 #endif
 
-// Of classes.
+// For classes.
 #define CAPABILITY(name) THREAD_ANNOTATION_ATTRIBUTE__(capability(name))
 #define SCOPED_CAPABILITY THREAD_ANNOTATION_ATTRIBUTE__(scoped_lockable)
-// Of data. Abseil's headers define macros of these two names, THREAD_ANNOTATION_ATTRIBUTE__ and
-// GUARDED_BY. Ours are spelt exactly as theirs, because then a file may see both, in either order
-// (a macro may be defined again in the same words).
+// For data. Abseil's headers define macros with these two names, THREAD_ANNOTATION_ATTRIBUTE__ and
+// GUARDED_BY. Ours have exactly the same definition, so a file may include both in either order
+// (identical redefinition of a macro is allowed).
 #define GUARDED_BY(x) THREAD_ANNOTATION_ATTRIBUTE__(guarded_by(x))
-// Of functions: the caller holds the mutex, or must not hold it; the function takes or releases it.
+// For functions: the caller holds the mutex, or must not hold it; the function acquires or releases
+// it.
 #define REQUIRES(...) THREAD_ANNOTATION_ATTRIBUTE__(requires_capability(__VA_ARGS__))
 #define EXCLUDES(...) THREAD_ANNOTATION_ATTRIBUTE__(locks_excluded(__VA_ARGS__))
 #define ACQUIRE(...) THREAD_ANNOTATION_ATTRIBUTE__(acquire_capability(__VA_ARGS__))
@@ -57,7 +58,7 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mu_;
 };
 
-// Holds the mutex while it lives, except between Unlock and Lock.
+// Holds the mutex during its lifetime, except between Unlock and Lock.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mu) ACQUIRE(mu) : mu_(mu) { mu_.Lock(); }
@@ -81,9 +82,9 @@ class SCOPED_CAPABILITY MutexLock {
   bool held_ = true;
 };
 
-// All waits are with a predicate, which is asked with the mutex held; the mutex is held again when
-// a wait returns. A timed wait returns what the predicate said last. The predicate says
-// REQUIRES, as above: the compiler does not see that it runs under the mutex.
+// All waits have a predicate, which is evaluated with the mutex held; the mutex is held again when
+// a wait returns. A timed wait returns the last value of the predicate. Mark the predicate REQUIRES
+// as above, because the compiler does not see that it runs under the mutex.
 class CondVar {
  public:
   void NotifyOne() { changed_.notify_one(); }
@@ -110,7 +111,7 @@ class CondVar {
   }
 
  private:
-  // The form in which std::condition_variable takes a mutex that its caller holds and keeps.
+  // Lends a mutex that the caller holds to std::condition_variable, in the form that it takes.
   struct Adopted {
     explicit Adopted(Mutex& mu) : lock(mu.mu_, std::adopt_lock) {}
     ~Adopted() { lock.release(); }

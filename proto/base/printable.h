@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Text from elsewhere on its way to a terminal, which obeys what some bytes say.
+// Makes foreign text safe for a terminal, which interprets some bytes as commands.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace stretto {
 
-// Control characters, U+0080 to U+009F among them, as '?'; line breaks and tabs stay.
+// Replaces control characters, including U+0080 to U+009F, by '?'; keeps line breaks and tabs.
 std::string Printable(absl::string_view text);
 
 }  // namespace stretto

@@ -2,14 +2,14 @@
 #pragma once
 // Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC11, section 3). A draw is a pure function of a key and a counter, so weights, dropout
-// and shuffles are the same for every schedule, slicing and TP size (DESIGN section 4, Randomness).
+// and shuffles are equal for every schedule, slicing and TP size (DESIGN section 4, Randomness).
 
 #include <array>
 #include <cstdint>
 
 namespace stretto {
 
-// Four independent 32-bit draws for (key, counter).
+// Returns four independent 32-bit draws for (key, counter).
 constexpr std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low,
                                          uint64_t counter_high) {
   uint32_t k0 = static_cast<uint32_t>(key), k1 = static_cast<uint32_t>(key >> 32);
@@ -27,7 +27,7 @@ constexpr std::array<uint32_t, 4> Philox(uint64_t key, uint64_t counter_low,
   return c;
 }
 
-// Uniform in [0, 1) with 24 bits, from one 32-bit draw.
+// Maps one 32-bit draw to a uniform value in [0, 1) with 24 bits.
 constexpr float ToUniform(uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
 }  // namespace stretto

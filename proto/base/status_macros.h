@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Early return on an error status. Our abseil has Status but no such macros.
+// Early return on an error status. Abseil has Status but no such macros.
 
 #include <utility>
 

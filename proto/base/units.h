@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sizes and rates with their unit in the name, and the way people read them.
+// Sizes and rates with their unit in the name, and their text for people.
 
 #include <cstdint>
 #include <string>

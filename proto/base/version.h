@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a daemon tells its peers about itself.
+// The versions that a daemon tells its peers.
 
 namespace stretto {
 
-// Of the worker session (proto/stretto/v1alpha1/worker.proto). Raised when an old daemon and a new
-// coordinator, or the reverse, would misunderstand each other; both refuse another number.
+// Version of the worker session (proto/stretto/v1alpha1/worker.proto). It is raised when an old
+// daemon and a new coordinator, or the reverse, would misunderstand each other; both refuse another
+// number.
 inline constexpr int kProtocolVersion = 2;
 
 // The release, from CMake's project version.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a metric is: a row of a daemon's table. What is exported, docs/METRICS.md and the tests that
-// compare the two all come from these rows. Names as Prometheus wants them: base units, counters
-// end in _total, no label of its own for what a sum would give.
+// The definition of a metric: a row of a daemon's table. The exported metrics, docs/METRICS.md and
+// the tests that compare the two all come from these rows. Names follow Prometheus's conventions:
+// base units, counters end in _total, and no label value that is a sum of others.
 
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +15,14 @@ enum class Type : uint8_t { kCounter, kGauge, kHistogram };
 struct Definition {
   std::string_view name;
   Type type;
-  std::string_view unit;    // of its values; "" for those that are always 1
-  std::string_view labels;  // their names (labels.h), a space between each two
-  std::string_view help;    // sentences
+  std::string_view unit;    // of its values; "" if they are always 1
+  std::string_view labels;  // names (labels.h), separated by single spaces
+  std::string_view help;    // complete sentences
 };
 
-void NoSuchMetric();  // not defined: calling it is an error of compilation
+void NoSuchMetric();  // not defined, so that calling it does not compile
 
-// The row with this name, which is looked up at compile time.
+// Returns the row with this name, which is looked up at compile time.
 template <size_t size>
 consteval const Definition& Row(const Definition (&table)[size], std::string_view name) {
   for (const Definition& row : table) {

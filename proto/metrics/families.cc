@@ -24,7 +24,7 @@ prometheus::MetricType Convert(Type type) {
   return prometheus::MetricType::Histogram;
 }
 
-// This abseil's string_view is not the standard's.
+// This abseil's string_view is a type of its own.
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
 
 }  // namespace

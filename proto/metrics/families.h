@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a scrape returns, built sample by sample from the rows of a table.
+// The metric families of a scrape, built sample by sample from the rows of a table.
 
 #include <cstdint>
 #include <initializer_list>
@@ -16,7 +16,8 @@ namespace stretto::metrics {
 // Counts values by size. Not thread-safe.
 class Histogram {
  public:
-  // `bounds` are the upper ends of the buckets, ascending, and outlive this.
+  // `bounds` are the upper bounds of the buckets in ascending order; they must outlive the
+  // histogram.
   explicit Histogram(absl::Span<const double> bounds) : bounds_(bounds), counts_(bounds.size()) {}
   void Observe(double value);
   uint64_t count() const { return count_; }
@@ -24,22 +25,22 @@ class Histogram {
  private:
   friend class Families;
   absl::Span<const double> bounds_;
-  std::vector<uint64_t> counts_;  // of each bucket alone
+  std::vector<uint64_t> counts_;  // per bucket, not cumulative
   uint64_t count_ = 0;
   double sum_ = 0;
 };
 
 class Families {
  public:
-  // One family for each row, in the table's order. The table outlives this.
+  // Has one family for each row, in the table's order. The table must outlive this.
   explicit Families(absl::Span<const Definition> table);
 
-  // `row` is of the table; `labels` are the values of its labels, in its order.
+  // `row` is a row of the table; `labels` are the values of its labels, in its order.
   void Add(const Definition& row, const std::vector<std::string>& labels, double value);
   void Add(const Definition& row, const std::vector<std::string>& labels,
            const Histogram& histogram);
 
-  // Those that have samples.
+  // Returns the families that have samples.
   std::vector<prometheus::MetricFamily> Take() &&;
 
  private:
@@ -50,7 +51,7 @@ class Families {
   std::vector<prometheus::MetricFamily> families_;
 };
 
-// `families` in the text format of Prometheus.
+// Returns `families` in Prometheus's text format.
 std::string Text(const std::vector<prometheus::MetricFamily>& families);
 
 }  // namespace stretto::metrics

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Every label of every metric, and what bounds the number of its values. Neither steps nor requests
-// nor anything else that only grows is a label.
+// Every label of every metric, and the bound on the number of its values. Values that only grow in
+// number, such as steps or requests, are never labels.
 
 #include <string_view>
 

@@ -20,9 +20,10 @@ namespace stretto::monitoring {
 namespace {
 
 constexpr char kThreads[] = "16";
-// Of these, so that a page of metrics that waits, for a disk say, leaves threads for the probes.
+// Maximum number of concurrent scrapes, so that scrapes that wait, for a disk say, leave threads
+// for the probes.
 constexpr int kMostScrapes = 4;
-constexpr char kRequestTimeoutMs[] = "5000";  // of a client that does not go on
+constexpr char kRequestTimeoutMs[] = "5000";  // for a client that stops sending
 constexpr std::chrono::milliseconds kKnockInterval{10};
 
 int Answer(mg_connection* connection, int code, const char* type, const std::string& body) {
@@ -58,7 +59,7 @@ int AnswerReady(mg_connection* connection, void* data) {
   return Answer(connection, 503, kPlain, absl::StrCat(ready.message(), "\n"));
 }
 
-// Connects to our own port and hangs up. The address of all interfaces leads to this machine.
+// Connects to our own port and hangs up. The address of all interfaces reaches this machine too.
 void Knock(const std::string& host, int port) {
   addrinfo hints = {};
   hints.ai_flags = AI_NUMERICHOST;
@@ -67,7 +68,7 @@ void Knock(const std::string& host, int port) {
   if (::getaddrinfo(host.c_str(), absl::StrCat(port).c_str(), &hints, &found) != 0) return;
   const FileDescriptor socket(
       ::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  (void)::connect(socket.get(), found->ai_addr, found->ai_addrlen);  // arriving is enough
+  (void)::connect(socket.get(), found->ai_addr, found->ai_addrlen);  // the attempt is enough
   ::freeaddrinfo(found);
 }
 
@@ -82,7 +83,7 @@ absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
   if (!parsed.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("metrics: ", parsed.status().message()));
   }
-  if (parsed->host == "localhost") parsed->host = "127.0.0.1";  // civetweb wants numbers
+  if (parsed->host == "localhost") parsed->host = "127.0.0.1";  // civetweb needs a number
   const bool ipv6 = parsed->host.find(':') != std::string::npos;
   const std::string ports = ipv6 ? absl::StrCat("[", parsed->host, "]:", parsed->port)
                                  : absl::StrCat(parsed->host, ":", parsed->port);
@@ -106,7 +107,7 @@ absl::StatusOr<std::unique_ptr<MonitoringServer>> MonitoringServer::Start(
 
 MonitoringServer::~MonitoringServer() {
   if (context_ == nullptr) return;
-  // civetweb looks at its stop flag every two seconds, or when somebody knocks: we knock.
+  // civetweb checks its stop flag every two seconds or at a new connection, so this makes one.
   const std::future<void> stopped = std::async(std::launch::async, [this] { mg_stop(context_); });
   while (stopped.wait_for(kKnockInterval) != std::future_status::ready) Knock(host_, port_);
 }

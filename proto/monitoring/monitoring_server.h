@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What machines that watch over a daemon ask it, over plain HTTP without authentication:
+// The HTTP port on which machines watch a daemon, without TLS or authentication:
 //
 //   /metrics   its metrics, for Prometheus
-//   /healthz   200 while the process lives
-//   /readyz    200 while it is of use, else 503 with a line that says why not
+//   /healthz   200 while the process is alive
+//   /readyz    200 while it can do its work, else 503 with a line that gives the reason
 //
 // No answer waits for a training step.
 
@@ -21,11 +21,11 @@ struct mg_context;
 
 namespace stretto::monitoring {
 
-// Asked on the server's threads, several at a time. `ready` must not block; where `metrics` waits,
-// later scrapes are refused with 503 and probes go on.
+// Called on the server's threads, several at a time. `ready` must not block. If `metrics` waits,
+// later scrapes are refused with 503, and probes still work.
 struct Pages {
   std::function<std::string()> metrics;  // in Prometheus's text format
-  std::function<absl::Status()> ready;   // why not, in one line
+  std::function<absl::Status()> ready;   // the reason if not ready, in one line
 };
 
 struct ScrapedPages {
@@ -35,11 +35,12 @@ struct ScrapedPages {
 
 class MonitoringServer {
  public:
-  // At "HOST:PORT", HOST a number or localhost; port 0 takes a free one.
-  // INVALID_ARGUMENT: another form. UNAVAILABLE: in use, or not an address of ours. Both name it.
+  // Serves at "HOST:PORT", where HOST is a number or localhost; port 0 takes a free one. Errors,
+  // which name the address: INVALID_ARGUMENT (another form), UNAVAILABLE (in use, or not one of our
+  // addresses).
   static absl::StatusOr<std::unique_ptr<MonitoringServer>> Start(const std::string& address,
                                                                  Pages pages);
-  // No page is asked for afterwards.
+  // Calls no page afterwards.
   ~MonitoringServer();
   MonitoringServer(const MonitoringServer&) = delete;
   MonitoringServer& operator=(const MonitoringServer&) = delete;
@@ -55,7 +56,7 @@ class MonitoringServer {
   int port_ = 0;
 };
 
-// A page `ready` that is told what to say. Thread-safe.
+// A `ready` page whose status is set from outside. Thread-safe.
 class Readiness {
  public:
   explicit Readiness(absl::Status status) : status_(std::move(status)) {}

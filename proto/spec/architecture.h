@@ -17,15 +17,15 @@
 
 namespace stretto {
 
-// kLayerNorm has weights and biases, kRmsNorm weights alone. Both stand in front of a half-block,
-// and one stands in front of the head.
+// kLayerNorm has weights and biases, kRmsNorm only weights. A norm precedes each half-block and the
+// head.
 enum class NormKind : uint8_t { kLayerNorm, kRmsNorm };
 // kLearned adds a row of a table to each token's embedding; kRotary turns queries and keys.
 enum class PositionKind : uint8_t { kLearned, kRotary };
 // kGelu is the approximation by tanh. kSwiGlu multiplies two halves of the first MLP product:
 // silu(gate) * up.
 enum class ActivationKind : uint8_t { kGelu, kSwiGlu };
-// kCausal attends to all tokens before. Queries may share keys and values.
+// kCausal attends to all earlier tokens. Queries may share keys and values.
 enum class AttentionKind : uint8_t { kCausal };
 // kDense sends every token through the same two products.
 enum class MlpKind : uint8_t { kDense };
@@ -43,9 +43,9 @@ struct Architecture {
   AttentionKind attention;
   MlpKind mlp;
   bool qkv_bias;   // of the product that makes queries, keys and values
-  bool proj_bias;  // of the product behind attention
+  bool proj_bias;  // of the product after attention
   bool mlp_bias;   // of both products of the MLP
-  bool tied_head;  // whether the head is the token embedding, unless a model says otherwise
+  bool tied_head;  // whether the head is the token embedding, unless a model overrides it
 };
 
 // GPT-2 and GPT-3 (Radford et al. 2019, Brown et al. 2020); Llama 2 and 3 (Touvron et al. 2023b,
@@ -75,7 +75,7 @@ inline constexpr std::array<Architecture, 2> kArchitectures = {{
      .tied_head = false},
 }};
 
-// Of a model that names no family.
+// For a model that names no family.
 inline constexpr Family kDefaultFamily = Family::kGpt;
 
 // In the order of the table.
@@ -85,7 +85,7 @@ inline std::vector<std::string> FamilyNames() {
   return names;
 }
 
-// Null where no family has this number, or this name.
+// Returns null if no family has this number or this name.
 constexpr const Architecture* FindArchitecture(int number) {
   for (const Architecture& architecture : kArchitectures) {
     if (static_cast<int>(architecture.family) == number) return &architecture;
@@ -103,8 +103,7 @@ constexpr const Architecture& ArchitectureOf(Family family) {
   return *FindArchitecture(static_cast<int>(family));
 }
 
-// Whether the first MLP product has two halves, a gate and what it gates, each of the width
-// ffn_hidden.
+// Whether the first MLP product has two halves, each of width ffn_hidden: a gate and its operand.
 constexpr bool IsGated(ActivationKind activation) {
   switch (activation) {
     case ActivationKind::kGelu:
@@ -115,8 +114,8 @@ constexpr bool IsGated(ActivationKind activation) {
   return false;
 }
 
-// Width of the MLP where a spec names none. A gated MLP has three matrices instead of two, so that
-// two thirds of the width have as many weights; multiples of 256 suit the kernels.
+// Width of the MLP if a spec gives none. A gated MLP has three matrices instead of two, so two
+// thirds of the width give as many weights; multiples of 256 suit the kernels.
 constexpr int DefaultFfnHidden(const Architecture& architecture, int hidden) {
   if (!IsGated(architecture.activation)) return 4 * hidden;
   return (8 * hidden / 3 + 255) / 256 * 256;

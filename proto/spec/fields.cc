@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The parts of the table as one, and texts about its rows.
+// Joins the parts of the table, and formats texts about its rows.
 #include "proto/spec/fields.h"
 
 #include <cmath>
@@ -74,7 +74,7 @@ std::string TextOf(Taker taker) {
 
 const std::vector<Field>& JobFields() {
   static const std::vector<Field>& fields = [] {
-    auto* all = new std::vector<Field>;  // lives as long as the program
+    auto* all = new std::vector<Field>;  // never freed
     for (const std::vector<Field>& rows : {ModelRows(), WorkRows(), TrainingRows()}) {
       all->insert(all->end(), rows.begin(), rows.end());
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The fields of a job spec, one row each. Defaults, validation, the spec hash, `stretto explain`,
-// docs/reference/job-spec.md and the import of other formats read this table. What needs more than
-// one field is code, once: proto/spec/job.
+// docs/reference/job-spec.md and the import of other formats read this table. Rules that need more
+// than one field are code in proto/spec/job, each written once.
 
 #include <cstdint>
 #include <limits>
@@ -13,7 +13,7 @@
 
 namespace stretto {
 
-// Numbers that a field may have, both ends included unless said otherwise.
+// The range of a number; both ends are included unless marked otherwise.
 struct Range {
   static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
 
@@ -25,7 +25,7 @@ struct Range {
   std::string Text() const;           // "1 to 256", "above 0, at most 1000", "at least 0"
 };
 
-// Who takes a field. A spec that gives the field to anybody else is refused.
+// The kinds of specs that take a field. Any other spec that has the field is refused.
 enum class Taker : uint8_t {
   kAll,
   kRotary,     // models with rotary positions
@@ -37,11 +37,11 @@ enum class Taker : uint8_t {
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 
-// Whether a field decides numbers that a resumed run must reproduce.
+// Whether a field affects numbers that a resumed run must reproduce.
 enum class InHash : uint8_t {
   kNo,
-  kYes,    // written by code: the fields of the first releases, in the form that they had
-  kAdded,  // written as ";PATH=VALUE" where it is not the default, so that older hashes stay
+  kYes,    // written by code: the fields of the first releases, in their old form
+  kAdded,  // written as ";PATH=VALUE" unless it is the default, so that older hashes hold
 };
 
 struct ValueText {
@@ -59,28 +59,28 @@ struct Field {
   const char* help;  // paragraphs, without range and default
   Range range = {};
   const char* unit = "";  // of a number: "tokens"
-  // What a spec that leaves the field out gets: a value as job files have it ...
+  // The default: a value in the form of job files ...
   const char* value = "";
-  // ... or, where it depends on other fields or is no value, words. proto/spec/job/normalize.cc
-  // computes it.
+  // ... or, if it depends on other fields or is no value, a description.
+  // proto/spec/job/normalize.cc computes it.
   const char* derived = "";
-  const char* required = "";  // "always" or when: "without a preset"
-  const char* why = "";       // why the range is as it is, for refusals
+  const char* required = "";  // "always", or a condition: "without a preset"
+  const char* why = "";       // the reason for the range, for refusals
   Taker taker = Taker::kAll;
   InHash in_hash = InHash::kNo;
-  // A section whose absence means that something is not done: its defaults are filled in only where
-  // it is given.
+  // A section whose absence means that something is not done. Its defaults are filled in only if
+  // the section is given.
   bool optional = false;
   std::vector<ValueText> (*values)() = nullptr;  // of a string that is a name
   HuggingFaceKeys hugging_face = {};
 };
 
-// In the order of job files, a section before its fields.
+// All fields in the order of job files, with a section before its fields.
 const std::vector<Field>& JobFields();
 
-// Null if the spec has no such field.
+// Returns null if the spec has no such field.
 const Field* FindField(absl::string_view path);
-// The range of a field that exists.
+// Returns the range of a field, which must exist.
 const Range& RangeOf(absl::string_view path);
 
 // Names with their help, for Field::values.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The rows of `model`: what is trained.
+// The rows of `model`.
 #include "proto/spec/architecture.h"
 #include "proto/spec/rows.h"
 
@@ -83,7 +83,7 @@ std::vector<Field> ModelRows() {
        .in_hash = InHash::kYes},
       {.path = "model.norm_epsilon",
        .help = "Number that norms add to the variance.",
-       // Above the smallest normal float: a subnormal one may count as 0.
+       // Above the smallest normal float, because a subnormal one may be treated as 0.
        .range = {1.2e-38, 1},
        .value = "1e-5",
        .in_hash = InHash::kYes,

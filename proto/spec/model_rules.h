@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rules between the dimensions of a model, for job specs and for models from files alike.
+// Rules between the dimensions of a model, for models of job specs and models from files.
 
 #include <cstdint>
 #include <optional>
@@ -10,16 +10,16 @@
 
 namespace stretto::spec {
 
-// Each within its range (RangeOf).
+// Each value is within its range (RangeOf).
 struct Dimensions {
   Architecture architecture;
   int layers, hidden, heads, kv_heads, ffn_hidden, sequence_length, vocab_size;
   bool tied_head;
-  // Of rotary scaling of kind llama3; 0 without.
+  // Of rotary scaling of kind llama3; 0 without it.
   double low_frequency_factor = 0, high_frequency_factor = 0;
 };
 
-// The first rule that does not hold; nothing if all do.
+// Returns the first broken rule; nullopt if all hold.
 std::optional<FieldViolation> RuleBrokenBy(const Dimensions& model);
 
 }  // namespace stretto::spec

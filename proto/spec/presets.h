@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The models people may name in spec.model.preset. One table for the coordinator, which validates a
-// spec against it, and the trainer, which builds the model.
+// The models that people may name in spec.model.preset. The coordinator validates specs with this
+// table, and the trainer builds models from it.
 
 #include <array>
 #include <cstring>
@@ -16,18 +16,18 @@ struct ModelPreset {
   int layers;
   int hidden;
   int heads;
-  int kv_heads;  // of keys and values: heads, unless queries share them
+  int kv_heads;  // heads of keys and values: `heads`, unless queries share them
   int ffn_hidden;
   int sequence_length;  // tokens; the one dimension a spec may override
   int vocab_size;       // of the tokenizer, before padding
-  int rotary_base;      // 0 where positions are learned
+  int rotary_base;      // 0 if positions are learned
 };
 
-// gpt-* and llama-*: small ones of our own; 257 = 256 bytes and an end of document.
-// gpt3-*: Brown et al. 2020, table 2.1, with the head counts that divide: 1.3b has 16 heads, not
-// 24, and 13b is 5120 wide, not 5140. 30b is the one that Domino was measured on (Wang et al.
-// 2024). llama2-*: Touvron et al. 2023b. llama3-*: Grattafiori et al. 2024, table 3, context as
-// first trained.
+// gpt-* and llama-* are small models of our own; 257 is 256 bytes and an end of document. gpt3-*:
+// Brown et al. 2020, table 2.1, with head counts that divide: 1.3b has 16 heads, not 24, and 13b
+// has width 5120, not 5140. Domino was measured on 30b (Wang et al. 2024). llama2-*: Touvron et al.
+// 2023b. llama3-*: Grattafiori et al. 2024, table 3, with the context length of the initial
+// training.
 inline constexpr std::array<ModelPreset, 18> kModelPresets = {{
     {"gpt-tiny", Family::kGpt, 2, 64, 4, 4, 256, 64, 257, 0},
     {"gpt-10m", Family::kGpt, 6, 384, 6, 6, 1536, 256, 257, 0},
@@ -49,7 +49,7 @@ inline constexpr std::array<ModelPreset, 18> kModelPresets = {{
     {"llama3-70b", Family::kLlama, 80, 8192, 64, 8, 28672, 8192, 128256, 500000},
 }};
 
-// Null when no preset has this name.
+// Returns null if no preset has this name.
 inline const ModelPreset* FindPreset(const char* name) {
   for (const ModelPreset& preset : kModelPresets) {
     if (std::strcmp(preset.name, name) == 0) return &preset;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The parts of the table of fields, for fields.cc alone.
+// The parts of the table of fields, for fields.cc only.
 
 #include <vector>
 

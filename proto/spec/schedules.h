@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The schedules that a spec may name, and what each takes. The engine adds to every row the pass that
-// orders a step (worker/engine/schedule/passes.h); a schedule that misses there does not compile.
+// The schedules that a spec may name, and the parameters that each takes. The engine adds to every
+// row the pass that orders a step (worker/engine/schedule/passes.h); a schedule without a pass does
+// not compile.
 
 #include <array>
 #include <cstddef>
@@ -18,10 +19,10 @@ struct ScheduleRules {
 
   const char* name;
   const char* help;          // one line
-  Slices slices;             // kTwo: a published order, drawn for two slices
+  Slices slices;             // kTwo: a published order that is defined for two slices
   bool splits = false;       // takes column pieces of products
   bool defers = false;       // may defer weight gradients, and closes the ends of micro-batches
-  bool synchronous = false;  // nothing runs under a collective
+  bool synchronous = false;  // nothing overlaps a collective
 
   constexpr bool sliced() const { return slices != Slices::kNone; }
 };
@@ -65,7 +66,7 @@ inline constexpr std::array<ScheduleRules, 10> kSchedules = {{
      .slices = ScheduleRules::Slices::kTwo},
 }};
 
-// Null if no schedule has this name.
+// Returns null if no schedule has this name.
 constexpr const ScheduleRules* FindSchedule(absl::string_view name) {
   for (const ScheduleRules& rules : kSchedules) {
     if (name == rules.name) return &rules;
@@ -75,7 +76,7 @@ constexpr const ScheduleRules* FindSchedule(absl::string_view name) {
 
 std::vector<std::string> ScheduleNames();
 
-// Cuts `sequences` into `slices` parts, at least 1, as equal as can be, larger ones first.
+// Divides `sequences` into `slices` parts of at least 1, as equal as possible, larger ones first.
 std::vector<int> EvenSlices(int sequences, int slices);
 
 }  // namespace stretto

@@ -10,7 +10,7 @@
 namespace stretto::spec {
 namespace {
 
-// Whether `path` is `section`, or a field of it.
+// Returns whether `path` is `section` or a field of it.
 bool Within(absl::string_view path, absl::string_view section) {
   if (!absl::StartsWith(path, section)) return false;
   const absl::string_view rest = path.substr(section.size());

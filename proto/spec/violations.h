@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What is wrong with a spec, collected field by field.
+// The faults of a spec, collected field by field.
 
 #include <optional>
 #include <string>
@@ -16,13 +16,14 @@ struct FieldViolation {
   std::string description;  // "found 3, expected a divisor of heads 4"
 };
 
-// `text` in quotes, control characters escaped, shortened to 80 characters: user input in messages.
+// Returns user input in a form for messages: in quotes, with control characters escaped, shortened
+// to 80 characters.
 std::string Quoted(absl::string_view text);
 
-// "field: description" of the first violation, and how many more there are. Needs one.
+// Returns "field: description" of the first violation and the number of others. Needs at least one.
 std::string MessageOf(const std::vector<FieldViolation>& violations);
 
-// Paths are those of JobFields(), with an index behind a repeated section: "data.blend[0].weight".
+// Paths are those of JobFields(), with an index after a repeated section: "data.blend[0].weight".
 class Violations {
  public:
   // Each returns whether its check passed.
@@ -34,10 +35,10 @@ class Violations {
 
   void Add(const std::optional<FieldViolation>& violation);
 
-  // Whether nothing has been found wrong with these fields, with what is in them and with the
-  // sections that they are in: then rules that connect them make sense.
+  // Returns whether these fields, their contents and their enclosing sections have no violation, so
+  // that rules that connect them are meaningful.
   bool Sound(const std::vector<absl::string_view>& paths) const;
-  // Nothing in this section is sound, though it has no violation of its own.
+  // Makes nothing in this section sound, although it has no violation of its own.
   void Distrust(absl::string_view section) { faulty_.emplace_back(section); }
 
   const std::vector<FieldViolation>& list() const { return list_; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The rows of `data`, `parallelism` and `schedule`: what the model reads, and how ranks share it.
+// The rows of `data`, `parallelism` and `schedule`: the input of the model, and its division among
+// ranks.
 #include "proto/spec/rows.h"
 
 namespace stretto {

@@ -25,19 +25,19 @@ std::shared_ptr<experimental::CertificateProviderInterface> Watch(const Files& f
       files.key, files.certificate, files.ca, kRefreshSeconds);
 }
 
-// The host name, as gRPC checks it, and the role.
+// Verifies the host name, as gRPC does, and the role.
 class CoordinatorVerifier final : public experimental::ExternalCertificateVerifier {
  public:
   bool Verify(experimental::TlsCustomVerificationCheckRequest* request,
               std::function<void(grpc::Status)> callback, grpc::Status* sync_status) override {
     if (request->dns_names().empty() && request->ip_names().empty()) {
-      // gRPC would take the subject's common name then.
+      // gRPC would use the subject's common name then.
       *sync_status = {grpc::StatusCode::UNAUTHENTICATED,
                       "found no DNS name and no address in the certificate, expected those that "
                       "clients call the coordinator by"};
       return true;
     }
-    host_name_.Verify(request, std::move(callback), sync_status);  // is synchronous
+    host_name_.Verify(request, std::move(callback), sync_status);  // runs synchronously
     if (!sync_status->ok()) return true;
     std::vector<std::string> uris;
     for (const grpc::string_ref& uri : request->uri_names())

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// gRPC credentials for mutual TLS 1.2 or 1.3. Both read the files again every second: connections
-// made from then on use what they hold now, those that are open go on. Files that CheckFiles has
-// passed.
+// gRPC credentials for mutual TLS 1.2 or 1.3. Both read the files again every second: new
+// connections use the new content, and open connections continue. CheckFiles must have accepted the
+// files.
 
 #include <memory>
 
@@ -15,11 +15,11 @@ class ServerCredentials;
 
 namespace stretto::tls {
 
-// A client without a certificate of the CA does not get through the handshake.
+// A client without a certificate of the CA fails the handshake.
 std::shared_ptr<grpc::ServerCredentials> ServerCredentials(const Files& files);
 
-// The server's certificate must be of the CA, have the name or address that the channel was made
-// with, and the role coordinator.
+// The server's certificate must be signed by the CA, have the name or address that the channel was
+// made with, and have role coordinator.
 std::shared_ptr<grpc::ChannelCredentials> ChannelCredentials(const Files& files);
 
 }  // namespace stretto::tls

@@ -22,7 +22,7 @@ namespace {
 using Context = std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)>;
 using Connection = std::unique_ptr<SSL, decltype(&SSL_free)>;
 
-constexpr timeval kTimeout = {2, 0};  // of each wait
+constexpr timeval kTimeout = {2, 0};  // per wait
 constexpr char kFlags[] = "--tls-ca, --tls-certificate and --tls-key";
 
 FileDescriptor Connect(const Address& address) {
@@ -42,7 +42,7 @@ FileDescriptor Connect(const Address& address) {
   return {};
 }
 
-// What is wrong with the server's certificate, if anything.
+// Returns what is wrong with the server's certificate, if anything.
 std::string JudgeServer(const SSL* connection, const std::string& host, const Files& files) {
   std::vector<X509Pointer> chain;
   const STACK_OF(X509)* sent = SSL_get_peer_cert_chain(connection);
@@ -94,7 +94,7 @@ std::string ExplainFailure(const std::string& text, const Files& files) {
   SSL_set_alpn_protos(connection.get(), reinterpret_cast<const unsigned char*>("\x02h2"), 3);
   const bool hands_shaken = SSL_connect(connection.get()) == 1;
   const bool speaks_tls = SSL_get_peer_cert_chain(connection.get()) != nullptr;
-  // One that accepts our certificate speaks first; HTTP/2 wants it so.
+  // A server that accepts our certificate sends first, as HTTP/2 requires.
   char first = 0;
   const bool accepted = hands_shaken && SSL_read(connection.get(), &first, 1) == 1;
   ERR_clear_error();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// gRPC tells a client of a failed handshake hardly more than that the connection closed.
+// Explains failed handshakes, of which gRPC reports little more than a closed connection.
 
 #include <string>
 
@@ -8,9 +8,9 @@
 
 namespace stretto::tls {
 
-// Makes one connection to the coordinator at `address` (HOST:PORT), as a client with `files` would
-// (empty(): one without TLS), and says what is wrong with it and what to do; empty when nothing is,
-// or nothing that TLS could tell. Waits up to some seconds; call it after a failure only.
+// Makes one connection to the coordinator at `address` (HOST:PORT) as a client with `files` would
+// (without TLS if they are empty()). Returns what is wrong and what to do, or an empty string if
+// nothing is wrong that TLS can tell. May wait for several seconds; call it only after a failure.
 std::string ExplainFailure(const std::string& address, const Files& files);
 
 }  // namespace stretto::tls

@@ -2,8 +2,7 @@
 
 // Checks the three files one after the other: all are given, the CA and the chain can be read, the
 // key fits the certificate and is not readable by everybody, the certificate is valid now, leads to
-// the CA and names the expected role. The first problem is the one reported, with its flag and
-// file.
+// the CA and names the expected role. Only the first problem is reported, with its flag and file.
 
 #include "proto/tls/files.h"
 
@@ -91,7 +90,7 @@ absl::Status CheckKey(const std::string& path, const Files& files, X509* leaf) {
   RETURN_IF_ERROR(CheckKeyMode(path));
   const std::unique_ptr<BIO, decltype(&BIO_free)> bio(
       BIO_new_mem_buf(text.data(), static_cast<int>(text.size())), BIO_free);
-  // A daemon has nobody to ask for a passphrase.
+  // A daemon cannot ask anybody for a passphrase.
   const auto no_passphrase = [](char*, int, int, void*) { return -1; };
   const Key key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_passphrase, nullptr), EVP_PKEY_free);
   const bool fits = key != nullptr && X509_check_private_key(leaf, key.get()) == 1;

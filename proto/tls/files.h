@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The three files that make a connection mutual TLS: PEM, as cert-manager and openssl write them.
+// The three files of mutual TLS in PEM, as cert-manager and openssl write them.
 
 #include <string>
 
@@ -11,18 +11,18 @@
 
 namespace stretto::tls {
 
-// Paths. All three or none: empty() means no TLS.
+// Paths. Either all three are set or none; empty() means no TLS.
 struct Files {
-  std::string ca = "";           // certificates whose holders are trusted
-  std::string certificate = "";  // our own, and those between it and the CA's
+  std::string ca = "";           // certificates of the CA that is trusted
+  std::string certificate = "";  // our own certificate and its intermediate ones
   std::string key = "";          // its private key, unencrypted, not readable by everybody
 
   bool empty() const { return ca.empty() && certificate.empty() && key.empty(); }
 };
 
-// Reads and checks them as a peer would at `now`, and returns whom the certificate names: of role
-// `role`. Errors name the flag, the file, what was found and what was expected. `files` not
-// empty().
+// Reads the files, checks them as a peer would at `now`, and returns the identity in the
+// certificate, which must have role `role`. Errors name the flag, the file, what was found and what
+// was expected. `files` must not be empty().
 //   INVALID_ARGUMENT     only some are given; a file holds no CA, certificate or key
 //   NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE  a file cannot be read
 //   FAILED_PRECONDITION  a key that others can read or that does not fit the certificate; a

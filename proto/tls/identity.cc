@@ -21,7 +21,7 @@ absl::Status NotOurs(const std::string& found) {
       absl::StrCat("certificate: found ", absl::CHexEscape(found), ", expected one URI ", kForm));
 }
 
-// The words behind spiffe://TRUST_DOMAIN/stretto/; none: not ours at all.
+// Returns the words after spiffe://TRUST_DOMAIN/stretto/; none if the URI is not ours.
 std::vector<std::string> WordsOf(absl::string_view uri) {
   if (!absl::ConsumePrefix(&uri, "spiffe://")) return {};
   std::vector<std::string> words = absl::StrSplit(uri, '/');

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Wraps OpenSSL: certificates from PEM, their names, times and hosts as plain values, and the check
-// of a chain. Pointers that OpenSSL hands out are owned as soon as they are received.
+// of a chain. Pointers that OpenSSL returns are owned as soon as they are received.
 
 #include "proto/tls/x509.h"
 
@@ -32,7 +32,7 @@ std::string TextOf(const ASN1_STRING* text) {
           static_cast<size_t>(ASN1_STRING_length(text))};
 }
 
-// "" for neither 4 nor 16 bytes.
+// Returns "" unless there are 4 or 16 bytes.
 std::string IpOf(const ASN1_OCTET_STRING* bytes) {
   char text[INET6_ADDRSTRLEN] = "";
   const int length = ASN1_STRING_length(bytes);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What we ask of certificates, in values. Within this folder.
+// The facts of certificates as plain values. Internal to this folder.
 
 #include <openssl/x509.h>
 
@@ -19,24 +19,24 @@ struct X509Free {
 };
 using X509Pointer = std::unique_ptr<X509, X509Free>;
 
-// All certificates of a PEM text, in order; other blocks are passed over. Clears OpenSSL's errors.
+// Returns all certificates of a PEM text, in order; ignores other blocks. Clears OpenSSL's errors.
 std::vector<X509Pointer> ReadCertificates(absl::string_view pem);
 
-// Of the subject alternative names.
+// Returns the URIs among the subject alternative names.
 std::vector<std::string> UrisOf(const X509& certificate);
-// DNS names and IP addresses: "node-a, 10.0.0.7"; "no name" if there is none.
+// Returns DNS names and IP addresses: "node-a, 10.0.0.7"; "no name" if there is none.
 std::string HostsOf(const X509& certificate);
-// Whether they have `host`, a DNS name or an IP address.
+// Returns whether the certificate has `host`, a DNS name or an IP address.
 bool HasHost(const X509& certificate, const std::string& host);
 std::string IssuerOf(const X509& certificate);  // "CN=..."
 
-// FAILED_PRECONDITION "found one that expired at ..., expected one valid at `now`", and the same
-// for one not valid yet.
+// Errors: FAILED_PRECONDITION "found one that expired at ..., expected one valid at `now`", and the
+// like if it is not valid yet.
 absl::Status CheckValidAt(const X509& certificate, absl::Time now);
 
-// Whether `chain`, leaf first, leads to one of `roots` at `now` and serves `purpose` (extended key
-// usage; a certificate without that serves both); else OpenSSL's words:
-// "unable to get local issuer certificate".
+// Checks that `chain`, leaf first, leads to one of `roots` at `now` and is valid for `purpose`
+// (extended key usage; a certificate without it is valid for both). Errors have OpenSSL's
+// description, "unable to get local issuer certificate".
 enum class Purpose { kServer, kClient };
 absl::Status CheckChain(const std::vector<X509Pointer>& chain,
                         const std::vector<X509Pointer>& roots, absl::Time now, Purpose purpose);

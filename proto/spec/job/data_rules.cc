@@ -20,13 +20,13 @@ namespace {
 constexpr size_t kMaxPath = 1024;
 constexpr int kMaxParts = 1024;
 
-// What is expected instead of a path that has this fault.
+// What is expected instead of a path with this fault.
 std::string UnderDataRoot(const std::string& fault) {
   return absl::StrCat(fault, absl::EndsWith(fault, " path") ? "" : " in a path",
                       " under the worker's data root");
 }
 
-// PREFIX or llmc:FILES, under the workers' data root.
+// Checks PREFIX or llmc:FILES, under the workers' data root.
 bool CheckDataPrefix(absl::string_view path, const std::string& name, Violations* violations) {
   absl::string_view files = name;
   const bool llmc = absl::ConsumePrefix(&files, "llmc:");

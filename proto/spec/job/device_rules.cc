@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the CUDA kernels cannot do (kernels/cuda/cuda_ops.h).
+// The limits of the CUDA kernels (kernels/cuda/cuda_ops.h).
 #include <string>
 
 #include "absl/strings/str_cat.h"

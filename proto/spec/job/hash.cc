@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The hash is of a text. The first releases wrote their fields one by one; the text of those is fixed
-// for ever. A field that came later is appended by its row in the table, where it is not the default.
+// The hash is of a text. The first releases wrote their fields one by one; that part of the text
+// never changes. A later field is appended by its row in the table, unless it has the default.
 #include "proto/spec/job/hash.h"
 
 #include <algorithm>
@@ -21,14 +21,14 @@ namespace {
 
 using v1alpha1::JobSpec;
 
-// What every family had once, also where it is not used.
+// In the first releases every family had this value, even if it was not used.
 constexpr int kFirstRotaryBase = 10000;
 
 const char* NameOf(v1alpha1::Precision precision) {
   return precision == v1alpha1::PRECISION_BF16 ? "bf16" : "f32";
 }
 
-// What is not the family's default.
+// Returns the options that differ from the family's default.
 std::string OptionsOf(const v1alpha1::ModelSpec& model, const Architecture& architecture) {
   const v1alpha1::RotaryScaling& scaling = model.rotary_scaling();
   std::string text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The identity of a training.
+// The identity of a training run.
 
 #include <string>
 
@@ -8,12 +8,13 @@
 
 namespace stretto::spec {
 
-// Of everything that must be equal for a resumed run to continue bit by bit: the fields that the
-// table marks (Field::in_hash) of a spec that Normalize has returned. Steps and checkpoint settings
-// may differ between a run and its continuation, and so may what only orders the same operations:
-// the schedule's name, recompute, defer_wgrads. Where data is may change too, but not in which order
-// it comes. Under auto_merge_wgrads merge_wgrads is the number that memory has chosen; 0 counts as 1.
-// Never changes for a spec that an earlier release knew: old checkpoints keep their hash.
+// Hashes everything that must be equal for a resumed run to continue bitwise: the fields that the
+// table marks (Field::in_hash) in a spec that Normalize has returned. Steps and checkpoint settings
+// may differ between a run and its continuation, and so may settings that only order the same
+// operations: the schedule's name, recompute, defer_wgrads. The location of the data may change,
+// but not the order in which it is read. Under auto_merge_wgrads, merge_wgrads is the number that
+// the ranks chose from their memory; 0 counts as 1. The hash of a spec that an earlier release
+// accepted never changes, so old checkpoints remain valid.
 std::string HashOf(const v1alpha1::JobSpec& normalized);
 
 }  // namespace stretto::spec

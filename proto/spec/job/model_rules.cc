@@ -26,7 +26,7 @@ void CheckPreset(const v1alpha1::ModelSpec& model, Violations* violations) {
   v1alpha1::ModelSpec preset;
   preset.set_preset(model.preset());
   ExpandPreset(&preset);
-  preset.set_sequence_length(model.sequence_length());  // a spec may have another
+  preset.set_sequence_length(model.sequence_length());  // a spec may override it
   std::vector<const google::protobuf::FieldDescriptor*> fields;
   preset.GetReflection()->ListFields(preset, &fields);
   bool same = true;

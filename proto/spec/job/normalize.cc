@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Fills in the defaults of a spec: those of the preset, then those that the table has as values,
-// then those that follow from other fields.
+// Fills in the defaults of a spec: those of the preset, then values of the table, then those that
+// follow from other fields.
 #include "proto/spec/job/normalize.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ T OrDefault(T value, T fallback) {
   return value == T{} ? fallback : value;
 }
 
-// The nearest section above `path` that is left out when it is not given; empty if there is none.
+// Returns the nearest section above `path` that may be absent; empty if there is none.
 std::string OptionalSection(absl::string_view path) {
   for (size_t dot = path.rfind('.'); dot != path.npos; dot = path.rfind('.')) {
     path = path.substr(0, dot);
@@ -41,7 +41,7 @@ bool IsZero(const std::string& value) { return value == "0" || value == "false";
 void FillValue(const Field& field, JobSpec* spec) {
   const std::string value = field.value;
   const FieldDescriptor& descriptor = *DescriptorOf(*spec->GetDescriptor(), field.path);
-  // An absent number is 0 by itself.
+  // An absent number is 0 anyway.
   if (value.empty() || (IsZero(value) && !descriptor.has_presence())) return;
   if (!Takes(field.taker, *spec).value_or(false)) return;
   Message* parent = ParentOf(spec, field.path, /*make=*/OptionalSection(field.path).empty());

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Defaults.
+// Defaults of a job spec.
 
 #include "stretto/v1alpha1/job.pb.h"
 
 namespace stretto::spec {
 
-// The spec with every default written out, so that what is stored shows what will run: dimensions
-// of the preset, sizes of the slices, optimizer settings. Idempotent. Leaves fields that make no
-// sense for Validate.
+// Returns the spec with every default filled in, so that the stored spec shows what will run:
+// dimensions of the preset, sizes of the slices, optimizer settings. Idempotent. Leaves invalid
+// fields for Validate.
 v1alpha1::JobSpec Normalize(v1alpha1::JobSpec spec);
 
-// Writes the dimensions of the preset, if the model names a known one, into fields that are not
+// Copies the dimensions of the preset, if the model names a known one, to fields that are not
 // given.
 void ExpandPreset(v1alpha1::ModelSpec* model);
 

@@ -94,7 +94,7 @@ std::string Place::text() const {
   const Reflection& get = *parent->GetReflection();
   if (is_section()) return "one";
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_UINT64) {
-    return absl::StrCat(get.GetUInt64(*parent, field));  // more digits than a double has
+    return absl::StrCat(get.GetUInt64(*parent, field));  // a double has fewer digits
   }
   if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
     const std::string shortest = absl::StrCat(number());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The places of a table's field in a message: none where a section before it is absent, one per
-// element where a section or the field is repeated.
+// The places of a table's field in a message: none if an enclosing section is absent, one per
+// element if a section or the field is repeated.
 
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@ struct Place {
   const google::protobuf::FieldDescriptor* field;
   int index = -1;  // of an element of a repeated field
 
-  bool given() const;  // has a value of its own: present, or not the default of its type
+  bool given() const;  // has its own value: present, or not its type's default
   bool is_number() const;
   bool is_section() const;
   double number() const;     // of a number
@@ -25,20 +25,20 @@ struct Place {
   std::string text() const;  // of any value, for messages and hashes
 };
 
-// `path` must be that of a field of `message`. For a repeated field that is empty there is no place.
+// `path` must be that of a field of `message`. An empty repeated field has no place.
 std::vector<Place> PlacesOf(const google::protobuf::Message& message, absl::string_view path);
 
-// The same field in a message to change; sections on the way are made if `make`, else null where one
-// is absent. Not for fields of repeated sections.
+// Finds the same field in a message that is to be changed. Creates enclosing sections if `make`;
+// otherwise returns null if one is absent. Not for fields of repeated sections.
 google::protobuf::Message* ParentOf(google::protobuf::Message* message, absl::string_view path,
                                     bool make);
 
-// The field's descriptor: its last part.
+// Returns the descriptor of the last part of the path.
 const google::protobuf::FieldDescriptor* DescriptorOf(const google::protobuf::Descriptor& type,
                                                       absl::string_view path);
 
-// Sets a field to what a job file says: "5", "1e-3", "true", "bf16" (of PRECISION_BF16). The text
-// must be a value of the field's type.
+// Sets a field from the text of a job file: "5", "1e-3", "true", "bf16" (for PRECISION_BF16). The
+// text must be a valid value of the field's type.
 void SetFromText(google::protobuf::Message* parent, const google::protobuf::FieldDescriptor& field,
                  const std::string& text);
 

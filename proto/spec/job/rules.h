@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The rules that connect fields, for validate.cc alone. Each file's rules look only at fields in
-// which nothing was found wrong before (Violations::Sound), so that a fault is told once.
+// The rules that connect fields, for validate.cc only. The rules of each file look only at fields
+// without an earlier violation (Violations::Sound), so that each fault is reported once.
 
 #include <string>
 #include <vector>
@@ -12,10 +12,11 @@
 
 namespace stretto::spec {
 
-// Whether `found` is one of the names that the field at `path` may have.
+// Returns whether `found` is one of the names that the field at `path` may have.
 bool CheckName(absl::string_view path, absl::string_view found, Violations* violations);
 
-// Before the table's own rules: whether there is a model at all, and whether it is its preset.
+// Runs before the table's own rules: checks that there is a model and that it agrees with its
+// preset.
 void CheckPreset(const v1alpha1::ModelSpec& model, Violations* violations);
 
 void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations);
@@ -26,9 +27,9 @@ void CheckTraining(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckData(const v1alpha1::JobSpec& spec, Violations* violations);
 void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations);
 
-// Why a path from a user may not be joined to a root; empty when it may.
+// Returns why a path from a user may not be joined to a root; empty if it may.
 std::string PathFault(absl::string_view path);
-// "KIND:PATH" with one of the kinds, under the workers' data root.
+// Checks "KIND:PATH", where KIND is one of `kinds` and PATH is under the workers' data root.
 void CheckWeights(absl::string_view path, absl::string_view found,
                   const std::vector<absl::string_view>& kinds, Violations* violations);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Who takes which field, of a spec.
+// Which fields a given spec takes.
 
 #include <optional>
 #include <string>
@@ -11,11 +11,10 @@
 
 namespace stretto::spec {
 
-// Whether the spec is one that takes such fields; nothing where the field that decides makes no
-// sense itself.
+// Returns whether the spec takes such fields; nullopt if the field that decides is itself invalid.
 std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec);
 
-// "megatron_sync takes only sequence_parallel, recompute": why a field is refused.
+// Returns why a field is refused: "megatron_sync takes only sequence_parallel, recompute".
 std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec);
 
 }  // namespace stretto::spec

@@ -14,7 +14,7 @@ using v1alpha1::JobSpec;
 
 constexpr int64_t kMaxTokensPerStep = int64_t{1} << 31;
 
-// 0 steps write the initial weights as a checkpoint, and do nothing else.
+// 0 steps only write the initial weights as a checkpoint.
 void CheckSteps(const JobSpec& spec, Violations* violations) {
   if (spec.steps() != 0 || !violations->Sound({"steps"})) return;
   const auto expect = [&](bool ok, absl::string_view why) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// First the rules that the table of fields has, field by field; then those that connect fields.
+// Applies the rules of the table field by field, and then the rules that connect fields.
 #include "proto/spec/job/validate.h"
 
 #include <cmath>
@@ -42,7 +42,7 @@ std::string Expected(const Field& field, double found) {
 }
 
 void CheckPlace(const Field& field, const Place& place, Violations* violations) {
-  // What it would follow from is at fault itself.
+  // The field that it derives from is itself at fault.
   if (!place.given() && field.derived[0] != '\0' && field.required[0] == '\0') return;
   if (place.field->cpp_type() == FieldDescriptor::CPPTYPE_ENUM) {
     const EnumDescriptor& type = *place.field->enum_type();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a job spec shows by itself: no files, no devices, no state of the cluster. What needs those is
-// checked by the workers when they prepare.
+// The checks of a job spec that need no files, no devices and no state of the cluster. Workers make
+// the other checks when they prepare.
 
 #include <vector>
 
@@ -11,8 +11,9 @@
 
 namespace stretto::spec {
 
-// All fields at fault of a spec that Normalize has returned; none for a valid one. A description
-// reads "found A, expected B". A normalized spec that is valid stays so when it is normalized again.
+// Returns all violations in a spec that Normalize has returned; none if it is valid. A description
+// reads "found A, expected B". A normalised spec that is valid is still valid when it is normalised
+// again.
 std::vector<FieldViolation> ViolationsOf(const v1alpha1::JobSpec& normalized);
 
 // The same as one error: InvalidArgument, MessageOf(violations).
