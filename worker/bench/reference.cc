@@ -17,7 +17,7 @@ constexpr int kLayers = 40;
 constexpr double kUnit = 1e-3;  // seconds
 
 struct LayerCost {
-  const char* key;  // CostTable's
+  const char* key;  // key of CostTable
   double units;
 };
 
@@ -50,7 +50,7 @@ constexpr LayerCost kBackward[] = {
     {"res2 dropout", 2.6},
 };
 
-// Computation of a layer, forward and backward.
+// Units of computation of a layer, forward and backward.
 double LayerUnits() {
   double units = 0;
   for (const LayerCost& part : kForward) units += part.units;

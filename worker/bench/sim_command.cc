@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Parses the options, simulates the schedule with and without contention, and prints grids and
-// figures as text or JSON, or compares published orders at several shares of communication.
+// Parses the options, simulates the schedule with and without contention, and prints the grid and
+// the figures as text, or the figures as JSON. With --reference it compares published orders at
+// several shares of communication instead.
 
 #include "worker/bench/sim_command.h"
 
@@ -138,7 +139,7 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
   return json.dump(2);
 }
 
-// What was published for this share; -1: nothing.
+// Returns the index of the results published for this share, or -1.
 int PublishedFor(double share) {
   const auto* found = std::find(std::begin(kReferenceShares), std::end(kReferenceShares), share);
   return found == std::end(kReferenceShares)

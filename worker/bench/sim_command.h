@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto-bench sim`: what a schedule of a model would do on a machine that does not exist.
+// `stretto-bench sim`: simulates a schedule of a model on a machine that need not exist.
 
 #include <ostream>
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// Results go to `out`, one line about an error to `err`. Returns the exit code: 0; 1 when the
-// simulation failed; 2 when an argument names nothing or is impossible.
+// Prints results to `out`, and one line about an error to `err`. Returns the exit code: 0; 1 if the
+// simulation failed; 2 if an argument is unknown or impossible.
 int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err);
 
 }  // namespace stretto

@@ -13,7 +13,7 @@ namespace {
 
 bool IsBackward(Phase phase) { return phase == Phase::kBackward || phase == Phase::kRecompute; }
 
-// Seconds covered by the collectives of the phases that `counts` takes.
+// Returns the seconds covered by the collectives of the phases that `counts` accepts.
 double Covered(const Program& program, const std::vector<Interval>& intervals,
                bool (*counts)(Phase)) {
   std::vector<std::pair<int64_t, int64_t>> taken;

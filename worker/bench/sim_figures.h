@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench sim` reports: a schedule's simulated step against the synchronous one's.
+// The figures of `stretto-bench sim`: the simulated step of a schedule against the synchronous one.
 
 #include <vector>
 
@@ -13,10 +13,10 @@
 
 namespace stretto {
 
-// The communication of one direction of the step, in seconds. Recomputation belongs to backward.
+// The communication of one direction of the step, in seconds. Recomputation counts as backward.
 struct PassFigures {
   double communication = 0;  // union of its collectives' intervals
-  double exposed = 0;        // that part of it in which nothing is computed
+  double exposed = 0;        // the part of it without concurrent computation
 
   double exposed_share() const { return communication > 0 ? exposed / communication : 0; }
 };
@@ -30,15 +30,16 @@ struct StepFigures {
 struct SimFigures {
   Program program;  // of the schedule
   StepFigures step;
-  // The same without contention; one less its exposed shares is the most that any link and core
-  // could hide under this order at these speeds.
+  // The same without contention. One minus its exposed share is the maximum that this order could
+  // hide on any link and core at these speeds.
   StepFigures uncontended;
-  double open_tails_seconds = 0;  // of the schedule, micro-batches and optimizer one after another
-  double sync_seconds = 0;        // megatron_sync, not sliced, of the same model, micro-batches,
-                                  // recomputation and sequence parallelism
-  // Of that program, alone: the sum of its computations, and of its collectives (DESIGN section 6).
+  double open_tails_seconds = 0;  // of the schedule, summed over micro-batches and optimizer
+  // megatron_sync, not sliced, of the same model, micro-batches, recomputation and sequence
+  // parallelism.
+  double sync_seconds = 0;
+  // Sums over that program alone: of its computations, and of its collectives (DESIGN section 6).
   double t_comp = 0, t_comm = 0;
-  double t_ideal_step = 0;  // max(t_comp + what communication burns of the core, t_comm)
+  double t_ideal_step = 0;  // max(t_comp + CPU time of communication, t_comm)
 };
 
 StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags of `stretto-bench sim` as they are given, each checked by itself.
+// The values of the flags of `stretto-bench sim`, each checked individually.
 
 #include <string>
 #include <vector>
@@ -25,7 +25,7 @@ struct SimFlags {
 };
 
 // Adds the flags to `app`; parsing fills `flags`, which must outlive it. Errors: CLI::ParseError,
-// whose message says flag, found and expected.
+// whose message has flag, found and expected.
 void AddSimFlags(CLI::App& app, SimFlags& flags);
 
 }  // namespace stretto

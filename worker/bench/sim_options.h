@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags of `stretto-bench sim`.
+// The options of `stretto-bench sim`.
 
 #include <string>
 #include <vector>
@@ -14,11 +14,11 @@ namespace stretto {
 enum class GridWindow : uint8_t { kNone, kLayer, kStep };
 
 struct SimOptions {
-  std::string help = {};            // not empty: print it and do nothing
+  std::string help = {};            // if not empty, print it and do nothing else
   bool reference = false;           // print the reference table and do nothing else
   std::vector<double> shares = {};  // of communication, for the columns of that table
   bool json = false;
-  std::string model = {};  // the preset's name, with what was changed
+  std::string model = {};  // the preset's name, and whether flags changed it
   EngineSpec spec = {};
   CostModel cost = {};
   GridWindow grid = GridWindow::kLayer;
@@ -26,7 +26,7 @@ struct SimOptions {
   int columns = 0;
 };
 
-// InvalidArgument, in one line: the flag, found and expected.
+// Errors: InvalidArgument, in one line: the flag, found and expected.
 absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments);
 
 }  // namespace stretto

@@ -17,14 +17,14 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-// A row for each subcommand; `run` gets the arguments after its name.
+// A subcommand; `run` gets the arguments after its name.
 struct Command {
   const char* name;
   const char* summary;
   int (*run)(const Arguments& arguments, std::ostream& out, std::ostream& err);
 };
 
-// On the machine that the arguments name.
+// Runs on the machine that the arguments name.
 int Kernels(const Arguments& arguments, std::ostream& out, std::ostream& err) {
   return KernelsCommand(arguments, out, err, bench::OpenMachine);
 }

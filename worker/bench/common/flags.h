@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the flags of all commands share: how they are parsed, and checks that say what was found and
-// what was expected.
+// Parsing of flags, and checks of their values whose errors have what was found and what was
+// expected.
 
 #include <CLI/CLI.hpp>
 #include <ostream>
@@ -13,15 +13,17 @@
 namespace stretto::bench {
 
 CLI::Validator Integer(int low, int high);
-// `expected` in words: "a number above 0".
+// `expected` describes the range: "a number above 0".
 CLI::Validator Number(double low, double high, const std::string& expected);
 CLI::Validator OneOf(std::vector<std::string> names);
 
-// Sets what the flags of `app` are bound to. Empty, or the help text where that was asked for: then
-// nothing else is to be done. InvalidArgument, in one line.
+// Parses `arguments` into the variables that the flags of `app` are bound to. Returns an empty
+// string, or the help text if the arguments asked for it; then nothing else must be done. Errors:
+// InvalidArgument, in one line.
 absl::StatusOr<std::string> ParseFlags(CLI::App& app, std::vector<std::string> arguments);
 
-// What a command returns: 0; 2 for InvalidArgument, else 1, with "error: ..." on `err`.
+// Returns the exit code of a command: 0 if ok, 2 for InvalidArgument, else 1. Prints "error: ..."
+// to `err`.
 int ExitCodeOf(const absl::Status& status, std::ostream& err);
 
 }  // namespace stretto::bench

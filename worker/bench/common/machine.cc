@@ -25,7 +25,7 @@ absl::StatusOr<Machine> OpenCpu() {
   return machine;
 }
 
-// The kernel module's; empty where it does not say.
+// The version of the kernel module; empty if it reports none.
 std::string DriverVersion() {
   const absl::StatusOr<std::string> text = ReadFile("/sys/module/nvidia/version");
   return text.ok() ? std::string(absl::StripSuffix(*text, "\n")) : "";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The machine that a benchmark runs on, and what its report must say of it. There is no vendor's
-// header here: a GPU is a Backend that comes from a plug-in.
+// The machine that a benchmark runs on, and its description for reports. No vendor's header is used
+// here: a GPU is a Backend that a plug-in provides.
 
 #include <functional>
 #include <memory>
@@ -23,8 +23,8 @@ namespace stretto::bench {
 
 struct MachineFlags {
   std::string device = "cpu";  // or "cuda"
-  int index = 0;               // of the device, as its backend numbers them
-  std::string tuning = {};     // folder of measured choices; empty: none is kept
+  int index = 0;               // of the device, in its backend's numbering
+  std::string tuning = {};     // folder of measured choices; empty: none
   int collective_sms = 0;      // DeviceOptions::collective_sms
 };
 
@@ -33,26 +33,26 @@ void AddMachineFlags(CLI::App& app, MachineFlags& flags);
 
 struct Machine {
   std::string device = {};        // MachineFlags::device
-  std::string name = {};          // "NVIDIA H200"; of a CPU what runs its products
-  std::string driver = {};        // version of the GPU's; empty: there is none
-  std::unique_ptr<Ops> ops = {};  // of the CPU, which its backend borrows; else null
+  std::string name = {};          // "NVIDIA H200"; for a CPU, the library of its products
+  std::string driver = {};        // version of the GPU's driver; empty on a CPU
+  std::unique_ptr<Ops> ops = {};  // of the CPU, borrowed by its backend; else null
   std::unique_ptr<Backend> backend = {};
-  // A link without peers (worker/comm/emulated_link); empty where there is none to be had.
+  // A link without peers (worker/comm/emulated_link); empty if the machine cannot emulate one.
   std::function<absl::StatusOr<std::unique_ptr<DeviceCommunicator>>(const EmulatedLinkOptions&)>
       emulate_link = {};
-  // Seconds of a fused product, BackendPlugin::time_epilogue; empty where there are none.
+  // Measures a fused product in seconds (BackendPlugin::time_epilogue); empty if not supported.
   std::function<absl::StatusOr<double>(const EpilogueProduct&)> time_epilogue = {};
 };
 
-// How commands get their machine: OpenMachine, or a test's own.
+// Opens the machine of a command: OpenMachine, or a test's substitute.
 using MachineOpener = std::function<absl::StatusOr<Machine>(const MachineFlags&)>;
 
-// Errors: those of LoadPlugin, of the plug-in's functions and of CheckArchitecture; Unavailable
-// when the CPU lacks instructions that the operations need.
+// Errors: those of LoadPlugin, of the plug-in's functions and of CheckArchitecture; Unavailable if
+// the CPU lacks instructions that the operations need.
 absl::StatusOr<Machine> OpenMachine(const MachineFlags& flags);
 
-// {device, name, driver, backend}. `backend`, its own words, may name what it chose by measuring:
-// ask after the run.
+// {device, name, driver, backend}. `backend` is the backend's own description, which may name
+// choices that it measured, so call this after the run.
 nlohmann::ordered_json ToJson(const Machine& machine);
 
 }  // namespace stretto::bench

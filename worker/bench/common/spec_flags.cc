@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Defines the flags and turns them into an engine spec. Sizes are bounded, so that no combination
-// asks for absurd memory or time; slices and splits that were not given are chosen by asking the
-// schedule what it takes.
+// Defines the flags, writes them into a job spec over the preset, and derives the engine spec by
+// the rules of job specs. Those choose slices and splits that were not given, if the schedule takes
+// any. The number of operations is bounded, so that no combination needs absurd memory or time.
 
 #include "worker/bench/common/spec_flags.h"
 
@@ -24,10 +24,11 @@
 namespace stretto::bench {
 namespace {
 
-// Operations grow with this product; beyond it a simulation takes minutes and gigabytes.
+// The number of operations is proportional to this product; beyond it a simulation takes minutes
+// and gigabytes.
 constexpr int64_t kMaxLayerPasses = 1 << 15;
 
-// What a job spec may have.
+// Accepts the range of the field in a job spec.
 CLI::Validator WithinRangeOf(const char* field) {
   const Range& range = RangeOf(field);
   return Integer(static_cast<int64_t>(range.low), static_cast<int64_t>(range.high));
@@ -114,7 +115,7 @@ v1alpha1::Recompute RecomputeOf(const std::string& name) {
   return name == NameOf(Recompute::kFull) ? v1alpha1::RECOMPUTE_FULL : v1alpha1::RECOMPUTE_NONE;
 }
 
-// The preset's dimensions with those of the flags over them.
+// Applies the flags to the dimensions of the preset.
 v1alpha1::ModelSpec ModelMessage(const SpecFlags& f) {
   v1alpha1::ModelSpec model;
   model.set_preset(f.preset);
@@ -136,7 +137,7 @@ v1alpha1::ModelSpec ModelMessage(const SpecFlags& f) {
   return model;
 }
 
-// Slices and splits of one are what schedules without them have: those may be given to all.
+// Schedules without slices or splits effectively have one, so a value of one is accepted for all.
 v1alpha1::ScheduleSpec ScheduleMessage(const SpecFlags& f) {
   v1alpha1::ScheduleSpec schedule;
   schedule.set_name(f.schedule);

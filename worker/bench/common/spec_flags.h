@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The model and the schedule that a benchmark is told to run, as flags.
+// Flags for the model and the schedule of a benchmark.
 
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -15,8 +15,8 @@ class App;
 
 namespace stretto::bench {
 
-// As they are given, each checked by itself. 0 and empty: not given, except where the default
-// stands here; a command may set others before it adds the flags.
+// The values of the flags, each checked individually. 0 and empty mean not given, unless there is a
+// default here; a command may change defaults before it adds the flags.
 struct SpecFlags {
   std::string preset = "gpt-10m", family = {}, schedule = "megatron_sync", dtype = "f32";
   std::string wire = {};
@@ -28,25 +28,26 @@ struct SpecFlags {
 };
 
 // Adds the flags to `app`; parsing fills `flags`, which must outlive it. Errors: CLI::ParseError,
-// whose message says flag, found and expected.
+// whose message has flag, found and expected.
 void AddSpecFlags(CLI::App& app, SpecFlags& flags);
 
 std::vector<std::string> PresetNames();
-// Of the flags that are about the model.
+// Returns the model of the model flags.
 ModelSpec ModelOf(const SpecFlags& flags);
 
-// Defaults and rules of a job spec, so slices and splits that were not given are 2 where the
-// schedule takes them. InvalidArgument, which NameFlags puts into the words of the flags.
+// Applies the defaults and rules of a job spec, so slices and splits that were not given are 2 if
+// the schedule takes them. Errors: InvalidArgument, with names of fields that NameFlags replaces by
+// flags.
 absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& flags);
 
-// The preset's name, and whether a flag changed it.
+// Returns the name of the preset, and whether a flag changed it.
 std::string TitleOf(const SpecFlags& flags);
 
-// The shapes of the model and of its micro-batches, for reports and for a peer that is to run them
-// too.
+// Returns the shapes of the model and of its micro-batches, for reports and for peers that run the
+// same work.
 nlohmann::ordered_json WorkOf(const EngineSpec& spec);
 
-// An error about a spec, with flags in the place of its fields.
+// Replaces the names of spec fields in an error by those of the flags.
 absl::Status NameFlags(const absl::Status& status);
 
 }  // namespace stretto::bench

@@ -11,7 +11,7 @@
 namespace stretto::bench {
 namespace {
 
-// As the executor of a device pairs them.
+// Pairs operations as the executor of a device does.
 bool ArePair(const Op& first, const Op& second) {
   const bool norm = second.kind == OpKind::kLayerNorm || second.kind == OpKind::kRmsNorm;
   return first.kind == OpKind::kBiasResidual && norm && first.lane == second.lane &&
@@ -39,7 +39,7 @@ KernelCase CaseOf(const Program& program, std::vector<Op> ops) {
     const Work work = WorkOf(program, op);
     result.work.flops += work.flops;
     result.work.bytes += work.bytes;
-    if (&op != &ops[0]) {  // the sum goes from one to the other in registers
+    if (&op != &ops[0]) {  // the sum between them stays in registers
       result.work.bytes -= static_cast<double>(program.buffers[op.in[0]].bytes());
     }
     for (BufferId& id : op.in) take(id);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench kernels` times: every operation of a step with every shape that it has there.
-// Pure functions of a program.
+// The cases of `stretto-bench kernels`: every operation of a step with every shape that it has
+// there. Pure functions of a program.
 
 #include <string>
 #include <vector>
@@ -11,22 +11,22 @@
 
 namespace stretto::bench {
 
-// A call of the backend: one operation, or what follows an all-reduce and the norm behind it, which
-// a backend may make one call of (Ops::BiasResidualLayerNorm).
+// A call of the backend: one operation, or an operation after an all-reduce and the norm after it,
+// which a backend may run as one call (Ops::BiasResidualLayerNorm).
 struct KernelCase {
-  std::string operation;               // OperationKey, of a pair both
+  std::string operation;               // OperationKey; of a pair, both
   std::string place;                   // TagKey of the first: "fwd qkv gemm"
-  int count = 0;                       // of them in the step
-  Work work;                           // of one; bytes that must move, what a pair hands over once
-  IdVector<BufferId, Buffer> buffers;  // memory of their own, all of it
+  int count = 0;                       // number of such calls in the step
+  Work work;                           // of one call; a pair moves the sum in between only once
+  IdVector<BufferId, Buffer> buffers;  // memory of its own for every buffer
   std::vector<Op> ops;                 // over `buffers`
 };
 
-// In the order in which the program first has them. Collectives are none.
+// Returns the cases in the order of their first occurrence in the program, without collectives.
 std::vector<KernelCase> CasesOf(const Program& program);
 
-// What the others are measured against: a copy of n x n elements (dropout that is off), and the
-// product of two such matrices.
+// The cases that set the limits: a copy of n x n elements (dropout that is off), and the product of
+// two such matrices.
 KernelCase CopyCase(DType dtype, int64_t n);
 KernelCase ProductCase(DType dtype, int64_t n);
 

@@ -30,7 +30,7 @@ struct KernelsOptions {
   KernelTiming timing;
   int working_set_mib = 256;
   bool epilogues = false;
-  int limit_size = 0;  // rows of the limits' matrices; 0: by the device
+  int limit_size = 0;  // of the limits' matrices; 0: by the device
 };
 
 absl::StatusOr<KernelsOptions> Parse(const std::vector<std::string>& arguments) {
@@ -96,7 +96,7 @@ absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
     out << options.help;
     return absl::OkStatus();
   }
-  RETURN_IF_ERROR(SpecOf(options.spec).status());  // before a device is looked for
+  RETURN_IF_ERROR(SpecOf(options.spec).status());  // checked before a device is opened
   ASSIGN_OR_RETURN(const Machine machine, open(options.machine));
   ASSIGN_OR_RETURN(const KernelsReport report, Measure(options, machine));
   out << ToText(report, machine);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto-bench kernels`: what every operation of a step reaches on a device, against what the
-// device's memory and its products reach in the same run (docs/BENCHMARKS.md, "The kernels
+// `stretto-bench kernels`: measures the throughput of every operation of a step on a device and
+// compares it with a copy and a product in the same run (docs/BENCHMARKS.md, "The kernels
 // benchmark").
 
 #include <ostream>
@@ -12,8 +12,8 @@
 
 namespace stretto {
 
-// A table to `out`, the reason of a failure to `err`. Returns the exit code: 0; 1 when the device
-// or an operation fails; 2 when an argument is wrong.
+// Prints a table to `out`, or the reason of a failure to `err`. Returns the exit code: 0; 1 if the
+// device or an operation fails; 2 if an argument is wrong.
 int KernelsCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                    const bench::MachineOpener& open);
 

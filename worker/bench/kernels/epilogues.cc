@@ -10,7 +10,7 @@ namespace {
 
 struct Fusion {
   Epilogue epilogue;
-  std::vector<std::string> places;  // the product's first
+  std::vector<std::string> places;  // the product comes first
 };
 
 const std::vector<Fusion>& Fusions() {
@@ -31,7 +31,7 @@ const KernelResult* Find(const std::vector<KernelResult>& rows, const std::strin
   return nullptr;
 }
 
-// Of a product of Ops: x or dy, then the weight, or the other activation of a weight gradient.
+// Maps a product of Ops: x or dy, then the weight, or the other activation of a weight gradient.
 EpilogueProduct ProductOf(Epilogue epilogue, const KernelCase& timed) {
   const Op& op = timed.ops[0];
   const auto buffer = [&](size_t i) -> const Buffer& { return timed.buffers[op.in[i]]; };

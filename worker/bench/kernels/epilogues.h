@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a library's fused epilogues take beside the calls of a step that they could stand for.
+// Measures a library's fused epilogues against the calls of a step that they could replace.
 
 #include <vector>
 
@@ -9,8 +9,8 @@
 
 namespace stretto::bench {
 
-// Of the rows, each with its fused time. What the library has not is no error. Errors:
-// Unimplemented on a machine without epilogues; the device's.
+// Returns the rows that an epilogue could replace, each with its fused time. An epilogue that the
+// library lacks is no error. Errors: Unimplemented on a machine without epilogues; the device's.
 absl::StatusOr<std::vector<EpilogueResult>> TimeEpilogues(const std::vector<KernelResult>& rows,
                                                           const Machine& machine);
 

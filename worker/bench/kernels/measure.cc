@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds a program that repeats one case on buffers of its own each time, so that operands come
-// from memory, fills them with numbers that the operation can work on, runs it on the backend, and
-// takes the time per call from the intervals. Results must be finite.
+// Builds a program that repeats one case, each time on other buffers so that operands come from
+// memory, fills the buffers with values that are valid for their role, and runs it on the backend.
+// The time of a call is the span of the intervals divided by the number of copies. Results must be
+// finite.
 
 #include "worker/bench/kernels/measure.h"
 
@@ -28,7 +29,7 @@ int64_t BytesOf(const KernelCase& timed) {
   return bytes;
 }
 
-// The case again and again, on buffers of its own each time.
+// Repeats the case on other buffers each time.
 StepProgram Repeated(const KernelCase& timed, int copies) {
   StepProgram step;
   step.lanes.push_back({"compute"});
@@ -49,8 +50,8 @@ StepProgram Repeated(const KernelCase& timed, int copies) {
   return step;
 }
 
-// What an operand may hold, by its name in the table of operations.
-// A maximum is well above all logits: their gradient, in place, would grow from run to run.
+// The values that an operand may have, by its name in the table of operations. A maximum is well
+// above all logits; otherwise their gradient, which is in place, would grow from run to run.
 enum class Content : uint8_t { kAny, kPositive, kMaximum, kKeys, kWord };
 
 Content ContentOf(absl::string_view operand) {
@@ -64,7 +65,7 @@ Content ContentOf(absl::string_view operand) {
   return Content::kAny;
 }
 
-// By buffer of the case. Words lie in this rank's part of the vocabulary.
+// By buffer of the case. Words are in this rank's part of the vocabulary.
 struct Filling {
   Content content = Content::kAny;
   int64_t first_word = 0, words = 1;
@@ -92,7 +93,7 @@ IdVector<BufferId, Filling> FillingsOf(const KernelCase& timed) {
   return fillings;
 }
 
-// Random numbers, repeated from a block whose length no shape divides.
+// Random numbers, repeated from a block whose length is a multiple of no shape.
 class Source {
  public:
   Source() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long a call of a backend takes: a step program of nothing else, on distinct buffers.
+// Measures the time of a call of a backend with a step program that repeats it on distinct buffers.
 
 #include "absl/status/statusor.h"
 #include "worker/bench/kernels/cases.h"
@@ -9,16 +9,16 @@
 namespace stretto::bench {
 
 struct KernelTiming {
-  // Bytes that the copies of a case hold together, at least: several times what caches hold.
+  // Minimum total size of the copies of a case in bytes: several times the size of caches.
   int64_t working_set = int64_t{256} << 20;
   int warm_up = 3;  // runs that choose algorithms, compile, and record graphs
   int repeats = 10;
 };
 
-// Seconds of one call: the median over runs of the time from the begin of the first copy to the end
-// of the last, by their number (2 to 64). Operands are random and finite; a run goes through all
-// copies, so that each finds its operands in memory. Errors: the backend's; Internal when a result
-// is not finite.
+// Returns the seconds of one call: the time from the begin of the first copy to the end of the
+// last, divided by the number of copies (2 to 64), as the median over runs. Operands are random and
+// finite. Each run uses all copies, so that operands come from memory and not from a cache. Errors:
+// the backend's; Internal if a result is not finite.
 absl::StatusOr<double> TimeOf(const KernelCase& timed, const KernelTiming& timing,
                               Backend& backend);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench kernels` found, for people and for programs (docs/BENCHMARKS.md has its
-// words).
+// The report of `stretto-bench kernels` as text and as JSON (docs/BENCHMARKS.md defines its terms).
 
 #include <optional>
 #include <string>
@@ -20,17 +19,17 @@ struct KernelResult {
 
   double flops_per_second() const { return timed.work.flops / seconds; }
   double bytes_per_second() const { return timed.work.bytes / seconds; }
-  // By its products, or by memory.
+  // Whether the product or the copy is its limit.
   bool bound_by_products() const { return timed.work.flops > 0; }
 };
 
-// What a fused epilogue takes beside the calls that it could stand for.
+// The time of a fused epilogue and of the calls that it could replace.
 struct EpilogueResult {
   std::string calls;  // "fwd fc1 gemm + fwd act gelu"
   EpilogueProduct product;
-  double separate_seconds = 0;  // of the calls, one after the other
+  double separate_seconds = 0;  // of the calls in sequence
   std::optional<double> fused_seconds;
-  std::string why;  // there are none
+  std::string why;  // reason if there is no fused time
 };
 
 struct KernelsReport {
@@ -38,11 +37,11 @@ struct KernelsReport {
   EngineSpec spec = {};
   KernelResult copy = {}, product = {};  // the limits
   std::vector<KernelResult> kernels = {};
-  std::vector<EpilogueResult> epilogues = {};  // where they were asked for
+  std::vector<EpilogueResult> epilogues = {};  // only if requested
 
   double ShareOfLimit(const KernelResult& result) const;
-  // Of the time of all calls of a step, one after the other: that of its matrix products;
-  // attention's are not among them.
+  // Returns the share of matrix products, without those of attention, in the time of all calls of a
+  // step in sequence.
   double gemm_share() const;
 };
 

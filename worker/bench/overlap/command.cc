@@ -20,13 +20,13 @@ namespace {
 
 using bench::OverlapOptions;
 
-// The JSON, and whether everything in it holds.
+// The JSON, and the errors in it.
 struct Outcome {
   std::string json;
   std::vector<std::string> errors;
 };
 
-// One comparison for each link, one after the other.
+// Makes one comparison per link, in sequence.
 absl::StatusOr<Outcome> MeasureEmulated(const OverlapOptions& options, bench::Machine& machine,
                                         bench::Rig& rig, const bench::Say& say) {
   bench::EmulatedReport report;

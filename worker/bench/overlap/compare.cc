@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// First parity: a schedule whose bits differ from the serial oracle's is not timed. Then the
-// slicing of each schedule is chosen by its fastest steps; then all programs are timed in rounds,
-// one step of each after the other, so that a machine that changes its speed changes it for all.
+// Parity comes first: a schedule whose bits differ from the serial oracle's is not timed. The
+// parity steps also choose the slicing of each schedule. Then all programs are timed in rounds, a
+// few steps of each in turn, so that a change of the machine's speed affects all. Programs with the
+// same text are measured once. Finally each schedule is simulated with the measured costs, with and
+// without the measured contention.
 
 #include "worker/bench/overlap/compare.h"
 
@@ -25,10 +27,10 @@
 namespace stretto::bench {
 namespace {
 
-// What of a full frame is payload: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
+// Payload share of a full frame: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
 constexpr double kPayload = 0.956;
 
-// Of a schedule's own time, for which t_occupy's blocks stay.
+// How long t_occupy's blocks stay, relative to the schedule's own time.
 constexpr double kOccupied = 1.5;
 
 template <class Get>
@@ -40,7 +42,7 @@ double MedianOf(const Measured& measured, Get get) {
   return *middle;
 }
 
-// What the schedules that compete are measured by, and measure themselves.
+// Measurements of a schedule and of the programs that bound it.
 struct Programs {
   const Measured *comp, *comm, *serial;            // of megatron_sync, unsliced
   const Measured *overlap, *oracle, *comp_sliced;  // of the schedule
@@ -103,8 +105,8 @@ class Comparer {
     return specs;
   }
 
-  // Appends the choice whose parity steps were the fastest, or all that passed. Where there is none
-  // an error of the result says why.
+  // Appends the choice with the fastest parity steps, or all that passed with --every-choice. If
+  // there is none, an error of the result has the reason.
   absl::Status Search(const std::string& schedule, std::vector<Candidate>* finalists) {
     std::vector<Candidate> passed;
     std::set<std::string> programs;
@@ -142,7 +144,7 @@ class Comparer {
     return absl::OkStatus();
   }
 
-  // The same program is measured once, whoever asks for it.
+  // Registers a program; equal programs of several candidates are measured once.
   absl::StatusOr<const Measured*> Add(const EngineSpec& spec, Variant variant,
                                       const Occupation& occupation = {}) {
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
@@ -187,12 +189,13 @@ class Comparer {
     return absl::OkStatus();
   }
 
-  // Null where the link is a real one.
+  // Returns null for a real link.
   absl::StatusOr<const Measured*> AddOccupied(const Candidate& candidate) {
     const EmulatedLinkOptions* link = rig_.emulated();
     if (link == nullptr) return nullptr;
     ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(candidate.spec, options_.rank));
-    // The schedule with its waits takes longer than the computation alone.
+    // Waits make the schedule longer than the computation alone, and the blocks must cover all of
+    // it.
     return Add(candidate.spec, Variant::kComputeOnly,
                OccupationOf(plan.program, *link, kOccupied * candidate.parity.seconds));
   }
@@ -212,8 +215,8 @@ class Comparer {
     result_.wire_seconds = bytes * 8 / (kPayload * options_.gbps * 1e9);
   }
 
-  // On a link of its own. On loopback what a collective takes depends on what else runs: nothing is
-  // bounded by its time alone.
+  // Only for links with a known rate. On loopback the time of a collective depends on what else
+  // runs, so its time alone bounds nothing.
   void CheckBound(const std::string& name, double seconds, const std::string& bound_name,
                   double bound) {
     if (!result_.wire_seconds) return;
@@ -251,7 +254,7 @@ class Comparer {
   Rig& rig_;
   const Say& say_;
   Comparison result_;
-  std::deque<Measured> measured_;  // in the order of a round; addresses stay
+  std::deque<Measured> measured_;  // in the order of a round; a deque keeps addresses
   std::vector<std::string> texts_;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The benchmark itself: which schedules compute the right thing, how each is best sliced, and what
-// they take, interleaved with the times they are judged by.
+// The benchmark itself: checks that each schedule computes the right values, finds its best
+// slicing, and times the schedules interleaved with the programs that define the bounds.
 
 #include <functional>
 #include <optional>
@@ -15,7 +15,7 @@
 
 namespace stretto::bench {
 
-// A schedule with one choice of slices and so on.
+// A schedule with one choice of its parameters.
 struct Candidate {
   EngineSpec spec;
   Parity parity;
@@ -33,20 +33,20 @@ struct ScheduleResult {
 };
 
 struct Comparison {
-  std::vector<Candidate> candidates;  // all that were searched
+  std::vector<Candidate> candidates;  // every candidate of the search
   std::vector<ScheduleResult> schedules;
   Link link;
-  int64_t wire_bytes = 0;              // that a rank sends in one t_comm
-  std::optional<double> wire_seconds;  // that they take at least; none where the link has no rate
-  // Schedules that failed parity or fit no choice, and times that cannot be.
+  int64_t wire_bytes = 0;              // sent by a rank in one t_comm
+  std::optional<double> wire_seconds;  // their minimum time; none if the link has no given rate
+  // Schedules that failed parity or accepted no choice, and impossible times.
   std::vector<std::string> errors;
 };
 
-// Progress for people, one line at a time.
+// Prints progress for people, one line per call.
 using Say = std::function<void(const std::string&)>;
 
-// Every rank calls it. Errors: those of Rig; InvalidArgument for an unknown schedule. What is wrong
-// with a schedule is an entry of `errors` instead.
+// Every rank calls it. Errors: those of Rig; InvalidArgument for an unknown schedule. A fault of a
+// schedule is an entry of `errors` instead.
 absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say);
 
 // "domino_row, slices 2, splits 1"

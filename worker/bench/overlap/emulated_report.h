@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench overlap` found over emulated links, for people and for programs
-// (docs/BENCHMARKS.md has its words). All of it is labelled so.
+// The report of `stretto-bench overlap` over emulated links as text and as JSON (docs/BENCHMARKS.md
+// defines its terms). Every figure is labelled "emulated link".
 
 #include <string>
 #include <vector>
@@ -16,10 +16,11 @@ struct EmulatedComparison {
 };
 using EmulatedReport = std::vector<EmulatedComparison>;
 
-// "emulated link: alpha 12us, beta 270 GB/s, k 2"; what k = 0 leaves out is said, too.
+// "emulated link: alpha 12us, beta 270 GB/s, k 2"; for k = 0 it names what the emulation leaves
+// out.
 std::string Describe(const EmulatedLinkOptions& link);
 
-// A line for each schedule.
+// A line per schedule.
 std::string ToText(const Comparison& comparison);
 
 std::string ToJson(const OverlapOptions& options, const EmulatedReport& report,

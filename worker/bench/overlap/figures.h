@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The figures of merit of a schedule, from medians of what was measured (docs/BENCHMARKS.md, "The
+// The figures of merit of a schedule, from medians of measured times (docs/BENCHMARKS.md, "The
 // overlap benchmark"; DESIGN section 6). Pure functions of numbers.
 
 #include <string>
 
 namespace stretto::bench {
 
-// Of forward, of backward, or of both together ("step"). Seconds; the optimizer has no part in it.
+// Seconds of forward, of backward, or of both together ("step"), without the optimizer.
 struct PhaseMedians {
   double t_comp = 0;           // megatron_sync, unsliced, without its collectives
   double t_comm = 0;           // its collectives alone
-  double comm_cpu = 0;         // CPU that the process burnt in t_comm
+  double comm_cpu = 0;         // CPU time of the process in t_comm
   double t_serial = 0;         // megatron_sync
   double t_serial_sliced = 0;  // the schedule's slices in canonical order on one lane
   double t_overlap = 0;        // the schedule
@@ -29,12 +29,12 @@ struct Figures {
 
   double ideal_step() const { return step.ideal(); }
   double ideal_phase() const { return forward.ideal() + backward.ideal(); }
-  // The bound that holds: forward and backward apart, unless the schedule mixes them.
+  // The valid bound: the sum of the phases' bounds, unless the schedule mixes the phases.
   double ideal() const { return mixes_phases ? ideal_step() : ideal_phase(); }
 };
 
-// "NAME: found ..., expected ..." where a time is below 0.99 of what bounds it, which cannot be;
-// else empty.
+// Returns "NAME: found ..., expected ..." if a time is below 0.99 of its lower bound, which is
+// impossible; else an empty string.
 std::string MeasuringError(const std::string& name, double seconds, const std::string& bound_name,
                            double bound);
 

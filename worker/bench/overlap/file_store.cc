@@ -16,7 +16,7 @@
 
 namespace stretto::bench {
 
-// Hexadecimal: a key may hold slashes.
+// Hexadecimal, because a key may contain slashes.
 std::string FileStore::PathOf(absl::string_view key) const {
   return absl::StrCat(folder_, "/key-", absl::BytesToHexString(key));
 }
@@ -27,7 +27,7 @@ absl::Status FileStore::Set(absl::string_view key, absl::string_view bytes) {
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("create ", draft));
   const absl::Cleanup remove = [&] { unlink(draft.c_str()); };
   RETURN_IF_ERROR(WriteAll(file.get(), bytes, draft));
-  // link, unlike rename, refuses to replace what another rank has set.
+  // Unlike rename, link refuses to replace a value that another rank has set.
   const std::string path = PathOf(key);
   if (link(draft.c_str(), path.c_str()) == 0) return absl::OkStatus();
   if (errno != EEXIST) return ErrnoStatus(errno, absl::StrCat("link ", path));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A rendezvous for ranks on one machine that share nothing but a folder.
+// A rendezvous for ranks on one machine that have only a folder in common.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace stretto::bench {
 
-// One file per key in `folder`, which must exist and be empty at first. Thread-safe, and safe among
-// processes. Get looks again every few milliseconds. Errors: those of Store.
+// Stores one file per key in `folder`, which must exist and initially be empty. Thread-safe, and
+// safe between processes. Get polls every few milliseconds. Errors: those of Store.
 class FileStore final : public Store {
  public:
   explicit FileStore(std::string folder) : folder_(std::move(folder)) {}

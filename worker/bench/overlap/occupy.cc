@@ -18,7 +18,7 @@ double SecondsOf(const EmulatedLinkOptions& link, double bytes) {
   return absl::ToDoubleSeconds(link.latency) + bytes / link.bytes_per_second;
 }
 
-// The group's own lane, which a program without collectives has lost.
+// Restores the group's lane, which a program without collectives lacks.
 LaneId LaneOf(StepProgram* step) {
   STRETTO_CHECK(!step->groups.empty());
   for (LaneId lane : step->lanes.ids()) {
@@ -59,7 +59,7 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
                           .dtype = occupation.dtype,
                           .shape = {occupation.count},
                           .arena = ArenaClass::kParameter});
-  Unit* largest = nullptr;  // of those that run
+  Unit* largest = nullptr;  // of those that have instances
   for (const Instance& instance : step.instances) {
     Unit& unit = step.units[instance.unit];
     if (largest == nullptr || unit.ops.size() > largest->ops.size()) largest = &unit;
@@ -73,7 +73,7 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
 }
 
 double SecondsOf(const EmulatedLinkOptions& link, const Program& program, const Op& op) {
-  const double share = InfoOf(InfoOf(op.kind).collective).ring_passes / 2.0;  // of an all_reduce
+  const double share = InfoOf(InfoOf(op.kind).collective).ring_passes / 2.0;  // all_reduce: 1
   return SecondsOf(link, share * static_cast<double>(WireBytes(program, op)));
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What blocks that are busy with a link cost the computation beside them, whatever it waits for
-// (t_occupy in docs/BENCHMARKS.md).
+// Measures how much blocks that are busy with a link slow down concurrent computation, independent
+// of waits (t_occupy in docs/BENCHMARKS.md).
 
 #include <cstdint>
 
@@ -12,7 +12,7 @@
 
 namespace stretto::bench {
 
-// All-reduces that nobody waits for. None: `calls` is 0.
+// All-reduces for which nothing waits; `calls` is 0 if there are none.
 struct Occupation {
   DType dtype = DType::kF32;
   int64_t count = 0;  // elements of each
@@ -20,16 +20,16 @@ struct Occupation {
   bool operator==(const Occupation&) const = default;
 };
 
-// As many as keep `link` busy for `seconds`, each as large as the largest of forward and backward,
-// which has one.
+// Returns the number of all-reduces that keep `link` busy for `seconds`, each as large as the
+// largest one of forward and backward. The program must have one there.
 Occupation OccupationOf(const Program& program, const EmulatedLinkOptions& link, double seconds);
 
-// Adds them to a plan of Variant::kComputeOnly, one behind the other on its communication lane from
-// the begin of the unit with the most operations, on a buffer of their own. They count as the
-// optimizer's. Errors: Internal when the plan does not verify then.
+// Adds them to a plan of Variant::kComputeOnly, in sequence on its communication lane from the
+// begin of the unit with the most operations, on a separate buffer. They count as operations of the
+// optimizer. Errors: Internal if the resulting plan does not verify.
 absl::Status Occupy(const Occupation& occupation, RankPlan* plan);
 
-// What the link takes for a collective of a program, without anything in its way.
+// Returns the time of a collective on an otherwise idle link.
 double SecondsOf(const EmulatedLinkOptions& link, const Program& program, const Op& op);
 
 }  // namespace stretto::bench

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Defines the flags with CLI11, checks them together, and derives what the benchmark runs: the
-// unsliced spec, the schedules and the links to emulate.
+// Defines the flags with CLI11, checks them together, and derives the work: the unsliced spec, the
+// schedules and the links to emulate.
 
 #include "worker/bench/overlap/options.h"
 
@@ -139,7 +139,7 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   app.add_option("--json", o.json, "file to write the result to as well");
 }
 
-// Flags that have other names here than in `sim` and `step`.
+// Renames the flags that are called otherwise in `sim` and `step`.
 absl::Status CheckWork(const OverlapOptions& o) {
   const absl::Status status = NameFlags(trainer::Validate(o.Unsliced()));
   return absl::Status(

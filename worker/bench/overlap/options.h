@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench overlap` measures: the work, the link and the schedules that compete.
+// The options of `stretto-bench overlap`: the work, the link and the schedules to compare.
 
 #include <cstdint>
 #include <string>
@@ -13,21 +13,22 @@
 namespace stretto::bench {
 
 struct OverlapOptions {
-  std::string help;  // not empty: print it and do nothing
+  std::string help;  // if not empty, print it and do nothing else
 
   int rank = 0;
   int ranks = 2;                      // tp_size
-  std::string rendezvous;             // folder that all ranks see and nobody else writes to
-  std::string address = "127.0.0.1";  // of the interface to talk over
-  double gbps = 0;                    // what the link was shaped to; 0: not shaped
+  std::string rendezvous;             // shared by the ranks only
+  std::string address = "127.0.0.1";  // of the network interface
+  double gbps = 0;                    // rate that the link was shaped to; 0: not shaped
 
-  // On a device one rank runs alone, over links that are emulated: every combination of these.
+  // On a device, one rank runs alone over every combination of these emulated links.
   MachineFlags machine = {};
   std::vector<double> link_latency_us = {12}, link_gbytes = {270};
   std::vector<int> link_blocks = {2};
 
-  std::string preset;  // empty: this one, of 43 M parameters: large enough that a rank's matrix
-                       // products take seconds on one core
+  // Empty: the model below, with 43 M parameters, which is large enough that a rank's matrix
+  // products take seconds on one core.
+  std::string preset;
   std::string family;  // empty: the preset's, or GPT
   ModelSpec model = {.layers = 6,
                      .hidden = 768,
@@ -39,26 +40,26 @@ struct OverlapOptions {
   std::string dtype = "f32";
   std::string wire = "f32";
 
-  std::vector<std::string> schedules;  // none: all
-  // Every combination that a schedule accepts is searched; the best goes into the comparison.
+  std::vector<std::string> schedules;  // empty: all
+  // The benchmark tries every combination that a schedule accepts; the best is compared.
   std::vector<int> slices = {1, 2, 3, 4};
   std::vector<int> splits = {1, 2};
   std::vector<int> defer_wgrads = {0};
   std::vector<int> sequence_parallel = {0};
-  bool every_choice = false;  // the comparison has all of them instead
+  bool every_choice = false;  // all combinations are compared instead
 
   int repeats = 5;  // rounds
-  // Of a program in a round; a device chooses algorithms and records graphs in the first.
+  // Per program and round. On a device the first steps choose algorithms and record graphs.
   int warm_up_steps = 0, steps = 1;
-  std::string json;  // also written here, by rank 0
+  std::string json;  // file for a copy of the JSON, written by rank 0
 
-  // The spec that megatron_sync runs: unsliced.
+  // The unsliced spec, which megatron_sync runs.
   EngineSpec Unsliced() const;
   bool emulated() const { return machine.device != "cpu"; }
   std::vector<EmulatedLinkOptions> Links() const;
 };
 
-// InvalidArgument, in one line: the flag, found and expected.
+// Errors: InvalidArgument, in one line: the flag, found and expected.
 absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> arguments);
 
 }  // namespace stretto::bench

@@ -10,7 +10,7 @@ namespace {
 
 using Intervals = std::vector<Interval>;
 
-// Disjoint and ascending.
+// Returns disjoint intervals in ascending order.
 Intervals Union(Intervals all) {
   std::sort(all.begin(), all.end(),
             [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
@@ -25,7 +25,7 @@ Intervals Union(Intervals all) {
   return merged;
 }
 
-// Seconds that two unions have in common.
+// Returns the seconds that two unions have in common.
 double Common(absl::Span<const Interval> a, absl::Span<const Interval> b) {
   int64_t total = 0;
   for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
@@ -37,7 +37,7 @@ double Common(absl::Span<const Interval> a, absl::Span<const Interval> b) {
 
 enum class Part { kForward, kBackward, kOptimizer };
 
-// The loss itself counts as backward: nothing waits for it, and schedules fill gaps with it.
+// The loss counts as backward, because nothing waits for it and schedules fill gaps with it.
 Part PartOf(const Op& op) {
   if (op.kind == OpKind::kCrossEntropyLoss) return Part::kBackward;
   if (op.tag.phase == Phase::kForward) return Part::kForward;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A run of a program cut into forward and backward (docs/BENCHMARKS.md, "The overlap benchmark").
-// Pure functions of numbers.
+// Divides a run of a program into forward and backward (docs/BENCHMARKS.md, "The overlap
+// benchmark"). Pure functions of numbers.
 
 #include <vector>
 
@@ -21,24 +21,25 @@ struct PhaseTimes {
   double exposed_share() const { return communication > 0 ? 1 - hidden / communication : 0; }
 };
 
-// Forward runs from the begin of its first operation to the end of its last on any lane; backward
-// (recomputation included, and the loss, which nothing waits for) from there to its own last end;
-// `step` is both together. The optimizer has the rest from `begin` on, clearing gradients included.
+// Forward lasts from the begin of its first operation to the end of its last on any lane. Backward,
+// which includes recomputation and the loss (nothing waits for the loss), lasts from there to its
+// own last end. `step` is both together. The optimizer has the remaining time since `begin`,
+// including clearing gradients.
 struct StepTimes {
   PhaseTimes forward, backward, step;
   double optimizer = 0;
 };
 
-// `intervals` are those of `program`'s operations, which has some of forward; `begin` is not after
-// any of them.
+// `intervals` are those of the operations of `program`, which must have operations of forward;
+// `begin` is not later than any of them.
 StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, int64_t begin);
 
-// Whether an operation of forward comes after one of backward on its lane: then the phases of a
-// step have no boundary, and only the step's figures mean anything.
+// Returns whether an operation of forward comes after one of backward on its lane. Then the phases
+// have no boundary, and only the figures of the step are meaningful.
 bool MixesPhases(const Program& program);
 
-// For each operation, its share (0 to 1) during which the other side ran too: communication under a
-// computation, computation under a collective.
+// Returns for each operation the share of its time (0 to 1) that overlaps the other side:
+// communication under computation, or computation under a collective.
 std::vector<double> SharesUnderOtherSide(const Program& program,
                                          absl::Span<const Interval> intervals);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes the comparison as JSON. Shares and bounds are computed where they are measured; here they
-// only get names.
+// Writes the comparison as JSON. It only names figures; shares and bounds are computed in
+// figures.cc and compare.cc.
 
 #include "worker/bench/overlap/report.h"
 

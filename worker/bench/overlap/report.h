@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench overlap` found, as one JSON object (docs/BENCHMARKS.md has its words).
+// The report of `stretto-bench overlap` as one JSON object (docs/BENCHMARKS.md defines its terms).
 
 #include <string>
 

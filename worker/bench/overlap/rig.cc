@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connects the ranks, makes an engine per program and runs single steps of it. A barrier begins
-// each step, and its sample is that of the slowest rank, so all ranks have the same numbers. Also
-// measures the link: latency and rate from all-reduces of two sizes.
+// Connects the ranks, makes an engine per program and runs single steps of it. On a real link each
+// step begins with an all-reduce that drains the shaper's token bucket and a barrier, and its
+// sample is that of the slowest rank, so all ranks have the same numbers. The link's latency and
+// rate come from all-reduces of two sizes. Parity compares two steps with the serial oracle on
+// every rank.
 
 #include "worker/bench/overlap/rig.h"
 
@@ -22,8 +24,8 @@
 namespace stretto::bench {
 namespace {
 
-// Eight buckets of the tbf that shapes the link (burst 256 kB): what it let through for free is
-// gone.
+// Eight times the bucket of the tbf that shapes the link (burst 256 kB), so that no free burst is
+// left.
 constexpr int64_t kDrainBytes = 2 << 20;
 constexpr int64_t kSmallBytes = 128 << 10, kLargeBytes = 4 << 20;
 constexpr int kLinkRepeats = 7;
@@ -38,7 +40,7 @@ TensorView Floats(std::vector<float>& values, int64_t bytes) {
   return {.data = values.data(), .dtype = DType::kF32, .shape = {bytes / 4, 1, 1, 1}, .rank = 1};
 }
 
-// Of a ring of n ranks an all-reduce takes 2(n-1) steps and sends 2(n-1)/n of the bytes.
+// In a ring of n ranks an all-reduce takes 2(n-1) steps and sends 2(n-1)/n of the bytes.
 Link AsRing(const EmulatedLinkOptions& link) {
   const double steps = 2.0 * (link.size - 1);
   return {.latency_seconds = absl::ToDoubleSeconds(link.latency) / steps,
@@ -71,7 +73,7 @@ absl::Status Rig::Start() {
                                                                .prefix = "overlap",
                                                                .address = options_.address}));
   }
-  // Of all programs the one without activations holds the weights in the least memory.
+  // Of all variants, the one without activations needs the least memory for the weights.
   ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(options_.Unsliced(), options_.rank,
                                                          Variant::kCommunicationOnly, link(),
                                                          *machine_.backend, {}));
@@ -217,7 +219,7 @@ absl::StatusOr<Link> Rig::MeasureLink() {
           communicator_->Run(Collective::AllReduce(Floats(drain_, bytes), ReduceOp::kMax)));
       seconds.push_back(static_cast<float>(NowNanoseconds() - begin) * 1e-9f);
     }
-    // The same number on every rank.
+    // All ranks must compute the same result from the same number.
     RETURN_IF_ERROR(communicator_->Run(
         Collective::AllReduce(Floats(seconds, kLinkRepeats * 4), ReduceOp::kMax)));
     std::nth_element(seconds.begin(), seconds.begin() + kLinkRepeats / 2, seconds.end());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs programs on one rank of the benchmark, all ranks in step with each other.
+// Runs programs on one rank of the benchmark, synchronised with all other ranks.
 
 #include <atomic>
 #include <memory>
@@ -19,11 +19,11 @@
 
 namespace stretto::bench {
 
-// The slowest rank's, in seconds.
+// Times in seconds, of the slowest rank.
 struct PhaseSample {
   double seconds = 0;
   double exposed_share = 0;  // of the communication
-  double cpu = 0;            // of the whole process
+  double cpu = 0;            // CPU seconds of the whole process
 };
 struct StepSample {
   PhaseSample forward, backward, step;
@@ -35,7 +35,7 @@ struct Run {
   std::vector<Interval> intervals;  // this rank's
 };
 
-// One program and every run of it.
+// One program and all its runs.
 struct Measured {
   EngineSpec spec;
   Variant variant = Variant::kSchedule;
@@ -44,60 +44,60 @@ struct Measured {
   std::vector<Run> runs = {};
 };
 
-// What both ranks need to agree on whether a schedule computes the right thing.
+// The result of a parity check, equal on all ranks.
 struct Parity {
   bool passed = false;
   std::string message;
-  double seconds = 0;  // forward and backward of the schedule, the faster of its steps
+  double seconds = 0;  // forward and backward of the faster step
   double loss = 0;     // of the first step
 };
 
-// The link, as collectives see it.
+// The link as collectives observe it.
 struct Link {
   double latency_seconds = 0;  // per step of a collective
   double bytes_per_second = 0;
 };
 
-// The process's CPU time as backward and the optimizer begin.
+// The process's CPU time at the begin of backward and of the optimizer.
 class CpuMarks {
  public:
-  // At the begin of a step.
+  // Called at the begin of a step.
   void Reset() { backward_ = optimizer_ = 0; }
   void Note(const Op& op);
   double backward() const { return backward_.load(); }
-  double optimizer() const { return optimizer_.load(); }  // 0: nobody noted it
+  double optimizer() const { return optimizer_.load(); }  // 0: not noted
 
  private:
   std::atomic<double> backward_{0}, optimizer_{0};
 };
 
-// Not thread-safe. Every rank makes the same calls in the same order. An engine lives for one
-// round: programs that compete are interleaved, and all of their memory would not fit. On a device
-// there is one rank, over an emulated link, and nobody to wait for.
+// Not thread-safe. Every rank makes the same calls in the same order. An engine exists for one
+// round only: competing programs are interleaved, and all of their memory together would not fit.
+// On a device there is one rank, over an emulated link, and no other rank to wait for.
 class Rig {
  public:
-  // Meets the other ranks. `machine` is borrowed. Errors: those of GlooCommunicator::Connect.
+  // Connects to the other ranks. `machine` is borrowed. Errors: those of GlooCommunicator::Connect.
   static absl::StatusOr<std::unique_ptr<Rig>> Create(const OverlapOptions& options,
                                                      Machine& machine);
 
-  // From here on ranks meet over this link, of options.ranks. Errors: those of the device.
+  // Uses this emulated link of options.ranks ranks from now on. Errors: those of the device.
   absl::Status Emulate(const EmulatedLinkOptions& link);
 
-  // The steps of a round of measured->program from the initial weights, appended to its runs. The
-  // link's token bucket is empty when each begins. Errors: those of BuildPlan and of the executor;
-  // Internal when a loss or a gradient norm is not finite.
+  // Runs the steps of one round of measured->program from the initial weights and appends them to
+  // its runs. The link's token bucket is empty at the begin of each step. Errors: those of
+  // BuildPlan and of the executor; Internal if a loss or a gradient norm is not finite.
   absl::Status Time(Measured* measured);
 
-  // Two steps of the schedule and of its serial oracle: losses, gradient norms and every gradient
-  // must be equal to the bit on every rank. Errors: those of BuildPlan and of the executor.
+  // Runs two steps of the schedule and of its serial oracle: losses, gradient norms and all
+  // gradients must be bitwise equal on every rank. Errors: those of BuildPlan and of the executor.
   absl::StatusOr<Parity> CheckParity(const EngineSpec& spec);
 
-  // By collectives; of an emulated link what it was told.
+  // Measures latency and rate with collectives; an emulated link has its given values.
   absl::StatusOr<Link> MeasureLink();
-  // Null where the link is a real one.
+  // Returns null for a real link.
   const EmulatedLinkOptions* emulated() const { return options_.emulated() ? &emulated_ : nullptr; }
 
-  // An engine with the initial weights and a batch in place.
+  // Creates an engine with the initial weights and a batch.
   absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Make(const EngineSpec& spec, Variant variant,
                                                             const Occupation& occupation = {},
                                                             OnBegin on_begin = {});
@@ -107,7 +107,7 @@ class Rig {
   Rig(const OverlapOptions& options, Machine& machine) : options_(options), machine_(machine) {}
 
   absl::Status Start();
-  // One step. `marks` are the process's where the program notes them.
+  // Runs one step. `marks` are the process's, if the program notes them.
   absl::StatusOr<Run> RunOnce(const Measured& measured, trainer::RankEngine& engine,
                               CpuMarks* marks);
   absl::Status SlowestRank(StepSample* sample);
@@ -122,9 +122,9 @@ class Rig {
   Machine& machine_;
   std::unique_ptr<Communicator> communicator_;  // null for one rank, and on a device
   EmulatedLinkOptions emulated_;
-  // The last is of `emulated_`; engines may hold those before it. None on a CPU.
+  // The last one is for `emulated_`; engines may still use earlier ones. Empty on a CPU.
   std::vector<std::unique_ptr<DeviceCommunicator>> devices_;
-  std::unique_ptr<trainer::RankEngine> initial_;  // holds the weights that every engine starts from
+  std::unique_ptr<trainer::RankEngine> initial_;  // has the weights that every engine starts from
   std::vector<float> drain_;
 };
 

@@ -12,7 +12,7 @@
 namespace stretto::bench {
 namespace {
 
-// The share of an operation from which on it counts as run under the other side.
+// Minimum share of an operation under the other side to count it as running under it.
 constexpr double kUnder = 0.9;
 
 double Seconds(const Interval& interval) {

@@ -19,7 +19,7 @@ bool IsGemm(OpKind kind) {
 
 using Calls = std::vector<std::function<void()>>;
 
-// On the executor's own memory, which on a CPU is the host's.
+// Uses the executor's memory, which on a CPU is host memory.
 absl::StatusOr<Calls> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
   Calls calls;
   for (const Op& op : engine.program().ops) {
@@ -54,10 +54,10 @@ absl::StatusOr<SingleRank> MeasureSingleRank(const OverlapOptions& options, Rig&
     RETURN_IF_ERROR(engine->executor().Run());
     const StepTimes times = TimesOf(engine->program(), engine->executor().intervals(), begin);
     const int64_t gemm_begin = NowNanoseconds();
-    rig.ops().WeightsChanged();  // a step, too, packs each weight once
+    rig.ops().WeightsChanged();  // a step also packs each weight once
     for (const auto& call : gemms) call();
     const double gemm_seconds = static_cast<double>(NowNanoseconds() - gemm_begin) * 1e-9;
-    if (i == 0) {  // caches and compiled products
+    if (i == 0) {  // warms caches and compiled products
       result.loss = engine->MeanLoss();
       continue;
     }

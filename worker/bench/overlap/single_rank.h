@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The step on one rank, and how much of it its matrix products are.
+// Measures the step on one rank and the share of its matrix products.
 
 #include <vector>
 
@@ -12,7 +12,7 @@ namespace stretto::bench {
 // Medians of interleaved runs, in seconds.
 struct SingleRank {
   double t_forward = 0, t_backward = 0, t_step = 0, t_optimizer = 0;
-  // The same products on the same buffers, one after the other. Attention's are not among them.
+  // The same products on the same buffers, in sequence, without those of attention.
   double t_gemm = 0;
   double loss = 0;
   std::vector<double> samples;  // of t_step

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto-bench step`: what training a model takes on a device.
+// `stretto-bench step`: measures the training of a model on a device.
 
 #include <ostream>
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace stretto {
 
-// Figures to `out`, the reason of a failure to `err`. Returns the exit code: 0; 1 when the model
-// does not fit, a value is not finite or the device fails; 2 when an argument is wrong.
+// Prints figures to `out`, or the reason of a failure to `err`. Returns the exit code: 0; 1 if the
+// model does not fit, a value is not finite or the device fails; 2 if an argument is wrong.
 int StepCommand(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err,
                 const bench::MachineOpener& open);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Trains on made-up tokens for the time that was asked for, after warming up, and sums the ledgers
-// of the steps.
+// Trains on random tokens: a number of warm-up steps, then counted steps for the requested time. A
+// step lasts from the end of the one before, so it includes writing its inputs. The ledgers of the
+// counted steps are averaged.
 
 #include "worker/bench/step/measure.h"
 
@@ -59,7 +60,7 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> LinkOf(const StepOptions& op
                                                  " has no link to emulate"));
 }
 
-// A run of steps on one engine.
+// Runs steps on one engine.
 class Trainer {
  public:
   Trainer(const EngineSpec& spec, trainer::RankEngine& engine) : spec_(spec), engine_(engine) {}
@@ -107,7 +108,7 @@ absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Ma
   ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, options.rank));
   measured.memory_bytes = std::accumulate(plan.arenas.begin(), plan.arenas.end(), int64_t{0});
   ASSIGN_OR_RETURN(const int64_t available, machine.backend->FreeMemory());
-  trainer::JobConfig alone;  // on its node, or its GPU
+  trainer::JobConfig alone;  // the only rank on its node, or its GPU
   alone.on_gpu = machine.device != "cpu";
   RETURN_IF_ERROR(trainer::CheckMemory(plan.arenas, alone, available));
   ASSIGN_OR_RETURN(const auto engine,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Trains for some time and says what that took.
+// Trains for a given time and measures the steps.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@
 namespace stretto::bench {
 
 struct StepMeasurement {
-  std::vector<double> step_seconds;  // of the steps that count, each from the end of the one before
+  std::vector<double> step_seconds;  // of the counted steps, each from the end of the one before
   double seconds = 0;                // their sum
   int warm_up_steps = 0;
   StepLedger ledger;                     // means over those steps
@@ -22,8 +22,8 @@ struct StepMeasurement {
   double tokens_per_second(const StepOptions& options) const;
 };
 
-// Errors: InvalidArgument (--tp above 1 where no link can be emulated); ResourceExhausted with the
-// estimate, before anything is allocated, when the arenas do not fit; Internal when a loss or a
+// Errors: InvalidArgument (--tp above 1 on a machine that cannot emulate a link); ResourceExhausted
+// with the estimate, before any allocation, if the arenas do not fit; Internal if a loss or a
 // gradient norm is not finite; those of the executor.
 absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Machine& machine);
 

@@ -55,7 +55,7 @@ void AddFlags(CLI::App& app, Flags& f, StepOptions& o) {
   app.add_option("--json", o.json, "file to write the result to as well");
 }
 
-// Micro-batches that make up the tokens of a step.
+// Returns the number of micro-batches that make up the tokens of a step.
 absl::StatusOr<int> MicroBatchesOf(int tokens, const EngineSpec& spec) {
   const int64_t each = int64_t{spec.micro_batch_size} * spec.model.sequence_length;
   if (tokens % each == 0) return static_cast<int>(tokens / each);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The flags of `stretto-bench step`.
+// The options of `stretto-bench step`.
 
 #include <optional>
 #include <string>
@@ -13,13 +13,13 @@
 namespace stretto::bench {
 
 struct StepOptions {
-  std::string help = {};  // not empty: print it and do nothing
+  std::string help = {};  // if not empty, print it and do nothing else
   std::string model = {};
-  EngineSpec spec = {};  // its micro-batches make up the step's tokens
+  EngineSpec spec = {};  // its micro-batches make up the tokens of a step
   int rank = 0;          // of spec.tp_size, over an emulated link
   MachineFlags machine = {};
   EmulatedLinkOptions link = {};
-  std::optional<double> peak_flops = {};  // instead of the table's
+  std::optional<double> peak_flops = {};  // overrides the table of devices
   double warm_up_seconds = 10, seconds = 30;
   std::string json = {};
 
@@ -28,7 +28,7 @@ struct StepOptions {
   }
 };
 
-// InvalidArgument, in one line: the flag, found and expected.
+// Errors: InvalidArgument, in one line: the flag, found and expected.
 absl::StatusOr<StepOptions> ParseStepOptions(const std::vector<std::string>& arguments);
 
 }  // namespace stretto::bench

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto-bench step` found, for people and for programs (docs/BENCHMARKS.md has its words).
+// The report of `stretto-bench step` as text and as JSON (docs/BENCHMARKS.md defines its terms).
 
 #include <string>
 
