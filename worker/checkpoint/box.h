@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Boxes of a tensor, and what two of them have in common.
+// Boxes of a tensor, and their intersections.
 
 #include <algorithm>
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Box {
   std::vector<int64_t> starts, extents;
 };
 
-// False if the boxes, of equally many dimensions, have nothing in common.
+// Returns false if the boxes, which must have equally many dimensions, do not intersect.
 inline bool Intersect(const Box& a, const Box& b, Box* common) {
   const size_t rank = a.starts.size();
   common->starts.resize(rank);
@@ -31,7 +31,8 @@ inline bool Intersect(const Box& a, const Box& b, Box* common) {
   return true;
 }
 
-// Row-major element index of `position` (coordinates of the tensor) within a box.
+// Returns the row-major index, within a box, of the element at `position` (coordinates of the
+// tensor).
 inline int64_t IndexIn(const Box& box, const std::vector<int64_t>& position) {
   int64_t index = 0;
   for (size_t i = 0; i < position.size(); ++i) {
@@ -40,9 +41,8 @@ inline int64_t IndexIn(const Box& box, const std::vector<int64_t>& position) {
   return index;
 }
 
-// Calls run(from_index, to_index, count), which returns a status, for every stretch of `common`
-// that is contiguous in both boxes, in order. Trailing dimensions that fill both boxes join one
-// stretch.
+// Calls run(from_index, to_index, count), which returns a status, for every run of `common` that is
+// contiguous in both boxes, in order. Trailing dimensions that fill both boxes are part of one run.
 template <class Run>
 absl::Status ForEachRun(const Box& from, const Box& to, const Box& common, const Run& run) {
   size_t outer = common.starts.size();

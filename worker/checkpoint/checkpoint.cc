@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Opening a checkpoint reads all of its files once, to compare their checksums with the manifest,
-// and checks that each shard in the manifest is the tensor in its file. Read then gathers a box of
-// a tensor from the shards that hold parts of it. Whatever makes a checkpoint unusable is DataLoss,
-// so that the caller sets it aside and tries the one before.
+// and checks that each shard of the manifest is the tensor in its file. Read gathers a box of a
+// tensor from the shards that have parts of it. Every fault that makes a checkpoint unusable is
+// DataLoss, so that the caller sets it aside and tries the one before.
 
 #include "worker/checkpoint/checkpoint.h"
 
@@ -25,7 +25,7 @@ absl::Status Mismatch(const std::string& folder, absl::string_view field, absl::
       absl::StrCat(folder, ": ", field, ": found ", found, ", expected ", expected));
 }
 
-// What makes a checkpoint unusable is data loss, whatever the parser called it.
+// Every fault that makes a checkpoint unusable is data loss, whatever code the parser used.
 absl::Status AsDataLoss(const absl::Status& status) {
   if (!absl::IsInvalidArgument(status) && !absl::IsNotFound(status)) return status;
   return absl::DataLossError(status.message());

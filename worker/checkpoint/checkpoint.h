@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checkpoints of a job on disk, so that a crash, a full disk or a zombie of an older attempt never
-// damages the ones that are there.
+// Checkpoints of a job on disk, written so that a crash, a full disk or a zombie of an older
+// attempt never damages existing ones.
 //
 //   ROOT/JOB/step-00000020/             manifest.json, one rank-NNNNN.safetensors per rank, and
 //                                       attachments
 //   ROOT/JOB/step-00000030.tmp-7/       being written by the attempt of epoch 7
 //   ROOT/JOB/step-00000010.bad-1/       failed its checks; kept for a human
 //
-// Writing: every rank calls WriteShard, ranks send their ShardInfo to rank 0, which calls Commit
-// (or Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, tells the others the
-// folder, and all of them Open it. The newest checkpoint is the one of the greatest (epoch, step):
-// a later attempt supersedes an earlier one, also when it resumed from further back.
+// Writing: every rank calls WriteShard and sends its ShardInfo to rank 0, which calls Commit (or
+// Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid and sends the folder to the
+// others, and all of them Open it. The newest checkpoint is that of the greatest (epoch, step): a
+// later attempt supersedes an earlier one, even if it resumed from an earlier step.
 
 #include <cstdint>
 #include <map>
@@ -38,29 +38,29 @@ struct ShardTensor {
   TensorData data;
 };
 
-// Writes and fsyncs this rank's file in the temporary folder, making the folder if need be. May run
-// at the same time in every rank. On an error the rank's file is gone. Errors: ResourceExhausted
+// Writes and fsyncs this rank's file in the temporary folder, and creates the folder if needed.
+// Ranks may call it concurrently. On an error the rank's file is removed. Errors: ResourceExhausted
 // (disk full), those of ErrnoStatus and of fetching the data.
 absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
                                      Rank rank, const std::vector<ShardTensor>& tensors);
 
-// A small file that lies beside the tensors and is checked as they are: what the tensors are of.
+// A small file beside the tensors that describes them. It is checked as they are.
 struct Attachment {
-  std::string name;  // a file name; none that a checkpoint has already
+  std::string name;  // a file name that the checkpoint does not use itself
   std::string content;
 };
 
-// Rank 0, after every rank's WriteShard succeeded: writes attachments and manifest, renames the
-// folder into place and fsyncs the job's folder. Equal boxes from several ranks (replicas) are
-// listed once. Then removes temporaries of older epochs and all but the newest `keep` whole
-// checkpoints (0 keeps all). The one just written is never removed; failing to remove another is
-// not an error. Returns the checkpoint's folder. On an error the temporary folder is removed and
-// older checkpoints are untouched. Errors:
+// Called by rank 0 after every rank's WriteShard succeeded. Writes attachments and manifest,
+// renames the folder into place and fsyncs the job's folder. Equal boxes from several ranks
+// (replicas) are listed once. Then removes temporaries of older epochs and all but the newest
+// `keep` whole checkpoints (0 keeps all), but never the one just written; a failure to remove
+// another is not an error. Returns the checkpoint's folder. On an error the temporary folder is
+// removed and older checkpoints are unchanged. Errors:
 //   Aborted            fenced off: a newer epoch has a checkpoint or a temporary here
 //   ResourceExhausted  disk full
-//   DataLoss           a shard file is missing or has another size than its writer said
+//   DataLoss           a shard file is missing or has another size than its writer reported
 //   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it; two
-//                      files of one name
+//                      files have one name
 absl::StatusOr<std::string> Commit(const std::string& job_folder, const TrainingState& state,
                                    const std::vector<ShardInfo>& shards, int keep,
                                    const std::vector<Attachment>& attachments = {});
@@ -71,23 +71,25 @@ void Abandon(const std::string& job_folder, int64_t step, Epoch epoch);
 struct FoundCheckpoint {
   std::string folder;
   Manifest manifest;
-  std::vector<std::string> quarantined;  // "FOLDER: why", renamed to .bad-N on the way
+  std::vector<std::string> quarantined;  // "FOLDER: why", renamed to .bad-N in this call
 };
 
-// The newest checkpoint whose manifest, sizes and checksums all hold. A bad one is renamed to
-// "NAME.bad-N" and the next is tried. One process at a time. Errors: NotFound (no valid checkpoint;
-// the message says what was quarantined), those of ErrnoStatus when a folder cannot be read (an I/O
-// error or a missing permission proves nothing about the checkpoint, so nothing is renamed).
+// Returns the newest checkpoint whose manifest, sizes and checksums are all correct. A bad one is
+// renamed to "NAME.bad-N" and the next is tried. One process at a time. Errors: NotFound (no valid
+// checkpoint; the message lists what was quarantined), those of ErrnoStatus if a folder cannot be
+// read. An I/O error or a missing permission proves nothing about the checkpoint, so nothing is
+// renamed then.
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder);
 
-// What a run that resumes needs to be the same. Fields left at their default are not compared.
+// The properties that a resumed run must share with its checkpoint. Fields left at their default
+// are not compared.
 struct ResumeExpectation {
   std::string spec_hash;
   std::string tokenizer_hash;
   int64_t padded_vocab = 0;
   int64_t tp_size = 0;
 };
-// FailedPrecondition naming folder, field, found and expected.
+// Errors: FailedPrecondition, naming folder, field, found and expected.
 absl::Status CheckResumable(const std::string& folder, const TrainingState& found,
                             const ResumeExpectation& expected);
 
@@ -100,10 +102,10 @@ class Checkpoint {
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
-  // Null if there is no such tensor.
+  // Returns null if there is no such tensor.
   const TensorRecord* Find(absl::string_view name) const;
 
-  // Copies the box (starts, extents) of a global tensor, dense and row-major, into `out`. Errors:
+  // Copies the box (starts, extents) of a global tensor to `out`, dense and row-major. Errors:
   // NotFound (no such tensor), FailedPrecondition (another dtype, or a box outside its shape: the
   // checkpoint is of another model), DataLoss, Unavailable.
   absl::Status Read(absl::string_view name, absl::string_view dtype,

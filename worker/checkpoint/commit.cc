@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes in a temporary folder that names the epoch, and makes it a checkpoint by one rename.
-// Before that, everything is synced, the manifest is read back, and a newer epoch's folder fences
-// this attempt off. A folder to be removed is first renamed to a temporary, so that a half-removed
-// one never looks like a checkpoint.
+// Writes in a temporary folder whose name has the epoch, and makes it a checkpoint by one rename.
+// Before that, everything is synced, the manifest is read back, and the attempt stops if a newer
+// epoch has a folder here. A folder to be removed is first renamed to a temporary, so that a
+// half-removed one never looks like a checkpoint.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -32,7 +32,7 @@ void RemoveFolder(const std::string& path) {
   fs::remove_all(path, ignored);
 }
 
-// A half-deleted checkpoint must not look like one: it turns into a temporary in one step.
+// A half-removed checkpoint must not look like a whole one, so it becomes a temporary in one step.
 void RemoveCheckpoint(const std::string& job_folder, const JobEntry& checkpoint) {
   const std::string doomed = absl::StrCat(job_folder, "/", TemporaryName(checkpoint.name.step, 0));
   RemoveFolder(doomed);
@@ -102,14 +102,14 @@ absl::StatusOr<std::vector<FileRecord>> WriteAttachments(
 absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) {
   const std::string path = absl::StrCat(folder, "/", kManifestName);
   const std::string text = ManifestText(manifest);
-  // What we could not read back, we do not write.
+  // A manifest that cannot be read back must not be written.
   RETURN_IF_ERROR(ParseManifest(text, path).status());
   RETURN_IF_ERROR(WriteFileAtomic(path, text));
   return CheckSizes(folder, manifest);
 }
 
-// The rename that makes it a checkpoint. One of an older attempt with the same step is exchanged in
-// the same instant, and then removed.
+// Makes it a checkpoint by a rename. A checkpoint of an older attempt with the same step is
+// exchanged atomically and then removed.
 absl::Status MoveIntoPlace(const std::string& temporary, const std::string& final_folder) {
   const std::string what = absl::StrCat("rename ", temporary, " to ", final_folder);
   if (std::rename(temporary.c_str(), final_folder.c_str()) != 0) {
@@ -138,7 +138,7 @@ void Prune(const std::string& job_folder, int64_t step, int64_t epoch, int keep)
   if (keep <= 0) return;
   std::sort(whole.begin(), whole.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
-  // The one just written is the first of those kept.
+  // The checkpoint just written is the first of those kept.
   for (size_t i = static_cast<size_t>(keep) - 1; i < whole.size(); ++i) {
     RemoveCheckpoint(job_folder, whole[i].second);
   }
@@ -165,7 +165,7 @@ absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step
       absl::StrCat(folder, "/", absl::StrFormat("rank-%05d.safetensors", rank.value()));
   absl::StatusOr<WrittenSafetensors> written = WriteSafetensors(path, views, {{"format", "pt"}});
   if (!written.ok()) {
-    ::rmdir(folder.c_str());  // the last rank to fail takes the folder with it
+    ::rmdir(folder.c_str());  // succeeds for the last rank that fails
     return written.status();
   }
   std::map<std::string, int64_t> offsets;
@@ -191,7 +191,7 @@ absl::StatusOr<std::string> Commit(const std::string& job_folder, const Training
     ASSIGN_OR_RETURN(Manifest manifest, Merge(state, shards, temporary));
     ASSIGN_OR_RETURN(manifest.attachments, WriteAttachments(temporary, attachments));
     RETURN_IF_ERROR(WriteManifest(temporary, manifest));
-    // As late as can be: a shared folder offers no compare-and-rename.
+    // Checked as late as possible, because a shared folder offers no compare-and-rename.
     ASSIGN_OR_RETURN(const std::vector<JobEntry> folders, ListJobFolder(job_folder));
     RETURN_IF_ERROR(CheckFence(job_folder, folders, state.epoch));
     return MoveIntoPlace(temporary, final_folder);

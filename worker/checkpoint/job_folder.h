@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The folders beneath ROOT/JOB: their names, and a look into them without reading tensors.
+// The folders under ROOT/JOB: their names, and checks that read no tensors.
 
 #include <cstdint>
 #include <optional>
@@ -24,21 +24,21 @@ struct FolderName {
 std::string TemporaryName(int64_t step, int64_t epoch);
 std::string BadName(int64_t step, int64_t number);
 
-// Nothing for names that are none of ours.
+// Returns nothing for names that are not ours.
 std::optional<FolderName> ParseFolderName(absl::string_view name);
 
 struct JobEntry {
   std::string path;
   FolderName name;
 };
-// Those of our names, in no order.
+// Returns the entries with our names, in no particular order.
 absl::StatusOr<std::vector<JobEntry>> ListJobFolder(const std::string& job_folder);
 
 // Errors: NotFound (no manifest), InvalidArgument (malformed), those of ErrnoStatus.
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
-// DataLoss if a file of the manifest is missing or has another size.
+// Returns DataLoss if a file of the manifest is missing or has another size.
 absl::Status CheckSizes(const std::string& folder, const Manifest& manifest);
-// Both of them.
+// Calls both.
 absl::StatusOr<Manifest> GlanceAt(const std::string& folder);
 
 }  // namespace stretto

@@ -23,7 +23,7 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr uint64_t kVersion = 1;
-// The check that shards are disjoint looks at all pairs; no layout comes near this many.
+// The check for disjoint shards compares all pairs. No layout has nearly this many.
 constexpr size_t kMaxShards = 4096;
 
 std::string Show(const std::vector<int64_t>& values) {
@@ -60,7 +60,7 @@ ordered_json TensorsJson(const std::vector<TensorRecord>& tensors) {
   return list;
 }
 
-// Names become paths: one plain component.
+// Names become paths, so each must be one plain component.
 bool IsFileName(const std::string& name) {
   if (name.empty() || name.size() > 255 || name.front() == '.') return false;
   return std::all_of(name.begin(), name.end(),
@@ -119,7 +119,7 @@ absl::StatusOr<ShardRecord> ParseShard(const json& value, const TensorRecord& te
                   absl::StrCat("a box within shape ", Show(tensor.shape)));
     }
   }
-  // Its bytes fit 63 bits because those of the whole tensor do.
+  // The bytes fit 63 bits because those of the whole tensor do.
   absl::StatusOr<int64_t> bytes = TensorBytes(tensor.dtype, shard.extents);
   const auto size = file_sizes.find(shard.file);
   if (size == file_sizes.end()) {
@@ -188,7 +188,7 @@ absl::StatusOr<std::vector<FileRecord>> ParseFiles(const json& list, const std::
   return files;
 }
 
-// No two files of a checkpoint have one name.
+// Files of a checkpoint must have distinct names.
 absl::Status CheckNames(const Manifest& manifest, const std::string& path) {
   std::set<std::string> names = {kManifestName};
   for (const auto* files : {&manifest.files, &manifest.attachments}) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Manifest v1: what a checkpoint consists of and where it was taken. It is written last, so a
-// folder with a manifest is a whole checkpoint; it is independent of the layout that wrote it, so
-// that any other layout can read it.
+// Manifest v1: the contents of a checkpoint and the training state at which it was written. It is
+// written last, so a folder with a manifest is a whole checkpoint. It does not depend on the layout
+// that wrote it, so any other layout can read it.
 //
 //   {"version": 1, "step": 20, "epoch": 7, ..., "world_size": 2, "tp_size": 2,
 //    "held_out": {"of": "...", "best_loss": "2.25", "better_loss": "2.25", "without_better": 1},
@@ -12,7 +12,7 @@
 //        ...]}],
 //    "attachments": [{"name": "model.json", "size": 123, "crc32c": 1, "sha256": "..."}]}
 //
-// "attachments" are small files that tell others about the tensors; none, and the key is not there.
+// "attachments" are small files that describe the tensors; the key is absent if there are none.
 
 #include <cstdint>
 #include <string>
@@ -37,7 +37,7 @@ struct ShardRecord {
 };
 
 struct TensorRecord {
-  std::string name;   // global: layers are counted over the whole model
+  std::string name;   // global: layers are numbered over the whole model
   std::string dtype;  // as in safetensors
   std::vector<int64_t> shape;
   std::vector<ShardRecord> shards;  // cover the tensor exactly once
@@ -56,11 +56,12 @@ struct Manifest {
 
 std::string ManifestText(const Manifest& manifest);
 
-// Refuses what is unknown, missing, doubled, out of bounds or does not cover a tensor exactly once.
-// `path` names the text in errors. Errors: InvalidArgument.
+// Refuses a field that is unknown, missing, duplicate or out of bounds, and shards that do not
+// cover a tensor exactly once. `path` names the text in errors. Errors: InvalidArgument.
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string& path);
 
-// What one rank wrote, as a text that ranks exchange. Errors of parsing: InvalidArgument.
+// The result of one rank's writing, as a text that ranks exchange. Errors of parsing:
+// InvalidArgument.
 struct ShardInfo {
   FileRecord file;
   std::vector<TensorRecord> tensors;  // each with one shard, in `file`

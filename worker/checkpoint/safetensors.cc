@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Parses the header and checks that the tensors' ranges are in order, without holes or overlap, and
-// end with the file; reading a tensor is then a plain read at an offset.
+// end with the file. Reading a tensor is then a plain read at an offset.
 
 #include "worker/checkpoint/safetensors.h"
 
@@ -43,7 +43,7 @@ absl::Status ParseMetadata(const json& value, const std::string& path, Safetenso
   return absl::OkStatus();
 }
 
-// Leaves in `offset` the offset relative to the data.
+// Sets `offset` to the offset relative to the data.
 absl::StatusOr<StoredTensor> ParseTensor(const std::string& name, const json& value,
                                          const std::string& path) {
   StrictObject object(value, absl::StrCat(path, ": tensor ", name));
@@ -92,7 +92,7 @@ absl::StatusOr<int64_t> TensorBytes(absl::string_view dtype, const std::vector<i
     return absl::InvalidArgumentError(
         absl::StrCat("dtype: found '", dtype, "', expected one of the format"));
   }
-  // An empty tensor is empty also when its other extents alone would overflow.
+  // An empty tensor is empty even if its other extents alone would overflow.
   if (std::find(shape.begin(), shape.end(), 0) != shape.end()) return 0;
   for (int64_t extent : shape) {
     if (extent < 0 || __builtin_mul_overflow(total, extent, &total)) {
@@ -121,7 +121,7 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view text,
     ASSIGN_OR_RETURN(StoredTensor tensor, ParseTensor(item.key(), item.value(), path));
     header.tensors.push_back(std::move(tensor));
   }
-  // An empty tensor lies before the one that begins at the same byte.
+  // An empty tensor comes before the one that begins at the same byte.
   std::sort(header.tensors.begin(), header.tensors.end(),
             [](const StoredTensor& a, const StoredTensor& b) {
               return std::tie(a.offset, a.bytes, a.name) < std::tie(b.offset, b.bytes, b.name);

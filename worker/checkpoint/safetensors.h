@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The safetensors file format: u64 N, N bytes of JSON (padded with blanks), then the tensors' bytes
-// without holes. Little-endian.
+// The safetensors file format: u64 N, N bytes of JSON (padded with blanks), then the bytes of the
+// tensors without holes. Little-endian.
 //   {"w": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, "__metadata__": {"k": "v"}}
 // Offsets are relative to the first byte after the header.
 
@@ -19,11 +19,12 @@
 
 namespace stretto {
 
-// Bits per element of a dtype by its name in the format ("F32", "BF16", "I64", "I32", "U8", ...).
-// 0: there is no such dtype.
+// Returns the bits per element of a dtype by its name in the format ("F32", "BF16", "I64", "I32",
+// "U8", ...), or 0 if there is no such dtype.
 int DtypeBits(absl::string_view dtype);
 
-// Bytes of a dense tensor. Errors: InvalidArgument (unknown dtype, overflow, half a byte).
+// Returns the bytes of a dense tensor. Errors: InvalidArgument (unknown dtype, overflow, half a
+// byte).
 absl::StatusOr<int64_t> TensorBytes(absl::string_view dtype, const std::vector<int64_t>& shape);
 
 // A tensor in a file.
@@ -40,7 +41,7 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-// Checks a whole header against the size of its file; trusts nothing. `json` is what follows the
+// Checks a whole header against the size of its file; trusts nothing. `json` is the text after the
 // first eight bytes. Errors: InvalidArgument (names `path`, tensor, found, expected).
 absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json, int64_t file_size,
                                                          const std::string& path);
@@ -48,15 +49,15 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::string_view json,
 // Thread-safe after Open.
 class SafetensorsReader {
  public:
-  // Errors: NotFound and the like, InvalidArgument (malformed: hole, overlap, lie about sizes).
+  // Errors: NotFound and the like, InvalidArgument (malformed: hole, overlap, wrong sizes).
   static absl::StatusOr<SafetensorsReader> Open(const std::string& path);
 
   const SafetensorsHeader& header() const { return header_; }
-  // Null if there is no such tensor.
+  // Returns null if there is no such tensor.
   const StoredTensor* Find(absl::string_view name) const;
 
-  // Copies `count` bytes that begin `begin` bytes into the tensor; the range is within the tensor.
-  // Errors: DataLoss (the file has shrunk), Unavailable (I/O error).
+  // Copies `count` bytes, starting at byte `begin` of the tensor; the range must be within the
+  // tensor. Errors: DataLoss (the file has shrunk), Unavailable (I/O error).
   absl::Status Read(const StoredTensor& tensor, int64_t begin, int64_t count, void* out) const;
 
  private:
@@ -68,9 +69,9 @@ class SafetensorsReader {
   SafetensorsHeader header_;
 };
 
-// The bytes of a tensor, dense and row-major; borrowed. In memory, or fetched when their turn comes
-// into memory that is theirs until the next are fetched: a device has no room for all of them on
-// the host.
+// The bytes of a tensor, dense and row-major; borrowed. They are either in memory, or fetched when
+// they are needed to memory that is valid until the next fetch, because the host may have no room
+// for all tensors of a device.
 struct TensorData {
   using Fetch = std::function<absl::StatusOr<const void*>()>;
   TensorData(const void* at = nullptr) : fetch([at] { return at; }) {}
@@ -86,9 +87,9 @@ struct SourceTensor {
   TensorData data;
 };
 
-// What a file must look like when it is read again.
+// The size and checksums that a file must have when it is read again.
 struct FileRecord {
-  std::string name;  // without folder
+  std::string name;  // without the folder
   int64_t size = 0;
   uint32_t crc32c = 0;
   std::string sha256;  // 64 hexadecimal digits
@@ -101,14 +102,14 @@ struct WrittenSafetensors {
   std::vector<StoredTensor> tensors;  // by offset
 };
 
-// Writes and fsyncs a file; its folder is the caller's to fsync. Tensors are sorted by alignment,
-// then name. On an error no file is left. Errors: InvalidArgument (unknown dtype, a name twice),
+// Writes and fsyncs a file; the caller fsyncs its folder. Tensors are sorted by alignment, then
+// name. On an error the file is removed. Errors: InvalidArgument (unknown dtype, a duplicate name),
 // ResourceExhausted (disk full), those of fetching.
 absl::StatusOr<WrittenSafetensors> WriteSafetensors(
     const std::string& path, const std::vector<SourceTensor>& tensors,
     const std::map<std::string, std::string>& metadata);
 
-// Size and checksums of a file as it is. Errors: those of ErrnoStatus.
+// Returns the present size and checksums of a file. Errors: those of ErrnoStatus.
 absl::StatusOr<FileRecord> ChecksumFile(const std::string& path);
 
 }  // namespace stretto

@@ -29,7 +29,7 @@ namespace {
 // kernel.
 constexpr size_t kBlockBytes = size_t{256} << 10;
 
-// Both checksums of a stream of bytes.
+// Computes both checksums of a stream of bytes.
 class Checksums {
  public:
   Checksums() : sha256_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
@@ -93,7 +93,8 @@ absl::StatusOr<std::vector<Placed>> Place(const std::string& path,
   return placed;
 }
 
-// The eight bytes of length and the padded JSON; makes the offsets relative to the file.
+// Returns the eight bytes of length and the padded JSON, and makes the offsets relative to the
+// file.
 std::string Header(const std::map<std::string, std::string>& metadata,
                    std::vector<Placed>* tensors) {
   nlohmann::ordered_json document = nlohmann::ordered_json::object();

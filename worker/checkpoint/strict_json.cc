@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Parsing goes through the library's callback, which sees every key and so finds duplicates and
-// excessive depth. StrictObject remembers the first error and the fields taken; Finish reports that
-// error, or a field that nobody asked for.
+// Parsing uses the library's callback, which sees every key and so finds duplicates and excessive
+// depth. StrictObject keeps the first error and the fields read; Finish reports that error, or a
+// field that was not read.
 
 #include "worker/checkpoint/strict_json.h"
 

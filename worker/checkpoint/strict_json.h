@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JSON from files we do not trust: syntax errors and duplicate keys come back as a Status, and the
-// fields of an object are read by name, each exactly once, with none left over.
+// JSON from files that we do not trust: syntax errors and duplicate keys are returned as a Status,
+// and the fields of an object are read by name, each exactly once, with none left over.
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -18,15 +18,15 @@ namespace stretto {
 // Errors: InvalidArgument "WHAT: ...".
 absl::StatusOr<nlohmann::json> ParseStrictJson(absl::string_view text, const std::string& what);
 
-// Reads the fields of one object. The first error stays and later reads return zero values, so a
-// parser reads all fields and asks once, by Finish, which also refuses fields that nobody read.
-// `where` names file and object in errors: "/a/manifest.json: tensor 3".
+// Reads the fields of one object. It keeps the first error, and later reads return zero values, so
+// a parser reads all fields and asks once at the end, by Finish, which also refuses fields that
+// were not read. `where` names file and object in errors: "/a/manifest.json: tensor 3".
 class StrictObject {
  public:
   // Borrows `object`.
   StrictObject(const nlohmann::json& object, std::string where);
 
-  // Whether it is there to be read: for the few fields that need not be.
+  // Whether the field is present, for the few that are optional.
   bool Has(const char* field) const;
   std::string Text(const char* field);
   int64_t Count(const char* field);  // 0 <= value < 2^63
@@ -37,7 +37,7 @@ class StrictObject {
   const nlohmann::json& Array(const char* field);   // an empty array on error
   const nlohmann::json& Object(const char* field);  // an empty object on error
 
-  // Makes `status` the error if there is none yet.
+  // Makes this the error if there is none yet.
   void Fail(absl::string_view field, absl::string_view found, absl::string_view expected);
   // The first error so far.
   const absl::Status& status() const { return status_; }

@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Losses are texts: one may be infinite, which JSON cannot say.
+// Losses are texts, because one may be infinite and JSON has no infinity.
 std::string LossText(double loss) { return absl::StrFormat("%.17g", loss); }
 
 ordered_json HeldOutJson(const HeldOutState& state) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where training stood: what a run that goes on needs beside the tensors.
+// The state of training beside the tensors, which a run needs to continue.
 
 #include <cstdint>
 #include <limits>
@@ -14,9 +14,10 @@ namespace stretto {
 
 class StrictObject;
 
-// How the loss on held-out data went.
+// The history of the loss on held-out data.
 struct HeldOutState {
-  // Names what was measured: losses of anything else are not compared. Empty: nothing yet.
+  // Identifies the measurement; losses of different ones are not compared. Empty if there is none
+  // yet.
   std::string of = {};
   double best_loss = std::numeric_limits<double>::infinity();    // the lowest
   double better_loss = std::numeric_limits<double>::infinity();  // the last that was better
@@ -27,7 +28,7 @@ struct HeldOutState {
 
 struct TrainingState {
   int64_t step = 0;              // finished steps
-  int64_t updates = 0;           // optimizer updates done: steps less the skipped ones
+  int64_t updates = 0;           // optimizer updates done: steps minus skipped ones
   int64_t consumed_samples = 0;  // position in the data
   uint64_t seed = 0;
   int64_t epoch = 0;  // fencing token of the attempt that wrote it
@@ -41,16 +42,16 @@ struct TrainingState {
   bool operator==(const TrainingState&) const = default;
 };
 
-// As text of its own, where a state travels without checkpoint. Errors of parsing: InvalidArgument.
+// As a text of its own, for states without a checkpoint. Errors of parsing: InvalidArgument.
 std::string TrainingStateText(const TrainingState& state);
 absl::StatusOr<TrainingState> ParseTrainingState(absl::string_view text, const std::string& path);
 
-// As fields of a larger object. `where` names it in errors, which its Finish tells as well.
+// As fields of a larger object. `where` names it in errors, which its Finish reports too.
 void AddTrainingState(const TrainingState& state, nlohmann::ordered_json* document);
 absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std::string& where);
 
 // The optimizer's state beside a model in another format: "NAME.m" and "NAME.v" of every parameter,
-// whole and in F32, and in the file's metadata the TrainingState that it is of.
+// whole and in F32, and their TrainingState in the file's metadata.
 inline constexpr char kOptimizerFileName[] = "stretto-optimizer.safetensors";
 inline constexpr char kTrainingStateKey[] = "stretto.training_state";
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Finds the model note among the attachments of a checkpoint, checks that the master weights of
-// every parameter are there with their shapes, and reads boxes of them.
+// Reads the model note of a checkpoint, opens the checkpoint, which verifies all files, and checks
+// that the master weights of every parameter are there with their shapes. Reads forward boxes to
+// the checkpoint. A job's folder is resolved to its newest checkpoint by the manifests alone.
 
 #include "worker/exchange/checkpoint_source.h"
 
@@ -54,7 +55,7 @@ class CheckpointSource final : public ModelSource {
     return found;
   }
 
-  // The master weights of its model are all there.
+  // Checks that all master weights of the model are there.
   absl::Status CheckTensors() const {
     for (const auto& [name, parameter] : table_.parameters()) {
       const TensorRecord* tensor = checkpoint_.Find(name);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes config.json and generation_config.json in the keys of `transformers`. Special tokens are
-// collected from the tokenizer's own files.
+// Writes config.json and generation_config.json in the keys of `transformers`. The ids of special
+// tokens are found by their text in tokenizer_config.json, and that text's number in the other
+// files of the tokenizer.
 
 #include "worker/exchange/export_config.h"
 
@@ -18,8 +19,9 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// Of a JSON file only the members `keep` of its outermost object: a tokenizer's vocabulary is
-// large. Discarded where the file cannot be read as JSON: what we only pass on may be anything.
+// Returns only member `keep` of the outermost object of a JSON file, because a tokenizer's
+// vocabulary is large; all members if `keep` is empty. Returns a discarded value if the file is not
+// JSON: files that are only copied may have any content.
 json ReadMember(const std::string& path, const std::string& keep) {
   const auto text = ReadFile(path);
   if (!text.ok()) return json(json::value_t::discarded);
@@ -40,7 +42,7 @@ std::string TokenText(const json& config, const char* key) {
   return "";
 }
 
-// Every token with a number of its own that the files speak of.
+// Returns every token for which one of the files gives a number.
 std::map<std::string, int64_t> NumberedTokens(const std::map<std::string, std::string>& paths,
                                               const json& config) {
   std::map<std::string, int64_t> ids;
@@ -138,7 +140,7 @@ void AddLlamaKeys(const ModelSpec& model, ordered_json* config) {
   keys["attention_bias"] = false;
   keys["attention_dropout"] = 0.0;
   keys["mlp_bias"] = false;
-  // transformers 5 moves both into its rope_parameters.
+  // transformers 5 moves both to its rope_parameters.
   keys["rope_theta"] = static_cast<double>(model.rotary_base);
   keys["rope_scaling"] = RopeScaling(model.rotary_scaling);
 }
@@ -182,7 +184,7 @@ std::string HfConfigText(const ModelSpec& model, absl::string_view dtype,
   config["tie_word_embeddings"] = model.head_is_tied();
   config["torch_dtype"] = TorchName(dtype);
   config["use_cache"] = true;
-  // Said also where unknown: the defaults of `transformers` are those of other vocabularies.
+  // Also written if unknown, because the defaults of `transformers` belong to other vocabularies.
   config["bos_token_id"] = OrNull(tokens.bos);
   config["eos_token_id"] = OrNull(tokens.eos);
   return config.dump(2) + "\n";

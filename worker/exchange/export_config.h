@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What an export says about its tensors, in the words of `transformers`.
+// The configuration files of an export, in the keys of `transformers`.
 
 #include <cstdint>
 #include <optional>
@@ -12,20 +12,20 @@
 
 namespace stretto {
 
-// Ids of a tokenizer that generation needs to know.
+// The token ids that generation needs.
 struct SpecialTokens {
   std::optional<int64_t> bos, eos;
 };
 
-// Read from the tokenizer's files (absolute paths) as far as they say so; an id outside the
-// vocabulary counts as unknown.
+// Reads the ids from the tokenizer's files (absolute paths). An id that they do not define, or that
+// is outside the vocabulary, is unknown.
 SpecialTokens SpecialTokensOf(const std::vector<std::string>& tokenizer_files, int vocab_size);
 
-// config.json, in the form that transformers 4.45 and 5 both read. dtype: as in safetensors.
+// config.json, in a form that transformers 4.45 and 5 both read. dtype: as in safetensors.
 std::string HfConfigText(const ModelSpec& model, absl::string_view dtype,
                          const SpecialTokens& tokens);
 
-// generation_config.json. Empty: there is nothing to say.
+// generation_config.json; empty if there is nothing to put in it.
 std::string GenerationConfigText(const SpecialTokens& tokens);
 
 }  // namespace stretto

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes beside the target and swaps the two in one rename, where the file system can exchange
-// them. A folder is replaced only if it looks like an export, so that a mistyped path costs
-// nothing.
+// Creates a temporary folder beside the target. Finish renames it there, or exchanges the two
+// atomically if an export is to be overwritten and the file system can; otherwise by renames. A
+// folder is replaced only if all its files could be an export's, so that a mistyped path does no
+// damage.
 
 #include "worker/exchange/export_folder.h"
 
@@ -42,13 +43,13 @@ bool IsOfAnExport(const std::string& name) {
          std::end(kTokenizerFiles);
 }
 
-// So that a mistyped path does not cost a folder of something else.
+// A mistyped path must not delete a folder of something else.
 absl::Status CheckReplaceable(const std::string& path) {
   std::error_code error;
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
-    std::error_code unknown;  // what cannot be told is none of ours
+    std::error_code unknown;  // an unreadable entry counts as foreign
     if (entry->is_regular_file(unknown) && IsOfAnExport(name)) continue;
     return absl::FailedPreconditionError(
         absl::StrCat(path, ": found ", name, ", expected nothing but an export to overwrite"));
@@ -98,7 +99,7 @@ absl::StatusOr<ExportFolder> ExportFolder::Create(const std::string& path, bool 
   std::string place = PlaceOf(path);
   const std::string first = absl::StrCat(place, ".tmp-", ::getpid());
   std::string temporary = first;
-  // A run that was killed may have had this process id.
+  // A killed run may have left a folder with this process id.
   for (int other = 1; ::mkdir(temporary.c_str(), 0777) != 0; ++other) {
     if (errno != EEXIST) return ErrnoStatus(errno, absl::StrCat("make folder ", temporary));
     temporary = absl::StrCat(first, "-", other);

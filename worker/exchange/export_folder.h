@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A folder that appears at once and whole, or not at all.
+// A folder that appears whole in one step, or not at all.
 
 #include <string>
 #include <utility>
@@ -10,29 +10,30 @@
 
 namespace stretto {
 
-// Whether an export may go there. Errors: NotFound (there is no folder to make `path` in),
-// AlreadyExists (something is at `path`, and not `overwrite`), FailedPrecondition (what is there is
-// no export: it holds files that none writes), those of ErrnoStatus.
+// Checks that an export may be written to `path`. Errors: NotFound (no folder to create `path` in),
+// AlreadyExists (`path` exists and not `overwrite`), FailedPrecondition (it is no export: it has
+// files that no export writes), those of ErrnoStatus.
 absl::Status CheckOutput(const std::string& path, bool overwrite);
 
-// Exchanges two folders where the file system cannot at once; between two renames nothing is at
-// `b`, and what was there is "A.aside". Errors: those of ErrnoStatus; `b` is then as it was.
+// Exchanges two folders on file systems that cannot do so atomically. Between two renames `b` does
+// not exist, and its old contents are "A.aside". Errors: those of ErrnoStatus; `b` is then
+// unchanged.
 absl::Status SwapByRenames(const std::string& a, const std::string& b);
 
-// Holds a temporary folder beside the one that is wanted; removes it unless it was moved there.
+// Owns a temporary folder beside the target, and removes it unless Finish has moved it there.
 class ExportFolder {
  public:
-  // Makes "PATH.tmp-PID", or "PATH.tmp-PID-N" where that is left of another. Errors: those of
-  // CheckOutput and of ErrnoStatus.
+  // Creates "PATH.tmp-PID", or "PATH.tmp-PID-N" if another process left that behind. Errors: those
+  // of CheckOutput and of ErrnoStatus.
   static absl::StatusOr<ExportFolder> Create(const std::string& path, bool overwrite);
 
   ExportFolder(ExportFolder&& other) noexcept;
   ExportFolder& operator=(ExportFolder&&) = delete;
   ~ExportFolder();
 
-  // Where to write.
+  // The folder to write to.
   const std::string& temporary() const { return temporary_; }
-  // Moves it to its place, in exchange for what is there, and fsyncs.
+  // Moves it to its place, in exchange for an old export, and fsyncs.
   absl::Status Finish();
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Folders that `transformers` loads.
+// Exports to folders that `transformers` loads.
 #include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -25,7 +25,7 @@ namespace {
 
 using Tensors = std::vector<ExportTensor>;
 
-// In order, each shard as full as it can be; a tensor above the limit has one of its own.
+// Fills shards in order, each as full as possible; a tensor above the limit has its own shard.
 std::vector<Tensors> CutShards(const Tensors& tensors, int64_t max_bytes) {
   std::vector<Tensors> shards(1);
   int64_t bytes = 0;
@@ -72,7 +72,7 @@ absl::Status WriteShards(const std::string& folder, const std::vector<Tensors>& 
   return absl::OkStatus();
 }
 
-// Bytes of the optimizer's state: two values of every parameter.
+// The bytes of the optimizer's state: two values per parameter.
 int64_t OptimizerBytes(const ModelSpec& model) {
   int64_t bytes = 0;
   for (const Parameter& parameter : ParametersOf(model, 1, 0)) bytes += parameter.count() * 8;

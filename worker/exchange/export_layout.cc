@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Describes each tensor of an export as a list of boxes of our parameters, joined where they
-// continue each other, and cuts them into blocks of bounded size for reading.
+// Converts each piece of a tensor's layout to a box of our parameter and joins boxes that are
+// adjacent along the first dimension. ForEachBlock divides a box along its dimensions into blocks
+// of bounded size. CheckHf and CheckLlmc refuse models that the formats cannot represent.
 
 #include "worker/exchange/export_layout.h"
 
@@ -24,7 +25,7 @@ int64_t Product(const std::vector<int64_t>& extents) {
   return std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
 }
 
-// `vector`: the rows of a norm or bias are its elements.
+// `vector`: for a norm or bias, whose rows are its elements.
 ExportBox BoxOf(const RowRange& piece, const std::vector<int64_t>& shape, bool vector) {
   const size_t row_dims = shape.size() - (vector ? 0 : 1);
   ExportBox box{piece.parameter, std::vector<int64_t>(shape.size(), 0), shape};
@@ -40,7 +41,8 @@ ExportBox BoxOf(const RowRange& piece, const std::vector<int64_t>& shape, bool v
   return box;
 }
 
-// Whether `next` is the same box one further along the first dimension; then it becomes part of it.
+// Appends `next` to `box` if it is the same box one further along the first dimension. Returns
+// whether it did.
 bool Join(const ExportBox& next, ExportBox* box) {
   if (next.starts.size() < 2 || next.parameter != box->parameter || next.extents[0] != 1 ||
       next.starts[0] != box->starts[0] + box->extents[0]) {
@@ -53,7 +55,8 @@ bool Join(const ExportBox& next, ExportBox* box) {
   return true;
 }
 
-// Along the first of the dimensions; the next ones cut what is still too large.
+// Divides along the first of the dimensions, and parts that are still too large along the next
+// ones.
 absl::Status CutAlong(std::span<const size_t> dimensions, const ExportBox& box, int64_t elements,
                       const std::function<absl::Status(const ExportBox&)>& run) {
   if (dimensions.empty() || box.count() <= elements) return run(box);
@@ -130,7 +133,7 @@ absl::Status CheckLlmc(const ModelSpec& model) {
     return Unlike("llm.c", "ffn_hidden", absl::StrCat(model.ffn_hidden),
                   absl::StrCat(4 * model.hidden, ", 4 times hidden"));
   }
-  if (static_cast<float>(model.norm_epsilon) != 1e-5f) {  // what a kernel of either sees
+  if (static_cast<float>(model.norm_epsilon) != 1e-5f) {  // kernels compute with f32
     return Unlike("llm.c", "norm_epsilon", absl::StrFormat("%.9g", model.norm_epsilon), "1e-05");
   }
   return absl::OkStatus();

@@ -20,30 +20,30 @@ struct ExportBox {
   int64_t count() const;
 };
 
-// A tensor to write. Its rows (columns, where layout.transposed) are those of the boxes, each dense
-// and row-major, one after the other; rows beyond them are zeros.
+// A tensor to write. Its rows (columns, if layout.transposed) are those of the boxes in sequence,
+// each dense and row-major; further rows are zeros.
 struct ExportTensor {
   StoredLayout layout;
   std::vector<ExportBox> boxes;
-  std::string dtype = {};  // as in safetensors; empty until someone has said
+  std::string dtype = {};  // as in safetensors; empty until it is chosen
 
   int64_t count() const;
   int64_t bytes() const;
 };
 
-// In the order of `layouts`, those of the model in some format. Pieces that lie in a parameter at
-// equal distances, as all queries do, become one box.
+// Returns tensors in the order of `layouts`, which are those of the model in some format. Pieces at
+// equal distances in a parameter, such as all queries, become one box.
 std::vector<ExportTensor> ExportTensors(const ModelSpec& model,
                                         const std::vector<StoredLayout>& layouts);
 
-// Calls run for parts of a box of that tensor, each of at most so many elements: whole rows in
-// order where it can, whole columns where the layout is transposed, so that a source that is too is
-// read along its rows.
+// Calls run for parts of a box of that tensor, each of at most `elements` elements: whole rows in
+// order if possible, or whole columns if the layout is transposed, so that a source with the same
+// layout is read along its rows.
 absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int64_t elements,
                           const std::function<absl::Status(const ExportBox&)>& run);
 
-// What `transformers` has no such model for; llm.c is GPT-2 and nothing else. Errors:
-// InvalidArgument naming the field.
+// Checks that the format can represent the model; llm.c is GPT-2 only. Errors: InvalidArgument,
+// naming the field.
 absl::Status CheckHf(const ModelSpec& model);
 absl::Status CheckLlmc(const ModelSpec& model);
 

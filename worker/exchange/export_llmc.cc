@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checkpoints of llm.c: 256 numbers of 32 bits, then the values of LlmcLayout. Versions 3 (f32)
-// and 5 (bf16), whose vocabulary is padded to a multiple of 128, as ours is.
+// Exports to checkpoints of llm.c: 256 numbers of 32 bits, then the values of LlmcLayout, in
+// versions 3 (f32) and 5 (bf16). Their vocabulary is padded to a multiple of 128, like ours.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -52,7 +52,7 @@ absl::StatusOr<ExportSummary> ExportLlmc(const ModelSource& source, const Export
   ASSIGN_OR_RETURN(ExportFolder folder, ExportFolder::Create(options.output, options.overwrite));
   const std::string path = absl::StrCat(folder.temporary(), "/", kLlmcName);
   std::vector<ExportTensor> tensors = ExportTensors(source.model(), LlmcLayout(source.model()));
-  for (ExportTensor& tensor : tensors) tensor.dtype = dtype;  // the file has one
+  for (ExportTensor& tensor : tensors) tensor.dtype = dtype;  // the file has a single type
   ExportSummary summary{.dtype = dtype, .files = 1};
   for (const ExportTensor& tensor : tensors) summary.bytes += tensor.bytes();
   summary.tensors = static_cast<int64_t>(tensors.size());

@@ -31,16 +31,17 @@ uint16_t ToF16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000);
   const uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > 0x7f800000) {  // NaN stays NaN
+  if (magnitude > 0x7f800000) {  // keeps NaN
     return static_cast<uint16_t>(sign | 0x7e00 | ((magnitude >> 13) & 0x3ff));
   }
-  if (magnitude >= 0x47800000) return sign | 0x7c00;  // 65536 and more
-  // Below 2^-14 halves are multiples of 2^-24; adding 1/2 makes the processor round to just that.
+  if (magnitude >= 0x47800000) return sign | 0x7c00;  // 65536 and above
+  // Below 2^-14, halves are multiples of 2^-24. Adding 1/2 makes the processor round to such a
+  // multiple.
   if (magnitude < 0x38800000) {
     const uint32_t rounded = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + 0.5f);
     return static_cast<uint16_t>(sign | (rounded - 0x3f000000));
   }
-  // 13 bits of the mantissa go; a carry may reach infinity.
+  // Drops 13 bits of the mantissa; a carry may reach infinity.
   const uint32_t rebiased = magnitude - ((127 - 15) << 23);
   return static_cast<uint16_t>(sign | ((rebiased + 0xfff + ((rebiased >> 13) & 1)) >> 13));
 }

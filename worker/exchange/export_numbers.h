@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// f32 into the types that weights are written in.
+// Converts f32 to the types in which weights are written.
 
 #include <cstdint>
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace stretto {
 
-// Rounds to nearest even into `out`, an array of `dtype` (F32, BF16 or F16). The index of the first
-// finite value that is too great for it, if there is one; what is not finite stays so.
+// Rounds to nearest even into `out`, an array of `dtype` (F32, BF16 or F16). Returns the index of
+// the first finite value that is too large for the type, if any; non-finite values are kept.
 std::optional<int64_t> NarrowTo(absl::string_view dtype, std::span<const float> values, void* out);
 
 uint16_t ToF16(float value);

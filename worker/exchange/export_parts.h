@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What both formats' exports have in common.
+// The parts that exports in both formats share.
 
 #include <string>
 
@@ -10,10 +10,11 @@
 
 namespace stretto {
 
-// The type to write: the one asked for, or the source's. Errors: InvalidArgument (an unknown one).
+// Returns the type to write: the requested one, or the source's. Errors: InvalidArgument (an
+// unknown one).
 absl::StatusOr<std::string> ExportDtype(const ModelSource& source, const ExportOptions& options);
 
-// Byte for byte, into `folder`.
+// Copies the tokenizer's files to `folder`, byte for byte.
 absl::Status CopyTokenizer(const ModelSource& source, const std::string& folder);
 
 }  // namespace stretto

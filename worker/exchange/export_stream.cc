@@ -14,9 +14,9 @@ namespace stretto {
 namespace {
 
 constexpr int64_t kBlockElements = int64_t{8} << 20;  // 32 MB in f32
-constexpr int64_t kTile = 32;                         // rows and columns that stay in cache
+constexpr int64_t kTile = 32;                         // side of a tile that stays in cache
 
-// A matrix into its transpose, whose rows are `stride` apart.
+// Transposes a matrix; rows of the result are `stride` apart.
 template <class T>
 void TransposeInto(const T* in, int64_t rows, int64_t columns, int64_t stride, T* out) {
   for (int64_t r0 = 0; r0 < rows; r0 += kTile) {
@@ -30,7 +30,7 @@ void TransposeInto(const T* in, int64_t rows, int64_t columns, int64_t stride, T
   }
 }
 
-// Of the block's first element among those of the box.
+// Returns the offset of the block's first element within the box.
 int64_t OffsetIn(const ExportBox& box, const ExportBox& block) {
   int64_t offset = 0;
   for (size_t i = 0; i < box.extents.size(); ++i) {
@@ -77,7 +77,7 @@ absl::StatusOr<const void*> ExportStream::Fetch(const ExportTensor& tensor) {
   return tensor_.data();
 }
 
-// `begin`: of the block's first element among those of all boxes.
+// `begin`: offset of the block's first element over all boxes.
 absl::Status ExportStream::FetchBlock(const ExportTensor& tensor, const ExportBox& block,
                                       int64_t begin) {
   const int64_t count = block.count(), item = DtypeBits(tensor.dtype) / 8;

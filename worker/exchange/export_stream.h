@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tensors of an export, one at a time.
+// Streams the tensors of an export, one at a time.
 
 #include <cstdint>
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace stretto {
 
-// What was written of how much, and whether to go on.
+// Reports progress and checks for cancellation.
 class ExportMeter {
  public:
   ExportMeter(const ExportOptions& options, int64_t total_bytes)
@@ -31,12 +31,13 @@ class ExportMeter {
 
 class ExportStream {
  public:
-  // Borrows all of them; tensors have their types. Allocates for the largest tensor.
+  // Borrows all arguments; `tensors` must have their types. Allocates memory for the largest
+  // tensor.
   ExportStream(const ModelSource& source, const std::vector<ExportTensor>& tensors,
                ExportMeter* meter);
 
-  // The tensor's bytes, until the next call. Errors: InvalidArgument (a value is too great for the
-  // type), Cancelled, those of the source.
+  // Returns the tensor's bytes, which are valid until the next call. Errors: InvalidArgument (a
+  // value is too large for the type), Cancelled, those of the source.
   absl::StatusOr<const void*> Fetch(const ExportTensor& tensor);
 
  private:
@@ -46,7 +47,7 @@ class ExportStream {
   ExportMeter* meter_;
   std::vector<char> tensor_;
   std::vector<float> wide_;
-  std::vector<char> narrow_;  // of a block that is still to be transposed
+  std::vector<char> narrow_;  // of a block before it is transposed
 };
 
 }  // namespace stretto

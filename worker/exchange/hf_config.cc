@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Reads each key with its default and the range that we support. ConfigObject keeps the first
-// error, so that reading continues as plain code; keys that would change the mathematics and that
-// we lack are refused.
+// error, so that reading needs no checks in between. Keys that would change the computation in a
+// way that we lack are refused.
 
 #include "worker/exchange/hf_config.h"
 
@@ -33,15 +33,15 @@ std::string Shortened(const json& value) {
   return text;
 }
 
-// Reads what matters of an object. A key that is null counts as absent, as in Python. The first
-// error stays.
+// Reads the relevant keys of an object. As in Python, a key that is null counts as absent. Keeps
+// the first error.
 class ConfigObject {
  public:
-  // Borrows `object`. `prefix` goes before keys in errors: "rope_scaling.".
+  // Borrows `object`. `prefix` precedes keys in errors: "rope_scaling.".
   ConfigObject(const json& object, std::string path, std::string prefix)
       : object_(object), path_(std::move(path)), prefix_(std::move(prefix)) {}
 
-  // Null if it is absent.
+  // Returns null if the key is absent.
   const json* Find(const char* key) const {
     const auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
@@ -51,7 +51,7 @@ class ConfigObject {
     const std::string expected = absl::StrCat("a whole number, 1 to ", most);
     const json* value = Take(key, otherwise.has_value(), expected);
     if (value == nullptr) return otherwise.value_or(1);
-    // Some releases write a whole number as 10000.0.
+    // Some releases write an integer as 10000.0.
     const double number = value->is_number() ? value->get<double>() : 0;
     if (number >= 1 && number <= static_cast<double>(most) && number == std::floor(number)) {
       return static_cast<int>(number);
@@ -60,7 +60,7 @@ class ConfigObject {
     return 1;
   }
 
-  // Within (above, most].
+  // Returns a number in (above, most].
   double Number(const char* key, double above, double most,
                 std::optional<double> otherwise = std::nullopt) {
     const std::string expected = absl::StrCat("a number above ", above, ", at most ", most);
@@ -88,7 +88,7 @@ class ConfigObject {
     return otherwise;
   }
 
-  // Refuses any other value. Absent is well.
+  // Refuses any other value; the key may be absent.
   void MustBe(const char* key, const json& expected) {
     const json* value = Find(key);
     if (value != nullptr && *value != expected) Fail(key, Shortened(*value), expected.dump());
@@ -123,8 +123,7 @@ class ConfigObject {
   absl::Status status_;
 };
 
-// What transformers would do with any model. A model with code of its own is not what its type
-// says.
+// Checks keys that apply to any model. A model with its own code need not be what its type claims.
 void CheckCommon(ConfigObject* config) {
   if (const json* value = config->Find("quantization_config")) {
     config->Fail("quantization_config", Shortened(*value), "none: weights in F32, BF16 or F16");
@@ -165,13 +164,13 @@ ModelSpec GptFrom(ConfigObject* config) {
   config->MustBeOneOf("activation_function", config->Text("activation_function", "gelu_new"),
                       {"gelu_new", "gelu_pytorch_tanh"}, "\"gelu_new\" (GELU by tanh)");
   config->MustBe("scale_attn_weights", true);
-  // reorder_and_upcast_attn changes the order of rounding alone.
+  // reorder_and_upcast_attn changes only the order of rounding.
   config->MustBe("scale_attn_by_inverse_layer_idx", false);
   config->MustBe("pruned_heads", json::object());
   return model;
 }
 
-// Where the original length is outside, transformers takes that.
+// Like transformers, takes the original length from the outer object if it is there.
 void ReadLlama3(ConfigObject* top, ConfigObject* rope, ModelSpec* model) {
   const char* length = "original_max_position_embeddings";
   RotaryScaling& scaling = model->rotary_scaling;
@@ -187,7 +186,7 @@ void ReadLlama3(ConfigObject* top, ConfigObject* rope, ModelSpec* model) {
   }
 }
 
-// As transformers 5 has it: the older key wins where both are.
+// Like transformers 5, prefers the older key if both are present.
 absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* model) {
   model->rotary_base =
       top->Whole(LlamaKey("rotary_base"), MaxOf("rotary_base"), model->rotary_base);
@@ -252,7 +251,7 @@ absl::StatusOr<ModelSpec> LlamaFrom(ConfigObject* config, const std::string& pat
     config->Fail(LlamaKey("heads"), absl::StrCat(model.heads),
                  absl::StrCat("heads of an even dimension, not ", model.head_dim()));
   }
-  // pretraining_tp only cuts the products; their sum is the same.
+  // pretraining_tp only divides the products; their sum is the same.
   config->MustBe("head_dim", model.head_dim());
   RETURN_IF_ERROR(config->status());
   RETURN_IF_ERROR(ReadRotary(path, config, &model));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens the configuration and the tensors, finds each tensor of the layout under its possible names
-// with its shape and type, accounts for every other tensor in the folder, and hands out the weights
-// as a mapped source.
+// Opens the configuration and the tensors, finds each tensor of the layout, with or without the
+// prefix, and checks its shape and type. Every other tensor in the folder must be a known
+// non-weight or a stored copy of a tied head. The weights are then a mapped source.
 
 #include "worker/exchange/hf_source.h"
 
@@ -52,7 +52,7 @@ absl::Status CheckTensor(const TensorFolder::Entry& entry, const std::vector<int
                      absl::StrCat(ShapeText(shape), " as config.json says"));
 }
 
-// Of a head that is tied and stored all the same.
+// Checks a head that is tied and nevertheless stored.
 absl::Status CheckSameBytes(const TensorFolder::Entry& head, const TensorFolder::Entry& embedding) {
   const std::string expected = absl::StrCat("those of ", embedding.tensor->name,
                                             ": tie_word_embeddings in config.json is true");
@@ -76,7 +76,7 @@ absl::Status CheckSameBytes(const TensorFolder::Entry& head, const TensorFolder:
   return absl::OkStatus();
 }
 
-// What is in the folder besides the weights of the model.
+// Checks the other tensors in the folder.
 absl::Status CheckRest(const TensorFolder& folder, const ModelSpec& model,
                        const std::set<std::string>& used, const std::string& embedding) {
   for (const auto& [name, entry] : folder.tensors()) {
@@ -99,7 +99,7 @@ absl::StatusOr<std::unique_ptr<ModelSource>> OpenHf(const std::string& name,
   ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(config, kMaxConfigBytes));
   ASSIGN_OR_RETURN(const ModelSpec model, ParseHfConfig(text, config));
   ASSIGN_OR_RETURN(TensorFolder opened, TensorFolder::Open(folder));
-  // Shared by the readers of its tensors.
+  // Shared, because each tensor's reader needs it.
   const auto weights = std::make_shared<const TensorFolder>(std::move(opened));
   const std::string prefix = HfFamilyOf(model.architecture.family).prefix;
   std::vector<StoredLayout> layouts = HfLayout(model);
@@ -122,7 +122,7 @@ absl::StatusOr<std::unique_ptr<ModelSource>> OpenHf(const std::string& name,
                          return entry.file->Read(*entry.tensor, begin, count, out);
                        }});
   }
-  // The embedding comes first in every family.
+  // In every family the embedding is the first tensor.
   const std::string embedding = tensors.front().layout.name;
   RETURN_IF_ERROR(
       CheckRest(*weights, model, used,

@@ -73,7 +73,7 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
                                   " up to a multiple of 128"));
   }
   RETURN_IF_ERROR(CheckModel(model, path));
-  // The format holds the parameters and nothing else, padding included.
+  // The format has the parameters, including padding, and nothing else.
   int64_t expected = static_cast<int64_t>(sizeof header);
   for (const Parameter& parameter : ParametersOf(model, 1, 0)) {
     expected += parameter.count() * DtypeBits(DtypeOf(header[1])) / 8;
@@ -98,7 +98,7 @@ absl::StatusOr<std::unique_ptr<ModelSource>> OpenLlmc(const std::string& name,
   RETURN_IF_ERROR(ReadFully(opened.get(), 0, sizeof header, header.data(), path));
   ASSIGN_OR_RETURN(const ModelSpec model, ParseLlmcHeader(header, info.st_size, path));
   const std::string dtype = DtypeOf(header[1]);
-  // Shared by the readers of its tensors.
+  // Shared, because each tensor's reader needs it.
   const auto file = std::make_shared<const FileDescriptor>(std::move(opened));
   std::vector<MappedTensor> tensors;
   int64_t offset = sizeof header;

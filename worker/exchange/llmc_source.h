@@ -18,12 +18,12 @@ inline constexpr int32_t kLlmcModelMagic = 20240326;
 inline constexpr int32_t kLlmcF32 = 3, kLlmcBf16 = 5;  // versions
 using LlmcHeader = std::array<int32_t, 256>;
 
-// The model of a header in a file of that size. `path` names the file in errors. Errors:
+// Returns the model of a header in a file of that size. `path` names the file in errors. Errors:
 // InvalidArgument (names path, field, found and expected).
 absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file_size,
                                           const std::string& path);
 
-// Errors: as OpenModel.
+// Errors: those of OpenModel.
 absl::StatusOr<std::unique_ptr<ModelSource>> OpenLlmc(const std::string& name,
                                                       const std::string& path);
 

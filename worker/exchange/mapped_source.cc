@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads boxes of parameters from tensors whose rows are parameters' rows in another order. A box
-// becomes runs of rows; for each run the segments say in which tensor the rows lie. Whole rows of
-// f32 are read into place, anything else through a block of bounded size. Rows that no tensor has
-// are padding and read as zero.
+// Reads boxes of parameters from tensors whose rows are parameters' rows in another order. Segments
+// map rows of a parameter to rows of tensors. A box becomes runs of rows; the parts of each run are
+// read from their tensors. Rows of f32 that are whole are read directly into place, all others
+// through a block of bounded size. Rows of a transposed tensor are its columns, so all parts of
+// such a tensor are read in one pass over its stored rows. Rows that no tensor has are padding and
+// read as zero.
 
 #include "worker/exchange/mapped_source.h"
 
@@ -19,7 +21,7 @@
 namespace stretto {
 namespace {
 
-// Elements read at once where they cannot be read into place.
+// Number of elements per read that cannot go directly into place.
 constexpr int64_t kBlock = 1 << 20;
 
 absl::Status ReadWidened(const MappedTensor& tensor, int64_t begin, int64_t count, float* out) {
@@ -36,7 +38,7 @@ absl::Status ReadWidened(const MappedTensor& tensor, int64_t begin, int64_t coun
   return absl::OkStatus();
 }
 
-// Rows of a parameter, and where in which tensor they lie.
+// Rows of a parameter, and their place in a tensor.
 struct Segment {
   int64_t row = 0;
   int64_t rows = 0;
@@ -44,7 +46,7 @@ struct Segment {
   int64_t stored_row = 0;
 };
 
-// A box as rows, which may lie apart, by one range of columns.
+// A box as runs of rows, with one range of columns.
 struct RowBox {
   struct Run {
     int64_t row = 0;
@@ -55,7 +57,7 @@ struct RowBox {
   int64_t columns = 0;
 };
 
-// `vector`: of a norm or a bias, whose rows have one column.
+// `vector`: for a norm or a bias, whose rows have one column.
 RowBox RowsOf(std::vector<int64_t> shape, std::vector<int64_t> starts, std::vector<int64_t> extents,
               bool vector) {
   for (std::vector<int64_t>* dims : {&shape, &starts, &extents}) {
@@ -82,7 +84,7 @@ class MappedSource final : public ModelSource {
         tokenizer_files_(std::move(tokenizer_files)) {
     dtype_ = tensors_.front().dtype;
     for (size_t i = 0; i < tensors_.size(); ++i) {
-      if (tensors_[i].dtype != dtype_) dtype_ = "F32";  // holds both
+      if (tensors_[i].dtype != dtype_) dtype_ = "F32";  // F32 represents both
       int64_t stored_row = 0;
       for (const RowRange& piece : tensors_[i].layout.pieces) {
         STRETTO_CHECK(table_.parameters().count(piece.parameter) == 1);
@@ -114,7 +116,7 @@ class MappedSource final : public ModelSource {
     std::map<size_t, std::vector<Part>> transposed;
     int64_t out_row = 0;
     for (const RowBox::Run& run : box.runs) {
-      // Rows of no segment are padding.
+      // Rows without a segment are padding.
       std::fill_n(out + out_row * box.columns, run.rows * box.columns, 0.0f);
       for (const Segment& segment : segments) {
         const int64_t begin = std::max(run.row, segment.row);
@@ -146,7 +148,7 @@ class MappedSource final : public ModelSource {
   static absl::Status ReadRows(const MappedTensor& tensor, const Part& part, const RowBox& box,
                                float* out) {
     const int64_t width = tensor.layout.shape.size() == 1 ? 1 : tensor.layout.shape.back();
-    // Whole rows lie next to each other, in the file and in `out`.
+    // Whole rows are contiguous in the file and in `out`.
     const bool whole = box.columns == width;
     const int64_t count = whole ? part.rows * width : box.columns;
     for (int64_t row = 0; row < part.rows; row += whole ? part.rows : 1) {
@@ -156,8 +158,8 @@ class MappedSource final : public ModelSource {
     return absl::OkStatus();
   }
 
-  // All of the stored rows that hold the box's columns, in blocks: each part is a few elements of
-  // every one.
+  // Reads the stored rows that contain the box's columns, in blocks: each part is a few elements of
+  // each.
   static absl::Status ReadColumns(const MappedTensor& tensor, const std::vector<Part>& parts,
                                   const RowBox& box, float* out) {
     const int64_t width = tensor.layout.shape.back();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Weights in a format whose tensors are parameters in another order: Hugging Face and llm.c.
+// A source of weights in a format whose tensors are our parameters in another order: Hugging Face
+// and llm.c.
 
 #include <cstdint>
 #include <functional>
@@ -17,12 +18,12 @@ namespace stretto {
 struct MappedTensor {
   StoredLayout layout;
   std::string dtype;  // "F32", "BF16" or "F16"
-  // Copies `count` bytes that begin `begin` bytes into the tensor. Thread-safe.
+  // Copies `count` bytes, starting at byte `begin` of the tensor. Thread-safe.
   std::function<absl::Status(int64_t begin, int64_t count, void* out)> read;
 };
 
-// The layouts of `tensors` are all those of the model in the format. Reads through a buffer of a
-// few megabytes, whatever the size of a tensor.
+// `tensors` must have all layouts of the model in the format. Reads through a buffer of a few
+// megabytes, whatever the size of a tensor.
 std::unique_ptr<ModelSource> MakeMappedSource(std::string name, const ModelSpec& model,
                                               std::vector<MappedTensor> tensors,
                                               std::vector<std::string> tokenizer_files);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model from a file that we do not trust obeys the rules of job specs (proto/spec).
+// Applies the rules of job specs (proto/spec) to models from files that we do not trust.
 
 #include <cstdint>
 #include <string>
@@ -10,14 +10,15 @@
 
 namespace stretto {
 
-// The largest value of a dimension, by its name in job specs: "layers", "rotary_scaling.factor".
+// Returns the largest value of a dimension, by its name in job specs: "layers",
+// "rotary_scaling.factor".
 int64_t MaxOf(absl::string_view field);
 
-// Heads of another's format, whose tensors are put together head by head. No known model has as
-// many.
+// Maximum number of heads in foreign formats, whose tensors are assembled head by head. No known
+// model has this many.
 inline constexpr int64_t kMaxForeignHeads = 1024;
 
-// What dimensions must be, each and to each other. `path` names the file in errors. Errors:
+// Checks each dimension and the relations between them. `path` names the file in errors. Errors:
 // InvalidArgument.
 absl::Status CheckModel(const ModelSpec& model, const std::string& path);
 

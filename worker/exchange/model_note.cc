@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Writes and parses the note field by field; parsing bounds every number, because the file comes
-// with a checkpoint that anyone may have written.
+// Writes and parses the note field by field. Parsing bounds every number, because anyone may have
+// written the checkpoint that contains the file.
 
 #include "worker/exchange/model_note.h"
 
@@ -45,7 +45,7 @@ int CountUpTo(StrictObject* object, const char* field, int64_t most) {
   return 1;
 }
 
-// Within [least, most]; not a number is in no range.
+// Returns a number in [least, most]; NaN is in no range.
 double NumberWithin(StrictObject* object, const char* field, double least, double most) {
   const double value = object->Number(field);
   if (value >= least && value <= most) return value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The note in a checkpoint that says which model its tensors are of: model.json, with the names of
+// The note in a checkpoint that describes the model of its tensors: model.json, with the names of
 // the job spec.
 //   {"family": "llama", "layers": 2, "hidden": 64, ..., "tied_head": false, "weights": "BF16",
 //    "rotary_scaling": {"kind": "llama3", ...}, "tokenizer": "files"}

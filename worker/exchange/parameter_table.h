@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The whole parameters of a model by name, and the check of a box asked for.
+// The whole parameters of a model by name, with a check of requested boxes.
 
 #include <cstdint>
 #include <map>
@@ -19,7 +19,8 @@ class ParameterTable {
 
   const std::map<std::string, Parameter>& parameters() const { return parameters_; }
 
-  // `source` is named in errors. NotFound (no such parameter), InvalidArgument (a box outside it).
+  // `source` names the source in errors. Errors: NotFound (no such parameter), InvalidArgument (a
+  // box outside its shape).
   absl::StatusOr<const Parameter*> Find(const std::string& source, absl::string_view parameter,
                                         const std::vector<int64_t>& starts,
                                         const std::vector<int64_t>& extents) const;

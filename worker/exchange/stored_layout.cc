@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One table per format. LayoutBuilder adds a tensor as ranges of rows of our parameters; queries,
-// keys and values, which our QKV weight holds group by group, are picked head by head.
+// One function per format lists its tensors. LayoutBuilder adds a tensor as ranges of rows of our
+// parameters. Our QKV weight has, group by group, the queries that share a key, the key and the
+// value, so tensors of queries, keys and values are collected head by head.
 
 #include "worker/exchange/stored_layout.h"
 
@@ -20,7 +21,7 @@ class LayoutBuilder {
         kv_heads_(model.key_heads()),
         group_(model.heads / model.key_heads()) {}
 
-  // A tensor that is rows [row, row + rows) of a parameter.
+  // Adds a tensor that is rows [row, row + rows) of a parameter.
   void Add(std::string name, std::vector<int64_t> shape, std::string parameter, int64_t rows,
            int64_t row = 0) {
     layouts_.push_back({std::move(name), std::move(shape), false, {{parameter, row, rows}}});
@@ -29,7 +30,7 @@ class LayoutBuilder {
     Add(std::move(name), {in, out}, std::move(parameter), out);
     layouts_.back().transposed = true;
   }
-  // A tensor that is one or more of queries (0), keys (1) and values (2), head by head.
+  // Adds a tensor of queries (0), keys (1) or values (2), or several of them, head by head.
   void AddHeads(std::string name, std::vector<int64_t> shape, const std::string& parameter,
                 const std::vector<int>& parts, bool transposed = false) {
     StoredLayout layout{std::move(name), std::move(shape), transposed, {}};

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kMaxIndexBytes = 64 << 20;
 
-// One plain component: nothing outside the folder can be named.
+// Accepts one plain component, so that no file outside the folder can be named.
 bool IsPlainName(const std::string& name) {
   return !name.empty() && name.size() <= 255 && name.front() != '.' &&
          std::all_of(name.begin(), name.end(),

@@ -16,8 +16,8 @@ namespace stretto {
 inline constexpr char kHfWeightsName[] = "model.safetensors";
 inline constexpr char kHfIndexName[] = "model.safetensors.index.json";
 
-// File of each tensor. Errors: InvalidArgument (names `path`, found, expected), among them a file
-// that would lie elsewhere than beside the index.
+// Returns the file of each tensor. Errors: InvalidArgument (names `path`, found, expected), also
+// for a file that would not be beside the index.
 absl::StatusOr<std::map<std::string, std::string>> ParseHfIndex(absl::string_view text,
                                                                 const std::string& path);
 
@@ -30,17 +30,17 @@ class TensorFolder {
     std::string path;  // of the file
   };
 
-  // As transformers does, one file wins over an index. Errors: NotFound and the like,
-  // InvalidArgument (malformed; the files and the index disagree).
+  // As in transformers, a single file takes precedence over an index. Errors: NotFound and the
+  // like, InvalidArgument (malformed; the files and the index disagree).
   static absl::StatusOr<TensorFolder> Open(const std::string& folder);
 
-  // By name; the pointers live as long as the folder does, also when it is moved.
+  // By name; the pointers are valid as long as the folder, even after it is moved.
   const std::map<std::string, Entry>& tensors() const { return tensors_; }
 
  private:
   absl::StatusOr<const SafetensorsReader*> AddFile(const std::string& path);
 
-  std::map<std::string, SafetensorsReader> files_;  // by path; its nodes stay where they are
+  std::map<std::string, SafetensorsReader> files_;  // by path; a map keeps addresses
   std::map<std::string, Entry> tensors_;
 };
 

@@ -6,7 +6,7 @@
 
 namespace stretto {
 
-// Those of kTokenizerFiles that lie in the folder, as absolute paths.
+// Returns the absolute paths of the kTokenizerFiles in the folder.
 std::vector<std::string> TokenizerFilesIn(const std::string& folder);
 
 }  // namespace stretto

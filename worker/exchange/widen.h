@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Stored numbers as f32, exactly.
+// Converts stored numbers to f32, exactly.
 
 #include <cstdint>
 #include <cstring>

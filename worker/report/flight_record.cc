@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The page is a struct of atomics in a shared mapping of a file, so a store is all that the trainer
-// pays and the kernel keeps the page when the process dies. The reader copies the file and decodes
-// it.
+// The page is a struct of atomics in a shared mapping of a file. So a store is the only cost for
+// the trainer, and the kernel keeps the page when the process dies. The reader copies the file and
+// decodes it.
 
 #include "worker/report/flight_record.h"
 
@@ -73,7 +73,7 @@ const char* NameOf(FlightPhase phase) {
 absl::StatusOr<FlightRecorder> FlightRecorder::Create(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  // Reserves the block: a store to a hole on a full disk would be a SIGBUS.
+  // Reserves the block, because a store to a hole on a full disk would raise SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, kPageBytes); error != 0) {
     return ErrnoStatus(error, absl::StrCat("allocate ", path));
   }
@@ -111,7 +111,8 @@ void FlightRecorder::SetOperation(FlightLane lane, int64_t operation, absl::Dura
 absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  // A copy by the kernel: a mapping could fault if the file is short. Words are copied whole.
+  // Read, not mapped: a mapping could fault if the file is short. The kernel copies each word
+  // whole.
   alignas(FlightPage) std::byte bytes[sizeof(FlightPage)];
   const ssize_t n = ::pread(file.get(), bytes, sizeof(bytes), 0);
   if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));

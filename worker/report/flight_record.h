@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a trainer is, in one page of a mapped file: it survives the process, so that the daemon can
-// say after a kill -9 which step, phase and operation it was in, or see that nothing moves.
+// The position of a trainer, in one page of a mapped file. It survives the process, so after a kill
+// -9 the daemon can report the step, phase and operation, and it can detect that nothing moves.
 
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 
 namespace stretto {
 
-// Where training is between and inside steps.
+// The phase of training between and within steps.
 enum class FlightPhase : uint32_t {
   kStarting,
   kPrepare,
@@ -32,10 +32,10 @@ enum class FlightLane : uint32_t { kCompute, kComm };
 
 struct FlightPage;
 
-// The trainer's side. Setters are relaxed atomic stores, for any thread; no system call.
+// The trainer's side. Setters are relaxed atomic stores, for any thread, without system calls.
 class FlightRecorder {
  public:
-  // Replaces what an earlier process left. Errors: ResourceExhausted (disk full), those of
+  // Replaces the file of an earlier process. Errors: ResourceExhausted (disk full), those of
   // ErrnoStatus.
   static absl::StatusOr<FlightRecorder> Create(const std::string& path);
   FlightRecorder(FlightRecorder&& other) noexcept : page_(std::exchange(other.page_, nullptr)) {}
@@ -45,7 +45,7 @@ class FlightRecorder {
   // `now` is the monotonic clock of the machine, as in Clock::Monotonic.
   void SetStep(int64_t step, absl::Duration now);
   void SetPhase(FlightPhase phase, absl::Duration now);
-  // A lane begins the operation with this number in the program's text.
+  // A lane begins the operation that has this number in the program's text.
   void SetOperation(FlightLane lane, int64_t operation, absl::Duration now);
 
  private:
@@ -62,12 +62,13 @@ struct FlightState {
   absl::Duration last_update;   // monotonic clock
 };
 
-// The daemon's side, while the trainer runs or after. Fields are each whole, but not of one
-// instant. Errors: NotFound, DataLoss (too short, not a flight record, an unknown phase).
+// The daemon's side, during and after the trainer's life. Each field is consistent, but fields may
+// be of different instants. Errors: NotFound, DataLoss (too short, not a flight record, an unknown
+// phase).
 absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path);
 
-// The line of a program's text that begins with `operation`:
-// "18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17". Errors: NotFound.
+// Returns the line of a program's text that begins with `operation`: "18 comm.tp all_reduce L3.fc2
+// fwd mb0 s0 in=%12 out=%12 wait=17". Errors: NotFound.
 absl::StatusOr<std::string> OperationLine(const std::string& program_text_path, int64_t operation);
 
 }  // namespace stretto

@@ -30,7 +30,7 @@ absl::Status ReadAt(int fd, int64_t offset, int64_t count, void* out, const std:
     const ssize_t n = ::pread(fd, at, static_cast<size_t>(count), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
-    // The file was cut back by its writer between fstat and here.
+    // The writer truncated the file between fstat and here.
     if (n == 0) return absl::OutOfRangeError(absl::StrCat(path, ": ends at byte ", offset));
     at += n;
     offset += n;
@@ -39,7 +39,7 @@ absl::Status ReadAt(int fd, int64_t offset, int64_t count, void* out, const std:
   return absl::OkStatus();
 }
 
-// A machine that dies may leave a file longer than what reached the disk.
+// When a machine fails, the file may be longer than the data that reached the disk.
 absl::StatusOr<bool> IsZeroToEnd(int fd, int64_t offset, int64_t size, const std::string& path) {
   std::string block(size_t{64} << 10, '\0');
   while (offset < size) {
@@ -98,7 +98,7 @@ absl::Status WriteRecords(int fd, int64_t size, absl::string_view records,
                           const std::string& path) {
   const absl::Status status = WriteAll(fd, records, path);
   if (status.ok()) return status;
-  // Cutting back needs no space.
+  // Truncation needs no space.
   if (::ftruncate(fd, size) == 0) return status;
   return absl::Status(status.code(), absl::StrCat(status.message(), "; truncate to ", size,
                                                   " bytes: ", std::strerror(errno)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How files of messages are framed: u32 length, u32 CRC-32C of the message, the message. One
-// writer appends; readers may read at the same time.
+// The framing of files of messages: u32 length, u32 CRC-32C of the message, the message. One writer
+// appends; readers may read at the same time.
 
 #include <cstdint>
 #include <string>
@@ -15,23 +15,24 @@ namespace stretto {
 inline constexpr int64_t kRecordHeaderBytes = 8;
 inline constexpr int64_t kMaxRecordBytes = int64_t{16} << 20;  // of a message
 
-// Appends the framed message to `out`. The message is not empty and at most kMaxRecordBytes.
+// Appends the framed message to `out`. The message must not be empty and has at most
+// kMaxRecordBytes.
 void AppendRecord(absl::string_view message, std::string* out);
 
-// Reads the message of the record at `offset`. Errors: OutOfRange (from here on there is no whole
-// record: the end, one that is being written, or one torn by a crash), DataLoss (a broken record
-// with others behind it; names file, byte, found, expected), those of ErrnoStatus.
+// Reads the message of the record at `offset`. Errors: OutOfRange (no whole record from here on:
+// the end, a record that is being written, or one torn by a crash), DataLoss (a broken record with
+// others after it; names file, byte, found, expected), those of ErrnoStatus.
 absl::Status ReadRecord(int fd, int64_t offset, const std::string& path, std::string* message);
 
 // DataLoss: "PATH: WHAT of the record at byte OFFSET: found FOUND, expected EXPECTED".
 absl::Status BrokenRecord(const std::string& path, int64_t offset, absl::string_view what,
                           absl::string_view found, absl::string_view expected);
 
-// Bytes of an open file. Errors: those of ErrnoStatus.
+// Returns the size of an open file in bytes. Errors: those of ErrnoStatus.
 absl::StatusOr<int64_t> FileSize(int fd, const std::string& path);
 
-// Appends framed records to an open file that holds `size` bytes. On an error the file is cut back
-// to `size`; should that fail too, readers see a torn record, and the message says so. Errors:
+// Appends framed records to an open file of `size` bytes. On an error the file is truncated to
+// `size`; if that fails too, readers see a torn record, and the message reports it. Errors:
 // ResourceExhausted (disk full), those of ErrnoStatus.
 absl::Status WriteRecords(int fd, int64_t size, absl::string_view records, const std::string& path);
 

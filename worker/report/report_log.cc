@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
     if (absl::IsOutOfRange(status)) break;
     if (!status.ok()) {
       if (reports.empty()) return status;
-      break;  // what was whole goes out first; the next call meets the error again
+      break;  // returns the whole ones first; the next call meets the error again
     }
     offset_ += kRecordHeaderBytes + static_cast<int64_t>(message.size());
     last_sequence_ = report.sequence();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A rank's reports on disk, in the order of their sequence numbers, until the coordinator has them.
-// Append-only; a record is u32 length, u32 CRC-32C of the message, the serialized RankReport.
-// The trainer writes; its daemon reads at the same time, and appends the last report (RankExit)
-// when the trainer is dead. Never two writers at once.
+// A rank's reports on disk, in the order of their sequence numbers, until the coordinator has
+// acknowledged them. Append-only; a record is u32 length, u32 CRC-32C of the message, the
+// serialised RankReport. The trainer writes; its daemon reads at the same time, and appends the
+// last report (RankExit) when the trainer is dead. There are never two writers at once.
 
 #include <cstdint>
 #include <string>
@@ -19,15 +19,15 @@ namespace v1alpha1 {
 class RankReport;
 }
 
-// Reads a log from its start, also while it grows. Not thread-safe.
+// Reads a log from its start, even while it grows. Not thread-safe.
 class ReportReader {
  public:
   explicit ReportReader(std::string path) : path_(std::move(path)) {}
 
-  // The reports written since the last call, at most `limit`. Empty when there are none: no file
-  // yet, or the rest is a record that is not whole (yet). Errors: DataLoss (a broken record with
-  // others behind it, or a gap in the sequence; names file, byte, found, expected); reading stays
-  // before it.
+  // Returns the reports written since the last call, at most `limit`. Empty if there are none:
+  // there is no file yet, or the last record is not (yet) whole. Errors: DataLoss (a broken record
+  // with others after it, or a gap in the sequence; names file, byte, found, expected); the reader
+  // then stays before it.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
 
   int64_t offset() const { return offset_; }  // bytes of whole records read
@@ -42,21 +42,21 @@ class ReportReader {
   int64_t last_sequence_ = 0;
 };
 
-// All reports with a sequence number above `sequence`. Errors as ReadNew.
+// Returns all reports with a sequence number above `sequence`. Errors: those of ReadNew.
 absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadAfter(const std::string& path,
                                                             int64_t sequence);
 
 // Not thread-safe.
 class ReportLog {
  public:
-  // Makes the file or continues it: a torn last record (a crash while writing) is cut off. Errors:
-  // DataLoss (see ReportReader), those of ErrnoStatus.
+  // Creates the file or continues it: a torn last record (a crash while writing) is cut off.
+  // Errors: DataLoss (see ReportReader), those of ErrnoStatus.
   static absl::StatusOr<ReportLog> Open(const std::string& path);
 
-  // Sets `report->sequence` to the next number and appends it in one write. A killed process loses
-  // nothing that was appended; a killed machine what was not synced. On an error the file ends with
-  // the last whole record, the number is not used, and Append may be tried again. Errors:
-  // ResourceExhausted (disk full), those of ErrnoStatus.
+  // Sets `report->sequence` to the next number and appends it in one write. If the process is
+  // killed, no appended report is lost; if the machine fails, those that were not synced. On an
+  // error the file ends with the last whole record, the number is not used, and Append may be
+  // retried. Errors: ResourceExhausted (disk full), those of ErrnoStatus.
   absl::Status Append(v1alpha1::RankReport* report);
 
   // fsync.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The writer collects the records of a step in memory and appends them in one write; when trace.bin
-// is large enough it becomes trace.old.bin. The reader opens the files so that no such rename comes
-// between, and reads up to the end of what was there.
+// is large enough it becomes trace.old.bin. The reader opens both files so that no such rename
+// occurs in between, and reads up to their ends at that time.
 
 #include "worker/report/trace_log.h"
 
@@ -39,7 +39,7 @@ absl::StatusOr<FileDescriptor> OpenToRead(const std::string& path) {
   return ErrnoStatus(errno, absl::StrCat("open ", path));
 }
 
-// The file has this name, or neither is there.
+// Whether the file still has this name, or neither exists.
 bool HasName(const FileDescriptor& file, const std::string& path) {
   struct stat opened, named;
   if (::stat(path.c_str(), &named) != 0) return !file.valid();
@@ -110,7 +110,7 @@ absl::StatusOr<TraceReader> TraceReader::Open(const std::string& folder, int64_t
   ASSIGN_OR_RETURN(FileDescriptor program, OpenToRead(ProgramPath(folder)));
   if (!program.valid()) return absl::NotFoundError("no step is recorded yet");
   FileDescriptor older, newer;
-  do {  // until no rename came between
+  do {  // until no rename occurred in between
     ASSIGN_OR_RETURN(older, OpenToRead(OldPath(folder)));
     ASSIGN_OR_RETURN(newer, OpenToRead(NewPath(folder)));
   } while (!HasName(older, OldPath(folder)));

@@ -2,13 +2,13 @@
 #pragma once
 // The newest steps of a rank, operation by operation, in its run folder:
 //
-//   trace-program.bin  what the rank does in every step (TraceProgram)
+//   trace-program.bin  the operations of every step (TraceProgram)
 //   trace.old.bin      steps before those of
 //   trace.bin          the newest ones (TraceStep)
 //
-// All three are records (record_file.h) of a TraceRecord. trace.bin takes the name of trace.old.bin
-// when it has half of the bytes that may be kept, so at least that half is always there. The
-// trainer writes; its daemon reads at the same time, and after the trainer's end.
+// All three consist of records (record_file.h) of a TraceRecord. trace.bin is renamed to
+// trace.old.bin when it has half of the bytes that may be kept, so at least that half is always
+// there. The trainer writes; its daemon reads at the same time, and after the trainer's end.
 
 #include <cstdint>
 #include <optional>
@@ -25,23 +25,23 @@ namespace v1alpha1 {
 class TraceRecord;
 }
 
-// Some 1,000 steps of a small model, 20 of a large one.
+// About 1,000 steps of a small model, 20 of a large one.
 inline constexpr int64_t kTraceBytes = int64_t{8} << 20;
 
 // Not thread-safe.
 class TraceLog {
  public:
-  // Deletes what an earlier process left and writes the program. Errors: ResourceExhausted (disk
+  // Deletes the files of an earlier process and writes the program. Errors: ResourceExhausted (disk
   // full), those of ErrnoStatus.
   static absl::StatusOr<TraceLog> Create(const std::string& folder,
                                          const std::vector<v1alpha1::TraceRecord>& program,
                                          int64_t max_bytes = kTraceBytes);
 
-  // Takes a record of the step under way; nothing is written yet. Once warm it allocates nothing.
+  // Adds a record of the current step, without writing yet. Once warm it allocates nothing.
   void Add(const v1alpha1::TraceRecord& record);
 
-  // Writes what was added since the last call, in one write. On an error the step is lost, the file
-  // ends with the last whole one, and the next step may be tried. Errors as Create.
+  // Writes the records added since the last call, in one write. On an error the step is lost, the
+  // file ends with the last whole step, and the next step may be tried. Errors: those of Create.
   absl::Status Commit();
 
  private:
@@ -56,17 +56,17 @@ class TraceLog {
   std::string message_, pending_;
 };
 
-// Reads the program, then the steps in [first_step, last_step] in order; 0 is open on that side.
+// Reads the program, then the steps in [first_step, last_step] in order; 0 leaves that side open.
 // Not thread-safe.
 class TraceReader {
  public:
-  // NotFound: nothing is recorded there.
+  // Errors: NotFound if nothing is recorded there.
   static absl::StatusOr<TraceReader> Open(const std::string& folder, int64_t first_step,
                                           int64_t last_step);
 
-  // The next record; nullopt after the last. Where a file is damaged or torn, its remaining steps
-  // are passed over, and a record with a warning says so. Errors: NotFound (no step in the range is
-  // kept; names those that are), DataLoss (the program is damaged), those of ErrnoStatus.
+  // Returns the next record, or nullopt after the last. If a file is damaged or torn, its remaining
+  // steps are skipped and a record with a warning reports it. Errors: NotFound (no step in the
+  // range is kept; names those that are), DataLoss (the program is damaged), those of ErrnoStatus.
   absl::StatusOr<std::optional<v1alpha1::TraceRecord>> Next();
 
  private:
@@ -79,7 +79,7 @@ class TraceReader {
   TraceReader(int64_t first_step, int64_t last_step)
       : first_step_(first_step), last_step_(last_step) {}
   bool Wanted(int64_t step);
-  // Nullopt: nothing more in this file.
+  // Returns nullopt at the end of this file.
   absl::StatusOr<std::optional<v1alpha1::TraceRecord>> NextOf(File& file);
   absl::Status NoneKept() const;
 

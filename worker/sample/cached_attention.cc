@@ -10,7 +10,7 @@
 namespace stretto {
 namespace {
 
-// Appends the keys or values of a position's heads: head_dim columns of every stride from `from`.
+// Appends the keys or values of a position: head_dim columns from each stride, starting at `from`.
 void Append(const AttentionShape& shape, const float* from, std::vector<float>* kept) {
   const int64_t stride = (shape.heads / shape.kv_heads + 2) * shape.head_dim;
   for (int64_t head = 0; head < shape.kv_heads; ++head, from += stride) {
@@ -18,7 +18,7 @@ void Append(const AttentionShape& shape, const float* from, std::vector<float>* 
   }
 }
 
-// x becomes softmax(x) over its first `valid` elements, 0 after.
+// Replaces x by softmax(x) over its first `valid` elements, and 0 after them.
 void Softmax(int64_t valid, int64_t count, float* x) {
   const float top = *std::max_element(x, x + valid);
   float sum = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Causal attention of new positions to all that came before, whose keys and values are kept.
+// Causal attention of new positions to all earlier ones, whose keys and values are cached.
 
 #include <cstdint>
 #include <vector>
@@ -10,15 +10,15 @@
 
 namespace stretto {
 
-// Of one layer: f32 [positions][kv_heads][head_dim] each. Grows with the prefix.
+// The cache of one layer: f32 [positions][kv_heads][head_dim] each. Grows with the prefix.
 struct KeyValueCache {
   std::vector<float> keys, values;
 };
 
-// qkv[rows, shape.qkv_columns()] (kernels/ops.h), turned already, is of positions [first, first +
-// rows). Keeps its keys and values, in place of what the cache has of these positions and later
-// ones, then context[rows, shape.context_columns()] = softmax(q k^T / sqrt(head_dim)) v over the
-// positions up to each row's own. shape.sequence_length is not read.
+// qkv[rows, shape.qkv_columns()] (kernels/ops.h), already rotated, has positions [first, first +
+// rows). Stores their keys and values in the cache, replacing those of these and later positions,
+// then computes context[rows, shape.context_columns()] = softmax(q k^T / sqrt(head_dim)) v, each
+// row over the positions up to its own. shape.sequence_length is not used.
 void AttendCached(const AttentionShape& shape, int64_t first, int64_t rows, const float* qkv,
                   KeyValueCache* cache, float* context, Team* team);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Runs a piece of tokens through the layers with the CPU kernels. Keys and values of each layer are
-// appended to a cache; queries of the piece attend to all of it. Work is cut over threads by
-// columns of a product or by rows. Long inputs are taken in pieces, so that activations stay small.
+// appended to a cache, and queries of the piece attend to all of it. Work is divided among threads
+// by columns of a product or by rows. Long inputs are processed in pieces, so that activations are
+// small.
 
 #include "worker/sample/decoder.h"
 
@@ -19,7 +20,7 @@
 namespace stretto {
 namespace {
 
-// The least work worth a thread of its own.
+// Minimum work that is worth a thread.
 constexpr int64_t kColumnsPerThread = 32, kRowsPerThread = 8;
 
 AttentionShape ShapeOf(const ModelSpec& model) {
@@ -40,7 +41,7 @@ TensorView View(const float* data, int64_t rows, int64_t columns) {
 
 }  // namespace
 
-// Of one piece: x is the residual stream, y what a norm or attention made of it.
+// Of one piece: x is the residual stream, y the output of a norm or attention.
 struct Decoder::Activations {
   Activations(const ModelSpec& model, const AttentionShape& shape, int64_t rows) {
     const auto floats = [rows](int64_t columns) {
@@ -93,7 +94,7 @@ absl::Status Decoder::Append(absl::Span<const int32_t> tokens, absl::Span<float>
   }
   for (int64_t begin = 0; begin < count; begin += kPiece) {
     const int64_t rows = std::min(kPiece, count - begin);
-    const int64_t first = std::max(begin, count - wanted);  // that has logits
+    const int64_t first = std::max(begin, count - wanted);  // first row with logits
     const int64_t with_logits = std::max<int64_t>(0, begin + rows - first);
     RETURN_IF_ERROR(AppendPiece(
         tokens.subspan(begin, rows),

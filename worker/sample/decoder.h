@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A model that is run token by token: forward alone, on the CPU, in f32, with what attention needs
-// of the positions before kept. The mathematics is that of worker/engine/model.
+// Runs a model token by token: forward only, on the CPU, in f32, with a cache of keys and values of
+// earlier positions. The computation is that of worker/engine/model.
 
 #include <cstdint>
 #include <functional>
@@ -22,21 +22,22 @@ namespace stretto {
 
 struct DecoderOptions {
   int threads = 0;           // 0: one per core
-  int64_t memory_bytes = 0;  // that weights may take; 0: what the machine has
-  // Asked between layers; once true, what runs ends with Cancelled. May be empty.
+  int64_t memory_bytes = 0;  // maximum for weights; 0: the machine's memory
+  // Called between layers; if it returns true, the call in progress ends with Cancelled. May be
+  // empty.
   std::function<bool()> cancelled = {};
 };
 
-// One thread uses it at a time; products and heads are shared with threads of its own. Memory: the
-// weights once, in f32; keys and values of the prefix; activations of kPiece positions.
-// CpuSupported() first.
+// Used by one thread at a time; products and heads are shared with its own threads. Memory: the
+// weights once, in f32; keys and values of the prefix; activations of kPiece positions. Requires
+// CpuSupported().
 class Decoder {
  public:
-  // Positions that go through the model at a time.
+  // Number of positions that pass through the model at a time.
   static constexpr int64_t kPiece = 128;
 
-  // Reads all weights; `source` is not needed any more after that. Errors: ResourceExhausted
-  // (weights larger than memory: both numbers), Cancelled, those of ModelSource::Read.
+  // Reads all weights; `source` is not needed afterwards. Errors: ResourceExhausted (weights larger
+  // than memory; names both numbers), Cancelled, those of ModelSource::Read.
   static absl::StatusOr<std::unique_ptr<Decoder>> Load(const ModelSource& source,
                                                        const DecoderOptions& options = {});
 
@@ -45,13 +46,13 @@ class Decoder {
   // Length of the prefix, at most model().sequence_length.
   int64_t position() const { return position_; }
 
-  // Appends tokens to the prefix. `logits` has a multiple of vocab_size elements and gets those of
-  // the last so many of these tokens, [tokens][vocab_size]: of no padding. Errors: InvalidArgument
-  // (a token outside the vocabulary), OutOfRange (the prefix would exceed the model's sequence
-  // length; names found and expected), Cancelled (the prefix has some of the tokens).
+  // Appends tokens to the prefix. `logits` has n * vocab_size elements, [n][vocab_size] without
+  // padding, and receives those of the last n of these tokens. Errors: InvalidArgument (a token
+  // outside the vocabulary), OutOfRange (the prefix would exceed the model's sequence length; names
+  // found and expected), Cancelled (the prefix has some of the tokens).
   absl::Status Append(absl::Span<const int32_t> tokens, absl::Span<float> logits);
 
-  // The prefix is empty again.
+  // Empties the prefix.
   void Clear() { position_ = 0; }
 
  private:
@@ -64,8 +65,8 @@ class Decoder {
   void Attention(int layer, int64_t rows, const std::vector<float>& turns, Activations* a);
   void Mlp(int layer, int64_t rows, Activations* a);
   void Norm(int weight, int bias, int64_t rows, const float* x, float* y, float* stats);
-  // y[rows, weight_rows] = (add ? y : 0) + x * W^T + bias, W the weight's first rows. bias -1:
-  // none.
+  // y[rows, weight_rows] = (add ? y : 0) + x * W^T + bias, where W is the weight's first rows. bias
+  // -1: none.
   void Multiply(int weight, int bias, int64_t weight_rows, int64_t rows, const float* x, bool add,
                 float* y);
   const float* DataOf(int parameter) const;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Decoder's weights, from where they lie into memory.
+// Reads Decoder's weights from their source to memory.
 #include <unistd.h>
 
 #include <new>

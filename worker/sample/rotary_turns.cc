@@ -38,7 +38,7 @@ void TurnRows(const AttentionShape& shape, const std::vector<float>& turns, int6
   for (int64_t row = 0; row < rows; ++row) {
     const float* const turn = turns.data() + row * d;
     for (int64_t kv = 0; kv < shape.kv_heads; ++kv) {
-      // The queries of the group and its key; the value stays.
+      // Rotates the queries of the group and its key, but not the value.
       for (int64_t i = 0; i <= group; ++i) {
         TurnHead(turn, d / 2, qkv + (kv * (group + 2) + i) * d);
       }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rotary positions (Su et al. 2021) from anywhere in a sequence on; Ops::Rotary has them for whole
-// sequences.
+// Rotary positions (Su et al. 2021) for a part of a sequence; Ops::Rotary is for whole sequences.
 
 #include <cstdint>
 #include <vector>
@@ -11,11 +10,11 @@
 
 namespace stretto {
 
-// Cosines and sines of positions [first, first + count): [count][2][head_dim / 2].
+// Returns cosines and sines of positions [first, first + count): [count][2][head_dim / 2].
 std::vector<float> TurnTable(const RotarySpeed& speed, int64_t head_dim, int64_t first,
                              int64_t count);
 
-// Turns queries and keys of qkv[rows, shape.qkv_columns()] in place, row r by row r of `turns`.
+// Rotates queries and keys of qkv[rows, shape.qkv_columns()] in place, row r by row r of `turns`.
 void TurnRows(const AttentionShape& shape, const std::vector<float>& turns, int64_t rows,
               float* qkv);
 

@@ -13,7 +13,7 @@ Team::Team(int threads) : begin_(threads), end_(threads) {
   for (int number = 1; number < threads; ++number) {
     try {
       threads_.emplace_back([this, number] { Follow(number); });
-    } catch (const std::system_error&) {  // a limit of processes: those that are there do it
+    } catch (const std::system_error&) {  // process limit: works with fewer threads
       for (; number < threads; ++number) {
         begin_.arrive_and_drop();
         end_.arrive_and_drop();

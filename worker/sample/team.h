@@ -17,7 +17,7 @@ class Team {
  public:
   using Work = absl::FunctionRef<void(int64_t begin, int64_t end)>;
 
-  // Fewer where the system gives no more.
+  // Has fewer threads if the system does not provide more.
   explicit Team(int threads);
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -25,8 +25,9 @@ class Team {
 
   int size() const { return static_cast<int>(threads_.size()) + 1; }
 
-  // Calls `work` on ranges that make up [0, count), one per thread at most, and waits for all of
-  // them. A range is `grain` long or longer: what is shorter is not worth waking anybody.
+  // Calls `work` on ranges that cover [0, count), at most one per thread, and waits for all of
+  // them. A range has at least `grain` elements, because shorter ones are not worth waking a
+  // thread.
   void Run(int64_t count, int64_t grain, Work work);
 
  private:
@@ -34,7 +35,7 @@ class Team {
   void DoPart(int number) const;
 
   std::barrier<> begin_, end_;
-  std::optional<Work> work_;  // set before begin_, valid until end_; nothing: the team dissolves
+  std::optional<Work> work_;  // set before begin_, valid until end_; nothing: threads end
   int64_t count_ = 0, parts_ = 0;
   std::vector<std::thread> threads_;
 };

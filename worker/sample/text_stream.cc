@@ -13,10 +13,10 @@
 namespace stretto {
 namespace {
 
-constexpr size_t kContext = 4;  // tokens; as many as a character has bytes at most
+constexpr size_t kContext = 4;  // tokens; a character has at most this many bytes
 
-// The end of `tokens` that the text of others depends on: kContext of them, more where those show
-// nothing.
+// Returns the end of `tokens` that can affect later text: kContext of them, or more if those have
+// no text.
 std::vector<int32_t> Context(const Tokenizer& tokenizer, absl::Span<const int32_t> tokens) {
   size_t count = kContext;
   for (; count < tokens.size(); count *= 2) {
@@ -43,12 +43,12 @@ absl::StatusOr<std::string> TextStream::Finish() {
   return TakeUtf8(&bytes_, true);
 }
 
-// Appends the text of pending_ to bytes_, as far as no token to come can change it; or all.
+// Moves the text of pending_ that later tokens cannot change, or all of it, to bytes_.
 absl::Status TextStream::TakePending(bool all) {
   if (pending_.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(std::string added, TextAfterShown(pending_));
   size_t taken = pending_.size();
-  // A tokenizer that puts bytes together shows a character as U+FFFD until its last byte is there.
+  // A tokenizer that combines bytes shows an incomplete character as U+FFFD.
   if (!all && absl::EndsWith(added, kReplacement)) {
     if (taken < kContext) return absl::OkStatus();
     taken = 1;

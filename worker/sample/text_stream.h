@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tokens to text as they come.
+// Converts tokens to text as they are generated.
 
 #include <cstdint>
 #include <string>
@@ -12,8 +12,8 @@
 
 namespace stretto {
 
-// What Add and Finish return, one after the other, is the text of the tokens that were added, as it
-// follows on that of `before`: whole characters only, bytes that are no UTF-8 as U+FFFD.
+// The results of Add and Finish, joined, are the text of the added tokens as a continuation of the
+// text of `before`. They consist of complete characters; bytes that are not UTF-8 are U+FFFD.
 class TextStream {
  public:
   // `tokenizer` is borrowed.
@@ -21,19 +21,19 @@ class TextStream {
 
   // Errors: those of Tokenizer::Decode.
   absl::StatusOr<std::string> Add(int32_t token);
-  // What is left, half a character as U+FFFD.
+  // Returns the remaining text; an incomplete character is U+FFFD.
   absl::StatusOr<std::string> Finish();
 
  private:
   absl::Status TakePending(bool all);
-  // What `tokens` add to the text of shown_.
+  // Returns the text that `tokens` add after that of shown_.
   absl::StatusOr<std::string> TextAfterShown(absl::Span<const int32_t> tokens) const;
 
   const Tokenizer& tokenizer_;
-  // Text depends on the tokens in front: SentencePiece drops a space at the beginning of what it
-  // decodes, and puts bytes together to characters.
+  // The text of tokens depends on earlier ones: SentencePiece drops a space at the beginning of
+  // what it decodes, and combines bytes into characters.
   std::vector<int32_t> shown_, pending_;
-  std::string bytes_;  // of the text, not given out yet
+  std::string bytes_;  // text that has not been returned yet
 };
 
 }  // namespace stretto

@@ -28,7 +28,7 @@ absl::Status CheckFinite(absl::Span<const float> logits, int64_t position) {
   return absl::OkStatus();
 }
 
-// Whether `a` comes after `b`, for a heap whose top is the likeliest.
+// Whether `a` comes after `b`, for a heap whose top is the most likely.
 bool Later(const WeightedToken& a, const WeightedToken& b) {
   return a.probability != b.probability ? a.probability < b.probability : a.token > b.token;
 }
@@ -58,7 +58,7 @@ std::vector<WeightedToken> Nucleus(absl::Span<const float> logits, double temper
     sum += tokens[i].probability;
   }
   if (top_p < 1) {
-    // The likeliest move to the end, until they suffice.
+    // Pops the most likely to the end until they suffice.
     std::make_heap(tokens.begin(), tokens.end(), Later);
     double kept = 0;
     auto end = tokens.end();
@@ -86,7 +86,7 @@ absl::StatusOr<int32_t> ChooseToken(absl::Span<const float> logits, int64_t posi
     left -= token.probability;
     if (left < 0) return token.token;
   }
-  // What rounding left over.
+  // Reached only by rounding.
   return std::max_element(tokens.begin(), tokens.end(), Later)->token;
 }
 

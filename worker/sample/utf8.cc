@@ -7,21 +7,21 @@
 namespace stretto {
 namespace {
 
-// Bytes of the character that `lead` begins; 0: it begins none.
+// Returns the length of the character that `lead` begins; 0 if it begins none.
 size_t LengthOf(unsigned char lead) {
   if (lead < 0x80) return 1;
   if (lead < 0xC2 || lead > 0xF4) return 0;
   return lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
 }
 
-// Whether `byte` may follow on `lead` (no overlong forms, no surrogates, nothing above U+10FFFF).
+// Whether `byte` may follow `lead` (no overlong forms, no surrogates, nothing above U+10FFFF).
 bool MayBeSecond(unsigned char lead, unsigned char byte) {
   const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   return byte >= low && byte <= high;
 }
 
-// Bytes from `at` on that are a character or the beginning of one; 0: none.
+// Returns the number of bytes at `at` that are a character or the beginning of one; 0 if none.
 size_t Follow(const std::string& bytes, size_t at, size_t length) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(bytes[at + i]); };
   if (length == 0) return 0;

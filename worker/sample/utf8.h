@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Bytes that come in pieces, as UTF-8.
+// Decodes UTF-8 that arrives in pieces.
 
 #include <string>
 
@@ -8,8 +8,8 @@ namespace stretto {
 
 inline constexpr char kReplacement[] = "\xEF\xBF\xBD";  // U+FFFD
 
-// Removes whole characters from the front of `bytes` and returns them, each maximal part that is no
-// UTF-8 as U+FFFD (Unicode 15, section 3.9). The beginning of a character at the very end stays in
+// Removes complete characters from the front of `bytes` and returns them; each maximal part that is
+// not UTF-8 becomes U+FFFD (Unicode 15, section 3.9). An incomplete character at the end remains in
 // `bytes`, unless `all`.
 std::string TakeUtf8(std::string* bytes, bool all);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens what was named, which reads headers and no weights, and prints the model's fields, its
-// parameter count, where it was trained to, and a `model:` section to paste into a job file.
+// Opens the named model, which reads headers and no weights except to verify a checkpoint, and
+// prints its fields, its parameter count, its training state and, with --spec, a `model:` section
+// for a job file.
 
 #include "worker/tool/inspect_model.h"
 
@@ -30,7 +31,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Of the model itself: without the vocabulary's padding.
+// The number of elements of the model itself, without the vocabulary's padding.
 int64_t ElementsOf(const Parameter& parameter) {
   std::vector<int64_t> shape = parameter.shape;
   if (parameter.padding_from >= 0) shape[0] = parameter.padding_from;
@@ -45,7 +46,7 @@ int64_t ParameterCount(const ModelSpec& model) {
 
 std::string Number(double value) { return nlohmann::json(value).dump(); }
 
-// The fields of ModelSpec in job.proto: the note of a checkpoint uses its names.
+// Returns the fields of ModelSpec in job.proto; the note of a checkpoint uses their names.
 ordered_json ModelFields(const ModelSpec& model) {
   ordered_json fields =
       ordered_json::parse(ModelNoteText({.model = model, .dtype = "", .tokenizer = ""}));

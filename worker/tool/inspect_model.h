@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto checkpoint inspect`: which model weights are of.
+// `stretto checkpoint inspect`: describes the model of some weights.
 
 #include <string>
 
@@ -10,18 +10,18 @@
 namespace stretto {
 
 struct InspectModelOptions {
-  std::string name;  // as of OpenModel
+  std::string name;  // in the form of OpenModel
   bool tensors = false;
   bool json = false;
   bool spec = false;
 };
 
-// For people, as JSON, or, with `spec`, as the block `model:` of a job file.
-// Errors: those of ResolveModel and OpenModel.
+// Returns text, JSON or, with `spec`, the block `model:` of a job file. Errors: those of
+// ResolveModel and OpenModel.
 absl::StatusOr<std::string> InspectModel(const InspectModelOptions& options);
 
-// The block `model:` of a job file, with the fields of ModelSpec in job.proto. `initial_weights` is
-// left out where empty.
+// Returns the block `model:` of a job file, with the fields of ModelSpec in job.proto and, if not
+// empty, `initial_weights`.
 std::string JobFileModel(const ModelSpec& model, const std::string& initial_weights);
 
 }  // namespace stretto

@@ -23,7 +23,7 @@ InterruptFlag::InterruptFlag() {
   came = 0;
   for (size_t i = 0; i < std::size(kSignals); ++i) {
     before_[i] = std::signal(kSignals[i], Remember);
-    if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);  // nohup
+    if (before_[i] == SIG_IGN) std::signal(kSignals[i], SIG_IGN);  // ignored under nohup
   }
 }
 

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ctrl-C while something is written that must not stay half done.
+// Handles Ctrl-C while something is written that must not be left incomplete.
 
 namespace stretto {
 
-// While it lives, the first SIGINT, SIGTERM or SIGHUP only sets a flag; a second one ends the
-// process as ever. What was ignored stays ignored. One at a time.
+// During its lifetime, the first SIGINT, SIGTERM or SIGHUP only sets a flag; a second one ends the
+// process as usual. Ignored signals remain ignored. One instance at a time.
 class InterruptFlag {
  public:
   InterruptFlag();
   ~InterruptFlag();
 
   static bool raised();
-  // Ends the process by the signal that came.
+  // Ends the process by the signal that was received.
   [[noreturn]] static void Die();
 
  private:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads the manifests in a job's folder and prints a row for each entry, also for those that are
-// being written or that failed their checks.
+// Makes a row for each entry of a job's folder: size and time from the file system, training state
+// from its manifest, tokens from its model note. Entries that are being written, that failed their
+// checks, or whose manifest or sizes are wrong have their problem in the row.
 
 #include "worker/tool/list_checkpoints.h"
 
@@ -33,8 +34,8 @@ struct Row {
   FolderName::Kind kind = FolderName::Kind::kFinal;
   int64_t bytes = 0;  // of all its files
   absl::Time written = absl::InfinitePast();
-  std::optional<TrainingState> state = {};  // where the manifest can be read
-  std::optional<int64_t> tokens = {};       // where the checkpoint says its sequence length
+  std::optional<TrainingState> state = {};  // if the manifest can be read
+  std::optional<int64_t> tokens = {};       // if the checkpoint has a model note
   std::string problem = "";                 // empty: whole
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto checkpoint list`: what lies in the folder of a job.
+// `stretto checkpoint list`: lists the folder of a job.
 
 #include <string>
 
@@ -9,9 +9,9 @@
 
 namespace stretto {
 
-// A table, or JSON: every folder of a checkpoint by step, with its size, how long ago it was
-// written (JSON: when), samples and tokens trained on, TP size, and whether manifest and sizes
-// hold. Errors: NotFound (no such folder, or none of a job), those of ErrnoStatus.
+// Returns a table or JSON with every checkpoint folder by step: size, age (JSON: time), samples and
+// tokens trained on, TP size, and whether manifest and sizes are correct. Errors: NotFound (no such
+// folder, or not a job's), those of ErrnoStatus.
 absl::StatusOr<std::string> ListCheckpoints(const std::string& job_folder, bool json,
                                             absl::Time now);
 

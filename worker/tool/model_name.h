@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Models by the names that people type.
+// Resolves the names of models on command lines.
 
 #include <string>
 
@@ -11,8 +11,8 @@ namespace stretto {
 // Whether the name is a folder of a checkpoint or of a job, and not "hf:..." or "llmc:...".
 bool NamesCheckpoint(const std::string& name);
 
-// The folder of the checkpoint that the name means (CheckpointFolderOf); other names stay as they
-// are. Errors: those of CheckpointFolderOf.
+// Returns the folder of the checkpoint that the name denotes (CheckpointFolderOf); other names are
+// returned unchanged. Errors: those of CheckpointFolderOf.
 absl::StatusOr<std::string> ResolveModel(const std::string& name);
 
 }  // namespace stretto

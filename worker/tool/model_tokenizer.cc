@@ -15,7 +15,7 @@ constexpr char kHint[] =
     "--tokenizer names the one that the model was trained with: bytes, sentencepiece:MODEL_FILE or "
     "hf:FOLDER";
 
-// The path in that folder's files; empty: it is not among them.
+// Returns the path of a file in that folder; empty if it is not among the files.
 std::string FileNamed(const std::vector<std::string>& files, const std::string& name) {
   for (const std::string& file : files) {
     if (absl::EndsWith(file, absl::StrCat("/", name))) return file;
@@ -42,7 +42,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const ModelSource& model,
   const std::string sentencepiece = FileNamed(files, "tokenizer.model");
   if (!json.empty()) {
     auto tokenizer = LoadBytePairTokenizer(json, end_of_document);
-    // Llama 2's has byte fallback: the same tokenizer lies beside it as a SentencePiece model.
+    // Llama 2's tokenizer.json has byte fallback, but a SentencePiece model of the same tokenizer
+    // is beside it.
     if (sentencepiece.empty() || !absl::IsInvalidArgument(tokenizer.status())) return tokenizer;
   }
   if (!sentencepiece.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The tokenizer that a model was trained with.
+// Finds the tokenizer that a model was trained with.
 
 #include <memory>
 #include <string>
@@ -12,20 +12,20 @@
 
 namespace stretto {
 
-// Whether the model is a checkpoint, opened by its own folder, whose note says that its tokens are
-// bytes. Errors: those of reading the note.
+// Whether the model is a checkpoint, opened by its own folder, whose note names bytes as its
+// tokenizer. Errors: those of reading the note.
 absl::StatusOr<bool> TrainedOnBytes(const ModelSource& model);
 
-// The one that is named (as MakeTokenizer takes it); without a name that of the model's files, its
-// tokenizer.json, or tokenizer.model where that is refused or missing, or bytes where a
-// checkpoint's note says so; `model` was opened by the checkpoint's own folder, then. Errors:
-// InvalidArgument (`end_of_document` for another than a tokenizer.json), NotFound (the model has
-// none: says what to do), those of loading.
+// Loads the named tokenizer (in the form of MakeTokenizer). Without a name it loads the model's:
+// its tokenizer.json; or tokenizer.model if that is refused or missing; or bytes if the
+// checkpoint's note says so, for which `model` must have been opened by the checkpoint's own
+// folder. Errors: InvalidArgument (`end_of_document` for anything but a tokenizer.json), NotFound
+// (the model has none; says what to do), those of loading.
 absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const ModelSource& model,
                                                        const std::string& name,
                                                        const std::string& end_of_document);
 
-// InvalidArgument, with both numbers and what to do, if the tokenizer has tokens that are not in
+// Returns InvalidArgument, with both numbers and what to do, if the tokenizer has tokens outside
 // the model's vocabulary.
 absl::Status CheckTokenizerFits(const Tokenizer& tokenizer, const ModelSource& model);
 

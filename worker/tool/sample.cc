@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// From prompt to output: tokenize, check the length before the weights are loaded, load, generate,
-// and write text as soon as it is whole characters. Logits go to a file that appears only when it
-// is complete.
+// From prompt to output: tokenize the prompt, check its length before the weights are loaded, load,
+// write logits if requested, generate, and print text as soon as its characters are complete.
+// Logits go to a file that appears only when it is complete. JSON and statistics are printed at the
+// end, even after an interrupt.
 
 #include "worker/tool/sample.h"
 
@@ -37,10 +38,10 @@
 namespace stretto {
 namespace {
 
-// What came of a prompt.
+// The output for a prompt.
 struct Sampled {
   std::vector<int32_t> prompt, tokens;
-  std::string text;  // of `tokens`, where there is a tokenizer
+  std::string text;  // of `tokens`, if there is a tokenizer
   std::string ending;
   absl::Duration prompt_time, time;
 };
@@ -53,12 +54,12 @@ absl::StatusOr<std::vector<int32_t>> PromptTokens(const SampleOptions& options,
     return absl::Status(tokens.status().code(),
                         absl::StrCat("prompt: ", tokens.status().message()));
   }
-  // An end of document is what documents of the training follow on.
+  // In training, documents follow an end of document.
   if (tokens->empty()) tokens->push_back(tokenizer->info().end_of_document);
   return tokens;
 }
 
-// Here and not only in Decoder: loading takes long.
+// Checked here and not only in Decoder, because loading takes long.
 absl::Status CheckLength(absl::Span<const int32_t> prompt, const ModelSource& source) {
   const auto count = static_cast<int64_t>(prompt.size());
   const int64_t most = source.model().sequence_length;
@@ -68,7 +69,7 @@ absl::Status CheckLength(absl::Span<const int32_t> prompt, const ModelSource& so
                                             ", its sequence length"));
 }
 
-// What is no file must not be replaced by one.
+// Only a regular file may be replaced.
 absl::Status CheckReplaceable(const std::string& path) {
   std::error_code none;
   const auto found = std::filesystem::status(path, none);
@@ -95,7 +96,8 @@ absl::Status WriteLogits(int fd, const std::string& path, absl::Span<const int32
   return absl::OkStatus();
 }
 
-// Logits of every token of the prompt, some at a time: all of them at `path`, or what was there.
+// Writes the logits of every token of the prompt in pieces. `path` has all of them or its old
+// content.
 absl::Status WriteLogitsFile(const std::string& path, absl::Span<const int32_t> prompt,
                              Decoder& decoder) {
   const std::string part = absl::StrCat(path, ".part");
@@ -109,7 +111,7 @@ absl::Status WriteLogitsFile(const std::string& path, absl::Span<const int32_t> 
   return status;
 }
 
-// Standard output, harmless where it is a terminal.
+// Standard output; on a terminal, control characters are replaced.
 class Output {
  public:
   explicit Output(bool silent) : silent_(silent), terminal_(::isatty(STDOUT_FILENO) == 1) {}
@@ -119,7 +121,7 @@ class Output {
     line_open_ = text.back() != '\n';
     return WriteAll(STDOUT_FILENO, terminal_ ? Printable(text) : text, "standard output");
   }
-  // So that the prompt of a shell begins a line.
+  // Ends the line so that the shell's prompt begins a new one.
   absl::Status EndLine() { return terminal_ && line_open_ ? Write("\n") : absl::OkStatus(); }
 
  private:
@@ -127,7 +129,7 @@ class Output {
   bool line_open_ = false;
 };
 
-// Generates, and writes text as it comes. What there is stays in *sampled on an error.
+// Generates, and prints text as it arrives. On an error *sampled has the results so far.
 absl::Status WriteText(const SampleOptions& options, const Tokenizer* tokenizer, Decoder& decoder,
                        Sampled* sampled) {
   Output output(options.json);
@@ -188,7 +190,7 @@ std::string Rate(size_t tokens, absl::Duration time) {
 
 void ShowStatistics(const Sampled& sampled, int threads) {
   if (sampled.tokens.empty()) return;
-  // The first token comes with the prompt.
+  // The first token comes from processing the prompt.
   absl::FPrintF(stderr, "prompt: %s; then %s on %d threads; ended by %s\n",
                 Rate(sampled.prompt.size(), sampled.prompt_time),
                 Rate(sampled.tokens.size() - 1, sampled.time), threads, sampled.ending);

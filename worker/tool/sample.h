@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto sample` does.
+// The work of `stretto sample`.
 
 #include <cstdint>
 #include <functional>
@@ -13,23 +13,23 @@
 namespace stretto {
 
 struct SampleOptions {
-  std::string model;   // as OpenModel takes it
+  std::string model;   // in the form of OpenModel
   std::string prompt;  // empty: the beginning of a document
-  // Instead of `prompt`: tokens, which without a named tokenizer are answered with tokens.
+  // Used instead of `prompt`. Without a named tokenizer, the output is tokens too.
   std::vector<int32_t> prompt_ids;
   int64_t tokens = 100;
   ChoiceOptions choice = {.temperature = 0.8, .top_p = 0.95};
-  std::string tokenizer, end_of_document;  // as MakeTokenizer takes them; empty: the model's own
+  std::string tokenizer, end_of_document;  // for MakeTokenizer; empty: the model's own
   int threads = 0;                         // 0: one per core
   bool json = false, stats = false;
   std::string logits;  // file; empty: none
 };
 
-// Writes to stdout as tokens come, statistics to stderr. Ends with Cancelled at the
-// next layer once `interrupted()` is true, with what was written. Errors: those of opening and
-// loading model and tokenizer, InvalidArgument (options, a prompt that is no text of the
-// tokenizer's, a tokenizer that is not the model's), OutOfRange (a prompt that is longer than the
-// model's sequence length), FailedPrecondition (a CPU that the kernels are not for), those of
+// Writes to stdout as tokens are generated, and statistics to stderr. When `interrupted()` becomes
+// true, it ends with Cancelled at the next layer and keeps the output so far. Errors: those of
+// opening and loading model and tokenizer, InvalidArgument (options, a prompt that the tokenizer
+// cannot encode, a tokenizer that is not the model's), OutOfRange (a prompt that is longer than the
+// model's sequence length), FailedPrecondition (a CPU that the kernels do not support), those of
 // writing.
 absl::Status Sample(const SampleOptions& options, const std::function<bool()>& interrupted);
 

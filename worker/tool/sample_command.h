@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto sample`: a model goes on where a prompt ends.
+// `stretto sample`: a model continues a prompt.
 
 namespace CLI {
 class App;
@@ -8,8 +8,8 @@ class App;
 
 namespace stretto {
 
-// A command that fails says why on stderr and leaves App::parse by CLI::RuntimeError, whose exit
-// code is 1. Ctrl-C ends the process at the model's next layer, with what was written.
+// A command that fails prints the reason to stderr and leaves App::parse by CLI::RuntimeError with
+// exit code 1. Ctrl-C ends the process at the model's next layer and keeps the output so far.
 void AddSampleCommand(CLI::App& app);
 
 }  // namespace stretto

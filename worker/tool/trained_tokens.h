@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How much a checkpoint has seen.
+// The number of tokens that a checkpoint was trained on.
 
 #include <cstdint>
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace stretto {
 
-// None where the product is beyond 64 bits, as it may be in a manifest that someone has edited.
+// Returns none if the product exceeds 64 bits, which is possible in an edited manifest.
 inline std::optional<int64_t> TokensOf(const TrainingState& state, const ModelSpec& model) {
   int64_t tokens = 0;
   if (__builtin_mul_overflow(state.consumed_samples, model.sequence_length, &tokens)) {

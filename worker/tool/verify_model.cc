@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A checkpoint's files are read twice: once against their checksums, once shard by shard for values
-// that are not finite. A model of another format is read tensor by tensor. What is bad about the
-// model is collected; only what keeps us from reading at all is an error.
+// A checkpoint's files are read twice: once for their checksums, once shard by shard for non-finite
+// values. A model of another format is read tensor by tensor, and so is an optimizer's state beside
+// it. Damage of the model is collected; only a failure to read at all is an error.
 
 #include "worker/tool/verify_model.h"
 
@@ -28,7 +28,7 @@ namespace {
 
 constexpr int64_t kBlockElements = int64_t{4} << 20;
 
-// What speaks of the model, not of the way to it.
+// Whether the error is about the model and not about reading it.
 bool IsBad(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || absl::IsNotFound(status) ||
          absl::IsFailedPrecondition(status);
@@ -74,7 +74,7 @@ class Verifier {
   }
 
  private:
-  // What is bad about the model is no error of reading it.
+  // Collects an error about the model; returns any other error.
   absl::Status Note(const absl::Status& status) {
     if (!IsBad(status)) return status;
     found_.bad.emplace_back(status.message());
@@ -128,7 +128,7 @@ class Verifier {
     return absl::OkStatus();
   }
 
-  // The state that --optimizer of an export has put beside the model.
+  // Verifies the state that an export with --optimizer wrote beside the model.
   absl::Status VerifyOptimizer(const std::string& path, const ModelSpec& model) {
     const absl::StatusOr<SafetensorsReader> file = SafetensorsReader::Open(path);
     if (!file.ok()) return Note(file.status());

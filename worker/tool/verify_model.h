@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto checkpoint verify`: reads all of a model and says what is bad. Changes nothing.
+// `stretto checkpoint verify`: reads a whole model and reports damage. Changes nothing.
 
 #include <cstdint>
 #include <functional>
@@ -17,13 +17,14 @@ struct Verified {
   int64_t bytes = 0;  // read
 };
 
-// Called now and then with what was done of how much.
+// Called now and then with the progress.
 using VerifyProgress = std::function<void(int64_t bytes, int64_t total_bytes)>;
 
-// The folder of one checkpoint: manifest, sizes and checksums of all files, their headers against
-// the manifest, and that every value is finite. "hf:" and "llmc:": what OpenModel checks, and that
-// every value is finite, those of an exported optimizer's state too, with its header. Errors: those
-// of ErrnoStatus (a folder that cannot be read says nothing about the model).
+// For the folder of one checkpoint, verifies manifest, sizes and checksums of all files, their
+// headers against the manifest, and that every value is finite. For "hf:" and "llmc:", verifies
+// what OpenModel checks and that every value is finite, including those of an exported optimizer's
+// state, and its header. Errors: those of ErrnoStatus (a folder that cannot be read proves nothing
+// about the model).
 absl::StatusOr<Verified> VerifyModel(const std::string& name, const VerifyProgress& progress);
 
 }  // namespace stretto
