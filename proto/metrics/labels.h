@@ -14,27 +14,26 @@ struct Label {
 
 inline constexpr Label kLabels[] = {
     {"training_job",
-     "A job's name (`job` is Prometheus's own label of a target). Jobs that hold slots or wait, "
-     "and "
-     "those that ended a few minutes ago: five at the coordinator, `--metrics-retention` at "
-     "workers"},
-    {"rank", "0 to the ranks of the job less 1; a worker has those that it runs"},
+     "Name of a job (`job` is Prometheus's own label of a target). Jobs that hold slots or wait, "
+     "and jobs that ended recently: within five minutes at the coordinator, within "
+     "`--metrics-retention` at workers"},
+    {"rank", "0 to the number of ranks of the job minus 1; a worker has those that it runs"},
     {"part",
-     "Of the step ledger: `compute_hiding`, `compute_alone`, `exposed`, `data_wait`, "
+     "Part of the step ledger: `compute_hiding`, `compute_alone`, `exposed`, `data_wait`, "
      "`checkpoint_wait`, `evaluation`, `idle`"},
-    {"group", "Of ranks that communicate: `tp`; empty where nobody does"},
-    {"phase", "`forward`, `recompute`, `backward`, `optimizer`; empty where nothing is computed"},
+    {"group", "Group of ranks that communicate: `tp`; empty without communication"},
+    {"phase", "`forward`, `recompute`, `backward`, `optimizer`; empty without computation"},
     {"arena", "`parameter`, `gradient`, `optimizer`, `input`, `output`, `activation`"},
-    {"gpu", "Numbers of a node's GPUs, as the driver counts them"},
-    {"uuid", "One for each of them, as the driver says it"},
+    {"gpu", "Index of a GPU of the node, in the driver's numbering"},
+    {"uuid", "UUID of a GPU, as reported by the driver"},
     {"worker",
-     "A worker's name: those with a session, and those that were lost less than an hour ago"},
-    {"device", "What a slot has, as in job specs: `cpu`, `cuda`"},
+     "Name of a worker: workers with a session, and workers that were lost less than an hour ago"},
+    {"device", "Kind of a slot, as in job specs: `cpu`, `cuda`"},
     {"state",
-     "Of jobs the states of the API (of their seconds `PENDING`, `PREPARING`, `RUNNING`), of "
-     "workers `READY` and `LOST`, of slots `FREE`, `USED`, `FAULTY`"},
-    {"code", "gRPC's status codes"},
-    {"method", "The methods of our services, `PACKAGE.SERVICE/METHOD`"},
+     "For jobs, the states of the API (for their seconds `PENDING`, `PREPARING`, `RUNNING`); for "
+     "workers, `READY` and `LOST`; for slots, `FREE`, `USED`, `FAULTY`"},
+    {"code", "Status code of gRPC"},
+    {"method", "Method of our services, `PACKAGE.SERVICE/METHOD`"},
     {"version", "One for each daemon"},
     {"protocol", "One for each daemon"},
 };

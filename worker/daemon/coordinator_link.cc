@@ -2,8 +2,8 @@
 
 // The reading thread connects, registers, and reads until the stream ends; a writer thread per
 // connection sends heartbeats on time and messages as they come. Both share flags under one mutex
-// and wake each other through one condition. Run repeats this with growing pauses until it is
-// stopped or refused for good.
+// and wake each other through one condition. Run repeats this with growing pauses until the link is
+// stopped or permanently refused.
 
 #include "worker/daemon/coordinator_link.h"
 
@@ -57,13 +57,13 @@ absl::Duration ReconnectPause(uint64_t seed, int attempt) {
 std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
                                                   const tls::Files& files) {
   grpc::ChannelArguments arguments;
-  // A proxy would carry what was checked to stay on loopback off this machine.
+  // A proxy would take traffic that was checked to be on loopback off this machine.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // The timeout also becomes TCP_USER_TIMEOUT, so heartbeats that nobody acknowledges end the
-  // connection; pings themselves stay rarer than a server's default limit.
+  // The timeout also becomes TCP_USER_TIMEOUT, so unacknowledged heartbeats end the connection.
+  // Pings themselves are rarer than a server's default limit.
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 600'000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
   return grpc::CreateCustomChannel(
@@ -130,7 +130,7 @@ void CoordinatorLink::Run() {
       handler_.OnRefused(status);
       return;
     }
-    // Once per outage, not per attempt.
+    // Logged once per outage, not per attempt.
     if (attempt == 0) {
       const std::string more = absl::IsUnavailable(status) ? explain_() : "";
       spdlog::warn("no session with the coordinator, trying again: {}{}{}", status.ToString(),
@@ -151,7 +151,7 @@ absl::Status CoordinatorLink::Connect() {
   connection.stream = stub->Session(&connection.context);
   WorkerMessage hello;
   *hello.mutable_register_() = handler_.Registration();
-  connection.stream->Write(hello);  // a failure shows in Finish
+  connection.stream->Write(hello);  // Finish reports a failure
   std::thread writer([this, &connection] { Write(connection); });
 
   CoordinatorMessage message;
@@ -181,7 +181,7 @@ absl::Status CoordinatorLink::Connect() {
     connection.ended = true;
   }
   changed_.NotifyAll();
-  writer.join();  // a write on a stream that has ended fails at once
+  writer.join();  // returns soon: a write on an ended stream fails at once
   const grpc::Status status = connection.stream->Finish();
   {
     const MutexLock lock(mu_);
@@ -200,6 +200,7 @@ void CoordinatorLink::Write(Connection& connection) {
     return;
   }
   auto next_heartbeat = std::chrono::steady_clock::now();
+  // Heartbeats come before messages, so that a long replay does not cost the lease.
   while (!connection.ended) {
     wake_ = false;
     const bool beat = std::chrono::steady_clock::now() >= next_heartbeat;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The daemon's end of WorkerService.Session: connects, registers, heartbeats, sends what the
-// handler has, and connects again with growing pauses when the stream breaks. Two threads: one
-// reads and owns the connection, one writes. Training never waits for any of this.
+// The daemon's side of WorkerService.Session: connects, registers, sends heartbeats and the
+// handler's messages, and reconnects with growing pauses when the stream breaks. One thread reads
+// and owns the connection, another one writes. Training never waits for either.
 
 #include <cstdint>
 #include <functional>
@@ -24,54 +24,56 @@ class ClientContext;
 
 namespace stretto::daemon {
 
-// What a session is about. Beat and NextMessage are called on the writing thread, all others on the
-// reading thread.
+// The contents of a session. Beat and NextMessage are called on the writing thread, all others on
+// the reading thread.
 class SessionHandler {
  public:
   virtual ~SessionHandler() = default;
-  // The first message of a connection.
+  // Returns the first message of a connection.
   virtual stretto::v1alpha1::Register Registration() = 0;
   virtual void OnRegistered(const stretto::v1alpha1::Registered& registered) = 0;
-  // Every later message.
+  // Called for every later message.
   virtual void OnMessage(const stretto::v1alpha1::CoordinatorMessage& message) = 0;
-  // What a heartbeat says besides its time. Must not wait.
+  // Returns a heartbeat; the link sets its time. Must not wait.
   virtual stretto::v1alpha1::Heartbeat Beat() = 0;
-  // The next report or log chunk; called after OnRegistered and after every Wake, until nullopt.
+  // Returns the next report or log chunk. Called after OnRegistered and after every Wake, until it
+  // returns nullopt.
   virtual std::optional<stretto::v1alpha1::WorkerMessage> NextMessage() = 0;
   // A registered connection has ended.
   virtual void OnDisconnected() = 0;
-  // The coordinator will never accept us: FAILED_PRECONDITION, INVALID_ARGUMENT or ALREADY_EXISTS,
-  // with its message, or before it ever did, PERMISSION_DENIED or UNAUTHENTICATED. The session does
-  // not try again. (Later a wrong certificate may be replaced, and ranks train meanwhile.)
+  // The coordinator will never accept this daemon: FAILED_PRECONDITION, INVALID_ARGUMENT or
+  // ALREADY_EXISTS, with its message; or, before the first registration, PERMISSION_DENIED or
+  // UNAUTHENTICATED. The link does not retry. (Later, a wrong certificate may be replaced, and
+  // ranks train meanwhile.)
   virtual void OnRefused(const absl::Status& status) = 0;
 };
 
-// Pause before connection attempt `attempt` (0 = first retry): 200 ms doubling up to 5 s, times
-// 0.8 to 1.2, the same for the same seed.
+// The pause before connection attempt `attempt` (0 = first retry): 200 ms doubling up to 5 s, times
+// 0.8 to 1.2; a pure function of its arguments.
 absl::Duration ReconnectPause(uint64_t seed, int attempt);
 
 // Thread-safe.
 class CoordinatorLink {
  public:
-  // `handler` is borrowed and outlives this. `channel` is shared with the rendezvous calls.
-  // `explain` is asked once per outage, on the reading thread, what gRPC does not tell; its answer,
-  // which may be empty, goes to the log.
+  // `handler` is borrowed and must outlive this. `channel` is shared with the rendezvous calls.
+  // `explain` is called once per outage on the reading thread, for details that gRPC does not
+  // report; its result, which may be empty, is logged.
   CoordinatorLink(std::shared_ptr<grpc::Channel> channel, SessionHandler& handler,
                   uint64_t jitter_seed, std::function<std::string()> explain);
   ~CoordinatorLink();
   CoordinatorLink(const CoordinatorLink&) = delete;
   CoordinatorLink& operator=(const CoordinatorLink&) = delete;
 
-  // NextMessage has something new.
+  // Call when NextMessage has a new message.
   void Wake();
-  // Ends the connection and both threads. No handler call after it returns.
+  // Ends the connection and both threads. No handler call runs after it returns.
   void Stop();
 
  private:
   struct Connection;
 
   void Run();
-  absl::Status Connect();  // one connection, from register to its end
+  absl::Status Connect();  // one connection, from registration to its end
   void Write(Connection& connection);
   bool PauseBefore(int attempt);  // false: stopping
 
@@ -90,7 +92,7 @@ class CoordinatorLink {
   std::thread thread_;
 };
 
-// A channel to the coordinator, tuned so that a silent network shows within about 20 s of a write.
+// Makes a channel to the coordinator that detects a silent network within about 20 s of a write.
 // Mutual TLS with `files`, plain text if they are empty().
 std::shared_ptr<grpc::Channel> CoordinatorChannel(const std::string& address,
                                                   const tls::Files& files);

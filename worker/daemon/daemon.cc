@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds the parts, and then only routes: calls of the session go to the supervisor, the relay and
-// the logs, calls of the trainers' service go to the supervisor and the relay. Parts that exist
-// before the session wake it through `awake_`, an atomic pointer that is set once there is one.
+// Constructs the parts, and then only routes: calls of the session go to the supervisor, the relay
+// and the logs; calls of the trainers' service go to the supervisor and the relay. Parts that exist
+// before the session wake it through `awake_`, an atomic pointer that is set once the session
+// exists.
 
 #include "worker/daemon/daemon.h"
 
@@ -29,12 +30,12 @@ namespace {
 namespace v1 = stretto::v1alpha1;
 using google::protobuf::util::TimeUtil;
 
-// How long an ending daemon waits for the coordinator to hear of its last reports.
+// How long a stopping daemon waits for the coordinator to acknowledge its last reports.
 constexpr std::chrono::seconds kFarewell{2};
-// Beyond the grace, for the kernel to end what was killed.
+// Additional time after the grace for the kernel to end killed processes.
 constexpr absl::Duration kReapTime = absl::Seconds(5);
 
-// Null where there are no GPUs; the log says why.
+// Returns null if there are no GPUs; the log has the reason.
 std::unique_ptr<Nvml> OpenGpus(const std::string& library) {
   if (library.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<Nvml>> nvml = Nvml::Open(library);
@@ -112,7 +113,7 @@ absl::Status Daemon::Open() {
 }
 
 Daemon::~Daemon() {
-  monitoring_.reset();  // asks all that goes below
+  monitoring_.reset();  // uses every part that is destroyed below
   if (link_ != nullptr) link_->Stop();
   if (trainers_ != nullptr) trainers_->Shutdown();
 }
@@ -149,7 +150,8 @@ void Daemon::StopTrainers() {
 std::string Daemon::FaultOf(const Slot& slot, const std::vector<Gpu>& gpus) {
   if (slot.kind != SlotKind::kGpu) return "";
   // Without a UUID from the beginning its trainer would see other GPUs.
-  if (slot.gpu_uuid.empty()) return slot.fault.empty() ? "it has no UUID" : slot.fault;
+  if (slot.gpu_uuid.empty())
+    return slot.fault.empty() ? "the driver reports no UUID for it" : slot.fault;
   return gpus[static_cast<size_t>(slot.gpu)].fault;
 }
 
@@ -179,7 +181,7 @@ v1::Register Daemon::Registration() {
 void Daemon::OnRegistered(const v1::Registered& registered) {
   for (const v1::HeldRank& held : offered_) {
     const RankKey key = KeyOf(held);
-    bool keep = true;  // one the answer forgets is kept, with every report
+    bool keep = true;  // ranks that the answer does not mention are kept, with every report
     int64_t acked = 0;
     for (const v1::HeldRankReply& reply : registered.held()) {
       if (!(KeyOf(reply) == key)) continue;
@@ -224,7 +226,7 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kLogRequest:
       logs_.Request(message.log_request());
       break;
-    case v1::CoordinatorMessage::kRegistered:  // only ever the first message of a session
+    case v1::CoordinatorMessage::kRegistered:  // is always the first message of a session
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       spdlog::warn("message from the coordinator not understood case={}",
                    static_cast<int>(message.message_case()));
@@ -244,7 +246,7 @@ v1::Heartbeat Daemon::Beat() {
 }
 
 std::optional<v1::WorkerMessage> Daemon::NextMessage() {
-  // In turns, so that neither a replay nor a chatty log starves the other.
+  // They take turns, so that neither a replay nor a long log starves the other.
   logs_turn_ = !logs_turn_;
   v1::WorkerMessage message;
   for (const bool logs : {logs_turn_, !logs_turn_}) {

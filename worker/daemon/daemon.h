@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The worker daemon: builds the parts in dependency order and passes facts between them. It decides
-// nothing that a part could decide.
+// The worker daemon: constructs the parts in dependency order and passes messages between them. It
+// makes no decision that a part could make.
 
 #include <atomic>
 #include <memory>
@@ -33,33 +33,35 @@ namespace stretto::daemon {
 struct DaemonOptions {
   std::string coordinator;  // HOST:PORT
   tls::Files tls;           // empty(): plain text to the coordinator
-  std::string name;         // empty: from the host name
+  std::string name;         // empty: derived from the host name
   int slots = 0;            // 0: every core
-  std::string host;         // shown to people; empty: what this machine calls itself
+  std::string host;         // shown to people; empty: the host name
   std::string state_dir;
-  std::string data_root;        // empty: STATE/data, made when missing
-  std::string checkpoint_root;  // empty: STATE/checkpoints; made when missing
+  std::string data_root;        // empty: STATE/data, created if missing
+  std::string checkpoint_root;  // empty: STATE/checkpoints; created if missing
   std::string metrics_listen = "127.0.0.1:0";
   std::string trainer_binary;
-  std::string interface_address = "127.0.0.1";  // where gloo binds
-  absl::Duration lease = absl::Seconds(15);     // a trainer without us stops after so long
+  std::string interface_address = "127.0.0.1";  // gloo binds to it
+  absl::Duration lease = absl::Seconds(15);     // how long a trainer runs without us
   absl::Duration metrics_retention = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);
-  // Each allows addresses beyond loopback: of what has TLS, metrics, tensors between ranks.
+  // Each allows unencrypted traffic beyond loopback: of all kinds, of metrics, of tensors between
+  // ranks.
   bool insecure_beyond_loopback = false;  // all three
   bool insecure_metrics_beyond_loopback = false;
   bool insecure_tensors_beyond_loopback = false;
   std::string nvml_library = "libnvidia-ml.so.1";  // empty: offer no GPUs
 };
 
-// Thread-safe. The destructor leaves trainers alive for the next daemon to adopt.
+// Thread-safe. The destructor leaves trainers running for the next daemon to adopt.
 class Daemon final : private SessionHandler, private TrainerServiceHandler {
  public:
-  // INVALID_ARGUMENT: an option, named as its flag, or a socket path that is too long.
-  // PERMISSION_DENIED: an address beyond loopback without the flag that allows it.
-  // Of TLS: what tls::CheckFiles finds, or a certificate for another worker.
-  // ALREADY_EXISTS: the state folder is in use. UNAVAILABLE: the metrics port is.
-  // `clock` is borrowed and outlives this.
+  // `clock` is borrowed and must outlive this. Errors:
+  //   INVALID_ARGUMENT   an option, named as its flag, or a socket path that is too long
+  //   PERMISSION_DENIED  an address beyond loopback without the flag that allows it
+  //   ALREADY_EXISTS     the state folder is in use
+  //   UNAVAILABLE        the metrics port is in use
+  // and those of tls::CheckFiles, also for the certificate of another worker.
   static absl::StatusOr<std::unique_ptr<Daemon>> Start(DaemonOptions options, const Clock& clock);
   ~Daemon() override;
 
@@ -70,11 +72,11 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   // Polls readable when `registered` or `refusal` may have changed.
   int event_fd() const { return event_.get(); }
   bool registered() const { return registered_; }  // at least once
-  // Why the coordinator will never take us, in words for the operator.
+  // Returns why the coordinator will never accept this daemon, for the operator.
   std::optional<absl::Status> refusal() const;
 
-  // Asks every trainer for a checkpoint and an end, kills those that outlive the grace, and gives
-  // the coordinator a moment to hear of it. New assignments are ignored from here on.
+  // Asks every trainer to write a checkpoint and end, kills those that exceed the grace, and gives
+  // the coordinator a moment to receive their reports. New assignments are ignored from here on.
   void StopTrainers();
 
  private:
@@ -82,7 +84,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   absl::Status Open();
   void Signal();
   absl::Status Ready() const;  // for /readyz
-  // Why no rank may run there, by NVML's newest reading; empty while healthy.
+  // Returns why no rank may run there, by NVML's newest reading; empty while healthy.
   static std::string FaultOf(const Slot& slot, const std::vector<Gpu>& gpus);
 
   stretto::v1alpha1::Register Registration() override;
@@ -105,7 +107,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   const std::string incarnation_;
   FileDescriptor event_;
 
-  // Assigned last and destroyed last: everything below wakes it.
+  // Made last, because it calls the other parts, and destroyed last, because they wake it.
   std::unique_ptr<CoordinatorLink> link_;
   std::atomic<CoordinatorLink*> awake_{nullptr};  // link_, once it may be woken
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Checks each option and names the flag in every error, then fills in what follows from others:
-// folders, the trainer's binary beside our own, absolute paths. Addresses beyond loopback need TLS
-// or the flag that names the danger.
+// Checks each option and names the flag in every error, then fills in values that derive from
+// others: folders, the trainer's binary beside our own, absolute paths. An address beyond loopback
+// needs TLS or the flag that allows it.
 
 #include "worker/daemon/daemon_options.h"
 
@@ -24,9 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr absl::Duration kShortestLease = absl::Seconds(2);  // the daemon shows life every second
+constexpr absl::Duration kShortestLease = absl::Seconds(2);  // the daemon sends Alive every second
 
-// `remedy`: the flags that make another address acceptable, in words.
+// `remedy` describes the flags that would allow another address.
 absl::Status CheckAddress(const char* flag, const std::string& text, bool allow_beyond,
                           const char* remedy) {
   const absl::StatusOr<Address> address = ParseAddress(text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks the daemon's options and fills in what was left out.
+// Checks the daemon's options and fills in defaults.
 
 #include <string>
 
@@ -9,11 +9,11 @@
 
 namespace stretto::daemon {
 
-// Makes paths absolute, fills defaults and creates the default folders.
-// INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED: as Daemon::Start, naming the flag.
+// Makes paths absolute, fills in defaults and creates the default folders. Errors:
+// INVALID_ARGUMENT, NOT_FOUND or PERMISSION_DENIED, as Daemon::Start, naming the flag.
 absl::Status CompleteOptions(DaemonOptions* options);
 
-// Where trainers reach the daemon.
+// The path of the socket on which the daemon serves trainers.
 std::string SocketPath(const DaemonOptions& options);
 
 }  // namespace stretto::daemon

@@ -9,7 +9,7 @@
 namespace stretto::daemon {
 namespace {
 
-// A fault is told when it comes and when it goes.
+// Logs a fault when it appears and when it disappears.
 void LogChanges(const std::vector<Gpu>& before, const std::vector<Gpu>& after) {
   for (size_t i = 0; i < after.size(); ++i) {
     if (before[i].fault == after[i].fault) continue;
@@ -71,7 +71,7 @@ void GpuWatch::Run(const std::shared_ptr<State>& state) {
     lock.Unlock();
     std::vector<Gpu> gpus = state->nvml->Read();
     lock.Lock();
-    if (state->stop) break;  // perhaps long after: not even a log is there for sure
+    if (state->stop) break;  // possibly much later: even the log may be gone
     LogChanges(state->gpus, gpus);
     state->gpus = std::move(gpus);
     state->reading = false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What NVML said last of this node's GPUs, for everybody who must not wait for a driver: a reading
-// takes milliseconds, and for ever when a GPU is bad enough to take its driver along.
+// The newest NVML reading of this node's GPUs, for callers that must not wait for a driver: a
+// reading takes milliseconds, or forever if a bad GPU hangs its driver.
 
 #include <memory>
 #include <thread>
@@ -14,18 +14,19 @@
 
 namespace stretto::daemon {
 
-// Thread-safe. Reads on a thread of its own, and only when asked: whoever asks also keeps time.
+// Thread-safe. Reads on its own thread, and only when asked, so no timer is needed.
 class GpuWatch {
  public:
-  // Reads once, and waits for that. `nvml` may be null: no GPUs. It is shared with the thread,
-  // which a driver that hangs may keep beyond this. `clock` is borrowed and outlives this.
+  // Waits for a first reading. `nvml` may be null: no GPUs. It is shared with the thread, which a
+  // hanging driver may keep beyond this object's lifetime. `clock` is borrowed and must outlive
+  // this.
   GpuWatch(std::shared_ptr<Nvml> nvml, const Clock& clock);
-  // Waits for a reading under way, up to kGrace of the machine's own time; then the thread is left
-  // to the driver that holds it, and touches nothing of ours when it comes back.
+  // Waits up to kGrace, in real time, for a reading in progress. Then it abandons the thread to the
+  // driver that blocks it; the thread touches nothing of ours when it returns.
   ~GpuWatch();
 
-  // The newest reading, at once. Starts another if this one is older than kInterval. While a
-  // reading has been under way for kPatience, every GPU has that as its fault.
+  // Returns the newest reading immediately, and starts another if it is older than kInterval. If a
+  // reading has been in progress for kPatience, every GPU has that as its fault.
   std::vector<Gpu> Gpus();
 
   static constexpr absl::Duration kInterval = absl::Seconds(5);
@@ -40,13 +41,13 @@ class GpuWatch {
     std::vector<Gpu> gpus GUARDED_BY(mu);
     bool reading GUARDED_BY(mu) = false;
     bool stop GUARDED_BY(mu) = false;
-    bool ended GUARDED_BY(mu) = false;  // the thread does nothing any more
+    bool ended GUARDED_BY(mu) = false;  // the thread has finished
   };
   static void Run(const std::shared_ptr<State>& state);
 
   const Clock& clock_;
   const std::shared_ptr<State> state_;  // shared with the thread
-  // When the newest reading, or the one under way, began.
+  // When the newest reading, or the one in progress, began.
   absl::Duration read_at_ GUARDED_BY(state_->mu);
   std::thread thread_;
 };

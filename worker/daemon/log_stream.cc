@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // One reader thread owns the open streams and does all reading, without the lock; other threads
-// only leave requests and take chunks. `session_` counts resets: a chunk that was read for an
-// earlier session is dropped. Streams are read in turn, from the one behind the last, because there
-// may be room for one chunk at a time.
+// only add requests and take chunks. `session_` counts resets, so a chunk that was read for an
+// earlier session is dropped. Streams are read in turn, starting after the last one read, because
+// there may be room for only one chunk at a time.
 
 #include "worker/daemon/log_stream.h"
 
@@ -46,19 +46,20 @@ LogData ErrorChunk(int64_t stream, int32_t rank, std::string message) {
 
 }  // namespace
 
-// What it needs to read on: a log, or a trace.
+// The state of one stream: a log, or a trace.
 struct LogStreams::Stream {
   RankKey key;
   bool follow = false;
   FileDescriptor file;
   std::string path;
-  std::string tail;  // read, not sent: less than a line
+  std::string tail;  // read but not sent: less than a line
   std::optional<TraceReader> trace;
   int64_t credit = 0;   // records of the trace that may be sent
-  absl::Status opened;  // an error is all that there is to send
+  absl::Status opened;  // an error is the stream's only chunk
 
   absl::Status Open(const RunFolders& folders, const LogRequest& request);
-  // Nothing to say now, or a chunk; the last one has `end`. `again`: there may be more at once.
+  // Returns a chunk, or nothing at present; the last chunk has `end`. `again`: more may be
+  // available immediately.
   std::optional<LogData> Read(int64_t id, const std::function<bool(const RankKey&)>& alive,
                               bool* again);
   std::optional<LogData> ReadTrace(int64_t id);
@@ -127,7 +128,7 @@ std::optional<LogData> LogStreams::Stream::Read(int64_t id,
                                                 bool* again) {
   if (!opened.ok()) return ErrorChunk(id, key.rank, std::string(opened.message()));
   if (!trace) {
-    // Asked before the read: what a rank wrote before it ended is then surely read.
+    // Checked before the read, so that everything a rank wrote before it ended is read.
     const bool may_grow = follow && alive(key);
     return ReadLog(id, may_grow, again);
   }
@@ -183,7 +184,7 @@ void LogStreams::Apply(const LogRequest& request) {
     if (open != streams_.end()) streams_.erase(open);
   } else if (open != streams_.end()) {
     open->second->credit += request.credit();
-  } else if (!request.job_uid().empty()) {  // else credit of a stream that has just ended
+  } else if (!request.job_uid().empty()) {  // else: credit for a stream that has just ended
     auto stream = std::make_unique<Stream>();
     stream->opened = stream->Open(folders_, request);
     streams_.emplace(request.stream(), std::move(stream));
@@ -191,7 +192,7 @@ void LogStreams::Apply(const LogRequest& request) {
 }
 
 bool LogStreams::ReadRound(uint64_t session, size_t room) {
-  // From behind the one read last: where the wire is slow, there is room for one at a time.
+  // Starts after the stream read last: on a slow connection there is room for one chunk at a time.
   std::vector<int64_t> ids;
   for (const auto& [id, stream] : streams_) ids.push_back(id);
   std::rotate(ids.begin(), std::upper_bound(ids.begin(), ids.end(), last_read_), ids.end());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Streams trainer logs and recorded steps to the coordinator. One thread reads files; the session
-// takes chunks when the wire is free. A log that is followed is looked at again every 200 ms: it is
-// written by the kernel on behalf of a process that may be gone, so nobody can announce a line.
+// takes chunks when the connection is free. A followed log is polled every 200 ms: the kernel
+// writes it for a process that may be gone, so nobody can announce a line.
 
 #include <cstdint>
 #include <deque>
@@ -34,28 +34,28 @@ class LogStreams {
   LogStreams(const LogStreams&) = delete;
   LogStreams& operator=(const LogStreams&) = delete;
 
-  // Starts or cancels a stream, or gives one of a trace more credit; does not block. An unknown
-  // rank, or one with no such steps, is answered by one LogData with `error` and `end`.
+  // Starts or cancels a stream, or gives a trace more credit; does not block. The answer for an
+  // unknown rank, or one without such steps, is one LogData with `error` and `end`.
   void Request(const stretto::v1alpha1::LogRequest& request);
 
-  // The next chunk: a record of a trace, or at most 64 KiB of a log, whole lines unless one line is
-  // longer. At most 8 chunks wait; beyond that the reader pauses.
+  // Returns the next chunk: a record of a trace, or at most 64 KiB of a log, in whole lines unless
+  // one line is longer. At most 8 chunks wait; then the reader pauses.
   std::optional<stretto::v1alpha1::LogData> Next();
 
-  // Forgets every stream and chunk: the session they belonged to has ended.
+  // Drops every stream and chunk, because their session has ended.
   void Reset();
 
  private:
   struct Stream;
 
   void Run();
-  // By the reader thread, without the lock: a disk that stands still holds up nobody else.
+  // Runs on the reader thread without the lock, so that a blocked disk delays nobody else.
   void Apply(const stretto::v1alpha1::LogRequest& request);
-  // At most `room` chunks, for that session. True: more can be read at once.
+  // Reads at most `room` chunks for that session. Returns true if more can be read immediately.
   bool ReadRound(uint64_t session, size_t room);
-  // Something else than reading on is to be done: a request, a new session, or the end.
+  // Whether the reader has anything else to do: a request, a new session, or the end.
   bool AskedLocked(uint64_t session) const REQUIRES(mu_);
-  // A stream is open, and another chunk may wait.
+  // Whether a stream is open and there is room for another chunk.
   bool RoomLocked() const REQUIRES(mu_);
 
   const RunFolders& folders_;
@@ -63,7 +63,7 @@ class LogStreams {
   const std::function<void()> wake_;
 
   std::map<int64_t, std::unique_ptr<Stream>> streams_;  // the reader thread's
-  int64_t last_read_ = 0;                               // likewise
+  int64_t last_read_ = 0;                               // of the reader thread too
 
   Mutex mu_;
   CondVar changed_;

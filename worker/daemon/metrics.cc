@@ -43,7 +43,7 @@ class Metrics::Collector final : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     metrics::Families families(kMetrics);
-    // Others are asked before our own lock is taken.
+    // Collected before our own lock is taken.
     if (metrics_.options_.gpus != nullptr) {
       for (const Gpu& gpu : metrics_.options_.gpus()) Show(gpu, &families);
     }
@@ -79,7 +79,7 @@ void Metrics::Record(const RankReport& report) {
   if (!known) return;
   const MutexLock lock(mu_);
   Series& series = series_[{report.job_id(), report.rank()}];
-  series.expires.reset();  // a newer attempt of a job that had ended
+  series.expires.reset();  // a newer attempt of an ended job
   if (report.has_prepared()) series.rank.Add(report.prepared());
   if (report.has_step()) series.rank.Add(report.step());
   if (report.has_checkpoint()) series.rank.Add(report.checkpoint());

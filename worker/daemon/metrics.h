@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the worker daemon shows Prometheus: the rows of metric_table.h.
+// The metrics of the worker daemon: the rows of metric_table.h.
 //
-// Counters of a rank start at what its report log holds, so a restarted daemon goes on where it
-// was. The series of a rank go away `retention` after its exit.
+// Counters of a rank start at the values in its report log, so a restarted daemon continues where
+// the old one stopped. The series of a rank expire `retention` after its exit.
 
 #include <cstdint>
 #include <functional>
@@ -28,11 +28,11 @@ class Metrics {
   struct Options {
     std::string worker;
     absl::Duration retention = absl::Minutes(5);
-    // Asked at every scrape, if given.
+    // Called at every scrape, if given.
     std::function<std::vector<Gpu>()> gpus = nullptr;
     std::function<std::vector<TrainerMemory>()> trainers = nullptr;
   };
-  // `clock` is borrowed and outlives this.
+  // `clock` is borrowed and must outlive this.
   Metrics(Options options, const Clock& clock);
   ~Metrics();
 
@@ -41,7 +41,7 @@ class Metrics {
   void SetTrainers(int alive);
   void SetConnected(bool connected);
 
-  // Everything in Prometheus' text format; drops expired series first.
+  // Returns all metrics in Prometheus's text format; drops expired series first.
   std::string Text();
 
  private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens libnvidia-ml by dlopen and declares what it uses of it. A reading first drains the event
-// set for Xids, then asks every GPU; an answer that means "lost" keeps what was known and sets the
-// fault.
+// Opens libnvidia-ml by dlopen with our own declarations. A reading first drains the event set for
+// Xids, then asks every GPU. If the answer means "lost", the GPU keeps its known properties and
+// gets the fault.
 
 #include "worker/daemon/nvml.h"
 
@@ -18,7 +18,7 @@
 namespace stretto::daemon {
 namespace {
 
-// NVML's interface, as far as we use it.
+// The part of NVML's interface that we use.
 using Device = void*;
 using EventSet = void*;
 enum Return : int { kSuccess = 0, kTimeout = 10, kGpuIsLost = 15, kResetRequired = 16 };
@@ -35,8 +35,8 @@ constexpr int kUncorrected = 1, kVolatile = 0;
 constexpr unsigned kTextBytes = 96;  // of names, versions and UUIDs
 constexpr char kLost[] = "lost: it does not answer on the bus any more";
 
-// Xids that a program brings on itself; the GPU is fine. (Graphics exceptions, page faults, a
-// program ended, a push buffer gone bad.)
+// Xids that an application causes itself; the GPU is healthy. (Graphics exceptions, page faults, an
+// ended program, a damaged push buffer.)
 constexpr std::array<unsigned long long, 6> kOfPrograms = {13, 31, 43, 45, 68, 109};
 
 }  // namespace
@@ -100,9 +100,9 @@ struct Nvml::Library {
 
 struct Nvml::Known {
   Gpu gpu;
-  Device device = nullptr;  // that of a lost one too: its Xids may still be on their way
+  Device device = nullptr;  // kept when lost: its Xids may still arrive
   bool lost = true;
-  std::string xid_fault;  // stays
+  std::string xid_fault;  // persistent
 };
 
 absl::StatusOr<std::unique_ptr<Nvml>> Nvml::Open(const std::string& path) {
@@ -168,7 +168,7 @@ std::vector<Gpu> Nvml::Read() {
 
 void Nvml::ReadEvents() {
   EventData event = {};
-  // Bounded: a GPU in agony may report without end.
+  // Bounded, because a failing GPU may report without end.
   for (int i = 0; events_ != nullptr && i < 1000; ++i) {
     if (library_->EventSetWait_v2(events_, &event, 0) != kSuccess) return;
     for (Known& known : gpus_) {
@@ -188,7 +188,7 @@ void Nvml::ReadOne(Known& known) {
     gpu.fault = known.device == nullptr ? "NVML gives no handle for it" : kLost;
     return;
   }
-  // What a GPU does not support (ECC on a desktop card, say) says nothing about its health.
+  // An unsupported feature (ECC on a desktop card, for example) is no sign of bad health.
   const auto note = [&](Return result) {
     if (result == kGpuIsLost) {
       gpu.fault = kLost;

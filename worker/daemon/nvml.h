@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The GPUs of this node, through the driver's management library. It comes with the driver, so it
-// is opened at run time by declarations of our own; a node without it has no GPUs.
+// The GPUs of this node, through the driver's management library. The library comes with the
+// driver, so it is opened at run time with our own declarations; a node without it has no GPUs.
 
 #include <cstdint>
 #include <map>
@@ -14,10 +14,10 @@
 
 namespace stretto::daemon {
 
-// What NVML says now. A number that a GPU cannot tell is 0.
+// One GPU in an NVML reading. A number that the GPU does not report is 0.
 struct Gpu {
   int index = 0;     // NVML's: by PCI bus
-  std::string uuid;  // "GPU-..."; what CUDA_VISIBLE_DEVICES takes
+  std::string uuid;  // "GPU-...", for CUDA_VISIBLE_DEVICES
   std::string name;  // "NVIDIA H200"
   int64_t memory_bytes = 0;
   int64_t memory_used_bytes = 0;
@@ -29,20 +29,20 @@ struct Gpu {
 // Thread-safe.
 class Nvml {
  public:
-  // Errors, each with the reason in words: NotFound (no such library: no driver),
-  // FailedPrecondition (a function is missing), Unavailable (the driver does not answer).
+  // Errors, each with the reason: NotFound (no such library, so no driver), FailedPrecondition (a
+  // function is missing), Unavailable (the driver does not answer).
   static absl::StatusOr<std::unique_ptr<Nvml>> Open(
       const std::string& library = "libnvidia-ml.so.1");
   ~Nvml();
 
   const std::string& driver_version() const { return driver_version_; }
 
-  // All GPUs, in NVML's order. One that cannot be asked any more (it fell off the bus) stays in its
-  // place with what was known of it and a fault; it is asked for anew at every reading, and healthy
-  // when the same one (by UUID) answers. A fault is: lost, in need of a reset, row remapping failed
-  // or pending, uncorrected memory errors, or a critical Xid that is not an application's own.
-  // Faults by Xid stay until this object is made anew; where events cannot be read, the other signs
-  // remain.
+  // Returns all GPUs in NVML's order. A GPU that no longer answers (it fell off the bus) keeps its
+  // place and its known properties and has a fault; every reading asks for it again, and it is
+  // healthy when the same one (by UUID) answers. Faults are: lost, needs a reset, row remapping
+  // failed or pending, uncorrected memory errors, or a critical Xid that is not an application's
+  // own. Faults by Xid persist for the lifetime of this object; if events cannot be read, only the
+  // other faults are detected.
   std::vector<Gpu> Read();
 
  private:
@@ -50,7 +50,7 @@ class Nvml {
   struct Known;
   explicit Nvml(std::unique_ptr<Library> library);
   absl::Status Start();
-  // Asks for the GPU's handle, and to be told of its Xids. False: NVML gives none.
+  // Gets the GPU's handle and registers for its Xids. Returns false if NVML gives no handle.
   bool Find(Known& known) REQUIRES(mu_);
   void ReadEvents() REQUIRES(mu_);
   void ReadOne(Known& known) REQUIRES(mu_);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Spawns with posix_spawn: in a session of its own, its output to a descriptor, with no inherited
-// signal mask, bound to a core. A process is identified by pid, start time and boot, read from
-// /proc, and watched and reaped by a pidfd; an adopted process is not our child, so it ends without
-// an exit status.
+// Spawns with posix_spawn: in its own session, with its output to a descriptor, without an
+// inherited signal mask, bound to a core. A process is identified by pid, start time and boot, read
+// from /proc, and watched and reaped by a pidfd. An adopted process is not our child, so its exit
+// status is unknown.
 
 #include "worker/daemon/process.h"
 
@@ -130,14 +130,14 @@ absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options) {
   if (error != 0) return ErrnoStatus(error, absl::StrCat("start trainer ", options.binary));
   absl::StatusOr<ProcessId> process = IdentifyProcess(pid);
   if (process.ok()) return process;
-  // It exited before we looked; as an unreaped child its number is still ours.
+  // It has already exited. It is an unreaped child, so its pid cannot be reused yet.
   return ProcessId{pid, 0, BootId()};
 }
 
 absl::StatusOr<ProcessId> IdentifyProcess(int pid) {
   const std::string path = absl::StrCat("/proc/", pid, "/stat");
   ASSIGN_OR_RETURN(const std::string stat, ReadFile(path));
-  // The second field is the name in brackets and may hold anything; the last ')' ends it.
+  // The second field is the name in brackets, which may contain anything; the last ')' ends it.
   const size_t end = stat.rfind(')');
   if (end == std::string::npos)
     return absl::NotFoundError(absl::StrCat(path, " is not a stat line"));
@@ -167,7 +167,7 @@ absl::StatusOr<int64_t> ResidentBytes(const ProcessId& process) {
     return absl::NotFoundError(
         absl::StrCat(path, " holds \"", text, "\", expected sizes in pages"));
   }
-  // Checked after the reading: so it was of no other process with this number.
+  // Checked after the read, which therefore was not of another process with this pid.
   if (!IsAlive(process)) {
     return absl::NotFoundError(absl::StrCat("process ", process.pid, " is gone"));
   }
@@ -180,7 +180,7 @@ absl::StatusOr<FileDescriptor> WatchProcess(const ProcessId& process) {
   if (!watch.valid() && error != ESRCH) {
     return ErrnoStatus(error, absl::StrCat("watch process ", process.pid));
   }
-  // Checked after the open: from here on the descriptor cannot mean another process.
+  // Checked after the open: from here on the descriptor cannot refer to another process.
   const bool ours = process.start_ticks == 0 && process.boot_id == BootId();
   const absl::StatusOr<ProcessId> found = IdentifyProcess(process.pid);
   const bool reused = found.ok() && !ours && !(*found == process);

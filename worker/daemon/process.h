@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Processes by identity, not by number: a pid counts only together with its start time and the boot
-// it belongs to, so that a number the kernel gave out again is never signalled by mistake.
+// Processes by identity, not by number: a pid is valid only with its start time and its boot, so
+// that a pid that the kernel has reused is never signalled by mistake.
 
 #include <cstdint>
 #include <string>
@@ -23,7 +23,7 @@ struct ProcessId {
 
 // One line, "PID START_TICKS BOOT_ID".
 std::string FormatProcessId(const ProcessId& process);
-// INVALID_ARGUMENT: not such a line.
+// Errors: INVALID_ARGUMENT (not such a line).
 absl::StatusOr<ProcessId> ParseProcessId(absl::string_view text);
 
 struct SpawnOptions {
@@ -31,36 +31,36 @@ struct SpawnOptions {
   std::vector<std::string> args;  // without argv[0]
   std::vector<std::string> env;   // the whole environment, "NAME=value"
   int output_fd = -1;             // becomes stdout and stderr; borrowed
-  int core = -1;                  // CPU it is bound to; -1 = wherever this process may run
+  int core = -1;                  // CPU to bind it to; -1: any that this process may use
 };
 
-// Starts a process that leads a session of its own, with default signal handling, stdin from
-// /dev/null and no other descriptor of ours. It does not die with its parent.
-// NOT_FOUND, PERMISSION_DENIED, UNAVAILABLE: it could not be executed; the message names the
-// binary.
+// Starts a process that leads its own session, with default signal handling, stdin from /dev/null
+// and none of our other descriptors. It does not die with its parent. Errors: NOT_FOUND,
+// PERMISSION_DENIED, UNAVAILABLE (it could not be executed; the message names the binary).
 absl::StatusOr<ProcessId> Spawn(const SpawnOptions& options);
 
-// The identity of a running process. NOT_FOUND: none, or a zombie.
+// Returns the identity of a running process. Errors: NOT_FOUND (none, or a zombie).
 absl::StatusOr<ProcessId> IdentifyProcess(int pid);
 
 bool IsAlive(const ProcessId& process);
 
-// Memory of this machine that the process holds (resident set). NOT_FOUND: it is gone.
+// Returns the resident memory of the process in bytes. Errors: NOT_FOUND (it is gone).
 absl::StatusOr<int64_t> ResidentBytes(const ProcessId& process);
 
-// A descriptor that polls readable when the process has exited. NOT_FOUND: it is gone already.
+// Returns a descriptor that polls readable when the process has exited. Errors: NOT_FOUND (it is
+// already gone).
 absl::StatusOr<FileDescriptor> WatchProcess(const ProcessId& process);
 
-// Signals the process and its whole group, unless its identity shows it is gone.
+// Signals the process and its whole group, unless its identity shows that it is gone.
 void SignalGroup(const ProcessId& process, int signal);
 
 struct ExitStatus {
-  bool observed = false;  // false: not our child, so the kernel tells us nothing
+  bool observed = false;  // false: not our child, so its status is unknown
   int code = 0;
   int signal = 0;
 };
 
-// Collects a process whose descriptor polled readable.
+// Reaps a process whose descriptor polled readable.
 ExitStatus Reap(const FileDescriptor& watch);
 
 }  // namespace stretto::daemon

@@ -17,7 +17,7 @@ using google::protobuf::util::TimeUtil;
 using stretto::v1alpha1::RankExit;
 
 constexpr int kUnobservedCode = -1;
-constexpr int kUnstartedCode = 127;  // what a shell says when it cannot start a program
+constexpr int kUnstartedCode = 127;  // as shells report a program that cannot start
 
 bool IsCrash(int signal) {
   switch (signal) {
@@ -58,7 +58,7 @@ ExitReason ReasonNotStarted(const absl::Status& why) {
   return ExitReason::kSpawnFailed;
 }
 
-// Where the trainer was; nothing when it never wrote that down.
+// Adds the trainer's position; nothing if it never recorded one.
 void AddPlace(const RunFolder& folder, RankExit* exit) {
   const absl::StatusOr<FlightState> flight = ReadFlightRecord(folder.flight());
   if (!flight.ok()) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The last report of a rank, where the daemon has to write it because the trainer could not: what
-// the kernel said, and where the trainer was according to its flight record.
+// The last report of a rank, written by the daemon if the trainer could not: the exit status from
+// the kernel, and the trainer's position from its flight record.
 
 #include <string>
 
@@ -16,16 +16,16 @@ namespace stretto::daemon {
 
 // Reasons: Completed (0), Failed (another exit code), Crashed (SIGSEGV, SIGABRT, SIGBUS, SIGILL,
 // SIGFPE, SIGSYS, SIGTRAP), Killed (another signal), ExitUnobserved (not our child: exit code -1).
-// The message names rank, job, process and signal; `stop_reason`, when not empty, says why the
-// daemon ended it. Step, phase and last operation are left out when there is no flight record.
+// The message names rank, job, process and signal; `stop_reason`, if not empty, is the daemon's
+// reason for ending it. Without a flight record, step, phase and last operation are empty.
 stretto::v1alpha1::RankExit DescribeExit(const RankKey& key, const std::string& job_id,
                                          const RunFolder& folder, const ProcessId& process,
                                          const ExitStatus& status, const std::string& stop_reason,
                                          absl::Time now);
 
-// A rank that never started, exit code 127. Reasons: SlotUnknown (OUT_OF_RANGE), DiskFull
-// (RESOURCE_EXHAUSTED), Cancelled (CANCELLED), SlotFaulty (FAILED_PRECONDITION), SpawnFailed
-// (any other).
+// Describes a rank that never started, with exit code 127. Reasons: SlotUnknown (OUT_OF_RANGE),
+// DiskFull (RESOURCE_EXHAUSTED), Cancelled (CANCELLED), SlotFaulty (FAILED_PRECONDITION),
+// SpawnFailed (any other).
 stretto::v1alpha1::RankExit UnstartedExit(const RankKey& key, const std::string& job_id,
                                           const absl::Status& why, absl::Time now);
 

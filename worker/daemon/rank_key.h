@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Names one rank of one attempt of one job: the unit everything in the daemon is kept by.
+// Identifies one rank of one attempt of one job, the key of the daemon's tables.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +25,7 @@ struct RankKey {
   }
 };
 
-// The key of any message with the fields job_uid, epoch and rank.
+// Returns the key of any message with the fields job_uid, epoch and rank.
 template <class Message>
 RankKey KeyOf(const Message& message) {
   return RankKey{message.job_uid(), message.epoch(), message.rank()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Adds reports up into counters and a histogram, and shows them with the labels of the job and the
-// rank. Checkpoints are the job's, so they are shown for rank 0 alone.
+// Adds reports to counters and a histogram, and exports them with the labels of the job and the
+// rank. Checkpoints belong to the job, so they are exported for rank 0 only.
 
 #include "worker/daemon/rank_series.h"
 
@@ -105,7 +105,7 @@ void RankSeries::ShowSteps(const std::vector<std::string>& labels,
     families->Add(Row(kMetrics, "stretto_eval_perplexity"), labels, evaluation_.perplexity());
     families->Add(Row(kMetrics, "stretto_eval_seconds_total"), labels, evaluation_seconds_);
   }
-  if (step_seconds_.count() == 0) return;  // there was no last step
+  if (step_seconds_.count() == 0) return;  // there was no step yet
   families->Add(Row(kMetrics, "stretto_loss"), labels, loss_);
   families->Add(Row(kMetrics, "stretto_grad_norm"), labels, grad_norm_);
   families->Add(Row(kMetrics, "stretto_last_step_timestamp_seconds"), labels, last_step_);

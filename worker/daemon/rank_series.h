@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What one rank's reports add up to, for the metrics.
+// The sums and latest values of one rank's reports, for the metrics.
 
 #include <cstdint>
 #include <map>
@@ -13,17 +13,17 @@
 
 namespace stretto::daemon {
 
-// Not thread-safe. Reports come once and in order.
+// Not thread-safe. Each report must be added once, in order.
 class RankSeries {
  public:
   RankSeries();
   void Add(const stretto::v1alpha1::RankPrepared& prepared);
   void Add(const stretto::v1alpha1::StepReport& step);
-  // Before the report of its step.
+  // Called before the report of its step.
   void Add(const stretto::v1alpha1::CheckpointReport& checkpoint);
   void Add(const stretto::v1alpha1::RankExit& exit);
 
-  // The rank's samples of kMetrics.
+  // Adds the rank's samples of kMetrics.
   void Show(const std::string& job, int32_t rank, metrics::Families* families) const;
 
  private:
@@ -41,11 +41,11 @@ class RankSeries {
   std::map<LedgerKey, double> ledger_;
   double communication_ = 0, hidden_ = 0;
   std::map<std::string, double> arenas_;
-  double peak_flops_ = 0;  // 0: not known
+  double peak_flops_ = 0;  // 0: unknown
   double checkpoint_ = 0;  // seconds since 1970; 0: none yet
   double checkpoints_ = 0, checkpoints_failed_ = 0, checkpoint_seconds_ = 0, checkpoint_bytes_ = 0;
-  int64_t saved_step_ = 0;  // a complete checkpoint has this and all before
-  double unsaved_ = 0;      // seconds of the steps behind it
+  int64_t saved_step_ = 0;  // a complete checkpoint includes this step and all before
+  double unsaved_ = 0;      // seconds of the steps after it
   double lost_ = 0;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Per rank: `seen` is the newest report known, `sent` and `acked` follow it. Reports arrive live
-// from the stream or are read from the log; a gap is closed by reading. Sending looks for the next
-// report in memory first (recent, unsaved, read ahead) and reads the log only then, with the lock
+// Per rank, `seen` is the newest known report; `sent` and `acked` follow it. Reports arrive live
+// from the stream or are read from the log, which also closes gaps. Sending first looks for the
+// next report in memory (recent, unsaved, ahead). Only then it reads the log, with the lock
 // released: another thread may drop the rank meanwhile, so it is looked up again afterwards.
 
 #include "worker/daemon/report_relay.h"
@@ -19,7 +19,7 @@ namespace stretto::daemon {
 namespace {
 
 constexpr size_t kRecent = 64;       // reports kept in memory per rank
-constexpr size_t kMaxRecent = 4096;  // and of those that may be in no log
+constexpr size_t kMaxRecent = 4096;  // limit for those that may be in no log
 constexpr int64_t kReadBatch = 512;  // reports read from a log at a time
 
 using stretto::v1alpha1::HeldRank;
@@ -41,7 +41,7 @@ absl::Status AppendToLog(const std::string& path, ReportRelay::Report report) {
 struct ReportRelay::Cursor {
   explicit Cursor(std::string path) : reader(std::move(path)) {}
 
-  // Nothing when there is no more, or the log cannot be read, which is logged.
+  // Returns nothing if there are no more reports, or if the log cannot be read, which is logged.
   std::vector<Report> Read() {
     const MutexLock lock(mu);
     absl::StatusOr<std::vector<Report>> reports = reader.ReadNew(kReadBatch);
@@ -74,6 +74,7 @@ void ReportRelay::Add(const RankKey& key, const std::string& job_id, int32_t slo
 void ReportRelay::TakeLocked(Rank& rank, const Report& report, bool live) {
   rank.seen = report.sequence();
   rank.recent.push_back(report);
+  // A report may be dropped from memory if the log has it or the coordinator has acknowledged it.
   const auto elsewhere = [&] { return !live || rank.recent.front().sequence() <= rank.acked; };
   while (rank.recent.size() > kMaxRecent || (rank.recent.size() > kRecent && elsewhere())) {
     rank.recent.pop_front();
@@ -120,7 +121,7 @@ void ReportRelay::Append(const RankKey& key, Report report) {
     const auto it = ranks_.find(key);
     if (it == ranks_.end()) return;
     folder = it->second.folder;
-    saved = it->second.unsaved.empty();  // no gap in the log
+    saved = it->second.unsaved.empty();  // the log must have no gap
     report.set_job_id(it->second.job_id);
     report.set_job_uid(key.job_uid);
     report.set_epoch(key.epoch);
@@ -199,6 +200,8 @@ std::optional<ReportRelay::Report> ReportRelay::NextLocked(const RankKey& key) {
   const Report* found = FetchLocked(key, sequence);
   if (found == nullptr) return std::nullopt;
   Rank& rank = ranks_.at(key);
+  // The rank may have been rewound while the log was read. Its exit is sent only after End, which
+  // means that the process has been reaped.
   if (rank.sent + 1 != sequence || (found->has_exit() && !rank.ended)) return std::nullopt;
   Report report = *found;
   if (report.has_exit() && rank.stopped) report.mutable_exit()->set_stopped_by_daemon(true);
@@ -228,7 +231,7 @@ bool ReportRelay::Rewind(const RankKey& key, int64_t acked_sequence) {
     if (it == ranks_.end()) return false;
     it->second.sent = acked_sequence;
     it->second.ahead.clear();
-    it->second.resent.reset();  // may have to go back
+    it->second.resent.reset();  // the next read may be earlier in the log
     it->second.sending = true;
   }
   Acked(key, acked_sequence);
@@ -267,7 +270,7 @@ void ReportRelay::Drop(const RankKey& key) {
     if (it == ranks_.end()) return;
     folder = it->second.folder;
     if (!it->second.exit.has_value()) {
-      Report end;  // so that the observer, too, lets go of the rank
+      Report end;  // so that the observer drops the rank too
       end.set_job_id(it->second.job_id);
       end.set_rank(key.rank);
       end.mutable_exit()->set_stopped_by_daemon(true);

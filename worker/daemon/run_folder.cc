@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Creates, finds and scans run folders. A file is written whole (WriteFileAtomic), so a scan after
-// a crash finds it or does not. Prune removes the oldest job folders beyond a number, but only
+// a crash either finds it or not. Prune removes the oldest job folders beyond a number, but only
 // those whose ranks are all done and that no live job uses.
 
 #include "worker/daemon/run_folder.h"

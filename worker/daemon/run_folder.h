@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a node keeps of every rank it runs, so that a daemon that starts again finds its trainers:
+// A node's files of every rank that it runs, so that a restarted daemon finds its trainers:
 //
 //   STATE/runs/<job_id>-<first 8 of job uid>/epoch-<E>/rank-<R>/
 //     assignment   serialized Assign; its `ranks` holds all of this node's ranks
 //     pid          identity of the trainer process (process.h)
 //     trainer.log  stdout and stderr of the trainer, appended
 //     reports.log  every RankReport, in order: the source of truth (worker/report)
-//     flight.bin   where the trainer is, readable after kill -9
+//   flight.bin   position of the trainer, readable after kill -9
 //     program.txt  the step program as text
 //     trace*.bin   when each operation of the newest steps ran (worker/report/trace_log.h)
 //     stopping     present once the daemon ended this rank; holds the reason
 //     done         present once the coordinator acknowledged the last report
 //
-// Not thread-safe where two calls name the same rank; the files are written whole or not at all.
+// Not thread-safe for calls that name the same rank. Files are written whole or not at all.
 
 #include <optional>
 #include <set>
@@ -29,7 +29,7 @@
 
 namespace stretto::daemon {
 
-// One rank's folder: paths, and the small files the daemon itself writes.
+// One rank's folder: its paths, and the small files that the daemon itself writes.
 class RunFolder {
  public:
   explicit RunFolder(std::string path) : path_(std::move(path)) {}
@@ -41,7 +41,7 @@ class RunFolder {
   std::string program() const { return path_ + "/program.txt"; }
 
   absl::Status WriteProcess(const ProcessId& process) const;
-  // NOT_FOUND: never started.
+  // Errors: NOT_FOUND (never started).
   absl::StatusOr<ProcessId> ReadProcess() const;
 
   absl::Status MarkStopping(const std::string& reason) const;
@@ -49,8 +49,8 @@ class RunFolder {
   absl::Status MarkDone() const;
   bool Done() const;
 
-  // Opens trainer.log for appending and writes one line that says a trainer starts, so that a full
-  // disk shows now. RESOURCE_EXHAUSTED: the disk is full. Any error names the file.
+  // Opens trainer.log for appending and writes one line about the start of a trainer, so that a
+  // full disk is detected here. Errors name the file; RESOURCE_EXHAUSTED if the disk is full.
   absl::StatusOr<FileDescriptor> OpenLog(const std::string& first_line) const;
 
  private:
@@ -72,18 +72,18 @@ class RunFolders {
  public:
   explicit RunFolders(std::string state_dir) : root_(std::move(state_dir) + "/runs") {}
 
-  // Makes the folder of one rank and writes its assignment. Idempotent.
-  // INVALID_ARGUMENT: job id or uid could not be a folder name.
+  // Creates the folder of one rank and writes its assignment. Idempotent. Errors: INVALID_ARGUMENT
+  // (job id or uid is not valid as a folder name).
   absl::StatusOr<RunFolder> Create(const stretto::v1alpha1::Assign& assign, int32_t rank) const;
 
-  // The folder of a rank this node has, or had. NOT_FOUND.
+  // Returns the folder of a rank that this node has or had. Errors: NOT_FOUND.
   absl::StatusOr<RunFolder> Find(const RankKey& key) const;
 
-  // Every rank on disk whose assignment can be read; others are logged and left alone.
+  // Returns every rank on disk whose assignment can be read; others are logged and unchanged.
   std::vector<StoredRun> Scan() const;
 
-  // Deletes all but the newest `keep` jobs that have ended; `in_use` jobs and jobs with a rank that
-  // is not done stay. Returns how many were deleted.
+  // Deletes all but the newest `keep` jobs that have ended. Keeps jobs in `job_uids_in_use` and
+  // jobs with a rank that is not done. Returns how many were deleted.
   int Prune(int keep, const std::set<std::string>& job_uids_in_use) const;
 
   const std::string& root() const { return root_; }
@@ -92,7 +92,7 @@ class RunFolders {
   std::string root_;
 };
 
-// The slot of a rank in an assignment; NOT_FOUND.
+// Returns the slot of a rank in an assignment. Errors: NOT_FOUND.
 absl::StatusOr<int32_t> SlotOf(const stretto::v1alpha1::Assign& assign, int32_t rank);
 
 }  // namespace stretto::daemon

@@ -9,8 +9,9 @@
 
 namespace stretto::daemon {
 
-// Makes the folder (mode 0700) when missing and locks it. The lock goes with the descriptor, also
-// when the process dies. ALREADY_EXISTS: another process holds it; the message names its pid.
+// Creates the folder (mode 0700) if it is missing, and locks it. The lock lasts as long as the
+// descriptor and is released when the process dies. Errors: ALREADY_EXISTS (another process has the
+// lock; the message names its pid).
 absl::StatusOr<FileDescriptor> LockStateDir(const std::string& state_dir);
 
 }  // namespace stretto::daemon

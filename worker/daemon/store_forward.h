@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Passes a rendezvous call of a trainer on to the coordinator: same deadline, same answer. While
-// the coordinator is away the call waits and is tried again, until the caller's deadline. Included
-// only by sources that include grpcpp anyway.
+// Forwards a rendezvous call of a trainer to the coordinator, with the same deadline and the same
+// answer. While the coordinator is unreachable, the call waits and is retried until the caller's
+// deadline. Only sources that include grpcpp anyway include this.
 
 #include <grpcpp/alarm.h>
 #include <grpcpp/grpcpp.h>
@@ -17,7 +17,7 @@
 
 namespace stretto::daemon {
 
-// A server reactor that is also the client call. Lives until both have ended.
+// A server reactor that also makes the client call. It exists until both have ended.
 template <class Request, class Response>
 class StoreForward final : public grpc::ServerUnaryReactor {
  public:
@@ -62,7 +62,8 @@ class StoreForward final : public grpc::ServerUnaryReactor {
 
   void OnAnswer(const grpc::Status& status) {
     if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return Finish(status);
-    // The connection broke in mid-call; a pause keeps a coordinator that dies at once from a storm.
+    // The connection broke during the call. The pause avoids a storm of calls to a coordinator that
+    // keeps failing.
     const MutexLock lock(mu_);
     pause_ = std::make_unique<grpc::Alarm>();
     pause_->Set(std::chrono::system_clock::now() + kPause, [this](bool) { Try(); });
@@ -76,7 +77,7 @@ class StoreForward final : public grpc::ServerUnaryReactor {
   Mutex mu_;
   bool cancelled_ GUARDED_BY(mu_) = false;
   std::unique_ptr<grpc::ClientContext> context_ GUARDED_BY(mu_);
-  // A new one each time: the last may still be in its callback.
+  // A new alarm each time, because the last one may still be in its callback.
   std::unique_ptr<grpc::Alarm> pause_ GUARDED_BY(mu_);
 };
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Starting, stopping and questions; supervisor_watch.cc has the watching thread. A trainer is in
-// the table from the moment it is spawned until it has been reaped and its end reported. Stopping
-// only sets deadlines (SIGTERM, then SIGKILL) and wakes the watching thread, which sends the
-// signals. Files and the relay are touched without the lock.
+// Starting, stopping and queries; supervisor_watch.cc has the watching thread. A trainer is in the
+// table from the moment it is spawned until it has been reaped and its end reported. Stopping only
+// sets deadlines (SIGTERM, then SIGKILL) and wakes the watching thread, which sends the signals.
+// Files and the relay are accessed without the lock.
 
 #include "worker/daemon/supervisor.h"
 
@@ -69,7 +69,7 @@ Supervisor::~Supervisor() {
 
 void Supervisor::Wake() {
   const uint64_t one = 1;
-  // Fails only when the counter is full, and then the wait ends anyway.
+  // Fails only if the counter is full; then the wait ends anyway.
   [[maybe_unused]] const ssize_t n = ::write(event_.get(), &one, sizeof(one));
 }
 
@@ -96,7 +96,7 @@ void Supervisor::Assign(const v1::Assign& assign) {
   absl::Status failure;
   for (const v1::RankSlot& rank : assign.ranks()) {
     const RankKey key{assign.job_uid(), assign.epoch(), rank.rank()};
-    if (folders_.Find(key).ok() || relay_.Exit(key).has_value()) continue;  // had it before
+    if (folders_.Find(key).ok() || relay_.Exit(key).has_value()) continue;  // started before
     const absl::Status status =
         failure.ok() ? StartRank(shared, key, rank.slot())
                      : absl::CancelledError("not started: another rank here could not be");
@@ -124,12 +124,13 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
     const std::string fault = options_.fault(here);
     if (!fault.empty()) return Faulty(here, fault);
   }
-  // It alone makes one GPU visible to its trainer.
+  // The UUID is needed to make only this GPU visible to its trainer.
   if (here.kind == SlotKind::kGpu && here.gpu_uuid.empty())
-    return Faulty(here, "it does not tell its UUID");
+    return Faulty(here, "the driver reports no UUID for it");
   absl::StatusOr<FileDescriptor> log =
       folder.OpenLog(absl::StrCat("--- stretto-worker starts job ", assign->job_id(), " epoch ",
                                   key.epoch, " rank ", key.rank, " in slot ", slot));
+  // Training is worth more than its log, so the trainer starts without one.
   if (!log.ok()) {
     relay_.Append(key, LogWarning(log.status()));
     log = FileDescriptor(::open("/dev/null", O_WRONLY | O_CLOEXEC));
@@ -144,7 +145,7 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
 
   ProcessId process;
   {
-    // Held until the trainer is in the table: it may attach before Spawn returns.
+    // Locked until the trainer is in the table, because it may attach before Spawn returns.
     const MutexLock lock(mu_);
     RETURN_IF_ERROR(MayStartLocked(key));
     ASSIGN_OR_RETURN(process, Spawn(spawn));
@@ -159,6 +160,8 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
   Wake();
   spdlog::info("trainer started job={} epoch={} rank={} slot={} pid={}", assign->job_id(),
                key.epoch, key.rank, slot, process.pid);
+  // If the daemon dies before this, the next one does not adopt the trainer but rejects it, and the
+  // trainer ends by itself.
   const absl::Status written = folder.WriteProcess(process);
   if (!written.ok()) {
     spdlog::error("trainer cannot be adopted after a restart: {}", written.ToString());
@@ -171,7 +174,7 @@ void Supervisor::ReportUnstarted(const RankKey& key, const v1::Assign& assign, i
   spdlog::error("trainer not started job={} epoch={} rank={}: {}", assign.job_id(), key.epoch,
                 key.rank, why.ToString());
   const absl::StatusOr<RunFolder> folder = folders_.Create(assign, key.rank);
-  // Without a folder its reports stay in memory.
+  // Without a folder its reports are kept in memory.
   relay_.Add(key, assign.job_id(), slot,
              folder.ok() ? *folder : RunFolder(folders_.root() + "/none"));
   ReportRelay::Report report;
@@ -216,7 +219,7 @@ void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
     }
   }
   for (const auto& [key, folder] : chosen) {
-    // Before the signal, so that a daemon that starts again knows whose doing the exit was.
+    // Written before the signal, so that a restarted daemon knows who caused the exit.
     const absl::Status marked = folder.MarkStopping(reason);
     if (!marked.ok()) spdlog::warn("stop not marked: {}", marked.ToString());
     const bool asked = ask != nullptr && ask(key);
@@ -224,6 +227,7 @@ void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
     const auto it = trainers_.find(key);
     if (it == trainers_.end()) continue;
     const absl::Duration now = clock_.Monotonic();
+    // Deadlines only shorten: a second stop with a longer grace must not extend the first.
     it->second.kill_at =
         std::min(it->second.kill_at.value_or(absl::InfiniteDuration()), now + grace);
     it->second.term_at = now + (asked ? grace / 2 : absl::ZeroDuration());
@@ -239,7 +243,7 @@ bool Supervisor::WaitUntilEmpty(absl::Duration timeout) {
                           [this]() REQUIRES(mu_) { return trainers_.empty(); });
 }
 
-// ---- questions
+// ---- queries
 
 absl::Status Supervisor::MayStartLocked(const RankKey& key) const {
   if (closed_) return absl::CancelledError("the daemon is shutting down");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs this node's trainers: starts them, watches them, stops them, finds them again after a
-// restart of the daemon, and writes down how each one ended. One thread of its own waits on process
-// descriptors; nothing polls. Destroying the supervisor leaves every trainer alive.
+// Runs this node's trainers: starts, watches and stops them, finds them again after a restart of
+// the daemon, and records how each one ended. One thread waits on process descriptors; nothing
+// polls. The destructor leaves every trainer running.
 
 #include <functional>
 #include <map>
@@ -38,58 +38,60 @@ class Supervisor {
     std::string trainer_binary;
     std::string socket_path;
     std::vector<Slot> slots;
-    std::string interface_address = "127.0.0.1";  // that tensors travel on
-    // Why nothing may run in that slot now; empty while healthy. Asked before each start, if given.
+    std::string interface_address = "127.0.0.1";  // for tensors
+    // Returns why nothing may run in that slot now; empty while healthy. Called before each start,
+    // if given.
     std::function<std::string(const Slot&)> fault = nullptr;
-    absl::Duration grace = absl::Seconds(10);  // SIGTERM to SIGKILL where nobody said otherwise
-    // A trainer that has written its RankExit but does not exit is killed after this.
+    absl::Duration grace = absl::Seconds(10);  // default time from SIGTERM to SIGKILL
+    // A trainer that has written its RankExit but does not exit is killed after this time.
     absl::Duration exit_grace = absl::Seconds(10);
     int keep_jobs = 50;  // folders of ended jobs
   };
-  // Called with the number of live trainers when it changes; from any thread, nothing locked.
+  // Called with the number of live trainers when it changes, on any thread, without locks.
   using CountObserver = std::function<void(int)>;
 
-  // `relay`, `folders` and `clock` are borrowed and outlive this.
+  // `relay`, `folders` and `clock` are borrowed and must outlive this.
   Supervisor(Options options, const RunFolders& folders, ReportRelay& relay, const Clock& clock,
              CountObserver observer);
   ~Supervisor();
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
-  // Takes up what an earlier daemon left: live trainers of each job's newest epoch are watched,
-  // those of older epochs are killed, and the dead get a RankExit if they left none.
-  // Call once, before anything else.
+  // Takes over the ranks of an earlier daemon: watches live trainers of each job's newest epoch,
+  // kills those of older epochs, and writes a RankExit for dead ones that left none. Call once,
+  // before anything else.
   void Adopt();
 
-  // Starts the ranks that this node has not seen before; older epochs of the job are killed first.
-  // What cannot be started is reported as that rank's RankExit (reason SlotUnknown, SlotFaulty,
-  // DiskFull, SpawnFailed), and the rest of its gang here is stopped.
+  // Starts the ranks that this node has not seen before; trainers of older epochs of the job are
+  // killed first. A rank that cannot be started is reported by its RankExit (reason SlotUnknown,
+  // SlotFaulty, DiskFull, SpawnFailed), and the rest of its gang on this node is stopped.
   void Assign(const stretto::v1alpha1::Assign& assign);
 
-  // SIGTERM to the ranks of this job with this epoch or an older one, SIGKILL after `grace`.
+  // Sends SIGTERM to the ranks of this job with this epoch or an older one, and SIGKILL after
+  // `grace`.
   void Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
             const std::string& reason);
-  // The same for every trainer, and none is started any more. `ask` is tried first; a trainer that
-  // it reaches gets SIGTERM only at half of `grace`.
+  // The same for every trainer, and starts no more. It first calls `ask`; a trainer that this
+  // reaches gets SIGTERM only after half of `grace`.
   void StopAll(absl::Duration grace, const std::string& reason,
                const std::function<bool(const RankKey&)>& ask);
-  // Kills one rank the coordinator does not want.
+  // Kills one rank that the coordinator does not want.
   void Kill(const RankKey& key, const std::string& reason);
-  // True when no trainer is left within `timeout`.
+  // Returns true if no trainer is left within `timeout`.
   bool WaitUntilEmpty(absl::Duration timeout);
 
-  // The facts a trainer needs: assign, slot and run_folder are filled in.
-  // ABORTED: not a live rank of the newest epoch here, or another process than the one we started.
+  // Returns the task of a trainer: assign, slot and run_folder. Errors: ABORTED (not a live rank of
+  // the newest epoch here, or another process than the one that was started).
   absl::StatusOr<stretto::v1alpha1::AttachResponse> Attach(
       const stretto::v1alpha1::AttachRequest& request) const;
   absl::Status CheckCurrent(const RankKey& key) const;
   bool Alive(const RankKey& key) const;
-  // Of the live trainers.
+  // The memory of the live trainers.
   std::vector<TrainerMemory> Memory() const;
 
   // Reads the rank's log on the watching thread.
   void CatchUpLater(const RankKey& key);
-  // The trainer has reported its RankExit: it has `exit_grace` to go.
+  // The trainer has reported its RankExit and must exit within `exit_grace`.
   void ExpectExit(const RankKey& key);
 
  private:
@@ -112,7 +114,7 @@ class Supervisor {
 
   absl::Status StartRank(const std::shared_ptr<const stretto::v1alpha1::Assign>& assign,
                          const RankKey& key, int32_t slot);
-  // True: the rank ended on its own, with a failure, while no daemon ran.
+  // Returns true if the rank failed on its own while no daemon was running.
   bool AdoptRun(const StoredRun& run);
   void StopRanks(const Selector& selector, absl::Duration grace, const std::string& reason,
                  const std::function<bool(const RankKey&)>& ask);
@@ -130,7 +132,7 @@ class Supervisor {
   void HandleEnded(std::vector<Ended> ended);
   void HandleOne(const Ended& ended);
   void Wake();
-  // OK, or why a rank must not join its gang any more.
+  // Returns OK, or why a rank may no longer join its gang.
   absl::Status MayStartLocked(const RankKey& key) const REQUIRES(mu_);
   int64_t NewestEpochLocked(const std::string& job_uid) const REQUIRES(mu_);
 

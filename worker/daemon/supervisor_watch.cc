@@ -24,8 +24,8 @@ namespace v1 = stretto::v1alpha1;
 
 bool Failed(const v1::RankExit& exit) { return exit.exit_code() != 0 || exit.signal() != 0; }
 
-// Of several deaths seen at once, the likelier cause first: a signal nobody of us sent, then an
-// error of its own, then the loss of a peer.
+// Orders deaths that are seen at once by likely cause: a signal that we did not send, then an error
+// of its own, then the loss of a peer.
 int CauseOrder(const std::optional<v1::RankExit>& exit, const ExitStatus& status) {
   if (status.signal != 0) return 0;
   return exit.has_value() && ExitReasonOf(exit->reason()) == ExitReason::kPeerLost ? 2 : 1;
@@ -35,6 +35,7 @@ int CauseOrder(const std::optional<v1::RankExit>& exit, const ExitStatus& status
 
 void Supervisor::Adopt() {
   const std::vector<StoredRun> runs = folders_.Scan();
+  // All epochs first, so that each run is compared with the newest one of its job.
   {
     const MutexLock lock(mu_);
     for (const StoredRun& run : runs) {
@@ -42,7 +43,7 @@ void Supervisor::Adopt() {
       newest = std::max(newest, run.key.epoch);
     }
   }
-  std::set<std::pair<std::string, int64_t>> broken;  // gangs that lost a member meanwhile
+  std::set<std::pair<std::string, int64_t>> broken;  // gangs that lost a member in the meantime
   for (const StoredRun& run : runs) {
     if (AdoptRun(run)) broken.emplace(run.key.job_uid, run.key.epoch);
   }
@@ -118,7 +119,7 @@ void Supervisor::WaitForEvents() {
   if (wait < absl::Hours(1)) {
     timeout = static_cast<int>(absl::ToInt64Milliseconds(std::max(wait, absl::ZeroDuration()))) + 1;
   }
-  // Descriptors are closed on this thread only, so none can mean another process by now.
+  // Only this thread closes descriptors, so none can refer to another process here.
   ::poll(descriptors.data(), descriptors.size(), timeout);
   uint64_t count = 0;
   [[maybe_unused]] const ssize_t n = ::read(event_.get(), &count, sizeof(count));
@@ -150,6 +151,8 @@ std::vector<Supervisor::Ended> Supervisor::CollectEnded() {
 }
 
 void Supervisor::HandleEnded(std::vector<Ended> ended) {
+  // The trainers' last reports are read before the deaths are ordered: they tell the loss of a peer
+  // from an error of its own.
   for (const Ended& one : ended) relay_.CatchUp(one.key);
   std::stable_sort(ended.begin(), ended.end(), [this](const Ended& a, const Ended& b) {
     return CauseOrder(relay_.Exit(a.key), a.status) < CauseOrder(relay_.Exit(b.key), b.status);
@@ -177,7 +180,7 @@ void Supervisor::HandleOne(const Ended& ended) {
     WriteExit(ended.key, assign->job_id(), folder, process, ended.status, stop_reason);
   }
   const std::optional<v1::RankExit> exit = relay_.Exit(ended.key);
-  relay_.End(ended.key, stopping);  // from here on an acknowledgement may end the entry
+  relay_.End(ended.key, stopping);  // an acknowledgement may now drop the rank
   const bool failed = exit.has_value() && Failed(*exit);
   spdlog::info("trainer exited job={} epoch={} rank={} pid={} exit_code={} signal={} stopped={}",
                assign->job_id(), ended.key.epoch, ended.key.rank, process.pid, ended.status.code,
@@ -194,6 +197,7 @@ void Supervisor::HandleOne(const Ended& ended) {
         },
         options_.grace, absl::StrCat("rank ", ended.key.rank, " of the job failed"), nullptr);
   }
+  // Erased last, because WaitUntilEmpty promises that the end of every trainer has been reported.
   const MutexLock lock(mu_);
   trainers_.erase(ended.key);
   if (trainers_.empty()) emptied_.NotifyAll();

@@ -59,10 +59,10 @@ std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
   env.push_back("OMP_NUM_THREADS=1");
   if (gpu_uuid.empty()) return env;
   env.push_back(absl::StrCat("CUDA_VISIBLE_DEVICES=", gpu_uuid));
-  // More streams than hardware queues would wait for each other without a reason.
+  // With fewer hardware queues, independent streams would wait for each other.
   env.push_back("CUDA_DEVICE_MAX_CONNECTIONS=32");
-  // A kernel that is loaded when it is first launched would wait for the device, and so perhaps for
-  // a peer that is gone.
+  // With lazy loading, the first launch of a kernel waits for the device, and so possibly for a
+  // peer that is gone.
   env.push_back("CUDA_MODULE_LOADING=EAGER");
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;
@@ -70,14 +70,14 @@ std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
                       absl::StartsWith(text, "NCCL_GRAPH_REGISTER=");
     if (absl::StartsWith(text, "NCCL_") && !ours) env.emplace_back(text);
   }
-  // Collectives of two groups in flight start in the order of issue, on all ranks.
+  // Concurrent collectives of two groups start in the order of issue, on all ranks.
   env.push_back("NCCL_LAUNCH_ORDER_IMPLICIT=1");
-  // We register the arenas. What a graph registers NCCL forgets at a later launch only, when the
-  // memory may be another's.
+  // We register the arenas. NCCL would forget buffers that a graph registered only at a later
+  // launch, when the memory may belong to something else.
   env.push_back("NCCL_GRAPH_REGISTER=0");
   const std::string interface = InterfaceWith(address);
   if (std::getenv("NCCL_SOCKET_IFNAME") == nullptr && !interface.empty())
-    env.push_back(absl::StrCat("NCCL_SOCKET_IFNAME==", interface));  // "=": this name, no prefix
+    env.push_back(absl::StrCat("NCCL_SOCKET_IFNAME==", interface));  // "=": exact name
   return env;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a trainer's process holds of this node's memory.
+// The memory of a trainer's process on this node.
 
 #include <cstdint>
 #include <string>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The gRPC server on the unix socket. Each trainer has one stream, which reads one message at a
-// time and writes from a small queue whose front is under way. A ticker sends Alive to all streams,
-// so that trainers see that the daemon lives; rendezvous calls are forwarded to the coordinator.
+// time and writes from a small queue whose front is being written. A ticker sends Alive to all
+// streams, so that trainers see that the daemon is alive. Rendezvous calls are forwarded to the
+// coordinator.
 
 #include "worker/daemon/trainer_service.h"
 
@@ -92,15 +93,15 @@ class TrainerService::Impl final : public v1::TrainerService::CallbackService {
   const std::unique_ptr<v1::WorkerService::Stub> coordinator_;
   std::unique_ptr<grpc::Server> server_;
 
-  Mutex mu_;  // taken before a stream's own
+  Mutex mu_;  // locked before a stream's mutex
   CondVar stop_changed_;
   bool stop_ GUARDED_BY(mu_) = false;
-  // Borrowed: a stream removes itself before it goes.
+  // Borrowed: a stream removes itself before it is destroyed.
   std::map<RankKey, Stream*> streams_ GUARDED_BY(mu_);
   std::thread ticker_;
 };
 
-// One trainer's stream. Messages to it wait in a queue of at most one Alive and the stops.
+// One trainer's stream. Its queue has at most one Alive, and the stops.
 class TrainerService::Impl::Stream final
     : public grpc::ServerBidiReactor<v1::TrainerMessage, v1::DaemonMessage> {
  public:
@@ -162,7 +163,7 @@ class TrainerService::Impl::Stream final
  private:
   Impl& service_;
   RankKey key_;
-  bool registered_ = false;  // reads come one at a time
+  bool registered_ = false;  // only one read is outstanding
   v1::TrainerMessage in_;
 
   Mutex mu_;
@@ -203,7 +204,7 @@ void TrainerService::Impl::Register(const RankKey& key, Stream* stream) {
   alive.mutable_alive();
   const MutexLock lock(mu_);
   if (stop_) return stream->End(Gone());
-  streams_[key] = stream;  // a reconnect may overtake the end of the old stream
+  streams_[key] = stream;  // a reconnect may precede the end of the old stream
   stream->Send(alive);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// TrainerService on a unix socket that only this user may open: trainers learn their task, report,
-// hold their lease on us, and reach the coordinator's rendezvous through us. gRPC callback API; no
-// decision is made here.
+// TrainerService on a unix socket that only this user may open. Through it trainers get their task,
+// report, keep their lease on the daemon, and reach the coordinator's rendezvous. Uses gRPC's
+// callback API and makes no decision.
 
 #include <memory>
 #include <string>
@@ -18,15 +18,16 @@ class Channel;
 
 namespace stretto::daemon {
 
-// What the service asks of the rest. Called on gRPC threads; must not wait for disks or networks.
+// What the service needs from the daemon. Called on gRPC threads; must not wait for disks or
+// networks.
 class TrainerServiceHandler {
  public:
   virtual ~TrainerServiceHandler() = default;
-  // ABORTED: not a rank of the current epoch on this node.
+  // Errors: ABORTED (not a rank of the current epoch on this node).
   virtual absl::StatusOr<stretto::v1alpha1::AttachResponse> Attach(
       const stretto::v1alpha1::AttachRequest& request) = 0;
   virtual absl::Status CheckCurrent(const RankKey& key) = 0;
-  // A trainer's stream is open; reports may have been missed before.
+  // A trainer's stream is open; earlier reports may have been missed.
   virtual void OnConnected(const RankKey& key) = 0;
   virtual void OnReport(const stretto::v1alpha1::RankReport& report) = 0;
 };
@@ -34,15 +35,15 @@ class TrainerServiceHandler {
 // Thread-safe.
 class TrainerService {
  public:
-  // Listens; a stale socket file is replaced. `handler` is borrowed and outlives this;
-  // `coordinator` is shared with the session. INVALID_ARGUMENT: the path does not fit a socket
-  // address. UNAVAILABLE: cannot listen.
+  // Listens, and replaces a stale socket file. `handler` is borrowed and must outlive this;
+  // `coordinator` is shared with the session. Errors: INVALID_ARGUMENT (the path does not fit a
+  // socket address), UNAVAILABLE (cannot listen).
   static absl::StatusOr<std::unique_ptr<TrainerService>> Start(
       const std::string& socket_path, TrainerServiceHandler& handler,
       std::shared_ptr<grpc::Channel> coordinator);
   ~TrainerService();
 
-  // Sends StopTrainer. False: that trainer has no open stream.
+  // Sends StopTrainer. Returns false if that trainer has no open stream.
   bool RequestStop(const RankKey& key, bool checkpoint, const std::string& reason);
   // Closes every stream and the socket.
   void Shutdown();
@@ -53,7 +54,7 @@ class TrainerService {
   std::unique_ptr<Impl> impl_;
 };
 
-// The longest socket path the kernel takes (sockaddr_un, with its end byte).
+// The longest socket path that the kernel accepts (sockaddr_un, without the terminating byte).
 inline constexpr size_t kMaxSocketPathBytes = 107;
 
 }  // namespace stretto::daemon

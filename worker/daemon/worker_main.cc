@@ -92,7 +92,7 @@ void AddFlags(CLI::App& app, Flags& flags) {
       "the coordinator, and their files are read again when they change");
 }
 
-// Blocked in every thread, read from the descriptor.
+// Blocks the signals in every thread and returns a descriptor to read them from.
 FileDescriptor TakeSignals() {
   sigset_t set;
   sigemptyset(&set);
@@ -103,7 +103,7 @@ FileDescriptor TakeSignals() {
   return FileDescriptor(::signalfd(-1, &set, SFD_CLOEXEC));
 }
 
-// Until a signal (exit code 0) or a refusal (1).
+// Runs until a signal (exit code 0) or a refusal (1).
 int Serve(Daemon& daemon, const FileDescriptor& signals, bool detach_on_exit) {
   bool announced = false;
   while (true) {

@@ -181,7 +181,7 @@ TEST_F(SupervisorTest, GpuWithoutAUuidStartsNothing) {
   Start("sleep 60");
   supervisor_->Assign(MakeAssign());
   EXPECT_EQ(ExitOf(1).reason(), "SlotFaulty");
-  EXPECT_THAT(ExitOf(1).message(), HasSubstr("is faulty: it does not tell its UUID"));
+  EXPECT_THAT(ExitOf(1).message(), HasSubstr("is faulty: the driver reports no UUID"));
 }
 
 TEST_F(SupervisorTest, OperatorsChooseNcclsInterface) {
