@@ -99,6 +99,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
     spdlog::warn("report dropped worker={}: {}", worker, std::string(result.status.message()));
     return absl::OkStatus();
   }
+  // An error ends the session. A repeat is already in the history.
   if (!result.status.ok() || !result.fresh) return result.status;
   const bool step = report.has_step(), profile = report.has_profile(),
              merged = report.has_prepared() && report.prepared().merged_wgrads() > 0;

@@ -116,6 +116,8 @@ absl::Status CreateError(Hub& hub, const v1alpha1::CreateJobRequest& request,
     return WithReason(status, "NOT_ENOUGH_SLOTS", {{"job", request.job_id()}});
   }
   if (!absl::IsAlreadyExists(status)) return status;
+  // The core refuses both cases with one code. A job of this name from another request means that
+  // the name is taken; otherwise the request_id was reused.
   const auto holder = hub.FindJob(request.job_id());
   const bool same_id =
       holder && (request.request_id().empty() || holder->request_id != request.request_id());

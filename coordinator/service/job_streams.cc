@@ -51,6 +51,7 @@ class Watch final : public WriteStream<WatchJobResponse> {
     if (!record) return Close(absl::NotFoundError(absl::StrCat("no job \"", job_id_, "\"")));
     const bool ended = coordinator::IsEnded(record->state);
     const bool news = Differs(*record);
+    // The end of a job is its last message unless it is also the first.
     if (news && (!ended || !sent_)) return WriteJob(*record);
     if (const auto step = hub_.HistoryOf(*record).NextStep(last_step_)) {
       last_step_ = step->step();

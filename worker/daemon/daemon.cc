@@ -99,6 +99,8 @@ absl::Status Daemon::Open() {
                    monitoring::MonitoringServer::Start(
                        options_.metrics_listen, {.metrics = [this] { return metrics_.Text(); },
                                                  .ready = [this] { return Ready(); }}));
+  // Before the socket opens: a trainer that reconnects must already be known, or it would be
+  // rejected.
   supervisor_.Adopt();
   const std::shared_ptr<grpc::Channel> coordinator =
       CoordinatorChannel(options_.coordinator, options_.tls);
@@ -108,6 +110,7 @@ absl::Status Daemon::Open() {
       coordinator, handler, std::hash<std::string>()(incarnation_),
       [this] { return tls::ExplainFailure(options_.coordinator, options_.tls); });
   awake_ = link_.get();
+  // Adopted ranks may have reports since before the link existed.
   link_->Wake();
   return absl::OkStatus();
 }
