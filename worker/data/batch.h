@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto data batch`: the samples that a step of training consumes.
+// `stretto data batch`: shows the samples that a step of training consumes.
 
 #include <cstdint>
 #include <string>
@@ -12,15 +12,15 @@ namespace stretto {
 
 struct BatchOptions {
   DataConfig data;        // of the job
-  int64_t sequences = 0;  // of a step, over all its micro-batches
+  int64_t sequences = 0;  // of a step, including all its micro-batches
   int64_t step = 1;       // from 1
-  int64_t tokens = 16;    // number of tokens of each sample that are shown
+  int64_t tokens = 16;    // number of tokens to show of each sample
   bool json = false;
 };
 
-// The samples in the order in which the step's micro-batches take them: the number of the sample
-// over the whole run, its data set, the position of its first token there and its first tokens. For
-// people or as JSON. Errors: those of TrainingData::Open and of Sampler::ReadBatch.
+// Returns the samples, as text or JSON, in the order in which the step's micro-batches consume
+// them: the number of the sample in the whole run, its data set, the position of its first token
+// there, and its first tokens. Errors: those of TrainingData::Open and of Sampler::ReadBatch.
 absl::StatusOr<std::string> DescribeBatch(const BatchOptions& options);
 
 }  // namespace stretto

@@ -23,7 +23,7 @@ int64_t Dealt(int64_t count, uint64_t share) {
 
 Blend::Blend(const std::vector<double>& weights) {
   STRETTO_CHECK(!weights.empty());
-  using Tree = std::tuple<double, size_t, int32_t>;  // weight, age (breaks ties), as Node::left
+  using Tree = std::tuple<double, size_t, int32_t>;  // weight, age, as Node::left
   std::priority_queue<Tree, std::vector<Tree>, std::greater<Tree>> trees;
   for (size_t i = 0; i < weights.size(); ++i) {
     STRETTO_CHECK(std::isfinite(weights[i]) && weights[i] > 0);

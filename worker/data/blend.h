@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which part of a blend each sample comes from.
+// The part of a blend that each sample comes from.
 //
-// A binary tree over the parts, the lightest joined first (Huffman). Each node deals its samples to
-// its two sides as evenly as can be: of its first m samples round(m * share) go to the left. So the
-// place of a sample is a function of its number alone, found by going down from the root. After n
-// samples a part has had n * share of them, give or take 1/2 with two parts, 1 with three, and 1.7
-// with any number (docs/design/0019-data.md).
+// A binary tree over the parts, which joins the lightest first (Huffman). Each node deals its
+// samples to its two sides as evenly as possible: of its first m samples, round(m * share) go to
+// the left. So the place of a sample is a function of its number alone, found by descending from
+// the root. After n samples, a part has had n * share of them, within 1/2 for two parts, 1 for
+// three, and 1.7 for any number (docs/design/0019-data.md).
 
 #include <cstddef>
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace stretto {
 // Immutable.
 class Blend {
  public:
-  // At least one weight, each finite and above 0.
+  // Needs at least one weight; each must be finite and above 0.
   explicit Blend(const std::vector<double>& weights);
 
   struct Place {

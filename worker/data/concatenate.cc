@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Copies the tokens of the parts one after the other, and writes the arrays of the index in one
-// pass over the parts each, so memory does not grow with the data. A part that ends in the middle
-// of a document leaves out its last boundary, and the document continues in the next part.
+// Copies the tokens of the parts, then makes one pass over the parts for each array of the index
+// (lengths, pointers, document boundaries), so memory does not grow with the data. Boundaries are
+// counted in sequences of the result. A part whose last document is open leaves out its last
+// boundary, and the document continues in the next part. Both files are written under temporary
+// names and committed together.
 
 #include "worker/data/concatenate.h"
 
@@ -25,7 +27,7 @@ namespace {
 
 constexpr size_t kBlock = size_t{1} << 20;
 
-// A file that is written from its beginning to its end.
+// Writes a file sequentially.
 class OutputFile {
  public:
   static absl::StatusOr<OutputFile> Create(const std::string& path) {
@@ -67,7 +69,7 @@ class OutputFile {
 
 struct Totals {
   TokenType type = TokenType::kU16;
-  uint64_t sequences = 0, boundaries = 1;  // boundaries: of documents, with the one at 0
+  uint64_t sequences = 0, boundaries = 1;  // document boundaries, including the one at 0
 };
 
 absl::StatusOr<Totals> Add(const std::vector<DatasetPart>& parts) {
@@ -98,7 +100,7 @@ absl::Status CopyTokens(const std::vector<DatasetPart>& parts, const std::string
   return out.Finish();
 }
 
-// The arrays of the index are those of the parts, one pass over them for each.
+// Each array consists of the parts' arrays, so it takes a pass over the parts.
 absl::Status WriteIndex(const std::vector<DatasetPart>& parts, const Totals& totals,
                         const std::string& path) {
   ASSIGN_OR_RETURN(OutputFile out, OutputFile::Create(path));

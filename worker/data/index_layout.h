@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Byte offsets inside an .idx file, shared by its reader and its writer.
+// Byte offsets in an .idx file, shared by its reader and its writer.
 
 #include <cstdint>
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Maps the index and the tokens, and checks the index once when it is opened: counts fit the file,
-// every sequence lies within the tokens, boundaries ascend. Later reads rely on that. Where
-// sequences do not lie one after the other, a table has the first token of each. A document is
-// found by binary search.
+// Maps the index and the tokens, and checks the index completely when it is opened: counts fit the
+// file size, every sequence is within .bin, boundaries ascend from 0 to the sequence count. Later
+// reads rely on that. If the sequences are not contiguous in .bin, a table of their stream
+// positions is built; otherwise a read is one read of .bin. FindDocument is a binary search over
+// the boundaries.
 
 #include "worker/data/indexed_dataset.h"
 
@@ -61,7 +62,7 @@ absl::Status IndexedDataset::ParseHeader() {
   }
   bin_.type = static_cast<TokenType>(code);
 
-  // Bounds by division, so that no count can overflow.
+  // Compares by division, so that no count can overflow.
   const auto rest = static_cast<uint64_t>(index_.size() - kIndexHeaderBytes);
   const auto sequences = Load<uint64_t>(index_.data() + kSequencesOffset);
   if (sequences > rest / kSequenceBytes) {
@@ -163,7 +164,7 @@ int64_t IndexedDataset::FirstToken(int64_t document) const {
 }
 
 int64_t IndexedDataset::FindDocument(int64_t begin, int64_t end) const {
-  int64_t low = 0, high = document_count_;  // of the first document that begins at `begin` or later
+  int64_t low = 0, high = document_count_;  // of the first document that begins at or after `begin`
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
     if (FirstToken(middle) < begin) {

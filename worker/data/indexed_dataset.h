@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tokens on disk in the format of Megatron-LM's MMapIndexedDataset: PREFIX.bin holds the raw
-// tokens, PREFIX.idx the lengths and byte offsets of sequences and the sequences at which documents
+// Tokens on disk in the format of Megatron-LM's MMapIndexedDataset. PREFIX.bin has the raw tokens;
+// PREFIX.idx has the lengths and byte offsets of sequences, and the sequences at which documents
 // begin. All fields are little-endian and, from byte 34 on, unaligned:
 //    0 magic "MMIDIDX\0\0"         9 u64 version, 1          17 u8 type code
 //   18 u64 number of sequences S  26 u64 number of document boundaries D
@@ -24,9 +24,9 @@ namespace stretto {
 // One data set, read as the stream of all its tokens in sequence order.
 class IndexedDataset final : public TokenStream {
  public:
-  // Maps PREFIX.idx and PREFIX.bin and checks every bound, so that reads need not. Errors:
-  // NotFound (no such file), InvalidArgument (malformed or empty: names file, byte offset, found
-  // and expected).
+  // Maps PREFIX.idx and PREFIX.bin and checks every bound, so that reads need not. Errors: NotFound
+  // (no such file), InvalidArgument (malformed or empty; names file, byte offset, found and
+  // expected).
   static absl::StatusOr<IndexedDataset> Open(const std::string& prefix);
 
   const std::string& name() const override { return prefix_; }
@@ -37,9 +37,9 @@ class IndexedDataset final : public TokenStream {
 
   int64_t sequence_count() const { return sequence_count_; }
   int64_t document_count() const { return document_count_; }
-  // Tokens of a sequence in [0, sequence_count).
+  // The number of tokens of a sequence in [0, sequence_count).
   int64_t SequenceLength(int64_t sequence) const { return Length(sequence); }
-  // Number of the sequence a document begins with; of one past the last document, sequence_count.
+  // The number of the first sequence of a document; sequence_count for one past the last document.
   int64_t FirstSequence(int64_t document) const;
 
  private:
@@ -61,21 +61,21 @@ class IndexedDataset final : public TokenStream {
   int64_t sequence_count_ = 0;
   int64_t document_count_ = 0;
   int64_t token_count_ = 0;
-  // Stream position of each sequence's first token. Empty when the sequences lie in .bin one after
-  // the other from byte 0, as Megatron and we write them: then stream and file order are the same.
+  // Stream position of each sequence's first token. Empty if the sequences are contiguous in .bin
+  // from byte 0, as Megatron and we write them: then stream and file order are equal.
   std::vector<int64_t> starts_;
 };
 
-// Puts PREFIX.bin.tmp and PREFIX.idx.tmp, both durable, in the place of a data set: after a crash
-// there is the old one, the new one or no index. The old one's tokenizer (note and files) is
-// removed.
+// Renames PREFIX.bin.tmp and PREFIX.idx.tmp, which must be durable, into place. After a crash there
+// is the old data set, the new one, or none with an index. Removes the old one's tokenizer (note
+// and files).
 absl::Status CommitDataset(const std::string& prefix);
 
-// AlreadyExists if PREFIX.idx, PREFIX.bin or PREFIX.tokenizer exists.
+// Returns AlreadyExists if PREFIX.idx, PREFIX.bin or PREFIX.tokenizer exists.
 absl::Status CheckNoDataset(const std::string& prefix);
 
-// Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded; a writer that
-// fails or is destroyed before removes what it wrote. Not thread-safe.
+// Writes a data set. Nothing can be opened at PREFIX until Finish has succeeded. A writer that
+// fails or is destroyed earlier removes its files. Not thread-safe.
 class IndexedDatasetWriter {
  public:
   // Errors: those of CheckNoDataset unless `overwrite`, those of ErrnoStatus.
@@ -87,12 +87,12 @@ class IndexedDatasetWriter {
 
   // Errors: InvalidArgument (a token does not fit the type), ResourceExhausted (disk full).
   absl::Status AddSequence(std::span<const int32_t> tokens);
-  // The sequences since the last call form one document.
+  // Makes one document of the sequences since the last call.
   void EndDocument();
-  // Convenience: one sequence that is a document.
+  // Adds one sequence that is a document.
   absl::Status AddDocument(std::span<const int32_t> tokens);
 
-  // Makes .bin durable, puts it in place, then writes .idx atomically. Call once.
+  // Makes .bin durable, renames it into place, then writes .idx atomically. Call once.
   absl::Status Finish();
 
   int64_t token_count() const { return token_count_; }

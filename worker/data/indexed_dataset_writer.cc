@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Streams tokens to PREFIX.bin.tmp and keeps the index in memory until Finish. The two renames are
-// ordered so that an old index never meets new tokens.
+// Streams tokens to PREFIX.bin.tmp and keeps lengths and boundaries in memory until Finish, which
+// writes the index. CommitDataset removes the old index and tokenizer before it renames the new
+// files, so that an old index never meets new tokens.
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -75,11 +76,11 @@ absl::Status CheckNoDataset(const std::string& prefix) {
 
 absl::Status CommitDataset(const std::string& prefix) {
   const std::string index_path = prefix + ".idx", bin_path = prefix + ".bin";
-  // An old index must not meet the new tokens, also after a crash between the two renames.
+  // An old index must never meet the new tokens, even after a crash between the two renames.
   if (::unlink(index_path.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", index_path));
   }
-  // Nor what is known of an old tokenizer.
+  // The same holds for the note of an old tokenizer.
   const std::string note = prefix + ".tokenizer.json";
   if (::unlink(note.c_str()) != 0 && errno != ENOENT) {
     return ErrnoStatus(errno, absl::StrCat("remove ", note));
@@ -162,7 +163,8 @@ absl::Status IndexedDatasetWriter::Finish() {
   STRETTO_CHECK(bin_.valid());
   RETURN_IF_ERROR(Flush());
   if (::fsync(bin_.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", TemporaryBin()));
-  // All that needs space comes first, so that a full disk leaves an old data set as it was.
+  // Everything that needs space is written first, so that a full disk leaves an old data set
+  // unchanged.
   RETURN_IF_ERROR(WriteFileAtomic(prefix_ + ".idx.tmp", Index()));
   RETURN_IF_ERROR(CommitDataset(prefix_));
   bin_ = FileDescriptor();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens the files as one run of tokens, and finds where a document begins by searching for its
-// first token from a given place on.
+// Checks the header and the size of each file and joins the files into one stream: starts_ has the
+// position of each file's first token, and a position is found there by binary search. A document
+// is found by searching for its first token, file by file.
 
 #include "worker/data/llmc_tokens.h"
 
@@ -60,7 +61,8 @@ absl::StatusOr<TokenFile> OpenFile(const std::string& path) {
       .path = path, .bytes = std::move(bytes), .type = kind->type, .first = kHeaderBytes};
 }
 
-// Index of the first of `count` tokens at `from` that is `token`; `count` where none is.
+// Returns the index of the first of `count` tokens at `from` that equals `token`, or `count` if
+// none does.
 template <class T>
 int64_t IndexOf(T token, const char* from, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A file in memory, to be read.
+// A file mapped into memory for reading.
 
 #include <cstdint>
 #include <string>
@@ -10,11 +10,11 @@
 
 namespace stretto {
 
-// Shrinking the file while it is mapped raises SIGBUS in its readers: data is replaced by rename,
-// never rewritten in place.
+// Shrinking the file while it is mapped would raise SIGBUS in its readers, so data is replaced by
+// rename and never rewritten in place.
 class MappedFile {
  public:
-  // Errors: those of ErrnoStatus, InvalidArgument (no regular file).
+  // Errors: those of ErrnoStatus, InvalidArgument (not a regular file).
   static absl::StatusOr<MappedFile> Open(const std::string& path);
   MappedFile(MappedFile&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}

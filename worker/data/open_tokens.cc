@@ -29,7 +29,7 @@ absl::StatusOr<std::string> Beneath(const std::string& path, const std::string& 
   return PathBeneath(root, path);
 }
 
-// Files that `path` stands for, sorted by name.
+// Returns the files that match `path`, sorted by name.
 absl::StatusOr<std::vector<std::string>> Match(const std::string& path, const std::string& root) {
   if (!absl::StrContains(path, '*')) {
     ASSIGN_OR_RETURN(std::string file, Beneath(path, root));

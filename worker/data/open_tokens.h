@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Data by the name that it has in job files and on command lines.
+// Opens data by its name in job files and on command lines.
 
 #include <memory>
 #include <string>
@@ -12,15 +12,15 @@ namespace stretto {
 
 inline constexpr char kLlmcScheme[] = "llmc:";
 
-// `name` is PREFIX, of PREFIX.bin and PREFIX.idx in the format of Megatron, or llmc:FILES, token
-// files of llm.c: a `*` in the last part of the path stands for any text, and the files are read as
-// one stream in the order of their names. Unless `root` is empty every file lies beneath it.
+// `name` is PREFIX, for PREFIX.bin and PREFIX.idx in the format of Megatron, or llmc:FILES, for
+// token files of llm.c. A `*` in the last part of the path matches any text, and the files are read
+// as one stream in the order of their names. Unless `root` is empty, every file must be under it.
 // Errors: those of IndexedDataset::Open and LlmcTokens::Open, NotFound (no such file),
 // PermissionDenied (a path that leaves the root).
 absl::StatusOr<std::unique_ptr<TokenStream>> OpenTokens(const std::string& name,
                                                         const std::string& root = "");
 
-// Where notes beside the data are looked for: beneath `root`, without the scheme. Errors:
+// Returns the path of notes beside the data: under `root`, without the scheme. Errors:
 // PermissionDenied.
 absl::StatusOr<std::string> DataPath(const std::string& name, const std::string& root = "");
 

@@ -27,10 +27,10 @@ uint64_t Feistel(uint64_t seed, int64_t epoch, int half_bits, uint64_t value) {
   return (left << half_bits) | right;
 }
 
-// Each part has an order of its own, and the first that of a data set alone.
+// Each part has its own order; the first part has that of a single data set.
 uint64_t PartSeed(uint64_t seed, size_t part) {
   if (part == 0) return seed;
-  const auto draw = Philox(seed, part, uint64_t{1} << 63);  // epochs stay below
+  const auto draw = Philox(seed, part, uint64_t{1} << 63);  // real epochs are below 2^63
   return (uint64_t{draw[1]} << 32) | draw[0];
 }
 

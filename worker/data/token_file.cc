@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Reads a range of tokens of any of the types, widens them to i32, and names the first one that
-// lies outside the vocabulary.
+// Reads tokens of any type, widens them to i32, and names the first one that is outside the
+// vocabulary. The loops are templates, so that each type gets its own.
 
 #include "worker/data/token_file.h"
 
@@ -22,7 +22,7 @@ T Load(const char* at) {
   return value;
 }
 
-// Copies and widens; returns the index of the first token outside [0, vocab_size), or the count.
+// Copies and widens. Returns the index of the first token outside [0, vocab_size), or the count.
 template <class T>
 size_t Widen(const char* from, int32_t vocab_size, std::span<int32_t> out) {
   for (size_t i = 0; i < out.size(); ++i) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Tokens as they lie in files: integers of one type, little-endian and perhaps unaligned.
+// Tokens in files: integers of one type, little-endian and possibly unaligned.
 
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace stretto {
 
-// Up to 8 the codes of Megatron's format. Its floating-point codes (6, 7) hold no tokens; kU32 is
-// llm.c's and has no code there.
+// Values up to 8 are the codes of Megatron's format. Its floating-point codes (6, 7) are not for
+// tokens; kU32 is llm.c's and has no code there.
 enum class TokenType : uint8_t { kU8 = 1, kI8 = 2, kI16 = 3, kI32 = 4, kI64 = 5, kU16 = 8, kU32 };
 
 size_t SizeOf(TokenType type);
@@ -26,10 +26,10 @@ struct TokenFile {
   std::string path;
   MappedFile bytes;
   TokenType type = TokenType::kU16;
-  int64_t first = 0;  // byte of the first token
+  int64_t first = 0;  // offset of the first token in bytes
 
-  // Copies the tokens from that byte on, all of them within the file. Errors: InvalidArgument (a
-  // token outside [0, vocab_size): names file, byte offset, token).
+  // Copies tokens, starting at byte `byte`; all must be within the file. Errors: InvalidArgument (a
+  // token outside [0, vocab_size); names file, byte offset, token).
   absl::Status Read(int64_t byte, int32_t vocab_size, std::span<int32_t> out) const;
 };
 

@@ -31,7 +31,7 @@ absl::Status RemoveFilesIn(const std::string& folder) {
       return ErrnoStatus(errno, absl::StrCat("remove ", path));
     }
   }
-  ::rmdir(folder.c_str());  // what else is in it is not ours
+  ::rmdir(folder.c_str());  // fails if other files, which are not ours, are there
   return absl::OkStatus();
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The files that a tokenizer is made of. `data prepare` keeps them in the folder PREFIX.tokenizer,
-// so that they can travel with the weights.
+// The files of a tokenizer. `data prepare` keeps them in the folder PREFIX.tokenizer, so that they
+// can accompany the weights.
 
 #include <string>
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace stretto {
 
-// Of the files beside a Hugging Face model, those that are its tokenizer's. They travel with the
-// weights: into checkpoints, and out again with an export.
+// The files beside a Hugging Face model that belong to its tokenizer. They accompany the weights
+// into checkpoints and exports.
 inline constexpr const char* kTokenizerFiles[] = {
     "tokenizer.json",
     "tokenizer_config.json",
@@ -25,17 +25,17 @@ inline constexpr const char* kTokenizerFiles[] = {
 
 struct TokenizerFile {
   std::string path;
-  std::string name;  // of kTokenizerFiles
+  std::string name;  // one of kTokenizerFiles
 };
 
-// Copies the files, durably, into PREFIX.tokenizer.tmp. Errors: those of ErrnoStatus.
+// Copies the files durably to PREFIX.tokenizer.tmp. Errors: those of ErrnoStatus.
 absl::Status StageTokenizerFiles(const std::string& prefix,
                                  const std::vector<TokenizerFile>& files);
 
-// Moves what was staged into PREFIX.tokenizer. Errors: those of ErrnoStatus.
+// Moves the staged files to PREFIX.tokenizer. Errors: those of ErrnoStatus.
 absl::Status CommitTokenizerFiles(const std::string& prefix);
 
-// Removes kTokenizerFiles from PREFIX.tokenizer, and the folder if nothing else is in it.
+// Removes kTokenizerFiles from PREFIX.tokenizer, and the folder if it is then empty.
 absl::Status RemoveTokenizerFiles(const std::string& prefix);
 
 }  // namespace stretto

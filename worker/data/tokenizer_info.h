@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The note beside a data set that says which tokenizer made it.
+// The note beside a data set that identifies its tokenizer.
 
 #include <cstdint>
 #include <string>
@@ -14,7 +14,7 @@ struct TokenizerInfo {
   std::string kind;             // "bytes", "sentencepiece" or "byte_pair"
   int32_t vocab_size = 0;       // tokens are in [0, vocab_size)
   int32_t end_of_document = 0;  // appended to every document
-  std::string hash;             // SHA-256 of the model file in hexadecimal; of the kind for "bytes"
+  std::string hash;             // SHA-256 of the model file (for "bytes": of kind), in hexadecimal
 
   bool operator==(const TokenizerInfo&) const = default;
 };

@@ -12,7 +12,8 @@
 namespace stretto {
 namespace {
 
-// Of all parts: some ten milliseconds of reading. The rest is checked as it is read.
+// Limit for all parts together, which takes about ten milliseconds. Other tokens are checked when
+// they are read.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
 absl::Status OtherTokenizer(const std::string& prefix, const std::string& hash,
@@ -22,7 +23,7 @@ absl::Status OtherTokenizer(const std::string& prefix, const std::string& hash,
                    other_hash, " as in ", other_prefix, ".tokenizer.json"));
 }
 
-// Position of the first token that is held out.
+// Returns the position of the first held-out token.
 absl::StatusOr<int64_t> Cut(const TokenStream& tokens, double share, int32_t sequence_length) {
   const int64_t count = tokens.token_count(), sample = int64_t{sequence_length} + 1;
   const auto held_out = static_cast<int64_t>(static_cast<double>(count) * share);
@@ -42,7 +43,7 @@ absl::StatusOr<int64_t> Cut(const TokenStream& tokens, double share, int32_t seq
 absl::Status TrainingData::ReadNote(const DataPart& part, const DataConfig& config) {
   ASSIGN_OR_RETURN(const std::string prefix, DataPath(part.name, config.root));
   const absl::StatusOr<TokenizerInfo> info = ReadTokenizerInfo(prefix);
-  if (absl::IsNotFound(info.status())) return absl::OkStatus();  // made elsewhere
+  if (absl::IsNotFound(info.status())) return absl::OkStatus();  // another program made it
   RETURN_IF_ERROR(info.status());
   if (info->vocab_size > config.vocab_size) {
     return absl::InvalidArgumentError(

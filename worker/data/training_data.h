@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The data of a job: opened, checked, and cut into what is trained on and what is held out.
+// The data of a job: opened, checked, and divided into training data and held-out data.
 
 #include <cstdint>
 #include <memory>
@@ -15,38 +15,39 @@
 namespace stretto {
 
 struct DataPart {
-  std::string name;   // as OpenTokens takes it
+  std::string name;   // in the form of OpenTokens
   double weight = 1;  // as in Blend
 };
 
 struct DataConfig {
-  std::string root;             // names are beneath it
+  std::string root;             // folder that contains all names
   std::vector<DataPart> parts;  // at least one
   double held_out = 0;          // share of each part, at its end: 0 to 0.5
   int32_t sequence_length = 0;
   uint64_t seed = 0;
   int32_t vocab_size = 0;  // of the model without padding
-  bool shuffle = true;     // as SamplerOptions::shuffle, of what is trained on
+  bool shuffle = true;     // as SamplerOptions::shuffle, for training data
 };
 
 // Immutable; its samplers are thread-safe.
 class TrainingData {
  public:
-  // Opens every part, reads the first tokens of each for their values, and the tokenizers' notes
-  // beside them. Held out is the share at the end of a part, from the first document on that begins
-  // in the first half of it; where none does (long documents, or ones that the format does not
-  // tell), from its first token on. Errors: those of OpenTokens and ReadTokenizerInfo,
-  // InvalidArgument (less than one sample to train on or to hold out, a tokenizer with more tokens
-  // than vocab_size, tokenizers that differ, a token outside the vocabulary).
+  // Opens every part, checks the values of its first tokens, and reads the tokenizer notes beside
+  // the parts. The held-out tokens are that share at the end of a part. They begin at the first
+  // document that begins in the first half of the share, or at its first token if there is none
+  // (long documents, or a format without documents). Errors: those of OpenTokens and
+  // ReadTokenizerInfo, InvalidArgument (less than one sample to train on or to hold out, a
+  // tokenizer with more tokens than vocab_size, tokenizers that differ, a token outside the
+  // vocabulary).
   static absl::StatusOr<TrainingData> Open(const DataConfig& config);
 
   const Sampler& train() const { return *train_; }
   // In the order of the data, parts in their proportions. Null unless config.held_out is above 0.
   const Sampler* held_out() const { return held_out_.get(); }
 
-  // Of all parts that have a tokenizer's note; empty if none has.
+  // The hash of the tokenizer of all parts that have a note; empty if none has one.
   const std::string& tokenizer_hash() const { return tokenizer_hash_; }
-  // PREFIX of the first part with a note, absolute; empty if none has.
+  // The absolute PREFIX of the first part with a note; empty if none has one.
   const std::string& tokenizer_prefix() const { return tokenizer_prefix_; }
 
  private:
@@ -58,7 +59,7 @@ class TrainingData {
   std::string tokenizer_hash_, tokenizer_prefix_;
 };
 
-// InvalidArgument, naming both, unless the tokenizers are the same or one is not known.
+// Returns InvalidArgument, naming both, if both tokenizers are known and differ.
 absl::Status CheckSameTokenizer(const TrainingData& a, const TrainingData& b);
 
 }  // namespace stretto

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Defines the commands with CLI11 and calls the functions that do the work. Each of them checks its
-// arguments before it opens anything large.
+// Defines the commands with CLI11 and calls the functions that do the work, which check their
+// arguments before they open anything large. A failure prints its reason and leaves by
+// CLI::RuntimeError. Verify and export show a progress line; an export can be interrupted without
+// leaving files.
 
 #include "worker/tool/checkpoint_commands.h"
 
@@ -19,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "proto/base/printable.h"
+#include "proto/base/progress_line.h"
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/checkpoint/checkpoint.h"
@@ -31,7 +34,6 @@
 #include "worker/tool/interrupt.h"
 #include "worker/tool/list_checkpoints.h"
 #include "worker/tool/model_name.h"
-#include "worker/tool/progress_line.h"
 #include "worker/tool/verify_model.h"
 
 namespace stretto {
@@ -40,7 +42,7 @@ namespace {
 constexpr char kModelHelp[] =
     "folder of a checkpoint, or of a job (uses its newest checkpoint); hf:FOLDER; or llmc:FILE";
 
-// Says why, and leaves App::parse.
+// Prints the reason and leaves App::parse.
 void Fail(const absl::Status& status) {
   absl::FPrintF(stderr, "error: %s\n", Printable(status.message()));
   if (absl::IsAlreadyExists(status)) absl::FPrintF(stderr, "--overwrite replaces it\n");
@@ -84,7 +86,7 @@ void AddInspect(CLI::App* group) {
   command->callback([options] { PrintOrFail(InspectModel(*options), options->json); });
 }
 
-// Every checkpoint of a job, or what was named.
+// Returns every checkpoint of a job, or the named model.
 absl::StatusOr<std::vector<std::string>> ModelsToVerify(const std::string& name) {
   if (!NamesCheckpoint(name)) return std::vector<std::string>{name};
   std::error_code ignored;
@@ -145,7 +147,7 @@ struct ExportFlags {
 };
 
 absl::StatusOr<ExportSummary> Export(ExportFlags& flags) {
-  // What is wrong without a look at the weights comes first: opening reads all of a checkpoint.
+  // Checks that need no weights come first, because opening a checkpoint reads all of it.
   ASSIGN_OR_RETURN(const std::string name, ResolveModel(flags.model));
   if (flags.optimizer && !NamesCheckpoint(name)) {
     return absl::InvalidArgumentError(
@@ -158,7 +160,7 @@ absl::StatusOr<ExportSummary> Export(ExportFlags& flags) {
     ASSIGN_OR_RETURN(optimizer, Checkpoint::Open(name));
     flags.options.optimizer = &*optimizer;
   }
-  const InterruptFlag interrupt;  // until here a signal has nothing to leave
+  const InterruptFlag interrupt;  // until here there is nothing to clean up
   ProgressLine line;
   flags.options.progress = [&](int64_t bytes, int64_t total) { line.Show(bytes, total); };
   flags.options.cancelled = InterruptFlag::raised;

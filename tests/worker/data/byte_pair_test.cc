@@ -156,6 +156,7 @@ TEST(BytePairTest, TextThatIsNoUtf8IsRefusedWithItsPlace) {
 }
 
 struct Refusal {
+  const char* name;
   const char* patch;
   const char* fact;  // of the message: the key, and what was found
 };
@@ -174,30 +175,41 @@ TEST_P(BytePairRefusalTest, NamesTheKeyFoundAndExpected) {
 INSTANTIATE_TEST_SUITE_P(
     Keys, BytePairRefusalTest,
     testing::Values(
-        Refusal{R"({"normalizer": {"type": "NFC"}})", "key normalizer: found {\"type\":\"NFC\"}"},
-        Refusal{R"({"model": {"type": "Unigram"}})", "key model.type: found \"Unigram\""},
-        Refusal{R"({"model": null})", "key model.type: found null"},
-        Refusal{R"({"model": {"byte_fallback": true}})", "tokenizer.model"},
-        Refusal{R"({"model": {"dropout": 0.1}})", "key model.dropout: found 0.1"},
-        Refusal{R"({"model": {"vocab": null}})", "key model.vocab: found null"},
-        Refusal{R"({"model": {"vocab": {"a": null}}})", "byte 0x61"},
-        Refusal{R"({"model": {"vocab": {"a": -1}}})", "key model.vocab.a: found -1"},
-        Refusal{R"({"model": {"vocab": {"a": 1e30}}})", "key model.vocab.a: found 1e+30"},
-        Refusal{R"({"added_tokens": [{"content": "x", "id": 16777216}]})",
+        Refusal{"Normalizer", R"({"normalizer": {"type": "NFC"}})",
+                "key normalizer: found {\"type\":\"NFC\"}"},
+        Refusal{"ModelType", R"({"model": {"type": "Unigram"}})",
+                "key model.type: found \"Unigram\""},
+        Refusal{"NoModel", R"({"model": null})", "key model.type: found null"},
+        Refusal{"ByteFallback", R"({"model": {"byte_fallback": true}})", "tokenizer.model"},
+        Refusal{"Dropout", R"({"model": {"dropout": 0.1}})", "key model.dropout: found 0.1"},
+        Refusal{"NoVocab", R"({"model": {"vocab": null}})", "key model.vocab: found null"},
+        Refusal{"VocabWithoutAByte", R"({"model": {"vocab": {"a": null}}})", "byte 0x61"},
+        Refusal{"NegativeToken", R"({"model": {"vocab": {"a": -1}}})",
+                "key model.vocab.a: found -1"},
+        Refusal{"TokenOfALargeNumber", R"({"model": {"vocab": {"a": 1e30}}})",
+                "key model.vocab.a: found 1e+30"},
+        Refusal{"AddedTokenTooLarge", R"({"added_tokens": [{"content": "x", "id": 16777216}]})",
                 "key added_tokens[0].id: found 16777216,"},
-        Refusal{R"({"model": {"merges": ["ab"]}})", "key model.merges[0]: found \"ab\""},
-        Refusal{R"({"model": {"merges": ["zz zz"]}})", "merges[0]: found piece \"zz\""},
-        Refusal{R"({"model": {"merges": ["木 a"]}})", R"(piece "\xe6\x9c\xa8", byte 0)"},
-        Refusal{R"({"added_tokens": [{"content": ""}]})", "key added_tokens[0].content"},
-        Refusal{R"({"added_tokens": [{"content": "x", "id": 1, "lstrip": true}]})",
+        Refusal{"MergeOfOnePiece", R"({"model": {"merges": ["ab"]}})",
+                "key model.merges[0]: found \"ab\""},
+        Refusal{"MergeOfAnUnknownPiece", R"({"model": {"merges": ["zz zz"]}})",
+                "merges[0]: found piece \"zz\""},
+        Refusal{"PieceOutsideTheAlphabet", R"({"model": {"merges": ["木 a"]}})",
+                R"(piece "\xe6\x9c\xa8", byte 0)"},
+        Refusal{"EmptyAddedToken", R"({"added_tokens": [{"content": ""}]})",
+                "key added_tokens[0].content"},
+        Refusal{"AddedTokenThatStrips",
+                R"({"added_tokens": [{"content": "x", "id": 1, "lstrip": true}]})",
                 "key added_tokens[0].lstrip: found true"},
-        Refusal{R"({"pre_tokenizer": null})", "key pre_tokenizer: found null"},
-        Refusal{R"({"pre_tokenizer": {"type": "Whitespace"}})",
+        Refusal{"NoPreTokenizer", R"({"pre_tokenizer": null})", "key pre_tokenizer: found null"},
+        Refusal{"PreTokenizerType", R"({"pre_tokenizer": {"type": "Whitespace"}})",
                 "key pre_tokenizer.type: found \"Whitespace\""},
-        Refusal{R"({"pre_tokenizer": {"pretokenizers": []}})",
+        Refusal{"NoPreTokenizers", R"({"pre_tokenizer": {"pretokenizers": []}})",
                 "key pre_tokenizer.pretokenizers: found []"},
-        Refusal{R"({"pre_tokenizer": {"type": "ByteLevel", "use_regex": false}})",
-                "key pre_tokenizer.use_regex: found false"}));
+        Refusal{"ByteLevelWithoutExpression",
+                R"({"pre_tokenizer": {"type": "ByteLevel", "use_regex": false}})",
+                "key pre_tokenizer.use_regex: found false"}),
+    [](const testing::TestParamInfo<Refusal>& info) { return info.param.name; });
 
 TEST(BytePairTest, BadExpressionAndBadFileAreRefused) {
   json document = json::parse(Slurp(kGolden + "llama3_kind.json"));

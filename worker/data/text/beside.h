@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What lies in the folder of a tokenizer's file.
+// Other files in the folder of a tokenizer's file.
 
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@
 
 namespace stretto {
 
-// Path of another file in the same folder.
+// Returns the path of another file in the same folder.
 std::string Beside(const std::string& path, const std::string& name);
 
-// The file itself, which is to be called `name`, and those of kTokenizerFiles that lie beside it.
+// Returns the file itself, under the name `name`, and those of kTokenizerFiles beside it.
 std::vector<TokenizerFile> WithFilesBeside(const std::string& path, const std::string& name);
 
 }  // namespace stretto

@@ -10,7 +10,7 @@
 namespace stretto {
 namespace {
 
-constexpr int kCodePoints = 0x144;  // one past the last of the alphabet
+constexpr int kCodePoints = 0x144;  // one more than the last of the alphabet
 
 constexpr bool StandsForItself(int byte) {
   return (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xff && byte != 0xad);
@@ -31,7 +31,7 @@ constexpr std::array<int, kCodePoints> kByteOf = ByteOfCodePoint();
 absl::StatusOr<std::string> BytesOfPiece(absl::string_view piece) {
   std::string bytes;
   for (size_t i = 0; i < piece.size();) {
-    // All characters of the alphabet are one or two bytes of UTF-8.
+    // Every character of the alphabet is one or two bytes of UTF-8.
     const auto first = static_cast<unsigned char>(piece[i]);
     int code_point = first;
     size_t length = 1;

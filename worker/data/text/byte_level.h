@@ -10,7 +10,8 @@
 
 namespace stretto {
 
-// "Ġthe" is " the". Errors: InvalidArgument (a character that stands for no byte, with its place).
+// Decodes "Ġthe" to " the". Errors: InvalidArgument (a character that represents no byte, with its
+// place).
 absl::StatusOr<std::string> BytesOfPiece(absl::string_view piece);
 
 }  // namespace stretto

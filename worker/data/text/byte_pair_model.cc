@@ -15,16 +15,16 @@ uint64_t Key(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
 
-// A piece of the word in a list linked by position.
+// A piece of the word, in a doubly linked list.
 struct Piece {
   int32_t token;
   int32_t previous, next;  // -1: none
 };
 
-// A merge that was possible when it was found; the most urgent and then the leftmost comes first.
+// A possible merge when it was found. The first in rank, then the leftmost, comes first.
 struct Candidate {
   int32_t rank, left;
-  int32_t left_token, right_token;  // what stood there, to see whether it still does
+  int32_t left_token, right_token;  // the pieces' tokens then, to detect stale candidates
   int32_t token;
 };
 
@@ -102,7 +102,7 @@ void BytePairModel::Append(absl::string_view word, std::vector<int32_t>* tokens)
     Piece& right = pieces[left.next];
     if (right.token != best.right_token) continue;
     const int32_t beyond = right.next;
-    right.token = -1;  // gone: no candidate that names it holds
+    right.token = -1;  // removed, so candidates that name it are stale
     left.token = best.token;
     left.next = beyond;
     if (beyond >= 0) pieces[beyond].previous = best.left;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Byte-pair encoding over bytes, as GPT-2 introduced it: a word is its bytes, and neighbours merge
-// in the order the training of the vocabulary found them (Sennrich et al. 2016; Radford et al.
-// 2019).
+// Byte-pair encoding over bytes, as introduced by GPT-2: a word is its bytes, and neighbours are
+// merged in the order in which training found the merges of the vocabulary (Sennrich et al. 2016;
+// Radford et al. 2019).
 
 #include <cstdint>
 #include <string>
@@ -21,12 +21,12 @@ class BytePairModel {
   struct Vocabulary {
     absl::flat_hash_map<std::string, int32_t> tokens;         // a piece's bytes to its token
     std::vector<std::pair<std::string, std::string>> merges;  // most urgent first
-    bool whole_words_first = false;  // a word that is a piece is its token, whatever merges say
+    bool whole_words_first = false;  // a word that is a piece is its token, regardless of merges
   };
-  // Errors: InvalidArgument (a byte without a token, a merge of or to a piece without one).
+  // Errors: InvalidArgument (a byte without a token, a merge whose pieces or result have none).
   static absl::StatusOr<BytePairModel> Create(Vocabulary vocabulary);
 
-  // Appends the tokens of `word`, time n log n in its length.
+  // Appends the tokens of `word` in time n log n in its length.
   void Append(absl::string_view word, std::vector<int32_t>* tokens) const;
 
  private:
@@ -39,7 +39,7 @@ class BytePairModel {
 
   int32_t bytes_[256] = {};
   absl::flat_hash_map<uint64_t, Merge> merges_;
-  absl::flat_hash_map<std::string, int32_t> whole_words_;  // empty unless they come first
+  absl::flat_hash_map<std::string, int32_t> whole_words_;  // empty unless whole_words_first
 };
 
 }  // namespace stretto

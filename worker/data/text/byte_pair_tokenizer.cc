@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encodes a text in three steps: cut at added tokens (the longest that matches), cut into words by
-// the tokenizer's expression, and merge the bytes of each word (BytePairModel). Decoding joins the
-// pieces of the tokens.
+// Encodes a text in three steps: split at added tokens (the longest match at a place), split into
+// words by the tokenizer's expression, and merge the bytes of each word (BytePairModel). Text
+// between two words is a word of its own. Decoding joins the pieces of the tokens. Text may be cut
+// for parallel encoding only before a line break, and only with expressions whose words are known
+// to end there.
 
 #include <algorithm>
 #include <optional>
@@ -94,7 +96,8 @@ class BytePairTokenizer final : public Tokenizer {
     for (size_t start = 0, from = 0; start < text.size();) {
       ASSIGN_OR_RETURN(const Pattern::Range word, words_.Find(text, from));
       if (word.begin == word.end && word.begin < text.size()) {
-        // An empty match ends the word in front of it; look on behind the next character.
+        // As in `tokenizers`, an empty match ends the word before it. The search continues after
+        // the next character.
         if (word.begin > start) model_.Append(text.substr(start, word.begin - start), tokens);
         start = word.begin;
         from = word.begin + 1;
@@ -118,12 +121,12 @@ class BytePairTokenizer final : public Tokenizer {
   const Pattern words_;
   const std::optional<Pattern> added_pattern_;
   const absl::flat_hash_map<std::string, int32_t> added_;
-  const std::vector<std::string> pieces_;  // by token; empty for tokens that nothing has
+  const std::vector<std::string> pieces_;  // by token; empty for unused tokens
   const bool add_prefix_space_;
   const bool cut_at_lines_;
 };
 
-// From the longest on: of several that match at a place the longest is meant.
+// Sorted by length, longest first, because the first alternative that matches wins.
 absl::StatusOr<std::optional<Pattern>> AddedPattern(std::vector<AddedToken> added) {
   if (added.empty()) return std::nullopt;
   std::stable_sort(added.begin(), added.end(), [](const AddedToken& a, const AddedToken& b) {
@@ -136,8 +139,8 @@ absl::StatusOr<std::optional<Pattern>> AddedPattern(std::vector<AddedToken> adde
   return std::optional<Pattern>(std::move(pattern));
 }
 
-// Whether a letter or digit always ends a word in front of a line break. Expressions may be
-// anything, so only those are said to that were looked at.
+// Whether a letter or digit before a line break always ends a word. An arbitrary expression cannot
+// be analysed, so this is true only for known ones.
 bool CutAtLines(const TokenizerJson& json) {
   return !json.add_prefix_space &&
          (json.word_pattern == kGpt2Words || json.word_pattern == kLlama3Words) &&

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// stretto-data: what `stretto data` runs. A process of its own, see tokenizer.h.
-
-#include <unistd.h>
+// stretto-data: runs `stretto data` as a separate process (see tokenizer.h).
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,9 +18,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "proto/base/printable.h"
+#include "proto/base/progress_line.h"
 #include "proto/base/units.h"
 #include "worker/data/batch.h"
 #include "worker/data/text/inspect.h"
@@ -29,21 +27,6 @@
 
 namespace stretto {
 namespace {
-
-// One line that is written over, on a terminal alone.
-void ShowProgress(const PrepareProgress& progress, absl::Time start) {
-  static absl::Time shown;
-  const absl::Time now = absl::Now();
-  if (now - shown < absl::Milliseconds(200) && progress.bytes < progress.total_bytes) return;
-  shown = now;
-  const double rate = static_cast<double>(progress.bytes - progress.resumed_bytes) /
-                      absl::ToDoubleSeconds(now - start);
-  const double left = static_cast<double>(progress.total_bytes - progress.bytes) / rate;
-  absl::FPrintF(stderr, "\r%s of %s  %s/s  %s left \x1b[K%s", FormatBytes(progress.bytes),
-                FormatBytes(progress.total_bytes), FormatBytes(static_cast<int64_t>(rate)),
-                stretto::FormatDuration(absl::Seconds(left)),
-                progress.bytes < progress.total_bytes ? "" : "\n");
-}
 
 int Fail(const absl::Status& status) {
   absl::FPrintF(stderr, "error: %s\n", Printable(status.message()));
@@ -56,10 +39,12 @@ int PrepareData(PrepareOptions options, const std::string& tokenizer_name,
   const auto tokenizer =
       MakeTokenizer(tokenizer_name.empty() ? "bytes" : tokenizer_name, end_of_document);
   if (!tokenizer.ok()) return Fail(tokenizer.status());
-  if (::isatty(STDERR_FILENO) == 1) {
-    options.progress = [start = absl::Now()](const PrepareProgress& p) { ShowProgress(p, start); };
-  }
+  std::optional<ProgressLine> line(std::in_place);
+  options.progress = [&line](const PrepareProgress& progress) {
+    line->Show(progress.bytes, progress.total_bytes, progress.resumed_bytes);
+  };
   const auto summary = Prepare(options, **tokenizer);
+  line.reset();  // erased before anything else is printed
   if (!summary.ok()) {
     const int code = Fail(summary.status());
     const std::string parts = options.prefix + ".parts";
@@ -98,7 +83,7 @@ int InspectData(InspectOptions options, const std::string& tokenizer_name,
   return 0;
 }
 
-// Options of `batch`, as the job file has them.
+// Options of `batch`, with the names of the job file.
 struct BatchFlags {
   BatchOptions options;
   std::vector<std::string> names;

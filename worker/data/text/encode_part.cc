@@ -101,7 +101,7 @@ absl::Status EncodePart(const PreparePlan& plan, const PreparePart& part,
     done(piece.end - piece.begin);
   }
   if (writer.token_count() == 0) return WriteFileAtomic(prefix + ".empty", "");
-  if (!part.pieces.back().ends_document) writer.EndDocument();  // every sequence has a document
+  if (!part.pieces.back().ends_document) writer.EndDocument();  // no sequence without one
   return writer.Finish();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One part of a data set, from text to tokens.
+// Encodes one part of a data set, from text to tokens.
 
 #include <functional>
 #include <string>
@@ -11,8 +11,8 @@
 
 namespace stretto {
 
-// Writes the part as the data set `prefix`, or, where it has no tokens, the file PREFIX.empty; with
-// either it is done. Calls `done` with the bytes of each piece. Errors: as Prepare.
+// Writes the part as the data set `prefix`, or the file PREFIX.empty if it has no tokens; either
+// marks it as done. Calls `done` with the bytes of each piece. Errors: those of Prepare.
 absl::Status EncodePart(const PreparePlan& plan, const PreparePart& part,
                         const Tokenizer& tokenizer, const std::string& json_key,
                         const std::string& prefix, const std::function<void(int64_t)>& done);

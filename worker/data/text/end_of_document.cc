@@ -14,10 +14,11 @@ namespace {
 
 using nlohmann::json;
 
-// The Hub's folder of GPT-2 names it nowhere but in config.json, and a checkpoint has none.
+// On the Hub, only config.json of GPT-2 names its end of document, and a checkpoint has no
+// config.json.
 constexpr char kGpt2End[] = "<|endoftext|>";
 
-// That member of the JSON object in the file; null where there is no file or no such member.
+// Returns the member of the JSON object in the file; null if there is no file or no such member.
 absl::StatusOr<json> MemberOfFile(const std::string& path, const char* key) {
   const absl::StatusOr<std::string> text = ReadFile(path);
   if (absl::IsNotFound(text.status())) return json();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The token that ends a document, as a Hugging Face folder says it.
+// The token that ends a document, according to the files of a Hugging Face folder.
 
 #include <string>
 #include <vector>
@@ -10,11 +10,11 @@
 
 namespace stretto {
 
-// Its text, by what lies beside the tokenizer.json at `path`; the first that says it: eos_token of
-// tokenizer_config.json, of special_tokens_map.json; eos_token_id (a list: its first) of
-// config.json, of generation_config.json; else the one that `transformers` takes for GPT-2, if it
-// is among the added tokens. Empty: nothing says it. Errors: those of ReadFile but NotFound,
-// InvalidArgument (no JSON object; an id of no added token).
+// Returns the text of the token from the first of these that gives it, beside the tokenizer.json at
+// `path`: eos_token of tokenizer_config.json, of special_tokens_map.json; eos_token_id (of a list,
+// the first) of config.json, of generation_config.json; and last the one that `transformers` uses
+// for GPT-2, if it is among the added tokens. Empty if none gives it. Errors: those of ReadFile
+// except NotFound, InvalidArgument (not a JSON object; the id of no added token).
 absl::StatusOr<std::string> EndOfDocumentBeside(const std::string& path,
                                                 const std::vector<AddedToken>& added);
 

@@ -22,14 +22,14 @@ namespace fs = std::filesystem;
 
 constexpr size_t kHead = 64 << 10;
 
-// One form for each file, however it is named: from here or from the root, through links.
+// Returns one form for all names of a file: relative or absolute, with or without links.
 fs::path Canonical(const fs::path& path) {
   std::error_code error;
   const fs::path canonical = fs::weakly_canonical(fs::absolute(path, error), error);
   return error ? path.lexically_normal() : canonical;
 }
 
-// The walk may pass its own earlier output; that is not input. Both are Canonical.
+// The walk may meet its own earlier output, which is not input. Both paths are Canonical.
 bool IsOutput(const fs::path& path, const fs::path& prefix) {
   for (const char* suffix :
        {".idx", ".bin", ".bin.tmp", ".idx.tmp", ".tokenizer.json", ".parts.lock"}) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opens a data set of either format, measures its documents, decodes the first ones with the
-// tokenizer it names, and prints all of it as text or JSON.
+// Opens a data set of either format, walks its documents for their number and lengths, decodes the
+// first ones if a tokenizer is given, and formats the report as JSON or, from that JSON, as text. A
+// given tokenizer must be the one in the note beside the data.
 
 #include "worker/data/text/inspect.h"
 

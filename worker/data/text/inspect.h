@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// `stretto data inspect`: what a data set holds.
+// `stretto data inspect`: reports the contents of a data set.
 
 #include <cstdint>
 #include <string>
@@ -11,18 +11,18 @@
 namespace stretto {
 
 struct InspectOptions {
-  std::string name;       // as OpenTokens takes it
-  int64_t documents = 3;  // the first so many are shown
-  int64_t tokens = 16;    // of each, the first so many
+  std::string name;       // in the form of OpenTokens
+  int64_t documents = 3;  // number of first documents to show
+  int64_t tokens = 16;    // number of first tokens to show of each
   bool check = false;     // read every token
   bool json = false;
-  const Tokenizer* tokenizer = nullptr;  // shows text too
+  const Tokenizer* tokenizer = nullptr;  // optional; shows text too
 };
 
-// The report, for people or as JSON: type and number of tokens, documents and their lengths, the
+// Returns the report as text or JSON: type and number of tokens, documents and their lengths, the
 // tokenizer's note, first documents. The vocabulary is the note's, else the tokenizer's. Errors:
 // those of OpenTokens and of the note, InvalidArgument (`check`: a token outside the vocabulary,
-// with file and byte; a tokenizer that is not the one of the note).
+// with file and byte; a tokenizer that is not the note's).
 absl::StatusOr<std::string> InspectDataset(const InspectOptions& options);
 
 }  // namespace stretto

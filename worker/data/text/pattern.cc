@@ -46,7 +46,8 @@ absl::StatusOr<Pattern> Pattern::Compile(const std::string& expression) {
     return absl::InvalidArgumentError(absl::StrCat("regular expression, character ", offset, ": ",
                                                    ErrorText(error), " in ", expression));
   }
-  // Where there is no just-in-time compiler the interpreter matches the same, slower.
+  // Ignores errors: without a just-in-time compiler the interpreter gives the same matches, more
+  // slowly.
   pcre2_jit_compile(code->code, PCRE2_JIT_COMPLETE);
   return Pattern(std::move(code));
 }
@@ -82,7 +83,7 @@ absl::Status CheckUtf8(absl::string_view text) {
 std::string Quoted(absl::string_view text) {
   std::string quoted;
   for (const char c : text) {
-    // A backslash makes any ASCII character that is no letter or digit stand for itself.
+    // A backslash makes any ASCII character literal that is not a letter or digit.
     if (static_cast<unsigned char>(c) < 0x80 && !absl::ascii_isalnum(c)) quoted += '\\';
     quoted += c;
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A regular expression over UTF-8, by PCRE2: the alphabet and syntax in which tokenizers say how
-// text falls into words. \s, \p{L} and the like are Unicode's; \s also matches U+180E, which is no
-// white space since Unicode 6.3.
+// A regular expression over UTF-8, by PCRE2, with the syntax in which tokenizers define words. \s,
+// \p{L} and the like are Unicode's; \s also matches U+180E, which is not white space since Unicode
+// 6.3.
 
 #include <cstddef>
 #include <memory>
@@ -25,8 +25,9 @@ class Pattern {
   struct Range {
     size_t begin = 0, end = 0;
   };
-  // The first match at or after `from`; begin = end = text.size() where there is none. `text` is
-  // valid UTF-8. Errors: ResourceExhausted (the expression needs too many steps on this text).
+  // Returns the first match at or after `from`; begin = end = text.size() if there is none. `text`
+  // must be valid UTF-8. Errors: ResourceExhausted (the expression needs too many steps on this
+  // text).
   absl::StatusOr<Range> Find(absl::string_view text, size_t from) const;
 
  private:
@@ -35,10 +36,10 @@ class Pattern {
   std::unique_ptr<Code> code_;
 };
 
-// Errors: InvalidArgument, naming the first byte that is no UTF-8.
+// Errors: InvalidArgument, naming the first byte that is not UTF-8.
 absl::Status CheckUtf8(absl::string_view text);
 
-// A regular expression that matches exactly `text`.
+// Returns a regular expression that matches exactly `text`.
 std::string Quoted(absl::string_view text);
 
 }  // namespace stretto

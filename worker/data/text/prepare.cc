@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Encodes in parts: the plan cuts the input into parts of a fixed size, threads take the next part
-// each, and each finished part is a small data set in PREFIX.parts. At the end the parts are
-// concatenated. A run that was interrupted continues with the parts that are missing, if the plan
-// is still the same; a lock keeps a second run away.
+// Encodes in parts. The plan divides the input into parts of a fixed size; each thread takes the
+// next unfinished one and encodes it to a small data set in PREFIX.parts. At the end the parts are
+// concatenated and the tokenizer's files and note are put beside them. An interrupted run keeps its
+// finished parts, which the next run uses if the fingerprint of its plan is the same. A lock keeps
+// a second run away.
 
 #include "worker/data/text/prepare.h"
 
@@ -34,10 +35,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// PREFIX.parts: what is encoded already, and the fingerprint of the plan it belongs to.
+// PREFIX.parts: finished parts, and the fingerprint of their plan.
 class PartsFolder {
  public:
-  // Empties the folder unless it belongs to this plan.
+  // Empties the folder if it belongs to another plan.
   static absl::StatusOr<PartsFolder> Open(const std::string& prefix, const PreparePlan& plan) {
     PartsFolder folder(prefix + ".parts");
     const std::string note = folder.path_ + "/plan";
@@ -45,7 +46,7 @@ class PartsFolder {
     if (!found.ok() || *found != plan.fingerprint) {
       RETURN_IF_ERROR(folder.CheckOurs());
       std::error_code error;
-      fs::remove_all(folder.path_, error);  // what stayed would count as done
+      fs::remove_all(folder.path_, error);  // leftovers would count as finished parts
       if (error) return ErrnoStatus(error.value(), absl::StrCat("remove ", folder.path_));
       fs::create_directory(folder.path_, error);
       if (error) return ErrnoStatus(error.value(), absl::StrCat("make folder ", folder.path_));
@@ -70,7 +71,7 @@ class PartsFolder {
     return fs::exists(path, ignored);
   }
 
-  // The folder may be the user's own; nothing of theirs is deleted.
+  // The folder may be the user's own, whose files must not be deleted.
   absl::Status CheckOurs() const {
     std::error_code none;
     for (fs::directory_iterator entry(path_, none), end; !none && entry != end;
@@ -105,7 +106,8 @@ class Work {
     progress_.resumed_bytes = progress_.bytes;
   }
 
-  // The error of the first part that has one.
+  // Returns the error of the first part that failed, whichever thread fails first, so that the
+  // message is reproducible.
   absl::Status Run() {
     std::vector<std::thread> threads;
     for (int i = 0; i < options_.threads; ++i) {
@@ -153,7 +155,7 @@ class Work {
   size_t failed_part_ GUARDED_BY(mu_) = 0;
 };
 
-// Two runs with one prefix would mix their parts.
+// Two concurrent runs with one prefix would mix their parts.
 absl::StatusOr<FileDescriptor> LockPrefix(const std::string& prefix) {
   const std::string path = prefix + ".parts.lock";
   FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));

@@ -12,12 +12,12 @@
 namespace stretto {
 namespace {
 
-constexpr int kFormat = 1;  // of parts: another number starts anew
+constexpr int kFormat = 1;  // of parts; another number discards old ones
 
-// Between the byte before and the byte after.
+// Arguments: the byte before and the byte after.
 using CanCut = std::function<bool(char, char)>;
 
-// The first place at or behind `wanted` where the text may be cut; `end` if there is none.
+// Returns the first place at or after `wanted` where the text may be cut; `end` if there is none.
 int64_t CutAt(const char* text, int64_t wanted, int64_t end, const CanCut& can_cut) {
   for (int64_t at = wanted; at < end; ++at) {
     if (can_cut(text[at - 1], text[at])) return at;
@@ -74,7 +74,7 @@ absl::StatusOr<PreparePlan> MakePreparePlan(std::vector<InputFile> files, const 
     if (plan.files[i].binary) continue;
     RETURN_IF_ERROR(AddPieces(static_cast<int>(i), plan.files[i], sizes, tokenizer, &pieces));
   }
-  int64_t bytes = sizes.part;  // of the part that is being filled
+  int64_t bytes = sizes.part;  // of the current part
   for (const Piece& piece : pieces) {
     if (bytes >= sizes.part) {
       plan.parts.emplace_back();

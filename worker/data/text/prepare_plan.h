@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the work of `data prepare` is cut: parts of some 64 MiB that are encoded one by one, each
-// made of pieces of some 4 MiB that are held in memory. It depends on the files alone, not on
+// The plan of `data prepare`: parts of about 64 MiB that are encoded one by one, each made of
+// pieces of about 4 MiB that are held in memory. It depends only on the files, not on the number of
 // threads.
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace stretto {
 
-// Bytes [begin, end) of a file: text of one document, or whole lines of JSON.
+// Bytes [begin, end) of a file: text of one document, or complete lines of JSON.
 struct Piece {
   int file = 0;
   int64_t begin = 0, end = 0;
@@ -29,16 +29,16 @@ struct PreparePlan {
   std::vector<InputFile> files;
   std::vector<PreparePart> parts;
   int64_t bytes = 0;        // of all pieces
-  std::string fingerprint;  // of everything the tokens depend on, as far as files tell
+  std::string fingerprint;  // of all file properties that the tokens depend on
 };
 
 struct PieceSizes {
   int64_t piece = 4 << 20;
   int64_t part = 64 << 20;
-  int64_t longest_whole = 256 << 20;  // of what cannot be cut: documents, lines of JSON
+  int64_t longest_whole = 256 << 20;  // maximum for documents and lines of JSON that cannot be cut
 };
 
-// Text is cut where the tokenizer allows it, JSON behind a line. Errors: InvalidArgument (a
+// Cuts text where the tokenizer allows it, and JSON after a line. Errors: InvalidArgument (a
 // document or a line that cannot be cut and is longer than longest_whole), those of reading.
 absl::StatusOr<PreparePlan> MakePreparePlan(std::vector<InputFile> files, const PieceSizes& sizes,
                                             const Tokenizer& tokenizer,

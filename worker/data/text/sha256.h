@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// SHA-256 of a text in lower-case hexadecimal.
+// The SHA-256 of a text in lower-case hexadecimal.
 
 #include <string>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The tokenizers that need little: bytes, and SentencePiece's own library. MakeTokenizer chooses by
-// name; byte-level BPE is in byte_pair_tokenizer.cc.
+// The byte tokenizer, the SentencePiece tokenizer on top of its library, and MakeTokenizer, which
+// chooses by name. Byte-level BPE is in byte_pair_tokenizer.cc.
 
 #include "worker/data/text/tokenizer.h"
 
@@ -58,7 +58,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     return WithFilesBeside(path_, "tokenizer.model");
   }
   absl::StatusOr<std::vector<int32_t>> Encode(absl::string_view text) const override {
-    RETURN_IF_ERROR(CheckUtf8(text));  // the library would make <unk> of it
+    RETURN_IF_ERROR(CheckUtf8(text));  // the library would replace bad bytes by <unk>
     std::vector<int32_t> tokens;
     const std::string error = model_->Encode(std::string_view(text.data(), text.size()), &tokens);
     if (!error.empty()) return absl::InvalidArgumentError(absl::StrCat("sentencepiece: ", error));
@@ -75,7 +75,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     if (!error.empty()) return absl::InvalidArgumentError(absl::StrCat("sentencepiece: ", error));
     return text;
   }
-  // Models put a space in front of a text and may drop others.
+  // Models add a space before a text and may drop others.
   bool CanCut(char, char) const override { return false; }
 
  private:

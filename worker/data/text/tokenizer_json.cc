@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Takes from the file what encoding needs and refuses everything that would change the tokens and
-// that we do not implement, so that a tokenizer works exactly or not at all. Errors name the key,
-// what was found and what was expected.
+// Reads vocabulary, merges, added tokens and the pre-tokenizer, and refuses every feature that
+// would change the tokens and is not implemented, so that a tokenizer works exactly or not at all.
+// Pieces are decoded from the byte-level alphabet to bytes. Errors name the key, what was found and
+// what was expected.
 
 #include "worker/data/text/tokenizer_json.h"
 
@@ -26,21 +27,21 @@ absl::Status Refuse(absl::string_view key, const json& found, absl::string_view 
       absl::StrCat("key ", key, ": found ", text, ", expected ", expected));
 }
 
-// `object`'s member, null when absent.
+// Returns a member of `object`; null if absent.
 const json& Member(const json& object, const char* key) {
   static const json null;
   const auto member = object.find(key);
   return member == object.end() ? null : *member;
 }
 
-// Far beyond any vocabulary: tables by token must not take what a file of a few bytes says.
+// Far above any vocabulary. Tables are indexed by token, so a tiny file must not claim a huge one.
 constexpr uint64_t kMostTokens = uint64_t{1} << 24;
 
 bool IsToken(const json& value) {
   return value.is_number_unsigned() && value.get<uint64_t>() < kMostTokens;
 }
 
-// Absent, null, false and "" all mean that a feature is off.
+// An absent value, null, false and "" all mean that a feature is off.
 absl::Status CheckOff(const json& object, absl::string_view path, const char* key) {
   const json& value = Member(object, key);
   if (value.is_null() || value == false || value == "") return absl::OkStatus();
@@ -54,13 +55,14 @@ absl::Status ParseVocabulary(const json& vocab, TokenizerJson* result) {
     if (!IsToken(token)) return Refuse(path, token, "a token in [0, 2^24)");
     result->vocab_size = std::max(result->vocab_size, token.get<int32_t>() + 1);
     absl::StatusOr<std::string> bytes = BytesOfPiece(piece);
-    // Special tokens stand in vocab as they are written; what no merge leads to needs no bytes.
+    // Special tokens are in vocab as plain text. They are the result of no merge, so they need no
+    // bytes.
     if (bytes.ok()) result->vocabulary.tokens.emplace(*std::move(bytes), token.get<int32_t>());
   }
   return absl::OkStatus();
 }
 
-// "a b", or ["a", "b"] since tokenizers 0.20.
+// A merge is "a b", or ["a", "b"] since tokenizers 0.20.
 absl::Status ParseMerges(const json& merges, TokenizerJson* result) {
   if (!merges.is_array()) return Refuse("model.merges", merges, "a list of merges");
   for (size_t i = 0; i < merges.size(); ++i) {
@@ -95,7 +97,7 @@ absl::Status ParseModel(const json& model, TokenizerJson* result) {
     return Refuse("model.byte_fallback", true,
                   "false: of such a tokenizer take the SentencePiece model (tokenizer.model)");
   }
-  // An unk_token is never used: every byte has a token.
+  // unk_token is not checked because it is never used: every byte has a token.
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     RETURN_IF_ERROR(CheckOff(model, "model", key));
   }
@@ -133,7 +135,7 @@ absl::Status ParseByteLevel(const json& byte_level, const std::string& path,
   if (result->add_prefix_space && !result->word_pattern.empty()) {
     return Refuse(path + ".add_prefix_space", true, "false behind a Split");
   }
-  const json& use_regex = Member(byte_level, "use_regex");  // true where it is absent
+  const json& use_regex = Member(byte_level, "use_regex");  // true if absent
   if (use_regex != false) {
     if (!result->word_pattern.empty()) {
       return Refuse(path + ".use_regex", true, "false behind a Split");
