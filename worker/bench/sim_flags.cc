@@ -19,16 +19,16 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
   };
   const CLI::Validator rate = Number(1e-9, 1e12, "a number above 0"),
                        share = Number(0, 0.99, "a share from 0 to 0.99");
-  number("--gflops", f.gflops, rate, "rate of matrix products, Gflop/s");
-  number("--membw", f.membw, rate, "memory bandwidth, GB/s");
-  number("--gbps", f.gbps, rate, "link, Gbit/s in each direction");
+  number("--gflops", f.gflops, rate, "rate of matrix products in Gflop/s");
+  number("--membw", f.membw, rate, "memory bandwidth in GB/s");
+  number("--gbps", f.gbps, rate, "bandwidth of the link in each direction in Gbit/s");
   number("--latency-us", f.latency_us, Number(0, 1e9, "a number of at least 0"),
-         "latency of a step of the ring, microseconds");
-  number("--contention", f.contention, share, "share of compute lost while a collective runs");
+         "latency of a step of the ring in microseconds");
+  number("--contention", f.contention, share, "share of the compute rate lost during a collective");
   number("--link-contention", f.link_contention, share,
-         "share of the link lost while the rank computes");
+         "share of the link's bandwidth lost during computation");
   app.add_option("--costs", f.costs,
-                 "file of measured seconds, 'KEY SECONDS' a line, that go first")
+                 "file of measured costs, one 'KEY SECONDS' per line, which override the model's")
       ->group(group);
 }
 
@@ -38,20 +38,21 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
       ->check(OneOf({"layer", "step", "none"}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--layer", f.layer, "the layer to draw (default: the middle one)")
+  app.add_option("--layer", f.layer, "layer to draw (default: the middle one)")
       ->check(Integer(0, 1 << 20))
       ->group(group);
-  app.add_option("--columns", f.columns, "width of the timeline")
+  app.add_option("--columns", f.columns, "width of the timeline in characters")
       ->check(Integer(20, 10000))
       ->capture_default_str()
       ->group(group);
-  app.add_flag("--json", f.json, "figures and ledger as JSON, no timeline")->group(group);
+  app.add_flag("--json", f.json, "print figures and ledger as JSON, without a timeline")
+      ->group(group);
   CLI::Option* reference =
       app.add_flag("--reference", f.reference,
-                   "speed-ups of published orders in the two-stream model, and exit")
+                   "print speed-ups of published orders in the two-stream model and exit")
           ->group(group);
   app.add_option("--shares", f.shares,
-                 "shares of the synchronous step that --reference gives to communication")
+                 "shares of communication in the synchronous step, for --reference")
       ->delimiter(',')
       ->check(Number(0.01, 0.99, "a share from 0.01 to 0.99"))
       ->capture_default_str()

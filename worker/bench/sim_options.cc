@@ -15,16 +15,16 @@ namespace stretto {
 namespace {
 
 constexpr char kExamples[] =
-    "Times are those of a cost model, not of a machine: a computation takes flops / rate +\n"
-    "bytes / bandwidth, a collective what a ring needs. One rank stands for all.\n\n"
+    "Times come from a cost model: a computation takes flops / rate + bytes / bandwidth, and a\n"
+    "collective takes the time of a ring. One rank is simulated for all.\n\n"
     "Examples:\n"
     "  one layer of GPT-3 on eight GPUs, in slices:\n"
     "    stretto-bench sim --model gpt3-175b --tp 8 --dtype bf16 --schedule domino_row \\\n"
     "      --gflops 600000 --membw 3000 --gbps 3200 --latency-us 3\n"
-    "  the same for a program to read:          ... --json\n"
-    "  how much sharing a core costs:           ... --contention 0.2\n"
-    "  the published orders against each other: stretto-bench sim --reference\n"
-    "  the same for more communication:         ... --reference --shares 0.5,0.6\n";
+    "  the same as JSON:                        ... --json\n"
+    "  the same with a shared core:             ... --contention 0.2\n"
+    "  a comparison of the published orders:    stretto-bench sim --reference\n"
+    "  the same with more communication:        ... --reference --shares 0.5,0.6\n";
 
 absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   CostModel cost;
@@ -59,7 +59,7 @@ absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
   options.layer = f.layer >= 0 ? f.layer : options.spec.model.layers / 2;
   if (options.layer >= options.spec.model.layers) {
     return absl::InvalidArgumentError(absl::StrCat("--layer: found ", f.layer,
-                                                   ", expected one of the layers 0 to ",
+                                                   ", expected a layer from 0 to ",
                                                    options.spec.model.layers - 1));
   }
   return options;
@@ -69,7 +69,7 @@ absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
 
 absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments) {
   SimFlags flags;
-  CLI::App app{"Simulate a schedule of a model.", "stretto-bench sim"};
+  CLI::App app{"Simulates a schedule of a model.", "stretto-bench sim"};
   app.footer(kExamples);
   AddSimFlags(app, flags);
   ASSIGN_OR_RETURN(std::string help, bench::ParseFlags(app, std::move(arguments)));

@@ -36,11 +36,11 @@ int Overlap(const Arguments& arguments, std::ostream& out, std::ostream& err) {
 }
 
 constexpr Command kCommands[] = {
-    {"devices", "the GPUs that can be used, or why there are none", DevicesCommand},
-    {"sim", "simulate a schedule of a model: timeline, ledger, step time", SimCommand},
+    {"devices", "list the usable GPUs, or explain why there are none", DevicesCommand},
+    {"sim", "simulate a schedule of a model: timeline, ledger and step time", SimCommand},
     {"kernels", "time every operation of a step against the machine's limits", Kernels},
-    {"step", "train a model: tokens per second, MFU, where the time went", Step},
-    {"overlap", "measure the schedules on this machine against each other", Overlap},
+    {"step", "train a model on one device: tokens per second, MFU and ledger", Step},
+    {"overlap", "compare the schedules on this machine", Overlap},
 };
 
 void PrintUsage(std::ostream& out) {
@@ -48,7 +48,7 @@ void PrintUsage(std::ostream& out) {
   for (const Command& command : kCommands) {
     out << "  " << command.name << "\t" << command.summary << "\n";
   }
-  out << "\n`stretto-bench COMMAND --help` says more.\n";
+  out << "\n`stretto-bench COMMAND --help` lists the flags of a command.\n";
 }
 
 int Run(const Arguments& arguments) {

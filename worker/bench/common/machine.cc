@@ -59,19 +59,20 @@ absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
 
 void AddMachineFlags(CLI::App& app, MachineFlags& flags) {
   const std::string group = "Machine";
-  app.add_option("--device", flags.device, "cpu or cuda")
+  app.add_option("--device", flags.device, "device: cpu or cuda")
       ->check(OneOf({"cpu", "cuda"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--device-index", flags.index,
-                 "which one, as `stretto-bench devices` numbers them")
+                 "index of the GPU in the output of `stretto-bench devices`")
       ->check(Integer(0, 1 << 10))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--tuning", flags.tuning, "folder that keeps measured choices of algorithms")
+  app.add_option("--tuning", flags.tuning,
+                 "folder for measured choices of algorithms (default: none)")
       ->group(group);
   app.add_option("--collective-sms", flags.collective_sms,
-                 "room that kernels leave, in SMs, while a collective may be under way")
+                 "number of SMs that kernels leave free for concurrent collectives")
       ->check(Integer(0, 1 << 10))
       ->capture_default_str()
       ->group(group);

@@ -36,35 +36,37 @@ CLI::Validator WithinRangeOf(const char* field) {
 
 void AddModelFlags(CLI::App& app, SpecFlags& f) {
   const std::string group = "Model";
-  app.add_option("--model", f.preset, absl::StrCat("preset: ", absl::StrJoin(PresetNames(), ", ")))
+  app.add_option("--model", f.preset,
+                 absl::StrCat("model preset: ", absl::StrJoin(PresetNames(), ", ")))
       ->check(OneOf(PresetNames()))
       ->capture_default_str()
       ->group(group);
   auto shape = [&](const char* flag, int& value, const char* field, const char* help) {
-    app.add_option(flag, value, absl::StrCat(help, ", instead of the preset's"))
+    app.add_option(flag, value, absl::StrCat(help, " (default: the preset's)"))
         ->check(WithinRangeOf(field))
         ->group(group);
   };
   shape("--layers", f.layers, "model.layers", "number of layers");
-  shape("--hidden", f.hidden, "model.hidden", "width");
+  shape("--hidden", f.hidden, "model.hidden", "width of the model");
   shape("--heads", f.heads, "model.heads", "number of attention heads");
-  shape("--kv-heads", f.kv_heads, "model.kv_heads", "number of heads of keys and values");
+  shape("--kv-heads", f.kv_heads, "model.kv_heads", "number of key and value heads");
   shape("--ffn", f.ffn, "model.ffn_hidden", "width of the MLP");
-  shape("--sequence", f.sequence, "model.sequence_length", "number of tokens in a sequence");
-  shape("--vocab", f.vocab, "model.vocab_size", "size of the vocabulary");
+  shape("--sequence", f.sequence, "model.sequence_length", "length of a sequence in tokens");
+  shape("--vocab", f.vocab, "model.vocab_size", "size of the vocabulary in tokens");
   app.add_option("--family", f.family,
-                 absl::StrCat(absl::StrJoin(FamilyNames(), " or "), ", instead of the preset's"))
+                 absl::StrCat("model family: ", absl::StrJoin(FamilyNames(), " or "),
+                              " (default: the preset's)"))
       ->check(OneOf(FamilyNames()))
       ->group(group);
-  app.add_option("--dtype", f.dtype, "f32 or bf16")
+  app.add_option("--dtype", f.dtype, "type of weights and activations: f32 or bf16")
       ->check(OneOf({NameOf(DType::kF32), NameOf(DType::kBF16)}))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--micro-batch", f.micro_batch, "sequences of a micro-batch")
+  app.add_option("--micro-batch", f.micro_batch, "number of sequences in a micro-batch")
       ->check(WithinRangeOf("micro_batch_size"))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--micro-batches", f.micro_batches, "micro-batches of a step")
+  app.add_option("--micro-batches", f.micro_batches, "number of micro-batches in a step")
       ->check(Integer(1, 1 << 16))
       ->capture_default_str()
       ->group(group);
@@ -72,30 +74,33 @@ void AddModelFlags(CLI::App& app, SpecFlags& f) {
 
 void AddScheduleFlags(CLI::App& app, SpecFlags& f) {
   const std::string group = "Schedule";
-  app.add_option("--schedule", f.schedule, absl::StrJoin(ScheduleNames(), ", "))
+  app.add_option("--schedule", f.schedule,
+                 absl::StrCat("schedule: ", absl::StrJoin(ScheduleNames(), ", ")))
       ->check(OneOf(ScheduleNames()))
       ->capture_default_str()
       ->group(group);
   const auto count = [&](const char* flag, int& value, int low, const char* help) {
     return app.add_option(flag, value, help)->check(Integer(low, 1 << 16))->group(group);
   };
-  count("--tp", f.tp, 1, "ranks that share each layer")->capture_default_str();
-  const char* cut = " (default: 2 where the schedule takes them)";
-  count("--slices", f.slices, 1, absl::StrCat("row slices of a micro-batch", cut).c_str());
+  count("--tp", f.tp, 1, "number of tensor-parallel ranks")->capture_default_str();
+  const char* cut = " (default: 2 if the schedule takes them)";
+  count("--slices", f.slices, 1,
+        absl::StrCat("number of row slices of a micro-batch", cut).c_str());
   count("--splits", f.splits, 1,
-        absl::StrCat("column pieces of each product before a collective", cut).c_str());
-  count("--defer-wgrads", f.defer_wgrads, 0, "collectives that weight gradients are put off by")
+        absl::StrCat("number of column pieces of each product before a collective", cut).c_str());
+  count("--defer-wgrads", f.defer_wgrads, 0,
+        "number of collectives by which weight gradients are deferred")
       ->capture_default_str();
   count("--merge-wgrads", f.merge_wgrads, 0,
-        "micro-batches whose slices share one weight gradient product, 0: each has its own")
+        "number of micro-batches whose slices share one weight gradient product; 0: do not merge")
       ->capture_default_str();
   app.add_flag("--sequence-parallel", f.sequence_parallel,
-               "reduce-scatter and all-gather instead of all-reduce")
+               "use reduce-scatter and all-gather instead of all-reduce")
       ->group(group);
-  app.add_option("--wire", f.wire, "f32 or bf16, the type on the link (default: as --dtype)")
+  app.add_option("--wire", f.wire, "type on the link: f32 or bf16 (default: that of --dtype)")
       ->check(OneOf({NameOf(DType::kF32), NameOf(DType::kBF16)}))
       ->group(group);
-  app.add_option("--recompute", f.recompute, "none, selective or full")
+  app.add_option("--recompute", f.recompute, "recomputation in backward: none, selective or full")
       ->check(OneOf(
           {NameOf(Recompute::kNone), NameOf(Recompute::kSelective), NameOf(Recompute::kFull)}))
       ->capture_default_str()
@@ -156,9 +161,10 @@ absl::Status CheckSize(const SpecFlags& f, const EngineSpec& spec) {
   const int64_t passes = int64_t{spec.model.layers} * f.micro_batches * spec.schedule.splits *
                          static_cast<int64_t>(spec.schedule.slices.size());
   if (passes <= kMaxLayerPasses) return absl::OkStatus();
-  return FlagError("--micro-batches", f.micro_batches,
-                   absl::StrCat("layers x micro-batches x slices x splits of at most ",
-                                kMaxLayerPasses, ", not ", passes));
+  return FlagError(
+      "--micro-batches", f.micro_batches,
+      absl::StrCat("at most ", kMaxLayerPasses,
+                   " for layers x micro-batches x slices x splits, which is ", passes));
 }
 
 }  // namespace

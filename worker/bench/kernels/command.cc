@@ -20,8 +20,8 @@ namespace bench {
 namespace {
 
 constexpr char kSummary[] =
-    "Times every operation of a model's step, with each shape that it has there, and says which\n"
-    "share of the device's own copy or product it reaches. Collectives are left out.";
+    "Times every operation of a model's step in each of its shapes, except collectives, and\n"
+    "reports the share that it reaches of the rate of a plain copy or product on the device.";
 
 struct KernelsOptions {
   std::string help, json, only;
@@ -44,17 +44,17 @@ absl::StatusOr<KernelsOptions> Parse(const std::vector<std::string>& arguments) 
   const auto count = [&](const char* flag, int& value, int low, const char* help) {
     app.add_option(flag, value, help)->check(Integer(low, 1 << 20))->capture_default_str();
   };
-  app.add_option("--only", o.only, "operations whose row has this text");
-  count("--repeats", o.timing.repeats, 1, "runs that are timed; a time is their median");
-  count("--warm-up", o.timing.warm_up, 0, "runs before them");
-  count("--working-set-mib", o.working_set_mib, 1, "memory that the copies of an operation hold");
+  app.add_option("--only", o.only, "text that a row must contain (default: all rows)");
+  count("--repeats", o.timing.repeats, 1, "number of timed runs, of which a time is the median");
+  count("--warm-up", o.timing.warm_up, 0, "number of runs before the timed ones");
+  count("--working-set-mib", o.working_set_mib, 1, "memory of all copies of an operation in MiB");
   count("--limit-size", o.limit_size, 0,
-        "rows and columns of the limits' matrices, 0: 8192 on a GPU, 2048 on a CPU");
+        "rows and columns of the matrices for the limits; 0: 8192 on a GPU, 2048 on a CPU");
   app.add_flag(
       "--epilogues", o.epilogues,
-      "also time cuBLASLt's fused epilogues, which steps do not use, beside the calls that "
-      "they could stand for");
-  app.add_option("--json", o.json, "file to write the result to as well");
+      "also time cuBLASLt's fused epilogues, which steps do not use, against the calls that "
+      "they could replace");
+  app.add_option("--json", o.json, "file for a copy of the result as JSON");
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   o.timing.working_set = int64_t{o.working_set_mib} << 20;
   if (o.limit_size == 0) o.limit_size = o.machine.device == "cpu" ? 2048 : 8192;
@@ -81,7 +81,7 @@ absl::StatusOr<KernelsReport> Measure(const KernelsOptions& o, const Machine& ma
   }
   if (report.kernels.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("--only: found '", o.only, "', expected part of an operation's row"));
+        absl::StrCat("--only: found '", o.only, "', expected text of an operation's row"));
   }
   if (o.epilogues) {
     ASSIGN_OR_RETURN(report.epilogues, TimeEpilogues(report.kernels, machine));

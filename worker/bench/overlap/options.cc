@@ -20,17 +20,17 @@ namespace stretto::bench {
 namespace {
 
 constexpr char kSummary[] =
-    "Times the schedules on this machine, one process per rank, and prints one JSON object (rank "
-    "0).\n"
-    "Each schedule first shows that it computes what its serial oracle does, to the bit.\n"
-    "docs/BENCHMARKS.md defines every time; tests/bench/overlap_link.sh makes the link.";
+    "Measures the schedules on this machine, with one process per rank. Rank 0 prints the result\n"
+    "as one JSON object. A schedule is timed only if it is bitwise equal to its serial oracle.\n"
+    "docs/BENCHMARKS.md defines every time; tests/bench/overlap_link.sh sets up the link.";
 
 constexpr char kExample[] =
     "Example, in two terminals:\n"
     "  stretto-bench overlap --rendezvous /tmp/empty-folder --rank 0\n"
     "  stretto-bench overlap --rendezvous /tmp/empty-folder --rank 1\n"
-    "and one rank alone, which needs no peer: taskset -c 0 stretto-bench overlap --tp1\n"
-    "One rank's share on one GPU, over an emulated link of each of two bandwidths:\n"
+    "One rank alone:\n"
+    "  taskset -c 0 stretto-bench overlap --tp1\n"
+    "One rank's share on one GPU, over emulated links with two bandwidths:\n"
     "  stretto-bench overlap --device cuda --model llama2-7b --layers 8 --ranks 8 --batch 2 \\\n"
     "    --dtype bf16 --wire bf16 --link-gbytes 135,270";
 
@@ -51,43 +51,47 @@ void AddWorkFlags(CLI::App& app, OverlapOptions& o) {
         ->capture_default_str()
         ->group("Work");
   };
-  app.add_option("--model", o.preset, "preset, which the flags below change (default: none)")
+  app.add_option("--model", o.preset, "model preset, which the flags below change (default: none)")
       ->check(OneOf(PresetNames()))
       ->group("Work");
-  app.add_option("--family", o.family, "family of the model (default: the preset's, or gpt)")
+  app.add_option("--family", o.family, "model family (default: the preset's, or gpt)")
       ->check(OneOf(FamilyNames()))
       ->group("Work");
-  size("--layers", o.model.layers, "layers");
-  size("--hidden", o.model.hidden, "width");
-  size("--heads", o.model.heads, "attention heads");
+  size("--layers", o.model.layers, "number of layers");
+  size("--hidden", o.model.hidden, "width of the model");
+  size("--heads", o.model.heads, "number of attention heads");
   const auto derived = [&](const char* flag, int& value, const char* help) {
     app.add_option(flag, value, help)->check(CLI::Range(1, 1 << 20))->group("Work");
   };
   derived("--kv-heads", o.model.kv_heads,
-          "heads of keys and values (default: the preset's, or --heads)");
+          "number of key and value heads (default: the preset's, or --heads)");
   derived("--ffn", o.model.ffn_hidden,
           "width of the MLP (default: the preset's, or four times --hidden)");
-  size("--sequence", o.model.sequence_length, "tokens of a sequence");
-  size("--vocab", o.model.vocab_size, "vocabulary");
-  size("--batch", o.batch, "sequences of a step");
-  type("--dtype", o.dtype, "type of activations and weights");
-  type("--wire", o.wire, "type of activations on the wire");
+  size("--sequence", o.model.sequence_length, "length of a sequence in tokens");
+  size("--vocab", o.model.vocab_size, "size of the vocabulary in tokens");
+  size("--batch", o.batch, "number of sequences in a step");
+  type("--dtype", o.dtype, "type of weights and activations: f32 or bf16");
+  type("--wire", o.wire, "type on the link: f32 or bf16");
 }
 
 void AddLinkFlags(CLI::App& app, OverlapOptions& o, bool& tp1) {
-  app.add_flag("--tp1", tp1, "one rank alone: its step and its matrix products")->group("Ranks");
-  app.add_option("--rank", o.rank, "this rank")->check(CLI::NonNegativeNumber)->group("Ranks");
+  app.add_flag("--tp1", tp1, "measure one rank alone: its step and its matrix products")
+      ->group("Ranks");
+  app.add_option("--rank", o.rank, "rank of this process")
+      ->check(CLI::NonNegativeNumber)
+      ->group("Ranks");
   app.add_option("--ranks", o.ranks, "number of ranks")
       ->check(CLI::Range(1, 64))
       ->capture_default_str()
       ->group("Ranks");
-  app.add_option("--rendezvous", o.rendezvous, "empty folder that all ranks see")
+  app.add_option("--rendezvous", o.rendezvous, "empty folder in which the ranks find each other")
       ->check(CLI::ExistingDirectory)
       ->group("Ranks");
-  app.add_option("--address", o.address, "numeric, of the interface to talk over")
+  app.add_option("--address", o.address, "numeric address of the network interface")
       ->capture_default_str()
       ->group("Ranks");
-  app.add_option("--gbps", o.gbps, "what the link was shaped to, for the report and its checks")
+  app.add_option("--gbps", o.gbps,
+                 "rate of the shaped link in Gbit/s, for the report and its checks")
       ->check(CLI::NonNegativeNumber)
       ->group("Ranks");
 }
@@ -101,42 +105,44 @@ void AddEmulatedLinkFlags(CLI::App& app, OverlapOptions& o) {
         ->group("Emulated links, with --device cuda: every combination");
   };
   list("--link-latency-us", o.link_latency_us, Number(0, 1e9, "a number of at least 0"),
-       "alpha: of a collective, before it transfers");
+       "latency of a collective in microseconds (alpha)");
   list("--link-gbytes", o.link_gbytes, Number(1e-9, 1e9, "a number above 0"),
-       "beta: GB/s of an all-reduce");
+       "bandwidth of an all-reduce in GB/s (beta)");
   list("--link-blocks", o.link_blocks, Integer(0, 1 << 10),
-       "k: blocks that a collective keeps busy; 0: copies fill its time instead");
+       "number of GPU blocks that a collective occupies (k); 0: copies instead");
 }
 
 void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   const auto list = [&](const char* flag, auto& values, const char* help) -> CLI::Option* {
     return app.add_option(flag, values, help)->delimiter(',')->group("Schedules");
   };
-  list("--schedules", o.schedules, "names, by comma; all when left out")
+  list("--schedules", o.schedules, "schedules to measure (default: all)")
       ->check(CLI::IsMember(ScheduleNames()));
   list("--slices", o.slices, "numbers of slices to try")
       ->check(CLI::Range(1, 1 << 10))
       ->capture_default_str();
-  list("--splits", o.splits, "numbers of column splits to try")
+  list("--splits", o.splits, "numbers of column pieces to try")
       ->check(CLI::Range(1, 1 << 10))
       ->capture_default_str();
   list("--defer-wgrads", o.defer_wgrads, "deferrals of weight gradients to try")
       ->check(CLI::Range(0, 1 << 10))
       ->capture_default_str();
-  list("--sequence-parallel", o.sequence_parallel, "0, 1 or both")
+  list("--sequence-parallel", o.sequence_parallel, "sequence parallelism to try: 0, 1 or both")
       ->check(CLI::Range(0, 1))
       ->capture_default_str();
-  app.add_flag("--every-choice", o.every_choice, "measure every choice, not only the best of each")
+  app.add_flag("--every-choice", o.every_choice,
+               "measure every choice, not only the best one of each schedule")
       ->group("Schedules");
-  app.add_option("--repeats", o.repeats, "rounds; times are medians over them")
+  app.add_option("--repeats", o.repeats, "number of rounds, of which times are medians")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--warm-up-steps", o.warm_up_steps,
-                 "steps of a program in a round that are not counted (default: 0, on a GPU 3)")
+                 "number of warm-up steps per program and round (default: 0, on a GPU 3)")
       ->check(CLI::Range(0, 1000));
-  app.add_option("--steps", o.steps, "steps that are (default: 1, on a GPU 5)")
+  app.add_option("--steps", o.steps,
+                 "number of counted steps per program and round (default: 1, on a GPU 5)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--json", o.json, "file to write the result to as well");
+  app.add_option("--json", o.json, "file for a copy of the result");
 }
 
 // Renames the flags that are called otherwise in `sim` and `step`.

@@ -12,10 +12,9 @@ namespace stretto::bench {
 namespace {
 
 constexpr char kSummary[] =
-    "Trains a model on one device, data and optimizer included, and prints tokens per second, "
-    "model\n"
-    "FLOP/s utilisation and where the time went. With --tp above 1 it is one rank's true share of\n"
-    "the model over an emulated link. docs/BENCHMARKS.md defines every figure.";
+    "Trains a model on one device, including data and optimizer, and prints tokens per second,\n"
+    "model FLOP/s utilisation and the ledger of a step. With --tp above 1 it trains one rank's\n"
+    "share of the model over an emulated link. docs/BENCHMARKS.md defines every figure.";
 
 struct Flags {
   SpecFlags spec = {.preset = "gpt3-2.7b", .dtype = "bf16", .tp = 1, .micro_batch = 8};
@@ -26,33 +25,40 @@ struct Flags {
 void AddFlags(CLI::App& app, Flags& f, StepOptions& o) {
   AddSpecFlags(app, f.spec);
   AddMachineFlags(app, o.machine);
-  app.add_option("--tokens", f.tokens, "tokens of an optimizer step: sets --micro-batches")
+  app.add_option("--tokens", f.tokens,
+                 "number of tokens in an optimizer step, which sets --micro-batches")
       ->check(Integer(1, 1 << 30))
       ->capture_default_str()
       ->excludes(app.get_option("--micro-batches"));
-  app.add_option("--rank", o.rank, "of --tp")->check(Integer(0, 1 << 16))->capture_default_str();
+  app.add_option("--rank", o.rank, "rank to run, below --tp")
+      ->check(Integer(0, 1 << 16))
+      ->capture_default_str();
   const auto number = [&](const char* flag, double& value, CLI::Validator check, const char* help) {
     return app.add_option(flag, value, help)->check(check);
   };
   number("--peak-tflops", f.peak_tflops, Number(1e-3, 1e6, "a number above 0"),
-         "of the device, dense (default: by its name)");
+         "dense peak rate of the device in Tflop/s (default: by its name)");
   const CLI::Validator seconds = Number(0, 1e6, "a number of at least 0");
-  number("--warm-up-seconds", o.warm_up_seconds, seconds, "of steps before those that count")
+  number("--warm-up-seconds", o.warm_up_seconds, seconds,
+         "minimum duration of warm-up steps in seconds")
       ->capture_default_str();
-  number("--seconds", o.seconds, seconds, "of steps that count")->capture_default_str();
+  number("--seconds", o.seconds, seconds, "minimum duration of counted steps in seconds")
+      ->capture_default_str();
   const std::string group = "Emulated link";
-  number("--link-latency-us", f.latency_us, seconds, "alpha: of a collective, before it transfers")
+  number("--link-latency-us", f.latency_us, seconds,
+         "latency of a collective in microseconds (alpha)")
       ->capture_default_str()
       ->group(group);
   number("--link-gbytes", f.gigabytes, Number(1e-9, 1e9, "a number above 0"),
-         "beta: GB/s of an all-reduce")
+         "bandwidth of an all-reduce in GB/s (beta)")
       ->capture_default_str()
       ->group(group);
-  app.add_option("--link-blocks", o.link.blocks, "k: blocks that a collective keeps busy")
+  app.add_option("--link-blocks", o.link.blocks,
+                 "number of GPU blocks that a collective occupies (k)")
       ->check(Integer(1, 1 << 10))
       ->capture_default_str()
       ->group(group);
-  app.add_option("--json", o.json, "file to write the result to as well");
+  app.add_option("--json", o.json, "file for a copy of the result as JSON");
 }
 
 // Returns the number of micro-batches that make up the tokens of a step.
