@@ -93,7 +93,8 @@ class GoldenMessages {
     entries[test_] = found_;
     if (found_.empty()) entries.erase(test_);
     std::ofstream file(path_);
-    file << "# What a program says, by the test that makes it. STRETTO_REWRITE=1 rewrites.\n";
+    file << "# Messages of a program by the test that causes them. STRETTO_REWRITE=1 rewrites this "
+            "file.\n";
     for (const auto& [test, messages] : entries) file << "\n" << test << "\n" << messages;
     file.close();
     close(folder);

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -17,16 +18,17 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
+// gRPC's reason for a lost connection depends on when it was lost.
+std::string WithoutCause(const std::string& text) {
+  return std::regex_replace(std::regex_replace(text, std::regex("\\(.*\\)"), "(CAUSE)"),
+                            std::regex("(127.0.0.1:[0-9]+): [^;]*; gave"), "$1: CAUSE; gave");
+}
+
 TEST_F(CommandsTest, FollowPrintsStepsThenTheSummary) {
   EXPECT_EQ(Run({"job", "submit", file_, "--follow"}), kOk) << err();
-  EXPECT_EQ(out(),
-            "job gpt RUNNING\n"
-            "step 1/3  loss 2.0000  200 tokens/s  overlap -  1.0s left\n"
-            "step 2/3  loss 2.0000  200 tokens/s  overlap -  0.5s left\n"
-            "step 3/3  loss 2.0000  200 tokens/s  overlap -\n"
-            "job gpt SUCCEEDED after 3 of 3 steps\n"
-            "loss 0.0000 -> 0.0000, 0 tokens, 0 tokens/s\n");
-  EXPECT_EQ(err(), "job gpt created\nNext:\n  stretto job curve gpt\n  stretto job describe gpt\n");
+  golden_.Add(out(), {"job gpt RUNNING\n", "step 1/3  loss 2.0000", "step 2/3  loss 2.0000",
+                      "step 3/3  loss 2.0000", "\njob gpt SUCCEEDED"});
+  ExpectMessage({"job gpt", "\n  stretto job curve gpt\n", "\n  stretto job describe gpt\n"});
 }
 
 TEST_F(CommandsTest, FollowOnATerminalRewritesOneLine) {
@@ -54,8 +56,8 @@ TEST_F(CommandsTest, FailedAndCancelledJobsHaveTheirOwnExitCodes) {
     return grpc::Status::OK;
   };
   EXPECT_EQ(Run({"job", "submit", file_, "--wait"}), kJobFailed);
-  EXPECT_THAT(out(), HasSubstr("rank 1 was killed by signal 9 (Killed)\n"));
-  EXPECT_THAT(err(), HasSubstr("  stretto job logs gpt --rank 1\n"));
+  golden_.Add(out(), {"FAILED", "rank 1", "signal 9 (Killed)"});
+  ExpectMessage({"\n  stretto job logs gpt --rank 1\n"});
   job = MakeJob("gpt", Job::CANCELLED);
   EXPECT_EQ(Run({"job", "watch", "gpt"}), kJobCancelled);
 }
@@ -118,11 +120,9 @@ TEST_F(CommandsTest, FollowGoesOnAfterACoordinatorRestart) {
   EXPECT_THAT(out(), StartsWith("job gpt RUNNING\nstep 1/3"));
   EXPECT_THAT(out(), HasSubstr("\nstep 2/3"));
   EXPECT_EQ(out().find("step 1/3", out().find("step 1/3") + 1), std::string::npos) << out();
-  // Said once each, whatever the number of tries.
-  EXPECT_THAT(err(),
-              testing::ContainsRegex(
-                  "^lost the coordinator at 127.0.0.1:[0-9]+ \\(.*\\); the job continues; retrying "
-                  "for 20.0s\nreconnected to 127.0.0.1:[0-9]+\nNext:"));
+  // Each once, whatever the number of tries.
+  golden_.Add(WithoutCause(err()),
+              {absl::StrCat("127.0.0.1:", port_, " (CAUSE)"), "20.0s", "reconnected"});
 }
 
 TEST_F(CommandsTest, FollowGivesUpOnACoordinatorThatStaysAway) {
@@ -136,9 +136,8 @@ TEST_F(CommandsTest, FollowGivesUpOnACoordinatorThatStaysAway) {
   };
   EXPECT_EQ(Run({"job", "watch", "gpt"}), kError);
   stop.join();
-  EXPECT_THAT(err(), HasSubstr("error: cannot reach the coordinator at 127.0.0.1:"));
-  EXPECT_THAT(err(), HasSubstr("; gave up after 50.0ms\n"));
-  EXPECT_THAT(err(), HasSubstr("Next:\n  stretto job watch gpt\n"));
+  golden_.Add(WithoutCause(err()), {"error: ", absl::StrCat("127.0.0.1:", port_), "50.0ms",
+                                    "\n  stretto job watch gpt\n"});
 }
 
 TEST_F(CommandsTest, CtrlCWhileFollowingDetaches) {
