@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Where micro-batches meet, and at the end of the step. A micro-batch ends with a tail: after its
-// last collective is launched, weight gradients that are left and the gradient of the embedding.
-// Units become
+// Overlaps the end of a micro-batch with the start of the next one, and the end of the last one
+// with the optimizer. A micro-batch is cut into three parts: the head (the embedding and its
+// collectives), the rest, and the tail (what follows the launch of the last collective of a layer:
+// the weight gradients that are left and the gradient of the embedding). The units become
 //
-//   first    body(0)
-//   next     head(k) tail(k-1) rest of body(k)      head: the embedding and its collectives
-//   finish   tail(last) with what the optimizer can do already in front of what still waits
+//   first    head(0) rest(0)
+//   next     head(k) tail(k-1) rest(k)
+//   finish   tail(last) and the optimizer; the part of the optimizer that does not depend on the
+//            last collective runs before the operations that wait for it
 //
-// A unit of several micro-batches (merge_wgrads.cc) closes those within it in the same way.
+// If a unit has several micro-batches (merge_wgrads.cc), those within it meet in the same way as
+// head(k) and tail(k-1).
 //
 //   compute | ... w(ATT) | embed(k) | tail(k-1) | ATT0(k) ...  | tail(last) | norm parts, updates
 //   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...          | ATT'(last) ...
 //
-// What it can do already: the norm's parts of gradients that are final, and, with
-// EngineSpec::update_at_once, the updates by them. Else every update waits for the whole norm: one
-// that is not finite must skip them all on every rank (DESIGN section 5).
+// The part of the optimizer that may run early computes the norm parts of gradients that are final
+// and, with EngineSpec::update_at_once, the updates by those gradients. Otherwise every update
+// waits for the whole norm, because a norm that is not finite must skip all updates on every rank
+// (DESIGN section 5).
 
 #include <algorithm>
 #include <set>
@@ -30,7 +34,7 @@ namespace {
 
 using OpList = IdVector<OpId, Op>;
 
-// Of another of the instance's micro-batches.
+// The operations, bound to another of the instance's micro-batches.
 OpList OfRole(OpList ops, int role) {
   for (Op& op : ops) op.tag.micro_batch = role;
   return ops;
@@ -38,11 +42,13 @@ OpList OfRole(OpList ops, int role) {
 
 void Append(OpList* to, const OpList& more) { to->insert(to->end(), more.begin(), more.end()); }
 
-// What a micro-batch is cut into.
+// The three parts of a micro-batch, in their order; see the top of this file.
 struct Parts {
   OpList head, rest, tail;
 };
 
+// The rest ends with the last collective of a layer, so everything in the tail can run under that
+// collective. Without such a collective `rest` is empty.
 Parts PartsOf(const OpList& ops) {
   const auto last = std::find_if(ops.rbegin(), ops.rend(), [](const Op& op) {
                       return IsCollective(op.kind) && op.tag.layer >= 0;
@@ -53,7 +59,7 @@ Parts PartsOf(const OpList& ops) {
   return {OpList(ops.begin(), body), OpList(body, last), OpList(last, ops.end())};
 }
 
-// The roots that operations write.
+// The root buffers that the operations write.
 std::set<BufferId> WrittenBy(const StepProgram& step, const OpList& ops) {
   std::set<BufferId> roots;
   for (const Op& op : ops) {
@@ -62,13 +68,16 @@ std::set<BufferId> WrittenBy(const StepProgram& step, const OpList& ops) {
   return roots;
 }
 
-// What the optimizer can do before `pending` runs goes in front of it.
+// The last unit: `ready`, then the operations of `optimizer` that do not depend on `pending`, then
+// `pending`, then the other operations of `optimizer`. Both parts of `optimizer` keep their order.
 OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pending,
               const OpList& optimizer) {
   OpList ops = pending;
   Append(&ops, optimizer);
   const auto dependencies = DependenciesOf(ops, step.buffers);
   IdVector<OpId, bool> waits(ops.size());
+  // waits[i]: operation i depends on `pending`, directly or through other operations. One pass
+  // suffices, because dependencies point backwards.
   std::fill_n(waits.begin(), pending.size(), true);
   OpList early, late;
   for (size_t i = pending.size(); i < ops.size(); ++i) {
@@ -83,7 +92,9 @@ OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pendin
   return finish;
 }
 
-// Only what head writes while the tail before it still runs has a copy per micro-batch in flight.
+// Gives one copy per slot only to the buffers in `roots`: head(k) writes them while tail(k-1) still
+// reads those of its own micro-batch. rest(k) starts after tail(k-1), so all other buffers need a
+// single copy.
 void KeepCopiesOf(const std::set<BufferId>& roots, StepProgram* step) {
   for (BufferId id : step->buffers.ids()) {
     Buffer& buffer = step->buffers[id];
@@ -113,11 +124,15 @@ absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
     Append(&within, parts[role].rest);
   }
   const int count = static_cast<int>(parts.size());
+  // A tail starts with weight gradients, which do not need the last collective. The first operation
+  // of another role in the lowest layer or outside the layers is the first that does.
   const OpList tail = OfRole(parts.back().tail, 0);
   const auto waits = std::find_if(tail.begin(), tail.end(), [](const Op& op) {
     return op.tag.layer <= 0 && InfoOf(op.kind).role != Role::kWeightGradient;
   });
   OpList next = parts[0].head;
+  // Roles 0 to count - 1 are the instance's own micro-batches, and role `count` is the one before
+  // them, whose tail runs here.
   Append(&next, OfRole(tail, count));
   Append(&next, within);
   OpList first = parts[0].head;

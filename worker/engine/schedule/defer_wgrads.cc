@@ -9,9 +9,10 @@ namespace stretto {
 
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step) {
   if (spec.schedule.defer_wgrads == 0) return absl::OkStatus();
+  // The queue is first in, first out, so contributions to one gradient keep their order.
   struct Waiting {
     OpId op;
-    int until;  // collectives launched
+    int until;  // released once this many collectives have been launched
   };
   const UnitId unit = FindUnit(*step, kMicroBatchUnit);
   const IdVector<OpId, Op>& ops = step->units[unit].ops;
@@ -28,7 +29,7 @@ absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step) {
       queue.push_back({op, launched + spec.schedule.defer_wgrads});
       continue;
     }
-    // The gradient of the embedding closes the micro-batch.
+    // The gradient of the embedding ends the micro-batch, so nothing is deferred beyond it.
     if (role == Role::kWeightGradient && ops[op].tag.name == "embed") release(true);
     order.push_back(op);
     if (role == Role::kCollective) ++launched;

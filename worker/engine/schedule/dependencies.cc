@@ -16,6 +16,7 @@ IdVector<OpId, std::vector<OpId>> DependenciesOf(const IdVector<OpId, Op>& ops,
     const auto after_write = [&](BufferId id) {
       if (writer[id] >= 0) needs.push_back(writer[id]);
     };
+    // Readers that came before the last write are ordered through that write.
     const auto after_all = [&](BufferId id) {
       after_write(id);
       const std::vector<OpId>& of = readers[id];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What an order must keep: which operations conflict.
+// The dependencies that any order of a unit's operations must keep.
 
 #include <vector>
 
@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// For every operation those before it that it must stay behind: they touch the same memory, and not
-// both only read it. Those that it stays behind through another one may be left out.
+// For each operation, the earlier operations that it must stay behind: the two touch the same
+// memory, and at least one of them writes it. Dependencies that follow from others may be missing.
 IdVector<OpId, std::vector<OpId>> DependenciesOf(const IdVector<OpId, Op>& ops,
                                                  const IdVector<BufferId, Buffer>& buffers);
 

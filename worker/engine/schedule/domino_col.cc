@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// domino_col (Wang et al. 2024, section 4, column split of the second weight): no slices; the last
-// product of each half-block in p column pieces, each reduced under the product of the next. Pieces
-// lie one after the other, so nothing is concatenated. The paper has no backward; its dual cuts the
-// first weight by input columns, so that dX arrives in pieces, and all weight gradients fill.
+// domino_col (Wang et al. 2024, section 4, column split of the second weight): the batch is not
+// sliced. The last product of each half-block is computed in p column pieces, and each piece is
+// reduced under the product of the next. The pieces are adjacent in memory, so nothing is
+// concatenated. The paper describes no backward pass. Its dual cuts the first weight by input
+// columns, so that dX arrives in pieces, and all weight gradients fill the remaining time.
 //
 //   forward   compute | QKV CORE PROJ.c0 | PROJ.c1 |        | FC1 ACT FC2.c0 | FC2.c1 |
 //             comm.tp |                  | ARa.c0  | ARa.c1 |                | ARm.c0 | ARm.c1

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // domino_inter: DeepSpeed's current Domino, across layers (DeepSpeed edaa7221, March 2025, the
-// default). The last product of each half-block waits for the other slice's norm, which shortens
-// forward windows so that backward, its mirror, gets some. Backward starts with slice 0 (see
-// domino_paper.cc).
+// default). The last product of each half-block waits for the norm of the other slice. This
+// shortens the forward windows and gives the backward pass, which mirrors it, windows of its own.
+// Backward starts with slice 0 (see domino_paper.cc).
 //
 //   forward   compute | QKV0 CORE0 | LN1_1 PROJ0 | QKV1 CORE1 | LN2_0 PROJ1 | FC1_0 ACT0 | LN2_1 ..
 //             comm.tp | ARm1       |             | ARa0       |             | ARa1       |

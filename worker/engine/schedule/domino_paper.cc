@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // domino_paper: the order that the Domino paper draws (Wang et al. 2024, figures 9 and 10). The
-// norms of both slices stand together between attention and MLP. Backward starts with slice 0, so
-// that weight gradients add in slice order; the halves are equal, so this mirrors nothing away.
+// norms of both slices run together between attention and MLP. Backward starts with slice 0, so
+// that weight gradients are added in slice order. The slices are equal, so this order overlaps as
+// much as a mirror of forward would.
 //
 //   forward   compute | ATT0 | ATT1 | LN2_0 | | LN2_1 | FC1_0 ACT0 FC2_0 | FC1_1 ACT1 FC2_1 | ATT0'
 //             comm.tp |      | ARa0 | ARa1 .. |                          | ARm0             | ARm1

@@ -14,8 +14,8 @@
 //             comm.tp |         | AR0             | AR1             | AR0             |
 //
 // With sequence parallelism a half-block has two collectives, with the norm between them. The norm
-// of one slice then stands before the last product of the next, so that its all-gather (AG) runs
-// under that product:
+// of one slice then comes before the last product of the next slice, so that its all-gather (AG)
+// runs under that product:
 //
 //   forward   compute | QKV0 CORE0 | LN1_1 | PROJ0 | QKV1 CORE1 | LN2_0 | PROJ1 | FC1_0 ACT0 | ...
 //             comm.tp | ...                | AG1   | RS0                | AG0   | RS1
@@ -37,7 +37,9 @@ void Backward(Weaver& weaver, int layer) {
   weaver.PlayAll("d.ln2 d.proj d.attention d.qkv w.proj w.qkv", layer);
 }
 
-// Between the first products of a slice and its last comes the norm of the slice before it.
+// Plays the norm of the slice before between the first products of a slice and its last product.
+// Slice 0 has no slice before it in its half-block; there the norm of the last slice is played,
+// whose reduce-scatter was launched at the end of the half-block before.
 void ForwardWithGathers(Weaver& weaver, int layer) {
   const int last = weaver.slices() - 1;
   for (int slice = 0; slice <= last; ++slice) {
@@ -53,6 +55,9 @@ void ForwardWithGathers(Weaver& weaver, int layer) {
   }
 }
 
+// The same pattern three times: recomputation of attention, recomputation and dgrad of the MLP, and
+// dgrad of attention. The words that end in an all-gather (r.ln1, r.ln2, d.res1, d.res2) of one
+// slice are played before the last products of the next slice, which hide it.
 void BackwardWithGathers(Weaver& weaver, int layer) {
   const int last = weaver.slices() - 1;
   for (int slice = 0; slice <= last; ++slice) {

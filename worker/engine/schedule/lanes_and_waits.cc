@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Gives every operation a lane and the shortest list of waits that keeps the canonical order's
-// results.
+// Gives every operation a lane and the shortest list of waits that preserves the results of the
+// canonical order.
 //
-// Compute goes to lane 0 and collectives to lane 1. For the waits, WaitFinder walks the expanded
-// program in order and remembers, per buffer and lane, the last operation that read and the last
-// that wrote. An operation needs the last conflicting operation of each other lane. Vector clocks
-// then drop what is implied already: clock[l] counts the operations of lane l that are known to
-// come before, through the lane's own order or through a wait made earlier.
+// Compute operations go to lane 0 and collectives to lane 1. For the waits, WaitFinder walks the
+// expanded program in order and remembers, per buffer and lane, the last operation that read the
+// buffer and the last that wrote it. An operation needs the last conflicting operation of each
+// other lane. Vector clocks then drop the waits that are already implied: clock[l] counts the
+// operations of lane l that are known to come before, through the lane's own order or through an
+// earlier wait.
 //
-// Units are templates that several instances share, so a wait inside the instance goes to the unit
+// Units are templates that several instances share. A wait for an operation of the same instance
+// goes to the unit (the union over its instances), and a wait for an earlier instance goes to the
+// instance.
 // (the union over its instances), and a wait for an earlier instance goes to the instance.
 
 #include <algorithm>
@@ -73,6 +76,7 @@ class WaitFinder {
     NeedOne(accesses, id);
     for (BufferId other : overlaps_[id]) NeedOne(accesses, other);
   }
+  // The last access of a lane is enough: lane order puts the earlier ones before it.
   void NeedOne(std::vector<OpId>& accesses, BufferId id) {
     for (LaneId lane : needed_.ids())
       needed_[lane] = std::max(needed_[lane], At(accesses, id, lane));
@@ -91,6 +95,7 @@ class WaitFinder {
     needed_[lane] = -1;  // lane order covers it
     std::vector<OpId> candidates = needed_, waits;
     std::sort(candidates.rbegin(), candidates.rend());
+    // From the latest down: its clock may already include an earlier candidate of another lane.
     for (OpId candidate : candidates) {
       if (candidate < 0) break;
       const LaneId other = program_.ops[candidate].lane;
@@ -135,8 +140,8 @@ absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
         instance.waits.push_back(
             {local, InstanceId::Of(from - base.begin()), wait - from->value()});
       }
-      // A unit is a template: it has the waits of all its instances. What one of them knows from an
-      // earlier instance, another may have to wait for inside.
+      // A unit is a template and therefore has the waits of all its instances. An order that one
+      // instance already knows from an earlier instance may need a wait in another.
       std::vector<OpId> all;
       std::set_union(unit.ops[local].waits.begin(), unit.ops[local].waits.end(), inside.begin(),
                      inside.end(), std::back_inserter(all));

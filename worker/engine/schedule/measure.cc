@@ -5,7 +5,7 @@ namespace stretto {
 
 namespace {
 
-// The buffer's memory is one that the host filled before the step.
+// Declares the memory of a buffer to be input, which the host fills before the step.
 void MakeInput(StepProgram* step, BufferId id) {
   const BufferId root = RootOf(step->buffers, id).buffer;
   for (BufferId other : step->buffers.ids()) {
@@ -16,7 +16,7 @@ void MakeInput(StepProgram* step, BufferId id) {
 
 }  // namespace
 
-// What a collective would have written elsewhere is there from the start.
+// The results that collectives would have written to other buffers become inputs of the step.
 absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
   for (Unit& unit : step->units) {
     for (const Op& op : unit.ops) {
@@ -28,7 +28,7 @@ absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
   return absl::OkStatus();
 }
 
-// Alone, a collective reads what the host filled.
+// No compute operation is left to write what the collectives read, so those buffers become inputs.
 absl::Status KeepCollectives(const EngineSpec&, StepProgram* step) {
   for (Unit& unit : step->units) {
     std::erase_if(unit.ops, [](const Op& op) { return !IsCollective(op.kind); });

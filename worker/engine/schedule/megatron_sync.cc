@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// megatron_sync (Shoeybi et al. 2019, section 3): no slices, every collective exposed. The
-// canonical order is this schedule; serialise_lanes does the rest.
+// megatron_sync (Shoeybi et al. 2019, section 3): no slices, and every collective is exposed. The
+// canonical order already is this schedule; serialise_lanes makes the lanes wait for each other.
 //
 //   forward   compute | attention |     | MLP |     | attention' |        (' = next layer)
 //             comm.tp |           | ARa |     | ARm |            | ARa'

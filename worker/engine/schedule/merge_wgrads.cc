@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One weight gradient product for the slices of g micro-batches: longer sums, and one pass over a
-// main gradient, which is f32, instead of g times as many. Forward and backward of a micro-batch
-// stay as they are; the unit holds g of them, and what a product reads are views of one buffer:
+// Merges the weight gradient products of all slices of g micro-batches into one. The sums are
+// longer, and the main gradient, which is f32, is read and written once instead of once per slice
+// and micro-batch. Forward and backward of a micro-batch keep their order. The unit holds g
+// micro-batches, and each operand of a merged product is one buffer, which the micro-batches write
+// through views:
 //
 //   unit      f(0) b(0) f(1) b(1) ... f(g-1) b(g-1)        roles 0 to g-1, in (role, slice) order
 //   whole     | (0, s0) | (0, s1) | (1, s0) | ... | (g-1, s1) |      rows of x; of dy the same
@@ -56,8 +58,8 @@ class Merge {
   int roles() const { return static_cast<int>(ids_.size()); }
   Buffer& At(BufferId id) { return step_->buffers[id]; }
 
-  // Makes one buffer of an operand of all parts of a product, in all roles: that of the first part,
-  // which others may so be views of, as it is declared before them.
+  // Makes one buffer of an operand of all parts of a product, over all roles. The buffer takes the
+  // id of the first part's, because a view must be declared after the buffer that it views.
   void Adjoin(const IdVector<OpId, Op>& ops, const std::vector<OpId>& parts, size_t operand) {
     std::vector<Buffer> rows;
     int64_t count = 0;
@@ -79,6 +81,7 @@ class Merge {
         view.alias = whole;
         view.alias_offset = offset;
         if (role > 0) absl::StrAppend(&view.name, ".r", role);
+        // Rows are in (role, slice) order, so the product adds contributions in that order.
         offset += view.count();
         const BufferId id = ops[parts[part]].in[operand];
         const bool first = ids_[role].emplace(id, Place(id, view)).second;
@@ -87,7 +90,8 @@ class Merge {
     }
     for (OpId part : parts) whole_[ops[part].in[operand]] = whole;
   }
-  // The id of a view: that of the buffer which it takes the place of, if this is still free.
+  // Declares a view under the id of the buffer that it replaces, or under a new id when that one is
+  // the whole buffer or already a view (roles after the first).
   BufferId Place(BufferId id, Buffer view) {
     if (view.alias != id && At(id).alias < 0) {
       At(id) = std::move(view);
@@ -118,7 +122,7 @@ class Merge {
   std::map<BufferId, BufferId> whole_;
 };
 
-// One instance for `roles` micro-batches that had one each.
+// Joins the instances of `unit` so that each has `roles` micro-batches; before, each has one.
 IdVector<InstanceId, Instance> Together(const IdVector<InstanceId, Instance>& instances,
                                         UnitId unit, int roles) {
   IdVector<InstanceId, Instance> together;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// nanotron: the order of nanotron's pull request 286. Forward as in domino_row; backward waits for
-// each collective right behind its own weight gradient, as megatron_async does. Backward starts
-// with slice 0 (see domino_paper.cc).
+// nanotron: the order of nanotron's pull request 286. Forward is that of domino_row. Backward waits
+// for each collective directly after the weight gradient of the same product, as megatron_async
+// does. Backward starts with slice 0 (see domino_paper.cc).
 //
 //   forward   compute | ATT0 | ATT1 | MLP0 | MLP1 | ATT0' | ATT1' |
 //             comm.tp |      | ARa0 | ARa1 | ARm0 | ARm1  | ...

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The passes between Emit and execution, one per file. Each is a pure function that clones, merges,
-// orders, assigns or removes; none invents mathematics. BuildPlan runs them in this order and
-// verifies after each. Each schedule's file draws its timeline and says where it is from.
+// orders, assigns or removes operations; none adds mathematics. BuildPlan runs them in this order
+// and verifies the program after each. The file of a schedule draws its timeline and cites its
+// source.
 
 #include <array>
 
@@ -13,18 +14,19 @@
 
 namespace stretto {
 
-// Backward gets its own copies of what spec.schedule.recompute names: the operations that produce
-// them are cloned in front of their first use, phase kRecompute.
+// Clones, with phase kRecompute, the forward operations that spec.schedule.recompute selects. The
+// clones run before the first backward operation that needs their results.
 absl::Status RecomputeActivations(const EngineSpec& spec, StepProgram* step);
 
-// Where spec.schedule.merge_wgrads says so: the weight gradient products of all slices of so many
-// micro-batches become one over all their rows, at the place of the last. The unit of a micro-batch
-// becomes one of so many, one after the other, its roles. Only what the products read is kept for
-// all of them.
+// Merges the weight gradient products of all slices of spec.schedule.merge_wgrads micro-batches
+// into one product over all their rows, at the place of the last. The unit of a micro-batch then
+// holds that many micro-batches, one after the other, its roles. Only the operands of the products
+// are kept for all of them. Does nothing when merge_wgrads is 0.
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step);
 
-// Schedules: each orders the unit of a micro-batch, or role after role of several (canonical order,
-// one lane). What each takes is in proto/spec/schedules.h.
+// Schedules. Each orders the unit of a micro-batch; a unit with several roles is ordered role by
+// role. The input is in canonical order on one lane. proto/spec/schedules.h lists the parameters
+// that each schedule takes.
 absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
 absl::Status MegatronAsync(const EngineSpec& spec, StepProgram* step);
 absl::Status DominoRow(const EngineSpec& spec, StepProgram* step);
@@ -55,23 +57,26 @@ inline constexpr std::array<Pass, kSchedules.size()> kOrders = {{
     {"nanotron", Nanotron},
 }};
 
-// Weight gradients run spec.schedule.defer_wgrads collectives later than the schedule placed them.
+// Delays each weight gradient of a layer by spec.schedule.defer_wgrads collectives.
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 
-// Lets the ends of a micro-batch overlap with what is beside them.
+// Overlaps the end of a micro-batch with the start of the next, and the last one with the
+// optimizer.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
-// Measurement only: T_comp, the program without its collectives; T_comm, its collectives alone.
+// For measurements only. RemoveCollectives leaves the computation, whose time is T_comp;
+// KeepCollectives leaves the collectives, whose time is T_comm.
 absl::Status RemoveCollectives(const EngineSpec& spec, StepProgram* step);
 absl::Status KeepCollectives(const EngineSpec& spec, StepProgram* step);
 
-// Collectives to lane comm.tp, everything else to lane compute; then the fewest waits that order
-// every conflicting pair of accesses, within units and (carried) between instances.
+// Assigns collectives to lane comm.tp and everything else to lane compute. Then assigns the fewest
+// waits that order every conflicting pair of accesses, within units and (carried) between
+// instances.
 absl::Status AssignLanesAndWaits(const EngineSpec& spec, StepProgram* step);
 
-// For synchronous schedules, after lanes are assigned: where the lane changes within a unit, an
-// operation waits for the one before it. A collective then starts only when all compute before it
-// is done, and nothing runs under it.
+// For synchronous schedules, after lanes are assigned: wherever the lane changes within a unit, the
+// operation waits for the one before it. A collective therefore starts only after all earlier
+// computation is done, and no computation runs under it.
 absl::Status SerialiseLanes(const EngineSpec& spec, StepProgram* step);
 
 }  // namespace stretto

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Builds the program of a rank: emit, then the passes of its schedule in a fixed order, then
-// memory.
+// Builds the program of a rank: emits the mathematics, runs the passes of the schedule in a fixed
+// order, and plans memory.
 //
-// The table kSchedules says which parameters a schedule takes and which passes follow it; PassesFor
-// turns a spec and a variant into the list of passes. With `prove`, the program is expanded and
-// verified after every pass, so that an error names the pass that made it. Passes run on a
-// shortened step with as many micro-batches as change anything; the step is lengthened to all of
+// The table kSchedules defines which parameters a schedule takes and which passes follow it;
+// PassesFor turns a spec and a variant into the list of passes. With `prove`, the program is
+// expanded and verified after every pass, so that an error names the pass that caused it. Passes
+// run on a shortened step, which has just enough micro-batches to show every kind of neighbour; the
+// step is lengthened to its full number before memory is planned.
 // them before memory is planned.
 
 #include "worker/engine/schedule/plan.h"
@@ -34,7 +35,7 @@ constexpr bool EveryScheduleHasAnOrder() {
 }
 static_assert(EveryScheduleHasAnOrder());
 
-// The schedule's row in both tables.
+// Returns the index of the schedule's row, which is the same in kSchedules and kOrders.
 size_t IndexOf(const std::string& name) {
   const ScheduleRules* rules = FindSchedule(name);
   STRETTO_CHECK(rules != nullptr);
@@ -46,6 +47,8 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   const ScheduleRules& schedule = kSchedules[index];
   const bool trains = variant != Variant::kEvaluation;
   std::vector<Pass> passes;
+  // These passes run for the oracle too: they change the operations, and the oracle must run the
+  // same ones. All later passes only arrange them.
   if (trains) passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
   if (variant == Variant::kSerialOracle) return passes;
   passes.push_back(kOrders[index]);
@@ -61,7 +64,8 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   return passes;
 }
 
-// A program that does not verify after a pass is our bug, not the user's.
+// Reports a program that fails verification after a pass as Internal: it is our bug, not the
+// user's.
 absl::Status Verified(absl::Status status, absl::string_view pass) {
   if (status.ok()) return status;
   return absl::InternalError(absl::StrCat("after pass ", pass, ": ", status.message()));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// From spec to a verified program: the whole pure core in one call.
+// Builds a verified program from a spec: the whole pure core in one call.
 
 #include <string>
 #include <vector>
@@ -13,14 +13,14 @@
 
 namespace stretto {
 
-// What to build from a spec besides the schedule itself.
+// What to build from a spec.
 enum class Variant : uint8_t {
-  kSchedule,
-  kSerialOracle,  // the same slices, canonical order, one lane: the bitwise oracle, and T_serial
-  kComputeOnly,   // without collectives: T_comp when unsliced; results are not meaningful
-  kCommunicationOnly,  // collectives alone, back to back: T_comm
-  kOpenTails,          // the schedule with nothing moved across micro-batches or into the optimizer
-  kEvaluation,         // forward and loss of one micro-batch, in the schedule's order, no dropout
+  kSchedule,           // the program of the spec's schedule
+  kSerialOracle,       // the same slices, canonical order, one lane: the bitwise oracle, T_serial
+  kComputeOnly,        // without collectives, results not meaningful: T_comp when unsliced
+  kCommunicationOnly,  // only the collectives, back to back: T_comm
+  kOpenTails,          // kSchedule without CloseTails
+  kEvaluation,         // forward and loss of one micro-batch in the schedule's order, no dropout
 };
 
 struct RankPlan {
@@ -30,22 +30,24 @@ struct RankPlan {
   StepBuffers buffers;  // ids in step.buffers; map with BufferMap(step)
 };
 
-// The plan of one rank, verified after every pass: passes work on as few micro-batches as show how
-// they follow each other, the result is verified as long as it is.
-// Of a valid spec (worker/engine/spec/spec.h). Internal: a pass broke the program (our bug).
+// Builds the plan of one rank and verifies it after every pass. Passes work on a shortened step
+// (program/shortened.h); the final program is verified at full length.
+//
+// `spec` must be valid (worker/engine/spec/spec.h). Errors: Internal, a pass broke the program,
+// which is a bug of ours.
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
                                    Variant variant = Variant::kSchedule);
 
-// That plan in a part of the time, for estimates: nothing is proved. Errors: those of BuildPlan,
-// but for broken programs.
+// Builds the same plan in a fraction of the time and verifies nothing; for estimates. Errors: those
+// of BuildPlan, except that broken programs are not found.
 absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, int tp_rank,
                                    Variant variant = Variant::kSchedule);
 
-// The arenas of DraftPlan.
+// Returns the arenas of DraftPlan.
 absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank,
                                       Variant variant = Variant::kSchedule);
 
-// The plans of all ranks, also verified together (collective order, deadlock).
+// Builds the plans of all ranks and also verifies them together (collective order, deadlock).
 absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec,
                                                  Variant variant = Variant::kSchedule);
 

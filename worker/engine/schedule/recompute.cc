@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Recomputes activations in backward instead of keeping them. The pass goes through the unit in
-// order. Where an operation of backward reads a buffer all of whose writers are chosen for
-// recomputation, the writers are cloned in front of it, recursively with what they read, and write
-// to a copy of the buffer ("NAME.again"). The original then has no reader in backward, so its
-// memory is free after forward. Each writer is cloned once, in front of its first use.
+// Recomputes activations in the backward pass instead of keeping them. The pass walks the unit in
+// order. When a backward operation reads a buffer all of whose writers are selected, the writers
+// are cloned before that operation, recursively with everything they read, and write to a copy of
+// the buffer ("NAME.again"). The original buffer then has no reader in backward, so its memory is
+// free after forward. Each writer is cloned once, before the first use of its result.
 
 #include <map>
 #include <utility>
@@ -20,7 +20,8 @@ class Recomputation {
  public:
   Recomputation(const ScheduleSpec& schedule, StepProgram* step, Unit* unit)
       : what_(schedule.recompute),
-        // Gathered, a norm's result is kept, and then the norm gains nothing.
+        // With sequence parallelism the gathered result of a norm is kept, so running the norm
+        // again would free nothing.
         ungathered_(!schedule.sequence_parallel),
         step_(step),
         unit_(unit) {
@@ -40,7 +41,7 @@ class Recomputation {
     for (Op op : ops) {
       if (op.tag.phase == Phase::kBackward) {
         for (BufferId& id : op.in) id = Again(id);
-        // In-place operands stand in both lists.
+        // An in-place operand is in both lists and must be the same buffer in both.
         for (BufferId& id : op.out) id = Copy(id);
       }
       unit_->ops.push_back(std::move(op));
@@ -58,7 +59,8 @@ class Recomputation {
            (recomputed == Recomputed::kUngathered && ungathered_);
   }
 
-  // Everything that ends up in this memory is chosen.
+  // Whether all operations that write this memory are selected. If one is not, its result would be
+  // lost, and the buffer must be kept.
   bool ComputedAgain(BufferId root) const {
     const auto it = writers_.find(root);
     if (it == writers_.end()) return false;
@@ -68,7 +70,8 @@ class Recomputation {
     return true;
   }
 
-  // The recomputed copy of buffer `id`, its operations placed before; `id` itself when it is kept.
+  // Returns the recomputed copy of buffer `id`, after adding the operations that compute it, or
+  // `id` itself when the buffer is kept.
   BufferId Again(BufferId id) {
     const BufferId root = RootBuffer(id);
     if (!ComputedAgain(root)) return id;
@@ -84,6 +87,7 @@ class Recomputation {
     Op op = (*ops_)[index];
     op.tag.phase = Phase::kRecompute;
     for (BufferId& id : op.in) id = Again(id);
+    // An operation may have outputs that no backward operation has asked for yet.
     for (BufferId& id : op.out) {
       if (!copies_.contains(RootBuffer(id))) CopyRoot(RootBuffer(id));
       id = Copy(id);
@@ -97,7 +101,8 @@ class Recomputation {
     copies_[root] = step_->buffers.Add(std::move(buffer));
   }
 
-  // The copy of `id` where its memory has one, else `id`.
+  // Returns the copy of `id`, a view of the copied root where `id` is a view; `id` itself when its
+  // memory has no copy.
   BufferId Copy(BufferId id) {
     if (const auto it = copies_.find(id); it != copies_.end()) return it->second;
     Buffer view = step_->buffers[id];

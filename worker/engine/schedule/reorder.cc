@@ -11,8 +11,8 @@
 namespace stretto {
 namespace {
 
-// For every operation of `ops` taken in `order`, the last writer before it of each operand and of
-// everything that overlaps it (-1: none in this unit), inputs first.
+// For every operation of `ops`, executed in `order`: the last operation before it that wrote each
+// of its operands, inputs first, or a buffer that overlaps the operand (-1: none in this unit).
 IdVector<OpId, std::vector<OpId>> LastWriters(
     const IdVector<OpId, Op>& ops, const std::vector<OpId>& order,
     const IdVector<BufferId, std::vector<BufferId>>& overlaps) {
@@ -57,6 +57,8 @@ absl::Status Reorder(StepProgram* step, UnitId unit, const std::vector<OpId>& pe
   }
   const auto overlaps = OverlapsOf(RegionsOf(step->buffers));
   const auto old_writers = LastWriters(ops, before, overlaps);
+  // If every operand has the same last writer as before, every operation reads and overwrites the
+  // same values, by induction over the order.
   const auto new_writers = LastWriters(ops, permutation, overlaps);
   for (size_t i = 0; i < ops.size(); ++i) {
     if (old_writers[i] == new_writers[i]) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The only way a pass changes the order of a unit, and the proof that it moved no value.
+// The only way for a pass to change the order of a unit, with the proof that no value changed.
 
 #include <vector>
 
@@ -10,9 +10,9 @@
 namespace stretto {
 
 // Puts the operations of unit `unit` in the order `permutation` (indices into its present order).
-// Refuses with InvalidArgument, and changes nothing, when some operation would then read or
-// overwrite another value than before, or when it is no permutation. Call before waits are
-// assigned.
+// Call it before waits are assigned. Errors: InvalidArgument, when `permutation` is not one, or
+// when some operation would read or overwrite a different value than before; the step is then
+// unchanged.
 absl::Status Reorder(StepProgram* step, UnitId unit, const std::vector<OpId>& permutation);
 
 }  // namespace stretto

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Names of the units that passes look for.
+// Names of the units that passes search for.
 
 #include <string>
 
@@ -13,7 +13,7 @@ namespace stretto {
 inline constexpr absl::string_view kMicroBatchUnit = "micro_batch";
 inline constexpr absl::string_view kOptimizerUnit = "optimizer";
 
-// Index of the unit; CHECKs that there is one.
+// Returns the index of the unit `name`. CHECKs that it exists.
 inline UnitId FindUnit(const StepProgram& step, absl::string_view name) {
   for (UnitId unit : step.units.ids()) {
     if (step.units[unit].name == name) return unit;

@@ -39,6 +39,7 @@ Weaver::Weaver(const StepProgram& step, UnitId unit)
 
 void Weaver::Place(OpId op) {
   if (placed_[op]) return;
+  // The dependencies point backwards in canonical order, so the recursion ends.
   placed_[op] = true;
   for (OpId needed : needs_[op]) Place(needed);
   order_.push_back(op);
@@ -73,12 +74,16 @@ namespace {
 void PlayMicroBatch(const Score& score, Weaver& weaver) {
   weaver.PlayAll("embed", -1);
   for (int layer = 0; layer < weaver.layers(); ++layer) score.forward(weaver, layer);
+  // All slices reach "max" before any plays "sum", so the reduction of one slice's maxima runs
+  // under the head of the next.
   weaver.PlayAll("final_norm head max", -1);
   weaver.PlayAll("sum", -1);
   weaver.PlayAll("d.loss d.head w.head", -1);
+  // Only the host reads the losses, so they are computed off the critical path.
   weaver.PlayAll("loss", -1);
   for (int layer = weaver.layers() - 1; layer >= 0; --layer) {
     score.backward(weaver, layer);
+    // Nothing but the optimizer waits for the gradients of norms.
     weaver.PlayAll("w.ln2", layer);
     weaver.PlayAll("w.ln1 w.final_norm", layer + 1);
   }

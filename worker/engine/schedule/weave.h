@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The weave: strands of segments, and an order over them (DESIGN section 4). Every overlapping
-// schedule is one.
+// The weave: an order over strands of segments (DESIGN section 4). Every overlapping schedule is a
+// weave.
 //
-// A strand is the work of one slice; a segment is what a schedule appends in one go: some words of
-// the strand. A word is the operations of one layer and slice that carry one tag name, collectives
-// included, in their canonical order:
+// A strand is the work of one slice. A segment is what a schedule appends in one call: a few words
+// of the strand. A word stands for the operations of one layer and slice that have the same tag
+// name, collectives included, in their canonical order:
 //
 //   "qkv"    forward           "d.qkv"  backward, up to the gradient of activations (dgrad)
 //   "r.qkv"  recomputed        "w.qkv"  backward, gradients of parameters (wgrad)
 //
 // Names: embed position | ln1 qkv attention proj res1 ln2 fc1 act fc2 res2 | final_norm head max
-// sum loss. res1 and res2 are what follows a half-block's last collective (bias, dropout,
-// residual). A collective starts as soon as its lane and its data allow; what is played after it
-// runs under it. Nothing is played twice, and what an operation depends on is played before it, so
-// a schedule names only what it decides.
+// sum loss. res1 and res2 are the operations after a half-block's last collective (bias, dropout,
+// residual). A collective starts as soon as its lane and its data allow; operations played after it
+// run under it. Each operation is placed once, after everything that it depends on, so a schedule
+// names only what it decides.
 //
-// Where a unit has several micro-batches (its roles, see merge_wgrads.cc) they are woven one after
+// If a unit has several micro-batches (its roles, see merge_wgrads.cc), they are woven one after
 // the other.
 
 #include <map>
@@ -32,24 +32,25 @@ namespace stretto {
 
 class Weaver {
  public:
-  // Borrows `step`, whose operations must stand in canonical order without waits.
+  // Borrows `step`, whose operations must be in canonical order and have no waits.
   Weaver(const StepProgram& step, UnitId unit);
 
   int layers() const { return layers_; }
   int slices() const { return slices_; }
   int roles() const { return static_cast<int>(words_.size()); }
 
-  // Turns to another of the unit's micro-batches, in ascending order; starts with 0. What is left
-  // of those before it is appended as it stood.
+  // Selects another of the unit's micro-batches, in ascending order; the weaver starts with 0.
+  // Operations of earlier micro-batches that were not played are appended in canonical order.
   void Enter(int role);
 
-  // Appends words, separated by spaces, of a slice of the role. Layer -1, or one that the model has
-  // not, means what stands outside the layers. Words that this program lacks are passed over.
+  // Appends the operations of `words`, separated by spaces, for one slice of the current role.
+  // Layer -1, or a layer that the model does not have, selects the operations outside the layers.
+  // Words without operations in this program are skipped.
   void Play(absl::string_view words, int layer, int slice);
-  // The same for every slice in turn.
+  // Calls Play for every slice in turn.
   void PlayAll(absl::string_view words, int layer);
 
-  // The order: what was played, then the rest as it stood.
+  // Returns the order: what was played, then all remaining operations in canonical order.
   std::vector<OpId> Finish();
 
  private:
@@ -65,9 +66,9 @@ class Weaver {
   std::vector<OpId> order_;
 };
 
-// What a schedule of slices decides: the order within a layer. The embedding, the head and the
-// turn from forward to backward are the same for all: slices in turn, segment by segment; so are
-// the small gradients of norms, behind each layer.
+// The part of a schedule of slices that is its own: the order within a layer. The embedding, the
+// head, the turn from forward to backward, and the small gradients of norms after each layer are
+// the same for all schedules: slices in turn, segment by segment.
 struct Score {
   void (*forward)(Weaver& weaver, int layer);
   void (*backward)(Weaver& weaver, int layer);
