@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// An operation of a step program as the collective that it calls (worker/comm/collective).
+// Converts a collective operation of a step program to the call of a Communicator
+// (worker/comm/collective).
 
 #include "kernels/tensor_view.h"
 #include "worker/comm/collective/collective.h"
@@ -8,14 +9,15 @@
 
 namespace stretto {
 
-// The call of a collective operation on the memory of its two operands, in their own type.
+// Returns the collective that `op` calls on the memory of its two operands, in their own type.
 Collective CollectiveOf(const Op& op, const TensorView& in, const TensorView& out);
 
-// The type in which an operand of `dtype` travels: bf16 for f32 where attribute "wire" says so,
-// else its own.
+// Returns the type in which an operand of type `dtype` travels: bf16 for an f32 operand whose
+// operation has the attribute "wire" set to bf16, otherwise `dtype`.
 DType WireTypeOf(const Op& op, DType dtype);
 
-// The larger of the operation's two buffers; the only one of what is in place.
+// Returns the larger of the operation's two buffers, which is the whole tensor; both are the same
+// for a collective that works in place.
 const Buffer& WholeTensorOf(const Program& program, const Op& op);
 
 }  // namespace stretto

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs the lanes against each other to find an order, or a cycle. The clock of an operation is the
-// maximum of the clocks of the operation before it on its lane and of those it waits for, plus
-// itself; operation a is before b when b's clock covers a's position on a's lane.
+// Executes the lanes symbolically to find an order, or a cycle. The clock of an operation is the
+// element-wise maximum of the clocks of the operation before it on its lane and of those it waits
+// for, and then counts the operation itself. Operation a comes before b if b's clock counts more
+// operations of a's lane than a's position.
 
 #include "worker/engine/program/happens_before.h"
 
@@ -17,7 +18,7 @@
 namespace stretto {
 namespace {
 
-// The operations of every lane, ascending.
+// Returns the operations of every lane, ascending.
 IdVector<LaneId, std::vector<OpId>> LanesOf(const Program& program) {
   IdVector<LaneId, std::vector<OpId>> lanes(program.lanes.size());
   for (OpId op : program.ops.ids()) lanes[program.ops[op].lane].push_back(op);
@@ -36,7 +37,7 @@ absl::Status CheckWaits(const Program& program) {
   return absl::OkStatus();
 }
 
-// Runs the lanes against each other, always the earliest operation that can go.
+// The next operation of each lane. Next() executes the earliest one whose waits are done.
 class LaneHeads {
  public:
   explicit LaneHeads(const Program& program)
@@ -45,7 +46,7 @@ class LaneHeads {
         head_(lanes_.size(), 0),
         done_(program.ops.size(), 0) {}
 
-  // -1: none is left, or none can go.
+  // Returns the operation that was executed, or -1 if none is left or none is ready.
   OpId Next() {
     OpId next = -1;
     for (LaneId lane : lanes_.ids()) {
@@ -58,10 +59,12 @@ class LaneHeads {
     done_[next] = 1;
     return next;
   }
-  // After Next() found none with some left: the operations at the heads of lanes that hold each
-  // other up, and no others.
+  // Reports the operations at the heads of lanes that wait for each other in a circle, and no
+  // others. Call it after Next() returned -1 with operations left.
   absl::Status CycleError() const {
     std::vector<OpId> path;  // each is held up by the next
+    // Every head is blocked, so following the blocking head visits one of them twice; the path from
+    // there on is the cycle.
     OpId op = FirstLeft();
     while (std::find(path.begin(), path.end(), op) == path.end()) {
       path.push_back(op);
@@ -90,7 +93,7 @@ class LaneHeads {
     while (head_[lane] == lanes_[lane].size()) ++lane;
     return Head(lane);
   }
-  // The head of the lane whose operation a head waits for.
+  // Returns the head of the lane that executes the first unfinished operation that `op` waits for.
   OpId HeldUpBy(OpId op) const {
     for (OpId wait : program_.ops[op].waits) {
       if (!done_[wait]) return Head(program_.ops[wait].lane);
@@ -142,6 +145,8 @@ FirstAfter::FirstAfter(const Program& program, const HappensBefore& order)
     const size_t lane = program.ops[op].lane.position();
     for (size_t other = 0; other < lanes_; ++other) {
       const int before = order.clock(op)[other] - (other == lane ? 1 : 0);
+      // Walked in execution order, the first operation of `lane` whose clock counts the operation
+      // `at` of `other` is the first that starts after it.
       for (int& at = known[lane * lanes_ + other]; at < before; ++at) {
         first_[lanes[other][at].position() * lanes_ + lane] = op;
       }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which operations of a program are ordered: vector clocks over lanes (Lamport 1978; Mattern 1988).
-// Ordered means: same lane and earlier, or connected through lane order and waits.
+// The order of a program's operations, as vector clocks over lanes (Lamport 1978; Mattern 1988). An
+// operation comes before another if it is earlier on the same lane, or if lane order and waits
+// connect the two.
 
 #include <limits>
 #include <vector>
@@ -13,20 +14,21 @@ namespace stretto {
 
 class HappensBefore {
  public:
-  // InvalidArgument: a wait names no operation, or lane order and waits form a cycle (its members
-  // are named).
+  // Errors: InvalidArgument, when a wait refers to no operation, or when lane order and waits form
+  // a cycle; the message names the members of the cycle.
   static absl::StatusOr<HappensBefore> Build(const Program& program);
 
-  // True when `first` has completed before `second` starts in every execution.
+  // Whether `first` completes before `second` starts in every execution.
   bool Before(OpId first, OpId second) const {
     return first != second && clock(second)[lane_[first].position()] > position_[first];
   }
-  // Position within its lane.
+  // Returns the position of `op` within its lane.
   int position(OpId op) const { return position_[op]; }
-  // Per lane, how many of its operations come before `op` (on op's own lane: itself included).
+  // Returns, for each lane, how many of its operations come before `op`. The count of op's own lane
+  // includes `op`.
   const int* clock(OpId op) const { return &clocks_[op.position() * lanes_]; }
-  // One order in which the program may run; a linear extension of "before". That of the program
-  // where no operation waits for a later one.
+  // Returns one order in which the program may run, a linear extension of Before. It is program
+  // order if no operation waits for a later one.
   const std::vector<OpId>& order() const { return order_; }
 
  private:
@@ -37,15 +39,16 @@ class HappensBefore {
   std::vector<int> clocks_;
 };
 
-// The clocks read the other way: per operation and lane, the lane's first operation that starts
-// after it has completed. All that follow on that lane do too.
+// The inverse of the clocks: for each operation and lane, the first operation of that lane that
+// starts after the operation has completed. All later operations of that lane do so too.
 class FirstAfter {
  public:
   static constexpr OpId kNever = std::numeric_limits<int>::max();
 
   FirstAfter(const Program& program, const HappensBefore& order);
 
-  // Per lane an index into the program, or kNever. Before(op, x) == (of(op)[lane of x] <= x).
+  // Returns, for each lane, an index into the program or kNever.
+  // Before(op, x) == (of(op)[lane of x] <= x).
   const OpId* of(OpId op) const { return &first_[op.position() * lanes_]; }
 
  private:

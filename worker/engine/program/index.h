@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Numbers of the things in a program, each of a type of its own: a lane is no buffer, and neither
-// indexes the other's list. An Index costs what an int costs.
+// Indices of the parts of a program, each of its own type, so that an index of one list cannot be
+// used with another. An Index has the cost of an int.
 
 #include <compare>
 #include <cstddef>

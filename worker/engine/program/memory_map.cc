@@ -18,6 +18,7 @@ IdVector<BufferId, Region> RegionsOf(const IdVector<BufferId, Buffer>& buffers) 
     const Buffer& memory = buffers[root.buffer];
     const int64_t start = root.element * static_cast<int64_t>(SizeOf(buffer.dtype));
     const bool planned = memory.offset >= 0;
+    // Unplanned memory is a space of its own, after those of the arenas.
     const int space = planned ? static_cast<int>(memory.arena) : kArenas + root.buffer.value();
     const int64_t begin = start + (planned ? memory.offset : 0);
     regions.push_back({space, begin, begin + buffer.bytes()});

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where buffers lie and which overlap: by planned address where there is one, else by alias root.
+// The memory of buffers and which of them overlap: by planned address where memory is planned,
+// otherwise by alias root.
 
 #include <cstdint>
 #include <vector>
@@ -10,26 +11,26 @@
 namespace stretto {
 
 struct Region {
-  int space = 0;               // equal spaces share addresses
+  int space = 0;               // regions of the same space share addresses
   int64_t begin = 0, end = 0;  // bytes
   bool Overlaps(const Region& other) const {
     return space == other.space && begin < other.end && other.begin < end;
   }
 };
 
-// The region of every buffer.
+// Returns the region of every buffer.
 IdVector<BufferId, Region> RegionsOf(const IdVector<BufferId, Buffer>& buffers);
 
-// Every space cut where a region begins or ends: two regions overlap where they share a segment,
-// and a segment is touched whole or not at all.
+// Every space, cut at the ends of all regions. Two regions overlap if and only if they share a
+// segment, and a region covers each segment completely or not at all.
 struct Segments {
-  // Of every region: the segments [begin, end), none when it is empty.
+  // For each region, its segments [begin, end); none when the region is empty.
   IdVector<BufferId, size_t> begin, end;
   size_t count = 0;
 };
 Segments SegmentsOf(const IdVector<BufferId, Region>& regions);
 
-// For every buffer, the buffers whose region overlaps it, itself excluded.
+// Returns, for every buffer, the other buffers whose regions overlap its region.
 IdVector<BufferId, std::vector<BufferId>> OverlapsOf(const IdVector<BufferId, Region>& regions);
 
 }  // namespace stretto

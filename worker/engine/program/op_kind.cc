@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One row per kind of operation: its name in text, operands ("=x" is read and written, "x?" may be
-// absent), attributes ("~x" is a real number) and role. Collectives take name and operands from the
-// table of collectives. InfoOf looks a row up by its kind, so the order of rows is that of the
-// enum.
+// Builds the table of operations from the rows of operations.inc: the rows become the members of
+// OpInfo, and collectives take name and operands from the table of collectives. InfoOf finds a row
+// by its kind, because the rows are in the order of the enum.
 
 #include "worker/engine/program/op_kind.h"
 
@@ -17,7 +16,8 @@
 namespace stretto {
 namespace {
 
-// Operands and name are those of the collective. What is in place is one operand, read and written.
+// Builds the row of a collective from that of its kind. A collective that works in place has one
+// operand, which is read and written.
 OpInfo Collectively(OpKind kind, CollectiveKind collective, std::vector<const char*> attributes,
                     ReduceOp reduction = ReduceOp::kSum, const char* name = nullptr) {
   const CollectiveInfo& info = InfoOf(collective);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The operations a step program is made of. Each is one row of operations.inc: its operands and
-// attributes by name, what it is to a schedule, which shapes it takes, what work it is and how it
-// calls Ops. The enum and the table are made from the rows; the verifier, the printer and parser,
-// the passes, the cost model and the executors read them.
+// The kinds of operations of a step program. Each is one row of operations.inc: its operands and
+// attributes by name, its role in a schedule, its shape rule, its work and its call of Ops. The
+// enum and the table are generated from the rows; the verifier, the printer and parser, the passes,
+// the cost model and the executors read them.
 
 #include <bit>
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace stretto {
 
-// Compute first, then the collectives.
+// Compute operations come first, then collectives.
 enum class OpKind : uint8_t {
 #define STRETTO_OPERATION(kind, ...) kind,
 #define STRETTO_COLLECTIVE(kind, ...) kind,
@@ -25,15 +25,15 @@ enum class OpKind : uint8_t {
 #undef STRETTO_OPERATION
 };
 
-// What an operation is to a schedule. kChain: others of its strand wait for it. kWeightGradient:
-// only the optimizer needs it, so it may fill time under communication.
+// What a schedule may do with an operation. kChain: other operations of its strand wait for it.
+// kWeightGradient: only the optimizer needs it, so it may fill time under communication.
 enum class Role : uint8_t { kChain, kWeightGradient, kCollective };
 
-// Whether selective recomputation runs an operation again. kUngathered: only where no collective
-// gathers its result, which would be kept.
+// Whether selective recomputation repeats an operation. kUngathered: only when no collective
+// gathers its result, because a gathered result is kept.
 enum class Recomputed : uint8_t { kNever, kUngathered, kAlways };
 
-// What one operation asks of a machine.
+// The work of one operation.
 struct Work {
   double flops = 0;  // of matrix products, attention's included: 2 per multiply-add
   double bytes = 0;  // of memory: every operand once, one that is read and written twice
@@ -51,40 +51,41 @@ using ViewOperands = NamedOperands<TensorView>;
 struct OpInfo {
   OpKind kind;
   const char* name;
-  // Operands in order; '?' marks a trailing one that may be absent, '=' one that is read and
-  // written and therefore stands in both lists.
+  // Operands in order. '?' marks a trailing operand that may be absent; '=' marks one that is read
+  // and written and is therefore in both lists.
   std::vector<const char*> inputs;
   std::vector<const char*> outputs;
-  // Types and extents of the operands, in the language of shape_check.h.
+  // Types and extents of the operands, in the notation of shape_check.h.
   const char* shapes;
-  // The kernel call on these operands, resolved once (operation_calls.h). None for a collective.
+  // Resolves the kernel call on these operands, once (operation_calls.h). Empty for a collective.
   std::function<std::function<void()>(const ViewOperands&, Ops*)> call;
-  // Integers. "wire" is the DType that travels. '~' marks a real number of at least 0, kept as
-  // RealAttribute has it; "~epsilon" is kNormEpsilon where it is 0, "scaling" a
+  // Names of integer attributes. "wire" is the DType on the wire. '~' marks a non-negative real
+  // number, encoded by RealAttribute; "~epsilon" 0 means kNormEpsilon. "scaling" is a
   // RotaryScaling::Kind.
   std::vector<const char*> attributes = {};
   Role role = Role::kChain;
   Recomputed recomputed = Recomputed::kNever;
-  // The operand that an output may lie on without being it, from the same address on.
+  // The input whose memory an output may reuse, from the same address, without being the same
+  // buffer.
   const char* overwrites = "";
-  // What `shapes` cannot say; runs before it and may define symbols for it.
+  // Checks what `shapes` cannot express. It runs before `shapes` is matched and may define symbols.
   absl::Status (*check)(ShapeCheck&) = nullptr;
-  // Completes the work of an operation that moves each operand once, which `work` holds.
+  // Adjusts `work`, which holds the bytes of an operation that moves each operand once.
   void (*work)(const BufferOperands&, Work* work) = nullptr;
-  // Of a collective.
+  // For collectives only.
   CollectiveKind collective = CollectiveKind::kBarrier;
   ReduceOp reduction = ReduceOp::kSum;
 };
 
 const OpInfo& InfoOf(OpKind kind);
-// Null when there is no such operation.
+// Returns null when there is no such operation.
 const OpInfo* FindOp(absl::string_view name);
 const std::vector<OpInfo>& AllOps();
 
-// The name of an operand in a row without its marks.
+// Returns the name of a row's operand without its marks.
 absl::string_view BareName(absl::string_view operand);
 
-// A real number as an attribute: its bits; 0 is 0.
+// Encodes a real number as an attribute, by its bits; 0 is encoded as 0.
 inline int64_t RealAttribute(double value) { return std::bit_cast<int64_t>(value); }
 inline double RealOf(int64_t attribute) { return std::bit_cast<double>(attribute); }
 

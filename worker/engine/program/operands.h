@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The attributes and operands of one operation by the names that its row gives them (op_kind.h).
+// Access to the attributes and operands of one operation by the names of its row (op_kind.h).
 
 #include <utility>
 #include <vector>
@@ -16,7 +16,7 @@ class Attributes {
  public:
   explicit Attributes(const Op& op) : names_(InfoOf(op.kind).attributes), values_(op.attributes) {}
 
-  // CHECKs that the row has it; the '~' of a real number is part of its name.
+  // CHECKs that the row has the attribute; the '~' of a real number is part of its name.
   int64_t operator[](absl::string_view name) const {
     for (size_t i = 0; i < names_.size(); ++i) {
       if (names_[i] == name) return values_.at(i);
@@ -37,22 +37,22 @@ class Attributes {
   const std::vector<int64_t>& values_;
 };
 
-// The operation is borrowed.
+// The values of an operation's operands, by name. Borrows the operation.
 template <class T>
 class NamedOperands {
  public:
-  // As many values as the operation has operands, in their order.
+  // `in` and `out` hold one value for each operand of the operation, in order.
   NamedOperands(const Op& op, std::vector<T> in, std::vector<T> out)
       : info_(InfoOf(op.kind)), attributes_(op), in_(std::move(in)), out_(std::move(out)) {
     STRETTO_CHECK(in_.size() <= info_.inputs.size() && out_.size() <= info_.outputs.size());
   }
 
-  // Null when absent.
+  // Returns null when the operand is absent.
   const T* Find(absl::string_view name) const {
     if (const T* found = FindIn(info_.inputs, in_, name)) return found;
     return FindIn(info_.outputs, out_, name);
   }
-  // CHECKs that it is there.
+  // CHECKs that the operand is present.
   const T& operator[](absl::string_view name) const {
     const T* found = Find(name);
     STRETTO_CHECK(found != nullptr);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a row of operations.inc says which kernel it calls:
+// The notation in which a row of operations.inc names the kernel that it calls:
 //
 //   Calls(&Ops::Embed, "tokens", "table", VocabOf, "y")
 //
-// gives each parameter of the method its value: an operand by name (an absent one is a view
-// without data), or what a function makes of the attributes. The compiler checks number and types.
+// Each parameter of the method gets its value from an operand by name (an absent one becomes a view
+// without data) or from a function of the attributes. The compiler checks number and types.
 
 #include <functional>
 #include <tuple>
@@ -21,7 +21,7 @@ inline TensorView Argument(const ViewOperands& operands, const char* name) {
   return view == nullptr ? TensorView{} : *view;
 }
 
-// One operand, or in its absence another.
+// The operand `first` or, when that is absent, `second`.
 struct Either {
   const char* first;
   const char* second;
@@ -41,7 +41,7 @@ template <class... Parameters, class... Sources>
 auto Calls(void (Ops::*method)(Parameters...), Sources... sources) {
   static_assert(sizeof...(Parameters) == sizeof...(Sources), "a value for each parameter");
   return [=](const ViewOperands& operands, Ops* ops) -> std::function<void()> {
-    // Values, so that the call itself looks nothing up.
+    // Arguments are resolved here, so that the call itself looks nothing up.
     std::tuple<std::decay_t<Parameters>...> arguments{Argument(operands, sources)...};
     return [=] {
       std::apply([=](const auto&... argument) { (ops->*method)(argument...); }, arguments);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Three kinds of functions, which rows of the table name: attributes by name become the structs
-// that kernels take; a check proves what a shape pattern cannot say, and defines the sizes that
-// later patterns use; work counts what an operation computes and moves. A check bounds each number
-// before it is multiplied.
+// Three kinds of functions that rows of the table refer to. Conversions turn attributes into the
+// structs that kernels take. Checks prove what a shape rule cannot express and define the sizes
+// that later rules use; each bounds its numbers before it multiplies them. Work functions count
+// what an operation computes and moves.
 
 #include "worker/engine/program/operation_rules.h"
 
@@ -64,7 +64,7 @@ absl::Status CheckAttention(ShapeCheck& at) {
                     absl::StrCat("a multiple of ", shape.sequence_length));
   }
   at.Define("qkv", shape.qkv_columns());
-  // Proves that the products below are small.
+  // The buffer's size bounds the products below, so they cannot overflow.
   RETURN_IF_ERROR(at.Match("qkv:T[n,qkv]"));
   at.Define("context", shape.context_columns());
   at.Define("scratch", AttentionScratch(shape, rows));
@@ -121,6 +121,7 @@ double CausalProduct(const Attributes& at, const Buffer* context) {
   const double heads = static_cast<double>(at["heads"]);
   const double head_dim = static_cast<double>(at["head_dim"]);
   const double tokens = Elements(context) / (heads * head_dim);
+  // Token i of a sequence attends to i + 1 tokens, (sequence + 1) / 2 on average.
   return tokens * (sequence + 1) / 2 * heads * head_dim;
 }
 

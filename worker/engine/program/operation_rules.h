@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the rows of operations.inc share: attributes as the kernels take them, checks of what shapes
-// cannot say, and the work of operations that do more than move their operands.
+// Functions that the rows of operations.inc share: attributes as the kernels take them, checks that
+// shape rules cannot express, and the work of operations that do more than move their operands.
 
 #include "absl/status/status.h"
 #include "kernels/ops.h"
@@ -22,25 +22,25 @@ inline auto Flag(const char* name) {
   return [name](const Attributes& at) { return at[name] != 0; };
 }
 
-// The piece of w's columns ends within it.
+// Checks that the columns of the piece end within those of w.
 absl::Status CheckColumns(ShapeCheck& at);
 absl::Status CheckEpsilon(ShapeCheck& at);
-// Whole sequences of heads that share keys evenly; checks qkv. Defines the columns "qkv" and
-// "context", and "scratch".
+// Checks that rows are whole sequences, that query heads share key heads evenly, and the shape of
+// qkv. Defines the symbols "qkv" and "context", which are columns, and "scratch", in elements.
 absl::Status CheckAttention(ShapeCheck& at);
 absl::Status CheckRotary(ShapeCheck& at);
-// The lane has a group, the wire a type; the larger operand has a part for each rank. Defines
-// "part", the elements of the other.
+// Checks that the lane has a group, that the wire type is known, and that the larger operand
+// divides evenly over the ranks. Defines "part", the elements of the other operand.
 absl::Status CheckCollective(ShapeCheck& at);
 
-// Bytes and elements as real numbers.
+// Bytes, elements and columns of a buffer as real numbers.
 double Bytes(const Buffer* buffer);
 double Elements(const Buffer* buffer);
 double Columns(const Buffer* buffer);
-// Multiply-adds of one product of queries with keys, or of probabilities with values. `context`:
-// the context, or its gradient: [tokens, heads * head_dim].
+// Returns the multiply-adds of one causal product of queries with keys, or of probabilities with
+// values. `context` is the context or its gradient, [tokens, heads * head_dim].
 double CausalProduct(const Attributes& at, const Buffer* context);
-// Queries and keys: what rotary reads and writes of qkv.
+// Returns the share of qkv that rotary reads and writes: the queries and keys.
 double RotaryShare(const Attributes& at);
 
 }  // namespace stretto

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Expansion: every instance of a unit becomes its operations with absolute indices, its buffers
-// resolved to the copies of its micro-batches (BufferMap), and its waits moved from within the unit
-// and from earlier instances to the flat list.
+// Expansion: every instance of a unit becomes a list of operations with absolute indices. Their
+// buffers are resolved to the copies of the instance's micro-batches (BufferMap), and the waits of
+// the unit and of the instance become waits of the flat list.
 
 #include "worker/engine/program/program.h"
 
@@ -105,6 +105,7 @@ void ExpandBuffers(const StepProgram& step, const BufferMap& map, Program* progr
       concrete.binding = Binding::kStep;
       if (copies > 1) absl::StrAppend(&concrete.name, "#", copy);
       if (buffer.alias >= 0) {
+        // A view and its root have equally many copies, so copy i views copy i.
         STRETTO_CHECK(step.buffers[buffer.alias].binding == buffer.binding);
         concrete.alias = map.Find(buffer.alias, copy);
       }
@@ -146,6 +147,7 @@ Program Expand(const StepProgram& step) {
       const OpId op = base.back() + wait.op.value();
       program.ops.at(op).waits.push_back(base[wait.instance] + wait.producer.value());
     }
+    // Waits carried from earlier instances have smaller indices but were appended last.
     for (OpId i = base.back(); i < program.ops.next(); ++i) {
       std::sort(program.ops[i].waits.begin(), program.ops[i].waits.end());
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The step program: what one rank does in one step (DESIGN section 4).
+// The step program: the work of one rank in one step (DESIGN section 4).
 //
-// A StepProgram is what passes work on: a table of units (operation templates) and the list of
-// instances that a step runs. A Program is its flat expansion, one operation after another with
-// absolute indices: what the verifier proves, executors run and people read (text.h).
+// Passes work on a StepProgram: a table of units (operation templates) and the list of instances
+// that a step runs. A Program is its flat expansion, a list of operations with absolute indices;
+// the verifier proves it, executors run it, and text.h prints it.
 //
-// Order within a lane is program order. `waits` lists operations of other lanes that must have
-// completed before this one starts. Plain values: copy freely, no threads, no hidden state.
+// Operations of one lane run in program order. `waits` lists operations of other lanes that must
+// complete before this one starts. All types are plain values: copy freely.
 
 #include <array>
 #include <cstdint>
@@ -23,8 +23,8 @@ namespace stretto {
 enum class Phase : uint8_t { kForward, kRecompute, kBackward, kOptimizer };
 const char* NameOf(Phase phase);  // fwd, rec, bwd, opt
 
-// What a buffer is for, and so which arena holds it. Only kActivation memory is reused within a
-// step.
+// The purpose of a buffer, which selects the arena that holds it. Only kActivation memory is reused
+// within a step.
 enum class ArenaClass : uint8_t {
   kParameter,   // read by the step, written by the optimizer
   kGradient,    // f32
@@ -36,7 +36,7 @@ enum class ArenaClass : uint8_t {
 const char* NameOf(ArenaClass arena);
 inline constexpr size_t kArenaClasses = 6;
 
-// A T of each class.
+// One T for each arena class.
 template <class T>
 struct PerArena : std::array<T, kArenaClasses> {
   using std::array<T, kArenaClasses>::operator[];
@@ -44,7 +44,7 @@ struct PerArena : std::array<T, kArenaClasses> {
   const T& operator[](ArenaClass arena) const { return (*this)[static_cast<size_t>(arena)]; }
 };
 
-// How many copies a buffer of a StepProgram has in a step.
+// How many copies of a buffer of a StepProgram a step has.
 enum class Binding : uint8_t {
   kStep,        // one
   kSlot,        // one per micro-batch in flight: micro-batch modulo slots
@@ -57,7 +57,8 @@ struct Buffer {
   std::vector<int64_t> shape;
   ArenaClass arena = ArenaClass::kActivation;
   Binding binding = Binding::kStep;
-  // A view into another buffer with the same binding, starting at this element. -1: own memory.
+  // The buffer is a view into this one, which has the same binding, from element `alias_offset` on.
+  // -1: the buffer has its own memory.
   BufferId alias = -1;
   int64_t alias_offset = 0;
   // Bytes from the start of its arena; -1 before memory is planned.
@@ -71,8 +72,8 @@ struct Tag {
   int layer = -1;    // -1: outside the layers
   std::string name;  // "fc2", "attention", "head", or a parameter's name in the optimizer
   Phase phase = Phase::kForward;
-  // In a program the number of the micro-batch; in a unit which of the instance's micro-batches.
-  // -1: of none.
+  // In a program, the number of the micro-batch. In a unit, an index into the instance's
+  // micro_batches. -1: the operation belongs to no micro-batch.
   int micro_batch = -1;
   int slice = -1;
   bool operator==(const Tag&) const = default;
@@ -87,7 +88,7 @@ struct Op {
   std::vector<OpId> waits;          // ascending
 };
 
-// Ranks that communicate, and the lanes that work: at most one group per lane.
+// A set of ranks that communicate, and a queue of work. A lane has at most one group.
 struct Group {
   std::string name;        // "tp"
   std::vector<int> ranks;  // of the job
@@ -111,7 +112,7 @@ struct Unit {
   IdVector<OpId, Op> ops;  // waits are indices into this list
 };
 
-// A wait of one operation of an instance for one of an earlier instance.
+// Makes one operation of an instance wait for an operation of an earlier instance.
 struct CarriedWait {
   OpId op = 0;              // in this instance's unit
   InstanceId instance = 0;  // earlier
@@ -120,7 +121,7 @@ struct CarriedWait {
 
 struct Instance {
   UnitId unit = 0;
-  // What Tag::micro_batch of the unit's operations counts: a unit may weave several.
+  // Tag::micro_batch of the unit's operations is an index into this list. A unit may weave several.
   std::vector<int> micro_batches;
   std::vector<CarriedWait> waits;
 };
@@ -137,7 +138,7 @@ struct StepProgram {
   IdVector<InstanceId, Instance> instances;
 };
 
-// Index of the copy of buffer `id` that a micro-batch uses, in the expansion's buffer list.
+// Maps a buffer of a step to the copy that a micro-batch uses, in the expansion's buffer list.
 class BufferMap {
  public:
   explicit BufferMap(const StepProgram& step);
@@ -150,10 +151,11 @@ class BufferMap {
   size_t size_ = 0;
 };
 
-// The flat list. CHECKs that indices are in range.
+// Returns the flat list. CHECKs that indices are in range.
 Program Expand(const StepProgram& step);
 
-// The memory a buffer lies in, through any chain of aliases, and its first element there.
+// The buffer that owns the memory of another, through any chain of aliases, and the element of it
+// at which the other starts.
 struct Root {
   BufferId buffer;
   int64_t element;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Walks the operations in one order that respects happens-before, with the memory cut into segments
-// at every buffer's ends. Per segment it keeps the last writer and the last readers; each access
-// must come after the conflicting ones by the vector clocks, and a read must find the value of its
-// own buffer. Segments that share their state are kept as one run.
+// Walks the operations in one order that respects happens-before. Memory is cut into segments at
+// the ends of every buffer, and each segment has its last writer and the last reader on each lane.
+// Every access must come after the conflicting ones by the vector clocks, and a read must find the
+// value of its own buffer. Adjacent segments with equal state are kept as one run.
 
 #include "worker/engine/program/race_check.h"
 
@@ -21,13 +21,14 @@
 namespace stretto {
 namespace {
 
-// The numbers [0, count) in runs. A buffer that is written becomes one run, however finely others
-// have cut its memory, so that what follows costs no more than it touches.
+// The numbers [0, count), divided into runs. A buffer that is written becomes one run, even if
+// other buffers have cut its memory, so the cost of an access depends only on the runs that it
+// touches.
 class Runs {
  public:
   explicit Runs(size_t count) : count_(count), heads_(count / 64 + 1, 0) { Set(0); }
 
-  // The run after the one that begins at `head`, or past the end.
+  // Returns the start of the run after the one that starts at `head`, or `count`.
   size_t Next(size_t head) const {
     size_t word = ++head / 64;
     if (word == heads_.size()) return count_;
@@ -38,7 +39,7 @@ class Runs {
     }
     return word * 64 + static_cast<size_t>(std::countr_zero(bits));
   }
-  // The run that `at` is in.
+  // Returns the start of the run that contains `at`.
   size_t Head(size_t at) const {
     size_t word = at / 64;
     uint64_t bits = heads_[word] << (63 - at % 64) >> (63 - at % 64);
@@ -54,9 +55,9 @@ class Runs {
   std::vector<uint64_t> heads_;  // bits
 };
 
-// Walks the operations in one legal order and keeps, per piece of memory, who wrote it last and
-// which operation of each lane has read it last since. That is enough: whatever came before the
-// last write was found to be ordered before it (FastTrack, Flanagan and Freund 2009).
+// Walks the operations in one legal order and keeps, per piece of memory, the last writer and the
+// last reader since on each lane. That suffices, because all accesses before the last write were
+// proved to be ordered before it (FastTrack, Flanagan and Freund 2009).
 class RaceCheck {
  public:
   RaceCheck(const Program& program, const HappensBefore& order)
@@ -75,6 +76,7 @@ class RaceCheck {
       const ArenaClass arena = program.buffers[id].arena;
       const bool external = arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
                             arena == ArenaClass::kInput;
+      // Memory that is filled before the step holds its value from the start, without a writer.
       if (!external || root_[id] != id) continue;
       Cut(id);
       Own(id, -1);
@@ -92,8 +94,8 @@ class RaceCheck {
   }
 
  private:
-  // An output lies on another operand only where the operation works in place: the two are then one
-  // buffer, or begin at the same address.
+  // An output may overlap another operand only when the operation works in place. The two are then
+  // the same buffer, or start at the same address.
   absl::Status CheckOutputs(OpId op) const {
     const Op& operation = program_.ops[op];
     const OpInfo& info = InfoOf(operation.kind);
@@ -147,7 +149,8 @@ class RaceCheck {
     return absl::OkStatus();
   }
 
-  // Makes runs begin and end where the buffer does.
+  // Makes runs begin and end at the ends of the buffer; the parts of a run that is cut keep its
+  // state.
   void Cut(BufferId id) {
     for (const size_t at : {Begin(id), End(id)}) {
       if (runs_.IsHead(at)) continue;
@@ -159,7 +162,8 @@ class RaceCheck {
     }
   }
 
-  // Makes the buffer, cut out, one run that holds its value and has no reader.
+  // Makes the buffer, at whose ends runs are already cut, one run that holds its value and has no
+  // reader.
   void Own(BufferId id, OpId writer) {
     const size_t begin = Begin(id), end = End(id);
     if (begin == end) return;

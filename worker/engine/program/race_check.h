@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Proves that no two lanes touch memory unordered and that what is read has been written.
+// Proves that conflicting accesses to memory are ordered and that every read has a writer.
 
 #include "absl/status/status.h"
 #include "worker/engine/program/happens_before.h"
@@ -8,8 +8,8 @@
 
 namespace stretto {
 
-// Operands exist and aliases lie inside their roots. By planned address where there is one.
-// InvalidArgument naming operations and buffers.
+// Checks overlap by planned address where memory is planned. Operands must exist, and aliases must
+// be inside their roots. Errors: InvalidArgument naming operations and buffers.
 absl::Status CheckRaces(const Program& program, const HappensBefore& order);
 
 }  // namespace stretto

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The shapes that an operation takes, as its row states them:
+// Checks the shapes of an operation against the rule of its row:
 //
 //   "x:T[n,k] y:T[n,c] w:T[c,k] bias:T(c)"
 //
-// names each operand with its type and extents. [n,k]: n rows of k columns, where the rows are all
-// dimensions but the last. {n,k}: the same, or in column pieces that lie one after the other.
-// (c): c elements in any shape. A type is f32, i32 or T, which the first T of the rule fixes. An
-// extent is a number, a symbol, or number*symbol. A symbol is a defined one, an attribute of the
-// operation or a constant of kernels/ops.h; else the first operand that has it fixes it. An operand
-// that is absent is skipped.
+// The rule gives each operand a type and extents. [n,k] means n rows of k columns, where the rows
+// are all dimensions except the last. {n,k} means the same, or k columns in pieces that are stored
+// one after the other. (c) means c elements in any shape. A type is f32, i32 or T; the first
+// operand of type T fixes T. An extent is a number, a symbol, or number*symbol. The value of a
+// symbol is its definition, an attribute of the operation or a constant of kernels/ops.h; otherwise
+// the first operand that uses the symbol fixes it. Operands that are absent are skipped.
 
 #include <map>
 #include <optional>
@@ -23,10 +23,10 @@ namespace stretto {
 
 class ShapeCheck {
  public:
-  // Of an operation whose operands are all declared, as many as its row has. Borrows the program.
+  // All operands of the operation must be declared, as many as its row has. Borrows the program.
   ShapeCheck(const Program& program, OpId op);
 
-  // InvalidArgument with found and expected. A malformed rule is a CHECK.
+  // Errors: InvalidArgument with found and expected. CHECKs that the rule is well-formed.
   absl::Status Match(absl::string_view rule);
   void Define(absl::string_view symbol, int64_t value);
 
@@ -42,7 +42,7 @@ class ShapeCheck {
  private:
   absl::Status MatchOperand(absl::string_view entry);
   DType TypeOf(absl::string_view type, const Buffer& operand);
-  // The value of an extent; one that nothing fixes yet is `actual` from here on.
+  // Returns the value of an extent. An extent that nothing has fixed yet becomes `actual`.
   int64_t ExtentOf(absl::string_view extent, int64_t actual);
   std::optional<int64_t> ValueOf(absl::string_view symbol) const;
 

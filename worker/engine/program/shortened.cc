@@ -8,19 +8,19 @@
 namespace stretto {
 namespace {
 
-// Enough for the first ones, which lack some before them, two that have neighbours on both sides,
-// and the last ones.
+// The number of micro-batches that shows every kind of neighbour: the first ones, which have too
+// few before them, two with neighbours on both sides, and the last ones.
 int Enough(const StepProgram& step) { return std::max(6, 3 * step.slots); }
 
-// Instances [begin, end) are repeats of `period` instances, each for micro-batches `stride` further
-// on.
+// Instances [begin, end) repeat with a period of `period` instances; each period is for
+// micro-batches that are `stride` later.
 struct Run {
   size_t begin = 0, end = 0, period = 1;
   int stride = 1;
   int repeats() const { return static_cast<int>((end - begin) / period); }
 };
 
-// By how many micro-batches the later is further on than the earlier of the same kind; else 0.
+// Returns by how many micro-batches `later` follows `earlier`, or 0 if they are of different kinds.
 int Stride(const Instance& earlier, const Instance& later) {
   if (earlier.unit != later.unit || earlier.micro_batches.empty()) return 0;
   const int stride = later.micro_batches.front() - earlier.micro_batches.front();
@@ -30,7 +30,7 @@ int Stride(const Instance& earlier, const Instance& later) {
   return all && stride > 0 ? stride : 0;
 }
 
-// The longest.
+// Returns the longest run.
 Run RunOf(const std::vector<Instance>& instances) {
   constexpr size_t kLongestPeriod = 8;
   Run best;
@@ -49,7 +49,7 @@ Run RunOf(const std::vector<Instance>& instances) {
   return best;
 }
 
-// `by` repeats later, with waits for instances of the run.
+// Returns the instance `by` periods later; its waits for instances of the run move with it.
 Instance Moved(Instance instance, int by, const Run& run) {
   for (int& micro_batch : instance.micro_batches) micro_batch += by * run.stride;
   for (CarriedWait& wait : instance.waits) {
@@ -59,7 +59,7 @@ Instance Moved(Instance instance, int by, const Run& run) {
   return instance;
 }
 
-// Everything but the instances.
+// Copies everything but the instances.
 StepProgram WithMicroBatches(const StepProgram& step, int micro_batches) {
   StepProgram other = step;
   other.micro_batches = micro_batches;
@@ -86,7 +86,8 @@ StepProgram Shortened(const StepProgram& step, int together) {
   for (size_t i = 0; i < step.instances.size(); ++i) {
     if (i >= run.end - removed && i < run.end) continue;
     const bool moves = i >= run.end;
-    // A wait that would leave the run cannot be told from one for what comes before it.
+    // A wait for a removed instance cannot be distinguished from a wait for what comes before the
+    // run, so such a step is not shortened.
     if (moves && ReachesBefore(step.instances[i], run.begin + removed, run)) return step;
     shorter.instances.push_back(moves ? Moved(step.instances[i], -surplus, run)
                                       : step.instances[i]);

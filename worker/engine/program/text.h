@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The canonical text form of a program: what goldens hold, reviews show and a failed job quotes.
+// The canonical text form of a program, for golden files, reviews and error messages.
 //
 //   program rank=0 world=2
 //   group tp 0,1
@@ -12,9 +12,9 @@
 //   17 compute gemm L3.fc2 fwd mb0 s0 in=%9,%3 out=%12
 //   18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17
 //
-// Attributes follow the operands as name=value, those that are 0 left out; real numbers in the
-// fewest digits that parse to them. "@" is the planned offset in bytes. Print and Parse are
-// inverse: Parse(Print(p)) prints the same text.
+// Attributes follow the operands as name=value; those that are 0 are omitted. Real numbers have the
+// fewest digits that parse to the same value. "@" is the planned offset in bytes. Print and Parse
+// are inverse: Parse(Print(p)) prints the same text.
 
 #include <string>
 
@@ -25,13 +25,13 @@
 namespace stretto {
 
 std::string Print(const Program& program);
-// One operation's line, without the line break.
+// Returns one operation's line, without the line break.
 std::string PrintOp(const Program& program, OpId op);
-// "L3.fc2 fwd mb0 s0"
+// Returns text like "L3.fc2 fwd mb0 s0".
 std::string PrintTag(const Tag& tag);
 
-// InvalidArgument with the line number, what was found and what was expected. Checks the form and
-// that names and indices exist; Verify checks the meaning.
+// Parses the text form. Checks the form and that names and indices exist; Verify checks the
+// meaning. Errors: InvalidArgument with the line number, what was found and what was expected.
 absl::StatusOr<Program> Parse(absl::string_view text);
 
 }  // namespace stretto

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Parses line by line: the first word says what a line declares, the words after it are its fields,
-// in the form in which text.cc prints them. The text may come from anywhere, so every number is
-// bounded, and an error names the line, what was found and what was expected.
+// Parses line by line: the first word selects what a line declares, and the other words are its
+// fields, in the form that text_print.cc prints. The text may come from an untrusted source, so
+// every number is bounded, and an error names the line, what was found and what was expected.
 
 #include <cmath>
 #include <utility>
@@ -19,7 +19,7 @@ namespace {
 
 using Words = std::vector<absl::string_view>;
 
-// Limits that keep hostile text from asking for absurd memory.
+// Limits that keep hostile text from requesting too much memory.
 constexpr int64_t kMaxDimension = int64_t{1} << 40;
 constexpr int64_t kMaxAttribute = int64_t{1} << 28;   // products of three stay in range
 constexpr int64_t kMaxDrop = (int64_t{1} << 32) - 1;  // a probability in 2^-32

@@ -2,7 +2,7 @@
 
 // Checks in order of dependence, so that each check may rely on those before it: lanes and groups,
 // buffers, the operands of each operation, arenas, then happens-before and races. Operations that
-// look the same to the check of operands are checked once.
+// the check of operands cannot distinguish are checked once.
 
 #include "worker/engine/program/verify.h"
 
@@ -78,8 +78,8 @@ absl::Status VerifyBuffer(const Program& program, BufferId id) {
   return absl::OkStatus();
 }
 
-// Operations repeat from micro-batch to micro-batch, layer to layer: of those that look the same to
-// VerifyOperands, only the first is shown to it.
+// Runs VerifyOperands once for all operations that it cannot distinguish: operations repeat from
+// micro-batch to micro-batch and from layer to layer.
 class OperandCheck {
  public:
   explicit OperandCheck(const Program& program) : program_(program) {
@@ -91,7 +91,7 @@ class OperandCheck {
     }
   }
 
-  // The operation's lane exists.
+  // The operation's lane must exist.
   absl::Status Check(OpId index) {
     const Op& op = program_.ops[index];
     if (!Describe(op)) return VerifyOperands(program_, index);
@@ -103,7 +103,7 @@ class OperandCheck {
   }
 
  private:
-  // All that VerifyOperands looks at. False when an operand does not exist.
+  // Stores everything that VerifyOperands reads in words_. False when an operand does not exist.
   bool Describe(const Op& op) {
     words_.assign({static_cast<int64_t>(op.kind), op.lane.value(),
                    static_cast<int64_t>(op.in.size()), static_cast<int64_t>(op.out.size())});
@@ -113,6 +113,7 @@ class OperandCheck {
         words_.push_back(looks_[id]);
       }
     }
+    // The pattern of shared operands, which the in-place check compares.
     for (BufferId out : op.out) {
       for (size_t i = 0; i < op.in.size(); ++i)
         if (op.in[i] == out) words_.push_back(static_cast<int64_t>(i));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Proves what a program must satisfy before anything runs it (DESIGN section 4, "Verified after
-// every pass"). Pure; time is close to linear in the number of operations.
+// Proves what a program must satisfy before it may run (DESIGN section 4). Pure; its time is close
+// to linear in the number of operations.
 
 #include <cstdint>
 #include <vector>
@@ -17,19 +17,19 @@ using ArenaBytes = PerArena<int64_t>;
 // One rank's program:
 //  - operands, attributes and shapes fit the kind of each operation;
 //  - lane order and waits have no cycle;
-//  - an operation's output lies on no other operand of it, unless the operation works in place;
+//  - an operation's output overlaps none of its other operands, unless it works in place;
 //  - every read has a writer before it (parameters, optimizer state and inputs are written
-//    before the step), and what it wrote has not been overwritten;
+//    before the step), and the value has not been overwritten since;
 //  - no two lanes touch overlapping memory unordered, unless both read. An operation, collectives
 //    included, occupies all its operands from its start to its completion. Once memory is planned,
 //    overlap is by address, so unsafe reuse is found too;
-//  - planned buffers lie inside their arena (`arenas` given) and aliases inside their root.
+//  - planned buffers are inside their arena (when `arenas` is given) and aliases inside their root.
 // Errors: InvalidArgument naming the operations and buffers.
 absl::Status Verify(const Program& program, const ArenaBytes* arenas = nullptr);
 
-// The programs of all ranks of the job together, in rank order, each verified: the members of each
-// group issue the same collectives, of the same tag, attributes, sizes and types, in the same
-// order, and no set of ranks waits for each other for ever.
+// Verifies the programs of all ranks of the job together, in rank order, after each has passed
+// Verify: the members of each group issue the same collectives, with the same tag, attributes,
+// sizes and types, in the same order, and no set of ranks waits for each other forever.
 // Errors: InvalidArgument naming ranks and operations.
 absl::Status VerifyRanks(absl::Span<const Program> programs);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A rehearsal of all ranks without time: lanes advance as long as one can. A collective advances
-// all its members at once, if each has the same one next; where nothing can advance and something
-// is left, that is the deadlock, and the operations at the heads are named.
+// Executes the programs of all ranks symbolically. Lanes advance while any of them can. A
+// collective advances all members of its group at once, when each has the same one next. If nothing
+// can advance and operations are left, that is a deadlock, and the operations at the heads of lanes
+// are named.
 
 #include <algorithm>
 #include <string>
@@ -17,8 +18,8 @@
 namespace stretto {
 namespace {
 
-// Runs the programs of all ranks against each other, without time: a lane's next operation may go
-// when its waits are done; a collective goes when it is next on all ranks of its group.
+// A symbolic execution of all ranks. The next operation of a lane can run when its waits are done;
+// a collective also needs to be next on all ranks of its group.
 class Rehearsal {
  public:
   explicit Rehearsal(absl::Span<const Program> programs)
@@ -55,7 +56,7 @@ class Rehearsal {
     IdVector<OpId, bool> done;
   };
 
-  // The next operation of a lane if its waits are done, else -1.
+  // Returns the next operation of a lane if its waits are done, otherwise -1.
   OpId Ready(size_t r, LaneId lane) const {
     const RankState& state = ranks_[r];
     if (state.head[lane] == state.lanes[lane].size()) return -1;
@@ -86,7 +87,8 @@ class Rehearsal {
       ASSIGN_OR_RETURN(const LaneId peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
       RETURN_IF_ERROR(SameGroup(r, lane, static_cast<size_t>(member), peer_lane));
       const OpId peer = Ready(static_cast<size_t>(member), peer_lane);
-      // On a lane that computes too, the peer may not have come to its collective yet.
+      // On a lane that also computes, the peer may still have other operations before its
+      // collective.
       if (peer < 0 || !IsCollective(programs_[member].ops[peer].kind)) return false;
       RETURN_IF_ERROR(SameCollective(r, op, static_cast<size_t>(member), peer));
       members.emplace_back(peer_lane, peer);
@@ -138,7 +140,7 @@ class Rehearsal {
   absl::Status SameCollective(size_t r, OpId op, size_t peer_rank, OpId peer) const {
     const Op& a = programs_[r].ops[op];
     const Op& b = programs_[peer_rank].ops[peer];
-    // The outputs of one kind follow from the inputs.
+    // The outputs of collectives of one kind follow from their inputs.
     const Buffer &x = BufferAt(r, a.in[0]), &y = BufferAt(peer_rank, b.in[0]);
     if (a.kind == b.kind && a.tag == b.tag && a.attributes == b.attributes && x.dtype == y.dtype &&
         x.count() == y.count()) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One rule per kind of operation, in terms of named operands: their counts, types, rows and
-// columns. The first expectation that fails names the operation, the operand, what was found and
-// what was expected.
+// Compares one operation with its row: the numbers of operands and attributes, in-place operands,
+// then the row's own check and shape rule. The first mismatch names the operation, what was found
+// and what was expected.
 
 #include "worker/engine/program/verify_shapes.h"
 
@@ -17,7 +17,7 @@
 namespace stretto {
 namespace {
 
-// An operation against the lists of its row.
+// Compares an operation with the lists of its row.
 class OperandLists {
  public:
   OperandLists(const Program& program, OpId index)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Names of enums, and the rules that a spec must satisfy before anything is built from it. Each
-// rule names its field, what was found and what was expected.
+// Names of the engine's enums.
 
 #include "worker/engine/spec/spec.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What to train, validated and plain: the engine's only input besides weights and tokens. The rules
-// are those of a job spec (proto/spec), and written there alone; worker/trainer/plan converts a job
-// spec and checks a spec that was made in another way. The engine relies on them.
+// What to train, validated and plain: the only input of the engine besides weights and tokens. The
+// rules are those of a job spec and are written only in proto/spec; worker/trainer/plan converts a
+// job spec and checks specs that were made in another way. The engine relies on these rules.
 
 #include <cstdint>
 #include <optional>
@@ -39,27 +39,27 @@ struct ModelSpec {
   int padded_vocab() const { return PaddedVocabulary(vocab_size); }
 };
 
-// What backward computes again instead of keeping it (Chen et al. 2016; Korthikanti et al. 2022).
-// kSelective: norms (not with sequence parallelism, which keeps them gathered) and activation
-// functions, never a matrix product or a collective. kFull: all of a layer from its input,
-// collectives included.
+// What the backward pass recomputes instead of keeping (Chen et al. 2016; Korthikanti et al. 2022).
+// kSelective: norms (not with sequence parallelism, which keeps their gathered results) and
+// activation functions, never a matrix product or a collective. kFull: all of a layer from its
+// input, collectives included.
 enum class Recompute : uint8_t { kNone, kSelective, kFull };
 const char* NameOf(Recompute recompute);  // "none", "selective", "full"
 
 struct ScheduleSpec {
   std::string name = "megatron_sync";
-  // Sequences of each slice of a micro-batch; sums to micro_batch_size. One entry: not sliced.
+  // Sequences of each slice of a micro-batch, which sum to micro_batch_size. One entry: not sliced.
   std::vector<int> slices = {};
-  // Column pieces of each product in front of a collective; divides model.hidden.
+  // Column pieces of each product before a collective; divides model.hidden.
   int splits = 1;
-  // Reduce-scatter and all-gather instead of all-reduce; norms on 1/tp of each slice's rows
-  // (Korthikanti et al. 2022).
+  // Uses reduce-scatter and all-gather instead of all-reduce, and computes norms on 1/tp of the
+  // rows of each slice (Korthikanti et al. 2022).
   bool sequence_parallel = false;
   Recompute recompute = Recompute::kNone;
-  // Weight gradients run this many collectives later than they could.
+  // Delays weight gradients by this many collectives.
   int defer_wgrads = 0;
-  // Micro-batches whose slices share one weight gradient product, instead of one each; divides
-  // micro_batches. 0: every slice of every micro-batch has its own.
+  // The number of micro-batches whose slices share one weight gradient product; divides
+  // micro_batches. 0: every slice of every micro-batch has its own product.
   int merge_wgrads = 0;
 };
 
@@ -68,13 +68,13 @@ struct EngineSpec {
   ScheduleSpec schedule;
   int tp_size = 1;
   DType dtype = DType::kF32;
-  // Type of activations on the wire; kBF16 with f32 compute halves the bytes.
+  // The type of activations on the wire; kBF16 with f32 compute halves the bytes.
   DType wire_dtype = DType::kF32;
   int micro_batch_size = 1;  // sequences
   int micro_batches = 1;     // per step
-  // Updates a parameter once its gradient is final instead of once the norm is known, which is
-  // computed all the same. For who clips nothing and gives the parameters up when the norm is not
-  // finite.
+  // Updates a parameter as soon as its gradient is final instead of when the norm is known; the
+  // norm is still computed. For callers that do not clip and that discard the parameters when the
+  // norm is not finite.
   bool update_at_once = false;
 };
 
