@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The frame of emission: buffers, views and tags, the attributes that operations of one kind share,
-// and the units "begin" and "optimizer". emit_forward.cc and emit_backward.cc have the two halves
-// of "micro_batch". Every buffer is declared once here or by the operation that writes it first.
+// and the units "begin" and "optimizer" (emit_optimizer.cc). emit_forward.cc and emit_backward.cc
+// emit the two halves of "micro_batch". A buffer that several operations need from the start is
+// declared here; every other buffer is declared by the operation that writes it first.
 
 #include "worker/engine/model/emit.h"
 
@@ -44,6 +45,7 @@ Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
                   .first_head = model_.heads / spec.tp_size * tp_rank}),
       parameters_(ParametersOf(model_, spec.tp_size, tp_rank)),
       index_(IndexOf(parameters_, model_.layers)),
+      // The threshold counts in units of 2^-32; evaluation drops nothing.
       drop_threshold_(extent == Extent::kForward ? 0
                                                  : std::llround(model_.dropout * 4294967296.0)) {
   step_.rank = tp_rank;
@@ -53,6 +55,7 @@ Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
   Group tp{"tp", std::vector<int>(static_cast<size_t>(spec.tp_size))};
   std::iota(tp.ranks.begin(), tp.ranks.end(), 0);
   step_.groups = {std::move(tp)};
+  // One lane carries everything until AssignLanesAndWaits. Its group is that of the collectives.
   step_.lanes = {{"serial", 0}};
 }
 
@@ -98,6 +101,7 @@ void Emitter::StartUnit(std::string name) { step_.units.push_back({std::move(nam
 
 void Emitter::Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::vector<BufferId> out,
                   std::vector<int64_t> attributes) {
+  // Attributes that an emitter does not name are trailing and 0.
   attributes.resize(InfoOf(kind).attributes.size());
   step_.units.back().ops.push_back({.kind = kind,
                                     .lane = 0,
@@ -149,21 +153,26 @@ std::vector<int64_t> Emitter::RotaryAttributes(bool inverse) const {
 }
 
 std::vector<int64_t> Emitter::NormAttributes() const {
+  // 0 stands for the default epsilon, so programs with the default print no attribute.
   if (static_cast<float>(model_.norm_epsilon) == kNormEpsilon) return {};
   return {RealAttribute(model_.norm_epsilon)};
 }
 
 std::vector<int64_t> Emitter::VocabAttributes() const {
+  // The first row of the vocabulary that this rank holds, and the size without padding.
   return {vocab_ * tp_rank_, model_.vocab_size};
 }
 
 std::vector<int64_t> Emitter::DropAttributes(int layer, int place, int64_t first) const {
   if (drop_threshold_ == 0) return {};
+  // Site 0 is the embedding; each layer has three sites. `first` makes the draws a function of the
+  // global token, so that every slicing draws the same ones.
   return {drop_threshold_, layer < 0 ? 0 : 1 + 3 * layer + place, first};
 }
 
 void Emitter::DeclareParameters() {
   if (extent_ == Extent::kStep && SequenceParallel()) {
+    // The gradients of replicated parameters are adjacent, so that one all-reduce adds them up.
     int64_t total = 0;
     for (const Parameter& p : parameters_) total += p.sharded() ? 0 : p.count();
     replicated_gradients_ =
@@ -171,7 +180,7 @@ void Emitter::DeclareParameters() {
   }
   int64_t replicated = 0;
   for (const Parameter& p : parameters_) {
-    // Stacked matrices are one matrix to the operations, stacked biases one vector.
+    // Operations see stacked matrices as one matrix and stacked biases as one vector.
     const std::vector<int64_t> used =
         p.decay ? std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()}
                 : std::vector<int64_t>{p.count()};
@@ -187,6 +196,7 @@ void Emitter::DeclareTraining(const Parameter& parameter, BufferId weight, int64
     return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena,
                      Binding::kStep);
   };
+  // In f32 the weight is its own master; AdamW then writes it once.
   ids_.master.push_back(spec_.dtype == DType::kF32 ? weight
                                                    : add(".master", ArenaClass::kOptimizer));
   ids_.moment1.push_back(add(".m", ArenaClass::kOptimizer));
@@ -241,6 +251,7 @@ void Emitter::DeclareSlices() {
 }
 
 void Emitter::EmitBegin() {
+  // Contributions to a gradient are added, so every gradient starts at zero.
   StartUnit("begin");
   for (size_t i = 0; i < parameters_.size(); ++i) {
     Add(OpKind::kZero, {.name = parameters_[i].name, .phase = Phase::kOptimizer}, {},
@@ -263,7 +274,7 @@ Emitted Emitter::Finish() {
 
 namespace {
 
-// What would otherwise become a wrong program. The rules themselves are proto/spec's.
+// CHECKs what would otherwise emit a wrong program. The rules themselves are in proto/spec.
 void CheckShares(const EngineSpec& spec) {
   const ModelSpec& model = spec.model;
   const std::vector<int>& slices = spec.schedule.slices;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Emits all the mathematics of a step for one rank: every operation of forward, backward and
-// optimizer, with the gradient of activations (dgrad) and of weights (wgrad) as separate
-// operations, cut into row slices and column pieces, with or without sequence parallelism (DESIGN
+// optimizer. The gradients of activations (dgrad) and of weights (wgrad) are separate operations.
+// They are cut into row slices and column pieces, with or without sequence parallelism (DESIGN
 // section 4, "Emit, then arrange").
 //
 // Units: "begin", "micro_batch" (forward, then backward) and "optimizer". The order is canonical:
-// piece by piece (embedding, attention, MLP, head), slices ascending within a piece. Run on one
-// lane it is the serial oracle; unsliced it is Megatron's synchronous order (Shoeybi et al. 2019,
-// section 3). Contributions to a parameter's gradient are added in (micro-batch, slice) order.
-// Later passes clone, merge, order and place these operations, they never add mathematics.
+// part by part (embedding, attention, MLP, head), slices ascending within a part. On one lane it is
+// the serial oracle; unsliced it is Megatron's synchronous order (Shoeybi et al. 2019, section 3).
+// Contributions to a parameter's gradient are added in (micro-batch, slice) order. Later passes
+// clone, merge, order and place these operations; they never add mathematics.
 //
 // A collective carries the tag of the product or norm that it belongs to.
 
@@ -19,7 +19,7 @@
 
 namespace stretto {
 
-// Where the host finds things in the step program: buffer ids, to be mapped with BufferMap.
+// The buffers of a step program that the host reads or writes. Map the ids with BufferMap.
 struct StepBuffers {
   BufferId tokens;      // i32 [micro_batch_size, sequence], per micro-batch
   BufferId targets;     // the same
@@ -27,8 +27,9 @@ struct StepBuffers {
   BufferId scalars;     // f32 [kScalarCount]
   BufferId losses;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
   BufferId clip_state;  // f32 [kClipStateCount]
-  // Per parameter, in ParametersOf order. weight is of the compute type; master is weight for f32.
-  // A forward pass alone has the weights of these, and neither scalars nor clip_state.
+  // Per parameter, in ParametersOf order. weight has the compute type; in f32, master is the same
+  // buffer as weight. A forward pass alone has only the weights, and neither scalars nor
+  // clip_state.
   std::vector<BufferId> weight, master, moment1, moment2, gradient;
 };
 
@@ -37,11 +38,11 @@ struct Emitted {
   StepBuffers buffers;
 };
 
-// What of a step to emit: kForward is the unit "micro_batch" up to the losses, once, without
-// dropout. Its weights are declared as a step's, in the same order.
+// How much of a step to emit. kForward is the unit "micro_batch" up to the losses, once, without
+// dropout. Its weights are declared in the same order as those of kStep.
 enum class Extent : uint8_t { kStep, kForward };
 
-// Of a valid spec; tp_rank out of range is a CHECK.
+// Emits the program of `tp_rank` from a valid spec. CHECKs that tp_rank is in range.
 Emitted Emit(const EngineSpec& spec, int tp_rank, Extent extent = Extent::kStep);
 
 }  // namespace stretto

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Backward, piece by piece from the head to the embedding and, within a piece, slice by slice. Each
-// piece turns the gradient of its output into that of its input (dgrad) and adds the gradients of
-// its parameters (wgrad) as operations of their own, so that later passes can move them.
+// Backward, part by part from the head to the embedding and, within a part, slice by slice. Each
+// part computes the gradient of its input from that of its output (dgrad), and adds the gradients
+// of its parameters (wgrad) as separate operations, so that later passes can move them.
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/model/emitter.h"
@@ -31,6 +31,7 @@ void Emitter::BackwardNorm(SliceState& slice, absl::string_view name, int layer,
   const Tag tag = At(slice, name, layer, Phase::kBackward);
   const BufferId dx = Own(slice, absl::StrCat("d_", name), layer);
   std::vector<BufferId> in = {slice.reduced, x, W(w), stats};
+  // There is no gradient of the residual stream above the final norm yet.
   if (slice.d >= 0) in.push_back(slice.d);
   switch (features_.norm) {
     case NormKind::kLayerNorm:
@@ -68,6 +69,7 @@ void Emitter::AddPositionGrad(const SliceState& slice, const Tag& tag, BufferId 
 void Emitter::BackwardHead(SliceState& slice) {
   const Tag loss = At(slice, "loss", -1, Phase::kBackward);
   const Tag head = At(slice, "head", -1, Phase::kBackward);
+  // The gradient of the logits replaces them in place: nothing reads the logits afterwards.
   slice.d = -1;
   Add(OpKind::kCrossEntropyGrad, loss,
       {slice.max, slice.sums, slice.targets, ids_.scalars, slice.logits}, {slice.logits},
@@ -78,7 +80,7 @@ void Emitter::BackwardHead(SliceState& slice) {
 }
 
 void Emitter::BackwardMlp(SliceState& slice, int layer) {
-  // The norm that read this layer's output: the next layer's first, or the final one.
+  // The norm that reads this layer's output: the next layer's first norm, or the final one.
   if (layer == model_.layers - 1) {
     BackwardNorm(slice, "final_norm", -1, slice.final_x, slice.final_stats, index_.final_w,
                  index_.final_b);
@@ -103,6 +105,8 @@ void Emitter::BackwardDense(SliceState& slice, int layer, BufferId own, BufferId
   const BufferId da = Rows(slice, "d_a", layer, ffn_);
   const BufferId du = Rows(slice, "d_u", layer, UpColumns());
   Add(OpKind::kGemmDgrad, at("fc2"), {d, W(p.fc2_w)}, {da});
+  // A replicated bias sums this rank's own rows. With sequence parallelism the optimizer adds the
+  // sums of all ranks; otherwise every rank has all rows.
   Wgrad(at("fc2"), d, act.a, p.fc2_w);
   BiasGrad(at("fc2"), own, p.fc2_b);
   Add(OpsOf(features_.activation).backward, at("act"), {act.u, da}, {du});
@@ -131,6 +135,7 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
           {dqkv, Scratch(slice, "d_attention.scratch", layer)}, AttentionAttributes(slice, layer));
       break;
   }
+  // The gradient is rotated back, because the weight gradient needs that of the product's output.
   TurnHeads(at("qkv"), dqkv, true);
   Wgrad(at("qkv"), dqkv, act.y1, p.qkv_w);
   BiasGrad(at("qkv"), dqkv, p.qkv_b);

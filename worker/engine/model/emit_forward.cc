@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Forward, piece by piece from the embedding to the loss and, within a piece, slice by slice. A
-// product that is cut by its inputs leaves partial sums, which are reduced over the ranks (whole,
-// or scattered over rows under sequence parallelism) before the residual is added; the other kind
-// of product needs its input whole, which sequence parallelism gathers first.
+// Forward, part by part from the embedding to the loss and, within a part, slice by slice. A
+// product whose weight is sharded by inputs leaves partial sums, which are reduced over the ranks
+// before the residual is added: whole, or scattered over rows with sequence parallelism. A product
+// whose weight is sharded by outputs needs all rows of its input, which sequence parallelism
+// gathers first.
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/model/emitter.h"
@@ -40,6 +41,7 @@ BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag
   const int64_t pieces = spec_.schedule.splits, columns = hidden_ / pieces;
   const bool forward = kind == OpKind::kGemm;
   const std::string part = absl::StrCat(name, ".part");
+  // With sequence parallelism the name is that of the reduced rows, and the product has another.
   const absl::string_view product = SequenceParallel() ? absl::string_view(part) : name;
   if (pieces == 1) {
     const BufferId partial =
@@ -47,6 +49,7 @@ BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag
     Add(kind, tag, {x, weight}, {partial});
     return Reduce(slice, tag, partial, name);
   }
+  // Pieces are the first dimension, so each piece is contiguous and can be sent without a copy.
   const BufferId partial =
       Activation(slice, product, tag.layer, {pieces, slice.rows, columns}, spec_.dtype);
   const BufferId reduced =
@@ -58,6 +61,7 @@ BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag
     const BufferId out = View(partial, BufferName(partial) + suffix, piece * slice.rows * columns,
                               {slice.rows, columns});
     if (forward) {
+      // Slices share the view of a piece of w's rows.
       const auto [rows, fresh] = weight_rows_.try_emplace({weight, static_cast<int>(piece)});
       if (fresh) {
         const int64_t k = step_.buffers[weight].shape[1];
@@ -81,12 +85,13 @@ BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag
 BufferId Emitter::Norm(const SliceState& slice, absl::string_view name, int layer, BufferId x,
                        int w, int b, BufferId* stats) {
   const Tag tag = At(slice, name, layer, Phase::kForward);
-  // "ln1" leaves "y1".
+  // "ln1" writes "y1".
   const std::string number(name.back() >= '0' && name.back() <= '9' ? name.substr(2) : "_final");
   const std::string y_name = absl::StrCat("y", number);
   const bool whole = !SequenceParallel();
   const BufferId y =
       whole ? Rows(slice, y_name, layer, hidden_) : Own(slice, absl::StrCat(y_name, ".own"), layer);
+  // Own rows, because a norm is computed before its output is gathered.
   const auto declare_stats = [&](std::vector<int64_t> shape) {
     return Activation(slice, absl::StrCat("stats", number), layer, std::move(shape), DType::kF32);
   };
@@ -105,7 +110,7 @@ BufferId Emitter::Norm(const SliceState& slice, absl::string_view name, int laye
 
 BufferId Emitter::Residual(const SliceState& slice, absl::string_view name, absl::string_view out,
                            int layer, int bias, int place) {
-  // The output of a layer is the next layer's input.
+  // The output of a layer is declared as the next layer's input.
   const bool next = name == "res2" && layer + 1 < model_.layers;
   const BufferId y = Own(slice, out, next ? layer + 1 : name == "res2" ? -1 : layer);
   std::vector<BufferId> in = {slice.reduced, slice.x, ids_.keys};
@@ -118,6 +123,7 @@ BufferId Emitter::Residual(const SliceState& slice, absl::string_view name, absl
 void Emitter::AddPositions(const SliceState& slice, const Tag& tag) {
   switch (features_.positions) {
     case PositionKind::kLearned:
+      // own_first selects the positions of this rank's rows.
       Add(OpKind::kAddPosition, tag, {W(index_.position_embedding), slice.x}, {slice.x},
           {slice.own_first});
       return;
@@ -168,6 +174,7 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
     }
   } else {
     slice.x = Residual(slice, "res2", "x", layer - 1, index_.layers[layer - 1].fc2_b, 2);
+    // The residual of the layer before runs here, so that it follows that layer's last collective.
   }
   act.x = slice.x;
   act.y1 = Norm(slice, "ln1", layer, act.x, p.ln1_w, p.ln1_b, &act.stats1);
@@ -225,6 +232,8 @@ void Emitter::ForwardHead(SliceState& slice) {
                        &slice.final_stats);
   slice.logits = Rows(slice, "logits", -1, vocab_);
   slice.max = Activation(slice, "max", -1, {slice.rows, 1}, DType::kF32);
+  // Of the softmax over all ranks: the maximum, then the sum of exponentials and the target's
+  // logit, of which only one rank has its own.
   slice.sums = Activation(slice, "sums", -1, {slice.rows, 2}, DType::kF32);
 
   Add(OpKind::kGemm, at("head"), {slice.final_y, W(index_.head)}, {slice.logits});

@@ -4,9 +4,10 @@
 
 namespace stretto {
 
-// With sequence parallelism every rank has the gradients of replicated parameters from its own rows
-// only: one bucket adds them up. Then the gradient norm over all shards, each counted once (a
-// replicated parameter by rank 0 only), and AdamW.
+// With sequence parallelism every rank has computed the gradients of replicated parameters from its
+// own rows only, so one all-reduce adds them up. The gradient norm over all shards and AdamW
+// follow. The norm counts each parameter once: shards on every rank, replicated parameters on rank
+// 0 only.
 void Emitter::EmitOptimizer() {
   StartUnit("optimizer");
   if (replicated_gradients_ >= 0) {
@@ -19,6 +20,8 @@ void Emitter::EmitOptimizer() {
       NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation, Binding::kStep);
   const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
   const auto clip = [&] { Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state}); };
+  // Updates then read the clip state of a norm of 0, which clips and skips nothing. The true norm
+  // replaces it at the end, for the host to read.
   if (spec_.update_at_once) {  // what updates read: by a norm of 0, nothing clipped or skipped
     Add(OpKind::kZero, norm, {}, {total});
     clip();

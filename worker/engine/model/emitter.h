@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Shared by the emit_*.cc files: the step program under construction. Not for others.
+// The step program under construction, shared by the emit_*.cc files only.
 
 #include <map>
 #include <string>
@@ -12,32 +12,48 @@
 
 namespace stretto {
 
-// The operation of an activation, and that of its gradient.
+// The operations that compute an activation function and its gradient.
 struct ActivationOps {
   OpKind forward, backward;
 };
 ActivationOps OpsOf(ActivationKind activation);  // emit.cc
 
-// Activations of one slice that backward needs, per layer. x, x2 and the norms' statistics have the
-// slice's own rows (1/tp of them with sequence parallelism), the others all of them.
+// The activations of one slice that backward needs, per layer. `rows` are the slice's tokens, `own`
+// the rows of the residual stream that this rank holds (SliceState::own_rows). The types are the
+// compute type, and f32 for stats and lse. stats are [own, 2] for a layer norm and [own] for an RMS
+// norm. heads and ffn are this rank's.
 struct LayerActivations {
-  BufferId x, y1, stats1, qkv, context, lse;  // attention half; x: its input
-  BufferId x2, y2, stats2, u, a;              // MLP half; x2: its input
+  BufferId x;        // [own, hidden], input of the attention half
+  BufferId y1;       // [rows, hidden], output of its norm
+  BufferId stats1;   // of that norm
+  BufferId qkv;      // [rows, qkv_columns]
+  BufferId context;  // [rows, heads * head_dim]
+  BufferId lse;      // [rows, heads]
+  BufferId x2;       // [own, hidden], input of the MLP half
+  BufferId y2;       // [rows, hidden], output of its norm
+  BufferId stats2;   // of that norm
+  BufferId u;        // [rows, ffn], or [rows, 2 * ffn] when gated
+  BufferId a;        // [rows, ffn]
 };
 
 struct SliceState {
   int index = 0;
   int64_t rows = 0;       // tokens
-  int64_t first = 0;      // of its tokens within the micro-batch
+  int64_t first = 0;      // the first of its tokens within the micro-batch
   int64_t own_rows = 0;   // tokens of the residual stream on this rank
   int64_t own_first = 0;  // the first of them within the micro-batch
   BufferId tokens, targets, losses;
   std::vector<LayerActivations> layers;
-  BufferId x;        // residual stream, forward
-  BufferId reduced;  // what the last collective left, maybe blocked
-  BufferId final_x, final_y, final_stats;
-  BufferId logits, max, sums;
-  BufferId d;  // gradient of the residual stream, backward
+  BufferId x;  // [own_rows, hidden], the residual stream in forward
+  // [own_rows, hidden], the result of the last collective. With splits it is in column pieces,
+  // [splits, own_rows, hidden / splits].
+  BufferId reduced;
+  BufferId final_x;      // [own_rows, hidden]
+  BufferId final_y;      // [rows, hidden]
+  BufferId final_stats;  // as LayerActivations::stats1
+  BufferId logits;       // [rows, vocab of this rank]; their gradient in backward
+  BufferId max, sums;    // f32 [rows, 1] and [rows, 2]
+  BufferId d;            // [own_rows, hidden], gradient of the residual stream in backward
 };
 
 class Emitter {
@@ -56,40 +72,45 @@ class Emitter {
   BufferId NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape, ArenaClass arena,
                      Binding binding);
   BufferId View(BufferId id, std::string name, int64_t first, std::vector<int64_t> shape);
-  // Activation of a slice.
+  // Declares an activation of a slice, one copy per slot.
   BufferId Activation(const SliceState& slice, absl::string_view name, int layer,
                       std::vector<int64_t> shape, DType dtype);
-  // The same in the compute type, [all rows of the slice, columns].
+  // The same in the compute type, [rows, columns].
   BufferId Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns);
-  // [own rows, hidden]
+  // The same for the residual stream, [own_rows, hidden].
   BufferId Own(const SliceState& slice, absl::string_view name, int layer);
   void Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::vector<BufferId> out,
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 
-  // Collectives; nothing when there is one rank.
+  // The collectives below emit nothing when there is one rank.
   void AllReduce(const Tag& tag, BufferId buffer, bool travels_as_activation);
-  // All rows from own rows: an all-gather with sequence parallelism, else `own` itself.
+  // Returns all rows of `own`: an all-gather with sequence parallelism, otherwise `own` itself.
   BufferId Gather(const SliceState& slice, const Tag& tag, BufferId own, absl::string_view name);
-  // A product whose partial sums the ranks add: column pieces, each reduced on its own. Forward
-  // (kGemm): x * w^T, pieces of w's rows. Backward (kGemmDgrad): dy * w, pieces of w's columns.
+  // Emits a product whose partial sums are added over the ranks, in column pieces that are each
+  // reduced on their own. Forward (kGemm): x * w^T, cut by the rows of w. Backward (kGemmDgrad):
+  // x * w, cut by the columns of w. Returns the sum, of the shape of SliceState::reduced.
   BufferId ReducedProduct(OpKind kind, const SliceState& slice, const Tag& tag, BufferId x,
                           BufferId weight, absl::string_view name);
+  // Adds `partial`, [rows, hidden], over the ranks: an all-reduce in place, or a reduce-scatter to
+  // [own_rows, hidden] with sequence parallelism.
   BufferId Reduce(const SliceState& slice, const Tag& tag, BufferId partial,
                   absl::string_view name);
 
   void DeclareParameters();
   void DeclareTraining(const Parameter& parameter, BufferId weight, int64_t* replicated);
   void DeclareSlices();
+  // Returns the output of a norm, [rows, hidden], and declares its statistics in `stats`.
   BufferId Norm(const SliceState& slice, absl::string_view name, int layer, BufferId x, int w,
                 int b, BufferId* stats);
+  // Adds the bias and the residual to `reduced`, after dropout. Returns [own_rows, hidden].
   BufferId Residual(const SliceState& slice, absl::string_view name, absl::string_view out,
                     int layer, int bias, int place);
-  // What the kind of positions asks for: a row added to each token's, or queries and keys turned.
+  // What the kind of positions requires: a row added to each token's, or rotated queries and keys.
   void AddPositions(const SliceState& slice, const Tag& tag);
   void AddPositionGrad(const SliceState& slice, const Tag& tag, BufferId d);
   void TurnHeads(const Tag& tag, BufferId qkv, bool inverse);
-  // Columns of the first MLP product: both halves of a gated one.
+  // The output columns of the first MLP product; a gated one has both halves.
   int64_t UpColumns() const { return IsGated(features_.activation) ? 2 * ffn_ : ffn_; }
   void ForwardEmbedding(SliceState& slice);
   void ForwardAttention(SliceState& slice, int layer);
@@ -98,16 +119,18 @@ class Emitter {
   void ForwardHead(SliceState& slice);
   void BackwardHead(SliceState& slice);
   void BackwardMlp(SliceState& slice, int layer);
-  // d: the gradient of the MLP's output, all rows; `own`: this rank's rows of it.
+  // d: the gradient of the MLP's output, [rows, hidden]; own: the rows of it that this rank holds.
   void BackwardDense(SliceState& slice, int layer, BufferId own, BufferId d);
   void BackwardAttention(SliceState& slice, int layer);
   void BackwardEmbedding(SliceState& slice);
-  // The norm in front of a half-block: gradient through the branch added to the residual stream's.
+  // The norm before a half-block: the gradient through the branch is added to that of the residual
+  // stream.
   void BackwardNorm(SliceState& slice, absl::string_view name, int layer, BufferId x,
                     BufferId stats, int w, int b);
-  // The gradient of a branch's output from that of the residual stream: dropout, own rows.
+  // Returns the gradient of a branch's output, [own_rows, hidden], from that of the residual
+  // stream.
   BufferId BranchGrad(const SliceState& slice, absl::string_view name, int layer, int place);
-  // Gradients of a linear layer's weight and bias (-1: none).
+  // Emit the gradients of a linear layer's weight and bias (b is -1 when it has none).
   void Wgrad(const Tag& tag, BufferId dy, BufferId x, int w);
   void BiasGrad(const Tag& tag, BufferId dy, int b);
 
@@ -116,7 +139,8 @@ class Emitter {
   std::vector<int64_t> AttentionAttributes(const SliceState& slice, int layer) const;
   std::vector<int64_t> RotaryAttributes(bool inverse) const;
   std::vector<int64_t> NormAttributes() const;
-  // Dropout of a place: rows from `first` on. Places: 0 attention, 1 its branch, 2 the MLP's.
+  // Attributes of dropout for the rows from `first` on. Places: 0 attention, 1 the attention
+  // branch, 2 the MLP branch.
   std::vector<int64_t> DropAttributes(int layer, int place, int64_t first) const;
   BufferId Scratch(const SliceState& slice, absl::string_view name, int layer);
   std::string BufferName(BufferId id) const { return step_.buffers[id].name; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Builder lists the parameters in a fixed order with their shapes, initial values and shards. An
-// initial value is a function of the seed, the parameter and the element's place in the full
-// tensor, so every layout draws the same model and a rank computes only its shard.
+// initial value is a function of the seed, the parameter and the element's index in the full
+// tensor, so every layout draws the same model and a rank computes only its own shard.
 
 #include "worker/engine/model/parameters.h"
 
@@ -28,7 +28,7 @@ class Builder {
         features_(model.architecture),
         tp_size_(tp_size),
         tp_rank_(tp_rank),
-        // Residual branches start smaller with depth (GPT-2, section 2.3).
+        // The residual branches start smaller in deeper models (GPT-2, section 2.3).
         residual_std_(kStd / std::sqrt(2.0f * static_cast<float>(model_.layers))) {}
 
   std::vector<Parameter> Run() {
@@ -75,7 +75,7 @@ class Builder {
 
   void AddAttention(int layer) {
     const int64_t h = model_.hidden, kv = model_.key_heads();
-    // Per key/value head: its queries, its key and its value.
+    // Each key/value head has the columns of its queries, its key and its value.
     const int64_t columns = int64_t{model_.heads / model_.key_heads() + 2} * model_.head_dim();
     switch (features_.attention) {
       case AttentionKind::kCausal:
@@ -91,13 +91,15 @@ class Builder {
     const std::vector<int64_t> fc1 = gated ? std::vector<int64_t>{2, f, h} : std::vector{f, h};
     switch (features_.mlp) {
       case MlpKind::kDense:
+        // A gated fc1 is cut within each half, so that a rank has the gates of its own values.
         AddLinear(layer, "mlp.fc1", fc1, gated ? 1 : 0, kStd, features_.mlp_bias);
         AddLinear(layer, "mlp.fc2", {h, f}, 1, residual_std_, features_.mlp_bias);
         return;
     }
   }
 
-  // A product's weight, its inputs last, and its bias: a number for each output, cut as they are.
+  // Adds a product's weight, whose last dimension is its inputs, and its bias, one number for each
+  // output. The bias is sharded like the outputs, and replicated when the inputs are sharded.
   void AddLinear(int layer, absl::string_view name, std::vector<int64_t> shape, int shard,
                  float std, bool bias) {
     std::vector<int64_t> outputs(shape.begin(), shape.end() - 1);
@@ -136,7 +138,7 @@ class Builder {
   std::vector<Parameter> parameters_;
 };
 
-// Box-Muller over one Philox draw.
+// Returns a standard normal number: Box-Muller over one Philox draw.
 float Normal(uint64_t key, uint64_t index, uint64_t stream) {
   const auto bits = Philox(key, index, stream);
   const float u = 1.0f - ToUniform(bits[0]);  // (0, 1]
@@ -144,7 +146,7 @@ float Normal(uint64_t key, uint64_t index, uint64_t stream) {
          std::cos(2 * std::numbers::pi_v<float> * ToUniform(bits[1]));
 }
 
-// Of an element of the full tensor.
+// Returns the initial value of an element, by its index in the full tensor.
 float InitialValue(const Parameter& p, int index, uint64_t seed, int64_t element) {
   switch (p.init) {
     case Init::kZero:
@@ -197,7 +199,7 @@ ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
 
 void Initialise(const Parameter& p, int index, uint64_t seed, int64_t begin, int64_t end,
                 float* values) {
-  // The shard as up to three dimensions, so that one loop serves all.
+  // The shard as exactly three dimensions, so that one loop handles every shape.
   std::vector<int64_t> shape = p.shape, starts = p.starts, extents = p.extents;
   while (shape.size() < 3) {
     shape.insert(shape.begin(), 1);
@@ -210,7 +212,7 @@ void Initialise(const Parameter& p, int index, uint64_t seed, int64_t begin, int
   for (int64_t i = begin; i < end;) {
     const int64_t row = i / extents[2], column = i % extents[2];
     const int64_t a = starts[0] + row / extents[1], b = starts[1] + row % extents[1];
-    // In the full tensor, of the shard's element i; up to the end of its row.
+    // The index in the full tensor of the shard's element i; consecutive to the end of its row.
     int64_t element = (a * shape[1] + b) * shape[2] + starts[2] + column;
     for (const int64_t stop = std::min(end, i + extents[2] - column); i < stop; ++i, ++element) {
       values[i] = element < first_padding ? InitialValue(p, index, seed, element) : 0.0f;

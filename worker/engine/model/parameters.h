@@ -2,11 +2,12 @@
 #pragma once
 // The parameters of a model and this rank's shard of each.
 //
-// Which there are follows from the model's features (proto/spec/architecture.h).
-// Sharding as in Shoeybi et al. 2019, section 3: qkv and fc1 by output, proj and fc2 by input,
-// embedding and head by vocabulary; norms, positions and row biases replicated. The qkv weight is
-// [kv_heads][heads/kv_heads + 2][head_dim] by hidden (AttentionShape in kernels/ops.h), so that its
-// shard is a range of its first dimension; a gated fc1 is gate and up, [2][ffn].
+// The list of parameters follows from the model's features (proto/spec/architecture.h). Sharding is
+// that of Shoeybi et al. 2019, section 3: qkv and fc1 by output, proj and fc2 by input, embedding
+// and head by vocabulary; norms, positions, and the biases of proj and fc2 are replicated. The qkv
+// weight is [kv_heads][heads/kv_heads + 2][head_dim] by hidden (AttentionShape in kernels/ops.h),
+// so that a shard is a range of its first dimension. A gated fc1 is gate and up, [2][ffn] by
+// hidden.
 
 #include <cstdint>
 #include <string>
@@ -26,7 +27,7 @@ struct Parameter {
   std::vector<int64_t> extents;  // of this rank's shard
   Init init = Init::kZero;
   float init_std = 0;
-  // Rows of dimension 0 from here on are padding and start as zeros. -1: none.
+  // Rows of dimension 0 from this one on are padding and start at zero. -1: there is no padding.
   int64_t padding_from = -1;
   bool decay = false;  // weight decay: matrices only
 
@@ -34,11 +35,11 @@ struct Parameter {
   int64_t count() const;  // elements of the shard
 };
 
-// All parameters in a fixed order: embeddings, layers ascending, final norm, a
-// head of its own.
+// Returns all parameters in a fixed order: embeddings, layers ascending, final norm, and the head
+// if it is not tied.
 std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank);
 
-// Position of each parameter in that list; -1 where the architecture has none.
+// Indices of the parameters in that list; -1 for those that the architecture does not have.
 struct LayerParameters {
   int ln1_w, ln1_b, qkv_w, qkv_b, proj_w, proj_b;
   int ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;
@@ -52,8 +53,9 @@ struct ModelParameters {
 ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers);
 
 // Fills values[begin, end) of the shard (row-major, count() elements) with initial values. Each
-// element is a function of (seed, parameter index, its index in the full tensor) alone: every TP
-// size cuts its shards from the same tensor, and ranges may be filled in any order, or at once.
+// element is a function of (seed, parameter index, its index in the full tensor) only. Every TP
+// size therefore cuts its shards from the same tensor, and ranges may be filled in any order, also
+// concurrently.
 void Initialise(const Parameter& parameter, int index, uint64_t seed, int64_t begin, int64_t end,
                 float* values);
 inline void Initialise(const Parameter& parameter, int index, uint64_t seed, float* values) {
