@@ -11,7 +11,7 @@ struct Peak {
   double flops;
 };
 
-// Data sheets, dense. The first that matches: PCIe boards are slower and stand before.
+// From the data sheets, dense bf16. The first match wins, so the slower PCIe boards come first.
 constexpr Peak kPeaks[] = {
     {"H100 PCIe", 756.4e12},   {"H100 NVL", 835.5e12},    {"H200 NVL", 835.5e12},
     {"NVIDIA H100", 989.4e12}, {"NVIDIA H200", 989.4e12}, {"A100", 312e12},
@@ -29,6 +29,8 @@ double MlpWeights(const ModelSpec& m) {
 
 double FlopsPerToken(const ModelSpec& m) {
   const double layers = m.layers, h = m.hidden, sequence = m.sequence_length;
+  // Training needs three times the forward pass, and a multiply-add is 2 FLOP: 6 per weight. Causal
+  // scores and context are 2 products over S / 2 positions on average, of h columns: 6 h S.
   const double qkv = h * (m.heads + 2 * m.key_heads()) * m.head_dim();
   const double weights = layers * (qkv + h * h + MlpWeights(m)) + h * m.vocab_size;
   return 6 * weights + 6 * layers * h * sequence;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Model FLOP/s utilisation: the share of a device's peak that a model's own mathematics takes up.
+// Model FLOP/s utilisation: the share of a device's peak that the mathematics of the model uses.
 // Pure functions of numbers.
 
 #include <optional>
@@ -10,15 +10,18 @@
 
 namespace stretto {
 
-// Of forward and backward, for one token: 6 N + 6 L h S, N the weights of matrix products. The head
-// counts with the tokenizer's vocabulary, the embedding's look-up not; causal attention counts once
-// (its masked half not), nothing that is recomputed does.
+// Returns the FLOP of forward and backward for one token: 6 N + 6 L h S, where N is the number of
+// weights in matrix products. The head counts with the tokenizer's vocabulary; the embedding's
+// lookup does not count. Causal attention counts only its unmasked half, and recomputation does not
+// count.
 double FlopsPerToken(const ModelSpec& model);
 
-// Dense bf16, FLOP/s, by the device's name; none for one that is not in the table.
+// Returns the dense bf16 peak of a device in FLOP/s by its name, or nothing if it is not in the
+// table.
 std::optional<double> PeakFlops(const std::string& device_name);
 
-// `tokens_per_second` of all `ranks` that share the model, each on a device of that peak.
+// Returns the MFU of `ranks` ranks that share the model, each on a device of that peak.
+// `tokens_per_second` is the rate of all ranks together.
 double Mfu(double tokens_per_second, double flops_per_token, int ranks, double peak_flops);
 
 }  // namespace stretto

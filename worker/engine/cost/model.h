@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long operations take. Pure and deterministic; plain values.
+// The durations of operations. Pure and deterministic; plain values.
 //
-// A computation takes flops / rate + bytes / bandwidth (work.h), the two not overlapping: the
-// cautious end of the roofline (Williams et al. 2009). A collective takes the steps of a ring, each
-// latency + bytes / bandwidth (LinkStepsOf in worker/comm/collective/collective.h has the numbers).
-// A table of measured durations goes before either.
+// A computation takes flops / rate + bytes / bandwidth (work.h), without overlap of the two: the
+// pessimistic end of the roofline (Williams et al. 2009). A collective takes the steps of a ring,
+// each latency + bytes / bandwidth (LinkStepsOf in worker/comm/collective/collective.h has the
+// numbers). A table of measured durations takes precedence over both.
 //
-// What two operations cost when they run at once is one factor for each side (Contention) until
-// pairs of segments are measured; they will come as a second table beside this one.
+// Two operations that run at once slow each other down by one factor for each side (Contention).
+// Planned: a second table with measured durations of pairs of segments.
 
 #include <limits>
 
@@ -18,7 +18,7 @@
 
 namespace stretto {
 
-// One rank's; what is left at infinity costs nothing.
+// The rates of one rank. At the default of infinity, the work costs nothing.
 struct Machine {
   double flops_per_second = std::numeric_limits<double>::infinity();
   double bytes_per_second = std::numeric_limits<double>::infinity();  // of memory
@@ -29,7 +29,8 @@ struct Interconnect {
   double latency_seconds = 0;                                         // per step of the ring
 };
 
-// Shares lost by either side while the other runs on the same rank, each at least 0 and below 1.
+// The shares of speed that each side loses while the other runs on the same rank, each at least 0
+// and below 1.
 struct Contention {
   double compute = 0;        // the share of a core, or of the SMs, that communication burns
   double communication = 0;  // the slow-down of a transfer under compute
@@ -41,12 +42,12 @@ struct CostModel {
   Contention contention = {};
   CostTable table = {};
 
-  // Seconds that an operation takes when nothing else runs: finite and not negative. A collective's
-  // count from the moment that all its ranks are ready.
+  // Returns the seconds that an operation takes when nothing else runs: finite and not negative.
+  // The time of a collective starts when all its ranks are ready.
   double Alone(const Program& program, const Op& op) const;
 };
 
-// InvalidArgument naming the field, found and expected.
+// Errors: InvalidArgument naming the field, found and expected.
 absl::Status Validate(const CostModel& model);
 
 }  // namespace stretto

@@ -13,7 +13,7 @@
 namespace stretto {
 namespace {
 
-// Attributes that change how long an operation takes; the others say which data it works on.
+// Whether an attribute changes the duration of an operation; the others only select its data.
 bool ShapesTime(absl::string_view attribute) {
   return attribute == "sequence" || attribute == "heads" || attribute == "kv_heads" ||
          attribute == "head_dim" || attribute == "wire";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns an operation into a call: its attributes become the arguments, its operands the tensors,
+// Turns an operation into a call: its attributes become the arguments and its operands the tensors,
 // captured in a function that a lane calls in every step. BindPair fuses two neighbours for which
-// the kernels have one call.
+// the kernels have a single call.
 
 #include "worker/engine/exec/bind.h"
 
@@ -40,6 +40,7 @@ std::function<void()> BindPair(const Op& first, const Op& second,
   if (first.kind != OpKind::kBiasResidual || (!layer_norm && second.kind != OpKind::kRmsNorm) ||
       second.in.empty() || second.in[0] != first.out[0])
     return {};
+  // The fused call may write all outputs before it has read all inputs.
   for (const TensorView& written : second_out) {
     for (const TensorView& read : first_in) {
       if (Overlap(written, read)) return {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Turns an operation into a call: operands resolved to views once, before the first step.
+// Turns an operation into a call, with operands resolved to views once, before the first step.
 
 #include <functional>
 #include <vector>
@@ -11,14 +11,14 @@
 
 namespace stretto {
 
-// The kernel call of a compute operation on the given operand views, in the order of the
+// Returns the kernel call of a compute operation on the given operands, in the order of the
 // operation's in and out.
 std::function<void()> BindCompute(const Op& op, std::vector<TensorView> in,
                                   std::vector<TensorView> out, Ops* ops);
 
-// Both operations as one call where Ops has one: a bias_residual and the norm that reads its sum.
-// Empty where it has none, or where the second writes what the first reads, as memory that is used
-// again may.
+// Returns a single call for both operations where Ops has one: a bias_residual and the norm that
+// reads its sum. Returns an empty function where Ops has none, or where the second operation writes
+// what the first reads, which memory reuse can cause.
 std::function<void()> BindPair(const Op& first, const Op& second,
                                const std::vector<TensorView>& first_in,
                                const std::vector<TensorView>& first_out,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Runs a step program. The backend prepared everything; Run only works through the lanes.
+// Runs a step program. Everything is prepared beforehand; Run only works through the lanes.
 
 #include <cstdint>
 #include <functional>
@@ -15,23 +15,24 @@
 
 namespace stretto {
 
-// The memory of one class, wherever the backend computes. Shared, as executors that use the same
-// end in any order.
+// The memory of one class, in the memory space of the backend. Shared, because executors that use
+// the same memory may be destroyed in any order.
 struct Arena {
   std::shared_ptr<void> memory;  // null: none
   int64_t bytes = 0;
 };
 
-// When an operation ran, in nanoseconds of the executor's monotonic clock. For a collective the
-// start is when its lane reached it with its data ready.
+// The time of an operation, in nanoseconds of the executor's monotonic clock. A collective begins
+// when its lane reaches it with its data ready.
 struct Interval {
   int64_t begin = 0;
   int64_t end = 0;
 };
 
-// Called as a lane begins an operation (index in the program): for a flight recorder. Must not
-// block. A CPU calls it on the lane's own thread, for every operation. A device is looked at from
-// the thread in Run while that waits, and only the first operation of what a lane is in is told.
+// Called when a lane begins an operation (an index into the program), for a flight recorder. It
+// must not block. A CPU backend calls it on the lane's own thread, for every operation. A device
+// backend calls it from the thread in Run while that thread waits, and only for the first operation
+// of each segment that a lane enters.
 using OnBegin = std::function<void(OpId op, int64_t now_nanoseconds)>;
 
 // One rank's program on one backend. Not thread-safe, except Cancel.
@@ -39,41 +40,42 @@ class Executor {
  public:
   virtual ~Executor() = default;
 
-  // One step, from the host's inputs to its outputs. Our own code allocates nothing, logs nothing
-  // and holds no lock across an operation. On an error the step's results are garbage and the
-  // executor is dead: later calls return the same error. Errors: those of the Communicator
-  // (Unavailable, DeadlineExceeded, Aborted) and the device's, naming the operation.
+  // Runs one step, from the host's inputs to its outputs. Our own code allocates nothing, logs
+  // nothing and holds no lock across an operation. After an error the step's results are undefined
+  // and the executor is dead: later calls return the same error. Errors: those of the Communicator
+  // (Unavailable, DeadlineExceeded, Aborted) and those of the device, naming the operation.
   virtual absl::Status Run() = 0;
 
-  // An input or output of the program (ArenaClass), in memory of the host; anything else is a
-  // CHECK. Between calls of Run the host writes inputs and reads outputs there.
+  // Returns an input or output of the program (ArenaClass) in host memory; CHECKs that it is one.
+  // Between calls of Run the host writes inputs and reads outputs there.
   virtual TensorView HostView(BufferId buffer) = 0;
 
-  // Any buffer's contents, in memory of the host. Where the backend computes in host memory it is
-  // that memory, for as long as the executor lives; else a copy until the next call of Read or Run.
-  // Between calls of Run. Errors: the device's.
+  // Returns the contents of any buffer in host memory. Call it between calls of Run. A backend that
+  // computes in host memory returns that memory, valid for the life of the executor; others return
+  // a copy, valid until the next call of Read or Run. Errors: those of the device.
   virtual absl::StatusOr<TensorView> Read(BufferId buffer) = 0;
 
-  // Sets any buffer: `fill` writes all of it into the host memory that it is given, which holds
-  // what it holds. Between calls of Run. Errors: those of `fill`, the device's.
+  // Sets any buffer. `fill` must overwrite every element of the host memory that it receives; the
+  // previous contents are unspecified. Call it between calls of Run. Errors: those of `fill` and of
+  // the device.
   using Fill = absl::FunctionRef<absl::Status(TensorView)>;
   virtual absl::Status Write(BufferId buffer, Fill fill) = 0;
 
-  // For ExecutorRequest::borrowed of another executor of this backend; not of inputs and outputs.
-  // None from an executor that has no memory.
+  // Returns memory for ExecutorRequest::borrowed of another executor of this backend; not that of
+  // inputs and outputs. An executor without memory returns an empty Arena.
   virtual Arena Lend(ArenaClass /*arena*/) const { return {}; }
 
-  // Of the last Run, by operation index.
+  // Returns the intervals of the last Run, by operation index.
   virtual absl::Span<const Interval> intervals() const = 0;
 
-  // CPU seconds that communication lanes burnt in the last Run.
+  // Returns the CPU seconds that communication lanes used in the last Run.
   virtual double communication_cpu_seconds() const = 0;
 
-  // Makes a blocked Run fail with Aborted. Thread-safe.
+  // Makes a blocked Run return Aborted. Thread-safe.
   virtual void Cancel() = 0;
 };
 
-// Now, on the clock of Interval.
+// Returns the present time on the clock of Interval.
 int64_t NowNanoseconds();
 
 }  // namespace stretto

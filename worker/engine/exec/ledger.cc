@@ -2,7 +2,7 @@
 
 // Computes the ledger as a sweep over time. Every interval of an operation or of a wait of the host
 // becomes an opening and a closing edge, clipped to the step. Between two edges the set of open
-// intervals is constant, so the stretch between them goes to exactly one account (Classify: first
+// intervals is constant, so the time between them goes to exactly one account (Classify: the first
 // match), and the accounts add up to the length of the step.
 
 #include "worker/engine/exec/ledger.h"
@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kPhases = 4;
 
-// What is open at an instant: computations by phase, collectives by (group, phase), host waits.
+// The open intervals at an instant: computations by phase, collectives by (group, phase), and waits
+// of the host.
 struct Open {
   std::array<int, kPhases> compute = {};
   std::map<std::pair<GroupId, int>, int> communication;  // (group, phase) -> count
@@ -43,7 +44,8 @@ int FirstOpen(const std::array<int, kPhases>& counts) {
   return -1;
 }
 
-// Groups are listed in the program in priority order (tp before the rest).
+// The first match wins. Groups are listed in the program in order of priority (tp before the rest),
+// so the first open group is the one that counts.
 Account Classify(const Open& open) {
   const int phase = FirstOpen(open.compute);
   const bool communicating = !open.communication.empty();
@@ -102,6 +104,7 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
   for (const Interval& wait : waits.data) add(wait, Activity::kData, GroupId(), -1);
   for (const Interval& wait : waits.checkpoint) add(wait, Activity::kCheckpoint, GroupId(), -1);
   for (const Interval& wait : waits.evaluation) add(wait, Activity::kEvaluation, GroupId(), -1);
+  // At equal times, close before opening, so that adjacent intervals never count as concurrent.
   std::sort(edges.begin(), edges.end(), [](const Edge& a, const Edge& b) {
     return std::tie(a.time, a.delta) < std::tie(b.time, b.delta);
   });

@@ -29,7 +29,7 @@ enum class LedgerPart : uint8_t {
 };
 const char* NameOf(LedgerPart part);  // "compute_hiding", ...
 
-// As in LedgerEntry: "forward", "recompute", "backward", "optimizer".
+// The names of phases in LedgerEntry: "forward", "recompute", "backward", "optimizer".
 const char* LongNameOf(Phase phase);
 
 struct LedgerEntry {
@@ -56,7 +56,8 @@ struct HostWaits {
   std::vector<Interval> evaluation = {};
 };
 
-// `intervals` are those of `program`'s operations; everything is clipped to `step`.
+// Computes the ledger of a step. `intervals` are those of `program`'s operations; everything is
+// clipped to `step`.
 StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> intervals,
                          const HostWaits& waits, Interval step);
 

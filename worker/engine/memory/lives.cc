@@ -2,10 +2,10 @@
 
 // Finds when each root activation is in use, by one walk over the operations in an order that
 // respects happens-before. Each access extends the life of its micro-batch on the buffer; a read of
-// what another micro-batch left makes the life reach back to that one. Whether two lives are apart
-// is decided per lane: every lane must have passed the last access of the first before it enters
-// the second (FirstAfter gives the first operation of a lane that comes after an access). Long
-// steps repeat themselves, so only a sample of the micro-batches is looked at.
+// a value that another micro-batch wrote extends the life back to that micro-batch's. Whether two
+// lives are disjoint is decided per lane: every lane must have passed the last access of the first
+// before it enters the second (FirstAfter gives the first operation of a lane after an access).
+// Long steps repeat themselves, so only a sample of the micro-batches is examined.
 
 #include "worker/engine/memory/lives.h"
 
@@ -18,13 +18,13 @@
 namespace stretto {
 namespace {
 
-// Which micro-batches to look at. Let p be the micro-batches from one use of a buffer, or of a
-// view, to its next, of all of them the least common multiple, so that no more are in flight and
-// the pattern repeats: a micro-batch shares time with those less than p before and after it, and
-// meets those p away. The first p lack some before them, the last p some after; in between, every p
-// repeat the p before them. So the first 3p show whatever two micro-batches do to each other,
-// unless one is of the last p: that, the last 2p show. A step for which this is not true does not
-// pass Verify.
+// Chooses the micro-batches to examine. Let p be the least common multiple of the distances, in
+// micro-batches, between one use of a buffer or view and its next. At most p micro-batches are then
+// in flight, and the pattern repeats with period p: a micro-batch shares time with those less than
+// p before and after it, and meets those p away. The first p have fewer before them and the last p
+// fewer after them; in between, every p repeat the p before. So the first 3p show everything that
+// two micro-batches can do to each other, unless one is among the last p, which the last 2p show. A
+// step for which this does not hold fails Verify.
 class Sample {
  public:
   Sample(const Program& program, const IdVector<BufferId, BufferId>& root) {
@@ -60,7 +60,7 @@ class Sample {
   int last_ = -1;
 };
 
-// Index of the root of every activation; -1 for other buffers.
+// Returns the root of every activation; -1 for other buffers.
 IdVector<BufferId, BufferId> ActivationRoots(const Program& program) {
   IdVector<BufferId, BufferId> root(program.buffers.size(), -1);
   for (BufferId id : program.buffers.ids()) {
@@ -89,7 +89,7 @@ Life* Find(int micro_batch, Lives* lives) {
   return found == lives->rend() ? nullptr : &*found;
 }
 
-// The life of a micro-batch, which begins with this access unless it has begun.
+// Returns the life of a micro-batch, which starts with this access if it has none.
 Life& LifeFor(int micro_batch, int now, size_t lanes, Lives* lives) {
   if (Life* mine = Find(micro_batch, lives); mine != nullptr) return *mine;
   lives->push_back({.micro_batch = micro_batch,
@@ -99,7 +99,7 @@ Life& LifeFor(int micro_batch, int now, size_t lanes, Lives* lives) {
   return lives->back();
 }
 
-// With lives joined that are not one before the other.
+// Joins lives that are not disjoint.
 Lives Apart(Lives lives) {
   Lives apart;
   for (Life& life : lives) {
@@ -115,6 +115,7 @@ Lives Apart(Lives lives) {
 }  // namespace
 
 bool Life::Before(const Life& other) const {
+  // The times decide most cases; the lanes decide the rest.
   if (other.start >= released) return true;
   if (other.start <= end) return false;
   for (LaneId lane : leaves.ids()) {
@@ -158,7 +159,7 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
         Lives* lives = &live.of[r];
         Life& life = LifeFor(op.tag.micro_batch, live.time, lanes, lives);
         life.end = live.time;
-        // What is read may have been left by others: the life reaches back to theirs.
+        // The value may be that of another micro-batch: extend this life back to its life.
         const auto reach_back = [&](BufferId other) {
           if (root[other] != r) return;  // elsewhere, at the same address
           const Life* left = Find(writer[other], lives);
@@ -179,6 +180,8 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
     ++live.time;
   }
   for (Lives& lives : live.of) {
+    // An operation that never runs after an access on some lane leaves the memory in use to the
+    // end.
     for (Life& life : lives) {
       for (OpId index : life.leaves) {
         const int at = index == FirstAfter::kNever ? live.time : time[index];

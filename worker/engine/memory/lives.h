@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// When activations are in use: the ground on which memory is planned.
+// The times at which activations are in use, from which memory is planned.
 //
-// A buffer has one life per micro-batch whose operations use it (and one for operations of none),
-// from the first access to the last; between two lives it holds nothing. An access that continues
-// from an earlier life, by reading what that one left or by overlapping it in time, joins the two:
-// so a buffer that several micro-batches fill for one product is in use until that has read it.
+// A buffer has one life for each micro-batch whose operations use it, and one for operations
+// outside micro-batches. A life lasts from the first access to the last; between two lives the
+// buffer holds nothing. An access that continues an earlier life, by reading its value or by
+// overlapping it in time, joins the two: a buffer that several micro-batches fill for one product
+// is in use until the product has read it.
 
 #include <vector>
 
@@ -16,22 +17,22 @@ namespace stretto {
 
 struct Life {
   int micro_batch = -1;  // one of those it belongs to
-  // In operations looked at so far: the first access, the last, and the moment from which on
-  // everything that starts comes after it, on any lane.
+  // Times, counted in sampled operations: the first access, the last access, and the time from
+  // which every operation that starts, on any lane, starts after all accesses.
   int start = 0, end = 0, released = 0;
-  // Per lane, as indices of operations: its first access, and its first operation that comes after
-  // every access. FirstAfter::kNever for none.
+  // Per lane, as indices of operations: the first access on the lane, and the first operation of
+  // the lane that comes after every access. FirstAfter::kNever if there is none.
   IdVector<LaneId, OpId> enters, leaves;
 
-  // Every access of this life has completed before any of `other` starts, whatever the lanes do.
-  // Operands of one operation are in use together.
+  // Whether every access of this life completes before any access of `other` starts, in every
+  // execution. Operands of one operation are in use together.
   bool Before(const Life& other) const;
 };
 
 // The lives of one root buffer, one after the other.
 using Lives = std::vector<Life>;
 
-// Some life of the one is neither before nor after some life of the other.
+// Whether any two lives overlap.
 bool Conflict(const Lives& a, const Lives& b);
 
 struct LiveBuffers {
@@ -39,7 +40,7 @@ struct LiveBuffers {
   int time = 0;                  // operations looked at: no start, end or release lies above
 };
 
-// Looks at the first and last few micro-batches only, as those between repeat them.
+// Samples the first and last few micro-batches only, because those between repeat them.
 LiveBuffers LivesOf(const Program& program, const HappensBefore& order);
 
 }  // namespace stretto

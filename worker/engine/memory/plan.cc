@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Assigns an offset to every buffer. Activations share memory: two buffers may overlap in addresses
-// only where none of their lives conflict (lives.h), and each goes to the lowest gap that allows
-// that. A coarse bitset of time windows answers most conflict questions without comparing lives.
-// Buffers of the other arenas live for the whole step and lie one after the other.
+// Assigns an offset to every buffer. Two activations may overlap in addresses only if none of their
+// lives conflict (lives.h), and each takes the lowest gap that allows this. A coarse bitset of time
+// windows answers most conflict questions without comparing lives. Buffers of the other arenas live
+// for the whole step and are placed one after the other.
 
 #include "worker/engine/memory/plan.h"
 
@@ -24,9 +24,9 @@ int64_t Aligned(int64_t bytes) {
   return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// First fit by decreasing size (Pisarchyk and Lee 2020): each buffer goes to the lowest addresses
-// that no buffer placed before and in conflict with it occupies. In order of first use instead,
-// buffers cost 2 % more on average and 20 % at worst, where much is computed again.
+// First fit by decreasing size (Pisarchyk and Lee 2020): each buffer takes the lowest addresses
+// that no conflicting buffer placed before occupies. Placement in order of first use instead costs
+// 2 % more memory on average and 20 % at worst, when much is recomputed.
 class FirstFit {
  public:
   FirstFit(const LiveBuffers& live, Program* program)
@@ -39,7 +39,7 @@ class FirstFit {
     }
   }
 
-  // The size of the arena.
+  // Places all activations and returns the size of the arena.
   int64_t Run() {
     std::vector<BufferId> order;
     for (BufferId id : live_.of.ids()) {
@@ -65,7 +65,7 @@ class FirstFit {
   }
 
  private:
-  // What time is cut into for a quick answer: buffers that share no window are in no conflict.
+  // Time is cut into windows for a quick answer: buffers that share no window do not conflict.
   static constexpr size_t kWindows = 256;
   using Windows = std::bitset<kWindows>;
 
@@ -80,6 +80,7 @@ class FirstFit {
 
   int64_t LowestGap(BufferId id, int64_t bytes) const {
     int64_t offset = 0;
+    // placed_ is ordered by start, so a buffer that starts beyond the gap ends the search.
     for (const Placed& other : placed_) {
       if (other.begin >= offset + bytes) break;
       if (other.end <= offset || (windows_[other.buffer] & windows_[id]).none()) continue;
@@ -104,7 +105,7 @@ absl::StatusOr<ArenaBytes> PlanMemory(Program* program) {
   for (Buffer& buffer : program->buffers) {
     if (buffer.alias >= 0 || buffer.offset >= 0) continue;
     int64_t& end = arenas[buffer.arena];
-    if (buffer.arena == ArenaClass::kActivation) {  // untouched: any place will do
+    if (buffer.arena == ArenaClass::kActivation) {  // no operation touches it: any place will do
       buffer.offset = 0;
       end = std::max(end, Aligned(buffer.bytes()));
       continue;

@@ -24,7 +24,7 @@ std::function<absl::Status()> BindCollective(const Op& op, TensorView in, Tensor
   if (WireTypeOf(op, in.dtype) == in.dtype) return [=] { return communicator->Run(call); };
   wire->in.resize(std::max(wire->in.size(), static_cast<size_t>(in.count())));
   wire->out.resize(std::max(wire->out.size(), static_cast<size_t>(out.count())));
-  // Binding another operation may move the buffers: a call looks where they are.
+  // Binding another operation may move the buffers, so each call reads their present addresses.
   return [=] {
     Collective narrow = call;
     narrow.in = Narrow(in, &wire->in);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Turns a collective of the program into a call of a Communicator, in the type that travels.
+// Turns a collective of the program into a call of a Communicator, in the type on the wire.
 
 #include <functional>
 #include <vector>
@@ -13,13 +13,13 @@
 
 namespace stretto {
 
-// Memory of one lane for tensors that travel in another type than they have.
+// Memory of one lane for tensors whose type on the wire differs from their own.
 struct WireBuffers {
   std::vector<BF16> in, out;
 };
 
-// `communicator` and `wire` are borrowed; wire grows here, never in a call. An f32 tensor whose
-// wire type is bf16 is rounded, reduced in f32 and rounded once more (comm/communicator.h).
+// `communicator` and `wire` are borrowed. wire grows here and never during a call. An f32 tensor
+// whose wire type is bf16 is rounded, reduced in f32 and rounded again (comm/communicator.h).
 std::function<absl::Status()> BindCollective(const Op& op, TensorView in, TensorView out,
                                              Communicator* communicator, WireBuffers* wire);
 

@@ -13,10 +13,11 @@ namespace stretto {
 
 class Ops;
 
-// `ops` is borrowed and used by all executors. Links are by host memory.
+// Makes the backend. `ops` is borrowed and shared by all executors. Links use host memory.
 std::unique_ptr<Backend> MakeCpuBackend(Ops& ops);
 
-// MemAvailable in the text of /proc/meminfo, in bytes. Internal: it is not there.
+// Returns MemAvailable, in bytes, from the text of /proc/meminfo. Errors: Internal when the text
+// does not have it.
 absl::StatusOr<int64_t> AvailableMemory(absl::string_view meminfo);
 
 }  // namespace stretto

@@ -2,10 +2,10 @@
 
 // Runs a program on CPU threads, one per lane; the first lane runs on the caller's thread.
 // Operations are bound to their operands once. In a step each lane runs its operations in order and
-// counts them in an atomic number (`done`); a wait is "at least N operations of that lane are done"
-// and blocks on this number, so no mutex is held across an operation. A new step is a new value of
-// `generation_`, for which the lanes' threads wait. After a failure the lanes only count the rest
-// of their operations, so that no lane waits for ever.
+// counts them in an atomic number (`done`). A wait means "at least N operations of that lane are
+// done" and blocks on this number, so no mutex is held across an operation. The lanes' threads wait
+// for the next value of `generation_`, which starts a step. After a failure the lanes only count
+// their remaining operations, so that no lane waits forever.
 
 #include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
@@ -42,7 +42,7 @@ double ThreadCpuSeconds() {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
-// A wait of an operation: that many operations of another lane must be done.
+// A wait of an operation: `done` operations of another lane must be done.
 struct LaneWait {
   LaneId lane;
   uint32_t done;
@@ -59,7 +59,8 @@ struct LaneState {
   std::vector<BoundOp> ops;
   WireBuffers wire;
   bool communicates = false;
-  // Operations done in this step. Written by the lane's thread, waited on by others.
+  // The number of operations done in this step. Written by the lane's thread; others wait on it. On
+  // a cache line of its own, so that lanes do not share one.
   alignas(64) std::atomic<uint32_t> done{0};
   double cpu_seconds = 0;  // of the last step; read after the step
   std::thread thread;      // none for the first lane
@@ -139,13 +140,15 @@ class CpuExecutor final : public Executor {
   absl::Status Run() override {
     if (failed_.load()) return error();
     ops_->WeightsChanged();
+    // Relaxed is enough: the release of generation_ publishes the zeros.
     for (LaneState& lane : lanes_) lane.done.store(0, std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
     RunLane(0);
     for (LaneId i = 1; i < lanes_.next(); ++i) {
       AwaitLane(i, static_cast<uint32_t>(lanes_[i].ops.size()));
-      // The lane is done with the step once it has acknowledged it, its CPU time noted.
+      // done counts operations, but the lane notes its CPU time after the last of them. Only its
+      // acknowledgement says that it has finished with the step.
       uint32_t seen;
       while ((seen = acknowledged_.load(std::memory_order_acquire)) !=
              generation_.load() * (lanes_.size() - 1)) {
@@ -229,7 +232,8 @@ class CpuExecutor final : public Executor {
       done.wait(now, std::memory_order_acquire);
   }
 
-  // After a failure the remaining operations are passed over, so that nobody waits for ever.
+  // After a failure the remaining operations are skipped but still counted, so that nobody waits
+  // forever.
   void RunLane(LaneId index) {
     LaneState& lane = lanes_[index];
     const double cpu_start = ThreadCpuSeconds();

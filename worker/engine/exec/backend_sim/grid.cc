@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Draws each lane as one line of text. The level of detail (operation, layer, micro-batch, phase)
-// is the finest at which at least half of the time in boxes is wide enough for a label; at a
-// coarser level, neighbours with the same label join into one box.
+// is the finest at which at least half of the time in boxes is wide enough for a label; at coarser
+// levels, neighbours with the same label merge into one box.
 
 #include "worker/engine/exec/backend_sim/grid.h"
 
@@ -26,7 +26,7 @@ struct Box {
 
 constexpr int kGap = 2;  // columns of idle time that keep boxes of one label apart
 
-// How much one box stands for, from little to much.
+// How much one box represents, from fine to coarse.
 enum class Detail : uint8_t { kOp, kLayer, kMicroBatch, kPhase };
 
 std::string WrapLabel(const Op& op, const std::string& inside) {
@@ -89,8 +89,8 @@ class GridPainter {
     return static_cast<int>(std::lround(std::clamp(share, 0.0, 1.0) * columns_));
   }
 
-  // The lane's boxes in the window. Neighbours with one label join, unless a gap between them
-  // shows.
+  // Returns the lane's boxes in the window. Neighbours with the same label merge unless the gap
+  // between them is visible.
   std::vector<Box> Boxes(LaneId lane, Detail detail) const {
     std::vector<Box> boxes;
     for (size_t i = 0; i < program_.ops.size(); ++i) {
@@ -111,7 +111,7 @@ class GridPainter {
     return boxes;
   }
 
-  // Whether most of the time in boxes can be labelled.
+  // Whether at least half of the time in boxes can be labelled.
   bool Readable(Detail detail) const {
     int columns = 0, labelled = 0;
     for (LaneId lane : program_.lanes.ids()) {
@@ -141,7 +141,7 @@ class GridPainter {
         char& c = line[column];
         c = at == 0 ? '|' : at <= box.label.size() ? box.label[at - 1] : ' ';
       }
-      // Where an idle time begins.
+      // Marks where the lane becomes idle.
       if (end > begin && end < columns_) line[end] = '|';
     }
     return line;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Timelines as text, for people: one line per lane, time across, a box for each operation.
+// Timelines as text for people: one line per lane, time from left to right, a box per operation.
 //
 //   12.0 ms to 15.6 ms, a column is 45.0 us
 //   compute |ln1.0|qkv.0   |attention.0 |proj.0|ln1.1|...
 //   comm.tp |..................................|AR(proj.0)   |.....
 //
-// "|" begins a box, dots are idle time; ".0" is the slice. d(x) is the gradient of activations at
-// x, w(x) that of weights, r(x) a recomputation; AR, RS and AG are collectives. Where operations
-// are too short to label, boxes join those of a layer, of a pass over a micro-batch, or of a phase.
-// Works on intervals of any executor.
+// "|" begins a box, dots are idle time, and ".0" is the slice. d(x) is the gradient of activations
+// at x, w(x) the gradient of weights, r(x) a recomputation; AR, RS and AG are collectives. Where
+// operations are too short for a label, boxes merge into those of a layer, of a pass over a
+// micro-batch, or of a phase. It draws the intervals of any executor.
 
 #include <string>
 
@@ -20,18 +20,18 @@
 
 namespace stretto {
 
-// The part of a timeline in `window`, `columns` characters wide besides the lane names (at least
-// 20). Intervals on a lane must be in order and not overlap.
+// Draws the part of a timeline in `window`, `columns` characters wide besides the lane names (at
+// least 20). Intervals of a lane must be in order and not overlap.
 std::string DrawGrid(const Program& program, absl::Span<const Interval> intervals, Interval window,
                      int columns);
 
-// From the first start to the last end of what a layer does in a phase, weight gradients that a
-// schedule moved elsewhere not counted; in the first micro-batch that has it. {0, 0} when there is
-// none.
+// Returns the time from the first start to the last end of a layer's operations in a phase, in the
+// first micro-batch that has it. Weight gradients do not count, because schedules move them.
+// Returns {0, 0} when there is none.
 Interval LayerWindow(const Program& program, absl::Span<const Interval> intervals, int layer,
                      Phase phase);
 
-// One line per entry: part, group, phase, time, share of the step; then the sum.
+// Prints one line per entry: part, group, phase, time, share of the step; then the sum.
 std::string PrintLedger(const StepLedger& ledger);
 
 }  // namespace stretto

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The event loop of the simulation. An activity is a computation of a lane or a transfer of a
-// meeting (the lanes of one group), with work that remains and a rate. Only two things happen at an
+// meeting (the lanes of one group); it has remaining work and a rate. Two things happen at an
 // event: an activity ends, which frees its lanes and the operations that waited for it, and the
 // rates of the ranks concerned change (Settle), which moves the ends of their activities.
-// `finishes_` orders activities by their end, so that an event costs the logarithm of their number.
+// `finishes_` orders activities by their end, so an event takes logarithmic time in their number.
 
 #include "worker/engine/exec/backend_sim/timeline.h"
 
@@ -39,7 +39,7 @@ struct SimRank {
   int computing = 0, transferring = 0;
 };
 
-// What the lanes of one group meet for. Lanes of one name on the ranks of one list are one.
+// The rendezvous of the lanes of one group: lanes of the same name on the same list of ranks.
 struct Meeting {
   std::vector<size_t> lanes;
   size_t needed = 0;
@@ -47,7 +47,8 @@ struct Meeting {
   double seconds = 0;  // the longest of those that came
 };
 
-// A computation or a transfer under way: `remaining` seconds of work at `since`, done at `rate`.
+// A computation or a transfer in progress: `remaining` seconds of work at time `since`, done at
+// `rate`.
 struct Activity {
   double remaining = 0, since = 0;
   double rate = 0;  // 0: none, or not settled yet
@@ -110,11 +111,12 @@ class Simulation {
     }
   }
 
-  // The meeting of a lane that communicates, the lane about to be added to it.
+  // Returns the meeting of a lane that communicates and that the caller is about to add.
   size_t Join(const Program& program, const Lane& lane) {
     const std::vector<int>& members = program.groups[lane.group].ranks;
     const auto [it, fresh] = meeting_ids_.try_emplace({lane.name, members}, meetings_.size());
     if (fresh)
+      // One rank that stands for all meets nobody but itself.
       meetings_.push_back({.lanes = {}, .needed = inputs_.size() == 1 ? 1 : members.size()});
     meetings_[it->second].lanes.push_back(lanes_.size());
     return it->second;
@@ -177,7 +179,7 @@ class Simulation {
     for (size_t member : meeting.lanes) Finish(member);
   }
 
-  // The lane's operation is done: what waited for it may go.
+  // Ends the lane's operation and starts the operations that waited for it.
   void Finish(size_t l) {
     SimLane& lane = lanes_[l];
     SimRank& rank = ranks_[lane.rank];
@@ -195,7 +197,7 @@ class Simulation {
     }
   }
 
-  // Gives what runs on a rank whose state changed its rate, and so its end.
+  // Sets the rates, and so the ends, of all activities on ranks whose state has changed.
   void Settle() {
     for (size_t r : unsettled_) {
       const SimRank& rank = ranks_[r];
@@ -220,6 +222,7 @@ class Simulation {
   void SetRate(size_t index, double rate) {
     Activity& activity = activities_[index];
     if (!activity.active || activity.rate == rate) return;
+    // Credit the work done so far at the old rate before the rate changes.
     if (activity.rate > 0) {
       finishes_.erase({EndOf(activity), index});
       activity.remaining =

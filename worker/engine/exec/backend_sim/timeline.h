@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A step as a discrete-event simulation: when every operation of a program would run, by the cost
-// model. Pure: the same programs and costs give the same intervals, to the nanosecond.
+// A step as a discrete-event simulation: the intervals in which the operations of a program would
+// run, by the cost model. Pure: the same programs and costs give the same intervals, to the
+// nanosecond.
 //
-// A lane runs its operations one after the other, each when its waits are done. A collective starts
-// when its lane reaches it and its waits are done, and transfers from the moment that all ranks of
-// its group have come so far. While a transfer involves a rank, everything the rank computes runs
-// at rate 1 - contention.compute; while a rank computes, the transfers it takes part in run at rate
-// 1 - contention.communication. Rates change at events, also in the middle of an operation. Lanes
-// of computation do not slow each other down, nor do transfers.
+// A lane runs its operations one after the other, each when its waits are done. A collective begins
+// when its lane reaches it with its waits done, and its transfer starts when all ranks of its group
+// have reached it. While a transfer involves a rank, everything that the rank computes runs at rate
+// 1 - contention.compute; while a rank computes, the transfers that it takes part in run at rate
+// 1 - contention.communication. Rates change at events, also in the middle of an operation.
+// Computing lanes do not slow each other down, and neither do transfers.
 
 #include <vector>
 
@@ -20,25 +21,25 @@
 
 namespace stretto {
 
-// Borrowed for the call; both must be there.
+// Borrowed for the call. Neither may be null.
 struct SimulatedRank {
   const Program* program = nullptr;
   const CostModel* cost = nullptr;
 };
 
-// Intervals by operation, for each of `ranks`, from time 0. Either all ranks of the job in rank
-// order, or one that stands for all of them: every other rank then is at each collective when this
-// one is. Time is n log n in the number of operations.
+// Returns the intervals of all operations, for each of `ranks`, from time 0. `ranks` are either all
+// ranks of the job in rank order, or one rank that stands for all: every other rank then reaches
+// each collective at the same time. Takes n log n time in the number of operations.
 //
-// The programs must have been verified, several of them together (VerifyRanks); costs must be valid
-// (Validate). InvalidArgument: another number or order of ranks; operations that can never start,
-// named.
+// The programs must have been verified, several of them together (VerifyRanks), and the costs must
+// be valid (Validate). Errors: InvalidArgument, for another number or order of ranks, or for
+// operations that can never start, which the message names.
 absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks);
 
-// One rank that stands for all.
+// Simulates one rank that stands for all.
 absl::StatusOr<std::vector<Interval>> Simulate(const Program& program, const CostModel& cost);
 
-// From 0 to the end of the last operation.
+// Returns the time from 0 to the end of the last operation.
 Interval SpanOf(absl::Span<const Interval> intervals);
 
 }  // namespace stretto

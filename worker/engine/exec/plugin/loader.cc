@@ -19,7 +19,7 @@ std::string Listed(const std::vector<std::string>& folders) {
   return folders.empty() ? "no folder" : absl::StrJoin(folders, ", ");
 }
 
-// An open library with the same name serves whoever is linked to it, wherever it came from.
+// An open library satisfies every later dependency on the same name, wherever it was loaded from.
 absl::Status OpenLibraries(const PluginOptions& options) {
   for (const std::string& library : options.libraries) {
     const std::string path = FindFile(options.library_folders, library);
@@ -30,7 +30,7 @@ absl::Status OpenLibraries(const PluginOptions& options) {
   return absl::OkStatus();
 }
 
-// What dlopen said about the plug-in, and which library it was about.
+// Explains an error of dlopen by the library that it names.
 absl::Status CannotOpen(const PluginOptions& options, const std::string& path,
                         const std::string& why) {
   for (const std::string& library : options.libraries) {
@@ -74,6 +74,7 @@ absl::StatusOr<const BackendPlugin*> LoadPlugin(const PluginOptions& options) {
         "plug-in ", path, ": found no symbol ", kPluginSymbol, ", expected a backend of Stretto"));
   }
   const BackendPlugin* const table = function();
+  // The table's layout is that of the plug-in's build, so nothing else is read before this check.
   if (absl::string_view(table->identity) != BuildIdentity()) {
     return absl::FailedPreconditionError(absl::StrCat("plug-in ", path, ": found build '",
                                                       table->identity, "', expected '",

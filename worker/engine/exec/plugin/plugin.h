@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a backend exports that is opened at run time, so that one build of the programs runs with
-// and without the libraries of a vendor.
+// The interface of a backend that is opened at run time, so that one build of the programs runs
+// with and without the libraries of a vendor.
 
 #include <cstdint>
 #include <memory>
@@ -30,55 +30,57 @@ struct DeviceInfo {
 
 struct DeviceOptions {
   int device = 0;  // DeviceInfo::index
-  // Where measured choices of algorithms are kept between runs (kernels/cuda/tuning); empty:
-  // nowhere.
+  // The folder that keeps measured choices of algorithms between runs (kernels/cuda/tuning). Empty:
+  // they are not kept.
   std::string tuning_folder = {};
-  // Room that kernels leave, in SMs, while a collective may be under way; 0: none.
+  // The number of SMs that kernels leave free while a collective may be in progress; 0: none.
   int collective_sms = 0;
   bool graphs = true;                          // replay units as graphs
   absl::Duration timeout = absl::Minutes(30);  // of a step, on the device
 };
 
-// One rank's view of one group on one lane.
+// The view of one rank of one group on one lane.
 struct DeviceGroupOptions {
   int device = 0;
   int rank = 0;
   int size = 1;
   Store* store = nullptr;  // borrowed during the call
-  // How many blocks (each takes an SM) a collective may use; 0: the library's own choice.
+  // The number of blocks (one SM each) that a collective may use; 0: the library chooses.
   int max_blocks = 0;
-  std::string prefix = {};  // of its keys; one per group, lane and attempt
+  std::string prefix = {};  // of its keys in the store; unique per group, lane and attempt
   absl::Duration timeout = absl::Minutes(2);
 };
 
 struct BackendPlugin {
-  // BuildIdentity() of the plug-in. The first member in every version: nothing else is read before
-  // it was compared.
+  // BuildIdentity() of the plug-in. It is the first member in every version, and nothing else may
+  // be read before it has been compared.
   const char* identity;
-  // Compute capabilities that it has code for, STRETTO_CUDA_ARCHITECTURES with commas: "80,90a".
+  // The compute capabilities that the plug-in has code for: STRETTO_CUDA_ARCHITECTURES with commas,
+  // "80,90a".
   const char* architectures;
-  // In the backend's order. Errors: NotFound (no device), FailedPrecondition (the driver is missing
-  // or too old), Unavailable (the driver's words).
+  // Lists the devices in the backend's order. Errors: NotFound (no device), FailedPrecondition (the
+  // driver is missing or too old), Unavailable (with the message of the driver).
   absl::StatusOr<std::vector<DeviceInfo>> (*devices)();
-  // Errors: FailedPrecondition (no code for the device), NotFound (no such device), the device's.
+  // Makes a backend. Errors: FailedPrecondition (no code for the device), NotFound (no such
+  // device), those of the device.
   absl::StatusOr<std::unique_ptr<Backend>> (*make_backend)(const DeviceOptions& options);
-  // Errors: those of NcclCommunicator::Connect (worker/comm/nccl).
+  // Connects to a group. Errors: those of NcclCommunicator::Connect (worker/comm/nccl).
   absl::StatusOr<std::unique_ptr<DeviceCommunicator>> (*connect)(const DeviceGroupOptions& options);
-  // A link without peers (worker/comm/emulated_link). Errors: those of MakeEmulatedLink, the
-  // device's.
+  // Makes a link without peers (worker/comm/emulated_link). Errors: those of MakeEmulatedLink and
+  // of the device.
   absl::StatusOr<std::unique_ptr<DeviceCommunicator>> (*emulate_link)(
       int device, const EmulatedLinkOptions& options);
-  // For benchmarks. Errors: those of TimeEpilogue (kernels/cuda/cublaslt_epilogues.h), the
-  // device's.
+  // Times an epilogue, for benchmarks. Errors: those of TimeEpilogue
+  // (kernels/cuda/cublaslt_epilogues.h) and of the device.
   absl::StatusOr<double> (*time_epilogue)(int device, const EpilogueProduct& product);
 };
 
-// The one symbol of a plug-in: const BackendPlugin* stretto_backend_plugin(). The table lives as
+// The only symbol of a plug-in: const BackendPlugin* stretto_backend_plugin(). The table lives as
 // long as the process.
 inline constexpr char kPluginSymbol[] = "stretto_backend_plugin";
 using PluginFunction = const BackendPlugin* (*)();
 
-// Of this build: version, compiler, and a digest of the headers that both sides compile.
+// Identifies this build: version, compiler, and a digest of the headers that both sides compile.
 const char* BuildIdentity();
 
 }  // namespace stretto
