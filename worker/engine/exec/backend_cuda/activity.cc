@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compares two sets of intervals per lane, what a profiler saw and what the ledger says, as unions
-// of intervals: what lies in one and not in the other must stay within the tolerances of
-// activity.h. ShiftOf first removes the offset that all lanes have in common.
+// Compares, per lane, the intervals that a profiler recorded with those of the ledger, as unions of
+// intervals: time in one and not in the other must stay within the tolerances of activity.h.
+// ShiftOf first removes the offset that all lanes have in common.
 
 #include "worker/engine/exec/backend_cuda/activity.h"
 
@@ -15,7 +15,7 @@
 namespace stretto::cuda {
 namespace {
 
-// Ascending, apart from each other, none empty.
+// Ascending and disjoint intervals, none of them empty.
 using Union = std::vector<Interval>;
 
 Union UnionOf(std::vector<Interval> intervals) {
@@ -39,7 +39,7 @@ int64_t LengthOf(const Union& all) {
   return length;
 }
 
-// How much of an interval lies in a union.
+// Returns how much of an interval is inside a union.
 int64_t Inside(const Interval& interval, const Union& all) {
   auto at = std::lower_bound(all.begin(), all.end(), interval.begin,
                              [](const Interval& i, int64_t time) { return i.end <= time; });
@@ -69,7 +69,7 @@ std::vector<const DeviceActivity*> On(uint32_t stream,
   return on;
 }
 
-// The last event stands right behind the last kernel.
+// The last event is recorded directly after the last kernel, so their distance is the shift.
 int64_t ShiftOf(const std::vector<DeviceActivity>& activities,
                 const std::vector<LaneIntervals>& lanes, const ActivityTolerance& tolerance) {
   int64_t last_activity = std::numeric_limits<int64_t>::min(), last_event = last_activity;

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a profiler saw on a device's streams, and whether the ledger says the same. Pure functions
-// of numbers.
+// Compares the activity that a profiler recorded on a device's streams with the ledger. Pure
+// functions of numbers.
 //
 // The ledger times a lane by events around its segments (issue_plan.h); a profiler times the
-// kernels themselves. Both cannot agree to the nanosecond:
+// kernels themselves. The two cannot agree to the nanosecond:
 //
-// - A kernel of a segment begins and ends between its two events, by the order of a stream. What
-//   lies outside all segments (`unseen`) is a mistake of the ledger but for how exactly the two
-//   clocks and the events are known: events have a resolution of half a microsecond (CUDA runtime,
-//   cudaEventElapsedTime), the float that tells their distance has one of a microsecond beyond
-//   eight seconds, and mapping clocks has the error that it says. `edge` for each end of a segment
-//   bounds all of it.
+// - A kernel of a segment begins and ends between the segment's two events, by the order of a
+//   stream. Activity outside all segments (`unseen`) is therefore an error of the ledger, up to the
+//   precision of the two clocks and of the events: events have a resolution of half a microsecond
+//   (CUDA runtime, cudaEventElapsedTime), the float of their distance has one of a microsecond
+//   beyond eight seconds, and the mapping of clocks has an error of its own. `edge`, for each end
+//   of a segment, bounds all of these.
 // - Within a segment a stream is empty between two kernels, and between an event and a kernel,
-//   while the next is launched: 1 to 5 us each where the host is ahead of the device. What is empty
-//   beyond `gap` for each of them (`empty`) the ledger calls computation that did not happen. On a
-//   lane that communicates that is no mistake: an interval of communication begins when its data is
-//   ready, also where its kernel then waits for SMs (DESIGN section 6).
-// - The ledger's clock is the host's from the moment at which that saw the step's first event, a
-//   little late: a `shift` common to all lanes. Nothing in the ledger is wrong by it but the waits
+//   while the next one is launched: 1 to 5 us each if the host is ahead of the device. Time that is
+//   empty beyond `gap` for each of them (`empty`) is computation in the ledger that did not happen.
+//   On a lane that communicates it is no error: an interval of communication begins when its data
+//   is ready, even if its kernel then waits for SMs (DESIGN section 6).
+// - The ledger's clock is that of the host, from the moment at which the host saw the step's first
+//   event. That is slightly late, by a `shift` common to all lanes, which affects only the waits of
+//   the host at the ends of a step. The shift is removed first, up to `most_shift`.
 //   of the host at the ends of a step, so it is taken out first, up to `most_shift`.
 
 #include <cstdint>
@@ -31,12 +32,12 @@ namespace stretto::cuda {
 
 // A kernel, a copy ("memcpy") or a fill ("memset").
 struct DeviceActivity {
-  uint32_t stream = 0;  // as the profiler numbers them
+  uint32_t stream = 0;  // the profiler's id of the stream
   std::string name;
   Interval at;  // on the host's clock
 };
 
-// What the ledger has of a lane: an interval for each segment, in any order.
+// The intervals of a lane in the ledger, one for each segment, in any order.
 struct LaneIntervals {
   std::string name;  // "compute"
   uint32_t stream = 0;
@@ -44,7 +45,7 @@ struct LaneIntervals {
   std::vector<Interval> segments;
 };
 
-// In nanoseconds; see above.
+// Tolerances in nanoseconds; see above.
 struct ActivityTolerance {
   int64_t edge = 2'000;
   int64_t gap = 5'000;
@@ -58,10 +59,10 @@ struct LaneAgreement {
   int64_t ledger = 0;    // union of its segments
   int64_t unseen = 0;    // activity, but no segment
   int64_t empty = 0;     // a segment, but no activity
-  // The segment with most of its time empty, and how much; -1: there is none.
+  // The segment with the most empty time, and that time; -1: there is none.
   int worst_segment = -1;
   int64_t worst_empty = 0;
-  std::string most_unseen;  // the activity with most of its time in no segment; empty: none
+  std::string most_unseen;  // the activity with the most time outside segments; empty: none
   bool agrees = false;
 };
 
@@ -70,11 +71,11 @@ struct LedgerComparison {
   std::vector<LaneAgreement> lanes;  // in the order given
   bool agrees = false;
 
-  // One line: "shift 12.0 us; compute: 812.113 ms active, ...".
+  // Returns one line, such as "shift 12.0 us; compute: 812.113 ms active, ...".
   std::string Describe() const;
 };
 
-// Activities on streams that are no lane's are passed over.
+// Compares lane by lane. Activities on streams of no lane are ignored.
 LedgerComparison CompareWithLedger(const std::vector<DeviceActivity>& activities,
                                    const std::vector<LaneIntervals>& lanes,
                                    const ActivityTolerance& tolerance = {});

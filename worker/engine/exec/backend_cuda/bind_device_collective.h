@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Turns a collective of the program into calls that enqueue it, in the type that travels.
+// Turns a collective of the program into calls that enqueue it, in the type on the wire.
 
 #include <cuda_runtime.h>
 
@@ -14,10 +14,10 @@
 
 namespace stretto::cuda {
 
-// Device memory of one lane for tensors that travel in another type than they have.
+// Device memory of one lane for tensors whose type on the wire differs from their own.
 class WireMemory {
  public:
-  // Once, before anything is bound. Errors: those of CollectiveMemory::Make.
+  // Call once, before anything is bound. Errors: those of CollectiveMemory::Make.
   absl::Status Allocate(int64_t in_bytes, int64_t out_bytes, DeviceCommunicator* user,
                         const Report& report);
   void* in() const { return in_.get(); }
@@ -29,11 +29,11 @@ class WireMemory {
 
 using Enqueue = std::function<absl::Status()>;
 
-// Of ranks on this device: one kernel over the operands of all.
+// Binds a collective whose ranks are all on this device: one kernel over the operands of all.
 Enqueue BindGroupCollective(const Op& op, const GroupTensors& tensors, cudaStream_t stream);
 
-// Of a rank whose peers are elsewhere. `wire`, which is as large as what
-// travels narrow, and `communicator` are borrowed.
+// Binds a collective of a rank whose peers are elsewhere. `wire` must be as large as the largest
+// tensor that travels as bf16. `wire` and `communicator` are borrowed.
 Enqueue BindDeviceCollective(const Op& op, TensorView in, TensorView out,
                              DeviceCommunicator* communicator, const WireMemory* wire,
                              cudaStream_t stream);

@@ -31,6 +31,7 @@ absl::StatusOr<CollectiveMemory> CollectiveMemory::Make(size_t bytes,
     made.users_.push_back(user);
     const absl::Status status = user->Register(made.memory_, static_cast<int64_t>(bytes));
     if (status.ok()) continue;
+    // A failure to register costs only speed, unless Poll shows that the group is dead.
     RETURN_IF_ERROR(user->Poll());
     if (report) {
       report(absl::StrCat("collectives on memory that is not registered, which may be slower: ",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Device memory that collectives may work on.
+// Device memory for the operands of collectives.
 
 #include <cstddef>
 #include <functional>
@@ -13,17 +13,17 @@
 
 namespace stretto::cuda {
 
-// For the log: what works, but not as well as it could.
+// Receives messages for the log about features that work, but slower than they could.
 using Report = std::function<void(const std::string&)>;
 
-// Owns the memory. It is of the kind that its users prefer and registered with all of them, until
-// it ends; graphs and work with collectives on it end before.
+// Owns the memory, which is of the kind that its users prefer and registered with all of them until
+// it is destroyed. Graphs and enqueued work with collectives on it must end before.
 class CollectiveMemory {
  public:
-  // `users`: the communicators, borrowed, whose collectives may work on it; they outlive it. Every
-  // rank makes its memories in the same order and sizes, with the same users. With a dead one it
-  // fails; that NCCL refuses memory is only reported. Errors: ResourceExhausted, the device's,
-  // those of a group.
+  // `users` are the communicators, borrowed, whose collectives may use the memory; they must
+  // outlive it. Every rank makes its memories in the same order and sizes, with the same users.
+  // Fails when a communicator is dead; memory that NCCL refuses to register is only reported.
+  // Errors: ResourceExhausted, those of the device, those of a group.
   static absl::StatusOr<CollectiveMemory> Make(size_t bytes, std::vector<DeviceCommunicator*> users,
                                                const Report& report);
 

@@ -12,21 +12,22 @@
 
 namespace stretto {
 
-// Links of its executors are by the device. With STRETTO_CUPTI in the environment (1, or the path
-// of a libcupti) they check their ledgers, as CudaExecutorOptions::cupti. Errors: the device's.
+// Makes a backend whose executors communicate by the device. With STRETTO_CUPTI in the environment
+// (1, or the path of a libcupti) they check their ledgers (CudaExecutorOptions::cupti). Errors:
+// those of the device.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(CudaExecutorOptions options);
 
-// Matrix products on a stream. `workspace`: kCudaWorkspaceBytes of the device, aligned to 256,
-// which the stream's kernels use too: of two calls on one stream the second waits.
+// Makes matrix products on a stream. `workspace` has kCudaWorkspaceBytes on the device, aligned to
+// 256, and the stream's kernels use it too, which is safe because calls on one stream run in order.
 using MakeProducts =
     std::function<absl::StatusOr<std::unique_ptr<MatrixProducts>>(void* stream, void* workspace)>;
 
-// Likewise; null where there is none. The device has `sm_count` SMs.
+// Makes fused attention, likewise; null where there is none. The device has `sm_count` SMs.
 using MakeAttention =
     std::function<std::unique_ptr<FusedAttention>(void* stream, void* workspace, int sm_count)>;
 
-// For CudaExecutorOptions: our kernels, with these products and, where it is given and takes a
-// call, this attention.
+// Returns our kernels for CudaExecutorOptions, with these products and with this attention where it
+// is given and supports a call.
 MakeStreamOps KernelsWith(int device, MakeProducts make_products,
                           MakeAttention make_attention = {});
 

@@ -11,11 +11,11 @@ namespace stretto {
 namespace cuda {
 namespace {
 
-// Where the threads of the ranks meet for a step.
+// The rendezvous of the ranks' threads for a step.
 class Meeting {
  public:
   Meeting(std::unique_ptr<DeviceStep> step, size_t ranks) : step_(std::move(step)), ranks_(ranks) {}
-  // Memory that the device may still write is not given back.
+  // Leaks the step if the device may still write its memory.
   ~Meeting() {
     if (!step_->at_rest()) (void)step_.release();
   }
@@ -33,7 +33,7 @@ class Meeting {
       return status_;
     }
     changed_.Wait(mu_, [&]() REQUIRES(mu_) { return rounds_ != round || cancelled_; });
-    // Nobody overwrites this round's status before all have come to the next.
+    // No thread starts the next round before all have called Run again, so status_ is this round's.
     return rounds_ != round ? status_ : Cancelled();
   }
 
@@ -71,7 +71,7 @@ class Meeting {
 
 class CudaExecutor final : public Executor {
  public:
-  // Shared: ranks end in any order.
+  // The meeting is shared because the executors of the ranks are destroyed in any order.
   CudaExecutor(std::shared_ptr<Meeting> meeting, size_t rank)
       : meeting_(std::move(meeting)), rank_(rank) {}
 

@@ -7,7 +7,7 @@ namespace stretto::cuda {
 
 absl::Status ToStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
-  cudaGetLastError();  // it has been seen
+  cudaGetLastError();  // reported here, so the next call must not report it again
   const std::string text =
       absl::StrCat(what, ": ", cudaGetErrorName(error), ": ", cudaGetErrorString(error));
   return error == cudaErrorMemoryAllocation ? absl::ResourceExhaustedError(text)

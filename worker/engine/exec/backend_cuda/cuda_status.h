@@ -9,7 +9,8 @@
 
 namespace stretto::cuda {
 
-// Ok for cudaSuccess. ResourceExhausted when memory ran out, else Internal: "WHAT: NAME: text".
+// Returns OK for cudaSuccess, ResourceExhausted when memory ran out, and otherwise Internal with
+// the text "WHAT: NAME: text".
 absl::Status ToStatus(cudaError_t error, absl::string_view what);
 
 }  // namespace stretto::cuda

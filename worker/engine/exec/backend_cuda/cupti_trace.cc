@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Records kernels and copies with CUPTI, which is opened at run time. CUPTI calls back on its own
-// threads with buffers full of records; they are parsed into a process-wide sink, which one trace
-// at a time owns. The step is bracketed by two readings of both clocks, host and CUPTI's, and the
-// device's times are mapped to the host's clock by the straight line between them. A record that is
-// missing or incomplete makes the recording an error: it would be no evidence.
+// threads with buffers of records, which are parsed into a process-wide sink that one trace at a
+// time owns. The step is bracketed by two readings of both clocks, the host's and CUPTI's, and the
+// device's times are mapped to the host's clock by linear interpolation. A missing or incomplete
+// record makes the recording an error, because it would prove nothing.
 
 #include "worker/engine/exec/backend_cuda/cupti_trace.h"
 
@@ -48,13 +48,14 @@ struct CuptiTrace::Library {
 
 namespace {
 
-// CUPTI asks for room of at least so much at a time, on its own threads.
+// The size of a buffer that CUPTI requests, on its own threads.
 constexpr size_t kBufferBytes = size_t{8} << 20;
 constexpr size_t kRecordAlignment = 8;
-// Of which the one during which the host was interrupted least counts.
+// The number of clock readings; the one with the shortest interruption of the host counts.
 constexpr int kClockReadings = 16;
 
-// Where records go. CUPTI's callbacks take no argument of ours, so there is one, of whoever traces.
+// The destination of records. CUPTI's callbacks take no argument of ours, so there is one for the
+// process, which the active trace owns.
 struct Sink {
   Mutex mu;
   const CuptiTrace::Library* library GUARDED_BY(mu) = nullptr;  // null: nobody traces
@@ -63,7 +64,7 @@ struct Sink {
   int64_t unread GUARDED_BY(mu) = 0;  // buffers with something that is no record
 };
 Sink& TheSink() {
-  static auto* sink = new Sink;  // CUPTI may call until the process ends
+  static auto* sink = new Sink;  // never freed: CUPTI may call until the process ends
   return *sink;
 }
 
@@ -92,7 +93,7 @@ void Add(const CUpti_Activity* record, Sink* sink) REQUIRES(sink->mu) {
 
 void CUPTIAPI GiveBuffer(uint8_t** buffer, size_t* size, size_t* most_records) {
   *buffer = static_cast<uint8_t*>(std::aligned_alloc(kRecordAlignment, kBufferBytes));
-  *size = *buffer != nullptr ? kBufferBytes : 0;  // none: CUPTI counts what it drops
+  *size = *buffer != nullptr ? kBufferBytes : 0;  // without memory CUPTI drops and counts records
   *most_records = 0;                              // as many as fit
 }
 
@@ -124,7 +125,8 @@ absl::Status CuptiTrace::Library::FindAll(void* handle, const std::string& path)
 #define FIND(name) RETURN_IF_ERROR(Find(handle, path, "cupti" #name, name))
   FIND(GetVersion);
   uint32_t version = 0;
-  // What it writes down begins as in our header where it is not older; a new major may differ.
+  // Records of a library that is not older start like those of our header; those of another major
+  // version may differ.
   if (GetVersion(&version) != CUPTI_SUCCESS || version < CUPTI_API_VERSION ||
       version / 10000 != CUPTI_API_VERSION / 10000) {
     return absl::FailedPreconditionError(absl::StrCat("CUPTI ('", path, "') is version ", version,
@@ -202,7 +204,7 @@ absl::Status CuptiTrace::Start() {
     sink.activities.clear();
     sink.unfinished = sink.unread = 0;
   }
-  size_t before = 0;  // what was dropped before is nobody's
+  size_t before = 0;  // counts since the last call; records dropped earlier are not this trace's
   RETURN_IF_ERROR(library_->Check(library_->ActivityGetNumDroppedRecords(nullptr, 0, &before),
                                   "dropped records"));
   RETURN_IF_ERROR(Enable(true));
@@ -247,7 +249,7 @@ absl::StatusOr<CuptiTrace::Recording> CuptiTrace::Stop() {
     return absl::DataLossError(absl::StrCat("CUPTI: found its clock at ", end->cupti, " ns after ",
                                             start_.cupti, " ns, expected it to go on"));
   }
-  // Two clocks run at two rates: both ends of the step count.
+  // The clocks run at slightly different rates, so both ends of the step are used.
   const double rate = static_cast<double>(end->host - start_.host) / cupti;
   const auto on_host = [&](int64_t time) {
     return start_.host + static_cast<int64_t>(static_cast<double>(time - start_.cupti) * rate);

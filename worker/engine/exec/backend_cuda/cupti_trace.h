@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the device did, kernel by kernel, by CUPTI. libcupti is opened at run time: it comes with
-// the toolkit, and only who checks a ledger needs it.
+// A trace of the device's activity, kernel by kernel, by CUPTI. libcupti is opened at run time: it
+// is part of the toolkit, and only a check of the ledger needs it.
 //
-// Tracing slows a step down (records are written behind every kernel), so nothing that is measured
-// runs under it.
+// Tracing slows a step down, because records are written after every kernel, so nothing is measured
+// under it.
 
 #include <cstdint>
 #include <memory>
@@ -17,30 +17,31 @@
 
 namespace stretto::cuda {
 
-// From Start to Stop; of them all in a process one at a time. Thread-compatible.
+// Records from Start to Stop. Only one trace of a process may be active at a time.
+// Thread-compatible.
 class CuptiTrace {
  public:
-  // `library`: its path, or its name for the loader to find; it is never closed. Errors: NotFound
-  // (cannot be opened), FailedPrecondition (a function is missing; another major version than the
-  // header we were built with, or an older one), Unimplemented (we were built without one),
-  // CUPTI's.
+  // `library` is its path, or its name for the loader to find; it is never closed. Errors: NotFound
+  // (cannot be opened), FailedPrecondition (a function is missing; its major version differs from
+  // that of the header we were built with, or it is older), Unimplemented (we were built without
+  // the header), those of CUPTI.
   static absl::StatusOr<std::unique_ptr<CuptiTrace>> Open(const std::string& library);
-  // Stops.
+  // Stops the trace.
   ~CuptiTrace();
 
-  // How activities name a stream (cudaStream_t). Errors: CUPTI's.
+  // Returns the id of a stream (cudaStream_t) in activities. Errors: those of CUPTI.
   absl::StatusOr<uint32_t> IdOf(void* stream) const;
 
-  // Errors: FailedPrecondition (another one is tracing), CUPTI's.
+  // Errors: FailedPrecondition (another trace is active), those of CUPTI.
   absl::Status Start();
 
   struct Recording {
     std::vector<DeviceActivity> activities;
-    int64_t clock_error = 0;  // nanoseconds, by which their times may be wrong
+    int64_t clock_error = 0;  // nanoseconds, a bound for the error of their times
   };
-  // Everything since Start. The device must have done all of it, and the host must have waited for
-  // that by a call of CUDA that synchronizes. Errors: DataLoss where the recording is no evidence
-  // (CUPTI dropped records, or has some that did not end), CUPTI's.
+  // Returns everything since Start. The device must have completed all of it, and the host must
+  // have waited for it in a CUDA call that synchronizes. Errors: DataLoss when the recording is not
+  // complete (CUPTI dropped records, or some did not end), those of CUPTI.
   absl::StatusOr<Recording> Stop();
 
   struct Library;  // its functions
@@ -48,7 +49,7 @@ class CuptiTrace {
  private:
   explicit CuptiTrace(std::unique_ptr<Library> library);
 
-  // The two clocks at one moment.
+  // A reading of both clocks.
   struct Moment {
     int64_t host = 0;   // nanoseconds, as NowNanoseconds
     int64_t cupti = 0;  // nanoseconds

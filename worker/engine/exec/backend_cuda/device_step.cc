@@ -2,10 +2,10 @@
 
 // Drives one step from the host. Prepare plans what is issued (issue_plan.h), allocates memory and
 // streams, and makes the player. RunStep aligns the host's clock with the device's at an event on
-// the idle device, enqueues everything, and then polls: communicators for errors, and the end marks
-// of the segments, to say which operations have begun. The intervals of the ledger are read from
-// the marks after the last event. After an error the communicators are aborted and the device must
-// come to rest before memory is given back.
+// the idle device and enqueues everything. It then polls the communicators for errors and the end
+// marks of the segments, to report which operations have begun. The intervals of the ledger are
+// read from the marks after the last event. After an error the communicators are aborted, and
+// memory is freed only if the device comes to rest.
 
 #include "worker/engine/exec/backend_cuda/device_step.h"
 
@@ -20,8 +20,9 @@
 namespace stretto::cuda {
 namespace {
 
-// A group whose ranks, `here` many, are all on this device needs no communicator. Slots are left
-// out: collectives hardly touch them, and they are small.
+// Returns the communicators whose collectives use each arena. A group whose ranks are all on this
+// device, `here` of them, needs none. Slots are not registered: collectives rarely use them, and
+// they are small.
 StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
   const StepProgram& step = rank.step;
   StepMemory::Users users;
@@ -31,7 +32,7 @@ StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
     if (root.binding == Binding::kMicroBatch || absl::c_linear_search(known, user)) return;
     known.push_back(user);
   };
-  // By group, then by operation: alike on all ranks.
+  // The order, by group and then by operation, is the same on all ranks, as registration requires.
   for (GroupId group : IdRange<GroupId>(rank.communicators.size())) {
     DeviceCommunicator* const user = rank.communicators[group.position()];
     if (user == nullptr || step.groups[group].ranks.size() == here) continue;
@@ -109,7 +110,7 @@ absl::Status DeviceStep::RunStep() {
   if (check_ != nullptr) RETURN_IF_ERROR(check_->Begin());
   at_rest_ = false;
   segments_done_.assign(ranks_[0].program.lanes.size(), 0);
-  // The device is idle, so its clock meets the host's here.
+  // The device is idle, so its clock and the host's are read at the same moment here.
   RETURN_IF_ERROR(player_->Begin());
   RETURN_IF_ERROR(AwaitDevice(
       {}, [this] { return IsDone(player_->begin()); }, options_.wait));
@@ -147,8 +148,8 @@ absl::StatusOr<bool> DeviceStep::IsDone(cudaEvent_t event) const {
 absl::StatusOr<bool> DeviceStep::LookAtLanes(cudaEvent_t event) {
   if (cancelled_.load()) return absl::AbortedError("the step was cancelled");
   ASSIGN_OR_RETURN(const bool done, IsDone(event));
-  // Behind the question above: an error cuts work short, and the streams then look done. And not
-  // again after one, until the graphs are gone.
+  // Poll after the query: an error cuts work short, and the streams then look done. After an
+  // error, do not poll again before the graphs are destroyed (DeviceCommunicator::Poll).
   if (lost_.ok()) {
     for (DeviceCommunicator* communicator : Communicators()) lost_.Update(communicator->Poll());
   }
@@ -175,7 +176,7 @@ void DeviceStep::Tell(const Segment& segment) const {
   }
 }
 
-// By the order of issue, which is that of the segments.
+// Lanes are compared in the order of issue, which is that of the segments.
 std::string DeviceStep::FirstNotDone() const {
   const Segment* first = nullptr;
   for (LaneId lane : segments_of_.ids()) {
@@ -226,6 +227,7 @@ absl::Status DeviceStep::CheckLedger() {
 }
 
 void DeviceStep::ComeToRest() {
+  // Graphs must be destroyed before a communicator ends its group, which Poll does after Abort.
   player_->DropGraphs();
   const auto communicators = Communicators();
   for (DeviceCommunicator* communicator : communicators) communicator->Abort();
@@ -238,7 +240,8 @@ void DeviceStep::ComeToRest() {
         return player_->AtRest();
       },
       wait);
-  // A broken device does nothing any more.
+  // A broken device runs nothing any more; only one that is still busy after the grace period is
+  // not at rest.
   at_rest_ = !absl::IsDeadlineExceeded(status);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The step of all ranks on a device, from one host thread.
+// Executes the step of all ranks on a device from one host thread.
 
 #include <cuda_runtime.h>
 
@@ -21,45 +21,45 @@
 
 namespace stretto::cuda {
 
-// One thread at a time, except Cancel.
+// Not thread-safe, except Cancel.
 class DeviceStep {
  public:
   DeviceStep(std::vector<CudaRank> ranks, CudaExecutorOptions options);
 
-  // Once, before anything else. Errors: as MakeCudaExecutors.
+  // Call once, before anything else. Errors: those of MakeCudaExecutors.
   absl::Status Prepare();
 
-  // As Executor::Run, for all ranks.
+  // Runs one step for all ranks. Errors: those of Executor::Run.
   absl::Status Run();
-  // Of the last Run, by operation index.
+  // Returns the intervals of the last Run, by operation index.
   absl::Span<const Interval> intervals(size_t rank) const { return intervals_[rank]; }
 
-  // Makes the device that of the calling thread; before calls of `memory`.
+  // Selects the device for the calling thread. Call it before calls of `memory`.
   absl::Status UseDevice() const;
   StepMemory& memory(size_t rank) { return memory_[rank]; }
 
-  // Whether nothing of ours is on the device any more. If not, memory must not be given back.
+  // Whether the device runs nothing of ours any more. If it does, memory must not be freed.
   bool at_rest() const { return at_rest_; }
 
-  // From any thread.
+  // Thread-safe.
   void Cancel();
 
  private:
   absl::Status RunStep();
-  // Of rank 0: with more ranks there are none.
+  // Returns the communicators of rank 0; with several ranks there are none.
   std::vector<DeviceCommunicator*> Communicators() const;
   absl::StatusOr<bool> IsDone(cudaEvent_t event) const;
-  // Watches the step until the event has come. Errors name where the step was.
+  // Polls the step until the event has completed. Errors name the operation that the step was at.
   absl::Status Await(cudaEvent_t event);
-  // Tells how far lanes have come, and whether the event has.
+  // Reports how far the lanes have come, and returns whether the event has completed.
   absl::StatusOr<bool> LookAtLanes(cudaEvent_t event);
   void Tell(const Segment& segment) const;
   std::string FirstNotDone() const;
   absl::Status ReadIntervals();
-  // With CUPTI, if asked to.
+  // Makes the check with CUPTI, if the options request it.
   absl::Status MakeLedgerCheck();
   absl::Status CheckLedger();
-  // After an error part of a step may still be on the device, waiting for peers.
+  // Stops what an error may have left on the device, waiting for peers.
   void ComeToRest();
 
   const std::vector<CudaRank> ranks_;
@@ -68,12 +68,12 @@ class DeviceStep {
   std::vector<StepMemory> memory_;
   std::unique_ptr<LaneStreams> lanes_;
   std::unique_ptr<InstancePlayer> player_;
-  std::unique_ptr<LedgerCheck> check_;  // null: not asked for
+  std::unique_ptr<LedgerCheck> check_;  // null: not requested
   IdVector<LaneId, std::vector<const Segment*>> segments_of_;
-  IdVector<LaneId, size_t> segments_done_;        // seen done
+  IdVector<LaneId, size_t> segments_done_;        // number of segments seen to complete
   std::vector<std::vector<Interval>> intervals_;  // [rank]
-  int64_t begin_ = 0;                             // of the step, on the host's clock
-  absl::Status lost_;                             // what a communicator said at last
+  int64_t begin_ = 0;                             // begin of the step, on the host's clock
+  absl::Status lost_;                             // the last error of a communicator
   absl::Status error_;
   bool at_rest_ = true;
   std::atomic<bool> cancelled_{false};

@@ -2,7 +2,7 @@
 
 // Collectives among ranks on one device, as plain kernels over the buffers of all ranks. Each
 // thread reads an element of every rank in rank order, combines them in f32 and writes the result
-// to all outputs that need it, so the sum has the same bits on every rank and in every schedule.
+// to all outputs that need it, so the sum is bitwise equal on every rank and in every schedule.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMaxBlocks = 1024;
 
-// As kernel arguments go: element type T, and every rank's first element.
+// The kernels' argument: the first element, of type T, of every rank's operands.
 template <class T>
 struct Pointers {
   int ranks;
@@ -35,7 +35,7 @@ struct Narrow {
 struct Sum {
   __device__ float operator()(float a, float b) const { return a + b; }
 };
-// A NaN wins.
+// A NaN wins over any number.
 struct Max {
   __device__ float operator()(float a, float b) const { return b > a || b != b ? b : a; }
 };
@@ -57,7 +57,7 @@ __global__ void AllReduce(Pointers<T> p, int64_t count, Combine combine, Wire wi
   }
 }
 
-// Rank r has elements [r * part, (r + 1) * part) of the sum.
+// Rank r receives elements [r * part, (r + 1) * part) of the sum.
 template <class T, class Combine, class Wire>
 __global__ void ReduceScatter(Pointers<T> p, int64_t part, Combine combine, Wire wire) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Collectives of ranks that share a device: one kernel that sees the memory of all of them.
+// Collectives of ranks that share a device: one kernel that accesses the memory of all of them.
 
 #include <cuda_runtime.h>
 
@@ -13,19 +13,19 @@ namespace stretto::cuda {
 
 inline constexpr int kMaxLocalRanks = 16;
 
-// Operands of every rank, in rank order.
+// The operands of every rank, in rank order.
 struct GroupTensors {
   int ranks = 0;
   TensorView in[kMaxLocalRanks], out[kMaxLocalRanks];
 };
 
 // Enqueues a collective of a kind that devices have. It reduces in rank order in f32 and rounds
-// once. `narrow`: f32 tensors travel as bf16, so what each rank brings and what comes out is
-// rounded. The bits are those of comm/local. Returns what the launch returned.
+// once. With `narrow`, f32 tensors travel as bf16: each rank's input and the result are rounded.
+// The result is bitwise equal to that of comm/local. Returns the result of the launch.
 cudaError_t LaunchGroupCall(CollectiveKind kind, ReduceOp op, bool narrow,
                             const GroupTensors& tensors, cudaStream_t stream);
 
-// to[i] = from[i], from f32 to bf16 or back.
+// Enqueues to[i] = from[i], from f32 to bf16 or back.
 cudaError_t LaunchConvert(TensorView from, TensorView to, cudaStream_t stream);
 
 }  // namespace stretto::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the runtime hands out, owned. A failure to give back is not looked at: it repeats an earlier
-// error.
+// Owners of handles of the CUDA runtime. Errors of destruction are ignored, because they repeat an
+// earlier error.
 
 #include <cuda_runtime.h>
 
@@ -33,7 +33,7 @@ using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 using DeviceMemory = Owned<void*, cudaFree>;
 using PinnedMemory = Owned<void*, cudaFreeHost>;
 
-// Does not wait for the null stream, nor it for this one.
+// Makes a stream that does not synchronize with the null stream.
 inline absl::StatusOr<Stream> MakeStream(int priority) {
   cudaStream_t stream = nullptr;
   RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, priority));

@@ -17,7 +17,7 @@ absl::Status InFlight::Add(int commands, const AwaitEvent& await) {
   if (commands_ < kBatch) return absl::OkStatus();
   commands_ = 0;
   const cudaEvent_t end = ends_[batch_++ % ends_.size()].get();
-  // Of the batch before the last; it has come where the device keeps up.
+  // This event ended the batch before the last; it has completed if the device keeps up.
   if (cudaEventQuery(end) != cudaSuccess) RETURN_IF_ERROR(await(end));
   return ToStatus(cudaEventRecord(end, stream_), "record of an event");
 }

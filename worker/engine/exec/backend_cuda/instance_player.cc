@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Puts the instances of a step on the streams. The first time an instance of a shape is played, its
-// calls go to the streams one by one; from the second time on, a graph of that shape is launched. A
-// graph is captured with event nodes that stand for marks, and before each launch these nodes are
-// set to the marks of the instance at hand. InFlight limits how far the host runs ahead of the
-// device.
+// Enqueues the instances of a step. The first time an instance of a shape is played, its calls go
+// to the streams one by one; from the second time on, a graph of that shape is launched. A graph is
+// captured with event nodes that stand for marks, and before each launch these nodes are set to the
+// marks of the instance. InFlight limits how far the host runs ahead of the device.
 
 #include "worker/engine/exec/backend_cuda/instance_player.h"
 
@@ -18,7 +17,7 @@
 namespace stretto::cuda {
 namespace {
 
-// More commands than an operation puts on a stream, and an instance with its copies.
+// Upper bounds for the commands of an operation, and of an instance besides its operations.
 constexpr int kCommandsOfItem = 16, kCommandsOfInstance = 128;
 
 absl::Status Record(cudaEvent_t event, cudaStream_t stream, unsigned flags = 0) {
@@ -28,7 +27,8 @@ absl::Status Await(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0) {
   return ToStatus(cudaStreamWaitEvent(stream, event, flags), "wait for an event");
 }
 
-// Records that of a capture stand in for the marks of whoever is launched.
+// Records and waits with new events during a capture. PlayGraph replaces these events by the marks
+// of the instance that it launches.
 absl::Status RecordNew(std::vector<Event>* events, cudaStream_t stream) {
   ASSIGN_OR_RETURN(Event event, MakeEvent(true));
   events->push_back(std::move(event));
@@ -49,6 +49,7 @@ absl::StatusOr<InstancePlayer> InstancePlayer::Create(const Setting& setting) {
   for (const IssuedInstance& instance : setting.plan->instances) {
     const int slots = (*setting.ranks)[0].step.slots;
     std::set<int> taken;
+    // Two micro-batches of one instance are loaded together, so they need slots of their own.
     for (int micro_batch : instance.micro_batches) {
       if (taken.insert(micro_batch % slots).second) continue;
       return absl::InvalidArgumentError(absl::StrCat("unit ", instance.unit.value(),
@@ -158,7 +159,8 @@ absl::Status InstancePlayer::AwaitMarks(const std::vector<LaneId>& lanes, cudaSt
   return absl::OkStatus();
 }
 
-// The slots' readers and writers of before come first.
+// Loads the micro-batches of an instance into their slots, after all earlier reads and writes of
+// the slots and after the outputs in them have been stored.
 absl::Status InstancePlayer::Load(size_t index, cudaStream_t origin) {
   bool waited = false;
   for (int micro_batch : s_.plan->instances[index].micro_batches) {
@@ -192,6 +194,7 @@ absl::Status InstancePlayer::Finish() {
   for (LaneId lane : lane_end_.ids()) lanes.push_back(lane);
   const cudaStream_t origin = origins_[0].get();
   RETURN_IF_ERROR(AwaitMarks(lanes, origin));
+  // The second origin may still have copies of slots behind all marks.
   RETURN_IF_ERROR(Record(entered_[1].get(), origins_[1].get()));
   RETURN_IF_ERROR(Await(origin, entered_[1].get()));
   for (const StepMemory& memory : *s_.memory) RETURN_IF_ERROR(memory.CopyOutputs(origin));
@@ -295,7 +298,7 @@ absl::Status InstancePlayer::CaptureCalls(const IssuedInstance& instance, Part& 
   return absl::OkStatus();
 }
 
-// Which node is which, by the events that were captured.
+// Finds the nodes of the captured records and waits by their events.
 absl::Status InstancePlayer::FindNodes(Part* part) const {
   std::map<cudaEvent_t, cudaGraphNode_t> node_of;
   size_t count = 0;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Plays the instances of a step, call by call or as graphs.
+// Enqueues the instances of a step, call by call or as graphs.
 //
 // A graph holds the operations of one shape of instance on all lanes, forked from and joined to the
-// stream that it is launched on. Two such streams take turns, so that an instance may begin before
-// the one before it has ended; what must be in order is ordered by marks, which are event nodes in
-// the graph and are set to the instance's own before every launch.
+// stream that it is launched on. Two such streams alternate, so that an instance may begin before
+// the previous one has ended. Order between instances is kept by marks, which are event nodes in
+// the graph; before every launch they are set to the marks of the instance.
 
 #include <cuda_runtime.h>
 
@@ -31,40 +31,40 @@ class InstancePlayer {
     const std::vector<StepMemory>* memory;
     LaneStreams* lanes;
     bool graphs;
-    // Called while the step is enqueued, when much of it is on the device.
+    // Called while the step is enqueued, when much of it is already on the device.
     AwaitEvent await;
   };
   static absl::StatusOr<InstancePlayer> Create(const Setting& setting);
 
-  // Enqueues the step: inputs to the device, all instances, outputs to the host. Errors name the
-  // operation, or are those of `await`.
+  // Enqueues the step: inputs to the device, all instances, outputs to the host. Errors: those of
+  // `await`, and others that name the operation.
   absl::Status Enqueue();
-  // How many segments of the lane end in what has been enqueued of the step.
+  // Returns how many segments of the lane end in the part of the step enqueued so far.
   size_t segments(LaneId lane) const { return segments_[lane]; }
 
-  // Gives up all graphs, when nothing is enqueued any more: communicators whose collectives they
-  // hold cannot end before. Those on the device run to their end.
+  // Destroys all graphs. Call it when nothing more is enqueued and before communicators end whose
+  // collectives the graphs hold. Graphs that the device is running complete.
   void DropGraphs() { parts_.clear(); }
 
-  // Whether nothing is left on any stream. Errors: the device's.
+  // Whether all streams are empty. Errors: those of the device.
   absl::StatusOr<bool> AtRest() const;
 
   cudaEvent_t mark(int mark) const { return marks_[mark].get(); }
-  // The first and the last event of a step. Record the first before Enqueue.
+  // Records the first event of a step. Call it before Enqueue.
   absl::Status Begin();
   cudaEvent_t begin() const { return begin_.get(); }
   cudaEvent_t end() const { return end_.get(); }
 
  private:
-  // Events that stand for an instance's marks while a graph is captured.
+  // The events that stand for an instance's marks while a graph is captured.
   struct Capture {
     std::vector<Event> records, waits, joins;  // joins: by position in the instance
   };
-  // One for all instances of a shape.
+  // The state shared by all instances of a shape.
   struct Part {
     std::vector<cuda::Enqueue> calls;  // empty until first played
     bool played = false;
-    Capture capture;  // outlives the graph, which does not keep what it refers to
+    Capture capture;  // must outlive the graph, which does not own the events
     Graph graph;
     GraphExec exec;
     std::vector<cudaGraphNode_t> records, waits;  // in the order in which they were captured
@@ -100,8 +100,8 @@ class InstancePlayer {
   std::map<std::vector<int>, Part> parts_;
   std::vector<Part*> part_of_;  // [instance]
 
-  // What is where during a step.
-  IdVector<LaneId, int> lane_end_;  // the mark behind its last operation so far; -1: none
+  // The state of the step that is being enqueued.
+  IdVector<LaneId, int> lane_end_;  // the mark after its last operation so far; -1: none
   IdVector<LaneId, size_t> segments_;
   std::vector<int> loaded_;  // [slot] micro-batch; -1: none
   std::vector<bool> is_stored_;

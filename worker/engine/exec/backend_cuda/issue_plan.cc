@@ -3,7 +3,7 @@
 // Plans what is issued in a step. Merge interleaves the operations of the ranks on the device, one
 // of each rank in turn, and makes a collective one item once all ranks have reached it. Issue then
 // walks the items of an instance, turns waits into joins (within the instance) or carried marks
-// (from an earlier one), and puts each item into its lane's current segment or begins a new one.
+// (from an earlier one), and puts each item into its lane's current segment or starts a new one.
 
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 
@@ -18,8 +18,8 @@
 namespace stretto::cuda {
 namespace {
 
-// Of each operation of a program: whether a collective of another lane is neither done before it
-// nor begun after it.
+// Returns, for each operation of a program, whether a collective of another lane may run at the
+// same time: one that neither completes before the operation nor starts after it.
 absl::StatusOr<IdVector<OpId, bool>> UnderCollectives(const Program& program) {
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
   const FirstAfter after(program, order);
@@ -73,7 +73,7 @@ class Planner {
   }
 
  private:
-  // Where an operation is: an instance, a position in it, and its segment.
+  // The place of an operation: an instance, a position in it, and its segment.
   struct Place {
     int instance = -1, position = -1, segment = -1;
   };
@@ -178,7 +178,7 @@ class Planner {
       previous = item->ops;
     }
     std::sort(instance->lanes.begin(), instance->lanes.end());
-    // Ends are known only now.
+    // A segment's last item is known only after all items have been placed.
     for (Item& item : instance->items) {
       const Segment& segment = plan_.segments[PlaceOf(item.ops[0]).segment];
       if (segment.ops.back() == item.ops.back()) item.end_mark = segment.end_mark;
@@ -200,7 +200,7 @@ class Planner {
     if (std::find(values->begin(), values->end(), value) == values->end()) values->push_back(value);
   }
 
-  // Into the segment of `previous` on its lane, or into one that begins here.
+  // Puts the item into the segment of `previous` on its lane, or into a new segment.
   void Enter(Item* item, const std::vector<RankOp>& previous) {
     const bool waits = !item->joins.empty() || !item->carried.empty();
     const bool awaited = std::any_of(previous.begin(), previous.end(),
@@ -209,6 +209,7 @@ class Planner {
     if (segment < 0 || waits || awaited || !SameKind(previous[0], item->ops[0])) {
       Segment fresh;
       fresh.lane = item->lane;
+      // Without waits the two segments are adjacent in time, so one mark serves both.
       if (segment >= 0 && !waits) {
         fresh.begin_mark = plan_.segments[segment].end_mark;
       } else {

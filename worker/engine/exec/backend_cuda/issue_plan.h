@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a host thread puts on streams for a step, worked out before the first one: a function of the
-// programs, without a device.
+// The plan of what a host thread enqueues for a step, computed once before the first step: a
+// function of the programs, without a device.
 //
 // The ranks on a device share its streams. Their operations are issued in turn, each rank's in its
-// own order; a collective among them is one item, when all have come to it.
+// own order; a collective among them is one item, issued when all have reached it.
 //
-// Lanes are streams. They are timed, and wait for each other, at marks: events at the ends of
-// segments. A segment is a run of items of one lane and one instance, all compute or all
-// communication and of one phase, into which no wait leads and out of whose middle none.
+// Lanes are streams. They are timed, and wait for each other, at marks, which are events at the
+// ends of segments. A segment is a run of items of one lane and one instance, all of them compute
+// or all communication, and of one phase. Waits lead only to its first item and only from its last.
 //
-// Instances are played one after the other, each as a graph or call by call, and nothing joins them
-// but marks: so an item that is the first of its lane in its instance also waits for the last of
-// that lane before.
+// Instances are enqueued one after the other, each as a graph or call by call, and only marks order
+// them. The first item of a lane in an instance therefore also waits for the last item of that lane
+// before it.
 
 #include <vector>
 
@@ -22,7 +22,7 @@
 
 namespace stretto::cuda {
 
-// One rank's program, and how it is cut into instances. Borrowed.
+// One rank's program, and its division into instances. Borrowed.
 struct RankProgram {
   const StepProgram* step;
   const Program* program;  // its expansion
@@ -40,11 +40,11 @@ struct Item {
   LaneId lane = 0;
   std::vector<int> joins;    // items of the same instance to wait for, by position in it
   std::vector<int> carried;  // marks of earlier instances to wait for
-  int begin_mark = -1;       // recorded before it, behind its waits; -1: none
-  int end_mark = -1;         // recorded behind it; -1: none
-  bool awaited = false;      // stands in a `joins`
-  // Where room is left for collectives: computes, and nothing keeps one of another lane from being
-  // under way meanwhile.
+  int begin_mark = -1;       // recorded before it, after its waits; -1: none
+  int end_mark = -1;         // recorded after it; -1: none
+  bool awaited = false;      // is in the `joins` of another item
+  // Whether it leaves room for collectives: it computes, and a collective of another lane may run
+  // at the same time.
   bool under_collective = false;
 };
 
@@ -52,7 +52,7 @@ struct IssuedInstance {
   UnitId unit = 0;
   std::vector<int> micro_batches;
   std::vector<OpId> first;    // [rank] its first operation
-  std::vector<LaneId> lanes;  // in use, ascending
+  std::vector<LaneId> lanes;  // the lanes that it uses, ascending
   std::vector<Item> items;
 };
 
@@ -68,13 +68,13 @@ struct IssuePlan {
   std::vector<Segment> segments;  // in the order in which they are issued
 };
 
-// `leave_room`: work out under_collective, which else is false and no part of a shape.
-// InvalidArgument: a program is not the expansion of its step, an operation waits for a later one,
-// or the ranks' instances or collectives differ.
+// Plans the step. Without `leave_room`, under_collective is false everywhere and therefore not part
+// of a shape. Errors: InvalidArgument, when a program is not the expansion of its step, when an
+// operation waits for a later one, or when the ranks' instances or collectives differ.
 absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks, bool leave_room);
 
-// Equal for instances that differ in nothing but which marks and micro-batches they mean, so that
-// one graph serves them.
+// Returns a key that is equal for instances that differ only in their marks and in micro-batches of
+// the same slots, so that one graph serves them.
 std::vector<int> ShapeOf(const IssuedInstance& instance, int slots);
 
 }  // namespace stretto::cuda

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Makes a stream per lane, with the kernels' object and the wire buffers that it needs, and binds
-// the items of an instance to calls: a collective among ranks on this device becomes a kernel of
+// the items of an instance to calls. A collective among ranks on this device becomes a kernel of
 // our own, others go to the communicator, and two neighbouring operations of one segment that have
 // a fused form become one call. An operation that may run beside a collective leaves some SMs free.
 
@@ -17,7 +17,7 @@
 namespace stretto::cuda {
 namespace {
 
-// The unit's operation that is one of an instance.
+// Returns the unit's operation that `of` is an expansion of.
 const Op& OpOf(const std::vector<CudaRank>& ranks, const IssuedInstance& instance, RankOp of) {
   const int first = instance.first[of.rank].value();
   return ranks[of.rank].step.units[instance.unit].ops[of.op - first];
@@ -32,7 +32,7 @@ std::vector<TensorView> Operands(const StepMemory& memory, const IssuedInstance&
   return views;
 }
 
-// The next item of the same rank in the same segment, or their count.
+// Returns the next item of the same rank in the same segment, or the number of items.
 size_t NextOfSegment(const IssuedInstance& instance, size_t position) {
   const Item& item = instance.items[position];
   const Item* at = &item;
@@ -98,10 +98,12 @@ absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& optio
     if (!IsCollective(op.kind)) continue;
     const Buffer &in = program.buffers[op.in[0]], &out = program.buffers[op.out[0]];
     if (IsLocal(program.lanes[lane].group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
+    // bf16 takes half the bytes of the f32 tensor.
     wire_in = std::max(wire_in, in.bytes() / 2);
     wire_out = std::max(wire_out, out.bytes() / 2);
   }
-  // A collective that waits for the end of a product would not run under it.
+  // Communication gets the higher priority: a collective whose kernel had to wait for the end of a
+  // product would not run under it.
   int least = 0, greatest = 0;
   RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   Lane made;

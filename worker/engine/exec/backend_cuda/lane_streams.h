@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The streams of a step's lanes, and what is enqueued on them: operations bound once for every
-// shape of an instance, for all ranks on the device.
+// The streams of a step's lanes and the calls that enqueue operations on them. Operations are bound
+// once for every shape of an instance, for all ranks on the device.
 
 #include <cuda_runtime.h>
 
@@ -19,14 +19,14 @@ namespace stretto::cuda {
 
 class LaneStreams {
  public:
-  // `ranks` and `memory` (one per rank) are borrowed. Errors: as MakeCudaExecutors.
+  // `ranks` and `memory` (one per rank) are borrowed. Errors: those of MakeCudaExecutors.
   static absl::StatusOr<LaneStreams> Create(const std::vector<CudaRank>& ranks,
                                             const std::vector<StepMemory>& memory,
                                             const CudaExecutorOptions& options);
 
   cudaStream_t stream(LaneId lane) const { return lanes_[lane].stream.get(); }
-  // Calls that enqueue the operations of an instance, in its order, and of every other of its
-  // shape.
+  // Returns calls that enqueue the operations of an instance, in its order. They serve every
+  // instance of the same shape.
   std::vector<Enqueue> Bind(const IssuedInstance& instance) const;
   void WeightsChanged();
 
@@ -46,9 +46,10 @@ class LaneStreams {
   bool IsLocal(GroupId group) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
   Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
-  // Then what the operations have to say. `under`: whether a collective may be under way.
+  // Returns a call that also reports the error of the kernels. `under`: a collective may run at the
+  // same time.
   Enqueue Checked(std::function<void()> call, CudaOps* ops, bool under) const;
-  // The operation with the next of its segment as one call; empty where there is none.
+  // Binds the operation and the next one of its segment as one call; empty where Ops has none.
   Enqueue BindPairAt(const IssuedInstance& instance, size_t position, size_t next) const;
 
   const std::vector<Rank>* ranks_;

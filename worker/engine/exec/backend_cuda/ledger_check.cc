@@ -32,7 +32,7 @@ LedgerCheck::LedgerCheck(std::unique_ptr<CuptiTrace> trace,
 absl::Status LedgerCheck::Begin() { return trace_->Start(); }
 
 absl::Status LedgerCheck::End(std::vector<std::vector<Interval>> segments) {
-  // Nothing is left to wait for, but CUPTI completes its records only by such a call.
+  // The step is complete, but CUPTI finishes its records only in a call that synchronizes.
   RETURN_IF_CUDA_ERROR(cudaDeviceSynchronize());
   ASSIGN_OR_RETURN(const CuptiTrace::Recording recording, trace_->Stop());
   for (size_t lane = 0; lane < lanes_.size(); ++lane)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Checks the ledger of a step against what CUPTI saw of it. A validator that is asked for, not a
-// way to run: it traces (cupti_trace.h) and needs every operation on its lane's own stream, which a
-// graph does not promise, so its steps are issued call by call and are slower.
+// Checks the ledger of a step against CUPTI's record of it. This is a validator, not a mode of
+// operation: it traces (cupti_trace.h) and needs every operation on its lane's own stream, which a
+// graph does not guarantee, so its steps are issued call by call and are slower.
 
 #include <functional>
 #include <memory>
@@ -23,16 +23,16 @@ class LedgerCheck {
     void* stream = nullptr;  // cudaStream_t
     bool communicates = false;
   };
-  // `say` gets a line per step. Errors: those of CuptiTrace::Open.
+  // `say` receives one line per step. Errors: those of CuptiTrace::Open.
   static absl::StatusOr<std::unique_ptr<LedgerCheck>> Create(
       const std::string& library, const std::vector<Lane>& lanes,
       std::function<void(const std::string&)> say = PrintToStandardError);
 
-  // Before anything of a step is issued. Errors: those of CuptiTrace::Start.
+  // Call it before anything of a step is issued. Errors: those of CuptiTrace::Start.
   absl::Status Begin();
-  // After the host has waited for all of the step. `segments`: by lane, the intervals of the
-  // ledger. Errors: Internal (they are not what CUPTI saw; the line says where), those of
-  // CuptiTrace::Stop, the device's.
+  // Call it after the host has waited for the whole step. `segments`: by lane, the intervals of the
+  // ledger. Errors: Internal (they differ from CUPTI's; the line says where), those of
+  // CuptiTrace::Stop and of the device.
   absl::Status End(std::vector<std::vector<Interval>> segments);
 
   static void PrintToStandardError(const std::string& line);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The memory of one rank on the device: an arena per class (made here, or lent by another program),
-// a pinned mirror on the host of the input and output arenas, and slots. A buffer that each
-// micro-batch has of its own is used through one of a few slots, so that addresses repeat and
-// graphs can be replayed; LoadSlot and StoreSlot copy between the slot and the buffer of a
-// micro-batch.
+// a pinned mirror on the host of the input and output arenas, and slots. A buffer that exists once
+// per micro-batch is used through one of a few slots, so that addresses repeat and graphs can be
+// replayed; LoadSlot and StoreSlot copy between the slot and the buffer of a micro-batch.
 
 #include "worker/engine/exec/backend_cuda/step_memory.h"
 
@@ -24,8 +23,8 @@ bool IsMirrored(ArenaClass arena) {
   return arena == ArenaClass::kInput || arena == ArenaClass::kOutput;
 }
 
-// What is copied or filled without naming a stream may outlast the call, and no stream of a step
-// waits for it.
+// Waits for the null stream: a copy or fill without a stream may outlast its call, and no stream of
+// a step waits for it.
 absl::Status AwaitNullStream() {
   return ToStatus(cudaStreamSynchronize(nullptr), "copies to the device");
 }

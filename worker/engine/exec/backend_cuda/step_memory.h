@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One rank's tensors on a device, and how the host meets them.
+// One rank's tensors on a device, and the host's access to them.
 //
-// Arenas lie on the device; inputs and outputs have a mirror in pinned memory of the host, moved at
-// the ends of a step. What a step has once per micro-batch (tokens, losses) would have an address
-// per micro-batch, and no graph could be replayed. So operations see the copy of a slot,
-// micro-batch modulo slots, that is loaded from the arena before an instance and stored after it.
+// Arenas are on the device. Inputs and outputs have a mirror in pinned host memory, which is copied
+// at the ends of a step. A buffer that exists once per micro-batch (tokens, losses) would have an
+// address per micro-batch, so no graph could be replayed. Operations therefore use a copy in a
+// slot, micro-batch modulo slots, which is loaded from the arena before an instance and stored
+// after it.
 
 #include <cuda_runtime.h>
 
@@ -23,37 +24,38 @@
 
 namespace stretto::cuda {
 
-// Threads: one at a time.
+// Not thread-safe.
 class StepMemory {
  public:
-  // By arena: the communicators whose collectives work on it.
+  // By arena, the communicators whose collectives use it.
   using Users = PerArena<std::vector<DeviceCommunicator*>>;
 
-  // Everything of its own but activations starts as zeros. What is `lent` (ExecutorRequest::
-  // borrowed) is registered already. Both programs are borrowed. Errors: those of
-  // CollectiveMemory::Make, naming the arena and its size; InvalidArgument: it is too small.
+  // Memory of its own starts as zeros, except activations. Memory that is `lent` (ExecutorRequest::
+  // borrowed) is already registered. Both programs are borrowed. Errors: those of
+  // CollectiveMemory::Make, naming the arena and its size; InvalidArgument, lent memory is too
+  // small.
   static absl::StatusOr<StepMemory> Create(const StepProgram& step, const Program& program,
                                            const ArenaBytes& arenas, const PerArena<Arena>& lent,
                                            const Users& users, const Report& report);
 
-  // What an operation of a unit works on: buffer `id` of the step program, for a micro-batch.
+  // Returns the operand of a unit's operation: buffer `id` of the step program, for a micro-batch.
   TensorView Operand(BufferId id, int micro_batch) const;
-  // Whether that buffer has a copy per micro-batch.
+  // Whether operations use that buffer through slots.
   bool IsSlotted(BufferId id) const;
 
-  // Between the host's mirrors and the arenas.
+  // Copy between the host's mirrors and the arenas.
   absl::Status CopyInputs(cudaStream_t stream) const;
   absl::Status CopyOutputs(cudaStream_t stream) const;
-  // Between the arenas and the slot of a micro-batch.
+  // Copy between the arenas and the slot of a micro-batch.
   absl::Status LoadSlot(int micro_batch, cudaStream_t stream) const;
   absl::Status StoreSlot(int micro_batch, cudaStream_t stream) const;
 
   Arena Lend(ArenaClass arena) const;
 
-  // As Executor's, between steps. Stage and Read have a buffer each.
+  // The functions of Executor, between steps. Stage and Read have a host buffer each.
   TensorView HostView(BufferId buffer) const;
   absl::StatusOr<TensorView> Read(BufferId buffer);
-  // Host memory to fill, and its way to the device.
+  // Returns host memory to fill; Write then copies it to the device.
   TensorView Stage(BufferId buffer);
   absl::Status Write(BufferId buffer, const TensorView& staged) const;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// What the plug-in offers to the program that opens it: devices, a backend with kernels, tuned
-// products and attention, and communicators. cuDNN and NCCL are optional at build time, and cuDNN
-// must also be asked for by STRETTO_CUDNN.
+// The functions of the plug-in: devices, a backend with kernels, tuned products and attention, and
+// communicators. cuDNN and NCCL are optional at build time, and cuDNN must also be requested by
+// STRETTO_CUDNN.
 
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 
@@ -37,8 +37,8 @@ absl::Status Named(int device, const absl::Status& status) {
   return {status.code(), absl::StrCat("GPU ", device, ": ", status.message())};
 }
 
-// Where STRETTO_CUDNN asks for it: "1", or the library's path. What cannot be had is logged, and
-// attention is our own.
+// Returns cuDNN's attention if STRETTO_CUDNN requests it: "1", or the library's path. If it is not
+// available, a warning is logged and our own kernels are used.
 MakeAttention AttentionByRequest(const std::shared_ptr<KeptTunings>& kept) {
   const char* asked = std::getenv("STRETTO_CUDNN");
   if (asked == nullptr) return {};

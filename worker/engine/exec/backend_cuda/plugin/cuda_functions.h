@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What the plug-in can do (worker/engine/exec/plugin/plugin.h has the contracts).
+// The functions of the plug-in (worker/engine/exec/plugin/plugin.h has the contracts).
 
 #include "worker/engine/exec/plugin/plugin.h"
 

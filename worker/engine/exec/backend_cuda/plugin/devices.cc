@@ -16,7 +16,7 @@ std::string Version(int version) {
   return absl::StrCat("CUDA ", version / 1000, ".", version % 1000 / 10);
 }
 
-// As NVIDIA's tools print it.
+// Formats a UUID like NVIDIA's tools.
 std::string UuidOf(const cudaUUID_t& uuid) {
   const std::string hex = absl::BytesToHexString(absl::string_view(uuid.bytes, sizeof(uuid.bytes)));
   return absl::StrCat("GPU-", hex.substr(0, 8), "-", hex.substr(8, 4), "-", hex.substr(12, 4), "-",

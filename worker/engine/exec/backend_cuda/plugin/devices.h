@@ -9,14 +9,14 @@
 
 namespace stretto {
 
-// As BackendPlugin::devices. Makes no context on any device.
+// Implements BackendPlugin::devices. Makes no context on any device.
 absl::StatusOr<std::vector<DeviceInfo>> CudaDevices();
 
-// Makes the device that of the calling thread. Errors: Unavailable, naming it.
+// Selects the device for the calling thread. Errors: Unavailable, naming it.
 absl::Status UseDevice(int device);
 
-// What the number of devices, or the error of asking for it, means. `error` is a cudaError_t;
-// versions are CUDA's (12040 for 12.4), driver 0: none.
+// Interprets the number of devices, or the error of asking for it. `error` is a cudaError_t;
+// versions are CUDA's (12040 for 12.4), and a driver version of 0 means no driver.
 absl::Status StatusOfDevices(int error, int count, int driver_version, int runtime_version);
 
 }  // namespace stretto

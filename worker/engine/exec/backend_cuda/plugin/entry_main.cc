@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The plug-in's one symbol.
+// The only symbol of the plug-in.
 #include "worker/engine/exec/backend_cuda/plugin/cuda_functions.h"
 
 extern "C" __attribute__((visibility("default"))) const stretto::BackendPlugin*

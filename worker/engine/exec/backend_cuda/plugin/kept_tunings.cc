@@ -17,7 +17,7 @@ KeptTunings::KeptTunings(cuda::Tunings tunings, std::string folder)
 
 void KeptTunings::Save() {
   if (folder_.empty()) return;
-  std::error_code ignored;  // Save says what is wrong
+  std::error_code ignored;  // Save reports a folder that does not exist
   std::filesystem::create_directories(folder_, ignored);
   const absl::Status status = tunings_.Save(folder_);
   if (!status.ok() && !std::exchange(warned_, true))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measured choices of algorithms in a folder, so that they are measured once and a run that goes on
-// after a crash computes with the same ones: its bits depend on them.
+// Measured choices of algorithms, kept in a folder so that they are measured once. A run that
+// resumes after a crash then uses the same algorithms, on which its bits depend.
 
 #include <string>
 
@@ -9,16 +9,16 @@
 
 namespace stretto {
 
-// Not thread-safe. Nothing here fails: what cannot be read is measured again, what cannot be stored
-// is used all the same. The log says so.
+// Not thread-safe. Nothing here fails: choices that cannot be read are measured again, and choices
+// that cannot be stored are still used. Both are logged.
 class KeptTunings {
  public:
-  // Takes up what the folder has for this device and library. Empty: keeps nothing.
+  // Loads the choices for this device and library. With an empty folder, keeps nothing.
   KeptTunings(cuda::Tunings tunings, std::string folder);
 
   cuda::Tunings& tunings() { return tunings_; }
-  // Makes the folder if need be. Call after every new choice: it is rare and takes less time than
-  // measuring one.
+  // Creates the folder if necessary. Call it after every new choice, which is rare; saving takes
+  // less time than measuring.
   void Save();
 
  private:
