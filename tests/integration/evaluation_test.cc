@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Loss on held-out data, and jobs that end because it falls no more.
+// Loss on held-out data, and jobs that end because it stops improving.
 
 #include <filesystem>
 

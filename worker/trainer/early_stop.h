@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How the held-out loss of a job went, and when it counts as falling no more.
+// The history of a job's held-out loss, and whether the loss has stopped improving.
 
 #include <cstdint>
 
@@ -8,16 +8,17 @@
 
 namespace stretto::trainer {
 
-// A loss is better if it is below the last better one by more than min_improvement. So many in a
-// row that are not better end the job; 0: never.
+// A loss is better if it is below the last better loss by more than min_improvement. The job ends
+// after `patience` losses in a row that are not better; 0: never.
 struct EarlyStopRule {
   int64_t patience = 0;
   double min_improvement = 0;
 };
 
-// Counts a loss, which may be no number: that is not better.
-void Count(double loss, const EarlyStopRule& rule, HeldOutState* state);
+// Adds a loss to the history. A loss that is not a number is not better.
+void CountLoss(double loss, const EarlyStopRule& rule, HeldOutState* state);
 
-bool FallsNoMore(const HeldOutState& state, const EarlyStopRule& rule);
+// Whether the last rule.patience losses were not better.
+bool StoppedImproving(const HeldOutState& state, const EarlyStopRule& rule);
 
 }  // namespace stretto::trainer

@@ -11,8 +11,8 @@
 namespace stretto::trainer {
 namespace {
 
-// Every rank's is that of rank 0: they must not part ways over a last bit.
-absl::Status TakeFirst(Communicator& control, double* value) {
+// Replaces the value by that of rank 0: ranks must not decide differently because of a last bit.
+absl::Status TakeFromRankZero(Communicator& control, double* value) {
   if (control.size() == 1) return absl::OkStatus();
   auto words = std::bit_cast<std::array<int32_t, 2>>(*value);
   RETURN_IF_ERROR(control.Run(Collective::Broadcast(
@@ -30,7 +30,7 @@ absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(const JobConfig& 
                                                                Backend& backend, OnBegin on_begin) {
   ASSIGN_OR_RETURN(auto engine,
                    RankEngine::CreateEvaluation(training, tp, backend, std::move(on_begin)));
-  std::memset(engine->keys(0), 0, kKeyCount * sizeof(int32_t));  // nothing draws
+  std::memset(engine->keys(0), 0, kKeyCount * sizeof(int32_t));  // there is no dropout to key
   return std::unique_ptr<Evaluation>(new Evaluation(config, held_out, control, std::move(engine)));
 }
 
@@ -55,7 +55,7 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
     sum = engine_->AddLosses(sum);
   }
   double mean = sum / static_cast<double>(tokens());
-  RETURN_IF_ERROR(TakeFirst(control_, &mean));
+  RETURN_IF_ERROR(TakeFromRankZero(control_, &mean));
   return mean;
 }
 

@@ -2,7 +2,7 @@
 
 // One step: agree whether to stop, fill the batch, run; then evaluate and save when they are due,
 // and report. Ranks agree through a small collective on the control group, so that all of them stop
-// at the same step. The ledger of a step begins where that of the step before ended, so that every
+// at the same step. The ledger of a step begins where that of the previous step ended, so every
 // wait of the host belongs to a step.
 
 #include "worker/trainer/train_loop.h"
@@ -26,7 +26,7 @@
 namespace stretto::trainer {
 namespace {
 
-// A second clock, so that the ledger's sum is checked against something else than itself.
+// Returns the time of a second clock, against which the sum of the ledger is checked.
 double RawSeconds() {
   timespec t;
   clock_gettime(CLOCK_MONOTONIC_RAW, &t);
@@ -68,6 +68,7 @@ class Loop {
       }
     }
     if (c_.config.steps == 0) return WriteWeights();
+    // A stop request that ended the last evaluation has not been handled yet.
     if (evaluation_stopped_) {
       if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
     }
@@ -80,7 +81,7 @@ class Loop {
     return {state_, reason, std::move(status)};
   }
 
-  // Nothing: training continues.
+  // Returns the result if training must stop, and nothing if it continues.
   std::optional<TrainResult> Stopped() {
     const absl::StatusOr<std::optional<ExitReason>> reason = AgreeToStop();
     if (!reason.ok()) return Ended(ReasonOfCheckpoint(reason.status()), reason.status());
@@ -91,8 +92,8 @@ class Loop {
                                                      absl::FormatDuration(c_.lease))));
   }
 
-  // The reason to stop, if there is one; a checkpoint is written first if any rank was asked for
-  // one.
+  // Returns the reason to stop, if there is one. If any rank was asked for a checkpoint, it is
+  // written first.
   absl::StatusOr<std::optional<ExitReason>> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
     ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(request));
@@ -105,7 +106,7 @@ class Loop {
     return request.daemon_lost ? ExitReason::kDaemonLost : ExitReason::kCancelled;
   }
 
-  // What a job of no steps is for.
+  // A job of no steps only writes its initial weights.
   TrainResult WriteWeights() {
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     const absl::StatusOr<std::string> failed = SaveCheckpoint(c_, state_);
@@ -141,14 +142,14 @@ class Loop {
     return absl::OkStatus();
   }
 
-  // Updates at once do not wait for the norm.
+  // With updates at once, the update has been applied before the norm is known.
   bool Skipped() const { return not_finite_ && !c_.config.engine.update_at_once; }
 
   bool TooManyNotFinite() const {
     return not_finite_in_a_row_ >= c_.config.optimizer.max_skipped_updates;
   }
 
-  // The executor knows when the first operation ended, on its own clock.
+  // The executor has the end of the first operation, on its own clock.
   void ReportFirstOperation() {
     const int64_t ago = NowNanoseconds() - c_.engine.executor().intervals()[0].end;
     const int64_t wall = absl::ToUnixNanos(Clock::Real().Now()) - ago;
@@ -162,7 +163,7 @@ class Loop {
     return state_.step == c_.config.steps || (every > 0 && state_.step % every == 0);
   }
 
-  // Before the checkpoint, which so has what came of it.
+  // Called before MaybeCheckpoint, so that the checkpoint has the result.
   absl::Status MaybeEvaluate() {
     waits_.evaluation.clear();
     evaluated_.reset();
@@ -172,7 +173,7 @@ class Loop {
     }
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kEvaluation, Clock::Real().Monotonic());
-    // Its operations are not those of the program's text.
+    // Operations of the evaluation are not in the program's text, so the flight record has none.
     for (FlightLane lane : {FlightLane::kCompute, FlightLane::kComm}) {
       c_.flight.SetOperation(lane, -1, Clock::Real().Monotonic());
     }
@@ -189,8 +190,9 @@ class Loop {
 
   void NoteLoss(double loss) {
     const EvaluationConfig& config = c_.config.evaluation;
+    // A history on other data says nothing about this data.
     if (state_.held_out.of != config.of) state_.held_out = {.of = config.of};
-    Count(loss, config.early_stop, &state_.held_out);
+    CountLoss(loss, config.early_stop, &state_.held_out);
     v1alpha1::Evaluation& evaluation = evaluated_.emplace();
     evaluation.set_loss(loss);
     evaluation.set_perplexity(std::exp(loss));
@@ -205,7 +207,7 @@ class Loop {
 
   bool EarlyStopped() const {
     return evaluated_.has_value() && state_.step < c_.config.steps &&
-           FallsNoMore(state_.held_out, c_.config.evaluation.early_stop);
+           StoppedImproving(state_.held_out, c_.config.evaluation.early_stop);
   }
 
   std::string EarlyStopMessage() const {
@@ -222,7 +224,7 @@ class Loop {
   absl::Status MaybeCheckpoint() {
     waits_.checkpoint.clear();
     const bool due = IsDue(c_.config.checkpoint_interval) || EarlyStopped();
-    // The step that fails the job saves nothing: updates may not have waited for its norm.
+    // The step that fails the job saves nothing: its updates may not have waited for the norm.
     if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
@@ -257,7 +259,7 @@ class Loop {
         google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(wall));
     spdlog::info("step {} loss {:.4f} grad_norm {:.3f} seconds {:.3f} overlap {:.3f}", state_.step,
                  step->loss(), step->grad_norm(), ledger.seconds, ledger.overlap_ratio());
-    // Before the report: who hears of a step can see its trace.
+    // Record the trace before the report, so that whoever learns of a step can see its trace.
     c_.trace.Record(*step, c_.engine.executor().intervals(), waits_, {step_begin_, now},
                     wall_begin_);
     step_begin_ = now;
@@ -269,12 +271,12 @@ class Loop {
   const TrainContext& c_;
   TrainState state_;
   HostWaits waits_;
-  int64_t step_begin_ = 0;  // end of the step before
+  int64_t step_begin_ = 0;  // the end of the previous step
   double raw_begin_ = 0;
   absl::Time wall_begin_;  // the same instant
   int64_t last_checkpoint_ = 0;
-  std::optional<v1alpha1::Evaluation> evaluated_;  // after the last step
-  bool evaluation_stopped_ = false;                // before it had a loss
+  std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
+  bool evaluation_stopped_ = false;                // a stop request ended the last evaluation
   bool started_ = false;                           // the first step of this run is done
   bool not_finite_ = false;                        // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;

@@ -13,7 +13,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 HeldOutState After(const EarlyStopRule& rule, std::initializer_list<double> losses) {
   HeldOutState state;
-  for (double loss : losses) Count(loss, rule, &state);
+  for (double loss : losses) CountLoss(loss, rule, &state);
   return state;
 }
 
@@ -22,17 +22,17 @@ TEST(EarlyStopTest, AFallingLossNeverStops) {
   const HeldOutState state = After(rule, {3, 2.5, 2.25});
   EXPECT_EQ(state.best_loss, 2.25);
   EXPECT_EQ(state.without_better, 0);
-  EXPECT_FALSE(FallsNoMore(state, rule));
+  EXPECT_FALSE(StoppedImproving(state, rule));
 }
 
-TEST(EarlyStopTest, SoManyInARowWithoutABetterLossStop) {
+TEST(EarlyStopTest, PatienceLossesInARowThatAreNotBetterStop) {
   const EarlyStopRule rule{.patience = 2};
-  EXPECT_FALSE(FallsNoMore(After(rule, {3, 3}), rule));
-  EXPECT_TRUE(FallsNoMore(After(rule, {3, 3, 4}), rule));
-  EXPECT_FALSE(FallsNoMore(After(rule, {3, 3, 2.9, 3}), rule));
+  EXPECT_FALSE(StoppedImproving(After(rule, {3, 3}), rule));
+  EXPECT_TRUE(StoppedImproving(After(rule, {3, 3, 4}), rule));
+  EXPECT_FALSE(StoppedImproving(After(rule, {3, 3, 2.9, 3}), rule));
 }
 
-// What is gained little by little counts against the last loss that was better.
+// Small gains are measured against the last loss that was better.
 TEST(EarlyStopTest, BetterIsBelowTheLastBetterLossByMoreThanTheLeastImprovement) {
   const EarlyStopRule rule{.patience = 2, .min_improvement = 0.5};
   EXPECT_EQ(After(rule, {3, 2.5}).without_better, 1);
@@ -43,19 +43,19 @@ TEST(EarlyStopTest, BetterIsBelowTheLastBetterLossByMoreThanTheLeastImprovement)
   EXPECT_EQ(close.without_better, 2);
   EXPECT_EQ(close.better_loss, 3);
   EXPECT_EQ(close.best_loss, 2.5);
-  EXPECT_TRUE(FallsNoMore(close, rule));
+  EXPECT_TRUE(StoppedImproving(close, rule));
 }
 
-TEST(EarlyStopTest, WhatIsNoNumberIsNotBetter) {
+TEST(EarlyStopTest, ALossThatIsNotANumberIsNotBetter) {
   const EarlyStopRule rule{.patience = 2};
   const HeldOutState state = After(rule, {std::nan(""), kInfinity});
   EXPECT_EQ(state.best_loss, kInfinity);
-  EXPECT_TRUE(FallsNoMore(state, rule));
+  EXPECT_TRUE(StoppedImproving(state, rule));
   EXPECT_EQ(After(rule, {std::nan(""), 2}).without_better, 0);
 }
 
 TEST(EarlyStopTest, WithoutPatienceNothingStops) {
-  EXPECT_FALSE(FallsNoMore(After({}, {1, 2, 3, 4}), {}));
+  EXPECT_FALSE(StoppedImproving(After({}, {1, 2, 3, 4}), {}));
 }
 
 }  // namespace

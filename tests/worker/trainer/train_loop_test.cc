@@ -147,7 +147,7 @@ TEST_F(TrainLoopTest, TheCheckpointOfAStepHasItsEvaluation) {
   }
 }
 
-TEST_F(TrainLoopTest, ALossThatFallsNoMoreEndsTheJobWithACheckpoint) {
+TEST_F(TrainLoopTest, ALossThatStopsImprovingEndsTheJobWithACheckpoint) {
   Evaluate({.patience = 2, .min_improvement = 1e6});
   config_.steps = 10;
   config_.checkpoint_interval = 0;
