@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 constexpr int64_t kMaxFileBytes = 64 << 20;
 
-// Links are followed beneath `root` alone, or, where that is empty, in the file's folder.
+// Follows links only within `root` or, if that is empty, within the file's folder.
 absl::StatusOr<Attachment> Read(const fs::path& path, const std::string& root) {
   std::error_code error;
   const fs::path folder = fs::weakly_canonical(path.parent_path(), error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a job's checkpoints say of their model: its note (model.json) and its tokenizer's files.
+// The files that a checkpoint has about its model: a note (model.json) and the tokenizer's files.
 
 #include <string>
 #include <vector>
@@ -12,20 +12,21 @@
 
 namespace stretto::trainer {
 
-// What came with the weights that training starts or goes on from.
+// What accompanied the weights that training starts or resumes from.
 struct Origin {
-  std::string dtype = "F32";                 // that they were stored as
+  std::string dtype = "F32";                 // the type that they were stored in
   std::string tokenizer;                     // as ModelNote::tokenizer
   std::vector<std::string> tokenizer_files;  // paths
-  // Their links lead nowhere outside; empty: outside the folder they lie in.
+  // The folder that links of these files may not leave; empty: the folder of each file.
   std::string root = {};
 };
 Origin OriginOf(const ModelSource& source);
 
-// The tokenizer is that of the data set at data_prefix (PREFIX.tokenizer.json says "bytes", or
-// kTokenizerFiles lie in PREFIX.tokenizer/); else, as where data_prefix is empty, the one that came
-// with the weights. data_root is the data set's Origin::root. Errors: InvalidArgument (a file of
-// more than 64 MiB), PermissionDenied (a link that leads outside), those of reading.
+// Returns the attachments of a job's checkpoints. The tokenizer is that of the data set at
+// data_prefix (PREFIX.tokenizer.json says "bytes", or PREFIX.tokenizer/ has kTokenizerFiles);
+// otherwise, and when data_prefix is empty, it is the one that came with the weights. data_root is
+// the data set's Origin::root. Errors: InvalidArgument (a file of more than 64 MiB),
+// PermissionDenied (a link that leads outside), those of reading.
 absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, const Origin& origin,
                                                       const std::string& data_prefix,
                                                       const std::string& data_root = "");

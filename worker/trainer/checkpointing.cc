@@ -36,6 +36,7 @@ absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainSt
   std::vector<ShardInfo> shards;
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     absl::string_view text = texts[rank];
+    // A checkpoint needs the shards of all ranks, so one failure abandons it.
     if (!absl::ConsumePrefix(&text, "+")) {
       Abandon(config.checkpoint_folder, state.step, Epoch(config.epoch));
       return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", text.substr(1)));
@@ -47,7 +48,7 @@ absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainSt
                 context.attachments);
 }
 
-// Of all ranks' files; each was parsed by rank 0 when it committed them.
+// Returns the bytes of all ranks' files. Rank 0 parsed each of the texts when it committed them.
 int64_t BytesOf(const std::vector<std::string>& texts) {
   int64_t bytes = 0;
   for (absl::string_view text : texts) {
@@ -72,6 +73,7 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const Tr
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    ExchangeText(context.control, PackText(mine)));
   std::string verdict;
+  // Only rank 0 commits; its verdict is that of all ranks.
   if (config.rank == 0) verdict = PackText(CommitAll(context, state, texts));
   ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(context.control, verdict));
 

@@ -9,9 +9,10 @@
 
 namespace stretto::trainer {
 
-// Every rank calls this together, between steps. A checkpoint that cannot be written is reported
-// and leaves the older ones as they are. Returns why it could not be written; empty: it was.
-// Errors, which end training: those of CheckReplicas, before anything is written, and of the group.
+// Writes a checkpoint. Every rank calls this together, between steps. A checkpoint that cannot be
+// written is reported and leaves older ones unchanged; the result is then the reason, and otherwise
+// empty. Errors, which end training: those of CheckReplicas, before anything is written, and of the
+// group.
 absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state);
 
 }  // namespace stretto::trainer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// A thread connects to the daemon, listens for stop requests and signs of life, and connects again
-// when the stream breaks. Send writes on the current stream if there is one: a report that is lost
-// there is in the log already. The destructor waits briefly for the daemon to read everything.
+// A thread connects to the daemon, listens for stop requests and signs of life, and reconnects when
+// the stream breaks. Send writes to the current stream if there is one; a report that is lost there
+// is already in the log. The destructor waits briefly for the daemon to read everything.
 
 #include "worker/trainer/daemon_link.h"
 
@@ -90,7 +90,7 @@ class DaemonLink::Impl {
     {
       const MutexLock lock(mu_);
       stopped_ = true;
-      // The daemon ends the stream when it has read all of it: what is in no log is not lost.
+      // The daemon ends the stream when it has read all of it, including reports that no log has.
       if (stream_ != nullptr && stream_->WritesDone()) {
         wake_.WaitFor(mu_, kFarewell, [this]() REQUIRES(mu_) { return stream_ == nullptr; });
       }
@@ -126,7 +126,7 @@ class DaemonLink::Impl {
     v1alpha1::TrainerMessage message;
     *message.mutable_report() = report;
     const MutexLock lock(mu_);
-    if (stream_ != nullptr) stream_->Write(message);  // a broken stream shows in Serve
+    if (stream_ != nullptr) stream_->Write(message);  // Serve sees a broken stream
   }
 
   StopRequest stop_request(absl::Duration lease) const {
@@ -152,7 +152,7 @@ class DaemonLink::Impl {
       {
         const MutexLock lock(mu_);
         if (stopped_) return;
-        context_ = &context;  // before the call, which waits for a daemon
+        context_ = &context;  // set before the call, so that the destructor can cancel it
       }
       auto stream = stub_->Reports(&context);
       v1alpha1::TrainerMessage hello;

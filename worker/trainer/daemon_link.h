@@ -13,32 +13,33 @@
 
 namespace stretto::trainer {
 
-// A request to stop at the next step.
+// A request to stop before the next step.
 struct StopRequest {
   bool stop = false;
-  bool checkpoint = false;   // write one first
-  bool daemon_lost = false;  // nobody asked: the daemon was silent for longer than its lease
-  std::string reason;        // in words
+  bool checkpoint = false;   // write a checkpoint first
+  bool daemon_lost = false;  // nobody requested it: the daemon was silent for longer than its lease
+  std::string reason;        // for people
 };
 
-// Thread-safe. Survives the daemon's restart: reconnects by itself, and what it could not send the
-// daemon reads in the rank's report log. The destructor waits up to two seconds until the daemon
-// has read what was sent.
+// Thread-safe. The link survives a restart of the daemon: it reconnects by itself, and the daemon
+// reads reports that could not be sent in the rank's report log. The destructor waits up to two
+// seconds until the daemon has read what was sent.
 class DaemonLink {
  public:
   DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank);
   ~DaemonLink();
 
-  // Errors: Aborted (not the current epoch: exit), Unavailable (no daemon within ten seconds).
+  // Errors: Aborted (the epoch is not the current one: exit), Unavailable (no daemon within ten
+  // seconds).
   absl::StatusOr<v1alpha1::AttachResponse> Attach(int64_t last_sequence);
 
   // Opens the stream and keeps it open. Call once, after Attach.
   void Start();
-  // Passes on a report. Never waits for a connection.
+  // Sends a report. Never waits for a connection.
   void Send(const v1alpha1::RankReport& report);
 
-  // What the daemon asked for, or what losing it for longer than `lease` means: stop with a
-  // checkpoint.
+  // Returns the daemon's request, or, if the daemon has been silent for longer than `lease`, a
+  // request to stop with a checkpoint.
   StopRequest stop_request(absl::Duration lease) const;
 
   // Rendezvous through the daemon. Borrowed; lives as long as the link.

@@ -29,7 +29,7 @@ void DrawWeights(const Parameter& parameter, int index, uint64_t seed, int threa
   try {
     for (int64_t i = 1; i < std::min<int64_t>(threads, blocks); ++i) others.emplace_back(draw);
   } catch (const std::system_error&) {
-    // No more threads to be had: those there are draw the same.
+    // The system has no more threads; those that started draw everything.
   }
   draw();
 }

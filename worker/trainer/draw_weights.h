@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The initial weights of a large model take minutes to draw on one core.
+// Drawing the initial weights of a large model takes minutes on one core, so all cores draw.
 
 #include <cstdint>
 
@@ -8,11 +8,11 @@
 
 namespace stretto::trainer {
 
-// As many as this process may use; at least 1.
+// Returns the number of threads that this process may use; at least 1.
 int AllCores();
 
-// Initialise (worker/engine/model) of a whole shard, on that many threads: the same bits for every
-// number of them. Returns when all is drawn.
+// Initialises a whole shard (Initialise of worker/engine/model) on `threads` threads. The result
+// does not depend on their number. Returns when all elements are drawn.
 void DrawWeights(const Parameter& parameter, int index, uint64_t seed, int threads, float* values);
 
 }  // namespace stretto::trainer

@@ -15,22 +15,22 @@
 
 namespace stretto::trainer {
 
-// Not thread-safe. All ranks make and use theirs together.
+// Not thread-safe. All ranks create and call their evaluations together.
 class Evaluation {
  public:
-  // `held_out` gives its samples in the order of the data. Works in the weights and the activations
-  // of `training`, for which its plan has room (MakeRoomForEvaluation). All is borrowed. Errors:
-  // those of RankEngine::CreateEvaluation.
+  // `held_out` returns its samples in the order of the data. The evaluation uses the weights and
+  // the activations of `training`, whose plan must have room for it (MakeRoomForEvaluation).
+  // Everything is borrowed. Errors: those of RankEngine::CreateEvaluation.
   static absl::StatusOr<std::unique_ptr<Evaluation>> Create(const JobConfig& config,
                                                             const Sampler& held_out,
                                                             RankEngine& training, GroupLink tp,
                                                             Communicator& control, Backend& backend,
                                                             OnBegin on_begin);
 
-  // Mean over tokens() of the loss of the first batches of the data, without dropout, added in
-  // (batch, token) order in f64: rank 0's on every rank. Nothing when `stop`, which all ranks
-  // answer alike, said so before a batch. Errors: those of `stop`, Sampler::ReadBatch,
-  // Executor::Run and Communicator.
+  // Returns the mean loss over tokens() of the first batches of the data, without dropout, added in
+  // (batch, token) order in f64; every rank returns that of rank 0. Returns nothing if `stop`,
+  // which has the same result on all ranks, returned true before a batch. Errors: those of `stop`,
+  // Sampler::ReadBatch, Executor::Run and Communicator.
   using Stop = absl::FunctionRef<absl::StatusOr<bool>()>;
   absl::StatusOr<std::optional<double>> MeanLoss(Stop stop);
 

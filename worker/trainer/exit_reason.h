@@ -1,30 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Why a rank ended, by the status that it ended with.
+// The reason for which a rank ended, from the status that it ended with.
 
 #include "absl/status/status.h"
 #include "proto/base/exit_reason.h"
 
 namespace stretto::trainer {
 
-// An error in getting hold of what a rank computes on, marked with kDeviceUnavailable because its
-// code alone would mean something else to ReasonOfPrepare. ResourceExhausted, DeadlineExceeded and
-// Aborted mean the same everywhere.
+// Marks an error in opening the device of a rank with kDeviceUnavailable, because ReasonOfPrepare
+// would interpret its code in another way. ResourceExhausted, DeadlineExceeded and Aborted have the
+// same meaning everywhere and stay unmarked.
 absl::Status OfDevice(absl::Status status);
 
-// An error in reading the weights that the job starts from, marked with kWeightsInvalid likewise.
+// Marks an error in reading the initial weights of the job with kWeightsInvalid, in the same way.
 absl::Status OfWeights(absl::Status status);
 
-// Before the first step: kDataInvalid (InvalidArgument, NotFound, OutOfRange, PermissionDenied),
-// kCheckpointInvalid (DataLoss), kResumeRefused (FailedPrecondition), kInsufficientMemory
-// (ResourceExhausted), kCancelled (Aborted), kPeerLost (Unavailable, DeadlineExceeded),
-// kDeviceUnavailable, kWeightsInvalid, kPrepareFailed (all else).
+// The reason of an error before the first step: kDataInvalid (InvalidArgument, NotFound,
+// OutOfRange, PermissionDenied), kCheckpointInvalid (DataLoss), kResumeRefused
+// (FailedPrecondition), kInsufficientMemory (ResourceExhausted), kCancelled (Aborted), kPeerLost
+// (Unavailable, DeadlineExceeded), kDeviceUnavailable and kWeightsInvalid (marked), kPrepareFailed
+// (all others).
 ExitReason ReasonOfPrepare(const absl::Status& status);
 
-// Of a checkpoint that ends the job: kReplicasDiffer (DataLoss), kPeerLost (all else).
+// The reason of an error of a checkpoint: kReplicasDiffer (DataLoss), kPeerLost (all others).
 ExitReason ReasonOfCheckpoint(const absl::Status& status);
 
-// Of the executor: kCancelled (Aborted), kPeerLost (Unavailable, DeadlineExceeded), kDeviceFailed.
+// The reason of an error of the executor: kCancelled (Aborted), kPeerLost (Unavailable,
+// DeadlineExceeded), kDeviceFailed (all others).
 ExitReason ReasonOfStep(const absl::Status& status);
 
 }  // namespace stretto::trainer

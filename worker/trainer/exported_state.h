@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What `stretto checkpoint export --format hf --optimizer` wrote, to go on from: the masters are
-// the model's weights, in F32; moments and TrainingState lie in kOptimizerFileName beside them
+// Resumes from the output of `stretto checkpoint export --format hf --optimizer`: the masters are
+// the model's weights, in F32; moments and TrainingState are in kOptimizerFileName beside them
 // (checkpoint/training_state.h).
 
 #include <memory>
@@ -13,7 +13,7 @@
 namespace stretto::trainer {
 
 // Opens config.resume_model. Errors: those of OpenModel and CheckSameModel; InvalidArgument
-// (weights of another type than F32, an optimizer's file that is malformed or says no state),
+// (weights of another type than F32, an optimizer's file that is malformed or has no state),
 // NotFound (no such file).
 absl::StatusOr<std::unique_ptr<SavedState>> OpenExportedState(const JobConfig& config);
 

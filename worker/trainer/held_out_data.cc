@@ -11,10 +11,10 @@
 namespace stretto::trainer {
 namespace {
 
-// As much as TrainingData::Open reads of each job's data.
+// As many tokens as TrainingData::Open reads of each job's data.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
-// Those that an evaluation takes: none twice, and each can be read.
+// Checks the samples of an evaluation: none is taken twice, and each can be read.
 absl::Status CheckSamples(const JobConfig& config, const Sampler& sampler) {
   const int64_t batches = config.evaluation.batches, size = config.engine.micro_batch_size;
   const int64_t length = config.engine.model.sequence_length;
@@ -26,6 +26,7 @@ absl::Status CheckSamples(const JobConfig& config, const Sampler& sampler) {
   for (int64_t sample = 0; sample < batches * size; ++sample) {
     const auto [stream, begin] = sampler.Locate(sample);
     Taken& of = taken[stream];
+    // A stream that is exhausted starts over, which shows as a sample at an earlier place.
     if (begin < of.end) {
       return absl::InvalidArgumentError(absl::StrCat(
           "eval.batches: found ", batches, " batches of ", size, " sequences, expected at most ",

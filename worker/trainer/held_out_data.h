@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The data that a job's loss is measured on.
+// The data on which a job's loss is measured.
 
 #include <memory>
 
@@ -11,13 +11,14 @@
 namespace stretto::trainer {
 
 struct HeldOutData {
-  std::unique_ptr<TrainingData> own;  // null where it is a part of the training data
+  std::unique_ptr<TrainingData> own;  // null if it is a part of the training data
   const Sampler* sampler = nullptr;   // in the order of the data
 };
 
-// That of config.evaluation; the result borrows `training`. Reads what an evaluation will, up to 16
-// Mi tokens. Errors: those of TrainingData::Open, CheckSameTokenizer and Sampler::ReadBatch;
-// InvalidArgument (a part has fewer sequences than are asked of it, or nothing is held out).
+// Opens the data of config.evaluation; the result borrows `training`. Reads the samples of an
+// evaluation, up to 16 Mi tokens. Errors: those of TrainingData::Open, CheckSameTokenizer and
+// Sampler::ReadBatch; InvalidArgument (a part has fewer sequences than an evaluation takes, or
+// nothing is held out).
 absl::StatusOr<HeldOutData> OpenHeldOut(const JobConfig& config, const TrainingData& training);
 
 }  // namespace stretto::trainer

@@ -19,7 +19,7 @@
 namespace stretto::trainer {
 namespace {
 
-// The fewest digits that read back as the same number.
+// Formats a number in the fewest digits that parse to the same value.
 std::string Show(double value) {
   std::array<char, 32> digits;
   return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
@@ -42,7 +42,7 @@ std::string Show(const RotaryScaling& scaling) {
 
 const char* Show(bool value) { return value ? "true" : "false"; }
 
-// Where the model's dimensions stand.
+// Returns the file that has the model's dimensions.
 std::string FileOf(const ModelSource& source) {
   absl::string_view path = source.name();
   if (absl::ConsumePrefix(&path, "hf:")) return absl::StrCat(path, "/config.json");
@@ -72,7 +72,7 @@ absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected
     compare("sequence_length", absl::StrCat("at most ", found.sequence_length),
             absl::StrCat(expected.sequence_length));
   }
-  // Some tools write the f32 that kernels compute with in full.
+  // Kernels compute with an f32 epsilon, and some tools write that number with all its digits.
   if (static_cast<float>(found.norm_epsilon) != static_cast<float>(expected.norm_epsilon)) {
     differ("norm_epsilon", Show(found.norm_epsilon), Show(expected.norm_epsilon));
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Weights that a job is given to start from, in place of drawn ones.
+// Given weights from which a job starts instead of random ones.
 
 #include <memory>
 
@@ -17,13 +17,13 @@ namespace stretto::trainer {
 // marked by OfWeights: those of OpenModel and CheckSameModel.
 absl::StatusOr<std::unique_ptr<ModelSource>> OpenInitialWeights(const JobConfig& config);
 
-// InvalidArgument naming the source's file and every field that differs, found and expected. What
-// the weights are stored as is free, as is dropout, and the job's sequence_length may be shorter: a
-// gpt then takes the first rows of the position embedding.
+// Returns InvalidArgument with the source's file and every field that differs, found and expected.
+// The stored type and dropout may differ, and the job's sequence_length may be shorter: a gpt then
+// takes the first rows of the position embedding.
 absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected);
 
-// This rank's shards straight from the source, one tensor at a time; moments zero. Errors, marked
-// by OfWeights: those of ModelSource::Read.
+// Reads this rank's shards directly from the source, one tensor at a time, and sets moments to
+// zero. Errors, marked by OfWeights: those of ModelSource::Read.
 absl::Status ReadWeights(const ModelSource& source, RankEngine& engine);
 
 }  // namespace stretto::trainer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Turns the assignment's messages into plain structs, and names into paths under this node's roots.
+// Converts the messages of an assignment to plain structs, section by section, and resolves names
+// to paths under this node's roots. A path that leaves its root is refused.
 
 #include "worker/trainer/job_config.h"
 
@@ -35,8 +36,8 @@ OptimizerConfig OptimizerFrom(const v1alpha1::OptimizerSpec& spec) {
           .max_skipped_updates = spec.max_skipped_updates()};
 }
 
-// The held-out part of the training data, by what decides which tokens it has: unlike a training
-// run, a held-out loss is nothing to go on from with other data.
+// Describes the held-out part of the training data by everything that decides its tokens. A
+// held-out loss of other data must not continue this history.
 std::string HeldOutOf(const DataConfig& data) {
   return absl::StrFormat(
       "the held-out %.17g of %s", data.held_out,
@@ -77,14 +78,14 @@ absl::StatusOr<DataConfig> DataFrom(const v1alpha1::AttachResponse& task, const 
   return data;
 }
 
-// "KIND:PATH" with the path beneath the data root.
+// Resolves "KIND:PATH", whose path is under the data root.
 absl::StatusOr<std::string> ModelBeneath(const std::string& root, const std::string& name) {
   const size_t path = name.find(':') + 1;
   ASSIGN_OR_RETURN(const std::string absolute, PathBeneath(root, name.substr(path)));
   return name.substr(0, path) + absolute;
 }
 
-// Which weights training begins with. Those of a run that goes on count, not the initial ones.
+// Sets the weights that training starts with. Those of a resumed run replace the initial ones.
 absl::Status SetStart(const v1alpha1::AttachResponse& task, JobConfig* config) {
   const v1alpha1::JobSpec& spec = task.assign().spec();
   const std::string& resume = spec.checkpoint().resume_from();
@@ -103,6 +104,7 @@ absl::Status SetStart(const v1alpha1::AttachResponse& task, JobConfig* config) {
 }  // namespace
 
 double OptimizerConfig::LearningRateAt(int64_t step) const {
+  // Linear warm-up, then a half cosine. Spec validation makes decay_steps at least warmup_steps.
   if (step <= warmup_steps) {
     return learning_rate * static_cast<double>(step) / static_cast<double>(warmup_steps);
   }

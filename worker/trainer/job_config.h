@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A rank's task as the engine and the train loop need it.
+// A rank's task in the form that the engine and the train loop need.
 
 #include <cstdint>
 #include <optional>
@@ -23,11 +23,11 @@ struct OptimizerConfig {
   int64_t warmup_steps = 0, decay_steps = 0;
   int max_skipped_updates = 0;
 
-  // Of a step counted from 1.
+  // Returns the learning rate of a step; steps count from 1.
   double LearningRateAt(int64_t step) const;
 };
 
-// On held-out data, after every interval_steps and the last step. 0: never.
+// Evaluation on held-out data, after every interval_steps and after the last step. 0: never.
 struct EvaluationConfig {
   int64_t interval_steps = 0;
   int batches = 0;          // of micro_batch_size sequences
@@ -40,11 +40,11 @@ struct JobConfig {
   std::string job_id, job_uid;
   int64_t epoch = 0;
   int rank = 0;
-  int ranks_on_node = 1;   // of this job, this rank included
-  bool on_gpu = false;     // each rank has one of its own; else they share the node's memory
-  v1alpha1::JobSpec spec;  // normalized; what spec_hash is of
+  int ranks_on_node = 1;   // of this job, including this rank
+  bool on_gpu = false;     // each rank has a GPU of its own; else they share the node's memory
+  v1alpha1::JobSpec spec;  // normalized; spec_hash is its hash
   EngineSpec engine;
-  // engine.schedule.merge_wgrads is to be chosen by memory (SetMergedWgrads); 1 until then.
+  // Whether memory chooses engine.schedule.merge_wgrads (SetMergedWgrads), which is 1 until then.
   bool auto_merge_wgrads = false;
   OptimizerConfig optimizer;
   int64_t steps = 0;
@@ -55,8 +55,8 @@ struct JobConfig {
 
   DataConfig data;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
-  std::string initial_weights;    // as OpenModel takes it, absolute; empty: drawn from the seed
-  std::string resume_folder;      // absolute; empty: start afresh, or from resume_model
+  std::string initial_weights;    // as OpenModel takes it, absolute; empty: random from the seed
+  std::string resume_folder;      // absolute; empty: start from scratch, or from resume_model
   bool resume_exact = false;      // resume_folder is one checkpoint, not a job's folder
   std::string resume_model;       // absolute: a Hugging Face model with its optimizer's state
   int64_t checkpoint_interval = 0;
@@ -64,9 +64,9 @@ struct JobConfig {
   bool checkpoint_disabled = false;
   std::string run_folder;
   std::string interface_address;
-  // Of measured choices of a GPU's algorithms. Each rank number has its own on a node: ranks
-  // measure at the same time, and a rank that goes on from a checkpoint must find what it chose
-  // itself.
+  // The folder of measured choices of a GPU's algorithms. Each rank number has its own on a node:
+  // ranks measure at the same time, and a rank that resumes from a checkpoint must find its own
+  // choices.
   std::string tuning_folder;
   std::string spec_hash;  // spec::HashOf(spec)
 
@@ -76,11 +76,13 @@ struct JobConfig {
   }
 };
 
-// The spec is normalized and validated here too, then what depends on this node's roots is checked.
-// Errors: InvalidArgument, PermissionDenied (a path leaves its root), naming the field.
+// Makes the config of a rank. The spec is normalized and validated here too; then everything that
+// depends on this node's roots is checked. Errors: InvalidArgument, PermissionDenied (a path leaves
+// its root), naming the field.
 absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank);
 
-// Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and what depends on it.
+// Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and everything that depends
+// on it.
 void SetMergedWgrads(int micro_batches, JobConfig* config);
 
 }  // namespace stretto::trainer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether the ranks of a job fit into the memory they have, before anything is allocated: their
-// node's, which they share, or a GPU's each.
+// Checks before anything is allocated whether the ranks of a job fit into their memory: the node's,
+// which they share, or a GPU for each.
 
 #include <cstdint>
 
@@ -12,11 +12,11 @@
 
 namespace stretto::trainer {
 
-// FullestArenas (plan/arenas.h) of this rank.
+// Returns FullestArenas (plan/arenas.h) of this rank.
 absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config);
 
-// ResourceExhausted, naming the estimate, what is available and the largest arenas, unless the
-// config's ranks that share `available` bytes fit into them.
+// Returns ResourceExhausted, naming the estimate, the available memory and the largest arenas,
+// unless the config's ranks that share `available` bytes fit into them.
 absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available);
 
 }  // namespace stretto::trainer

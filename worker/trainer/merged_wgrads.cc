@@ -21,7 +21,8 @@ std::vector<int> Candidates(const JobConfig& config) {
   return divisors;
 }
 
-// With which the spec has this hash; 0: none.
+// Returns the number with which the spec has this hash; 0: none. The hash is all that a checkpoint
+// has of the number.
 int MergedOf(const std::string& spec_hash, JobConfig config) {
   for (int merged : Candidates(config)) {
     SetMergedWgrads(merged, &config);
@@ -34,7 +35,7 @@ int MergedOf(const std::string& spec_hash, JobConfig config) {
 
 absl::StatusOr<int> MostMergedWgrads(JobConfig config, int64_t available) {
   const std::vector<int> candidates = Candidates(config);
-  size_t fit = 0, fit_not = candidates.size();  // so many from the first, and all from here on
+  size_t fit = 0, fit_not = candidates.size();  // candidates before `fit` fit, from `fit_not` none
   while (fit < fit_not) {
     const size_t middle = (fit + fit_not) / 2;
     SetMergedWgrads(candidates[middle], &config);

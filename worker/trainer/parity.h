@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Whether a schedule computes what its serial oracle computes, to the bit (DESIGN section 5). No
-// time of a schedule means anything before that.
+// Compares a schedule bitwise with its serial oracle (DESIGN section 5). A time of a schedule means
+// nothing before this check has passed.
 
 #include <cstdint>
 
@@ -11,10 +11,10 @@
 
 namespace stretto::trainer {
 
-// Steps of the schedule and of its oracle that are compared.
+// The number of steps of the schedule and of its oracle that are compared.
 inline constexpr int kParitySteps = 2;
 
-// What a step computed.
+// The result of a step.
 struct StepResult {
   double loss = 0;
   float gradient_norm = 0;
@@ -22,11 +22,11 @@ struct StepResult {
   bool operator==(const StepResult&) const = default;
 };
 
-// Of the engine's last step. Errors: those of Executor::Read.
+// Returns the result of the engine's last step. Errors: those of Executor::Read.
 absl::StatusOr<StepResult> ResultOf(RankEngine& engine);
 
-// Whether all steps have the same bits on this rank, finite ones, of a model whose gradients are
-// not all zero.
+// Whether all steps are bitwise equal on this rank and are meaningful: finite, and with gradients
+// that are not all zero.
 bool SameBits(absl::Span<const StepResult> oracle, absl::Span<const StepResult> schedule);
 
 }  // namespace stretto::trainer

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Profiles a job: first two steps of the schedule beside two of its serial oracle, then the times
-// of the unsliced program's computations, of its collectives and of the oracle. Each is an engine
-// of its own that lives only while it runs, since the memory of several would not fit.
+// Profiles a job: first two steps of the schedule and two of its serial oracle, then the times of
+// the unsliced program's computations, of its collectives and of the oracle. Each has an engine of
+// its own that lives only while it runs, because the memory of several would not fit.
 
 #include "worker/trainer/profile.h"
 
@@ -65,7 +65,7 @@ class Profiler {
 
  private:
   absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
-    // Memory that peers still map from the engine before is not free yet.
+    // Memory that peers still map from the previous engine is not free yet.
     RETURN_IF_ERROR(control_.Run(Collective::Barrier()));
     ASSIGN_OR_RETURN(auto engine,
                      RankEngine::Create(spec, config_.rank, variant, training_, backend_, {}));
@@ -113,7 +113,7 @@ class Profiler {
       float values[2] = {static_cast<float>(NowNanoseconds() - begin) * 1e-9f,
                          static_cast<float>(engine->executor().communication_cpu_seconds())};
       RETURN_IF_ERROR(SlowestRank(control_, values, 2));
-      if (step == 0) continue;  // caches and first-touch
+      if (step == 0) continue;  // warm-up: caches, first touch of memory
       seconds.push_back(values[0]);
       cpu.push_back(values[1]);
     }
@@ -143,6 +143,8 @@ absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t c
     keys[kFirstToken] = mb * spec.micro_batch_size * spec.model.sequence_length;
   }
   const OptimizerConfig& o = config.optimizer;
+  // Adam's bias correction counts updates, not steps: a skipped update leaves the moments
+  // unchanged.
   const double t = static_cast<double>(updates + 1);
   float* scalars = engine.scalars();
   scalars[kLearningRate] = static_cast<float>(o.LearningRateAt(step));

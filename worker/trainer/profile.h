@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Measures, on the job's own model, ranks and link, the times a schedule is judged by (DESIGN
-// section 6), after showing that the schedule computes the right thing.
+// Measures, on the job's own model, ranks and link, the times by which a schedule is judged (DESIGN
+// section 6), after proving that the schedule computes the same results as its serial oracle.
 
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/job.pb.h"
@@ -12,15 +12,15 @@
 
 namespace stretto::trainer {
 
-// `training` is the link of the step program (paced, if it is an emulated one), `control` the bare
-// communicator below it. Every rank calls this together; the times are medians over
-// config.profile_steps steps, each the slowest rank's. Without verified_parity the profile has no
-// times. Leaves nothing behind but the result. Errors: those of the executor and of the data.
+// Measures a profile. `training` is the link of the step program (paced, if it is emulated), and
+// `control` the communicator under it. Every rank calls this together; the times are medians over
+// config.profile_steps steps, each that of the slowest rank. Without verified_parity the profile
+// has no times. Nothing but the result remains. Errors: those of the executor and of the data.
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
                                                  GroupLink training, Communicator& control,
                                                  Backend& backend);
 
-// What the host writes before a step: the batch, the keys of its random draws and the optimizer's
+// Writes the host's inputs of a step: the batch, the keys of its random draws and the optimizer's
 // scalars.
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine);

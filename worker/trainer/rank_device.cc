@@ -21,7 +21,7 @@ namespace stretto::trainer {
 namespace {
 
 constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
-// A few blocks saturate NVLink, and kernels hardly miss the room; not measured yet.
+// A few blocks saturate NVLink, and kernels hardly need the SMs; not measured yet.
 constexpr int kCollectiveBlocks = 4;
 
 }  // namespace
@@ -66,6 +66,7 @@ absl::Status RankDevice::Connect(Store& store) {
                                                      .prefix = "tp",
                                                      .address = config_.interface_address,
                                                      .timeout = kPeerTimeout}));
+  // Control messages bypass the emulated link, so they do not disturb its timing.
   control_ = host_.get();
   if (plugin_ != nullptr && config_.engine.tp_size > 1) {
     absl::StatusOr<std::unique_ptr<DeviceCommunicator>> device =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What computes for a rank, and how it reaches its peers: this node's cores and gloo, or a GPU and
-// what its plug-in brings (worker/engine/exec/plugin), with gloo for what the host has to say.
+// The device of a rank and its connection to its peers: this node's cores and gloo, or a GPU with
+// its plug-in (worker/engine/exec/plugin), with gloo for messages of the host.
 
 #include <memory>
 #include <optional>
@@ -22,29 +22,29 @@ class Ops;
 
 namespace stretto::trainer {
 
-// One thread, except Abort. Engines that use it end before it.
+// Not thread-safe, except Abort. Engines that use a device must be destroyed before it.
 class RankDevice {
  public:
-  // The device that config asks for; the daemon has made one GPU visible, which is number 0.
+  // Opens the device that config selects; the daemon makes one GPU visible, which is number 0.
   // `config` is borrowed. Errors: those of LoadPlugin and BackendPlugin::make_backend, marked by
-  // OfDevice; Unimplemented (this CPU).
+  // OfDevice; Unimplemented (an unsupported CPU).
   static absl::StatusOr<std::unique_ptr<RankDevice>> Open(const JobConfig& config);
   ~RankDevice();
 
   Backend& backend() { return *backend_; }
-  // What decides how its kernels round, for CheckSameKernels and logs.
+  // Identifies everything that affects rounding in its kernels, for CheckSameKernels and logs.
   const std::string& kernels() const { return kernels_; }
-  // PeakFlops (worker/engine/cost/mfu.h) of the GPU; none for one that is not in its table and for
-  // cores.
+  // Returns PeakFlops (worker/engine/cost/mfu.h) of the GPU; nothing for a GPU that is not in the
+  // table and for cores.
   std::optional<double> peak_flops() const { return peak_flops_; }
 
-  // Meets the other ranks, which all call it. Errors: those of GlooCommunicator::Connect and,
-  // marked by OfDevice, of BackendPlugin::connect.
+  // Connects to the other ranks; all call it together. Errors: those of GlooCommunicator::Connect
+  // and, marked by OfDevice, of BackendPlugin::connect.
   absl::Status Connect(Store& store);
-  // Once connected: for the host, and for step programs.
+  // After Connect: for the host, and for step programs.
   Communicator& control() { return *control_; }
   GroupLink link() const;
-  // Once connected, from any thread: ends what waits for a peer.
+  // After Connect, from any thread: aborts everything that waits for a peer.
   void Abort();
 
  private:
@@ -59,7 +59,7 @@ class RankDevice {
   std::string kernels_;
   std::optional<double> peak_flops_;
   std::unique_ptr<Communicator> host_;
-  Communicator* control_ = nullptr;  // host_, or what it decorates
+  Communicator* control_ = nullptr;  // host_, or the communicator that host_ decorates
   std::unique_ptr<DeviceCommunicator> device_;
 };
 

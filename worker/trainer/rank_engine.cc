@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes the executor for a plan and gives names to its buffers: parameters with their optimizer
-// state, inputs, outputs. State is set in f32 and then rounded to the weights in the type of
-// computation. The engine for evaluation borrows the weights' arena of the engine for training.
+// Makes the executor of a plan and finds the buffers of parameters, optimizer state, inputs and
+// outputs in it. State is set in f32 and then rounded to the weights in the compute type. The
+// engine of an evaluation borrows the arenas of weights and activations of the training engine.
 
 #include "worker/trainer/rank_engine.h"
 
@@ -54,6 +54,7 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEng
                                                                          OnBegin on_begin) {
   EngineSpec spec = training.spec_;
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.tp_rank_, Variant::kEvaluation));
+  // AddLosses loops over the spec's micro-batches, and the plan of an evaluation has one.
   spec.micro_batches = 1;
   auto engine =
       std::unique_ptr<RankEngine>(new RankEngine(spec, training.tp_rank_, std::move(plan)));
@@ -111,7 +112,7 @@ absl::Status RankEngine::CopyStateFrom(RankEngine& other) {
 }
 
 absl::Status RankEngine::RoundWeights() {
-  if (spec_.dtype == DType::kF32) return absl::OkStatus();  // the master is the weight
+  if (spec_.dtype == DType::kF32) return absl::OkStatus();  // master and weight are one buffer
   for (size_t i = 0; i < parameters_.size(); ++i) {
     ASSIGN_OR_RETURN(const TensorView master, executor_->Read(State(Slot::kMaster, i)));
     const BufferId weight = map_.Find(plan_.buffers.weight[i], -1);

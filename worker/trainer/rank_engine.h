@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One rank's plan, executor and tensors, and how they meet the host: weights in and out, batches
-// in, losses out.
+// One rank's plan, executor and tensors, with the host's access to them: weights in and out,
+// batches in, losses out.
 
 #include <array>
 #include <functional>
@@ -22,26 +22,26 @@ namespace stretto::trainer {
 // The three f32 tensors of a parameter that training changes.
 enum class Slot : uint8_t { kMaster, kMoment1, kMoment2 };
 
-// Its name in checkpoints: "NAME", "NAME.m", "NAME.v".
+// Returns its name in checkpoints: "NAME", "NAME.m", "NAME.v".
 std::string NameOfState(const Parameter& parameter, Slot slot);
 
 // Not thread-safe; one per rank and variant.
 class RankEngine {
  public:
-  // `tp` and `backend` are borrowed. Errors: the spec's, those of Backend::MakeExecutor.
+  // `tp` and `backend` are borrowed. Errors: those of BuildPlan and of Backend::MakeExecutor.
   static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
                                                             Variant variant, GroupLink tp,
                                                             Backend& backend, OnBegin on_begin);
 
-  // Runs this plan of the spec instead of building one.
+  // Runs the given plan of the spec instead of building one.
   static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
                                                             RankPlan plan, GroupLink tp,
                                                             Backend& backend, OnBegin on_begin);
 
-  // Forward and loss alone (Variant::kEvaluation), in the weights and the memory of activations of
-  // `training`, between whose steps it runs: micro-batch 0 is its only one, and what follows that
-  // does not read or write tokens, targets, keys and losses is not for it. Errors: those of Create,
-  // and InvalidArgument: those activations have no room for it.
+  // Makes an engine for forward and loss only (Variant::kEvaluation), in the weights and the
+  // activation memory of `training`, between whose steps it runs. Micro-batch 0 is its only one,
+  // and of the tensors below it has only tokens, targets, keys and losses. Errors: those of Create;
+  // InvalidArgument, the activation memory is too small.
   static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(RankEngine& training,
                                                                       GroupLink tp,
                                                                       Backend& backend,
@@ -53,39 +53,39 @@ class RankEngine {
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
   // Sets weights and moments: `fill` writes this rank's shard of each, dense and row-major. Errors
-  // of this and the next two: those of `fill`, the device's.
+  // of this and the next two: those of `fill` and of the device.
   using Fill = absl::FunctionRef<absl::Status(size_t parameter, Slot slot, float* values)>;
   absl::Status SetState(Fill fill);
-  // Initial weights from the seed, moments zero.
+  // Sets random weights from the seed, and moments to zero.
   absl::Status Initialise(uint64_t seed);
-  // Same weights and moments as another engine of this rank.
+  // Copies the weights and moments of another engine of this rank.
   absl::Status CopyStateFrom(RankEngine& other);
-  // Derives the compute weights from the masters; after filling masters by hand.
+  // Derives the compute weights from the masters. Call it after setting masters directly.
   absl::Status RoundWeights();
-  // Master weights and moments as boxes of global tensors, by NameOfState. Their data is fetched
-  // from this engine.
+  // Returns master weights and moments as boxes of global tensors, named by NameOfState. Their data
+  // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
 
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }
-  // kKeyCount words, enum Key.
+  // kKeyCount words, indexed by enum Key.
   int32_t* keys(int micro_batch) { return Host<int32_t>(plan_.buffers.keys, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
-  // As Executor::Read.
+  // Errors and lifetime as Executor::Read.
   absl::StatusOr<TensorView> Gradient(int parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }
-  // `sum` and every token's loss of the step, added in (micro-batch, token) order.
+  // Adds every token's loss of the step to `sum`, in (micro-batch, token) order.
   double AddLosses(double sum);
-  // Mean over all tokens of the step.
+  // Returns the mean over all tokens of the step.
   double MeanLoss();
 
  private:
   RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan);
   absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLink tp, Backend& backend,
                             OnBegin on_begin);
-  // The buffer of a parameter's tensor.
+  // Returns the buffer of a parameter's tensor.
   BufferId State(Slot slot, size_t parameter) const;
   template <class T>
   T* Host(BufferId buffer, int micro_batch) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The phases of a rank in order. Prepare checks everything that needs no peer (device, data,
-// memory, saved state) before Connect, so that a gang fails early and by name. Errors of any phase
-// end as one RankExit with a reason and with the last operation from the flight record.
+// initial weights, memory) before it connects, so that a job fails early and with a precise reason.
+// Saved state is found after that, because all ranks must choose the same. An error of any phase
+// becomes one RankExit with a reason and with the last operation of the flight record.
 
 #include "worker/trainer/rank_process.h"
 
@@ -43,7 +44,7 @@ google::protobuf::Timestamp Now() {
       absl::ToUnixNanos(Clock::Real().Now()));
 }
 
-// Everything a rank holds while it lives, built in order.
+// Everything that a rank owns while it runs, created in order.
 class RankProcess {
  public:
   RankProcess(const v1alpha1::AttachResponse& task, JobConfig config, Reporter& reporter,
@@ -95,6 +96,7 @@ class RankProcess {
     }
     RETURN_IF_ERROR(CheckFreeMemory());
     RETURN_IF_ERROR(Connect());
+    // From here on the ranks act together: each of these functions is called by all of them.
     RETURN_IF_ERROR(CheckSameKernels(device_->kernels(), device_->control()));
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
                      FindSavedState(config_, device_->control()));
@@ -157,8 +159,8 @@ class RankProcess {
     return absl::OkStatus();
   }
 
-  // Before Connect, which no rank passes until all have come there: no rank has taken memory yet
-  // that another counts on.
+  // Called before Connect, which no rank passes until all have reached it. No rank has therefore
+  // allocated memory that another counts as available.
   absl::Status CheckFreeMemory() {
     ASSIGN_OR_RETURN(const int64_t available, device_->backend().FreeMemory());
     if (config_.auto_merge_wgrads) {
@@ -193,7 +195,7 @@ class RankProcess {
   }
 
   absl::Status Connect() {
-    // The coordinator keeps rendezvous keys in memory and may be restarted meanwhile.
+    // The coordinator keeps rendezvous keys in memory and may restart in the meantime.
     RepublishingStore store(link_.store(), absl::Seconds(1));
     RETURN_IF_ERROR(device_->Connect(store));
     signals_.Watch([this] { device_->Abort(); });
@@ -248,7 +250,7 @@ class RankProcess {
   }
 
   const v1alpha1::AttachResponse& task_;
-  JobConfig config_;  // as given, but for what Prepare chooses
+  JobConfig config_;  // as given, except for the choices of Prepare
   Reporter& reporter_;
   FlightRecorder& flight_;
   DaemonLink& link_;
@@ -256,12 +258,12 @@ class RankProcess {
   std::optional<TrainingData> data_;
   HeldOutData held_out_;  // of a job that evaluates
   std::vector<Attachment> attachments_;
-  int most_merged_wgrads_ = 0;  // that this rank has memory for, where it may choose
+  int most_merged_wgrads_ = 0;  // the largest number that fits this rank's memory
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;
   std::unique_ptr<RankEngine> engine_;
   std::unique_ptr<Evaluation> evaluation_;  // null: the job has none
-  ArenaBytes evaluation_arenas_ = {};       // what it has beside those of the step
+  ArenaBytes evaluation_arenas_ = {};       // its own, in addition to those of the step
   std::unique_ptr<TraceRecorder> trace_;
 };
 
@@ -284,7 +286,7 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   link = std::make_unique<DaemonLink>(options.socket, options.job_uid, options.epoch, options.rank);
   ASSIGN_OR_RETURN(const v1alpha1::AttachResponse task, link->Attach(0));
   ASSIGN_OR_RETURN(ReportLog log, ReportLog::Open(task.run_folder() + "/reports.log"));
-  JobConfig named;  // enough to report with, should the spec be refused
+  JobConfig named;  // enough for reports if the spec is refused
   named.job_id = task.assign().job_id();
   named.job_uid = options.job_uid;
   named.epoch = options.epoch;

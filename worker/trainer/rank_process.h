@@ -13,9 +13,9 @@ struct RankProcessOptions {
   int rank = 0;
 };
 
-// Returns the process's exit code: 0 when training completed or was stopped on request, 1 when it
-// failed (the reason is in the rank's RankExit report and in the log), 2 when the daemon refused
-// this rank. SIGTERM and SIGINT must be blocked in the calling thread.
+// Runs a rank and returns the exit code of the process: 0 when training completed or was stopped on
+// request, 1 when it failed (the reason is in the rank's RankExit report and in the log), 2 when
+// the daemon refused this rank. SIGTERM and SIGINT must be blocked in the calling thread.
 int RunRank(const RankProcessOptions& options);
 
 }  // namespace stretto::trainer

@@ -47,7 +47,7 @@ void Reporter::SendLocked(v1alpha1::RankReport& report) {
   report.set_sequence(log_.last_sequence() + static_cast<int64_t>(unwritten_.size()) + 1);
   unwritten_.push_back(report);
   const absl::Status status = FlushLocked();
-  link_.Send(report);  // written or not: the daemon keeps what no log has
+  link_.Send(report);  // even if it was not written: the daemon keeps what no log has
   if (status.ok() || warned_) return;
   warned_ = true;
   spdlog::error("reports are held in memory: {}", status.ToString());
@@ -55,6 +55,7 @@ void Reporter::SendLocked(v1alpha1::RankReport& report) {
   report.mutable_warning()->set_reason(absl::IsResourceExhausted(status) ? "DiskFull"
                                                                          : "WriteFailed");
   report.mutable_warning()->set_message(std::string(status.message()));
+  // warned_ is set, so this does not recurse further.
   SendLocked(report);
 }
 

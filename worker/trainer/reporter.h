@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Everything a rank tells the world: written to its report log first, then sent to the daemon.
+// The reports of a rank: each is written to its report log first, then sent to the daemon.
 
 #include <optional>
 #include <string>
@@ -23,13 +23,14 @@ class Reporter {
   // Borrows the link.
   Reporter(ReportLog log, DaemonLink& link, const JobConfig& config);
 
-  // The message's report is set; ids and sequence are filled in. When the log cannot be written,
-  // the report is sent all the same and writing it is tried again before the next one: sequence
-  // numbers stay without gaps, training goes on. The first time a warning follows it (condition
-  // LogIntact).
+  // Sends `report`, whose content is set; ids and sequence number are filled in. If the log cannot
+  // be written, the report is sent nevertheless, and the log is tried again with the next report:
+  // sequence numbers have no gaps, and training continues. The first failure adds a warning
+  // (condition LogIntact).
   void Send(v1alpha1::RankReport report);
 
-  // The last report. Errors: ResourceExhausted and the like; sent all the same.
+  // Sends the last report, even if it cannot be logged. Errors: ResourceExhausted and others of the
+  // log.
   absl::Status Exit(const v1alpha1::RankExit& exit);
 
  private:

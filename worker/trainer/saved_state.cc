@@ -64,7 +64,7 @@ class CheckpointState final : public SavedState {
   Checkpoint checkpoint_;
 };
 
-// Rank 0 chooses, so that all ranks read the same one.
+// Called on rank 0 only: a checkpoint may appear in the meantime, and all ranks must read the same.
 absl::StatusOr<std::string> Choose(const JobConfig& config) {
   if (config.resume_exact) return config.resume_folder;
   ASSIGN_OR_RETURN(const FoundCheckpoint found, FindNewestValid(config.resume_folder));
@@ -96,7 +96,7 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   const SavedState& saved, RankEngine& engine) {
   const TrainingState& state = saved.state();
-  // The hash last: what differs can often be named.
+  // Compare the hash last: earlier checks can often name the field that differs.
   ResumeExpectation expected{.spec_hash = "",
                              .tokenizer_hash = tokenizer_hash,
                              .padded_vocab = config.engine.model.padded_vocab(),

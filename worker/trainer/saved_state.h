@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a run goes on from: a checkpoint, or a model in the format of Hugging Face with the state of
-// its optimizer beside it.
+// The state that a run resumes from: a checkpoint, or a model in the format of Hugging Face with
+// the state of its optimizer beside it.
 
 #include <memory>
 #include <string>
@@ -22,24 +22,24 @@ class SavedState {
  public:
   virtual ~SavedState() = default;
 
-  // The folder, as errors name it.
+  // Returns the folder, as errors name it.
   virtual const std::string& name() const = 0;
   virtual const TrainingState& state() const = 0;
-  // This rank's shard of a parameter's tensor. Errors: FailedPrecondition (missing, or of another
-  // shape), DataLoss, Unavailable.
+  // Reads this rank's shard of a parameter's tensor. Errors: FailedPrecondition (missing, or of
+  // another shape), DataLoss, Unavailable.
   virtual absl::Status Read(const Parameter& parameter, Slot slot, float* values) const = 0;
-  // What came with its weights. Errors: those of reading the note that says so.
+  // Returns what accompanies its weights. Errors: those of reading the model's note.
   virtual absl::StatusOr<Origin> origin() const = 0;
 };
 
-// Opens what the config goes on from; null for a fresh start. The same on every rank: all call it
-// together. Errors: DataLoss, FailedPrecondition (none there, not of this model, weights that are
-// not the masters), naming file or field.
+// Opens the state that the config resumes from; null for a fresh start. All ranks call it together
+// and get the same one. Errors: DataLoss, FailedPrecondition (there is none, it is of another
+// model, or its weights are not the masters), naming file or field.
 absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
                                                            Communicator& control);
 
-// Loads it. Errors: DataLoss, FailedPrecondition (of another model, layout or tokenizer), naming
-// file or field.
+// Loads the state into the engine. Errors: DataLoss, FailedPrecondition (of another model, layout
+// or tokenizer), naming file or field.
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   const SavedState& saved, RankEngine& engine);
 

@@ -27,6 +27,7 @@ SignalThread::SignalThread() : thread_([this] { Serve(); }) {}
 
 SignalThread::~SignalThread() {
   done_.store(true);
+  // Wakes the thread out of sigwait.
   pthread_kill(thread_.native_handle(), SIGTERM);
   thread_.join();
 }
@@ -43,6 +44,7 @@ void SignalThread::Serve() {
   if (done_.load()) return;
   terminate_.store(true);
   spdlog::info("signal {} taken, stopping", signal);
+  // Gives the process time to end; a second signal aborts at once.
   sigtimedwait(&signals, nullptr, &kStuck);
   if (done_.load()) return;
   const MutexLock lock(mu_);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// SIGTERM and SIGINT of a trainer, taken by a thread of its own.
+// Handles SIGTERM and SIGINT of a trainer in a thread of its own.
 
 #include <atomic>
 #include <functional>
@@ -10,9 +10,9 @@
 
 namespace stretto::trainer {
 
-// The first signal sets a flag that ranks agree on before the next step. When the process has not
-// ended some seconds later, because a step waits for a peer that is gone, its groups are aborted.
-// Both signals must be blocked in every thread of the process.
+// The first signal sets a flag that the ranks agree on before the next step. If the process has not
+// ended some seconds later, because a step waits for a lost peer, its groups are aborted. Both
+// signals must be blocked in every thread of the process.
 class SignalThread {
  public:
   SignalThread();
@@ -21,8 +21,8 @@ class SignalThread {
   SignalThread& operator=(const SignalThread&) = delete;
 
   const std::atomic<bool>& terminate() const { return terminate_; }
-  // Ends what this process waits for; called from the thread until the next call of Watch. Null:
-  // nothing.
+  // Sets the function that aborts what this process waits for. The thread may call it until the
+  // next call of Watch. Null: nothing.
   void Watch(std::function<void()> abort);
 
  private:

@@ -20,12 +20,13 @@ using v1alpha1::TraceIntervals;
 using v1alpha1::TraceProgram;
 using v1alpha1::TraceRecord;
 
-// So that a record stays near 64 KiB: an interval has at most 20 bytes, an operation of the program
-// some 100.
+// Limits that keep a record near 64 KiB: an interval takes at most 20 bytes, an operation of the
+// program about 100.
 constexpr size_t kIntervalsPerRecord = 3000;
 constexpr size_t kOperationsPerRecord = 500;
 
-// The same for all processes that share this machine's monotonic clock; empty when unknown.
+// Returns an id that is equal for all processes that share this machine's monotonic clock; empty
+// when unknown.
 std::string MachineId() {
   absl::StatusOr<std::string> id = ReadFile("/proc/sys/kernel/random/boot_id");
   return id.ok() ? std::string(absl::StripSuffix(*id, "\n")) : "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Writes down when the operations of each step ran, in the rank's run folder (report/trace_log.h).
+// Records when the operations of each step ran, in the rank's run folder (report/trace_log.h).
 
 #include <optional>
 #include <string>
@@ -15,14 +15,14 @@
 
 namespace stretto::trainer {
 
-// Training never depends on it: what cannot be written is lost, and the trainer's log says so once.
-// Not thread-safe.
+// Training never depends on it: records that cannot be written are lost, and the trainer's log
+// reports this once. Not thread-safe.
 class TraceRecorder {
  public:
   TraceRecorder(const std::string& run_folder, const Program& program);
 
-  // What the ledger was computed from, between steps. `begin` is the wall clock at step.begin. One
-  // write; allocates nothing once warm.
+  // Records the inputs of the ledger, between steps. `begin` is the wall clock at step.begin. Makes
+  // one write; after the first steps it allocates nothing.
   void Record(const v1alpha1::StepReport& report, absl::Span<const Interval> operations,
               const HostWaits& waits, Interval step, absl::Time begin);
 

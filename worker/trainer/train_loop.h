@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Trains: step after step until the last one, a stop request or a failure.
+// Trains: runs step after step until the last one, a stop request or a failure.
 
 #include <string>
 #include <vector>
@@ -19,15 +19,15 @@
 
 namespace stretto::trainer {
 
-// Where training stands.
+// The progress of training.
 struct TrainState {
-  int64_t step = 0;     // finished
+  int64_t step = 0;     // steps completed
   int64_t updates = 0;  // optimizer updates: steps less those whose update was skipped
   int64_t consumed_samples = 0;
   HeldOutState held_out = {};
 };
 
-// What the loop works with; all borrowed.
+// What the loop uses; everything is borrowed.
 struct TrainContext {
   const JobConfig& config;
   const Sampler& sampler;
@@ -41,7 +41,7 @@ struct TrainContext {
   absl::Duration lease;  // of the daemon
   std::string tokenizer_hash;
   std::vector<Attachment> attachments = {};  // of its checkpoints; rank 0
-  // Set by the signal thread: stop at the next step.
+  // Set by the signal thread: stop before the next step.
   const std::atomic<bool>& terminate;
 };
 
@@ -51,7 +51,7 @@ struct TrainResult {
   // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,
   // kDataInvalid, kDeviceFailed, kReplicasDiffer, kCheckpointFailed (of a job of no steps)
   ExitReason reason = ExitReason::kUnknown;
-  absl::Status status;       // ok for the first three
+  absl::Status status;       // OK for the first three
   std::string message = {};  // of kEarlyStopped
 };
 

@@ -21,7 +21,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
 
   stretto::InitLogging("trainer");
-  // SIGTERM is taken by a thread of the process; blocked everywhere else.
+  // One thread of the process handles the signals; they are blocked in all threads.
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);

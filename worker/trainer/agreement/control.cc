@@ -31,6 +31,7 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
   std::vector<int32_t> sizes(ranks);
   RETURN_IF_ERROR(
       group.Run(Collective::AllGather(Vector(&size, 1), Vector(sizes.data(), group.size()))));
+  // All ranks gather equally many words, as many as the longest text needs.
   const int64_t words = (*std::max_element(sizes.begin(), sizes.end()) + 3) / 4;
   std::vector<int32_t> own(static_cast<size_t>(words)), all(static_cast<size_t>(words) * ranks);
   std::memcpy(own.data(), mine.data(), mine.size());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Ranks compute what they all hold (norms, row biases, positions) each for itself, so they must
-// round alike, or these parameters drift apart without a word.
+// Each rank computes replicated values (norms, row biases, positions) for itself, so all ranks must
+// round alike; otherwise these parameters drift apart silently.
 
 #include <string>
 
@@ -10,8 +10,9 @@
 
 namespace stretto::trainer {
 
-// Every rank calls this together with what identifies its kernels. Errors, the same on all ranks:
-// Unimplemented, naming all that was found and on which ranks; those of the group.
+// Compares the identity of the kernels, `mine`, over all ranks, which call this together. Errors,
+// the same on all ranks: Unimplemented, naming every identity found and its ranks; those of the
+// group.
 absl::Status CheckSameKernels(const std::string& mine, Communicator& control);
 
 }  // namespace stretto::trainer

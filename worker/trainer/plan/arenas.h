@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a rank of a job will hold, before anything is allocated.
+// The memory of a rank of a job, computed before anything is allocated.
 
 #include <cstdint>
 
@@ -10,7 +10,7 @@
 
 namespace stretto::trainer {
 
-// The program that T_comp and T_comm are of: megatron_sync of the same model, as plain as it gets.
+// Returns the program whose times are T_comp and T_comm: megatron_sync of the same model, unsliced.
 EngineSpec Unsliced(EngineSpec spec);
 
 // What a job runs besides training steps.
@@ -19,13 +19,15 @@ struct Extras {
   bool evaluated = false;
 };
 
-// The arenas that a rank holds at its fullest: those of its training step, with room for an
-// evaluation in between, or, where the job is profiled, of a program that the profile runs before.
-// A floor: what libraries keep beside them comes on top. Errors: those of PlanArenas.
+// Returns the arenas of a rank at the time when it uses most memory: those of its training step
+// with room for evaluations in between, or, where the job is profiled, those of a program that the
+// profile runs before. This is a lower bound: memory of libraries is not included. Errors: those of
+// PlanArenas.
 absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, Extras extras);
 
-// Makes the activations of a step large enough for those of an evaluation, which runs in them, and
-// returns what that has of its own: inputs and outputs. Errors: those of PlanArenas.
+// Enlarges the activations of a step to those of an evaluation, which uses the same memory, and
+// returns the arenas that the evaluation has of its own: inputs and outputs. Errors: those of
+// PlanArenas.
 absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, int rank,
                                                  ArenaBytes* step);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Field by field from messages to the engine's structs and back. A field that the engine gets is
+// Converts messages to the engine's structs and back, field by field. A field of the engine is
 // named once in each direction; defaults and rules are those of proto/spec.
 #include "worker/trainer/plan/engine_spec.h"
 
@@ -39,7 +39,7 @@ v1alpha1::RotaryScaling MessageOf(const RotaryScaling& scaling) {
   return message;
 }
 
-// Both enums have the same values, but for the message's zero.
+// Both enums have the same values, except for the zero of the message.
 Recompute RecomputeFrom(v1alpha1::Recompute recompute) {
   return static_cast<Recompute>(static_cast<int>(recompute) - 1);
 }
@@ -58,7 +58,7 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
   return schedule;
 }
 
-// Slices and splits of one are what schedules without them have.
+// Schedules without slices or splits have one, which is not written.
 v1alpha1::ScheduleSpec MessageOf(const ScheduleSpec& schedule) {
   v1alpha1::ScheduleSpec message;
   message.set_name(schedule.name);
@@ -136,8 +136,8 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
   engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
-  // The first norm that is not finite ends the job, before anything reads or saves the parameters:
-  // skipping its update would show nowhere.
+  // The first norm that is not finite ends the job before anything reads or saves the parameters,
+  // so nobody can observe whether its update was skipped.
   engine.update_at_once =
       spec.optimizer().clip_norm() == 0 && spec.optimizer().max_skipped_updates() == 1;
   return engine;

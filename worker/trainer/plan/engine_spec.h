@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a job spec asks of the engine, and back: an engine's spec obeys the rules of job specs.
+// Converts job specs to engine specs and back: engine specs obey the rules of job specs.
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -9,19 +9,19 @@
 
 namespace stretto::trainer {
 
-// Of any job spec: it is normalized and validated here. Under auto_merge_wgrads
-// schedule.merge_wgrads is 1, until memory has chosen. InvalidArgument, naming the field.
+// Converts any job spec, which is normalized and validated here. With auto_merge_wgrads
+// schedule.merge_wgrads is 1 until memory has chosen. Errors: InvalidArgument, naming the field.
 absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& spec);
 
-// The dimensions of a normalized model.
+// Convert the dimensions of a normalized model.
 ModelSpec ModelFrom(const v1alpha1::ModelSpec& model);
 v1alpha1::ModelSpec MessageOf(const ModelSpec& model);
 
-// A job that asks for this, over data of any name.
+// Returns a job spec that EngineSpecFrom converts to `spec`, with a placeholder for the data.
 v1alpha1::JobSpec JobSpecOf(const EngineSpec& spec);
 
-// Of an engine's spec that was not made from a job's: the rules of JobSpecOf(spec). InvalidArgument,
-// naming the field.
+// Checks an engine spec that was not made from a job spec by the rules of JobSpecOf(spec). Errors:
+// InvalidArgument, naming the field.
 absl::Status Validate(const EngineSpec& spec);
 
 }  // namespace stretto::trainer
