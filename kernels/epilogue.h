@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Products with more in their epilogue than a bias. No step has them; they are there to be timed
-// beside the calls that they could stand for (docs/design/0006-cuda-backend.md says why).
+// Products with more in their epilogue than a bias. No step uses them; they exist to be timed
+// beside the calls that they could replace (docs/design/0006-cuda-backend.md has the reasons).
 
 #include <cstdint>
 
@@ -12,11 +12,11 @@ namespace stretto {
 enum class Epilogue : uint8_t {
   kGelu,          // Gemm with bias, then Gelu: writes both u and a
   kGeluGrad,      // GemmDgrad, then GeluGrad
-  kGeluGradBias,  // and then BiasGrad, whose sum is not added to what is there
-  kBiasGrad,      // GemmWgrad, and BiasGrad, likewise
+  kGeluGradBias,  // kGeluGrad, then BiasGrad whose sum overwrites
+  kBiasGrad,      // GemmWgrad, and BiasGrad whose sum overwrites
 };
 
-// Tokens, and the shape of the product's weight [out, in], as Ops has them.
+// The number of tokens, and the shape of the product's weight [out, in] as in Ops.
 struct EpilogueProduct {
   Epilogue epilogue = Epilogue::kGelu;
   DType dtype = DType::kBF16;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How fast each pair of columns of a head turns with the position (Su et al. 2021), and how longer
-// sequences than those of the first training stretch that.
+// The frequency at which each pair of columns of a head rotates with the position (Su et al. 2021),
+// and the scaling of frequencies for sequences longer than those of the original training.
 
 #include <cmath>
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace stretto {
 
 // kLinear divides each frequency by `factor`. kLlama3 divides those whose wavelength is above
-// original / low, leaves those below original / high, and interpolates in between (Llama 3.1,
+// original / low, keeps those below original / high, and interpolates in between (Llama 3.1,
 // `rope_type: llama3`).
 struct RotaryScaling {
   enum class Kind : uint8_t { kNone, kLinear, kLlama3 };
@@ -29,8 +29,8 @@ struct RotarySpeed {
   bool operator==(const RotarySpeed&) const = default;
 };
 
-// A frequency as Llama 3.1 stretches it. Wavelengths in the original length: below low all is
-// stretched, above high nothing is.
+// Returns a frequency as scaled by Llama 3.1. Frequencies with fewer than `low` waves in the
+// original length are divided by the factor, those with more than `high` waves are kept.
 inline double Llama3Frequency(const RotaryScaling& scaling, double frequency) {
   const double stretched = frequency / scaling.factor;
   const double low = scaling.low_frequency_factor, high = scaling.high_frequency_factor;
@@ -41,7 +41,7 @@ inline double Llama3Frequency(const RotaryScaling& scaling, double frequency) {
   return (1 - kept) * stretched + kept * frequency;
 }
 
-// Radians that column pair i of `pairs` turns for each position further on: base^(-i/pairs),
+// Returns the radians per position by which column pair i of `pairs` rotates: base^(-i/pairs),
 // scaled.
 inline double RotaryFrequency(const RotarySpeed& speed, int64_t i, int64_t pairs) {
   const double frequency = std::pow(static_cast<double>(speed.base),

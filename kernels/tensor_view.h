@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A contiguous tensor that somebody else owns. Row-major; the last dimension is dense.
+// A contiguous tensor in borrowed memory. Row-major; the last dimension is dense.
 
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ struct TensorView {
     return n;
   }
   int64_t bytes() const { return count() * static_cast<int64_t>(SizeOf(dtype)); }
-  // Columns of the last dimension, and all rows before it.
+  // The size of the last dimension, and the product of all others.
   int64_t columns() const { return shape[static_cast<size_t>(rank - 1)]; }
   int64_t rows() const { return columns() == 0 ? 0 : count() / columns(); }
 

@@ -13,7 +13,7 @@ AlignedMemory AllocateAligned(size_t bytes) {
   const size_t size = (bytes / alignment + 1) * alignment;
   AlignedMemory memory(std::aligned_alloc(alignment, size));
   STRETTO_CHECK(memory != nullptr);
-  // A hint: without large pages everything works, 1 % slower.
+  // This is a hint: without large pages everything works, 1 % slower.
   if (alignment == kLargePage) (void)madvise(memory.get(), size, MADV_HUGEPAGE);
   return memory;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Memory for vectors, on large pages where it is large.
+// Memory for vectors; large blocks use large pages.
 
 #include <cstddef>
 #include <cstdlib>
@@ -13,7 +13,7 @@ struct FreeMemory {
 };
 using AlignedMemory = std::unique_ptr<void, FreeMemory>;
 
-// At least `bytes` bytes, 64-byte aligned; CHECKs that the system has them.
+// Returns at least `bytes` bytes, 64-byte aligned. CHECKs that the system has them.
 AlignedMemory AllocateAligned(size_t bytes);
 
 }  // namespace stretto::cpu

@@ -20,12 +20,12 @@ namespace {
 
 constexpr int64_t kQueryBlock = 64;
 
-// Matrices of one key/value head and its group of query heads, [padded s][padded d]: the columns of
-// the padding hold anything, its rows 0. `_t` is transposed, in strips. Those of a block of queries
-// have kQueryBlock rows.
+// Matrices of one key/value head and its group of query heads, [padded s][padded d]. The padding
+// columns are undefined, the padding rows 0. `_t` is transposed, in strips. Those of a block of
+// queries have kQueryBlock rows.
 struct Matrices {
   int64_t elements;
-  int64_t ld;  // of scores; no power of two, which would map the rows to few sets of the cache
+  int64_t ld;        // of scores; not a power of two, which would map the rows to few cache sets
   float *q, *k, *v;  // one after the other, as in a row of qkv; q is the group's first
   float *k_t, *v_t, *dout, *dk, *dv;
   float *scores, *dscores, *rows, *delta;
@@ -52,7 +52,7 @@ struct Matrices {
   }
 };
 
-// Rows of a head lie on different pages, where the hardware does not look ahead.
+// Prefetches a row: rows of a head are on different pages, where hardware prefetching stops.
 template <class T>
 void Prefetch(const T* row, int64_t count) {
   constexpr int64_t kLine = 64 / sizeof(T);
@@ -84,7 +84,7 @@ float Dot(const float* a, const T* b, int64_t count) {
   return sum;
 }
 
-// delta[row] = dout[row] * out[row], what softmax's gradient subtracts.
+// delta[row] = dout[row] * out[row], which the gradient of softmax subtracts.
 template <class T>
 void Deltas(const AttentionShape& shape, const float* dout, const T* out, float* delta) {
   const int64_t s = shape.sequence_length, d = shape.head_dim, ld = shape.context_columns();
@@ -106,15 +106,15 @@ void TransposeHead(const AttentionShape& shape, const float* matrix, float* tran
   Transpose(matrix, Padded(shape.sequence_length), Padded(shape.head_dim), transposed);
 }
 
-// The end of the last vector with a valid key. What is after those keys becomes minus infinity, and
-// exp of that 0, so that the tiles that cross the diagonal add nothing.
+// Returns the end of the last vector with a valid key, and sets scores between the valid keys and
+// it to minus infinity. Their exp is 0, so tiles that cross the diagonal add nothing.
 int64_t MaskAfter(float* scores, int64_t valid) {
   const int64_t end = (valid + kLanes - 1) / kLanes * kLanes;
   std::fill(scores + valid, scores + end, -std::numeric_limits<float>::infinity());
   return end;
 }
 
-// x becomes exp(x * scale - max of that) over the valid keys, 0 after. Returns the sum.
+// Replaces x by exp(x * scale - its maximum) over the valid keys, and by 0 after. Returns the sum.
 float SoftmaxRow(float* x, int64_t valid, float scale, float* max) {
   const int64_t end = MaskAfter(x, valid);
   const float top = RowMax(x, end) * scale;
@@ -124,7 +124,7 @@ float SoftmaxRow(float* x, int64_t valid, float scale, float* max) {
   return RowSum(x, end);
 }
 
-// Scores x become probabilities p = exp(x * scale - lse); gradients of p become those of the
+// Replaces scores x by probabilities p = exp(x * scale - lse), and gradients of p by those of the
 // scores, p * (dp - delta) * scale. Both are 0 after the valid keys.
 void ScoreGradRow(float* x, float* dp, int64_t valid, float lse, float delta, float scale) {
   const int64_t end = MaskAfter(x, valid);
@@ -144,7 +144,7 @@ float ScaleOf(const AttentionShape& shape) {
   return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
 }
 
-// Dropout of one head's probabilities, from the first row of a sequence on.
+// Dropout of one head's probabilities, starting at the first row of a sequence.
 struct HeadDraws {
   std::optional<Draws> draws;  // none: off
   int64_t first_row = 0;
@@ -154,7 +154,7 @@ struct HeadDraws {
       : first_row(token) {
     if (dropout.on()) draws.emplace(dropout, keys, shape.first_head + head);
   }
-  // The factors of query `row` for `count` keys.
+  // Returns the factors of query `row` for `count` keys.
   const float* Row(int64_t row, int64_t count) const {
     float* const factors = FactorBuffer(count);
     draws->Factors(first_row + row, count, factors);
@@ -162,7 +162,7 @@ struct HeadDraws {
   }
 };
 
-// out and lse are the head's first; of lse every shape.heads-th is this head's.
+// out and lse start at the head's first element; every shape.heads-th element of lse is the head's.
 template <class T>
 void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m,
                  const float* q, T* out, float* lse) {
@@ -190,7 +190,7 @@ void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matri
   }
 }
 
-// Adds to m.dk and m.dv, or where fresh writes them.
+// Adds to m.dk and m.dv, or overwrites them if `fresh`.
 template <class T>
 void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m, bool fresh,
                   const float* all_q, const float* lse, T* dq) {
@@ -230,7 +230,7 @@ void CheckShapes(const AttentionShape& shape, const TensorView& qkv, const Tenso
   STRETTO_CHECK(lse.dtype == DType::kF32 && lse.count() == qkv.rows() * shape.heads);
 }
 
-// Calls f(first token, key/value head).
+// Calls f(first token, key/value head) for every sequence and key/value head.
 template <class F>
 void ForEveryGroup(const AttentionShape& shape, int64_t rows, F&& f) {
   for (int64_t token = 0; token < rows; token += shape.sequence_length) {
@@ -240,7 +240,7 @@ void ForEveryGroup(const AttentionShape& shape, int64_t rows, F&& f) {
 
 }  // namespace
 
-// Scratch stays unused: the copies need padding, and are far smaller.
+// Scratch is not used: the copies need padding, and they are much smaller.
 void CpuOps::Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
                        TensorView context, TensorView lse, TensorView) {
   CheckShapes(shape, qkv, context, lse);

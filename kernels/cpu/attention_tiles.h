@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // The matrix products of one attention head, without the parts that causality makes zero. Sums run
-// in ascending order, so an element's bits do not depend on the block it is computed in.
+// in ascending order, so the bits of an element do not depend on the block that computes it.
 //
 // Matrices are dense f32, their columns and rows padded to a multiple of kPadding.
 
@@ -58,8 +58,9 @@ struct QueryRows {
   int64_t padded_rows() const { return (rows + kTileRows - 1) / kTileRows * kTileRows; }
 };
 
-// c[row, key] = A(row) * b[depth, key], at least for the keys up to each row's tile's end. b is in
-// strips of kTileColumns keys, [strips][b_rows][kTileColumns], that fit the first cache.
+// c[row, key] = A(row) * b[depth, key], at least for the keys up to the end of each row's tile. b
+// is in strips of kTileColumns keys, [strips][b_rows][kTileColumns], which fit the first-level
+// cache.
 inline void MultiplyScores(QueryRows block, int64_t depth, Factor a, const float* b, int64_t b_rows,
                            float* c, int64_t ld) {
   for (int64_t key = 0; key < block.first + block.rows; key += kTileColumns) {
@@ -71,7 +72,8 @@ inline void MultiplyScores(QueryRows block, int64_t depth, Factor a, const float
   }
 }
 
-// c[row, columns] = sum over keys of a[row, key] * b[key, columns], a being 0 after a row's tile.
+// c[row, columns] = sum over keys of a[row, key] * b[key, columns], where a is 0 after a row's
+// tile.
 inline void MultiplyValues(QueryRows block, int64_t columns, const float* a, int64_t ld,
                            const float* b, float* c) {
   for (int64_t column = 0; column < columns; column += kTileColumns) {
@@ -82,8 +84,8 @@ inline void MultiplyValues(QueryRows block, int64_t columns, const float* a, int
   }
 }
 
-// c[key, columns] += sum over the block's rows of a[row, key] * b[row, columns], b from the block's
-// first row on. fresh: the block's own keys have no sum yet and get it.
+// c[key, columns] += sum over the block's rows of a[row, key] * b[row, columns], where b starts at
+// the block's first row. With `fresh`, the block's own keys are overwritten instead.
 inline void AddTransposed(QueryRows block, bool fresh, int64_t columns, const float* a, int64_t ld,
                           const float* b, float* c) {
   for (int64_t key = 0; key < block.first + block.rows; key += kTileRows) {
@@ -95,8 +97,8 @@ inline void AddTransposed(QueryRows block, bool fresh, int64_t columns, const fl
   }
 }
 
-// Where a lane comes from when the second halves of every 2 * kHalf lanes of one vector and the
-// first halves of another change places.
+// The source of a lane when the second halves of every 2 * kHalf lanes of one vector are exchanged
+// with the first halves of another.
 template <int kHalf>
 constexpr int OfFirst(int lane) {
   return lane & kHalf ? static_cast<int>(kLanes) + lane - kHalf : lane;
@@ -106,7 +108,7 @@ constexpr int OfSecond(int lane) {
   return lane & kHalf ? static_cast<int>(kLanes) + lane : lane + kHalf;
 }
 
-// One step of the transposition of a square.
+// One step in transposing a square.
 template <int kHalf>
 void ExchangeHalves(Lanes* rows) {
 #pragma GCC unroll 16

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Operands that may be blocked (ops.h), row by row.
+// Access by rows to operands that may be blocked (ops.h).
 
 #include <cstdint>
 #include <cstring>
@@ -11,8 +11,8 @@
 
 namespace stretto::cpu {
 
-// Every row as one dense row, so that the loops, and with them the bits, are those of the plain
-// layout: pieces are copied together in a buffer of the calling thread.
+// Presents every row as one dense row, so that loops, and therefore bits, are those of the plain
+// layout. The pieces of a blocked row are copied into a buffer of the calling thread.
 template <class T>
 class DenseRows {
  public:
@@ -30,7 +30,7 @@ class DenseRows {
     }
   }
 
-  // Valid until the next call.
+  // The result is valid until the next call.
   const T* Row(int64_t row) const {
     if (pieces_ == 1) return data_ + row * width_;
     for (int64_t piece = 0; piece < pieces_; ++piece) {
@@ -50,8 +50,8 @@ class DenseRows {
 
 namespace stretto::cpu::STRETTO_CPU_OPS {
 
-// visit(row of dy, row of x, its number), ascending, of dy [n, columns] that may be blocked and x
-// of the same type.
+// Calls visit(row of dy, row of x, row number) for all rows, ascending. dy is [n, columns] and may
+// be blocked; x has the same type.
 template <class Visit>
 void ForEachRow(const TensorView& dy, const TensorView& x, const Visit& visit) {
   WithType(x.dtype, [&](auto type) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The class behind MakeCpuOps; one family of operations per source file. These files are compiled
-// once for the baseline and once for AVX-512 (CMakeLists.txt), each in a namespace of its own.
+// The class that MakeCpuOps returns; one family of operations per source file. These files are
+// compiled once for the baseline and once for AVX-512 (CMakeLists.txt), each in its own namespace.
 
 #include "kernels/cpu/cpu_ops.h"
 #include "kernels/cpu/packed_weights.h"
@@ -25,7 +25,7 @@ class CpuOps final : public Ops {
  private:
   DType ProductType(DType dtype) const { return bf16_matmul_ ? dtype : DType::kF32; }
 
-  // bf16 products run on bf16; otherwise operands are converted and multiplied in f32.
+  // Whether bf16 products use bf16 instructions; otherwise operands are converted to f32.
   const bool bf16_matmul_;
   PackedWeights packed_;
 };

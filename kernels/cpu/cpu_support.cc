@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Compiled for plain x86-64 (see CMakeLists.txt): this code must run on the CPUs it refuses.
+// Compiled for plain x86-64 (see CMakeLists.txt), because it must run on the CPUs that it refuses.
 #include "kernels/cpu/cpu_support.h"
 
 #include "kernels/cpu/cpu_ops.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The decision behind CpuSupported, apart from the CPU that runs it.
+// The decision behind CpuSupported, separate from the CPU on which it runs.
 
 #include <string>
 
@@ -13,7 +13,8 @@ struct CpuFeatures {
   bool bmi2 = false;
 };
 
-// Empty when all are there, else a sentence that names each missing one.
+// Returns an empty string when no feature is missing, otherwise a sentence that names each missing
+// one.
 std::string MissingFeatures(const CpuFeatures& features);
 
 }  // namespace stretto::cpu

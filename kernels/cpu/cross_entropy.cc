@@ -10,7 +10,7 @@ namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-// Columns of this rank's part that are tokens, not padding: the first so many.
+// Returns how many of this rank's columns are tokens; they come first, and the rest is padding.
 int64_t RealColumns(const TensorView& logits, const VocabShard& vocab) {
   return std::clamp<int64_t>(vocab.size - vocab.start, 0, logits.columns());
 }
@@ -18,7 +18,7 @@ int64_t RealColumns(const TensorView& logits, const VocabShard& vocab) {
 float MaxOf(const float* x, int64_t count) { return RowMax(x, count); }
 
 float MaxOf(const BF16* x, int64_t count) {
-  // In pieces, so that the conversion needs no memory.
+  // Convert in pieces, so that no memory is needed.
   constexpr int64_t kPiece = 256;
   float piece[kPiece];
   float max = -std::numeric_limits<float>::infinity();
@@ -50,7 +50,7 @@ void GradRow(float max, float sum, int64_t target, float weight, int64_t real, i
   if (target >= 0) x[target] = FromFloat<T>(at_target);
 }
 
-// The target's column on this rank, or -1.
+// Returns the target's column on this rank, or -1.
 int64_t LocalTarget(int32_t target, const VocabShard& vocab, int64_t real) {
   const int64_t column = target - vocab.start;
   return column >= 0 && column < real ? column : -1;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Draws random numbers lane by lane: Philox4x32-10 on vectors of counters, each of which gives four
-// words. A word below the threshold drops its element, any other keeps it and scales it up. The
-// counter has the block of columns, the global token, the site and the step, so a draw does not
-// depend on slices, threads or ranks.
+// words. A word below the threshold drops its element; any other keeps it and scales it up. The
+// counter consists of the block of columns, the global token, the site and the step, so a draw does
+// not depend on slices, threads or ranks.
 
 #include "kernels/cpu/dropout.h"
 
@@ -24,7 +24,7 @@ constexpr int kBlocks = kLanes / 2;        // counters at a time
 constexpr int64_t kColumns = 4 * kBlocks;  // and their draws
 constexpr uint64_t kLow = 0xffffffff;
 
-// First lane kFrom of one vector and then of another, then their next lanes.
+// Interleaves two vectors: lane kFrom of the one and of the other, then their next lanes.
 template <int kFrom>
 constexpr int Alternate(int lane) {
   return kFrom + lane / 2 + lane % 2 * kBlocks;
@@ -42,8 +42,8 @@ Words MultiplyLow(Words a, uint64_t b) {
 #endif
 }
 
-// Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). Each counter
-// becomes four random words. Only the low halves count; the high ones hold what is left there.
+// Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"). Turns each
+// counter into four random words. Only the low halves are valid; the high ones are undefined.
 void Philox(Words counter[4], uint32_t key_low, uint32_t key_high) {
   for (int round = 0; round < 10; ++round) {
     const Words first = MultiplyLow(counter[0], 0xD2511F53);

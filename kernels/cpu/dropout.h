@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random draws of dropout, keyed as ops.h says.
+// Random draws of dropout, keyed as defined in ops.h.
 
 #include <cstdint>
 
@@ -14,10 +14,11 @@ typedef uint64_t Words __attribute__((vector_size(4 * kLanes)));
 // The draws of one tensor.
 class Draws {
  public:
-  // keys: i32[kKeyCount]. global_head: -1 where elements are no attention probabilities.
+  // keys: i32[kKeyCount]. global_head: -1 unless elements are attention probabilities.
   Draws(const Dropout& dropout, const TensorView& keys, int64_t global_head = -1);
 
-  // Factors of row `row`, 0 or dropout.scale(), for columns [0, count), into a FactorBuffer.
+  // Writes the factors of row `row`, 0 or dropout.scale(), for columns [0, count) to a
+  // FactorBuffer.
   void Factors(int64_t row, int64_t count, float* factors) const;
 
  private:
@@ -27,7 +28,7 @@ class Draws {
   float scale_;
 };
 
-// A buffer of the calling thread for the factors of `columns` columns.
+// Returns a buffer of the calling thread for the factors of `columns` columns.
 float* FactorBuffer(int64_t columns);
 
 }  // namespace stretto::cpu::STRETTO_CPU_OPS

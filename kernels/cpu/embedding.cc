@@ -8,7 +8,7 @@ namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-// The token's row in a table of `rows` rows that starts at vocab.start, or -1.
+// Returns the token's row in a table of `rows` rows that starts at vocab.start, or -1.
 int64_t LocalRow(int32_t token, const VocabShard& vocab, int64_t rows) {
   const int64_t row = token - vocab.start;
   return row >= 0 && row < rows ? row : -1;

@@ -10,7 +10,8 @@ namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-// Rows that are converted to f32 at a time, so that they stay in the second cache.
+// The number of rows that are converted to f32 at once, so that they stay in the second-level
+// cache.
 constexpr int64_t kConvertedRows = 256;
 
 float* FloatBuffer(Buffer use, int64_t count) {
@@ -24,7 +25,7 @@ const float* Converted(const BF16* from, int64_t count, Buffer use) {
   return floats;
 }
 
-// product: its type, form and weight shape; the rest follows from the views.
+// `product` gives type, form and weight shape; the rest follows from the views.
 void Rows(RowProduct product, const TensorView& x, const TensorView& w, int64_t first_column,
           const TensorView& bias, const TensorView& y, PackedWeights* packed) {
   STRETTO_CHECK(x.dtype == w.dtype && x.dtype == y.dtype);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Products by oneDNN, compiled once per thread and shape. Rows are multiplied in blocks of a fixed
-// number, because the library may choose another order of additions, and so other bits, for another
-// number of rows; the last rows are padded to a block. f32 weights are packed once into the
-// library's own layout and kept until they change (packed_weights.h); bf16 weights are read as they
-// are.
+// Matrix products by oneDNN, compiled once per thread and shape. Rows are multiplied in blocks of a
+// fixed size, because for another number of rows the library may add in another order and give
+// other bits; the last rows are padded to a block. f32 weights are packed once into the library's
+// own layout and kept until they change (packed_weights.h); bf16 weights are read as they are.
 
 #include "kernels/cpu/matmul.h"
 
@@ -32,10 +31,10 @@ namespace {
 
 using dnnl::memory;
 
-// Rows of one product: slices have all sorts of row counts, and oneDNN may choose another blocking
-// of k for another number of rows, and with it other bits. So there are two sizes, and the large
-// one is used only where it gives the bits of the small one. On one Sapphire Rapids core f32 with
-// packed weights reaches 90 % of the peak at 256 rows and 80 % at 64.
+// The rows of one product. Slices have any number of rows, and for another number oneDNN may block
+// k in another way and give other bits. So there are two sizes, and the large one is used only if
+// its bits are those of the small one. On one Sapphire Rapids core f32 with packed weights reaches
+// 90 % of the peak at 256 rows and 80 % at 64.
 constexpr int64_t kSmallBlock = 64, kLargeBlock = 256;
 
 // A product for one shape and weight form.
@@ -54,7 +53,7 @@ class RowEntry {
   const RowProduct& key() const { return key_; }
   Conversion* conversion() { return conversion_ ? &*conversion_ : nullptr; }
   Product& small() { return small_; }
-  // Null where it has other bits.
+  // Returns null if its bits differ from those of the small block.
   Product* large(const dnnl::engine& engine, const dnnl::stream& stream) {
     if (!tried_large_) TryLarge(engine, stream);
     tried_large_ = true;
@@ -82,7 +81,7 @@ class RowEntry {
   bool tried_large_ = false;
 };
 
-// Numbers in [-1, 1) of either type; any layout of a matrix is filled by them.
+// Fills memory of either type with numbers in [-1, 1); they suit any layout of a matrix.
 void FillNumbers(DType dtype, std::vector<char>* bytes) {
   uint32_t state = 1;
   const size_t size = SizeOf(dtype);
@@ -122,7 +121,8 @@ struct OuterEntry {
   Product product;
 };
 
-// Everything of oneDNN that one thread uses. Deques: entries hold handles to their own members.
+// All objects of oneDNN that one thread uses. Deques, because entries hold handles to their own
+// members.
 struct ThreadProducts {
   ThreadProducts() { omp_set_num_threads(1); }
 
@@ -144,7 +144,7 @@ RowEntry& Find(ThreadProducts& thread, const RowProduct& key) {
   return thread.rows.emplace_back(thread.engine, key);
 }
 
-// Blocks of rows; the last rows are padded to a small block.
+// Multiplies blocks of rows; the last rows are padded to a small block.
 void RunRows(const dnnl::stream& stream, const RowProduct& key, Product& small, Product* large,
              int64_t rows, const char* x, char* y) {
   const auto element = static_cast<int64_t>(SizeOf(key.dtype));
@@ -210,7 +210,7 @@ void AccumulateOuterBF16(int64_t n, int64_t c, int64_t k, const void* dy, const 
 
 void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const Operand& a, const Operand& b,
               float beta, float* c, int64_t ldc) {
-  OfThisThread();  // one thread
+  OfThisThread();  // sets the OpenMP team of this thread to one
   STRETTO_CHECK(dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, alpha,
                            a.data, a.ld, b.data, b.ld, beta, c, ldc) == dnnl_success);
 }
@@ -240,7 +240,7 @@ std::string CpuIsa() {
         return "avx512_core_bf16";
       case dnnl_cpu_isa_avx512_core_amx:
         return "avx512_core_amx";
-      default:  // any other of oneDNN
+      default:  // any other ISA of oneDNN
         return "other";
     }
   };

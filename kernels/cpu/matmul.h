@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Matrix products by oneDNN on the calling thread. Matrices are dense and row-major.
-// Compiled products are kept per thread, by shape.
+// Matrix products by oneDNN on the calling thread. Matrices are dense and row-major. Compiled
+// products are kept per thread, by shape.
 
 #include <compare>
 #include <cstdint>
@@ -13,9 +13,10 @@ namespace stretto::cpu {
 
 class PackedWeights;
 
-// y[rows, n] = x[rows, k] * W (+ bias[n]), W = w[n, k]^T where `transposed`, else w[k, n]. A row of
-// the stored w has w_columns elements, of which the first may be used only. x, bias and y are of
-// `dtype`, f32 or bf16 (needs HasBF16Matmul), w of that or bf16; sums in f32, rounded once.
+// y[rows, n] = x[rows, k] * W (+ bias[n]), where W = w[n, k]^T if `transposed`, else w[k, n]. A row
+// of the stored w has w_columns elements, of which only the first may be used. x, bias and y are of
+// `dtype`, f32 or bf16 (which needs HasBF16Matmul); w is of that type or bf16. Sums are f32 and
+// rounded once.
 struct RowProduct {
   DType dtype = DType::kF32;
   DType w_dtype = DType::kF32;
@@ -28,16 +29,16 @@ struct RowProduct {
   auto operator<=>(const RowProduct&) const = default;
 };
 
-// A row's bits do not depend on `rows`. bias may be null where the product has none. What the
-// product needs of w in another form is kept in *packed.
+// Multiplies; the bits of a row do not depend on `rows`. bias may be null if the product has none.
+// Packed forms of w are kept in *packed.
 void MultiplyRows(const RowProduct& product, int64_t rows, const void* x, const void* w,
                   const void* bias, void* y, PackedWeights* packed);
 
 // dw[c, k] (f32) += dy[n, c]^T * x[n, k], both bf16.
 void AccumulateOuterBF16(int64_t n, int64_t c, int64_t k, const void* dy, const void* x, float* dw);
 
-// c[m, n] = alpha * A * B + beta * c in f32 with leading dimensions lda, ldb, ldc; A = a[m, k] or,
-// where transposed, a[k, m]^T, and B likewise.
+// c[m, n] = alpha * A * B + beta * c in f32 with leading dimensions lda, ldb, ldc. A = a[m, k] or,
+// if transposed, a[k, m]^T; B likewise.
 struct Operand {
   const float* data = nullptr;
   int64_t ld = 0;
@@ -46,9 +47,9 @@ struct Operand {
 void Multiply(int64_t m, int64_t n, int64_t k, float alpha, const Operand& a, const Operand& b,
               float beta, float* c, int64_t ldc);
 
-// Whether oneDNN uses AVX-512 here (DNNL_MAX_CPU_ISA may forbid it).
+// Whether oneDNN uses AVX-512 on this CPU (DNNL_MAX_CPU_ISA may forbid it).
 bool HasAvx512();
-// Whether the CPU multiplies bf16 itself, and whether it does so faster than f32.
+// Whether the CPU has bf16 products, and whether they are faster than those in f32.
 bool HasBF16Matmul();
 bool HasFastBF16Matmul();
 

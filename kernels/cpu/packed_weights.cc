@@ -49,7 +49,7 @@ PackedWeights::Lease PackedWeights::Get(const PackedKey& key, size_t bytes,
   ++entry.leases;
   if (entry.valid) return Lease(this, &entry);
   lock.Unlock();
-  // Another lane may want it at the same time: one of them packs, the other waits.
+  // Another lane may need the form at the same time: one packs it, the other waits.
   const MutexLock packing(entry.packing);
   lock.Lock();
   if (entry.valid) return Lease(this, &entry);

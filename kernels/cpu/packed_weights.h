@@ -12,7 +12,7 @@
 
 namespace stretto::cpu {
 
-// Which form of which weight.
+// Identifies a form of a weight.
 struct PackedKey {
   const void* weight = nullptr;
   RowProduct product;
@@ -20,14 +20,14 @@ struct PackedKey {
   auto operator<=>(const PackedKey&) const = default;
 };
 
-// Thread-safe. A changed form keeps its memory for the next one of its size, under whatever
-// address, so there is never more memory than the most forms of a size that were valid at once.
+// Thread-safe. The memory of a changed form serves the next form of its size, at whatever address,
+// so memory never exceeds the maximum of the forms of each size that were valid at once.
 class PackedWeights {
  private:
   struct Entry;
 
  public:
-  // A form in use: stays as it is until this is gone.
+  // A form in use, which does not change while the lease exists.
   class Lease {
    public:
     Lease(Lease&& other) noexcept = default;
@@ -46,13 +46,13 @@ class PackedWeights {
   PackedWeights();
   ~PackedWeights();
 
-  // The form of `bytes` bytes, 64-byte aligned, which pack(memory) writes where it is not there.
+  // Returns the form of `bytes` bytes, 64-byte aligned; pack(memory) writes it if it is missing.
   Lease Get(const PackedKey& key, size_t bytes, const std::function<void(void*)>& pack);
 
-  // All weights may have changed. A form in use is of an executor in the middle of its step, whose
-  // weights have not.
+  // Invalidates all forms, except those in use: they belong to an executor in the middle of its
+  // step, whose weights have not changed.
   void Changed();
-  // The weights that begin in [begin, begin + bytes) have changed.
+  // Invalidates the forms of weights that begin in [begin, begin + bytes).
   void Changed(const void* begin, size_t bytes);
 
  private:

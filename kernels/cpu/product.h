@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// oneDNN's matrix product and conversion with their memory objects, made once and run often.
+// oneDNN's matrix product and conversion with their memory objects, created once and run often.
 
 #include <array>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -21,7 +21,7 @@ inline dnnl::memory::data_type TypeOf(DType dtype) {
   return dnnl::memory::data_type::undef;
 }
 
-// [rows, columns], stored row by row, or where transposed column by column.
+// Describes a matrix [rows, columns], stored row by row or, if transposed, column by column.
 dnnl::memory::desc Dense(int64_t rows, int64_t columns, DType dtype, bool transposed = false);
 
 // y = x * w (+ bias), or y += x * w. Operands are set before each run.

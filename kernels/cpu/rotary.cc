@@ -9,8 +9,8 @@ namespace stretto::cpu::STRETTO_CPU_OPS {
 
 namespace {
 
-// Cosines and sines of every position, [sequence_length][2][head_dim/2], computed in f64. Kept by
-// the thread until it asks for another shape.
+// Cosines and sines of every position, [sequence_length][2][head_dim/2], computed in f64. The
+// thread keeps the table until it needs another shape.
 class TurnTable {
  public:
   const float* Of(const AttentionShape& shape, const RotarySpeed& speed) {
@@ -36,7 +36,7 @@ class TurnTable {
   std::vector<float> turns_;
 };
 
-// Columns i and i + half of one head; sign is -1 for the inverse turn.
+// Rotates columns i and i + half of one head; sign is -1 for the inverse.
 template <class T>
 void TurnHead(const float* cosines, const float* sines, float sign, int64_t half, T* x) {
 #pragma omp simd
@@ -62,7 +62,7 @@ void CpuOps::Rotary(AttentionShape shape, const RotarySpeed& speed, bool inverse
       const float* turn = turns + row % shape.sequence_length * shape.head_dim;
       T* head = qkv.as<T>() + row * qkv.columns();
       for (int64_t kv = 0; kv < shape.kv_heads; ++kv) {
-        // The queries of the group and its key; the value stays.
+        // Rotate the queries of the group and its key; the value is unchanged.
         for (int64_t i = 0; i <= group; ++i, head += shape.head_dim) {
           TurnHead(turn, turn + half, sign, half, head);
         }

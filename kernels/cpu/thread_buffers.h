@@ -19,8 +19,8 @@ enum class Buffer {
   kCount,
 };
 
-// At least `bytes` bytes, 64-byte aligned, valid until the thread asks for a larger one of the same
-// use or ends. Contents are undefined.
+// Returns at least `bytes` bytes, 64-byte aligned, valid until the thread requests a larger buffer
+// for the same use or ends. The contents are undefined.
 void* ThreadBuffer(Buffer use, size_t bytes);
 
 }  // namespace stretto::cpu

@@ -2,8 +2,8 @@
 #pragma once
 // Inner loops of the operations: elements as f32, exp without libm, and reductions over a row.
 //
-// Loops carry `#pragma omp simd` and run over one row, so an element's place in the vector loop
-// depends on its column only, and the order of a sum on the row's length only.
+// Loops have `#pragma omp simd` and run over one row, so an element's place in the vector loop
+// depends only on its column, and the order of a sum only on the row's length.
 
 #include <bit>
 #include <cstdint>
@@ -50,7 +50,7 @@ constexpr int64_t kLanes = 8;
 #endif
 typedef float Lanes __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
-// Lane i of the result is lane kOrder(i) of a and b, one after the other.
+// Lane i of the result is lane kOrder(i) of the concatenation of a and b.
 template <int (*kOrder)(int), class Vector, size_t... kLane>
 Vector Shuffle(Vector a, Vector b, std::index_sequence<kLane...>) {
   return __builtin_shufflevector(a, b, kOrder(kLane)...);
@@ -64,12 +64,12 @@ constexpr int Across(int lane) {
   return lane ^ kDistance;
 }
 
-// b where it is larger; a NaN in b never is.
+// Returns b where it is larger than a; a NaN in b never is.
 inline Lanes Larger(Lanes a, Lanes b) { return a < b ? b : a; }
 inline Lanes Plus(Lanes a, Lanes b) { return a + b; }
 
-// combine(... combine(start, x[0]) ..., x[count - 1]) in the order of vectors: two of them
-// alternate, then lanes half by half, then the elements after the last whole vector.
+// Returns combine(... combine(start, x[0]) ..., x[count - 1]) in vector order: two vectors
+// alternate, then lanes are combined half by half, then the elements after the last whole vector.
 template <class Combine>
 float Reduce(const float* x, int64_t count, float start, Combine combine) {
   const auto at = [x](int64_t i) { return *reinterpret_cast<const Lanes*>(x + i); };
@@ -89,7 +89,7 @@ float Reduce(const float* x, int64_t count, float start, Combine combine) {
   return first[0];
 }
 
-// Largest element, NaN ignored; -infinity for count 0.
+// Returns the largest element, ignoring NaN; -infinity for count 0.
 inline float RowMax(const float* x, int64_t count) {
   return Reduce(x, count, -__builtin_huge_valf(), Larger);
 }
@@ -107,7 +107,7 @@ void FromFloats(const float* from, int64_t count, T* to) {
   for (int64_t i = 0; i < count; ++i) to[i] = FromFloat<T>(from[i]);
 }
 
-// Calls f with a float or a BF16 that stands for the tensor's element type.
+// Calls f with a float or a BF16, whichever is the tensor's element type.
 template <class F>
 void WithType(DType dtype, F&& f) {
   STRETTO_CHECK(dtype == DType::kF32 || dtype == DType::kBF16);
