@@ -20,9 +20,9 @@
 
 namespace stretto {
 
-// How bf16 matrices are multiplied: by the CPU's bf16 instructions (in f32 if it has none), or
-// after conversion to f32. kFastest uses the instructions only with AMX; without it, Intel's bf16
-// instructions have half the rate of f32 (measured on Sapphire Rapids).
+// The way in which bf16 matrices are multiplied: by the CPU's bf16 instructions (in f32 if it has
+// none), or after conversion to f32. kFastest uses the instructions only with AMX; without it,
+// Intel's bf16 instructions have half the rate of f32 (measured on Sapphire Rapids).
 enum class BF16Products { kFastest, kNative, kInF32 };
 
 struct CpuOpsOptions {

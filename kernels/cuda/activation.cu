@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// GELU and SwiGLU, forward and gradient, in f32 on packs of 16 bytes. All are element by element,
-// so a grid of any size walks the packs; what does not fill a pack is done one by one.
+// GELU and SwiGLU, forward and gradient, in f32 on packs of 16 bytes. All are element-wise, so a
+// grid of any size can walk the packs; elements that do not fill a pack are processed one by one.
 
 #include "kernels/cuda/rows.h"
 
@@ -28,7 +28,7 @@ struct GeluGradOf {
   }
 };
 
-// y[i] = f(x[i]...); `packs` by 16 bytes, the rest one by one.
+// y[i] = f(x[i]...); `packs` packs of 16 bytes, then the remaining elements one by one.
 template <class T, class F, class... X>
 __global__ void Map(F f, int64_t packs, int64_t count, T* y, X... x) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
@@ -46,13 +46,13 @@ __global__ void Map(F f, int64_t packs, int64_t count, T* y, X... x) {
     y[i] = Round<T>(f(ToFloat(x[i])...));
 }
 
-// How many packs of the tensors lie whole and aligned.
+// Returns how many packs of the tensors are complete and aligned.
 template <class T, class... View>
 int64_t WholePacks(int64_t count, const View&... views) {
   return (Aligned(views.data) && ...) ? count / kPack<T> : 0;
 }
 
-// a = g sigmoid(g) u. The rows of gu are g and u in turn, half a row of the operand each.
+// a = g sigmoid(g) u. The rows of gu alternate between g and u, each half a row of the operand.
 template <class F>
 __global__ void SwiGluPacks(typename F::In gu, typename F::Out a) {
   using T = typename F::T;

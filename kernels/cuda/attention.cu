@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Which kernel does a call of attention: the library's where there is one that takes it, else
-// tensor cores where there are tiles for it.
+// Chooses the kernel for a call of attention: the library's if it has one for the call, else tensor
+// cores if there are tiles for its head dimension, else plain arithmetic.
 #include <cmath>
 
 #include "kernels/cuda/attention_call.h"
@@ -10,7 +10,7 @@
 namespace stretto::cuda {
 namespace {
 
-// Proves the shapes that both directions share.
+// CHECKs the shapes that both directions share.
 template <class T>
 AttentionCall<T> CallOf(const AttentionShape& shape, const Dropout& dropout, const TensorView& keys,
                         const TensorView& qkv, const TensorView& context, const TensorView& lse) {
@@ -50,7 +50,7 @@ AttentionCall<T> CallOf(const AttentionShape& shape, const Dropout& dropout, con
 
 }  // namespace
 
-// Forward keeps nothing outside the chip: scratch stays unused.
+// Forward keeps everything on the chip and does not use scratch.
 void CudaOpsImpl::Attention(AttentionShape shape, Dropout dropout, TensorView keys, TensorView qkv,
                             TensorView context, TensorView lse, TensorView) {
   WithType(qkv.dtype, [&](auto type) {

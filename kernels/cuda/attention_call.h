@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// One call of Attention or AttentionGrad as the device sees it, whatever kernel does it.
+// The arguments of a call of Attention or AttentionGrad on the device, common to all kernels.
 
 #include <cuda_runtime.h>
 
@@ -14,7 +14,7 @@ namespace stretto::cuda {
 
 inline constexpr float kLog2E = 1.4426950409f;
 
-// The rows of one head of one sequence; they lie `stride` elements apart.
+// The rows of one head of one sequence, which are `stride` elements apart.
 template <class T>
 struct HeadRows {
   T* data;
@@ -63,7 +63,7 @@ struct AttentionCall {
 
   __host__ __device__ int kv_heads() const { return heads / group; }
 
-  // Where a row of qkv has the query of a head; its group's key and value.
+  // The columns of a head's query in a row of qkv, and of its group's key and value.
   __device__ __forceinline__ int64_t QueryColumn(int head) const {
     return int64_t{head / group * (group + 2) + head % group} * head_dim;
   }
@@ -73,7 +73,7 @@ struct AttentionCall {
   __device__ __forceinline__ int64_t ValueColumn(int kv_head) const {
     return KeyColumn(kv_head) + head_dim;
   }
-  // Of a tensor with the columns of qkv, and of one with those of context.
+  // Rows of a tensor with the columns of qkv, and of one with those of context.
   template <class U>
   __device__ __forceinline__ HeadRows<U> RowsOfQkv(U* tensor, int sequence, int64_t column) const {
     return {tensor + int64_t{sequence} * length * qkv_stride + column, qkv_stride, length};
@@ -88,13 +88,13 @@ struct AttentionCall {
   }
 };
 
-// What backward needs of a query row, as [heads][rows of the call] in scratch.
+// The statistics of a query row for the backward kernels, [heads][rows of the call] in scratch.
 struct alignas(8) RowStatistics {
   float lse;    // times log2(e)
-  float delta;  // dcontext * context, which softmax's gradient subtracts
+  float delta;  // dcontext * context, which the gradient of softmax subtracts
 };
 
-// Tensors of a call beside those of AttentionCall.
+// The tensors of a call in addition to those of AttentionCall.
 struct Gradients {
   const BF16* dcontext;
   const RowStatistics* statistics;

@@ -13,7 +13,7 @@ struct Tile {
   static constexpr int kHeadDim = kDim;
   static constexpr bool kDrop = kDropped;
   static constexpr int kQueries = 128, kKeys = 64, kThreads = 128, kPerSm = 2;
-  // Keys at a time, as many as registers allow.
+  // The keys processed at once, as many as registers allow.
   static constexpr int kSlice = (kDim < 128 ? 64 : 32) / (kDrop ? 2 : 1);
   static constexpr int kM = kQueries / (kThreads / kWarpSize) / 16;  // fragments of a warp's rows
   static constexpr int kN = kSlice / 8;
@@ -64,8 +64,8 @@ struct Rows {
     }
   }
 
-  // Scores become exp(scaled score - maximum so far). Key 0 has been seen, so the maximum is
-  // finite.
+  // Replaces scores by exp(scaled score - maximum so far). Key 0 has been visited, so the maximum
+  // is finite.
   __device__ __forceinline__ void Softmax(float scale, Sums<kM, kN>& scores) {
     STRETTO_UNROLL
     for (int row = 0; row < kM * 2; ++row) {
@@ -101,7 +101,7 @@ struct Rows {
     }
   }
 
-  // tile: the warp's queries, which are not needed any more. scale: of scores.
+  // tile: the warp's queries, which are no longer needed. scale: of scores.
   __device__ __forceinline__ void Store(float scale, float drop_scale, BF16* tile,
                                         const HeadRows<BF16>& context, const HeadRows<float>& lse) {
     const LanePlace own = PlaceOfLane();

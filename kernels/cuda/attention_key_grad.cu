@@ -23,7 +23,7 @@ struct Tile {
   static constexpr size_t kSharedBytes = kStatisticsAt + 2 * kQueries * sizeof(RowStatistics);
 };
 
-// Gradients of keys and values: one warp's rows. Scores are transposed: [keys][queries].
+// The gradients of keys and values in one warp's rows. Scores are transposed: [keys][queries].
 template <class Tile>
 struct Rows {
   static constexpr int kM = Tile::kM, kN = Tile::kN;
@@ -34,7 +34,7 @@ struct Rows {
   __device__ __forceinline__ Rows(int first, float drop_scale)
       : first(first), drop_scale(drop_scale) {}
 
-  // Queries that the head has not are zeros, with zeros as statistics: they add nothing. scale: of
+  // Queries beyond the head's end are zeros with zero statistics, so they add nothing. scale: of
   // scores, times log2(e).
   __device__ __forceinline__ void Visit(const BF16* k, const BF16* v, const BF16* q,
                                         const BF16* dcontext, const RowStatistics* statistics,
@@ -85,11 +85,11 @@ struct Rows {
   }
 };
 
-// What a block of Backward works on.
+// The work of a block of Backward.
 template <class Tile>
 struct KeyWork {
   int sequence, kv_head, first;
-  int steps;  // tiles of queries per head, those of which no query sees a key left out
+  int steps;  // tiles of queries per head, without those that see none of the keys
 
   __device__ __forceinline__ KeyWork(const AttentionCall<BF16>& call, int item) {
     const int per_tile = call.sequences * call.kv_heads(), i = item % per_tile;
@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kPerSm)
     Rows<Tile> rows(work.first + own, call.draws.scale);
     for (int step = 0; step < work.steps * call.group; ++step) {
       AwaitCopies();
-      __syncthreads();  // the step's queries are there, nobody reads those before them any more
+      __syncthreads();  // the step's queries have arrived; nobody reads the previous ones any more
       if (step + 1 < work.steps * call.group) load(step + 1);
       STRETTO_ROLLED
       for (int slice = 0; slice < Tile::kQueries; slice += Tile::kSlice) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Attention in f32 arithmetic for any type and head dimension: a warp per row of the result, 32 of
-// the rows it meets at a time. Statistics of rows for every gradient are made here too.
+// Attention in f32 arithmetic for any type and head dimension: a warp per row of the result, which
+// visits 32 rows of the other side at a time. The statistics of rows for every gradient kernel are
+// computed here too.
 #include "kernels/cuda/attention_call.h"
 #include "kernels/cuda/cuda_ops_impl.h"
 #include "kernels/cuda/device.h"
@@ -20,7 +21,7 @@ __device__ __forceinline__ int64_t FirstItem() {
   return (int64_t{blockIdx.x} * blockDim.x + threadIdx.x) / kWarpSize;
 }
 __device__ __forceinline__ int64_t ItemStep() { return int64_t{gridDim.x} * kWarps; }
-// 32 weights for the warp to share, two kinds.
+// Returns 32 weights that the warp shares; there are two kinds.
 __device__ __forceinline__ float* Weights(int kind) {
   return SharedMemory<float>() +
          (kind * kWarps + static_cast<int>(threadIdx.x) / kWarpSize) * kWarpSize;
@@ -57,7 +58,7 @@ __device__ void StoreColumns(const float (&sums)[kColumns], float factor, int co
   }
 }
 
-// What dropout makes of a probability.
+// Returns the factor that dropout applies to a probability.
 __device__ float Factor(const CallDraws& call, const HeadDraws& draws, int query, int key) {
   if (call.threshold == 0) return 1;
   return draws.Kept(query, key / 4) >> (key % 4) & 1 ? call.scale : 0.0f;
@@ -130,7 +131,7 @@ __global__ void Statistics(AttentionCall<T> call, const T* dcontext, const T* co
   }
 }
 
-// What a query and a key mean to each other.
+// The relation of a query and a key in backward.
 template <class T>
 struct Pairs {
   const AttentionCall<T>& call;
@@ -148,7 +149,7 @@ struct Pairs {
         statistics(all + head * call.rows + int64_t{sequence} * call.length),
         draws(call.draws.threshold > 0 ? call.DrawsOf(sequence, head) : HeadDraws{}) {}
 
-  // The probability after dropout and the gradient of the score before scaling.
+  // Computes the probability after dropout, and the gradient of the score before scaling.
   __device__ void Weigh(int query, int key, float* p, float* ds) const {
     const int d = call.head_dim;
     const float score = Dot(q.Row(query), k.Row(key), d) * call.scale;

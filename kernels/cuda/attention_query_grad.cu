@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The gradient of attention's queries on tensor cores, probabilities recomputed from lse (Dao 2023,
-// FlashAttention-2, section 3.1): a block has a tile of queries and visits the keys before it. The
-// gradients of keys and values have a kernel of their own, so that no sum depends on the order of
-// blocks.
+// The gradient of attention's queries on tensor cores, with probabilities recomputed from lse (Dao
+// 2023, FlashAttention-2, section 3.1): a block has a tile of queries and visits the keys before
+// it. The gradients of keys and values have a kernel of their own, so that no sum depends on the
+// order of blocks.
 #include "kernels/cuda/attention_tiles.h"
 #include "kernels/cuda/cuda_ops_impl.h"
 
@@ -23,7 +23,7 @@ struct Tile {
   static constexpr size_t kSharedBytes = (2 * kQueries + 4 * kKeys) * kTileRowBytes<kDim>;
 };
 
-// Gradients of queries: one warp's rows.
+// The gradients of queries in one warp's rows.
 template <class Tile>
 struct Rows {
   static constexpr int kM = Tile::kM, kN = Tile::kN;

@@ -3,8 +3,8 @@
 // Tiles of attention on tensor cores: rows of heads in shared memory, and a warp's products of
 // them.
 //
-// A tile's rows are padded by 16 bytes: an odd number of 16-byte pieces, so that the eight rows of
-// an 8 x 8 matrix lie in different banks.
+// The rows of a tile are padded by 16 bytes to an odd number of 16-byte pieces, so that the eight
+// rows of an 8 x 8 matrix are in different banks.
 
 #include <cuda_runtime.h>
 
@@ -17,7 +17,7 @@
 namespace stretto::cuda {
 
 // Calls `body` with the call's head dimension and whether it drops as constants, if there are tiles
-// for that dimension; else returns false.
+// for that dimension; otherwise returns false.
 template <class Body>
 bool WithTiles(const AttentionCall<BF16>& call, Body body) {
   const auto with = [&](auto head_dim) {
@@ -51,9 +51,9 @@ inline constexpr size_t kTileRowBytes = kTileStride<kHeadDim> * sizeof(BF16);
 template <int kM, int kN>
 using Sums = SumFragment[kM][kN];
 
-// Calls body(item) for the block's share of items in descending order of work; all of shared memory
-// is free then. Turns go forth and back over the blocks, so that who had the longest of one turn
-// gets the shortest of the next.
+// Calls body(item) for the block's share of items in descending order of work, with all of shared
+// memory free. Rounds go back and forth over the blocks, so that the block with the longest item of
+// one round gets the shortest of the next.
 template <class Body>
 __device__ __forceinline__ void ForEachItem(int items, Body body) {
   const auto item_of = [](int turn) {
@@ -61,12 +61,12 @@ __device__ __forceinline__ void ForEachItem(int items, Body body) {
     return turn * blocks + (turn % 2 == 0 ? block : blocks - 1 - block);
   };
   for (int turn = 0, item; (item = item_of(turn)) < items; ++turn) {
-    __syncthreads();  // nobody reads what the item before left there
+    __syncthreads();  // nobody reads the previous item's shared memory any more
     body(item);
   }
 }
 
-// An item of those that have a tile of queries, of which the last are the longest.
+// An item of a list of tiles of queries, of which the last are the longest.
 struct QueryWork {
   int head, sequence, first;  // query
 
@@ -79,7 +79,7 @@ struct QueryWork {
   }
 };
 
-// Starts to copy rows [first, first + kRows) into a tile; zeros for rows that the head has not.
+// Starts to copy rows [first, first + kRows) into a tile; rows beyond the head's end become zeros.
 template <int kHeadDim, int kRows, int kThreads>
 __device__ __forceinline__ void CopyTile(const HeadRows<const BF16>& from, int first, BF16* tile) {
   constexpr int kPieces = kHeadDim / 8, kStep = kThreads / kPieces;
@@ -97,8 +97,8 @@ __device__ __forceinline__ void CopyTile(const HeadRows<const BF16>& from, int f
 }
 
 // Calls visit(keys, values, key) for every slice of the keys that a tile of queries may see, from
-// the first; by way of two stages of Tile::kKeys keys and values each. `key` is the slice's first.
-// What was copied before is in shared memory when it is called.
+// the first on, through two stages of Tile::kKeys keys and values each. `key` is the slice's first.
+// Earlier asynchronous copies have arrived in shared memory when it is called.
 template <class Tile, class Visit>
 __device__ __forceinline__ void ForEachKeySlice(const AttentionCall<BF16>& call,
                                                 const QueryWork& work, BF16* stages, Visit visit) {
@@ -114,7 +114,7 @@ __device__ __forceinline__ void ForEachKeySlice(const AttentionCall<BF16>& call,
   const int end = std::min(work.first + Tile::kQueries, call.length);
   for (int tile = 0; tile * kKeys < end; ++tile) {
     AwaitCopies();
-    __syncthreads();  // the tile is there, and nobody reads the one before it any more
+    __syncthreads();  // the tile has arrived; nobody reads the previous one any more
     if ((tile + 1) * kKeys < end) load(tile + 1);
     const BF16* const k = stages + tile % 2 * 2 * kKeys * kStride;
     STRETTO_ROLLED
@@ -171,7 +171,7 @@ __device__ __forceinline__ void MultiplyColumns(const LeftFragment (&left)[kM][k
   }
 }
 
-// Sums, rounded, as the left factor of the next product.
+// Converts sums, rounded, to the left factor of the next product.
 template <int kM, int kN>
 __device__ __forceinline__ void ToFragments(const Sums<kM, kN>& sums,
                                             LeftFragment (&fragments)[kM][kN / 2]) {
@@ -185,8 +185,9 @@ __device__ __forceinline__ void ToFragments(const Sums<kM, kN>& sums,
   }
 }
 
-// Writes a warp's sums, each row times its factor, to rows [first, first + 16 kM) of a head, by way
-// of as many rows of a tile that the warp has for itself. Rows that the head has not are left out.
+// Writes a warp's sums, each row times its factor, to rows [first, first + 16 kM) of a head,
+// through the same number of rows of a tile that only this warp uses. Rows beyond the head's end
+// are skipped.
 template <int kHeadDim, int kM>
 __device__ __forceinline__ void StoreRows(const Sums<kM, kHeadDim / 8>& sums,
                                           const float (&factors)[kM][2], BF16* tile,
@@ -223,9 +224,9 @@ __device__ __forceinline__ float QuadSum(float value) {
   return value + __shfl_xor_sync(kAllLanes, value, 2);
 }
 
-// Which probabilities of a 16 x 8 fragment of [queries][keys] are kept: bit i for element i of the
-// lane's. `query` and `key` are the fragment's first. Each lane draws for one query and four keys,
-// which two lanes share.
+// Returns which probabilities of a 16 x 8 fragment of [queries][keys] are kept: bit i for element i
+// of the lane's. `query` and `key` are the fragment's first. Each lane draws for one query and four
+// keys, which two lanes share.
 __device__ __forceinline__ unsigned KeptOfQueries(const HeadDraws& draws, const LanePlace& own,
                                                   int query, int key) {
   const int odd = own.column / 2 % 2;

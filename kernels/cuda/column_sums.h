@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Sums over rows: gradients of vectors. Rows are cut into parts, by the shape alone; a block sums a
-// part of a tile of columns, then a second kernel adds the parts in ascending order.
+// Sums over rows: gradients of vectors. Rows are divided into parts by the shape alone. A block
+// sums a part of a tile of columns; a second kernel adds the parts in ascending order.
 
 #include "kernels/cuda/rows.h"
 
@@ -9,7 +9,7 @@ namespace stretto::cuda {
 
 inline constexpr int kSumThreads = 256;
 inline constexpr int kSumWarps = kSumThreads / kWarpSize;
-inline constexpr int64_t kSumBlocks = 1024;  // wanted: enough to fill a large device
+inline constexpr int64_t kSumBlocks = 1024;  // the target: enough to fill a large device
 
 struct ColumnParts {
   int64_t parts, rows_of_part;
@@ -24,7 +24,7 @@ ColumnParts PartsOf(int64_t rows, int64_t columns) {
   return {CeilDivide(rows, rows_of_part), rows_of_part, static_cast<int>(tiles)};
 }
 
-// sums: f32[parts][kSums][columns]. A warp takes every kSumWarps-th row of the part, a lane a pack.
+// sums: f32[parts][kSums][columns]. A warp sums every kSumWarps-th row of the part, a lane a pack.
 template <class Terms>
 __global__ void __launch_bounds__(kSumThreads)
     SumColumnParts(Terms terms, ColumnParts cut, int64_t rows, int columns, float* sums) {
@@ -61,7 +61,7 @@ struct SumTargets {
   float* at[kSums];
 };
 
-// A block takes kWarpSize columns, a warp every kSumWarps-th part.
+// A block sums kWarpSize columns, a warp every kSumWarps-th part.
 template <int kSums>
 __global__ void __launch_bounds__(kSumThreads)
     AddColumnParts(const float* sums, int64_t parts, int columns, SumTargets<kSums> out) {
@@ -90,7 +90,7 @@ __global__ void __launch_bounds__(kSumThreads)
   }
 }
 
-// Terms: kSums sums of packs of T; Add(row, column, sums) adds a row's terms.
+// Terms: kSums sums of packs of T; Add(row, column, sums) adds the terms of a row.
 template <class Terms>
 void CudaOpsImpl::SumColumns(const char* name, const Terms& terms, int64_t rows, int64_t columns,
                              std::array<float*, Terms::kSums> out) {

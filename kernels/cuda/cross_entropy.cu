@@ -2,8 +2,8 @@
 
 // Softmax cross entropy over a vocabulary that may be split over ranks, in the four parts between
 // which collectives run: the maximum of a row, the sum of exponentials with the target's logit, the
-// loss, and the gradient in place of the logits. A block takes a row at a time and reduces it in
-// shared memory.
+// loss, and the gradient in place of the logits. A block processes a row at a time and reduces it
+// in shared memory.
 
 #include <limits>
 
@@ -12,7 +12,7 @@
 namespace stretto::cuda {
 namespace {
 
-// A block takes a row, a thread about four packs of it.
+// A block processes a row, and a thread about four packs of it.
 template <class T>
 Spread SpreadOf(int64_t columns) {
   const int64_t threads = CeilDivide(columns, 4 * kPack<T> * kWarpSize) * kWarpSize;
@@ -32,7 +32,7 @@ __device__ __forceinline__ void ForEachOfRow(const Rows<const T, kPacked>& rows,
   }
 }
 
-// real: the first so many columns are tokens, the others padding.
+// real: the number of columns that are tokens; the columns after them are padding.
 template <class F>
 __global__ void MaxOfRows(typename F::In logits, int real, float* max) {
   __shared__ BlockReduce<1>::Places places;
@@ -45,7 +45,7 @@ __global__ void MaxOfRows(typename F::In logits, int real, float* max) {
   }
 }
 
-// The target's column on this rank, or -1.
+// Returns the target's column on this rank, or -1.
 __device__ __forceinline__ int LocalTarget(int32_t target, int64_t start, int real) {
   const int64_t column = target - start;
   return column >= 0 && column < real ? static_cast<int>(column) : -1;
@@ -96,7 +96,7 @@ __global__ void GradOfRows(const float* max, const float* sums, const int32_t* t
   }
 }
 
-// Columns of this rank's part that are tokens.
+// Returns the number of this rank's columns that are tokens.
 int RealColumns(const TensorView& logits, const VocabShard& vocab) {
   return static_cast<int>(std::clamp<int64_t>(vocab.size - vocab.start, 0, logits.columns()));
 }

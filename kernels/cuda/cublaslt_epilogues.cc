@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Times a product with one of cuBLASLt's fused epilogues, on zeros, with every algorithm that the
-// library proposes for it, and returns the best time. Used to decide by measurement; no step runs
-// these epilogues.
+// library proposes for it, and returns the best time. It exists to decide by measurement; no step
+// runs these epilogues.
 
 #include "kernels/cuda/cublaslt_epilogues.h"
 
@@ -67,7 +67,7 @@ cublasLtEpilogue_t NameOf(Epilogue epilogue) {
   STRETTO_CHECK(false);
 }
 
-// `aux` holds the input of GELU, `sums` what a bias gradient becomes.
+// `aux` holds the input of GELU, `sums` receives a bias gradient.
 absl::Status SetEpilogue(const Plan& plan, const Product& product, Epilogue epilogue, void* aux,
                          void* sums) {
   const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -92,13 +92,13 @@ struct GiveBack {
 };
 using Memory = std::unique_ptr<void, GiveBack>;
 
-// Zeros, which are as good as any for what is not multiplied.
+// Allocates zeros, which are as good as any values for operands that do not affect the time.
 absl::StatusOr<Memory> Zeros(int64_t bytes) {
   void* memory = nullptr;
   const auto size = static_cast<size_t>(bytes);
   if (absl::Status status = CudaStatus(cudaMallocAsync(&memory, size, nullptr), "cudaMallocAsync");
       !status.ok()) {
-    cudaGetLastError();  // it is no error of the stream's
+    cudaGetLastError();  // handled here; not an error of the stream
     return status;
   }
   Memory owned(memory);
@@ -127,7 +127,7 @@ absl::StatusOr<double> Time(const EpilogueProduct& wanted) {
   if (!status.ok()) return status;
   const absl::StatusOr<std::vector<Algorithm>> proposals =
       Proposals(handle.get(), product, *plan, true);
-  if (!proposals.ok()) {  // also where it refuses the combination of types
+  if (!proposals.ok()) {  // also when the library refuses the combination of types
     return absl::UnimplementedError(absl::StrCat("cuBLASLt proposes nothing for this epilogue: ",
                                                  proposals.status().message()));
   }

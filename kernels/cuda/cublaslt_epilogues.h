@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How long cuBLASLt takes for what its epilogues could fuse.
+// Measures cuBLASLt's epilogues.
 
 #include "absl/status/statusor.h"
 #include "kernels/epilogue.h"
 
 namespace stretto {
 
-// Seconds of the fastest algorithm without split sums, as products of a step are timed, on a stream
-// and memory of its own on the current device. Errors: Unimplemented (the library has none that
-// runs), ResourceExhausted, Unavailable (the library's words).
+// Returns the seconds of the fastest algorithm without split sums, timed as products of a step are,
+// on a stream and memory of its own on the current device. Errors: Unimplemented (the library has
+// no algorithm that runs), ResourceExhausted, Unavailable (with the library's message).
 absl::StatusOr<double> TimeEpilogue(const EpilogueProduct& product);
 
 }  // namespace stretto

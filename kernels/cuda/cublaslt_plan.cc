@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Turns a product into cuBLASLt's descriptors, asks for algorithms, checks that a stored one can
-// run, and launches. Calls collects the status of a sequence of setters, so that the first failure
-// is the one reported.
+// run, and launches. Calls collects the status of a sequence of setters and reports the first
+// failure.
 
 #include "kernels/cuda/cublaslt_plan.h"
 
@@ -30,7 +30,7 @@ cudaDataType_t TypeOf(DType dtype) {
   STRETTO_CHECK(false && "a product of integers");
 }
 
-// Remembers the first call that failed, so that a sequence of them reads as one.
+// Remembers the first call that failed, so that a sequence of calls needs one check.
 class Calls {
  public:
   void Did(cublasStatus_t status, const char* call) {
@@ -107,7 +107,7 @@ absl::StatusOr<Plan> MakePlan(const Product& p, int sms) {
   if (p.bias) {
     calls.Set<uint32_t>(description, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     calls.Set<int32_t>(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, TypeOf(p.out));
-    // Not an address yet: proposals are for pointers as aligned as this one.
+    // Not an address yet: proposals are made for pointers with this alignment.
     calls.Set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<uintptr_t>(p.alignment));
   }
   plan.a =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A product as cuBLASLt's descriptors.
+// The cuBLASLt descriptors of a product.
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@
 
 namespace stretto::cuda {
 
-// Names the call that failed, and why.
+// Names the call that failed and its reason.
 absl::Status CublasStatus(cublasStatus_t status, const char* call);
 absl::Status CudaStatus(cudaError_t status, const char* call);
 
@@ -39,11 +39,11 @@ struct Plan {
   cublasLtMatmulAlgo_t algorithm = {};
 };
 
-// All but the algorithm. sms: planned for, 0 for all.
+// Makes everything except the algorithm. sms: the SMs to plan for, 0 for all.
 absl::StatusOr<Plan> MakePlan(const Product& product, int sms);
 
-// What the library proposes within the workspace, in its order; with `whole_sums` only algorithms
-// that add the products of an element in one go.
+// Returns the algorithms that the library proposes within the workspace, in its order. With
+// `whole_sums`, only algorithms that add the products of an element in one pass.
 absl::StatusOr<std::vector<Algorithm>> Proposals(cublasLtHandle_t handle, const Product& product,
                                                  const Plan& plan, bool whole_sums);
 
@@ -55,15 +55,15 @@ cublasLtMatmulAlgo_t WordsOf(const Algorithm& algorithm);
 struct Workspace {
   void* data = nullptr;
   cudaStream_t stream = nullptr;
-  std::chrono::milliseconds patience = {};  // with what is on the stream, before measuring there
+  std::chrono::milliseconds patience = {};  // how long to wait for earlier work on the stream
 };
 cublasStatus_t Launch(cublasLtHandle_t handle, const Plan& plan,
                       const cublasLtMatmulAlgo_t& algorithm, const ProductCall& call,
                       const Workspace& workspace);
 
-// Times each algorithm on random numbers, in microseconds; none for one that fails. Waits for the
-// stream. Errors: ResourceExhausted (no memory for the operands), DeadlineExceeded (what was on the
-// stream did not end).
+// Times each algorithm on random numbers, in microseconds; the times of one that fails are empty.
+// Waits for the stream. Errors: ResourceExhausted (no memory for the operands), DeadlineExceeded
+// (earlier work on the stream did not end).
 absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle,
                                                          const Product& product, const Plan& plan,
                                                          const std::vector<Algorithm>& algorithms,

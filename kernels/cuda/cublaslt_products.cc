@@ -2,9 +2,9 @@
 
 // One table of plans by shape and SM limit. The first call of a shape makes its plan and chooses
 // the algorithm: from the stored tunings, else by timing the proposals, else (while a stream is
-// captured, or without memory to measure in) the first proposal. With `pin`, all numbers of tokens
-// share the algorithm chosen for one typical number, so that slices of a batch have the bits of the
-// whole.
+// being captured, or without memory for a measurement) the first proposal. With `pin`, all numbers
+// of tokens share the algorithm chosen for one typical number, so that slices of a batch are
+// bitwise equal to the whole.
 
 #include "kernels/cuda/cublaslt_products.h"
 
@@ -71,7 +71,7 @@ class CublasLtProducts final : public MatrixProducts {
   }
 
   absl::StatusOr<Algorithm> AlgorithmFor(const TuningKey& key, const Plan& plan) {
-    Product typical = key.product;  // stands for all shapes that share the choice
+    Product typical = key.product;  // represents all shapes that share the choice
     if (options_.pin && TokensAreColumns(typical)) typical.n = options_.pinned_tokens;
     const absl::StatusOr<Plan> typical_plan = MakePlan(typical, key.sms);
     if (!typical_plan.ok()) return typical_plan.status();
@@ -79,7 +79,7 @@ class CublasLtProducts final : public MatrixProducts {
     const Algorithm* known = options_.tunings->Find(stored_as);
     if (known != nullptr && CanRun(handle_.get(), *typical_plan, *known)) {
       if (CanRun(handle_.get(), plan, *known)) return *known;
-      // Another algorithm would give other bits than the rest of the batch has.
+      // Another algorithm would give other bits than those of the rest of the batch.
       return absl::InternalError("its pinned algorithm cannot run this number of tokens");
     }
     absl::StatusOr<std::vector<Algorithm>> proposals =
@@ -101,8 +101,8 @@ class CublasLtProducts final : public MatrixProducts {
     if (!options_.tune || Capturing()) return guess;
     const absl::StatusOr<std::vector<std::vector<double>>> times =
         TimesOf(handle_.get(), typical, typical_plan, proposals, workspace_);
-    // Without memory to measure in, the library's own opinion is the best there is. It is kept: a
-    // run that goes on from a checkpoint may have the memory, and would choose other bits.
+    // Without memory for a measurement, the library's first proposal is the best choice. It is
+    // kept: a run that resumes from a checkpoint may have the memory, and would choose other bits.
     if (absl::IsResourceExhausted(times.status())) return proposals.front();
     if (!times.ok()) return times.status();
     const int best = FastestOf(*times);

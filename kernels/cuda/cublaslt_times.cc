@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Measures algorithms for a product on its stream: first it waits until earlier work is done, then
-// it allocates several sets of operands with random numbers, larger together than the cache, and
-// times each algorithm over them. Memory is taken and given back in stream order, because cudaFree
-// would wait for streams that may wait for a peer.
+// Measures algorithms for a product on its stream: it waits until earlier work is done, allocates
+// several sets of operands with random numbers, together larger than the cache, and times each
+// algorithm over them. Memory is allocated and freed in stream order, because cudaFree would wait
+// for streams that may wait for a peer.
 
 #include <algorithm>
 #include <chrono>
@@ -20,12 +20,12 @@ namespace {
 
 constexpr int kRuns = 7;
 constexpr int kLaunches = 4;  // within one run
-// Twice the second-level cache of a Hopper GPU: operands come from memory, as in a step.
+// Twice the second-level cache of a Hopper GPU, so that operands come from memory as in a step.
 constexpr int64_t kUncached = int64_t{128} << 20;
 constexpr int64_t kSets = 8;
 
-// Taken and given back in the stream's order: cudaFree waits for all streams, of which others may
-// wait for a peer that is gone.
+// Frees memory in the stream's order: cudaFree waits for all streams, and another stream may wait
+// for a lost peer.
 struct GiveBack {
   cudaStream_t stream = nullptr;
   void operator()(void* memory) const { cudaFreeAsync(memory, stream); }
@@ -33,7 +33,7 @@ struct GiveBack {
 using DeviceMemory = std::unique_ptr<void, GiveBack>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
 
-// Elements that the stored matrix spans.
+// Returns the number of elements that the stored matrix spans.
 int64_t Span(int64_t ld, int64_t rows, int64_t columns) { return ld * (columns - 1) + rows; }
 
 struct Layout {
@@ -58,7 +58,8 @@ Layout LayoutOf(const Product& p) {
   return layout;
 }
 
-// Random numbers of the type in (-1, 1), a megabyte of them; power, and so speed, depends on bits.
+// Returns a megabyte of random numbers of the type in (-1, 1). Power, and therefore speed, depends
+// on the bits.
 std::vector<std::byte> Values(DType dtype) {
   std::vector<std::byte> bytes(size_t{1} << 20);
   std::mt19937 random(1);
@@ -95,7 +96,7 @@ absl::StatusOr<DeviceMemory> FilledMemory(int64_t bytes, DType dtype, cudaStream
   if (absl::Status status = CudaStatus(cudaMallocAsync(&memory, static_cast<size_t>(bytes), stream),
                                        "cudaMallocAsync");
       !status.ok()) {
-    cudaGetLastError();  // it is no error of the stream's
+    cudaGetLastError();  // handled here; not an error of the stream
     return status;
   }
   DeviceMemory owned(memory, GiveBack{stream});
@@ -162,7 +163,7 @@ absl::StatusOr<std::vector<std::vector<double>>> TimesOf(cublasLtHandle_t handle
     const cublasLtMatmulAlgo_t words = WordsOf(algorithm);
     std::vector<double>& of = times.emplace_back();
     double microseconds = 0;
-    bool good = run(words, &microseconds);  // warms up
+    bool good = run(words, &microseconds);  // warm-up
     for (int i = 0; i < kRuns && good; ++i) {
       good = run(words, &microseconds);
       of.push_back(microseconds);

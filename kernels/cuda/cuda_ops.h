@@ -4,18 +4,19 @@
 // stream: a call returns before its work is done and never waits for the device, so calls can be
 // captured into a graph. All pointers are to device memory.
 //
-// Numbers: as kernels/ops.h says, with two differences from the CPU. Sums over rows (marked +=) and
-// sums of squares are added in a fixed order of their own, the same in every run. Fast exponentials
-// differ in the last bits. Attention in bf16 rounds probabilities and the gradients of scores to
-// bf16 before it multiplies with them. Bits of our kernels do not depend on the SM limit, nor on
-// addresses: operands whose rows are whole multiples of 16 bytes, aligned to 16, are only faster.
+// Numerics: those of kernels/ops.h, with these differences from the CPU. Sums over rows (marked +=)
+// and sums of squares are added in a fixed order of their own, the same in every run. Fast
+// exponentials differ in the last bits. Attention in bf16 rounds probabilities and the gradients of
+// scores to bf16 before it multiplies with them. The bits of our kernels depend neither on the SM
+// limit nor on addresses: operands whose rows are multiples of 16 bytes, aligned to 16, are only
+// faster.
 //
-// Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary 256 wide. Operands
-// of attention in bf16 are aligned to 16 bytes; with heads 64, 80, 96 or 128 wide it takes up to
-// 137 KiB of shared memory in a block, which devices of compute capability 8.6, 8.9 and 12 do not
-// have.
+// Limits: rows of norms and of BiasResidual are at most 64 KiB, heads of Rotary at most 256 wide.
+// Operands of attention in bf16 are aligned to 16 bytes. With heads 64, 80, 96 or 128 wide, it uses
+// up to 137 KiB of shared memory in a block, which devices of compute capability 8.6, 8.9 and 12 do
+// not have.
 //
-// Threads: one thread at a time per object.
+// Not thread-safe.
 
 #include <cstddef>
 #include <memory>
@@ -24,24 +25,24 @@
 
 namespace stretto {
 
-// Matrix products on a device, y and x as in Ops. In a file of its own so that kernels can be
-// tested without the library behind it (cuBLASLt).
+// Matrix products on a device, with y and x as in Ops. Declared here so that kernels can be tested
+// without the library that implements them (cuBLASLt).
 class MatrixProducts {
  public:
   virtual ~MatrixProducts() = default;
   virtual void Gemm(TensorView x, TensorView w, TensorView bias, TensorView y) = 0;
   virtual void GemmDgrad(TensorView dy, TensorView w, int64_t first_column, TensorView dx) = 0;
   virtual void GemmWgrad(TensorView dy, TensorView x, TensorView dw) = 0;
-  // Plans products for that many SMs; 0: all.
+  // Plans later products for `sms` SMs; 0: all.
   virtual void LimitSms(int sms) = 0;
-  // What the first product that failed said, naming it; empty while all is well. Later ones are not
-  // run.
+  // Returns the message of the first product that failed, naming it; empty if none failed. Later
+  // products are not run.
   virtual const char* error() const { return ""; }
 };
 
-// Attention by a library's kernels: bf16 without dropout, tensors as in Ops. False: the call is not
-// taken and nothing of it counts; kernels of our own do it. What is taken depends on the shape and
-// not on the number of sequences, so that slices of a batch give the bits of the whole.
+// Attention by a library's kernels: bf16 without dropout, tensors as in Ops. A call that returns
+// false has had no effect, and our own kernels must do the work. Acceptance depends on the shape
+// but not on the number of sequences, so that slices of a batch are bitwise equal to the whole.
 class FusedAttention {
  public:
   virtual ~FusedAttention() = default;
@@ -58,19 +59,19 @@ struct CudaOpsOptions {
   void* workspace = nullptr;
   // Borrowed; they enqueue on the same stream. Without products no operation may need them.
   MatrixProducts* products = nullptr;
-  FusedAttention* attention = nullptr;  // asked first where it is given
+  FusedAttention* attention = nullptr;  // asked first if it is given
 };
 
 inline constexpr size_t kCudaWorkspaceBytes = size_t{64} << 20;
 
 class CudaOps : public Ops {
  public:
-  // Kernels launched from here on have no more blocks than fit on that many SMs, so that a
-  // collective finds room (the device spreads blocks over all SMs: none stays free); 0: all.
-  // FusedAttention knows no limit.
+  // Limits kernels launched from here on to as many blocks as fit on `sms` SMs, so that a
+  // collective finds room (the device spreads blocks over all SMs, so none stays free); 0: no
+  // limit. FusedAttention has no limit.
   virtual void LimitSms(int sms) = 0;
-  // What the first launch or product that failed said, naming it; empty while all is well. Work
-  // after it is undefined.
+  // Returns the message of the first launch or product that failed, naming it; empty if none
+  // failed. The results of later work are undefined.
   virtual const char* error() const = 0;
 };
 

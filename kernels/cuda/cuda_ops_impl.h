@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// The class behind MakeCudaOps. Its methods stand one operation (and its gradients) per file.
+// The class that MakeCudaOps returns. Each file implements one operation and its gradients.
 
 #include <cuda_runtime.h>
 
@@ -33,8 +33,8 @@ void WithType(DType dtype, Body body) {
   }
 }
 
-// How a kernel is spread: blocks of `threads`, at most `per_sm` of them on each SM that may be used
-// (0: as many as fit).
+// The launch shape of a kernel: blocks of `threads`, at most `per_sm` of them on each SM that may
+// be used (0: as many as fit).
 struct Spread {
   int threads = 256;
   int per_sm = 0;
@@ -64,11 +64,11 @@ class CudaOpsImpl final : public CudaOps {
                            TensorView y, TensorView rstd) override;
 
  private:
-  // attention_forward.cu, attention_query_grad.cu, attention_key_grad.cu: on tensor cores. False:
-  // not for this head_dim.
   bool AsksLibrary(const Dropout& dropout) const {
     return options_.attention != nullptr && !dropout.on();
   }
+  // attention_forward.cu, attention_query_grad.cu, attention_key_grad.cu: on tensor cores. Return
+  // false when there are no tiles for this head_dim.
   bool TiledAttention(const AttentionCall<BF16>& call, BF16* context, float* lse);
   bool TiledQueryGrad(const AttentionCall<BF16>& call, const Gradients& all);
   bool TiledKeyGrad(const AttentionCall<BF16>& call, const Gradients& all);
@@ -82,7 +82,7 @@ class CudaOpsImpl final : public CudaOps {
   void PlainAttentionGrad(const AttentionCall<T>& call, const T* dcontext,
                           const RowStatistics* statistics, T* dqkv);
 
-  // embedding.cu. Keys of all rows, ascending, in the workspace.
+  // embedding.cu. Returns the keys of all rows, ascending, in the workspace.
   const uint64_t* SortedRows(TensorView tokens);
 
   cudaStream_t stream() const { return static_cast<cudaStream_t>(options_.stream); }
@@ -122,7 +122,7 @@ class CudaOpsImpl final : public CudaOps {
                                     static_cast<int>(spread.shared_bytes)));
   }
 
-  // Blocks of the kernel that fit on one SM; the runtime is asked once.
+  // Returns how many blocks of the kernel fit on one SM; the runtime is asked once per kernel.
   template <class... P>
   int PerSm(const char* name, const Spread& spread, void (*kernel)(P...)) {
     const auto key =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What device code shares: shared memory, packs of elements, sums over a warp and a block, all in a
-// fixed order.
+// Functions that device code shares: shared memory, packs of elements, and sums over a warp and a
+// block, all in a fixed order.
 
 #include <cuda_runtime.h>
 
@@ -15,7 +15,7 @@ namespace stretto::cuda {
 inline constexpr int kWarpSize = 32;
 inline constexpr unsigned kAllLanes = ~0u;
 
-// The block's dynamic shared memory, 16-byte aligned.
+// Returns the block's dynamic shared memory, 16-byte aligned.
 template <class T>
 __device__ __forceinline__ T* SharedMemory() {
 #if defined(__CUDACC__)
@@ -26,7 +26,7 @@ __device__ __forceinline__ T* SharedMemory() {
 #endif
 }
 
-// As many elements as one 16-byte access moves.
+// The number of elements that one 16-byte access moves.
 template <class T>
 inline constexpr int kPack = 16 / sizeof(T);
 
@@ -35,7 +35,7 @@ struct alignas(kCount * sizeof(T)) Pack {
   T at[kCount];
 };
 
-// Devices trap where a pack is not aligned.
+// CHECKs alignment off the device; devices trap by themselves when a pack is not aligned.
 template <class P>
 __device__ __forceinline__ void ExpectAligned([[maybe_unused]] const void* pack) {
 #if !defined(__CUDACC__)
@@ -53,7 +53,7 @@ __device__ __forceinline__ void StorePack(T* to, const Pack<T, kCount>& pack) {
   *reinterpret_cast<Pack<T, kCount>*>(to) = pack;
 }
 
-// Rounds to nearest even, as ToBF16.
+// Rounds to nearest even, like ToBF16.
 template <class T>
 __device__ __forceinline__ T Round(float value) {
 #if defined(__CUDACC__)
@@ -82,9 +82,9 @@ __device__ __forceinline__ float WarpMax(float value) {
   return value;
 }
 
-// Sums and maxima over a block, again and again, in every thread, one barrier each: results take
-// two places in turn, and who writes a place again has passed a barrier after all read it. All
-// threads of a one-dimensional block of whole warps call it.
+// Repeated sums and maxima over a block, returned to every thread with one barrier each. Results
+// alternate between two places, and whoever writes a place again has passed a barrier after all
+// have read it. All threads of a one-dimensional block of whole warps must call it.
 template <int kValues, class T = float>
 class BlockReduce {
  public:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Random draws of dropout, keyed as kernels/ops.h says.
+// Random draws of dropout, keyed as defined in kernels/ops.h.
 
 #include <cstdint>
 
@@ -9,7 +9,7 @@
 
 namespace stretto::cuda {
 
-// What a kernel needs to drop elements; all zeros where dropout is off.
+// The arguments of a kernel that drops elements; all zeros when dropout is off.
 struct Drops {
   const uint32_t* keys;
   uint32_t threshold, site, first_token;
@@ -27,7 +27,7 @@ inline Drops DropsOf(const Dropout& dropout, const TensorView& keys) {
           .scale = dropout.scale()};
 }
 
-// The draws of one tensor, its keys in registers. Where dropout is off it draws nothing.
+// The draws of one tensor, with its keys in registers. Draws nothing when dropout is off.
 class Draws {
  public:
   __device__ explicit Draws(const Drops& drops) : drops_(drops) {
@@ -38,7 +38,8 @@ class Draws {
     first_token_ = drops.keys[kFirstToken] + drops.first_token;
   }
 
-  // 0 or the scale for columns [column, column + kCount) of a row; column % 4 == 0.
+  // Sets `factors` to 0 or the scale for columns [column, column + kCount) of a row; column % 4 ==
+  // 0.
   template <int kCount>
   __device__ __forceinline__ void Factors(int64_t row, int column, float (&factors)[kCount]) const {
     static_assert(kCount % 4 == 0);

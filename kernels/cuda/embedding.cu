@@ -2,15 +2,14 @@
 
 // Embeddings and their gradients. The gradient of the token table adds all rows of one token in
 // ascending order, so its bits do not depend on the launch: rows are sorted by (token, row) in runs
-// and merged, and the thread at the first row of a token adds that token's rows one after the
-// other.
+// and merged, and the thread at the first row of a token adds the token's rows one after the other.
 
 #include "kernels/cuda/rows.h"
 
 namespace stretto::cuda {
 namespace {
 
-// y[row] = table[token - start], or 0 where the table does not hold it.
+// y[row] = table[token - start], or 0 if the table does not hold the token.
 template <class F>
 __global__ void EmbedPacks(const int32_t* tokens, int64_t start, typename F::In table,
                            typename F::Out y) {
@@ -21,15 +20,15 @@ __global__ void EmbedPacks(const int32_t* tokens, int64_t start, typename F::In 
   });
 }
 
-// A row and its token as one number, so that rows in ascending order of it are those of a token one
-// after the other, each token's ascending.
+// Returns a row and its token as one number. In ascending order of it, the rows of a token are
+// adjacent and ascending.
 __device__ __forceinline__ uint64_t KeyOf(int32_t token, int64_t row) {
   return uint64_t{static_cast<uint32_t>(token)} << 32 | static_cast<uint32_t>(row);
 }
 __device__ __forceinline__ int32_t TokenOf(uint64_t key) { return static_cast<int32_t>(key >> 32); }
 __device__ __forceinline__ int64_t RowOf(uint64_t key) { return static_cast<uint32_t>(key); }
 
-// How many of the ascending keys are below one.
+// Returns how many of the ascending keys are below `key`.
 __device__ __forceinline__ int64_t CountBelow(const uint64_t* keys, int64_t count, uint64_t key) {
   int64_t first = 0;
   while (count > 0) {
@@ -64,7 +63,7 @@ __global__ void __launch_bounds__(kSortThreads)
   }
 }
 
-// Merges sorted runs of `length` by pairs; the last one may be shorter, or alone.
+// Merges sorted runs of `length` in pairs; the last one may be shorter, or without a partner.
 __global__ void MergeRuns(const uint64_t* from, int64_t rows, int64_t length, uint64_t* to) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t at = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; at < rows; at += step) {
@@ -75,7 +74,7 @@ __global__ void MergeRuns(const uint64_t* from, int64_t rows, int64_t length, ui
   }
 }
 
-// The thread at the first of a token's rows adds them all to the table, in ascending order.
+// The thread at the first of a token's rows adds all of them to the table, in ascending order.
 template <class F>
 __global__ void AddTokenRows(const uint64_t* keys, int64_t start, typename F::In dx,
                              int64_t table_rows, float* dtable) {
@@ -110,8 +109,8 @@ __global__ void AddPositionPacks(typename F::In position, int64_t first_token, t
   });
 }
 
-// dposition[(first_row + row) % length] += dx[row], rows ascending. positions: as many rows as
-// dposition, in the form of dx, and not read.
+// dposition[(first_row + row) % length] += dx[row], rows ascending. `positions` is not read; it has
+// the rows of dposition in the form of dx.
 template <class F>
 __global__ void AddPositionRows(typename F::In dx, int64_t first_row, typename F::In positions,
                                 float* dposition) {

@@ -8,9 +8,9 @@ namespace cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int kInFlight = 8;  // accesses of a thread before the first must have arrived
+constexpr int kInFlight = 8;  // accesses that a thread issues before the first must have arrived
 
-// The device's clock, in nanoseconds; the same on all SMs.
+// Returns the device's clock in nanoseconds; it is the same on all SMs.
 __device__ __forceinline__ int64_t GlobalTimer() {
 #if defined(__CUDACC__)
   int64_t now;
@@ -21,7 +21,7 @@ __device__ __forceinline__ int64_t GlobalTimer() {
 #endif
 }
 
-// The whole block waits for what its first thread says.
+// Makes the whole block wait until `time`; only its first thread polls the clock.
 __device__ __forceinline__ void WaitUntil(int64_t time) {
   if (threadIdx.x == 0) {
     while (GlobalTimer() < time) {

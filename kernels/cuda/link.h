@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// What a collective does to one GPU, without peers: a few blocks stay resident for as long as a
-// transfer takes and move the buffer through memory at its pace. Figures taken with it are labelled
-// "emulated link".
+// Emulates the load of a collective on one GPU, without peers: a few blocks stay resident as long
+// as the transfer takes and move the buffer through memory at its pace. Figures taken with it are
+// labelled "emulated link".
 
 #include <cstdint>
 
@@ -11,8 +11,8 @@
 namespace stretto {
 
 // out[c * count + i] = scale * in[i] for every copy c; `in` may be any of the copies. The kernel
-// has `blocks` blocks of 512 threads; each is resident for at least latency + transfer, from its
-// own start. Blocks that cannot keep the pace take longer.
+// has `blocks` blocks of 512 threads. Each is resident for at least latency + transfer after its
+// own start, and longer if it cannot keep the pace.
 struct LinkTransfer {
   DType dtype = DType::kF32;
   const void* in = nullptr;
@@ -25,7 +25,7 @@ struct LinkTransfer {
   int64_t transfer_nanoseconds = 0;  // from the first to the last
 };
 
-// Enqueues it on a cudaStream_t. Null, or why the launch failed.
+// Enqueues the transfer on a cudaStream_t. Returns null, or the reason why the launch failed.
 const char* LaunchLinkTransfer(const LinkTransfer& transfer, void* stream);
 
 }  // namespace stretto

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Emulates a link by copies: the bytes of a collective are copied on the device in a few pieces,
-// and copies to the host, which leave the SMs alone, fill the time that the emulated link would
-// take beyond that. Prepare measures how fast both kinds of copies are.
+// and copies to the host, which do not occupy SMs, fill the remaining time of the emulated link.
+// Prepare measures the speed of both kinds of copies.
 
 #include <cuda_runtime.h>
 
@@ -17,7 +17,7 @@ namespace stretto {
 namespace {
 
 constexpr int64_t kScratch = int64_t{64} << 20;  // more than a cache holds
-constexpr int64_t kAligned = 512;                // copies that are not are slower
+constexpr int64_t kAligned = 512;                // unaligned copies are slower
 constexpr int kPieces = 4;  // of a tensor, so that its copy is spread over time
 constexpr int64_t kSmall = int64_t{1} << 20, kLarge = int64_t{32} << 20;
 constexpr int kRepeats = 5;
@@ -42,8 +42,8 @@ struct Copy {
   int64_t bytes;
 };
 
-// From a part of `out` that has it, or is given it here, to all others: what is filled grows to
-// both sides by as much as it is.
+// Copies from a part of `out` that has the data, or receives it here, to all others: the filled
+// range doubles on both sides.
 std::vector<Copy> Gather(const std::byte* in, std::byte* out, int64_t bytes, int64_t parts) {
   std::vector<Copy> copies;
   int64_t begin = 0;
@@ -85,7 +85,7 @@ class Copies final : public LinkCopies {
     const std::vector<Copy> copies = CopiesOf(transfer);
     int64_t bytes = 0;
     for (const Copy& copy : copies) bytes += copy.bytes;
-    // Time that the copies so far have not taken yet.
+    // The time that the copies so far have not used.
     double due = static_cast<double>(transfer.latency_nanoseconds);
     cudaError_t error = Pass(&due, to);
     for (const Copy& copy : copies) {
@@ -121,7 +121,7 @@ class Copies final : public LinkCopies {
     return copies;
   }
 
-  // Copies to the host for as long as is due, if that is long enough for one.
+  // Enqueues copies to the host for the time that is due, if that is long enough for one.
   cudaError_t Pass(double* due, cudaStream_t stream) {
     while (*due > pace_.to_host.nanoseconds) {
       const double wanted = (*due - pace_.to_host.nanoseconds) * pace_.to_host.bytes_per_nanosecond;
@@ -150,7 +150,7 @@ class Copies final : public LinkCopies {
     return error;
   }
 
-  // By two sizes, each at its fastest: a transfer must not end before its time.
+  // Measures two sizes, each at its fastest, because a transfer must not end before its time.
   static cudaError_t RateOf(void* to, const void* from, cudaMemcpyKind kind, cudaStream_t stream,
                             CopyRate* rate) {
     double fastest[2] = {1e18, 1e18};

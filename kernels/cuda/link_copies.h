@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A link's transfer without blocks of ours: copies alone, as collectives by copy engines are.
+// A link's transfer without blocks of ours: only copies, like collectives by copy engines.
 //
 // A tensor's own bytes are copied once within the device, in pieces, which is the memory traffic of
-// a collective. Within a device that takes a fraction of a link's time; the rest of it is filled
-// with copies to pinned memory of the host. Those always take a copy engine, and their time is
-// known from their bytes: they are the clock. Nothing spins, and the host is not asked.
+// a collective. Within a device that takes a fraction of a link's time; copies to pinned host
+// memory fill the rest. Those always use a copy engine, and their time is known from their bytes,
+// so they are the clock. Nothing spins, and the host is not involved.
 //
-// What it does not model: copies do not add, so a sum keeps the own values. The driver chooses what
-// copies within the device; the clock adds reads of memory at the speed of the host's bus.
+// Not modelled: copies do not add, so a sum keeps the rank's own values. The driver chooses what
+// copies within the device, and the clock adds memory reads at the speed of the host's bus.
 
 #include <cstdint>
 #include <memory>
@@ -19,7 +19,7 @@
 
 namespace stretto {
 
-// A copy takes nanoseconds + bytes / bytes_per_nanosecond, at best.
+// A copy takes at least nanoseconds + bytes / bytes_per_nanosecond.
 struct CopyRate {
   double nanoseconds = 0;
   double bytes_per_nanosecond = 1;
@@ -28,17 +28,17 @@ struct CopyPace {
   CopyRate within, to_host;  // the device
 };
 
-// Memory and pace of one link. One thread at a time.
+// The memory and the pace of one link. Not thread-safe.
 class LinkCopies {
  public:
-  // On the calling thread's current device, whose pace is measured where none is given. Errors:
-  // Unavailable, the device's.
+  // Uses the calling thread's current device, and measures its pace if none is given. Errors:
+  // Unavailable, those of the device.
   static absl::StatusOr<std::unique_ptr<LinkCopies>> Create(std::optional<CopyPace> pace = {});
   virtual ~LinkCopies() = default;
 
-  // Enqueues it on a cudaStream_t: what LinkTransfer says, with `scale` 1 and no blocks. Copies
-  // that are slower than the link make it take longer. Null, or why a copy failed. The memory of
-  // this object is used until it is done.
+  // Enqueues a transfer as defined by LinkTransfer, with `scale` 1 and no blocks, on a
+  // cudaStream_t. It takes longer if copies are slower than the link. Returns null, or the reason
+  // why a copy failed. The memory of this object is in use until the transfer is done.
   virtual const char* Enqueue(const LinkTransfer& transfer, void* stream) = 0;
 
   virtual CopyPace pace() const = 0;

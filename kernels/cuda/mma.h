@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A warp's matrix instructions on tiles of bf16 and what feeds them, with the layouts of the PTX
-// ISA (mma.m16n8k16, ldmatrix, cp.async; compute capability 8.0). Every use of inline PTX has a
-// plain counterpart beside it.
+// A warp's matrix instructions on tiles of bf16 and the loads that feed them, with the layouts of
+// the PTX ISA (mma.m16n8k16, ldmatrix, cp.async; compute capability 8.0). Every use of inline PTX
+// has a plain counterpart beside it.
 //
-// Lane l stands for row g = l / 4 and columns 2t, 2t + 1, where t = l % 4. All lanes of a warp call
-// these functions together, unless one says otherwise.
+// Lane l has row g = l / 4 and columns 2t, 2t + 1, where t = l % 4. All lanes of a warp call these
+// functions together unless stated otherwise.
 
 #include <cuda_runtime.h>
 
@@ -28,7 +28,7 @@
 namespace stretto::cuda {
 
 // Fragments of the product of a 16 x 16 and a 16 x 8 matrix. A word holds two bf16 that are
-// neighbours along the dimension summed over, the first in its low half.
+// neighbours along the dimension of summation, the first in its low half.
 struct LeftFragment {
   uint32_t at[4];  // (row g, columns 2t..), (g + 8, 2t..), (g, 2t + 8..), (g + 8, 2t + 8..)
 };
@@ -37,8 +37,8 @@ struct RightFragment {
 };
 using SumFragment = float[4];  // (row g, columns 2t, 2t + 1), (g + 8, 2t, 2t + 1)
 
-// The thread's number in its one-dimensional block, read anew by every call: what is derived from
-// it is computed where it is used and takes no registers from the tiles meanwhile.
+// Returns the thread's number in its one-dimensional block, read anew by every call: values derived
+// from it are computed where they are used and take no registers from the tiles in the meantime.
 __device__ __forceinline__ int ThreadNumber() {
 #if defined(__CUDACC__)
   int number;
@@ -49,7 +49,7 @@ __device__ __forceinline__ int ThreadNumber() {
 #endif
 }
 
-// Where the lane's elements of a fragment of sums begin.
+// The place of the lane's first element in a fragment of sums.
 struct LanePlace {
   int row, column;
 };
@@ -111,14 +111,14 @@ __device__ __forceinline__ void MultiplyAdd(const LeftFragment& left, const Righ
 #endif
 }
 
-// Loads four 8 x 8 matrices from shared memory: lane l gives the place of row l % 8 of matrix l /
-// 8, 16-byte aligned. at[i] gets (row g, columns 2t..) of matrix i, or where kTransposed (rows
-// 2t.., column g).
+// Loads four 8 x 8 matrices from shared memory. Lane l gives the address of row l % 8 of matrix
+// l / 8, 16-byte aligned. at[i] receives (row g, columns 2t..) of matrix i or, with kTransposed,
+// (rows 2t.., column g).
 template <bool kTransposed>
 __device__ __forceinline__ void LoadMatrices(const BF16* row, uint32_t (&at)[4]) {
 #if defined(__CUDACC__)
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(row));
-  // volatile: what lies at the address changes.
+  // volatile, because the contents of the address change.
   if constexpr (kTransposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(at[0]), "=r"(at[1]), "=r"(at[2]), "=r"(at[3])
@@ -149,8 +149,8 @@ __device__ __forceinline__ void LoadMatrices(const BF16* row, uint32_t (&at)[4])
 #endif
 }
 
-// Starts to copy kBytes to shared memory; where not `valid`, zeros instead (from is not read). Both
-// sides are aligned to kBytes. Each thread on its own.
+// Starts to copy kBytes to shared memory, or zeros if not `valid` (from is then not read). Both
+// addresses are aligned to kBytes. Each thread calls it on its own.
 template <int kBytes>
 __device__ __forceinline__ void CopyAsync(void* shared, const void* from, bool valid) {
   static_assert(kBytes == 8 || kBytes == 16);
@@ -170,7 +170,7 @@ __device__ __forceinline__ void CopyAsync(void* shared, const void* from, bool v
 #endif
 }
 
-// Waits for all copies that this thread has started. Others see them after a barrier.
+// Waits for all copies that this thread has started. Other threads see them after a barrier.
 __device__ __forceinline__ void AwaitCopies() {
 #if defined(__CUDACC__)
   asm volatile("cp.async.wait_all;" ::: "memory");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// LayerNorm and RmsNorm: one kernel for both, a block holds a row in registers and reads the
-// weights again for each (the first-level cache has them). kCentre: LayerNorm; without it the mean
-// is 0 and there is no bias.
+// LayerNorm and RmsNorm as one kernel. A block holds a row in registers and reads the weights again
+// for each row (the first-level cache has them). kCentre selects LayerNorm; without it the mean is
+// 0 and there is no bias.
 
 #include "kernels/cuda/column_sums.h"
 #include "kernels/cuda/rows.h"
 
 namespace stretto::cuda {
 
-// What stands beside a row: (mean, rstd), or rstd alone.
+// The statistics of a row: (mean, rstd), or only rstd.
 template <bool kCentre>
 struct NormStats {
   float mean = 0, rstd;
@@ -31,7 +31,7 @@ struct NormStats {
   }
 };
 
-// The row to be normalised, as it lies in memory.
+// The row to be normalised, read from memory.
 template <class F>
 class PlainRow {
  public:
@@ -68,7 +68,7 @@ __device__ __forceinline__ NormStats<kCentre> StatsOf(HeldRow<F>& x, int columns
   return {mean, rsqrtf(total[0] / count + epsilon)};
 }
 
-// y = normalised(x) * w (+ b). Source: gives rows of x as a block holds them.
+// y = normalised(x) * w (+ b). Source returns rows of x as a block holds them.
 template <bool kCentre, class F, class Source>
 __global__ void __launch_bounds__(kMostThreads)
     NormRows(typename Source::Operands operands, typename F::In w, typename F::In b, float epsilon,
@@ -94,8 +94,8 @@ __global__ void __launch_bounds__(kMostThreads)
   }
 }
 
-// With n = normalised(x) and g = dy w: dx = residual + rstd (g - mean(g) - n mean(g n)); mean(g)
-// for LayerNorm only. residual.data may be null.
+// With n = normalised(x) and g = dy w: dx = residual + rstd (g - mean(g) - n mean(g n)), with
+// mean(g) for LayerNorm only. residual.data may be null.
 template <bool kCentre, class F>
 __global__ void __launch_bounds__(kMostThreads)
     NormRowsGrad(typename F::In dy, typename F::In x, typename F::In w, const float* stats,

@@ -2,7 +2,7 @@
 
 // The gradient norm in two levels (chunks, then their sums, in f64 and in a fixed order), the clip
 // factor, and AdamW on packs. Scalars of the step come from device memory, so that a captured graph
-// serves every step; a norm that is not finite turns the update off on the device.
+// serves every step; a norm that is not finite disables the update on the device.
 
 #include <limits>
 
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// *out = sum of the parts, by one block.
+// *out = sum of the parts, computed by one block.
 template <class Part>
 __global__ void __launch_bounds__(kThreads) SumParts(const Part* parts, int64_t count, float* out) {
   __shared__ BlockReduce<1, double>::Places places;
@@ -61,7 +61,7 @@ __global__ void ClipOfNorm(const float* sum_squares, const float* scalars, float
   state[kUpdate] = finite ? 1.0f : 0.0f;
 }
 
-// The update of one element, by scalars that are the same for all.
+// The update of one element with scalars that are the same for all.
 class AdamStep {
  public:
   __device__ AdamStep(const float* state, const float* scalars, bool decay)
@@ -84,11 +84,11 @@ class AdamStep {
   float clip_scale_, beta1_, beta2_, epsilon_, keep_, step_size_, inverse_root_;
 };
 
-// As many weights as a pack of f32 has elements.
+// A pack of as many weights as a pack of f32 has elements.
 template <class T>
 using WeightPack = Pack<T, kPack<float>>;
 
-// `packs` by 16 bytes, the rest one by one. weight may be null.
+// `packs` packs of 16 bytes, then the remaining elements one by one. weight may be null.
 template <class T>
 __global__ void AdamWPacks(const float* state, const float* scalars, bool decay, int64_t packs,
                            int64_t count, const float* grad, float* master, float* m, float* v,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// x + dropout(r + bias) of a row that a block holds: what BiasResidual writes, and what a norm
-// fused behind it goes on with.
+// x + dropout(r + bias) of a row that a block holds: the result of BiasResidual, and the input of a
+// norm that is fused with it.
 
 #include "kernels/cuda/draws.h"
 #include "kernels/cuda/rows.h"
@@ -15,7 +15,7 @@ struct ResidualOperands {
   typename F::Out y;
 };
 
-// Holds the keys while the block walks over rows.
+// Keeps the keys in registers while the block walks over rows.
 template <class F, bool kDrop>
 class ResidualRow {
  public:

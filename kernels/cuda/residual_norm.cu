@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Everything after an all-reduce in one kernel: the norm's row comes from BiasResidual's registers.
+// Everything after an all-reduce in one kernel: the norm reads its row from BiasResidual's
+// registers.
 #include "kernels/cuda/norm.h"
 #include "kernels/cuda/residual.h"
 

@@ -9,7 +9,7 @@ namespace {
 constexpr int kMostPairs = 128;
 constexpr int kRowThreads = 128;
 
-// Full turns of column pair i for each position further on; negative for the inverse.
+// The full turns of each column pair per position; negative for the inverse.
 struct Frequencies {
   double at[kMostPairs];
 };
@@ -28,7 +28,7 @@ template <class T>
 __device__ __forceinline__ Turn<T> TurnAt(const double (&frequency)[kPack<T>], int position) {
   Turn<T> turn;
   for (int k = 0; k < kPack<T>; ++k) {
-    // The whole turns go in f64: far positions keep their precision.
+    // Remove the whole turns in f64, so that far positions keep their precision.
     const double turns = position * frequency[k];
     sincospif(2.0f * static_cast<float>(turns - rint(turns)), &turn.sines[k], &turn.cosines[k]);
   }
@@ -44,8 +44,8 @@ __device__ __forceinline__ void TurnPacks(const Turn<T>& turn, Pack<T>& low, Pac
   }
 }
 
-// A warp takes a row. Its lanes take the packs of half a head, as many heads at a time as fit, and
-// so compute the angles of a row once. halves: the operand in rows of half a head.
+// A warp processes a row. Its lanes process the packs of half a head, as many heads at a time as
+// fit, and so compute the angles of a row once. halves: the operand in rows of half a head.
 template <class F>
 __global__ void __launch_bounds__(kRowThreads)
     TurnRows(Frequencies frequencies, HeadLayout heads, int64_t rows, typename F::Out halves) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kRowThreads)
   for (int64_t row = first; row < rows; row += int64_t{gridDim.x} * warps) {
     const Turn<T> turn = TurnAt<T>(frequency, static_cast<int>(row % heads.length));
     const int64_t row_heads = row * heads.kv_heads * (heads.turned + 1);
-    // high: the key/value head, low: what of its group turns.
+    // high: the key/value head; low: the query of its group, or its key.
     for (Odometer head(slot, slots, heads.turned); head.high < heads.kv_heads; head.Next()) {
       const int64_t half = 2 * (row_heads + head.high * (heads.turned + 1) + head.low);
       Pack<T> low = halves.Load(half, column), high = halves.Load(half + 1, column);

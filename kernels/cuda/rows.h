@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Rows of operands, plain or blocked (kernels/ops.h), by packs; how the threads of a grid walk over
-// them, and how a block holds one in registers. Which thread has which element depends on the row's
-// length alone, never on its address, layout or the grid, and so do the bits of sums over a row.
+// Rows of operands, plain or blocked (kernels/ops.h), by packs; the walk of a grid's threads over
+// them; and rows that a block holds in registers. Which thread has which element depends only on
+// the length of the row, not on its address, layout or the grid, and so do the bits of sums over a
+// row.
 
 #include <bit>
 #include <cstdint>
@@ -19,8 +20,9 @@ inline bool Aligned(const void* data, size_t bytes = 16) {
 }
 inline int64_t CeilDivide(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Rows that lie in one piece or, blocked, in several. T may be const. kPacked: every pack of a row
-// is whole and aligned, so that 16-byte accesses fit; without it elements move one by one.
+// Rows that are contiguous or, if blocked, in several pieces. T may be const. kPacked: every pack
+// of a row is complete and aligned, so that 16-byte accesses work; otherwise elements move one by
+// one.
 template <class T, bool kPacked>
 struct Rows {
   using Element = std::remove_const_t<T>;
@@ -35,7 +37,7 @@ struct Rows {
     return (piece * count + row) * width + (column - piece * width);
   }
 
-  // `column` starts a pack; beyond the row are zeros.
+  // `column` starts a pack; elements beyond the row are zeros.
   __device__ __forceinline__ Pack<Element> Load(int64_t row, int column) const {
     Pack<Element> pack = {};
     if constexpr (kPacked) {
@@ -56,8 +58,8 @@ struct Rows {
   }
 };
 
-// What a kernel is compiled for: the element type, whether all its operands are packed, and how
-// many packs of a row a thread holds (0: it holds none).
+// The variant that a kernel is compiled for: the element type, whether all its operands are packed,
+// and how many packs of a row a thread holds (0: it holds none).
 template <class Type, bool kWhole, int kHeld = 0>
 struct Form {
   using T = Type;
@@ -67,7 +69,7 @@ struct Form {
   static constexpr int kPacks = kHeld;
 };
 
-// An operand that may be blocked, seen in rows of `columns`.
+// Returns an operand that may be blocked as rows of `columns`.
 template <class R>
 R BlockedAs(const TensorView& view, int64_t columns) {
   const int64_t width = view.rank == 3 ? view.columns() : columns;
@@ -78,7 +80,7 @@ R BlockedAs(const TensorView& view, int64_t columns) {
           .columns = static_cast<int>(columns),
           .width = static_cast<int>(width)};
 }
-// A plain operand, seen in rows of `columns`; no data where it is left out.
+// Returns a plain operand as rows of `columns`; without data if it is absent.
 template <class R>
 R PlainAs(const TensorView& view, int64_t columns) {
   if (view.data == nullptr) return {};
@@ -98,7 +100,7 @@ bool ArePacked(int64_t columns, std::initializer_list<TensorView> operands) {
   return packed;
 }
 
-// Calls body(Form) for the type of `operands`, which are seen in rows of `columns`.
+// Calls body(Form) for the type of `operands`, which are viewed as rows of `columns`.
 template <class Body>
 void WithForm(int64_t columns, std::initializer_list<TensorView> operands, Body body) {
   WithType(operands.begin()->dtype, [&](auto type) {
@@ -111,8 +113,8 @@ void WithForm(int64_t columns, std::initializer_list<TensorView> operands, Body 
   });
 }
 
-// A number of two digits, the lower one below `base`, that counts up in steps: one division at the
-// start and none on the way.
+// A number of two digits, the lower one below `base`, that counts up in steps: it divides once at
+// the start and never again.
 struct Odometer {
   int64_t high, step_high;
   int low, step_low, base;
@@ -142,7 +144,7 @@ __device__ __forceinline__ void ForEachPack(const Rows<T, kPacked>& rows, Body b
               packs);
   for (; at.high < rows.count; at.Next()) body(at.high, at.low * kPack<T>);
 }
-// Blocks of kWalkThreads for ForEachPack.
+// Returns the number of blocks of kWalkThreads for ForEachPack.
 template <class T, bool kPacked>
 int64_t PackBlocks(const Rows<T, kPacked>& rows) {
   return CeilDivide(rows.count * CeilDivide(rows.columns, kPack<T>), kWalkThreads);
@@ -179,7 +181,7 @@ template <class F>
 struct HeldRow {
   HeldPack<typename F::T> at[F::kPacks];
 
-  // Has later uses unpack the words again, rather than hold what earlier ones unpacked.
+  // Makes later uses unpack the words again instead of keeping unpacked values in registers.
   __device__ __forceinline__ void StayPacked() {
 #if defined(__CUDACC__)
     for (int i = 0; i < F::kPacks; ++i)
@@ -201,7 +203,7 @@ __device__ __forceinline__ HeldRow<F> Hold(const typename F::In& rows, int64_t r
 
 inline constexpr int kMostThreads = 1024;
 
-// As WithForm, for a block that holds a row: calls body(Form, Spread).
+// Like WithForm, for a block that holds a row: calls body(Form, Spread).
 template <class Body>
 void WithHeldForm(int64_t columns, std::initializer_list<TensorView> operands, Body body) {
   WithForm(columns, operands, [&](auto form) {

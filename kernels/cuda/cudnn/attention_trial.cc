@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Runs a library's attention and ours on the same random input and compares them: results within
-// tolerances, the same bits when run again, and the same bits for one sequence at a time as for
-// all. Only then both are timed, in turns, so that a falling clock affects both.
+// Runs a library's attention and ours on the same random input and compares them: the results must
+// agree within tolerances, be bitwise equal when repeated, and be bitwise equal for one sequence at
+// a time and for all. Only then both are timed, in turns, so that a falling clock affects both.
 
 #include "kernels/cuda/cudnn/attention_trial.h"
 
@@ -43,7 +43,7 @@ absl::Status StatusOf(cudaError_t error, const char* call) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string text = absl::StrCat(call, ": ", cudaGetErrorName(error));
   if (error != cudaErrorMemoryAllocation) return absl::UnavailableError(text);
-  cudaGetLastError();  // it is no error of the stream's
+  cudaGetLastError();  // handled here; not an error of the stream
   return absl::ResourceExhaustedError(text);
 }
 
@@ -100,12 +100,12 @@ class Bench {
   absl::StatusOr<AttentionTimes> Time();
 
  private:
-  // What the library may write.
+  // Returns the tensors that the library may write.
   std::vector<TensorView> Outputs(const AttentionTensors& tensors) const {
     if (trial_.backward) return {tensors.dqkv};
     return {tensors.context, tensors.lse};
   }
-  // Both directions on the gradient's inputs of our own forward.
+  // Returns the library's tensors. Backward runs on the results of our own forward.
   AttentionTensors Theirs() const {
     AttentionTensors tensors = ours_;
     (trial_.backward ? tensors.dqkv : tensors.context) = their_rows_;
@@ -122,7 +122,7 @@ class Bench {
   }
   absl::Status Fill(TensorView tensor, uint32_t seed) const;
   absl::StatusOr<std::vector<Bytes>> Read(const AttentionTensors& tensors) const;
-  // The library's results, in calls of that many sequences.
+  // Returns the library's results, computed in calls of `sequences_per_call` sequences.
   absl::StatusOr<std::vector<Bytes>> Theirs(int64_t sequences_per_call) const;
   absl::Status TimeOne(const std::function<absl::Status()>& run, double* microseconds) const;
 
@@ -173,7 +173,7 @@ absl::Status Bench::Prepare() {
   return status;
 }
 
-// Uniform in (-2, 2), so that softmax is neither flat nor one.
+// Fills a tensor uniformly in (-2, 2), so that softmax is neither flat nor one-hot.
 absl::Status Bench::Fill(TensorView tensor, uint32_t seed) const {
   constexpr int64_t kPart = int64_t{1} << 19;
   std::mt19937 random(seed);
@@ -205,7 +205,7 @@ absl::StatusOr<std::vector<Bytes>> Bench::Read(const AttentionTensors& tensors) 
   return all;
 }
 
-// Outputs start as NaN, so that an element left out shows.
+// Outputs start as NaN, so that a missing element is found.
 absl::StatusOr<std::vector<Bytes>> Bench::Theirs(int64_t sequences_per_call) const {
   const AttentionTensors tensors = Theirs();
   absl::Status status;
@@ -256,7 +256,7 @@ absl::Status Bench::TimeOne(const std::function<absl::Status()>& run, double* mi
   return status;
 }
 
-// In turns, so that a clock that falls is both's.
+// Times both in turns, so that a falling clock affects both.
 absl::StatusOr<AttentionTimes> Bench::Time() {
   const auto own = [&] {
     RunOwn(trial_.backward);

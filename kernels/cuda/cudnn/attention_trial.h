@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A library's attention beside our own, on the same random numbers.
+// Compares a library's attention with our own on the same random numbers.
 
 #include <functional>
 
@@ -11,28 +11,28 @@
 
 namespace stretto::cuda {
 
-// Tensors of a call as in Ops; forward has no gradients.
+// The tensors of a call as in Ops; forward has no gradients.
 struct AttentionTensors {
   TensorView qkv = {}, context = {}, lse = {}, dcontext = {}, dqkv = {};
 
-  // Sequences [first, first + count).
+  // Returns sequences [first, first + count).
   AttentionTensors Sequences(const AttentionShape& shape, int64_t first, int64_t count) const;
 };
 
-// Enqueues what it computes.
+// Enqueues the library's computation.
 using LibraryAttention = std::function<absl::Status(const AttentionTensors& tensors)>;
 
 struct Trial {
   AttentionShape shape;
   bool backward = false;
   int64_t sequences = 2;
-  void* stream = nullptr;  // cudaStream_t, of both
+  void* stream = nullptr;  // cudaStream_t, used by both
 };
 
-// Times of both, when the library's results agree with ours (rows within 2^-5 of their length, as
-// both round probabilities to bf16; logs within 0.001), repeat bit by bit, and are the same
-// sequence by sequence. Waits for the stream. Errors: ResourceExhausted (no memory to try in),
-// Internal (naming what differs), the library's.
+// Returns the times of both if the library's results agree with ours (rows within 2^-5 of their
+// length, because both round probabilities to bf16; logs within 0.001), are bitwise repeatable, and
+// do not depend on other sequences. Waits for the stream. Errors: ResourceExhausted (no memory for
+// the trial), Internal (naming the difference), those of the library.
 absl::StatusOr<AttentionTimes> TryAttention(const Trial& trial, Ops& own,
                                             const LibraryAttention& library);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Decides per shape, once, whether cuDNN or our own kernel computes attention, and keeps the plan
-// of cuDNN where it does. Every failure on the way (unsupported shape, no workspace, wrong results,
+// of cuDNN if it does. Every failure on the way (unsupported shape, no workspace, wrong results,
 // slower) becomes a logged decision for our kernels, never an error of the step.
 
 #include "kernels/cuda/cudnn/cudnn_attention.h"
@@ -66,7 +66,7 @@ class CudnnAttention final : public FusedAttention {
     return false;
   }
 
-  // Packs of 16 bytes, as the graphs say.
+  // The graphs assume packs of 16 bytes.
   static bool Aligned(const AttentionTensors& tensors) {
     uintptr_t bits = 0;
     for (const TensorView* tensor :
@@ -82,7 +82,7 @@ class CudnnAttention final : public FusedAttention {
     return std::nullopt;
   }
 
-  // The plan, or why our kernels are taken.
+  // Returns the plan, or the reason for using our kernels.
   absl::StatusOr<SdpaPlan> Chosen(const AttentionKey& key, const AttentionShape& shape) {
     const AttentionTimes* known = options_.tunings->Find(key);
     if (known != nullptr && !LibraryWins(*known)) return Slower(*known);
@@ -114,7 +114,7 @@ class CudnnAttention final : public FusedAttention {
     return absl::NotFoundError(absl::StrCat(times.own, " us, cuDNN ", times.library, " us"));
   }
 
-  // For as many heads as the workspace allows.
+  // Makes a plan for as many heads as the workspace allows.
   absl::StatusOr<SdpaPlan> MakePlan(const AttentionKey& key) {
     absl::StatusOr<SdpaPlan> plan = absl::ResourceExhaustedError("");
     for (int64_t kv_heads = key.kv_heads; kv_heads > 0; --kv_heads) {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Attention by cuDNN's fused kernels, for the shapes where they were measured to be the faster
-// ones.
+// Attention by cuDNN's fused kernels, for the shapes for which they were measured to be faster.
 //
-// The first call of a shape (AttentionKey) decides for all of them. Where `tunings` has no times
-// for it, cuDNN is tried on random numbers: its results must agree with our kernels', repeat bit by
-// bit, and be the same for slices of the batch as for the whole; then both are timed. That takes up
-// to seconds and memory, so it does not happen while the stream is captured: a shape first met
-// there stays with our kernels, as does one that cuDNN does not support, that needs more workspace
-// than there is, or whose launch fails. Run a step once before capturing it. Later calls allocate
-// nothing on the device.
+// The first call of a shape (AttentionKey) decides for all later ones. If `tunings` has no times
+// for the shape, cuDNN is tried on random numbers: its results must agree with those of our
+// kernels, be bitwise repeatable, and be the same for slices of the batch as for the whole; then
+// both are timed. That takes up to seconds and memory, so it does not happen while the stream is
+// being captured: a shape first met during capture stays with our kernels, as does one that cuDNN
+// does not support, that needs more workspace than there is, or whose launch fails. Run a step once
+// before capturing it. Later calls allocate nothing on the device.
 //
-// One plan serves all numbers of sequences: it computes one sequence (and as many of its heads as
-// the workspace allows in backward) and is launched once for each, so the bits of a sequence cannot
-// depend on those beside it.
+// One plan serves all numbers of sequences: it computes one sequence (and in backward as many of
+// its heads as the workspace allows) and is launched once for each, so the bits of a sequence
+// cannot depend on other sequences.
 
 #include <cstdint>
 #include <functional>
@@ -30,27 +29,29 @@ namespace stretto {
 struct CudnnAttentionOptions {
   void* stream = nullptr;  // cudaStream_t
   int sm_count = 0;        // of the device
-  // Of the device, aligned to 256, the stream's; kCudaWorkspaceBytes or more. Backward wants
-  // 2 * length^2 bytes for each head of a launch.
+  // Memory of the device, aligned to 256, which belongs to the stream; at least
+  // kCudaWorkspaceBytes. Backward needs 2 * length^2 bytes for each head of a launch.
   void* workspace = nullptr;
   int64_t workspace_bytes = 0;
-  // Choices of this device, borrowed; several streams may share it from one thread. It is changed
-  // by what is measured, the caller stores it.
+  // The choices for this device, borrowed; several streams may share them from one thread.
+  // Measurements change them, and the caller stores them.
   cuda::Tunings* tunings = nullptr;
   std::string library = "libcudnn.so.9";  // its path, or its name for the loader to find
-  // About how many tokens are measured; at least two sequences are.
+  // The approximate number of tokens to measure; at least two sequences are measured.
   int64_t pinned_tokens = 4096;
-  // Off: only shapes that `tunings` has.
+  // When false, use cuDNN only for shapes in `tunings`.
   bool tune = true;
-  // Gets a sentence for every decision, with the reason; for a log.
+  // Receives a sentence for every decision, with the reason, for a log.
   std::function<void(absl::string_view)> report;
 };
 
-// On the current device. Errors: NotFound (no library), FailedPrecondition (the wrong one),
-// Unavailable with the library's words. The caller logs one and goes on without.
+// Makes attention on the current device. Errors: NotFound (no library), FailedPrecondition (the
+// wrong one), Unavailable with the library's message. Callers log the error and use our own
+// kernels.
 absl::StatusOr<std::unique_ptr<FusedAttention>> MakeCudnnAttention(CudnnAttentionOptions options);
 
-// Of the library, 91900 for 9.19.0: that of AttentionKey. Errors: NotFound, FailedPrecondition.
+// Returns the version of the library as in AttentionKey: 91900 for 9.19.0. Errors: NotFound,
+// FailedPrecondition.
 absl::StatusOr<int64_t> CudnnVersion(const std::string& library);
 
 }  // namespace stretto

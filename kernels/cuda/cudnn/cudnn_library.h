@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// libcudnn, opened at run time: a machine may have none, and attention has kernels of our own.
+// libcudnn, opened at run time: a machine may not have it, and attention has kernels of our own.
 
 #include <cudnn_graph.h>
 
@@ -12,15 +12,15 @@
 
 namespace stretto::cuda {
 
-// The functions of one library that is never closed. Copies are cheap.
+// The functions of one library, which is never closed. Copies are cheap.
 struct CudnnLibrary {
-  // `path`: of the library, or its name for the loader to find. Errors: NotFound (cannot be
-  // opened), FailedPrecondition (a function is missing; another version than 9.16 or a newer 9.x:
-  // older ones want sequences in backward padded to 128).
+  // `path` is that of the library, or its name for the loader to find. Errors: NotFound (cannot be
+  // opened), FailedPrecondition (a function is missing, or its version is not 9.16 or a newer 9.x:
+  // older ones need sequences in backward padded to 128).
   static absl::StatusOr<CudnnLibrary> Open(const std::string& path);
 
-  // OK, or what the call returned in the library's words: Unimplemented where it does not support
-  // what was asked, else Unavailable.
+  // Returns OK, or the error of a call with the library's message: Unimplemented if it does not
+  // support the request, otherwise Unavailable.
   absl::Status StatusOf(cudnnStatus_t status, const char* call) const;
 
   int64_t version;  // 91900 for 9.19.0
@@ -39,7 +39,7 @@ struct CudnnLibrary {
   decltype(&cudnnBackendExecute) BackendExecute;
 };
 
-// "9.19.0" of 91900.
+// Formats 91900 as "9.19.0".
 std::string CudnnVersionText(int64_t version);
 
 }  // namespace stretto::cuda

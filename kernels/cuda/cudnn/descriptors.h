@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Descriptors of cuDNN's backend interface, made one after the other.
+// Descriptors of cuDNN's backend interface, created one after the other.
 
 #include <cstdint>
 #include <vector>
@@ -11,8 +11,8 @@ namespace stretto::cuda {
 
 using Descriptor = cudnnBackendDescriptor_t;
 
-// Owns what it makes. The first call that fails is remembered and those after it are not made, so
-// that a sequence of them reads as one.
+// Owns the descriptors that it makes. The first call that fails is remembered and later calls do
+// nothing, so that a sequence of calls needs one check.
 class Descriptors {
  public:
   explicit Descriptors(const CudnnLibrary& library) : library_(library) {}
@@ -21,7 +21,7 @@ class Descriptors {
   Descriptors& operator=(const Descriptors&) = delete;
 
   Descriptor Make(cudnnBackendDescriptorType_t type);
-  // `type` is that of the elements, of which cuDNN copies the values.
+  // `type` is the type of the elements, whose values cuDNN copies.
   template <class T>
   void Set(Descriptor descriptor, cudnnBackendAttributeName_t name,
            cudnnBackendAttributeType_t type, const std::vector<T>& values) {
@@ -35,15 +35,15 @@ class Descriptors {
   void Set(Descriptor descriptor, cudnnBackendAttributeName_t name, Descriptor value) {
     Set<Descriptor>(descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value);
   }
-  // For convenience the descriptor.
+  // Returns the descriptor, for convenience.
   Descriptor Finalize(Descriptor descriptor);
 
-  // Up to `room` elements into `values`; how many there are.
+  // Reads up to `room` elements into `values` and returns how many there are.
   int64_t Get(Descriptor descriptor, cudnnBackendAttributeName_t name,
               cudnnBackendAttributeType_t type, int64_t room, void* values);
 
   const absl::Status& status() const { return status_; }
-  // Goes on after a failure.
+  // Returns the first failure and forgets it, so that later calls run again.
   absl::Status TakeStatus();
   const CudnnLibrary& library() const { return library_; }
 

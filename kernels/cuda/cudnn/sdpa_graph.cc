@@ -19,14 +19,14 @@ constexpr auto kBF16 = CUDNN_DATA_BFLOAT16;
 constexpr auto kI32 = CUDNN_DATA_INT32;
 constexpr auto kBool = CUDNN_DATA_BOOLEAN;
 
-// Dense strides of sizes.
+// Returns the dense strides of sizes.
 Sizes Dense(const Sizes& sizes) {
   Sizes strides(sizes.size(), 1);
   for (size_t i = sizes.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
   return strides;
 }
 
-// The last two dimensions the other way round; of sizes or strides.
+// Exchanges the last two dimensions of sizes or strides.
 Sizes Turned(Sizes of) {
   std::swap(of[2], of[3]);
   return of;
@@ -70,7 +70,7 @@ class Graph {
                    {shape_.kv_columns(), shape_.kv_columns(), shape_.qkv_columns(), 1});
   }
 
-  // Operations; each returns what it writes.
+  // Operations; each returns the tensor that it writes.
   Tensor Matmul(Tensor a, Tensor b, Tensor y) {
     const Descriptor matmul = made_.Make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
     made_.Set(matmul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, kF32);
@@ -100,14 +100,14 @@ class Graph {
     made_.Set(operation, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
     return Add(operation, y);
   }
-  // The memory of x with the sizes and strides of y.
+  // Returns the memory of x with the sizes and strides of y.
   Tensor Reshape(Tensor x, Tensor y) {
     const Descriptor operation = made_.Make(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     made_.Set(operation, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
     made_.Set(operation, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
     return Add(operation, y);
   }
-  // Keys after the query score minus infinity.
+  // Sets the scores of keys after the query to minus infinity.
   Tensor Masked(Tensor scores) {
     const Tensor query =
         Pointwise({.mode = CUDNN_POINTWISE_GEN_INDEX, .x = scores, .y = Scores(kI32), .axis = 2});
@@ -220,7 +220,7 @@ Descriptor BackwardGraph(const SdpaShape& shape, cudnnHandle_t handle, Descripto
   const Tensor query = g.InQkv(kQuery, true), key_turned = g.InQkv(kKey, false, true);
   const Tensor dcontext = g.InContext(kDContext), scale = g.Scalar(kScale);
 
-  // The factor of one is part of the form.
+  // The factor of one is part of the pattern that cuDNN recognises.
   const Tensor both = g.Binary(CUDNN_POINTWISE_MUL, dcontext, g.InContext(kContext), g.Products());
   const Tensor sums = g.Reduce(CUDNN_REDUCE_TENSOR_ADD, both, g.Rows());
   const Tensor row_sums = g.Binary(CUDNN_POINTWISE_MUL, sums, g.Scalar(kOne), g.RowSums());

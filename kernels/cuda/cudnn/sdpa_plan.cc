@@ -96,7 +96,7 @@ Descriptor SdpaPlan::PlanOf(const SdpaDevice& device, Descriptor properties, Des
   return plan;
 }
 
-// Not saying so proves nothing: atomics have been seen without the note.
+// The absence of the note proves nothing: atomics have been seen without it.
 bool SdpaPlan::NumbersVary(Descriptor proposal) {
   Descriptors& made = *descriptors_;
   Descriptor engine = made.Make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);

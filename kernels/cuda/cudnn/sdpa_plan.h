@@ -10,37 +10,37 @@
 
 namespace stretto::cuda {
 
-// What plans are made for: the handle's device, or without a handle one of these properties
-// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans of the latter are not for running.
+// The device to make plans for: that of the handle or, without a handle, one with these properties
+// (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION). Plans of the latter cannot run.
 struct SdpaDevice {
   cudnnHandle_t handle = nullptr;
   std::string properties = {};
 };
 
-// Addresses by SdpaTensor, scalars and kRowSums left out.
+// Addresses by SdpaTensor, without scalars and kRowSums.
 using SdpaAddresses = std::array<void*, kSdpaTensors>;
 
 class SdpaPlan {
  public:
-  // Of the engines that the library proposes, the first that runs within the workspace and does not
-  // say that its numbers vary. Takes up to seconds: kernels are compiled. Errors: ResourceExhausted
-  // (all need more workspace), Unimplemented (not supported), Unavailable.
+  // Takes the first engine that the library proposes which runs within the workspace and is not
+  // marked as non-deterministic. Takes up to seconds, because kernels are compiled. Errors:
+  // ResourceExhausted (all need more workspace), Unimplemented (not supported), Unavailable.
   static absl::StatusOr<SdpaPlan> Make(const CudnnLibrary& library, const SdpaDevice& device,
                                        const SdpaShape& shape, bool backward,
                                        int64_t workspace_bytes);
 
   const SdpaShape& shape() const { return shape_; }
-  // Of the device, aligned to 256.
+  // Bytes on the device, aligned to 256.
   int64_t workspace_bytes() const { return row_sum_bytes_ + engine_bytes_; }
 
-  // Enqueues it on the handle's stream. Errors: Unavailable.
+  // Enqueues the plan on the handle's stream. Errors: Unavailable.
   absl::Status Run(cudnnHandle_t handle, const SdpaAddresses& addresses, void* workspace) const;
 
  private:
   SdpaPlan(const CudnnLibrary& library, const SdpaShape& shape, bool backward);
 
   absl::Status Compile(const SdpaDevice& device, int64_t engine_room);
-  // The plan of a proposal; null, with the reason, where it is none.
+  // Returns the plan of a proposal; null, with the reason, if it cannot be used.
   Descriptor PlanOf(const SdpaDevice& device, Descriptor properties, Descriptor proposal,
                     int64_t engine_room, absl::Status* reason);
   bool NumbersVary(Descriptor proposal);

@@ -8,7 +8,7 @@ namespace {
 
 int64_t ColumnBytes(int64_t ld, DType dtype) { return ld * static_cast<int64_t>(SizeOf(dtype)); }
 
-// Fills in the alignment, the last thing that follows from the rest.
+// Sets the alignment, the last field that follows from the others.
 ProductCall Aligned(ProductCall call) {
   Product& p = call.product;
   auto bits = static_cast<uint64_t>(16 | ColumnBytes(p.lda, p.in) | ColumnBytes(p.ldb, p.in) |

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The text form of Tunings.
+// Prints and parses the text form of Tunings (tunings.h). Words reads a line word by word; after
+// the first word that does not match, everything fails, and the error names that word.
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -33,7 +34,7 @@ std::string Line(const AttentionKey& key, const AttentionTimes& times) {
                       times.library);
 }
 
-// Reads a line word by word; the first that does not fit makes all that follows fail.
+// Reads a line word by word; after the first word that does not match, every read fails.
 class Words {
  public:
   explicit Words(absl::string_view line) : words_(absl::StrSplit(line, ' ')) {}
@@ -67,7 +68,8 @@ class Words {
   void Expect(bool fits) {
     if (!fits && wrong_ == 0) wrong_ = at_;
   }
-  // Number of the first word that does not fit, from 1; 0: all do and none is left.
+  // Returns the number, from 1, of the first word that does not match; 0 if all match and none is
+  // left.
   size_t wrong() {
     if (wrong_ == 0 && at_ < words_.size()) wrong_ = at_ + 1;
     return wrong_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which algorithm of a library is used for which product, whose attention kernels for which shape,
-// and the file that keeps measured choices between runs. Algorithms are opaque words that only the
-// same version of the library understands, so a file belongs to one kind of GPU and one version of
-// the products' library; times of attention name the version of theirs.
+// The library algorithm of each product, the kernels of each shape of attention, and the file that
+// keeps measured choices between runs. Algorithms are opaque words that only the same version of
+// the library understands, so a file belongs to one kind of GPU and one version of the products'
+// library; times of attention name the version of their own library.
 //
 //   stretto tuning 2
 //   device NVIDIA H200
@@ -16,7 +16,7 @@
 //
 // (An entry is one line.)
 //
-// Pure but for Load and Save. Not thread-safe.
+// Pure except for Load and Save. Not thread-safe.
 
 #include <array>
 #include <compare>
@@ -33,26 +33,26 @@ namespace stretto::cuda {
 
 struct TuningKey {
   Product product;
-  int sms = 0;  // planned for; 0: all
+  int sms = 0;  // the SMs planned for; 0: all
 
   auto operator<=>(const TuningKey&) const = default;
 };
 
-// The key without what must not change bits: the number of tokens (where they are columns of the
-// result) and the SM limit.
+// Returns the key without everything that must not change bits: the number of tokens (where they
+// are columns of the result) and the SM limit.
 TuningKey Pinned(TuningKey key);
 
 struct Algorithm {
   std::array<uint64_t, 8> words = {};
   int64_t workspace_bytes = 0;
-  double microseconds = 0;  // 0: the library's first guess, never measured
-  bool stored = true;       // in files, so that runs to come have its bits
+  double microseconds = 0;  // 0: the library's first proposal, never measured
+  bool stored = true;       // kept in files, so that later runs have its bits
 
   bool operator==(const Algorithm&) const = default;
 };
 
-// What the choice of attention's kernels may depend on: not the number of sequences, so that slices
-// of a batch take the kernels of the whole.
+// Everything that the choice of attention's kernels may depend on. The number of sequences is not
+// part of it, so slices of a batch use the kernels of the whole.
 struct AttentionKey {
   int64_t length = 0, heads = 0, kv_heads = 0, head_dim = 0;
   bool backward = false;
@@ -61,7 +61,7 @@ struct AttentionKey {
   auto operator<=>(const AttentionKey&) const = default;
 };
 
-// Medians for the same work, in microseconds.
+// Median times of the same work, in microseconds.
 struct AttentionTimes {
   double own = 0, library = 0;
 
@@ -79,17 +79,18 @@ class Tunings {
   void Put(const AttentionKey& key, const AttentionTimes& times) { attention_[key] = times; }
 
   std::string Print() const;
-  // Adds what `text` has and this has not. On an error nothing changes. Errors: InvalidArgument
-  // naming the line, FailedPrecondition (another GPU or version).
+  // Adds the entries of `text` that are not present yet. After an error nothing has changed.
+  // Errors: InvalidArgument naming the line, FailedPrecondition (another GPU or version).
   absl::Status Parse(absl::string_view text);
 
-  // The file in a folder that many kinds of GPU may share.
+  // Returns the name of the file in a folder that several kinds of GPU may share.
   std::string FileName() const;
-  // A missing file is no error; others are Parse's, naming the file. The caller logs one and goes
-  // on: what is not known is measured again.
+  // Adds the entries of the file. A missing file is not an error; other errors are Parse's, naming
+  // the file. Callers log an error and continue: unknown choices are measured again.
   absl::Status Load(const std::string& folder);
-  // Keeps what other processes stored meanwhile; a crash leaves the old file or the new one. A file
-  // that cannot be read is replaced. Errors: Unavailable, naming the file.
+  // Writes the file, and keeps the entries that other processes have stored in the meantime. A
+  // crash leaves the old file or the new one. A file that cannot be read is replaced. Errors:
+  // Unavailable, naming the file.
   absl::Status Save(const std::string& folder) const;
 
  private:
@@ -99,12 +100,12 @@ class Tunings {
   std::map<AttentionKey, AttentionTimes> attention_;
 };
 
-// The upper one of two in the middle. At least one.
+// Returns the median, the upper one of two in the middle. `values` must not be empty.
 double MedianOf(std::vector<double> values);
 
-// Of candidates in the library's order, each with its times: the one with the smallest median. An
-// earlier one is kept unless a later one is more than 1 % faster, so that noise does not choose.
-// Candidates without times failed; -1 when all did.
+// Returns the index of the candidate with the smallest median time. Candidates are in the library's
+// order, and an earlier one is preferred unless a later one is more than 1 % faster, so that noise
+// does not decide. Candidates without times have failed; -1 when all have.
 int FastestOf(const std::vector<std::vector<double>>& times);
 
 }  // namespace stretto::cuda
