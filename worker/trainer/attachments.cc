@@ -45,6 +45,7 @@ absl::StatusOr<std::vector<Attachment>> AttachmentsOf(const ModelSpec& model, co
                                                       const std::string& data_prefix,
                                                       const std::string& data_root) {
   ModelNote note{.model = model, .dtype = origin.dtype, .tokenizer = origin.tokenizer};
+  // The note describes the trained model, which has no dropout.
   note.model.dropout = 0;
   std::vector<std::string> files = origin.tokenizer_files;
   std::string root = origin.root;

@@ -12,7 +12,7 @@
 
 namespace stretto::trainer {
 
-// What accompanied the weights that training starts or resumes from.
+// Properties of the weights that training starts or resumes from, and the files beside them.
 struct Origin {
   std::string dtype = "F32";                 // the type that they were stored in
   std::string tokenizer;                     // as ModelNote::tokenizer

@@ -11,7 +11,7 @@
 namespace stretto::trainer {
 namespace {
 
-// As many tokens as TrainingData::Open reads of each job's data.
+// The number of tokens that are read, as in TrainingData::Open.
 constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 
 // Checks the samples of an evaluation: none is taken twice, and each can be read.

@@ -78,6 +78,7 @@ absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected
   }
   compare("tied_head", std::string(Show(found.head_is_tied())),
           std::string(Show(expected.head_is_tied())));
+  // Models without rotary positions have no meaningful rotary fields to compare.
   if (found.architecture.positions == PositionKind::kRotary &&
       expected.architecture.positions == PositionKind::kRotary) {
     compare("rotary_base", found.rotary_base, expected.rotary_base);

@@ -58,6 +58,8 @@ class Profiler {
     profile.set_t_comm(communication.seconds);
     profile.set_t_serial(serial.seconds);
     profile.set_comm_cpu_seconds(communication.comm_cpu_seconds);
+    // No schedule can beat this: communication lanes use CPU time that computation would need, and
+    // the step cannot end before its communication.
     profile.set_t_ideal_step(
         std::max(compute.seconds + communication.comm_cpu_seconds, communication.seconds));
     return profile;
@@ -89,6 +91,7 @@ class Profiler {
   absl::Status CheckParity(v1alpha1::Profile* profile) {
     ASSIGN_OR_RETURN(const std::vector<StepResult> oracle, Steps(Variant::kSerialOracle));
     ASSIGN_OR_RETURN(const std::vector<StepResult> scheduled, Steps(Variant::kSchedule));
+    // Parity holds only if it holds on every rank.
     float failed = SameBits(oracle, scheduled) ? 0.0f : 1.0f;
     RETURN_IF_ERROR(SlowestRank(control_, &failed, 1));
     profile->set_verified_parity(failed == 0);
@@ -107,6 +110,7 @@ class Profiler {
     ASSIGN_OR_RETURN(auto engine, Make(spec, variant));
     std::vector<double> seconds, cpu;
     for (int step = 0; step <= config_.profile_steps; ++step) {
+      // All ranks start together, so that none measures another's delay.
       RETURN_IF_ERROR(control_.Run(Collective::Barrier()));
       const int64_t begin = NowNanoseconds();
       RETURN_IF_ERROR(engine->executor().Run());

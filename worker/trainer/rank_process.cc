@@ -101,6 +101,7 @@ class RankProcess {
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
                      FindSavedState(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
+    // Rank 0 alone commits checkpoints.
     if (config_.rank == 0) RETURN_IF_ERROR(ReadAttachments(weights.get(), saved.get()));
     if (config_.profile_steps > 0) {
       RETURN_IF_ERROR(Profile());
@@ -117,6 +118,7 @@ class RankProcess {
                                     device_->backend(), FlightHook()));
     if (config_.evaluates()) RETURN_IF_ERROR(PrepareEvaluation());
     phases_ = PhasesOf(engine_->program());
+    // The flight record has numbers of operations; this file translates them after a crash.
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
@@ -219,6 +221,7 @@ class RankProcess {
     return absl::OkStatus();
   }
 
+  // Returns the flight record's phase of every operation.
   static std::vector<FlightPhase> PhasesOf(const Program& program) {
     std::vector<FlightPhase> phases;
     for (const Op& op : program.ops) {
@@ -245,6 +248,7 @@ class RankProcess {
       const absl::Duration time = absl::Nanoseconds(now);
       const bool collective = IsCollective(engine_->program().ops[op].kind);
       flight_.SetOperation(collective ? FlightLane::kComm : FlightLane::kCompute, op.value(), time);
+      // Collectives run beside computation; the phase is that of the computation.
       if (!collective) flight_.SetPhase(phases_[op.position()], time);
     };
   }
@@ -307,6 +311,7 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   }
   ASSIGN_OR_RETURN(const FlightState state, ReadFlightRecord(task.run_folder() + "/flight.bin"));
   v1alpha1::RankExit exit = ExitOf(result, state);
+  // An infinite lease: the request itself is asked for, not the loss of the daemon.
   if (result.reason == ExitReason::kCancelled) {
     exit.set_message(link->stop_request(absl::InfiniteDuration()).reason);
   }

@@ -21,6 +21,7 @@ struct Replica {
 absl::StatusOr<std::vector<Replica>> ReplicasOf(RankEngine& engine) {
   std::vector<Replica> replicas;
   for (const ShardTensor& tensor : engine.StateTensors()) {
+    // A shard belongs to one rank, so there is nothing to compare it with.
     if (tensor.extents != tensor.shape) continue;
     ASSIGN_OR_RETURN(const void* data, tensor.data.fetch());
     ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensor.dtype, tensor.extents));
@@ -42,6 +43,7 @@ TensorView Words(std::vector<uint32_t>& words) {
 absl::Status CheckReplicas(RankEngine& engine, Communicator& control) {
   if (control.size() == 1) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<Replica> replicas, ReplicasOf(engine));
+  // Every rank lists the same tensors in the same order, so checksums can be compared by position.
   std::vector<uint32_t> mine;
   for (const Replica& replica : replicas) mine.push_back(replica.crc);
   std::vector<uint32_t> all(mine.size() * static_cast<size_t>(control.size()));

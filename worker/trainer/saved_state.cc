@@ -78,6 +78,7 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
                                                            Communicator& control) {
   if (!config.resume_model.empty()) {
     absl::StatusOr<std::unique_ptr<SavedState>> exported = OpenExportedState(config);
+    // DataLoss means damage; every other error means that this folder cannot be resumed from.
     if (exported.ok() || absl::IsDataLoss(exported.status())) return exported;
     return Refused(exported.status().message());
   }

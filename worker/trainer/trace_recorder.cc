@@ -79,6 +79,7 @@ void TraceRecorder::Record(const v1alpha1::StepReport& report,
                            absl::Span<const Interval> operations, const HostWaits& waits,
                            Interval step, absl::Time begin) {
   if (!log_) return;
+  // The first record of a step has its report and waits; the others only continue its intervals.
   for (size_t first = 0; first == 0 || first < operations.size(); first += kIntervalsPerRecord) {
     v1alpha1::TraceStep* out = record_.mutable_step();
     out->Clear();

@@ -38,6 +38,7 @@ class Loop {
   Loop(const TrainContext& context, TrainState state) : c_(context), state_(state) {}
 
   TrainResult Run() {
+    // All three clocks are read at one instant, and again at the end of each step.
     step_begin_ = NowNanoseconds();
     raw_begin_ = RawSeconds();
     wall_begin_ = Clock::Real().Now();
@@ -190,7 +191,7 @@ class Loop {
 
   void NoteLoss(double loss) {
     const EvaluationConfig& config = c_.config.evaluation;
-    // A history on other data says nothing about this data.
+    // A history of other data is no reference for this data.
     if (state_.held_out.of != config.of) state_.held_out = {.of = config.of};
     CountLoss(loss, config.early_stop, &state_.held_out);
     v1alpha1::Evaluation& evaluation = evaluated_.emplace();
@@ -248,6 +249,7 @@ class Loop {
     step->set_grad_norm(c_.engine.clip_state()[kGradNorm]);
     step->set_learning_rate(c_.engine.scalars()[kLearningRate]);
     step->set_tokens(c_.config.sequences_per_step() * c_.config.engine.model.sequence_length);
+    // The ranks share the model, so each reports its part of the FLOP.
     step->set_model_flops(static_cast<double>(step->tokens()) *
                           FlopsPerToken(c_.config.engine.model) / c_.config.engine.tp_size);
     step->set_wall_seconds(raw - raw_begin_);

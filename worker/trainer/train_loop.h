@@ -27,7 +27,7 @@ struct TrainState {
   HeldOutState held_out = {};
 };
 
-// What the loop uses; everything is borrowed.
+// The objects that the loop uses; all are borrowed.
 struct TrainContext {
   const JobConfig& config;
   const Sampler& sampler;
@@ -45,7 +45,7 @@ struct TrainContext {
   const std::atomic<bool>& terminate;
 };
 
-// How training ended.
+// The end of a training run.
 struct TrainResult {
   TrainState state;
   // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,

@@ -37,7 +37,7 @@ bool Conflict(const Lives& a, const Lives& b);
 
 struct LiveBuffers {
   IdVector<BufferId, Lives> of;  // empty unless it is a root activation that something touches
-  int time = 0;                  // operations looked at: no start, end or release lies above
+  int time = 0;                  // operations sampled: an upper bound of start, end and released
 };
 
 // Samples the first and last few micro-batches only, because those between repeat them.

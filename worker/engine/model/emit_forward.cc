@@ -231,9 +231,9 @@ void Emitter::ForwardHead(SliceState& slice) {
   slice.final_y = Norm(slice, "final_norm", -1, slice.final_x, index_.final_w, index_.final_b,
                        &slice.final_stats);
   slice.logits = Rows(slice, "logits", -1, vocab_);
+  // The softmax spans the vocabulary of all ranks, so they exchange the maximum, then the sum of
+  // exponentials and the target's logit, which is 0 on all ranks but one.
   slice.max = Activation(slice, "max", -1, {slice.rows, 1}, DType::kF32);
-  // Of the softmax over all ranks: the maximum, then the sum of exponentials and the target's
-  // logit, of which only one rank has its own.
   slice.sums = Activation(slice, "sums", -1, {slice.rows, 2}, DType::kF32);
 
   Add(OpKind::kGemm, at("head"), {slice.final_y, W(index_.head)}, {slice.logits});

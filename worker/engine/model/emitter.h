@@ -75,9 +75,9 @@ class Emitter {
   // Declares an activation of a slice, one copy per slot.
   BufferId Activation(const SliceState& slice, absl::string_view name, int layer,
                       std::vector<int64_t> shape, DType dtype);
-  // The same in the compute type, [rows, columns].
+  // Declares an activation of the compute type, [rows, columns].
   BufferId Rows(const SliceState& slice, absl::string_view name, int layer, int64_t columns);
-  // The same for the residual stream, [own_rows, hidden].
+  // Declares an activation of the residual stream, [own_rows, hidden].
   BufferId Own(const SliceState& slice, absl::string_view name, int layer);
   void Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::vector<BufferId> out,
            std::vector<int64_t> attributes = {});
@@ -106,7 +106,8 @@ class Emitter {
   // Adds the bias and the residual to `reduced`, after dropout. Returns [own_rows, hidden].
   BufferId Residual(const SliceState& slice, absl::string_view name, absl::string_view out,
                     int layer, int bias, int place);
-  // What the kind of positions requires: a row added to each token's, or rotated queries and keys.
+  // Emit what the kind of positions requires: a row added to each token's, or a rotation of queries
+  // and keys.
   void AddPositions(const SliceState& slice, const Tag& tag);
   void AddPositionGrad(const SliceState& slice, const Tag& tag, BufferId d);
   void TurnHeads(const Tag& tag, BufferId qkv, bool inverse);

@@ -15,7 +15,7 @@ template <class Tag>
 class Index {
  public:
   constexpr Index() = default;  // of none: -1
-  // Constants need no name: `lane = 0`, `alias >= 0`. What is computed says Of.
+  // Constants convert implicitly: `lane = 0`, `alias >= 0`. Computed values need Of.
   consteval Index(int value) : value_(value) {}
   template <class Integer>
   static constexpr Index Of(Integer value) {

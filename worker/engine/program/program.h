@@ -44,7 +44,7 @@ struct PerArena : std::array<T, kArenaClasses> {
   const T& operator[](ArenaClass arena) const { return (*this)[static_cast<size_t>(arena)]; }
 };
 
-// How many copies of a buffer of a StepProgram a step has.
+// The number of copies that a step has of a buffer of a StepProgram.
 enum class Binding : uint8_t {
   kStep,        // one
   kSlot,        // one per micro-batch in flight: micro-batch modulo slots

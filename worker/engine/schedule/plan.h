@@ -13,7 +13,7 @@
 
 namespace stretto {
 
-// What to build from a spec.
+// The kind of program to build from a spec.
 enum class Variant : uint8_t {
   kSchedule,           // the program of the spec's schedule
   kSerialOracle,       // the same slices, canonical order, one lane: the bitwise oracle, T_serial

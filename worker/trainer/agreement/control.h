@@ -13,7 +13,7 @@
 
 namespace stretto::trainer {
 
-// What a rank requests next. Agree returns the request of any rank to all ranks.
+// A request of a rank. Agree returns to all ranks the requests that any rank has made.
 struct ControlWord {
   bool stop = false;
   bool checkpoint = false;

@@ -13,7 +13,7 @@ namespace stretto::trainer {
 // Returns the program whose times are T_comp and T_comm: megatron_sync of the same model, unsliced.
 EngineSpec Unsliced(EngineSpec spec);
 
-// What a job runs besides training steps.
+// The programs that a job runs besides training steps.
 struct Extras {
   bool profiled = false;
   bool evaluated = false;

@@ -26,7 +26,7 @@ struct Box {
 
 constexpr int kGap = 2;  // columns of idle time that keep boxes of one label apart
 
-// How much one box represents, from fine to coarse.
+// The level of detail: one box per operation, layer, micro-batch or phase.
 enum class Detail : uint8_t { kOp, kLayer, kMicroBatch, kPhase };
 
 std::string WrapLabel(const Op& op, const std::string& inside) {
