@@ -32,7 +32,7 @@ OpInfo Collectively(OpKind kind, CollectiveKind collective, std::vector<const ch
                                     : "y:T(n) x:T(part)",
           .call = {},
           .attributes = std::move(attributes),
-          .role = Role::kCollective,
+          .role = OperationRole::kCollective,
           .check = CheckCollective,
           .collective = collective,
           .reduction = reduction};

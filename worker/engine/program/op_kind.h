@@ -25,9 +25,9 @@ enum class OpKind : uint8_t {
 #undef STRETTO_OPERATION
 };
 
-// What a schedule may do with an operation. kChain: other operations of its strand wait for it.
+// The role of an operation in a schedule. kChain: other operations of its strand wait for it.
 // kWeightGradient: only the optimizer needs it, so it may fill time under communication.
-enum class Role : uint8_t { kChain, kWeightGradient, kCollective };
+enum class OperationRole : uint8_t { kChain, kWeightGradient, kCollective };
 
 // Whether selective recomputation repeats an operation. kUngathered: only when no collective
 // gathers its result, because a gathered result is kept.
@@ -63,7 +63,7 @@ struct OpInfo {
   // number, encoded by RealAttribute; "~epsilon" 0 means kNormEpsilon. "scaling" is a
   // RotaryScaling::Kind.
   std::vector<const char*> attributes = {};
-  Role role = Role::kChain;
+  OperationRole role = OperationRole::kChain;
   Recomputed recomputed = Recomputed::kNever;
   // The input whose memory an output may reuse, from the same address, without being the same
   // buffer.

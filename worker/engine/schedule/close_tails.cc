@@ -128,7 +128,7 @@ absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
   // of another role in the lowest layer or outside the layers is the first that does.
   const OpList tail = OfRole(parts.back().tail, 0);
   const auto waits = std::find_if(tail.begin(), tail.end(), [](const Op& op) {
-    return op.tag.layer <= 0 && InfoOf(op.kind).role != Role::kWeightGradient;
+    return op.tag.layer <= 0 && InfoOf(op.kind).role != OperationRole::kWeightGradient;
   });
   OpList next = parts[0].head;
   // Roles 0 to count - 1 are the instance's own micro-batches, and role `count` is the one before

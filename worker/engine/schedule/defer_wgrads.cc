@@ -24,15 +24,15 @@ absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step) {
       order.push_back(queue.front().op);
   };
   for (OpId op : ops.ids()) {
-    const Role role = InfoOf(ops[op].kind).role;
-    if (role == Role::kWeightGradient && ops[op].tag.layer >= 0) {
+    const OperationRole role = InfoOf(ops[op].kind).role;
+    if (role == OperationRole::kWeightGradient && ops[op].tag.layer >= 0) {
       queue.push_back({op, launched + spec.schedule.defer_wgrads});
       continue;
     }
     // The gradient of the embedding ends the micro-batch, so nothing is deferred beyond it.
-    if (role == Role::kWeightGradient && ops[op].tag.name == "embed") release(true);
+    if (role == OperationRole::kWeightGradient && ops[op].tag.name == "embed") release(true);
     order.push_back(op);
-    if (role == Role::kCollective) ++launched;
+    if (role == OperationRole::kCollective) ++launched;
     release(false);
   }
   release(true);

@@ -16,7 +16,7 @@ namespace {
 std::string WordOf(const Op& op) {
   if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r.", op.tag.name);
   if (op.tag.phase != Phase::kBackward) return op.tag.name;
-  const bool wgrad = InfoOf(op.kind).role == Role::kWeightGradient;
+  const bool wgrad = InfoOf(op.kind).role == OperationRole::kWeightGradient;
   return absl::StrCat(wgrad ? "w." : "d.", op.tag.name);
 }
 

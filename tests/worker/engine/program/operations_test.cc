@@ -120,7 +120,7 @@ TEST(OperationsTest, RowsAreWhole) {
     EXPECT_EQ(&InfoOf(info.kind), &info);
     EXPECT_EQ(FindOp(info.name), &info);
     EXPECT_TRUE(names.insert(info.name).second);
-    EXPECT_EQ(info.role == Role::kCollective, IsCollective(info.kind));
+    EXPECT_EQ(info.role == OperationRole::kCollective, IsCollective(info.kind));
     EXPECT_EQ(info.call == nullptr, IsCollective(info.kind));
   }
 }

@@ -222,7 +222,7 @@ int ExpectFinalGradientsInTheOptimizer(const Positions& at, bool update_at_once)
   for (OpId i : at.program().ops.ids()) {
     const OpKind kind = at.op(i).kind;
     const bool adds =
-        InfoOf(kind).role == Role::kWeightGradient || at.op(i).tag.name == "replicated";
+        InfoOf(kind).role == OperationRole::kWeightGradient || at.op(i).tag.name == "replicated";
     for (BufferId id : at.op(i).out) {
       if (adds) changed[root(id)] = i;
     }

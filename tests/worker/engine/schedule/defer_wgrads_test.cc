@@ -26,7 +26,7 @@ std::vector<std::pair<std::string, int>> Launched(const Layout& layout) {
   int launched = 0;
   for (const Op& op : PlanOf(layout).program.ops) {
     if (IsCollective(op.kind)) ++launched;
-    if (InfoOf(op.kind).role == Role::kWeightGradient && op.tag.layer >= 0)
+    if (InfoOf(op.kind).role == OperationRole::kWeightGradient && op.tag.layer >= 0)
       gradients.emplace_back(std::string(InfoOf(op.kind).name) + " " + PrintTag(op.tag), launched);
   }
   return gradients;
@@ -68,7 +68,8 @@ TEST(DeferWgradsTest, TheChainDoesNotMove) {
   const auto chain = [](int later) {
     std::vector<std::string> result;
     for (const Op& op : PlanOf(Deferring("domino_row", later)).program.ops) {
-      if (op.tag.phase != Phase::kOptimizer && InfoOf(op.kind).role != Role::kWeightGradient)
+      if (op.tag.phase != Phase::kOptimizer &&
+          InfoOf(op.kind).role != OperationRole::kWeightGradient)
         result.push_back(InfoOf(op.kind).name + PrintTag(op.tag));
     }
     return result;

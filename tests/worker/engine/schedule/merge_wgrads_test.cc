@@ -36,7 +36,7 @@ int64_t ActivationsOf(const Layout& layout) {
 std::map<std::pair<std::string, int>, std::vector<Op>> ContributionsIn(const Program& program) {
   std::map<std::pair<std::string, int>, std::vector<Op>> contributions;
   for (const Op& op : program.ops) {
-    if (InfoOf(op.kind).role != Role::kWeightGradient) continue;
+    if (InfoOf(op.kind).role != OperationRole::kWeightGradient) continue;
     for (BufferId id : op.out) {
       const std::string& name = program.buffers[id].name;
       contributions[{name, op.tag.micro_batch}].push_back(op);

@@ -180,7 +180,7 @@ void ExpectOrderedGradients(const Layout& layout) {
   const Program program = PlanOf(layout).program;
   std::map<BufferId, std::pair<int, int>> last;  // gradient -> (micro-batch, slice)
   for (const Op& op : program.ops) {
-    if (InfoOf(op.kind).role != Role::kWeightGradient) continue;
+    if (InfoOf(op.kind).role != OperationRole::kWeightGradient) continue;
     for (BufferId id : op.out) {
       const std::pair<int, int> now{op.tag.micro_batch, op.tag.slice};
       const auto it = last.find(id);

@@ -14,7 +14,7 @@ namespace stretto {
 
 // An operation as a schedule names it (weave.h), with its slice: "qkv_1", "d.fc2_0".
 inline std::string WordOf(const Op& op) {
-  const bool wgrad = InfoOf(op.kind).role == Role::kWeightGradient;
+  const bool wgrad = InfoOf(op.kind).role == OperationRole::kWeightGradient;
   std::string word = op.tag.phase == Phase::kRecompute  ? "r."
                      : op.tag.phase != Phase::kBackward ? ""
                      : wgrad                            ? "w."

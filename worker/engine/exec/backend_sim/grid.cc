@@ -35,7 +35,7 @@ std::string WrapLabel(const Op& op, const std::string& inside) {
   }
   if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r(", inside, ")");
   if (op.tag.phase != Phase::kBackward) return inside;
-  const bool weight = InfoOf(op.kind).role == Role::kWeightGradient;
+  const bool weight = InfoOf(op.kind).role == OperationRole::kWeightGradient;
   return absl::StrCat(weight ? "w(" : "d(", inside, ")");
 }
 
@@ -168,7 +168,7 @@ Interval LayerWindow(const Program& program, absl::Span<const Interval> interval
   for (size_t i = 0; i < program.ops.size(); ++i) {
     const Op& op = program.ops[i];
     const bool counts = op.tag.layer == layer && op.tag.phase == phase &&
-                        InfoOf(op.kind).role != Role::kWeightGradient &&
+                        InfoOf(op.kind).role != OperationRole::kWeightGradient &&
                         (!found || op.tag.micro_batch == micro_batch);
     if (!counts) continue;
     if (!found) {
