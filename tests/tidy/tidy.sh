@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # What a reviewer should not have to look for. Prints every finding; exit 1 when there is one, 77 (skipped) when a tool is missing.
 #
-#   tests/tidy/tidy.sh includes|sizes|links|lines|words|openings|spdx|metrics|messages|format
+#   tests/tidy/tidy.sh includes|sizes|switches|links|lines|words|openings|spdx|metrics|messages|format
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
-sources() { find proto/base proto/metrics proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
+sources() { find proto/base proto/metrics proto/spec proto/tls proto/monitoring kernels worker coordinator tests -name '*.h' -o -name '*.cc'; }
 
 # Vendor headers stay where DESIGN section 2 puts them.
 includes() {
@@ -42,6 +42,15 @@ sizes() {
     $1 > most {print $2 ": " $1 " lines, expected at most " most}'
   find proto coordinator worker kernels -name '*.cc' -o -name '*.cu' | xargs -n1 dirname | sort | uniq -c |
     awk '$1 > 25 {print $2 ": " $1 " sources, expected at most 25"}'
+}
+
+# A switch over an enum of ours names every value, and the compiler (-Wall -Werror) says which one is
+# missing; `default` would silence it. Over numbers and enums of others it says which values it
+# stands for.
+switches() {
+  { sources; find kernels worker tests -name '*.cu'; } |
+    xargs grep -nE '^ *default:( *$| *[^ /])' |
+    sed -E 's/: *default:.*/: default without a comment that says which foreign values it stands for/'
 }
 
 # Links, anchors and paths of the documents exist, and so does every page, DESIGN section and design note that a source cites.
@@ -104,7 +113,7 @@ format() {
 
 case "${1:-}" in
   format) command -v clang-format >/dev/null || { echo "skipped: no clang-format here"; exit 77; } ;;&
-  includes | sizes | links | lines | words | openings | spdx | metrics | messages | format) found=$("$1") ;;
+  includes | sizes | switches | links | lines | words | openings | spdx | metrics | messages | format) found=$("$1") ;;
   *) sed -n '3,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 [[ -z "$found" ]] && exit 0

@@ -66,7 +66,7 @@ bool Place::is_number() const {
     case FieldDescriptor::CPPTYPE_UINT64:
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return true;
-    default:
+    default:  // any other type of Protobuf
       return false;
   }
 }
@@ -83,7 +83,7 @@ double Place::number() const {
       return static_cast<double>(get.GetUInt64(*parent, field));
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return get.GetDouble(*parent, field);
-    default:
+    default:  // a type of Protobuf that no field of a spec has
       STRETTO_CHECK(false);
   }
 }
@@ -175,7 +175,7 @@ void SetFromText(Message* parent, const FieldDescriptor& field, const std::strin
         }
       }
       STRETTO_CHECK(false);
-    default:
+    default:  // a type of Protobuf that no field of a spec has
       STRETTO_CHECK(false);
   }
 }

@@ -140,7 +140,7 @@ void Change(Message* parent, const FieldDescriptor& field) {
     }
     case FieldDescriptor::CPPTYPE_STRING:
       return set.SetString(parent, &field, set.GetString(*parent, &field) + "x");
-    default:
+    default:  // a type of Protobuf that no field of a spec has
       FAIL() << field.full_name();
   }
 }

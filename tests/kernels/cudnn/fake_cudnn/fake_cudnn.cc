@@ -79,7 +79,7 @@ size_t SizeOf(cudnnBackendAttributeType_t type) {
     case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR:
       return 8;
-    default:
+    default:  // any other of the vendor's
       return 4;
   }
 }
@@ -229,7 +229,7 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
       return "CUDNN_STATUS_BAD_PARAM";
     case CUDNN_STATUS_NOT_SUPPORTED:
       return "CUDNN_STATUS_NOT_SUPPORTED";
-    default:
+    default:  // any other of the vendor's
       return "CUDNN_STATUS_EXECUTION_FAILED";
   }
 }

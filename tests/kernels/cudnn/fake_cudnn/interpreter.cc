@@ -46,7 +46,7 @@ class Machine {
         return Reduce(operation);
       case CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR:
         return Reshape(operation);
-      default:
+      default:  // any other of the vendor's
         return Pointwise(operation);
     }
   }
@@ -154,7 +154,7 @@ class Machine {
         case CUDNN_POINTWISE_BINARY_SELECT:
           value = At(o.where, at, o.y.sizes) != 0 ? x() : b();
           break;
-        default:
+        default:  // any other of the vendor's
           break;
       }
       Store(o.y, Offset(o.y, at), value);

@@ -267,7 +267,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
       return "system error";
     case ncclInvalidUsage:
       return "invalid usage";
-    default:
+    default:  // any other of the vendor's
       return "other error";
   }
 }
