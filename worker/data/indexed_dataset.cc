@@ -9,24 +9,12 @@
 #include "worker/data/indexed_dataset.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/data/index_layout.h"
 
 namespace stretto {
-namespace {
-
-template <class T>
-T Load(const char* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
-}  // namespace
-
 absl::StatusOr<IndexedDataset> IndexedDataset::Open(const std::string& prefix) {
   ASSIGN_OR_RETURN(MappedFile index, MappedFile::Open(prefix + ".idx"));
   ASSIGN_OR_RETURN(MappedFile bin, MappedFile::Open(prefix + ".bin"));

@@ -3,6 +3,7 @@
 // A file mapped into memory for reading.
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <utility>
 
@@ -29,5 +30,14 @@ class MappedFile {
   const char* data_ = nullptr;
   int64_t size_ = 0;
 };
+
+// Reads a value at an address of any alignment, in the byte order of this machine: little-endian, as files have it.
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are read in place");
+template <class T>
+T Load(const char* at) {
+  T value;
+  std::memcpy(&value, at, sizeof(T));
+  return value;
+}
 
 }  // namespace stretto

@@ -13,15 +13,6 @@
 namespace stretto {
 namespace {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are read in place");
-
-template <class T>
-T Load(const char* at) {
-  T value;
-  std::memcpy(&value, at, sizeof(T));
-  return value;
-}
-
 // Copies and widens. Returns the index of the first token outside [0, vocab_size), or the count.
 template <class T>
 size_t Widen(const char* from, int32_t vocab_size, std::span<int32_t> out) {

@@ -26,7 +26,7 @@
 namespace stretto::cli {
 namespace {
 
-constexpr int kPageSize = 100;
+constexpr int kJobsPerPage = 100;
 
 absl::StatusOr<JobFile> ReadJobFile(const SubmitOptions& options) {
   const bool standard_input = options.file == "-";
@@ -88,7 +88,7 @@ ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options) {
 ExitCode ListJobs(const Invocation& invocation, int limit) {
   v1alpha1::ListJobsResponse all;
   v1alpha1::ListJobsRequest request;
-  request.set_page_size(kPageSize);
+  request.set_page_size(kJobsPerPage);
   do {
     absl::StatusOr<v1alpha1::ListJobsResponse> page = invocation.client.ListJobs(request);
     if (!page.ok()) return ReportError(invocation, page.status());

@@ -10,14 +10,14 @@
 namespace stretto::cli {
 namespace {
 
-constexpr int kPageSize = 100;
+constexpr int kWorkersPerPage = 100;
 
 }  // namespace
 
 ExitCode ListWorkers(const Invocation& invocation) {
   v1alpha1::ListWorkersResponse all;
   v1alpha1::ListWorkersRequest request;
-  request.set_page_size(kPageSize);
+  request.set_page_size(kWorkersPerPage);
   do {
     absl::StatusOr<v1alpha1::ListWorkersResponse> page = invocation.client.ListWorkers(request);
     if (!page.ok()) return ReportError(invocation, page.status());

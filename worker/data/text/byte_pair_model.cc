@@ -15,8 +15,8 @@ uint64_t Key(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
 }
 
-// A piece of the word, in a doubly linked list.
-struct Piece {
+// A symbol of the word, in a doubly linked list.
+struct Symbol {
   int32_t token;
   int32_t previous, next;  // -1: none
 };
@@ -75,7 +75,7 @@ void BytePairModel::Append(absl::string_view word, std::vector<int32_t>* tokens)
     tokens->push_back(whole->second);
     return;
   }
-  static thread_local std::vector<Piece> pieces;
+  static thread_local std::vector<Symbol> pieces;
   static thread_local std::vector<Candidate> heap;
   const auto size = static_cast<int32_t>(word.size());
   pieces.clear();
@@ -97,9 +97,9 @@ void BytePairModel::Append(absl::string_view word, std::vector<int32_t>* tokens)
     std::pop_heap(heap.begin(), heap.end(), Later);
     const Candidate best = heap.back();
     heap.pop_back();
-    Piece& left = pieces[best.left];
+    Symbol& left = pieces[best.left];
     if (left.token != best.left_token || left.next < 0) continue;
-    Piece& right = pieces[left.next];
+    Symbol& right = pieces[left.next];
     if (right.token != best.right_token) continue;
     const int32_t beyond = right.next;
     right.token = -1;  // removed, so candidates that name it are stale

@@ -15,7 +15,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace domino_col {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.Play("ln1 qkv attention proj res1 ln2 fc1 act fc2", layer, 0);
@@ -26,10 +26,10 @@ void Backward(Weaver& weaver, int layer) {
   weaver.Play("d.ln2 d.proj d.attention d.qkv w.proj w.qkv", layer, 0);
 }
 
-}  // namespace
+}  // namespace domino_col
 
 absl::Status DominoCol(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({domino_col::Forward, domino_col::Backward}, step);
 }
 
 }  // namespace stretto

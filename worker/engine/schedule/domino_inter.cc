@@ -14,7 +14,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace domino_inter {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.Play("qkv attention", layer, 0);
@@ -48,10 +48,10 @@ void Backward(Weaver& weaver, int layer) {
   weaver.Play("d.attention d.qkv w.qkv", layer, 1);
 }
 
-}  // namespace
+}  // namespace domino_inter
 
 absl::Status DominoInter(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({domino_inter::Forward, domino_inter::Backward}, step);
 }
 
 }  // namespace stretto

@@ -12,7 +12,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace domino_intra {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.PlayAll("ln1 qkv attention proj", layer);
@@ -35,10 +35,10 @@ void Backward(Weaver& weaver, int layer) {
   }
 }
 
-}  // namespace
+}  // namespace domino_intra
 
 absl::Status DominoIntra(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({domino_intra::Forward, domino_intra::Backward}, step);
 }
 
 }  // namespace stretto

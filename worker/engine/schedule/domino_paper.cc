@@ -14,7 +14,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace domino_paper {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.PlayAll("ln1 qkv attention proj", layer);
@@ -28,10 +28,10 @@ void Backward(Weaver& weaver, int layer) {
   weaver.PlayAll("d.proj w.proj d.attention d.qkv w.qkv", layer);
 }
 
-}  // namespace
+}  // namespace domino_paper
 
 absl::Status DominoPaper(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({domino_paper::Forward, domino_paper::Backward}, step);
 }
 
 }  // namespace stretto

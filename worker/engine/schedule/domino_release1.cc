@@ -14,7 +14,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace domino_release1 {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.PlayAll("ln1", layer);
@@ -34,10 +34,10 @@ void Backward(Weaver& weaver, int layer) {
   }
 }
 
-}  // namespace
+}  // namespace domino_release1
 
 absl::Status DominoRelease1(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({domino_release1::Forward, domino_release1::Backward}, step);
 }
 
 }  // namespace stretto

@@ -24,7 +24,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace domino_row {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.PlayAll("ln1 qkv attention proj", layer);
@@ -79,12 +79,12 @@ void BackwardWithGathers(Weaver& weaver, int layer) {
   }
 }
 
-}  // namespace
+}  // namespace domino_row
 
 absl::Status DominoRow(const EngineSpec& spec, StepProgram* step) {
   if (spec.schedule.sequence_parallel)
-    return Arrange({ForwardWithGathers, BackwardWithGathers}, step);
-  return Arrange({Forward, Backward}, step);
+    return Arrange({domino_row::ForwardWithGathers, domino_row::BackwardWithGathers}, step);
+  return Arrange({domino_row::Forward, domino_row::Backward}, step);
 }
 
 }  // namespace stretto

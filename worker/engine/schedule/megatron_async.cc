@@ -11,7 +11,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace megatron_async {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.Play("ln1 qkv attention proj res1 ln2 fc1 act fc2", layer, 0);
@@ -22,10 +22,10 @@ void Backward(Weaver& weaver, int layer) {
   weaver.Play("d.ln2 d.proj w.proj d.attention d.qkv w.qkv", layer, 0);
 }
 
-}  // namespace
+}  // namespace megatron_async
 
 absl::Status MegatronAsync(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({megatron_async::Forward, megatron_async::Backward}, step);
 }
 
 }  // namespace stretto

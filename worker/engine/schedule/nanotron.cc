@@ -13,7 +13,7 @@
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
-namespace {
+namespace nanotron {
 
 void Forward(Weaver& weaver, int layer) {
   weaver.PlayAll("ln1 qkv attention proj", layer);
@@ -28,10 +28,10 @@ void Backward(Weaver& weaver, int layer) {
   }
 }
 
-}  // namespace
+}  // namespace nanotron
 
 absl::Status Nanotron(const EngineSpec&, StepProgram* step) {
-  return Arrange({Forward, Backward}, step);
+  return Arrange({nanotron::Forward, nanotron::Backward}, step);
 }
 
 }  // namespace stretto
