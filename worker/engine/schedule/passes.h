@@ -5,8 +5,6 @@
 // and verifies the program after each. The file of a schedule draws its timeline and cites its
 // source.
 
-#include <array>
-
 #include "absl/status/status.h"
 #include "proto/spec/schedules.h"
 #include "worker/engine/program/program.h"
@@ -25,37 +23,23 @@ absl::Status RecomputeActivations(const EngineSpec& spec, StepProgram* step);
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step);
 
 // Schedules. Each orders the unit of a micro-batch; a unit with several roles is ordered role by
-// role. The input is in canonical order on one lane. proto/spec/schedules.h lists the parameters
-// that each schedule takes.
-absl::Status MegatronSync(const EngineSpec& spec, StepProgram* step);
-absl::Status MegatronAsync(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoRow(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoCol(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoHybrid(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoPaper(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoRelease1(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoIntra(const EngineSpec& spec, StepProgram* step);
-absl::Status DominoInter(const EngineSpec& spec, StepProgram* step);
-absl::Status Nanotron(const EngineSpec& spec, StepProgram* step);
+// role. The input is in canonical order on one lane. The rows of proto/spec/schedules.inc declare
+// them.
+#define STRETTO_SCHEDULE(pass, ...) absl::Status pass(const EngineSpec& spec, StepProgram* step);
+#include "proto/spec/schedules.inc"
+#undef STRETTO_SCHEDULE
 
 struct Pass {
   const char* name;
   absl::Status (*run)(const EngineSpec&, StepProgram*);
 };
 
-// The pass of each schedule, in the order of kSchedules (proto/spec/schedules.h).
-inline constexpr std::array<Pass, kSchedules.size()> kOrders = {{
-    {"megatron_sync", MegatronSync},
-    {"megatron_async", MegatronAsync},
-    {"domino_row", DominoRow},
-    {"domino_col", DominoCol},
-    {"domino_hybrid", DominoHybrid},
-    {"domino_paper", DominoPaper},
-    {"domino_release1", DominoRelease1},
-    {"domino_intra", DominoIntra},
-    {"domino_inter", DominoInter},
-    {"nanotron", Nanotron},
-}};
+// What orders a step of each schedule, in the order of kSchedules.
+inline constexpr decltype(Pass::run) kOrders[] = {
+#define STRETTO_SCHEDULE(pass, ...) pass,
+#include "proto/spec/schedules.inc"
+#undef STRETTO_SCHEDULE
+};
 
 // Delays each weight gradient of a layer by spec.schedule.defer_wgrads collectives.
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);

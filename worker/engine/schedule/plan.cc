@@ -25,16 +25,6 @@
 namespace stretto {
 namespace {
 
-constexpr bool EveryScheduleHasAnOrder() {
-  for (size_t i = 0; i < kSchedules.size(); ++i) {
-    if (kOrders[i].run == nullptr || absl::string_view(kOrders[i].name) != kSchedules[i].name) {
-      return false;
-    }
-  }
-  return true;
-}
-static_assert(EveryScheduleHasAnOrder());
-
 // Returns the index of the schedule's row, which is the same in kSchedules and kOrders.
 size_t IndexOf(const std::string& name) {
   const ScheduleRules* rules = FindSchedule(name);
@@ -51,7 +41,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   // same ones. All later passes only arrange them.
   if (trains) passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
   if (variant == Variant::kSerialOracle) return passes;
-  passes.push_back(kOrders[index]);
+  passes.push_back({schedule.name, kOrders[index]});
   if (trains && schedule.defers) {
     passes.push_back({"defer_wgrads", DeferWgrads});
     if (variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});
