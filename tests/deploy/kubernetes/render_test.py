@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The committed manifests are what the chart renders to, with Helm and with Go alike, and other values render to what they should.
+"""The committed manifests are what the chart renders to, and other values render to what they should.
 
   render_test.py SOURCE
 
-Needs helm, or Go with the packages of deploy/kubernetes/render.sh.
+Needs Go with the packages of deploy/kubernetes/render.sh.
 """
 
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,20 +21,19 @@ from manifests import Manifest, containers, flags, yaml
 SOURCE = pathlib.Path(sys.argv[1]).resolve()
 FOLDER = SOURCE / "deploy/kubernetes"
 RENDER = FOLDER / "render.sh"
-TOOLS = []
 WORK = tempfile.TemporaryDirectory()
 
 
-def run(tool, *arguments):
+def run(*arguments):
     environment = os.environ | {"GOCACHE": os.environ.get("GOCACHE", WORK.name + "/gocache")}
-    return subprocess.run([RENDER, "--with", tool, *arguments], capture_output=True, text=True, env=environment)
+    return subprocess.run([RENDER, *arguments], capture_output=True, text=True, env=environment)
 
 
-def render(tool, values):
+def render(values):
     """Manifest, or the message of a refusal."""
     path = pathlib.Path(WORK.name) / "values.yaml"
     path.write_text(values)
-    result = run(tool, "--values", path)
+    result = run("--values", path)
     return Manifest(result.stdout) if result.returncode == 0 else result.stderr
 
 
@@ -47,17 +45,16 @@ class RenderTest(unittest.TestCase):
     maxDiff = None
 
     def test_committed_are_rendered(self):
-        for tool in TOOLS:
-            out = pathlib.Path(WORK.name) / tool
-            out.mkdir()
-            self.assertEqual(run(tool, out).returncode, 0)
-            committed = {path.stem for path in (FOLDER / "manifests").glob("*.yaml")} - {"namespace"}
-            self.assertEqual({path.stem for path in out.iterdir()}, committed)
-            for name in committed:
-                with self.subTest(tool=tool, manifest=name):
-                    self.assertEqual(by_name(Manifest.read(out / f"{name}.yaml")),
-                                     by_name(Manifest.read(FOLDER / f"manifests/{name}.yaml")),
-                                     "deploy/kubernetes/render.sh writes them anew")
+        out = pathlib.Path(WORK.name) / "manifests"
+        out.mkdir()
+        self.assertEqual(run(out).returncode, 0)
+        committed = {path.stem for path in (FOLDER / "manifests").glob("*.yaml")} - {"namespace"}
+        self.assertEqual({path.stem for path in out.iterdir()}, committed)
+        for name in committed:
+            with self.subTest(manifest=name):
+                self.assertEqual(by_name(Manifest.read(out / f"{name}.yaml")),
+                                 by_name(Manifest.read(FOLDER / f"manifests/{name}.yaml")),
+                                 "deploy/kubernetes/render.sh writes them anew")
 
     def test_insecure(self):
         manifest = self.rendered("tls: {mode: insecure}")
@@ -106,28 +103,17 @@ class RenderTest(unittest.TestCase):
             self.assertEqual(boards[name]["metadata"]["labels"]["grafana_dashboard"], "1")
 
     def test_what_cannot_work_is_refused(self):
-        for tool in TOOLS:
-            self.assertIn("set networkPolicy.nodeCIDRs", render(tool, "pools: {gpu: {hostNetwork: true}}"))
-            self.assertIn("tls.certManager.issuer.name", render(tool, "tls: {mode: cert-manager}"))
+        self.assertIn("set networkPolicy.nodeCIDRs", render("pools: {gpu: {hostNetwork: true}}"))
+        self.assertIn("tls.certManager.issuer.name", render("tls: {mode: cert-manager}"))
 
     def rendered(self, values):
-        """By every tool, which must agree."""
-        found = [render(tool, values) for tool in TOOLS]
-        for one in found:
-            self.assertIsInstance(one, Manifest, one)
-            self.assertEqual(by_name(one), by_name(found[0]))
-        return found[0]
+        found = render(values)
+        self.assertIsInstance(found, Manifest, found)
+        return found
 
 
 if __name__ == "__main__":
-    for name in ("helm", "go"):
-        if shutil.which(name) is None:
-            print(f"without {name}: not found on PATH")
-        elif (probe := run(name, "--values", FOLDER / "values/cpu.yaml")).returncode == 77:
-            print(f"without {name}: {probe.stderr.strip()}")
-        else:
-            TOOLS.append(name)
-    if not TOOLS:
-        print("skipped: found neither helm nor Go with sprig here")
+    if (probe := run("--values", FOLDER / "values/cpu.yaml")).returncode == 77:
+        print(f"skipped: {probe.stderr.strip()}")
         sys.exit(77)
     unittest.main(argv=sys.argv[:1])
