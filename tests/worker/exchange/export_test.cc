@@ -13,7 +13,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/exchange/golden_models.h"
-#include "tests/worker/exchange/made_model.h"
+#include "tests/worker/made_model.h"
 #include "worker/exchange/export_folder.h"
 #include "worker/exchange/export_layout.h"
 #include "worker/exchange/export_model.h"
@@ -229,7 +229,8 @@ TEST(ExportTest, RotaryScalingIsWrittenAsTransformersReadsIt) {
 
 TEST(ExportTest, OptimizerGoesAlongWithACheckpoint) {
   const TestFolder job, out;
-  const std::string folder = WriteMadeCheckpoint(job.path(), SmallLlama(), 20);
+  const std::string folder =
+      WriteMadeCheckpoint(job.path(), MadeSource(SmallLlama()), {.step = 20});
   const auto source = OpenModel(folder);
   ASSERT_TRUE(source.ok()) << source.status();
   const auto checkpoint = Checkpoint::Open(folder);

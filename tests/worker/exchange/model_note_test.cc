@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/made_model.h"
 #include "tests/worker/mutate.h"
 #include "worker/exchange/model_limits.h"
 
@@ -16,24 +17,8 @@ using nlohmann::json;
 using testing::HasSubstr;
 
 ModelNote Llama() {
-  ModelNote note{.model = {.architecture = ArchitectureOf(Family::kLlama),
-                           .layers = 2,
-                           .hidden = 64,
-                           .heads = 4,
-                           .kv_heads = 2,
-                           .ffn_hidden = 96,
-                           .sequence_length = 256,
-                           .vocab_size = 257,
-                           .rotary_base = 500000,
-                           .norm_epsilon = 1e-6,
-                           .tied_head = true,
-                           .rotary_scaling = {.kind = RotaryScaling::Kind::kLlama3,
-                                              .factor = 8,
-                                              .low_frequency_factor = 1.5,
-                                              .high_frequency_factor = 4,
-                                              .original_sequence_length = 64}},
-                 .dtype = "BF16",
-                 .tokenizer = "files"};
+  ModelNote note{.model = OddLlama(), .dtype = "BF16", .tokenizer = "files"};
+  note.model.rotary_scaling.low_frequency_factor = 1.5;
   return note;
 }
 
@@ -41,18 +26,18 @@ TEST(ModelNoteTest, TextIsAsDocumented) {
   EXPECT_EQ(ModelNoteText(Llama()), R"({
  "family": "llama",
  "layers": 2,
- "hidden": 64,
+ "hidden": 32,
  "heads": 4,
  "kv_heads": 2,
- "ffn_hidden": 96,
- "sequence_length": 256,
- "vocab_size": 257,
- "norm_epsilon": 1e-06,
+ "ffn_hidden": 48,
+ "sequence_length": 300,
+ "vocab_size": 90,
+ "norm_epsilon": 0.01,
  "tied_head": true,
- "rotary_base": 500000,
+ "rotary_base": 500,
  "rotary_scaling": {
   "kind": "llama3",
-  "factor": 8.0,
+  "factor": 4.0,
   "low_frequency_factor": 1.5,
   "high_frequency_factor": 4.0,
   "original_sequence_length": 64
@@ -68,13 +53,7 @@ TEST(ModelNoteTest, TextIsReadBack) {
   linear.model.rotary_scaling = {.kind = RotaryScaling::Kind::kLinear, .factor = 2.5};
   plain.model.rotary_scaling = {};
   plain.model.norm_epsilon = 0.1 + 0.2;  // every digit counts
-  ModelNote gpt;
-  gpt.model = {.layers = 3,
-               .hidden = 48,
-               .heads = 4,
-               .ffn_hidden = 192,
-               .sequence_length = 16,
-               .vocab_size = 97};
+  const ModelNote gpt{.model = SmallGpt(), .dtype = "F32", .tokenizer = ""};
   for (const ModelNote& note : {Llama(), linear, plain, gpt}) {
     const auto read = ParseModelNote(ModelNoteText(note), "model.json");
     ASSERT_TRUE(read.ok()) << read.status();
@@ -109,7 +88,7 @@ TEST(ModelNoteTest, WrongFieldsAreNamed) {
       {"layers", "2.5", "layers: found 2.5"},
       {"hidden", "", "hidden: found nothing"},
       {"hidden", "9999999999", "hidden: found 9999999999"},
-      {"heads", "5", "model.heads: found 5, expected a divisor of hidden 64"},
+      {"heads", "5", "model.heads: found 5, expected a divisor of hidden 32"},
       {"kv_heads", "3", "model.kv_heads: found 3"},
       {"vocab_size", "1", "model.vocab_size: found 1, expected 2 to 4194304"},
       {"sequence_length", "-1", "sequence_length: found -1"},

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/worker/sample/drawn_model.h"
+#include "tests/worker/made_model.h"
 #include "worker/sample/generate.h"
 
 namespace stretto {
@@ -175,7 +175,7 @@ TEST(DecoderErrorsTest, PrefixEndsWhereTheModelDoes) {
   const std::vector<int32_t> tokens = DrawnTokens(8, model);
   const absl::Status longer = decoder->Append(DrawnTokens(9, model), {});
   EXPECT_EQ(longer.code(), absl::StatusCode::kOutOfRange);
-  EXPECT_THAT(longer.message(), HasSubstr("drawn: found 9 tokens, expected at most 8, its"));
+  EXPECT_THAT(longer.message(), HasSubstr("made: found 9 tokens, expected at most 8, its"));
   EXPECT_TRUE(decoder->Append(tokens, {}).ok());
   EXPECT_EQ(decoder->Append(absl::MakeConstSpan(tokens).first(1), {}).code(),
             absl::StatusCode::kOutOfRange);
@@ -211,7 +211,7 @@ TEST(DecoderErrorsTest, WeightsThatDoNotFitAreRefused) {
 TEST(DecoderErrorsTest, CancelledEndsLoadingAndRunning) {
   bool cancelled = true;
   const DecoderOptions options{.threads = 1, .cancelled = [&] { return cancelled; }};
-  const DrawnModel source(TinyGpt());
+  const MadeSource source = DrawnModel(TinyGpt());
   EXPECT_TRUE(absl::IsCancelled(Decoder::Load(source, options).status()));
   cancelled = false;
   const auto decoder = Decoder::Load(source, options);

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "tests/parity/harness.h"
-#include "tests/worker/sample/drawn_model.h"
+#include "tests/worker/made_model.h"
 #include "worker/sample/decoder.h"
 
 namespace stretto {
@@ -25,9 +25,9 @@ EngineSpec SpecFor(const ModelSpec& model) {
 
 std::vector<float> EngineLosses(const EngineSpec& spec) {
   parity::Job job(spec, {});
-  const DrawnModel source(spec.model);
+  const MadeSource source = DrawnModel(spec.model);
   for (size_t i = 0; i < source.parameters().size(); ++i) {
-    job.rank(0).SetWeight(i, source.Values(i));
+    job.rank(0).SetWeight(i, source.Values(source.parameters()[i]));
   }
   const absl::Status status = job.Run(1);
   EXPECT_TRUE(status.ok()) << status;

@@ -15,7 +15,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/worker/data/tiny_model.h"
-#include "tests/worker/sample/written_checkpoint.h"
+#include "tests/worker/made_model.h"
+#include "tests/worker/test_files.h"
 #include "worker/sample/decoder.h"
 #include "worker/sample/utf8.h"
 
@@ -64,9 +65,13 @@ ModelSpec ByteModel() {
   return model;
 }
 
+std::string WriteByteCheckpoint(const std::string& job, const ModelSpec& model) {
+  return WriteMadeCheckpoint(job, DrawnModel(model), {.ranks = 1, .tokenizer = "bytes"});
+}
+
 class SampleCommandTest : public testing::Test {
  protected:
-  SampleCommandTest() : checkpoint_(WriteCheckpoint(folder_ / "job", ByteModel(), "bytes")) {}
+  SampleCommandTest() : checkpoint_(WriteByteCheckpoint(folder_ / "job", ByteModel())) {}
 
   const TestFolder folder_;
   const std::string checkpoint_;
@@ -278,7 +283,7 @@ TEST_F(SampleCommandTest, InterruptEndsItWithWhatWasWritten) {
                            .ffn_hidden = 1024,
                            .sequence_length = 100'000,
                            .vocab_size = 257};
-  const std::string folder = WriteCheckpoint(folder_ / "large", large, "bytes");
+  const std::string folder = WriteByteCheckpoint(folder_ / "large", large);
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const pid_t child = ::fork();

@@ -17,7 +17,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/golden_messages.h"
-#include "tests/worker/exchange/made_model.h"
+#include "tests/worker/made_model.h"
 #include "tests/worker/test_files.h"
 #include "worker/exchange/export_model.h"
 #include "worker/tool/inspect_model.h"
@@ -67,7 +67,7 @@ class CheckpointCommandTest : public testing::Test {
   CheckpointCommandTest() { golden_.Hide(folder_.path(), "FOLDER"); }
 
   std::string Step(int64_t step) {
-    return WriteMadeCheckpoint(folder_ / "job", SmallLlama(), step);
+    return WriteMadeCheckpoint(folder_ / "job", MadeSource(SmallLlama()), {.step = step});
   }
   std::string Model() {  // hf:FOLDER
     const auto summary = ExportHf(MadeSource(SmallGpt()), {.output = folder_ / "model"});
