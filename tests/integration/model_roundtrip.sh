@@ -22,22 +22,11 @@ while (($# > 0)); do
   esac
 done
 
-# Nothing of this user's own: no cluster, no context, no state.
-work=$(mktemp -d)
-unset "${!STRETTO_@}" XDG_STATE_HOME XDG_CONFIG_HOME NO_COLOR
-export HOME=$work/home LANG=C.UTF-8 PATH=$bin:$PATH
+source tests/integration/own_home.sh
+export PATH=$bin:$PATH
 state=$HOME/.local/state/stretto
 data=$state/data checkpoints=$state/checkpoints
 mkdir -p "$data" "$work/out"
-cluster=""
-finish() {
-  [[ -z "$cluster" ]] || { kill -INT "$cluster" 2>/dev/null && wait "$cluster"; }
-  if $keep; then echo "kept: $work"; else rm -rf "$work"; fi
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-fail() { echo "$*" >&2; return 1; }
 say() { echo "$*"; [[ -z "$report" ]] || echo "$*" >>"$report"; }
 
 cluster_starts() {

@@ -17,20 +17,8 @@ case "${1:-}" in
   *) sed -n '3,9s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
 esac
 
-# Nothing of this user's own: no cluster, no context, no state.
-work=$(mktemp -d)
-unset "${!STRETTO_@}" XDG_STATE_HOME XDG_CONFIG_HOME NO_COLOR
-export HOME=$work/home TERM=xterm-256color LANG=C.UTF-8
-mkdir "$HOME"
-cluster=""
-finish() {
-  [[ -z "$cluster" ]] || { kill -INT "$cluster" 2>/dev/null && wait "$cluster"; }
-  if $keep; then echo "kept: $work"; else rm -rf "$work"; fi
-}
-trap finish EXIT
-trap 'exit 130' INT TERM
-
-fail() { echo "$*" >&2; return 1; }
+source tests/integration/own_home.sh
+export TERM=xterm-256color
 escape=$'\e'
 
 quickstart() {

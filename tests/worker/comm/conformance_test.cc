@@ -48,14 +48,6 @@ class CommunicatorTest : public ::testing::TestWithParam<std::tuple<Kind, int>> 
   }
 };
 
-// One message per tensor, not one per element.
-template <class Expected>
-void ExpectElements(const Tensor& tensor, int64_t begin, int64_t count, Expected expected) {
-  for (int64_t i = 0; i < count; ++i) {
-    ASSERT_EQ(tensor.Get(begin + i), expected(i)) << "element " << begin + i;
-  }
-}
-
 TEST_P(CommunicatorTest, RanksAreNumberedInOrder) {
   const Ranks ranks = Create();
   for (int rank = 0; rank < size(); ++rank) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "gtest/gtest.h"
 #include "kernels/bf16.h"
 #include "kernels/tensor_view.h"
 
@@ -74,6 +75,14 @@ inline Tensor Patterned(DType dtype, int rank, int64_t count) {
   Tensor tensor(dtype, count);
   for (int64_t i = 0; i < count; ++i) tensor.Set(i, Pattern(rank, i));
   return tensor;
+}
+
+// One message per tensor, not one per element.
+template <class Expected>
+void ExpectElements(const Tensor& tensor, int64_t begin, int64_t count, Expected expected) {
+  for (int64_t i = 0; i < count; ++i) {
+    ASSERT_EQ(tensor.Get(begin + i), expected(i)) << "element " << begin + i;
+  }
 }
 
 }  // namespace stretto::testing

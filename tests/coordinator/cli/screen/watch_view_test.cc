@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/screen/ledger_bar.h"
 #include "coordinator/cli/screen/text_line.h"
+#include "tests/coordinator/cli/conditions.h"
 
 namespace stretto::cli {
 namespace {
@@ -26,7 +27,8 @@ using v1alpha1::Condition;
 using v1alpha1::Job;
 using v1alpha1::Ledger;
 
-absl::Time At(int seconds) { return absl::FromUnixSeconds(1'700'000'000 + seconds); }
+constexpr int64_t kStart = 1'700'000'000;
+absl::Time At(int seconds) { return absl::FromUnixSeconds(kStart + seconds); }
 
 void AddEntry(Ledger* ledger, Ledger::Part part, double seconds) {
   Ledger::Entry* entry = ledger->add_entries();
@@ -53,16 +55,6 @@ v1alpha1::StepReport Step(int64_t number) {
   return step;
 }
 
-void AddCondition(Job* job, const char* type, Condition::Status status, int seconds,
-                  const char* reason, const char* message) {
-  Condition& condition = *job->add_conditions();
-  condition.set_type(type);
-  condition.set_status(status);
-  condition.set_reason(reason);
-  condition.set_message(message);
-  condition.mutable_last_transition_time()->set_seconds(absl::ToUnixSeconds(At(seconds)));
-}
-
 Job RunningJob(int ranks) {
   Job job;
   job.set_name("jobs/gpt");
@@ -73,10 +65,10 @@ Job RunningJob(int ranks) {
   job.mutable_spec()->mutable_schedule()->mutable_parameters()->set_slices(2);
   job.mutable_spec()->mutable_parallelism()->set_tp_size(ranks);
   job.mutable_spec()->mutable_emulated_link()->set_gigabits_per_second(2);
-  AddCondition(&job, "Scheduled", Condition::TRUE, 1, "Placed", "");
-  AddCondition(&job, "Prepared", Condition::TRUE, 2, "AllRanks", "");
-  AddCondition(&job, "Running", Condition::TRUE, 2, "AllRanks", "");
-  AddCondition(&job, "DevicesHealthy", Condition::FALSE, 40, "GpuFault", "rank 1: Xid 79");
+  AddCondition(&job, "Scheduled", Condition::TRUE, kStart + 1, "Placed", "");
+  AddCondition(&job, "Prepared", Condition::TRUE, kStart + 2, "AllRanks", "");
+  AddCondition(&job, "Running", Condition::TRUE, kStart + 2, "AllRanks", "");
+  AddCondition(&job, "DevicesHealthy", Condition::FALSE, kStart + 40, "GpuFault", "rank 1: Xid 79");
   job.mutable_progress()->set_steps(58);
   job.mutable_progress()->set_total_steps(200);
   for (int rank = 0; rank < ranks; ++rank) {
@@ -177,7 +169,8 @@ TEST(WatchViewTest, AJobThatWaitsSaysWhy) {
   job.set_name("jobs/gpt");
   job.set_state(Job::PENDING);
   job.mutable_spec()->set_steps(10);
-  AddCondition(&job, "Scheduled", Condition::FALSE, 1, "NotEnoughSlots", "found 1, expected 2");
+  AddCondition(&job, "Scheduled", Condition::FALSE, kStart + 1, "NotEnoughSlots",
+               "found 1, expected 2");
   state.AddJob(job, At(1));
   const auto lines = RenderWatch(state, At(5), {.width = 80, .height = 12, .color = false});
   EXPECT_EQ(lines[0],
@@ -207,7 +200,7 @@ TEST(WatchViewTest, NothingAServerSaysDrivesTheTerminal) {
   Job job = RunningJob(1);
   job.set_name("jobs/a\x1b[2Jb");
   job.mutable_placement(0)->set_worker("workers/\x1b[31m");
-  AddCondition(&job, "Odd\nType", Condition::UNKNOWN, 3, "R\x1b", "m\x07");
+  AddCondition(&job, "Odd\nType", Condition::UNKNOWN, kStart + 3, "R\x1b", "m\x07");
   state.AddJob(job, At(1));
   const std::string text =
       Text(RenderWatch(state, At(5), {.width = 90, .height = 40, .color = false}));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/cli/text/job_text.h"
+#include "tests/coordinator/cli/conditions.h"
 
 namespace stretto::cli {
 namespace {
@@ -13,16 +14,6 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using v1alpha1::Condition;
 using v1alpha1::Job;
-
-void AddCondition(Job* job, const char* type, Condition::Status status, int64_t seconds,
-                  const char* reason, const char* message) {
-  Condition& condition = *job->add_conditions();
-  condition.set_type(type);
-  condition.set_status(status);
-  condition.set_reason(reason);
-  condition.set_message(message);
-  condition.mutable_last_transition_time()->set_seconds(seconds);
-}
 
 Job FailedJob() {
   Job job;

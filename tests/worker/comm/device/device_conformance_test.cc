@@ -67,13 +67,6 @@ class DeviceCommunicatorTest : public ::testing::TestWithParam<std::tuple<Device
 
 Tensor PatternedOf(int rank, DType dtype, int64_t count) { return Patterned(dtype, rank, count); }
 
-template <class Expected>
-void ExpectElements(const Tensor& tensor, int64_t begin, int64_t count, Expected expected) {
-  for (int64_t i = 0; i < count; ++i) {
-    ASSERT_EQ(tensor.Get(begin + i), expected(i)) << "element " << begin + i;
-  }
-}
-
 TEST_P(DeviceCommunicatorTest, RanksAreNumberedInOrder) {
   for (int r = 0; r < size(); ++r) {
     EXPECT_EQ(rank(r).rank(), r);
