@@ -17,6 +17,7 @@
 // with a shape. Calls on distinct outputs may run in several threads at once; each call uses one
 // core.
 
+#include <cmath>
 #include <cstdint>
 
 #include "kernels/rotary.h"
@@ -43,6 +44,8 @@ struct AttentionShape {
 
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
   int64_t context_columns() const { return heads * head_dim; }
+  // Of the products of queries and keys.
+  float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
 };
 
 // The number that norms add to the variance by default.

@@ -140,10 +140,6 @@ void MultiplyRow(const float* factors, int64_t count, float* x) {
   for (int64_t i = 0; i < count; ++i) x[i] *= factors[i];
 }
 
-float ScaleOf(const AttentionShape& shape) {
-  return 1.0f / std::sqrt(static_cast<float>(shape.head_dim));
-}
-
 // Dropout of one head's probabilities, starting at the first row of a sequence.
 struct HeadDraws {
   std::optional<Draws> draws;  // none: off
@@ -167,7 +163,7 @@ template <class T>
 void ForwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m,
                  const float* q, T* out, float* lse) {
   const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d), ld = m.ld;
-  const float scale = ScaleOf(shape);
+  const float scale = shape.scale();
   for (int64_t first = 0; first < s; first += kQueryBlock) {
     const QueryRows block{first, std::min(kQueryBlock, s - first)};
     MultiplyScores(block, d, {q + first * width, width, 1}, m.k_t, width, m.scores, ld);
@@ -195,7 +191,7 @@ template <class T>
 void BackwardHead(const AttentionShape& shape, const HeadDraws& drop, const Matrices& m, bool fresh,
                   const float* all_q, const float* lse, T* dq) {
   const int64_t s = shape.sequence_length, d = shape.head_dim, width = Padded(d), ld = m.ld;
-  const float scale = ScaleOf(shape);
+  const float scale = shape.scale();
   for (int64_t first = 0; first < s; first += kQueryBlock) {
     const QueryRows block{first, std::min(kQueryBlock, s - first)};
     const float* const q = all_q + first * width;

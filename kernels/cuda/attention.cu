@@ -2,7 +2,6 @@
 
 // Chooses the kernel for a call of attention: the library's if it has one for the call, else tensor
 // cores if there are tiles for its head dimension, else plain arithmetic.
-#include <cmath>
 
 #include "kernels/cuda/attention_call.h"
 #include "kernels/cuda/cuda_ops_impl.h"
@@ -29,7 +28,7 @@ AttentionCall<T> CallOf(const AttentionShape& shape, const Dropout& dropout, con
                            .heads = static_cast<int>(shape.heads),
                            .group = static_cast<int>(shape.heads / shape.kv_heads),
                            .head_dim = static_cast<int>(shape.head_dim),
-                           .scale = 1.0f / std::sqrt(static_cast<float>(shape.head_dim)),
+                           .scale = shape.scale(),
                            .draws = {.keys = nullptr,
                                      .threshold = 0,
                                      .site = 0,

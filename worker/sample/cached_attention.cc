@@ -37,8 +37,7 @@ void AttendHead(const AttentionShape& shape, int64_t first, int64_t rows, const 
   const int64_t keys = first + rows, kept_columns = shape.kv_heads * d;
   const float* const q = qkv + (kv * (group + 2) + head % group) * d;
   scores->resize(static_cast<size_t>(rows * keys));
-  cpu::Multiply(rows, keys, d, 1.0f / std::sqrt(static_cast<float>(d)),
-                {.data = q, .ld = shape.qkv_columns()},
+  cpu::Multiply(rows, keys, d, shape.scale(), {.data = q, .ld = shape.qkv_columns()},
                 {.data = cache.keys.data() + kv * d, .ld = kept_columns, .transposed = true}, 0,
                 scores->data(), keys);
   for (int64_t row = 0; row < rows; ++row) {

@@ -17,8 +17,8 @@ struct KeyValueCache {
 
 // qkv[rows, shape.qkv_columns()] (kernels/ops.h), already rotated, has positions [first, first +
 // rows). Stores their keys and values in the cache, replacing those of these and later positions,
-// then computes context[rows, shape.context_columns()] = softmax(q k^T / sqrt(head_dim)) v, each
-// row over the positions up to its own. shape.sequence_length is not used.
+// then computes context[rows, shape.context_columns()] = softmax(shape.scale() * q k^T) v, each row
+// over the positions up to its own. shape.sequence_length is not used.
 void AttendCached(const AttentionShape& shape, int64_t first, int64_t rows, const float* qkv,
                   KeyValueCache* cache, float* context, Team* team);
 

@@ -59,7 +59,7 @@ class CudnnAttention final : public FusedAttention {
     auto at = plans_.find(key);
     if (at == plans_.end()) at = plans_.emplace(key, Decide(key, shape)).first;
     if (!at->second.has_value()) return false;
-    const absl::Status status = Enqueue(*at->second, tensors);
+    const absl::Status status = Enqueue(*at->second, shape.scale(), tensors);
     if (status.ok()) return true;
     Report(key, absl::StrCat("our kernels from now on: ", status.message()));
     at->second.reset();
@@ -97,7 +97,8 @@ class CudnnAttention final : public FusedAttention {
           .sequences = std::max<int64_t>(options_.pinned_tokens / shape.sequence_length, 2),
           .stream = options_.stream};
       const absl::StatusOr<AttentionTimes> times = TryAttention(
-          trial, *own_, [&](const AttentionTensors& tensors) { return Enqueue(*plan, tensors); });
+          trial, *own_,
+          [&](const AttentionTensors& tensors) { return Enqueue(*plan, shape.scale(), tensors); });
       if (!times.ok()) return times.status();
       options_.tunings->Put(key, *times);
       known = options_.tunings->Find(key);
@@ -131,13 +132,13 @@ class CudnnAttention final : public FusedAttention {
     return plan;
   }
 
-  absl::Status Enqueue(const SdpaPlan& plan, const AttentionTensors& tensors) {
+  absl::Status Enqueue(const SdpaPlan& plan, float scale, const AttentionTensors& tensors) {
     const SdpaShape& shape = plan.shape();
     const int64_t rows = tensors.qkv.rows();
     for (int64_t row = 0; row < rows; row += shape.length) {
       for (int64_t kv_head = 0; kv_head < shape.row_kv_heads; kv_head += shape.kv_heads) {
         const absl::Status status =
-            plan.Run(handle_, AddressesOf(shape, tensors, row, kv_head), options_.workspace);
+            plan.Run(handle_, scale, AddressesOf(shape, tensors, row, kv_head), options_.workspace);
         if (!status.ok()) return status;
       }
     }

@@ -7,7 +7,6 @@
 #include "kernels/cuda/cudnn/sdpa_plan.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -108,9 +107,8 @@ bool SdpaPlan::NumbersVary(Descriptor proposal) {
   return std::find(notes.begin(), end, CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) != end;
 }
 
-absl::Status SdpaPlan::Run(cudnnHandle_t handle, const SdpaAddresses& addresses,
+absl::Status SdpaPlan::Run(cudnnHandle_t handle, float scale, const SdpaAddresses& addresses,
                            void* workspace) const {
-  float scale = 1.0f / std::sqrt(static_cast<float>(shape_.head_dim));
   float minus_infinity = -std::numeric_limits<float>::infinity(), one = 1;
   SdpaAddresses all = addresses;
   all[kScale] = &scale;

@@ -34,7 +34,8 @@ class SdpaPlan {
   int64_t workspace_bytes() const { return row_sum_bytes_ + engine_bytes_; }
 
   // Enqueues the plan on the handle's stream. Errors: Unavailable.
-  absl::Status Run(cudnnHandle_t handle, const SdpaAddresses& addresses, void* workspace) const;
+  absl::Status Run(cudnnHandle_t handle, float scale, const SdpaAddresses& addresses,
+                   void* workspace) const;
 
  private:
   SdpaPlan(const CudnnLibrary& library, const SdpaShape& shape, bool backward);
