@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/fields.h"
 #include "worker/checkpoint/safetensors.h"
 #include "worker/exchange/parameter_table.h"
 
@@ -78,6 +79,18 @@ absl::Status Unlike(const char* format, const char* field, absl::string_view fou
                                                  ": found ", found, ", expected ", expected));
 }
 
+// A number for which the format has no key must be the default. `keys`: none where null.
+absl::Status CheckNumbers(const ModelSpec& model, const char* format,
+                          const char* HuggingFaceKeys::*keys) {
+  for (const ModelNumber& number : kModelNumbers) {
+    const HuggingFaceKeys& known = FindField(absl::StrCat("model.", number.name))->hugging_face;
+    if (number.IsDefault(model) || (keys != nullptr && known.*keys != nullptr)) continue;
+    return Unlike(format, number.name, absl::StrFormat("%.9g", model.*number.member),
+                  absl::StrFormat("%.9g", number.Default()));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t ExportBox::count() const { return Product(extents); }
@@ -112,9 +125,11 @@ absl::Status ForEachBlock(const StoredLayout& layout, const ExportBox& box, int6
 
 absl::Status CheckHf(const ModelSpec& model) {
   const HfFamily& hf = HfFamilyOf(model.architecture.family);
-  if (hf.shares_keys || model.key_heads() == model.heads) return absl::OkStatus();
-  return Unlike(hf.architecture, "kv_heads", absl::StrCat(model.key_heads()),
-                absl::StrCat(model.heads, ", as many as heads"));
+  if (!hf.shares_keys && model.key_heads() != model.heads) {
+    return Unlike(hf.architecture, "kv_heads", absl::StrCat(model.key_heads()),
+                  absl::StrCat(model.heads, ", as many as heads"));
+  }
+  return CheckNumbers(model, hf.architecture, hf.keys);
 }
 
 absl::Status CheckLlmc(const ModelSpec& model) {
@@ -133,10 +148,7 @@ absl::Status CheckLlmc(const ModelSpec& model) {
     return Unlike("llm.c", "ffn_hidden", absl::StrCat(model.ffn_hidden),
                   absl::StrCat(4 * model.hidden, ", 4 times hidden"));
   }
-  if (static_cast<float>(model.norm_epsilon) != 1e-5f) {  // kernels compute with f32
-    return Unlike("llm.c", "norm_epsilon", absl::StrFormat("%.9g", model.norm_epsilon), "1e-05");
-  }
-  return absl::OkStatus();
+  return CheckNumbers(model, "llm.c", nullptr);
 }
 
 }  // namespace stretto

@@ -15,18 +15,17 @@ namespace {
 spec::Violations OutOfRange(const ModelSpec& model) {
   spec::Violations violations;
   const std::pair<const char*, double> numbers[] = {
-      {"model.layers", model.layers},
-      {"model.hidden", model.hidden},
-      {"model.heads", model.heads},
-      {"model.kv_heads", model.key_heads()},
-      {"model.ffn_hidden", model.ffn_hidden},
-      {"model.sequence_length", model.sequence_length},
-      {"model.vocab_size", model.vocab_size},
-      {"model.rotary_base", model.rotary_base},
-      {"model.norm_epsilon", model.norm_epsilon}};
-  for (const auto& [field, number] : numbers) {
+      {"model.layers", model.layers},         {"model.hidden", model.hidden},
+      {"model.heads", model.heads},           {"model.kv_heads", model.key_heads()},
+      {"model.ffn_hidden", model.ffn_hidden}, {"model.sequence_length", model.sequence_length},
+      {"model.vocab_size", model.vocab_size}, {"model.rotary_base", model.rotary_base}};
+  const auto expect = [&](absl::string_view field, double number) {
     const Range& range = RangeOf(field);
     violations.Expect(range.Contains(number), field, number, range.Text());
+  };
+  for (const auto& [field, number] : numbers) expect(field, number);
+  for (const ModelNumber& number : kModelNumbers) {
+    expect(absl::StrCat("model.", number.name), model.*number.member);
   }
   return violations;
 }

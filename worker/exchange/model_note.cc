@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/fields.h"
 #include "worker/checkpoint/strict_json.h"
 #include "worker/exchange/model_limits.h"
 
@@ -51,6 +52,17 @@ double NumberWithin(StrictObject* object, const char* field, double least, doubl
   if (value >= least && value <= most) return value;
   object->Fail(field, absl::StrCat(value), absl::StrCat(least, " to ", most));
   return most;
+}
+
+const Field& FieldOf(const ModelNumber& number) {
+  return *FindField(absl::StrCat("model.", number.name));
+}
+
+// As in the hash of a spec, a number that came later is written where it is not the default, so that
+// older notes stay valid.
+bool IsAdded(const ModelNumber& number) { return FieldOf(number).in_hash == InHash::kAdded; }
+bool IsWritten(const ModelNumber& number, const ModelSpec& model) {
+  return !IsAdded(number) || model.*number.member != number.Default();
 }
 
 std::string OneOf(StrictObject* object, const char* field, const std::vector<std::string>& known,
@@ -99,7 +111,9 @@ std::string ModelNoteText(const ModelNote& note) {
   document["ffn_hidden"] = model.ffn_hidden;
   document["sequence_length"] = model.sequence_length;
   document["vocab_size"] = model.vocab_size;
-  document["norm_epsilon"] = model.norm_epsilon;
+  for (const ModelNumber& number : kModelNumbers) {
+    if (IsWritten(number, model)) document[number.name] = model.*number.member;
+  }
   document["tied_head"] = model.head_is_tied();
   if (model.architecture.positions == PositionKind::kRotary) {
     document["rotary_base"] = model.rotary_base;
@@ -125,7 +139,11 @@ absl::StatusOr<ModelNote> ParseModelNote(absl::string_view text, const std::stri
   model.ffn_hidden = CountUpTo(&object, "ffn_hidden", MaxOf("ffn_hidden"));
   model.sequence_length = CountUpTo(&object, "sequence_length", MaxOf("sequence_length"));
   model.vocab_size = CountUpTo(&object, "vocab_size", MaxOf("vocab_size"));
-  model.norm_epsilon = NumberWithin(&object, "norm_epsilon", 1e-300, 1);
+  for (const ModelNumber& number : kModelNumbers) {
+    if (IsAdded(number) && !object.Has(number.name)) continue;
+    const Range& range = FieldOf(number).range;
+    model.*number.member = NumberWithin(&object, number.name, range.low, range.high);
+  }
   model.tied_head = object.Flag("tied_head");
   if (model.architecture.positions == PositionKind::kRotary) {
     model.rotary_base = CountUpTo(&object, "rotary_base", MaxOf("rotary_base"));

@@ -93,8 +93,10 @@ void AddHfLlamaLayer(const ModelSpec& model, int layer, LayoutBuilder* builder) 
 }  // namespace
 
 const HfFamily& HfFamilyOf(Family family) {
-  static constexpr HfFamily kGpt = {Family::kGpt, "gpt2", "GPT2LMHeadModel", "transformer.", false};
-  static constexpr HfFamily kLlama = {Family::kLlama, "llama", "LlamaForCausalLM", "model.", true};
+  static constexpr HfFamily kGpt = {Family::kGpt,   "gpt2", "GPT2LMHeadModel",
+                                    "transformer.", false,  &HuggingFaceKeys::gpt2};
+  static constexpr HfFamily kLlama = {Family::kLlama, "llama", "LlamaForCausalLM",
+                                      "model.",       true,    &HuggingFaceKeys::llama};
   switch (family) {
     case Family::kGpt:
       return kGpt;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/spec/fields.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto {
@@ -36,10 +37,11 @@ std::vector<StoredLayout> HfLayout(const ModelSpec& model);
 // Properties of such a folder, by family, besides the tensors.
 struct HfFamily {
   Family family;
-  const char* model_type;    // "llama", in config.json
-  const char* architecture;  // likewise in config.json: "LlamaForCausalLM"
-  const char* prefix;        // of all names except the head's: "model."
-  bool shares_keys;          // whether keys and values may have fewer heads than queries
+  const char* model_type;              // "llama", in config.json
+  const char* architecture;            // likewise in config.json: "LlamaForCausalLM"
+  const char* prefix;                  // of all names except the head's: "model."
+  bool shares_keys;                    // whether keys and values may have fewer heads than queries
+  const char* HuggingFaceKeys::*keys;  // the keys of its config.json, in the table of fields
 };
 const HfFamily& HfFamilyOf(Family family);
 

@@ -72,9 +72,12 @@ absl::Status CheckSameModel(const ModelSource& source, const ModelSpec& expected
     compare("sequence_length", absl::StrCat("at most ", found.sequence_length),
             absl::StrCat(expected.sequence_length));
   }
-  // Kernels compute with an f32 epsilon, and some tools write that number with all its digits.
-  if (static_cast<float>(found.norm_epsilon) != static_cast<float>(expected.norm_epsilon)) {
-    differ("norm_epsilon", Show(found.norm_epsilon), Show(expected.norm_epsilon));
+  // Kernels compute with an f32 number, and some tools write it with all its digits.
+  for (const ModelNumber& number : kModelNumbers) {
+    const double is = found.*number.member, should = expected.*number.member;
+    if (static_cast<float>(is) != static_cast<float>(should)) {
+      differ(number.name, Show(is), Show(should));
+    }
   }
   compare("tied_head", std::string(Show(found.head_is_tied())),
           std::string(Show(expected.head_is_tied())));

@@ -54,7 +54,7 @@ std::function<void()> BindPair(const Op& first, const Op& second,
       (ops->*method)(r, bias, x, drop, keys, sum, of_norm...);
     };
   };
-  const float epsilon = EpsilonOf(norm.attributes());
+  const float epsilon = Real("~epsilon", kNormEpsilon)(norm.attributes());
   const TensorView w = Argument(norm, "w"), y = Argument(norm, "y");
   return layer_norm ? call(&Ops::BiasResidualLayerNorm, w, Argument(norm, "b"), epsilon, y,
                            Argument(norm, "stats"))

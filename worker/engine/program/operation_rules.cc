@@ -26,11 +26,6 @@ Dropout DropoutOf(const Attributes& at) {
   return {.threshold = at["drop"], .site = at["site"], .first_token = at["first"]};
 }
 
-float EpsilonOf(const Attributes& at) {
-  const double epsilon = at.Real("~epsilon");
-  return epsilon == 0 ? kNormEpsilon : static_cast<float>(epsilon);
-}
-
 RotarySpeed SpeedOf(const Attributes& at) {
   return {.base = at["base"],
           .scaling = {.kind = static_cast<RotaryScaling::Kind>(at["scaling"]),

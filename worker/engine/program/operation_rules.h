@@ -13,10 +13,16 @@ namespace stretto {
 VocabShard VocabOf(const Attributes& at);
 AttentionShape AttentionOf(const Attributes& at);
 Dropout DropoutOf(const Attributes& at);
-float EpsilonOf(const Attributes& at);
 RotarySpeed SpeedOf(const Attributes& at);
 inline auto Number(const char* name) {
   return [name](const Attributes& at) { return at[name]; };
+}
+// A real number, which is `otherwise` where the attribute is 0.
+inline auto Real(const char* name, float otherwise) {
+  return [=](const Attributes& at) {
+    const double value = at.Real(name);
+    return value == 0 ? otherwise : static_cast<float>(value);
+  };
 }
 inline auto Flag(const char* name) {
   return [name](const Attributes& at) { return at[name] != 0; };

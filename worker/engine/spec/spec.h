@@ -39,6 +39,20 @@ struct ModelSpec {
   int padded_vocab() const { return PaddedVocabulary(vocab_size); }
 };
 
+// The real numbers that decide what a model computes, by their names in job specs. Conversion, notes
+// of checkpoints, limits, comparison and exports read this table.
+struct ModelNumber {
+  const char* name;
+  double ModelSpec::*member;
+
+  double Default() const { return ModelSpec().*member; }
+  // Whether the model has the default as kernels see it, which compute with floats.
+  bool IsDefault(const ModelSpec& model) const {
+    return static_cast<float>(model.*member) == static_cast<float>(Default());
+  }
+};
+inline constexpr ModelNumber kModelNumbers[] = {{"norm_epsilon", &ModelSpec::norm_epsilon}};
+
 // What the backward pass recomputes instead of keeping (Chen et al. 2016; Korthikanti et al. 2022).
 // kSelective: norms (not with sequence parallelism, which keeps their gathered results) and
 // activation functions, never a matrix product or a collective. kFull: all of a layer from its

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Converts messages to the engine's structs and back, field by field. A field of the engine is
-// named once in each direction; defaults and rules are those of proto/spec.
+// named once in each direction, except the numbers of a model, which their table names; defaults
+// and rules are those of proto/spec.
 #include "worker/trainer/plan/engine_spec.h"
 
 #include <algorithm>
@@ -86,6 +87,10 @@ v1alpha1::Precision MessageOf(DType dtype) {
   return dtype == DType::kBF16 ? v1alpha1::PRECISION_BF16 : v1alpha1::PRECISION_F32;
 }
 
+const google::protobuf::FieldDescriptor* DescriptorOf(const ModelNumber& number) {
+  return v1alpha1::ModelSpec::descriptor()->FindFieldByName(number.name);
+}
+
 }  // namespace
 
 ModelSpec ModelFrom(const v1alpha1::ModelSpec& spec) {
@@ -98,10 +103,12 @@ ModelSpec ModelFrom(const v1alpha1::ModelSpec& spec) {
                   .sequence_length = spec.sequence_length(),
                   .vocab_size = spec.vocab_size(),
                   .dropout = spec.dropout(),
-                  .norm_epsilon = spec.norm_epsilon(),
                   .tied_head = spec.tied_head(),
                   .rotary_scaling = ScalingFrom(spec.rotary_scaling())};
   if (spec.rotary_base() != 0) model.rotary_base = spec.rotary_base();
+  for (const ModelNumber& number : kModelNumbers) {
+    model.*number.member = spec.GetReflection()->GetDouble(spec, DescriptorOf(number));
+  }
   return model;
 }
 
@@ -119,7 +126,9 @@ v1alpha1::ModelSpec MessageOf(const ModelSpec& model) {
     message.set_rotary_base(model.rotary_base);
   }
   message.set_dropout(model.dropout);
-  message.set_norm_epsilon(model.norm_epsilon);
+  for (const ModelNumber& number : kModelNumbers) {
+    message.GetReflection()->SetDouble(&message, DescriptorOf(number), model.*number.member);
+  }
   message.set_tied_head(model.head_is_tied());
   if (model.rotary_scaling.kind != RotaryScaling::Kind::kNone) {
     *message.mutable_rotary_scaling() = MessageOf(model.rotary_scaling);
