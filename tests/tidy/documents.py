@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks Markdown pages, and the places in other files that cite them. Prints every finding.
 
-  tests/tidy/documents.py links   links, anchors, paths, DESIGN sections and design notes exist
+  tests/tidy/documents.py links   links, anchors, paths, DESIGN sections and design notes exist; counts of CONTRIBUTING
   tests/tidy/documents.py lines   lines of at most 100 characters, table cells of at most 160
   tests/tidy/documents.py words   no wording that docs/STYLE.md rejects
 """
@@ -92,7 +92,24 @@ def missing(target, folder):
     return None
 
 
+def check_lists():
+    """Each list of CONTRIBUTING has as many files as the table in front of the lists names."""
+    page = ROOT / 'CONTRIBUTING.md'
+    counted, section = {}, ''
+    for _, line, _ in numbered(page):
+        if line.startswith('#'):
+            section = line.lstrip('#').strip().lower().replace(' ', '-')
+        elif line.startswith('| `'):
+            cell = line.split(' | ')[0]
+            counted[section] = counted.get(section, 0) + len(PATH.findall(cell)) + len(PATTERN.findall(cell))
+    for number, line, _ in numbered(page):
+        row = re.fullmatch(r'\| \[.*\]\(#([a-z-]+)\).*\| (\d+) \|', line)
+        if row and counted.get(row[1]) != int(row[2]):
+            yield f'CONTRIBUTING.md:{number}: found {row[2]} files, expected {counted.get(row[1])} as in the list'
+
+
 def check_links():
+    yield from check_lists()
     sections = set(re.findall(r'^## (\d+)\. ', (ROOT / 'docs/DESIGN.md').read_text(), re.M))
     notes = {path.name[:4] for path in (ROOT / 'docs/design').glob('[0-9]*.md')}
     for path in pages():

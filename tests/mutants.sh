@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Breaks ten behaviours, one at a time, and prints the first test that notices (docs/TESTING.md).
+#
+#   tests/mutants.sh [BUILD]
+#
+# BUILD is a configured build folder of this tree, build/release by default. Each source is restored before the next one
+# changes; sources with changes of your own are refused.
+# Exit: 0 every mutant was caught; 1 one survived, or a line to break has moved.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=${1:-build/release} code=0
+
+# behaviour | source | sed expression that breaks it | test program
+mutants() {
+  cat <<'ROWS'
+schedule order|worker/engine/schedule/domino_row.cc|s/d.act d.fc1 w.fc2 w.fc1/w.fc2 d.act d.fc1 w.fc1/|engine_test
+optimizer epsilon|kernels/cpu/optimizer.cc|s/root_correction2 + step.epsilon/root_correction2/|kernels_test
+checkpoint resume|worker/checkpoint/find_newest.cc|s/a.first > b.first/a.first < b.first/|checkpoint_test
+epoch of a report|coordinator/core/reports.cc|s/event.epoch != job->epoch/event.epoch > job->epoch/|core_test
+exit code|coordinator/cli/command_line.cc|s/return kUsage;/return kError;/|cli_test
+data order|worker/data/sampler.cc|s/Permute(seed, consumed .*epoch,$/Permute(seed, 0, samples_per_epoch,/|data_test
+hash of a spec|proto/spec/job/hash.cc|s/";", spec.seed(), ";"/";;"/|job_spec_test
+gradient scale|worker/trainer/profile.cc|s/1.0 \/ static_cast<double>(config/2.0 \/ static_cast<double>(config/|trainer_test
+export dtype|worker/exchange/export_hf.cc|s/source.dtype_of(.*) : dtype;/source.dtype() : dtype;/|export_test
+placement rule|coordinator/placement/placement.cc|s/free.size() < best->free/free.size() > best->free/|core_test
+ROWS
+}
+
+while IFS='|' read -r behaviour source broken program; do
+  git diff --quiet HEAD -- "$source" || { echo "$source: found changes, expected none" >&2; exit 1; }
+  trap 'git checkout -q -- "$source"' EXIT
+  sed -i "$broken" "$source"
+  if git diff --quiet -- "$source"; then
+    found="the line to break has moved" code=1
+  elif ! log=$(ninja -C "$build" "$program" 2>&1); then
+    found="does not compile: $(grep -m1 error: <<<"$log")" code=1
+  else
+    found=$(timeout 300 "$build/bin/$program" --gtest_fail_fast --gtest_brief=1 2>&1 </dev/null |
+      sed -nE "/^\[  FAILED  \] [A-Za-z]/{s/^\[  FAILED  \] ([^ ,]*).*/\1/p;q}")
+    [[ -n $found ]] || { found=SURVIVED code=1; }
+  fi
+  git checkout -q -- "$source"
+  trap - EXIT
+  printf '%-18s  %-40s  %s: %s\n' "$behaviour" "$source" "$program" "$found"
+done < <(mutants)
+exit $code
