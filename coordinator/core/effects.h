@@ -18,7 +18,7 @@ namespace stretto::coordinator {
 struct HeldRankReply {
   std::string job_uid;
   Epoch epoch;
-  Rank rank;
+  Rank rank = 0;
   bool keep = false;  // false: end it, and send no more reports of it
   int64_t acked_sequence = 0;
 };
@@ -28,7 +28,7 @@ struct SendRegistered {
   std::vector<HeldRankReply> held;
 };
 struct AssignedRank {
-  Rank rank;
+  Rank rank = 0;
   int32_t slot = 0;
 };
 struct SendAssign {
@@ -50,7 +50,7 @@ struct SendStop {
 struct SendAck {
   std::string job_uid;
   Epoch epoch;
-  Rank rank;
+  Rank rank = 0;
   int64_t sequence = 0;
 };
 // Ends the stream with this status: Aborted (a newer session took over), Unavailable (the lease

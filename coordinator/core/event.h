@@ -38,7 +38,7 @@ struct CancelJob {
 struct HeldRank {
   std::string job_uid;
   Epoch epoch;
-  Rank rank;
+  Rank rank = 0;
   bool alive = false;
   int64_t last_sequence = 0;
 };
@@ -111,7 +111,7 @@ struct RankReported {
   int64_t session = 0;
   std::string job_uid;
   Epoch epoch;
-  Rank rank;
+  Rank rank = 0;
   int64_t sequence = 0;  // from 1 per (job, epoch, rank), without gaps
   std::variant<OtherReport, RankPrepared, FirstOperationDone, StepDone, CheckpointDone, RankExited,
                RankWarned>

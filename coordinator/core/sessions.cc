@@ -192,7 +192,7 @@ void Core::SendAssignTo(const JobRecord& job, const std::string& worker) {
                     .create_time = job.create_time};
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     if (job.ranks[i].worker != worker || job.ranks[i].gone()) continue;
-    assign.ranks.push_back({.rank = Rank(static_cast<int32_t>(i)), .slot = job.ranks[i].slot});
+    assign.ranks.push_back({.rank = Rank::Of(i), .slot = job.ranks[i].slot});
   }
   SendTo(worker, std::move(assign));
 }

@@ -16,13 +16,14 @@
 namespace stretto::planner {
 namespace {
 
-int64_t CountParameters(const ModelSpec& model, int tp_size, int rank) {
+int64_t CountParameters(const ModelSpec& model, int tp_size, GroupRank tp_rank) {
   int64_t count = 0;
-  for (const Parameter& parameter : ParametersOf(model, tp_size, rank)) count += parameter.count();
+  for (const Parameter& parameter : ParametersOf(model, tp_size, tp_rank))
+    count += parameter.count();
   return count;
 }
 
-absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, int rank,
+absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
                                             trainer::Extras extras) {
   v1alpha1::Plan::Rank out;
   ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, rank));
@@ -37,7 +38,7 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, int rank,
     added->set_bytes(arenas[arena]);
   }
   out.set_bytes(trainer::TotalBytes(arenas));
-  out.set_parameters(CountParameters(spec.model, spec.tp_size, rank));
+  out.set_parameters(CountParameters(spec.model, spec.tp_size, TpRankOf(spec, rank)));
   out.set_operations(static_cast<int64_t>(plan.program.ops.size()));
   return out;
 }
@@ -61,11 +62,11 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   return plan;
 }
 
-absl::StatusOr<std::string> ProgramText(const v1alpha1::JobSpec& spec, int rank) {
+absl::StatusOr<std::string> ProgramText(const v1alpha1::JobSpec& spec, Rank rank) {
   ASSIGN_OR_RETURN(const EngineSpec engine, trainer::EngineSpecFrom(spec));
-  if (rank < 0 || rank >= engine.tp_size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--program: found rank ", rank, ", expected 0 to ", engine.tp_size - 1));
+  if (rank < 0 || rank.value() >= engine.tp_size) {
+    return absl::InvalidArgumentError(absl::StrCat("--program: found rank ", rank.value(),
+                                                   ", expected 0 to ", engine.tp_size - 1));
   }
   ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(engine, rank));
   return Print(plan.program);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "proto/base/ids.h"
 #include "stretto/v1alpha1/plan.pb.h"
 
 namespace stretto::planner {
@@ -17,6 +18,6 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec);
 
 // Returns the verified step program of one rank as text (program/text.h). Errors: InvalidArgument
 // (also for a rank that the job does not have).
-absl::StatusOr<std::string> ProgramText(const v1alpha1::JobSpec& spec, int rank);
+absl::StatusOr<std::string> ProgramText(const v1alpha1::JobSpec& spec, Rank rank);
 
 }  // namespace stretto::planner

@@ -32,7 +32,8 @@ absl::StatusOr<stretto::v1alpha1::JobSpec> ReadSpec(const std::string& file) {
 
 absl::StatusOr<std::string> Answer(const std::string& file, int program_of) {
   ASSIGN_OR_RETURN(const stretto::v1alpha1::JobSpec spec, ReadSpec(file));
-  if (program_of != kNoProgram) return stretto::planner::ProgramText(spec, program_of);
+  if (program_of != kNoProgram)
+    return stretto::planner::ProgramText(spec, stretto::Rank::Of(program_of));
   ASSIGN_OR_RETURN(const stretto::v1alpha1::Plan plan, stretto::planner::PlanOf(spec));
   google::protobuf::util::JsonPrintOptions options;
   options.preserve_proto_field_names = true;

@@ -204,7 +204,7 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
                              from.memory_bytes(), from.fault()});
   }
   for (const v1alpha1::HeldRank& from : message.held()) {
-    event.held.push_back({from.job_uid(), Epoch(from.epoch()), Rank(from.rank()), from.alive(),
+    event.held.push_back({from.job_uid(), Epoch(from.epoch()), Rank::Of(from.rank()), from.alive(),
                           from.last_sequence()});
   }
   return event;
@@ -226,7 +226,7 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
   event.session = session;
   event.job_uid = message.job_uid();
   event.epoch = Epoch(message.epoch());
-  event.rank = Rank(message.rank());
+  event.rank = Rank::Of(message.rank());
   event.sequence = message.sequence();
   using Report = v1alpha1::RankReport;
   switch (message.report_case()) {

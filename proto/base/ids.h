@@ -6,6 +6,9 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <utility>
+
+#include "proto/base/index.h"
 
 namespace stretto {
 
@@ -30,7 +33,11 @@ class StrongId {
 // means none.
 using Epoch = StrongId<struct EpochTag, int64_t>;
 // Index of a trainer within its job, 0 <= rank < world size.
-using Rank = StrongId<struct RankTag, int32_t>;
+using Rank = Index<struct RankTag>;
+// Position of a rank in one of its groups (Group::ranks): what its communicator calls its rank.
+using GroupRank = Index<struct GroupRankTag>;
+// Position of a rank among those that share a device.
+using LocalRank = Index<struct LocalRankTag>;
 
 // Returns true for names that people may give to jobs and workers: 1-63 of [a-z0-9-], starting with
 // a letter and not ending with '-'. This is a DNS label, so names can become paths, labels and

@@ -115,7 +115,7 @@ TEST_F(CudaExecutorTest, AMissingWaitGivesAnotherResult) {
   const std::vector<Tensors> right = AfterOneStep(spec, CpuMachine);
   const RankPlan plan = *BuildPlan(spec, 0);
   int tried = 0, seen = 0;
-  for (size_t op = 0; op < plan.program.ops.size(); op += 3) {
+  for (OpId op = 0; op < plan.program.ops.next(); op = op + 3) {
     if (plan.program.ops[op].waits.empty()) continue;
     bool differs = false;
     for (uint64_t seed = 1; seed <= 8 && !differs; ++seed) {
@@ -212,7 +212,7 @@ TEST_F(CudaExecutorTest, IntervalsAreOrderedAsTheProgramIsAndTheLedgerSumsUp) {
       EXPECT_LE(step.begin, intervals[i].begin);
       EXPECT_LE(intervals[i].begin, intervals[i].end);
       EXPECT_LE(intervals[i].end, step.end);
-      for (OpId wait : program.ops[i].waits)
+      for (OpId wait : program.ops[OpId::Of(i)].waits)
         EXPECT_GE(intervals[i].begin, intervals[wait.position()].end);
     }
     const StepLedger ledger = ComputeLedger(program, intervals, {}, step);

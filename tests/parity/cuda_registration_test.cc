@@ -49,7 +49,7 @@ class CudaRegistrationTest : public ::testing::Test {
     }
     std::vector<std::unique_ptr<Executor>> executors;
     for (const auto& communicator : group) {
-      plans_.push_back(*BuildPlan(SpecOf(layout), communicator->rank()));
+      plans_.push_back(*BuildPlan(SpecOf(layout), stretto::Rank::Of(communicator->rank())));
       const RankPlan& plan = plans_.back();
       auto executor = backend_->MakeExecutor({.step = plan.step,
                                               .program = plan.program,
@@ -94,7 +94,8 @@ TEST_F(CudaRegistrationTest, WhatIsLentIsRegisteredOnceAndUntilTheLastUserEnds) 
   std::vector<std::unique_ptr<Executor>> evaluations;
   for (const auto& communicator : group) {
     const int rank = communicator->rank();
-    const RankPlan plan = *BuildPlan(SpecOf(kDomino), rank, Variant::kEvaluation);
+    const RankPlan plan =
+        *BuildPlan(SpecOf(kDomino), stretto::Rank::Of(rank), Variant::kEvaluation);
     ExecutorRequest request{.step = plan.step,
                             .program = plan.program,
                             .arenas = plan.arenas,

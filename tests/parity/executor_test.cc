@@ -154,10 +154,10 @@ TEST(ExecutorTest, EveryOperationHasAnIntervalAfterWhatItWaitedFor) {
     for (size_t i = 0; i < intervals.size(); ++i) {
       EXPECT_LE(intervals[i].begin, intervals[i].end);
       EXPECT_LE(intervals[i].end, after);
-      int64_t& last = lane_end[program.ops[i].lane];
+      int64_t& last = lane_end[program.ops[OpId::Of(i)].lane];
       EXPECT_GE(intervals[i].begin, last);
       last = intervals[i].end;
-      for (OpId wait : program.ops[i].waits)
+      for (OpId wait : program.ops[OpId::Of(i)].waits)
         EXPECT_GE(intervals[i].begin, intervals[wait.position()].end);
     }
   }

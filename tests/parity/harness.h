@@ -68,7 +68,7 @@ class Job {
     for (size_t rank = 0; rank < plans->size(); ++rank) {
       ranks_.push_back(std::make_unique<Rank>(spec, options, (*plans)[rank],
                                               std::move(machine.executors[rank]),
-                                              static_cast<int>(rank)));
+                                              stretto::Rank::Of(rank)));
     }
   }
 

@@ -49,12 +49,12 @@ inline int32_t TokenAt(const ModelSpec& model, int step, int sequence, int posit
 class Rank {
  public:
   Rank(const EngineSpec& spec, const Options& options, RankPlan plan,
-       std::unique_ptr<Executor> executor, int rank)
+       std::unique_ptr<Executor> executor, stretto::Rank rank)
       : spec_(spec),
         options_(options),
         plan_(std::move(plan)),
         map_(plan_.step),
-        parameters_(ParametersOf(spec.model, spec.tp_size, rank)),
+        parameters_(ParametersOf(spec.model, spec.tp_size, TpRankOf(spec, rank))),
         executor_(std::move(executor)) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       Floats values(static_cast<size_t>(parameters_[i].count()));

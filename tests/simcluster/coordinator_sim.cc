@@ -222,7 +222,7 @@ void ClusterSim::Connect(Node& node) {
   for (auto& [key, trainer] : node.trainers) {
     event.held.push_back({.job_uid = std::get<0>(key),
                           .epoch = Epoch(std::get<1>(key)),
-                          .rank = Rank(std::get<2>(key)),
+                          .rank = Rank::Of(std::get<2>(key)),
                           .alive = trainer.alive,
                           .last_sequence = static_cast<int64_t>(trainer.log.size())});
   }
@@ -360,7 +360,7 @@ void ClusterSim::SendReport(Node& node, bool repeat) {
                                    .session = node.session,
                                    .job_uid = std::get<0>(key),
                                    .epoch = Epoch(std::get<1>(key)),
-                                   .rank = Rank(std::get<2>(key)),
+                                   .rank = Rank::Of(std::get<2>(key)),
                                    .sequence = sequence,
                                    .report = trainer.log[static_cast<size_t>(sequence) - 1]});
     return;

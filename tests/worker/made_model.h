@@ -177,7 +177,7 @@ inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource&
   for (int rank = 0; rank < made.ranks; ++rank) {
     std::vector<std::vector<float>> values;
     std::vector<ShardTensor> tensors;
-    for (const Parameter& p : ParametersOf(model, made.ranks, rank)) {
+    for (const Parameter& p : ParametersOf(model, made.ranks, GroupRank::Of(rank))) {
       for (const char* suffix : {"", ".m", ".v"}) {
         values.push_back(suffix[0] == 0 ? source.Values(p) : values.back());
         if (suffix[0] != 0) {
@@ -187,7 +187,7 @@ inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource&
       }
     }
     for (size_t i = 0; i < tensors.size(); ++i) tensors[i].data = TensorData(values[i].data());
-    const auto shard = WriteShard(job, made.step, Epoch(1), Rank(rank), tensors);
+    const auto shard = WriteShard(job, made.step, Epoch(1), Rank::Of(rank), tensors);
     EXPECT_TRUE(shard.ok()) << shard.status();
     shards.push_back(*shard);
   }

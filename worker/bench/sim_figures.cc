@@ -17,10 +17,11 @@ bool IsBackward(Phase phase) { return phase == Phase::kBackward || phase == Phas
 double Covered(const Program& program, const std::vector<Interval>& intervals,
                bool (*counts)(Phase)) {
   std::vector<std::pair<int64_t, int64_t>> taken;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    const Interval& interval = intervals[id.position()];
     if (IsCollective(op.kind) && counts(op.tag.phase))
-      taken.emplace_back(intervals[i].begin, intervals[i].end);
+      taken.emplace_back(interval.begin, interval.end);
   }
   std::sort(taken.begin(), taken.end());
   int64_t covered = 0, until = 0;

@@ -66,7 +66,7 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const Tr
   const absl::Duration begin = Clock::Real().Monotonic();
   RETURN_IF_ERROR(CheckReplicas(context.engine, context.control));
   absl::StatusOr<ShardInfo> shard =
-      WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), Rank(config.rank),
+      WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), config.rank,
                  context.engine.StateTensors());
   const absl::StatusOr<std::string> mine =
       shard.ok() ? absl::StatusOr<std::string>(ShardInfoText(*shard)) : shard.status();

@@ -115,7 +115,7 @@ double OptimizerConfig::LearningRateAt(int64_t step) const {
          0.5 * (learning_rate - min_learning_rate) * (1 + std::cos(std::numbers::pi * progress));
 }
 
-absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank) {
+absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank rank) {
   JobConfig config;
   config.spec = spec::Normalize(task.assign().spec());
   const v1alpha1::JobSpec& spec = config.spec;
@@ -147,7 +147,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int r
   config.checkpoint_disabled = spec.checkpoint().disabled();
   config.run_folder = task.run_folder();
   config.interface_address = task.interface_address();
-  config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank);
+  config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank.value());
   config.spec_hash = spec::HashOf(config.spec);
   return config;
 }

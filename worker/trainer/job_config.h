@@ -39,7 +39,7 @@ struct EvaluationConfig {
 struct JobConfig {
   std::string job_id, job_uid;
   int64_t epoch = 0;
-  int rank = 0;
+  Rank rank = 0;
   int ranks_on_node = 1;   // of this job, including this rank
   bool on_gpu = false;     // each rank has a GPU of its own; else they share the node's memory
   v1alpha1::JobSpec spec;  // normalized; spec_hash is its hash
@@ -79,7 +79,7 @@ struct JobConfig {
 // Makes the config of a rank. The spec is normalized and validated here too; then everything that
 // depends on this node's roots is checked. Errors: InvalidArgument, PermissionDenied (a path leaves
 // its root), naming the field.
-absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, int rank);
+absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank rank);
 
 // Sets engine.schedule.merge_wgrads, a divisor of engine.micro_batches, and everything that depends
 // on it.

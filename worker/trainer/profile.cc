@@ -99,7 +99,7 @@ class Profiler {
         failed == 0 ? absl::StrCat("losses, gradient norms and every gradient bitwise equal to the "
                                    "serial oracle over ",
                                    kParitySteps, " steps")
-                    : absl::StrCat("rank ", config_.rank, ": loss ", scheduled[0].loss,
+                    : absl::StrCat("rank ", config_.rank.value(), ": loss ", scheduled[0].loss,
                                    " and gradient norm ", scheduled[0].gradient_norm,
                                    " at step 1, serial oracle ", oracle[0].loss, " and ",
                                    oracle[0].gradient_norm));

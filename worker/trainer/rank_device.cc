@@ -60,7 +60,8 @@ absl::Status RankDevice::OpenCuda() {
 }
 
 absl::Status RankDevice::Connect(Store& store) {
-  ASSIGN_OR_RETURN(host_, GlooCommunicator::Connect({.rank = config_.rank,
+  const int rank = TpRankOf(config_.engine, config_.rank).value();  // as communicators take it
+  ASSIGN_OR_RETURN(host_, GlooCommunicator::Connect({.rank = rank,
                                                      .size = config_.engine.tp_size,
                                                      .store = &store,
                                                      .prefix = "tp",
@@ -70,7 +71,7 @@ absl::Status RankDevice::Connect(Store& store) {
   control_ = host_.get();
   if (plugin_ != nullptr && config_.engine.tp_size > 1) {
     absl::StatusOr<std::unique_ptr<DeviceCommunicator>> device =
-        plugin_->connect({.rank = config_.rank,
+        plugin_->connect({.rank = rank,
                           .size = config_.engine.tp_size,
                           .store = &store,
                           .max_blocks = kCollectiveBlocks,

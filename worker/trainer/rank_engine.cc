@@ -26,24 +26,24 @@ std::string NameOfState(const Parameter& parameter, Slot slot) {
   return absl::StrCat(parameter.name, suffix[static_cast<size_t>(slot)]);
 }
 
-RankEngine::RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan)
+RankEngine::RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan)
     : spec_(spec),
-      tp_rank_(tp_rank),
+      rank_(rank),
       plan_(std::move(plan)),
       map_(plan_.step),
-      parameters_(ParametersOf(spec.model, spec.tp_size, tp_rank)) {}
+      parameters_(ParametersOf(spec.model, spec.tp_size, TpRankOf(spec, rank))) {}
 
-absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank,
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, Rank rank,
                                                                Variant variant, GroupLink tp,
                                                                Backend& backend, OnBegin on_begin) {
-  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, tp_rank, variant));
-  return Create(spec, tp_rank, std::move(plan), tp, backend, std::move(on_begin));
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, rank, variant));
+  return Create(spec, rank, std::move(plan), tp, backend, std::move(on_begin));
 }
 
-absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, int tp_rank,
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, Rank rank,
                                                                RankPlan plan, GroupLink tp,
                                                                Backend& backend, OnBegin on_begin) {
-  auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, tp_rank, std::move(plan)));
+  auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, rank, std::move(plan)));
   RETURN_IF_ERROR(engine->MakeExecutor({}, tp, backend, std::move(on_begin)));
   return engine;
 }
@@ -53,11 +53,10 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEng
                                                                          Backend& backend,
                                                                          OnBegin on_begin) {
   EngineSpec spec = training.spec_;
-  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.tp_rank_, Variant::kEvaluation));
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.rank_, Variant::kEvaluation));
   // AddLosses loops over the spec's micro-batches, and the plan of an evaluation has one.
   spec.micro_batches = 1;
-  auto engine =
-      std::unique_ptr<RankEngine>(new RankEngine(spec, training.tp_rank_, std::move(plan)));
+  auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, training.rank_, std::move(plan)));
   PerArena<Arena> borrowed;
   for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})
     borrowed[arena] = training.executor_->Lend(arena);

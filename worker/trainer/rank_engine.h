@@ -29,12 +29,12 @@ std::string NameOfState(const Parameter& parameter, Slot slot);
 class RankEngine {
  public:
   // `tp` and `backend` are borrowed. Errors: those of BuildPlan and of Backend::MakeExecutor.
-  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
+  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, Rank rank,
                                                             Variant variant, GroupLink tp,
                                                             Backend& backend, OnBegin on_begin);
 
   // Runs the given plan of the spec instead of building one.
-  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, int tp_rank,
+  static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, Rank rank,
                                                             RankPlan plan, GroupLink tp,
                                                             Backend& backend, OnBegin on_begin);
 
@@ -82,7 +82,7 @@ class RankEngine {
   double MeanLoss();
 
  private:
-  RankEngine(const EngineSpec& spec, int tp_rank, RankPlan plan);
+  RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan);
   absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLink tp, Backend& backend,
                             OnBegin on_begin);
   // Returns the buffer of a parameter's tensor.
@@ -93,7 +93,7 @@ class RankEngine {
   }
 
   const EngineSpec spec_;
-  const int tp_rank_;
+  const Rank rank_;
   const RankPlan plan_;
   const BufferMap map_;
   const std::vector<Parameter> parameters_;

@@ -294,7 +294,7 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   named.job_id = task.assign().job_id();
   named.job_uid = options.job_uid;
   named.epoch = options.epoch;
-  named.rank = options.rank;
+  named.rank = Rank::Of(options.rank);
   reporter = std::make_unique<Reporter>(std::move(log), *link, named);
   link->Start();
   ASSIGN_OR_RETURN(FlightRecorder flight,
@@ -303,7 +303,7 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
                task.assign().world_size());
 
   TrainResult result;
-  absl::StatusOr<JobConfig> config = ConfigFrom(task, options.rank);
+  absl::StatusOr<JobConfig> config = ConfigFrom(task, named.rank);
   if (config.ok()) {
     result = RankProcess(task, *std::move(config), *reporter, flight, *link, signals).Run();
   } else {

@@ -38,7 +38,7 @@ void Reporter::Send(v1alpha1::RankReport report) {
   report.set_job_id(job_id_);
   report.set_job_uid(job_uid_);
   report.set_epoch(epoch_);
-  report.set_rank(rank_);
+  report.set_rank(rank_.value());
   const MutexLock lock(mu_);
   SendLocked(report);
 }

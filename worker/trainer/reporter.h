@@ -40,7 +40,7 @@ class Reporter {
   DaemonLink& link_;
   const std::string job_id_, job_uid_;
   const int64_t epoch_;
-  const int rank_;
+  const Rank rank_;
   Mutex mu_;
   ReportLog log_ GUARDED_BY(mu_);
   std::vector<v1alpha1::RankReport> unwritten_ GUARDED_BY(mu_);  // oldest first

@@ -23,7 +23,7 @@ using v1alpha1::TraceRecord;
 // Limits that keep a record near 64 KiB: an interval takes at most 20 bytes, an operation of the
 // program about 100.
 constexpr size_t kIntervalsPerRecord = 3000;
-constexpr size_t kOperationsPerRecord = 500;
+constexpr int kOperationsPerRecord = 500;
 
 // Returns an id that is equal for all processes that share this machine's monotonic clock; empty
 // when unknown.
@@ -52,9 +52,9 @@ std::vector<TraceRecord> Describe(const Program& program) {
   for (const Group& group : program.groups) head->add_groups(group.name);
   for (const Lane& lane : program.lanes) head->add_lanes(lane.name);
   head->set_operation_count(static_cast<int32_t>(program.ops.size()));
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (i > 0 && i % kOperationsPerRecord == 0) records.emplace_back();
-    AddOperation(program, program.ops[i], records.back().mutable_program());
+  for (OpId op : program.ops.ids()) {
+    if (op > 0 && op.value() % kOperationsPerRecord == 0) records.emplace_back();
+    AddOperation(program, program.ops[op], records.back().mutable_program());
   }
   return records;
 }

@@ -243,7 +243,7 @@ class Loop {
                                             waits_, {step_begin_, now});
     v1alpha1::RankReport report;
     v1alpha1::StepReport* step = report.mutable_step();
-    step->set_rank(c_.config.rank);
+    step->set_rank(c_.config.rank.value());
     step->set_step(state_.step);
     step->set_loss(c_.engine.MeanLoss());
     step->set_grad_norm(c_.engine.clip_state()[kGradNorm]);

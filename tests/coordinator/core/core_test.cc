@@ -273,7 +273,7 @@ TEST(ReportTest, OfAnotherWorkersRankIsAborted) {
   Scene scene;
   StartAcross(scene);
   RankReported report = scene.MakeReport("j", 0, StepDone{1, scene.now()}, 2);
-  report.rank = Rank(1);
+  report.rank = Rank::Of(1);
   const Result result = scene.Report(report);
   EXPECT_EQ(result.status.code(), absl::StatusCode::kAborted);
   EXPECT_EQ(
@@ -285,7 +285,7 @@ TEST(ReportTest, OfUnknownJobOrRankIsNotFound) {
   Scene scene;
   StartAcross(scene);
   RankReported report = scene.MakeReport("j", 0, StepDone{1, scene.now()}, 2);
-  report.rank = Rank(2);
+  report.rank = Rank::Of(2);
   EXPECT_EQ(scene.Report(report).status.message(),
             "report 2 of rank 2 of job \"j\" from worker \"a\": the job has 2 placed ranks");
   report.job_uid = "other";

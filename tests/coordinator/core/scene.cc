@@ -160,7 +160,7 @@ Result Scene::Register(const std::string& worker, int32_t slots, const std::vect
     const JobRecord job = Copy(rank.job);
     event.held.push_back({.job_uid = absl::StrCat("uid-", rank.job),
                           .epoch = rank.epoch ? Epoch(*rank.epoch) : job.epoch,
-                          .rank = Rank(rank.rank),
+                          .rank = Rank::Of(rank.rank),
                           .alive = rank.alive,
                           .last_sequence = 0});
   }
@@ -187,7 +187,7 @@ RankReported Scene::MakeReport(const std::string& job_id, int32_t rank,
           .session = session == sessions_.end() ? 0 : session->second,
           .job_uid = absl::StrCat("uid-", job_id),
           .epoch = job.epoch,
-          .rank = Rank(rank),
+          .rank = Rank::Of(rank),
           .sequence = sequence,
           .report = std::move(report)};
 }

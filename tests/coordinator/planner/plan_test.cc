@@ -42,7 +42,7 @@ v1alpha1::Plan Planned(const v1alpha1::JobSpec& spec) {
 }
 
 // As the trainer's check of memory counts them when a rank prepares.
-std::map<std::string, int64_t> ArenasOfTrainer(const v1alpha1::JobSpec& spec, int rank) {
+std::map<std::string, int64_t> ArenasOfTrainer(const v1alpha1::JobSpec& spec, Rank rank) {
   v1alpha1::AttachResponse task;
   *task.mutable_assign()->mutable_spec() = spec;
   task.mutable_assign()->set_job_id("job");
@@ -77,8 +77,8 @@ void ExpectEveryRankAsPlanned(const v1alpha1::JobSpec& spec) {
   ASSERT_EQ(plan.ranks_size(), 4);
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(plan.ranks(rank).rank(), rank);
-    EXPECT_EQ(ArenasOfPlan(plan.ranks(rank)), ArenasOfTrainer(spec, rank)) << name;
-    const auto program = BuildPlan(*trainer::EngineSpecFrom(spec), rank);
+    EXPECT_EQ(ArenasOfPlan(plan.ranks(rank)), ArenasOfTrainer(spec, Rank::Of(rank))) << name;
+    const auto program = BuildPlan(*trainer::EngineSpecFrom(spec), Rank::Of(rank));
     EXPECT_EQ(plan.ranks(rank).operations(), static_cast<int64_t>(program->program.ops.size()))
         << name << " rank " << rank;
   }

@@ -45,7 +45,7 @@ class CheckpointTest : public testing::Test {
     }
     const uint16_t bias[] = {1, 2};
     return WriteShard(
-        job_, step, Epoch(epoch), Rank(static_cast<int32_t>(rank)),
+        job_, step, Epoch(epoch), Rank::Of(rank),
         {{"rows", "F32", {kRows, kColumns}, {2 * rank, 0}, {2, kColumns}, rows.data()},
          {"columns", "F32", {kRows, kColumns}, {0, 3 * rank}, {kRows, 3}, columns.data()},
          {"bias", "BF16", {2}, {0}, {2}, bias}});
@@ -127,7 +127,7 @@ TEST_F(CheckpointTest, BoxesOfThreeDimensionsAndScalarsAreCopiedWhole) {
     std::vector<ShardTensor> tensors = {
         {"qkv", "I32", {3, 4, 2}, {0, 2 * rank, 0}, {3, 2, 2}, data.data()}};
     if (rank == 0) tensors.push_back({"count", "I64", {}, {}, {}, &count});
-    shards.push_back(*WriteShard(job_, 1, Epoch(1), Rank(static_cast<int32_t>(rank)), tensors));
+    shards.push_back(*WriteShard(job_, 1, Epoch(1), Rank::Of(rank), tensors));
   }
   const auto folder = Commit(job_, State(1, 1), shards, 0);
   ASSERT_TRUE(folder.ok()) << folder.status();
@@ -231,7 +231,7 @@ TEST_F(CheckpointTest, FullDiskWhileWritingAShardLeavesTheOldOne) {
   const std::string data(100000, 'x');
   {
     FullDisk disk(50000);
-    const absl::Status status = WriteShard(job_, 20, Epoch(1), Rank(0),
+    const absl::Status status = WriteShard(job_, 20, Epoch(1), Rank::Of(0),
                                            {{"big", "U8", {100000}, {0}, {100000}, data.data()}})
                                     .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);

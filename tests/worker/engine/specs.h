@@ -39,13 +39,14 @@ inline Layout LayoutOf(const std::string& schedule, int layers = 2) {
 }
 
 // The plan of a spec that must be valid.
-inline RankPlan PlanOf(const EngineSpec& spec, int rank = 0, Variant variant = Variant::kSchedule) {
+inline RankPlan PlanOf(const EngineSpec& spec, Rank rank = 0,
+                       Variant variant = Variant::kSchedule) {
   absl::StatusOr<RankPlan> plan = BuildPlan(spec, rank, variant);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return plan.ok() ? *std::move(plan) : RankPlan{};
 }
 
-inline RankPlan PlanOf(const Layout& layout, int rank = 0, Variant variant = Variant::kSchedule) {
+inline RankPlan PlanOf(const Layout& layout, Rank rank = 0, Variant variant = Variant::kSchedule) {
   return PlanOf(SpecOf(layout), rank, variant);
 }
 

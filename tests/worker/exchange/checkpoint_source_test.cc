@@ -23,7 +23,8 @@ class CheckpointSourceTest : public testing::Test {
   std::string Write(int64_t step, int64_t epoch) {
     std::vector<ShardInfo> shards;
     for (int rank : {0, 1}) {
-      const std::vector<Parameter> parameters = ParametersOf(golden_->model(), 2, rank);
+      const std::vector<Parameter> parameters =
+          ParametersOf(golden_->model(), 2, GroupRank::Of(rank));
       std::vector<std::vector<float>> values;
       std::vector<ShardTensor> tensors;
       values.reserve(parameters.size());
@@ -35,7 +36,7 @@ class CheckpointSourceTest : public testing::Test {
         tensors.push_back(
             {p.name + ".adam_m", "F32", p.shape, p.starts, p.extents, values.back().data()});
       }
-      const auto shard = WriteShard(job_.path(), step, Epoch(epoch), Rank(rank), tensors);
+      const auto shard = WriteShard(job_.path(), step, Epoch(epoch), Rank::Of(rank), tensors);
       EXPECT_TRUE(shard.ok()) << shard.status();
       shards.push_back(*shard);
     }

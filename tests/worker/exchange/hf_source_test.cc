@@ -148,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Models, HfShardTest,
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(HfShardTest, EveryShardOfTwoRanksIsWhatTheFilesSay) {
-  for (int rank : {0, 1}) {
+  for (GroupRank rank : IdRange<GroupRank>(2)) {
     for (const Parameter& shard : ParametersOf(model_->model(), 2, rank)) ExpectBox(shard);
   }
 }

@@ -59,7 +59,7 @@ TEST(LlmcSourceTest, Bf16IsTheSameModelRounded) {
 TEST(LlmcSourceTest, ShardsOfTwoRanksAreSlices) {
   const auto llmc = *OpenGolden("llmc:llmc_f32/model.bin");
   const auto hf = *OpenGolden("hf:gpt2_prefixed");
-  for (int rank : {0, 1}) {
+  for (GroupRank rank : IdRange<GroupRank>(2)) {
     for (const Parameter& shard : ParametersOf(llmc->model(), 2, rank)) {
       EXPECT_EQ(ReadBox(*llmc, shard), ReadBox(*hf, shard)) << shard.name;
     }

@@ -73,7 +73,7 @@ class EvaluationTest : public TinyJobTest {
     for (int number = 0; number < ranks; ++number) {
       threads.emplace_back([&, number] {
         JobConfig config = config_;
-        config.rank = number;
+        config.rank = stretto::Rank::Of(number);
         const auto index = static_cast<size_t>(number);
         Rank rank;
         ASSERT_EQ(Open(config, *tp[index], *control[index], &rank), absl::OkStatus());
@@ -87,7 +87,7 @@ class EvaluationTest : public TinyJobTest {
   std::pair<double, double> Losses() {
     std::vector<std::pair<double, double>> losses(static_cast<size_t>(config_.engine.tp_size));
     OnAllRanks([&](const JobConfig& config, Rank& rank) {
-      auto& [evaluated, trained] = losses[static_cast<size_t>(config.rank)];
+      auto& [evaluated, trained] = losses[config.rank.position()];
       evaluated = rank.evaluation->MeanLoss(GoOn).value().value();
       ASSERT_TRUE(FillStep(config, *held_out_.sampler, 0, 1, 0, *rank.engine).ok());
       ASSERT_TRUE(rank.engine->executor().Run().ok());

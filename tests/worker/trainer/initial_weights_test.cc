@@ -144,10 +144,9 @@ TEST_F(ReadWeightsTest, EveryRankReadsItsShards) {
   for (int tp_size : {1, 2}) {
     config_.engine.tp_size = tp_size;
     const auto group = LocalGroup::Create(tp_size);
-    for (int rank = 0; rank < tp_size; ++rank) {
-      const auto engine =
-          RankEngine::Create(config_.engine, rank, Variant::kSchedule,
-                             {.host = group[static_cast<size_t>(rank)].get()}, *backend_, {});
+    for (Rank rank : IdRange<Rank>(tp_size)) {
+      const auto engine = RankEngine::Create(config_.engine, rank, Variant::kSchedule,
+                                             {.host = group[rank.position()].get()}, *backend_, {});
       ASSERT_TRUE(engine.ok()) << engine.status();
       // What they must not keep.
       ASSERT_TRUE((*engine)

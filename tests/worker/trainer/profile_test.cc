@@ -49,7 +49,7 @@ class ProfileTest : public TinyJobTest {
     for (int rank = 0; rank < config_.engine.tp_size; ++rank) {
       ranks.emplace_back([&, rank] {
         JobConfig config = config_;
-        config.rank = rank;
+        config.rank = Rank::Of(rank);
         const auto ops = MakeCpuOps();
         WrongBitBackend backend(MakeCpuBackend(*ops),
                                 rank == wrong_rank ? wrong : WrongBit{.executor = -1});

@@ -25,13 +25,13 @@ class ReplicasTest : public TrainingTest {
   void OnRanks(const OnRank& run) {
     const auto group = LocalGroup::Create(2);
     std::vector<std::jthread> ranks;
-    for (int rank = 0; rank < 2; ++rank) {
+    for (Rank rank : IdRange<Rank>(2)) {
       ranks.emplace_back([&, rank] {
         JobConfig config = config_;
         config.rank = rank;
         const auto ops = MakeCpuOps();
         const auto backend = MakeCpuBackend(*ops);
-        Communicator& control = *group[static_cast<size_t>(rank)];
+        Communicator& control = *group[rank.position()];
         const auto engine = RankEngine::Create(config.engine, rank, Variant::kSchedule,
                                                {.host = &control}, *backend, {});
         ASSERT_TRUE(engine.ok()) << engine.status();
@@ -58,7 +58,7 @@ class ReplicasTest : public TrainingTest {
     std::array<absl::Status, 2> found;
     OnRanks([&](const JobConfig& config, RankEngine& engine, Communicator& control) {
       if (config.rank == 1 && !wrong.empty()) FlipBit(engine, wrong);
-      found[static_cast<size_t>(config.rank)] = CheckReplicas(engine, control);
+      found[config.rank.position()] = CheckReplicas(engine, control);
     });
     EXPECT_EQ(found[0], found[1]);
     return found[0];
@@ -88,7 +88,7 @@ TEST_F(ReplicasTest, EveryReplicatedTensorIsCompared) {
 // Between the second and the third checkpoint a rank loses a bit.
 TEST_F(ReplicasTest, ACheckpointOfRanksThatDriftedApartFailsTheJob) {
   OnRanks([&](const JobConfig& whole, RankEngine& engine, Communicator& control) {
-    const std::string run = folder_ / ("rank-" + std::to_string(whole.rank));
+    const std::string run = folder_ / ("rank-" + std::to_string(whole.rank.value()));
     std::filesystem::create_directories(run);
     JobConfig half = whole;
     half.steps = 2;

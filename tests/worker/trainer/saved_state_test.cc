@@ -50,11 +50,11 @@ class SavedStateTest : public TinyJobTest {
   void OnRanks(const std::function<void(RankEngine&, Communicator&, const JobConfig&)>& run) {
     const auto group = LocalGroup::Create(config_.engine.tp_size);
     std::vector<std::jthread> ranks;
-    for (int rank = 0; rank < config_.engine.tp_size; ++rank) {
+    for (Rank rank : IdRange<Rank>(config_.engine.tp_size)) {
       ranks.emplace_back([&, rank] {
         JobConfig config = config_;
         config.rank = rank;
-        Communicator& link = *group[static_cast<size_t>(rank)];
+        Communicator& link = *group[rank.position()];
         auto engine = RankEngine::Create(config.engine, rank, Variant::kSchedule, {.host = &link},
                                          *backend_, {});
         ASSERT_TRUE(engine.ok()) << engine.status();
@@ -257,7 +257,7 @@ TEST_F(SavedStateTest, ACheckpointKnowsWhereItsWeightsCameFrom) {
   ASSERT_TRUE(engine->Initialise(1).ok());
   const std::string job = folder_ / "job";
   const auto save = [&](const std::vector<Attachment>& attachments) {
-    const auto shard = WriteShard(job, 4, Epoch(1), Rank(0), engine->StateTensors());
+    const auto shard = WriteShard(job, 4, Epoch(1), Rank::Of(0), engine->StateTensors());
     ASSERT_TRUE(shard.ok()) << shard.status();
     ASSERT_TRUE(Commit(job, State(4), {*shard}, 0, attachments).ok());
   };

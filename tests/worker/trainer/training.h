@@ -53,7 +53,7 @@ class TrainingTest : public TinyJobTest {
                                       on_evaluation_)
                        .value();
     }
-    DaemonLink link(folder_ / "no.sock", "uid", 1, config.rank);
+    DaemonLink link(folder_ / "no.sock", "uid", 1, config.rank.value());
     Reporter reporter(ReportLog::Open(run_folder + "/reports.log").value(), link, config);
     FlightRecorder flight = FlightRecorder::Create(run_folder + "/flight.bin").value();
     flight.SetOperation(FlightLane::kCompute, 7, absl::Nanoseconds(1));  // as steps do

@@ -75,10 +75,10 @@ KernelCase Alone(OpKind kind, const char* name, DType dtype, int64_t n, int inpu
 std::vector<KernelCase> CasesOf(const Program& program) {
   std::vector<KernelCase> cases;
   std::map<std::string, size_t> at;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
+  for (OpId i = 0; i < program.ops.next(); ++i) {
     if (IsCollective(program.ops[i].kind)) continue;
     std::vector<Op> ops = {program.ops[i]};
-    if (i + 1 < program.ops.size() && ArePair(ops[0], program.ops[i + 1])) {
+    if (program.ops.Has(i + 1) && ArePair(ops[0], program.ops[i + 1])) {
       ops.push_back(program.ops[++i]);
     }
     KernelCase next = CaseOf(program, std::move(ops));

@@ -194,7 +194,7 @@ absl::StatusOr<double> TimeOf(const KernelCase& timed, const KernelTiming& timin
   const IdVector<BufferId, Filling> fillings = FillingsOf(timed);
   for (BufferId id : IdRange<BufferId>(buffers)) {
     RETURN_IF_ERROR(executor->Write(id, [&](TensorView view) {
-      source->Fill(fillings[id.position() % fillings.size()], view);
+      source->Fill(fillings[BufferId::Of(id.position() % fillings.size())], view);
       return absl::OkStatus();
     }));
   }

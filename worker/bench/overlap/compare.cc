@@ -116,7 +116,7 @@ class Comparer {
         refused = valid;
         continue;
       }
-      const absl::StatusOr<RankPlan> plan = BuildPlan(spec, options_.rank);
+      const absl::StatusOr<RankPlan> plan = BuildPlan(spec, Rank::Of(options_.rank));
       RETURN_IF_ERROR(plan.status());
       if (!programs.insert(Print(plan->program)).second) continue;
       ASSIGN_OR_RETURN(Parity parity, rig_.CheckParity(spec));
@@ -147,7 +147,7 @@ class Comparer {
   // Registers a program; equal programs of several candidates are measured once.
   absl::StatusOr<const Measured*> Add(const EngineSpec& spec, Variant variant,
                                       const Occupation& occupation = {}) {
-    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
+    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, Rank::Of(options_.rank), variant));
     if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
     const std::string text = Print(plan.program);
     for (size_t i = 0; i < texts_.size(); ++i) {
@@ -193,7 +193,7 @@ class Comparer {
   absl::StatusOr<const Measured*> AddOccupied(const Candidate& candidate) {
     const EmulatedLinkOptions* link = rig_.emulated();
     if (link == nullptr) return nullptr;
-    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(candidate.spec, options_.rank));
+    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(candidate.spec, Rank::Of(options_.rank)));
     // Waits make the schedule longer than the computation alone, and the blocks must cover all of
     // it.
     return Add(candidate.spec, Variant::kComputeOnly,

@@ -47,8 +47,8 @@ Part PartOf(const Op& op) {
 template <class Wanted>
 Intervals Pick(const Program& program, absl::Span<const Interval> intervals, Wanted wanted) {
   Intervals picked;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (wanted(program.ops[i])) picked.push_back(intervals[i]);
+  for (OpId op : program.ops.ids()) {
+    if (wanted(program.ops[op])) picked.push_back(intervals[op.position()]);
   }
   return Union(std::move(picked));
 }
@@ -62,8 +62,8 @@ Intervals Computations(const Program& program, absl::Span<const Interval> interv
 StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, int64_t begin) {
   const Intervals compute = Computations(program, intervals);
   const auto phase = [&](auto in_phase, int64_t from, int64_t* end) {
-    for (size_t i = 0; i < program.ops.size(); ++i) {
-      if (in_phase(PartOf(program.ops[i]))) *end = std::max(*end, intervals[i].end);
+    for (OpId op : program.ops.ids()) {
+      if (in_phase(PartOf(program.ops[op]))) *end = std::max(*end, intervals[op.position()].end);
     }
     const Intervals communication = Pick(program, intervals, [&](const Op& op) {
       return IsCollective(op.kind) && in_phase(PartOf(op));
@@ -73,8 +73,9 @@ StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, 
                       .hidden = Common(compute, communication)};
   };
   int64_t first = std::numeric_limits<int64_t>::max();
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    if (PartOf(program.ops[i]) != Part::kOptimizer) first = std::min(first, intervals[i].begin);
+  for (OpId op : program.ops.ids()) {
+    if (PartOf(program.ops[op]) != Part::kOptimizer)
+      first = std::min(first, intervals[op.position()].begin);
   }
   int64_t forward_end = first;
   StepTimes times;
@@ -104,10 +105,10 @@ std::vector<double> SharesUnderOtherSide(const Program& program,
   const Intervals communication =
       Pick(program, intervals, [](const Op& op) { return IsCollective(op.kind); });
   std::vector<double> shares;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const absl::Span<const Interval> own = intervals.subspan(i, 1);
+  for (OpId op : program.ops.ids()) {
+    const absl::Span<const Interval> own = intervals.subspan(op.position(), 1);
     const double seconds = static_cast<double>(own[0].end - own[0].begin) * 1e-9;
-    const bool collective = IsCollective(program.ops[i].kind);
+    const bool collective = IsCollective(program.ops[op].kind);
     const double common = Common(own, collective ? compute : communication);
     shares.push_back(seconds > 0 ? common / seconds : 0);
   }

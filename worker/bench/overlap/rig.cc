@@ -74,9 +74,9 @@ absl::Status Rig::Start() {
                                                                .address = options_.address}));
   }
   // Of all variants, the one without activations needs the least memory for the weights.
-  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(options_.Unsliced(), options_.rank,
-                                                         Variant::kCommunicationOnly, link(),
-                                                         *machine_.backend, {}));
+  ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(
+                                 options_.Unsliced(), Rank::Of(options_.rank),
+                                 Variant::kCommunicationOnly, link(), *machine_.backend, {}));
   return initial_->Initialise(kSeed);
 }
 
@@ -91,11 +91,11 @@ absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Rig::Make(const EngineSpec&
                                                                Variant variant,
                                                                const Occupation& occupation,
                                                                OnBegin on_begin) {
-  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, options_.rank, variant));
+  ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, Rank::Of(options_.rank), variant));
   if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
   ASSIGN_OR_RETURN(auto engine,
-                   trainer::RankEngine::Create(spec, options_.rank, std::move(plan), link(),
-                                               *machine_.backend, std::move(on_begin)));
+                   trainer::RankEngine::Create(spec, Rank::Of(options_.rank), std::move(plan),
+                                               link(), *machine_.backend, std::move(on_begin)));
   RETURN_IF_ERROR(engine->CopyStateFrom(*initial_));
   FillInputs(spec, 1, *engine);
   return engine;

@@ -57,11 +57,11 @@ CostTable TableOf(const Measured& compute) {
   };
   const Run& run = MedianRun(compute);
   std::map<std::string, Sum> sums;
-  for (size_t i = 0; i < compute.program.ops.size(); ++i) {
-    const Op& op = compute.program.ops[i];
+  for (OpId id : compute.program.ops.ids()) {
+    const Op& op = compute.program.ops[id];
     if (IsCollective(op.kind)) continue;
     Sum& sum = sums[OperationKey(compute.program, op)];
-    sum.seconds += Seconds(run.intervals[i]);
+    sum.seconds += Seconds(run.intervals[id.position()]);
     ++sum.operations;
   }
   CostTable table;
@@ -91,11 +91,11 @@ Slowdown SlowdownOf(const Measured& overlap, const CostModel& alone) {
   Ratio compute, communication;
   for (const Run& run : overlap.runs) {
     const std::vector<double> shares = SharesUnderOtherSide(overlap.program, run.intervals);
-    for (size_t i = 0; i < shares.size(); ++i) {
-      if (shares[i] < kUnder) continue;
-      const Op& op = overlap.program.ops[i];
+    for (OpId id : overlap.program.ops.ids()) {
+      if (shares[id.position()] < kUnder) continue;
+      const Op& op = overlap.program.ops[id];
       Ratio& ratio = IsCollective(op.kind) ? communication : compute;
-      ratio.measured += Seconds(run.intervals[i]);
+      ratio.measured += Seconds(run.intervals[id.position()]);
       ratio.alone += alone.Alone(overlap.program, op);
     }
   }

@@ -95,10 +95,10 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
     edges.push_back({begin, +1, activity, group, phase});
     edges.push_back({end, -1, activity, group, phase});
   };
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
     const bool communicates = IsCollective(op.kind);
-    add(intervals[i], communicates ? Activity::kCommunication : Activity::kCompute,
+    add(intervals[id.position()], communicates ? Activity::kCommunication : Activity::kCompute,
         communicates ? program.lanes[op.lane].group : GroupId(), static_cast<int>(op.tag.phase));
   }
   for (const Interval& wait : waits.data) add(wait, Activity::kData, GroupId(), -1);

@@ -45,7 +45,7 @@ class Sample {
         }
       }
     }
-    for (size_t i = 0; i < latest.size(); ++i) {
+    for (BufferId i : latest.ids()) {
       if (latest[i] >= 0 && !again[i]) period_ = kNone;
     }
   }
@@ -173,8 +173,8 @@ LiveBuffers LivesOf(const Program& program, const HappensBefore& order) {
         }
         OpId& enters = life.enters[op.lane];
         enters = std::min(enters, index);
-        for (size_t lane = 0; lane < lanes; ++lane)
-          life.leaves[lane] = std::max(life.leaves[lane], after.of(index)[lane]);
+        for (LaneId lane : life.leaves.ids())
+          life.leaves[lane] = std::max(life.leaves[lane], after.of(index)[lane.position()]);
       }
     }
     ++live.time;

@@ -29,11 +29,11 @@ ActivationOps OpsOf(ActivationKind activation) {
   STRETTO_CHECK(false);
 }
 
-Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
+Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
     : spec_(spec),
       model_(spec.model),
       features_(model_.architecture),
-      tp_rank_(tp_rank),
+      tp_rank_(TpRankOf(spec, rank)),
       extent_(extent),
       hidden_(model_.hidden),
       ffn_(model_.ffn_hidden / spec.tp_size),
@@ -42,18 +42,18 @@ Emitter::Emitter(const EngineSpec& spec, int tp_rank, Extent extent)
                   .heads = model_.heads / spec.tp_size,
                   .kv_heads = model_.key_heads() / spec.tp_size,
                   .head_dim = model_.head_dim(),
-                  .first_head = model_.heads / spec.tp_size * tp_rank}),
-      parameters_(ParametersOf(model_, spec.tp_size, tp_rank)),
+                  .first_head = model_.heads / spec.tp_size * tp_rank_.value()}),
+      parameters_(ParametersOf(model_, spec.tp_size, tp_rank_)),
       index_(IndexOf(parameters_, model_.layers)),
       // The threshold counts in units of 2^-32; evaluation drops nothing.
       drop_threshold_(extent == Extent::kForward ? 0
                                                  : std::llround(model_.dropout * 4294967296.0)) {
-  step_.rank = tp_rank;
+  step_.rank = rank;
   step_.world_size = spec.tp_size;
   step_.micro_batches = extent == Extent::kForward ? 1 : spec.micro_batches;
   step_.slots = 1;
-  Group tp{"tp", std::vector<int>(static_cast<size_t>(spec.tp_size))};
-  std::iota(tp.ranks.begin(), tp.ranks.end(), 0);
+  Group tp{"tp", {}};
+  for (Rank member : IdRange<Rank>(spec.tp_size)) tp.ranks.push_back(member);
   step_.groups = {std::move(tp)};
   // One lane carries everything until AssignLanesAndWaits. Its group is that of the collectives.
   step_.lanes = {{"serial", 0}};
@@ -160,7 +160,7 @@ std::vector<int64_t> Emitter::NormAttributes() const {
 
 std::vector<int64_t> Emitter::VocabAttributes() const {
   // The first row of the vocabulary that this rank holds, and the size without padding.
-  return {vocab_ * tp_rank_, model_.vocab_size};
+  return {vocab_ * tp_rank_.value(), model_.vocab_size};
 }
 
 std::vector<int64_t> Emitter::DropAttributes(int layer, int place, int64_t first) const {
@@ -240,7 +240,7 @@ void Emitter::DeclareSlices() {
     slice.rows = sequences * s;
     slice.first = first * s;
     slice.own_rows = SequenceParallel() ? slice.rows / spec_.tp_size : slice.rows;
-    slice.own_first = slice.first + (SequenceParallel() ? slice.own_rows * tp_rank_ : 0);
+    slice.own_first = slice.first + (SequenceParallel() ? slice.own_rows * tp_rank_.value() : 0);
     slice.tokens = View(ids_.tokens, absl::StrCat("tokens.s", i), first * s, {sequences, s});
     slice.targets = View(ids_.targets, absl::StrCat("targets.s", i), first * s, {sequences, s});
     slice.losses = View(ids_.losses, absl::StrCat("losses.s", i), first * s, {slice.rows});
@@ -287,10 +287,10 @@ void CheckShares(const EngineSpec& spec) {
 
 }  // namespace
 
-Emitted Emit(const EngineSpec& spec, int tp_rank, Extent extent) {
-  STRETTO_CHECK(tp_rank >= 0 && tp_rank < spec.tp_size);
+Emitted Emit(const EngineSpec& spec, Rank rank, Extent extent) {
+  STRETTO_CHECK(rank >= 0 && rank.value() < spec.tp_size);
   CheckShares(spec);
-  Emitter emitter(spec, tp_rank, extent);
+  Emitter emitter(spec, rank, extent);
   emitter.DeclareStep();
   if (extent == Extent::kStep) emitter.EmitBegin();
   emitter.StartUnit("micro_batch");

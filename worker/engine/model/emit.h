@@ -43,6 +43,6 @@ struct Emitted {
 enum class Extent : uint8_t { kStep, kForward };
 
 // Emits the program of `tp_rank` from a valid spec. CHECKs that tp_rank is in range.
-Emitted Emit(const EngineSpec& spec, int tp_rank, Extent extent = Extent::kStep);
+Emitted Emit(const EngineSpec& spec, Rank rank, Extent extent = Extent::kStep);
 
 }  // namespace stretto

@@ -58,7 +58,7 @@ struct SliceState {
 
 class Emitter {
  public:
-  Emitter(const EngineSpec& spec, int tp_rank, Extent extent);
+  Emitter(const EngineSpec& spec, Rank rank, Extent extent);
 
   void DeclareStep();    // emit.cc: parameters, inputs, outputs
   void EmitBegin();      // emit.cc
@@ -152,7 +152,7 @@ class Emitter {
   const EngineSpec& spec_;
   const ModelSpec& model_;
   const Architecture& features_;
-  const int tp_rank_;
+  const GroupRank tp_rank_;
   const Extent extent_;
   const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank
   const AttentionShape attention_;

@@ -23,7 +23,7 @@ constexpr float kStd = 0.02f;  // GPT-2
 
 class Builder {
  public:
-  Builder(const ModelSpec& model, int tp_size, int tp_rank)
+  Builder(const ModelSpec& model, int tp_size, GroupRank tp_rank)
       : model_(model),
         features_(model.architecture),
         tp_size_(tp_size),
@@ -123,7 +123,7 @@ class Builder {
       int64_t& extent = p.extents[shard];
       STRETTO_CHECK(extent % tp_size_ == 0);
       extent /= tp_size_;
-      p.starts[shard] = extent * tp_rank_;
+      p.starts[shard] = extent * tp_rank_.value();
     }
     p.init = init;
     p.init_std = std;
@@ -133,7 +133,8 @@ class Builder {
 
   const ModelSpec& model_;
   const Architecture& features_;
-  const int tp_size_, tp_rank_;
+  const int tp_size_;
+  const GroupRank tp_rank_;
   const float residual_std_;
   std::vector<Parameter> parameters_;
 };
@@ -168,7 +169,7 @@ int64_t Parameter::count() const {
   return n;
 }
 
-std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank) {
+std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRank tp_rank) {
   return Builder(model, tp_size, tp_rank).Run();
 }
 

@@ -37,7 +37,7 @@ struct Parameter {
 
 // Returns all parameters in a fixed order: embeddings, layers ascending, final norm, and the head
 // if it is not tied.
-std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, int tp_rank);
+std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRank tp_rank);
 
 // Indices of the parameters in that list; -1 for those that the architecture does not have.
 struct LayerParameters {

@@ -142,13 +142,13 @@ FirstAfter::FirstAfter(const Program& program, const HappensBefore& order)
   const IdVector<LaneId, std::vector<OpId>> lanes = LanesOf(program);
   std::vector<int> known(lanes_ * lanes_, 0);  // [lane][other]: how much of other is before it
   for (OpId op : order.order()) {
-    const size_t lane = program.ops[op].lane.position();
-    for (size_t other = 0; other < lanes_; ++other) {
-      const int before = order.clock(op)[other] - (other == lane ? 1 : 0);
+    const LaneId lane = program.ops[op].lane;
+    for (LaneId other : lanes.ids()) {
+      const int before = order.clock(op)[other.position()] - (other == lane ? 1 : 0);
       // Walked in execution order, the first operation of `lane` whose clock counts the operation
       // `at` of `other` is the first that starts after it.
-      for (int& at = known[lane * lanes_ + other]; at < before; ++at) {
-        first_[lanes[other][at].position() * lanes_ + lane] = op;
+      for (int& at = known[lane.position() * lanes_ + other.position()]; at < before; ++at) {
+        first_[lanes[other][at].position() * lanes_ + lane.position()] = op;
       }
     }
   }

@@ -90,8 +90,8 @@ struct Op {
 
 // A set of ranks that communicate, and a queue of work. A lane has at most one group.
 struct Group {
-  std::string name;        // "tp"
-  std::vector<int> ranks;  // of the job
+  std::string name;  // "tp"
+  IdVector<GroupRank, Rank> ranks;
 };
 struct Lane {
   std::string name;  // "compute", "comm.tp"
@@ -99,7 +99,7 @@ struct Lane {
 };
 
 struct Program {
-  int rank = 0;
+  Rank rank = 0;
   int world_size = 1;
   IdVector<GroupId, Group> groups;
   IdVector<LaneId, Lane> lanes;
@@ -127,7 +127,7 @@ struct Instance {
 };
 
 struct StepProgram {
-  int rank = 0;
+  Rank rank = 0;
   int world_size = 1;
   int micro_batches = 1;
   int slots = 1;  // micro-batches in flight

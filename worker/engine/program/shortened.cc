@@ -15,9 +15,9 @@ int Enough(const StepProgram& step) { return std::max(6, 3 * step.slots); }
 // Instances [begin, end) repeat with a period of `period` instances; each period is for
 // micro-batches that are `stride` later.
 struct Run {
-  size_t begin = 0, end = 0, period = 1;
-  int stride = 1;
-  int repeats() const { return static_cast<int>((end - begin) / period); }
+  InstanceId begin = 0, end = 0;
+  int period = 1, stride = 1;
+  int repeats() const { return (end - begin) / period; }
 };
 
 // Returns by how many micro-batches `later` follows `earlier`, or 0 if they are of different kinds.
@@ -31,14 +31,14 @@ int Stride(const Instance& earlier, const Instance& later) {
 }
 
 // Returns the longest run.
-Run RunOf(const std::vector<Instance>& instances) {
-  constexpr size_t kLongestPeriod = 8;
+Run RunOf(const IdVector<InstanceId, Instance>& instances) {
+  constexpr int kLongestPeriod = 8;
   Run best;
-  for (size_t period = 1; period <= kLongestPeriod; ++period) {
-    for (size_t begin = 0; begin + period < instances.size(); ++begin) {
-      size_t i = begin;
+  for (int period = 1; period <= kLongestPeriod; ++period) {
+    for (InstanceId begin = 0; begin + period < instances.next(); ++begin) {
+      InstanceId i = begin;
       const int stride = Stride(instances[i], instances[i + period]);
-      while (stride > 0 && i + period < instances.size() &&
+      while (stride > 0 && i + period < instances.next() &&
              Stride(instances[i], instances[i + period]) == stride)
         ++i;
       const Run run{begin, begin + ((i - begin) / period + 1) * period, period, stride};
@@ -53,8 +53,7 @@ Run RunOf(const std::vector<Instance>& instances) {
 Instance Moved(Instance instance, int by, const Run& run) {
   for (int& micro_batch : instance.micro_batches) micro_batch += by * run.stride;
   for (CarriedWait& wait : instance.waits) {
-    if (wait.instance.position() >= run.begin)
-      wait.instance = wait.instance + by * static_cast<int>(run.period);
+    if (wait.instance >= run.begin) wait.instance = wait.instance + by * run.period;
   }
   return instance;
 }
@@ -67,9 +66,9 @@ StepProgram WithMicroBatches(const StepProgram& step, int micro_batches) {
   return other;
 }
 
-bool ReachesBefore(const Instance& instance, size_t first, const Run& run) {
+bool ReachesBefore(const Instance& instance, InstanceId first, const Run& run) {
   return std::any_of(instance.waits.begin(), instance.waits.end(), [&](const CarriedWait& wait) {
-    return wait.instance.position() >= run.begin && wait.instance.position() < first;
+    return wait.instance >= run.begin && wait.instance < first;
   });
 }
 
@@ -81,9 +80,9 @@ StepProgram Shortened(const StepProgram& step, int together) {
   int surplus = std::min(step.micro_batches - enough, run.repeats() - (enough - 2));
   surplus -= surplus % together;
   if (surplus <= 0 || run.stride != 1) return step;
-  const size_t removed = static_cast<size_t>(surplus) * run.period;
+  const int removed = surplus * run.period;
   StepProgram shorter = WithMicroBatches(step, step.micro_batches - surplus);
-  for (size_t i = 0; i < step.instances.size(); ++i) {
+  for (InstanceId i : step.instances.ids()) {
     if (i >= run.end - removed && i < run.end) continue;
     const bool moves = i >= run.end;
     // A wait for a removed instance cannot be distinguished from a wait for what comes before the
@@ -102,13 +101,12 @@ StepProgram Lengthened(const StepProgram& step, int micro_batches) {
   STRETTO_CHECK(missing > 0 && run.repeats() >= 2 &&
                 step.micro_batches + missing * run.stride == micro_batches);
   StepProgram longer = WithMicroBatches(step, micro_batches);
-  const auto at = [&](size_t i) { return step.instances.begin() + static_cast<std::ptrdiff_t>(i); };
-  longer.instances.assign(at(0), at(run.end));
+  longer.instances.assign(step.instances.begin(), step.instances.begin() + run.end.value());
   for (int repeat = 1; repeat <= missing; ++repeat) {
-    for (size_t i = run.end - run.period; i < run.end; ++i)
+    for (InstanceId i = run.end - run.period; i < run.end; ++i)
       longer.instances.push_back(Moved(step.instances[i], repeat, run));
   }
-  for (size_t i = run.end; i < step.instances.size(); ++i)
+  for (InstanceId i = run.end; i < step.instances.next(); ++i)
     longer.instances.push_back(Moved(step.instances[i], missing, run));
   return longer;
 }

@@ -27,6 +27,7 @@ namespace stretto {
 std::string Print(const Program& program);
 // Returns one operation's line, without the line break.
 std::string PrintOp(const Program& program, OpId op);
+std::string PrintRanks(const IdVector<GroupRank, Rank>& ranks);
 // Returns text like "L3.fc2 fwd mb0 s0".
 std::string PrintTag(const Tag& tag);
 

@@ -63,11 +63,16 @@ std::string PrintOp(const Program& program, OpId index) {
   return line;
 }
 
+std::string PrintRanks(const IdVector<GroupRank, Rank>& ranks) {
+  return absl::StrJoin(ranks, ",",
+                       [](std::string* out, Rank rank) { absl::StrAppend(out, rank.value()); });
+}
+
 std::string Print(const Program& program) {
   std::string text =
-      absl::StrCat("program rank=", program.rank, " world=", program.world_size, "\n");
+      absl::StrCat("program rank=", program.rank.value(), " world=", program.world_size, "\n");
   for (const Group& group : program.groups) {
-    absl::StrAppend(&text, "group ", group.name, " ", absl::StrJoin(group.ranks, ","), "\n");
+    absl::StrAppend(&text, "group ", group.name, " ", PrintRanks(group.ranks), "\n");
   }
   for (const Lane& lane : program.lanes) {
     absl::StrAppend(&text, "lane ", lane.name);

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/program/happens_before.h"
 #include "worker/engine/program/race_check.h"
+#include "worker/engine/program/text.h"
 #include "worker/engine/program/verify_shapes.h"
 
 namespace stretto {
@@ -30,15 +30,16 @@ std::string NameOfBuffer(const Program& program, BufferId id) {
 absl::Status VerifyGroups(const Program& program) {
   for (const Group& group : program.groups) {
     bool valid = !group.ranks.empty();
-    for (size_t i = 0; i < group.ranks.size(); ++i) {
-      valid = valid && group.ranks[i] < program.world_size &&
-              group.ranks[i] > (i == 0 ? -1 : group.ranks[i - 1]);
+    Rank before;
+    for (Rank rank : group.ranks) {
+      valid = valid && rank.value() < program.world_size && rank > before;
+      before = rank;
     }
     if (!valid || !std::binary_search(group.ranks.begin(), group.ranks.end(), program.rank)) {
       return absl::InvalidArgumentError(
-          absl::StrCat("group ", group.name, ": found ranks ", absl::StrJoin(group.ranks, ","),
+          absl::StrCat("group ", group.name, ": found ranks ", PrintRanks(group.ranks),
                        ", expected ranks below ", program.world_size, ", ascending, rank ",
-                       program.rank, " among them"));
+                       program.rank.value(), " among them"));
     }
   }
   return absl::OkStatus();

@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/program/verify.h"
@@ -22,13 +22,14 @@ namespace {
 // a collective also needs to be next on all ranks of its group.
 class Rehearsal {
  public:
-  explicit Rehearsal(absl::Span<const Program> programs)
-      : programs_(programs), ranks_(programs.size()) {
-    for (size_t r = 0; r < programs.size(); ++r) {
-      ranks_[r].lanes.resize(programs[r].lanes.size());
-      ranks_[r].done.resize(programs[r].ops.size());
-      for (OpId op : programs[r].ops.ids()) ranks_[r].lanes[programs[r].ops[op].lane].push_back(op);
-      ranks_[r].head.resize(programs[r].lanes.size());
+  explicit Rehearsal(absl::Span<const Program> programs) {
+    for (const Program& program : programs) {
+      RankState& state =
+          ranks_[ranks_.Add({.program = &program,
+                             .lanes = IdVector<LaneId, std::vector<OpId>>(program.lanes.size()),
+                             .head = IdVector<LaneId, size_t>(program.lanes.size()),
+                             .done = IdVector<OpId, bool>(program.ops.size())})];
+      for (OpId op : program.ops.ids()) state.lanes[program.ops[op].lane].push_back(op);
     }
   }
 
@@ -36,7 +37,7 @@ class Rehearsal {
     bool moved = true;
     while (moved) {
       moved = false;
-      for (size_t r = 0; r < ranks_.size(); ++r) {
+      for (Rank r : ranks_.ids()) {
         for (LaneId lane : ranks_[r].lanes.ids()) {
           while (true) {
             ASSIGN_OR_RETURN(const bool stepped, Step(r, lane));
@@ -51,95 +52,96 @@ class Rehearsal {
 
  private:
   struct RankState {
+    const Program* program;
     IdVector<LaneId, std::vector<OpId>> lanes;
     IdVector<LaneId, size_t> head;
     IdVector<OpId, bool> done;
   };
 
   // Returns the next operation of a lane if its waits are done, otherwise -1.
-  OpId Ready(size_t r, LaneId lane) const {
+  const Program& ProgramOf(Rank r) const { return *ranks_[r].program; }
+  OpId Ready(Rank r, LaneId lane) const {
     const RankState& state = ranks_[r];
     if (state.head[lane] == state.lanes[lane].size()) return -1;
     const OpId op = state.lanes[lane][state.head[lane]];
-    for (OpId wait : programs_[r].ops[op].waits) {
+    for (OpId wait : ProgramOf(r).ops[op].waits) {
       if (!state.done[wait]) return -1;
     }
     return op;
   }
 
-  void Finish(size_t r, LaneId lane, OpId op) {
+  void Finish(Rank r, LaneId lane, OpId op) {
     ranks_[r].done[op] = true;
     ++ranks_[r].head[lane];
   }
 
-  absl::StatusOr<bool> Step(size_t r, LaneId lane) {
+  absl::StatusOr<bool> Step(Rank r, LaneId lane) {
     const OpId op = Ready(r, lane);
     if (op < 0) return false;
-    if (!IsCollective(programs_[r].ops[op].kind)) {
+    if (!IsCollective(ProgramOf(r).ops[op].kind)) {
       Finish(r, lane, op);
       return true;
     }
     // The lane of the same name on every member must be ready with the same collective.
-    const Program& mine = programs_[r];
+    const Program& mine = ProgramOf(r);
     const Group& group = mine.groups[mine.lanes[lane].group];
-    std::vector<std::pair<LaneId, OpId>> members;  // lane, operation
-    for (int member : group.ranks) {
-      ASSIGN_OR_RETURN(const LaneId peer_lane, PeerLane(r, lane, static_cast<size_t>(member)));
-      RETURN_IF_ERROR(SameGroup(r, lane, static_cast<size_t>(member), peer_lane));
-      const OpId peer = Ready(static_cast<size_t>(member), peer_lane);
+    IdVector<GroupRank, std::pair<LaneId, OpId>> members;  // lane, operation
+    for (Rank member : group.ranks) {
+      ASSIGN_OR_RETURN(const LaneId peer_lane, PeerLane(r, lane, member));
+      RETURN_IF_ERROR(SameGroup(r, lane, member, peer_lane));
+      const OpId peer = Ready(member, peer_lane);
       // On a lane that also computes, the peer may still have other operations before its
       // collective.
-      if (peer < 0 || !IsCollective(programs_[member].ops[peer].kind)) return false;
-      RETURN_IF_ERROR(SameCollective(r, op, static_cast<size_t>(member), peer));
+      if (peer < 0 || !IsCollective(ProgramOf(member).ops[peer].kind)) return false;
+      RETURN_IF_ERROR(SameCollective(r, op, member, peer));
       members.emplace_back(peer_lane, peer);
     }
-    for (size_t i = 0; i < members.size(); ++i) {
-      Finish(static_cast<size_t>(group.ranks[i]), members[i].first, members[i].second);
-    }
+    for (GroupRank i : members.ids()) Finish(group.ranks[i], members[i].first, members[i].second);
     return true;
   }
 
-  absl::StatusOr<LaneId> PeerLane(size_t r, LaneId lane, size_t member) const {
-    const std::string& name = programs_[r].lanes[lane].name;
-    if (member < programs_.size()) {
-      const IdVector<LaneId, Lane>& lanes = programs_[member].lanes;
+  absl::StatusOr<LaneId> PeerLane(Rank r, LaneId lane, Rank member) const {
+    const std::string& name = ProgramOf(r).lanes[lane].name;
+    if (ranks_.Has(member)) {
+      const IdVector<LaneId, Lane>& lanes = ProgramOf(member).lanes;
       for (LaneId peer : lanes.ids()) {
         if (lanes[peer].name == name && lanes[peer].group >= 0) return peer;
       }
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "rank ", member, ": found no communication lane ", name, ", expected one, as on rank ", r));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", member.value(),
+                                                   ": found no communication lane ", name,
+                                                   ", expected one, as on rank ", r.value()));
   }
 
-  const std::vector<int>& RanksOf(size_t r, LaneId lane) const {
-    const Program& program = programs_[r];
+  const IdVector<GroupRank, Rank>& RanksOf(Rank r, LaneId lane) const {
+    const Program& program = ProgramOf(r);
     return program.groups[program.lanes[lane].group].ranks;
   }
 
-  absl::Status SameGroup(size_t r, LaneId lane, size_t peer_rank, LaneId peer_lane) const {
-    const std::vector<int>& mine = RanksOf(r, lane);
-    const std::vector<int>& theirs = RanksOf(peer_rank, peer_lane);
+  absl::Status SameGroup(Rank r, LaneId lane, Rank peer_rank, LaneId peer_lane) const {
+    const IdVector<GroupRank, Rank>& mine = RanksOf(r, lane);
+    const IdVector<GroupRank, Rank>& theirs = RanksOf(peer_rank, peer_lane);
     if (mine == theirs) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("rank ", peer_rank, ": found ranks ",
-                                                   absl::StrJoin(theirs, ","), " on lane ",
-                                                   programs_[r].lanes[lane].name, ", expected ",
-                                                   absl::StrJoin(mine, ","), ", as on rank ", r));
+    return absl::InvalidArgumentError(absl::StrCat("rank ", peer_rank.value(), ": found ranks ",
+                                                   PrintRanks(theirs), " on lane ",
+                                                   ProgramOf(r).lanes[lane].name, ", expected ",
+                                                   PrintRanks(mine), ", as on rank ", r.value()));
   }
 
-  const Buffer& BufferAt(size_t r, BufferId id) const { return programs_[r].buffers[id]; }
+  const Buffer& BufferAt(Rank r, BufferId id) const { return ProgramOf(r).buffers[id]; }
 
   // "8 f32 to 4 f32"
-  std::string Payload(size_t r, OpId op) const {
-    const Op& collective = programs_[r].ops[op];
+  std::string Payload(Rank r, OpId op) const {
+    const Op& collective = ProgramOf(r).ops[op];
     const Buffer &in = BufferAt(r, collective.in[0]), &out = BufferAt(r, collective.out[0]);
     const std::string sent = absl::StrCat(in.count(), " ", NameOf(in.dtype));
     if (collective.in[0] == collective.out[0]) return sent;
     return absl::StrCat(sent, " to ", out.count(), " ", NameOf(out.dtype));
   }
 
-  absl::Status SameCollective(size_t r, OpId op, size_t peer_rank, OpId peer) const {
-    const Op& a = programs_[r].ops[op];
-    const Op& b = programs_[peer_rank].ops[peer];
+  absl::Status SameCollective(Rank r, OpId op, Rank peer_rank, OpId peer) const {
+    const Op& a = ProgramOf(r).ops[op];
+    const Op& b = ProgramOf(peer_rank).ops[peer];
     // The outputs of collectives of one kind follow from their inputs.
     const Buffer &x = BufferAt(r, a.in[0]), &y = BufferAt(peer_rank, b.in[0]);
     if (a.kind == b.kind && a.tag == b.tag && a.attributes == b.attributes && x.dtype == y.dtype &&
@@ -147,37 +149,36 @@ class Rehearsal {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(
-        "collectives differ: rank ", r, " is at '", PrintOp(programs_[r], op), "' (",
-        Payload(r, op), "), rank ", peer_rank, " at '", PrintOp(programs_[peer_rank], peer), "' (",
-        Payload(peer_rank, peer), "), expected the same collective"));
+        "collectives differ: rank ", r.value(), " is at '", PrintOp(ProgramOf(r), op), "' (",
+        Payload(r, op), "), rank ", peer_rank.value(), " at '", PrintOp(ProgramOf(peer_rank), peer),
+        "' (", Payload(peer_rank, peer), "), expected the same collective"));
   }
 
   absl::Status CheckFinished() const {
     std::string stuck;
-    for (size_t r = 0; r < ranks_.size(); ++r) {
+    for (Rank r : ranks_.ids()) {
       for (LaneId lane : ranks_[r].lanes.ids()) {
         if (ranks_[r].head[lane] == ranks_[r].lanes[lane].size()) continue;
-        absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", r, " at '",
-                        PrintOp(programs_[r], ranks_[r].lanes[lane][ranks_[r].head[lane]]), "'");
+        absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", r.value(), " at '",
+                        PrintOp(ProgramOf(r), ranks_[r].lanes[lane][ranks_[r].head[lane]]), "'");
       }
     }
     if (stuck.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("deadlock: nothing can go on, with ", stuck));
   }
 
-  absl::Span<const Program> programs_;
-  std::vector<RankState> ranks_;
+  IdVector<Rank, RankState> ranks_;
 };
 
 }  // namespace
 
 absl::Status VerifyRanks(absl::Span<const Program> programs) {
   for (size_t r = 0; r < programs.size(); ++r) {
-    const bool placed = programs[r].rank == static_cast<int>(r) &&
-                        programs[r].world_size == static_cast<int>(programs.size());
+    const bool placed =
+        programs[r].rank == Rank::Of(r) && std::cmp_equal(programs[r].world_size, programs.size());
     if (!placed) {
       return absl::InvalidArgumentError(
-          absl::StrCat("program ", r, ": found rank ", programs[r].rank, " of ",
+          absl::StrCat("program ", r, ": found rank ", programs[r].rank.value(), " of ",
                        programs[r].world_size, ", expected rank ", r, " of ", programs.size()));
     }
   }

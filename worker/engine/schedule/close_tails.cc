@@ -80,7 +80,7 @@ OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pendin
   // suffices, because dependencies point backwards.
   std::fill_n(waits.begin(), pending.size(), true);
   OpList early, late;
-  for (size_t i = pending.size(); i < ops.size(); ++i) {
+  for (OpId i = pending.next(); i < ops.next(); ++i) {
     const std::vector<OpId>& behind = dependencies[i];
     waits[i] = std::any_of(behind.begin(), behind.end(), [&](OpId op) { return waits[op]; });
     (waits[i] ? late : early).push_back(ops[i]);

@@ -61,9 +61,9 @@ absl::Status Verified(absl::Status status, absl::string_view pass) {
   return absl::InternalError(absl::StrCat("after pass ", pass, ": ", status.message()));
 }
 
-absl::StatusOr<RankPlan> Build(const EngineSpec& spec, int tp_rank, Variant variant, bool prove) {
+absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant variant, bool prove) {
   const bool trains = variant != Variant::kEvaluation;
-  Emitted emitted = Emit(spec, tp_rank, trains ? Extent::kStep : Extent::kForward);
+  Emitted emitted = Emit(spec, rank, trains ? Extent::kStep : Extent::kForward);
   const std::vector<Pass> passes = PassesFor(spec, variant);
   RankPlan plan{.step = Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)),
                 .program = {},
@@ -88,23 +88,23 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, int tp_rank, Variant vari
 
 }  // namespace
 
-absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
-  return Build(spec, tp_rank, variant, /*prove=*/true);
+absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, Rank rank, Variant variant) {
+  return Build(spec, rank, variant, /*prove=*/true);
 }
 
-absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, int tp_rank, Variant variant) {
-  return Build(spec, tp_rank, variant, /*prove=*/false);
+absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, Rank rank, Variant variant) {
+  return Build(spec, rank, variant, /*prove=*/false);
 }
 
-absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank, Variant variant) {
-  ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, tp_rank, variant));
+absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, Rank rank, Variant variant) {
+  ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, rank, variant));
   return plan.arenas;
 }
 
-absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec, Variant variant) {
-  std::vector<RankPlan> plans;
+absl::StatusOr<IdVector<Rank, RankPlan>> BuildPlans(const EngineSpec& spec, Variant variant) {
+  IdVector<Rank, RankPlan> plans;
   std::vector<Program> programs;
-  for (int rank = 0; rank < spec.tp_size; ++rank) {
+  for (Rank rank : IdRange<Rank>(spec.tp_size)) {
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, rank, variant));
     programs.push_back(plan.program);
     plans.push_back(std::move(plan));

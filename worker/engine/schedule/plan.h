@@ -35,20 +35,20 @@ struct RankPlan {
 //
 // `spec` must be valid (worker/engine/spec/spec.h). Errors: Internal, a pass broke the program,
 // which is a bug of ours.
-absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, int tp_rank,
+absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, Rank rank,
                                    Variant variant = Variant::kSchedule);
 
 // Builds the same plan in a fraction of the time and verifies nothing; for estimates. Errors: those
 // of BuildPlan, except that broken programs are not found.
-absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, int tp_rank,
+absl::StatusOr<RankPlan> DraftPlan(const EngineSpec& spec, Rank rank,
                                    Variant variant = Variant::kSchedule);
 
 // Returns the arenas of DraftPlan.
-absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, int tp_rank,
+absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, Rank rank,
                                       Variant variant = Variant::kSchedule);
 
 // Builds the plans of all ranks and also verifies them together (collective order, deadlock).
-absl::StatusOr<std::vector<RankPlan>> BuildPlans(const EngineSpec& spec,
-                                                 Variant variant = Variant::kSchedule);
+absl::StatusOr<IdVector<Rank, RankPlan>> BuildPlans(const EngineSpec& spec,
+                                                    Variant variant = Variant::kSchedule);
 
 }  // namespace stretto

@@ -60,7 +60,7 @@ absl::Status Reorder(StepProgram* step, UnitId unit, const std::vector<OpId>& pe
   // If every operand has the same last writer as before, every operation reads and overwrites the
   // same values, by induction over the order.
   const auto new_writers = LastWriters(ops, permutation, overlaps);
-  for (size_t i = 0; i < ops.size(); ++i) {
+  for (OpId i : ops.ids()) {
     if (old_writers[i] == new_writers[i]) continue;
     return absl::InvalidArgumentError(absl::StrCat("unit ", name, ": the new order changes what '",
                                                    InfoOf(ops[i].kind).name, " ",

@@ -29,4 +29,6 @@ const char* NameOf(Recompute recompute) {
   return "?";
 }
 
+GroupRank TpRankOf(const EngineSpec&, Rank rank) { return GroupRank::Of(rank.value()); }
+
 }  // namespace stretto

@@ -11,6 +11,7 @@
 
 #include "kernels/dtype.h"
 #include "kernels/rotary.h"
+#include "proto/base/ids.h"
 #include "proto/spec/architecture.h"
 
 namespace stretto {
@@ -91,5 +92,8 @@ struct EngineSpec {
   // norm is not finite.
   bool update_at_once = false;
 };
+
+// The position of a rank in its tensor-parallel group: all ranks of a job are one.
+GroupRank TpRankOf(const EngineSpec& spec, Rank rank);
 
 }  // namespace stretto

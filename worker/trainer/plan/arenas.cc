@@ -16,7 +16,7 @@ EngineSpec Unsliced(EngineSpec spec) {
   return spec;
 }
 
-absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, Extras extras) {
+absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, Rank rank, Extras extras) {
   ASSIGN_OR_RETURN(ArenaBytes most, PlanArenas(spec, rank));
   if (extras.evaluated) {
     ASSIGN_OR_RETURN(const ArenaBytes own, MakeRoomForEvaluation(spec, rank, &most));
@@ -34,7 +34,7 @@ absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, Extra
   return most;
 }
 
-absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, int rank,
+absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, Rank rank,
                                                  ArenaBytes* step) {
   ASSIGN_OR_RETURN(ArenaBytes own, PlanArenas(spec, rank, Variant::kEvaluation));
   int64_t& activations = (*step)[static_cast<size_t>(ArenaClass::kActivation)];

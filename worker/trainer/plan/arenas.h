@@ -23,12 +23,12 @@ struct Extras {
 // with room for evaluations in between, or, where the job is profiled, those of a program that the
 // profile runs before. This is a lower bound: memory of libraries is not included. Errors: those of
 // PlanArenas.
-absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, int rank, Extras extras);
+absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, Rank rank, Extras extras);
 
 // Enlarges the activations of a step to those of an evaluation, which uses the same memory, and
 // returns the arenas that the evaluation has of its own: inputs and outputs. Errors: those of
 // PlanArenas.
-absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, int rank,
+absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, Rank rank,
                                                  ArenaBytes* step);
 
 int64_t TotalBytes(const ArenaBytes& arenas);

@@ -34,7 +34,7 @@ Program Sample() {
       "6 compute gemm fc bwd mb0 s0 in=%0,%1 out=%2\n");
 }
 
-double Alone(const CostModel& model, size_t op) {
+double Alone(const CostModel& model, OpId op) {
   const Program program = Sample();
   return model.Alone(program, program.ops.at(op));
 }
@@ -45,7 +45,7 @@ TEST(CostModelTest, AComputationTakesItsProductsAndThenItsBytes) {
 }
 
 TEST(CostModelTest, WhatIsLeftOutCostsNothing) {
-  for (size_t op = 0; op < 7; ++op) EXPECT_EQ(Alone({}, op), 0);
+  for (OpId op : IdRange<OpId>(7)) EXPECT_EQ(Alone({}, op), 0);
 }
 
 TEST(CostModelTest, CollectivesFollowTheRing) {

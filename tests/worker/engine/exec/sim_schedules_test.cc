@@ -58,9 +58,10 @@ TEST(SimSchedulesTest, OneRankStandsForAllEqualRanks) {
     ASSERT_TRUE(together.ok() && alone.ok()) << name;
     EXPECT_EQ((*together)[0], *alone) << name;
     // Rank 0 alone squares the gradients of replicated parameters; before that they are equal.
-    for (size_t i = 0; i < alone->size(); ++i) {
-      if (plans[0].program.ops[i].tag.phase != Phase::kForward) continue;
-      EXPECT_EQ((*together)[1][i], (*alone)[i]) << name << " operation " << i;
+    for (OpId op : plans[0].program.ops.ids()) {
+      if (plans[0].program.ops[op].tag.phase != Phase::kForward) continue;
+      EXPECT_EQ((*together)[1][op.position()], (*alone)[op.position()])
+          << name << " operation " << op.value();
     }
   }
 }

@@ -211,7 +211,7 @@ TEST(SimTimelineTest, EveryTimelineKeepsTheLaws) {
 
     int64_t lane_free[3] = {0, 0, 0};
     for (size_t i = 0; i < program.ops.size(); ++i) {
-      const Op& op = program.ops[i];
+      const Op& op = program.ops[OpId::Of(i)];
       // As soon as the lane and the waits allow, and no sooner.
       int64_t ready = lane_free[op.lane.position()];
       for (OpId wait : op.waits) ready = std::max(ready, timeline[wait.position()].end);
@@ -220,7 +220,7 @@ TEST(SimTimelineTest, EveryTimelineKeepsTheLaws) {
       // Its time under a transfer counts less, the rest in full.
       double work = static_cast<double>(timeline[i].end - timeline[i].begin);
       for (size_t j = 0; j < program.ops.size() && !IsCollective(op.kind); ++j) {
-        if (!IsCollective(program.ops[j].kind)) continue;
+        if (!IsCollective(program.ops[OpId::Of(j)].kind)) continue;
         const int64_t under = std::min(timeline[i].end, timeline[j].end) -
                               std::max(timeline[i].begin, timeline[j].begin);
         work -= cost.contention.compute * static_cast<double>(std::max<int64_t>(under, 0));

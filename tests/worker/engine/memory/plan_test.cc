@@ -69,7 +69,7 @@ TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
         for (BufferId id : *ids) accesses[RootOf(program.buffers, id).buffer].push_back(i);
       }
     }
-    auto before = [&](size_t a, size_t b) {
+    auto before = [&](BufferId a, BufferId b) {
       for (OpId x : accesses[a]) {
         for (OpId y : accesses[b]) {
           if (!order.Before(x, y)) return false;
@@ -79,8 +79,8 @@ TEST(MemoryPlanTest, NoTwoBuffersAliveTogetherShareAnAddress) {
     };
     const IdVector<BufferId, Region> regions = RegionsOf(program.buffers);
     int shared = 0;
-    for (size_t a = 0; a < regions.size(); ++a) {
-      for (size_t b = a + 1; b < regions.size(); ++b) {
+    for (BufferId a : regions.ids()) {
+      for (BufferId b = a + 1; b < regions.next(); ++b) {
         if (program.buffers[a].alias >= 0 || program.buffers[b].alias >= 0 ||
             !regions[a].Overlaps(regions[b]))
           continue;

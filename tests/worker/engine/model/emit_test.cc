@@ -20,7 +20,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
-Emitted EmittedOf(const EngineSpec& spec, int rank = 0) {
+Emitted EmittedOf(const EngineSpec& spec, Rank rank = 0) {
   absl::StatusOr<Emitted> emitted = Emit(spec, rank);
   EXPECT_TRUE(emitted.ok()) << emitted.status();
   return emitted.ok() ? *std::move(emitted) : Emitted{};
@@ -71,9 +71,10 @@ Uses UsesOf(const StepProgram& step, BufferId gradient) {
 TEST(EmitTest, EveryGradientIsClearedAddedToByEverySliceCountedOnceAndApplied) {
   for (const Layout& layout : EverySchedule()) {
     const EngineSpec spec = SpecOf(layout);
-    for (int rank : {0, 1}) {
+    for (Rank rank : IdRange<Rank>(2)) {
       const Emitted emitted = EmittedOf(spec, rank);
-      const std::vector<Parameter> parameters = ParametersOf(spec.model, spec.tp_size, rank);
+      const std::vector<Parameter> parameters =
+          ParametersOf(spec.model, spec.tp_size, TpRankOf(spec, rank));
       for (size_t i = 0; i < parameters.size(); ++i) {
         const Uses uses = UsesOf(emitted.step, emitted.buffers.gradient[i]);
         EXPECT_EQ(uses.cleared, 1) << parameters[i].name;

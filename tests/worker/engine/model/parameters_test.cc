@@ -46,7 +46,7 @@ void ExpectShardsOfTheSameTensors(const ModelSpec& model, int tp_size) {
   for (size_t i = 0; i < whole.size(); ++i) {
     const std::vector<float> full = ShardOf(whole[i], static_cast<int>(i));
     std::vector<float> gathered(full.size(), NAN);
-    for (int rank = 0; rank < tp_size; ++rank) {
+    for (GroupRank rank : IdRange<GroupRank>(tp_size)) {
       const Parameter shard = ParametersOf(model, tp_size, rank)[i];
       EXPECT_EQ(shard.name, whole[i].name);
       EXPECT_EQ(shard.shape, whole[i].shape);

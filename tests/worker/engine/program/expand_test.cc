@@ -65,8 +65,7 @@ TEST(ExpandTest, MicroBatchesTakeTheirSlotModuloSlots) {
   EXPECT_THAT(ValuesOf(program.ops[5].in), ElementsAre(3));
   EXPECT_EQ(BufferMap(step).Find(1, 2), 1);
   EXPECT_EQ(BufferMap(step).size(), 8);
-  for (size_t i = 0; i < program.ops.size(); ++i)
-    EXPECT_EQ(program.ops[i].tag.micro_batch, static_cast<int>(i / 2));
+  for (OpId i : program.ops.ids()) EXPECT_EQ(program.ops[i].tag.micro_batch, i.value() / 2);
 }
 
 TEST(ExpandTest, AnInstanceMayWeaveSeveralMicroBatches) {
@@ -93,13 +92,13 @@ TEST(ExpandTest, WaitsInsideAUnitMoveWithItAndCarriedWaitsReachBack) {
 TEST(ExpandTest, UnitsStayTemplates) {
   const StepProgram three = PlanOf(Domino({2, 1}, 3)).step, six = PlanOf(Domino({2, 1}, 6)).step;
   ASSERT_EQ(three.units.size(), six.units.size());
-  for (size_t u = 0; u < three.units.size(); ++u) {
+  for (UnitId u : three.units.ids()) {
     const Unit &unit = three.units[u], &other = six.units[u];
     ASSERT_EQ(unit.ops.size(), other.ops.size()) << unit.name;
-    for (size_t i = 0; i < unit.ops.size(); ++i) {
-      EXPECT_EQ(unit.ops[i].tag, other.ops[i].tag) << unit.name << " " << i;
-      EXPECT_EQ(unit.ops[i].in, other.ops[i].in) << unit.name << " " << i;
-      EXPECT_EQ(unit.ops[i].waits, other.ops[i].waits) << unit.name << " " << i;
+    for (OpId i : unit.ops.ids()) {
+      EXPECT_EQ(unit.ops[i].tag, other.ops[i].tag) << unit.name << " " << i.value();
+      EXPECT_EQ(unit.ops[i].in, other.ops[i].in) << unit.name << " " << i.value();
+      EXPECT_EQ(unit.ops[i].waits, other.ops[i].waits) << unit.name << " " << i.value();
     }
   }
   EXPECT_EQ(six.instances.size(), three.instances.size() + 3);

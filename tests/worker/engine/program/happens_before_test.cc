@@ -36,8 +36,8 @@ std::vector<std::vector<bool>> Reachable(const Program& program) {
   std::vector<std::vector<bool>> before(n, std::vector<bool>(n, false));
   for (size_t j = 0; j < n; ++j) {
     for (size_t i = 0; i < j; ++i) {
-      const std::vector<OpId>& waits = program.ops[j].waits;
-      const bool direct = program.ops[i].lane == program.ops[j].lane ||
+      const std::vector<OpId>& waits = program.ops[OpId::Of(j)].waits;
+      const bool direct = program.ops[OpId::Of(i)].lane == program.ops[OpId::Of(j)].lane ||
                           std::find(waits.begin(), waits.end(), OpId::Of(i)) != waits.end();
       if (!direct) continue;
       before[i][j] = true;
@@ -71,7 +71,7 @@ TEST(FirstAfterTest, IsTheFirstOperationOfALaneThatComesAfter) {
       for (LaneId lane : program.lanes.ids()) {
         OpId first = FirstAfter::kNever;
         for (size_t j = before.size(); j-- > 0;) {
-          if (program.ops[j].lane == lane && before[i][j]) first = OpId::Of(j);
+          if (program.ops[OpId::Of(j)].lane == lane && before[i][j]) first = OpId::Of(j);
         }
         EXPECT_EQ(after.of(OpId::Of(i))[lane.position()], first) << seed << ": " << i;
       }

@@ -68,7 +68,8 @@ TEST(ShortenedTest, MicroBatchesInFlightAllowForMore) {
 
 TEST(ShortenedTest, WhatDoesNotRepeatStaysAsItIs) {
   StepProgram step = Alternating(20);
-  for (size_t i = 0; i < step.instances.size(); i += 3) step.instances[i].micro_batches = {0};
+  for (InstanceId i = 0; i < step.instances.next(); i = i + 3)
+    step.instances[i].micro_batches = {0};
   EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
 }
 

@@ -22,7 +22,7 @@ TEST(TextTest, EveryPlanPrintsAndParsesBack) {
     for (Variant variant : {Variant::kSchedule, Variant::kSerialOracle, Variant::kComputeOnly,
                             Variant::kCommunicationOnly}) {
       SCOPED_TRACE(Describe(layout));
-      const std::string text = Print(PlanOf(layout, layout.tp_size - 1, variant).program);
+      const std::string text = Print(PlanOf(layout, Rank::Of(layout.tp_size - 1), variant).program);
       const absl::StatusOr<Program> parsed = Parse(text);
       ASSERT_TRUE(parsed.ok()) << parsed.status();
       EXPECT_EQ(Print(*parsed), text);

@@ -10,7 +10,7 @@ namespace stretto {
 namespace {
 
 void ExpectEveryWaitIsNeeded(const Layout& layout) {
-  for (int rank = 0; rank < layout.tp_size; ++rank) {
+  for (Rank rank : IdRange<Rank>(layout.tp_size)) {
     const RankPlan plan = PlanOf(layout, rank);
     const WaitCounts counts = ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas);
     // Each collective waits and is waited for: embedding, two per layer and three in the head,

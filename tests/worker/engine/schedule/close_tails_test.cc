@@ -250,7 +250,7 @@ TEST(CloseTailsTest, OnlyUpdatesAtOnceDoNotWaitForTheNormAndAllReadFinalGradient
   for (const char* schedule : {"domino_row", "domino_col", "megatron_sync"}) {
     for (bool sequence_parallel : {false, true}) {
       for (bool update_at_once : {false, true}) {
-        for (int rank : {0, 1}) {
+        for (Rank rank : IdRange<Rank>(2)) {
           Layout layout = Closed(schedule, 2, sequence_parallel);
           layout.update_at_once = update_at_once;
           // Replicated parameters count on rank 0 alone.

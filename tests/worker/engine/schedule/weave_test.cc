@@ -53,7 +53,7 @@ TEST(WeaverTest, PartsOfABufferArePlayedBeforeTheWholeAndAccumulationsInOrder) {
 TEST(WeaverTest, AMicroBatchOfTheUnitComesAfterTheOneBeforeIt) {
   StepProgram step =
       StepOf({OpOf("p", {}, {0}), OpOf("q", {}, {1}), OpOf("p", {}, {2}), OpOf("q", {}, {3})});
-  for (size_t i : {0, 1, 2, 3}) step.units[0].ops[i].tag.micro_batch = i < 2 ? 0 : 1;
+  for (OpId i : IdRange<OpId>(4)) step.units[0].ops[i].tag.micro_batch = i < 2 ? 0 : 1;
   Weaver weaver(step, 0);
   EXPECT_EQ(weaver.roles(), 2);
   weaver.Play("q", 0, 0);

@@ -106,8 +106,10 @@ class CpuExecutor final : public Executor {
     for (GroupId id : program_.groups.ids()) {
       const Group& group = program_.groups[id];
       Communicator* communicator = CommunicatorOf(id);
-      const int size = static_cast<int>(group.ranks.size());
-      if (size == 1 || (communicator != nullptr && communicator->size() == size)) continue;
+      const size_t size = group.ranks.size();
+      if (size == 1 || (communicator != nullptr && std::cmp_equal(communicator->size(), size))) {
+        continue;
+      }
       return absl::InvalidArgumentError(absl::StrCat(
           "group ", group.name, ": found ",
           communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none",

@@ -42,7 +42,7 @@ class CudaBackend final : public Backend {
                   .on_begin = std::move(request.on_begin),
                   .borrowed = std::move(request.borrowed)};
     for (const GroupLink& link : request.links) rank.communicators.push_back(link.device);
-    std::vector<CudaRank> ranks;
+    IdVector<LocalRank, CudaRank> ranks;
     ranks.push_back(std::move(rank));
     CudaExecutorOptions options = options_;
     if (options_.report) {

@@ -44,12 +44,12 @@ class Meeting {
     changed_.NotifyAll();
   }
 
-  absl::StatusOr<TensorView> Read(size_t rank, BufferId buffer) {
+  absl::StatusOr<TensorView> Read(LocalRank rank, BufferId buffer) {
     const MutexLock lock(mu_);
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Read(buffer);
   }
-  absl::Status Write(size_t rank, BufferId buffer, const TensorView& staged) {
+  absl::Status Write(LocalRank rank, BufferId buffer, const TensorView& staged) {
     const MutexLock lock(mu_);
     RETURN_IF_ERROR(step_->UseDevice());
     return step_->memory(rank).Write(buffer, staged);
@@ -72,7 +72,7 @@ class Meeting {
 class CudaExecutor final : public Executor {
  public:
   // The meeting is shared because the executors of the ranks are destroyed in any order.
-  CudaExecutor(std::shared_ptr<Meeting> meeting, size_t rank)
+  CudaExecutor(std::shared_ptr<Meeting> meeting, LocalRank rank)
       : meeting_(std::move(meeting)), rank_(rank) {}
 
   absl::Status Run() override { return meeting_->Run(); }
@@ -96,20 +96,20 @@ class CudaExecutor final : public Executor {
 
  private:
   const std::shared_ptr<Meeting> meeting_;
-  const size_t rank_;
+  const LocalRank rank_;
 };
 
 }  // namespace
 }  // namespace cuda
 
 absl::StatusOr<std::vector<std::unique_ptr<Executor>>> MakeCudaExecutors(
-    std::vector<CudaRank> ranks, CudaExecutorOptions options) {
+    IdVector<LocalRank, CudaRank> ranks, CudaExecutorOptions options) {
   const size_t count = ranks.size();
   auto step = std::make_unique<cuda::DeviceStep>(std::move(ranks), std::move(options));
   RETURN_IF_ERROR(step->Prepare());
   const auto meeting = std::make_shared<cuda::Meeting>(std::move(step), count);
   std::vector<std::unique_ptr<Executor>> executors;
-  for (size_t rank = 0; rank < count; ++rank)
+  for (LocalRank rank : IdRange<LocalRank>(count))
     executors.push_back(std::make_unique<cuda::CudaExecutor>(meeting, rank));
   return executors;
 }

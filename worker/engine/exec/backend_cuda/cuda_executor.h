@@ -74,6 +74,6 @@ struct CudaExecutorOptions {
 // Internal when a launch fails, naming the operation, or when the device breaks or a communicator
 // fails, naming the first operation that was not seen to complete.
 absl::StatusOr<std::vector<std::unique_ptr<Executor>>> MakeCudaExecutors(
-    std::vector<CudaRank> ranks, CudaExecutorOptions options);
+    IdVector<LocalRank, CudaRank> ranks, CudaExecutorOptions options);
 
 }  // namespace stretto

@@ -51,7 +51,7 @@ StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
 
 }  // namespace
 
-DeviceStep::DeviceStep(std::vector<CudaRank> ranks, CudaExecutorOptions options)
+DeviceStep::DeviceStep(IdVector<LocalRank, CudaRank> ranks, CudaExecutorOptions options)
     : ranks_(std::move(ranks)), options_(std::move(options)) {}
 
 absl::Status DeviceStep::Prepare() {
@@ -59,7 +59,7 @@ absl::Status DeviceStep::Prepare() {
     return absl::InvalidArgumentError(absl::StrCat(
         "found ", ranks_.size(), " ranks for one device, expected 1 to ", kMaxLocalRanks));
   }
-  std::vector<RankProgram> programs;
+  IdVector<LocalRank, RankProgram> programs;
   for (const CudaRank& rank : ranks_) {
     programs.push_back({&rank.step, &rank.program});
     intervals_.emplace_back(rank.program.ops.size());
@@ -168,7 +168,7 @@ absl::StatusOr<bool> DeviceStep::LookAtLanes(cudaEvent_t event) {
 }
 
 void DeviceStep::Tell(const Segment& segment) const {
-  std::vector<bool> told(ranks_.size());
+  IdVector<LocalRank, bool> told(ranks_.size());
   for (const auto& [rank, op] : segment.ops) {
     const OnBegin& on_begin = ranks_[rank].on_begin;
     if (on_begin && !told[rank]) on_begin(op, NowNanoseconds());
@@ -200,7 +200,7 @@ absl::Status DeviceStep::ReadIntervals() {
     Interval interval;
     ASSIGN_OR_RETURN(interval.begin, at(segment.begin_mark));
     ASSIGN_OR_RETURN(interval.end, at(segment.end_mark));
-    for (const auto& [rank, op] : segment.ops) intervals_[rank][op.position()] = interval;
+    for (const auto& [rank, op] : segment.ops) intervals_[rank][op] = interval;
   }
   return absl::OkStatus();
 }
@@ -220,7 +220,7 @@ absl::Status DeviceStep::CheckLedger() {
   for (LaneId lane : segments_of_.ids()) {
     for (const Segment* segment : segments_of_[lane]) {
       const auto [rank, op] = segment->ops[0];
-      segments[lane.position()].push_back(intervals_[rank][op.position()]);
+      segments[lane.position()].push_back(intervals_[rank][op]);
     }
   }
   return check_->End(std::move(segments));

@@ -24,7 +24,7 @@ namespace stretto::cuda {
 // Not thread-safe, except Cancel.
 class DeviceStep {
  public:
-  DeviceStep(std::vector<CudaRank> ranks, CudaExecutorOptions options);
+  DeviceStep(IdVector<LocalRank, CudaRank> ranks, CudaExecutorOptions options);
 
   // Call once, before anything else. Errors: those of MakeCudaExecutors.
   absl::Status Prepare();
@@ -32,11 +32,11 @@ class DeviceStep {
   // Runs one step for all ranks. Errors: those of Executor::Run.
   absl::Status Run();
   // Returns the intervals of the last Run, by operation index.
-  absl::Span<const Interval> intervals(size_t rank) const { return intervals_[rank]; }
+  absl::Span<const Interval> intervals(LocalRank rank) const { return intervals_[rank]; }
 
   // Selects the device for the calling thread. Call it before calls of `memory`.
   absl::Status UseDevice() const;
-  StepMemory& memory(size_t rank) { return memory_[rank]; }
+  StepMemory& memory(LocalRank rank) { return memory_[rank]; }
 
   // Whether the device runs nothing of ours any more. If it does, memory must not be freed.
   bool at_rest() const { return at_rest_; }
@@ -62,18 +62,18 @@ class DeviceStep {
   // Stops what an error may have left on the device, waiting for peers.
   void ComeToRest();
 
-  const std::vector<CudaRank> ranks_;
+  const IdVector<LocalRank, CudaRank> ranks_;
   const CudaExecutorOptions options_;
   IssuePlan plan_;
-  std::vector<StepMemory> memory_;
+  IdVector<LocalRank, StepMemory> memory_;
   std::unique_ptr<LaneStreams> lanes_;
   std::unique_ptr<InstancePlayer> player_;
   std::unique_ptr<LedgerCheck> check_;  // null: not requested
   IdVector<LaneId, std::vector<const Segment*>> segments_of_;
-  IdVector<LaneId, size_t> segments_done_;        // number of segments seen to complete
-  std::vector<std::vector<Interval>> intervals_;  // [rank]
-  int64_t begin_ = 0;                             // begin of the step, on the host's clock
-  absl::Status lost_;                             // the last error of a communicator
+  IdVector<LaneId, size_t> segments_done_;                   // number of segments seen to complete
+  IdVector<LocalRank, IdVector<OpId, Interval>> intervals_;  // [rank]
+  int64_t begin_ = 0;  // begin of the step, on the host's clock
+  absl::Status lost_;  // the last error of a communicator
   absl::Status error_;
   bool at_rest_ = true;
   std::atomic<bool> cancelled_{false};

@@ -27,8 +27,8 @@ class InstancePlayer {
  public:
   struct Setting {  // all borrowed
     const IssuePlan* plan;
-    const std::vector<CudaRank>* ranks;
-    const std::vector<StepMemory>* memory;
+    const IdVector<LocalRank, CudaRank>* ranks;
+    const IdVector<LocalRank, StepMemory>* memory;
     LaneStreams* lanes;
     bool graphs;
     // Called while the step is enqueued, when much of it is already on the device.

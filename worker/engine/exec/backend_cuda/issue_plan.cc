@@ -45,7 +45,7 @@ absl::StatusOr<IdVector<OpId, bool>> UnderCollectives(const Program& program) {
 
 class Planner {
  public:
-  explicit Planner(absl::Span<const RankProgram> ranks)
+  explicit Planner(const IdVector<LocalRank, RankProgram>& ranks)
       : ranks_(ranks), last_of_lane_(ranks[0].program->lanes.size()) {
     for (const RankProgram& rank : ranks) {
       places_.emplace_back(rank.program->ops.size());
@@ -54,17 +54,17 @@ class Planner {
   }
 
   absl::StatusOr<IssuePlan> Plan(bool leave_room) {
-    for (size_t r = 0; r < ranks_.size(); ++r) RETURN_IF_ERROR(Check(r));
+    for (LocalRank r : ranks_.ids()) RETURN_IF_ERROR(Check(r));
     for (const RankProgram& rank : ranks_) {
       under_.emplace_back(rank.program->ops.size());
       if (!leave_room) continue;
       ASSIGN_OR_RETURN(under_.back(), UnderCollectives(*rank.program));
     }
-    std::vector<OpId> next(ranks_.size(), 0);
+    IdVector<LocalRank, OpId> next(ranks_.size(), 0);
     for (const Instance& source : ranks_[0].step->instances) {
       IssuedInstance instance{source.unit, source.micro_batches, next, {}, {}};
-      for (size_t r = 0; r < ranks_.size(); ++r)
-        next[r] = next[r] + static_cast<int>(ranks_[r].step->units[source.unit].ops.size());
+      for (LocalRank r : ranks_.ids())
+        next[r] = next[r] + ranks_[r].step->units[source.unit].ops.size();
       RETURN_IF_ERROR(Merge(next, &instance));
       plan_.instances.push_back(std::move(instance));
       Issue(&plan_.instances.back());
@@ -81,7 +81,7 @@ class Planner {
   const Op& OpOf(RankOp of) const { return ranks_[of.rank].program->ops[of.op]; }
   Place& PlaceOf(RankOp of) { return places_[of.rank][of.op]; }
 
-  absl::Status Check(size_t r) {
+  absl::Status Check(LocalRank r) {
     const auto& [step, program] = ranks_[r];
     size_t ops = 0;
     for (const Instance& instance : step->instances)
@@ -98,7 +98,7 @@ class Planner {
     const auto& first = ranks_[0].step->instances;
     if (!std::equal(first.begin(), first.end(), step->instances.begin(), step->instances.end(),
                     same)) {
-      return absl::InvalidArgumentError(absl::StrCat("ranks 0 and ", r,
+      return absl::InvalidArgumentError(absl::StrCat("ranks 0 and ", r.value(),
                                                      " of the device: found "
                                                      "other instances, expected the same"));
     }
@@ -115,12 +115,11 @@ class Planner {
   }
 
   // The ranks take turns, operation by operation, and wait for each other at collectives.
-  absl::Status Merge(const std::vector<OpId>& end, IssuedInstance* instance) {
-    std::vector<OpId> next = instance->first;
-    const int ranks = static_cast<int>(ranks_.size());
+  absl::Status Merge(const IdVector<LocalRank, OpId>& end, IssuedInstance* instance) {
+    IdVector<LocalRank, OpId> next = instance->first;
     while (true) {
       bool moved = false;
-      for (int r = 0; r < ranks; ++r) {
+      for (LocalRank r : ranks_.ids()) {
         if (next[r] == end[r] || IsCollective(OpOf({r, next[r]}).kind)) continue;
         Add({{r, next[r]}}, instance);
         ++next[r];
@@ -128,7 +127,7 @@ class Planner {
       }
       if (moved) continue;
       std::vector<RankOp> collective;
-      for (int r = 0; r < ranks; ++r) {
+      for (LocalRank r : ranks_.ids()) {
         if (next[r] == end[r]) continue;
         collective.push_back({r, next[r]});
         ++next[r];
@@ -146,7 +145,7 @@ class Planner {
         continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "ranks of the device: found ", PrintOp(*ranks_[ops[0].rank].program, ops[0].op),
-          " on rank ", ops[0].rank, ", expected the same collective on every rank"));
+          " on rank ", ops[0].rank.value(), ", expected the same collective on every rank"));
     }
     return absl::OkStatus();
   }
@@ -230,18 +229,18 @@ class Planner {
     return IsCollective(x.kind) == IsCollective(y.kind) && x.tag.phase == y.tag.phase;
   }
 
-  const absl::Span<const RankProgram> ranks_;
+  const IdVector<LocalRank, RankProgram>& ranks_;
   IssuePlan plan_;
-  // By rank.
-  std::vector<IdVector<OpId, Place>> places_;
-  std::vector<IdVector<OpId, bool>> awaited_;           // by another lane
-  std::vector<IdVector<OpId, bool>> under_;             // collectives
+  IdVector<LocalRank, IdVector<OpId, Place>> places_;
+  IdVector<LocalRank, IdVector<OpId, bool>> awaited_;   // by another lane
+  IdVector<LocalRank, IdVector<OpId, bool>> under_;     // collectives
   IdVector<LaneId, std::vector<RankOp>> last_of_lane_;  // the last item's operations
 };
 
 }  // namespace
 
-absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks, bool leave_room) {
+absl::StatusOr<IssuePlan> PlanIssue(const IdVector<LocalRank, RankProgram>& ranks,
+                                    bool leave_room) {
   return Planner(ranks).Plan(leave_room);
 }
 

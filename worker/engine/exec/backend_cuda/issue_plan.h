@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "worker/engine/program/program.h"
 
 namespace stretto::cuda {
@@ -29,8 +28,8 @@ struct RankProgram {
 };
 
 struct RankOp {
-  int rank = 0;  // on this device
-  OpId op = 0;   // of its program
+  LocalRank rank = 0;
+  OpId op = 0;  // of its program
   bool operator==(const RankOp&) const = default;
 };
 
@@ -51,8 +50,8 @@ struct Item {
 struct IssuedInstance {
   UnitId unit = 0;
   std::vector<int> micro_batches;
-  std::vector<OpId> first;    // [rank] its first operation
-  std::vector<LaneId> lanes;  // the lanes that it uses, ascending
+  IdVector<LocalRank, OpId> first;  // [rank] its first operation
+  std::vector<LaneId> lanes;        // the lanes that it uses, ascending
   std::vector<Item> items;
 };
 
@@ -71,7 +70,7 @@ struct IssuePlan {
 // Plans the step. Without `leave_room`, under_collective is false everywhere and therefore not part
 // of a shape. Errors: InvalidArgument, when a program is not the expansion of its step, when an
 // operation waits for a later one, or when the ranks' instances or collectives differ.
-absl::StatusOr<IssuePlan> PlanIssue(absl::Span<const RankProgram> ranks, bool leave_room);
+absl::StatusOr<IssuePlan> PlanIssue(const IdVector<LocalRank, RankProgram>& ranks, bool leave_room);
 
 // Returns a key that is equal for instances that differ only in their marks and in micro-batches of
 // the same slots, so that one graph serves them.

@@ -18,7 +18,8 @@ namespace stretto::cuda {
 namespace {
 
 // Returns the unit's operation that `of` is an expansion of.
-const Op& OpOf(const std::vector<CudaRank>& ranks, const IssuedInstance& instance, RankOp of) {
+const Op& OpOf(const IdVector<LocalRank, CudaRank>& ranks, const IssuedInstance& instance,
+               RankOp of) {
   const int first = instance.first[of.rank].value();
   return ranks[of.rank].step.units[instance.unit].ops[of.op - first];
 }
@@ -47,8 +48,8 @@ size_t NextOfSegment(const IssuedInstance& instance, size_t position) {
 
 }  // namespace
 
-absl::StatusOr<LaneStreams> LaneStreams::Create(const std::vector<CudaRank>& ranks,
-                                                const std::vector<StepMemory>& memory,
+absl::StatusOr<LaneStreams> LaneStreams::Create(const IdVector<LocalRank, CudaRank>& ranks,
+                                                const IdVector<LocalRank, StepMemory>& memory,
                                                 const CudaExecutorOptions& options) {
   LaneStreams streams(ranks, memory);
   RETURN_IF_ERROR(streams.CheckGroups());
@@ -62,7 +63,7 @@ absl::StatusOr<LaneStreams> LaneStreams::Create(const std::vector<CudaRank>& ran
   return streams;
 }
 
-DeviceCommunicator* LaneStreams::CommunicatorOf(size_t rank, GroupId group) const {
+DeviceCommunicator* LaneStreams::CommunicatorOf(LocalRank rank, GroupId group) const {
   const auto& communicators = (*ranks_)[rank].communicators;
   return group.position() < communicators.size() ? communicators[group.position()] : nullptr;
 }
@@ -75,9 +76,12 @@ absl::Status LaneStreams::CheckGroups() const {
   const IdVector<GroupId, Group>& groups = (*ranks_)[0].program.groups;
   for (GroupId g : groups.ids()) {
     if (IsLocal(g)) continue;
-    const int size = static_cast<int>(groups[g].ranks.size());
+    const size_t size = groups[g].ranks.size();
     const DeviceCommunicator* communicator = CommunicatorOf(0, g);
-    if (ranks_->size() == 1 && communicator != nullptr && communicator->size() == size) continue;
+    if (ranks_->size() == 1 && communicator != nullptr &&
+        std::cmp_equal(communicator->size(), size)) {
+      continue;
+    }
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", groups[g].name, ": found ",
         ranks_->size() > 1
@@ -160,10 +164,11 @@ Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t pos
   const GroupId group = (*ranks_)[0].program.lanes[item.lane].group;
   GroupTensors tensors;
   tensors.ranks = static_cast<int>(item.ops.size());
-  for (size_t r = 0; r < item.ops.size(); ++r) {
-    const Op& of_rank = OpOf(*ranks_, instance, item.ops[r]);
-    tensors.in[r] = Operands((*memory_)[r], instance, of_rank, of_rank.in)[0];
-    tensors.out[r] = Operands((*memory_)[r], instance, of_rank, of_rank.out)[0];
+  for (const RankOp& of : item.ops) {
+    const Op& of_rank = OpOf(*ranks_, instance, of);
+    const StepMemory& memory = (*memory_)[of.rank];
+    tensors.in[of.rank.position()] = Operands(memory, instance, of_rank, of_rank.in)[0];
+    tensors.out[of.rank.position()] = Operands(memory, instance, of_rank, of_rank.out)[0];
   }
   if (IsLocal(group)) return BindGroupCollective(op, tensors, lane.stream.get());
   return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(0, group),

@@ -20,8 +20,8 @@ namespace stretto::cuda {
 class LaneStreams {
  public:
   // `ranks` and `memory` (one per rank) are borrowed. Errors: those of MakeCudaExecutors.
-  static absl::StatusOr<LaneStreams> Create(const std::vector<CudaRank>& ranks,
-                                            const std::vector<StepMemory>& memory,
+  static absl::StatusOr<LaneStreams> Create(const IdVector<LocalRank, CudaRank>& ranks,
+                                            const IdVector<LocalRank, StepMemory>& memory,
                                             const CudaExecutorOptions& options);
 
   cudaStream_t stream(LaneId lane) const { return lanes_[lane].stream.get(); }
@@ -36,13 +36,13 @@ class LaneStreams {
     StreamOps compute;  // empty on a lane that only communicates
     WireMemory wire;
   };
-  using Rank = CudaRank;
 
-  LaneStreams(const std::vector<Rank>& ranks, const std::vector<StepMemory>& memory)
+  LaneStreams(const IdVector<LocalRank, CudaRank>& ranks,
+              const IdVector<LocalRank, StepMemory>& memory)
       : ranks_(&ranks), memory_(&memory) {}
   absl::Status CheckGroups() const;
   absl::Status MakeLane(LaneId lane, const CudaExecutorOptions& options);
-  DeviceCommunicator* CommunicatorOf(size_t rank, GroupId group) const;
+  DeviceCommunicator* CommunicatorOf(LocalRank rank, GroupId group) const;
   bool IsLocal(GroupId group) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
   Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
@@ -52,8 +52,8 @@ class LaneStreams {
   // Binds the operation and the next one of its segment as one call; empty where Ops has none.
   Enqueue BindPairAt(const IssuedInstance& instance, size_t position, size_t next) const;
 
-  const std::vector<Rank>* ranks_;
-  const std::vector<StepMemory>* memory_;
+  const IdVector<LocalRank, CudaRank>* ranks_;
+  const IdVector<LocalRank, StepMemory>* memory_;
   int sms_under_collectives_ = 0;  // 0: all
   IdVector<LaneId, Lane> lanes_;
 };

@@ -93,13 +93,14 @@ class GridPainter {
   // between them is visible.
   std::vector<Box> Boxes(LaneId lane, Detail detail) const {
     std::vector<Box> boxes;
-    for (size_t i = 0; i < program_.ops.size(); ++i) {
-      const Interval& interval = intervals_[i];
-      if (program_.ops[i].lane != lane || interval.begin >= window_.end ||
-          interval.end <= window_.begin || interval.begin == interval.end) {
+    for (OpId id : program_.ops.ids()) {
+      const Op& op = program_.ops[id];
+      const Interval& interval = intervals_[id.position()];
+      if (op.lane != lane || interval.begin >= window_.end || interval.end <= window_.begin ||
+          interval.begin == interval.end) {
         continue;
       }
-      std::string label = LabelOf(program_.ops[i], detail);
+      std::string label = LabelOf(op, detail);
       const bool joins = detail != Detail::kOp && !boxes.empty() && boxes.back().label == label &&
                          ColumnOf(interval.begin) - ColumnOf(boxes.back().interval.end) < kGap;
       if (joins) {
@@ -165,19 +166,20 @@ Interval LayerWindow(const Program& program, absl::Span<const Interval> interval
   Interval window;
   bool found = false;
   int micro_batch = -1;
-  for (size_t i = 0; i < program.ops.size(); ++i) {
-    const Op& op = program.ops[i];
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    const Interval& interval = intervals[id.position()];
     const bool counts = op.tag.layer == layer && op.tag.phase == phase &&
                         InfoOf(op.kind).role != OperationRole::kWeightGradient &&
                         (!found || op.tag.micro_batch == micro_batch);
     if (!counts) continue;
     if (!found) {
-      window = intervals[i];
+      window = interval;
       micro_batch = op.tag.micro_batch;
     }
     found = true;
-    window.begin = std::min(window.begin, intervals[i].begin);
-    window.end = std::max(window.end, intervals[i].end);
+    window.begin = std::min(window.begin, interval.begin);
+    window.end = std::max(window.end, interval.end);
   }
   return window;
 }

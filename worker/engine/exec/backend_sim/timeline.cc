@@ -24,13 +24,14 @@ namespace stretto {
 namespace {
 
 struct SimLane {
-  size_t rank = 0;
+  Rank rank = 0;
   std::vector<OpId> ops;
   size_t head = 0;       // the operation that runs, or is to run next
   bool running = false;  // or waiting for the other ranks
 };
 
 struct SimRank {
+  SimulatedRank input;
   IdVector<LaneId, size_t> lanes;
   std::vector<size_t> transfers;   // activities that it takes part in
   IdVector<OpId, size_t> pending;  // waits that are not done
@@ -57,9 +58,12 @@ struct Activity {
 
 class Simulation {
  public:
-  explicit Simulation(absl::Span<const SimulatedRank> inputs)
-      : inputs_(inputs), ranks_(inputs.size()), intervals_(inputs.size()) {
-    for (size_t r = 0; r < inputs.size(); ++r) AddRank(r);
+  explicit Simulation(absl::Span<const SimulatedRank> inputs) {
+    for (const SimulatedRank& input : inputs) {
+      ranks_.emplace_back().input = input;
+      intervals_.emplace_back(input.program->ops.size());
+    }
+    for (Rank r : ranks_.ids()) AddRank(r);
     activities_.resize(lanes_.size() + meetings_.size());
     for (size_t m = 0; m < meetings_.size(); ++m) {
       for (size_t lane : meetings_[m].lanes) {
@@ -68,7 +72,7 @@ class Simulation {
     }
   }
 
-  absl::StatusOr<std::vector<std::vector<Interval>>> Run() {
+  absl::StatusOr<IdVector<Rank, std::vector<Interval>>> Run() {
     for (size_t lane = 0; lane < lanes_.size(); ++lane) TryStart(lane);
     Settle();
     while (!finishes_.empty()) {
@@ -83,16 +87,15 @@ class Simulation {
   }
 
  private:
-  void AddRank(size_t r) {
-    const Program& program = *inputs_[r].program;
+  void AddRank(Rank r) {
     SimRank& rank = ranks_[r];
+    const Program& program = *rank.input.program;
     const size_t base = lanes_.size();
     for (const Lane& lane : program.lanes) {
       rank.lanes.push_back(lanes_.size());
       meeting_of_.push_back(lane.group < 0 ? 0 : Join(program, lane));
       lanes_.push_back({.rank = r, .ops = {}});
     }
-    intervals_[r].resize(program.ops.size());
     rank.pending.resize(program.ops.size());
     rank.first.resize(program.ops.size() + 1);
     for (OpId index : program.ops.ids()) {
@@ -113,17 +116,17 @@ class Simulation {
 
   // Returns the meeting of a lane that communicates and that the caller is about to add.
   size_t Join(const Program& program, const Lane& lane) {
-    const std::vector<int>& members = program.groups[lane.group].ranks;
+    const IdVector<GroupRank, Rank>& members = program.groups[lane.group].ranks;
     const auto [it, fresh] = meeting_ids_.try_emplace({lane.name, members}, meetings_.size());
     if (fresh)
       // One rank that stands for all meets nobody but itself.
-      meetings_.push_back({.lanes = {}, .needed = inputs_.size() == 1 ? 1 : members.size()});
+      meetings_.push_back({.lanes = {}, .needed = ranks_.size() == 1 ? 1 : members.size()});
     meetings_[it->second].lanes.push_back(lanes_.size());
     return it->second;
   }
 
   const Op& HeadOf(const SimLane& lane) const {
-    return inputs_[lane.rank].program->ops[lane.ops[lane.head]];
+    return ranks_[lane.rank].input.program->ops[lane.ops[lane.head]];
   }
   Interval& IntervalOf(const SimLane& lane) {
     return intervals_[lane.rank][lane.ops[lane.head].position()];
@@ -138,7 +141,7 @@ class Simulation {
     lane.running = true;
     IntervalOf(lane).begin = Nanoseconds();
     const Op& op = HeadOf(lane);
-    const SimulatedRank& input = inputs_[lane.rank];
+    const SimulatedRank& input = rank.input;
     const double seconds = input.cost->Alone(*input.program, op);
     STRETTO_CHECK(seconds >= 0 && std::isfinite(seconds));
     if (!IsCollective(op.kind)) {
@@ -188,7 +191,7 @@ class Simulation {
     ++lane.head;
     lane.running = false;
     TryStart(l);
-    const IdVector<OpId, Op>& ops = inputs_[lane.rank].program->ops;
+    const IdVector<OpId, Op>& ops = rank.input.program->ops;
     for (size_t d = rank.first[op]; d < rank.first[op + 1]; ++d) {
       const OpId dependent = rank.dependents[d];
       if (--rank.pending[dependent] == 0) {
@@ -199,9 +202,9 @@ class Simulation {
 
   // Sets the rates, and so the ends, of all activities on ranks whose state has changed.
   void Settle() {
-    for (size_t r : unsettled_) {
+    for (Rank r : unsettled_) {
       const SimRank& rank = ranks_[r];
-      const double share = inputs_[r].cost->contention.compute;
+      const double share = rank.input.cost->contention.compute;
       for (size_t lane : rank.lanes) SetRate(lane, rank.transferring > 0 ? 1 - share : 1);
       for (size_t transfer : rank.transfers) SetRate(transfer, TransferRate(transfer));
     }
@@ -211,9 +214,9 @@ class Simulation {
   double TransferRate(size_t activity) const {
     double rate = 1;
     for (size_t lane : meetings_[activity - lanes_.size()].lanes) {
-      const size_t r = lanes_[lane].rank;
-      if (ranks_[r].computing > 0) {
-        rate = std::min(rate, 1 - inputs_[r].cost->contention.communication);
+      const SimRank& rank = ranks_[lanes_[lane].rank];
+      if (rank.computing > 0) {
+        rate = std::min(rate, 1 - rank.input.cost->contention.communication);
       }
     }
     return rate;
@@ -241,46 +244,46 @@ class Simulation {
     std::string stuck;
     for (const SimLane& lane : lanes_) {
       if (lane.head == lane.ops.size()) continue;
-      absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", lane.rank, " at '",
-                      PrintOp(*inputs_[lane.rank].program, lane.ops[lane.head]), "'");
+      absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", lane.rank.value(), " at '",
+                      PrintOp(*ranks_[lane.rank].input.program, lane.ops[lane.head]), "'");
     }
     if (stuck.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("cannot simulate: nothing can go on, with ", stuck));
   }
 
-  const absl::Span<const SimulatedRank> inputs_;
-  std::vector<SimRank> ranks_;
+  IdVector<Rank, SimRank> ranks_;
   std::vector<SimLane> lanes_;      // of all ranks
   std::vector<size_t> meeting_of_;  // by lane
   std::vector<Meeting> meetings_;
-  std::map<std::pair<std::string, std::vector<int>>, size_t> meeting_ids_;
+  std::map<std::pair<std::string, IdVector<GroupRank, Rank>>, size_t> meeting_ids_;
   std::vector<Activity> activities_;              // of lanes, then of meetings
   std::set<std::pair<double, size_t>> finishes_;  // end, activity
-  std::set<size_t> unsettled_;                    // ranks
+  std::set<Rank> unsettled_;
   double now_ = 0;
-  std::vector<std::vector<Interval>> intervals_;
+  IdVector<Rank, std::vector<Interval>> intervals_;
 };
 
 }  // namespace
 
-absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks) {
+absl::StatusOr<IdVector<Rank, std::vector<Interval>>> Simulate(
+    absl::Span<const SimulatedRank> ranks) {
   for (size_t r = 0; r < ranks.size(); ++r) {
     const Program& program = *ranks[r].program;
     const bool alone = ranks.size() == 1;
     const bool placed =
-        program.rank == static_cast<int>(r) && program.world_size == static_cast<int>(ranks.size());
+        program.rank == Rank::Of(r) && std::cmp_equal(program.world_size, ranks.size());
     if (alone || placed) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "cannot simulate: found rank ", program.rank, " of ", program.world_size, " as program ", r,
-        " of ", ranks.size(), ", expected all ranks in order, or one that stands for all"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot simulate: found rank ", program.rank.value(), " of ",
+                     program.world_size, " as program ", r, " of ", ranks.size(),
+                     ", expected all ranks in order, or one that stands for all"));
   }
   return Simulation(ranks).Run();
 }
 
 absl::StatusOr<std::vector<Interval>> Simulate(const Program& program, const CostModel& cost) {
-  ASSIGN_OR_RETURN(std::vector<std::vector<Interval>> intervals,
-                   Simulate(std::vector<SimulatedRank>{{&program, &cost}}));
+  ASSIGN_OR_RETURN(auto intervals, Simulate(std::vector<SimulatedRank>{{&program, &cost}}));
   return std::move(intervals.front());
 }
 

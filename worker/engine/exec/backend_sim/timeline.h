@@ -34,7 +34,8 @@ struct SimulatedRank {
 // The programs must have been verified, several of them together (VerifyRanks), and the costs must
 // be valid (Validate). Errors: InvalidArgument, for another number or order of ranks, or for
 // operations that can never start, which the message names.
-absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks);
+absl::StatusOr<IdVector<Rank, std::vector<Interval>>> Simulate(
+    absl::Span<const SimulatedRank> ranks);
 
 // Simulates one rank that stands for all.
 absl::StatusOr<std::vector<Interval>> Simulate(const Program& program, const CostModel& cost);

@@ -38,8 +38,7 @@ StepProgram StepOf(std::vector<IdVector<OpId, Op>> units) {
 
 absl::StatusOr<IssuePlan> PlanWith(const StepProgram& step, const Program& program,
                                    bool leave_room = true) {
-  const RankProgram rank{&step, &program};
-  return PlanIssue({&rank, 1}, leave_room);
+  return PlanIssue(std::vector<RankProgram>{{&step, &program}}, leave_room);
 }
 IssuePlan PlanOf(const StepProgram& step, bool leave_room = true) {
   return *PlanWith(step, Expand(step), leave_room);

@@ -61,8 +61,8 @@ class LedgerCheckTest : public ::testing::Test {
   // Streams are numbered by lane, from 7 on.
   void SeeWhatTheLedgerSays() {
     for (size_t rank = 0; rank < plans_.size(); ++rank) {
-      for (size_t op = 0; op < plans_[rank].program.ops.size(); ++op) {
-        const Interval at = executors_[rank]->intervals()[op];
+      for (OpId op : plans_[rank].program.ops.ids()) {
+        const Interval at = executors_[rank]->intervals()[op.position()];
         fake_cupti::state().records.push_back(
             {.stream = static_cast<uint32_t>(7 + plans_[rank].program.ops[op].lane.value()),
              .name = "kernel",
