@@ -36,8 +36,7 @@ struct Matrices {
     elements = keys * width;
     ld = keys + kLanes;
     const int64_t all = (group + 7) * elements + kQueryBlock * (2 * ld + width) + keys;
-    q = static_cast<float*>(
-        ThreadBuffer(Buffer::kAttention, static_cast<size_t>(all) * sizeof(float)));
+    q = static_cast<float*>(ThreadBuffer(Buffer::kAttention, all * sizeof(float)));
     k = q + group * elements;
     v = k + elements;
     k_t = v + elements;

@@ -25,8 +25,7 @@ class DenseRows {
     STRETTO_CHECK(width_ * pieces_ == columns && rows_ * columns == view.count());
     STRETTO_CHECK(pieces_ == 1 || view.columns() == width_);
     if (pieces_ > 1) {
-      row_ = static_cast<T*>(
-          ThreadBuffer(Buffer::kDenseRow, static_cast<size_t>(columns) * sizeof(T)));
+      row_ = static_cast<T*>(ThreadBuffer(Buffer::kDenseRow, columns * sizeof(T)));
     }
   }
 
@@ -35,7 +34,7 @@ class DenseRows {
     if (pieces_ == 1) return data_ + row * width_;
     for (int64_t piece = 0; piece < pieces_; ++piece) {
       std::memcpy(row_ + piece * width_, data_ + (piece * rows_ + row) * width_,
-                  static_cast<size_t>(width_) * sizeof(T));
+                  width_ * sizeof(T));
     }
     return row_;
   }

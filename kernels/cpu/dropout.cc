@@ -137,7 +137,7 @@ void Draws::Store(Words draws, float* factors) const {
 
 float* FactorBuffer(int64_t columns) {
   return static_cast<float*>(
-      ThreadBuffer(Buffer::kDropFactors, static_cast<size_t>(columns + kColumns) * sizeof(float)));
+      ThreadBuffer(Buffer::kDropFactors, (columns + kColumns) * sizeof(float)));
 }
 
 void CpuOps::BiasResidual(TensorView r, TensorView bias, TensorView x, Dropout dropout,
@@ -158,7 +158,7 @@ void CpuOps::BiasResidual(TensorView r, TensorView bias, TensorView x, Dropout d
 void CpuOps::DropElements(TensorView x, Dropout dropout, TensorView keys, TensorView y) {
   STRETTO_CHECK(x.dtype == y.dtype && x.count() == y.count());
   if (!dropout.on()) {
-    if (x.data != y.data) std::memcpy(y.data, x.data, static_cast<size_t>(x.bytes()));
+    if (x.data != y.data) std::memcpy(y.data, x.data, x.bytes());
     return;
   }
   const int64_t columns = x.columns();

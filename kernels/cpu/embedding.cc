@@ -27,7 +27,7 @@ void CpuOps::Embed(TensorView tokens, TensorView table, VocabShard vocab, Tensor
   STRETTO_CHECK(tokens.dtype == DType::kI32 && tokens.count() == y.rows());
   STRETTO_CHECK(table.dtype == y.dtype && table.columns() == y.columns());
   const auto* token = tokens.as<int32_t>();
-  const size_t row_bytes = static_cast<size_t>(y.columns()) * SizeOf(y.dtype);
+  const size_t row_bytes = y.columns() * SizeOf(y.dtype);
   const auto* from = static_cast<const char*>(table.data);
   auto* to = static_cast<char*>(y.data);
   for (int64_t i = 0; i < y.rows(); ++i, to += row_bytes) {
@@ -35,7 +35,7 @@ void CpuOps::Embed(TensorView tokens, TensorView table, VocabShard vocab, Tensor
     if (row < 0) {
       std::memset(to, 0, row_bytes);
     } else {
-      std::memcpy(to, from + static_cast<size_t>(row) * row_bytes, row_bytes);
+      std::memcpy(to, from + row * row_bytes, row_bytes);
     }
   }
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kConvertedRows = 256;
 
 float* FloatBuffer(Buffer use, int64_t count) {
-  return static_cast<float*>(ThreadBuffer(use, static_cast<size_t>(count) * sizeof(float)));
+  return static_cast<float*>(ThreadBuffer(use, count * sizeof(float)));
 }
 
 const float* Converted(const BF16* from, int64_t count, Buffer use) {

@@ -98,9 +98,9 @@ void RowEntry::TryLarge(const dnnl::engine& engine, const dnnl::stream& stream) 
   Product large = Make(engine, kLargeBlock, small_.weight_desc());
   const auto element = static_cast<int64_t>(SizeOf(key_.dtype));
   const int64_t x_row = key_.k * element, y_row = key_.n * element;
-  std::vector<char> x(static_cast<size_t>(kLargeBlock * x_row)), w(small_.weight_desc().get_size());
-  std::vector<char> bias(static_cast<size_t>(y_row));
-  std::vector<char> whole(static_cast<size_t>(kLargeBlock * y_row)), parts(whole.size());
+  std::vector<char> x(kLargeBlock * x_row), w(small_.weight_desc().get_size());
+  std::vector<char> bias(y_row);
+  std::vector<char> whole(kLargeBlock * y_row), parts(whole.size());
   for (std::vector<char>* bytes : {&x, &w, &bias}) FillNumbers(key_.dtype, bytes);
   large.SetWeight(w.data(), bias.data());
   large.Run(stream, x.data(), whole.data());
@@ -159,14 +159,14 @@ void RunRows(const dnnl::stream& stream, const RowProduct& key, Product& small, 
   const int64_t tail = rows - row;
   if (tail == 0) return;
   const auto buffer = [](Buffer use, int64_t bytes) {
-    return static_cast<char*>(ThreadBuffer(use, static_cast<size_t>(bytes)));
+    return static_cast<char*>(ThreadBuffer(use, bytes));
   };
   char* const in = buffer(Buffer::kTailIn, kSmallBlock * x_row);
   char* const out = buffer(Buffer::kTailOut, kSmallBlock * y_row);
-  std::memcpy(in, x + row * x_row, static_cast<size_t>(tail * x_row));
-  std::memset(in + tail * x_row, 0, static_cast<size_t>((kSmallBlock - tail) * x_row));
+  std::memcpy(in, x + row * x_row, tail * x_row);
+  std::memset(in + tail * x_row, 0, (kSmallBlock - tail) * x_row);
   small.Run(stream, in, out);
-  std::memcpy(y + row * y_row, out, static_cast<size_t>(tail * y_row));
+  std::memcpy(y + row * y_row, out, tail * y_row);
 }
 
 }  // namespace

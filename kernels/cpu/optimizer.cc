@@ -37,7 +37,7 @@ void Update(const Step& step, int64_t count, const float* grad, float* master, f
 
 }  // namespace
 
-void CpuOps::Zero(TensorView x) { std::memset(x.data, 0, static_cast<size_t>(x.bytes())); }
+void CpuOps::Zero(TensorView x) { std::memset(x.data, 0, x.bytes()); }
 
 void CpuOps::SumSquares(TensorView x, TensorView out) {
   const float* values = x.as<float>();
@@ -76,7 +76,7 @@ void CpuOps::AdamW(TensorView grad, TensorView state, TensorView scalars, bool d
   if (state.as<float>()[kUpdate] == 0.0f) return;
   Update(StepOf(state.as<float>(), scalars.as<float>(), decay), master.count(), grad.as<float>(),
          master.as<float>(), m.as<float>(), v.as<float>());
-  packed_.Changed(weight.data, static_cast<size_t>(weight.bytes()));
+  packed_.Changed(weight.data, weight.bytes());
   if (weight.data == master.data) return;
   WithType(weight.dtype, [&](auto type) {
     FromFloats(master.as<float>(), master.count(), weight.as<decltype(type)>());

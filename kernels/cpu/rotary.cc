@@ -17,7 +17,7 @@ class TurnTable {
     const int64_t half = shape.head_dim / 2;
     if (length_ == shape.sequence_length && half_ == half && speed_ == speed) return turns_.data();
     length_ = shape.sequence_length, half_ = half, speed_ = speed;
-    turns_.resize(static_cast<size_t>(length_ * 2 * half_));
+    turns_.resize(length_ * 2 * half_);
     for (int64_t i = 0; i < half_; ++i) {
       const double frequency = RotaryFrequency(speed_, i, half_);
       for (int64_t position = 0; position < length_; ++position) {

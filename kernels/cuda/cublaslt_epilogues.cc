@@ -95,7 +95,7 @@ using Memory = std::unique_ptr<void, GiveBack>;
 // Allocates zeros, which are as good as any values for operands that do not affect the time.
 absl::StatusOr<Memory> Zeros(int64_t bytes) {
   void* memory = nullptr;
-  const auto size = static_cast<size_t>(bytes);
+  const size_t size = bytes;
   if (absl::Status status = CudaStatus(cudaMallocAsync(&memory, size, nullptr), "cudaMallocAsync");
       !status.ok()) {
     cudaGetLastError();  // handled here; not an error of the stream
@@ -137,7 +137,7 @@ absl::StatusOr<double> Time(const EpilogueProduct& wanted) {
   if (!times.ok()) return times.status();
   const int best = FastestOf(*times);
   if (best < 0) return absl::UnimplementedError("cuBLASLt has no algorithm with this epilogue");
-  return 1e-6 * MedianOf((*times)[static_cast<size_t>(best)]);
+  return 1e-6 * MedianOf((*times)[best]);
 }
 
 }  // namespace

@@ -107,8 +107,8 @@ class CublasLtProducts final : public MatrixProducts {
     if (!times.ok()) return times.status();
     const int best = FastestOf(*times);
     if (best < 0) return absl::UnavailableError("no algorithm that cuBLASLt proposes runs");
-    Algorithm algorithm = proposals[static_cast<size_t>(best)];
-    algorithm.microseconds = MedianOf((*times)[static_cast<size_t>(best)]);
+    Algorithm algorithm = proposals[best];
+    algorithm.microseconds = MedianOf((*times)[best]);
     return algorithm;
   }
 

@@ -93,8 +93,7 @@ absl::Status AwaitRest(const Workspace& workspace) {
 
 absl::StatusOr<DeviceMemory> FilledMemory(int64_t bytes, DType dtype, cudaStream_t stream) {
   void* memory = nullptr;
-  if (absl::Status status = CudaStatus(cudaMallocAsync(&memory, static_cast<size_t>(bytes), stream),
-                                       "cudaMallocAsync");
+  if (absl::Status status = CudaStatus(cudaMallocAsync(&memory, bytes, stream), "cudaMallocAsync");
       !status.ok()) {
     cudaGetLastError();  // handled here; not an error of the stream
     return status;

@@ -36,6 +36,10 @@ namespace {
 constexpr size_t kStack = 256 * 1024;
 Fibers* running = nullptr;
 
+// The thread sanitizer keeps one shadow stack for all fibers of a thread. A function that a fiber
+// never returns from must not be on it.
+#define OFF_THE_SHADOW_STACK __attribute__((no_sanitize_thread))
+
 // What the address sanitizer must know of a change of stacks.
 void LeaveStack([[maybe_unused]] void** keep, [[maybe_unused]] const void* bottom,
                 [[maybe_unused]] size_t size) {
@@ -52,7 +56,7 @@ void ArriveOnStack([[maybe_unused]] void* kept, [[maybe_unused]] const void** bo
 
 }  // namespace
 
-void Fibers::Enter() {
+OFF_THE_SHADOW_STACK void Fibers::Enter() {
   Fibers& self = *running;
   ArriveOnStack(nullptr, &self.scheduler_bottom_, &self.scheduler_size_);
   (*self.body_)(self.current_);
@@ -78,7 +82,7 @@ void Fibers::SwitchTo(Fiber& fiber) {
   ArriveOnStack(sanitizer_, nullptr, nullptr);
 }
 
-void Fibers::SwitchBack(bool ended) {
+OFF_THE_SHADOW_STACK void Fibers::SwitchBack(bool ended) {
   Fiber& fiber = fibers_[static_cast<size_t>(current_)];
   fiber.ended = ended;
   LeaveStack(ended ? nullptr : &fiber.sanitizer, scheduler_bottom_, scheduler_size_);

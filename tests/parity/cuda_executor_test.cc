@@ -92,6 +92,14 @@ std::vector<Layout> Layouts() {
                      .micro_batches = 4,
                      .wire = DType::kBF16});
   layouts.push_back({.schedule = "nanotron", .slices = {2, 2}, .micro_batches = 2});
+  // An instance of several micro-batches, and with domino_row the tail of the one before them.
+  for (const char* schedule : {"megatron_sync", "domino_row"}) {
+    layouts.push_back({.schedule = schedule,
+                       .slices = std::string(schedule) == "domino_row" ? std::vector<int>{2, 2}
+                                                                       : std::vector<int>{4},
+                       .merge_wgrads = 2,
+                       .micro_batches = 4});
+  }
   return layouts;
 }
 

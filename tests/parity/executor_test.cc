@@ -8,6 +8,7 @@
 #include "gtest/gtest.h"
 #include "tests/parity/harness.h"
 #include "worker/engine/exec/ledger.h"
+#include "worker/engine/program/text.h"
 
 namespace stretto::parity {
 namespace {
@@ -100,6 +101,26 @@ TEST(ExecutorTest, OnOneLaneAnErrorEndsTheRunToo) {
   Fixture fixture({.schedule = "megatron_sync", .tp_size = 2, .slices = {4}}, At::kFail, 5);
   EXPECT_EQ(fixture.executor->Run().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(fixture.communicator.calls(), 6);
+}
+
+// Two groups, each on its lane. The peers of the first never come.
+TEST(ExecutorTest, AnErrorOfOneGroupEndsACallOfAnother) {
+  Program program = *Parse(
+      "program rank=0 world=2\ngroup tp 0,1\ngroup dp 0,1\n"
+      "lane compute\nlane comm.tp\nlane comm.dp\n"
+      "buffer %0 x f32 4 input @0\nbuffer %1 y f32 4 input @64\n"
+      "0 comm.tp all_reduce x fwd in=%0 out=%0 on=tp\n"
+      "1 comm.dp all_reduce y fwd in=%1 out=%1 on=dp\n");
+  LonelyCommunicator tp(2, At::kBlock, 0), dp(2, At::kFail, 0);
+  CpuExecutorOptions options;
+  options.communicators = {&tp, &dp};
+  const std::unique_ptr<Ops> ops = MakeCpuOps();
+  ArenaBytes arenas = {};
+  arenas[ArenaClass::kInput] = 128;
+  const auto executor = *MakeCpuExecutor(std::move(program), arenas, ops.get(), std::move(options));
+  const absl::Status status = executor->Run();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("1 comm.dp all_reduce y fwd"));
 }
 
 TEST(ExecutorTest, CancelEndsABlockedRun) {

@@ -14,7 +14,8 @@ using bench::OneOf;
 
 void AddMachineFlags(CLI::App& app, SimFlags& f) {
   const std::string group = "Machine, of each rank";
-  auto number = [&](const char* flag, double& value, CLI::Validator check, const char* help) {
+  auto number = [&](const char* flag, double& value, const CLI::Validator& check,
+                    const char* help) {
     app.add_option(flag, value, help)->check(check)->capture_default_str()->group(group);
   };
   const CLI::Validator rate = Number(1e-9, 1e12, "a number above 0"),

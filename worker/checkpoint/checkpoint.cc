@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Opening a checkpoint reads all of its files once, to compare their checksums with the manifest,
-// and checks that each shard of the manifest is the tensor in its file. Read gathers a box of a
+// Opening a checkpoint reads the headers of its files and checks that each shard of the manifest is
+// the tensor in its file; CheckContents reads whole files once, to compare their checksums with the
+// manifest. Read gathers a box of a
 // tensor from the shards that have parts of it. Every fault that makes a checkpoint unusable is
 // DataLoss, so that the caller sets it aside and tries the one before.
 
@@ -11,8 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/box.h"
 #include "proto/base/status_macros.h"
-#include "worker/checkpoint/box.h"
+#include "worker/checkpoint/job_folder.h"
 
 namespace stretto {
 namespace {
@@ -65,25 +67,49 @@ absl::Status CheckResumable(const std::string& folder, const TrainingState& foun
   return absl::OkStatus();
 }
 
-absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
+absl::StatusOr<Checkpoint> Checkpoint::OpenManifest(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kManifestName);
   ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   absl::StatusOr<Manifest> manifest = ParseManifest(text, path);
   if (!manifest.ok()) return AsDataLoss(manifest.status());
-  Checkpoint checkpoint(folder, *std::move(manifest));
+  return Checkpoint(folder, *std::move(manifest));
+}
+
+absl::StatusOr<Checkpoint> Checkpoint::Open(const std::string& folder) {
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenManifest(folder));
+  RETURN_IF_ERROR(checkpoint.CheckContents(0, 1));
   RETURN_IF_ERROR(checkpoint.OpenFiles());
   return checkpoint;
 }
 
+absl::StatusOr<Checkpoint> Checkpoint::OpenHeaders(const std::string& folder) {
+  ASSIGN_OR_RETURN(Checkpoint checkpoint, OpenManifest(folder));
+  RETURN_IF_ERROR(CheckSizes(folder, checkpoint.manifest()));
+  RETURN_IF_ERROR(checkpoint.OpenFiles());
+  return checkpoint;
+}
+
+std::vector<FileRecord> Checkpoint::Files() const {
+  std::vector<FileRecord> files = manifest_.files;
+  files.insert(files.end(), manifest_.attachments.begin(), manifest_.attachments.end());
+  return files;
+}
+
+absl::Status Checkpoint::CheckContents(int share, int shares) const {
+  const std::vector<FileRecord> files = Files();
+  for (size_t i = share; i < files.size(); i += shares) {
+    RETURN_IF_ERROR(CheckFile(folder_, files[i]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Checkpoint::OpenFiles() {
   for (const FileRecord& file : manifest_.files) {
-    RETURN_IF_ERROR(CheckFile(folder_, file));
     absl::StatusOr<SafetensorsReader> reader =
         SafetensorsReader::Open(absl::StrCat(folder_, "/", file.name));
     if (!reader.ok()) return AsDataLoss(reader.status());
     files_.emplace(file.name, *std::move(reader));
   }
-  for (const FileRecord& file : manifest_.attachments) RETURN_IF_ERROR(CheckFile(folder_, file));
   for (const TensorRecord& tensor : manifest_.tensors) {
     for (const ShardRecord& shard : tensor.shards) RETURN_IF_ERROR(CheckShard(tensor, shard));
   }

@@ -9,11 +9,13 @@
 //   ROOT/JOB/step-00000010.bad-1/       failed its checks; kept for a human
 //
 // Writing: every rank calls WriteShard and sends its ShardInfo to rank 0, which calls Commit (or
-// Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid and sends the folder to the
-// others, and all of them Open it. The newest checkpoint is that of the greatest (epoch, step): a
+// Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, whose check may let every
+// rank verify a share of the files, and sends the folder to the others; all of them Open its headers.
+// The newest checkpoint is that of the greatest (epoch, step): a
 // later attempt supersedes an earlier one, even if it resumed from an earlier step.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -74,12 +76,16 @@ struct FoundCheckpoint {
   std::vector<std::string> quarantined;  // "FOLDER: why", renamed to .bad-N in this call
 };
 
-// Returns the newest checkpoint whose manifest, sizes and checksums are all correct. A bad one is
-// renamed to "NAME.bad-N" and the next is tried. One process at a time. Errors: NotFound (no valid
-// checkpoint; the message lists what was quarantined), those of ErrnoStatus if a folder cannot be
-// read. An I/O error or a missing permission proves nothing about the checkpoint, so nothing is
-// renamed then.
-absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder);
+// Verifies a checkpoint's folder. InvalidArgument, DataLoss and NotFound mean that it is bad.
+using CheckFolder = std::function<absl::Status(const std::string& folder)>;
+
+// Returns the newest checkpoint whose manifest is correct and that passes `check`; by default sizes,
+// headers and checksums are verified here. A bad one is renamed to "NAME.bad-N" and the next is
+// tried. One process at a time. Errors: NotFound (no valid checkpoint; the message lists what was
+// quarantined), those of ErrnoStatus if a folder cannot be read, and other errors of `check`. An I/O
+// error or a missing permission proves nothing about the checkpoint, so nothing is renamed then.
+absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
+                                                const CheckFolder& check = {});
 
 // The properties that a resumed run must share with its checkpoint. Fields left at their default
 // are not compared.
@@ -99,6 +105,12 @@ class Checkpoint {
   // Verifies everything: manifest, sizes, checksums, and that every file's own header agrees with
   // the manifest. Errors: DataLoss (names the file, found, expected), NotFound (no such folder).
   static absl::StatusOr<Checkpoint> Open(const std::string& folder);
+  // Verifies all of that but checksums, and so does not read the tensors. Errors: as Open.
+  static absl::StatusOr<Checkpoint> OpenHeaders(const std::string& folder);
+
+  // Verifies the checksums of every `shares`-th file, beginning with file `share`. Errors: DataLoss,
+  // those of reading.
+  absl::Status CheckContents(int share, int shares) const;
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
@@ -116,7 +128,9 @@ class Checkpoint {
   Checkpoint(std::string folder, Manifest manifest)
       : folder_(std::move(folder)), manifest_(std::move(manifest)) {}
 
+  static absl::StatusOr<Checkpoint> OpenManifest(const std::string& folder);
   absl::Status OpenFiles();
+  std::vector<FileRecord> Files() const;  // and attachments
   absl::Status CheckShard(const TensorRecord& tensor, const ShardRecord& shard) const;
 
   std::string folder_;

@@ -139,7 +139,7 @@ void Prune(const std::string& job_folder, int64_t step, int64_t epoch, int keep)
   std::sort(whole.begin(), whole.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
   // The checkpoint just written is the first of those kept.
-  for (size_t i = static_cast<size_t>(keep) - 1; i < whole.size(); ++i) {
+  for (size_t i = keep - 1; i < whole.size(); ++i) {
     RemoveCheckpoint(job_folder, whole[i].second);
   }
 }

@@ -35,7 +35,8 @@ absl::StatusOr<std::string> Quarantine(const std::string& job_folder, const JobE
 
 }  // namespace
 
-absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder) {
+absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
+                                                const CheckFolder& check) {
   ASSIGN_OR_RETURN(std::vector<JobEntry> folders, ListJobFolder(job_folder));
   FoundCheckpoint found;
   std::vector<std::pair<std::pair<int64_t, int64_t>, JobEntry>> candidates;
@@ -52,13 +53,13 @@ absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder) {
   std::sort(candidates.begin(), candidates.end(),
             [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [order, folder] : candidates) {
-    const absl::StatusOr<Checkpoint> checkpoint = Checkpoint::Open(folder.path);
-    if (checkpoint.ok()) {
+    const absl::Status status = check ? check(folder.path) : Checkpoint::Open(folder.path).status();
+    if (status.ok()) {
       found.folder = folder.path;
-      found.manifest = checkpoint->manifest();
+      ASSIGN_OR_RETURN(found.manifest, GlanceAt(folder.path));
       return found;
     }
-    ASSIGN_OR_RETURN(std::string line, Quarantine(job_folder, folder, checkpoint.status()));
+    ASSIGN_OR_RETURN(std::string line, Quarantine(job_folder, folder, status));
     found.quarantined.push_back(std::move(line));
   }
   std::string bad;

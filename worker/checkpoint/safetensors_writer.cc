@@ -131,8 +131,7 @@ absl::Status WriteTensors(int fd, const std::string& header, const std::vector<P
   RETURN_IF_ERROR(WriteBlocks(fd, header, path, checksums));
   for (const Placed& tensor : tensors) {
     ASSIGN_OR_RETURN(const void* const data, tensor.view->data.fetch());
-    const absl::string_view content(static_cast<const char*>(data),
-                                    static_cast<size_t>(tensor.stored.bytes));
+    const absl::string_view content(static_cast<const char*>(data), tensor.stored.bytes);
     RETURN_IF_ERROR(WriteBlocks(fd, content, path, checksums));
   }
   if (::fsync(fd) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));
@@ -169,7 +168,7 @@ absl::StatusOr<FileRecord> ChecksumFile(const std::string& path) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (n == 0) return checksums.Finish(path);
-    checksums.Add(absl::string_view(block.data(), static_cast<size_t>(n)));
+    checksums.Add(absl::string_view(block.data(), n));
   }
 }
 

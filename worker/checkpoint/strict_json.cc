@@ -34,7 +34,7 @@ absl::StatusOr<json> ParseStrictJson(absl::string_view text, const std::string& 
   std::string duplicate;
   bool too_deep = false;
   auto watch = [&](int depth, json::parse_event_t event, json& value) {
-    const auto level = static_cast<size_t>(depth);
+    const size_t level = depth;
     if (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start) {
       too_deep = too_deep || depth >= kMaxDepth;
       if (too_deep) return false;  // drops the subtree

@@ -19,7 +19,7 @@ DelayedCommunicator::DelayedCommunicator(std::unique_ptr<Communicator> inner, ui
 absl::Duration DelayedCommunicator::Delay(uint64_t seed, int rank, uint64_t call, int side,
                                           absl::Duration max_delay) {
   const auto draws = Philox(seed, call, static_cast<uint64_t>(rank));
-  return max_delay * ToUniform(draws[static_cast<size_t>(side)]);
+  return max_delay * ToUniform(draws[side]);
 }
 
 absl::Status DelayedCommunicator::Run(const Collective& collective) {

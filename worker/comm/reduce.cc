@@ -55,17 +55,17 @@ void ReduceTyped(std::span<const void* const> inputs, std::span<void* const> out
   for (int64_t start = begin; start < end; start += kBlock) {
     const int64_t n = std::min(kBlock, end - start);
     const Storage* first = static_cast<const Storage*>(inputs[0]) + start;
-    for (int64_t i = 0; i < n; ++i) total[static_cast<size_t>(i)] = Type::Load(first[i]);
+    for (int64_t i = 0; i < n; ++i) total[i] = Type::Load(first[i]);
     for (const void* input : inputs.subspan(1)) {
       const Storage* next = static_cast<const Storage*>(input) + start;
       for (int64_t i = 0; i < n; ++i) {
-        auto& value = total[static_cast<size_t>(i)];
+        auto& value = total[i];
         value = Operation::Combine(value, Type::Load(next[i]));
       }
     }
     for (void* output : outputs) {
       Storage* target = static_cast<Storage*>(output) + start;
-      for (int64_t i = 0; i < n; ++i) target[i] = Type::Store(total[static_cast<size_t>(i)]);
+      for (int64_t i = 0; i < n; ++i) target[i] = Type::Store(total[i]);
     }
   }
 }

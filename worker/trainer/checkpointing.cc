@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/replicas.h"
 
 namespace stretto::trainer {
@@ -65,16 +66,22 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const Tr
   const JobConfig& config = context.config;
   const absl::Duration begin = Clock::Real().Monotonic();
   RETURN_IF_ERROR(CheckReplicas(context.engine, context.control));
-  absl::StatusOr<ShardInfo> shard =
-      WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), config.rank,
-                 context.engine.StateTensors());
+  absl::StatusOr<ShardInfo> shard = absl::UnknownError("not written");
+  RETURN_IF_ERROR(WorkTogether(context.control, [&] {
+    shard = WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), config.rank,
+                       context.engine.StateTensors());
+    return absl::OkStatus();
+  }));
   const absl::StatusOr<std::string> mine =
       shard.ok() ? absl::StatusOr<std::string>(ShardInfoText(*shard)) : shard.status();
   ASSIGN_OR_RETURN(const std::vector<std::string> texts,
                    ExchangeText(context.control, PackText(mine)));
   std::string verdict;
   // Only rank 0 commits; its verdict is that of all ranks.
-  if (config.rank == 0) verdict = PackText(CommitAll(context, state, texts));
+  RETURN_IF_ERROR(WorkTogether(context.control, [&] {
+    if (config.rank == 0) verdict = PackText(CommitAll(context, state, texts));
+    return absl::OkStatus();
+  }));
   ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(context.control, verdict));
 
   absl::string_view text = verdicts[0];

@@ -2,14 +2,19 @@
 
 // A thread connects to the daemon, listens for stop requests and signs of life, and reconnects when
 // the stream breaks. Send writes to the current stream if there is one; a report that is lost there
-// is already in the log. The destructor waits briefly for the daemon to read everything.
+// is already in the log. The daemon reads the log when a stream begins and when a report shows a
+// gap, so the newest report without a stream is sent as soon as there is one: it may have been
+// logged after the daemon read the log. The destructor waits briefly for the daemon to read
+// everything.
 
 #include "worker/trainer/daemon_link.h"
 
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -126,7 +131,11 @@ class DaemonLink::Impl {
     v1alpha1::TrainerMessage message;
     *message.mutable_report() = report;
     const MutexLock lock(mu_);
-    if (stream_ != nullptr) stream_->Write(message);  // Serve sees a broken stream
+    if (stream_ == nullptr) {
+      unsent_ = std::move(message);
+    } else {
+      stream_->Write(message);  // Serve sees a broken stream
+    }
   }
 
   StopRequest stop_request(absl::Duration lease) const {
@@ -162,6 +171,8 @@ class DaemonLink::Impl {
       if (stream->Write(hello)) {
         const MutexLock lock(mu_);
         stream_ = stream.get();
+        if (unsent_.has_value()) stream_->Write(*unsent_);
+        unsent_.reset();
       }
       v1alpha1::DaemonMessage message;
       while (stream->Read(&message)) Handle(message);
@@ -201,6 +212,7 @@ class DaemonLink::Impl {
   grpc::ClientContext* context_ GUARDED_BY(mu_) = nullptr;
   grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>* stream_
       GUARDED_BY(mu_) = nullptr;
+  std::optional<v1alpha1::TrainerMessage> unsent_ GUARDED_BY(mu_);  // the newest report
   absl::Duration last_alive_ GUARDED_BY(mu_);
   StopRequest request_ GUARDED_BY(mu_);
   bool stopped_ GUARDED_BY(mu_) = false;

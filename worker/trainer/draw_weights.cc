@@ -14,7 +14,7 @@ constexpr int64_t kBlock = 1 << 16;  // elements; a few milliseconds of work
 
 }  // namespace
 
-int AllCores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+int AllCores() { return std::max<int>(1, std::thread::hardware_concurrency()); }
 
 void DrawWeights(const Parameter& parameter, int index, uint64_t seed, int threads, float* values) {
   const int64_t count = parameter.count(), blocks = (count + kBlock - 1) / kBlock;

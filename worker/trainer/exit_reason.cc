@@ -29,6 +29,10 @@ absl::Status OfDevice(absl::Status status) {
   return Marked(std::move(status), ExitReason::kDeviceUnavailable);
 }
 
+absl::Status OfData(absl::Status status) {
+  return Marked(std::move(status), ExitReason::kDataInvalid);
+}
+
 absl::Status OfWeights(absl::Status status) {
   return Marked(std::move(status), ExitReason::kWeightsInvalid);
 }
@@ -37,11 +41,6 @@ ExitReason ReasonOfPrepare(const absl::Status& status) {
   if (const auto reason = status.GetPayload(kReason); reason.has_value())
     return ExitReasonOf(std::string(*reason));
   switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
-    case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kOutOfRange:
-    case absl::StatusCode::kPermissionDenied:
-      return ExitReason::kDataInvalid;
     case absl::StatusCode::kDataLoss:
       return ExitReason::kCheckpointInvalid;
     case absl::StatusCode::kFailedPrecondition:

@@ -12,14 +12,15 @@ namespace stretto::trainer {
 // same meaning everywhere and stay unmarked.
 absl::Status OfDevice(absl::Status status);
 
-// Marks an error in reading the initial weights of the job with kWeightsInvalid, in the same way.
+// Mark an error in reading the job's data with kDataInvalid, and one in reading its initial weights
+// with kWeightsInvalid, in the same way.
+absl::Status OfData(absl::Status status);
 absl::Status OfWeights(absl::Status status);
 
-// The reason of an error before the first step: kDataInvalid (InvalidArgument, NotFound,
-// OutOfRange, PermissionDenied), kCheckpointInvalid (DataLoss), kResumeRefused
+// The reason of an error before the first step: kCheckpointInvalid (DataLoss), kResumeRefused
 // (FailedPrecondition), kInsufficientMemory (ResourceExhausted), kCancelled (Aborted), kPeerLost
-// (Unavailable, DeadlineExceeded), kDeviceUnavailable and kWeightsInvalid (marked), kPrepareFailed
-// (all others).
+// (Unavailable, DeadlineExceeded), kDeviceUnavailable, kDataInvalid and kWeightsInvalid (marked),
+// kPrepareFailed (all others).
 ExitReason ReasonOfPrepare(const absl::Status& status);
 
 // The reason of an error of a checkpoint: kReplicasDiffer (DataLoss), kPeerLost (all others).

@@ -6,8 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/box.h"
 #include "proto/base/status_macros.h"
-#include "worker/checkpoint/box.h"
 #include "worker/exchange/model_source.h"
 #include "worker/trainer/initial_weights.h"
 

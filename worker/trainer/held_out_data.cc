@@ -18,7 +18,7 @@ constexpr int64_t kCheckedTokens = int64_t{16} << 20;
 absl::Status CheckSamples(const JobConfig& config, const Sampler& sampler) {
   const int64_t batches = config.evaluation.batches, size = config.engine.micro_batch_size;
   const int64_t length = config.engine.model.sequence_length;
-  std::vector<int32_t> tokens(static_cast<size_t>(length)), targets(tokens.size());
+  std::vector<int32_t> tokens(length), targets(tokens.size());
   struct Taken {
     int64_t samples = 0, end = 0;
   };

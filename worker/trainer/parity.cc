@@ -12,7 +12,7 @@ namespace stretto::trainer {
 absl::StatusOr<StepResult> ResultOf(RankEngine& engine) {
   StepResult result{.loss = engine.MeanLoss(), .gradient_norm = engine.clip_state()[kGradNorm]};
   for (size_t p = 0; p < engine.parameters().size(); ++p) {
-    ASSIGN_OR_RETURN(const TensorView gradient, engine.Gradient(static_cast<int>(p)));
+    ASSIGN_OR_RETURN(const TensorView gradient, engine.Gradient(p));
     result.gradients =
         Crc32c({static_cast<const char*>(gradient.data), static_cast<size_t>(gradient.bytes())},
                result.gradients);

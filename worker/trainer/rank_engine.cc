@@ -94,7 +94,7 @@ absl::Status RankEngine::SetState(Fill fill) {
 absl::Status RankEngine::Initialise(uint64_t seed) {
   return SetState([&](size_t i, Slot slot, float* values) {
     if (slot == Slot::kMaster) {
-      DrawWeights(parameters_[i], static_cast<int>(i), seed, AllCores(), values);
+      DrawWeights(parameters_[i], i, seed, AllCores(), values);
     } else {
       std::fill_n(values, parameters_[i].count(), 0.0f);
     }

@@ -73,7 +73,7 @@ class RankEngine {
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
   // Errors and lifetime as Executor::Read.
-  absl::StatusOr<TensorView> Gradient(int parameter) {
+  absl::StatusOr<TensorView> Gradient(size_t parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }
   // Adds every token's loss of the step to `sum`, in (micro-batch, token) order.

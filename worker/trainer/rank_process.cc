@@ -22,6 +22,8 @@
 #include "worker/data/training_data.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/agreement/same_kernels.h"
+#include "worker/trainer/agreement/same_step.h"
+#include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/attachments.h"
 #include "worker/trainer/daemon_link.h"
 #include "worker/trainer/exit_reason.h"
@@ -92,7 +94,9 @@ class RankProcess {
       ASSIGN_OR_RETURN(weights, OpenInitialWeights(config_));
     }
     if (config_.evaluates()) {
-      ASSIGN_OR_RETURN(held_out_, OpenHeldOut(config_, *data_));
+      absl::StatusOr<HeldOutData> held_out = OpenHeldOut(config_, *data_);
+      if (!held_out.ok()) return OfData(held_out.status());
+      held_out_ = *std::move(held_out);
     }
     RETURN_IF_ERROR(CheckFreeMemory());
     RETURN_IF_ERROR(Connect());
@@ -102,13 +106,14 @@ class RankProcess {
                      FindSavedState(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
     // Rank 0 alone commits checkpoints.
-    if (config_.rank == 0) RETURN_IF_ERROR(ReadAttachments(weights.get(), saved.get()));
+    if (config_.rank == 0) RETURN_IF_ERROR(OfData(ReadAttachments(weights.get(), saved.get())));
     if (config_.profile_steps > 0) {
       RETURN_IF_ERROR(Profile());
       // Memory that peers still map from the last engine is not free yet.
       RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
+    RETURN_IF_ERROR(CheckSameStep(plan.program, device_->control()));
     if (config_.evaluates()) {
       ASSIGN_OR_RETURN(evaluation_arenas_,
                        MakeRoomForEvaluation(config_.engine, config_.rank, &plan.arenas));
@@ -122,6 +127,11 @@ class RankProcess {
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
+    return WorkTogether(device_->control(),
+                        [&] { return Load(saved.get(), weights.get(), state); });
+  }
+
+  absl::Status Load(const SavedState* saved, const ModelSource* weights, TrainState* state) {
     if (saved != nullptr) {
       ASSIGN_OR_RETURN(*state, Resume(config_, data_->tokenizer_hash(), *saved, *engine_));
       return absl::OkStatus();
@@ -146,8 +156,9 @@ class RankProcess {
   }
 
   absl::Status OpenData() {
-    ASSIGN_OR_RETURN(TrainingData data, TrainingData::Open(config_.data));
-    data_.emplace(std::move(data));
+    absl::StatusOr<TrainingData> data = TrainingData::Open(config_.data);
+    if (!data.ok()) return OfData(data.status());
+    data_.emplace(*std::move(data));
     return absl::OkStatus();
   }
 

@@ -46,7 +46,7 @@ absl::Status CheckReplicas(RankEngine& engine, Communicator& control) {
   // Every rank lists the same tensors in the same order, so checksums can be compared by position.
   std::vector<uint32_t> mine;
   for (const Replica& replica : replicas) mine.push_back(replica.crc);
-  std::vector<uint32_t> all(mine.size() * static_cast<size_t>(control.size()));
+  std::vector<uint32_t> all(mine.size() * control.size());
   RETURN_IF_ERROR(control.Run(Collective::AllGather(Words(mine), Words(all))));
   for (size_t i = 0; i < replicas.size(); ++i) {
     std::vector<std::string> others;

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Rank 0 chooses a checkpoint and names each candidate to its peers. All ranks then verify a share
+// of its files, and their verdicts together decide whether it is taken or set aside. A model in the
+// format of Hugging Face is opened by every rank for itself.
+
 #include "worker/trainer/saved_state.h"
 
 #include <spdlog/spdlog.h>
@@ -6,14 +11,17 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/agreement/control.h"
+#include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/exported_state.h"
 
 namespace stretto::trainer {
@@ -64,12 +72,52 @@ class CheckpointState final : public SavedState {
   Checkpoint checkpoint_;
 };
 
-// Called on rank 0 only: a checkpoint may appear in the meantime, and all ranks must read the same.
-absl::StatusOr<std::string> Choose(const JobConfig& config) {
-  if (config.resume_exact) return config.resume_folder;
-  ASSIGN_OR_RETURN(const FoundCheckpoint found, FindNewestValid(config.resume_folder));
-  for (const std::string& bad : found.quarantined) spdlog::warn("checkpoint quarantined: {}", bad);
-  return found.folder;
+// Every rank verifies its share of the files, so that each is read once. Returns the verdict of all
+// ranks. Called by all of them.
+absl::Status CheckTogether(const std::string& folder, Communicator& control) {
+  absl::Status mine;
+  RETURN_IF_ERROR(WorkTogether(control, [&] {
+    const absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
+    mine = opened.ok() ? opened->CheckContents(control.rank(), control.size()) : opened.status();
+    return absl::OkStatus();
+  }));
+  const std::string text = absl::StrCat(static_cast<int>(mine.code()), " ", mine.message());
+  ASSIGN_OR_RETURN(const std::vector<std::string> verdicts, ExchangeText(control, text));
+  for (const std::string& verdict : verdicts) {
+    const std::pair<std::string, std::string> parts =
+        absl::StrSplit(verdict, absl::MaxSplits(' ', 1));
+    int code = 0;
+    if (!absl::SimpleAtoi(parts.first, &code)) return absl::InternalError(verdict);
+    if (code != 0) return absl::Status(static_cast<absl::StatusCode>(code), parts.second);
+  }
+  return absl::OkStatus();
+}
+
+constexpr char kCheck = '?';  // precedes a folder that all ranks are to check
+
+// Rank 0 chooses, because a checkpoint may appear in the meantime and all ranks must read the same.
+// The others check what it names until it names its choice.
+absl::StatusOr<std::string> Choose(const JobConfig& config, Communicator& control) {
+  if (config.rank != 0) {
+    while (true) {
+      ASSIGN_OR_RETURN(const std::string text, BroadcastText(control, "", 0));
+      if (text.empty() || text[0] != kCheck) return text;
+      CheckTogether(text.substr(1), control).IgnoreError();  // rank 0 has the same verdict
+    }
+  }
+  const auto check = [&](const std::string& folder) -> absl::Status {
+    RETURN_IF_ERROR(
+        BroadcastText(control, absl::StrCat(std::string(1, kCheck), folder), 0).status());
+    return CheckTogether(folder, control);
+  };
+  const absl::StatusOr<FoundCheckpoint> found = FindNewestValid(config.resume_folder, check);
+  if (found.ok()) {
+    for (const std::string& bad : found->quarantined)
+      spdlog::warn("checkpoint quarantined: {}", bad);
+  }
+  return BroadcastText(
+      control, PackText(found.ok() ? absl::StatusOr<std::string>(found->folder) : found.status()),
+      0);
 }
 
 }  // namespace
@@ -83,12 +131,18 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
     return Refused(exported.status().message());
   }
   if (config.resume_folder.empty()) return nullptr;
-  std::string mine;
-  if (config.rank == 0) mine = PackText(Choose(config));
-  ASSIGN_OR_RETURN(const std::vector<std::string> texts, ExchangeText(control, mine));
-  absl::string_view folder = texts[0];
-  if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
-  absl::StatusOr<Checkpoint> opened = Checkpoint::Open(std::string(folder));
+  std::string chosen = config.resume_folder;
+  if (config.resume_exact) {
+    const absl::Status status = CheckTogether(chosen, control);
+    if (absl::IsNotFound(status)) return Refused(status.message());
+    RETURN_IF_ERROR(status);
+  } else {
+    ASSIGN_OR_RETURN(const std::string text, Choose(config, control));
+    absl::string_view folder = text;
+    if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
+    chosen = std::string(folder);
+  }
+  absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(chosen);
   if (absl::IsNotFound(opened.status())) return Refused(opened.status().message());
   ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(opened));
   return std::make_unique<CheckpointState>(std::move(checkpoint));

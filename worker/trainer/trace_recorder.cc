@@ -33,15 +33,12 @@ std::string MachineId() {
 }
 
 void AddOperation(const Program& program, const Op& op, TraceProgram* out) {
-  const GroupId group = program.lanes[op.lane].group;
   v1alpha1::TraceOperation* operation = out->add_operations();
   operation->set_lane(op.lane.value());
   operation->set_kind(InfoOf(op.kind).name);
   operation->set_label(PrintTag(op.tag));
   operation->set_phase(LongNameOf(op.tag.phase));
-  if (IsCollective(op.kind) && group >= 0) {
-    operation->set_group(program.groups[group].name);
-  }
+  if (op.group >= 0) operation->set_group(program.groups[op.group].name);
   for (OpId wait : op.waits) operation->add_waits(wait.value());
 }
 

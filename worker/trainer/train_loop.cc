@@ -35,7 +35,7 @@ double RawSeconds() {
 
 class Loop {
  public:
-  Loop(const TrainContext& context, TrainState state) : c_(context), state_(state) {}
+  Loop(const TrainContext& context, TrainState state) : c_(context), state_(std::move(state)) {}
 
   TrainResult Run() {
     // All three clocks are read at one instant, and again at the end of each step.
@@ -287,7 +287,7 @@ class Loop {
 }  // namespace
 
 TrainResult Train(const TrainContext& context, TrainState state) {
-  return Loop(context, state).Run();
+  return Loop(context, std::move(state)).Run();
 }
 
 }  // namespace stretto::trainer

@@ -139,9 +139,11 @@ absl::Status Bench::Prepare() {
   const AttentionShape& shape = trial_.shape;
   const int64_t rows = trial_.sequences * shape.sequence_length;
   int64_t end = 0;
+  std::vector<std::pair<TensorView*, int64_t>> places;  // offsets in the memory of all
   const auto place = [&](TensorView* tensor, DType dtype, int64_t columns) {
-    *tensor = {.data = reinterpret_cast<void*>(end), .dtype = dtype, .rank = 2};
+    *tensor = {.dtype = dtype, .rank = 2};
     tensor->shape = {rows, columns, 1, 1};
+    places.emplace_back(tensor, end);
     end = (end + tensor->bytes() + 255) / 256 * 256;
   };
   place(&ours_.qkv, DType::kBF16, shape.qkv_columns());
@@ -155,12 +157,11 @@ absl::Status Bench::Prepare() {
   place(&scratch_, DType::kF32, AttentionScratch(shape, rows) / rows);
 
   void* memory = nullptr;
-  absl::Status status = StatusOf(cudaMalloc(&memory, static_cast<size_t>(end)), "cudaMalloc");
+  absl::Status status = StatusOf(cudaMalloc(&memory, end), "cudaMalloc");
   if (!status.ok()) return status;
   memory_.reset(memory);
-  for (TensorView* tensor : {&ours_.qkv, &ours_.context, &ours_.lse, &ours_.dcontext, &ours_.dqkv,
-                             &their_rows_, &their_lse_, &scratch_}) {
-    tensor->data = static_cast<std::byte*>(memory) + reinterpret_cast<intptr_t>(tensor->data);
+  for (const auto& [tensor, offset] : places) {
+    tensor->data = static_cast<std::byte*>(memory) + offset;
   }
   for (Event* event : {&begin_, &end_}) {
     cudaEvent_t made = nullptr;
@@ -177,10 +178,10 @@ absl::Status Bench::Prepare() {
 absl::Status Bench::Fill(TensorView tensor, uint32_t seed) const {
   constexpr int64_t kPart = int64_t{1} << 19;
   std::mt19937 random(seed);
-  std::vector<BF16> part(static_cast<size_t>(kPart));
+  std::vector<BF16> part(kPart);
   absl::Status status;
   for (int64_t at = 0; at < tensor.count() && status.ok(); at += kPart) {
-    const auto count = static_cast<size_t>(std::min(kPart, tensor.count() - at));
+    const size_t count = std::min(kPart, tensor.count() - at);
     for (size_t i = 0; i < count; ++i)
       part[i] = ToBF16(static_cast<float>(static_cast<int32_t>(random())) * 0x1p-30f);
     status = StatusOf(cudaMemcpy(tensor.as<BF16>() + at, part.data(), count * sizeof(BF16),
@@ -195,7 +196,7 @@ absl::StatusOr<std::vector<Bytes>> Bench::Read(const AttentionTensors& tensors) 
                                  "cudaStreamSynchronize");
   std::vector<Bytes> all;
   for (const TensorView& output : Outputs(tensors)) {
-    Bytes& bytes = all.emplace_back(static_cast<size_t>(output.bytes()));
+    Bytes& bytes = all.emplace_back(output.bytes());
     if (status.ok()) {
       status = StatusOf(cudaMemcpy(bytes.data(), output.data, bytes.size(), cudaMemcpyDeviceToHost),
                         "cudaMemcpy");
@@ -211,7 +212,7 @@ absl::StatusOr<std::vector<Bytes>> Bench::Theirs(int64_t sequences_per_call) con
   absl::Status status;
   for (const TensorView& output : Outputs(tensors)) {
     if (!status.ok()) return status;
-    status = StatusOf(cudaMemsetAsync(output.data, 0xff, static_cast<size_t>(output.bytes()),
+    status = StatusOf(cudaMemsetAsync(output.data, 0xff, output.bytes(),
                                       static_cast<cudaStream_t>(trial_.stream)),
                       "cudaMemsetAsync");
   }

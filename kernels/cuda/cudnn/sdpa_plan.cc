@@ -60,7 +60,7 @@ absl::Status SdpaPlan::Compile(const SdpaDevice& device, int64_t engine_room) {
 
   absl::Status reason = absl::UnimplementedError("cuDNN proposes no engine");
   for (int64_t i = 0; i < std::min(found, kMostProposals); ++i) {
-    plan_ = PlanOf(device, properties, proposals[static_cast<size_t>(i)], engine_room, &reason);
+    plan_ = PlanOf(device, properties, proposals[i], engine_room, &reason);
     if (plan_ != nullptr) return absl::OkStatus();
   }
   return reason;

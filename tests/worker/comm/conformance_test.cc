@@ -134,6 +134,23 @@ TEST_P(CommunicatorTest, BroadcastCopiesFromEveryRoot) {
   });
 }
 
+// In chunks of unequal sizes, which follow each other along a chain of ranks.
+TEST_P(CommunicatorTest, LongBroadcastsArriveWhole) {
+  const Ranks ranks = Create();
+  OnEveryRank(ranks, [&](Communicator& comm) {
+    for (int64_t count : {kChainChunkBytes / 4, 3 * kChainChunkBytes / 4 + 1, int64_t{500'009}}) {
+      const int root = comm.size() - 1;
+      Tensor tensor = Patterned(DType::kF32, comm.rank(), count);
+      ASSERT_TRUE(comm.Run(Collective::Broadcast(tensor.view(), root)).ok());
+      ExpectElements(tensor, 0, count, [&](int64_t i) { return Pattern(root, i); });
+      Tensor sum(DType::kI32, 1);
+      sum.Set(0, 1);
+      ASSERT_TRUE(comm.Run(Collective::AllReduce(sum.view(), ReduceOp::kSum)).ok());
+      ASSERT_EQ(sum.Get(0), comm.size());
+    }
+  });
+}
+
 TEST_P(CommunicatorTest, BarrierWaitsForEveryRank) {
   const Ranks ranks = Create();
   std::atomic<int> arrived{0};

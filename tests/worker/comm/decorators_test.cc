@@ -20,7 +20,11 @@ TEST(WireTimeTest, CountsStepsAndBytesOfEachCollective) {
   EXPECT_EQ(time(Collective::AllReduce(whole, ReduceOp::kSum)), absl::Milliseconds(6 + 6));
   EXPECT_EQ(time(Collective::AllGather(part.view(), whole)), absl::Milliseconds(3 + 3));
   EXPECT_EQ(time(Collective::ReduceScatter(whole, part.view())), absl::Milliseconds(3 + 3));
-  EXPECT_EQ(time(Collective::Broadcast(whole, 0)), absl::Milliseconds(1 + 4));
+  // One chunk over the three hops of the chain; then twenty, which follow each other.
+  EXPECT_EQ(time(Collective::Broadcast(whole, 0)), 3 * absl::Milliseconds(1 + 4));
+  Tensor long_one(DType::kF32, 20 * kChainChunkBytes / 4);
+  EXPECT_EQ(time(Collective::Broadcast(long_one.view(), 0)),
+            22 * (absl::Milliseconds(1) + absl::Microseconds(kChainChunkBytes)));
   EXPECT_EQ(time(Collective::Barrier()), absl::Milliseconds(1));
 }
 

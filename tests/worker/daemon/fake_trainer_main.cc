@@ -136,7 +136,11 @@ class FakeTrainer {
     STRETTO_CHECK(log_->Append(&report).ok());
     v1::TrainerMessage message;
     *message.mutable_report() = report;
-    if (stream_ != nullptr && !stream_->Write(message)) stream_ = nullptr;
+    if (stream_ == nullptr) {
+      unsent_ = message;
+    } else if (!stream_->Write(message)) {
+      stream_ = nullptr;
+    }
   }
 
   void Connect() {
@@ -152,6 +156,8 @@ class FakeTrainer {
       {
         const std::lock_guard lock(mu_);
         stream_ = stream.get();
+        if (unsent_.has_value()) stream->Write(*unsent_);  // as worker/trainer/daemon_link.cc
+        unsent_.reset();
       }
       v1::DaemonMessage message;
       while (stream->Read(&message)) {
@@ -177,6 +183,7 @@ class FakeTrainer {
   std::optional<stretto::FlightRecorder> flight_;
   std::mutex mu_;
   Stream* stream_ = nullptr;
+  std::optional<v1::TrainerMessage> unsent_;
 };
 
 }  // namespace

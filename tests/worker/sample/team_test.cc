@@ -52,7 +52,8 @@ TEST(TeamTest, ThreadsThatTheSystemDoesNotGiveAreDoneWithout) {
   ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
   {
     Team team(5);
-    EXPECT_EQ(team.size(), 3);
+    EXPECT_LE(team.size(), 3);
+    EXPECT_GE(team.size(), 2);  // a sanitizer takes memory for each thread too
     std::atomic<int64_t> done = 0;
     for (int i = 0; i < 10; ++i) {
       team.Run(100, 1, [&](int64_t begin, int64_t end) { done += end - begin; });

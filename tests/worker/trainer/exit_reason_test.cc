@@ -7,7 +7,8 @@ namespace stretto::trainer {
 namespace {
 
 TEST(ExitReasonTest, OfPrepareFollowsTheCode) {
-  EXPECT_EQ(ReasonOfPrepare(absl::NotFoundError("")), ExitReason::kDataInvalid);
+  // Such as a backend that refuses a program: not the data's fault.
+  EXPECT_EQ(ReasonOfPrepare(absl::InvalidArgumentError("")), ExitReason::kPrepareFailed);
   EXPECT_EQ(ReasonOfPrepare(absl::DataLossError("")), ExitReason::kCheckpointInvalid);
   EXPECT_EQ(ReasonOfPrepare(absl::FailedPreconditionError("")), ExitReason::kResumeRefused);
   EXPECT_EQ(ReasonOfPrepare(absl::ResourceExhaustedError("")), ExitReason::kInsufficientMemory);
@@ -25,6 +26,16 @@ TEST(ExitReasonTest, ADeviceThatIsNotThereHasAReasonOfItsOwn) {
     EXPECT_EQ(marked.code(), status.code());
     EXPECT_EQ(marked.message(), status.message());
   }
+}
+
+TEST(ExitReasonTest, DataThatCannotBeReadHasAReasonOfItsOwn) {
+  for (const absl::Status& status :
+       {absl::NotFoundError("none"), absl::InvalidArgumentError("not a data set"),
+        absl::OutOfRangeError("too few"), absl::PermissionDeniedError("not yours"),
+        absl::DataLossError("cut off")}) {
+    EXPECT_EQ(ReasonOfPrepare(OfData(status)), ExitReason::kDataInvalid) << status;
+  }
+  EXPECT_EQ(ReasonOfPrepare(OfData(absl::AbortedError(""))), ExitReason::kCancelled);
 }
 
 TEST(ExitReasonTest, WeightsThatCannotBeTakenHaveAReasonOfTheirOwn) {

@@ -5,13 +5,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
+#include "proto/base/box.h"
 #include "tests/worker/trainer/tiny_job.h"
-#include "worker/checkpoint/box.h"
 #include "worker/comm/local/local.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/initial_weights.h"
@@ -248,6 +250,53 @@ TEST_F(SavedStateTest, RoundedWeightsAreNoneToGoOnFrom) {
   ExportWeights(whole, "BF16");
   ExportOptimizer(whole, {{kTrainingStateKey, TrainingStateText(State(1))}});
   ExpectRefused("export: weights: found BF16, expected F32");
+}
+
+// Each rank checks the files of some ranks. Damage that only the other one finds counts for all.
+TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
+  config_.engine.tp_size = 2;
+  config_.resume_model.clear();
+  config_.resume_folder = folder_ / "job";
+  std::mutex mu;
+  for (int64_t step : {4, 8}) {
+    std::vector<ShardInfo> shards;
+    OnRanks([&](RankEngine& engine, Communicator&, const JobConfig& config) {
+      ASSERT_TRUE(engine.Initialise(1).ok());
+      const auto shard =
+          WriteShard(config.resume_folder, step, Epoch(1), config.rank, engine.StateTensors());
+      ASSERT_TRUE(shard.ok()) << shard.status();
+      const std::lock_guard lock(mu);
+      shards.push_back(*shard);
+    });
+    ASSERT_TRUE(Commit(config_.resume_folder, State(step), shards, 0).ok());
+  }
+  const auto found = [&] {
+    std::set<std::string> names;
+    OnRanks([&](RankEngine&, Communicator& group, const JobConfig& config) {
+      const auto saved = FindSavedState(config, group);
+      const std::lock_guard lock(mu);
+      names.insert(saved.ok() ? fs::path((*saved)->name()).filename().string()
+                              : std::string(saved.status().message()));
+    });
+    return names;
+  };
+  EXPECT_THAT(found(), ElementsAre("step-00000008"));
+
+  const std::string newest = config_.resume_folder + "/step-00000008";
+  const std::string damaged = newest + "/rank-00001.safetensors";
+  {
+    std::fstream file(damaged, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-1, std::ios::end);
+    file.put('\x55');
+  }
+  config_.resume_folder = newest;
+  config_.resume_exact = true;
+  EXPECT_THAT(found(), ElementsAre(HasSubstr(damaged + ": crc32c: found ")));
+
+  config_.resume_folder = folder_ / "job";
+  config_.resume_exact = false;
+  EXPECT_THAT(found(), ElementsAre("step-00000004"));
+  EXPECT_TRUE(fs::exists(newest + ".bad-1"));
 }
 
 // A checkpoint passes on what it was given.

@@ -22,10 +22,10 @@ constexpr char kText[] =
     "program rank=1 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4 input\n"
     "0 compute zero L0.a fwd mb0 s1 out=%0\n"
-    "1 comm.tp all_reduce L0.a fwd mb0 s1 in=%0 out=%0 wait=0\n"
+    "1 comm.tp all_reduce L0.a fwd mb0 s1 in=%0 out=%0 on=tp wait=0\n"
     "2 compute zero b opt out=%0 wait=1\n";
 
 class TraceRecorderTest : public testing::Test {

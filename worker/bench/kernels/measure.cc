@@ -36,7 +36,7 @@ StepProgram Repeated(const KernelCase& timed, int copies) {
   step.units.push_back({"copies", {}});
   step.instances.emplace_back();
   for (int copy = 0; copy < copies; ++copy) {
-    const int first = static_cast<int>(step.buffers.size());
+    const int first = step.buffers.next().value();
     for (Buffer buffer : timed.buffers) {
       absl::StrAppend(&buffer.name, "#", copy);
       step.buffers.push_back(std::move(buffer));
@@ -114,8 +114,7 @@ class Source {
       const bool word = filling.content == Content::kWord;
       for (int64_t i = 0; i < view.count(); ++i) {
         view.as<int32_t>()[i] =
-            word ? static_cast<int32_t>(filling.first_word +
-                                        words_[static_cast<size_t>(i) % kLength] % filling.words)
+            word ? static_cast<int32_t>(filling.first_word + words_[i % kLength] % filling.words)
                  : 0;
       }
     } else if (view.dtype == DType::kBF16) {
@@ -135,7 +134,7 @@ class Source {
     const int64_t length = int64_t{kLength} * static_cast<int64_t>(SizeOf(view.dtype));
     for (int64_t done = 0; done < view.bytes(); done += length) {
       std::memcpy(static_cast<char*>(view.data) + done, block,
-                  static_cast<size_t>(std::min(length, view.bytes() - done)));
+                  std::min(length, view.bytes() - done));
     }
   }
 

@@ -18,13 +18,14 @@ double SecondsOf(const EmulatedLinkOptions& link, double bytes) {
   return absl::ToDoubleSeconds(link.latency) + bytes / link.bytes_per_second;
 }
 
-// Restores the group's lane, which a program without collectives lacks.
+// Restores the lane of the first group, which a program without collectives lacks.
 LaneId LaneOf(StepProgram* step) {
   STRETTO_CHECK(!step->groups.empty());
+  const std::string name = absl::StrCat("comm.", step->groups[0].name);
   for (LaneId lane : step->lanes.ids()) {
-    if (step->lanes[lane].group == 0) return lane;
+    if (step->lanes[lane].name == name) return lane;
   }
-  return step->lanes.Add({absl::StrCat("comm.", step->groups[0].name), 0});
+  return step->lanes.Add({name});
 }
 
 }  // namespace
@@ -50,6 +51,7 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
   const BufferId buffer = step.buffers.next();
   const Op call{.kind = OpKind::kAllReduce,
                 .lane = LaneOf(&step),
+                .group = 0,
                 .tag = {.name = "occupy", .phase = Phase::kOptimizer},
                 .in = {buffer},
                 .out = {buffer},
@@ -64,7 +66,7 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
     Unit& unit = step.units[instance.unit];
     if (largest == nullptr || unit.ops.size() > largest->ops.size()) largest = &unit;
   }
-  largest->ops.insert(largest->ops.end(), static_cast<size_t>(occupation.calls), call);
+  largest->ops.insert(largest->ops.end(), occupation.calls, call);
   plan->program = Expand(step);
   ASSIGN_OR_RETURN(plan->arenas, PlanMemory(&plan->program));
   const absl::Status verified = Verify(plan->program, &plan->arenas);

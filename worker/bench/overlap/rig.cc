@@ -62,7 +62,7 @@ absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options, 
 }
 
 absl::Status Rig::Start() {
-  drain_.resize(static_cast<size_t>(kLargeBytes / 4), 1.0f);
+  drain_.resize(kLargeBytes / 4, 1.0f);
   if (options_.emulated()) {
     RETURN_IF_ERROR(Emulate(options_.Links()[0]));
   } else if (options_.ranks > 1) {

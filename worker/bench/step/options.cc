@@ -33,7 +33,8 @@ void AddFlags(CLI::App& app, Flags& f, StepOptions& o) {
   app.add_option("--rank", o.rank, "rank to run, below --tp")
       ->check(Integer(0, 1 << 16))
       ->capture_default_str();
-  const auto number = [&](const char* flag, double& value, CLI::Validator check, const char* help) {
+  const auto number = [&](const char* flag, double& value, const CLI::Validator& check,
+                          const char* help) {
     return app.add_option(flag, value, help)->check(check);
   };
   number("--peak-tflops", f.peak_tflops, Number(1e-3, 1e6, "a number above 0"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/comm/collective/collective.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 
@@ -50,9 +52,17 @@ absl::Status CheckDeviceCollective(const Collective& collective, int ranks) {
   return CheckCollective(collective, ranks);
 }
 
+int64_t ChainChunks(int64_t bytes) {
+  return std::max<int64_t>(1, (bytes + kChainChunkBytes - 1) / kChainChunkBytes);
+}
+
 LinkSteps LinkStepsOf(CollectiveKind kind, int ranks, int64_t bytes) {
   if (ranks == 1) return {};
   const int passes = InfoOf(kind).ring_passes;
+  if (InfoOf(kind).rooted) {
+    const auto chunks = static_cast<double>(ChainChunks(bytes));
+    return {.steps = chunks + ranks - 2, .step_bytes = static_cast<double>(bytes) / chunks};
+  }
   if (passes == 0) return {.steps = 1, .step_bytes = static_cast<double>(bytes)};
   return {.steps = static_cast<double>(passes) * (ranks - 1),
           .step_bytes = static_cast<double>(bytes) / ranks};

@@ -48,11 +48,18 @@ absl::Status CheckCollective(const Collective& collective, int ranks);
 // CheckCollective, and InvalidArgument for a kind that no device has.
 absl::Status CheckDeviceCollective(const Collective& collective, int ranks);
 
+// A broadcast travels along the chain of ranks that begins at its root, in chunks of about this size:
+// a rank passes one chunk on while it receives the next. (Zhuang et al. 2023, section 4, call it
+// the broadcast strategy of cross-mesh resharding.)
+inline constexpr int64_t kChainChunkBytes = int64_t{256} << 10;
+// Returns the number of equal chunks, at least 1.
+int64_t ChainChunks(int64_t bytes);
+
 // The cost of a collective on a link: `steps` times (latency + step_bytes / bandwidth), with the
 // bandwidth of one rank in one direction. It is that of a ring (Thakur et al. 2005):
 //   all_reduce                  2(n-1) steps of 1/n of the bytes
 //   reduce_scatter, all_gather  n-1 steps of 1/n of the bytes
-//   broadcast                   1 step of all bytes
+//   broadcast                   k + n-2 steps of 1/k of the bytes, in k chunks along a chain
 //   barrier                     1 step of none
 struct LinkSteps {
   double steps = 0;

@@ -44,7 +44,7 @@ struct CollectiveInfo {
   bool rooted = false;     // Collective::root applies
   bool on_device = false;  // every DeviceCommunicator has it, so step programs may
   // The cost on a link: how often the tensor (the larger one) passes around the ring of ranks, in
-  // n-1 steps of an n-th of it each. 0: one step carries the whole tensor.
+  // n-1 steps of an n-th of it each. 0: a chain from the root, or one step of nothing.
   int ring_passes = 0;
 };
 

@@ -49,8 +49,8 @@ class Gloo final : public GlooCommunicator {
         name_(options.prefix),
         timeout_(options.timeout),
         posts_(std::move(mesh), options.rank, options.size),
-        transfers_(static_cast<size_t>(size_)),
-        inputs_(static_cast<size_t>(size_)) {}
+        transfers_(size_),
+        inputs_(size_) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -91,7 +91,7 @@ class Gloo final : public GlooCommunicator {
         const auto part_of = [&](int peer) { return Part{peer * in.count(), in.count()}; };
         void* mine = At(out, part_of(rank_).begin);
         if (in.bytes() > 0 && mine != in.data) {
-          std::memcpy(mine, in.data, static_cast<size_t>(in.bytes()));
+          std::memcpy(mine, in.data, in.bytes());
         }
         return GatherParts(out, part_of);
       }
@@ -116,21 +116,33 @@ class Gloo final : public GlooCommunicator {
     GatherParts(tensor, part_of);
   }
 
+  // Every rank but the root receives from the one before it in the chain, and every rank but the last
+  // sends each chunk on as soon as it has it.
   void Broadcast(const TensorView& tensor, int root) {
-    std::fill(transfers_.begin(), transfers_.end(), Transfer{});
-    if (rank_ == root) {
-      const Transfer send = {.send = tensor.data, .send_bytes = tensor.bytes()};
-      std::fill(transfers_.begin(), transfers_.end(), send);
-    } else {
-      transfers_[static_cast<size_t>(root)] = {.receive = tensor.data,
-                                               .receive_bytes = tensor.bytes()};
+    if (size_ == 1) return;
+    const int place = (rank_ - root + size_) % size_;
+    const int before = (rank_ + size_ - 1) % size_, after = (rank_ + 1) % size_;
+    const bool receives = place > 0 && tensor.bytes() > 0, sends = place < size_ - 1;
+    const int64_t chunks = ChainChunks(tensor.bytes());
+    const auto post = [&](int peer, int64_t chunk, bool receive) {
+      const int64_t begin = tensor.bytes() * chunk / chunks;
+      posts_.Post(peer, exchanges_ + 1 + chunk, static_cast<char*>(tensor.data) + begin,
+                  tensor.bytes() * (chunk + 1) / chunks - begin, receive);
+    };
+    for (int64_t chunk = 0; receives && chunk < chunks; ++chunk) post(before, chunk, true);
+    const size_t received = posts_.count();
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      if (receives) posts_.Await(chunk, deadline_);
+      if (sends) post(after, chunk, false);
     }
-    Exchange();
+    for (size_t i = received; i < posts_.count(); ++i) posts_.Await(i, deadline_);
+    posts_.Clear();
+    exchanges_ += chunks;
   }
 
   void Barrier() {
     // One byte to and from every peer, in memory that outlives this call's connections.
-    scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(size_) + 1));
+    scratch_.resize(std::max<size_t>(scratch_.size(), size_ + 1));
     for (size_t peer = 0; peer < transfers_.size(); ++peer) {
       transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
     }
@@ -161,13 +173,12 @@ class Gloo final : public GlooCommunicator {
     const auto element_bytes = static_cast<int64_t>(SizeOf(in.dtype));
     const Part mine = part_of(rank_);
     const int64_t bytes = mine.count * element_bytes;
-    scratch_.resize(std::max(scratch_.size(), static_cast<size_t>(size_ * bytes)));
+    scratch_.resize(std::max<size_t>(scratch_.size(), size_ * bytes));
     for (int peer = 0; peer < size_; ++peer) {
       const Part part = part_of(peer);
       void* receive = scratch_.data() + peer * bytes;
-      transfers_[static_cast<size_t>(peer)] = {At(in, part.begin), part.count * element_bytes,
-                                               receive, bytes};
-      inputs_[static_cast<size_t>(peer)] = peer == rank_ ? At(in, mine.begin) : receive;
+      transfers_[peer] = {At(in, part.begin), part.count * element_bytes, receive, bytes};
+      inputs_[peer] = peer == rank_ ? At(in, mine.begin) : receive;
     }
     Exchange();
     Reduce(in.dtype, op, inputs_, {&out, 1}, 0, mine.count);
@@ -180,8 +191,8 @@ class Gloo final : public GlooCommunicator {
     const Part mine = part_of(rank_);
     for (int peer = 0; peer < size_; ++peer) {
       const Part part = part_of(peer);
-      transfers_[static_cast<size_t>(peer)] = {At(out, mine.begin), mine.count * element_bytes,
-                                               At(out, part.begin), part.count * element_bytes};
+      transfers_[peer] = {At(out, mine.begin), mine.count * element_bytes, At(out, part.begin),
+                          part.count * element_bytes};
     }
     Exchange();
   }
@@ -191,13 +202,13 @@ class Gloo final : public GlooCommunicator {
     if (size_ == 1) return;
     const uint64_t slot = ++exchanges_;
     for (int peer = 0; peer < size_; ++peer) {
-      const Transfer& transfer = transfers_[static_cast<size_t>(peer)];
+      const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.receive, transfer.receive_bytes, true);
     }
     // Each rank starts with its next neighbour, so that no one is everybody's first.
     for (int step = 1; step < size_; ++step) {
       const int peer = (rank_ + step) % size_;
-      const Transfer& transfer = transfers_[static_cast<size_t>(peer)];
+      const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.send, transfer.send_bytes, false);
     }
     for (size_t i = 0; i < posts_.count(); ++i) posts_.Await(i, deadline_);

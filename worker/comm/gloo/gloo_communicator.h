@@ -2,6 +2,7 @@
 #pragma once
 // A Communicator over TCP, on gloo's transport: rendezvous, full mesh, one epoll thread per group.
 //
+// A broadcast is a chain of ranks in chunks (collective.h), so that no link carries a tensor twice.
 // all_reduce is a direct reduce_scatter (each rank receives its part from every peer and adds in
 // rank order) followed by a direct all_gather; small tensors go whole to every peer in one step.
 // gloo's own ring moves the same 2(n-1)/n bytes, but adds in an order that depends on an element's

@@ -46,7 +46,7 @@ absl::StatusOr<std::vector<char>> AddressOf(const GlooOptions& options, int peer
                                                     " (store key '", key, "')"));
   }
   RETURN_IF_ERROR(list.status());
-  const size_t expected = address_bytes * static_cast<size_t>(options.size - 1);
+  const size_t expected = address_bytes * (options.size - 1);
   if (list->size() != expected) {
     return absl::InvalidArgumentError(absl::StrCat("rank ", peer, " published ", list->size(),
                                                    " bytes of addresses, expected ", expected,

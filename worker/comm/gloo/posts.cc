@@ -13,7 +13,7 @@ namespace stretto {
 void Posts::Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receive) {
   if (bytes == 0 || peer == rank_) return;
   peer_ = peer;
-  auto buffer = mesh_->createUnboundBuffer(data, static_cast<size_t>(bytes));
+  auto buffer = mesh_->createUnboundBuffer(data, bytes);
   gloo::transport::UnboundBuffer& posted = *buffer;
   {
     const MutexLock lock(mu_);

@@ -40,20 +40,19 @@ std::string Describe(const Collective& call) {
 // before it.
 class Group {
  public:
-  explicit Group(int size)
-      : size_(size), calls_(Index(size)), inputs_(Index(size)), outputs_(Index(size)) {}
+  explicit Group(int size) : size_(size), calls_(size), inputs_(size), outputs_(size) {}
 
   int size() const { return size_; }
-  const Collective& call(int rank) const { return calls_[Index(rank)]; }
+  const Collective& call(int rank) const { return calls_[rank]; }
   std::span<const void* const> inputs() const { return inputs_; }
   std::span<void* const> outputs() const { return outputs_; }
 
   absl::Status Enter(int rank, const Collective& call) {
     const MutexLock lock(mu_);
     if (Broken()) return BrokenStatus(rank, call);
-    calls_[Index(rank)] = call;
-    inputs_[Index(rank)] = call.in.data;
-    outputs_[Index(rank)] = call.out.data;
+    calls_[rank] = call;
+    inputs_[rank] = call.in.data;
+    outputs_[rank] = call.out.data;
     const uint64_t round = entered_rounds_;
     if (++entered_ == size_) {
       entered_ = 0;
@@ -92,7 +91,6 @@ class Group {
   }
 
  private:
-  static size_t Index(int value) { return static_cast<size_t>(value); }
   bool Broken() const REQUIRES(mu_) { return aborted_by_ >= 0 || quit_ >= 0; }
 
   absl::Status BrokenStatus(int rank, const Collective& call) const REQUIRES(mu_) {
@@ -132,7 +130,7 @@ class Group {
 };
 
 void Copy(void* to, const void* from, int64_t bytes) {
-  if (bytes > 0 && to != from) std::memcpy(to, from, static_cast<size_t>(bytes));
+  if (bytes > 0 && to != from) std::memcpy(to, from, bytes);
 }
 
 class LocalCommunicator final : public Communicator {

@@ -97,7 +97,7 @@ class Nccl final : public NcclCommunicator {
 
   absl::StatusOr<std::shared_ptr<void>> Allocate(int64_t bytes) override {
     void* data = nullptr;
-    const ncclResult_t result = nccl_.MemAlloc(&data, static_cast<size_t>(bytes));
+    const ncclResult_t result = nccl_.MemAlloc(&data, bytes);
     if (result != ncclSuccess) {
       return absl::ResourceExhaustedError(absl::StrCat(
           "NCCL cannot allocate ", bytes, " bytes of device memory: ", TextOf(result)));
@@ -111,7 +111,7 @@ class Nccl final : public NcclCommunicator {
     STRETTO_CHECK(made);
     Registration& registration = at->second;  // NCCL may write to it until nothing is in progress
     registration.memory = memory;
-    const auto size = static_cast<size_t>(bytes);
+    const size_t size = bytes;
     absl::Status status = Offer(kWindow, [&] {
       return nccl_.CommWindowRegister(comm_, memory.get(), size, &registration.window,
                                       NCCL_WIN_COLL_SYMMETRIC);
@@ -152,13 +152,12 @@ class Nccl final : public NcclCommunicator {
     const TensorView &in = collective.in, &out = collective.out;
     const ncclDataType_t type = TypeOf(in.dtype);
     const ncclRedOp_t op = collective.op == ReduceOp::kMax ? ncclMax : ncclSum;
-    const auto in_count = static_cast<size_t>(in.count());
+    const size_t in_count = in.count();
     switch (collective.kind) {
       case CollectiveKind::kAllReduce:
         return nccl_.AllReduce(in.data, out.data, in_count, type, op, comm_, stream);
       case CollectiveKind::kReduceScatter:
-        return nccl_.ReduceScatter(in.data, out.data, static_cast<size_t>(out.count()), type, op,
-                                   comm_, stream);
+        return nccl_.ReduceScatter(in.data, out.data, out.count(), type, op, comm_, stream);
       case CollectiveKind::kAllGather:
         return nccl_.AllGather(in.data, out.data, in_count, type, comm_, stream);
       case CollectiveKind::kBroadcast:

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/cost/model.h"
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
@@ -11,10 +13,8 @@ namespace stretto {
 namespace {
 
 double CollectiveSeconds(const Interconnect& wire, const Program& program, const Op& op) {
-  const GroupId group = program.lanes.at(op.lane).group;
-  const size_t ranks = program.groups.at(group).ranks.size();
-  const LinkSteps cost =
-      LinkStepsOf(InfoOf(op.kind).collective, static_cast<int>(ranks), WireBytes(program, op));
+  const int ranks = std::ssize(program.groups.at(op.group).ranks);
+  const LinkSteps cost = LinkStepsOf(InfoOf(op.kind).collective, ranks, WireBytes(program, op));
   return cost.steps * (wire.latency_seconds + cost.step_bytes / wire.bytes_per_second);
 }
 

@@ -44,8 +44,7 @@ std::string OperationKey(const Program& program, const Op& op) {
     if (name == "drop" && op.attributes.at(i) > 0) absl::StrAppend(&key, " drop");
   }
   if (IsCollective(op.kind)) {
-    const GroupId group = program.lanes.at(op.lane).group;
-    absl::StrAppend(&key, " ranks=", program.groups.at(group).ranks.size());
+    absl::StrAppend(&key, " ranks=", program.groups.at(op.group).ranks.size());
   }
   return key;
 }

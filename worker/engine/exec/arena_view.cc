@@ -2,6 +2,7 @@
 #include "worker/engine/exec/arena_view.h"
 
 #include <cstddef>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
@@ -19,7 +20,7 @@ TensorView ViewOf(const IdVector<BufferId, Buffer>& buffers, BufferId buffer,
   view.data = static_cast<std::byte*>(arenas[memory.arena]) + memory.offset +
               root.element * static_cast<int64_t>(SizeOf(b.dtype));
   view.dtype = b.dtype;
-  view.rank = static_cast<int>(b.shape.size());
+  view.rank = std::ssize(b.shape);
   STRETTO_CHECK(view.rank <= 4);
   for (size_t d = 0; d < b.shape.size(); ++d) view.shape[d] = b.shape[d];
   return view;

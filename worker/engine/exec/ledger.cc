@@ -66,7 +66,7 @@ Account Classify(const Open& open) {
 void Apply(const Edge& edge, Open* open) {
   switch (edge.activity) {
     case Activity::kCompute:
-      open->compute[static_cast<size_t>(edge.phase)] += edge.delta;
+      open->compute[edge.phase] += edge.delta;
       break;
     case Activity::kCommunication: {
       auto it = open->communication.try_emplace({edge.group, edge.phase}, 0).first;
@@ -97,9 +97,8 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
   };
   for (OpId id : program.ops.ids()) {
     const Op& op = program.ops[id];
-    const bool communicates = IsCollective(op.kind);
-    add(intervals[id.position()], communicates ? Activity::kCommunication : Activity::kCompute,
-        communicates ? program.lanes[op.lane].group : GroupId(), static_cast<int>(op.tag.phase));
+    add(intervals[id.position()], op.group >= 0 ? Activity::kCommunication : Activity::kCompute,
+        op.group, static_cast<int>(op.tag.phase));
   }
   for (const Interval& wait : waits.data) add(wait, Activity::kData, GroupId(), -1);
   for (const Interval& wait : waits.checkpoint) add(wait, Activity::kCheckpoint, GroupId(), -1);

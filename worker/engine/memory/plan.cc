@@ -74,9 +74,7 @@ class FirstFit {
     BufferId buffer;
   };
 
-  size_t WindowOf(int time) const {
-    return static_cast<size_t>(time) * kWindows / (static_cast<size_t>(live_.time) + 1);
-  }
+  size_t WindowOf(int time) const { return time * kWindows / (live_.time + 1); }
 
   int64_t LowestGap(BufferId id, int64_t bytes) const {
     int64_t offset = 0;
@@ -119,12 +117,12 @@ absl::StatusOr<ArenaBytes> PlanMemory(Program* program) {
 absl::StatusOr<int64_t> PeakLiveActivations(const Program& program) {
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
   const LiveBuffers live = LivesOf(program, order);
-  std::vector<int64_t> change(static_cast<size_t>(live.time) + 1, 0);
+  std::vector<int64_t> change(live.time + 1, 0);
   for (BufferId id : live.of.ids()) {
     const int64_t bytes = Aligned(program.buffers[id].bytes());
     for (const Life& life : live.of[id]) {
       change[life.start] += bytes;
-      change[static_cast<size_t>(life.end) + 1] -= bytes;
+      change[life.end + 1] -= bytes;
     }
   }
   std::partial_sum(change.begin(), change.end(), change.begin());

@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <initializer_list>
+#include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -51,21 +52,20 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
   step_.rank = rank;
   step_.world_size = spec.tp_size;
   step_.micro_batches = extent == Extent::kForward ? 1 : spec.micro_batches;
-  step_.slots = 1;
   Group tp{"tp", {}};
   for (Rank member : IdRange<Rank>(spec.tp_size)) tp.ranks.push_back(member);
   step_.groups = {std::move(tp)};
-  // One lane carries everything until AssignLanesAndWaits. Its group is that of the collectives.
-  step_.lanes = {{"serial", 0}};
+  // One lane carries everything until AssignLanesAndWaits.
+  step_.lanes.push_back({"serial"});
 }
 
 BufferId Emitter::NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape,
-                            ArenaClass arena, Binding binding) {
+                            ArenaClass arena, int slots) {
   return step_.buffers.Add({.name = std::move(name),
                             .dtype = dtype,
                             .shape = std::move(shape),
                             .arena = arena,
-                            .binding = binding});
+                            .slots = slots});
 }
 
 BufferId Emitter::View(BufferId id, std::string name, int64_t first, std::vector<int64_t> shape) {
@@ -81,7 +81,7 @@ BufferId Emitter::Activation(const SliceState& slice, absl::string_view name, in
                              std::vector<int64_t> shape, DType dtype) {
   const std::string full = layer < 0 ? absl::StrCat(name, ".s", slice.index)
                                      : absl::StrCat("L", layer, ".", name, ".s", slice.index);
-  return NewBuffer(full, dtype, std::move(shape), ArenaClass::kActivation, Binding::kSlot);
+  return NewBuffer(full, dtype, std::move(shape), ArenaClass::kActivation);
 }
 
 BufferId Emitter::Rows(const SliceState& slice, absl::string_view name, int layer,
@@ -110,6 +110,11 @@ void Emitter::Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::ve
                                     .out = std::move(out),
                                     .attributes = std::move(attributes),
                                     .waits = {}});
+}
+
+void Emitter::AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire) {
+  Add(kind, tag, {in}, {out}, {static_cast<int64_t>(wire)});
+  step_.units.back().ops.back().group = 0;
 }
 
 Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const {
@@ -176,7 +181,7 @@ void Emitter::DeclareParameters() {
     int64_t total = 0;
     for (const Parameter& p : parameters_) total += p.sharded() ? 0 : p.count();
     replicated_gradients_ =
-        NewBuffer("replicated.grad", DType::kF32, {total}, ArenaClass::kGradient, Binding::kStep);
+        NewBuffer("replicated.grad", DType::kF32, {total}, ArenaClass::kGradient);
   }
   int64_t replicated = 0;
   for (const Parameter& p : parameters_) {
@@ -184,8 +189,7 @@ void Emitter::DeclareParameters() {
     const std::vector<int64_t> used =
         p.decay ? std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()}
                 : std::vector<int64_t>{p.count()};
-    ids_.weight.push_back(
-        NewBuffer(p.name, spec_.dtype, used, ArenaClass::kParameter, Binding::kStep));
+    ids_.weight.push_back(NewBuffer(p.name, spec_.dtype, used, ArenaClass::kParameter));
     if (extent_ == Extent::kStep) DeclareTraining(p, ids_.weight.back(), &replicated);
   }
 }
@@ -193,8 +197,7 @@ void Emitter::DeclareParameters() {
 void Emitter::DeclareTraining(const Parameter& parameter, BufferId weight, int64_t* replicated) {
   const std::vector<int64_t> used = step_.buffers[weight].shape;
   const auto add = [&](absl::string_view suffix, ArenaClass arena) {
-    return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena,
-                     Binding::kStep);
+    return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena);
   };
   // In f32 the weight is its own master; AdamW then writes it once.
   ids_.master.push_back(spec_.dtype == DType::kF32 ? weight
@@ -214,18 +217,15 @@ void Emitter::DeclareStep() {
   DeclareParameters();
   const int64_t b = spec_.micro_batch_size, s = model_.sequence_length;
   const auto input = [&](const char* name, std::vector<int64_t> shape) {
-    return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, Binding::kMicroBatch);
+    return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, kPerMicroBatch);
   };
   ids_.tokens = input("tokens", {b, s});
   ids_.targets = input("targets", {b, s});
   ids_.keys = input("keys", {kKeyCount});
-  ids_.losses =
-      NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, Binding::kMicroBatch);
+  ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, kPerMicroBatch);
   if (extent_ == Extent::kStep) {
-    ids_.scalars =
-        NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput, Binding::kStep);
-    ids_.clip_state = NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput,
-                                Binding::kStep);
+    ids_.scalars = NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput);
+    ids_.clip_state = NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput);
   }
   DeclareSlices();
 }
@@ -233,10 +233,10 @@ void Emitter::DeclareStep() {
 void Emitter::DeclareSlices() {
   int64_t first = 0;  // sequence
   const int64_t s = model_.sequence_length;
-  for (size_t i = 0; i < spec_.schedule.slices.size(); ++i) {
+  for (int i = 0; i < std::ssize(spec_.schedule.slices); ++i) {
     const int64_t sequences = spec_.schedule.slices[i];
     SliceState slice;
-    slice.index = static_cast<int>(i);
+    slice.index = i;
     slice.rows = sequences * s;
     slice.first = first * s;
     slice.own_rows = SequenceParallel() ? slice.rows / spec_.tp_size : slice.rows;
@@ -244,7 +244,7 @@ void Emitter::DeclareSlices() {
     slice.tokens = View(ids_.tokens, absl::StrCat("tokens.s", i), first * s, {sequences, s});
     slice.targets = View(ids_.targets, absl::StrCat("targets.s", i), first * s, {sequences, s});
     slice.losses = View(ids_.losses, absl::StrCat("losses.s", i), first * s, {slice.rows});
-    slice.layers.resize(static_cast<size_t>(model_.layers));
+    slice.layers.resize(model_.layers);
     first += sequences;
     slices_.push_back(std::move(slice));
   }
@@ -262,6 +262,10 @@ void Emitter::EmitBegin() {
 Emitted Emitter::Finish() {
   for (UnitId unit : step_.units.ids()) {
     const bool repeats = step_.units[unit].name == "micro_batch";
+    if (repeats) {
+      step_.repeat = {.begin = step_.instances.next(),
+                      .end = step_.instances.next() + step_.micro_batches};
+    }
     for (int mb = 0; mb < (repeats ? step_.micro_batches : 1); ++mb) {
       step_.instances.push_back(
           {.unit = unit,

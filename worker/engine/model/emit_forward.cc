@@ -13,15 +13,15 @@ namespace stretto {
 
 void Emitter::AllReduce(const Tag& tag, BufferId buffer, bool travels_as_activation) {
   if (spec_.tp_size == 1) return;
-  Add(OpKind::kAllReduce, tag, {buffer}, {buffer},
-      {travels_as_activation ? static_cast<int64_t>(spec_.wire_dtype) : 0});
+  AddCollective(OpKind::kAllReduce, tag, buffer, buffer,
+                travels_as_activation ? spec_.wire_dtype : DType::kF32);
 }
 
 BufferId Emitter::Gather(const SliceState& slice, const Tag& tag, BufferId own,
                          absl::string_view name) {
   if (!SequenceParallel()) return own;
   const BufferId all = Rows(slice, name, tag.layer, hidden_);
-  Add(OpKind::kAllGather, tag, {own}, {all}, {static_cast<int64_t>(spec_.wire_dtype)});
+  AddCollective(OpKind::kAllGather, tag, own, all, spec_.wire_dtype);
   return all;
 }
 
@@ -32,7 +32,7 @@ BufferId Emitter::Reduce(const SliceState& slice, const Tag& tag, BufferId parti
     return partial;
   }
   const BufferId own = Own(slice, name, tag.layer);
-  Add(OpKind::kReduceScatter, tag, {partial}, {own}, {static_cast<int64_t>(spec_.wire_dtype)});
+  AddCollective(OpKind::kReduceScatter, tag, partial, own, spec_.wire_dtype);
   return own;
 }
 
@@ -56,13 +56,13 @@ BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag
       SequenceParallel()
           ? Activation(slice, name, tag.layer, {pieces, slice.own_rows, columns}, spec_.dtype)
           : partial;
-  for (int64_t piece = 0; piece < pieces; ++piece) {
+  for (int piece = 0; piece < pieces; ++piece) {
     const std::string suffix = absl::StrCat(".c", piece);
     const BufferId out = View(partial, BufferName(partial) + suffix, piece * slice.rows * columns,
                               {slice.rows, columns});
     if (forward) {
       // Slices share the view of a piece of w's rows.
-      const auto [rows, fresh] = weight_rows_.try_emplace({weight, static_cast<int>(piece)});
+      const auto [rows, fresh] = weight_rows_.try_emplace({weight, piece});
       if (fresh) {
         const int64_t k = step_.buffers[weight].shape[1];
         rows->second = View(weight, BufferName(weight) + suffix, piece * columns * k, {columns, k});
@@ -77,7 +77,7 @@ BufferId Emitter::ReducedProduct(OpKind kind, const SliceState& slice, const Tag
     }
     const BufferId own = View(reduced, BufferName(reduced) + suffix,
                               piece * slice.own_rows * columns, {slice.own_rows, columns});
-    Add(OpKind::kReduceScatter, tag, {out}, {own}, {static_cast<int64_t>(spec_.wire_dtype)});
+    AddCollective(OpKind::kReduceScatter, tag, out, own, spec_.wire_dtype);
   }
   return reduced;
 }
@@ -238,7 +238,9 @@ void Emitter::ForwardHead(SliceState& slice) {
 
   Add(OpKind::kGemm, at("head"), {slice.final_y, W(index_.head)}, {slice.logits});
   Add(OpKind::kCrossEntropyMax, at("max"), {slice.logits}, {slice.max}, VocabAttributes());
-  if (spec_.tp_size > 1) Add(OpKind::kAllReduceMax, at("max"), {slice.max}, {slice.max});
+  if (spec_.tp_size > 1) {
+    AddCollective(OpKind::kAllReduceMax, at("max"), slice.max, slice.max, DType::kF32);
+  }
   Add(OpKind::kCrossEntropySum, at("sum"), {slice.logits, slice.max, slice.targets}, {slice.sums},
       VocabAttributes());
   AllReduce(at("sum"), slice.sums, false);

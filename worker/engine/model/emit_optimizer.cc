@@ -14,10 +14,8 @@ void Emitter::EmitOptimizer() {
     AllReduce({.name = "replicated", .phase = Phase::kOptimizer}, replicated_gradients_, false);
   }
   const int64_t count = static_cast<int64_t>(parameters_.size());
-  const BufferId parts =
-      NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation, Binding::kStep);
-  const BufferId total =
-      NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation, Binding::kStep);
+  const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
+  const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
   const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
   const auto clip = [&] { Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state}); };
   // Updates then read the clip state of a norm of 0, which clips and skips nothing. The true norm

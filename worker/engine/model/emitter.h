@@ -70,9 +70,9 @@ class Emitter {
 
  private:
   BufferId NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape, ArenaClass arena,
-                     Binding binding);
+                     int slots = 1);
   BufferId View(BufferId id, std::string name, int64_t first, std::vector<int64_t> shape);
-  // Declares an activation of a slice, one copy per slot.
+  // Declares an activation of a slice.
   BufferId Activation(const SliceState& slice, absl::string_view name, int layer,
                       std::vector<int64_t> shape, DType dtype);
   // Declares an activation of the compute type, [rows, columns].
@@ -83,6 +83,8 @@ class Emitter {
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 
+  // Adds a collective of group tp. f32 operands travel as `wire`.
+  void AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire);
   // The collectives below emit nothing when there is one rank.
   void AllReduce(const Tag& tag, BufferId buffer, bool travels_as_activation);
   // Returns all rows of `own`: an all-gather with sequence parallelism, otherwise `own` itself.

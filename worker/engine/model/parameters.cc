@@ -11,6 +11,7 @@
 #include <limits>
 #include <map>
 #include <numbers>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
@@ -103,7 +104,7 @@ class Builder {
   void AddLinear(int layer, absl::string_view name, std::vector<int64_t> shape, int shard,
                  float std, bool bias) {
     std::vector<int64_t> outputs(shape.begin(), shape.end() - 1);
-    const bool by_output = shard < static_cast<int>(outputs.size());
+    const bool by_output = std::cmp_less(shard, outputs.size());
     Add(layer, absl::StrCat(name, ".weight"), std::move(shape), shard, Init::kNormal, std, true);
     if (!bias) return;
     Add(layer, absl::StrCat(name, ".bias"), std::move(outputs), by_output ? shard : -1,
@@ -175,7 +176,7 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRa
 
 ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
   std::map<std::string, int> index;
-  for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = static_cast<int>(i);
+  for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;
   const auto find = [&](const std::string& name) {
     const auto it = index.find(name);
     return it == index.end() ? -1 : it->second;

@@ -36,9 +36,8 @@ Segments SegmentsOf(const IdVector<BufferId, Region>& regions) {
   }
   std::sort(cuts.begin(), cuts.end());
   cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-  const auto index = [&](int space, int64_t byte) {
-    return static_cast<size_t>(std::lower_bound(cuts.begin(), cuts.end(), Cut(space, byte)) -
-                               cuts.begin());
+  const auto index = [&](int space, int64_t byte) -> size_t {
+    return std::lower_bound(cuts.begin(), cuts.end(), Cut(space, byte)) - cuts.begin();
   };
   Segments segments;
   for (const Region& region : regions) {

@@ -93,7 +93,6 @@ absl::Status CheckRotary(ShapeCheck& at) {
 }
 
 absl::Status CheckCollective(ShapeCheck& at) {
-  if (at.group() == nullptr) return at.Error(at.lane().name, "a lane with a group");
   const int64_t wire = at.attributes().Has("wire") ? at.attributes()["wire"] : 0;
   if (wire > static_cast<int64_t>(DType::kBF16))
     return at.Error(absl::StrCat("wire type ", wire), "0 (as the buffer) or 1 (bf16)");

@@ -51,62 +51,39 @@ int64_t Buffer::count() const {
   return n;
 }
 
+namespace {
+
+int CopiesOf(const Buffer& buffer, const StepProgram& step) {
+  return buffer.slots == kPerMicroBatch ? step.micro_batches : buffer.slots;
+}
+
+}  // namespace
+
 BufferMap::BufferMap(const StepProgram& step) : step_(step) {
   first_.reserve(step.buffers.size());
   for (const Buffer& buffer : step.buffers) {
     first_.push_back(BufferId::Of(size_));
-    switch (buffer.binding) {
-      case Binding::kStep:
-        size_ += 1;
-        break;
-      case Binding::kSlot:
-        size_ += static_cast<size_t>(step.slots);
-        break;
-      case Binding::kMicroBatch:
-        size_ += static_cast<size_t>(step.micro_batches);
-        break;
-    }
+    size_ += CopiesOf(buffer, step);
   }
 }
 
 BufferId BufferMap::Find(BufferId id, int micro_batch) const {
-  const BufferId first = first_[id];
-  switch (step_.buffers[id].binding) {
-    case Binding::kStep:
-      return first;
-    case Binding::kSlot:
-      return first + std::max(micro_batch, 0) % step_.slots;
-    case Binding::kMicroBatch:
-      return first + std::max(micro_batch, 0);
-  }
-  return first;
+  return first_[id] + std::max(micro_batch, 0) % CopiesOf(step_.buffers[id], step_);
 }
 
 namespace {
 
-int CopiesOf(Binding binding, const StepProgram& step) {
-  switch (binding) {
-    case Binding::kStep:
-      return 1;
-    case Binding::kSlot:
-      return step.slots;
-    case Binding::kMicroBatch:
-      return step.micro_batches;
-  }
-  return 0;
-}
-
 void ExpandBuffers(const StepProgram& step, const BufferMap& map, Program* program) {
   program->buffers.reserve(map.size());
   for (const Buffer& buffer : step.buffers) {
-    const int copies = CopiesOf(buffer.binding, step);
+    const int copies = CopiesOf(buffer, step);
     for (int copy = 0; copy < copies; ++copy) {
       Buffer concrete = buffer;
-      concrete.binding = Binding::kStep;
+      concrete.slots = 1;
       if (copies > 1) absl::StrAppend(&concrete.name, "#", copy);
       if (buffer.alias >= 0) {
         // A view and its root have equally many copies, so copy i views copy i.
-        STRETTO_CHECK(step.buffers[buffer.alias].binding == buffer.binding);
+        STRETTO_CHECK(step.buffers[buffer.alias].slots == buffer.slots);
         concrete.alias = map.Find(buffer.alias, copy);
       }
       program->buffers.push_back(std::move(concrete));

@@ -44,20 +44,18 @@ struct PerArena : std::array<T, kArenaClasses> {
   const T& operator[](ArenaClass arena) const { return (*this)[static_cast<size_t>(arena)]; }
 };
 
-// The number of copies that a step has of a buffer of a StepProgram.
-enum class Binding : uint8_t {
-  kStep,        // one
-  kSlot,        // one per micro-batch in flight: micro-batch modulo slots
-  kMicroBatch,  // one per micro-batch
-};
+// Buffer::slots of a buffer that every micro-batch has a copy of.
+inline constexpr int kPerMicroBatch = -1;
 
 struct Buffer {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<int64_t> shape;
   ArenaClass arena = ArenaClass::kActivation;
-  Binding binding = Binding::kStep;
-  // The buffer is a view into this one, which has the same binding, from element `alias_offset` on.
+  // The number of copies in a step. A micro-batch uses copy `its number modulo slots`, so the slots
+  // of an activation bound how many micro-batches may be in flight between its write and last read.
+  int slots = 1;
+  // The buffer is a view into this one, which has as many slots, from element `alias_offset` on.
   // -1: the buffer has its own memory.
   BufferId alias = -1;
   int64_t alias_offset = 0;
@@ -82,20 +80,23 @@ struct Tag {
 struct Op {
   OpKind kind = OpKind::kZero;
   LaneId lane = 0;
+  GroupId group = -1;  // whose ranks communicate; -1: the operation computes
   Tag tag;
   std::vector<BufferId> in, out;
   std::vector<int64_t> attributes;  // in the order of OpInfo::attributes, not negative
   std::vector<OpId> waits;          // ascending
 };
 
-// A set of ranks that communicate, and a queue of work. A lane has at most one group.
+// A set of ranks that communicate over a channel of their own. All operations of a group are on one
+// lane of each member, in the same order. Two lanes over the same ranks therefore need two groups.
 struct Group {
-  std::string name;  // "tp"
+  std::string name;  // "tp"; the members know the group by it
   IdVector<GroupRank, Rank> ranks;
+  bool operator==(const Group&) const = default;
 };
+// A queue of work.
 struct Lane {
   std::string name;  // "compute", "comm.tp"
-  GroupId group = -1;
 };
 
 struct Program {
@@ -126,16 +127,25 @@ struct Instance {
   std::vector<CarriedWait> waits;
 };
 
+// The instances [begin, end) of a step repeat: each is the one `period` before it, for micro-batches
+// that are `stride` later.
+struct Repeat {
+  InstanceId begin = 0, end = 0;  // equal: nothing repeats
+  int period = 1;
+  int stride = 1;
+  int count() const { return (end - begin) / period; }
+};
+
 struct StepProgram {
   Rank rank = 0;
   int world_size = 1;
   int micro_batches = 1;
-  int slots = 1;  // micro-batches in flight
   IdVector<GroupId, Group> groups;
   IdVector<LaneId, Lane> lanes;
   IdVector<BufferId, Buffer> buffers;
   IdVector<UnitId, Unit> units;
   IdVector<InstanceId, Instance> instances;
+  Repeat repeat = {};  // declared by the pass that makes the list of instances (shortened.h)
 };
 
 // Maps a buffer of a step to the copy that a micro-batch uses, in the expansion's buffer list.

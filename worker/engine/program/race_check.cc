@@ -37,14 +37,14 @@ class Runs {
       if (++word == heads_.size()) return count_;
       bits = heads_[word];
     }
-    return word * 64 + static_cast<size_t>(std::countr_zero(bits));
+    return word * 64 + std::countr_zero(bits);
   }
   // Returns the start of the run that contains `at`.
   size_t Head(size_t at) const {
     size_t word = at / 64;
     uint64_t bits = heads_[word] << (63 - at % 64) >> (63 - at % 64);
     while (bits == 0) bits = heads_[--word];
-    return word * 64 + 63 - static_cast<size_t>(std::countl_zero(bits));
+    return word * 64 + 63 - std::countl_zero(bits);
   }
   bool IsHead(size_t at) const { return at == count_ || (heads_[at / 64] >> (at % 64) & 1) != 0; }
   void Set(size_t head) { heads_[head / 64] |= uint64_t{1} << (head % 64); }
@@ -95,7 +95,7 @@ class RaceCheck {
 
  private:
   // An output may overlap another operand only when the operation works in place. The two are then
-  // the same buffer, or start at the same address.
+  // the same buffer, or start at the same address, or one is this rank's part of the other.
   absl::Status CheckOutputs(OpId op) const {
     const Op& operation = program_.ops[op];
     const OpInfo& info = InfoOf(operation.kind);
@@ -104,6 +104,7 @@ class RaceCheck {
       for (size_t i = 0; i < operation.in.size(); ++i) {
         const Region& in = regions_[operation.in[i]];
         if (!out.Overlaps(in) || (MayShare(info, i, o) && out.begin == in.begin)) continue;
+        if (IsOwnPart(operation, in, out)) continue;
         return Clash(op, operation.out[o], operation.in[i]);
       }
       for (size_t other = o + 1; other < operation.out.size(); ++other) {
@@ -117,6 +118,18 @@ class RaceCheck {
   static bool MayShare(const OpInfo& info, size_t input, size_t output) {
     const absl::string_view in = info.inputs[input];
     return in[0] == '=' ? in == info.outputs[output] : BareName(in) == info.overwrites;
+  }
+
+  // Whether a collective reads or writes the whole of a tensor, and the other operand is the part of
+  // it that this rank has (comm/collective/collective.h).
+  bool IsOwnPart(const Op& op, const Region& in, const Region& out) const {
+    if (op.group < 0) return false;
+    const CollectiveInfo& kind = InfoOf(InfoOf(op.kind).collective);
+    if (kind.in_parts == kind.out_parts) return false;
+    const Region &whole = kind.in_parts ? in : out, &part = kind.in_parts ? out : in;
+    const IdVector<GroupRank, Rank>& ranks = program_.groups[op.group].ranks;
+    const auto member = std::find(ranks.begin(), ranks.end(), program_.rank) - ranks.begin();
+    return part.begin == whole.begin + member * (part.end - part.begin);
   }
 
   absl::Status Clash(OpId op, BufferId out, BufferId other) const {

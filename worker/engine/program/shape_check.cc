@@ -40,10 +40,8 @@ int64_t ShapeCheck::Rows(absl::string_view operand) const {
   return columns == 0 ? 0 : Count(operand) / columns;
 }
 
-const Lane& ShapeCheck::lane() const { return program_.lanes[program_.ops[index_].lane]; }
-
 const Group* ShapeCheck::group() const {
-  const GroupId group = lane().group;
+  const GroupId group = program_.ops[index_].group;
   return group < 0 ? nullptr : &program_.groups[group];
 }
 

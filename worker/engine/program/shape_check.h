@@ -35,8 +35,7 @@ class ShapeCheck {
   int64_t Count(absl::string_view operand) const { return operands_[operand]->count(); }
   int64_t Columns(absl::string_view operand) const { return operands_[operand]->shape.back(); }
   int64_t Rows(absl::string_view operand) const;
-  const Lane& lane() const;
-  const Group* group() const;  // of the lane; null when it has none
+  const Group* group() const;  // of the operation; null when it has none
   absl::Status Error(absl::string_view found, absl::string_view expected) const;
 
  private:

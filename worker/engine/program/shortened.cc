@@ -1,24 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Leaves out, or adds, whole periods of the declared repeat. Instances behind it move: their
+// micro-batches by the stride, and their waits by the period where they refer to the repeat. The
+// declaration is checked first, because a wrong one would give a program of another step.
+
 #include "worker/engine/program/shortened.h"
 
 #include <algorithm>
 
-#include "proto/base/check.h"
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto {
 namespace {
 
 // The number of micro-batches that shows every kind of neighbour: the first ones, which have too
 // few before them, two with neighbours on both sides, and the last ones.
-int Enough(const StepProgram& step) { return std::max(6, 3 * step.slots); }
-
-// Instances [begin, end) repeat with a period of `period` instances; each period is for
-// micro-batches that are `stride` later.
-struct Run {
-  InstanceId begin = 0, end = 0;
-  int period = 1, stride = 1;
-  int repeats() const { return (end - begin) / period; }
-};
+int Enough(const StepProgram& step) {
+  int slots = 2;
+  for (const Buffer& buffer : step.buffers) slots = std::max(slots, buffer.slots);
+  return 3 * slots;
+}
 
 // Returns by how many micro-batches `later` follows `earlier`, or 0 if they are of different kinds.
 int Stride(const Instance& earlier, const Instance& later) {
@@ -30,27 +32,27 @@ int Stride(const Instance& earlier, const Instance& later) {
   return all && stride > 0 ? stride : 0;
 }
 
-// Returns the longest run.
-Run RunOf(const IdVector<InstanceId, Instance>& instances) {
-  constexpr int kLongestPeriod = 8;
-  Run best;
-  for (int period = 1; period <= kLongestPeriod; ++period) {
-    for (InstanceId begin = 0; begin + period < instances.next(); ++begin) {
-      InstanceId i = begin;
-      const int stride = Stride(instances[i], instances[i + period]);
-      while (stride > 0 && i + period < instances.next() &&
-             Stride(instances[i], instances[i + period]) == stride)
-        ++i;
-      const Run run{begin, begin + ((i - begin) / period + 1) * period, period, stride};
-      if (run.repeats() >= 2 && run.end - run.begin > best.end - best.begin) best = run;
-      begin = i;
-    }
+absl::Status CheckRepeat(const StepProgram& step) {
+  const Repeat& repeat = step.repeat;
+  const bool inside = repeat.begin >= 0 && repeat.begin <= repeat.end &&
+                      repeat.end <= step.instances.next() && repeat.period > 0 &&
+                      (repeat.end - repeat.begin) % repeat.period == 0;
+  if (!inside) {
+    return absl::InternalError(absl::StrCat(
+        "repeat: found [", repeat.begin.value(), ", ", repeat.end.value(), ") with period ",
+        repeat.period, ", expected whole periods of ", step.instances.size(), " instances"));
   }
-  return best;
+  for (InstanceId i = repeat.begin + repeat.period; i < repeat.end; ++i) {
+    if (Stride(step.instances[i - repeat.period], step.instances[i]) == repeat.stride) continue;
+    return absl::InternalError(absl::StrCat(
+        "instance ", i.value(), ": found another unit or stride", ", expected those of instance ",
+        (i - repeat.period).value(), ", ", repeat.stride, " micro-batches later"));
+  }
+  return absl::OkStatus();
 }
 
-// Returns the instance `by` periods later; its waits for instances of the run move with it.
-Instance Moved(Instance instance, int by, const Run& run) {
+// Returns the instance `by` periods later; its waits for instances of the repeat move with it.
+Instance Moved(Instance instance, int by, const Repeat& run) {
   for (int& micro_batch : instance.micro_batches) micro_batch += by * run.stride;
   for (CarriedWait& wait : instance.waits) {
     if (wait.instance >= run.begin) wait.instance = wait.instance + by * run.period;
@@ -66,7 +68,7 @@ StepProgram WithMicroBatches(const StepProgram& step, int micro_batches) {
   return other;
 }
 
-bool ReachesBefore(const Instance& instance, InstanceId first, const Run& run) {
+bool ReachesBefore(const Instance& instance, InstanceId first, const Repeat& run) {
   return std::any_of(instance.waits.begin(), instance.waits.end(), [&](const CarriedWait& wait) {
     return wait.instance >= run.begin && wait.instance < first;
   });
@@ -74,19 +76,21 @@ bool ReachesBefore(const Instance& instance, InstanceId first, const Run& run) {
 
 }  // namespace
 
-StepProgram Shortened(const StepProgram& step, int together) {
-  const Run run = RunOf(step.instances);
+absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together) {
+  RETURN_IF_ERROR(CheckRepeat(step));
+  const Repeat& run = step.repeat;
   const int enough = Enough(step) * together;
-  int surplus = std::min(step.micro_batches - enough, run.repeats() - (enough - 2));
+  int surplus = std::min(step.micro_batches - enough, run.count() - (enough - 2));
   surplus -= surplus % together;
   if (surplus <= 0 || run.stride != 1) return step;
   const int removed = surplus * run.period;
   StepProgram shorter = WithMicroBatches(step, step.micro_batches - surplus);
+  shorter.repeat.end = run.end - removed;
   for (InstanceId i : step.instances.ids()) {
     if (i >= run.end - removed && i < run.end) continue;
     const bool moves = i >= run.end;
     // A wait for a removed instance cannot be distinguished from a wait for what comes before the
-    // run, so such a step is not shortened.
+    // repeat, so such a step is not shortened.
     if (moves && ReachesBefore(step.instances[i], run.begin + removed, run)) return step;
     shorter.instances.push_back(moves ? Moved(step.instances[i], -surplus, run)
                                       : step.instances[i]);
@@ -94,13 +98,21 @@ StepProgram Shortened(const StepProgram& step, int together) {
   return shorter;
 }
 
-StepProgram Lengthened(const StepProgram& step, int micro_batches) {
+absl::StatusOr<StepProgram> Lengthened(const StepProgram& step, int micro_batches) {
   if (micro_batches == step.micro_batches) return step;
-  const Run run = RunOf(step.instances);
+  RETURN_IF_ERROR(CheckRepeat(step));
+  const Repeat& run = step.repeat;
   const int missing = (micro_batches - step.micro_batches) / run.stride;
-  STRETTO_CHECK(missing > 0 && run.repeats() >= 2 &&
-                step.micro_batches + missing * run.stride == micro_batches);
+  // One period shows how the first follows what comes before it, and the second how it follows
+  // the first.
+  if (missing <= 0 || run.count() < 2 ||
+      step.micro_batches + missing * run.stride != micro_batches) {
+    return absl::InternalError(
+        absl::StrCat("a step of ", step.micro_batches, " micro-batches that repeats ", run.count(),
+                     " times by ", run.stride, ": cannot be lengthened to ", micro_batches));
+  }
   StepProgram longer = WithMicroBatches(step, micro_batches);
+  longer.repeat.end = run.end + missing * run.period;
   longer.instances.assign(step.instances.begin(), step.instances.begin() + run.end.value());
   for (int repeat = 1; repeat <= missing; ++repeat) {
     for (InstanceId i = run.end - run.period; i < run.end; ++i)

@@ -5,12 +5,12 @@
 //   program rank=0 world=2
 //   group tp 0,1
 //   lane compute
-//   lane comm.tp tp
+//   lane comm.tp
 //   buffer %0 tokens i32 8,256 input
 //   buffer %1 tokens.s0 i32 4,256 input alias=%0+0
 //   buffer %2 x0.s0 f32 1024,384 activation @4096
 //   17 compute gemm L3.fc2 fwd mb0 s0 in=%9,%3 out=%12
-//   18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 wait=17
+//   18 comm.tp all_reduce L3.fc2 fwd mb0 s0 in=%12 out=%12 on=tp wait=17
 //
 // Attributes follow the operands as name=value; those that are 0 are omitted. Real numbers have the
 // fewest digits that parse to the same value. "@" is the planned offset in bytes. Print and Parse

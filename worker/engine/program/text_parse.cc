@@ -121,12 +121,8 @@ class Parser {
   }
 
   absl::Status ParseLane(const Words& words) {
-    if (words.size() != 2 && words.size() != 3) return Error(words[0], "'lane NAME [GROUP]'");
-    Lane lane{std::string(words[1]), -1};
-    if (words.size() == 3) {
-      RETURN_IF_ERROR(IndexOf(words[2], program_.groups, "group", &lane.group));
-    }
-    program_.lanes.push_back(std::move(lane));
+    if (words.size() != 2) return Error(words[0], "'lane NAME'");
+    program_.lanes.push_back({std::string(words[1])});
     return absl::OkStatus();
   }
 
@@ -137,7 +133,7 @@ class Parser {
 
   absl::Status ParseBuffer(const Words& words) {
     if (words.size() < 6) return Error(words[0], "'buffer %N NAME DTYPE SHAPE CLASS'");
-    const int next = static_cast<int>(program_.buffers.size());
+    const int next = program_.buffers.next().value();
     BufferId id;
     RETURN_IF_ERROR(ParseId(words[1], kMaxIndex, &id));
     if (id.value() != next) return Error(words[1], absl::StrCat("%", next));
@@ -215,7 +211,7 @@ class Parser {
   absl::Status ParseOperands(absl::string_view word, std::vector<BufferId>* ids) const {
     for (absl::string_view id : absl::StrSplit(word, ',')) {
       ids->emplace_back();
-      RETURN_IF_ERROR(ParseId(id, static_cast<int>(program_.buffers.size()), &ids->back()));
+      RETURN_IF_ERROR(ParseId(id, program_.buffers.next().value(), &ids->back()));
     }
     return absl::OkStatus();
   }
@@ -224,7 +220,7 @@ class Parser {
     if (words.size() < 5) return Error(words[0], "'INDEX LANE KIND NAME PHASE ...'");
     int index;
     RETURN_IF_ERROR(Integer(words[0], 0, kMaxIndex, &index));
-    if (index != static_cast<int>(program_.ops.size())) {
+    if (index != program_.ops.next().value()) {
       return Error(words[0], absl::StrCat("operation ", program_.ops.size()));
     }
     Op op;
@@ -243,6 +239,8 @@ class Parser {
   absl::Status ParseOpWord(absl::string_view word, const OpInfo& info, Op* op) const {
     if (absl::ConsumePrefix(&word, "in=")) return ParseOperands(word, &op->in);
     if (absl::ConsumePrefix(&word, "out=")) return ParseOperands(word, &op->out);
+    if (absl::ConsumePrefix(&word, "on="))
+      return IndexOf(word, program_.groups, "group", &op->group);
     if (absl::ConsumePrefix(&word, "wait=")) return Integers(word, 0, kMaxIndex, &op->waits);
     for (size_t i = 0; i < info.attributes.size(); ++i) {
       absl::string_view value = word, name = info.attributes[i];
@@ -254,7 +252,7 @@ class Parser {
     }
     if (absl::ConsumePrefix(&word, "mb")) return Integer(word, 0, kMaxIndex, &op->tag.micro_batch);
     if (absl::ConsumePrefix(&word, "s")) return Integer(word, 0, kMaxIndex, &op->tag.slice);
-    return Error(word, "mbN, sN, in=, out=, an attribute of the operation, or wait=");
+    return Error(word, "mbN, sN, in=, out=, on=, an attribute of the operation, or wait=");
   }
 
   Program program_;

@@ -31,7 +31,7 @@ std::string PrintAttribute(const OpInfo& info, const Op& op, size_t i) {
   char digits[32];  // the shortest that parse to the same number
   const auto end =
       std::to_chars(std::begin(digits), std::end(digits), RealOf(op.attributes[i])).ptr;
-  return absl::StrCat(name, "=", absl::string_view(digits, static_cast<size_t>(end - digits)));
+  return absl::StrCat(name, "=", absl::string_view(digits, end - digits));
 }
 
 }  // namespace
@@ -52,6 +52,7 @@ std::string PrintOp(const Program& program, OpId index) {
                                   info.name, " ", PrintTag(op.tag));
   if (!op.in.empty()) absl::StrAppend(&line, " in=", PrintIds(op.in));
   if (!op.out.empty()) absl::StrAppend(&line, " out=", PrintIds(op.out));
+  if (op.group >= 0) absl::StrAppend(&line, " on=", program.groups.at(op.group).name);
   for (size_t i = 0; i < op.attributes.size(); ++i) {
     if (op.attributes[i] != 0) absl::StrAppend(&line, " ", PrintAttribute(info, op, i));
   }
@@ -75,11 +76,7 @@ std::string Print(const Program& program) {
     absl::StrAppend(&text, "group ", group.name, " ", PrintRanks(group.ranks), "\n");
   }
   for (const Lane& lane : program.lanes) {
-    absl::StrAppend(&text, "lane ", lane.name);
-    if (lane.group >= 0) {
-      absl::StrAppend(&text, " ", program.groups.at(lane.group).name);
-    }
-    absl::StrAppend(&text, "\n");
+    absl::StrAppend(&text, "lane ", lane.name, "\n");
   }
   for (BufferId id : program.buffers.ids()) {
     absl::StrAppend(&text, PrintBuffer(program.buffers[id], id), "\n");

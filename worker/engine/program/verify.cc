@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <unordered_set>
@@ -45,13 +46,44 @@ absl::Status VerifyGroups(const Program& program) {
   return absl::OkStatus();
 }
 
+// Ranks find each other's groups, and traces find lanes, by name.
+template <class Id, class T>
+absl::Status VerifyNames(const IdVector<Id, T>& items, absl::string_view what) {
+  std::set<absl::string_view> names;
+  for (const T& item : items) {
+    if (names.insert(item.name).second) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(what, " ", item.name, ": found two of this name, expected one"));
+  }
+  return absl::OkStatus();
+}
+
+// The lane and the group of each operation exist, and each group has one lane: a channel serves one
+// thread at a time.
 absl::Status VerifyLanes(const Program& program) {
-  RETURN_IF_ERROR(VerifyGroups(program));
-  for (const Lane& lane : program.lanes) {
-    if (lane.group < program.groups.next()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("lane ", lane.name, ": found group ",
-                                                   lane.group.value(), ", expected below ",
-                                                   program.groups.size()));
+  IdVector<GroupId, OpId> first(program.groups.size());
+  for (OpId index : program.ops.ids()) {
+    const Op& op = program.ops[index];
+    const auto error = [&](const auto&... words) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("operation ", index.value(), ": found ", words...));
+    };
+    if (!program.lanes.Has(op.lane)) {
+      return error("lane ", op.lane.value(), ", expected below ", program.lanes.size());
+    }
+    if (!IsCollective(op.kind)) {
+      if (op.group < 0) continue;
+      return error("group ", op.group.value(), ", expected none, because it computes");
+    }
+    if (!program.groups.Has(op.group)) {
+      return error("group ", op.group.value(), ", expected below ", program.groups.size());
+    }
+    if (first[op.group] < 0) first[op.group] = index;
+    const LaneId lane = program.ops[first[op.group]].lane;
+    if (lane == op.lane) continue;
+    return error("group ", program.groups[op.group].name, " on lane ", program.lanes[op.lane].name,
+                 ", expected lane ", program.lanes[lane].name, ", as operation ",
+                 first[op.group].value());
   }
   return absl::OkStatus();
 }
@@ -92,7 +124,7 @@ class OperandCheck {
     }
   }
 
-  // The operation's lane must exist.
+  // The operation's group must exist.
   absl::Status Check(OpId index) {
     const Op& op = program_.ops[index];
     if (!Describe(op)) return VerifyOperands(program_, index);
@@ -106,7 +138,7 @@ class OperandCheck {
  private:
   // Stores everything that VerifyOperands reads in words_. False when an operand does not exist.
   bool Describe(const Op& op) {
-    words_.assign({static_cast<int64_t>(op.kind), op.lane.value(),
+    words_.assign({static_cast<int64_t>(op.kind), op.group.value(),
                    static_cast<int64_t>(op.in.size()), static_cast<int64_t>(op.out.size())});
     for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
       for (BufferId id : *ids) {
@@ -132,18 +164,13 @@ class OperandCheck {
 };
 
 absl::Status VerifyStructure(const Program& program) {
+  RETURN_IF_ERROR(VerifyGroups(program));
+  RETURN_IF_ERROR(VerifyNames(program.groups, "group"));
+  RETURN_IF_ERROR(VerifyNames(program.lanes, "lane"));
   RETURN_IF_ERROR(VerifyLanes(program));
   for (BufferId id : program.buffers.ids()) RETURN_IF_ERROR(VerifyBuffer(program, id));
   OperandCheck operands(program);
-  for (OpId op : program.ops.ids()) {
-    const LaneId lane = program.ops[op].lane;
-    if (!program.lanes.Has(lane)) {
-      return absl::InvalidArgumentError(absl::StrCat("operation ", op.value(), ": found lane ",
-                                                     lane.value(), ", expected below ",
-                                                     program.lanes.size()));
-    }
-    RETURN_IF_ERROR(operands.Check(op));
-  }
+  for (OpId op : program.ops.ids()) RETURN_IF_ERROR(operands.Check(op));
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@ namespace stretto {
 using ArenaBytes = PerArena<int64_t>;
 
 // One rank's program:
+//  - names of groups and lanes are unique, and the operations of a group are on one lane;
 //  - operands, attributes and shapes fit the kind of each operation;
 //  - lane order and waits have no cycle;
 //  - an operation's output overlaps none of its other operands, unless it works in place;

@@ -28,8 +28,13 @@ class Rehearsal {
           ranks_[ranks_.Add({.program = &program,
                              .lanes = IdVector<LaneId, std::vector<OpId>>(program.lanes.size()),
                              .head = IdVector<LaneId, size_t>(program.lanes.size()),
+                             .lane_of = IdVector<GroupId, LaneId>(program.groups.size()),
                              .done = IdVector<OpId, bool>(program.ops.size())})];
-      for (OpId op : program.ops.ids()) state.lanes[program.ops[op].lane].push_back(op);
+      for (OpId index : program.ops.ids()) {
+        const Op& op = program.ops[index];
+        state.lanes[op.lane].push_back(index);
+        if (op.group >= 0) state.lane_of[op.group] = op.lane;
+      }
     }
   }
 
@@ -55,6 +60,7 @@ class Rehearsal {
     const Program* program;
     IdVector<LaneId, std::vector<OpId>> lanes;
     IdVector<LaneId, size_t> head;
+    IdVector<GroupId, LaneId> lane_of;  // -1: no operation of the group
     IdVector<OpId, bool> done;
   };
 
@@ -82,17 +88,15 @@ class Rehearsal {
       Finish(r, lane, op);
       return true;
     }
-    // The lane of the same name on every member must be ready with the same collective.
-    const Program& mine = ProgramOf(r);
-    const Group& group = mine.groups[mine.lanes[lane].group];
+    // Every member must have the same operation next on the lane of the group of this name.
+    const Group& group = ProgramOf(r).groups[ProgramOf(r).ops[op].group];
     IdVector<GroupRank, std::pair<LaneId, OpId>> members;  // lane, operation
     for (Rank member : group.ranks) {
-      ASSIGN_OR_RETURN(const LaneId peer_lane, PeerLane(r, lane, member));
-      RETURN_IF_ERROR(SameGroup(r, lane, member, peer_lane));
-      const OpId peer = Ready(member, peer_lane);
-      // On a lane that also computes, the peer may still have other operations before its
-      // collective.
-      if (peer < 0 || !IsCollective(ProgramOf(member).ops[peer].kind)) return false;
+      ASSIGN_OR_RETURN(const GroupId theirs, PeerGroup(r, group, member));
+      const LaneId peer_lane = ranks_[member].lane_of[theirs];
+      const OpId peer = peer_lane < 0 ? OpId() : Ready(member, peer_lane);
+      // The peer's lane may still have other operations before it.
+      if (peer < 0 || ProgramOf(member).ops[peer].group != theirs) return false;
       RETURN_IF_ERROR(SameCollective(r, op, member, peer));
       members.emplace_back(peer_lane, peer);
     }
@@ -100,32 +104,22 @@ class Rehearsal {
     return true;
   }
 
-  absl::StatusOr<LaneId> PeerLane(Rank r, LaneId lane, Rank member) const {
-    const std::string& name = ProgramOf(r).lanes[lane].name;
+  // Returns the group of the same name on another member, which has the same ranks.
+  absl::StatusOr<GroupId> PeerGroup(Rank r, const Group& group, Rank member) const {
+    const auto error = [&](absl::string_view found, absl::string_view expected) {
+      return absl::InvalidArgumentError(absl::StrCat("rank ", member.value(), ": found ", found,
+                                                     " in group ", group.name, ", expected ",
+                                                     expected, ", as on rank ", r.value()));
+    };
     if (ranks_.Has(member)) {
-      const IdVector<LaneId, Lane>& lanes = ProgramOf(member).lanes;
-      for (LaneId peer : lanes.ids()) {
-        if (lanes[peer].name == name && lanes[peer].group >= 0) return peer;
+      const IdVector<GroupId, Group>& groups = ProgramOf(member).groups;
+      for (GroupId id : groups.ids()) {
+        if (groups[id].name != group.name) continue;
+        if (groups[id].ranks == group.ranks) return id;
+        return error(absl::StrCat("ranks ", PrintRanks(groups[id].ranks)), PrintRanks(group.ranks));
       }
     }
-    return absl::InvalidArgumentError(absl::StrCat("rank ", member.value(),
-                                                   ": found no communication lane ", name,
-                                                   ", expected one, as on rank ", r.value()));
-  }
-
-  const IdVector<GroupRank, Rank>& RanksOf(Rank r, LaneId lane) const {
-    const Program& program = ProgramOf(r);
-    return program.groups[program.lanes[lane].group].ranks;
-  }
-
-  absl::Status SameGroup(Rank r, LaneId lane, Rank peer_rank, LaneId peer_lane) const {
-    const IdVector<GroupRank, Rank>& mine = RanksOf(r, lane);
-    const IdVector<GroupRank, Rank>& theirs = RanksOf(peer_rank, peer_lane);
-    if (mine == theirs) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("rank ", peer_rank.value(), ": found ranks ",
-                                                   PrintRanks(theirs), " on lane ",
-                                                   ProgramOf(r).lanes[lane].name, ", expected ",
-                                                   PrintRanks(mine), ", as on rank ", r.value()));
+    return error("none", PrintRanks(group.ranks));
   }
 
   const Buffer& BufferAt(Rank r, BufferId id) const { return ProgramOf(r).buffers[id]; }
@@ -164,7 +158,7 @@ class Rehearsal {
       }
     }
     if (stuck.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("deadlock: nothing can go on, with ", stuck));
+    return absl::InvalidArgumentError(absl::StrCat("deadlock: nothing can proceed, with ", stuck));
   }
 
   IdVector<Rank, RankState> ranks_;

@@ -41,8 +41,8 @@ class OperandLists {
 
   absl::Status Counts(const std::vector<BufferId>& ids, const std::vector<const char*>& names,
                       absl::string_view what) const {
-    const size_t least = static_cast<size_t>(std::count_if(
-        names.begin(), names.end(), [](absl::string_view name) { return name.back() != '?'; }));
+    const size_t least = std::count_if(names.begin(), names.end(),
+                                       [](absl::string_view name) { return name.back() != '?'; });
     for (BufferId id : ids) {
       if (!program_.buffers.Has(id))
         return Error(absl::StrCat("buffer %", id.value()), "a declared buffer");

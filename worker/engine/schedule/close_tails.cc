@@ -22,6 +22,7 @@
 // (DESIGN section 5).
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -92,16 +93,15 @@ OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pendin
   return finish;
 }
 
-// Gives one copy per slot only to the buffers in `roots`: head(k) writes them while tail(k-1) still
-// reads those of its own micro-batch. rest(k) starts after tail(k-1), so all other buffers need a
-// single copy.
+// Gives two slots to the activations in `roots`: head(k) writes them while tail(k-1) still reads
+// those of its own micro-batch. rest(k) starts after tail(k-1), so all others need one.
 void KeepCopiesOf(const std::set<BufferId>& roots, StepProgram* step) {
   for (BufferId id : step->buffers.ids()) {
     Buffer& buffer = step->buffers[id];
-    const bool copied = roots.contains(RootOf(step->buffers, id).buffer);
-    if (buffer.binding == Binding::kSlot && !copied) buffer.binding = Binding::kStep;
+    if (buffer.arena != ArenaClass::kActivation) continue;
+    if (!roots.contains(RootOf(step->buffers, id).buffer)) continue;
+    buffer.slots = std::min(2, step->micro_batches);
   }
-  step->slots = std::min(2, step->micro_batches);
 }
 
 }  // namespace
@@ -109,7 +109,7 @@ void KeepCopiesOf(const std::set<BufferId>& roots, StepProgram* step) {
 absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
   std::vector<OpList> roles;
   for (const Op& op : step->units[FindUnit(*step, kMicroBatchUnit)].ops) {
-    if (op.tag.micro_batch >= static_cast<int>(roles.size())) roles.emplace_back();
+    if (op.tag.micro_batch >= std::ssize(roles)) roles.emplace_back();
     roles.back().push_back(op);
   }
   const OpList optimizer = step->units[FindUnit(*step, kOptimizerUnit)].ops;
@@ -123,7 +123,7 @@ absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
     Append(&within, parts[role - 1].tail);
     Append(&within, parts[role].rest);
   }
-  const int count = static_cast<int>(parts.size());
+  const int count = std::ssize(parts);
   // A tail starts with weight gradients, which do not need the last collective. The first operation
   // of another role in the lowest layer or outside the layers is the first that does.
   const OpList tail = OfRole(parts.back().tail, 0);
@@ -151,6 +151,7 @@ absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
     for (int role = 0; role < count; ++role) bound.push_back(mb + role);
     if (mb > 0) bound.push_back(mb - 1);
   }
+  step->repeat = {.begin = 2, .end = step->instances.next(), .stride = count};
   step->instances.push_back({.unit = 3, .micro_batches = {step->micro_batches - 1}, .waits = {}});
   return absl::OkStatus();
 }

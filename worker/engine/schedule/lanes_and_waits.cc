@@ -3,8 +3,8 @@
 // Gives every operation a lane and the shortest list of waits that preserves the results of the
 // canonical order.
 //
-// Compute operations go to lane 0 and collectives to lane 1. For the waits, WaitFinder walks the
-// expanded program in order and remembers, per buffer and lane, the last operation that read the
+// Operations that compute go to lane "compute", and those of a group to the lane of the group. For
+// the waits, WaitFinder walks the expanded program in order and remembers, per buffer and lane, the last operation that read the
 // buffer and the last that wrote it. An operation needs the last conflicting operation of each
 // other lane. Vector clocks then drop the waits that are already implied: clock[l] counts the
 // operations of lane l that are known to come before, through the lane's own order or through an
@@ -13,12 +13,12 @@
 // Units are templates that several instances share. A wait for an operation of the same instance
 // goes to the unit (the union over its instances), and a wait for an earlier instance goes to the
 // instance.
-// (the union over its instances), and a wait for an earlier instance goes to the instance.
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "worker/engine/program/memory_map.h"
 #include "worker/engine/schedule/passes.h"
 
@@ -26,15 +26,23 @@ namespace stretto {
 namespace {
 
 void AssignLanes(StepProgram* step) {
-  bool communicates = false;
-  for (Unit& unit : step->units) {
-    for (Op& op : unit.ops) {
-      op.lane = IsCollective(op.kind) ? LaneId(1) : LaneId(0);
-      communicates = communicates || op.lane == 1;
+  IdVector<GroupId, bool> communicates(step->groups.size());
+  for (const Unit& unit : step->units) {
+    for (const Op& op : unit.ops) {
+      if (op.group >= 0) communicates[op.group] = true;
     }
   }
-  step->lanes = {{"compute", -1}};
-  if (communicates) step->lanes.push_back({"comm.tp", 0});
+  step->lanes.clear();
+  const LaneId compute = step->lanes.Add({"compute"});
+  IdVector<GroupId, LaneId> lane_of;
+  for (GroupId group : step->groups.ids()) {
+    lane_of.push_back(communicates[group]
+                          ? step->lanes.Add({absl::StrCat("comm.", step->groups[group].name)})
+                          : compute);
+  }
+  for (Unit& unit : step->units) {
+    for (Op& op : unit.ops) op.lane = op.group >= 0 ? lane_of[op.group] : compute;
+  }
 }
 
 // Walks the expansion in program order and finds, for every operation, the latest operation of each

@@ -10,6 +10,7 @@
 //   whole     | (0, s0) | (0, s1) | (1, s0) | ... | (g-1, s1) |      rows of x; of dy the same
 //   product   ........................................ w += dy^T x, where the last one stood
 
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,7 +28,7 @@ constexpr size_t kOperands[] = {0, 1};  // dy, x
 
 class Merge {
  public:
-  Merge(int roles, StepProgram* step) : step_(step), ids_(static_cast<size_t>(roles)) {}
+  Merge(int roles, StepProgram* step) : step_(step), ids_(roles) {}
 
   IdVector<OpId, Op> Run(const IdVector<OpId, Op>& ops) {
     std::map<std::pair<BufferId, std::string>, std::vector<OpId>> products;  // by gradient and tag
@@ -55,7 +56,7 @@ class Merge {
   }
 
  private:
-  int roles() const { return static_cast<int>(ids_.size()); }
+  int roles() const { return std::ssize(ids_); }
   Buffer& At(BufferId id) { return step_->buffers[id]; }
 
   // Makes one buffer of an operand of all parts of a product, over all roles. The buffer takes the
@@ -128,7 +129,7 @@ IdVector<InstanceId, Instance> Together(const IdVector<InstanceId, Instance>& in
   IdVector<InstanceId, Instance> together;
   for (const Instance& instance : instances) {
     const bool joins = instance.unit == unit && together.back().unit == unit &&
-                       static_cast<int>(together.back().micro_batches.size()) < roles;
+                       std::ssize(together.back().micro_batches) < roles;
     if (joins) {
       together.back().micro_batches.push_back(instance.micro_batches[0]);
     } else {
@@ -142,12 +143,14 @@ IdVector<InstanceId, Instance> Together(const IdVector<InstanceId, Instance>& in
 
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step) {
   const int roles = spec.schedule.merge_wgrads;
-  if (roles * static_cast<int>(spec.schedule.slices.size()) <= 1) return absl::OkStatus();
+  if (roles * std::ssize(spec.schedule.slices) <= 1) return absl::OkStatus();
   STRETTO_CHECK(step->micro_batches % roles == 0);
   const UnitId unit = FindUnit(*step, kMicroBatchUnit);
   const IdVector<OpId, Op> ops = std::move(step->units[unit].ops);
   step->units[unit].ops = Merge(roles, step).Run(ops);
   step->instances = Together(step->instances, unit, roles);
+  step->repeat.end = step->repeat.begin + step->micro_batches / roles;
+  step->repeat.stride = roles;
   return absl::OkStatus();
 }
 

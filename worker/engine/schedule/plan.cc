@@ -8,7 +8,6 @@
 // expanded and verified after every pass, so that an error names the pass that caused it. Passes
 // run on a shortened step, which has just enough micro-batches to show every kind of neighbour; the
 // step is lengthened to its full number before memory is planned.
-// them before memory is planned.
 
 #include "worker/engine/schedule/plan.h"
 
@@ -29,7 +28,7 @@ namespace {
 size_t IndexOf(const std::string& name) {
   const ScheduleRules* rules = FindSchedule(name);
   STRETTO_CHECK(rules != nullptr);
-  return static_cast<size_t>(rules - kSchedules.data());
+  return rules - kSchedules.data();
 }
 
 std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
@@ -65,10 +64,8 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   const bool trains = variant != Variant::kEvaluation;
   Emitted emitted = Emit(spec, rank, trains ? Extent::kStep : Extent::kForward);
   const std::vector<Pass> passes = PassesFor(spec, variant);
-  RankPlan plan{.step = Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)),
-                .program = {},
-                .arenas = {},
-                .buffers = std::move(emitted.buffers)};
+  RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
+  ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)));
   const auto proved = [&](absl::string_view pass) {
     if (!prove) return absl::OkStatus();
     plan.program = Expand(plan.step);
@@ -79,7 +76,7 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
     RETURN_IF_ERROR(pass.run(spec, &plan.step));
     RETURN_IF_ERROR(proved(pass.name));
   }
-  plan.step = Lengthened(plan.step, trains ? spec.micro_batches : 1);
+  ASSIGN_OR_RETURN(plan.step, Lengthened(plan.step, trains ? spec.micro_batches : 1));
   plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
   if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas), "memory"));

@@ -29,7 +29,7 @@ Weaver::Weaver(const StepProgram& step, UnitId unit)
       placed_(ops_.size(), false) {
   for (OpId op : ops_.ids()) {
     const Tag& tag = ops_[op].tag;
-    const size_t role = static_cast<size_t>(std::max(tag.micro_batch, 0));
+    const size_t role = std::max(tag.micro_batch, 0);
     words_.resize(std::max(words_.size(), role + 1));
     words_[role][{WordOf(ops_[op]), tag.layer, tag.slice}].push_back(op);
     layers_ = std::max(layers_, tag.layer + 1);

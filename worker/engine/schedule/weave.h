@@ -19,6 +19,7 @@
 // If a unit has several micro-batches (its roles, see merge_wgrads.cc), they are woven one after
 // the other.
 
+#include <iterator>
 #include <map>
 #include <string>
 #include <tuple>
@@ -37,7 +38,7 @@ class Weaver {
 
   int layers() const { return layers_; }
   int slices() const { return slices_; }
-  int roles() const { return static_cast<int>(words_.size()); }
+  int roles() const { return std::ssize(words_); }
 
   // Selects another of the unit's micro-batches, in ascending order; the weaver starts with 0.
   // Operations of earlier micro-batches that were not played are appended in canonical order.

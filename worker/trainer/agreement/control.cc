@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "proto/base/status_macros.h"
 
@@ -23,27 +24,42 @@ absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine) {
   return ControlWord{.stop = word[0] > 0, .checkpoint = word[1] > 0};
 }
 
+absl::StatusOr<bool> AnyRank(Communicator& group, bool mine) {
+  if (group.size() == 1) return mine;
+  int32_t word = mine;
+  RETURN_IF_ERROR(group.Run(Collective::AllReduce(Vector(&word, 1), ReduceOp::kMax)));
+  return word > 0;
+}
+
 absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
                                                       const std::string& mine) {
   if (group.size() == 1) return std::vector<std::string>{mine};
-  const size_t ranks = static_cast<size_t>(group.size());
+  const size_t ranks = group.size();
   int32_t size = static_cast<int32_t>(mine.size());
   std::vector<int32_t> sizes(ranks);
   RETURN_IF_ERROR(
       group.Run(Collective::AllGather(Vector(&size, 1), Vector(sizes.data(), group.size()))));
   // All ranks gather equally many words, as many as the longest text needs.
   const int64_t words = (*std::max_element(sizes.begin(), sizes.end()) + 3) / 4;
-  std::vector<int32_t> own(static_cast<size_t>(words)), all(static_cast<size_t>(words) * ranks);
+  std::vector<int32_t> own(words), all(words * ranks);
   std::memcpy(own.data(), mine.data(), mine.size());
   RETURN_IF_ERROR(group.Run(
       Collective::AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size()))));
   std::vector<std::string> texts;
   for (size_t r = 0; r < ranks; ++r) {
-    const char* text =
-        reinterpret_cast<const char*>(all.data()) + r * static_cast<size_t>(words) * 4;
-    texts.emplace_back(text, static_cast<size_t>(sizes[r]));
+    texts.emplace_back(reinterpret_cast<const char*>(all.data() + r * words), sizes[r]);
   }
   return texts;
+}
+
+absl::StatusOr<std::string> BroadcastText(Communicator& group, const std::string& mine, int root) {
+  if (group.size() == 1) return mine;
+  int32_t size = static_cast<int32_t>(mine.size());
+  RETURN_IF_ERROR(group.Run(Collective::Broadcast(Vector(&size, 1), root)));
+  std::vector<int32_t> words((size + 3) / 4);
+  if (group.rank() == root) std::memcpy(words.data(), mine.data(), size);
+  RETURN_IF_ERROR(group.Run(Collective::Broadcast(Vector(words.data(), std::ssize(words)), root)));
+  return std::string(reinterpret_cast<const char*>(words.data()), size);
 }
 
 std::string PackText(const absl::StatusOr<std::string>& result) {

@@ -20,8 +20,14 @@ struct ControlWord {
 };
 absl::StatusOr<ControlWord> Agree(Communicator& group, ControlWord mine);
 
+// Returns whether any rank has passed true.
+absl::StatusOr<bool> AnyRank(Communicator& group, bool mine);
+
 // Returns the text of every rank, by rank.
 absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group, const std::string& mine);
+
+// Returns the text of rank `root`; what the others bring is ignored.
+absl::StatusOr<std::string> BroadcastText(Communicator& group, const std::string& mine, int root);
 
 // Packs a result for ExchangeText: "+TEXT" on success, "-MESSAGE" on failure.
 std::string PackText(const absl::StatusOr<std::string>& result);

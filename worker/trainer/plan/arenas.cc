@@ -37,10 +37,9 @@ absl::StatusOr<ArenaBytes> FullestArenas(const EngineSpec& spec, Rank rank, Extr
 absl::StatusOr<ArenaBytes> MakeRoomForEvaluation(const EngineSpec& spec, Rank rank,
                                                  ArenaBytes* step) {
   ASSIGN_OR_RETURN(ArenaBytes own, PlanArenas(spec, rank, Variant::kEvaluation));
-  int64_t& activations = (*step)[static_cast<size_t>(ArenaClass::kActivation)];
-  activations = std::max(activations, own[static_cast<size_t>(ArenaClass::kActivation)]);
-  for (ArenaClass shared : {ArenaClass::kActivation, ArenaClass::kParameter})
-    own[static_cast<size_t>(shared)] = 0;
+  int64_t& activations = (*step)[ArenaClass::kActivation];
+  activations = std::max(activations, own[ArenaClass::kActivation]);
+  for (ArenaClass shared : {ArenaClass::kActivation, ArenaClass::kParameter}) own[shared] = 0;
   return own;
 }
 

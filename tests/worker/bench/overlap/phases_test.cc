@@ -19,13 +19,13 @@ constexpr char kStep[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4 input\n"
     "0 compute zero z opt out=%0\n"
     "1 compute zero a fwd out=%0\n"
-    "2 comm.tp all_reduce r fwd in=%0 out=%0\n"
+    "2 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
     "3 compute zero b bwd out=%0\n"
-    "4 comm.tp all_reduce q bwd in=%0 out=%0\n"
+    "4 comm.tp all_reduce q bwd in=%0 out=%0 on=tp\n"
     "5 compute zero c bwd out=%0\n"
     "6 compute zero o opt out=%0\n";
 

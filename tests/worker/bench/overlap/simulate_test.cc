@@ -18,21 +18,21 @@ constexpr char kOverlap[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4 input\n"
     "buffer %1 y f32 8 input\n"
     "0 compute zero a fwd out=%0\n"
-    "1 comm.tp all_reduce r fwd in=%0 out=%0 wait=0\n"
+    "1 comm.tp all_reduce r fwd in=%0 out=%0 on=tp wait=0\n"
     "2 compute zero b bwd out=%1\n";
 
 constexpr char kSerial[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
-    "lane serial tp\n"
+    "lane serial\n"
     "buffer %0 x f32 4 input\n"
     "buffer %1 y f32 8 input\n"
     "0 serial zero a fwd out=%0\n"
-    "1 serial all_reduce r fwd in=%0 out=%0\n"
+    "1 serial all_reduce r fwd in=%0 out=%0 on=tp\n"
     "2 serial zero b bwd out=%1\n";
 
 constexpr char kComputation[] =
@@ -47,9 +47,9 @@ constexpr char kComputation[] =
 constexpr char kCommunication[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4 input\n"
-    "0 comm.tp all_reduce r fwd in=%0 out=%0\n";
+    "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n";
 
 // Steps from 0 to the end of the last operation.
 Measured MeasuredOf(const char* program, std::vector<std::vector<Interval>> runs) {

@@ -122,7 +122,7 @@ class OnDevice {
   explicit OnDevice(const Tensor& tensor) : tensor_(tensor) {
     bytes_ = tensor_.bytes().size();
     EXPECT_EQ(cudaMalloc(&data_, bytes_), cudaSuccess);
-    std::memcpy(data_, tensor_.bytes().data(), bytes_);
+    if (bytes_ > 0) std::memcpy(data_, tensor_.bytes().data(), bytes_);
   }
   OnDevice(const OnDevice&) = delete;
   ~OnDevice() { (void)cudaFree(data_); }
@@ -134,7 +134,7 @@ class OnDevice {
     return view;
   }
   Tensor Back() {
-    std::memcpy(tensor_.view().data, data_, bytes_);
+    if (bytes_ > 0) std::memcpy(tensor_.view().data, data_, bytes_);
     return tensor_;
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 // The work of the only operation of a program with these buffers.
 Work WorkFor(const std::string& buffers, const std::string& op) {
-  const Program program = ProgramOf("program rank=0 world=4\ngroup tp 0,1,2,3\nlane all tp\n" +
+  const Program program = ProgramOf("program rank=0 world=4\ngroup tp 0,1,2,3\nlane all\n" +
                                     buffers + "0 all " + op + "\n");
   return program.ops.empty() ? Work{-1, -1} : WorkOf(program, program.ops[0]);
 }
@@ -90,14 +90,14 @@ TEST(WorkTest, EverythingElseMovesItsOperands) {
 }
 
 TEST(WorkTest, ACollectiveIsNoComputation) {
-  const Work work = WorkFor(kLinearBuffers, "all_reduce c fwd in=%0 out=%0");
+  const Work work = WorkFor(kLinearBuffers, "all_reduce c fwd in=%0 out=%0 on=tp");
   EXPECT_EQ(work.flops, 0);
   EXPECT_EQ(work.bytes, 0);
 }
 
 int64_t WireBytesFor(const std::string& op) {
   const Program program = ProgramOf(
-      "program rank=0 world=4\ngroup tp 0,1,2,3\nlane all tp\n"
+      "program rank=0 world=4\ngroup tp 0,1,2,3\nlane all\n"
       "buffer %0 whole f32 8,16 input\nbuffer %1 part f32 2,16 activation\n"
       "buffer %2 narrow bf16 8,16 input\n0 all " +
       op + "\n");
@@ -105,16 +105,17 @@ int64_t WireBytesFor(const std::string& op) {
 }
 
 TEST(WireBytesTest, AreThoseOfTheWholeTensor) {
-  EXPECT_EQ(WireBytesFor("all_reduce c fwd in=%0 out=%0"), 4 * 8 * 16);
-  EXPECT_EQ(WireBytesFor("all_reduce_max c fwd in=%0 out=%0"), 4 * 8 * 16);
-  EXPECT_EQ(WireBytesFor("reduce_scatter c fwd in=%0 out=%1"), 4 * 8 * 16);
-  EXPECT_EQ(WireBytesFor("all_gather c fwd in=%1 out=%0"), 4 * 8 * 16);
+  EXPECT_EQ(WireBytesFor("all_reduce c fwd in=%0 out=%0 on=tp"), 4 * 8 * 16);
+  EXPECT_EQ(WireBytesFor("all_reduce_max c fwd in=%0 out=%0 on=tp"), 4 * 8 * 16);
+  EXPECT_EQ(WireBytesFor("reduce_scatter c fwd in=%0 out=%1 on=tp"), 4 * 8 * 16);
+  EXPECT_EQ(WireBytesFor("all_gather c fwd in=%1 out=%0 on=tp"), 4 * 8 * 16);
 }
 
 TEST(WireBytesTest, AreInTheTypeThatTravels) {
-  EXPECT_EQ(WireBytesFor("all_reduce c fwd in=%0 out=%0 wire=1"), 2 * 8 * 16);
-  EXPECT_EQ(WireBytesFor("all_gather c fwd in=%1 out=%0 wire=1"), 2 * 8 * 16);
-  EXPECT_EQ(WireBytesFor("all_reduce c fwd in=%2 out=%2 wire=0"), 2 * 8 * 16) << "never widened";
+  EXPECT_EQ(WireBytesFor("all_reduce c fwd in=%0 out=%0 on=tp wire=1"), 2 * 8 * 16);
+  EXPECT_EQ(WireBytesFor("all_gather c fwd in=%1 out=%0 on=tp wire=1"), 2 * 8 * 16);
+  EXPECT_EQ(WireBytesFor("all_reduce c fwd in=%2 out=%2 on=tp wire=0"), 2 * 8 * 16)
+      << "never widened";
 }
 
 }  // namespace

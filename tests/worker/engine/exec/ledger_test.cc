@@ -22,14 +22,14 @@ constexpr char kText[] =
     "group tp 0,1\n"
     "group dp 0\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
-    "lane comm.dp dp\n"
+    "lane comm.tp\n"
+    "lane comm.dp\n"
     "buffer %0 x f32 4 input\n"
     "0 compute zero a fwd out=%0\n"
     "1 compute zero b bwd out=%0\n"
-    "2 comm.tp all_reduce c fwd in=%0 out=%0\n"
-    "3 comm.tp all_reduce d bwd in=%0 out=%0\n"
-    "4 comm.dp all_reduce e bwd in=%0 out=%0\n"
+    "2 comm.tp all_reduce c fwd in=%0 out=%0 on=tp\n"
+    "3 comm.tp all_reduce d bwd in=%0 out=%0 on=tp\n"
+    "4 comm.dp all_reduce e bwd in=%0 out=%0 on=dp\n"
     "5 compute zero f opt out=%0\n";
 enum { kForward, kBackward, kTpForward, kTpBackward, kDpBackward, kOptimizer, kOps };
 

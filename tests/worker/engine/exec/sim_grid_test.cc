@@ -12,10 +12,10 @@ constexpr char kText[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4 input\n"
     "0 compute gelu L0.fc1 fwd mb0 s0 in=%0 out=%0\n"
-    "1 comm.tp all_reduce L0.fc1 fwd mb0 s0 in=%0 out=%0 wait=0\n"
+    "1 comm.tp all_reduce L0.fc1 fwd mb0 s0 in=%0 out=%0 on=tp wait=0\n"
     "2 compute gelu_grad L0.fc1 bwd mb0 s0 in=%0,%0 out=%0 wait=1\n"
     "3 compute gemm_wgrad L0.fc1 bwd mb0 s1 in=%0,%0,%0 out=%0\n"
     "4 compute gelu L1.fc1 fwd mb1 s0 in=%0 out=%0\n";

@@ -27,10 +27,10 @@ constexpr char kTwoLanes[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4 input\n"
     "0 compute zero a fwd out=%0\n"
-    "1 comm.tp all_reduce r fwd in=%0 out=%0 wait=0\n"
+    "1 comm.tp all_reduce r fwd in=%0 out=%0 on=tp wait=0\n"
     "2 compute zero b fwd out=%0\n"
     "3 compute zero c fwd out=%0 wait=1\n";
 
@@ -87,12 +87,12 @@ TEST(SimTimelineTest, TwoLanesOfTransfersCountOnce) {
       "group tp 0,1\n"
       "group dp 0,1\n"
       "lane compute\n"
-      "lane comm.tp tp\n"
-      "lane comm.dp dp\n"
+      "lane comm.tp\n"
+      "lane comm.dp\n"
       "buffer %0 x f32 4 input\n"
-      "0 comm.tp all_reduce r fwd in=%0 out=%0\n"
-      "1 comm.dp all_reduce r fwd in=%0 out=%0\n"
-      "2 comm.dp all_reduce r fwd in=%0 out=%0\n"
+      "0 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
+      "1 comm.dp all_reduce r fwd in=%0 out=%0 on=dp\n"
+      "2 comm.dp all_reduce r fwd in=%0 out=%0 on=dp\n"
       "3 compute zero a fwd out=%0\n");
   EXPECT_THAT(TimelineOf(program, Costs({{"r", 2}, {"a", 3}}, {.compute = 0.5})),
               ElementsAre(At(0, 2), At(0, 2), At(2, 4), At(0, 5)));
@@ -132,10 +132,10 @@ TEST(SimTimelineTest, AGroupIsOnlyItsOwnRanks) {
       "program rank=0 world=3\n"
       "group tp 0,2\n"
       "lane compute\n"
-      "lane comm.tp tp\n"
+      "lane comm.tp\n"
       "buffer %0 x f32 4 input\n"
       "0 compute zero a fwd out=%0\n"
-      "1 comm.tp all_reduce r fwd in=%0 out=%0 wait=0\n";
+      "1 comm.tp all_reduce r fwd in=%0 out=%0 on=tp wait=0\n";
   const Program programs[] = {ProgramOf(text),
                               ProgramOf(With(With(text, "rank=0", "rank=1"), "tp 0,2", "tp 1")),
                               ProgramOf(With(text, "rank=0", "rank=2"))};
@@ -184,13 +184,13 @@ TEST(SimTimelineTest, AnEmptyProgramTakesNoTime) {
 // Operations on three lanes, one of which communicates, with waits for earlier ones.
 Program RandomProgram(std::mt19937_64& random) {
   std::string text =
-      "program rank=0 world=2\ngroup tp 0,1\nlane compute\nlane compute.1\nlane comm.tp tp\n"
+      "program rank=0 world=2\ngroup tp 0,1\nlane compute\nlane compute.1\nlane comm.tp\n"
       "buffer %0 x f32 4 input\n";
   for (int i = 0; i < 60; ++i) {
     const int lane = static_cast<int>(random() % 3);
     constexpr const char* kWords[] = {"compute zero", "compute.1 zero", "comm.tp all_reduce"};
     absl::StrAppend(&text, i, " ", kWords[lane], " o", i, " fwd", lane == 2 ? " in=%0" : "",
-                    " out=%0");
+                    " out=%0", lane == 2 ? " on=tp" : "");
     if (i > 0 && random() % 2 == 0) {
       absl::StrAppend(&text, " wait=", random() % static_cast<uint64_t>(i));
     }

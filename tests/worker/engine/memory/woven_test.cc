@@ -23,7 +23,7 @@ class RandomStep {
     step_.world_size = 2;
     step_.groups = {{"tp", {0, 1}}};
     step_.micro_batches = Below(14) + 1;
-    step_.slots = std::min(step_.micro_batches, 1 + Below(3));
+    slots_ = std::min(step_.micro_batches, 1 + Below(3));
     for (int i = 0; i < 24; ++i) AddOp();
     Cut();
   }
@@ -42,6 +42,7 @@ class RandomStep {
     Op op;
     op.kind = kind;
     op.tag = {.name = absl::StrCat("o", ops_.size()), .micro_batch = 0};
+    if (IsCollective(kind)) op.group = 0;
     op.in = std::move(in);
     op.out = std::move(out);
     op.attributes.resize(InfoOf(kind).attributes.size());
@@ -86,17 +87,19 @@ class RandomStep {
     // A buffer that lives into the tail needs copies, most of the time.
     for (size_t i = tail; i < ops_.size(); ++i) {
       for (BufferId id : ops_[i].in) {
-        if (Below(8) != 0) step_.buffers[id].binding = Binding::kSlot;
+        if (Below(8) != 0) step_.buffers[id].slots = slots_;
       }
     }
     const int last = step_.micro_batches - 1;
     step_.instances.push_back({.unit = 0, .micro_batches = {0}, .waits = {}});
     for (int mb = 1; mb <= last; ++mb)
       step_.instances.push_back({.unit = 1, .micro_batches = {mb, mb - 1}, .waits = {}});
+    step_.repeat = {.begin = 1, .end = step_.instances.next()};
     step_.instances.push_back({.unit = 2, .micro_batches = {last}, .waits = {}});
   }
 
   std::mt19937 random_;
+  int slots_ = 1;
   StepProgram step_;
   std::vector<Op> ops_;
 };
@@ -127,9 +130,9 @@ TEST(WovenMemoryTest, AShortStepMadeLongVerifies) {
   int shortened = 0;
   for (uint32_t seed = 0; seed < 400; ++seed) {
     const StepProgram step = RandomStep(seed).Take();
-    const StepProgram shorter = WithWaits(Shortened(step));
+    const StepProgram shorter = WithWaits(*Shortened(step));
     shortened += shorter.micro_batches < step.micro_batches ? 1 : 0;
-    Program program = Expand(Lengthened(shorter, step.micro_batches));
+    Program program = Expand(*Lengthened(shorter, step.micro_batches));
     ASSERT_TRUE(Verify(program).ok()) << seed << ": " << Verify(program);
     const ArenaBytes arenas = *PlanMemory(&program);
     const absl::Status status = Verify(program, &arenas);

@@ -17,13 +17,12 @@ using ::testing::IsEmpty;
 StepProgram SlottedStep() {
   StepProgram step;
   step.micro_batches = 3;
-  step.slots = 2;
-  step.lanes = {{"compute", -1}, {"copy", -1}};
+  step.lanes = {Lane{"compute"}, Lane{"copy"}};
   step.buffers = {
       {.name = "w", .shape = {4}, .arena = ArenaClass::kParameter},
-      {.name = "a", .shape = {4}, .binding = Binding::kSlot},
-      {.name = "a.low", .shape = {2}, .binding = Binding::kSlot, .alias = 1, .alias_offset = 2},
-      {.name = "x", .shape = {4}, .arena = ArenaClass::kInput, .binding = Binding::kMicroBatch}};
+      {.name = "a", .shape = {4}, .slots = 2},
+      {.name = "a.low", .shape = {2}, .slots = 2, .alias = 1, .alias_offset = 2},
+      {.name = "x", .shape = {4}, .arena = ArenaClass::kInput, .slots = kPerMicroBatch}};
   step.units = {{"forward",
                  {{.kind = OpKind::kGelu,
                    .lane = 0,

@@ -20,7 +20,7 @@ using ::testing::Not;
 Program RandomProgram(uint32_t seed) {
   std::mt19937 random(seed);
   Program program;
-  program.lanes = {{"a", -1}, {"b", -1}, {"c", -1}};
+  program.lanes = {Lane{"a"}, Lane{"b"}, Lane{"c"}};
   for (int i = 0; i < 40; ++i) {
     Op op;
     op.lane = LaneId::Of(random() % 3);

@@ -17,13 +17,13 @@ inline constexpr char kLinear[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 x f32 4,8 input\n"
     "buffer %1 w f32 8,8 parameter\n"
     "buffer %2 y f32 4,8 activation\n"
     "buffer %3 a f32 4,8 activation\n"
     "0 compute gemm L0.fc fwd mb0 s0 in=%0,%1 out=%2\n"
-    "1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 wait=0\n"
+    "1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 on=tp wait=0\n"
     "2 compute gelu L0.act fwd mb0 s0 in=%2 out=%3 wait=1\n";
 
 // `text` with `from` replaced; `from` must occur.

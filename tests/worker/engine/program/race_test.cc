@@ -15,14 +15,14 @@ constexpr char kScatterGather[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
+    "lane comm.tp\n"
     "buffer %0 partial f32 8,4 activation\n"
     "buffer %1 own f32 4,4 activation\n"
     "buffer %2 all f32 8,4 activation\n"
     "buffer %3 sum f32 1 activation\n"
     "0 compute zero partial fwd out=%0\n"
-    "1 comm.tp reduce_scatter own fwd in=%0 out=%1 wait=0\n"
-    "2 comm.tp all_gather all fwd in=%1 out=%2\n"
+    "1 comm.tp reduce_scatter own fwd in=%0 out=%1 on=tp wait=0\n"
+    "2 comm.tp all_gather all fwd in=%1 out=%2 on=tp\n"
     "3 compute sum sum fwd in=%2 out=%3 wait=2\n";
 
 TEST(RaceTest, TheHandWrittenProgramIsValid) {
@@ -30,25 +30,27 @@ TEST(RaceTest, TheHandWrittenProgramIsValid) {
 }
 
 TEST(RaceTest, AReduceScatterReadsItsInputUntilItIsDone) {
-  ExpectRejected(With(kScatterGather, "3 compute sum sum fwd in=%2 out=%3 wait=2",
-                      "3 compute zero partial bwd out=%0"),
-                 "race: 3 compute zero partial bwd out=%0 touches %0 (partial) while 1 comm.tp "
-                 "reduce_scatter own fwd in=%0 out=%1 wait=0 reads %0 (partial), expected a wait "
-                 "between them");
+  ExpectRejected(
+      With(kScatterGather, "3 compute sum sum fwd in=%2 out=%3 wait=2",
+           "3 compute zero partial bwd out=%0"),
+      "race: 3 compute zero partial bwd out=%0 touches %0 (partial) while 1 comm.tp "
+      "reduce_scatter own fwd in=%0 out=%1 on=tp wait=0 reads %0 (partial), expected a wait "
+      "between them");
 }
 
 TEST(RaceTest, AReduceScatterWritesItsOutputUntilItIsDone) {
   ExpectRejected(With(kScatterGather, "in=%2 out=%3 wait=2", "in=%1 out=%3"),
                  "race: 3 compute sum sum fwd in=%1 out=%3 touches %1 (own) while 1 comm.tp "
-                 "reduce_scatter own fwd in=%0 out=%1 wait=0 writes %1 (own)");
+                 "reduce_scatter own fwd in=%0 out=%1 on=tp wait=0 writes %1 (own)");
   EXPECT_TRUE(
       Verify(ProgramOf(With(kScatterGather, "in=%2 out=%3 wait=2", "in=%1 out=%3 wait=1"))).ok());
 }
 
 TEST(RaceTest, AnAllGatherReadsItsInputUntilItIsDone) {
-  ExpectRejected(With(kScatterGather, "3 compute sum sum fwd in=%2 out=%3 wait=2",
-                      "3 compute zero own bwd out=%1 wait=1"),
-                 "touches %1 (own) while 2 comm.tp all_gather all fwd in=%1 out=%2 reads %1 (own)");
+  ExpectRejected(
+      With(kScatterGather, "3 compute sum sum fwd in=%2 out=%3 wait=2",
+           "3 compute zero own bwd out=%1 wait=1"),
+      "touches %1 (own) while 2 comm.tp all_gather all fwd in=%1 out=%2 on=tp reads %1 (own)");
   // Two may read.
   EXPECT_TRUE(
       Verify(ProgramOf(With(kScatterGather, "in=%2 out=%3 wait=2", "in=%1 out=%3 wait=1"))).ok());
@@ -57,25 +59,44 @@ TEST(RaceTest, AnAllGatherReadsItsInputUntilItIsDone) {
 TEST(RaceTest, AnAllGatherWritesItsOutputUntilItIsDone) {
   ExpectRejected(
       With(kScatterGather, " wait=2", ""),
-      "touches %2 (all) while 2 comm.tp all_gather all fwd in=%1 out=%2 writes %2 (all)");
+      "touches %2 (all) while 2 comm.tp all_gather all fwd in=%1 out=%2 on=tp writes %2 (all)");
 }
 
-TEST(RaceTest, ACollectiveMayNotGatherOverItsOwnPart) {
-  const std::string own_part =
+// Rank r owns part r.
+std::string OnRank(int rank, absl::string_view text) {
+  return With(text, "rank=0", absl::StrCat("rank=", rank));
+}
+
+TEST(RaceTest, ACollectiveMayGatherOverItsOwnPartOnly) {
+  const std::string gather =
       With(With(kScatterGather, "%3 sum f32 1 activation\n",
-                "%3 sum f32 1 activation\nbuffer %4 part f32 4,4 activation alias=%2+0\n"),
-           "3 compute sum", "3 comm.tp all_gather again fwd in=%4 out=%2\n4 compute sum");
-  ExpectRejected(own_part,
-                 "operand overwritten: 3 comm.tp all_gather again fwd in=%4 out=%2 writes %2 (all) "
-                 "over its own operand %4 (part), expected them apart");
+                "%3 sum f32 1 activation\nbuffer %4 part f32 4,4 activation alias=%2+AT\n"),
+           "3 compute sum sum fwd in=%2 out=%3 wait=2",
+           "3 comm.tp all_gather again fwd in=%4 out=%2 on=tp\n"
+           "4 compute sum sum fwd in=%2 out=%3 wait=3");
+  const std::string low = With(gather, "+AT", "+0"), high = With(gather, "+AT", "+16");
+  EXPECT_TRUE(Verify(ProgramOf(low)).ok()) << Verify(ProgramOf(low));
+  EXPECT_TRUE(Verify(ProgramOf(OnRank(1, high))).ok());
+  for (const std::string& other : {high, OnRank(1, low)}) {
+    ExpectRejected(
+        other,
+        "operand overwritten: 3 comm.tp all_gather again fwd in=%4 out=%2 on=tp writes %2 (all) "
+        "over its own operand %4 (part), expected them apart");
+  }
 }
 
-TEST(RaceTest, ACollectiveMayNotScatterIntoItsInput) {
-  const std::string part =
-      With(kScatterGather, "%1 own f32 4,4 activation", "%1 own f32 4,4 activation alias=%0+16");
-  ExpectRejected(part,
-                 "operand overwritten: 1 comm.tp reduce_scatter own fwd in=%0 out=%1 wait=0 "
-                 "writes %1 (own) over its own operand %0 (partial)");
+TEST(RaceTest, ACollectiveMayScatterIntoItsOwnPartOnly) {
+  const std::string scatter =
+      With(kScatterGather, "%1 own f32 4,4 activation", "%1 own f32 4,4 activation alias=%0+AT");
+  const std::string low = With(scatter, "+AT", "+0"), high = With(scatter, "+AT", "+16");
+  EXPECT_TRUE(Verify(ProgramOf(low)).ok()) << Verify(ProgramOf(low));
+  EXPECT_TRUE(Verify(ProgramOf(OnRank(1, high))).ok());
+  for (const std::string& other : {high, OnRank(1, low)}) {
+    ExpectRejected(
+        other,
+        "operand overwritten: 1 comm.tp reduce_scatter own fwd in=%0 out=%1 on=tp wait=0 "
+        "writes %1 (own) over its own operand %0 (partial)");
+  }
 }
 
 // By planned address, with no alias to show it.
@@ -86,9 +107,10 @@ TEST(RaceTest, ACollectiveMayNotOverlapItselfByAddress) {
            "8,4 activation\nbuffer %3", "8,4 activation @192\nbuffer %3"),
       "f32 1 activation", "f32 1 activation @320");
   EXPECT_TRUE(Verify(ProgramOf(placed)).ok()) << Verify(ProgramOf(placed));
-  ExpectRejected(With(placed, "@192", "@160"),
-                 "operand overwritten: 2 comm.tp all_gather all fwd in=%1 out=%2 writes %2 (all) "
-                 "over its own operand %1 (own)");
+  ExpectRejected(
+      With(placed, "@192", "@160"),
+      "operand overwritten: 2 comm.tp all_gather all fwd in=%1 out=%2 on=tp writes %2 (all) "
+      "over its own operand %1 (own)");
 }
 
 // Another buffer takes the address of one that a collective still reads, or still writes.
@@ -104,10 +126,10 @@ TEST(RaceTest, AnAddressIsNotFreeWhileACollectiveIsInFlight) {
   const std::string early = With(placed, "3 compute sum sum fwd in=%2 out=%3 wait=2", next);
   ExpectRejected(With(early, "@AT", "@64"),
                  "race: 3 compute zero next fwd out=%4 touches %4 (next) while 1 comm.tp "
-                 "reduce_scatter own fwd in=%0 out=%1 wait=0 reads %0 (partial)");
+                 "reduce_scatter own fwd in=%0 out=%1 on=tp wait=0 reads %0 (partial)");
   ExpectRejected(With(early, "@AT", "@144"),
                  "race: 3 compute zero next fwd out=%4 touches %4 (next) while 1 comm.tp "
-                 "reduce_scatter own fwd in=%0 out=%1 wait=0 writes %1 (own)");
+                 "reduce_scatter own fwd in=%0 out=%1 on=tp wait=0 writes %1 (own)");
   const std::string late = With(early, "fwd out=%4", "fwd out=%4 wait=2");
   EXPECT_TRUE(Verify(ProgramOf(With(late, "@AT", "@64"))).ok());
   EXPECT_TRUE(Verify(ProgramOf(With(late, "@AT", "@144"))).ok());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/program/shortened.h"
 
+#include <functional>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/specs.h"
@@ -11,13 +13,14 @@ namespace stretto {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // begin, then `repeats` times forward and backward of a micro-batch, then finish. Each backward
 // waits for its forward and for the backward before; finish for the last backward and for begin.
 StepProgram Alternating(int repeats) {
   StepProgram step;
   step.micro_batches = repeats;
-  step.lanes = {{"compute", -1}};
+  step.lanes = {Lane{"compute"}};
   step.buffers = {{.name = "x", .shape = {4}}};
   Op op;
   op.out = {0};
@@ -34,6 +37,7 @@ StepProgram Alternating(int repeats) {
         {.unit = 2, .micro_batches = {mb}, .waits = {{0, InstanceId::Of(2 * mb + 1), 0}}});
     if (mb > 0) step.instances.back().waits.push_back({0, InstanceId::Of(2 * mb), 0});
   }
+  step.repeat = {.begin = 1, .end = step.instances.next(), .period = 2};
   step.instances.push_back(
       {.unit = 3, .micro_batches = {}, .waits = {{0, 0, 0}, {0, InstanceId::Of(2 * repeats), 0}}});
   return step;
@@ -44,33 +48,50 @@ std::string TextOf(const StepProgram& step) { return Print(Expand(step)); }
 TEST(ShortenedTest, AShortStepStaysAsItIs) {
   for (int repeats = 1; repeats <= 6; ++repeats) {
     const StepProgram step = Alternating(repeats);
-    EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
+    EXPECT_EQ(TextOf(*Shortened(step)), TextOf(step));
   }
 }
 
 TEST(ShortenedTest, ALongStepBecomesTheShortOne) {
   const std::string six = TextOf(Alternating(6));
-  for (int repeats : {7, 8, 20, 64}) EXPECT_EQ(TextOf(Shortened(Alternating(repeats))), six);
+  for (int repeats : {7, 8, 20, 64}) EXPECT_EQ(TextOf(*Shortened(Alternating(repeats))), six);
 }
 
 TEST(ShortenedTest, WhatBelongsTogetherIsKeptOrLeftOutTogether) {
-  EXPECT_EQ(Shortened(Alternating(20), 2).micro_batches, 12);
-  EXPECT_EQ(Shortened(Alternating(21), 3).micro_batches, 18);
-  EXPECT_EQ(Shortened(Alternating(12), 2).micro_batches, 12);
-  EXPECT_EQ(Shortened(Alternating(64), 64).micro_batches, 64);
+  EXPECT_EQ(Shortened(Alternating(20), 2)->micro_batches, 12);
+  EXPECT_EQ(Shortened(Alternating(21), 3)->micro_batches, 18);
+  EXPECT_EQ(Shortened(Alternating(12), 2)->micro_batches, 12);
+  EXPECT_EQ(Shortened(Alternating(64), 64)->micro_batches, 64);
 }
 
 TEST(ShortenedTest, MicroBatchesInFlightAllowForMore) {
   StepProgram step = Alternating(20);
-  step.slots = 3;
-  EXPECT_EQ(Shortened(step).micro_batches, 9);
+  step.buffers[0].slots = 3;
+  EXPECT_EQ(Shortened(step)->micro_batches, 9);
 }
 
 TEST(ShortenedTest, WhatDoesNotRepeatStaysAsItIs) {
   StepProgram step = Alternating(20);
-  for (InstanceId i = 0; i < step.instances.next(); i = i + 3)
-    step.instances[i].micro_batches = {0};
-  EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
+  step.repeat = {};
+  EXPECT_EQ(TextOf(*Shortened(step)), TextOf(step));
+}
+
+TEST(ShortenedTest, ARepeatThatTheInstancesDoNotHaveIsRefused) {
+  const auto message = [](const std::function<void(StepProgram*)>& change) {
+    StepProgram step = Alternating(20);
+    change(&step);
+    EXPECT_EQ(Lengthened(step, 21).status().code(), absl::StatusCode::kInternal);
+    return std::string(Shortened(step).status().message());
+  };
+  EXPECT_THAT(message([](StepProgram* step) { step->instances[8].unit = 1; }),
+              HasSubstr("instance 8: found another unit or stride, expected those of instance 6, 1 "
+                        "micro-batches later"));
+  EXPECT_THAT(message([](StepProgram* step) { step->instances[8].micro_batches = {4}; }),
+              HasSubstr("instance 8: found another"));
+  EXPECT_THAT(message([](StepProgram* step) { step->repeat.period = 3; }),
+              HasSubstr("repeat: found [1, 41) with period 3, expected whole periods of 42"));
+  EXPECT_THAT(message([](StepProgram* step) { step->repeat.end = 45; }),
+              HasSubstr("repeat: found [1, 45) with period 2"));
 }
 
 // finish waits for the first backward, far from the end: what that would be in a short step is
@@ -78,14 +99,21 @@ TEST(ShortenedTest, WhatDoesNotRepeatStaysAsItIs) {
 TEST(ShortenedTest, AWaitThatReachesFarBackKeepsTheStepWhole) {
   StepProgram step = Alternating(20);
   step.instances.back().waits = {{0, 2, 0}};
-  EXPECT_EQ(TextOf(Shortened(step)), TextOf(step));
+  EXPECT_EQ(TextOf(*Shortened(step)), TextOf(step));
 }
 
 TEST(LengthenedTest, IsTheInverse) {
   for (int repeats : {6, 7, 20, 64}) {
     const StepProgram step = Alternating(repeats);
-    EXPECT_EQ(TextOf(Lengthened(Shortened(step), repeats)), TextOf(step)) << repeats;
+    EXPECT_EQ(TextOf(*Lengthened(*Shortened(step), repeats)), TextOf(step)) << repeats;
   }
+}
+
+TEST(LengthenedTest, WhatRepeatsOnceOrByAnotherStrideIsRefused) {
+  EXPECT_THAT(std::string(Lengthened(Alternating(1), 3).status().message()),
+              HasSubstr("a step of 1 micro-batches that repeats 1 times by 1: cannot be lengthened "
+                        "to 3"));
+  EXPECT_FALSE(Lengthened(Alternating(4), 3).ok());
 }
 
 TEST(LengthenedTest, RepeatsWovenInstances) {
@@ -97,7 +125,8 @@ TEST(LengthenedTest, RepeatsWovenInstances) {
                     {.unit = 1, .micro_batches = {2, 1}, .waits = {{0, 1, 0}}},
                     {.unit = 1, .micro_batches = {3, 2}, .waits = {{0, 2, 0}}},
                     {.unit = 2, .micro_batches = {3}, .waits = {{0, 3, 0}}}};
-  const StepProgram longer = Lengthened(step, 6);
+  step.repeat = {.begin = 1, .end = 4};
+  const StepProgram longer = *Lengthened(step, 6);
   EXPECT_EQ(longer.micro_batches, 6);
   ASSERT_EQ(longer.instances.size(), 7u);
   EXPECT_THAT(longer.instances[3].micro_batches, ElementsAre(3, 2));
@@ -113,7 +142,8 @@ TEST(LengthenedTest, RepeatsInstancesOfSeveralMicroBatches) {
                     {.unit = 1, .micro_batches = {2, 3}, .waits = {{0, 0, 0}}},
                     {.unit = 1, .micro_batches = {4, 5}, .waits = {{0, 1, 0}}},
                     {.unit = 2, .micro_batches = {5}, .waits = {{0, 2, 0}}}};
-  const StepProgram longer = Lengthened(step, 10);
+  step.repeat = {.begin = 0, .end = 3, .stride = 2};
+  const StepProgram longer = *Lengthened(step, 10);
   EXPECT_EQ(longer.micro_batches, 10);
   ASSERT_EQ(longer.instances.size(), 6u);
   EXPECT_THAT(longer.instances[4].micro_batches, ElementsAre(8, 9));
@@ -130,11 +160,11 @@ TEST(LengthenedTest, LanesAndWaitsOfAShortStepAreThoseOfTheWhole) {
       for (Op& op : unit.ops) op.waits.clear();
     }
     for (Instance& instance : step.instances) instance.waits.clear();
-    StepProgram shorter = Shortened(step);
+    StepProgram shorter = *Shortened(step);
     EXPECT_LT(shorter.instances.size(), step.instances.size());
     ASSERT_TRUE(AssignLanesAndWaits({}, &step).ok());
     ASSERT_TRUE(AssignLanesAndWaits({}, &shorter).ok());
-    EXPECT_EQ(TextOf(Lengthened(shorter, 15)), TextOf(step));
+    EXPECT_EQ(TextOf(*Lengthened(shorter, 15)), TextOf(step));
   }
 }
 

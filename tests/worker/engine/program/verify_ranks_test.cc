@@ -12,25 +12,27 @@ namespace {
 constexpr char kTwoCollectives[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
+    "group other 0,1\n"
     "lane compute\n"
-    "lane comm.tp tp\n"
-    "lane comm.tp.2 tp\n"
+    "lane comm.tp\n"
+    "lane comm.other\n"
     "buffer %0 x f32 4 input\n"
     "buffer %1 y f32 8 input\n"
-    "0 comm.tp all_reduce first fwd in=%0 out=%0\n"
-    "1 comm.tp all_reduce second fwd in=%1 out=%1\n";
+    "0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp\n"
+    "1 comm.tp all_reduce second fwd in=%1 out=%1 on=tp\n";
 
 TEST(VerifyRanksTest, ASwappedOrderOfCollectivesIsRejected) {
-  const std::string swapped =
-      With(With(OnRank1(kTwoCollectives), "0 comm.tp all_reduce first fwd in=%0 out=%0\n", ""),
-           "1 comm.tp all_reduce second fwd in=%1 out=%1\n",
-           "0 comm.tp all_reduce second fwd in=%1 out=%1\n"
-           "1 comm.tp all_reduce first fwd in=%0 out=%0\n");
+  const std::string swapped = With(
+      With(OnRank1(kTwoCollectives), "0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp\n", ""),
+      "1 comm.tp all_reduce second fwd in=%1 out=%1 on=tp\n",
+      "0 comm.tp all_reduce second fwd in=%1 out=%1 on=tp\n"
+      "1 comm.tp all_reduce first fwd in=%0 out=%0 on=tp\n");
   ASSERT_TRUE(Verify(ProgramOf(swapped)).ok());
-  ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(swapped)}),
-                 "collectives differ: rank 0 is at '0 comm.tp all_reduce first fwd in=%0 out=%0' "
-                 "(4 f32), rank 1 at "
-                 "'0 comm.tp all_reduce second fwd in=%1 out=%1' (8 f32)");
+  ExpectRejected(
+      VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(swapped)}),
+      "collectives differ: rank 0 is at '0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp' "
+      "(4 f32), rank 1 at "
+      "'0 comm.tp all_reduce second fwd in=%1 out=%1 on=tp' (8 f32)");
 }
 
 TEST(VerifyRanksTest, CollectivesOfDifferentKindSizeOrTypeAreRejected) {
@@ -45,12 +47,12 @@ TEST(VerifyRanksTest, CollectivesOfDifferentKindSizeOrTypeAreRejected) {
 }
 
 TEST(VerifyRanksTest, CollectivesOfDifferentTagOrWireTypeAreRejected) {
-  const std::string first = "0 comm.tp all_reduce first fwd in=%0 out=%0";
-  for (const char* changed : {"0 comm.tp all_reduce first bwd in=%0 out=%0",
-                              "0 comm.tp all_reduce L1.first fwd in=%0 out=%0",
-                              "0 comm.tp all_reduce first fwd mb1 in=%0 out=%0",
-                              "0 comm.tp all_reduce first fwd s1 in=%0 out=%0",
-                              "0 comm.tp all_reduce first fwd in=%0 out=%0 wire=1"}) {
+  const std::string first = "0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp";
+  for (const char* changed : {"0 comm.tp all_reduce first bwd in=%0 out=%0 on=tp",
+                              "0 comm.tp all_reduce L1.first fwd in=%0 out=%0 on=tp",
+                              "0 comm.tp all_reduce first fwd mb1 in=%0 out=%0 on=tp",
+                              "0 comm.tp all_reduce first fwd s1 in=%0 out=%0 on=tp",
+                              "0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp wire=1"}) {
     const std::string other = With(OnRank1(kTwoCollectives), first, changed);
     ASSERT_TRUE(Verify(ProgramOf(other)).ok()) << Verify(ProgramOf(other));
     ExpectRejected(
@@ -62,20 +64,21 @@ TEST(VerifyRanksTest, CollectivesOfDifferentTagOrWireTypeAreRejected) {
 
 TEST(VerifyRanksTest, ScattersOfDifferentSizeAreRejected) {
   const std::string scatter =
-      "program rank=0 world=2\ngroup tp 0,1\nlane comm.tp tp\n"
+      "program rank=0 world=2\ngroup tp 0,1\nlane comm.tp\n"
       "buffer %0 x f32 8 input\n"
       "buffer %1 y f32 4 activation\n"
-      "0 comm.tp reduce_scatter part fwd in=%0 out=%1\n";
+      "0 comm.tp reduce_scatter part fwd in=%0 out=%1 on=tp\n";
   EXPECT_TRUE(VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(scatter))}).ok());
   const std::string larger = With(With(scatter, "f32 8", "f32 16"), "f32 4", "f32 8");
-  ExpectRejected(VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(larger))}),
-                 "(8 f32 to 4 f32), rank 1 at '0 comm.tp reduce_scatter part fwd in=%0 out=%1' "
-                 "(16 f32 to 8 f32)");
+  ExpectRejected(
+      VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(larger))}),
+      "(8 f32 to 4 f32), rank 1 at '0 comm.tp reduce_scatter part fwd in=%0 out=%1 on=tp' "
+      "(16 f32 to 8 f32)");
   const std::string gather = With(With(With(scatter, "f32 8", "f32 4"), "%1 y f32 4", "%1 y f32 8"),
                                   "reduce_scatter", "all_gather");
   ASSERT_TRUE(Verify(ProgramOf(gather)).ok()) << Verify(ProgramOf(gather));
   ExpectRejected(VerifyRanks({ProgramOf(scatter), ProgramOf(OnRank1(gather))}),
-                 "rank 1 at '0 comm.tp all_gather part fwd in=%0 out=%1' (4 f32 to 8 f32)");
+                 "rank 1 at '0 comm.tp all_gather part fwd in=%0 out=%1 on=tp' (4 f32 to 8 f32)");
 }
 
 TEST(VerifyRanksTest, MembersThatSeeAnotherGroupAreRejected) {
@@ -83,15 +86,14 @@ TEST(VerifyRanksTest, MembersThatSeeAnotherGroupAreRejected) {
   const Program rank0 = ProgramOf(three), rank1 = ProgramOf(With(OnRank1(three), "0,1", "1,2"));
   const Program rank2 = ProgramOf(With(With(three, "rank=0", "rank=2"), "0,1", "1,2"));
   ExpectRejected(VerifyRanks({rank0, rank1, rank2}),
-                 "rank 1: found ranks 1,2 on lane comm.tp, expected 0,1, as on rank 0");
+                 "rank 1: found ranks 1,2 in group tp, expected 0,1, as on rank 0");
 }
 
 TEST(VerifyRanksTest, ALaneMayComputeAndCommunicate) {
-  const std::string serial = With(
-      With(
-          With(With(kLinear, "lane compute\nlane comm.tp tp\n", "lane serial tp\n"), " wait=0", ""),
-          " wait=1", ""),
-      "1 comm.tp", "1 compute");
+  const std::string serial =
+      With(With(With(With(kLinear, "lane compute\nlane comm.tp\n", "lane serial\n"), " wait=0", ""),
+                " wait=1", ""),
+           "1 comm.tp", "1 compute");
   const Program first = ProgramOf(With(serial, " compute ", " serial "));
   Program second = ProgramOf(OnRank1(With(serial, " compute ", " serial ")));
   EXPECT_TRUE(VerifyRanks({first, second}).ok());
@@ -99,36 +101,43 @@ TEST(VerifyRanksTest, ALaneMayComputeAndCommunicate) {
   EXPECT_TRUE(VerifyRanks({first, second}).ok());
   second.ops.erase(second.ops.begin() + 1);
   ExpectRejected(VerifyRanks({first, second}),
-                 "deadlock: nothing can go on, with rank 0 at '1 serial all_reduce");
+                 "deadlock: nothing can proceed, with rank 0 at '1 serial all_reduce");
 }
 
 TEST(VerifyRanksTest, AMissingCollectiveIsADeadlock) {
   const std::string shorter =
-      With(OnRank1(kTwoCollectives), "1 comm.tp all_reduce second fwd in=%1 out=%1\n", "");
+      With(OnRank1(kTwoCollectives), "1 comm.tp all_reduce second fwd in=%1 out=%1 on=tp\n", "");
   ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(shorter)}),
-                 "deadlock: nothing can go on, with rank 0 at '1 comm.tp all_reduce second");
+                 "deadlock: nothing can proceed, with rank 0 at '1 comm.tp all_reduce second");
 }
 
 TEST(VerifyRanksTest, CrossedWaitsBetweenRanksAreADeadlock) {
-  // Each rank alone is fine: rank 0 does first then second, rank 1 second then first, on two lanes.
+  // Each rank alone is fine: rank 0 does first then second, rank 1 second then first, in two groups.
   const std::string two_lanes =
-      With(kTwoCollectives, "1 comm.tp all_reduce", "1 comm.tp.2 all_reduce");
-  const std::string first = With(two_lanes, "in=%1 out=%1", "in=%1 out=%1 wait=0");
-  const std::string second = With(OnRank1(two_lanes), "in=%0 out=%0", "in=%0 out=%0 wait=1");
+      With(With(kTwoCollectives, "1 comm.tp all_reduce", "1 comm.other all_reduce"), "out=%1 on=tp",
+           "out=%1 on=other");
+  const std::string first = With(two_lanes, "on=other", "on=other wait=0");
+  const std::string second = With(OnRank1(two_lanes), "on=tp", "on=tp wait=1");
   ASSERT_TRUE(Verify(ProgramOf(first)).ok());
   ASSERT_TRUE(Verify(ProgramOf(second)).ok());
   ExpectRejected(VerifyRanks({ProgramOf(first), ProgramOf(second)}),
-                 "deadlock: nothing can go on, with "
-                 "rank 0 at '0 comm.tp all_reduce first fwd in=%0 out=%0'; "
-                 "rank 0 at '1 comm.tp.2 all_reduce second fwd in=%1 out=%1 wait=0'; "
-                 "rank 1 at '0 comm.tp all_reduce first fwd in=%0 out=%0 wait=1'; "
-                 "rank 1 at '1 comm.tp.2 all_reduce second fwd in=%1 out=%1'");
+                 "deadlock: nothing can proceed, with "
+                 "rank 0 at '0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp'; "
+                 "rank 0 at '1 comm.other all_reduce second fwd in=%1 out=%1 on=other wait=0'; "
+                 "rank 1 at '0 comm.tp all_reduce first fwd in=%0 out=%0 on=tp wait=1'; "
+                 "rank 1 at '1 comm.other all_reduce second fwd in=%1 out=%1 on=other'");
 }
 
-TEST(VerifyRanksTest, APeerWithoutTheLaneIsRejected) {
-  const std::string other = With(OnRank1(kTwoCollectives), "comm.tp ", "comm.other ");
+TEST(VerifyRanksTest, APeerWithoutTheGroupIsRejected) {
+  const std::string other =
+      With(With(OnRank1(kTwoCollectives), "group tp", "group dp"), "on=tp", "on=dp");
   ExpectRejected(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(other)}),
-                 "rank 1: found no communication lane comm.tp, expected one, as on rank 0");
+                 "rank 1: found none in group tp, expected 0,1, as on rank 0");
+}
+
+TEST(VerifyRanksTest, APeerMayCarryAGroupOnALaneOfAnotherName) {
+  const std::string other = With(OnRank1(kTwoCollectives), "comm.tp", "comm.0");
+  EXPECT_TRUE(VerifyRanks({ProgramOf(kTwoCollectives), ProgramOf(other)}).ok());
 }
 
 TEST(VerifyRanksTest, ProgramsOutOfPlaceAreRejected) {

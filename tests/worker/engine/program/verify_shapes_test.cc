@@ -26,8 +26,9 @@ TEST(VerifyShapesTest, OperandsThatDoNotFitTheirOperationAreRejected) {
       {"%3 a f32 4,8", "%3 a f32 8,4", "found a f32 [8,4], expected f32 of 4 rows x 8 columns"},
       {"in=%2 out=%2", "in=%2 out=%3",
        "found %2 and %3 as x, expected one buffer, read and written"},
-      {"1 comm.tp all_reduce", "1 compute all_reduce",
-       "found compute, expected a lane with a group"},
+      {" on=tp", "", "operation 1: found group -1, expected below 1"},
+      {"in=%0,%1 out=%2", "in=%0,%1 out=%2 on=tp",
+       "operation 0: found group 0, expected none, because it computes"},
   };
   for (const BadOperands& bad : cases) ExpectRejected(With(kLinear, bad.from, bad.to), bad.message);
 }
@@ -159,19 +160,20 @@ TEST(VerifyShapesTest, EachKindChecksItsShapes) {
 
 TEST(VerifyShapesTest, CollectivesCheckTheirParts) {
   const auto text = [](absl::string_view buffers, absl::string_view op) {
-    return absl::StrCat("program rank=0 world=2\ngroup tp 0,1\nlane comm.tp tp\n", buffers,
+    return absl::StrCat("program rank=0 world=2\ngroup tp 0,1\nlane comm.tp\n", buffers,
                         "0 comm.tp ", op, "\n");
   };
   const std::string buffers = "buffer %0 x f32 8 input\nbuffer %1 y f32 4 activation\n";
-  EXPECT_TRUE(Verify(ProgramOf(text(buffers, "reduce_scatter a fwd in=%0 out=%1"))).ok());
-  EXPECT_TRUE(Verify(ProgramOf(text(buffers, "reduce_scatter a fwd in=%0 out=%1 wire=1"))).ok());
-  ExpectRejected(text(buffers, "reduce_scatter a fwd in=%0 out=%1 wire=7"),
+  EXPECT_TRUE(Verify(ProgramOf(text(buffers, "reduce_scatter a fwd in=%0 out=%1 on=tp"))).ok());
+  EXPECT_TRUE(
+      Verify(ProgramOf(text(buffers, "reduce_scatter a fwd in=%0 out=%1 on=tp wire=1"))).ok());
+  ExpectRejected(text(buffers, "reduce_scatter a fwd in=%0 out=%1 on=tp wire=7"),
                  "found wire type 7, expected");
-  ExpectRejected(text(buffers, "all_gather a fwd in=%0 out=%1"),
+  ExpectRejected(text(buffers, "all_gather a fwd in=%0 out=%1 on=tp"),
                  "found x f32 of 8 elements, expected f32 of 2");
-  ExpectRejected(text(With(buffers, "y f32", "y bf16"), "reduce_scatter a fwd in=%0 out=%1"),
+  ExpectRejected(text(With(buffers, "y f32", "y bf16"), "reduce_scatter a fwd in=%0 out=%1 on=tp"),
                  "found y bf16 of 4 elements, expected f32 of 4");
-  ExpectRejected(text(With(buffers, "f32 8", "f32 16"), "reduce_scatter a fwd in=%0 out=%1"),
+  ExpectRejected(text(With(buffers, "f32 8", "f32 16"), "reduce_scatter a fwd in=%0 out=%1 on=tp"),
                  "found y f32 of 4 elements, expected f32 of 8");
 }
 
@@ -179,7 +181,7 @@ TEST(VerifyShapesTest, CollectivesCheckTheirParts) {
 // and only the second does not fit.
 TEST(VerifyShapesTest, TheSecondOfTwoAlikeIsChecked) {
   const std::string text =
-      "program rank=0 world=2\ngroup tp 0,1\nlane compute\nlane comm.tp tp\n"
+      "program rank=0 world=2\ngroup tp 0,1\nlane compute\nlane comm.tp\n"
       "buffer %0 x f32 4,8 input\nbuffer %1 y f32 4,8 activation\nbuffer %2 z f32 4,8 input\n"
       "buffer %3 small f32 4,4 activation\nbuffer %4 w f32 8,8 parameter\n";
   struct Pair {
@@ -190,9 +192,10 @@ TEST(VerifyShapesTest, TheSecondOfTwoAlikeIsChecked) {
   for (const Pair& pair : std::vector<Pair>{
            {"0 compute gelu a fwd in=%0 out=%1", "1 compute gelu a fwd in=%0 out=%3",
             "found a f32"},
-           {"0 comm.tp all_reduce a fwd in=%0 out=%0", "1 compute all_reduce a fwd in=%2 out=%2",
-            "found compute, expected a lane with a group"},
-           {"0 comm.tp all_reduce a fwd in=%0 out=%0", "1 comm.tp all_reduce a fwd in=%0 out=%2",
+           {"0 comm.tp all_reduce a fwd in=%0 out=%0 on=tp",
+            "1 comm.tp all_reduce a fwd in=%2 out=%2", "found group -1, expected below 1"},
+           {"0 comm.tp all_reduce a fwd in=%0 out=%0 on=tp",
+            "1 comm.tp all_reduce a fwd in=%0 out=%2 on=tp",
             "found %0 and %2 as x, expected one buffer, read and written"},
            {"0 compute gemm_dgrad a bwd in=%0,%4 out=%3 column=4",
             "1 compute gemm_dgrad a bwd in=%0,%4 out=%3 column=5", "found columns up to 9"},

@@ -15,16 +15,18 @@ TEST(VerifyTest, TheHandWrittenProgramIsValid) {
 }
 
 TEST(VerifyTest, ARemovedWaitBeforeACollectiveIsARace) {
-  ExpectRejected(With(kLinear, " wait=0", ""),
-                 "race: 1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 touches %2 (y) while 0 "
-                 "compute gemm");
+  ExpectRejected(
+      With(kLinear, " wait=0", ""),
+      "race: 1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 on=tp touches %2 (y) while 0 "
+      "compute gemm");
 }
 
 TEST(VerifyTest, ARemovedWaitAfterACollectiveIsARace) {
-  ExpectRejected(With(kLinear, " wait=1", ""),
-                 "touches %2 (y) while 1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 wait=0 "
-                 "writes %2 (y), "
-                 "expected a wait between them");
+  ExpectRejected(
+      With(kLinear, " wait=1", ""),
+      "touches %2 (y) while 1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 on=tp wait=0 "
+      "writes %2 (y), "
+      "expected a wait between them");
 }
 
 TEST(VerifyTest, AWriteUnderACollectiveIsARaceEvenWhenNobodyReadsItAgain) {
@@ -36,10 +38,11 @@ TEST(VerifyTest, AWriteUnderACollectiveIsARaceEvenWhenNobodyReadsItAgain) {
 
 TEST(VerifyTest, AWriteUnderAReadOfAnotherLaneIsARace) {
   const std::string text = absl::StrCat(With(kLinear, "in=%2 out=%3 wait=1", "in=%0 out=%3"),
-                                        "3 comm.tp all_reduce x fwd in=%0 out=%0\n");
-  ExpectRejected(text,
-                 "race: 3 comm.tp all_reduce x fwd in=%0 out=%0 touches %0 (x) while 2 compute "
-                 "gelu L0.act fwd mb0 s0 in=%0 out=%3 reads %0 (x)");
+                                        "3 comm.tp all_reduce x fwd in=%0 out=%0 on=tp\n");
+  ExpectRejected(
+      text,
+      "race: 3 comm.tp all_reduce x fwd in=%0 out=%0 on=tp touches %0 (x) while 2 compute "
+      "gelu L0.act fwd mb0 s0 in=%0 out=%3 reads %0 (x)");
 }
 
 TEST(VerifyTest, TwoLanesMayReadTogether) {
@@ -84,6 +87,26 @@ TEST(VerifyTest, ACycleOfWaitsAndLaneOrderIsRejected) {
   ExpectRejected(
       With(kLinear, "in=%0,%1 out=%2", "in=%0,%1 out=%2 wait=1"),
       "cycle: lane order and waits contradict each other, starting with: 0 compute gemm");
+}
+
+// Each lane has a thread, and one thread at a time may use a group's channel.
+TEST(VerifyTest, AGroupOnTwoLanesIsRejected) {
+  const std::string two = With(With(kLinear, "lane comm.tp\n", "lane comm.tp\nlane comm.tp.1\n"),
+                               "2 compute gelu L0.act fwd mb0 s0 in=%2 out=%3 wait=1\n",
+                               "2 comm.tp.1 all_reduce x fwd in=%0 out=%0 on=tp wait=0\n");
+  ExpectRejected(two,
+                 "operation 2: found group tp on lane comm.tp.1, expected lane comm.tp, as "
+                 "operation 1");
+  EXPECT_TRUE(Verify(ProgramOf(With(With(two, "group tp 0,1\n", "group tp 0,1\ngroup tp.1 0,1\n"),
+                                    "in=%0 out=%0 on=tp", "in=%0 out=%0 on=tp.1")))
+                  .ok());
+}
+
+TEST(VerifyTest, NamesOfGroupsAndLanesAreUnique) {
+  ExpectRejected(With(kLinear, "group tp 0,1\n", "group tp 0,1\ngroup tp 0\n"),
+                 "group tp: found two of this name, expected one");
+  ExpectRejected(With(kLinear, "lane compute\n", "lane compute\nlane compute\n"),
+                 "lane compute: found two of this name, expected one");
 }
 
 TEST(VerifyTest, AWaitForNoOperationIsRejected) {

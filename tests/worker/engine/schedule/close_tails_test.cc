@@ -2,6 +2,7 @@
 
 // Where micro-batches meet, and the end of the step.
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -32,6 +33,12 @@ std::vector<std::string> UnitsOf(const StepProgram& step) {
   return names;
 }
 
+int MostSlots(const StepProgram& step) {
+  int slots = 1;
+  for (const Buffer& buffer : step.buffers) slots = std::max(slots, buffer.slots);
+  return slots;
+}
+
 TEST(CloseTailsTest, AMicroBatchStartsWhileTheOneBeforeItEnds) {
   const StepProgram step = PlanOf(Closed("domino_row", 3)).step;
   EXPECT_THAT(UnitsOf(step), ElementsAre("begin", "first", "next", "finish"));
@@ -51,7 +58,7 @@ TEST(CloseTailsTest, OneMicroBatchHasNoNext) {
   std::vector<UnitId> units;
   for (const Instance& instance : step.instances) units.push_back(instance.unit);
   EXPECT_THAT(ValuesOf(units), ElementsAre(0, 1, 3));
-  EXPECT_EQ(step.slots, 1);
+  EXPECT_EQ(MostSlots(step), 1);
 }
 
 // In the expansion, which has the true numbers.
@@ -131,7 +138,7 @@ TEST(CloseTailsTest, PublishedSchedulesAreLeftAsTheyAre) {
     const bool ours = rules.defers;
     const RankPlan plan = PlanOf(Closed(name, 2));
     EXPECT_EQ(UnitsOf(plan.step).back(), ours ? "finish" : "optimizer") << name;
-    EXPECT_EQ(plan.step.slots, ours ? 2 : 1) << name;
+    EXPECT_EQ(MostSlots(plan.step), ours ? 2 : 1) << name;
     const Positions at(plan.program);
     if (!ours) {
       EXPECT_TRUE(at.Before(at.At(OpKind::kEmbedGrad, "embed bwd s0"),
@@ -150,10 +157,9 @@ TEST(CloseTailsTest, OneRankHasNoTailToClose) {
 TEST(CloseTailsTest, OnlyWhatIsWrittenWhileTheTailRunsHasTwoCopies) {
   for (bool sequence_parallel : {false, true}) {
     const StepProgram step = PlanOf(Closed("domino_row", 3, sequence_parallel)).step;
-    EXPECT_EQ(step.slots, 2);
     std::set<std::string> copied;
     for (const Buffer& buffer : step.buffers) {
-      if (buffer.binding == Binding::kSlot) copied.insert(buffer.name);
+      if (buffer.slots == 2) copied.insert(buffer.name);
     }
     if (sequence_parallel) {
       EXPECT_THAT(copied, UnorderedElementsAre("embedded.s0", "embedded.s1", "embedded.own.s0",

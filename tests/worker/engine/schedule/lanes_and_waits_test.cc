@@ -14,6 +14,7 @@ using ::testing::IsEmpty;
 Op OpOf(OpKind kind, std::vector<BufferId> in, std::vector<BufferId> out) {
   Op op;
   op.kind = kind;
+  if (IsCollective(kind)) op.group = 0;
   op.in = std::move(in);
   op.out = std::move(out);
   op.attributes.resize(InfoOf(kind).attributes.size());
@@ -25,7 +26,7 @@ StepProgram TwiceOf(IdVector<OpId, Op> ops) {
   StepProgram step;
   step.world_size = 2;
   step.groups = {{"tp", {0, 1}}};
-  step.lanes = {{"serial", 0}};
+  step.lanes = {Lane{"serial"}};
   step.buffers = {{.name = "x", .shape = {4, 2}, .arena = ArenaClass::kInput},
                   {.name = "y", .shape = {4, 2}, .arena = ArenaClass::kInput},
                   {.name = "own", .shape = {2, 2}, .arena = ArenaClass::kInput}};
@@ -44,7 +45,6 @@ TEST(LanesAndWaitsTest, ACollectiveWaitsForAReadOfWhatItReduces) {
   StepProgram step = TwiceOf({OpOf(OpKind::kGelu, {0}, {1}), OpOf(OpKind::kAllReduce, {0}, {0})});
   Assign(&step);
   EXPECT_EQ(step.lanes[1].name, "comm.tp");
-  EXPECT_EQ(step.lanes[1].group, 0);
   EXPECT_EQ(step.units[0].ops[1].lane, 1);
   EXPECT_THAT(ValuesOf(step.units[0].ops[1].waits), ElementsAre(0));
   // The second run reads what the first one's collective wrote.
@@ -98,7 +98,6 @@ TEST(LanesAndWaitsTest, WithoutCollectivesThereIsOneLane) {
   Assign(&step);
   ASSERT_EQ(step.lanes.size(), 1u);
   EXPECT_EQ(step.lanes[0].name, "compute");
-  EXPECT_EQ(step.lanes[0].group, -1);
 }
 
 TEST(SerialiseLanesTest, NothingRunsBesideACollective) {

@@ -13,7 +13,7 @@ namespace stretto {
 // Buffers 0..5 of four elements; 4 and 5 are the halves of 3.
 inline StepProgram StepOf(IdVector<OpId, Op> ops) {
   StepProgram step;
-  step.lanes = {{"serial", -1}};
+  step.lanes = {Lane{"serial"}};
   for (int i = 0; i < 4; ++i)
     step.buffers.push_back({.name = std::string(1, static_cast<char>('a' + i)), .shape = {4}});
   step.buffers.push_back({.name = "low", .shape = {2}, .alias = 3, .alias_offset = 0});

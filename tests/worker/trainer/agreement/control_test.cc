@@ -49,6 +49,16 @@ TEST(ControlTest, TextsOfUnequalLengthArriveWholeAndInRankOrder) {
   });
 }
 
+TEST(ControlTest, TextOfOneRankReachesAll) {
+  for (const std::string& text : {std::string(), std::string("a\0b", 3), std::string(1001, 'x')}) {
+    OnEveryRank(3, [&](Communicator& me) {
+      const auto found = BroadcastText(me, me.rank() == 1 ? text : "another", 1);
+      ASSERT_TRUE(found.ok()) << found.status();
+      EXPECT_EQ(*found, text);
+    });
+  }
+}
+
 TEST(ControlTest, LostPeerIsAnError) {
   std::vector<std::unique_ptr<Communicator>> group = LocalGroup::Create(2);
   group[1].reset();

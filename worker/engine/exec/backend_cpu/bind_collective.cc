@@ -22,8 +22,8 @@ std::function<absl::Status()> BindCollective(const Op& op, TensorView in, Tensor
                                              Communicator* communicator, WireBuffers* wire) {
   const Collective call = CollectiveOf(op, in, out);
   if (WireTypeOf(op, in.dtype) == in.dtype) return [=] { return communicator->Run(call); };
-  wire->in.resize(std::max(wire->in.size(), static_cast<size_t>(in.count())));
-  wire->out.resize(std::max(wire->out.size(), static_cast<size_t>(out.count())));
+  wire->in.resize(std::max<size_t>(wire->in.size(), in.count()));
+  wire->out.resize(std::max<size_t>(wire->out.size(), out.count()));
   // Binding another operation may move the buffers, so each call reads their present addresses.
   return [=] {
     Collective narrow = call;

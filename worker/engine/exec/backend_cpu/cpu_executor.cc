@@ -4,8 +4,9 @@
 // Operations are bound to their operands once. In a step each lane runs its operations in order and
 // counts them in an atomic number (`done`). A wait means "at least N operations of that lane are
 // done" and blocks on this number, so no mutex is held across an operation. The lanes' threads wait
-// for the next value of `generation_`, which starts a step. After a failure the lanes only count
-// their remaining operations, so that no lane waits forever.
+// for the next value of `generation_`, which starts a step. The first failure aborts all
+// communicators, which ends the calls of the other lanes; the lanes then only count their remaining
+// operations, so that no lane waits forever.
 
 #include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
@@ -89,7 +90,7 @@ class CpuExecutor final : public Executor {
     for (size_t i = 0; i < arenas_.size(); ++i) {
       arenas_[i] = options_.borrowed[i];
       if (arenas_[i].memory != nullptr) continue;
-      const size_t size = static_cast<size_t>(std::max<int64_t>(bytes[i], kArenaAlignment));
+      const size_t size = std::max<int64_t>(bytes[i], kArenaAlignment);
       arenas_[i] = {std::shared_ptr<void>(std::aligned_alloc(kArenaAlignment, size), std::free),
                     bytes[i]};
       if (arenas_[i].memory == nullptr) {
@@ -132,7 +133,6 @@ class CpuExecutor final : public Executor {
 
   void StartLanes() {
     for (LaneId i = 1; i < lanes_.next(); ++i) {
-      lanes_[i].communicates = program_.lanes[i].group >= 0;
       lanes_[i].thread = std::thread([this, i] { ServeLane(i); });
       pthread_setname_np(lanes_[i].thread.native_handle(),
                          program_.lanes[i].name.substr(0, 15).c_str());
@@ -144,18 +144,15 @@ class CpuExecutor final : public Executor {
     ops_->WeightsChanged();
     // Relaxed is enough: the release of generation_ publishes the zeros.
     for (LaneState& lane : lanes_) lane.done.store(0, std::memory_order_relaxed);
+    acknowledged_.store(0, std::memory_order_relaxed);
     generation_.fetch_add(1, std::memory_order_release);
     generation_.notify_all();
     RunLane(0);
-    for (LaneId i = 1; i < lanes_.next(); ++i) {
-      AwaitLane(i, static_cast<uint32_t>(lanes_[i].ops.size()));
-      // done counts operations, but the lane notes its CPU time after the last of them. Only its
-      // acknowledgement says that it has finished with the step.
-      uint32_t seen;
-      while ((seen = acknowledged_.load(std::memory_order_acquire)) !=
-             generation_.load() * (lanes_.size() - 1)) {
-        acknowledged_.wait(seen);
-      }
+    // A lane notes its CPU time after the last operation that it counts in `done`. Only its
+    // acknowledgement means that it has finished with the step.
+    uint32_t seen;
+    while ((seen = acknowledged_.load(std::memory_order_acquire)) != lanes_.size() - 1) {
+      acknowledged_.wait(seen);
     }
     return failed_.load() ? error() : absl::OkStatus();
   }
@@ -203,9 +200,9 @@ class CpuExecutor final : public Executor {
     BoundOp bound;
     bound.index = index;
     if (IsCollective(op.kind)) {
-      Communicator* communicator = CommunicatorOf(program_.lanes[op.lane].group);
-      bound.communicate =
-          BindCollective(op, View(op.in[0]), View(op.out[0]), communicator, &lanes_[op.lane].wire);
+      lanes_[op.lane].communicates = true;
+      bound.communicate = BindCollective(op, View(op.in[0]), View(op.out[0]),
+                                         CommunicatorOf(op.group), &lanes_[op.lane].wire);
       return bound;
     }
     std::vector<TensorView> in, out;
@@ -260,12 +257,14 @@ class CpuExecutor final : public Executor {
   }
 
   void Fail(OpId index, const absl::Status& status) {
-    const MutexLock lock(mu_);
-    if (error_.ok()) {
+    {
+      const MutexLock lock(mu_);
+      if (!error_.ok()) return;
       error_ = absl::Status(status.code(), absl::StrCat(PrintOp(program_, index), ": ",
                                                         std::string(status.message())));
+      failed_.store(true, std::memory_order_release);
     }
-    failed_.store(true, std::memory_order_release);
+    Cancel();
   }
 
   absl::Status error() {
@@ -280,7 +279,7 @@ class CpuExecutor final : public Executor {
   std::vector<Interval> intervals_;
   IdVector<LaneId, LaneState> lanes_;
   std::atomic<uint32_t> generation_{0};    // steps started
-  std::atomic<uint32_t> acknowledged_{0};  // lanes x steps finished
+  std::atomic<uint32_t> acknowledged_{0};  // lanes that have finished with this step
   std::atomic<bool> stop_{false}, failed_{false};
   Mutex mu_;
   absl::Status error_ GUARDED_BY(mu_);

@@ -101,7 +101,7 @@ LaneAgreement Compare(const LaneIntervals& lane, const std::vector<const DeviceA
   for (size_t i = 0; i < segments.size(); ++i) {
     const int64_t empty = Outside(segments[i], activity);
     if (empty <= result.worst_empty) continue;
-    result.worst_segment = static_cast<int>(i);
+    result.worst_segment = i;
     result.worst_empty = empty;
   }
   int64_t most = 0;

@@ -19,10 +19,10 @@ TensorView NarrowOf(TensorView wide, void* memory) {
 absl::Status WireMemory::Allocate(int64_t in_bytes, int64_t out_bytes, DeviceCommunicator* user,
                                   const Report& report) {
   if (in_bytes > 0) {
-    ASSIGN_OR_RETURN(in_, CollectiveMemory::Make(static_cast<size_t>(in_bytes), {user}, report));
+    ASSIGN_OR_RETURN(in_, CollectiveMemory::Make(in_bytes, {user}, report));
   }
   if (out_bytes > 0) {
-    ASSIGN_OR_RETURN(out_, CollectiveMemory::Make(static_cast<size_t>(out_bytes), {user}, report));
+    ASSIGN_OR_RETURN(out_, CollectiveMemory::Make(out_bytes, {user}, report));
   }
   return absl::OkStatus();
 }

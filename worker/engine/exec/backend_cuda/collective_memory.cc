@@ -22,9 +22,8 @@ absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes,
 
 }  // namespace
 
-absl::StatusOr<CollectiveMemory> CollectiveMemory::Make(size_t bytes,
-                                                        std::vector<DeviceCommunicator*> users,
-                                                        const Report& report) {
+absl::StatusOr<CollectiveMemory> CollectiveMemory::Make(
+    size_t bytes, const std::vector<DeviceCommunicator*>& users, const Report& report) {
   CollectiveMemory made;
   ASSIGN_OR_RETURN(made.memory_, Allocate(bytes, users));
   for (DeviceCommunicator* user : users) {

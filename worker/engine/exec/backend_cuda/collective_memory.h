@@ -24,7 +24,8 @@ class CollectiveMemory {
   // outlive it. Every rank makes its memories in the same order and sizes, with the same users.
   // Fails when a communicator is dead; memory that NCCL refuses to register is only reported.
   // Errors: ResourceExhausted, those of the device, those of a group.
-  static absl::StatusOr<CollectiveMemory> Make(size_t bytes, std::vector<DeviceCommunicator*> users,
+  static absl::StatusOr<CollectiveMemory> Make(size_t bytes,
+                                               const std::vector<DeviceCommunicator*>& users,
                                                const Report& report);
 
   CollectiveMemory() = default;

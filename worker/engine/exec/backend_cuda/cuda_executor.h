@@ -6,7 +6,6 @@
 // Several ranks may share the device and the streams. Their operations are then issued side by
 // side, and a collective among them is one kernel (group_kernels.h). This is the local communicator
 // of the backend, and it proves programs of several ranks on one GPU.
-// backend, and what a program is proved with on one GPU.
 
 #include <array>
 #include <functional>

@@ -29,7 +29,7 @@ StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
   const auto add = [&](BufferId id, DeviceCommunicator* user) {
     const Buffer& root = step.buffers[RootOf(step.buffers, id).buffer];
     auto& known = users[root.arena];
-    if (root.binding == Binding::kMicroBatch || absl::c_linear_search(known, user)) return;
+    if (root.slots == kPerMicroBatch || absl::c_linear_search(known, user)) return;
     known.push_back(user);
   };
   // The order, by group and then by operation, is the same on all ranks, as registration requires.
@@ -38,7 +38,7 @@ StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
     if (user == nullptr || step.groups[group].ranks.size() == here) continue;
     for (const Unit& unit : step.units) {
       for (const Op& op : unit.ops) {
-        if (!IsCollective(op.kind) || step.lanes[op.lane].group != group) continue;
+        if (op.group != group) continue;
         const DType dtype = step.buffers[op.in[0]].dtype;
         if (WireTypeOf(op, dtype) != dtype) continue;
         add(op.in[0], user);
@@ -210,7 +210,7 @@ absl::Status DeviceStep::MakeLedgerCheck() {
   std::vector<LedgerCheck::Lane> lanes;
   const IdVector<LaneId, Lane>& declared = ranks_[0].program.lanes;
   for (LaneId lane : declared.ids())
-    lanes.push_back({declared[lane].name, lanes_->stream(lane), declared[lane].group >= 0});
+    lanes.push_back({declared[lane].name, lanes_->stream(lane), lanes_->communicates(lane)});
   ASSIGN_OR_RETURN(check_, LedgerCheck::Create(options_.cupti, lanes));
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 #include "worker/engine/exec/backend_cuda/instance_player.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -46,17 +47,9 @@ absl::StatusOr<InstancePlayer> InstancePlayer::Create(const Setting& setting) {
   InstancePlayer player(setting);
   RETURN_IF_ERROR(player.MakeEvents());
   player.FindSlotUse();
+  const int period = AddressPeriod((*setting.ranks)[0].step);
   for (const IssuedInstance& instance : setting.plan->instances) {
-    const int slots = (*setting.ranks)[0].step.slots;
-    std::set<int> taken;
-    // Two micro-batches of one instance are loaded together, so they need slots of their own.
-    for (int micro_batch : instance.micro_batches) {
-      if (taken.insert(micro_batch % slots).second) continue;
-      return absl::InvalidArgumentError(absl::StrCat("unit ", instance.unit.value(),
-                                                     ": two of its micro-batches share one of ",
-                                                     slots, " slots, expected one each"));
-    }
-    player.part_of_.push_back(&player.parts_[ShapeOf(instance, slots)]);
+    player.part_of_.push_back(&player.parts_[ShapeOf(instance, period)]);
   }
   return player;
 }
@@ -73,12 +66,12 @@ absl::Status InstancePlayer::MakeEvents() {
     ASSIGN_OR_RETURN(InFlight in_flight, InFlight::Create(s_.lanes->stream(lane)));
     of_lanes_.push_back(std::move(in_flight));
   }
-  marks_.resize(static_cast<size_t>(s_.plan->marks));
+  marks_.resize(s_.plan->marks);
   for (Event& mark : marks_) {
     ASSIGN_OR_RETURN(mark, MakeEvent(true));
   }
   ASSIGN_OR_RETURN(begin_, MakeEvent(true));
-  stored_.resize(static_cast<size_t>((*s_.ranks)[0].step.slots));
+  stored_.resize((*s_.memory)[0].slots());
   std::vector<Event*> plain = {&inputs_, &end_, &entered_[0], &entered_[1]};
   for (Event& event : stored_) plain.push_back(&event);
   for (Event* event : plain) {
@@ -164,7 +157,7 @@ absl::Status InstancePlayer::AwaitMarks(const std::vector<LaneId>& lanes, cudaSt
 absl::Status InstancePlayer::Load(size_t index, cudaStream_t origin) {
   bool waited = false;
   for (int micro_batch : s_.plan->instances[index].micro_batches) {
-    const size_t slot = static_cast<size_t>(micro_batch) % loaded_.size();
+    const size_t slot = micro_batch % loaded_.size();
     if (loaded_[slot] == micro_batch) continue;
     if (!waited) RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
     waited = true;
@@ -180,7 +173,7 @@ absl::Status InstancePlayer::Store(size_t index, cudaStream_t origin) {
   if (outputs_[index].empty()) return absl::OkStatus();
   RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
   for (int micro_batch : outputs_[index]) {
-    const size_t slot = static_cast<size_t>(micro_batch) % stored_.size();
+    const size_t slot = micro_batch % stored_.size();
     for (const StepMemory& memory : *s_.memory)
       RETURN_IF_ERROR(memory.StoreSlot(micro_batch, origin));
     RETURN_IF_ERROR(Record(stored_[slot].get(), origin));
@@ -210,8 +203,7 @@ absl::Status InstancePlayer::PlayCalls(const IssuedInstance& instance, Part& par
     const Item& item = instance.items[k];
     RETURN_IF_ERROR(IssueItem(instance, k, part, nullptr));
     NoteEnd(item);
-    const int commands =
-        kCommandsOfItem + static_cast<int>(item.carried.size() + item.joins.size());
+    const int commands = kCommandsOfItem + std::ssize(item.carried) + std::ssize(item.joins);
     RETURN_IF_ERROR(of_lanes_[item.lane].Add(commands, s_.await));
   }
   return absl::OkStatus();

@@ -8,6 +8,9 @@
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -156,14 +159,14 @@ class Planner {
     item.ops = std::move(ops);
     for (const RankOp& of : item.ops) {
       item.under_collective |= !IsCollective(OpOf(of).kind) && under_[of.rank][of.op];
-      PlaceOf(of).instance = static_cast<int>(plan_.instances.size());
-      PlaceOf(of).position = static_cast<int>(instance->items.size());
+      PlaceOf(of).instance = std::ssize(plan_.instances);
+      PlaceOf(of).position = std::ssize(instance->items);
     }
     instance->items.push_back(std::move(item));
   }
 
   void Issue(IssuedInstance* instance) {
-    const int number = static_cast<int>(plan_.instances.size()) - 1;
+    const int number = std::ssize(plan_.instances) - 1;
     for (size_t k = 0; k < instance->items.size(); ++k) {
       Item* item = &instance->items[k];
       std::vector<RankOp>& previous = last_of_lane_[item->lane];
@@ -215,7 +218,7 @@ class Planner {
         fresh.begin_mark = item->begin_mark = plan_.marks++;
       }
       fresh.end_mark = plan_.marks++;
-      segment = static_cast<int>(plan_.segments.size());
+      segment = std::ssize(plan_.segments);
       plan_.segments.push_back(std::move(fresh));
     }
     for (const RankOp& of : item->ops) {
@@ -244,13 +247,36 @@ absl::StatusOr<IssuePlan> PlanIssue(const IdVector<LocalRank, RankProgram>& rank
   return Planner(ranks).Plan(leave_room);
 }
 
-std::vector<int> ShapeOf(const IssuedInstance& instance, int slots) {
+int StagingSlots(const StepProgram& step) {
+  const auto distinct = [](const std::vector<int>& micro_batches, int slots) {
+    std::set<int> taken;
+    return std::all_of(micro_batches.begin(), micro_batches.end(),
+                       [&](int micro_batch) { return taken.insert(micro_batch % slots).second; });
+  };
+  int slots = 1;
+  while (!std::all_of(step.instances.begin(), step.instances.end(), [&](const Instance& instance) {
+    return distinct(instance.micro_batches, slots);
+  })) {
+    ++slots;
+  }
+  return slots;
+}
+
+int AddressPeriod(const StepProgram& step) {
+  int period = StagingSlots(step);
+  for (const Buffer& buffer : step.buffers) {
+    if (buffer.slots != kPerMicroBatch) period = std::lcm(period, buffer.slots);
+  }
+  return period;
+}
+
+std::vector<int> ShapeOf(const IssuedInstance& instance, int period) {
   std::vector<int> shape = {instance.unit.value()};
-  for (int micro_batch : instance.micro_batches) shape.push_back(micro_batch % slots);
+  for (int micro_batch : instance.micro_batches) shape.push_back(micro_batch % period);
   for (const Item& item : instance.items) {
-    shape.insert(shape.end(), {static_cast<int>(item.carried.size()), item.begin_mark >= 0 ? 1 : 0,
-                               item.end_mark >= 0 ? 1 : 0, item.under_collective ? 1 : 0,
-                               static_cast<int>(item.joins.size())});
+    const int carried = std::ssize(item.carried), joins = std::ssize(item.joins);
+    shape.insert(shape.end(), {carried, item.begin_mark >= 0 ? 1 : 0, item.end_mark >= 0 ? 1 : 0,
+                               item.under_collective ? 1 : 0, joins});
     shape.insert(shape.end(), item.joins.begin(), item.joins.end());
   }
   return shape;

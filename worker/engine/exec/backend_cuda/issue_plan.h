@@ -73,7 +73,14 @@ struct IssuePlan {
 absl::StatusOr<IssuePlan> PlanIssue(const IdVector<LocalRank, RankProgram>& ranks, bool leave_room);
 
 // Returns a key that is equal for instances that differ only in their marks and in micro-batches of
-// the same slots, so that one graph serves them.
-std::vector<int> ShapeOf(const IssuedInstance& instance, int slots);
+// addresses, so that one graph serves them. `period`: that of the addresses.
+std::vector<int> ShapeOf(const IssuedInstance& instance, int period);
+
+// Returns the least number of slots such that the micro-batches of every instance, which are loaded
+// together, have slots of their own: micro-batch modulo slots.
+int StagingSlots(const StepProgram& step);
+// Returns the number of micro-batches after which all slots repeat, those of buffers and those of
+// staging.
+int AddressPeriod(const StepProgram& step);
 
 }  // namespace stretto::cuda

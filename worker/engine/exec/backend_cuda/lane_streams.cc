@@ -8,6 +8,7 @@
 #include "worker/engine/exec/backend_cuda/lane_streams.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,14 +95,17 @@ absl::Status LaneStreams::CheckGroups() const {
 
 absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& options) {
   const Program& program = (*ranks_)[0].program;
+  Lane made;
   bool computes = false;
+  GroupId wire_group;
   int64_t wire_in = 0, wire_out = 0;
   for (const Op& op : program.ops) {
     if (op.lane != lane) continue;
-    computes |= !IsCollective(op.kind);
-    if (!IsCollective(op.kind)) continue;
+    (op.group >= 0 ? made.communicates : computes) = true;
+    if (op.group < 0) continue;
     const Buffer &in = program.buffers[op.in[0]], &out = program.buffers[op.out[0]];
-    if (IsLocal(program.lanes[lane].group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
+    if (IsLocal(op.group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
+    wire_group = op.group;
     // bf16 takes half the bytes of the f32 tensor.
     wire_in = std::max(wire_in, in.bytes() / 2);
     wire_out = std::max(wire_out, out.bytes() / 2);
@@ -110,14 +114,13 @@ absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& optio
   // product would not run under it.
   int least = 0, greatest = 0;
   RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&least, &greatest));
-  Lane made;
   ASSIGN_OR_RETURN(made.stream, MakeStream(computes ? least : greatest));
   if (computes) {
     ASSIGN_OR_RETURN(made.compute, options.make_ops(made.stream.get()));
   }
   if (wire_in > 0) {
-    RETURN_IF_ERROR(made.wire.Allocate(
-        wire_in, wire_out, CommunicatorOf(0, program.lanes[lane].group), options.report));
+    RETURN_IF_ERROR(
+        made.wire.Allocate(wire_in, wire_out, CommunicatorOf(0, wire_group), options.report));
   }
   lanes_.push_back(std::move(made));
   return absl::OkStatus();
@@ -161,17 +164,16 @@ Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t pos
   const Item& item = instance.items[position];
   const Op& op = OpOf(*ranks_, instance, item.ops[0]);
   const Lane& lane = lanes_[item.lane];
-  const GroupId group = (*ranks_)[0].program.lanes[item.lane].group;
   GroupTensors tensors;
-  tensors.ranks = static_cast<int>(item.ops.size());
+  tensors.ranks = std::ssize(item.ops);
   for (const RankOp& of : item.ops) {
     const Op& of_rank = OpOf(*ranks_, instance, of);
     const StepMemory& memory = (*memory_)[of.rank];
     tensors.in[of.rank.position()] = Operands(memory, instance, of_rank, of_rank.in)[0];
     tensors.out[of.rank.position()] = Operands(memory, instance, of_rank, of_rank.out)[0];
   }
-  if (IsLocal(group)) return BindGroupCollective(op, tensors, lane.stream.get());
-  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(0, group),
+  if (IsLocal(op.group)) return BindGroupCollective(op, tensors, lane.stream.get());
+  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(0, op.group),
                               &lane.wire, lane.stream.get());
 }
 

@@ -25,6 +25,7 @@ class LaneStreams {
                                             const CudaExecutorOptions& options);
 
   cudaStream_t stream(LaneId lane) const { return lanes_[lane].stream.get(); }
+  bool communicates(LaneId lane) const { return lanes_[lane].communicates; }
   // Returns calls that enqueue the operations of an instance, in its order. They serve every
   // instance of the same shape.
   std::vector<Enqueue> Bind(const IssuedInstance& instance) const;
@@ -35,6 +36,7 @@ class LaneStreams {
     Stream stream;
     StreamOps compute;  // empty on a lane that only communicates
     WireMemory wire;
+    bool communicates = false;
   };
 
   LaneStreams(const IdVector<LocalRank, CudaRank>& ranks,

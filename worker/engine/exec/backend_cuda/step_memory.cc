@@ -62,33 +62,33 @@ absl::Status StepMemory::Allocate(const ArenaBytes& arenas, const PerArena<Arena
 
 absl::Status StepMemory::MakeArena(ArenaClass arena, const std::vector<DeviceCommunicator*>& users,
                                    const Report& report) {
-  const size_t i = static_cast<size_t>(arena);
-  const size_t size = static_cast<size_t>(std::max<int64_t>(bytes_[i], kArenaAlignment));
+  const size_t size = std::max<int64_t>(bytes_[arena], kArenaAlignment);
   const std::string name = absl::StrCat("the ", NameOf(arena), " arena");
   absl::StatusOr<CollectiveMemory> made = CollectiveMemory::Make(size, users, report);
-  RETURN_IF_ERROR(Named(made.status(), name, bytes_[i]));
+  RETURN_IF_ERROR(Named(made.status(), name, bytes_[arena]));
   const auto owner = std::make_shared<CollectiveMemory>(*std::move(made));
-  arenas_[i] = std::shared_ptr<void>(owner, owner->get());
-  if (arena != ArenaClass::kActivation) RETURN_IF_CUDA_ERROR(cudaMemset(arenas_[i].get(), 0, size));
+  arenas_[arena] = std::shared_ptr<void>(owner, owner->get());
+  if (arena != ArenaClass::kActivation)
+    RETURN_IF_CUDA_ERROR(cudaMemset(arenas_[arena].get(), 0, size));
   if (!IsMirrored(arena)) return absl::OkStatus();
   absl::StatusOr<PinnedMemory> mirror = MakePinnedMemory(size);
-  RETURN_IF_ERROR(Named(mirror.status(), name + " on the host", bytes_[i]));
-  mirrors_[i] = *std::move(mirror);
-  host_[i] = mirrors_[i].get();
-  std::memset(host_[i], 0, size);
+  RETURN_IF_ERROR(Named(mirror.status(), name + " on the host", bytes_[arena]));
+  mirrors_[arena] = *std::move(mirror);
+  host_[arena] = mirrors_[arena].get();
+  std::memset(host_[arena], 0, size);
   return absl::OkStatus();
 }
 
 absl::Status StepMemory::MakeSlots() {
   for (BufferId id : step_->buffers.ids()) {
     const Buffer& buffer = step_->buffers[id];
-    if (buffer.binding != Binding::kMicroBatch || buffer.alias >= 0) continue;
+    if (!IsSlotted(id) || buffer.alias >= 0) continue;
     STRETTO_CHECK(IsMirrored(buffer.arena));
-    Slotted slotted{id, buffer.arena, static_cast<size_t>(buffer.bytes()), {}};
-    for (int slot = 0; slot < step_->slots; ++slot) {
+    Slotted slotted{id, buffer.arena, buffer.bytes(), {}};
+    for (int slot = 0; slot < slots_; ++slot) {
       absl::StatusOr<DeviceMemory> memory = MakeDeviceMemory(slotted.bytes);
-      RETURN_IF_ERROR(Named(memory.status(), absl::StrCat("a slot for ", buffer.name),
-                            static_cast<int64_t>(slotted.bytes)));
+      RETURN_IF_ERROR(
+          Named(memory.status(), absl::StrCat("a slot for ", buffer.name), slotted.bytes));
       slotted.slots.push_back(*std::move(memory));
     }
     slotted_.push_back(std::move(slotted));
@@ -98,12 +98,11 @@ absl::Status StepMemory::MakeSlots() {
 
 Arena StepMemory::Lend(ArenaClass arena) const {
   STRETTO_CHECK(!IsMirrored(arena));
-  const size_t i = static_cast<size_t>(arena);
-  return {arenas_[i], bytes_[i]};
+  return {arenas_[arena], bytes_[arena]};
 }
 
 bool StepMemory::IsSlotted(BufferId id) const {
-  return step_->buffers.at(id).binding == Binding::kMicroBatch;
+  return step_->buffers.at(id).slots == kPerMicroBatch;
 }
 
 TensorView StepMemory::Operand(BufferId id, int micro_batch) const {
@@ -113,24 +112,24 @@ TensorView StepMemory::Operand(BufferId id, int micro_batch) const {
   const auto slotted = std::find_if(slotted_.begin(), slotted_.end(),
                                     [&](const Slotted& s) { return s.id == root.buffer; });
   STRETTO_CHECK(slotted != slotted_.end());
-  const size_t slot = static_cast<size_t>(std::max(micro_batch, 0) % step_->slots);
+  const size_t slot = std::max(micro_batch, 0) % slots_;
   view.data = static_cast<std::byte*>(slotted->slots[slot].get()) +
               root.element * static_cast<int64_t>(SizeOf(view.dtype));
   return view;
 }
 
 absl::Status StepMemory::CopyInputs(cudaStream_t stream) const {
-  const size_t arena = static_cast<size_t>(ArenaClass::kInput);
-  return ToStatus(cudaMemcpyAsync(device_[arena], host_[arena], static_cast<size_t>(bytes_[arena]),
-                                  cudaMemcpyHostToDevice, stream),
-                  "copy of the inputs");
+  constexpr ArenaClass arena = ArenaClass::kInput;
+  return ToStatus(
+      cudaMemcpyAsync(device_[arena], host_[arena], bytes_[arena], cudaMemcpyHostToDevice, stream),
+      "copy of the inputs");
 }
 
 absl::Status StepMemory::CopyOutputs(cudaStream_t stream) const {
-  const size_t arena = static_cast<size_t>(ArenaClass::kOutput);
-  return ToStatus(cudaMemcpyAsync(host_[arena], device_[arena], static_cast<size_t>(bytes_[arena]),
-                                  cudaMemcpyDeviceToHost, stream),
-                  "copy of the outputs");
+  constexpr ArenaClass arena = ArenaClass::kOutput;
+  return ToStatus(
+      cudaMemcpyAsync(host_[arena], device_[arena], bytes_[arena], cudaMemcpyDeviceToHost, stream),
+      "copy of the outputs");
 }
 
 absl::Status StepMemory::LoadSlot(int micro_batch, cudaStream_t stream) const {
@@ -144,7 +143,7 @@ absl::Status StepMemory::MoveSlot(int micro_batch, ArenaClass arena, cudaStream_
   const BufferMap map(*step_);
   for (const Slotted& slotted : slotted_) {
     if (slotted.arena != arena) continue;
-    void* to = slotted.slots[micro_batch % step_->slots].get();
+    void* to = slotted.slots[micro_batch % slots_].get();
     void* from = Device(map.Find(slotted.id, micro_batch)).data;
     if (arena == ArenaClass::kOutput) std::swap(to, from);
     RETURN_IF_ERROR(
@@ -161,7 +160,7 @@ TensorView StepMemory::HostView(BufferId buffer) const {
 
 TensorView StepMemory::Staged(BufferId buffer, Bytes* memory) const {
   TensorView view = Device(buffer);
-  memory->resize(std::max(memory->size(), static_cast<size_t>(view.bytes())));
+  memory->resize(std::max<size_t>(memory->size(), view.bytes()));
   view.data = memory->data();
   return view;
 }
@@ -169,9 +168,9 @@ TensorView StepMemory::Staged(BufferId buffer, Bytes* memory) const {
 absl::StatusOr<TensorView> StepMemory::Read(BufferId buffer) {
   if (IsHostVisible(program_->buffers, buffer)) return HostView(buffer);
   const TensorView view = Staged(buffer, &read_);
-  RETURN_IF_ERROR(ToStatus(cudaMemcpy(view.data, Device(buffer).data,
-                                      static_cast<size_t>(view.bytes()), cudaMemcpyDeviceToHost),
-                           absl::StrCat("copy of ", program_->buffers[buffer].name)));
+  RETURN_IF_ERROR(
+      ToStatus(cudaMemcpy(view.data, Device(buffer).data, view.bytes(), cudaMemcpyDeviceToHost),
+               absl::StrCat("copy of ", program_->buffers[buffer].name)));
   return view;
 }
 
@@ -181,9 +180,9 @@ TensorView StepMemory::Stage(BufferId buffer) {
 
 absl::Status StepMemory::Write(BufferId buffer, const TensorView& staged) const {
   if (IsHostVisible(program_->buffers, buffer)) return absl::OkStatus();
-  RETURN_IF_ERROR(ToStatus(cudaMemcpy(Device(buffer).data, staged.data,
-                                      static_cast<size_t>(staged.bytes()), cudaMemcpyHostToDevice),
-                           absl::StrCat("copy of ", program_->buffers[buffer].name)));
+  RETURN_IF_ERROR(
+      ToStatus(cudaMemcpy(Device(buffer).data, staged.data, staged.bytes(), cudaMemcpyHostToDevice),
+               absl::StrCat("copy of ", program_->buffers[buffer].name)));
   return AwaitNullStream();
 }
 

@@ -5,7 +5,7 @@
 // Arenas are on the device. Inputs and outputs have a mirror in pinned host memory, which is copied
 // at the ends of a step. A buffer that exists once per micro-batch (tokens, losses) would have an
 // address per micro-batch, so no graph could be replayed. Operations therefore use a copy in a
-// slot, micro-batch modulo slots, which is loaded from the arena before an instance and stored
+// slot, micro-batch modulo slots (issue_plan.h, StagingSlots), which is loaded from the arena before an instance and stored
 // after it.
 
 #include <cuda_runtime.h>
@@ -18,6 +18,7 @@
 #include "worker/engine/exec/arena_view.h"
 #include "worker/engine/exec/backend_cuda/collective_memory.h"
 #include "worker/engine/exec/backend_cuda/handles.h"
+#include "worker/engine/exec/backend_cuda/issue_plan.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/program/verify.h"
@@ -40,6 +41,7 @@ class StepMemory {
 
   // Returns the operand of a unit's operation: buffer `id` of the step program, for a micro-batch.
   TensorView Operand(BufferId id, int micro_batch) const;
+  int slots() const { return slots_; }
   // Whether operations use that buffer through slots.
   bool IsSlotted(BufferId id) const;
 
@@ -63,12 +65,13 @@ class StepMemory {
   struct Slotted {
     BufferId id = 0;  // of a root in the step program
     ArenaClass arena = ArenaClass::kInput;
-    size_t bytes = 0;
+    int64_t bytes = 0;
     std::vector<DeviceMemory> slots;
   };
   using Bytes = std::vector<std::byte>;
 
-  StepMemory(const StepProgram& step, const Program& program) : step_(&step), program_(&program) {}
+  StepMemory(const StepProgram& step, const Program& program)
+      : step_(&step), program_(&program), slots_(StagingSlots(step)) {}
   absl::Status Allocate(const ArenaBytes& arenas, const PerArena<Arena>& lent, const Users& users,
                         const Report& report);
   absl::Status MakeArena(ArenaClass arena, const std::vector<DeviceCommunicator*>& users,
@@ -80,6 +83,7 @@ class StepMemory {
 
   const StepProgram* step_;
   const Program* program_;
+  int slots_;
   ArenaBytes bytes_ = {};
   PerArena<std::shared_ptr<void>> arenas_;  // in a CollectiveMemory, which may be another's
   PerArena<PinnedMemory> mirrors_;          // of inputs and outputs

@@ -134,11 +134,11 @@ class GridPainter {
 
   std::string Line(LaneId lane, Detail detail) const {
     const std::vector<Box> boxes = Boxes(lane, detail);
-    std::string line(static_cast<size_t>(columns_), '.');
+    std::string line(columns_, '.');
     for (const Box& box : boxes) {
       const int begin = ColumnOf(box.interval.begin), end = ColumnOf(box.interval.end);
       for (int column = begin; column < end; ++column) {
-        const size_t at = static_cast<size_t>(column - begin);
+        const size_t at = column - begin;
         char& c = line[column];
         c = at == 0 ? '|' : at <= box.label.size() ? box.label[at - 1] : ' ';
       }

@@ -52,7 +52,8 @@ class SimExecutor final : public Executor {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Executor>> MakeSimExecutor(Program program, const CostModel& cost) {
+absl::StatusOr<std::unique_ptr<Executor>> MakeSimExecutor(const Program& program,
+                                                          const CostModel& cost) {
   RETURN_IF_ERROR(Validate(cost));
   ASSIGN_OR_RETURN(std::vector<Interval> intervals, Simulate(program, cost));
   const StepLedger ledger = ComputeLedger(program, intervals, {}, SpanOf(intervals));

@@ -18,6 +18,7 @@ namespace stretto {
 // return Unimplemented. communication_cpu_seconds is the share of a core that the contention takes,
 // over the time in which a collective is in flight. Errors: those of Simulate and of
 // Validate(cost).
-absl::StatusOr<std::unique_ptr<Executor>> MakeSimExecutor(Program program, const CostModel& cost);
+absl::StatusOr<std::unique_ptr<Executor>> MakeSimExecutor(const Program& program,
+                                                          const CostModel& cost);
 
 }  // namespace stretto

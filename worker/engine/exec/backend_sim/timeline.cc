@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The event loop of the simulation. An activity is a computation of a lane or a transfer of a
-// meeting (the lanes of one group); it has remaining work and a rate. Two things happen at an
+// meeting (the lanes that carry one group); it has remaining work and a rate. Two things happen at an
 // event: an activity ends, which frees its lanes and the operations that waited for it, and the
 // rates of the ranks concerned change (Settle), which moves the ends of their activities.
 // `finishes_` orders activities by their end, so an event takes logarithmic time in their number.
@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 #include <string>
@@ -33,14 +34,15 @@ struct SimLane {
 struct SimRank {
   SimulatedRank input;
   IdVector<LaneId, size_t> lanes;
-  std::vector<size_t> transfers;   // activities that it takes part in
-  IdVector<OpId, size_t> pending;  // waits that are not done
-  std::vector<size_t> first;       // per operation, of the dependents
-  std::vector<OpId> dependents;    // those that wait for an operation
+  IdVector<GroupId, size_t> meetings;  // of groups that communicate
+  std::vector<size_t> transfers;       // activities that it takes part in
+  IdVector<OpId, size_t> pending;      // waits that are not done
+  std::vector<size_t> first;           // per operation, of the dependents
+  std::vector<OpId> dependents;        // those that wait for an operation
   int computing = 0, transferring = 0;
 };
 
-// The rendezvous of the lanes of one group: lanes of the same name on the same list of ranks.
+// The rendezvous of one group: on each member, the lane that carries its operations.
 struct Meeting {
   std::vector<size_t> lanes;
   size_t needed = 0;
@@ -57,6 +59,8 @@ struct Activity {
 };
 
 class Simulation {
+  static constexpr size_t kNoMeeting = std::numeric_limits<size_t>::max();
+
  public:
   explicit Simulation(absl::Span<const SimulatedRank> inputs) {
     for (const SimulatedRank& input : inputs) {
@@ -91,16 +95,20 @@ class Simulation {
     SimRank& rank = ranks_[r];
     const Program& program = *rank.input.program;
     const size_t base = lanes_.size();
-    for (const Lane& lane : program.lanes) {
+    for (size_t lane = 0; lane < program.lanes.size(); ++lane) {
       rank.lanes.push_back(lanes_.size());
-      meeting_of_.push_back(lane.group < 0 ? 0 : Join(program, lane));
       lanes_.push_back({.rank = r, .ops = {}});
     }
+    rank.meetings = IdVector<GroupId, size_t>(program.groups.size(), kNoMeeting);
     rank.pending.resize(program.ops.size());
     rank.first.resize(program.ops.size() + 1);
     for (OpId index : program.ops.ids()) {
       const Op& op = program.ops[index];
-      lanes_[base + op.lane.position()].ops.push_back(index);
+      const size_t lane = base + op.lane.position();
+      lanes_[lane].ops.push_back(index);
+      if (op.group >= 0 && rank.meetings[op.group] == kNoMeeting) {
+        rank.meetings[op.group] = Join(program.groups[op.group], lane);
+      }
       rank.pending[index] = op.waits.size();
       for (OpId wait : op.waits) ++rank.first[wait.position() + 1];
     }
@@ -114,14 +122,14 @@ class Simulation {
     }
   }
 
-  // Returns the meeting of a lane that communicates and that the caller is about to add.
-  size_t Join(const Program& program, const Lane& lane) {
-    const IdVector<GroupRank, Rank>& members = program.groups[lane.group].ranks;
-    const auto [it, fresh] = meeting_ids_.try_emplace({lane.name, members}, meetings_.size());
-    if (fresh)
+  // Returns the meeting of a group, to which `lane` of one member now belongs.
+  size_t Join(const Group& group, size_t lane) {
+    const auto [it, fresh] = meeting_ids_.try_emplace({group.name, group.ranks}, meetings_.size());
+    if (fresh) {
       // One rank that stands for all meets nobody but itself.
-      meetings_.push_back({.lanes = {}, .needed = ranks_.size() == 1 ? 1 : members.size()});
-    meetings_[it->second].lanes.push_back(lanes_.size());
+      meetings_.push_back({.lanes = {}, .needed = ranks_.size() == 1 ? 1 : group.ranks.size()});
+    }
+    meetings_[it->second].lanes.push_back(lane);
     return it->second;
   }
 
@@ -144,16 +152,17 @@ class Simulation {
     const SimulatedRank& input = rank.input;
     const double seconds = input.cost->Alone(*input.program, op);
     STRETTO_CHECK(seconds >= 0 && std::isfinite(seconds));
-    if (!IsCollective(op.kind)) {
+    if (op.group < 0) {
       ++rank.computing;
       Begin(l, seconds);
       unsettled_.insert(lane.rank);
       return;
     }
-    Meeting& meeting = meetings_[meeting_of_[l]];
+    const size_t joined = rank.meetings[op.group];
+    Meeting& meeting = meetings_[joined];
     meeting.seconds = std::max(meeting.seconds, seconds);
     if (++meeting.arrived < meeting.needed) return;
-    Begin(lanes_.size() + meeting_of_[l], meeting.seconds);
+    Begin(lanes_.size() + joined, meeting.seconds);
     for (size_t member : meeting.lanes) {
       ++ranks_[lanes_[member].rank].transferring;
       unsettled_.insert(lanes_[member].rank);
@@ -249,12 +258,11 @@ class Simulation {
     }
     if (stuck.empty()) return absl::OkStatus();
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot simulate: nothing can go on, with ", stuck));
+        absl::StrCat("cannot simulate: nothing can proceed, with ", stuck));
   }
 
   IdVector<Rank, SimRank> ranks_;
-  std::vector<SimLane> lanes_;      // of all ranks
-  std::vector<size_t> meeting_of_;  // by lane
+  std::vector<SimLane> lanes_;  // of all ranks
   std::vector<Meeting> meetings_;
   std::map<std::pair<std::string, IdVector<GroupRank, Rank>>, size_t> meeting_ids_;
   std::vector<Activity> activities_;              // of lanes, then of meetings

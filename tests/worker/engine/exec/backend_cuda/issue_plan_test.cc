@@ -28,7 +28,7 @@ Op OpOn(LaneId lane, std::vector<OpId> waits = {}, OpKind kind = OpKind::kZero,
 // Two lanes; every unit is one instance.
 StepProgram StepOf(std::vector<IdVector<OpId, Op>> units) {
   StepProgram step;
-  step.lanes = {{"compute", -1}, {"comm", -1}};
+  step.lanes = {Lane{"compute"}, Lane{"comm"}};
   for (IdVector<OpId, Op>& ops : units) {
     step.instances.push_back({step.units.next(), {}, {}});
     step.units.push_back({"unit", std::move(ops)});
@@ -160,7 +160,7 @@ TEST(IssuePlanTest, ALongStepHasAsFewShapesAsAShortOne) {
     std::set<std::vector<int>> found;
     const IssuePlan issued = *PlanWith(plan.step, plan.program);
     for (const IssuedInstance& instance : issued.instances)
-      found.insert(ShapeOf(instance, plan.step.slots));
+      found.insert(ShapeOf(instance, AddressPeriod(plan.step)));
     shapes.push_back(found.size());
   }
   EXPECT_EQ(shapes[0], shapes[1]);

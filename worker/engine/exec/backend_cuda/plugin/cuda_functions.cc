@@ -9,6 +9,7 @@
 #include <spdlog/spdlog.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -89,7 +90,7 @@ absl::StatusOr<std::unique_ptr<Backend>> Make(const DeviceOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeBackend(const DeviceOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, CudaDevices());
-  const auto count = static_cast<int>(devices.size());
+  const int count = std::ssize(devices);
   if (options.device < 0 || options.device >= count) {
     return absl::NotFoundError(
         absl::StrCat("GPU ", options.device, ": this process sees ", count, " of them"));

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/trainer/agreement/same_step.h"
+
+#include <gmock/gmock.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/worker/engine/program/programs.h"
+#include "worker/comm/local/local.h"
+
+namespace stretto::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+// By rank. The programs' first line names the rank.
+std::vector<absl::Status> Check(const std::vector<std::string>& programs) {
+  const auto group = LocalGroup::Create(static_cast<int>(programs.size()));
+  std::vector<absl::Status> found(programs.size());
+  std::vector<std::jthread> ranks;
+  for (size_t rank = 0; rank < programs.size(); ++rank) {
+    ranks.emplace_back(
+        [&, rank] { found[rank] = CheckSameStep(ProgramOf(programs[rank]), *group[rank]); });
+  }
+  ranks.clear();
+  return found;
+}
+
+TEST(SameStepTest, ProgramsThatFitPass) {
+  for (const absl::Status& status : Check({kLinear, With(kLinear, "rank=0", "rank=1")})) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+}
+
+TEST(SameStepTest, EveryRankIsToldWhereProgramsDiffer) {
+  const std::string other =
+      With(With(kLinear, "rank=0", "rank=1"), "all_reduce L0.fc fwd", "all_reduce L0.fc bwd");
+  for (const absl::Status& status : Check({kLinear, other})) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("the programs of the ranks do not fit together: group tp, call 0: found "
+                          "rank 0 at operation 1 and rank 1 at operation 1, which differ"));
+  }
+}
+
+TEST(SameStepTest, EveryRankIsToldOfADeadlock) {
+  const std::string other =
+      With(With(With(kLinear, "rank=0", "rank=1"),
+                "1 comm.tp all_reduce L0.fc fwd mb0 s0 in=%2 out=%2 on=tp wait=0\n", ""),
+           "2 compute gelu L0.act fwd mb0 s0 in=%2 out=%3 wait=1",
+           "1 compute gelu L0.act fwd in=%2 out=%3");
+  for (const absl::Status& status : Check({kLinear, other})) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("deadlock: nothing can proceed, with rank 0 at operation 1 of group tp"));
+  }
+}
+
+}  // namespace
+}  // namespace stretto::trainer

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The link against a daemon in this process that only reads.
+
+#include "worker/trainer/daemon_link.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "stretto/v1alpha1/trainer.grpc.pb.h"
+#include "tests/worker/daemon/temp_dir.h"
+
+namespace stretto::trainer {
+namespace {
+
+using ::testing::ElementsAre;
+
+class FakeDaemon final : public v1alpha1::TrainerService::Service {
+ public:
+  explicit FakeDaemon(const std::string& socket) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("unix:" + socket, grpc::InsecureServerCredentials());
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+
+  // Waits, up to 20 s, for `count` messages and returns them: "hello" or the report's sequence.
+  std::vector<std::string> WaitFor(size_t count) {
+    std::unique_lock lock(mu_);
+    changed_.wait_for(lock, std::chrono::seconds(20), [&] { return messages_.size() >= count; });
+    return messages_;
+  }
+
+ private:
+  using Stream = grpc::ServerReaderWriter<v1alpha1::DaemonMessage, v1alpha1::TrainerMessage>;
+
+  grpc::Status Reports(grpc::ServerContext*, Stream* stream) override {
+    v1alpha1::TrainerMessage message;
+    while (stream->Read(&message)) {
+      const std::lock_guard lock(mu_);
+      messages_.push_back(message.has_hello() ? "hello"
+                                              : std::to_string(message.report().sequence()));
+      changed_.notify_all();
+    }
+    return grpc::Status::OK;
+  }
+
+  std::mutex mu_;
+  std::condition_variable changed_;
+  std::vector<std::string> messages_;
+  std::unique_ptr<grpc::Server> server_;  // last, so that it ends first
+};
+
+v1alpha1::RankReport Report(int64_t sequence) {
+  v1alpha1::RankReport report;
+  report.set_sequence(sequence);
+  return report;
+}
+
+// The daemon may have read the log between the reports and the stream, so it would not learn of
+// them before the next one.
+TEST(DaemonLinkTest, NewestReportBeforeTheStreamIsSentOnIt) {
+  const daemon::TempDir dir;
+  FakeDaemon daemon(dir.path() + "/trainer.sock");
+  DaemonLink link(dir.path() + "/trainer.sock", "0123456789abcdef0123456789abcdef", 1, 0);
+  link.Send(Report(1));
+  link.Send(Report(2));
+  link.Start();
+  EXPECT_THAT(daemon.WaitFor(2), ElementsAre("hello", "2"));
+  link.Send(Report(3));
+  EXPECT_THAT(daemon.WaitFor(3), ElementsAre("hello", "2", "3"));
+}
+
+}  // namespace
+}  // namespace stretto::trainer
