@@ -68,7 +68,7 @@ void Core::Start(const Placed& placed) {
 
 void Core::LoseRank(const std::string& id, int32_t rank, ExitReason reason,
                     const std::string& message) {
-  RankRecord& record = Change(id).ranks[static_cast<size_t>(rank)];
+  RankRecord& record = Change(id).ranks[rank];
   record.state = RankState::kLost;
   Fail(id, {.rank = rank,
             .worker = record.worker,

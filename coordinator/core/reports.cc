@@ -59,7 +59,7 @@ absl::Status Core::CheckReport(const RankReported& event) const {
     return absl::NotFoundError(
         absl::StrCat(who, ": the job has ", job->ranks.size(), " placed ranks"));
   }
-  const RankRecord& record = job->ranks[static_cast<size_t>(rank)];
+  const RankRecord& record = job->ranks[rank];
   if (record.worker != event.worker) {
     return absl::AbortedError(
         absl::StrCat(who, ": this rank was assigned to worker \"", record.worker, "\""));
@@ -69,7 +69,7 @@ absl::Status Core::CheckReport(const RankReported& event) const {
   }
   // A gap means that reports were lost on the way. Reports at or below `acked` are repeats, which
   // are acknowledged again and change nothing.
-  const int64_t acked = jobs_.at(job->id).acked[static_cast<size_t>(rank)];
+  const int64_t acked = jobs_.at(job->id).acked[rank];
   if (event.sequence > acked + 1) {
     return absl::FailedPreconditionError(
         absl::StrCat(who, " leaves a gap; expected report ", acked + 1));
@@ -83,7 +83,7 @@ absl::Status Core::Handle(const RankReported& event) {
   const int32_t rank = event.rank.value();
   // Touch, not Change: sequence numbers and step numbers are not worth a write to the store per
   // report.
-  int64_t& acked = Touch(id).acked[static_cast<size_t>(rank)];
+  int64_t& acked = Touch(id).acked[rank];
   if (event.sequence == acked + 1) {
     acked = event.sequence;
     effects_.fresh = true;
@@ -101,10 +101,9 @@ absl::Status Core::Handle(const RankReported& event) {
 void Core::On(const std::string&, int32_t, const OtherReport&) {}
 
 void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
-  const auto index = static_cast<size_t>(rank);
-  if (Get(id).ranks[index].state != RankState::kAssigned) return;
+  if (Get(id).ranks[rank].state != RankState::kAssigned) return;
   JobRecord& job = Change(id);
-  job.ranks[index].state = RankState::kPrepared;
+  job.ranks[rank].state = RankState::kPrepared;
   if (!job.start_time.has_value()) job.start_time = report.time;
   const bool all = std::all_of(job.ranks.begin(), job.ranks.end(),
                                [](const RankRecord& r) { return r.state == RankState::kPrepared; });
@@ -124,7 +123,7 @@ void Core::On(const std::string& id, int32_t, const FirstOperationDone& report) 
 }
 
 void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
-  RankRecord& record = Touch(id).record.ranks[static_cast<size_t>(rank)];
+  RankRecord& record = Touch(id).record.ranks[rank];
   record.last_step = std::max(record.last_step, report.step);
   if (report.step != 1) return;
   std::optional<absl::Duration> longest = Get(id).submit_to_first_step;
@@ -150,9 +149,8 @@ void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
 }
 
 void Core::On(const std::string& id, int32_t rank, const RankExited& report) {
-  const auto index = static_cast<size_t>(rank);
-  if (Get(id).ranks[index].gone()) return;
-  RankRecord& record = Change(id).ranks[index];
+  if (Get(id).ranks[rank].gone()) return;
+  RankRecord& record = Change(id).ranks[rank];
   record.state = RankState::kExited;
   record.exit_code = report.exit_code;
   record.signal = report.signal;

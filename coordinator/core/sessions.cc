@@ -50,12 +50,12 @@ std::vector<HeldRankReply> Core::ReplyToHeld(const WorkerRegistered& event) cons
         rank >= static_cast<int32_t>(job->ranks.size())) {
       continue;
     }
-    const RankRecord& record = job->ranks[static_cast<size_t>(rank)];
+    const RankRecord& record = job->ranks[rank];
     if (record.worker != event.id || record.state == RankState::kLost) continue;
     // An ended rank may replay its reports even if the job has ended, so that the job's history
     // becomes complete again.
     reply.keep = !held.alive || !IsEnded(job->state);
-    if (reply.keep) reply.acked_sequence = jobs_.at(job->id).acked[static_cast<size_t>(rank)];
+    if (reply.keep) reply.acked_sequence = jobs_.at(job->id).acked[rank];
   }
   return replies;
 }
@@ -76,7 +76,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
   for (const auto& [number, id] : live) {
     bool assign = false, stop = false;
     for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
-      const RankRecord rank = Get(id).ranks[static_cast<size_t>(i)];
+      const RankRecord rank = Get(id).ranks[i];
       if (rank.worker != event.id || rank.gone()) continue;
       const bool stopping = !Get(id).stop_reason.empty();
       if (held.contains({id, i})) {
@@ -85,7 +85,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
         LoseRank(id, i, ExitReason::kTrainerLost,
                  absl::StrCat("worker ", event.id, " came back without this rank"));
       } else if (stopping) {
-        Change(id).ranks[static_cast<size_t>(i)].state = RankState::kLost;  // never started
+        Change(id).ranks[i].state = RankState::kLost;  // never started
       } else if (!slots.contains(rank.slot)) {
         LoseRank(id, i, ExitReason::kSlotLost,
                  absl::StrCat("worker ", event.id, " came back without slot ", rank.slot));
@@ -161,7 +161,7 @@ absl::Status Core::Handle(const Tick&) {
   const std::map<int64_t, std::string> live = live_;
   for (const auto& [number, id] : live) {
     for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
-      const RankRecord rank = Get(id).ranks[static_cast<size_t>(i)];
+      const RankRecord rank = Get(id).ranks[i];
       const Worker* worker = membership_.Find(rank.worker);
       if (rank.gone() || (worker != nullptr && worker->ready())) continue;
       if (worker != nullptr && now_ < worker->lease_end + options_.lost_rank_timeout) continue;

@@ -44,7 +44,7 @@ void Take(const Candidate& candidate, int32_t slots, std::vector<RankSlot>& rank
 // Returns the slots by rank, empty if the gang does not fit, and marks them as taken.
 std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob& job) {
   std::vector<Candidate> candidates = Candidates(workers, job.kind);
-  const auto slots = static_cast<size_t>(job.slots);
+  const size_t slots = job.slots;
   size_t free = 0;
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates) {
@@ -89,7 +89,7 @@ std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& jo
 }  // namespace
 
 std::string CountOf(int32_t slots, int32_t kind) {
-  return Count(static_cast<size_t>(slots), kind == kGpuKind ? "GPU" : "slot");
+  return Count(slots, kind == kGpuKind ? "GPU" : "slot");
 }
 
 int32_t KnownSlots(const std::vector<WorkerView>& workers, int32_t kind) {

@@ -161,7 +161,7 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
     SerializeDelimitedToZeroCopyStream(message, &stream);
   }
   // The stream may have reserved more than it wrote.
-  return out.substr(0, static_cast<size_t>(stream.ByteCount()));
+  return out.substr(0, stream.ByteCount());
 }
 
 JobHistory& Histories::Of(const coordinator::JobRecord& record) {

@@ -122,7 +122,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
 
 absl::StatusOr<int64_t> Hub::OpenLog(const JobRecord& job, int32_t rank,
                                      v1alpha1::LogRequest request, RunFilePort* port) {
-  const std::string& worker = job.ranks.at(static_cast<size_t>(rank)).worker;
+  const std::string& worker = job.ranks.at(rank).worker;
   const int64_t session = driver_->Read([&worker](const Core& core) -> int64_t {
     const coordinator::Worker* found = core.FindWorker(worker);
     return found != nullptr && found->ready() ? found->session : 0;

@@ -191,7 +191,7 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
     std::vector<JobRecord> page;
     const std::vector<const JobRecord*> jobs = core.Jobs();
     for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-      if (static_cast<int>(page.size()) > page_size) break;
+      if (std::cmp_greater(page.size(), page_size)) break;
       if ((*it)->number < before) page.push_back(**it);
     }
     return page;
@@ -199,7 +199,7 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   size_t bytes = 0;
   for (const JobRecord& record : records) {
     if (response->jobs_size() == page_size || bytes > kMaxPageBytes) {
-      const JobRecord& end = records[static_cast<size_t>(response->jobs_size()) - 1];
+      const JobRecord& end = records[response->jobs_size() - 1];
       response->set_next_page_token(MakeToken("jobs", absl::StrCat(end.number)));
       break;
     }

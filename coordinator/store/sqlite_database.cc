@@ -45,7 +45,7 @@ int64_t SqliteStatement::Integer(int column) const {
 std::string SqliteStatement::Text(int column) const {
   const void* data = sqlite3_column_blob(statement_, column);
   const int bytes = sqlite3_column_bytes(statement_, column);
-  return bytes == 0 ? "" : std::string(static_cast<const char*>(data), static_cast<size_t>(bytes));
+  return bytes == 0 ? "" : std::string(static_cast<const char*>(data), bytes);
 }
 
 absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& path) {

@@ -62,7 +62,7 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (n == 0) return content;
-    content.append(block.data(), static_cast<size_t>(n));
+    content.append(block.data(), n);
   }
 }
 
@@ -80,7 +80,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most)
     return absl::InvalidArgumentError(
         absl::StrCat(path, ": found ", info.st_size, " bytes, expected at most ", most));
   }
-  std::string content(static_cast<size_t>(info.st_size), '\0');
+  std::string content(info.st_size, '\0');
   RETURN_IF_ERROR(ReadFully(file.get(), 0, info.st_size, content.data(), path));
   return content;
 }
@@ -88,7 +88,7 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path, int64_t most)
 absl::Status ReadFully(int fd, int64_t offset, int64_t count, void* out, const std::string& path) {
   char* at = static_cast<char*>(out);
   while (count > 0) {
-    const ssize_t n = ::pread(fd, at, static_cast<size_t>(count), offset);
+    const ssize_t n = ::pread(fd, at, count, offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (n == 0) {
@@ -107,7 +107,7 @@ absl::Status WriteAll(int fd, absl::string_view content, absl::string_view path)
     const ssize_t n = ::write(fd, content.data(), content.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("write ", path));
-    content.remove_prefix(static_cast<size_t>(n));
+    content.remove_prefix(n);
   }
   return absl::OkStatus();
 }

@@ -33,7 +33,7 @@ void Histogram::Observe(double value) {
   ++count_;
   sum_ += value;
   const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), value);
-  if (bucket != bounds_.end()) ++counts_[static_cast<size_t>(bucket - bounds_.begin())];
+  if (bucket != bounds_.end()) ++counts_[bucket - bounds_.begin()];
 }
 
 Families::Families(absl::Span<const Definition> table) : table_(table) {
@@ -47,8 +47,7 @@ prometheus::ClientMetric& Families::AddMetric(const Definition& row,
   STRETTO_CHECK(&row >= table_.begin() && &row < table_.end());
   const std::vector<std::string> names = absl::StrSplit(View(row.labels), ' ', absl::SkipEmpty());
   STRETTO_CHECK(names.size() == labels.size());
-  prometheus::ClientMetric& metric =
-      families_[static_cast<size_t>(&row - table_.begin())].metric.emplace_back();
+  prometheus::ClientMetric& metric = families_[&row - table_.begin()].metric.emplace_back();
   for (size_t i = 0; i < names.size(); ++i) metric.label.push_back({names[i], labels[i]});
   return metric;
 }

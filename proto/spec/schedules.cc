@@ -10,8 +10,8 @@ std::vector<std::string> ScheduleNames() {
 }
 
 std::vector<int> EvenSlices(int sequences, int slices) {
-  std::vector<int> sizes(static_cast<size_t>(slices), sequences / slices);
-  for (int i = 0; i < sequences % slices; ++i) ++sizes[static_cast<size_t>(i)];
+  std::vector<int> sizes(slices, sequences / slices);
+  for (int i = 0; i < sequences % slices; ++i) ++sizes[i];
   return sizes;
 }
 

@@ -155,7 +155,7 @@ std::string Daemon::FaultOf(const Slot& slot, const std::vector<Gpu>& gpus) {
   // Without a UUID from the beginning its trainer would see other GPUs.
   if (slot.gpu_uuid.empty())
     return slot.fault.empty() ? "the driver reports no UUID for it" : slot.fault;
-  return gpus[static_cast<size_t>(slot.gpu)].fault;
+  return gpus[slot.gpu].fault;
 }
 
 // ---- the coordinator's side

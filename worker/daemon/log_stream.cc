@@ -105,7 +105,7 @@ std::optional<LogData> LogStreams::Stream::ReadLog(int64_t id, bool may_grow, bo
   if (n < 0) {
     return ErrorChunk(id, key.rank, std::string(ErrnoStatus(errno, "read " + path).message()));
   }
-  block.resize(static_cast<size_t>(n));
+  block.resize(n);
   tail += block;
   if (n == 0 && may_grow) return std::nullopt;
 

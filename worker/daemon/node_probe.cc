@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <iterator>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -42,13 +43,13 @@ absl::StatusOr<Node> ProbeNode(int slots, const std::vector<Gpu>& gpus) {
         absl::StrCat("--slots is ", slots, ", expected 0 (all cores) to ", kMaxSlots));
   }
   const std::vector<int> cores = UsableCores();
-  const int count = slots == 0 ? static_cast<int>(cores.size()) : slots;
+  const int count = slots == 0 ? std::ssize(cores) : slots;
   const int64_t memory = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
 
   Node node;
   node.host = HostName();
   for (int i = 0; i < count; ++i) {
-    const int core = cores[static_cast<size_t>(i) % cores.size()];
+    const int core = cores[i % cores.size()];
     node.slots.push_back({.index = i,
                           .core = core,
                           .description = absl::StrCat("cpu core ", core),
@@ -58,7 +59,8 @@ absl::StatusOr<Node> ProbeNode(int slots, const std::vector<Gpu>& gpus) {
   }
   for (const Gpu& gpu : gpus) {
     const std::string name = gpu.name.empty() ? "unknown" : gpu.name;
-    node.slots.push_back({.index = static_cast<int>(node.slots.size()),
+    const int index = std::ssize(node.slots);
+    node.slots.push_back({.index = index,
                           .kind = SlotKind::kGpu,
                           .description = absl::StrCat(name, " (GPU ", gpu.index, ")"),
                           .memory_bytes = gpu.memory_bytes,

@@ -139,7 +139,7 @@ absl::Status Nvml::Start() {
   if (library_->EventSetCreate(&events_) != kSuccess) events_ = nullptr;
   gpus_.resize(count);
   for (unsigned i = 0; i < count; ++i) {
-    gpus_[i].gpu.index = static_cast<int>(i);
+    gpus_[i].gpu.index = i;
     Find(gpus_[i]);
   }
   return absl::OkStatus();

@@ -167,7 +167,7 @@ const ReportRelay::Report* ReportRelay::FindLocked(Rank& rank, int64_t sequence)
     if (reports->empty()) continue;
     const int64_t index = sequence - reports->front().sequence();
     if (index >= 0 && index < static_cast<int64_t>(reports->size())) {
-      return &(*reports)[static_cast<size_t>(index)];
+      return &(*reports)[index];
     }
   }
   return nullptr;

@@ -167,7 +167,7 @@ int RunFolders::Prune(int keep, const std::set<std::string>& job_uids_in_use) co
     return std::tie(b.time, b.folder) < std::tie(a.time, a.folder);  // newest first
   });
   int deleted = 0;
-  for (size_t i = static_cast<size_t>(std::max(keep, 0)); i < jobs.size(); ++i) {
+  for (size_t i = std::max(keep, 0); i < jobs.size(); ++i) {
     std::error_code error;
     fs::remove_all(jobs[i].folder, error);
     if (!error) ++deleted;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -119,7 +120,7 @@ absl::Status Supervisor::StartRank(const std::shared_ptr<const v1::Assign>& assi
     return absl::OutOfRangeError(absl::StrCat("slot ", slot, " does not exist: this node has ",
                                               options_.slots.size(), " slots"));
   }
-  const Slot& here = options_.slots[static_cast<size_t>(slot)];
+  const Slot& here = options_.slots[slot];
   if (options_.fault != nullptr) {
     const std::string fault = options_.fault(here);
     if (!fault.empty()) return Faulty(here, fault);
@@ -332,7 +333,7 @@ void Supervisor::NotifyCount() {
   int count = 0;
   {
     const MutexLock lock(mu_);
-    count = static_cast<int>(trainers_.size());
+    count = std::ssize(trainers_);
   }
   observer_(count);
 }

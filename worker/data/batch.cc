@@ -37,7 +37,7 @@ absl::StatusOr<std::string> DescribeBatch(const BatchOptions& options) {
                         {"seed", options.data.seed},
                         {"sequence_length", length},
                         {"samples", ordered_json::array()}};
-  std::vector<int32_t> tokens(static_cast<size_t>(length)), targets(tokens.size());
+  std::vector<int32_t> tokens(length), targets(tokens.size());
   for (int64_t sample = first; sample < first + options.sequences; ++sample) {
     const auto [stream, begin] = data.train().Locate(sample);
     RETURN_IF_ERROR(data.train().ReadBatch(sample, 1, tokens.data(), targets.data()));

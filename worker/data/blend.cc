@@ -46,7 +46,7 @@ Blend::Place Blend::At(int64_t sample) const {
   STRETTO_CHECK(sample >= 0);
   int32_t at = root_;
   while (at >= 0) {
-    const Node& node = nodes_[static_cast<size_t>(at)];
+    const Node& node = nodes_[at];
     const int64_t left = Dealt(sample, node.left_share);
     if (Dealt(sample + 1, node.left_share) > left) {
       sample = left;

@@ -92,7 +92,7 @@ absl::Status CopyTokens(const std::vector<DatasetPart>& parts, const std::string
   ASSIGN_OR_RETURN(OutputFile out, OutputFile::Create(path));
   for (const DatasetPart& part : parts) {
     ASSIGN_OR_RETURN(const MappedFile tokens, MappedFile::Open(part.prefix + ".bin"));
-    const absl::string_view bytes(tokens.data(), static_cast<size_t>(tokens.size()));
+    const absl::string_view bytes(tokens.data(), tokens.size());
     for (size_t at = 0; at < bytes.size(); at += kBlock) {
       RETURN_IF_ERROR(out.Append(bytes.substr(at, kBlock)));
     }

@@ -111,7 +111,7 @@ absl::Status IndexedDataset::ParseSequences() {
                                                    " sequences, expected at least 1"));
   }
   if (contiguous) return absl::OkStatus();
-  starts_.reserve(static_cast<size_t>(sequence_count_));
+  starts_.reserve(sequence_count_);
   int64_t start = 0;
   for (int64_t i = 0; i < sequence_count_; ++i) {
     starts_.push_back(start);
@@ -147,7 +147,7 @@ int64_t IndexedDataset::FirstSequence(int64_t document) const {
 int64_t IndexedDataset::FirstToken(int64_t document) const {
   const int64_t sequence = FirstSequence(document);
   if (sequence == sequence_count_) return token_count_;
-  if (!starts_.empty()) return starts_[static_cast<size_t>(sequence)];
+  if (!starts_.empty()) return starts_[sequence];
   return Pointer(sequence) / static_cast<int64_t>(SizeOf(bin_.type));
 }
 
@@ -175,8 +175,8 @@ absl::Status IndexedDataset::Read(int64_t begin, int32_t vocab_size, std::span<i
   if (starts_.empty()) return bin_.Read(begin * item, vocab_size, out);
   auto next = std::upper_bound(starts_.begin(), starts_.end(), begin);
   for (int64_t sequence = next - starts_.begin() - 1; !out.empty(); ++sequence) {
-    const int64_t skip = begin - starts_[static_cast<size_t>(sequence)];
-    const auto take = std::min<size_t>(out.size(), static_cast<size_t>(Length(sequence) - skip));
+    const int64_t skip = begin - starts_[sequence];
+    const auto take = std::min<size_t>(out.size(), Length(sequence) - skip);
     RETURN_IF_ERROR(bin_.Read(Pointer(sequence) + skip * item, vocab_size, out.first(take)));
     out = out.subspan(take);
     begin += static_cast<int64_t>(take);

@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
@@ -116,7 +117,7 @@ absl::Status IndexedDatasetWriter::Flush() {
 
 absl::Status IndexedDatasetWriter::AddSequence(std::span<const int32_t> tokens) {
   STRETTO_CHECK(bin_.valid());
-  if (tokens.size() > static_cast<size_t>(std::numeric_limits<int32_t>::max())) {
+  if (std::cmp_greater(tokens.size(), std::numeric_limits<int32_t>::max())) {
     return absl::InvalidArgumentError(absl::StrCat(prefix_, ": found a sequence of ", tokens.size(),
                                                    " tokens, expected at most 2147483647"));
   }

@@ -97,7 +97,7 @@ int64_t LlmcTokens::FindDocument(int64_t begin, int64_t end) const {
   const auto item = static_cast<int64_t>(SizeOf(type()));
   while (begin < end) {
     const auto next = std::upper_bound(starts_.begin(), starts_.end(), begin);
-    const auto file = static_cast<size_t>(next - starts_.begin() - 1);
+    const size_t file = next - starts_.begin() - 1;
     const int64_t count = std::min(end, *next) - begin;
     const char* from = files_[file].bytes.data() + kHeaderBytes + (begin - starts_[file]) * item;
     const int64_t found = type() == TokenType::kU16
@@ -119,8 +119,8 @@ absl::Status LlmcTokens::Read(int64_t begin, int32_t vocab_size, std::span<int32
   const auto item = static_cast<int64_t>(SizeOf(type()));
   while (!out.empty()) {
     const auto next = std::upper_bound(starts_.begin(), starts_.end(), begin);
-    const auto file = static_cast<size_t>(next - starts_.begin() - 1);
-    const auto take = std::min(out.size(), static_cast<size_t>(*next - begin));
+    const size_t file = next - starts_.begin() - 1;
+    const auto take = std::min<size_t>(out.size(), *next - begin);
     RETURN_IF_ERROR(files_[file].Read(kHeaderBytes + (begin - starts_[file]) * item, vocab_size,
                                       out.first(take)));
     out = out.subspan(take);

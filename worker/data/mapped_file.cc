@@ -23,8 +23,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
                                                    "file, expected a regular file"));
   }
   if (info.st_size == 0) return MappedFile(nullptr, 0);
-  void* data =
-      ::mmap(nullptr, static_cast<size_t>(info.st_size), PROT_READ, MAP_PRIVATE, file.get(), 0);
+  void* data = ::mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (data == MAP_FAILED) return ErrnoStatus(errno, absl::StrCat("mmap ", path));
   return MappedFile(static_cast<const char*>(data), info.st_size);
 }
@@ -36,7 +35,7 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<size_t>(size_));
+  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), size_);
 }
 
 }  // namespace stretto

@@ -92,11 +92,11 @@ std::pair<const TokenStream*, int64_t> Sampler::Locate(int64_t consumed) const {
 
 absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens,
                                 int32_t* targets) const {
-  const auto length = static_cast<size_t>(options_.sequence_length);
+  const size_t length = options_.sequence_length;
   for (int64_t i = 0; i < count; ++i) {
     const auto [stream, begin] = Locate(consumed + i);
-    const std::span<int32_t> inputs(tokens + static_cast<size_t>(i) * length, length);
-    const std::span<int32_t> shifted(targets + static_cast<size_t>(i) * length, length);
+    const std::span<int32_t> inputs(tokens + i * length, length);
+    const std::span<int32_t> shifted(targets + i * length, length);
     RETURN_IF_ERROR(stream->Read(begin, options_.vocab_size, inputs));
     std::copy(inputs.begin() + 1, inputs.end(), shifted.begin());
     RETURN_IF_ERROR(

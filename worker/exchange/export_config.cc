@@ -87,62 +87,77 @@ const char* TorchName(absl::string_view dtype) {
   return dtype == "BF16" ? "bfloat16" : dtype == "F16" ? "float16" : "float32";
 }
 
+// Writes fields of a model under the keys that its family has for them.
+class ModelKeys {
+ public:
+  ModelKeys(Family family, ordered_json* object) : family_(family), object_(*object) {}
+
+  template <class T>
+  void Set(absl::string_view field, const T& value) {
+    object_[HfKey(family_, field)] = value;
+  }
+
+ private:
+  const Family family_;
+  ordered_json& object_;
+};
+
 void AddGptKeys(const ModelSpec& model, ordered_json* config) {
-  ordered_json& keys = *config;
-  keys["vocab_size"] = model.vocab_size;
-  keys["n_positions"] = model.sequence_length;
-  keys["n_ctx"] = model.sequence_length;
-  keys["n_embd"] = model.hidden;
-  keys["n_layer"] = model.layers;
-  keys["n_head"] = model.heads;
-  keys["n_inner"] = model.ffn_hidden;
-  keys["activation_function"] = "gelu_new";
-  keys["layer_norm_epsilon"] = model.norm_epsilon;
-  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) keys[dropout] = 0.0;
-  keys["scale_attn_weights"] = true;
-  keys["scale_attn_by_inverse_layer_idx"] = false;
-  keys["reorder_and_upcast_attn"] = false;
-  keys["add_cross_attention"] = false;
+  ModelKeys keys(Family::kGpt, config);
+  keys.Set("vocab_size", model.vocab_size);
+  keys.Set("sequence_length", model.sequence_length);
+  (*config)["n_ctx"] = model.sequence_length;
+  keys.Set("hidden", model.hidden);
+  keys.Set("layers", model.layers);
+  keys.Set("heads", model.heads);
+  keys.Set("ffn_hidden", model.ffn_hidden);
+  (*config)["activation_function"] = "gelu_new";
+  keys.Set("norm_epsilon", model.norm_epsilon);
+  for (const char* dropout : {"resid_pdrop", "embd_pdrop", "attn_pdrop"}) (*config)[dropout] = 0.0;
+  (*config)["scale_attn_weights"] = true;
+  (*config)["scale_attn_by_inverse_layer_idx"] = false;
+  (*config)["reorder_and_upcast_attn"] = false;
+  (*config)["add_cross_attention"] = false;
 }
 
 ordered_json RopeScaling(const RotaryScaling& scaling) {
   ordered_json rope;
+  ModelKeys keys(Family::kLlama, &rope);
   switch (scaling.kind) {
     case RotaryScaling::Kind::kNone:
       return nullptr;
     case RotaryScaling::Kind::kLinear:
-      rope["rope_type"] = "linear";
-      rope["factor"] = scaling.factor;
-      return rope;
     case RotaryScaling::Kind::kLlama3:
-      rope["rope_type"] = "llama3";
-      rope["factor"] = scaling.factor;
-      rope["low_freq_factor"] = scaling.low_frequency_factor;
-      rope["high_freq_factor"] = scaling.high_frequency_factor;
-      rope["original_max_position_embeddings"] = scaling.original_sequence_length;
-      return rope;
+      keys.Set("rotary_scaling.kind", NameOf(scaling.kind));
+      keys.Set("rotary_scaling.factor", scaling.factor);
+      break;
   }
-  return nullptr;
+  if (scaling.kind == RotaryScaling::Kind::kLlama3) {
+    keys.Set("rotary_scaling.low_frequency_factor", scaling.low_frequency_factor);
+    keys.Set("rotary_scaling.high_frequency_factor", scaling.high_frequency_factor);
+    keys.Set("rotary_scaling.original_sequence_length", scaling.original_sequence_length);
+  }
+  return rope;
 }
 
 void AddLlamaKeys(const ModelSpec& model, ordered_json* config) {
-  ordered_json& keys = *config;
-  keys["vocab_size"] = model.vocab_size;
-  keys["max_position_embeddings"] = model.sequence_length;
-  keys["hidden_size"] = model.hidden;
-  keys["intermediate_size"] = model.ffn_hidden;
-  keys["num_hidden_layers"] = model.layers;
-  keys["num_attention_heads"] = model.heads;
-  keys["num_key_value_heads"] = model.key_heads();
-  keys["head_dim"] = model.head_dim();
-  keys["hidden_act"] = "silu";
-  keys["rms_norm_eps"] = model.norm_epsilon;
-  keys["attention_bias"] = false;
-  keys["attention_dropout"] = 0.0;
-  keys["mlp_bias"] = false;
+  ModelKeys keys(Family::kLlama, config);
+  keys.Set("vocab_size", model.vocab_size);
+  keys.Set("sequence_length", model.sequence_length);
+  keys.Set("hidden", model.hidden);
+  keys.Set("ffn_hidden", model.ffn_hidden);
+  keys.Set("layers", model.layers);
+  keys.Set("heads", model.heads);
+  keys.Set("kv_heads", model.key_heads());
+  (*config)["head_dim"] = model.head_dim();
+  (*config)["hidden_act"] = "silu";
+  keys.Set("norm_epsilon", model.norm_epsilon);
+  (*config)["attention_bias"] = false;
+  (*config)["attention_dropout"] = 0.0;
+  (*config)["mlp_bias"] = false;
   // transformers 5 moves both to its rope_parameters.
-  keys["rope_theta"] = static_cast<double>(model.rotary_base);
-  keys["rope_scaling"] = RopeScaling(model.rotary_scaling);
+  keys.Set("rotary_base", static_cast<double>(model.rotary_base));
+  keys.Set("rotary_scaling", RopeScaling(model.rotary_scaling));
 }
 
 }  // namespace
@@ -181,7 +196,7 @@ std::string HfConfigText(const ModelSpec& model, absl::string_view dtype,
       break;
   }
   config["initializer_range"] = 0.02;
-  config["tie_word_embeddings"] = model.head_is_tied();
+  config[HfKey(hf.family, "tied_head")] = model.head_is_tied();
   config["torch_dtype"] = TorchName(dtype);
   config["use_cache"] = true;
   // Also written if unknown, because the defaults of `transformers` belong to other vocabularies.

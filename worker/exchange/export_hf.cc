@@ -87,7 +87,7 @@ absl::Status WriteOptimizer(const std::string& folder, const ModelSpec& model,
     for (const char* moment : {".m", ".v"}) {
       const std::string name = parameter.name + moment;
       const auto fetch = [&, name, parameter]() -> absl::StatusOr<const void*> {
-        values.resize(static_cast<size_t>(parameter.count()));
+        values.resize(parameter.count());
         RETURN_IF_ERROR(
             checkpoint.Read(name, "F32", parameter.starts, parameter.extents, values.data()));
         RETURN_IF_ERROR(meter->Add(parameter.count() * 4));

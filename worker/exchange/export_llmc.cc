@@ -64,8 +64,7 @@ absl::StatusOr<ExportSummary> ExportLlmc(const ModelSource& source, const Export
     ExportStream stream(source, tensors, &meter);
     for (const ExportTensor& tensor : tensors) {
       ASSIGN_OR_RETURN(const void* const data, stream.Fetch(tensor));
-      const absl::string_view bytes(static_cast<const char*>(data),
-                                    static_cast<size_t>(tensor.bytes()));
+      const absl::string_view bytes(static_cast<const char*>(data), tensor.bytes());
       RETURN_IF_ERROR(WriteAll(file.get(), bytes, path));
     }
     if (::fsync(file.get()) != 0) return ErrnoStatus(errno, absl::StrCat("fsync ", path));

@@ -55,7 +55,7 @@ ExportStream::ExportStream(const ModelSource& source, const std::vector<ExportTe
     : source_(source), meter_(meter) {
   int64_t largest = 0;
   for (const ExportTensor& tensor : tensors) largest = std::max(largest, tensor.bytes());
-  tensor_.resize(static_cast<size_t>(largest));
+  tensor_.resize(largest);
 }
 
 absl::StatusOr<const void*> ExportStream::Fetch(const ExportTensor& tensor) {
@@ -81,16 +81,16 @@ absl::StatusOr<const void*> ExportStream::Fetch(const ExportTensor& tensor) {
 absl::Status ExportStream::FetchBlock(const ExportTensor& tensor, const ExportBox& block,
                                       int64_t begin) {
   const int64_t count = block.count(), item = DtypeBits(tensor.dtype) / 8;
-  wide_.resize(static_cast<size_t>(count));
+  wide_.resize(count);
   RETURN_IF_ERROR(source_.Read(block.parameter, block.starts, block.extents, wide_.data()));
   char* out = tensor_.data() + begin * item;
   if (tensor.layout.transposed) {
-    narrow_.resize(static_cast<size_t>(count * item));
+    narrow_.resize(count * item);
     out = narrow_.data();
   }
   if (const auto bad = NarrowTo(tensor.dtype, wide_, out)) {
     return absl::InvalidArgumentError(absl::StrCat(source_.name(), ": tensor ", tensor.layout.name,
-                                                   ": found ", wide_[static_cast<size_t>(*bad)],
+                                                   ": found ", wide_[*bad],
                                                    ", expected a value within ", tensor.dtype));
   }
   if (!tensor.layout.transposed) return absl::OkStatus();

@@ -143,11 +143,8 @@ void CheckHeads(ConfigObject* config, const char* key, const ModelSpec& model) {
                absl::StrCat("a divisor of the hidden size ", model.hidden));
 }
 
-const HuggingFaceKeys& KeysOf(const char* field) {
-  return FindField(absl::StrCat("model.", field))->hugging_face;
-}
-const char* Gpt2Key(const char* field) { return KeysOf(field).gpt2; }
-const char* LlamaKey(const char* field) { return KeysOf(field).llama; }
+const char* Gpt2Key(const char* field) { return HfKey(Family::kGpt, field); }
+const char* LlamaKey(const char* field) { return HfKey(Family::kLlama, field); }
 
 ModelSpec GptFrom(ConfigObject* config) {
   ModelSpec model{.architecture = ArchitectureOf(Family::kGpt)};
@@ -172,17 +169,19 @@ ModelSpec GptFrom(ConfigObject* config) {
 
 // Like transformers, takes the original length from the outer object if it is there.
 void ReadLlama3(ConfigObject* top, ConfigObject* rope, ModelSpec* model) {
-  const char* length = "original_max_position_embeddings";
+  const char* const low = LlamaKey("rotary_scaling.low_frequency_factor");
+  const char* const high = LlamaKey("rotary_scaling.high_frequency_factor");
+  const char* const length = LlamaKey("rotary_scaling.original_sequence_length");
   RotaryScaling& scaling = model->rotary_scaling;
   scaling.kind = RotaryScaling::Kind::kLlama3;
-  scaling.low_frequency_factor = rope->Number("low_freq_factor", 0, 1e6);
-  scaling.high_frequency_factor = rope->Number("high_freq_factor", 0, 1e6);
+  scaling.low_frequency_factor = rope->Number(low, 0, 1e6);
+  scaling.high_frequency_factor = rope->Number(high, 0, 1e6);
   scaling.original_sequence_length =
       (top->Find(length) != nullptr ? top : rope)
           ->Whole(length, MaxOf("sequence_length"), model->sequence_length);
   if (scaling.high_frequency_factor <= scaling.low_frequency_factor) {
-    rope->Fail("high_freq_factor", absl::StrCat(scaling.high_frequency_factor),
-               absl::StrCat("more than low_freq_factor ", scaling.low_frequency_factor));
+    rope->Fail(high, absl::StrCat(scaling.high_frequency_factor),
+               absl::StrCat("more than ", low, " ", scaling.low_frequency_factor));
   }
 }
 
@@ -191,7 +190,7 @@ absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* m
   model->rotary_base =
       top->Whole(LlamaKey("rotary_base"), MaxOf("rotary_base"), model->rotary_base);
   top->MustBe("partial_rotary_factor", 1.0);
-  const char* key = "rope_scaling";
+  const char* key = LlamaKey("rotary_scaling");
   const json* found = top->Find(key);
   if (found == nullptr || found->empty()) found = top->Find(key = "rope_parameters");
   if (found == nullptr) return top->status();
@@ -206,16 +205,18 @@ absl::Status ReadRotary(const std::string& path, ConfigObject* top, ModelSpec* m
   model->rotary_base =
       rope.Whole(LlamaKey("rotary_base"), MaxOf("rotary_base"), model->rotary_base);
   rope.MustBe("partial_rotary_factor", 1.0);
-  const char* type_key = rope.Find("rope_type") != nullptr ? "rope_type" : "type";
+  const char* type_key = LlamaKey("rotary_scaling.kind");
+  if (rope.Find(type_key) == nullptr) type_key = "type";  // as older releases wrote it
   const std::string type = rope.Text(type_key, "default");
   rope.MustBeOneOf(type_key, type, {"default", "linear", "llama3"},
                    "\"default\", \"linear\" or \"llama3\"");
   if (type != "default") {
+    const char* const factor = LlamaKey("rotary_scaling.factor");
     model->rotary_scaling.kind = RotaryScaling::Kind::kLinear;
     model->rotary_scaling.factor =
-        rope.Number("factor", 0, static_cast<double>(MaxOf("rotary_scaling.factor")));
+        rope.Number(factor, 0, static_cast<double>(MaxOf("rotary_scaling.factor")));
     if (model->rotary_scaling.factor < 1) {
-      rope.Fail("factor", absl::StrCat(model->rotary_scaling.factor), "at least 1");
+      rope.Fail(factor, absl::StrCat(model->rotary_scaling.factor), "at least 1");
     }
   }
   if (type == "llama3") ReadLlama3(top, &rope, model);

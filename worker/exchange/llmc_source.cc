@@ -51,7 +51,7 @@ absl::StatusOr<ModelSpec> ParseLlmcHeader(const LlmcHeader& header, int64_t file
                 {"channels", 6, MaxOf("hidden")},
                 {"padded_vocab_size", 7, MaxOf("vocab_size") + 127}};
   for (const auto& [field, index, most] : fields) {
-    const int32_t value = header[static_cast<size_t>(index)];
+    const int32_t value = header[index];
     if (value < 1 || value > most)
       return LlmcError(path, field, value, absl::StrCat("1 to ", most));
   }

@@ -27,7 +27,7 @@ constexpr int64_t kBlock = 1 << 20;
 absl::Status ReadWidened(const MappedTensor& tensor, int64_t begin, int64_t count, float* out) {
   if (tensor.dtype == "F32") return tensor.read(begin * 4, count * 4, out);
   const auto widen = tensor.dtype == "BF16" ? FloatOfBf16 : FloatOfF16;
-  std::vector<uint16_t> stored(static_cast<size_t>(std::min(count, kBlock)));
+  std::vector<uint16_t> stored(std::min(count, kBlock));
   while (count > 0) {
     const int64_t n = std::min(count, kBlock);
     RETURN_IF_ERROR(tensor.read(begin * 2, n * 2, stored.data()));
@@ -164,7 +164,7 @@ class MappedSource final : public ModelSource {
                                   const RowBox& box, float* out) {
     const int64_t width = tensor.layout.shape.back();
     const int64_t block = std::min(box.columns, std::max<int64_t>(1, kBlock / width));
-    std::vector<float> stored(static_cast<size_t>(block * width));
+    std::vector<float> stored(block * width);
     for (int64_t first = 0; first < box.columns; first += block) {
       const int64_t n = std::min(block, box.columns - first);
       RETURN_IF_ERROR(

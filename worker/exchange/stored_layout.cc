@@ -106,6 +106,13 @@ const HfFamily& HfFamilyOf(Family family) {
   STRETTO_CHECK(false);
 }
 
+const char* HfKey(Family family, absl::string_view field) {
+  const char* const key =
+      FindField(absl::StrCat("model.", field))->hugging_face.*HfFamilyOf(family).keys;
+  STRETTO_CHECK(key != nullptr);
+  return key;
+}
+
 std::vector<StoredLayout> HfLayout(const ModelSpec& model) {
   const int64_t h = model.hidden, v = model.vocab_size;
   LayoutBuilder builder(model);

@@ -44,6 +44,9 @@ struct HfFamily {
   const char* HuggingFaceKeys::*keys;  // the keys of its config.json, in the table of fields
 };
 const HfFamily& HfFamilyOf(Family family);
+// Returns the key of config.json for a field of a job's model ("rotary_scaling.factor"). The family
+// must have one.
+const char* HfKey(Family family, absl::string_view field);
 
 // Returns tensors in the order of the file (llm.c, train_gpt2.py): each tensor of all layers before
 // the next. Names are llm.c's with the layer: "qkvw.3".

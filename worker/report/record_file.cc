@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
@@ -27,7 +28,7 @@ static_assert(sizeof(RecordHeader) == kRecordHeaderBytes);
 absl::Status ReadAt(int fd, int64_t offset, int64_t count, void* out, const std::string& path) {
   char* at = static_cast<char*>(out);
   while (count > 0) {
-    const ssize_t n = ::pread(fd, at, static_cast<size_t>(count), offset);
+    const ssize_t n = ::pread(fd, at, count, offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     // The writer truncated the file between fstat and here.
@@ -45,7 +46,7 @@ absl::StatusOr<bool> IsZeroToEnd(int fd, int64_t offset, int64_t size, const std
   while (offset < size) {
     const int64_t count = std::min<int64_t>(size - offset, static_cast<int64_t>(block.size()));
     RETURN_IF_ERROR(ReadAt(fd, offset, count, block.data(), path));
-    if (block.find_first_not_of('\0') < static_cast<size_t>(count)) return false;
+    if (std::cmp_less(block.find_first_not_of('\0'), count)) return false;
     offset += count;
   }
   return true;

@@ -36,7 +36,7 @@ void AttendHead(const AttentionShape& shape, int64_t first, int64_t rows, const 
   const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads, kv = head / group;
   const int64_t keys = first + rows, kept_columns = shape.kv_heads * d;
   const float* const q = qkv + (kv * (group + 2) + head % group) * d;
-  scores->resize(static_cast<size_t>(rows * keys));
+  scores->resize(rows * keys);
   cpu::Multiply(rows, keys, d, shape.scale(), {.data = q, .ld = shape.qkv_columns()},
                 {.data = cache.keys.data() + kv * d, .ld = kept_columns, .transposed = true}, 0,
                 scores->data(), keys);
@@ -53,7 +53,7 @@ void AttendHead(const AttentionShape& shape, int64_t first, int64_t rows, const 
 void AttendCached(const AttentionShape& shape, int64_t first, int64_t rows, const float* qkv,
                   KeyValueCache* cache, float* context, Team* team) {
   const int64_t d = shape.head_dim, group = shape.heads / shape.kv_heads;
-  const auto kept = static_cast<size_t>(first * shape.kv_heads * d);
+  const size_t kept = first * shape.kv_heads * d;
   STRETTO_CHECK(cache->keys.size() >= kept && cache->values.size() >= kept);
   cache->keys.resize(kept);
   cache->values.resize(kept);

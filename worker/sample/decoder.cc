@@ -32,7 +32,7 @@ AttentionShape ShapeOf(const ModelSpec& model) {
 
 int ThreadsOf(const DecoderOptions& options) {
   if (options.threads > 0) return options.threads;
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  return std::max<int>(1, std::thread::hardware_concurrency());
 }
 
 TensorView View(const float* data, int64_t rows, int64_t columns) {
@@ -44,9 +44,7 @@ TensorView View(const float* data, int64_t rows, int64_t columns) {
 // Of one piece: x is the residual stream, y the output of a norm or attention.
 struct Decoder::Activations {
   Activations(const ModelSpec& model, const AttentionShape& shape, int64_t rows) {
-    const auto floats = [rows](int64_t columns) {
-      return std::vector<float>(static_cast<size_t>(rows * columns));
-    };
+    const auto floats = [rows](int64_t columns) { return std::vector<float>(rows * columns); };
     const bool gated = IsGated(model.architecture.activation);
     x = floats(model.hidden);
     y = floats(model.hidden);
@@ -68,7 +66,7 @@ Decoder::Decoder(const ModelSource& source, const DecoderOptions& options)
       ops_(MakeCpuOps()),
       team_(ThreadsOf(options)),
       weights_(parameters_.size()),
-      caches_(static_cast<size_t>(model_.layers)) {}
+      caches_(model_.layers) {}
 
 absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const ModelSource& source,
                                                        const DecoderOptions& options) {
@@ -80,7 +78,7 @@ absl::StatusOr<std::unique_ptr<Decoder>> Decoder::Load(const ModelSource& source
 absl::Status Decoder::Append(absl::Span<const int32_t> tokens, absl::Span<float> logits) {
   const auto count = static_cast<int64_t>(tokens.size());
   const auto wanted = static_cast<int64_t>(logits.size()) / model_.vocab_size;
-  STRETTO_CHECK(logits.size() % static_cast<size_t>(model_.vocab_size) == 0 && wanted <= count);
+  STRETTO_CHECK(logits.size() % model_.vocab_size == 0 && wanted <= count);
   for (const int32_t token : tokens) {
     if (token >= 0 && token < model_.vocab_size) continue;
     return absl::InvalidArgumentError(absl::StrCat(name_, ": found token ", token,
@@ -154,17 +152,16 @@ void Decoder::Embed(absl::Span<const int32_t> tokens, float* x) {
 }
 
 void Decoder::Attention(int layer, int64_t rows, const std::vector<float>& turns, Activations* a) {
-  const LayerParameters& ids = ids_.layers[static_cast<size_t>(layer)];
+  const LayerParameters& ids = ids_.layers[layer];
   Norm(ids.ln1_w, ids.ln1_b, rows, a->x.data(), a->y.data(), a->stats.data());
   Multiply(ids.qkv_w, ids.qkv_b, shape_.qkv_columns(), rows, a->y.data(), false, a->qkv.data());
   if (!turns.empty()) TurnRows(shape_, turns, rows, a->qkv.data());
-  AttendCached(shape_, position_, rows, a->qkv.data(), &caches_[static_cast<size_t>(layer)],
-               a->y.data(), &team_);
+  AttendCached(shape_, position_, rows, a->qkv.data(), &caches_[layer], a->y.data(), &team_);
   Multiply(ids.proj_w, ids.proj_b, model_.hidden, rows, a->y.data(), true, a->x.data());
 }
 
 void Decoder::Mlp(int layer, int64_t rows, Activations* a) {
-  const LayerParameters& ids = ids_.layers[static_cast<size_t>(layer)];
+  const LayerParameters& ids = ids_.layers[layer];
   const ActivationKind activation = model_.architecture.activation;
   const int64_t columns = IsGated(activation) ? 2 * model_.ffn_hidden : model_.ffn_hidden;
   Norm(ids.ln2_w, ids.ln2_b, rows, a->x.data(), a->y.data(), a->stats.data());
@@ -201,7 +198,7 @@ void Decoder::Norm(int weight, int bias, int64_t rows, const float* x, float* y,
 
 void Decoder::Multiply(int weight, int bias, int64_t weight_rows, int64_t rows, const float* x,
                        bool add, float* y) {
-  const Parameter& parameter = parameters_[static_cast<size_t>(weight)];
+  const Parameter& parameter = parameters_[weight];
   const int64_t k = parameter.shape.back();
   STRETTO_CHECK(weight_rows * k <= parameter.count());
   const float* const w = DataOf(weight);
@@ -218,12 +215,10 @@ void Decoder::Multiply(int weight, int bias, int64_t weight_rows, int64_t rows, 
   });
 }
 
-const float* Decoder::DataOf(int parameter) const {
-  return weights_[static_cast<size_t>(parameter)].get();
-}
+const float* Decoder::DataOf(int parameter) const { return weights_[parameter].get(); }
 
 TensorView Decoder::ViewOf(int parameter) const {
-  const Parameter& p = parameters_[static_cast<size_t>(parameter)];
+  const Parameter& p = parameters_[parameter];
   const int64_t columns = p.shape.back();
   return View(DataOf(parameter), p.count() / columns, columns);
 }

@@ -38,7 +38,7 @@ absl::Status Decoder::ReadWeights(const ModelSource& source, const DecoderOption
   for (size_t i = 0; i < parameters_.size(); ++i) {
     RETURN_IF_ERROR(CheckGoingOn());
     const Parameter& parameter = parameters_[i];
-    weights_[i].reset(new (std::nothrow) float[static_cast<size_t>(parameter.count())]);
+    weights_[i].reset(new (std::nothrow) float[parameter.count()]);
     if (weights_[i] == nullptr) return TooLarge(source, bytes, memory);
     RETURN_IF_ERROR(
         source.Read(parameter.name, parameter.starts, parameter.extents, weights_[i].get()));

@@ -19,7 +19,7 @@ void TurnHead(const float* turn, int64_t half, float* head) {
 std::vector<float> TurnTable(const RotarySpeed& speed, int64_t head_dim, int64_t first,
                              int64_t count) {
   const int64_t half = head_dim / 2;
-  std::vector<float> table(static_cast<size_t>(count * head_dim));
+  std::vector<float> table(count * head_dim);
   for (int64_t i = 0; i < half; ++i) {
     const double frequency = RotaryFrequency(speed, i, half);
     for (int64_t row = 0; row < count; ++row) {

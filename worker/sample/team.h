@@ -4,6 +4,7 @@
 
 #include <barrier>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -23,7 +24,7 @@ class Team {
   Team& operator=(const Team&) = delete;
   ~Team();
 
-  int size() const { return static_cast<int>(threads_.size()) + 1; }
+  int size() const { return std::ssize(threads_) + 1; }
 
   // Calls `work` on ranges that cover [0, count), at most one per thread, and waits for all of
   // them. A range has at least `grain` elements, because shorter ones are not worth waking a

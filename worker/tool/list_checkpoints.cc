@@ -92,13 +92,13 @@ Row Describe(const JobEntry& entry) {
 }
 
 std::string Table(const std::vector<Row>& rows, absl::Time now) {
-  size_t name_width = 4;
-  for (const Row& row : rows) name_width = std::max(name_width, row.name.size());
+  int name_width = 4;
+  for (const Row& row : rows) name_width = std::max<int>(name_width, row.name.size());
   const auto line = [&](absl::string_view name, absl::string_view size, absl::string_view age,
                         absl::string_view samples, absl::string_view tokens, absl::string_view tp,
                         absl::string_view state) {
-    return absl::StrFormat("%-*s  %9s  %6s  %9s  %7s  %3s  %s\n", static_cast<int>(name_width),
-                           name, size, age, samples, tokens, tp, state);
+    return absl::StrFormat("%-*s  %9s  %6s  %9s  %7s  %3s  %s\n", name_width, name, size, age,
+                           samples, tokens, tp, state);
   };
   std::string text = line("NAME", "SIZE", "AGE", "SAMPLES", "TOKENS", "TP", "STATE");
   for (const Row& row : rows) {

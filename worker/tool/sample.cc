@@ -86,7 +86,7 @@ absl::Status WriteLogits(int fd, const std::string& path, absl::Span<const int32
   std::vector<float> logits;
   for (; !prompt.empty(); prompt.remove_prefix(std::min(prompt.size(), kTokens))) {
     const auto some = prompt.subspan(0, kTokens);
-    logits.resize(some.size() * static_cast<size_t>(decoder.model().vocab_size));
+    logits.resize(some.size() * decoder.model().vocab_size);
     RETURN_IF_ERROR(decoder.Append(some, absl::MakeSpan(logits)));
     const absl::string_view bytes(reinterpret_cast<const char*>(logits.data()),
                                   logits.size() * sizeof(float));

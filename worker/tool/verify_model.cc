@@ -162,7 +162,7 @@ class Verifier {
     Bad bad;
     for (int64_t begin = 0; begin < tensor.bytes;) {
       const int64_t bytes = std::min(tensor.bytes - begin, kBlockElements * 4);
-      values_.resize(static_cast<size_t>(bytes / 4));
+      values_.resize(bytes / 4);
       RETURN_IF_ERROR(file.Read(tensor, begin, bytes, values_.data()));
       Count(&bad);
       begin += bytes;
@@ -177,7 +177,7 @@ class Verifier {
     int64_t begin = 0;
     for (const ExportBox& box : tensor.boxes) {
       RETURN_IF_ERROR(ForEachBlock(tensor.layout, box, kBlockElements, [&](const ExportBox& block) {
-        values_.resize(static_cast<size_t>(block.count()));
+        values_.resize(block.count());
         RETURN_IF_ERROR(source.Read(block.parameter, block.starts, block.extents, values_.data()));
         Count(&bad);
         begin += block.count();

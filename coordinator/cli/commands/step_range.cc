@@ -16,8 +16,8 @@ absl::StatusOr<StepRange> ParseSteps(const std::string& text) {
   StepRange range;
   bool good = ends.size() == 2 && (!ends[0].empty() || !ends[1].empty());
   for (const auto& [end, value] : {std::pair{0, &range.first}, std::pair{1, &range.last}}) {
-    if (!good || ends[static_cast<size_t>(end)].empty()) continue;
-    good = absl::SimpleAtoi(ends[static_cast<size_t>(end)], value) && *value > 0;
+    if (!good || ends[end].empty()) continue;
+    good = absl::SimpleAtoi(ends[end], value) && *value > 0;
   }
   if (good && (range.last == 0 || range.first <= range.last)) return range;
   return absl::InvalidArgumentError(

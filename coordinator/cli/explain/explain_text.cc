@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kWidest = 100;
 
-std::string Blanks(int count) { return std::string(static_cast<size_t>(count), ' '); }
+std::string Blanks(size_t count) { return std::string(count, ' '); }
 
 std::string Indented(const std::string& lines, int indent) {
   std::string out;
@@ -63,8 +64,8 @@ std::string Values(const FieldDoc& doc, int indent, int width) {
   for (const ValueDoc& value : doc.values) widest = std::max(widest, value.name.size());
   std::string out;
   for (const ValueDoc& value : doc.values) {
-    const std::string gap = Blanks(static_cast<int>(widest - value.name.size()) + 2);
-    const int hang = indent + static_cast<int>(widest) + 2;
+    const std::string gap = Blanks(widest - value.name.size() + 2);
+    const int hang = indent + widest + 2;
     const std::string text = Wrapped(value.help, hang, width);
     absl::StrAppend(&out, Blanks(indent), value.name,
                     value.help.empty() ? "\n" : gap + text.substr(hang));
@@ -151,7 +152,7 @@ void Emit(const Json& json, YAML::Emitter* out) {
 std::string Wrapped(const std::string& text, int indent, int width) {
   std::string out, line;
   for (absl::string_view word : absl::StrSplit(text, ' ')) {
-    const bool full = indent + line.size() + 1 + word.size() > static_cast<size_t>(width);
+    const bool full = std::cmp_greater(indent + line.size() + 1 + word.size(), width);
     if (full && !line.empty()) {
       absl::StrAppend(&out, Blanks(indent), line, "\n");
       line.clear();

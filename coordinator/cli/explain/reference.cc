@@ -87,7 +87,7 @@ std::string ValuesCell(const FieldDoc& field) {
 // An item of a list, nested `depth` deep.
 std::string Item(const std::string& text, int depth) {
   std::string item = Wrapped(text, 2 * depth + 2, kWidth);
-  item[static_cast<size_t>(2 * depth)] = '-';
+  item[2 * depth] = '-';
   return item;
 }
 
@@ -155,7 +155,7 @@ std::string MessageSection(const Descriptor& type) {
     absl::StrAppend(&out, "\n| field | type | |\n|---|---|---|\n");
   }
   for (int i = 0; i < type.field_count(); ++i) {
-    const FieldDoc doc = ExplainMessage(type, type.name()).fields[static_cast<size_t>(i)];
+    const FieldDoc doc = ExplainMessage(type, type.name()).fields[i];
     std::vector<std::string> text;
     if (doc.comment.required) text.emplace_back("**Required.**");
     if (const std::string line = Sentences(doc.comment); !line.empty()) text.push_back(line);

@@ -15,8 +15,7 @@ CoreShare::CoreShare(int index, int count) {
   if (cores.empty()) return;
   cpu_set_t share;
   CPU_ZERO(&share);
-  for (int i = 0; i < count; ++i)
-    CPU_SET(cores[static_cast<size_t>(index * count + i) % cores.size()], &share);
+  for (int i = 0; i < count; ++i) CPU_SET(cores[(index * count + i) % cores.size()], &share);
   changed_ = sched_setaffinity(0, sizeof(share), &share) == 0;
 }
 

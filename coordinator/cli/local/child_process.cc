@@ -19,7 +19,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -83,8 +85,7 @@ absl::StatusOr<ChildProcess> ChildProcess::Start(const std::string& name,
       FileDescriptor(open(log_path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
   if (!child.log_.valid()) return ErrnoStatus(errno, absl::StrCat("open ", log_path));
   struct stat log_stat;
-  if (fstat(child.log_.get(), &log_stat) == 0)
-    child.log_start_ = static_cast<size_t>(log_stat.st_size);
+  if (fstat(child.log_.get(), &log_stat) == 0) child.log_start_ = log_stat.st_size;
   FileDescriptor null_fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!null_fd.valid()) return ErrnoStatus(errno, "open /dev/null");
   int pipe_fds[2];
@@ -124,7 +125,7 @@ void ChildProcess::ReadOutput() {
       output_ = FileDescriptor();
       return;
     }
-    const absl::string_view data(buffer, static_cast<size_t>(count));
+    const absl::string_view data(buffer, count);
     if (text_.size() < kMaxOutput) text_.append(data.data(), data.size());
     // A cluster that runs is not stopped because its log cannot be written.
     (void)WriteAll(log_.get(), data, log_path_);
@@ -173,7 +174,7 @@ std::string ChildProcess::LogTail(int lines) const {
   std::vector<std::string> all =
       absl::StrSplit(log->substr(std::min(log_start_, log->size())), '\n');
   if (!all.empty() && all.back().empty()) all.pop_back();
-  const size_t first = all.size() > static_cast<size_t>(lines) ? all.size() - lines : 0;
+  const size_t first = std::cmp_greater(all.size(), lines) ? all.size() - lines : 0;
   std::string tail;
   for (size_t i = first; i < all.size(); ++i) absl::StrAppend(&tail, "    ", all[i], "\n");
   return tail.empty() ? "    (nothing was written to it)\n" : tail;
@@ -184,7 +185,7 @@ int EndOrphans(int grace_seconds) {
   constexpr int kRoundsPerSecond = 50;
   for (int round = 0;; ++round) {
     const std::vector<pid_t> children = Children();
-    if (children.empty()) return static_cast<int>(seen.size());
+    if (children.empty()) return std::ssize(seen);
     for (const pid_t pid : children) {
       if (waitpid(pid, nullptr, WNOHANG) == pid) {
         seen.emplace(pid, true);

@@ -35,9 +35,9 @@ absl::StatusOr<FileDescriptor> MemoryFile(const std::string& content) {
 }
 
 std::string Content(const FileDescriptor& file, size_t most) {
-  std::string text(std::min<size_t>(static_cast<size_t>(lseek(file.get(), 0, SEEK_END)), most), 0);
+  std::string text(std::min<size_t>(lseek(file.get(), 0, SEEK_END), most), 0);
   const ssize_t read = pread(file.get(), text.data(), text.size(), 0);
-  text.resize(read < 0 ? 0 : static_cast<size_t>(read));
+  text.resize(std::max<ssize_t>(read, 0));
   return text;
 }
 
@@ -101,7 +101,7 @@ absl::StatusOr<std::string> RunLimited(const std::string& path, const std::strin
   const absl::Status waited = Await(pid, limits, interrupt, &status);
   if (!waited.ok()) return absl::Status(waited.code(), absl::StrCat(path, ": ", waited.message()));
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
-    return Content(out, static_cast<size_t>(limits.output_bytes));
+    return Content(out, limits.output_bytes);
   }
   const std::string message(absl::StripAsciiWhitespace(Content(err, kMaxMessage)));
   const std::string end =

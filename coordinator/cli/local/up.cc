@@ -290,7 +290,7 @@ absl::Status Complete(UpOptions* options) {
         absl::StrCat("--listen: found ", options->listen, ", expected HOST:PORT"));
   }
   if (options->slots == 0) {
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int cores = std::thread::hardware_concurrency();
     options->slots = std::max(1, cores / options->workers);
   }
   // The daemons run in other folders, so they get absolute paths.

@@ -60,7 +60,7 @@ int FullScreen::keys_fd() const { return STDIN_FILENO; }
 std::string FullScreen::ReadKeys() {
   char keys[64];
   const ssize_t count = read(STDIN_FILENO, keys, sizeof keys);
-  if (count > 0) return std::string(keys, static_cast<size_t>(count));
+  if (count > 0) return std::string(keys, count);
   const bool later = count < 0 && (errno == EAGAIN || errno == EINTR);
   return later ? "" : kEndOfKeys;
 }

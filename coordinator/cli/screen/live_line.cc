@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/screen/live_line.h"
 
+#include <algorithm>
+
 namespace stretto::cli {
 
 void LiveLine::Rewrite(const std::string& text) {
   if (!terminal_.live) return;
-  const size_t width = terminal_.width > 1 ? static_cast<size_t>(terminal_.width - 1) : 1;
+  const size_t width = std::max(terminal_.width - 1, 1);
   terminal_.out << "\r" << text.substr(0, width) << "\x1b[K" << std::flush;
   shown_ = true;
 }

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -123,7 +124,7 @@ std::vector<std::string> DrawCurve(const std::vector<CurvePoint>& points,
   }
   const std::string top = absl::StrFormat("%.4g", y.high);
   const std::string bottom = absl::StrFormat("%.4g", y.low);
-  const int label = static_cast<int>(std::max(top.size(), bottom.size()));
+  const int label = std::max(top.size(), bottom.size());
   const int columns = std::max(style.width, 24) - label - 2;
   const int rows = std::max(style.height, 3);
   Canvas canvas(columns, rows, style.braille);
@@ -143,7 +144,7 @@ std::vector<std::string> DrawCurve(const std::vector<CurvePoint>& points,
   const std::string left = absl::StrFormat("%.6g", x.low);
   const std::string right = absl::StrFormat("%.6g", x.high);
   const std::string middle = note.empty() ? x_label : absl::StrCat(x_label, " (", note, ")");
-  const int gap = columns - static_cast<int>(left.size() + middle.size() + right.size());
+  const int gap = columns - std::ssize(left) - std::ssize(middle) - std::ssize(right);
   const int before = std::max(1, gap / 2), after = std::max(1, gap - gap / 2);
   lines.push_back(absl::StrCat(std::string(label + 2, ' '), left, std::string(before, ' '), middle,
                                std::string(after, ' '), right));

@@ -36,8 +36,7 @@ TextLine& TextLine::FillUntil(int columns) {
 }
 
 int Columns(absl::string_view text) {
-  return static_cast<int>(
-      std::count_if(text.begin(), text.end(), [](char c) { return !Continues(c); }));
+  return std::count_if(text.begin(), text.end(), [](char c) { return !Continues(c); });
 }
 
 }  // namespace stretto::cli

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -75,7 +76,7 @@ class View {
     AddFigures();
     AddLedger();
     AddConditions();
-    const int rest = style_.height - 1 - static_cast<int>(lines_.size());
+    const int rest = style_.height - 1 - std::ssize(lines_);
     AddRest(std::max(rest, 0));
     lines_.resize(std::max(style_.height - 1, 0));
     if (style_.height > 0) {
@@ -217,8 +218,8 @@ class View {
   void AddRest(int rows) {
     const std::vector<RankRow> ranks = RankRows(job_);
     const std::vector<JobEvent> events = Events();
-    const auto fit = [](size_t items, int room) {
-      const int wanted = items == 0 ? 0 : static_cast<int>(items) + 1;  // with a heading
+    const auto fit = [](int items, int room) {
+      const int wanted = items == 0 ? 0 : items + 1;  // with a heading
       return room < 2 ? 0 : std::min(wanted, room);
     };
     int for_ranks = fit(ranks.size(), rows / 4);

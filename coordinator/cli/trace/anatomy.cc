@@ -38,7 +38,7 @@ struct Edge {
 
 int GroupIndex(const TraceProgram& program, const std::string& name) {
   const auto& groups = program.groups();
-  return static_cast<int>(std::find(groups.begin(), groups.end(), name) - groups.begin());
+  return std::find(groups.begin(), groups.end(), name) - groups.begin();
 }
 
 std::vector<Edge> EdgesOf(const TraceProgram& program, const TraceStep& step) {

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -101,18 +103,18 @@ void ChromeTraceWriter::StartRank(int rank, const TraceProgram& program) {
 }
 
 int ChromeTraceWriter::TrackOf(int lane, Span span) {
-  std::vector<Span>& last = lanes_[static_cast<size_t>(lane)].last;
+  std::vector<Span>& last = lanes_[lane].last;
   const auto free = std::find_if(last.begin(), last.end(), [&](const Span& slice) {
     return slice.end <= span.begin || (slice.begin == span.begin && slice.end == span.end);
   });
-  const int index = static_cast<int>(free - last.begin());
+  const int index = free - last.begin();
   const int tid = kLaneTrack * (lane + 1) + index;
   if (free != last.end()) {
     *free = span;
     return tid;
   }
   last.push_back(span);
-  Track(tid, lanes_[static_cast<size_t>(lane)].name + (index == 0 ? "" : " (overlapping)"));
+  Track(tid, lanes_[lane].name + (index == 0 ? "" : " (overlapping)"));
   return tid;
 }
 
@@ -172,28 +174,28 @@ void ChromeTraceWriter::AddOperations(const TraceProgram& program, const TraceSt
                                       int64_t begin) {
   // Slices of a track must come in order of their begin; ties in program order.
   std::vector<int> order(program_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
     return step.operations().begin_nanoseconds(a) < step.operations().begin_nanoseconds(b);
   });
   std::vector<int> tracks(order.size());
   for (const int i : order) {
-    const Operation& op = program_[static_cast<size_t>(i)];
+    const Operation& op = program_[i];
     Span span = SpanAt(step.operations(), i);
     span = {span.begin + begin, span.end + begin};
-    const int tid = tracks[static_cast<size_t>(i)] = TrackOf(op.lane, span);
+    const int tid = tracks[i] = TrackOf(op.lane, span);
     Event(absl::StrCat(op.head, "\"tid\":", tid, ",", SliceAt(span.begin, span.length())));
     ++operations_;
   }
-  for (size_t i = 0; i < order.size(); ++i) {
-    const Span to = SpanAt(step.operations(), static_cast<int>(i));
-    for (const int wait : program.operations(static_cast<int>(i)).waits()) {
+  for (int i = 0; i < std::ssize(order); ++i) {
+    const Span to = SpanAt(step.operations(), i);
+    for (const int wait : program.operations(i).waits()) {
       const Span from = SpanAt(step.operations(), wait);
       // An arrow belongs to the slice in which it begins, so it starts a nanosecond before the end.
       const int64_t leave = std::max(from.begin, std::min(from.end - 1, to.begin));
       if (leave > to.begin) continue;  // the clocks of a device and its host disagree
       const std::string flow = absl::StrCat("\"name\":\"wait\",\"cat\":\"wait\",\"id\":", ++flows_);
-      Event(absl::StrCat("\"ph\":\"s\",", flow, ",\"tid\":", tracks[static_cast<size_t>(wait)],
+      Event(absl::StrCat("\"ph\":\"s\",", flow, ",\"tid\":", tracks[wait],
                          ",\"ts\":", Micros(begin + leave)));
       Event(absl::StrCat("\"ph\":\"f\",\"bp\":\"e\",", flow, ",\"tid\":", tracks[i],
                          ",\"ts\":", Micros(begin + to.begin)));

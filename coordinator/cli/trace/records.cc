@@ -66,7 +66,7 @@ Span SpanAt(const TraceIntervals& intervals, int index) {
 
 int PhaseIndex(const std::string& name) {
   const auto* const found = std::find(std::begin(kPhaseNames), std::end(kPhaseNames), name);
-  return found == std::end(kPhaseNames) ? -1 : static_cast<int>(found - kPhaseNames);
+  return found == std::end(kPhaseNames) ? -1 : found - kPhaseNames;
 }
 
 absl::Status TraceAssembler::Add(const v1alpha1::StreamJobTraceResponse& response) {

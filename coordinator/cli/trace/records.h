@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <string>
 
@@ -67,7 +68,7 @@ class TimeAxis {
 
   // Returns the begin of a step. A rank whose machine is unknown counts as a machine of its own.
   int64_t BeginOf(int rank, const v1alpha1::TraceProgram& program, const v1alpha1::TraceStep& step);
-  int machines() const { return static_cast<int>(offsets_.size()); }
+  int machines() const { return std::ssize(offsets_); }
 
  private:
   int64_t origin_;

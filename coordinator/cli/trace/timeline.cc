@@ -31,7 +31,7 @@ std::vector<TimelineLane> LanesOf(const TraceProgram& program, const TraceStep& 
   }
   for (int i = 0; i < program.operations_size(); ++i) {
     const v1alpha1::TraceOperation& op = program.operations(i);
-    TimelineLane& lane = lanes[static_cast<size_t>(op.lane())];
+    TimelineLane& lane = lanes[op.lane()];
     lane.communicates = lane.communicates || !op.group().empty();
     const std::vector<std::string> words = absl::StrSplit(op.label(), ' ');
     const TimelineBar bar = {SpanAt(step.operations(), i), PhaseIndex(op.phase()), words[0]};

@@ -61,7 +61,7 @@ std::string Coordinate(double value) {
 }
 
 std::string Milliseconds(double seconds) {
-  return absl::StrFormat(seconds < 0.01 ? "%.2f ms" : "%.1f ms", seconds * 1e3);
+  return absl::StrFormat("%.*f ms", seconds < 0.01 ? 2 : 1, seconds * 1e3);
 }
 
 double SecondsOf(const v1alpha1::Ledger& ledger, v1alpha1::Ledger::Part part) {
@@ -124,8 +124,8 @@ class Picture {
     };
     std::vector<Entry> entries;
     for (int phase = 0; phase < kPhases; ++phase) {
-      if (used_phases_[static_cast<size_t>(phase)]) {
-        entries.push_back({kColors[static_cast<size_t>(phase)], kPhaseNames[phase], false});
+      if (used_phases_[phase]) {
+        entries.push_back({kColors[phase], kPhaseNames[phase], false});
       }
     }
     if (communicates_) entries.push_back({"#0072b2", "communication, hidden", true});
@@ -220,14 +220,13 @@ class Picture {
       }
       const double width = end - begin;
       // Leaves a hairline between neighbours if there is room for one.
-      Rect(begin, y, width > 2.5 ? width - 0.4 : std::max(width, 0.15), height,
-           &paths[static_cast<size_t>(bar.phase)]);
+      Rect(begin, y, width > 2.5 ? width - 0.4 : std::max(width, 0.15), height, &paths[bar.phase]);
       if (!sliver && width > kLetter * static_cast<double>(bar.label.size()) + 4 && height > 20) {
         const bool dark = bar.phase == 1 || bar.phase == 2;
         absl::StrAppend(&labels, Text(begin + width / 2, y + height / 2 + 3,
                                       dark ? "bar dark" : "bar", bar.label, "middle"));
       }
-      if (!lane.communicates) used_phases_[static_cast<size_t>(bar.phase)] = true;
+      if (!lane.communicates) used_phases_[bar.phase] = true;
     }
     for (size_t phase = 0; phase < paths.size(); ++phase) {
       if (paths[phase].empty()) continue;

@@ -40,10 +40,10 @@ class Drawing {
       : timeline_(timeline), style_(style) {
     for (const TimelineRank& rank : timeline.ranks) {
       for (const TimelineLane& lane : rank.lanes) {
-        label_width_ = std::max(label_width_, Label(rank, lane, true).size());
+        label_width_ = std::max<int>(label_width_, Label(rank, lane, true).size());
       }
     }
-    columns_ = std::max(10, std::max(style.width, 40) - static_cast<int>(label_width_) - 1);
+    columns_ = std::max(10, std::max(style.width, 40) - label_width_ - 1);
     const std::array<const char*, kPhases> colors = {"34", "36", "33", "32"};
     for (int phase = 0; phase < kPhases; ++phase) {
       const char letter = absl::ascii_toupper(static_cast<unsigned char>(kPhaseNames[phase][0]));
@@ -102,21 +102,26 @@ class Drawing {
     return (first ? name : std::string(name.size(), ' ')) + lane.name;
   }
 
+  static int PaintOf(const TimelineLane& lane, const TimelineBar& bar) {
+    if (lane.communicates) return kHidden;
+    return bar.phase;
+  }
+
   void Add(Span span, int paint, std::vector<Cell>* cells) const {
     const double scale =
         static_cast<double>(columns_) / static_cast<double>(std::max<int64_t>(timeline_.length, 1));
     const double begin = std::max(0.0, static_cast<double>(span.begin) * scale);
     const double end = std::min<double>(columns_, static_cast<double>(span.end) * scale);
     for (int column = static_cast<int>(begin); column < columns_ && column < end; ++column) {
-      (*cells)[static_cast<size_t>(column)][static_cast<size_t>(paint)] +=
+      (*cells)[column][paint] +=
           std::max(0.0, std::min<double>(end, column + 1) - std::max<double>(begin, column));
     }
   }
 
   std::string Row(const TimelineLane& lane) const {
-    std::vector<Cell> cells(static_cast<size_t>(columns_), Cell{});
+    std::vector<Cell> cells(columns_, Cell{});
     for (const TimelineBar& bar : lane.bars) {
-      Add(bar.span, lane.communicates ? static_cast<int>(kHidden) : bar.phase, &cells);
+      Add(bar.span, PaintOf(lane, bar), &cells);
     }
     for (const Span& span : lane.exposed) {
       Add(span, lane.communicates ? kExposed : kWaiting, &cells);
@@ -132,8 +137,7 @@ class Drawing {
       for (const double share : cell) busy += share;
       // Collectives are short compared with computation, and this picture is about them.
       cell[kBlank] = lane.communicates ? (busy > 0.05 ? 0 : 1) : 1 - busy;
-      const size_t paint =
-          static_cast<size_t>(std::max_element(cell.begin(), cell.end()) - cell.begin());
+      const size_t paint = std::max_element(cell.begin(), cell.end()) - cell.begin();
       Set(inks_[paint].color, &color, &row);
       row += cell[paint] >= 0.5 ? inks_[paint].full : inks_[paint].partly;
     }
@@ -161,9 +165,9 @@ class Drawing {
       ++at;
       std::string label = TickText(time);
       if (time == 0) label += " ms";
-      const size_t place = margin.size() + static_cast<size_t>(column);
+      const size_t place = margin.size() + column;
       if (place < text.size() && time > 0) continue;  // no room
-      if (place + label.size() > margin.size() + static_cast<size_t>(columns_)) continue;
+      if (place + label.size() > margin.size() + columns_) continue;
       text += std::string(place - text.size(), ' ') + label + " ";
     }
     for (; at < columns_; ++at) line += style_.unicode ? "─" : "-";
@@ -175,8 +179,7 @@ class Drawing {
     for (const TimelineRank& rank : timeline_.ranks) {
       for (const TimelineLane& lane : rank.lanes) {
         for (const TimelineBar& bar : lane.bars) {
-          used[static_cast<size_t>(lane.communicates ? static_cast<int>(kHidden) : bar.phase)] =
-              true;
+          used[PaintOf(lane, bar)] = true;
         }
         if (!lane.exposed.empty()) used[lane.communicates ? kExposed : kWaiting] = true;
         if (!lane.data_waits.empty()) used[kData] = true;
@@ -202,7 +205,7 @@ class Drawing {
 
   const Timeline& timeline_;
   const TimelineStyle style_;
-  size_t label_width_ = 0;
+  int label_width_ = 0;
   int columns_ = 0;
   std::array<Ink, kPaints> inks_;
 };

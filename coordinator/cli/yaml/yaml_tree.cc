@@ -158,9 +158,8 @@ absl::Status CheckCharacters(const std::string& text, const std::string& file) {
           absl::StrCat("found byte ", absl::Hex(c, absl::kZeroPad2), ", expected UTF-8"));
     }
     indentation = c == '\n' || (indentation && c == ' ');
-    position = c == '\n'
-                   ? SourcePosition{position.line + 1, 1}
-                   : SourcePosition{position.line, position.column + static_cast<int>(length)};
+    position.column += length;
+    if (c == '\n') position = {position.line + 1, 1};
     i += length;
   }
   return absl::OkStatus();

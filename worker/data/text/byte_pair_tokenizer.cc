@@ -169,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> Make(TokenizerJson json, const std::s
   const TokenizerInfo info{"byte_pair", json.vocab_size, end->second, hash};
   ASSIGN_OR_RETURN(Pattern words, Pattern::Compile(json.word_pattern));
   ASSIGN_OR_RETURN(std::optional<Pattern> added_pattern, AddedPattern(json.added));
-  std::vector<std::string> pieces(static_cast<size_t>(json.vocab_size));
+  std::vector<std::string> pieces(json.vocab_size);
   for (const auto& [piece, token] : json.vocabulary.tokens) pieces[token] = piece;
   for (const AddedToken& token : json.added) pieces[token.token] = token.text;
   const bool cut_at_lines = CutAtLines(json);

@@ -172,7 +172,7 @@ int main(int argc, char** argv) {
       ->add_option("--json-key", prepare_options.json_key,
                    "key of the document in each line of *.jsonl and *.ndjson files")
       ->capture_default_str();
-  prepare_options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  prepare_options.threads = std::max<int>(1, std::thread::hardware_concurrency());
   prepare
       ->add_option("--threads", prepare_options.threads,
                    "number of threads; it does not change the result")

@@ -20,7 +20,7 @@ using nlohmann::json;
 absl::StatusOr<std::string> ReadPiece(const std::string& path, const Piece& piece) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
-  std::string text(static_cast<size_t>(piece.end - piece.begin), '\0');
+  std::string text(piece.end - piece.begin, '\0');
   for (size_t at = 0; at < text.size();) {
     const ssize_t read = ::pread(file.get(), text.data() + at, text.size() - at,
                                  piece.begin + static_cast<int64_t>(at));
@@ -31,7 +31,7 @@ absl::StatusOr<std::string> ReadPiece(const std::string& path, const Piece& piec
           absl::StrCat(path, ": found its end at byte ", piece.begin + static_cast<int64_t>(at),
                        ", expected ", piece.end, " bytes: it shrank while it was read"));
     }
-    at += static_cast<size_t>(read);
+    at += read;
   }
   return text;
 }

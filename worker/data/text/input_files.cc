@@ -69,7 +69,7 @@ absl::StatusOr<InputFile> Look(const std::string& path) {
   std::string head(kHead, '\0');
   const ssize_t read = ::pread(file.get(), head.data(), head.size(), 0);
   if (read < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
-  head.resize(static_cast<size_t>(read));
+  head.resize(read);
   return InputFile{.path = path,
                    .size = info.st_size,
                    .modified = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec,

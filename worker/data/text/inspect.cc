@@ -49,7 +49,7 @@ absl::StatusOr<ordered_json> FirstDocuments(const TokenStream& stream, int32_t v
   const int64_t count = stream.token_count();
   for (int64_t i = 0, begin = 0; i < options.documents && begin < count; ++i) {
     const int64_t end = stream.FindDocument(begin + 1, count), length = end - begin;
-    std::vector<int32_t> tokens(static_cast<size_t>(std::min(length, options.tokens)));
+    std::vector<int32_t> tokens(std::min(length, options.tokens));
     RETURN_IF_ERROR(stream.Read(begin, vocab_size, tokens));
     ordered_json document = {{"length", length}, {"tokens", tokens}};
     if (options.tokenizer != nullptr) {

@@ -72,7 +72,7 @@ absl::StatusOr<PreparePlan> MakePreparePlan(std::vector<InputFile> files, const 
   std::vector<Piece> pieces;
   for (size_t i = 0; i < plan.files.size(); ++i) {
     if (plan.files[i].binary) continue;
-    RETURN_IF_ERROR(AddPieces(static_cast<int>(i), plan.files[i], sizes, tokenizer, &pieces));
+    RETURN_IF_ERROR(AddPieces(i, plan.files[i], sizes, tokenizer, &pieces));
   }
   int64_t bytes = sizes.part;  // of the current part
   for (const Piece& piece : pieces) {

@@ -13,6 +13,7 @@
 #include <utmp.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,6 +54,10 @@ class OnTerminal {
     const std::string program = STRETTO_BINARY_DIR "/stretto";
     std::vector<std::string> variables = more_variables;  // the first of a name counts
     variables.insert(variables.end(), {"TERM=xterm", "LANG=C.UTF-8", "HOME=/nowhere"});
+    // The suppressions of the thread sanitizer hold for the program too.
+    if (const char* options = std::getenv("TSAN_OPTIONS"); options != nullptr) {
+      variables.push_back(absl::StrCat("TSAN_OPTIONS=", options));
+    }
     std::vector<const char*> argv = {program.c_str()}, environment;
     for (const std::string& argument : arguments) argv.push_back(argument.c_str());
     for (const std::string& variable : variables) environment.push_back(variable.c_str());
