@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Wraps the generated stubs. Each call gets a context with a deadline, which an interrupt cancels,
-// and its gRPC status becomes an absl::Status that keeps the details of the error.
+// Wraps the generated stubs. Each call first lets the channel connect, then gets a context with a
+// deadline, which an interrupt cancels. Its gRPC status becomes an absl::Status that keeps the
+// details of the error.
 
 #include "coordinator/cli/client/client.h"
 
 #include <grpcpp/grpcpp.h>
 
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/cord.h"
+#include "absl/time/clock.h"
 #include "google/rpc/error_details.pb.h"
 #include "google/rpc/status.pb.h"
 #include "proto/tls/credentials.h"
@@ -45,7 +47,8 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // The least time that one attempt has, handshakes included.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(64 << 20);
   return grpc::CreateCustomChannel(
@@ -53,22 +56,42 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const tls
       arguments);
 }
 
-void SetDeadline(grpc::ClientContext* context, absl::Duration deadline) {
-  context->set_deadline(std::chrono::system_clock::now() + absl::ToChronoMicroseconds(deadline));
+// Returns when the channel is connected, or when two attempts have failed; the call that comes next
+// reports why. gRPC 1.51 reads the errno of connect() after it has allocated memory, so that one
+// attempt can fail although the coordinator listens: glibc, when it makes another heap, looks for
+// /sys/devices/system/cpu, which a container or chroot may lack. A call itself is not repeated,
+// because the coordinator might already have carried it out.
+void AwaitConnection(grpc::Channel& channel, absl::Time deadline, const Interrupt& interrupt) {
+  constexpr absl::Duration kGlance = absl::Milliseconds(50);  // between looks at `interrupt`
+  constexpr absl::Duration kSecondAttempt = absl::Milliseconds(300);
+  bool failed = false;
+  while (!interrupt.raised() && absl::Now() < deadline) {
+    const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+    if (state == GRPC_CHANNEL_READY || state == GRPC_CHANNEL_SHUTDOWN) return;
+    if (state == GRPC_CHANNEL_TRANSIENT_FAILURE && !failed) {
+      failed = true;
+      deadline = std::min(deadline, absl::Now() + kSecondAttempt);
+    }
+    channel.WaitForStateChange(state,
+                               absl::ToChronoTime(std::min(deadline, absl::Now() + kGlance)));
+  }
 }
 
 }  // namespace
 
 struct Client::Stubs {
-  explicit Stubs(const std::shared_ptr<grpc::Channel>& channel)
-      : jobs(v1alpha1::JobService::NewStub(channel)),
+  explicit Stubs(std::shared_ptr<grpc::Channel> connection)
+      : channel(std::move(connection)),
+        jobs(v1alpha1::JobService::NewStub(channel)),
         cluster(v1alpha1::ClusterService::NewStub(channel)) {}
 
   template <class Response, class Stub, class Method, class Request>
   static absl::StatusOr<Response> Call(Client& client, Stub& stub, Method method,
                                        const Request& request) {
+    const absl::Time deadline = absl::Now() + client.call_deadline_;
+    AwaitConnection(*client.stubs_->channel, deadline, client.interrupt_);
     grpc::ClientContext context;
-    SetDeadline(&context, client.call_deadline_);
+    context.set_deadline(absl::ToChronoTime(deadline));
     Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
     Response response;
     const grpc::Status status = (stub.*method)(&context, request, &response);
@@ -77,13 +100,14 @@ struct Client::Stubs {
   }
 
   template <class Response, class Method, class Request>
-  static absl::Status Stream(Interrupt& interrupt, v1alpha1::JobService::Stub& stub, Method method,
-                             const Request& request,
+  static absl::Status Stream(Client& client, Method method, const Request& request,
                              const std::function<bool(const Response&)>& handler) {
+    const absl::Time now = absl::Now();
+    AwaitConnection(*client.stubs_->channel, now + client.call_deadline_, client.interrupt_);
     grpc::ClientContext context;
-    SetDeadline(&context, kStreamDeadline);
-    Interrupt::OnRaise cancel(interrupt, [&context] { context.TryCancel(); });
-    auto reader = (stub.*method)(&context, request);
+    context.set_deadline(absl::ToChronoTime(now + kStreamDeadline));
+    Interrupt::OnRaise cancel(client.interrupt_, [&context] { context.TryCancel(); });
+    auto reader = ((*client.stubs_->jobs).*method)(&context, request);
     Response response;
     bool enough = false;
     while (!enough && reader->Read(&response)) enough = !handler(response);
@@ -92,6 +116,7 @@ struct Client::Stubs {
     return enough ? absl::OkStatus() : ToStatus(status);
   }
 
+  const std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1alpha1::JobService::Stub> jobs;
   std::unique_ptr<v1alpha1::ClusterService::Stub> cluster;
 };
@@ -143,21 +168,21 @@ absl::Status Client::WatchJob(
     const v1alpha1::WatchJobRequest& request,
     const std::function<bool(const v1alpha1::WatchJobResponse&)>& handler) {
   return Stubs::Stream<v1alpha1::WatchJobResponse>(
-      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::WatchJob, request, handler);
+      *this, &v1alpha1::JobService::Stub::WatchJob, request, handler);
 }
 
 absl::Status Client::StreamJobLogs(
     const v1alpha1::StreamJobLogsRequest& request,
     const std::function<bool(const v1alpha1::StreamJobLogsResponse&)>& handler) {
   return Stubs::Stream<v1alpha1::StreamJobLogsResponse>(
-      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::StreamJobLogs, request, handler);
+      *this, &v1alpha1::JobService::Stub::StreamJobLogs, request, handler);
 }
 
 absl::Status Client::StreamJobTrace(
     const v1alpha1::StreamJobTraceRequest& request,
     const std::function<bool(const v1alpha1::StreamJobTraceResponse&)>& handler) {
   return Stubs::Stream<v1alpha1::StreamJobTraceResponse>(
-      interrupt_, *stubs_->jobs, &v1alpha1::JobService::Stub::StreamJobTrace, request, handler);
+      *this, &v1alpha1::JobService::Stub::StreamJobTrace, request, handler);
 }
 
 std::vector<FieldViolation> FieldViolations(const absl::Status& status) {

@@ -36,7 +36,8 @@ class Client {
   // Streams end with DeadlineExceeded after this time, so that a silent peer is noticed.
   static constexpr absl::Duration kStreamDeadline = absl::Minutes(5);
 
-  // Connects at the first call, with mutual TLS by `files`, or in plain text if they are empty().
+  // Connects at the first call, with mutual TLS by `files`, or in plain text if they are empty(). A
+  // call fails when two attempts to connect have failed.
   // `interrupt` is borrowed.
   Client(std::string address, tls::Files files, Interrupt& interrupt);
   // Shares the connection of `other`, so that two threads can have a client each.

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
+#include <future>
+
+#include "coordinator/cli/client/client.h"
+#include "proto/base/files.h"
+#include "tests/coordinator/cli/fake_coordinator.h"
+
+namespace stretto::cli {
+namespace {
+
+// A socket that listens on a free port, which another one may share.
+struct Listener {
+  Listener() : socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    const int on = 1;
+    EXPECT_EQ(::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
+    sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof address;
+    auto* generic = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(::bind(socket.get(), generic, size), 0);
+    EXPECT_EQ(::listen(socket.get(), 1), 0);
+    EXPECT_EQ(::getsockname(socket.get(), generic, &size), 0);
+    port = ntohs(address.sin_port);
+  }
+  FileDescriptor Accept() const { return FileDescriptor(::accept(socket.get(), nullptr, nullptr)); }
+
+  FileDescriptor socket;
+  int port = 0;
+};
+
+// The fixture's server starts when a test asks for it.
+class ConnectTest : public CommandsTest {
+ protected:
+  void SetUp() override {
+    CommandsTest::SetUp();
+    StopServer();
+  }
+};
+
+TEST_F(ConnectTest, SecondAttemptDecides) {
+  jobs_.jobs = {MakeJob("gpt", Job::RUNNING)};
+  auto listener = std::make_unique<Listener>();
+  Interrupt interrupt;
+  Client client(absl::StrCat("127.0.0.1:", listener->port), {}, interrupt);
+  v1alpha1::GetJobRequest request;
+  request.set_name("jobs/gpt");
+  auto answer = std::async(std::launch::async, [&] { return client.GetJob(request); });
+
+  FileDescriptor first = listener->Accept();
+  port_ = listener->port;
+  StartServer();
+  listener.reset();
+  first = FileDescriptor();  // the first attempt fails while the coordinator listens
+
+  const auto job = answer.get();
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->name(), "jobs/gpt");
+}
+
+TEST_F(ConnectTest, NobodyListensIsReportedSoon) {
+  Interrupt interrupt;
+  Client client(absl::StrCat("127.0.0.1:", port_), {}, interrupt);
+  const auto job = client.GetJob({});
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kUnavailable) << job.status();
+}
+
+TEST_F(ConnectTest, InterruptEndsTheWaitForAHandshake) {
+  const Listener silent;
+  Interrupt interrupt;
+  Client client(absl::StrCat("127.0.0.1:", silent.port), {}, interrupt);
+  auto answer = std::async(std::launch::async, [&] { return client.GetJob({}); });
+  const FileDescriptor unanswered = silent.Accept();
+  interrupt.Raise();
+  EXPECT_EQ(answer.get().status().code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace stretto::cli
