@@ -16,7 +16,7 @@ mutants() {
   cat <<'ROWS'
 schedule order|worker/engine/schedule/domino_row.cc|s/d.act d.fc1 w.fc2 w.fc1/w.fc2 d.act d.fc1 w.fc1/|engine_test
 optimizer epsilon|kernels/cpu/optimizer.cc|s/root_correction2 + step.epsilon/root_correction2/|kernels_test
-checkpoint resume|worker/checkpoint/find_newest.cc|s/a.first > b.first/a.first < b.first/|checkpoint_test
+checkpoint resume|worker/checkpoint/find_newest.cc|s/Order(a.manifest) > Order/Order(a.manifest) < Order/|checkpoint_test
 epoch of a report|coordinator/core/reports.cc|s/event.epoch != job->epoch/event.epoch > job->epoch/|core_test
 exit code|coordinator/cli/command_line.cc|s/return kUsage;/return kError;/|cli_test
 data order|worker/data/sampler.cc|s/Permute(seed, consumed .*epoch,$/Permute(seed, 0, samples_per_epoch,/|data_test

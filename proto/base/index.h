@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Indices of lists, with a type of their own for each list: a lane is not a buffer, and neither indexes
-// the other's list. An Index costs what an int costs.
+// Indices of lists, with a type of their own for each list: a lane is not a buffer, and neither
+// indexes the other's list. An Index costs what an int costs.
 
 #include <compare>
 #include <cstddef>

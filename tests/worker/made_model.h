@@ -168,8 +168,8 @@ struct MadeCheckpoint {
   std::string tokenizer = "";  // as in ModelNote
 };
 
-// Writes what `ranks` ranks have of the model, its moments too (weights plus 1 and plus 2), with its
-// note. Returns the checkpoint's folder.
+// Writes what `ranks` ranks have of the model, its moments too (weights plus 1 and plus 2), with
+// its note. Returns the checkpoint's folder.
 inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource& source,
                                        const MadeCheckpoint& made = {}) {
   const ModelSpec& model = source.model();

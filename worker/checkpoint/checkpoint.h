@@ -10,9 +10,9 @@
 //
 // Writing: every rank calls WriteShard and sends its ShardInfo to rank 0, which calls Commit (or
 // Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, whose check may let every
-// rank verify a share of the files, and sends the folder to the others; all of them Open its headers.
-// The newest checkpoint is that of the greatest (epoch, step): a
-// later attempt supersedes an earlier one, even if it resumed from an earlier step.
+// rank verify a share of the files, and sends the folder to the others; all of them Open its
+// headers. The newest checkpoint is that of the greatest (epoch, step): a later attempt supersedes
+// an earlier one, even if it resumed from an earlier step.
 
 #include <cstdint>
 #include <functional>
@@ -79,11 +79,12 @@ struct FoundCheckpoint {
 // Verifies a checkpoint's folder. InvalidArgument, DataLoss and NotFound mean that it is bad.
 using CheckFolder = std::function<absl::Status(const std::string& folder)>;
 
-// Returns the newest checkpoint whose manifest is correct and that passes `check`; by default sizes,
-// headers and checksums are verified here. A bad one is renamed to "NAME.bad-N" and the next is
-// tried. One process at a time. Errors: NotFound (no valid checkpoint; the message lists what was
-// quarantined), those of ErrnoStatus if a folder cannot be read, and other errors of `check`. An I/O
-// error or a missing permission proves nothing about the checkpoint, so nothing is renamed then.
+// Returns the newest checkpoint whose manifest is correct and that passes `check`; by default
+// sizes, headers and checksums are verified here. A bad one is renamed to "NAME.bad-N" and the next
+// is tried. One process at a time. Errors: NotFound (no valid checkpoint; the message lists what
+// was quarantined), those of ErrnoStatus if a folder cannot be read, and other errors of `check`.
+// An I/O error or a missing permission proves nothing about the checkpoint, so nothing is renamed
+// then.
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
                                                 const CheckFolder& check = {});
 
@@ -108,8 +109,8 @@ class Checkpoint {
   // Verifies all of that but checksums, and so does not read the tensors. Errors: as Open.
   static absl::StatusOr<Checkpoint> OpenHeaders(const std::string& folder);
 
-  // Verifies the checksums of every `shares`-th file, beginning with file `share`. Errors: DataLoss,
-  // those of reading.
+  // Verifies the checksums of every `shares`-th file, beginning with file `share`. Errors:
+  // DataLoss, those of reading.
   absl::Status CheckContents(int share, int shares) const;
 
   const std::string& folder() const { return folder_; }

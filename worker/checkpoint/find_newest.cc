@@ -33,30 +33,39 @@ absl::StatusOr<std::string> Quarantine(const std::string& job_folder, const JobE
   }
 }
 
+struct Candidate {
+  JobEntry folder;
+  Manifest manifest;
+};
+
+std::pair<int64_t, int64_t> Order(const Manifest& manifest) {
+  return {manifest.state.epoch, manifest.state.step};
+}
+
 }  // namespace
 
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
                                                 const CheckFolder& check) {
   ASSIGN_OR_RETURN(std::vector<JobEntry> folders, ListJobFolder(job_folder));
   FoundCheckpoint found;
-  std::vector<std::pair<std::pair<int64_t, int64_t>, JobEntry>> candidates;
+  std::vector<Candidate> candidates;
   for (const JobEntry& folder : folders) {
     if (folder.name.kind != FolderName::Kind::kFinal) continue;
-    const absl::StatusOr<Manifest> manifest = GlanceAt(folder.path);
+    absl::StatusOr<Manifest> manifest = GlanceAt(folder.path);
     if (manifest.ok()) {
-      candidates.push_back({{manifest->state.epoch, manifest->state.step}, folder});
+      candidates.push_back({folder, *std::move(manifest)});
     } else {
       ASSIGN_OR_RETURN(std::string line, Quarantine(job_folder, folder, manifest.status()));
       found.quarantined.push_back(std::move(line));
     }
   }
   std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return a.first > b.first; });
-  for (const auto& [order, folder] : candidates) {
+            [](const auto& a, const auto& b) { return Order(a.manifest) > Order(b.manifest); });
+  for (auto& [folder, manifest] : candidates) {
     const absl::Status status = check ? check(folder.path) : Checkpoint::Open(folder.path).status();
     if (status.ok()) {
       found.folder = folder.path;
-      ASSIGN_OR_RETURN(found.manifest, GlanceAt(folder.path));
+      found.manifest = std::move(manifest);
       return found;
     }
     ASSIGN_OR_RETURN(std::string line, Quarantine(job_folder, folder, status));

@@ -31,7 +31,8 @@ class MappedFile {
   int64_t size_ = 0;
 };
 
-// Reads a value at an address of any alignment, in the byte order of this machine: little-endian, as files have it.
+// Reads a value at an address of any alignment, in the byte order of this machine: little-endian,
+// as files have it.
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "files are read in place");
 template <class T>
 T Load(const char* at) {

@@ -58,8 +58,8 @@ const Field& FieldOf(const ModelNumber& number) {
   return *FindField(absl::StrCat("model.", number.name));
 }
 
-// As in the hash of a spec, a number that came later is written where it is not the default, so that
-// older notes stay valid.
+// As in the hash of a spec, a number that came later is written where it is not the default, so
+// that older notes stay valid.
 bool IsAdded(const ModelNumber& number) { return FieldOf(number).in_hash == InHash::kAdded; }
 bool IsWritten(const ModelNumber& number, const ModelSpec& model) {
   return !IsAdded(number) || model.*number.member != number.Default();

@@ -53,8 +53,8 @@ float Largest(const std::vector<float>& a) {
   return largest;
 }
 
-// Products in other shapes add in another order: logits of about 5, in f32. Kernels that a sanitizer
-// instruments are vectorised in another way and add in yet other orders.
+// Products in other shapes add in another order: logits of about 5, in f32. Kernels that a
+// sanitizer instruments are vectorised in another way and add in yet other orders.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr float kOrderBound = 2e-5f;
 #else

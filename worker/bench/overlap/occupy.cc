@@ -21,7 +21,7 @@ double SecondsOf(const EmulatedLinkOptions& link, double bytes) {
 // Restores the lane of the first group, which a program without collectives lacks.
 LaneId LaneOf(StepProgram* step) {
   STRETTO_CHECK(!step->groups.empty());
-  const std::string name = absl::StrCat("comm.", step->groups[0].name);
+  const std::string name = LaneNameOf(step->groups[0]);
   for (LaneId lane : step->lanes.ids()) {
     if (step->lanes[lane].name == name) return lane;
   }

@@ -48,9 +48,9 @@ absl::Status CheckCollective(const Collective& collective, int ranks);
 // CheckCollective, and InvalidArgument for a kind that no device has.
 absl::Status CheckDeviceCollective(const Collective& collective, int ranks);
 
-// A broadcast travels along the chain of ranks that begins at its root, in chunks of about this size:
-// a rank passes one chunk on while it receives the next. (Zhuang et al. 2023, section 4, call it
-// the broadcast strategy of cross-mesh resharding.)
+// A broadcast travels along the chain of ranks that begins at its root, in chunks of about this
+// size: a rank passes one chunk on while it receives the next. (Zhuang et al. 2023, section 4, call
+// it the broadcast strategy of cross-mesh resharding.)
 inline constexpr int64_t kChainChunkBytes = int64_t{256} << 10;
 // Returns the number of equal chunks, at least 1.
 int64_t ChainChunks(int64_t bytes);

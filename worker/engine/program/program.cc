@@ -13,6 +13,8 @@
 
 namespace stretto {
 
+std::string LaneNameOf(const Group& group) { return absl::StrCat("comm.", group.name); }
+
 const char* NameOf(Phase phase) {
   switch (phase) {
     case Phase::kForward:

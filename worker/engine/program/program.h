@@ -96,8 +96,10 @@ struct Group {
 };
 // A queue of work.
 struct Lane {
-  std::string name;  // "compute", "comm.tp"
+  std::string name;  // "compute", or LaneNameOf of the group that communicates on it
 };
+// "comm.tp".
+std::string LaneNameOf(const Group& group);
 
 struct Program {
   Rank rank = 0;
@@ -127,8 +129,8 @@ struct Instance {
   std::vector<CarriedWait> waits;
 };
 
-// The instances [begin, end) of a step repeat: each is the one `period` before it, for micro-batches
-// that are `stride` later.
+// The instances [begin, end) of a step repeat: each is the one `period` before it, for
+// micro-batches that are `stride` later.
 struct Repeat {
   InstanceId begin = 0, end = 0;  // equal: nothing repeats
   int period = 1;

@@ -2,8 +2,8 @@
 #pragma once
 // A step is long because its micro-batches repeat. Passes therefore work on a short step that shows
 // everything that can happen between neighbouring micro-batches, and their result is extended to
-// the full length, by StepProgram::repeat. The extension is a guess until Verify has proved the whole
-// program.
+// the full length, by StepProgram::repeat. The extension is a guess until Verify has proved the
+// whole program.
 //
 // Errors: Internal, the instances are not those that `repeat` declares.
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The clock of an operation (happens_before.h) counts, per lane, the operations that complete before
-// it starts. All operations of a group are on one lane, so the count of a group is the number of its
-// calls among the first operations of that lane. The rehearsal then needs no computation: a call of a
-// rank is ready when as many calls of each group are done there as it counts, and it happens when it
-// is ready on all members.
+// The clock of an operation (happens_before.h) counts, per lane, the operations that complete
+// before it starts. All operations of a group are on one lane, so the count of a group is the
+// number of its calls among the first operations of that lane. The rehearsal then needs no
+// computation: a call of a rank is ready when as many calls of each group are done there as it
+// counts, and it happens when it is ready on all members.
 
 #include "worker/engine/program/skeleton.h"
 
@@ -92,12 +92,13 @@ class SkeletonRehearsal {
   explicit SkeletonRehearsal(absl::Span<const Skeleton* const> skeletons) : skeletons_(skeletons) {
     for (const Skeleton* skeleton : skeletons) {
       done_.push_back(IdVector<GroupId, int32_t>(skeleton->groups.size(), 0));
+      peers_.push_back(IdVector<GroupId, std::vector<Peer>>(skeleton->groups.size()));
     }
   }
 
   absl::Status Run() {
     for (Rank r : done_.ids()) {
-      for (GroupId group : At(r).groups.ids()) RETURN_IF_ERROR(CheckMembers(r, group));
+      for (GroupId group : At(r).groups.ids()) RETURN_IF_ERROR(FindPeers(r, group));
     }
     for (bool moved = true; moved;) {
       moved = false;
@@ -115,6 +116,12 @@ class SkeletonRehearsal {
   }
 
  private:
+  // A member of a group, and the group on that member.
+  struct Peer {
+    Rank rank;
+    GroupId group;
+  };
+
   const Skeleton& At(Rank r) const { return *skeletons_[r.position()]; }
 
   // Returns the group of that name on a rank; -1: it has none.
@@ -127,10 +134,11 @@ class SkeletonRehearsal {
     return -1;
   }
 
-  absl::Status CheckMembers(Rank r, GroupId id) const {
+  absl::Status FindPeers(Rank r, GroupId id) {
     const Group& group = At(r).groups[id];
     for (Rank member : group.ranks) {
       const GroupId theirs = Find(member, group.name);
+      peers_[r][id].push_back({member, theirs});
       if (theirs >= 0 && At(member).groups[theirs].ranks == group.ranks) continue;
       return absl::InvalidArgumentError(absl::StrCat(
           "rank ", member.value(), ": found ",
@@ -152,12 +160,12 @@ class SkeletonRehearsal {
   }
 
   absl::StatusOr<bool> Step(Rank r, GroupId group) {
-    const Group& mine = At(r).groups[group];
-    for (Rank member : mine.ranks) {
-      if (!Ready(member, Find(member, mine.name))) return false;
+    const std::vector<Peer>& peers = peers_[r][group];
+    for (const Peer& peer : peers) {
+      if (!Ready(peer.rank, peer.group)) return false;
     }
-    for (Rank member : mine.ranks) RETURN_IF_ERROR(SameCall(r, group, member));
-    for (Rank member : mine.ranks) ++done_[member][Find(member, mine.name)];
+    for (const Peer& peer : peers) RETURN_IF_ERROR(SameCall(r, group, peer));
+    for (const Peer& peer : peers) ++done_[peer.rank][peer.group];
     return true;
   }
 
@@ -168,13 +176,12 @@ class SkeletonRehearsal {
     return absl::StrCat("rank ", r.value(), " at operation ", Next(r, group).op.value());
   }
 
-  absl::Status SameCall(Rank r, GroupId group, Rank member) const {
-    const std::string& name = At(r).groups[group].name;
-    const GroupId theirs = Find(member, name);
-    if (Next(r, group).checksum == Next(member, theirs).checksum) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "group ", name, ", call ", done_[r][group], ": found ", Place(r, group), " and ",
-        Place(member, theirs), ", which differ, expected the same collective on every member"));
+  absl::Status SameCall(Rank r, GroupId group, const Peer& peer) const {
+    if (Next(r, group).checksum == Next(peer.rank, peer.group).checksum) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("group ", At(r).groups[group].name, ", call ", done_[r][group], ": found ",
+                     Place(r, group), " and ", Place(peer.rank, peer.group),
+                     ", which differ, expected the same collective on every member"));
   }
 
   absl::Status CheckFinished() const {
@@ -192,6 +199,7 @@ class SkeletonRehearsal {
 
   const absl::Span<const Skeleton* const> skeletons_;
   IdVector<Rank, IdVector<GroupId, int32_t>> done_;  // calls
+  IdVector<Rank, IdVector<GroupId, std::vector<Peer>>> peers_;
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // What other ranks can observe of a program: the communication operations of each group, in order,
-// and what must be complete on this rank before each of them starts. Ranks exchange skeletons before
-// they run their programs, so that a mismatch is refused instead of a hang or a broken connection.
+// and what must be complete on this rank before each of them starts. Ranks exchange skeletons
+// before they run their programs, so that a mismatch is refused instead of a hang or a broken
+// connection.
 //
 // A program communicates correctly with its peers if and only if its skeleton does: VerifySkeletons
 // decides what VerifyRanks decides for whole programs, at a fraction of the size.
@@ -44,9 +45,9 @@ absl::StatusOr<Skeleton> SkeletonOf(const Program& program);
 std::string Pack(const Skeleton& skeleton);
 absl::StatusOr<Skeleton> Unpack(absl::string_view bytes);
 
-// Rehearses the skeletons of all ranks, in rank order; ranks may share one. Errors: InvalidArgument, naming the group, the
-// position in it, and ranks with their operations: members see a group differently, make different
-// calls, or wait for each other forever.
+// Rehearses the skeletons of all ranks, in rank order; ranks may share one. Errors:
+// InvalidArgument, naming the group, the position in it, and ranks with their operations: members
+// see a group differently, make different calls, or wait for each other forever.
 absl::Status VerifySkeletons(absl::Span<const Skeleton* const> skeletons);
 
 }  // namespace stretto

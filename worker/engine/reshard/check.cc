@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Follows a plan step by step and keeps, for every rank, the boxes that it had and those that it got.
-// A step may only send what its sender has by then, and only write what the receiver still needs.
+// Follows a plan step by step and keeps, for every rank, the boxes that it had and those that it
+// got. A step may only send what its sender has by then, and only write what the receiver still
+// needs.
 
+#include <iterator>
 #include <map>
 #include <utility>
 #include <vector>
@@ -70,21 +72,17 @@ class Follower {
       }
       return absl::OkStatus();
     }
-    const auto parts = static_cast<int64_t>(step.ranks.size());
-    const auto part_of = [&](size_t i) {
-      Box part = step.box;
-      part.extents.at(step.cut) /= parts;
-      part.starts.at(step.cut) += static_cast<int64_t>(i) * part.extents[step.cut];
-      return part;
-    };
-    for (size_t i = 0; i < step.ranks.size(); ++i) {
-      if (!Has(step.ranks[i], part_of(i))) {
-        return Error(what, step.ranks[i], "does not have", part_of(i));
+    const int parts = std::ssize(step.ranks);
+    std::vector<Box> part;
+    for (int i = 0; i < parts; ++i) part.push_back(PartOf(step.box, step.cut, i, parts));
+    for (int i = 0; i < parts; ++i) {
+      if (!Has(step.ranks[i], part[i])) {
+        return Error(what, step.ranks[i], "does not have", part[i]);
       }
     }
-    for (size_t i = 0; i < step.ranks.size(); ++i) {
-      for (size_t j = 0; j < step.ranks.size(); ++j) {
-        if (i != j) RETURN_IF_ERROR(Write(what, step.ranks[i], part_of(j)));
+    for (int i = 0; i < parts; ++i) {
+      for (int j = 0; j < parts; ++j) {
+        if (i != j) RETURN_IF_ERROR(Write(what, step.ranks[i], part[j]));
       }
     }
     return absl::OkStatus();

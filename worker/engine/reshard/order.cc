@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Senders first: the longest move goes to the node that has least to send, then moves change their
-// sender, alone or in pairs, while the sum of squared loads falls. The order is a list schedule: the
-// move that can start earliest comes next, and among those the one on the node with the most work
-// left. For a few moves, a depth-first search over both choices starts from that result and cuts
-// branches by what each node must still do.
+// sender, alone or in pairs, while the sum of squared loads falls. The order is a list schedule:
+// the move that can start earliest comes next, and among those the one on the node with the most
+// work left. For a few moves, a depth-first search over both choices starts from that result and
+// cuts branches by what each node must still do.
 
 #include "worker/engine/reshard/order.h"
 

@@ -10,8 +10,8 @@
 
 namespace stretto {
 
-// A move occupies its sender's node and all its receivers' nodes for `seconds`. If the sender's node
-// is the only receiver's, it occupies nothing.
+// A move occupies its sender's node and all its receivers' nodes for `seconds`. If the sender's
+// node is the only receiver's, it occupies nothing.
 struct Move {
   double seconds = 0;
   std::vector<int> senders;    // nodes to choose from, ascending; at least one
@@ -25,8 +25,8 @@ struct MoveOrder {
   double bound = 0;           // no order and no choice of senders takes less
 };
 
-// Up to eight moves are searched exactly, within a limit on the search that depends on nothing but the
-// moves. More are placed greedily. Deterministic.
+// Up to eight moves are searched exactly, within a limit on the search that depends on nothing but
+// the moves. More are placed greedily. Deterministic.
 MoveOrder OrderMoves(absl::Span<const Move> moves, int nodes);
 
 }  // namespace stretto

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A task is the intersection of a tile of each side: a box, the ranks that have it and those that
-// need it. Where a box has copies on several nodes it is also tried in as many parts, so that each of
-// those nodes sends one; the faster plan is taken. Tasks become moves between nodes (order.h), whose
-// result names for each the sender's node; the steps are then written down in that order.
+// need it. Where a box has copies on several nodes it is also tried in as many parts, so that each
+// of those nodes sends one; the faster plan is taken. Tasks become moves between nodes (order.h),
+// whose result names for each the sender's node; the steps are then written down in that order.
 
 #include "worker/engine/reshard/reshard.h"
 
@@ -16,12 +16,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/comm/collective/collective.h"
 #include "worker/engine/reshard/order.h"
 
 namespace stretto {
 namespace {
 
-constexpr int64_t kLeastChunk = 64 << 10, kPlainChunk = 256 << 10;
+constexpr int64_t kLeastChunk = 64 << 10;
 
 struct Task {
   Box box;
@@ -35,13 +36,6 @@ int DivisibleBy(const Box& box, int n) {
     if (box.extents[d] % n == 0) return static_cast<int>(d);
   }
   return -1;
-}
-
-Box PartOf(const Box& box, int cut, int part, int parts) {
-  Box of = box;
-  of.extents[cut] /= parts;
-  of.starts[cut] += part * of.extents[cut];
-  return of;
 }
 
 class Planner {
@@ -104,7 +98,7 @@ class Planner {
 
   // The chunk of a chain over `hops` interfaces that ends first.
   int64_t ChunkOf(double bytes, int hops) const {
-    if (hops <= 1) return kPlainChunk;
+    if (hops <= 1) return kChainChunkBytes;
     const double ideal = std::sqrt(bytes * link_.latency_seconds * link_.bytes_per_second /
                                    static_cast<double>(hops - 1));
     return std::max<int64_t>(kLeastChunk, static_cast<int64_t>(std::min(ideal, bytes)));
@@ -114,7 +108,16 @@ class Planner {
     ReshardMode mode;
     double seconds;
   };
-  // `nodes`: of the receivers, without the sender's.
+  // A gather needs one copy on each node, but one for each receiver where they cannot share it.
+  int CopiesOfGather(const Task& task) const {
+    std::map<int, int> receivers;
+    for (Rank rank : task.receivers) ++receivers[NodeOf(rank)];
+    int copies = 0;
+    for (const auto& [node, n] : receivers) copies += DivisibleBy(task.box, n) >= 0 ? 1 : n;
+    return copies;
+  }
+
+  // `nodes`: of the receivers.
   Cost CostOf(const Task& task, int nodes) const {
     const double bytes = BytesOf(task.box), whole = bytes / link_.bytes_per_second;
     const double receivers = static_cast<double>(task.receivers.size());
@@ -123,7 +126,8 @@ class Planner {
     const Cost send{ReshardMode::kSend, receivers * (link_.latency_seconds + whole)};
     const Cost chain{ReshardMode::kChain,
                      (chunks + nodes - 1) * (link_.latency_seconds + whole / chunks)};
-    const Cost gather{ReshardMode::kGather, nodes * whole + receivers * link_.latency_seconds};
+    const Cost gather{ReshardMode::kGather,
+                      CopiesOfGather(task) * whole + receivers * link_.latency_seconds};
     switch (mode_) {
       case ReshardMode::kSend:
         return send;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Moves a tensor from one tiling to another, for example between the stages of a pipeline whose
-// meshes differ: who sends which box to whom, and in which order. (Zhuang et al. 2023, "On Optimizing
-// the Communication of Model Parallelism"; Alpa, cross_mesh_resharding.py.)
+// meshes differ: who sends which box to whom, and in which order. (Zhuang et al. 2023, "On
+// Optimizing the Communication of Model Parallelism"; Alpa, cross_mesh_resharding.py.)
 //
 // A box that several ranks need travels along a chain: each of them passes on what it receives, in
-// chunks, so every network interface carries the box once. Load is counted per node, because ranks of
-// a node share its interface, and in bytes of the box that is sent. Pure and deterministic: all ranks
-// compute the same plan.
+// chunks, so every network interface carries the box once. Load is counted per node, because ranks
+// of a node share its interface, and in bytes of the box that is sent. Pure and deterministic: all
+// ranks compute the same plan.
 
 #include <cstdint>
 #include <vector>
@@ -61,14 +61,14 @@ struct Resharding {
 };
 
 // Plans the moves of a tensor with elements of `element_bytes`. Both tilings are of one shape and
-// pass CheckTiling. Ranks may be in both. Errors: InvalidArgument, when shapes differ, or a rank has
-// no node.
+// pass CheckTiling. Ranks may be in both. Errors: InvalidArgument, when shapes differ, or a rank
+// has no node.
 absl::StatusOr<Resharding> PlanResharding(const Tiling& from, const Tiling& to,
                                           const Topology& topology, const LinkCost& link,
                                           int64_t element_bytes, ReshardMode mode);
 
-// Proves that every rank of `to` gets every element of its tile exactly once, from a rank that has it
-// by then. Errors: InvalidArgument, naming the step or the rank.
+// Proves that every rank of `to` gets every element of its tile exactly once, from a rank that has
+// it by then. Errors: InvalidArgument, naming the step or the rank.
 absl::Status CheckResharding(const Resharding& plan, const Tiling& from, const Tiling& to);
 
 }  // namespace stretto

@@ -51,6 +51,13 @@ int Mesh::size() const {
 
 int64_t VolumeOf(const Box& box) { return Product(box.extents); }
 
+Box PartOf(const Box& box, int cut, int part, int parts) {
+  Box of = box;
+  of.extents.at(cut) /= parts;
+  of.starts.at(cut) += part * of.extents[cut];
+  return of;
+}
+
 std::string PrintBox(const Box& box) {
   return absl::StrCat("[", absl::StrJoin(box.starts, ","), " ", absl::StrJoin(box.extents, "x"),
                       "]");

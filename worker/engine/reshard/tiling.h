@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// How a tensor is spread over ranks: boxes of it, and the ranks that hold each. (Zhuang et al. 2023,
-// section 2; Alpa's sharding specs.)
+// How a tensor is spread over ranks: boxes of it, and the ranks that hold each. (Zhuang et al.
+// 2023, section 2; Alpa's sharding specs.)
 
 #include <cstdint>
 #include <vector>
@@ -43,5 +43,7 @@ absl::Status CheckTiling(const Tiling& tiling);
 // "[0,4 8x16]": starts, then extents.
 std::string PrintBox(const Box& box);
 int64_t VolumeOf(const Box& box);
+// Returns part `part` of `parts` equal parts of a box along dimension `cut`, which they divide.
+Box PartOf(const Box& box, int cut, int part, int parts);
 
 }  // namespace stretto

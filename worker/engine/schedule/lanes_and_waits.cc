@@ -4,11 +4,11 @@
 // canonical order.
 //
 // Operations that compute go to lane "compute", and those of a group to the lane of the group. For
-// the waits, WaitFinder walks the expanded program in order and remembers, per buffer and lane, the last operation that read the
-// buffer and the last that wrote it. An operation needs the last conflicting operation of each
-// other lane. Vector clocks then drop the waits that are already implied: clock[l] counts the
-// operations of lane l that are known to come before, through the lane's own order or through an
-// earlier wait.
+// the waits, WaitFinder walks the expanded program in order and remembers, per buffer and lane, the
+// last operation that read the buffer and the last that wrote it. An operation needs the last
+// conflicting operation of each other lane. Vector clocks then drop the waits that are already
+// implied: clock[l] counts the operations of lane l that are known to come before, through the
+// lane's own order or through an earlier wait.
 //
 // Units are templates that several instances share. A wait for an operation of the same instance
 // goes to the unit (the union over its instances), and a wait for an earlier instance goes to the
@@ -18,7 +18,6 @@
 #include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "worker/engine/program/memory_map.h"
 #include "worker/engine/schedule/passes.h"
 
@@ -36,9 +35,8 @@ void AssignLanes(StepProgram* step) {
   const LaneId compute = step->lanes.Add({"compute"});
   IdVector<GroupId, LaneId> lane_of;
   for (GroupId group : step->groups.ids()) {
-    lane_of.push_back(communicates[group]
-                          ? step->lanes.Add({absl::StrCat("comm.", step->groups[group].name)})
-                          : compute);
+    lane_of.push_back(communicates[group] ? step->lanes.Add({LaneNameOf(step->groups[group])})
+                                          : compute);
   }
   for (Unit& unit : step->units) {
     for (Op& op : unit.ops) op.lane = op.group >= 0 ? lane_of[op.group] : compute;

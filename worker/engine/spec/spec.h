@@ -40,8 +40,8 @@ struct ModelSpec {
   int padded_vocab() const { return PaddedVocabulary(vocab_size); }
 };
 
-// The real numbers that decide what a model computes, by their names in job specs. Conversion, notes
-// of checkpoints, limits, comparison and exports read this table.
+// The real numbers that decide what a model computes, by their names in job specs. Conversion,
+// notes of checkpoints, limits, comparison and exports read this table.
 struct ModelNumber {
   const char* name;
   double ModelSpec::*member;

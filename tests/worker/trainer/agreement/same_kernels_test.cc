@@ -4,10 +4,9 @@
 #include <gmock/gmock.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "worker/comm/local/local.h"
+#include "tests/worker/trainer/agreement/ranks.h"
 
 namespace stretto::trainer {
 namespace {
@@ -16,14 +15,9 @@ using testing::StartsWith;
 
 // By rank.
 std::vector<absl::Status> Check(const std::vector<std::string>& kernels) {
-  const auto group = LocalGroup::Create(static_cast<int>(kernels.size()));
-  std::vector<absl::Status> found(kernels.size());
-  std::vector<std::jthread> ranks;
-  for (size_t rank = 0; rank < kernels.size(); ++rank) {
-    ranks.emplace_back([&, rank] { found[rank] = CheckSameKernels(kernels[rank], *group[rank]); });
-  }
-  ranks.clear();
-  return found;
+  return OnRanks(kernels.size(), [&](size_t rank, Communicator& control) {
+    return CheckSameKernels(kernels[rank], control);
+  });
 }
 
 TEST(SameKernelsTest, EqualRanksPass) {

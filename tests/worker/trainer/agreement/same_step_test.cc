@@ -4,11 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tests/worker/engine/program/programs.h"
-#include "worker/comm/local/local.h"
+#include "tests/worker/trainer/agreement/ranks.h"
 
 namespace stretto::trainer {
 namespace {
@@ -17,15 +16,9 @@ using testing::HasSubstr;
 
 // By rank. The programs' first line names the rank.
 std::vector<absl::Status> Check(const std::vector<std::string>& programs) {
-  const auto group = LocalGroup::Create(static_cast<int>(programs.size()));
-  std::vector<absl::Status> found(programs.size());
-  std::vector<std::jthread> ranks;
-  for (size_t rank = 0; rank < programs.size(); ++rank) {
-    ranks.emplace_back(
-        [&, rank] { found[rank] = CheckSameStep(ProgramOf(programs[rank]), *group[rank]); });
-  }
-  ranks.clear();
-  return found;
+  return OnRanks(programs.size(), [&](size_t rank, Communicator& control) {
+    return CheckSameStep(ProgramOf(programs[rank]), control);
+  });
 }
 
 TEST(SameStepTest, ProgramsThatFitPass) {

@@ -4,10 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <thread>
 #include <vector>
 
-#include "worker/comm/local/local.h"
+#include "tests/worker/trainer/agreement/ranks.h"
 
 namespace stretto::trainer {
 namespace {
@@ -36,18 +35,11 @@ class Counted final : public Communicator {
 
 // By rank.
 std::vector<absl::Status> Work(const std::vector<std::function<absl::Status(Counted&)>>& works) {
-  const auto group = LocalGroup::Create(static_cast<int>(works.size()));
-  std::vector<absl::Status> found(works.size());
-  std::vector<std::jthread> ranks;
-  for (size_t rank = 0; rank < works.size(); ++rank) {
-    ranks.emplace_back([&, rank] {
-      Counted counted(*group[rank]);
-      found[rank] = WorkTogether(
-          counted, [&] { return works[rank](counted); }, absl::Milliseconds(1));
-    });
-  }
-  ranks.clear();
-  return found;
+  return OnRanks(works.size(), [&](size_t rank, Communicator& control) {
+    Counted counted(control);
+    return WorkTogether(
+        counted, [&] { return works[rank](counted); }, absl::Milliseconds(1));
+  });
 }
 
 absl::Status Nothing(Counted&) { return absl::OkStatus(); }

@@ -5,8 +5,8 @@
 // Arenas are on the device. Inputs and outputs have a mirror in pinned host memory, which is copied
 // at the ends of a step. A buffer that exists once per micro-batch (tokens, losses) would have an
 // address per micro-batch, so no graph could be replayed. Operations therefore use a copy in a
-// slot, micro-batch modulo slots (issue_plan.h, StagingSlots), which is loaded from the arena before an instance and stored
-// after it.
+// slot, micro-batch modulo slots (issue_plan.h, StagingSlots), which is loaded from the arena
+// before an instance and stored after it.
 
 #include <cuda_runtime.h>
 

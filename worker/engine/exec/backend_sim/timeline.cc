@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The event loop of the simulation. An activity is a computation of a lane or a transfer of a
-// meeting (the lanes that carry one group); it has remaining work and a rate. Two things happen at an
-// event: an activity ends, which frees its lanes and the operations that waited for it, and the
+// meeting (the lanes that carry one group); it has remaining work and a rate. Two things happen at
+// an event: an activity ends, which frees its lanes and the operations that waited for it, and the
 // rates of the ranks concerned change (Settle), which moves the ends of their activities.
 // `finishes_` orders activities by their end, so an event takes logarithmic time in their number.
 
