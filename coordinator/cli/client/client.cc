@@ -167,8 +167,8 @@ absl::StatusOr<v1alpha1::ListWorkersResponse> Client::ListWorkers(
 absl::Status Client::WatchJob(
     const v1alpha1::WatchJobRequest& request,
     const std::function<bool(const v1alpha1::WatchJobResponse&)>& handler) {
-  return Stubs::Stream<v1alpha1::WatchJobResponse>(
-      *this, &v1alpha1::JobService::Stub::WatchJob, request, handler);
+  return Stubs::Stream<v1alpha1::WatchJobResponse>(*this, &v1alpha1::JobService::Stub::WatchJob,
+                                                   request, handler);
 }
 
 absl::Status Client::StreamJobLogs(
