@@ -42,7 +42,7 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
   // All ranks gather equally many words, as many as the longest text needs.
   const int64_t words = (*std::max_element(sizes.begin(), sizes.end()) + 3) / 4;
   std::vector<int32_t> own(words), all(words * ranks);
-  std::memcpy(own.data(), mine.data(), mine.size());
+  std::copy_n(mine.data(), mine.size(), reinterpret_cast<char*>(own.data()));
   RETURN_IF_ERROR(group.Run(
       Collective::AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size()))));
   std::vector<std::string> texts;
@@ -57,7 +57,10 @@ absl::StatusOr<std::string> BroadcastText(Communicator& group, const std::string
   int32_t size = static_cast<int32_t>(mine.size());
   RETURN_IF_ERROR(group.Run(Collective::Broadcast(Vector(&size, 1), root)));
   std::vector<int32_t> words((size + 3) / 4);
-  if (group.rank() == root) std::memcpy(words.data(), mine.data(), size);
+  // Not memcpy, which must not be called for an empty text's null pointer.
+  if (group.rank() == root) {
+    std::copy_n(mine.data(), size, reinterpret_cast<char*>(words.data()));
+  }
   RETURN_IF_ERROR(group.Run(Collective::Broadcast(Vector(words.data(), std::ssize(words)), root)));
   return std::string(reinterpret_cast<const char*>(words.data()), size);
 }
