@@ -37,7 +37,9 @@ run_lint() {
   local failed=false
   ctest --test-dir build/lint -R '^tidy\.' --output-on-failure --no-tests=error || failed=true
   run-clang-tidy -p build/lint -quiet "^$PWD/(build/lint/)?(proto|kernels|worker|coordinator)/.*\.(cc|cxx)$" || failed=true
-  run-clang-tidy -p build/lint -quiet -checks='-*,clang-diagnostic-*' "^$PWD/(build/lint/)?tests/.*\.(cc|cxx)$" || failed=true
+  # clang-tidy refuses to run without a check, and a diagnostic of the compiler is none.
+  run-clang-tidy -p build/lint -quiet -checks='-*,clang-diagnostic-*,misc-unused-using-decls' \
+    "^$PWD/(build/lint/)?tests/.*\.(cc|cxx)$" || failed=true
   ! $failed
 }
 if $lint; then

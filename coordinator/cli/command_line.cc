@@ -230,7 +230,7 @@ ExitCode CommandLine::WithInvocation(const std::function<ExitCode(const Invocati
 }
 
 CLI::App* CommandLine::AddGroup(const char* name, const char* help,
-                                std::vector<std::string> examples) {
+                                const std::vector<std::string>& examples) {
   CLI::App* group = app_->add_subcommand(name, help);
   group->require_subcommand(1);
   group->fallthrough();
@@ -239,8 +239,8 @@ CLI::App* CommandLine::AddGroup(const char* name, const char* help,
 }
 
 CLI::App* CommandLine::AddLocal(CLI::App* parent, const char* name, const char* help,
-                                std::function<ExitCode()> command,
-                                std::vector<std::string> examples) {
+                                const std::function<ExitCode()>& command,
+                                const std::vector<std::string>& examples) {
   CLI::App* sub = parent->add_subcommand(name, help);
   sub->fallthrough();
   sub->callback([this, command] { action_ = command; });
@@ -249,10 +249,10 @@ CLI::App* CommandLine::AddLocal(CLI::App* parent, const char* name, const char* 
 }
 
 CLI::App* CommandLine::AddCommand(CLI::App* parent, const char* name, const char* help,
-                                  std::function<ExitCode(const Invocation&)> command,
-                                  std::vector<std::string> examples) {
+                                  const std::function<ExitCode(const Invocation&)>& command,
+                                  const std::vector<std::string>& examples) {
   return AddLocal(
-      parent, name, help, [this, command] { return WithInvocation(command); }, std::move(examples));
+      parent, name, help, [this, command] { return WithInvocation(command); }, examples);
 }
 
 void CommandLine::Choice(CLI::Option* option, const ValueKind& words) {

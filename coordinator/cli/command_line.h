@@ -28,14 +28,15 @@ class CommandLine {
   ~CommandLine();
 
   // A word before commands: "job".
-  CLI::App* AddGroup(const char* name, const char* help, std::vector<std::string> examples);
+  CLI::App* AddGroup(const char* name, const char* help, const std::vector<std::string>& examples);
   // A command that talks to the coordinator, under `parent`.
   CLI::App* AddCommand(CLI::App* parent, const char* name, const char* help,
-                       std::function<ExitCode(const Invocation&)> command,
-                       std::vector<std::string> examples);
+                       const std::function<ExitCode(const Invocation&)>& command,
+                       const std::vector<std::string>& examples);
   // Adds a command that needs no coordinator.
   CLI::App* AddLocal(CLI::App* parent, const char* name, const char* help,
-                     std::function<ExitCode()> command, std::vector<std::string> examples);
+                     const std::function<ExitCode()>& command,
+                     const std::vector<std::string>& examples);
   // A flag that takes one of a few words: "table|json|yaml".
   static void Choice(CLI::Option* option, const ValueKind& words);
 
