@@ -124,6 +124,24 @@ TEST_P(CommunicatorTest, ReduceScatterTakesTheMaximum) {
   });
 }
 
+// Longer than any scratch memory, in pieces of unequal sizes.
+TEST_P(CommunicatorTest, LongReductionsAreWhole) {
+  const Ranks ranks = Create();
+  OnEveryRank(ranks, [&](Communicator& comm) {
+    const int64_t count = (int64_t{1} << 20) * comm.size() + 3;
+    Tensor tensor = Patterned(DType::kF32, comm.rank(), count);
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum)).ok());
+    ExpectElements(tensor, 0, count, [&](int64_t i) { return SumOf(i); });
+    const int64_t part = 700'001, mine = comm.rank() * part;
+    Tensor parts = Patterned(DType::kF32, comm.rank(), part * comm.size());
+    ASSERT_TRUE(comm.Run(Collective::ReduceScatter(parts.view(), parts.Part(mine, part))).ok());
+    ExpectElements(parts, mine, part, [&](int64_t i) { return SumOf(mine + i); });
+    Tensor bits = Patterned(DType::kBF16, comm.rank(), count);
+    ASSERT_TRUE(comm.Run(Collective::AllReduce(bits.view(), ReduceOp::kMax)).ok());
+    ExpectElements(bits, 0, count, [&](int64_t i) { return MaxOf(i); });
+  });
+}
+
 TEST_P(CommunicatorTest, BroadcastCopiesFromEveryRoot) {
   OnEveryShape([&](Communicator& comm, DType dtype, int64_t count) {
     for (int root = 0; root < size(); ++root) {
@@ -252,8 +270,8 @@ TEST_P(PeersTest, PeerThatLeavesMakesItsPeersUnavailable) {
   }();
 
   OnEveryRank(rest, [&](Communicator& comm) {
-    Tensor tensor = Patterned(DType::kF32, comm.rank(), 9001);
-    for (int attempt = 0; attempt < 2; ++attempt) {
+    for (int64_t count : {int64_t{3} << 20, int64_t{9001}}) {  // the first in several pieces
+      Tensor tensor = Patterned(DType::kF32, comm.rank(), count);
       const absl::Status status = comm.Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum));
       EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable) << status;
       EXPECT_THAT(std::string(status.message()),

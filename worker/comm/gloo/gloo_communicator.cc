@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,9 @@ namespace {
 
 // Up to here a second network step costs more than sending everything to everyone.
 constexpr int64_t kOneStepBytes = 16 << 10;
+
+// Two pieces of a reduction, from every rank. Larger pieces do not travel faster.
+constexpr int64_t kScratchBytes = 4 << 20;
 
 struct Part {
   int64_t begin = 0;
@@ -50,7 +54,8 @@ class Gloo final : public GlooCommunicator {
         timeout_(options.timeout),
         posts_(std::move(mesh), options.rank, options.size),
         transfers_(size_),
-        inputs_(size_) {}
+        inputs_(size_),
+        scratch_(size_ > 1 ? std::max<int64_t>(kScratchBytes, int64_t{32} * size_) : 0) {}
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -116,8 +121,8 @@ class Gloo final : public GlooCommunicator {
     GatherParts(tensor, part_of);
   }
 
-  // Every rank but the root receives from the one before it in the chain, and every rank but the last
-  // sends each chunk on as soon as it has it.
+  // Every rank but the root receives from the one before it in the chain, and every rank but the
+  // last sends each chunk on as soon as it has it.
   void Broadcast(const TensorView& tensor, int root) {
     if (size_ == 1) return;
     const int place = (rank_ - root + size_) % size_;
@@ -141,8 +146,8 @@ class Gloo final : public GlooCommunicator {
   }
 
   void Barrier() {
+    if (size_ == 1) return;
     // One byte to and from every peer, in memory that outlives this call's connections.
-    scratch_.resize(std::max<size_t>(scratch_.size(), size_ + 1));
     for (size_t peer = 0; peer < transfers_.size(); ++peer) {
       transfers_[peer] = {&scratch_.back(), 1, &scratch_[peer], 1};
     }
@@ -167,21 +172,50 @@ class Gloo final : public GlooCommunicator {
     return dead_;
   }
 
-  // Every rank's part of `in`, reduced over all ranks in rank order; ours goes to `out`.
+  // Every rank's part of `in`, reduced over all ranks in rank order; ours goes to `out`. Parts are
+  // cut into pieces, so that scratch memory does not grow with the tensor and one piece is reduced
+  // while the next travels. Each piece has a half of the scratch memory, in turn.
   template <class PartOf>
   void ReduceParts(const TensorView& in, ReduceOp op, void* out, PartOf part_of) {
     const auto element_bytes = static_cast<int64_t>(SizeOf(in.dtype));
-    const Part mine = part_of(rank_);
-    const int64_t bytes = mine.count * element_bytes;
-    scratch_.resize(std::max<size_t>(scratch_.size(), size_ * bytes));
-    for (int peer = 0; peer < size_; ++peer) {
+    int64_t longest = 0;
+    for (int peer = 0; peer < size_; ++peer) longest = std::max(longest, part_of(peer).count);
+    const int64_t half = std::ssize(scratch_) / 2;
+    const int64_t piece = size_ > 1 ? half / (size_ * element_bytes) : longest;
+    const auto piece_of = [&](int peer, int64_t number) {
       const Part part = part_of(peer);
-      void* receive = scratch_.data() + peer * bytes;
-      transfers_[peer] = {At(in, part.begin), part.count * element_bytes, receive, bytes};
-      inputs_[peer] = peer == rank_ ? At(in, mine.begin) : receive;
+      const int64_t begin = std::min(part.count, number * piece);
+      return Part{part.begin + begin, std::min(piece, part.count - begin)};
+    };
+    const auto received = [&](int peer, int64_t number) {
+      return scratch_.data() + number % 2 * half + peer * piece * element_bytes;
+    };
+    const auto post = [&](int64_t number) {
+      const uint64_t slot = ++exchanges_;
+      const int64_t bytes = piece_of(rank_, number).count * element_bytes;
+      for (int peer = 0; peer < size_; ++peer) {
+        posts_.Post(peer, slot, received(peer, number), bytes, true);
+      }
+      ForEachPeer([&](int peer) {
+        const Part part = piece_of(peer, number);
+        posts_.Post(peer, slot, At(in, part.begin), part.count * element_bytes, false);
+      });
+      return posts_.count();
+    };
+    const int64_t first = part_of(rank_).begin;
+    size_t awaited = 0, posted = post(0);
+    for (int64_t number = 0; number * piece < longest; ++number) {
+      const size_t next = (number + 1) * piece < longest ? post(number + 1) : posted;
+      for (; awaited < posted; ++awaited) posts_.Await(awaited, deadline_);
+      posted = next;
+      const Part mine = piece_of(rank_, number);
+      for (int peer = 0; peer < size_; ++peer) {
+        inputs_[peer] = peer == rank_ ? At(in, mine.begin) : received(peer, number);
+      }
+      void* reduced = static_cast<char*>(out) + (mine.begin - first) * element_bytes;
+      Reduce(in.dtype, op, inputs_, {&reduced, 1}, 0, mine.count);
     }
-    Exchange();
-    Reduce(in.dtype, op, inputs_, {&out, 1}, 0, mine.count);
+    posts_.Clear();
   }
 
   // Sends our part of `out` to all peers and receives theirs.
@@ -205,14 +239,18 @@ class Gloo final : public GlooCommunicator {
       const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.receive, transfer.receive_bytes, true);
     }
-    // Each rank starts with its next neighbour, so that no one is everybody's first.
-    for (int step = 1; step < size_; ++step) {
-      const int peer = (rank_ + step) % size_;
+    ForEachPeer([&](int peer) {
       const Transfer& transfer = transfers_[peer];
       posts_.Post(peer, slot, transfer.send, transfer.send_bytes, false);
-    }
+    });
     for (size_t i = 0; i < posts_.count(); ++i) posts_.Await(i, deadline_);
     posts_.Clear();
+  }
+
+  // Begins with the next neighbour, so that no rank is everybody's first.
+  template <class Visit>
+  void ForEachPeer(const Visit& visit) const {
+    for (int step = 1; step < size_; ++step) visit((rank_ + step) % size_);
   }
 
   const int rank_;
@@ -228,7 +266,7 @@ class Gloo final : public GlooCommunicator {
   uint64_t exchanges_ = 0;  // names an exchange on the wire
   std::vector<Transfer> transfers_;
   std::vector<const void*> inputs_;
-  std::vector<char> scratch_;
+  std::vector<char> scratch_;  // of a fixed size; none for a group of one
 };
 
 absl::Status CheckOptions(const GlooOptions& options) {
