@@ -76,7 +76,7 @@ const JobRecord& Core::AttachSummary(const std::string& job_id, std::string summ
 // ---- requests
 
 absl::Status Core::Handle(const CreateJob& event) {
-  STRETTO_CHECK(event.world_size >= 1);
+  STRETTO_CHECK(event.world_size >= 1 && event.block_size >= 1);
   if (const auto known = id_by_request_.find(event.request_id); known != id_by_request_.end()) {
     if (Get(known->second).fingerprint != event.fingerprint) {
       return absl::AlreadyExistsError(absl::StrCat("request_id \"", event.request_id,
@@ -107,6 +107,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.uid = event.uid;
   record.spec = event.spec;
   record.world_size = event.world_size;
+  record.block_size = event.block_size;
   record.device_kind = event.device_kind;
   record.total_steps = event.total_steps;
   record.request_id = event.request_id;
@@ -174,7 +175,8 @@ std::vector<QueuedJob> Core::Queue() const {
   for (const auto& [number, id] : live_) {
     const JobRecord& job = Get(id);
     if (job.state != JobState::kPending) continue;
-    queue.push_back({.id = id, .slots = job.world_size, .kind = job.device_kind});
+    queue.push_back(
+        {.id = id, .slots = job.world_size, .block = job.block_size, .kind = job.device_kind});
   }
   return queue;
 }

@@ -23,6 +23,7 @@ struct CreateJob {
   std::string uid;   // fresh
   std::string spec;  // serialised v1alpha1.JobSpec
   int32_t world_size = 1;
+  int32_t block_size = 1;  // QueuedJob::block
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::string request_id;      // empty: not idempotent
@@ -70,6 +71,7 @@ struct WorkerDisconnected {
 
 struct RankPrepared {
   absl::Time time;
+  bool resumed_inexactly = false;  // from a checkpoint of another layout; equal for every rank
 };
 struct FirstOperationDone {
   absl::Time time;

@@ -61,7 +61,10 @@ void Core::Start(const Placed& placed) {
   const std::set<std::string> on = WorkersOf(job);
   SetCondition(placed.job_id, "Scheduled", ConditionStatus::kTrue, "Placed",
                absl::StrCat(job.world_size, job.world_size == 1 ? " rank on " : " ranks on ",
-                            absl::StrJoin(on, ", ")));
+                            absl::StrJoin(on, ", "),
+                            CutsBlock(placed.ranks, job.block_size)
+                                ? "; a tensor-parallel group is on more than one worker"
+                                : ""));
   SetCondition(placed.job_id, "Prepared", ConditionStatus::kFalse, "Preparing", "");
   for (const std::string& worker : on) SendAssignTo(job, worker);
 }

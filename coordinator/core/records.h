@@ -86,6 +86,7 @@ struct JobRecord {
   std::string uid;
   std::string spec;  // serialised v1alpha1.JobSpec; opaque here
   int32_t world_size = 1;
+  int32_t block_size = 1;  // QueuedJob::block
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::string request_id;   // of CreateJob; may be empty

@@ -112,6 +112,11 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
   job.state = JobState::kRunning;
   const std::string ranks = absl::StrCat(job.world_size, " of ", job.world_size, " ranks prepared");
   SetCondition(id, "Prepared", ConditionStatus::kTrue, "AllRanksPrepared", ranks);
+  if (report.resumed_inexactly) {
+    SetCondition(id, "ResumedExactly", ConditionStatus::kFalse, "OtherLayout",
+                 "the checkpoint was written under another layout: training computes the same, but "
+                 "rounds differently");
+  }
   SetCondition(id, "Running", ConditionStatus::kTrue, "Training", "");
 }
 

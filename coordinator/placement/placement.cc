@@ -33,32 +33,35 @@ std::vector<Candidate> Candidates(std::vector<WorkerView>& workers, int32_t kind
   return candidates;
 }
 
-void Take(const Candidate& candidate, int32_t slots, std::vector<RankSlot>& ranks) {
-  for (SlotView* slot : candidate.free) {
-    if (static_cast<int32_t>(ranks.size()) == slots) return;
-    slot->free = false;
-    ranks.push_back({.worker = candidate.worker->id, .slot = slot->slot});
+// Takes as many of the free slots as the gang still needs, in multiples of `unit`.
+void Take(const Candidate& candidate, int32_t slots, int32_t unit, std::vector<RankSlot>& ranks) {
+  const size_t usable = candidate.free.size() / unit * unit;
+  for (size_t i = 0; i < usable && static_cast<int32_t>(ranks.size()) < slots; ++i) {
+    candidate.free[i]->free = false;
+    ranks.push_back({.worker = candidate.worker->id, .slot = candidate.free[i]->slot});
   }
 }
 
 // Returns the slots by rank, empty if the gang does not fit, and marks them as taken.
 std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob& job) {
   std::vector<Candidate> candidates = Candidates(workers, job.kind);
-  const size_t slots = job.slots;
-  size_t free = 0;
+  const size_t slots = job.slots, block = job.block;
+  size_t free = 0, in_blocks = 0;
   const Candidate* best = nullptr;
   for (const Candidate& candidate : candidates) {
     free += candidate.free.size();
+    in_blocks += candidate.free.size() / block * block;
     if (candidate.free.size() < slots) continue;
     if (best == nullptr || candidate.free.size() < best->free.size()) best = &candidate;
   }
   std::vector<RankSlot> ranks;
   if (best != nullptr) {
-    Take(*best, job.slots, ranks);
+    Take(*best, job.slots, 1, ranks);
   } else if (free >= slots) {
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const auto& a, const auto& b) { return a.free.size() > b.free.size(); });
-    for (const Candidate& candidate : candidates) Take(candidate, job.slots, ranks);
+    const int32_t unit = in_blocks >= slots ? job.block : 1;
+    for (const Candidate& candidate : candidates) Take(candidate, job.slots, unit, ranks);
   }
   return ranks;
 }
@@ -87,6 +90,13 @@ std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& jo
 }
 
 }  // namespace
+
+bool CutsBlock(const std::vector<RankSlot>& ranks, int32_t block) {
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (ranks[rank].worker != ranks[rank / block * block].worker) return true;
+  }
+  return false;
+}
 
 std::string CountOf(int32_t slots, int32_t kind) {
   return Count(slots, kind == kGpuKind ? "GPU" : "slot");

@@ -10,8 +10,10 @@
 //
 // A gang is placed whole or not at all. If it fits on one worker, it goes to the one that keeps the
 // fewest free slots (best fit); otherwise it is spread over as few workers as possible, those with
-// the most free slots first. Ties go to the smaller worker id, slots are taken in ascending order,
-// and consecutive ranks are adjacent. The same input gives the same output.
+// the most free slots first, each of which takes whole blocks. Only if the blocks do not fit in
+// this way are they cut by the borders of workers. Ties go to the smaller worker id, slots are
+// taken in ascending order, and consecutive ranks are adjacent. The same input gives the same
+// output.
 
 #include <cstdint>
 #include <string>
@@ -37,6 +39,8 @@ struct WorkerView {
 struct QueuedJob {
   std::string id;
   int32_t slots = 1;  // one per rank
+  // Ranks communicate most within blocks: [0, block), [block, 2 * block), ... Divides `slots`.
+  int32_t block = 1;
   int32_t kind = 0;
 };
 
@@ -61,6 +65,9 @@ struct Placement {
   std::vector<Placed> placed;  // both in queue order
   std::vector<Unplaced> unplaced;
 };
+
+// Whether some block of a gang is on more than one worker.
+bool CutsBlock(const std::vector<RankSlot>& ranks, int32_t block);
 
 // `queue` is in order of creation; worker ids are unique.
 Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers);

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/cost/mfu.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/schedule/plan.h"
@@ -38,7 +39,7 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
     added->set_bytes(arenas[arena]);
   }
   out.set_bytes(trainer::TotalBytes(arenas));
-  out.set_parameters(CountParameters(spec.model, spec.tp_size, TpRankOf(spec, rank)));
+  out.set_parameters(CountParameters(spec.model, spec.tp_size, PlaceOf(spec, rank).tp_rank));
   out.set_operations(static_cast<int64_t>(plan.program.ops.size()));
   return out;
 }
@@ -52,7 +53,7 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   ASSIGN_OR_RETURN(
       const v1alpha1::Plan::Rank first,
       RankOf(engine, 0, {.profiled = spec.profile().steps() > 0, .evaluated = spec.has_eval()}));
-  for (int rank = 0; rank < engine.tp_size; ++rank) {
+  for (int rank = 0; rank < engine.world_size(); ++rank) {
     *plan.add_ranks() = first;
     plan.mutable_ranks(rank)->set_rank(rank);
   }
@@ -64,9 +65,9 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
 
 absl::StatusOr<std::string> ProgramText(const v1alpha1::JobSpec& spec, Rank rank) {
   ASSIGN_OR_RETURN(const EngineSpec engine, trainer::EngineSpecFrom(spec));
-  if (rank < 0 || rank.value() >= engine.tp_size) {
+  if (rank < 0 || rank.value() >= engine.world_size()) {
     return absl::InvalidArgumentError(absl::StrCat("--program: found rank ", rank.value(),
-                                                   ", expected 0 to ", engine.tp_size - 1));
+                                                   ", expected 0 to ", engine.world_size() - 1));
   }
   ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(engine, rank));
   return Print(plan.program);

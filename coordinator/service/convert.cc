@@ -231,7 +231,8 @@ absl::StatusOr<RankReported> FromProto(const v1alpha1::RankReport& message,
   using Report = v1alpha1::RankReport;
   switch (message.report_case()) {
     case Report::kPrepared:
-      event.report = coordinator::RankPrepared{FromProto(message.prepared().time())};
+      event.report = coordinator::RankPrepared{FromProto(message.prepared().time()),
+                                               message.prepared().resumed_inexactly()};
       return event;
     case Report::kFirstOperation:
       event.report = coordinator::FirstOperationDone{FromProto(message.first_operation().time())};

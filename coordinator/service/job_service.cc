@@ -28,6 +28,7 @@
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/normalize.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/job/validate.h"
 #include "stretto/v1alpha1/job.grpc.pb.h"
 
@@ -100,7 +101,8 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   event.job_id = request.job_id();
   event.uid = NewUid();
   event.spec = spec.SerializeAsString();
-  event.world_size = spec.parallelism().tp_size();
+  event.world_size = spec::WorldSizeOf(spec.parallelism());
+  event.block_size = spec::BlockSizeOf(spec.parallelism());
   event.device_kind = spec.device();
   event.total_steps = spec.steps();
   event.request_id = request.request_id();
@@ -158,8 +160,10 @@ absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha
     job->set_name(absl::StrCat("jobs/", request.job_id()));
     *job->mutable_spec() = spec;
     job->set_state(v1alpha1::Job::PENDING);
-    const coordinator::QueuedJob queued = {
-        .id = request.job_id(), .slots = spec.parallelism().tp_size(), .kind = spec.device()};
+    const coordinator::QueuedJob queued = {.id = request.job_id(),
+                                           .slots = spec::WorldSizeOf(spec.parallelism()),
+                                           .block = spec::BlockSizeOf(spec.parallelism()),
+                                           .kind = spec.device()};
     FillTrial(hub.driver().Read([&](const Core& core) { return core.PlaceNow(queued); }), job);
   }
   return absl::OkStatus();

@@ -6,6 +6,7 @@
 
 #include "coordinator/store/record_codec.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -122,6 +123,8 @@ std::string Dump(const Json& json) {
 
 void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "world_size", &job->world_size);
+  Read(json, "block_size", &job->block_size);
+  job->block_size = std::max(1, job->block_size);
   Read(json, "device_kind", &job->device_kind);
   Read(json, "total_steps", &job->total_steps);
   Read(json, "request_id", &job->request_id);
@@ -178,6 +181,7 @@ absl::Status Decode(const std::string& body, const std::string& object, F read) 
 
 std::string EncodeJobBody(const JobRecord& job) {
   Json json = {{"world_size", job.world_size},
+               {"block_size", job.block_size},
                {"device_kind", job.device_kind},
                {"total_steps", job.total_steps},
                {"request_id", job.request_id},

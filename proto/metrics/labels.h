@@ -21,7 +21,7 @@ inline constexpr Label kLabels[] = {
     {"part",
      "Part of the step ledger: `compute_hiding`, `compute_alone`, `exposed`, `data_wait`, "
      "`checkpoint_wait`, `evaluation`, `idle`"},
-    {"group", "Group of ranks that communicate: `tp`; empty without communication"},
+    {"group", "Group of ranks that communicate: `tp`, `dp`; empty without communication"},
     {"phase", "`forward`, `recompute`, `backward`, `optimizer`; empty without computation"},
     {"arena", "`parameter`, `gradient`, `optimizer`, `input`, `output`, `activation`"},
     {"gpu", "Index of a GPU of the node, in the driver's numbering"},

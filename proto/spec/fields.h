@@ -40,8 +40,9 @@ std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domi
 // Whether a field affects numbers that a resumed run must reproduce.
 enum class InHash : uint8_t {
   kNo,
-  kYes,    // written by code: the fields of the first releases, in their old form
-  kAdded,  // written as ";PATH=VALUE" unless it is the default, so that older hashes hold
+  kYes,     // written by code: the fields of the first releases, in their old form
+  kAdded,   // written as ";PATH=VALUE" unless it is the default, so that older hashes hold
+  kLayout,  // the same; how work is spread over ranks, which changes rounding alone
 };
 
 struct ValueText {

@@ -86,15 +86,16 @@ std::vector<Field> TrainingRows() {
        .required = "always",
        .in_hash = InHash::kYes},
       {.path = "global_batch_size",
-       .help = "Number of sequences of a step, a multiple of micro_batch_size with at most "
-               "2147483648 tokens. A step adds up the gradients of its micro-batches.",
+       .help =
+           "Number of sequences of a step, a multiple of micro_batch_size x dp_size with at most "
+           "2147483648 tokens. A step adds up the gradients of its micro-batches.",
        .range = {1, 65536},
        .unit = "sequences",
-       .derived = "micro_batch_size",
+       .derived = "micro_batch_size x dp_size",
        .in_hash = InHash::kYes},
       {.path = "seed",
        .help = "Seed of initial weights, of the order of the data and of dropout. Every schedule "
-               "and tp_size draws the same numbers.",
+               "and number of ranks draws the same numbers.",
        .value = "1234",
        .in_hash = InHash::kYes},
 
@@ -116,7 +117,9 @@ std::vector<Field> TrainingRows() {
            "Checkpoint to resume from. \"JOB\" is the newest valid checkpoint of that job and "
            "\"JOB/step-00000020\" that one, in the workers' checkpoint root. \"hf:FOLDER\", in "
            "their data root, is what `stretto checkpoint export --optimizer` wrote. Fields that "
-           "change numbers must be equal in both jobs.",
+           "change what a step computes must be equal in both jobs; how it is spread over ranks "
+           "may "
+           "differ.",
        .derived = "a fresh start"},
       {.path = "checkpoint.disabled",
        .help = "Writes no checkpoint, not even at the end.",

@@ -40,7 +40,9 @@ std::vector<Field> WorkRows() {
        .value = "0",
        .in_hash = InHash::kYes},
 
-      {.path = "parallelism", .help = "How many ranks share the model.", .derived = "one rank"},
+      {.path = "parallelism",
+       .help = "How many ranks share the model, and how many copies of it train.",
+       .derived = "one rank"},
       {.path = "parallelism.tp_size",
        .help = "Number of ranks that share every layer (tensor parallelism). It divides kv_heads, "
                "ffn_hidden and the padded vocabulary.",
@@ -54,10 +56,13 @@ std::vector<Field> WorkRows() {
        .value = "1",
        .why = kNotYet},
       {.path = "parallelism.dp_size",
-       .help = "Data parallelism. Not implemented yet.",
-       .range = {1, 1},
+       .help =
+           "Number of replicas of the model, which compute different micro-batches of a step and "
+           "add up their gradients (data parallelism). A job has dp_size x tp_size ranks.",
+       .range = {1, 1024},
+       .unit = "replicas",
        .value = "1",
-       .why = kNotYet},
+       .in_hash = InHash::kLayout},
       {.path = "parallelism.ep_size",
        .help = "Expert parallelism. Not implemented yet.",
        .range = {1, 1},

@@ -129,7 +129,7 @@ TEST_F(CheckpointTest, ResumeOfAnotherModelNamesWhatDiffers) {
                                      "optimizer: {learning_rate: 2.0e-3}\n"},
                             "FAILED");
   EXPECT_THAT(ConditionOf(other, "Succeeded")["message"].get<std::string>(),
-              AllOf(HasSubstr("spec_hash: found"), HasSubstr("expected")));
+              AllOf(HasSubstr("math_hash: found"), HasSubstr("expected")));
   const Json missing = RunJob(
       {.name = "missing", .steps = 4, .more = "checkpoint: {resume_from: nobody}\n"}, "FAILED");
   EXPECT_THAT(ConditionOf(missing, "Succeeded")["message"].get<std::string>(),

@@ -38,6 +38,8 @@ TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
   std::set<std::string> nodes;
   for (const Json& rank : first["placement"]) nodes.insert(rank["worker"]);
   EXPECT_EQ(nodes, (std::set<std::string>{"workers/node-a", "workers/node-b"}));
+  EXPECT_EQ(ConditionOf(first, "Scheduled")["message"],
+            "2 ranks on node-a, node-b; a tensor-parallel group is on more than one worker");
   EXPECT_EQ(NumbersOf(Steps("first")), Range(1, 15));
   EXPECT_EQ(Int(first["progress"]["rank_ledgers"][1]["steps"]), 15);
   const Json second = AwaitState("second", "SUCCEEDED");

@@ -15,14 +15,14 @@ inline Options ThreeSteps(const Layout& layout) {
   return {.steps = 3, .clip_norm = layout.update_at_once ? 0.0 : 1.0, .gradients_of_step = 0};
 }
 
-// Unsliced megatron_sync of the same model, batch and types; no sequence parallelism, nothing
-// recomputed.
+// Unsliced megatron_sync of the same model, batch and types, on one replica; no sequence
+// parallelism, nothing recomputed.
 inline Layout BaselineOf(const Layout& layout, int tp_size) {
   return {.family = layout.family,
           .tp_size = tp_size,
           .dropout = layout.dropout,
           .other_options = layout.other_options,
-          .micro_batches = layout.micro_batches,
+          .micro_batches = layout.micro_batches * layout.dp_size,
           .dtype = layout.dtype,
           .wire = layout.wire};
 }

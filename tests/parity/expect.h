@@ -30,7 +30,7 @@ inline void ExpectSameBits(const Result& a, const Result& b) {
 // the sum of squares, which for products that do not cancel more than independent ones is the
 // gradient itself: 2 n sqrt(n) 2^-24 of its norm.
 inline double WgradOrderBound(const EngineSpec& spec) {
-  const double tokens = spec.micro_batches * spec.micro_batch_size * spec.model.sequence_length;
+  const double tokens = static_cast<double>(spec.sequences_per_step() * spec.model.sequence_length);
   return 2 * tokens * std::sqrt(tokens) * 0x1p-24;
 }
 
@@ -72,7 +72,7 @@ inline bool IsUntouchedRow(const EngineSpec& spec, const ModelParameters& index,
   if (parameter != index.token_embedding && parameter != index.head) return false;
   if (row >= spec.model.vocab_size) return true;
   if (parameter == index.head) return false;
-  for (int sequence = 0; sequence < spec.micro_batches * spec.micro_batch_size; ++sequence) {
+  for (int sequence = 0; sequence < spec.sequences_per_step(); ++sequence) {
     for (int s = 0; s < spec.model.sequence_length; ++s) {
       if (TokenAt(spec.model, 0, sequence, s) == row) return false;
     }

@@ -4,10 +4,12 @@
 // CPU kernels. Everything is a function of the spec and the options; batches and weights do not
 // depend on schedule, slicing or TP size.
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -15,8 +17,8 @@
 #include "tests/parity/rank.h"
 #include "tests/parity/specs.h"
 #include "tests/parity/tensors.h"
+#include "tests/worker/engine/local_groups.h"
 #include "worker/comm/delayed.h"
-#include "worker/comm/local/local.h"
 #include "worker/engine/exec/backend_cpu/cpu_executor.h"
 
 namespace stretto::parity {
@@ -35,23 +37,24 @@ using MakeMachine = std::function<Machine(const std::vector<RankPlan>&, const Op
 
 inline Machine CpuMachine(const std::vector<RankPlan>& plans, const Options& options) {
   Machine machine;
-  std::vector<std::unique_ptr<Communicator>> communicators =
-      LocalGroup::Create(static_cast<int>(plans.size()));
+  LocalGroups groups;
   for (size_t rank = 0; rank < plans.size(); ++rank) {
-    std::unique_ptr<Communicator>& communicator = communicators[rank];
-    if (options.max_delay > absl::ZeroDuration()) {
-      communicator = std::make_unique<DelayedCommunicator>(std::move(communicator), options.seed,
-                                                           options.max_delay);
-    }
     const std::shared_ptr<Ops> ops = MakeCpuOps();
     CpuExecutorOptions executor_options;
-    executor_options.communicators = {communicator.get()};
+    for (const Group& group : plans[rank].program.groups) {
+      std::unique_ptr<Communicator> communicator = groups.Join(group, stretto::Rank::Of(rank));
+      if (options.max_delay > absl::ZeroDuration()) {
+        communicator = std::make_unique<DelayedCommunicator>(std::move(communicator), options.seed,
+                                                             options.max_delay);
+      }
+      executor_options.communicators.push_back(communicator.get());
+      machine.ground.push_back(std::shared_ptr<Communicator>(std::move(communicator)));
+    }
     auto executor = MakeCpuExecutor(plans[rank].program, plans[rank].arenas, ops.get(),
                                     std::move(executor_options));
     EXPECT_TRUE(executor.ok()) << executor.status();
     machine.executors.push_back(*std::move(executor));
     machine.ground.push_back(ops);
-    machine.ground.push_back(std::shared_ptr<Communicator>(std::move(communicator)));
   }
   return machine;
 }
@@ -60,7 +63,7 @@ inline Machine CpuMachine(const std::vector<RankPlan>& plans, const Options& opt
 class Job {
  public:
   Job(const EngineSpec& spec, const Options& options, const MakeMachine& make = CpuMachine)
-      : options_(options) {
+      : options_(options), micro_batches_(static_cast<size_t>(spec.micro_batches)) {
     absl::StatusOr<std::vector<RankPlan>> plans = BuildPlans(spec, options.variant);
     EXPECT_TRUE(plans.ok()) << plans.status();
     Machine machine = make(*plans, options);
@@ -87,16 +90,25 @@ class Job {
     return absl::OkStatus();
   }
 
-  // Results so far. Expects all ranks to have the same losses and norms, and the same bits in
-  // replicated tensors.
+  // Results so far. Expects the ranks of a replica to have the same losses, all ranks the same
+  // norms, and all holders of a tensor the same bits.
   Result Collect() {
     Result result{ranks_[0]->results, {}, {}, {}, {}};
-    for (auto& rank : ranks_) {
-      for (size_t step = 0; step < result.steps.size(); ++step) {
-        EXPECT_TRUE(SameBits(rank->results[step].token_losses, result.steps[step].token_losses));
-        EXPECT_EQ(rank->results[step].gradient_norm, result.steps[step].gradient_norm);
-        EXPECT_EQ(rank->results[step].updated, result.steps[step].updated);
+    for (size_t step = 0; step < result.steps.size(); ++step) {
+      StepResult& of_job = result.steps[step];
+      std::vector<const Floats*> of_replica;
+      for (auto& rank : ranks_) {
+        const StepResult& found = rank->results[step];
+        const auto replica = static_cast<size_t>(rank->replica());
+        if (replica == of_replica.size()) of_replica.push_back(&found.token_losses);
+        EXPECT_TRUE(SameBits(found.token_losses, *of_replica[replica]));
+        EXPECT_EQ(found.gradient_norm, of_job.gradient_norm);
+        EXPECT_EQ(found.updated, of_job.updated);
       }
+      of_job.token_losses = InTurn(of_replica, micro_batches_);
+      of_job.loss = 0;
+      for (double loss : of_job.token_losses) of_job.loss += loss;
+      of_job.loss /= static_cast<double>(of_job.token_losses.size());
     }
     auto all = [&](auto member) {
       return Gather([&](Rank& rank) { return rank.ReadAll(rank.plan().buffers.*member); });
@@ -118,9 +130,15 @@ class Job {
         const Parameter& parameter = ranks_[r]->parameters()[i];
         EXPECT_TRUE(r == 0 || parameter.sharded() || SameBits(shards[i], full[i]))
             << parameter.name;
+        size_t differ = 0;
         ForEach(parameter, [&](int64_t element, size_t local) {
-          Place(&full[i], parameter, element) = shards[i][local];
+          float& placed = Place(&full[i], parameter, element);
+          if (ranks_[r]->replica() > 0) {
+            differ += std::memcmp(&placed, &shards[i][local], sizeof placed) != 0;
+          }
+          placed = shards[i][local];
         });
+        EXPECT_EQ(differ, 0u) << parameter.name << " of rank " << r;
       }
     }
     return full;
@@ -141,6 +159,19 @@ class Job {
   size_t size() const { return ranks_.size(); }
 
  private:
+  // The losses of replicas, a micro-batch of each in turn.
+  static Floats InTurn(const std::vector<const Floats*>& of_replica, size_t micro_batches) {
+    Floats all;
+    for (size_t mb = 0; mb < micro_batches; ++mb) {
+      for (const Floats* losses : of_replica) {
+        const auto size = static_cast<std::ptrdiff_t>(losses->size() / micro_batches);
+        const auto first = losses->begin() + static_cast<std::ptrdiff_t>(mb) * size;
+        all.insert(all.end(), first, first + size);
+      }
+    }
+    return all;
+  }
+
   static float& Place(Floats* full, const Parameter& parameter, int64_t element) {
     int64_t count = 1;
     for (int64_t extent : parameter.shape) count *= extent;
@@ -163,6 +194,7 @@ class Job {
   }
 
   const Options options_;
+  const size_t micro_batches_;  // of a replica
   int next_step_ = 0;
   std::vector<std::shared_ptr<void>> ground_;
   std::vector<std::unique_ptr<Rank>> ranks_;

@@ -23,6 +23,7 @@ enum Axis : size_t {
   kRecompute,
   kDropout,
   kMicroBatches,
+  kDpSize,
   kCut,  // slices as equal as can be, or not
   kSplits,
   kDefer,
@@ -33,7 +34,7 @@ enum Axis : size_t {
   kAxes,
 };
 inline constexpr std::array<int, kAxes> kValues = {
-    kSchedules.size(), std::size(kArchitectures), 3, 3, 2, 3, 2, 3, 2, 3, 2, 3, 2, 2, 3};
+    kSchedules.size(), std::size(kArchitectures), 3, 3, 2, 3, 2, 3, 3, 2, 3, 2, 3, 2, 2, 3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -53,12 +54,13 @@ inline bool Allowed(const Row& row) {
 }
 
 inline Layout LayoutOf(const Row& row) {
-  constexpr std::array<int, 3> kTpSizes = {1, 2, 4}, kPieces = {1, 2, 4};
+  constexpr std::array<int, 3> kSizes = {1, 2, 4}, kPieces = {1, 2, 4};
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
   const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
   return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kSchedules[at(kSchedule)].name,
-          .tp_size = kTpSizes[at(kTpSize)],
+          .tp_size = kSizes[at(kTpSize)],
+          .dp_size = kSizes[at(kDpSize)],
           .slices = slices[at(kSlices)][at(kCut)],
           .splits = kPieces[at(kSplits)],
           .sequence_parallel = row[kSequenceParallel] == 1,

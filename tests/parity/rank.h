@@ -16,6 +16,7 @@
 #include "proto/base/random.h"
 #include "tests/parity/tensors.h"
 #include "worker/engine/exec/executor.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::parity {
@@ -32,8 +33,9 @@ struct Options {
 };
 
 struct StepResult {
-  double loss = 0;      // mean over tokens, summed in f64
-  Floats token_losses;  // micro-batch by micro-batch
+  double loss = 0;  // mean over token_losses, summed in f64
+  // Micro-batch by micro-batch: those of a replica, in a Result those of all replicas in turn.
+  Floats token_losses;
   float gradient_norm = 0;
   bool updated = false;
 };
@@ -54,7 +56,8 @@ class Rank {
         options_(options),
         plan_(std::move(plan)),
         map_(plan_.step),
-        parameters_(ParametersOf(spec.model, spec.tp_size, TpRankOf(spec, rank))),
+        place_(PlaceOf(spec, rank)),
+        parameters_(ParametersOf(spec.model, spec.tp_size, place_.tp_rank)),
         executor_(std::move(executor)) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       Floats values(static_cast<size_t>(parameters_[i].count()));
@@ -87,19 +90,21 @@ class Rank {
     const ModelSpec& model = spec_.model;
     const int batch = options_.same_batch ? 0 : step;
     for (int mb = 0; mb < spec_.micro_batches; ++mb) {
+      // Of the micro-batch, among those of all replicas.
+      const int first = (mb * spec_.dp_size + place_.replica) * spec_.micro_batch_size;
       int32_t* tokens = View(plan_.buffers.tokens, mb).as<int32_t>();
       int32_t* targets = View(plan_.buffers.targets, mb).as<int32_t>();
       for (int b = 0; b < spec_.micro_batch_size; ++b) {
         for (int s = 0; s < model.sequence_length; ++s, ++tokens, ++targets) {
-          *tokens = TokenAt(model, batch, mb * spec_.micro_batch_size + b, s);
-          *targets = TokenAt(model, batch, mb * spec_.micro_batch_size + b, s + 1);
+          *tokens = TokenAt(model, batch, first + b, s);
+          *targets = TokenAt(model, batch, first + b, s + 1);
         }
       }
       int32_t* keys = View(plan_.buffers.keys, mb).as<int32_t>();
       keys[kSeedLow] = 17;
       keys[kSeedHigh] = 4;
       keys[kStepNumber] = options_.same_masks ? 0 : step;
-      keys[kFirstToken] = mb * spec_.micro_batch_size * model.sequence_length;
+      keys[kFirstToken] = first * model.sequence_length;
     }
     float* scalars = View(plan_.buffers.scalars).as<float>();
     scalars[kLearningRate] = static_cast<float>(options_.learning_rate);
@@ -110,8 +115,8 @@ class Rank {
     scalars[kBiasCorrection1] = static_cast<float>(1 - std::pow(0.9, step + 1));
     scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(0.95, step + 1));
     scalars[kClipNorm] = static_cast<float>(options_.clip_norm);
-    scalars[kLossWeight] = 1.0f / static_cast<float>(spec_.micro_batches * spec_.micro_batch_size *
-                                                     model.sequence_length);
+    scalars[kLossWeight] =
+        1.0f / static_cast<float>(spec_.sequences_per_step() * model.sequence_length);
   }
 
   StepResult ReadOutputs() {
@@ -152,6 +157,7 @@ class Rank {
   }
 
   const RankPlan& plan() const { return plan_; }
+  int replica() const { return place_.replica; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
   Executor& executor() { return *executor_; }
 
@@ -171,6 +177,7 @@ class Rank {
   const Options options_;
   const RankPlan plan_;
   const BufferMap map_;
+  const Place place_;
   const std::vector<Parameter> parameters_;
   const std::unique_ptr<Executor> executor_;
 };

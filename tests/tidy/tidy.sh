@@ -30,7 +30,7 @@ includes() {
     sources | xargs grep -nE "#include <$header" | grep -vE "$allowed" | awk -v where="$allowed" '{print $0 ": belongs in " where}'
   done
   # The pure core and the coordinator's core know no thread, clock, file or environment.
-  find worker/engine/{spec,model,program,schedule,memory,cost,exec/backend_sim} coordinator/{core,membership,placement} -name '*.h' -o -name '*.cc' |
+  find worker/engine/{spec,layout,model,program,schedule,memory,cost,reshard,exec/backend_sim} coordinator/{core,membership,placement} -name '*.h' -o -name '*.cc' |
     grep -v 'core/driver' |
     xargs grep -nE '#include (<(thread|mutex|chrono|fstream|cstdlib|random|condition_variable|unistd\.h|fcntl\.h)>|"proto/base/mutex\.h")|getenv|absl::Now' |
     awk '{print $0 ": the pure core has none of this"}'

@@ -197,6 +197,7 @@ inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource&
                             .seed = 7,
                             .epoch = 1,
                             .spec_hash = "spec",
+                            .math_hash = "math",
                             .tokenizer_hash = "",
                             .padded_vocab = model.padded_vocab(),
                             .world_size = made.ranks,

@@ -30,8 +30,9 @@ std::string Title(const SimOptions& options) {
       spec.model.architecture.name, spec.model.layers, spec.model.hidden, spec.model.heads,
       spec.model.ffn_hidden, spec.model.sequence_length, NameOf(spec.dtype));
   absl::StrAppendFormat(
-      &text, "%s, tp %d, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
-      spec.schedule.name, spec.tp_size, spec.schedule.slices.size(), spec.schedule.splits,
+      &text, "%s, tp %d%s, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
+      spec.schedule.name, spec.tp_size, spec.dp_size > 1 ? absl::StrCat(", dp ", spec.dp_size) : "",
+      spec.schedule.slices.size(), spec.schedule.splits,
       spec.schedule.sequence_parallel ? ", sequence parallel" : "", NameOf(spec.schedule.recompute),
       spec.micro_batches, spec.micro_batch_size);
   return text;
@@ -116,6 +117,7 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"defer_wgrads", spec.schedule.defer_wgrads},
       {"merge_wgrads", spec.schedule.merge_wgrads},
       {"tp_size", spec.tp_size},
+      {"dp_size", spec.dp_size},
       {"micro_batch_size", spec.micro_batch_size},
       {"micro_batches", spec.micro_batches},
       {"operations", figures.program.ops.size()},

@@ -79,9 +79,12 @@ absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost)
                    .recompute = spec.schedule.recompute};
   ASSIGN_OR_RETURN(const RankPlan baseline, BuildPlan(sync, 0));
   ASSIGN_OR_RETURN(figures.sync_seconds, SecondsOf(baseline.program, cost));
+  // Groups communicate at the same time, so the longest bounds the step.
+  IdVector<GroupId, double> t_comm(baseline.program.groups.size());
   for (const Op& op : baseline.program.ops) {
-    (IsCollective(op.kind) ? figures.t_comm : figures.t_comp) += cost.Alone(baseline.program, op);
+    (op.group >= 0 ? t_comm[op.group] : figures.t_comp) += cost.Alone(baseline.program, op);
   }
+  figures.t_comm = *std::max_element(t_comm.begin(), t_comm.end());
   figures.t_ideal_step =
       std::max(figures.t_comp + cost.contention.compute * figures.t_comm, figures.t_comm);
   return figures;

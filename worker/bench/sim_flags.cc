@@ -65,6 +65,10 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
 
 void AddSimFlags(CLI::App& app, SimFlags& flags) {
   bench::AddSpecFlags(app, flags.spec);
+  app.add_option("--dp", flags.spec.dp, "number of replicas, each of --micro-batches")
+      ->check(Integer(1, 1024))
+      ->capture_default_str()
+      ->group("Schedule");
   AddMachineFlags(app, flags);
   AddOutputFlags(app, flags);
 }

@@ -54,6 +54,9 @@ absl::Status CheckResumable(const std::string& folder, const TrainingState& foun
   if (!expected.spec_hash.empty() && found.spec_hash != expected.spec_hash) {
     return Mismatch(folder, "spec_hash", found.spec_hash, expected.spec_hash);
   }
+  if (!expected.math_hash.empty() && found.math_hash != expected.math_hash) {
+    return Mismatch(folder, "math_hash", found.math_hash, expected.math_hash);
+  }
   if (!expected.tokenizer_hash.empty() && found.tokenizer_hash != expected.tokenizer_hash) {
     return Mismatch(folder, "tokenizer_hash", found.tokenizer_hash, expected.tokenizer_hash);
   }

@@ -92,6 +92,7 @@ absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
 // are not compared.
 struct ResumeExpectation {
   std::string spec_hash;
+  std::string math_hash = {};
   std::string tokenizer_hash;
   int64_t padded_vocab = 0;
   int64_t tp_size = 0;

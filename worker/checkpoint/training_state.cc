@@ -55,6 +55,7 @@ void AddTrainingState(const TrainingState& state, ordered_json* document) {
   fields["seed"] = state.seed;
   fields["epoch"] = state.epoch;
   fields["spec_hash"] = state.spec_hash;
+  if (!state.math_hash.empty()) fields["math_hash"] = state.math_hash;
   fields["tokenizer_hash"] = state.tokenizer_hash;
   fields["padded_vocab"] = state.padded_vocab;
   fields["world_size"] = state.world_size;
@@ -70,6 +71,7 @@ absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std:
   state.seed = object.Unsigned("seed");
   state.epoch = object.Count("epoch");
   state.spec_hash = object.Text("spec_hash");
+  if (object.Has("math_hash")) state.math_hash = object.Text("math_hash");
   state.tokenizer_hash = object.Text("tokenizer_hash");
   state.padded_vocab = object.Count("padded_vocab");
   state.world_size = object.Count("world_size");

@@ -33,6 +33,9 @@ struct TrainingState {
   uint64_t seed = 0;
   int64_t epoch = 0;  // fencing token of the attempt that wrote it
   std::string spec_hash;
+  // As spec_hash, but of what is computed alone, not of the layout (proto/spec/job/hash.h). Empty in
+  // states of releases that resumed under one layout only.
+  std::string math_hash;
   std::string tokenizer_hash;
   int64_t padded_vocab = 0;
   int64_t world_size = 0;

@@ -24,9 +24,10 @@ TrainingState StateOf(const TrainContext& context, const TrainState& state) {
           .seed = config.seed,
           .epoch = config.epoch,
           .spec_hash = config.spec_hash,
+          .math_hash = config.math_hash,
           .tokenizer_hash = context.tokenizer_hash,
           .padded_vocab = config.engine.model.padded_vocab(),
-          .world_size = config.engine.tp_size,
+          .world_size = config.engine.world_size(),
           .tp_size = config.engine.tp_size,
           .held_out = state.held_out};
 }
@@ -65,11 +66,11 @@ int64_t BytesOf(const std::vector<std::string>& texts) {
 absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const TrainState& state) {
   const JobConfig& config = context.config;
   const absl::Duration begin = Clock::Real().Monotonic();
-  RETURN_IF_ERROR(CheckReplicas(context.engine, context.control));
+  RETURN_IF_ERROR(CheckReplicas(config.engine, context.engine, context.control));
   absl::StatusOr<ShardInfo> shard = absl::UnknownError("not written");
   RETURN_IF_ERROR(WorkTogether(context.control, [&] {
     shard = WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), config.rank,
-                       context.engine.StateTensors());
+                       context.engine.OwnedStateTensors());
     return absl::OkStatus();
   }));
   const absl::StatusOr<std::string> mine =

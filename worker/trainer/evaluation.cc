@@ -1,35 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/evaluation.h"
 
-#include <array>
-#include <bit>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
+#include "worker/trainer/agreement/sum_in_turn.h"
+#include "worker/trainer/agreement/work_together.h"
 
 namespace stretto::trainer {
-namespace {
-
-// Replaces the value by that of rank 0: ranks must not decide differently because of a last bit.
-absl::Status TakeFromRankZero(Communicator& control, double* value) {
-  if (control.size() == 1) return absl::OkStatus();
-  auto words = std::bit_cast<std::array<int32_t, 2>>(*value);
-  RETURN_IF_ERROR(control.Run(Collective::Broadcast(
-      {.data = words.data(), .dtype = DType::kI32, .shape = {2, 1, 1, 1}, .rank = 1}, 0)));
-  *value = std::bit_cast<double>(words);
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(const JobConfig& config,
-                                                               const Sampler& held_out,
-                                                               RankEngine& training, GroupLink tp,
-                                                               Communicator& control,
-                                                               Backend& backend, OnBegin on_begin) {
-  ASSIGN_OR_RETURN(auto engine,
-                   RankEngine::CreateEvaluation(training, tp, backend, std::move(on_begin)));
+absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(
+    const JobConfig& config, const Sampler& held_out, RankEngine& training, GroupLinks links,
+    Communicator& control, Backend& backend, OnBegin on_begin) {
+  ASSIGN_OR_RETURN(auto engine, RankEngine::CreateEvaluation(training, std::move(links), backend,
+                                                             std::move(on_begin)));
   std::memset(engine->keys(0), 0, kKeyCount * sizeof(int32_t));  // there is no dropout to key
   return std::unique_ptr<Evaluation>(new Evaluation(config, held_out, control, std::move(engine)));
 }
@@ -44,19 +30,29 @@ int64_t Evaluation::tokens() const {
 }
 
 absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
-  double sum = 0;
-  const int64_t size = config_.engine.micro_batch_size;
-  for (int64_t batch = 0; batch < config_.evaluation.batches; ++batch) {
+  const EngineSpec& spec = config_.engine;
+  const int64_t size = spec.micro_batch_size, batches = config_.evaluation.batches;
+  // The replicas take batches in turn.
+  std::vector<double> sums;  // of the batches of this replica; 0 where there is none left
+  for (int64_t first = 0; first < batches; first += spec.dp_size) {
     ASSIGN_OR_RETURN(const bool stopped, stop());
     if (stopped) return std::nullopt;
-    RETURN_IF_ERROR(
-        held_out_.ReadBatch(batch * size, size, engine_->tokens(0), engine_->targets(0)));
-    RETURN_IF_ERROR(engine_->executor().Run());
-    sum = engine_->AddLosses(sum);
+    const int64_t batch = first + PlaceOf(spec, config_.rank).replica;
+    sums.push_back(0);
+    const auto measure = [&]() -> absl::Status {
+      if (batch >= batches) return absl::OkStatus();
+      RETURN_IF_ERROR(
+          held_out_.ReadBatch(batch * size, size, engine_->tokens(0), engine_->targets(0)));
+      RETURN_IF_ERROR(engine_->executor().Run());
+      sums.back() = engine_->LossSums().front();
+      return absl::OkStatus();
+    };
+    // Replicas do not wait for each other in a forward pass, and one may take long.
+    RETURN_IF_ERROR(spec.dp_size > 1 ? WorkTogether(control_, measure) : measure());
   }
-  double mean = sum / static_cast<double>(tokens());
-  RETURN_IF_ERROR(TakeFromRankZero(control_, &mean));
-  return mean;
+  // All ranks get the same bits, so that none decides differently because of a last bit.
+  ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, control_, sums));
+  return sum / static_cast<double>(tokens());
 }
 
 }  // namespace stretto::trainer

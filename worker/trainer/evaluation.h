@@ -23,12 +23,12 @@ class Evaluation {
   // Everything is borrowed. Errors: those of RankEngine::CreateEvaluation.
   static absl::StatusOr<std::unique_ptr<Evaluation>> Create(const JobConfig& config,
                                                             const Sampler& held_out,
-                                                            RankEngine& training, GroupLink tp,
+                                                            RankEngine& training, GroupLinks links,
                                                             Communicator& control, Backend& backend,
                                                             OnBegin on_begin);
 
-  // Returns the mean loss over tokens() of the first batches of the data, without dropout, added in
-  // (batch, token) order in f64; every rank returns that of rank 0. Returns nothing if `stop`,
+  // Returns the mean loss over tokens() of the first batches of the data, without dropout: f64 sums
+  // of batches, added in their order. All ranks return the same bits. Returns nothing if `stop`,
   // which has the same result on all ranks, returned true before a batch. Errors: those of `stop`,
   // Sampler::ReadBatch, Executor::Run and Communicator.
   using Stop = absl::FunctionRef<absl::StatusOr<bool>()>;

@@ -47,14 +47,15 @@ std::string HeldOutOf(const DataConfig& data) {
 }
 
 absl::StatusOr<EvaluationConfig> EvaluationFrom(const v1alpha1::EvalSpec& eval,
-                                                const DataConfig& data) {
+                                                int micro_batch_size, const DataConfig& data) {
+  const int64_t sequences = int64_t{eval.batches()} * micro_batch_size;
   EvaluationConfig config{
       .interval_steps = eval.interval_steps(),
       .batches = eval.batches(),
       .prefix = eval.prefix(),
       .early_stop = {.patience = eval.early_stop().patience(),
                      .min_improvement = eval.early_stop().min_improvement()},
-      .of = absl::StrCat("the first ", eval.batches(), " batches of ",
+      .of = absl::StrCat("the first ", sequences, " sequences of ",
                          eval.prefix().empty() ? HeldOutOf(data) : eval.prefix())};
   if (!eval.prefix().empty()) RETURN_IF_ERROR(DataPath(eval.prefix(), data.root).status());
   return config;
@@ -140,7 +141,8 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   ASSIGN_OR_RETURN(config.checkpoint_folder, PathBeneath(task.checkpoint_root(), config.job_id));
   RETURN_IF_ERROR(SetStart(task, &config));
   if (spec.has_eval()) {
-    ASSIGN_OR_RETURN(config.evaluation, EvaluationFrom(spec.eval(), config.data));
+    ASSIGN_OR_RETURN(config.evaluation,
+                     EvaluationFrom(spec.eval(), spec.micro_batch_size(), config.data));
   }
   config.checkpoint_interval = spec.checkpoint().interval_steps();
   config.checkpoint_keep = spec.checkpoint().keep();
@@ -149,6 +151,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   config.interface_address = task.interface_address();
   config.tuning_folder = absl::StrCat(task.tuning_folder(), "/rank-", rank.value());
   config.spec_hash = spec::HashOf(config.spec);
+  config.math_hash = spec::MathHashOf(config.spec);
   return config;
 }
 

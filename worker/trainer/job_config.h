@@ -69,11 +69,9 @@ struct JobConfig {
   // choices.
   std::string tuning_folder;
   std::string spec_hash;  // spec::HashOf(spec)
+  std::string math_hash;  // spec::MathHashOf(spec)
 
   bool evaluates() const { return evaluation.interval_steps > 0; }
-  int64_t sequences_per_step() const {
-    return int64_t{engine.micro_batch_size} * engine.micro_batches;
-  }
 };
 
 // Makes the config of a rank. The spec is normalized and validated here too; then everything that

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/parity.h"
 #include "worker/trainer/plan/arenas.h"
 
@@ -38,7 +39,7 @@ struct Measured {
 
 class Profiler {
  public:
-  Profiler(const JobConfig& config, const Sampler& sampler, GroupLink training,
+  Profiler(const JobConfig& config, const Sampler& sampler, const GroupLinks& training,
            Communicator& control, Backend& backend)
       : config_(config),
         sampler_(sampler),
@@ -80,8 +81,8 @@ class Profiler {
     ASSIGN_OR_RETURN(auto engine, Make(config_.engine, variant));
     std::vector<StepResult> results;
     for (int step = 1; step <= kParitySteps; ++step) {
-      RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.sequences_per_step(), step,
-                               step - 1, *engine));
+      RETURN_IF_ERROR(FillStep(config_, sampler_, (step - 1) * config_.engine.sequences_per_step(),
+                               step, step - 1, *engine));
       RETURN_IF_ERROR(engine->executor().Run());
       ASSIGN_OR_RETURN(results.emplace_back(), ResultOf(*engine));
     }
@@ -126,7 +127,7 @@ class Profiler {
 
   const JobConfig& config_;
   const Sampler& sampler_;
-  const GroupLink training_;
+  const GroupLinks& training_;
   Communicator& control_;
   Backend& backend_;
 };
@@ -136,15 +137,17 @@ class Profiler {
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine) {
   const EngineSpec& spec = config.engine;
+  const int replica = PlaceOf(spec, config.rank).replica;
   for (int mb = 0; mb < spec.micro_batches; ++mb) {
-    RETURN_IF_ERROR(sampler.ReadBatch(consumed + int64_t{mb} * spec.micro_batch_size,
-                                      spec.micro_batch_size, engine.tokens(mb),
+    // The sequences of a step are dealt to the replicas in turn, a micro-batch each.
+    const int64_t first = (int64_t{mb} * spec.dp_size + replica) * spec.micro_batch_size;
+    RETURN_IF_ERROR(sampler.ReadBatch(consumed + first, spec.micro_batch_size, engine.tokens(mb),
                                       engine.targets(mb)));
     int32_t* keys = engine.keys(mb);
     keys[kSeedLow] = static_cast<int32_t>(config.seed);
     keys[kSeedHigh] = static_cast<int32_t>(config.seed >> 32);
     keys[kStepNumber] = static_cast<int32_t>(step);
-    keys[kFirstToken] = mb * spec.micro_batch_size * spec.model.sequence_length;
+    keys[kFirstToken] = static_cast<int32_t>(first * spec.model.sequence_length);
   }
   const OptimizerConfig& o = config.optimizer;
   // Adam's bias correction counts updates, not steps: a skipped update leaves the moments
@@ -160,12 +163,12 @@ absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t c
   scalars[kBiasCorrection2] = static_cast<float>(1 - std::pow(o.beta2, t));
   scalars[kClipNorm] = static_cast<float>(o.clip_norm);
   scalars[kLossWeight] = static_cast<float>(
-      1.0 / static_cast<double>(config.sequences_per_step() * spec.model.sequence_length));
+      1.0 / static_cast<double>(config.engine.sequences_per_step() * spec.model.sequence_length));
   return absl::OkStatus();
 }
 
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
-                                                 GroupLink training, Communicator& control,
+                                                 const GroupLinks& training, Communicator& control,
                                                  Backend& backend) {
   return Profiler(config, sampler, training, control, backend).Run();
 }

@@ -12,12 +12,13 @@
 
 namespace stretto::trainer {
 
-// Measures a profile. `training` is the link of the step program (paced, if it is emulated), and
-// `control` the communicator under it. Every rank calls this together; the times are medians over
-// config.profile_steps steps, each that of the slowest rank. Without verified_parity the profile
-// has no times. Nothing but the result remains. Errors: those of the executor and of the data.
+// Measures a profile. `training` has the links of the step program's groups (paced, if
+// they are emulated), and `control` connects all ranks. Every rank calls this together; the times
+// are medians over config.profile_steps steps, each that of the slowest rank. Without
+// verified_parity the profile has no times. Nothing but the result remains. Errors: those of the
+// executor and of the data.
 absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const Sampler& sampler,
-                                                 GroupLink training, Communicator& control,
+                                                 const GroupLinks& training, Communicator& control,
                                                  Backend& backend);
 
 // Writes the host's inputs of a step: the batch, the keys of its random draws and the optimizer's

@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Opens the kernels of this node's cores or the plug-in of a GPU, then connects this rank to all
+// others for control messages and to the members of each of its groups for the step.
+
 #include "worker/trainer/rank_device.h"
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,12 +21,16 @@
 #include "worker/engine/cost/mfu.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/exec/plugin/loader.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/exit_reason.h"
 
 namespace stretto::trainer {
 namespace {
 
 constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
+// Replicas meet once a step, and one may be behind by as long as it takes. A peer that dies is
+// noticed at once.
+constexpr absl::Duration kReplicaTimeout = absl::Minutes(10);
 // A few blocks saturate NVLink, and kernels hardly need the SMs; not measured yet.
 constexpr int kCollectiveBlocks = 4;
 
@@ -46,10 +56,14 @@ absl::Status RankDevice::OpenCpu() {
 
 absl::Status RankDevice::OpenCuda() {
   ASSIGN_OR_RETURN(plugin_, LoadPlugin(CudaPluginOptions()));
+  // Collectives of all groups may be in flight at once.
+  const auto groups = GroupsOf(config_.engine, config_.rank);
+  const auto communicating = std::count_if(
+      groups.begin(), groups.end(), [](const Group& group) { return group.ranks.size() > 1; });
   ASSIGN_OR_RETURN(backend_,
                    plugin_->make_backend(
                        {.tuning_folder = config_.tuning_folder,
-                        .collective_sms = config_.engine.tp_size > 1 ? kCollectiveBlocks : 0}));
+                        .collective_sms = kCollectiveBlocks * static_cast<int>(communicating)}));
   ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin_->devices());
   if (!devices.empty()) {
     const DeviceInfo& gpu = devices.front();
@@ -60,40 +74,72 @@ absl::Status RankDevice::OpenCuda() {
 }
 
 absl::Status RankDevice::Connect(Store& store) {
-  const int rank = TpRankOf(config_.engine, config_.rank).value();  // as communicators take it
-  ASSIGN_OR_RETURN(host_, GlooCommunicator::Connect({.rank = rank,
-                                                     .size = config_.engine.tp_size,
-                                                     .store = &store,
-                                                     .prefix = "tp",
-                                                     .address = config_.interface_address,
-                                                     .timeout = kPeerTimeout}));
-  // Control messages bypass the emulated link, so they do not disturb its timing.
-  control_ = host_.get();
-  if (plugin_ != nullptr && config_.engine.tp_size > 1) {
-    absl::StatusOr<std::unique_ptr<DeviceCommunicator>> device =
-        plugin_->connect({.rank = rank,
-                          .size = config_.engine.tp_size,
-                          .store = &store,
-                          .max_blocks = kCollectiveBlocks,
-                          .prefix = "device-tp",
-                          .timeout = kPeerTimeout});
-    if (absl::IsUnavailable(device.status())) return device.status();  // a peer went away
-    RETURN_IF_ERROR(OfDevice(device.status()));
-    device_ = *std::move(device);
+  // Control messages have connections of their own. They bypass an emulated link, so they do not
+  // disturb its timing.
+  ASSIGN_OR_RETURN(control_, GlooCommunicator::Connect({.rank = config_.rank.value(),
+                                                        .size = config_.engine.world_size(),
+                                                        .store = &store,
+                                                        .prefix = "control",
+                                                        .address = config_.interface_address,
+                                                        .timeout = kPeerTimeout}));
+  for (const Group& group : GroupsOf(config_.engine, config_.rank)) {
+    ASSIGN_OR_RETURN(Connection connection, ConnectGroup(group, store));
+    groups_.push_back(std::move(connection));
   }
-  if (plugin_ == nullptr && config_.emulated_link.has_value())
-    host_ = std::make_unique<PacedCommunicator>(std::move(host_), *config_.emulated_link);
   return absl::OkStatus();
 }
 
-GroupLink RankDevice::link() const {
-  if (plugin_ != nullptr) return {.device = device_.get()};
-  return {.host = host_.get()};
+absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& group,
+                                                                Store& store) const {
+  Connection connection;
+  const int size = std::ssize(group.ranks);
+  if (size == 1) return connection;
+  // Groups of the same name are told apart by their first rank.
+  const std::string name = absl::StrCat(group.name, ".", group.ranks.front().value());
+  const int rank = static_cast<int>(
+      std::find(group.ranks.begin(), group.ranks.end(), config_.rank) - group.ranks.begin());
+  if (plugin_ != nullptr) {
+    absl::StatusOr<std::unique_ptr<DeviceCommunicator>> device =
+        plugin_->connect({.rank = rank,
+                          .size = size,
+                          .store = &store,
+                          .max_blocks = kCollectiveBlocks,
+                          .prefix = absl::StrCat("device-", name),
+                          .timeout = kPeerTimeout});
+    if (absl::IsUnavailable(device.status())) return device.status();  // a peer went away
+    RETURN_IF_ERROR(OfDevice(device.status()));
+    connection.device = *std::move(device);
+    return connection;
+  }
+  const bool replicas = group.name == kDpGroupName;
+  ASSIGN_OR_RETURN(connection.host, GlooCommunicator::Connect(
+                                        {.rank = rank,
+                                         .size = size,
+                                         .store = &store,
+                                         .prefix = name,
+                                         .address = config_.interface_address,
+                                         .timeout = replicas ? kReplicaTimeout : kPeerTimeout}));
+  if (config_.emulated_link.has_value()) {
+    connection.host =
+        std::make_unique<PacedCommunicator>(std::move(connection.host), *config_.emulated_link);
+  }
+  return connection;
+}
+
+GroupLinks RankDevice::links() const {
+  GroupLinks links;
+  for (const Connection& group : groups_) {
+    links.push_back({.host = group.host.get(), .device = group.device.get()});
+  }
+  return links;
 }
 
 void RankDevice::Abort() {
-  host_->Abort();
-  if (device_ != nullptr) device_->Abort();
+  control_->Abort();
+  for (const Connection& group : groups_) {
+    if (group.host != nullptr) group.host->Abort();
+    if (group.device != nullptr) group.device->Abort();
+  }
 }
 
 }  // namespace stretto::trainer

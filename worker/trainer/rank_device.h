@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,6 +15,7 @@
 #include "worker/comm/store.h"
 #include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/plugin/plugin.h"
+#include "worker/engine/program/program.h"
 #include "worker/trainer/job_config.h"
 
 namespace stretto {
@@ -41,9 +43,9 @@ class RankDevice {
   // Connects to the other ranks; all call it together. Errors: those of GlooCommunicator::Connect
   // and, marked by OfDevice, of BackendPlugin::connect.
   absl::Status Connect(Store& store);
-  // After Connect: for the host, and for step programs.
+  // After Connect: of all ranks, for the host; and of each group, for step programs.
   Communicator& control() { return *control_; }
-  GroupLink link() const;
+  GroupLinks links() const;
   // After Connect, from any thread: aborts everything that waits for a peer.
   void Abort();
 
@@ -51,6 +53,12 @@ class RankDevice {
   explicit RankDevice(const JobConfig& config) : config_(config) {}
   absl::Status OpenCpu();
   absl::Status OpenCuda();
+  // What connects this rank to the others of a group; nothing for a group of one.
+  struct Connection {
+    std::unique_ptr<Communicator> host;
+    std::unique_ptr<DeviceCommunicator> device;
+  };
+  absl::StatusOr<Connection> ConnectGroup(const Group& group, Store& store) const;
 
   const JobConfig& config_;
   std::unique_ptr<Ops> ops_;               // of a CPU
@@ -58,9 +66,8 @@ class RankDevice {
   std::unique_ptr<Backend> backend_;
   std::string kernels_;
   std::optional<double> peak_flops_;
-  std::unique_ptr<Communicator> host_;
-  Communicator* control_ = nullptr;  // host_, or the communicator that host_ decorates
-  std::unique_ptr<DeviceCommunicator> device_;
+  std::unique_ptr<Communicator> control_;
+  std::vector<Connection> groups_;  // in the order of GroupsOf
 };
 
 }  // namespace stretto::trainer

@@ -7,11 +7,14 @@
 #include "worker/trainer/rank_engine.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/draw_weights.h"
 
 namespace stretto::trainer {
@@ -31,46 +34,47 @@ RankEngine::RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan)
       rank_(rank),
       plan_(std::move(plan)),
       map_(plan_.step),
-      parameters_(ParametersOf(spec.model, spec.tp_size, TpRankOf(spec, rank))) {}
+      parameters_(ParametersOf(spec.model, spec.tp_size, PlaceOf(spec, rank).tp_rank)) {}
 
 absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, Rank rank,
-                                                               Variant variant, GroupLink tp,
+                                                               Variant variant, GroupLinks links,
                                                                Backend& backend, OnBegin on_begin) {
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, rank, variant));
-  return Create(spec, rank, std::move(plan), tp, backend, std::move(on_begin));
+  return Create(spec, rank, std::move(plan), std::move(links), backend, std::move(on_begin));
 }
 
 absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, Rank rank,
-                                                               RankPlan plan, GroupLink tp,
+                                                               RankPlan plan, GroupLinks links,
                                                                Backend& backend, OnBegin on_begin) {
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, rank, std::move(plan)));
-  RETURN_IF_ERROR(engine->MakeExecutor({}, tp, backend, std::move(on_begin)));
+  RETURN_IF_ERROR(engine->MakeExecutor({}, std::move(links), backend, std::move(on_begin)));
   return engine;
 }
 
 absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEngine& training,
-                                                                         GroupLink tp,
+                                                                         GroupLinks links,
                                                                          Backend& backend,
                                                                          OnBegin on_begin) {
   EngineSpec spec = training.spec_;
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.rank_, Variant::kEvaluation));
-  // AddLosses loops over the spec's micro-batches, and the plan of an evaluation has one.
+  // LossSums loops over the spec's micro-batches, and the plan of an evaluation has one.
   spec.micro_batches = 1;
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, training.rank_, std::move(plan)));
   PerArena<Arena> borrowed;
   for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})
     borrowed[arena] = training.executor_->Lend(arena);
-  RETURN_IF_ERROR(engine->MakeExecutor(std::move(borrowed), tp, backend, std::move(on_begin)));
+  RETURN_IF_ERROR(
+      engine->MakeExecutor(std::move(borrowed), std::move(links), backend, std::move(on_begin)));
   return engine;
 }
 
-absl::Status RankEngine::MakeExecutor(PerArena<Arena> borrowed, GroupLink tp, Backend& backend,
+absl::Status RankEngine::MakeExecutor(PerArena<Arena> borrowed, GroupLinks links, Backend& backend,
                                       OnBegin on_begin) {
   ASSIGN_OR_RETURN(executor_, backend.MakeExecutor({.step = plan_.step,
                                                     .program = plan_.program,
                                                     .arenas = plan_.arenas,
                                                     .borrowed = std::move(borrowed),
-                                                    .links = {tp},
+                                                    .links = std::move(links),
                                                     .on_begin = std::move(on_begin)}));
   return absl::OkStatus();
 }
@@ -143,18 +147,38 @@ std::vector<ShardTensor> RankEngine::StateTensors() {
   return tensors;
 }
 
-double RankEngine::AddLosses(double sum) {
+std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
+  const int replica = PlaceOf(spec_, rank_).replica;
+  const std::vector<ShardTensor> all = StateTensors();
+  std::vector<ShardTensor> owned;
+  // Each parameter, with its moments, goes to the replica with least to write so far. Shards are of
+  // one size on all ranks, so all of them decide alike.
+  std::vector<int64_t> elements(spec_.dp_size);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const auto least = std::min_element(elements.begin(), elements.end());
+    *least += parameters_[i].count();
+    if (least - elements.begin() != replica) continue;
+    const auto first = all.begin() + static_cast<std::ptrdiff_t>(i * std::size(kSlots));
+    owned.insert(owned.end(), first, first + std::size(kSlots));
+  }
+  return owned;
+}
+
+std::vector<double> RankEngine::LossSums() {
   const int64_t tokens = int64_t{spec_.micro_batch_size} * spec_.model.sequence_length;
+  std::vector<double> sums;
   for (int mb = 0; mb < spec_.micro_batches; ++mb) {
     const float* losses = Host<float>(plan_.buffers.losses, mb);
-    for (int64_t t = 0; t < tokens; ++t) sum += losses[t];
+    sums.push_back(std::accumulate(losses, losses + tokens, 0.0));
   }
-  return sum;
+  return sums;
 }
 
 double RankEngine::MeanLoss() {
   const int64_t sequences = int64_t{spec_.micro_batch_size} * spec_.micro_batches;
-  return AddLosses(0) / static_cast<double>(sequences * spec_.model.sequence_length);
+  const std::vector<double> sums = LossSums();
+  return std::accumulate(sums.begin(), sums.end(), 0.0) /
+         static_cast<double>(sequences * spec_.model.sequence_length);
 }
 
 }  // namespace stretto::trainer

@@ -28,14 +28,14 @@ std::string NameOfState(const Parameter& parameter, Slot slot);
 // Not thread-safe; one per rank and variant.
 class RankEngine {
  public:
-  // `tp` and `backend` are borrowed. Errors: those of BuildPlan and of Backend::MakeExecutor.
+  // `links` and `backend` are borrowed. Errors: those of BuildPlan and of Backend::MakeExecutor.
   static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, Rank rank,
-                                                            Variant variant, GroupLink tp,
+                                                            Variant variant, GroupLinks links,
                                                             Backend& backend, OnBegin on_begin);
 
   // Runs the given plan of the spec instead of building one.
   static absl::StatusOr<std::unique_ptr<RankEngine>> Create(const EngineSpec& spec, Rank rank,
-                                                            RankPlan plan, GroupLink tp,
+                                                            RankPlan plan, GroupLinks links,
                                                             Backend& backend, OnBegin on_begin);
 
   // Makes an engine for forward and loss only (Variant::kEvaluation), in the weights and the
@@ -43,7 +43,7 @@ class RankEngine {
   // and of the tensors below it has only tokens, targets, keys and losses. Errors: those of Create;
   // InvalidArgument, the activation memory is too small.
   static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(RankEngine& training,
-                                                                      GroupLink tp,
+                                                                      GroupLinks links,
                                                                       Backend& backend,
                                                                       OnBegin on_begin);
 
@@ -65,6 +65,9 @@ class RankEngine {
   // Returns master weights and moments as boxes of global tensors, named by NameOfState. Their data
   // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
+  // Returns those of them that this rank writes to a checkpoint. Each shard is written by one of the
+  // replicas that hold it.
+  std::vector<ShardTensor> OwnedStateTensors();
 
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }
@@ -76,14 +79,14 @@ class RankEngine {
   absl::StatusOr<TensorView> Gradient(size_t parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }
-  // Adds every token's loss of the step to `sum`, in (micro-batch, token) order.
-  double AddLosses(double sum);
-  // Returns the mean over all tokens of the step.
+  // Returns, for each micro-batch, the sum of its tokens' losses, added in their order.
+  std::vector<double> LossSums();
+  // Returns the mean over the tokens of this rank's replica.
   double MeanLoss();
 
  private:
   RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan);
-  absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLink tp, Backend& backend,
+  absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLinks links, Backend& backend,
                             OnBegin on_begin);
   // Returns the buffer of a parameter's tensor.
   BufferId State(Slot slot, size_t parameter) const;

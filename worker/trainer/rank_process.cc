@@ -65,7 +65,7 @@ class RankProcess {
       return {state, signals_.terminate().load() ? ExitReason::kCancelled : ReasonOfPrepare(status),
               status};
     }
-    ReportPrepared();
+    ReportPrepared(state);
     const absl::Duration lease =
         absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
     return Train({.config = config_,
@@ -119,7 +119,7 @@ class RankProcess {
                        MakeRoomForEvaluation(config_.engine, config_.rank, &plan.arenas));
     }
     ASSIGN_OR_RETURN(
-        engine_, RankEngine::Create(config_.engine, config_.rank, std::move(plan), device_->link(),
+        engine_, RankEngine::Create(config_.engine, config_.rank, std::move(plan), device_->links(),
                                     device_->backend(), FlightHook()));
     if (config_.evaluates()) RETURN_IF_ERROR(PrepareEvaluation());
     phases_ = PhasesOf(engine_->program());
@@ -139,7 +139,7 @@ class RankProcess {
     return weights != nullptr ? ReadWeights(*weights, *engine_) : engine_->Initialise(config_.seed);
   }
 
-  void ReportPrepared() {
+  void ReportPrepared(const TrainState& state) {
     v1alpha1::RankReport report;
     v1alpha1::RankPrepared* prepared = report.mutable_prepared();
     *prepared->mutable_time() = Now();
@@ -151,6 +151,7 @@ class RankProcess {
       added->set_arena(NameOf(static_cast<ArenaClass>(arena)));
       added->set_bytes(engine_->arenas()[arena] + evaluation_arenas_[arena]);
     }
+    prepared->set_resumed_inexactly(!state.exact);
     prepared->set_peak_flops(device_->peak_flops().value_or(0));
     reporter_.Send(std::move(report));
   }
@@ -167,7 +168,7 @@ class RankProcess {
       flight_.SetPhase(FlightPhase::kEvaluation, absl::Nanoseconds(now));
     };
     ASSIGN_OR_RETURN(evaluation_,
-                     Evaluation::Create(config_, *held_out_.sampler, *engine_, device_->link(),
+                     Evaluation::Create(config_, *held_out_.sampler, *engine_, device_->links(),
                                         device_->control(), device_->backend(), on_begin));
     return absl::OkStatus();
   }
@@ -217,7 +218,7 @@ class RankProcess {
 
   absl::Status Profile() {
     ASSIGN_OR_RETURN(const v1alpha1::Profile profile,
-                     MeasureProfile(config_, data_->train(), device_->link(), device_->control(),
+                     MeasureProfile(config_, data_->train(), device_->links(), device_->control(),
                                     device_->backend()));
     spdlog::info("profile t_comp {:.4f} t_comm {:.4f} t_ideal_step {:.4f} parity: {}",
                  profile.t_comp(), profile.t_comm(), profile.t_ideal_step(),

@@ -9,24 +9,27 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/trainer/agreement/work_together.h"
 
 namespace stretto::trainer {
 namespace {
 
 struct Replica {
   std::string name;
+  bool whole;  // every rank holds it; else the ranks of its tp_rank do
   uint32_t crc;
 };
 
-absl::StatusOr<std::vector<Replica>> ReplicasOf(RankEngine& engine) {
+absl::StatusOr<std::vector<Replica>> ReplicasOf(const EngineSpec& spec, RankEngine& engine) {
   std::vector<Replica> replicas;
   for (const ShardTensor& tensor : engine.StateTensors()) {
-    // A shard belongs to one rank, so there is nothing to compare it with.
-    if (tensor.extents != tensor.shape) continue;
+    const bool whole = tensor.extents == tensor.shape;
+    // A shard of one replica belongs to one rank, so there is nothing to compare it with.
+    if (!whole && spec.dp_size == 1) continue;
     ASSIGN_OR_RETURN(const void* data, tensor.data.fetch());
     ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensor.dtype, tensor.extents));
     replicas.push_back(
-        {tensor.name, Crc32c({static_cast<const char*>(data), static_cast<size_t>(bytes)})});
+        {tensor.name, whole, Crc32c({static_cast<const char*>(data), static_cast<size_t>(bytes)})});
   }
   return replicas;
 }
@@ -40,25 +43,35 @@ TensorView Words(std::vector<uint32_t>& words) {
 
 }  // namespace
 
-absl::Status CheckReplicas(RankEngine& engine, Communicator& control) {
+absl::Status CheckReplicas(const EngineSpec& spec, RankEngine& engine, Communicator& control) {
   if (control.size() == 1) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<Replica> replicas, ReplicasOf(engine));
+  absl::StatusOr<std::vector<Replica>> checksums = std::vector<Replica>();
+  RETURN_IF_ERROR(WorkTogether(control, [&] {
+    checksums = ReplicasOf(spec, engine);
+    return checksums.status();
+  }));
+  const std::vector<Replica> replicas = *std::move(checksums);
   // Every rank lists the same tensors in the same order, so checksums can be compared by position.
   std::vector<uint32_t> mine;
   for (const Replica& replica : replicas) mine.push_back(replica.crc);
   std::vector<uint32_t> all(mine.size() * control.size());
   RETURN_IF_ERROR(control.Run(Collective::AllGather(Words(mine), Words(all))));
   for (size_t i = 0; i < replicas.size(); ++i) {
-    std::vector<std::string> others;
-    for (size_t at = i; at < all.size(); at += replicas.size()) {
-      if (all[at] == all[i]) continue;
-      others.push_back(absl::StrFormat("%08x on rank %d", all[at], at / replicas.size()));
+    // The first holders of a tensor are ranks of the first replica.
+    const int firsts = replicas[i].whole ? 1 : spec.tp_size;
+    for (int first = 0; first < firsts; ++first) {
+      const auto crc_on = [&](int rank) { return all[rank * replicas.size() + i]; };
+      std::vector<std::string> others;
+      for (int rank = first; rank < control.size(); rank += firsts) {
+        if (crc_on(rank) == crc_on(first)) continue;
+        others.push_back(absl::StrFormat("%08x on rank %d", crc_on(rank), rank));
+      }
+      if (others.empty()) continue;
+      return absl::DataLossError(absl::StrFormat(
+          "tensor %s: found checksum %s, expected %08x as on rank %d: these ranks hold the same "
+          "values, and they have drifted apart",
+          replicas[i].name, absl::StrJoin(others, ", "), crc_on(first), first));
     }
-    if (others.empty()) continue;
-    return absl::DataLossError(absl::StrFormat(
-        "tensor %s: found checksum %s, expected %08x as on rank 0: every rank holds it, and they "
-        "have drifted apart",
-        replicas[i].name, absl::StrJoin(others, ", "), all[i]));
   }
   return absl::OkStatus();
 }

@@ -151,21 +151,28 @@ absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& conf
 absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& tokenizer_hash,
                                   const SavedState& saved, RankEngine& engine) {
   const TrainingState& state = saved.state();
-  // Compare the hash last: earlier checks can often name the field that differs.
+  const bool exact = state.spec_hash == config.spec_hash;
+  const bool same_run = exact || (!state.math_hash.empty() && state.math_hash == config.math_hash);
   ResumeExpectation expected{.spec_hash = "",
                              .tokenizer_hash = tokenizer_hash,
-                             .padded_vocab = config.engine.model.padded_vocab(),
-                             .tp_size = config.engine.tp_size};
+                             .padded_vocab = config.engine.model.padded_vocab()};
+  // Compare the hash last: earlier checks can often name the field that differs.
+  if (state.math_hash.empty() && !exact) expected.tp_size = config.engine.tp_size;
   RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
   RETURN_IF_ERROR(engine.SetState([&](size_t i, Slot slot, float* values) {
     return saved.Read(engine.parameters()[i], slot, values);
   }));
-  expected.spec_hash = config.spec_hash;
-  RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
-  spdlog::info("resumed folder={} step={}", saved.name(), state.step);
+  if (!same_run) {
+    (state.math_hash.empty() ? expected.spec_hash : expected.math_hash) =
+        state.math_hash.empty() ? config.spec_hash : config.math_hash;
+    RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
+  }
+  spdlog::info("resumed folder={} step={}{}", saved.name(), state.step,
+               exact ? "" : ", written under another layout: training rounds differently");
   return TrainState{.step = state.step,
                     .updates = state.updates,
                     .consumed_samples = state.consumed_samples,
+                    .exact = exact,
                     .held_out = state.held_out};
 }
 

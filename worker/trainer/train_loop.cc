@@ -19,6 +19,7 @@
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/cost/mfu.h"
+#include "worker/trainer/agreement/sum_in_turn.h"
 #include "worker/trainer/checkpointing.h"
 #include "worker/trainer/exit_reason.h"
 #include "worker/trainer/profile.h"
@@ -134,13 +135,22 @@ class Loop {
 
   absl::Status RunStep() {
     RETURN_IF_ERROR(c_.engine.executor().Run());
+    ASSIGN_OR_RETURN(loss_, JobLoss());
     ++state_.step;
-    state_.consumed_samples += c_.config.sequences_per_step();
+    state_.consumed_samples += c_.config.engine.sequences_per_step();
     not_finite_ = c_.engine.clip_state()[kUpdate] == 0;
     not_finite_in_a_row_ = not_finite_ ? not_finite_in_a_row_ + 1 : 0;
     if (!Skipped()) ++state_.updates;
     if (!std::exchange(started_, true)) ReportFirstOperation();
     return absl::OkStatus();
+  }
+
+  // Returns the mean loss over the tokens of all replicas.
+  absl::StatusOr<double> JobLoss() {
+    const EngineSpec& spec = c_.config.engine;
+    if (spec.dp_size == 1) return c_.engine.MeanLoss();
+    ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, c_.control, c_.engine.LossSums()));
+    return sum / static_cast<double>(spec.sequences_per_step() * spec.model.sequence_length);
   }
 
   // With updates at once, the update has been applied before the norm is known.
@@ -245,13 +255,14 @@ class Loop {
     v1alpha1::StepReport* step = report.mutable_step();
     step->set_rank(c_.config.rank.value());
     step->set_step(state_.step);
-    step->set_loss(c_.engine.MeanLoss());
+    step->set_loss(loss_);
     step->set_grad_norm(c_.engine.clip_state()[kGradNorm]);
     step->set_learning_rate(c_.engine.scalars()[kLearningRate]);
-    step->set_tokens(c_.config.sequences_per_step() * c_.config.engine.model.sequence_length);
-    // The ranks share the model, so each reports its part of the FLOP.
+    step->set_tokens(c_.config.engine.sequences_per_step() *
+                     c_.config.engine.model.sequence_length);
+    // The ranks share the work, so each reports its part of the FLOP.
     step->set_model_flops(static_cast<double>(step->tokens()) *
-                          FlopsPerToken(c_.config.engine.model) / c_.config.engine.tp_size);
+                          FlopsPerToken(c_.config.engine.model) / c_.config.engine.world_size());
     step->set_wall_seconds(raw - raw_begin_);
     *step->mutable_ledger() = ToMessage(ledger, raw - raw_begin_);
     if (evaluated_.has_value()) *step->mutable_evaluation() = *evaluated_;
@@ -276,6 +287,7 @@ class Loop {
   int64_t step_begin_ = 0;  // the end of the previous step
   double raw_begin_ = 0;
   absl::Time wall_begin_;  // the same instant
+  double loss_ = 0;        // of the last step
   int64_t last_checkpoint_ = 0;
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
   bool evaluation_stopped_ = false;                // a stop request ended the last evaluation

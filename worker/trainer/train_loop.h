@@ -24,6 +24,8 @@ struct TrainState {
   int64_t step = 0;     // steps completed
   int64_t updates = 0;  // optimizer updates: steps less those whose update was skipped
   int64_t consumed_samples = 0;
+  // Whether training continues its checkpoint bit by bit; not under another layout.
+  bool exact = true;
   HeldOutState held_out = {};
 };
 

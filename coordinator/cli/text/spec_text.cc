@@ -93,6 +93,9 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
   }
   if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
   absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
+  if (spec.parallelism().dp_size() > 1) {
+    absl::StrAppend(&text, ", dp ", spec.parallelism().dp_size());
+  }
   const std::string options = OptionsText(spec);
   return options.empty() ? text : absl::StrCat(text, ", ", options);
 }

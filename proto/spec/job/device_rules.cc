@@ -24,6 +24,18 @@ void CheckHeads(const v1alpha1::ModelSpec& model, Violations* violations) {
                      absl::StrCat("at most ", kMaxRotaryHead, " with DEVICE_CUDA"));
 }
 
+// Every rank of a job must have the same sums. NCCL adds in an order that depends on a rank's place
+// in its communicator, so sums of more than two ranks may differ between communicators: the norm
+// between those of replicas, gradients of unsharded parameters between those of shards.
+void CheckReplicas(const v1alpha1::ParallelismSpec& parallelism, Violations* violations) {
+  const char* field = "parallelism.dp_size";
+  if (!violations->Sound({field, "parallelism.tp_size"})) return;
+  const int tp = parallelism.tp_size(), dp = parallelism.dp_size();
+  const int most = tp == 1 ? dp : tp == 2 ? 2 : 1;
+  violations->Expect(dp <= most, field, dp,
+                     absl::StrCat("at most ", most, " with DEVICE_CUDA and tp_size ", tp));
+}
+
 }  // namespace
 
 void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations) {
@@ -36,6 +48,7 @@ void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations) {
                        absl::StrCat("at most ", most, " with DEVICE_CUDA and this precision"));
   }
   CheckHeads(model, violations);
+  CheckReplicas(spec.parallelism(), violations);
   if (violations->Sound({"micro_batch_size", "model.sequence_length"})) {
     const int64_t tokens = int64_t{spec.micro_batch_size()} * model.sequence_length();
     violations->Expect(tokens <= kMaxTokens, "micro_batch_size", absl::StrCat(tokens, " tokens"),

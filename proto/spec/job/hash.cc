@@ -14,6 +14,7 @@
 #include "proto/spec/architecture.h"
 #include "proto/spec/fields.h"
 #include "proto/spec/job/places.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/job/takers.h"
 
 namespace stretto::spec {
@@ -86,10 +87,11 @@ std::string DataText(const v1alpha1::DataSpec& data) {
   return text;
 }
 
-std::string AddedText(const JobSpec& spec) {
+// Returns the fields that later releases added, of one kind.
+std::string AddedText(const JobSpec& spec, InHash kind) {
   std::string text;
   for (const Field& field : JobFields()) {
-    if (field.in_hash != InHash::kAdded) continue;
+    if (field.in_hash != kind) continue;
     JobSpec plain;
     google::protobuf::Message* parent = ParentOf(&plain, field.path, /*make=*/true);
     SetFromText(parent, *DescriptorOf(*spec.GetDescriptor(), field.path), field.value);
@@ -102,18 +104,31 @@ std::string AddedText(const JobSpec& spec) {
   return text;
 }
 
+// Returns what decides the results beyond rounding, apart from the model and the batch.
+std::string TrainingText(const JobSpec& spec) {
+  return absl::StrCat(
+      absl::StrCat(NameOf(spec.precision()), ",", NameOf(spec.parallelism().wire())), ";",
+      spec.seed(), ";", OptimizerText(spec.optimizer()),
+      spec.device() == v1alpha1::DEVICE_CUDA ? ";cuda" : "", DataText(spec.data()),
+      AddedText(spec, InHash::kAdded));
+}
+
+std::string HashOfText(const std::string& text) {
+  return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
+}
+
 }  // namespace
 
 std::string HashOf(const JobSpec& spec) {
-  const int micro_batches = spec.global_batch_size() / spec.micro_batch_size();
-  const std::string text =
-      absl::StrCat(ModelText(spec.model()), ";", spec.parallelism().tp_size(), ",",
-                   spec.micro_batch_size(), ",", micro_batches, ";", ScheduleText(spec), ";",
-                   absl::StrCat(NameOf(spec.precision()), ",", NameOf(spec.parallelism().wire())),
-                   ";", spec.seed(), ";", OptimizerText(spec.optimizer()),
-                   spec.device() == v1alpha1::DEVICE_CUDA ? ";cuda" : "", DataText(spec.data()),
-                   AddedText(spec));
-  return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
+  return HashOfText(absl::StrCat(ModelText(spec.model()), ";", spec.parallelism().tp_size(), ",",
+                                 spec.micro_batch_size(), ",", MicroBatchesOf(spec), ";",
+                                 ScheduleText(spec), ";", TrainingText(spec),
+                                 AddedText(spec, InHash::kLayout)));
+}
+
+std::string MathHashOf(const JobSpec& spec) {
+  return HashOfText(absl::StrCat("math;", ModelText(spec.model()), ";", spec.global_batch_size(),
+                                 ";", TrainingText(spec)));
 }
 
 }  // namespace stretto::spec

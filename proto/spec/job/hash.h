@@ -17,4 +17,10 @@ namespace stretto::spec {
 // accepted never changes, so old checkpoints remain valid.
 std::string HashOf(const v1alpha1::JobSpec& normalized);
 
+// Hashes what decides the results of a run up to rounding: all of the above but the layout, which
+// is the sizes of parallelism, the micro-batches of a step, slices, splits, sequence_parallel and
+// merge_wgrads. A run that continues under another layout agrees with an uninterrupted one within
+// rounding.
+std::string MathHashOf(const v1alpha1::JobSpec& normalized);
+
 }  // namespace stretto::spec

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "proto/spec/architecture.h"
@@ -101,7 +102,11 @@ JobSpec Normalize(JobSpec spec) {
   ExpandPreset(spec.mutable_model());
   for (const Field& field : JobFields()) FillValue(field, &spec);
   DeriveModel(spec.mutable_model());
-  spec.set_global_batch_size(OrDefault(spec.global_batch_size(), spec.micro_batch_size()));
+  const int replicas = std::max(1, spec.parallelism().dp_size());
+  if (const int64_t step = int64_t{spec.micro_batch_size()} * replicas;
+      spec.global_batch_size() == 0 && step <= std::numeric_limits<int32_t>::max()) {
+    spec.set_global_batch_size(static_cast<int32_t>(step));
+  }
   if (v1alpha1::Precision_IsValid(spec.precision())) {
     v1alpha1::ParallelismSpec* parallelism = spec.mutable_parallelism();
     parallelism->set_wire(OrDefault(parallelism->wire(), spec.precision()));

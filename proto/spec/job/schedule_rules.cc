@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/job/rules.h"
 #include "proto/spec/schedules.h"
 
@@ -40,14 +41,15 @@ void CheckSlices(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
 
 void CheckMerge(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "schedule.parameters.merge_wgrads";
-  if (!violations->Sound({field, "micro_batch_size", "global_batch_size"})) return;
+  if (!violations->Sound({field, "micro_batch_size", "global_batch_size", "parallelism.dp_size"}))
+    return;
   const ScheduleParameters& parameters = spec.schedule().parameters();
   const int merged = parameters.merge_wgrads();
   if (parameters.auto_merge_wgrads()) {
     violations->Expect(merged == 0, field, merged, "0, because auto_merge_wgrads chooses it");
     return;
   }
-  const int micro_batches = spec.global_batch_size() / spec.micro_batch_size();
+  const int micro_batches = MicroBatchesOf(spec);
   violations->Expect(
       merged == 0 || micro_batches % merged == 0, field, merged,
       absl::StrCat("0 or a divisor of the ", micro_batches, " micro-batches of a step"));

@@ -75,9 +75,13 @@ void CheckBatch(const JobSpec& spec, Violations* violations) {
   CheckSteps(spec, violations);
   const char* field = "global_batch_size";
   const int micro = spec.micro_batch_size(), global = spec.global_batch_size();
-  if (!violations->Sound({"micro_batch_size", field}) ||
+  const int replicas = spec.parallelism().dp_size();
+  if (!violations->Sound({"micro_batch_size", "parallelism.dp_size", field}) ||
       !violations->Expect(global % micro == 0, field, global,
                           absl::StrCat("a multiple of micro_batch_size ", micro)) ||
+      !violations->Expect(
+          global / micro % replicas == 0, field, global,
+          absl::StrCat("a multiple of micro_batch_size ", micro, " x dp_size ", replicas)) ||
       !violations->Sound({"model.sequence_length"})) {
     return;
   }

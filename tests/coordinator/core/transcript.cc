@@ -79,7 +79,7 @@ std::vector<SlotHealth> MakeHealth(const Command& command) {
 }
 
 decltype(RankReported::report) MakeReport(const Command& command, absl::Time now) {
-  if (command.Has("prepared")) return RankPrepared{now};
+  if (command.Has("prepared")) return RankPrepared{now, command.Has("inexactly")};
   if (command.Has("step")) return StepDone{command.Int("step"), now};
   if (command.Has("checkpoint")) {
     return CheckpointDone{.step = command.Int("checkpoint"),

@@ -43,6 +43,28 @@ TEST(PlacementTest, GangThatFitsNoWorkerIsSpreadOverFewest) {
               ElementsAre(RankSlot{"c", 0}, RankSlot{"c", 1}, RankSlot{"c", 2}, RankSlot{"d", 0}));
 }
 
+// The ranks of a block communicate all the time, so a worker takes whole blocks where that
+// suffices.
+TEST(PlacementTest, BlocksAreNotCutByTheBordersOfWorkers) {
+  QueuedJob job = Job("j", 4);
+  job.block = 2;
+  const Placement placement = Place({job}, {Node("a", 3), Node("b", 2)});
+  ASSERT_EQ(placement.placed.size(), 1u);
+  EXPECT_THAT(placement.placed[0].ranks,
+              ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 1}, RankSlot{"b", 0}, RankSlot{"b", 1}));
+  EXPECT_FALSE(CutsBlock(placement.placed[0].ranks, job.block));
+}
+
+TEST(PlacementTest, BlocksAreCutOnlyWhereTheGangWouldNotFit) {
+  QueuedJob job = Job("j", 4);
+  job.block = 2;
+  const Placement placement = Place({job}, {Node("a", 3), Node("b", 1)});
+  ASSERT_EQ(placement.placed.size(), 1u);
+  EXPECT_THAT(placement.placed[0].ranks,
+              ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 1}, RankSlot{"a", 2}, RankSlot{"b", 0}));
+  EXPECT_TRUE(CutsBlock(placement.placed[0].ranks, job.block));
+}
+
 TEST(PlacementTest, GangIsPlacedWholeOrNotAtAll) {
   const Placement placement = Place({Job("j", 4)}, {Node("a", 2), Node("b", 2, 1)});
   EXPECT_THAT(placement.placed, IsEmpty());

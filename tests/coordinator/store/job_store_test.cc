@@ -30,6 +30,7 @@ JobRecord FullJob(const std::string& id, int64_t number) {
   job.uid = "uid-" + id;
   job.spec = std::string("\x00\xff binary", 9);
   job.world_size = 2;
+  job.block_size = 2;
   job.device_kind = 1;
   job.total_steps = 1000;
   job.request_id = "request-" + id;

@@ -94,6 +94,22 @@ TEST_F(GpuJobTest, TrainsAsOnCoresAndAccountsForEverySecond) {
               HasSubstr("stretto_steps_total{training_job=\"gpu\""));
 }
 
+TEST_F(GpuJobTest, ReplicasTrainAsOneDoes) {
+  StartGpus("emulated");
+  JobFile two = OnGpus("two", 4, "profile: {steps: 1}\nglobal_batch_size: 8\n");
+  two.tp_size = 1;
+  two.dp_size = 2;
+  JobFile one = OnGpus("one", 4, "global_batch_size: 8\n");
+  one.tp_size = 1;
+  EXPECT_EQ(RunJob(two)["profile"]["verified_parity"], true);
+  RunJob(one);
+  const std::vector<double> found = Losses("two"), expected = Losses("one");
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0], expected[0]);
+  for (size_t step = 1; step < found.size(); ++step)
+    EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step + 1;
+}
+
 TEST_F(GpuJobTest, AScheduleThatComputesAWrongBitFailsTheJob) {
   StartGpus("wrong_bit");
   const Json job = RunJob(OnGpus("wrong", 1, "profile: {steps: 1}\n"), "FAILED");

@@ -91,6 +91,31 @@ TEST(HashTest, IsThatOfTheFirstRelease) {
   EXPECT_EQ(HashOf(spec), "74c609018cd2fc37");
 }
 
+// How the work of a step is spread and cut is layout; what a step computes is not.
+TEST(MathHashTest, LeavesOutTheLayoutAlone) {
+  const auto spec = [](const std::string& more, int micro_batch, int global_batch) {
+    JobSpec made = SpecWith(more);
+    made.set_micro_batch_size(micro_batch);
+    made.set_global_batch_size(global_batch);
+    return Normalize(made);
+  };
+  const std::string math = MathHashOf(spec("", 4, 16)), all = HashOf(spec("", 4, 16));
+  for (const char* layout :
+       {"parallelism { tp_size: 1 }", "parallelism { tp_size: 3 dp_size: 2 }",
+        "schedule { parameters { slice_sizes: [1, 3] } }",
+        "schedule { parameters { sequence_parallel: true merge_wgrads: 2 } }"}) {
+    EXPECT_EQ(MathHashOf(spec(layout, 4, 16)), math) << layout;
+    EXPECT_NE(HashOf(spec(layout, 4, 16)), all) << layout;
+  }
+  EXPECT_EQ(MathHashOf(spec("", 2, 16)), math);
+  EXPECT_NE(MathHashOf(spec("", 4, 24)), math);
+  for (const char* other :
+       {"model { layers: 3 }", "seed: 9", "optimizer { beta1: 0.5 }", "precision: PRECISION_BF16",
+        "parallelism { wire: PRECISION_BF16 }", "device: DEVICE_CUDA", "data { held_out: 0.1 }"}) {
+    EXPECT_NE(MathHashOf(spec(other, 4, 16)), math) << other;
+  }
+}
+
 TEST(HashTest, AMergeLeftToMemoryHasTheHashOfTheNumberChosen) {
   const std::string batch = "global_batch_size: 16 ";
   JobSpec automatic =

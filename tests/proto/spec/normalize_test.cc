@@ -54,6 +54,12 @@ TEST(NormalizeTest, FillsEveryDefault) {
   EXPECT_EQ(spec.device(), v1alpha1::DEVICE_CPU);
 }
 
+TEST(NormalizeTest, AStepHasAMicroBatchOfEachReplica) {
+  EXPECT_EQ(
+      Normalize(SpecWith("micro_batch_size: 5 parallelism { dp_size: 3 }")).global_batch_size(),
+      15);
+}
+
 TEST(NormalizeTest, ASecondTimeChangesNothing) {
   const auto expect = [](const JobSpec& spec, const char* name) {
     const JobSpec once = Normalize(spec);

@@ -134,6 +134,27 @@ TEST(SimCommandTest, TheLedgerSumsToTheStep) {
   EXPECT_NEAR(sum, figures["step_seconds"], 1e-9);
 }
 
+// Sums over replicas that a synchronous step waits for are hidden by an asynchronous one.
+TEST(SimCommandTest, ReplicasAddUpTheirGradients) {
+  const auto exposed = [](const nlohmann::json& figures) {
+    double seconds = 0;
+    for (const nlohmann::json& entry : figures["ledger"]) {
+      if (entry["group"] == "dp" && entry["part"] == "exposed") {
+        seconds += entry["seconds"].get<double>();
+      }
+    }
+    return seconds;
+  };
+  const auto sync = Figures("--tp 1 --dp 2 --micro-batches 2");
+  const auto async = Figures("--tp 1 --dp 2 --micro-batches 2 --schedule megatron_async");
+  EXPECT_EQ(sync["dp_size"], 2);
+  EXPECT_GT(exposed(sync), 0);
+  EXPECT_LT(exposed(async), exposed(sync));
+  EXPECT_EQ(exposed(Figures("--tp 1 --micro-batches 2")), 0);
+  EXPECT_THAT(Sim("--tp 2 --dp 4").out, HasSubstr("tp 2, dp 4, slices 1"));
+  EXPECT_THAT(Sim("--dp 0").err, HasSubstr("--dp"));
+}
+
 TEST(SimCommandTest, ShapesReplaceThePresets) {
   const nlohmann::json figures = Figures("--model gpt-tiny --layers 3 --family llama --kv-heads 2");
   EXPECT_EQ(figures["model"], "gpt-tiny, changed");

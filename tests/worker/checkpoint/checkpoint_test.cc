@@ -31,6 +31,7 @@ class CheckpointTest : public testing::Test {
             .seed = 5,
             .epoch = epoch,
             .spec_hash = "spec",
+            .math_hash = "math",
             .tokenizer_hash = "tok",
             .padded_vocab = 128,
             .world_size = 2,
@@ -400,15 +401,17 @@ TEST_F(CheckpointTest, NoValidCheckpointIsNotFoundAndSaysWhy) {
 TEST_F(CheckpointTest, ResumeComparesWhatIsExpected) {
   const TrainingState state = State(10, 1);
   EXPECT_TRUE(CheckResumable("/c", state, {}).ok());
-  EXPECT_TRUE(CheckResumable("/c", state, {"spec", "tok", 128, 2}).ok());
-  const absl::Status status = CheckResumable("/c", state, {"other", "tok", 128, 2});
+  EXPECT_TRUE(CheckResumable("/c", state, {"spec", "math", "tok", 128, 2}).ok());
+  const absl::Status status = CheckResumable("/c", state, {"other", "math", "tok", 128, 2});
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(), "/c: spec_hash: found spec, expected other");
-  EXPECT_EQ(CheckResumable("/c", state, {"spec", "x", 128, 2}).message(),
+  EXPECT_EQ(CheckResumable("/c", state, {"spec", "other", "tok", 128, 2}).message(),
+            "/c: math_hash: found math, expected other");
+  EXPECT_EQ(CheckResumable("/c", state, {"spec", "math", "x", 128, 2}).message(),
             "/c: tokenizer_hash: found tok, expected x");
-  EXPECT_EQ(CheckResumable("/c", state, {"spec", "tok", 256, 2}).message(),
+  EXPECT_EQ(CheckResumable("/c", state, {"spec", "math", "tok", 256, 2}).message(),
             "/c: padded_vocab: found 128, expected 256");
-  EXPECT_EQ(CheckResumable("/c", state, {"spec", "tok", 128, 4}).message(),
+  EXPECT_EQ(CheckResumable("/c", state, {"spec", "math", "tok", 128, 4}).message(),
             "/c: tp_size: found 2, expected 4");
 }
 

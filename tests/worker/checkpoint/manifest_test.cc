@@ -25,6 +25,7 @@ Manifest Example() {
                     .seed = UINT64_MAX,
                     .epoch = 7,
                     .spec_hash = "s",
+                    .math_hash = "",
                     .tokenizer_hash = "t",
                     .padded_vocab = 384,
                     .world_size = 2,
@@ -47,6 +48,12 @@ Manifest WithAttachments() {
   return manifest;
 }
 
+Manifest WithMathHash() {
+  Manifest manifest = Example();
+  manifest.state.math_hash = "m";
+  return manifest;
+}
+
 // The example with one text replaced must be refused with this message.
 void ExpectRefused(const std::string& from, const std::string& to, const std::string& message) {
   const std::string text = ManifestText(WithAttachments());
@@ -58,7 +65,7 @@ void ExpectRefused(const std::string& from, const std::string& to, const std::st
 }
 
 TEST(ManifestTest, RoundTrips) {
-  for (const Manifest& manifest : {Example(), WithAttachments()}) {
+  for (const Manifest& manifest : {Example(), WithAttachments(), WithMathHash()}) {
     const auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(*parsed, manifest);
@@ -68,8 +75,8 @@ TEST(ManifestTest, RoundTrips) {
 // Checkpoints on disk outlive the program that wrote them: these texts never change.
 // STRETTO_REWRITE=1 writes them.
 TEST(ManifestTest, IsWrittenAndReadAsEver) {
-  const std::pair<const char*, Manifest> goldens[] = {{"plain", Example()},
-                                                      {"attachments", WithAttachments()}};
+  const std::pair<const char*, Manifest> goldens[] = {
+      {"plain", Example()}, {"attachments", WithAttachments()}, {"math_hash", WithMathHash()}};
   for (const auto& [name, manifest] : goldens) {
     const std::string path =
         absl::StrCat(STRETTO_SOURCE_DIR "/tests/golden/manifest/", name, ".json");

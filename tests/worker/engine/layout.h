@@ -14,6 +14,7 @@ struct Layout {
   Family family = Family::kGpt;
   std::string schedule = "megatron_sync";
   int tp_size = 2;
+  int dp_size = 1;
   std::vector<int> slices = {4};  // sequences of each; their sum is the micro-batch
   int splits = 1;
   bool sequence_parallel = false;
@@ -41,6 +42,7 @@ inline std::vector<Family> EveryFamily() {
 inline std::string Describe(const Layout& layout) {
   std::string name = ArchitectureOf(layout.family).name;
   name += "_" + layout.schedule + "_tp" + std::to_string(layout.tp_size);
+  if (layout.dp_size > 1) name += "_dp" + std::to_string(layout.dp_size);
   for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
   if (layout.splits > 1) name += "_splits" + std::to_string(layout.splits);
   if (layout.sequence_parallel) name += "_sp";
@@ -82,6 +84,7 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
                    .defer_wgrads = layout.defer_wgrads,
                    .merge_wgrads = layout.merge_wgrads};
   spec.tp_size = layout.tp_size;
+  spec.dp_size = layout.dp_size;
   spec.dtype = layout.dtype;
   spec.wire_dtype = layout.wire;
   spec.micro_batch_size = 0;

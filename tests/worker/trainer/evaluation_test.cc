@@ -8,12 +8,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/tiny_job.h"
-#include "worker/comm/local/local.h"
 #include "worker/data/tokenizer_info.h"
 #include "worker/trainer/held_out_data.h"
 #include "worker/trainer/plan/arenas.h"
@@ -51,15 +50,16 @@ class EvaluationTest : public TinyJobTest {
     std::unique_ptr<Evaluation> evaluation;
   };
 
-  absl::Status Open(const JobConfig& config, Communicator& tp, Communicator& control, Rank* rank) {
+  absl::Status Open(const LocalRank& local, Rank* rank) {
+    const JobConfig& config = local.config;
     RankPlan plan = BuildPlan(config.engine, config.rank).value();
     EXPECT_TRUE(MakeRoomForEvaluation(config.engine, config.rank, &plan.arenas).ok());
-    rank->engine = RankEngine::Create(config.engine, config.rank, std::move(plan), {.host = &tp},
+    rank->engine = RankEngine::Create(config.engine, config.rank, std::move(plan), local.links(),
                                       *rank->backend, {})
                        .value();
     EXPECT_TRUE(rank->engine->Initialise(1).ok());
-    auto evaluation = Evaluation::Create(config, *held_out_.sampler, *rank->engine, {.host = &tp},
-                                         control, *rank->backend, {});
+    auto evaluation = Evaluation::Create(config, *held_out_.sampler, *rank->engine, local.links(),
+                                         *local.control, *rank->backend, {});
     if (!evaluation.ok()) return evaluation.status();
     rank->evaluation = *std::move(evaluation);
     return absl::OkStatus();
@@ -67,25 +67,16 @@ class EvaluationTest : public TinyJobTest {
 
   // Runs `body` on every rank, in threads.
   void OnAllRanks(const std::function<void(const JobConfig&, Rank&)>& body) {
-    const int ranks = config_.engine.tp_size;
-    const auto tp = LocalGroup::Create(ranks), control = LocalGroup::Create(ranks);
-    std::vector<std::thread> threads;
-    for (int number = 0; number < ranks; ++number) {
-      threads.emplace_back([&, number] {
-        JobConfig config = config_;
-        config.rank = stretto::Rank::Of(number);
-        const auto index = static_cast<size_t>(number);
-        Rank rank;
-        ASSERT_EQ(Open(config, *tp[index], *control[index], &rank), absl::OkStatus());
-        body(config, rank);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    OnLocalRanks(config_, [&](LocalRank& local) {
+      Rank rank;
+      ASSERT_EQ(Open(local, &rank), absl::OkStatus());
+      body(local.config, rank);
+    });
   }
 
   // The held-out loss, and that of a training step on the same tokens and weights.
   std::pair<double, double> Losses() {
-    std::vector<std::pair<double, double>> losses(static_cast<size_t>(config_.engine.tp_size));
+    std::vector<std::pair<double, double>> losses(static_cast<size_t>(config_.engine.world_size()));
     OnAllRanks([&](const JobConfig& config, Rank& rank) {
       auto& [evaluated, trained] = losses[config.rank.position()];
       evaluated = rank.evaluation->MeanLoss(GoOn).value().value();
@@ -117,6 +108,28 @@ TEST_F(EvaluationTest, HasTheLossThatAStepHasOnTheSameTokensBitForBit) {
         EXPECT_GT(evaluated, 0);
         EXPECT_EQ(evaluated, trained);
       }
+    }
+  }
+}
+
+// Replicas share the batches, of which there is one more than turns are full.
+TEST_F(EvaluationTest, ReplicasHaveTheBitsOfOne) {
+  config_.engine.micro_batches = 1;
+  for (int tp_size : {1, 2}) {
+    config_.engine.tp_size = tp_size;
+    config_.engine.dp_size = 1;
+    const auto evaluated = [&] {
+      std::vector<double> losses(static_cast<size_t>(config_.engine.world_size()));
+      OnAllRanks([&](const JobConfig& config, Rank& rank) {
+        losses[config.rank.position()] = rank.evaluation->MeanLoss(GoOn).value().value();
+      });
+      for (double loss : losses) EXPECT_EQ(loss, losses[0]);
+      return losses[0];
+    };
+    const double one = evaluated();
+    for (int dp_size : {2, 4}) {
+      config_.engine.dp_size = dp_size;
+      EXPECT_EQ(evaluated(), one) << dp_size;
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/tiny_job.h"
 #include "worker/data/batch.h"
 #include "worker/data/training_data.h"
@@ -51,15 +52,39 @@ TEST_F(FillStepTest, MicroBatchesContinueWhatWasConsumed) {
   }
 }
 
+// Three micro-batches of two sequences for each of two replicas.
+TEST_F(FillStepTest, ReplicasTakeMicroBatchesInTurn) {
+  config_.engine.dp_size = 2;
+  std::vector<int32_t> tokens(12 * 8), targets(12 * 8);
+  ASSERT_TRUE(sampler_->ReadBatch(6, 12, tokens.data(), targets.data()).ok());
+  OnLocalRanks(config_, [&](LocalRank& rank) {
+    const auto ops = MakeCpuOps();
+    const auto backend = MakeCpuBackend(*ops);
+    const auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
+                                           rank.links(), *backend, {});
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    ASSERT_TRUE(FillStep(rank.config, *sampler_, 6, 2, 1, **engine).ok());
+    for (int mb = 0; mb < 3; ++mb) {
+      const int first = (mb * 2 + rank.config.rank.value()) * 16;
+      EXPECT_EQ((*engine)->keys(mb)[kFirstToken], first);
+      EXPECT_TRUE(
+          std::equal(tokens.begin() + first, tokens.begin() + first + 16, (*engine)->tokens(mb)));
+      EXPECT_TRUE(std::equal(targets.begin() + first, targets.begin() + first + 16,
+                             (*engine)->targets(mb)));
+    }
+    EXPECT_FLOAT_EQ((*engine)->scalars()[kLossWeight], 1.0f / 96);
+  });
+}
+
 // What `stretto data batch` says about a step is what its micro-batches get.
 TEST_F(FillStepTest, ConsumesTheBatchThatIsDescribed) {
   config_.data.seed = 7;
   const TrainingData data = TrainingData::Open(config_.data).value();
   for (const int64_t step : {1, 2, 9}) {
-    const int64_t consumed = (step - 1) * config_.sequences_per_step();
+    const int64_t consumed = (step - 1) * config_.engine.sequences_per_step();
     ASSERT_TRUE(FillStep(config_, data.train(), consumed, step, step - 1, *engine_).ok());
     const auto described = DescribeBatch({.data = config_.data,
-                                          .sequences = config_.sequences_per_step(),
+                                          .sequences = config_.engine.sequences_per_step(),
                                           .step = step,
                                           .json = true});
     ASSERT_TRUE(described.ok()) << described.status();

@@ -145,8 +145,9 @@ TEST_F(ReadWeightsTest, EveryRankReadsItsShards) {
     config_.engine.tp_size = tp_size;
     const auto group = LocalGroup::Create(tp_size);
     for (Rank rank : IdRange<Rank>(tp_size)) {
-      const auto engine = RankEngine::Create(config_.engine, rank, Variant::kSchedule,
-                                             {.host = group[rank.position()].get()}, *backend_, {});
+      const auto engine =
+          RankEngine::Create(config_.engine, rank, Variant::kSchedule,
+                             {{.host = group[rank.position()].get()}}, *backend_, {});
       ASSERT_TRUE(engine.ok()) << engine.status();
       // What they must not keep.
       ASSERT_TRUE((*engine)

@@ -49,7 +49,7 @@ TEST(JobConfigTest, SlicesAreAsEqualAsCanBe) {
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_THAT(config->engine.schedule.slices, ElementsAre(3, 2));
   EXPECT_EQ(config->engine.micro_batches, 2);
-  EXPECT_EQ(config->sequences_per_step(), 10);
+  EXPECT_EQ(config->engine.sequences_per_step(), 10);
 }
 
 TEST(JobConfigTest, ARankOnAGpuHasATuningFolderOfItsOwn) {
@@ -305,6 +305,7 @@ TEST(JobConfigTest, DataReachesTheSampler) {
 
 // Losses that may be compared: a resumed run forgets those of other tokens.
 TEST(JobConfigTest, WhatIsMeasuredIsNamedByItsData) {
+  const int micro_batch = Task().assign().spec().micro_batch_size();
   const auto of = [](const std::string& first, double weight, double held_out, int batches) {
     v1alpha1::AttachResponse task = Task();
     v1alpha1::JobSpec& spec = *task.mutable_assign()->mutable_spec();
@@ -322,8 +323,11 @@ TEST(JobConfigTest, WhatIsMeasuredIsNamedByItsData) {
     }
     return ConfigFrom(task, 0)->evaluation.of;
   };
-  EXPECT_EQ(of("a", 0, 0.25, 3), "the first 3 batches of the held-out 0.25 of a (1)");
-  EXPECT_EQ(of("a", 0.5, 0.25, 3), "the first 3 batches of the held-out 0.25 of a (1), b (0.5)");
+  EXPECT_EQ(of("a", 0, 0.25, 3), absl::StrCat("the first ", 3 * micro_batch,
+                                              " sequences of the held-out 0.25 of a (1)"));
+  EXPECT_EQ(of("a", 0.5, 0.25, 3),
+            absl::StrCat("the first ", 3 * micro_batch,
+                         " sequences of the held-out 0.25 of a (1), b (0.5)"));
   const std::set<std::string> all = {of("a", 0, 0.25, 3), of("c", 0, 0.25, 3), of("a", 0, 0.5, 3),
                                      of("a", 0, 0.25, 4), of("a", 1, 0.25, 3), of("a", 2, 0.25, 3),
                                      of("c", 2, 0.25, 3)};
@@ -334,7 +338,8 @@ TEST(JobConfigTest, WhatIsMeasuredIsNamedByItsData) {
   eval.set_interval_steps(5);
   eval.set_batches(2);
   eval.set_prefix("held");
-  EXPECT_EQ(ConfigFrom(task, 0)->evaluation.of, "the first 2 batches of held");
+  EXPECT_EQ(ConfigFrom(task, 0)->evaluation.of,
+            absl::StrCat("the first ", 2 * micro_batch, " sequences of held"));
 }
 
 // What the spec shows is refused as such; what only this node shows, a link, is not permitted.

@@ -95,12 +95,8 @@ TEST(AgreeOnMergedWgradsTest, TheRankWithTheLeastMemoryDecides) {
 TEST(AgreeOnMergedWgradsTest, ACheckpointsNumberHolds) {
   for (const auto& merged : Agreed({6, 6}, With(2).spec_hash)) EXPECT_EQ(*merged, 2);
   for (const auto& merged : Agreed({2, 6}, With(2).spec_hash)) EXPECT_EQ(*merged, 2);
-  for (const auto& merged : Agreed({2, 6}, With(3).spec_hash)) {
-    EXPECT_EQ(merged.status(),
-              absl::FailedPreconditionError(
-                  "checkpoint.resume_from: found weight gradients merged over 3 micro-batches, "
-                  "expected at most 2, which is what fits the nodes' memory"));
-  }
+  // It no longer fits: the run continues under another layout.
+  for (const auto& merged : Agreed({2, 6}, With(3).spec_hash)) EXPECT_EQ(*merged, 2);
 }
 
 // Resume refuses it later, for what differs.

@@ -54,7 +54,7 @@ class ProfileTest : public TinyJobTest {
         WrongBitBackend backend(MakeCpuBackend(*ops),
                                 rank == wrong_rank ? wrong : WrongBit{.executor = -1});
         Communicator& link = *group[static_cast<size_t>(rank)];
-        auto profile = MeasureProfile(config, *sampler_, {.host = &link}, link, backend);
+        auto profile = MeasureProfile(config, *sampler_, {{.host = &link}}, link, backend);
         ASSERT_TRUE(profile.ok()) << profile.status();
         profiled[static_cast<size_t>(rank)] = {*std::move(profile), backend.made()};
       });

@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/training.h"
 
 namespace stretto::trainer {
@@ -23,22 +24,15 @@ class ReplicasTest : public TrainingTest {
 
   using OnRank = std::function<void(const JobConfig&, RankEngine&, Communicator&)>;
   void OnRanks(const OnRank& run) {
-    const auto group = LocalGroup::Create(2);
-    std::vector<std::jthread> ranks;
-    for (Rank rank : IdRange<Rank>(2)) {
-      ranks.emplace_back([&, rank] {
-        JobConfig config = config_;
-        config.rank = rank;
-        const auto ops = MakeCpuOps();
-        const auto backend = MakeCpuBackend(*ops);
-        Communicator& control = *group[rank.position()];
-        const auto engine = RankEngine::Create(config.engine, rank, Variant::kSchedule,
-                                               {.host = &control}, *backend, {});
-        ASSERT_TRUE(engine.ok()) << engine.status();
-        ASSERT_TRUE((*engine)->Initialise(1).ok());
-        run(config, **engine, control);
-      });
-    }
+    OnLocalRanks(config_, [&](LocalRank& rank) {
+      const auto ops = MakeCpuOps();
+      const auto backend = MakeCpuBackend(*ops);
+      const auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
+                                             rank.links(), *backend, {});
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      ASSERT_TRUE((*engine)->Initialise(1).ok());
+      run(rank.config, **engine, *rank.control);
+    });
   }
 
   // In the last element of a tensor, by NameOfState.
@@ -58,7 +52,7 @@ class ReplicasTest : public TrainingTest {
     std::array<absl::Status, 2> found;
     OnRanks([&](const JobConfig& config, RankEngine& engine, Communicator& control) {
       if (config.rank == 1 && !wrong.empty()) FlipBit(engine, wrong);
-      found[config.rank.position()] = CheckReplicas(engine, control);
+      found[config.rank.position()] = CheckReplicas(config_.engine, engine, control);
     });
     EXPECT_EQ(found[0], found[1]);
     return found[0];
@@ -83,6 +77,31 @@ TEST_F(ReplicasTest, EveryReplicatedTensorIsCompared) {
     }
   }
   EXPECT_GT(replicated, 0);
+}
+
+// Two replicas of one rank each hold everything; of two ranks each, the same shards.
+TEST_F(ReplicasTest, TensorsOfReplicasAreComparedWithThoseOfTheFirst) {
+  config_.engine.micro_batches = 1;
+  config_.engine.dp_size = 2;
+  for (int tp_size : {1, 2}) {
+    config_.engine.tp_size = tp_size;
+    for (const char* name : {"layers.0.mlp.fc1.weight", "layers.0.ln1.weight.m"}) {
+      std::vector<absl::Status> found(static_cast<size_t>(config_.engine.world_size()));
+      OnRanks([&](const JobConfig& config, RankEngine& engine, Communicator& control) {
+        absl::Status& mine = found[config.rank.position()];
+        mine = CheckReplicas(config.engine, engine, control);
+        EXPECT_TRUE(mine.ok()) << mine;
+        if (config.rank == tp_size) FlipBit(engine, name);
+        mine = CheckReplicas(config.engine, engine, control);
+      });
+      for (const absl::Status& status : found) {
+        EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << name;
+        EXPECT_THAT(std::string(status.message()),
+                    HasSubstr(absl::StrCat(" on rank ", tp_size, ", expected ")));
+        EXPECT_THAT(std::string(status.message()), HasSubstr(" as on rank 0: "));
+      }
+    }
+  }
 }
 
 // Between the second and the third checkpoint a rank loses a bit.

@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "proto/base/box.h"
+#include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/tiny_job.h"
-#include "worker/comm/local/local.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/initial_weights.h"
 #include "worker/trainer/profile.h"
@@ -43,6 +43,7 @@ class SavedStateTest : public TinyJobTest {
     config_.optimizer.learning_rate = config_.optimizer.min_learning_rate = 1e-3;
     config_.initial_weights = "hf:" + kModel;
     config_.spec_hash = "spec";
+    config_.math_hash = "math";
     fs::create_directories(folder_ / "export");
     fs::copy_file(kModel + "/config.json", folder_ / "export/config.json");
     config_.resume_model = folder_ / "export";
@@ -50,19 +51,12 @@ class SavedStateTest : public TinyJobTest {
 
   // On every rank at once.
   void OnRanks(const std::function<void(RankEngine&, Communicator&, const JobConfig&)>& run) {
-    const auto group = LocalGroup::Create(config_.engine.tp_size);
-    std::vector<std::jthread> ranks;
-    for (Rank rank : IdRange<Rank>(config_.engine.tp_size)) {
-      ranks.emplace_back([&, rank] {
-        JobConfig config = config_;
-        config.rank = rank;
-        Communicator& link = *group[rank.position()];
-        auto engine = RankEngine::Create(config.engine, rank, Variant::kSchedule, {.host = &link},
-                                         *backend_, {});
-        ASSERT_TRUE(engine.ok()) << engine.status();
-        run(**engine, link, config);
-      });
-    }
+    OnLocalRanks(config_, [&](LocalRank& rank) {
+      auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
+                                       rank.links(), *backend_, {});
+      ASSERT_TRUE(engine.ok()) << engine.status();
+      run(**engine, *rank.control, rank.config);
+    });
   }
 
   // From `at` to `steps`.
@@ -71,7 +65,7 @@ class SavedStateTest : public TinyJobTest {
       ASSERT_TRUE(
           FillStep(config, *sampler_, at.consumed_samples, at.step + 1, at.updates, engine).ok());
       ASSERT_TRUE(engine.executor().Run().ok());
-      at.consumed_samples += config.sequences_per_step();
+      at.consumed_samples += config.engine.sequences_per_step();
     }
   }
 
@@ -107,13 +101,14 @@ class SavedStateTest : public TinyJobTest {
   TrainingState State(int64_t step) {
     return {.step = step,
             .updates = step,
-            .consumed_samples = step * config_.sequences_per_step(),
+            .consumed_samples = step * config_.engine.sequences_per_step(),
             .seed = config_.seed,
             .epoch = 1,
             .spec_hash = "spec",
+            .math_hash = "math",
             .tokenizer_hash = "",
             .padded_vocab = 256,
-            .world_size = config_.engine.tp_size,
+            .world_size = config_.engine.world_size(),
             .tp_size = config_.engine.tp_size};
   }
 
@@ -185,8 +180,13 @@ class SavedStateTest : public TinyJobTest {
 };
 
 TEST_F(SavedStateTest, GoingOnFromAnExportIsTrainingOn) {
-  for (int tp_size : {1, 2}) {
-    config_.engine.tp_size = tp_size;
+  struct Size {
+    int tp, dp, micro_batches;
+  };
+  for (const Size& size : {Size{1, 1, 3}, {2, 1, 3}, {2, 3, 1}}) {
+    config_.engine.tp_size = size.tp;
+    config_.engine.dp_size = size.dp;
+    config_.engine.micro_batches = size.micro_batches;
     const Tensors straight = TrainStraight(6);
     Export(TrainStraight(3), State(3));
     Tensors resumed;
@@ -212,13 +212,19 @@ TEST_F(SavedStateTest, GoingOnFromAnExportIsTrainingOn) {
 TEST_F(SavedStateTest, AnExportIsOfALayoutAndASpec) {
   const Tensors whole = TrainStraight(1);
   TrainingState state = State(1);
+  state.spec_hash = "another";  // layout
+  Export(whole, state);
+  EXPECT_TRUE(Try().ok()) << Try();
+  state.math_hash = "another";
+  Export(whole, state);
+  ExpectRefused("export: math_hash: found another, expected math");
+  // Of a release without that hash.
+  state.math_hash = "";
+  Export(whole, state);
+  ExpectRefused("export: spec_hash: found another, expected spec");
   state.tp_size = 2;
   Export(whole, state);
   ExpectRefused("export: tp_size: found 2, expected 1");
-  state = State(1);
-  state.spec_hash = "another";
-  Export(whole, state);
-  ExpectRefused("export: spec_hash: found another, expected spec");
   Export(whole, State(1));
   EXPECT_TRUE(Try().ok()) << Try();
   config_.engine.model.layers = 3;

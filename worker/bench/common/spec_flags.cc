@@ -7,6 +7,8 @@
 #include "worker/bench/common/spec_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -191,10 +193,13 @@ absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& f) {
   *spec.mutable_model() = ModelMessage(f);
   *spec.mutable_schedule() = ScheduleMessage(f);
   spec.mutable_parallelism()->set_tp_size(f.tp);
+  spec.mutable_parallelism()->set_dp_size(f.dp);
   spec.set_precision(PrecisionOf(f.dtype));
   if (!f.wire.empty()) spec.mutable_parallelism()->set_wire(PrecisionOf(f.wire));
   spec.set_micro_batch_size(f.micro_batch);
-  spec.set_global_batch_size(f.micro_batch * f.micro_batches);
+  const int64_t sequences = int64_t{f.micro_batch} * f.micro_batches * f.dp;
+  spec.set_global_batch_size(
+      static_cast<int>(std::min<int64_t>(sequences, std::numeric_limits<int>::max())));
   spec.set_steps(1);
   spec.mutable_data()->set_prefix("random");
   ASSIGN_OR_RETURN(EngineSpec engine, trainer::EngineSpecFrom(spec));
@@ -237,6 +242,7 @@ absl::Status NameFlags(const absl::Status& status) {
                            {"spec.model.sequence_length", "--sequence"},
                            {"spec.model.vocab_size", "--vocab"},
                            {"spec.parallelism.tp_size", "--tp"},
+                           {"spec.parallelism.dp_size", "--dp"},
                            {"spec.parallelism.wire", "--wire"},
                            {"spec.micro_batch_size", "--micro-batch"},
                            {"micro_batch_size", "--micro-batch"},

@@ -76,7 +76,7 @@ absl::Status Rig::Start() {
   // Of all variants, the one without activations needs the least memory for the weights.
   ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(
                                  options_.Unsliced(), Rank::Of(options_.rank),
-                                 Variant::kCommunicationOnly, link(), *machine_.backend, {}));
+                                 Variant::kCommunicationOnly, links(), *machine_.backend, {}));
   return initial_->Initialise(kSeed);
 }
 
@@ -95,7 +95,7 @@ absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Rig::Make(const EngineSpec&
   if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
   ASSIGN_OR_RETURN(auto engine,
                    trainer::RankEngine::Create(spec, Rank::Of(options_.rank), std::move(plan),
-                                               link(), *machine_.backend, std::move(on_begin)));
+                                               links(), *machine_.backend, std::move(on_begin)));
   RETURN_IF_ERROR(engine->CopyStateFrom(*initial_));
   FillInputs(spec, 1, *engine);
   return engine;

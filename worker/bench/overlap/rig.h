@@ -111,9 +111,9 @@ class Rig {
   absl::StatusOr<Run> RunOnce(const Measured& measured, trainer::RankEngine& engine,
                               CpuMarks* marks);
   absl::Status SlowestRank(StepSample* sample);
-  GroupLink link() const {
-    return {.host = communicator_.get(),
-            .device = devices_.empty() ? nullptr : devices_.back().get()};
+  GroupLinks links() const {
+    return {{.host = communicator_.get(),
+             .device = devices_.empty() ? nullptr : devices_.back().get()}};
   }
   absl::StatusOr<std::vector<trainer::StepResult>> Steps(const EngineSpec& spec, Variant variant,
                                                          double* seconds);

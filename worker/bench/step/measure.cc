@@ -113,7 +113,7 @@ absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Ma
   RETURN_IF_ERROR(trainer::CheckMemory(plan.arenas, alone, available));
   ASSIGN_OR_RETURN(const auto engine,
                    trainer::RankEngine::Create(spec, Rank::Of(options.rank), Variant::kSchedule,
-                                               {.device = link.get()}, *machine.backend, {}));
+                                               {{.device = link.get()}}, *machine.backend, {}));
   RETURN_IF_ERROR(engine->Initialise(kSeed));
 
   Trainer trainer(spec, *engine);

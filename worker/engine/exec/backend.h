@@ -25,6 +25,9 @@ struct GroupLink {
   DeviceCommunicator* device = nullptr;
 };
 
+// By the index of the group in the program.
+using GroupLinks = std::vector<GroupLink>;
+
 struct ExecutorRequest {
   StepProgram step = {};
   Program program = {};  // its expansion, verified with planned memory
@@ -32,8 +35,8 @@ struct ExecutorRequest {
   // By class: memory of another executor of this backend (Executor::Lend) to use instead of memory
   // of its own. The two executors must not run at once; each sees what the other left there.
   PerArena<Arena> borrowed = {};
-  std::vector<GroupLink> links = {};  // by group index of the program
-  OnBegin on_begin = {};              // may be empty
+  GroupLinks links = {};
+  OnBegin on_begin = {};  // may be empty
 };
 
 // One device, or the cores of this process. Not thread-safe. A backend outlives its executors.

@@ -34,7 +34,7 @@ const char* LongNameOf(Phase phase);
 
 struct LedgerEntry {
   LedgerPart part = LedgerPart::kIdle;
-  std::string group;  // "tp" or empty
+  std::string group;  // "tp", "dp" or empty
   std::string phase;  // "forward", "backward", "optimizer" or empty
   double seconds = 0;
 };

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The frame of emission: buffers, views and tags, the attributes that operations of one kind share,
-// and the units "begin" and "optimizer" (emit_optimizer.cc). emit_forward.cc and emit_backward.cc
-// emit the two halves of "micro_batch". A buffer that several operations need from the start is
-// declared here; every other buffer is declared by the operation that writes it first.
+// and the unit "begin". emit_forward.cc and emit_backward.cc emit the two halves of "micro_batch",
+// emit_optimizer.cc the unit "optimizer".
 
 #include "worker/engine/model/emit.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <iterator>
@@ -34,7 +34,7 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
     : spec_(spec),
       model_(spec.model),
       features_(model_.architecture),
-      tp_rank_(TpRankOf(spec, rank)),
+      tp_rank_(PlaceOf(spec, rank).tp_rank),
       extent_(extent),
       hidden_(model_.hidden),
       ffn_(model_.ffn_hidden / spec.tp_size),
@@ -50,11 +50,9 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
       drop_threshold_(extent == Extent::kForward ? 0
                                                  : std::llround(model_.dropout * 4294967296.0)) {
   step_.rank = rank;
-  step_.world_size = spec.tp_size;
+  step_.world_size = spec.world_size();
   step_.micro_batches = extent == Extent::kForward ? 1 : spec.micro_batches;
-  Group tp{"tp", {}};
-  for (Rank member : IdRange<Rank>(spec.tp_size)) tp.ranks.push_back(member);
-  step_.groups = {std::move(tp)};
+  step_.groups = GroupsOf(spec, rank);
   // One lane carries everything until AssignLanesAndWaits.
   step_.lanes.push_back({"serial"});
 }
@@ -112,9 +110,10 @@ void Emitter::Add(OpKind kind, const Tag& tag, std::vector<BufferId> in, std::ve
                                     .waits = {}});
 }
 
-void Emitter::AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire) {
+void Emitter::AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire,
+                            GroupId group) {
   Add(kind, tag, {in}, {out}, {static_cast<int64_t>(wire)});
-  step_.units.back().ops.back().group = 0;
+  step_.units.back().ops.back().group = group;
 }
 
 Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const {
@@ -175,81 +174,6 @@ std::vector<int64_t> Emitter::DropAttributes(int layer, int place, int64_t first
   return {drop_threshold_, layer < 0 ? 0 : 1 + 3 * layer + place, first};
 }
 
-void Emitter::DeclareParameters() {
-  if (extent_ == Extent::kStep && SequenceParallel()) {
-    // The gradients of replicated parameters are adjacent, so that one all-reduce adds them up.
-    int64_t total = 0;
-    for (const Parameter& p : parameters_) total += p.sharded() ? 0 : p.count();
-    replicated_gradients_ =
-        NewBuffer("replicated.grad", DType::kF32, {total}, ArenaClass::kGradient);
-  }
-  int64_t replicated = 0;
-  for (const Parameter& p : parameters_) {
-    // Operations see stacked matrices as one matrix and stacked biases as one vector.
-    const std::vector<int64_t> used =
-        p.decay ? std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()}
-                : std::vector<int64_t>{p.count()};
-    ids_.weight.push_back(NewBuffer(p.name, spec_.dtype, used, ArenaClass::kParameter));
-    if (extent_ == Extent::kStep) DeclareTraining(p, ids_.weight.back(), &replicated);
-  }
-}
-
-void Emitter::DeclareTraining(const Parameter& parameter, BufferId weight, int64_t* replicated) {
-  const std::vector<int64_t> used = step_.buffers[weight].shape;
-  const auto add = [&](absl::string_view suffix, ArenaClass arena) {
-    return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena);
-  };
-  // In f32 the weight is its own master; AdamW then writes it once.
-  ids_.master.push_back(spec_.dtype == DType::kF32 ? weight
-                                                   : add(".master", ArenaClass::kOptimizer));
-  ids_.moment1.push_back(add(".m", ArenaClass::kOptimizer));
-  ids_.moment2.push_back(add(".v", ArenaClass::kOptimizer));
-  if (SequenceParallel() && !parameter.sharded()) {
-    ids_.gradient.push_back(
-        View(replicated_gradients_, absl::StrCat(parameter.name, ".grad"), *replicated, used));
-    *replicated += parameter.count();
-  } else {
-    ids_.gradient.push_back(add(".grad", ArenaClass::kGradient));
-  }
-}
-
-void Emitter::DeclareStep() {
-  DeclareParameters();
-  const int64_t b = spec_.micro_batch_size, s = model_.sequence_length;
-  const auto input = [&](const char* name, std::vector<int64_t> shape) {
-    return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, kPerMicroBatch);
-  };
-  ids_.tokens = input("tokens", {b, s});
-  ids_.targets = input("targets", {b, s});
-  ids_.keys = input("keys", {kKeyCount});
-  ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, kPerMicroBatch);
-  if (extent_ == Extent::kStep) {
-    ids_.scalars = NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput);
-    ids_.clip_state = NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput);
-  }
-  DeclareSlices();
-}
-
-void Emitter::DeclareSlices() {
-  int64_t first = 0;  // sequence
-  const int64_t s = model_.sequence_length;
-  for (int i = 0; i < std::ssize(spec_.schedule.slices); ++i) {
-    const int64_t sequences = spec_.schedule.slices[i];
-    SliceState slice;
-    slice.index = i;
-    slice.rows = sequences * s;
-    slice.first = first * s;
-    slice.own_rows = SequenceParallel() ? slice.rows / spec_.tp_size : slice.rows;
-    slice.own_first = slice.first + (SequenceParallel() ? slice.own_rows * tp_rank_.value() : 0);
-    slice.tokens = View(ids_.tokens, absl::StrCat("tokens.s", i), first * s, {sequences, s});
-    slice.targets = View(ids_.targets, absl::StrCat("targets.s", i), first * s, {sequences, s});
-    slice.losses = View(ids_.losses, absl::StrCat("losses.s", i), first * s, {slice.rows});
-    slice.layers.resize(model_.layers);
-    first += sequences;
-    slices_.push_back(std::move(slice));
-  }
-}
-
 void Emitter::EmitBegin() {
   // Contributions to a gradient are added, so every gradient starts at zero.
   StartUnit("begin");
@@ -292,7 +216,7 @@ void CheckShares(const EngineSpec& spec) {
 }  // namespace
 
 Emitted Emit(const EngineSpec& spec, Rank rank, Extent extent) {
-  STRETTO_CHECK(rank >= 0 && rank.value() < spec.tp_size);
+  STRETTO_CHECK(rank >= 0 && rank.value() < spec.world_size());
   CheckShares(spec);
   Emitter emitter(spec, rank, extent);
   emitter.DeclareStep();

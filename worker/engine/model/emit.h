@@ -42,7 +42,7 @@ struct Emitted {
 // dropout. Its weights are declared in the same order as those of kStep.
 enum class Extent : uint8_t { kStep, kForward };
 
-// Emits the program of `tp_rank` from a valid spec. CHECKs that tp_rank is in range.
+// Emits the program of `rank` from a valid spec. CHECKs that rank is in range.
 Emitted Emit(const EngineSpec& spec, Rank rank, Extent extent = Extent::kStep);
 
 }  // namespace stretto

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/model/emit.h"
 
 namespace stretto {
@@ -56,6 +57,9 @@ struct SliceState {
   BufferId d;            // [own_rows, hidden], gradient of the residual stream in backward
 };
 
+// The bucket of parameters that every rank of a replica holds whole.
+inline constexpr char kReplicatedBucket[] = "replicated";
+
 class Emitter {
  public:
   Emitter(const EngineSpec& spec, Rank rank, Extent extent);
@@ -83,9 +87,10 @@ class Emitter {
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 
-  // Adds a collective of group tp. f32 operands travel as `wire`.
-  void AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire);
-  // The collectives below emit nothing when there is one rank.
+  // Adds a collective. f32 operands travel as `wire`.
+  void AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire,
+                     GroupId group = kTpGroup);
+  // The collectives below emit nothing when a replica has one rank.
   void AllReduce(const Tag& tag, BufferId buffer, bool travels_as_activation);
   // Returns all rows of `own`: an all-gather with sequence parallelism, otherwise `own` itself.
   BufferId Gather(const SliceState& slice, const Tag& tag, BufferId own, absl::string_view name);
@@ -100,7 +105,15 @@ class Emitter {
                   absl::string_view name);
 
   void DeclareParameters();
-  void DeclareTraining(const Parameter& parameter, BufferId weight, int64_t* replicated);
+  // Returns the name of the bucket that holds the gradient of a parameter: gradients that are
+  // reduced by one collective are adjacent. Empty: the gradient has memory of its own.
+  std::string BucketOf(const Parameter& parameter) const;
+  void DeclareBuckets();
+  void DeclareTraining(const Parameter& parameter, BufferId weight);
+  // Emit the sums of gradients: over the ranks of a replica, and over the replicas.
+  void ReduceReplicated();
+  void ReduceOverReplicas();
+  std::vector<size_t> InOrderOfGradients() const;
   void DeclareSlices();
   // Returns the output of a norm, [rows, hidden], and declares its statistics in `stats`.
   BufferId Norm(const SliceState& slice, absl::string_view name, int layer, BufferId x, int w,
@@ -163,7 +176,11 @@ class Emitter {
   const int64_t drop_threshold_;
   StepProgram step_;
   StepBuffers ids_;
-  BufferId replicated_gradients_;  // with sequence parallelism: the bucket that ranks add up
+  struct Bucket {
+    BufferId buffer;
+    int64_t used = 0;  // elements that have a parameter
+  };
+  std::map<std::string, Bucket> buckets_;  // by BucketOf
   std::vector<SliceState> slices_;
   std::map<std::pair<BufferId, int>, BufferId> weight_rows_;  // (weight, piece): its view
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A tiling of a mesh cuts the box of each rank, axis after axis, and collects the ranks whose boxes
-// are the same. The check adds up volumes: tiles that are inside, disjoint and as large as the whole
-// cover it.
+// are the same. The check adds up volumes: tiles that are inside, disjoint and as large as the
+// whole cover it.
 
 #include "worker/engine/reshard/tiling.h"
 

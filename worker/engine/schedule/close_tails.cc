@@ -8,7 +8,7 @@
 //   first    head(0) rest(0)
 //   next     head(k) tail(k-1) rest(k)
 //   finish   tail(last) and the optimizer; the part of the optimizer that does not depend on the
-//            last collective runs before the operations that wait for it
+//            last collective, or on one of its own, runs before the operations that wait for it
 //
 // If a unit has several micro-batches (merge_wgrads.cc), those within it meet in the same way as
 // head(k) and tail(k-1).
@@ -17,7 +17,8 @@
 //   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...          | ATT'(last) ...
 //
 // The part of the optimizer that may run early computes the norm parts of gradients that are final
-// and, with EngineSpec::update_at_once, the updates by those gradients. Otherwise every update
+// and, with EngineSpec::update_at_once, the updates by those gradients. With several replicas it is
+// the sums of gradients that are final, and nothing that waits for them. Otherwise every update
 // waits for the whole norm, because a norm that is not finite must skip all updates on every rank
 // (DESIGN section 5).
 
@@ -69,21 +70,25 @@ std::set<BufferId> WrittenBy(const StepProgram& step, const OpList& ops) {
   return roots;
 }
 
-// The last unit: `ready`, then the operations of `optimizer` that do not depend on `pending`, then
-// `pending`, then the other operations of `optimizer`. Both parts of `optimizer` keep their order.
+// The last unit: `ready`, then the operations of `optimizer` that depend neither on `pending` nor
+// on a collective of `optimizer`, then `pending`, then the other operations of `optimizer`. Both
+// parts of `optimizer` keep their order. Collectives that are ready thus start early, such as sums
+// over replicas, and no computation of `pending` stands behind one that waits for them.
 OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pending,
               const OpList& optimizer) {
   OpList ops = pending;
   Append(&ops, optimizer);
   const auto dependencies = DependenciesOf(ops, step.buffers);
   IdVector<OpId, bool> waits(ops.size());
-  // waits[i]: operation i depends on `pending`, directly or through other operations. One pass
+  // waits[i]: operation i depends on those, directly or through other operations. One pass
   // suffices, because dependencies point backwards.
   std::fill_n(waits.begin(), pending.size(), true);
   OpList early, late;
   for (OpId i = pending.next(); i < ops.next(); ++i) {
     const std::vector<OpId>& behind = dependencies[i];
-    waits[i] = std::any_of(behind.begin(), behind.end(), [&](OpId op) { return waits[op]; });
+    waits[i] = std::any_of(behind.begin(), behind.end(), [&](OpId op) {
+      return waits[op] || (op >= pending.next() && IsCollective(ops[op].kind));
+    });
     (waits[i] ? late : early).push_back(ops[i]);
   }
   OpList finish = ready;
@@ -115,7 +120,8 @@ absl::Status CloseTails(const EngineSpec&, StepProgram* step) {
   const OpList optimizer = step->units[FindUnit(*step, kOptimizerUnit)].ops;
   std::vector<Parts> parts;
   for (const OpList& ops : roles) parts.push_back(PartsOf(ops));
-  if (parts[0].rest.empty()) return absl::OkStatus();  // one rank: nothing to overlap with
+  if (parts[0].rest.empty())
+    return absl::OkStatus();  // one rank in a replica: nothing to overlap with
 
   OpList within = parts[0].rest;
   for (size_t role = 1; role < parts.size(); ++role) {

@@ -53,14 +53,14 @@ absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 absl::Status RemoveCollectives(const EngineSpec& spec, StepProgram* step);
 absl::Status KeepCollectives(const EngineSpec& spec, StepProgram* step);
 
-// Assigns collectives to lane comm.tp and everything else to lane compute. Then assigns the fewest
-// waits that order every conflicting pair of accesses, within units and (carried) between
-// instances.
+// Assigns the collectives of each group to a lane of its own and everything else to lane compute.
+// Then assigns the fewest waits that order every conflicting pair of accesses, within units and
+// (carried) between instances.
 absl::Status AssignLanesAndWaits(const EngineSpec& spec, StepProgram* step);
 
-// For synchronous schedules, after lanes are assigned: wherever the lane changes within a unit, the
-// operation waits for the one before it. A collective therefore starts only after all earlier
-// computation is done, and no computation runs under it.
+// For synchronous schedules, after lanes are assigned: wherever the lane changes, within a unit or
+// from one instance to the next, the operation waits for the one before it. A collective therefore
+// starts only after all earlier computation is done, and no computation runs under it.
 absl::Status SerialiseLanes(const EngineSpec& spec, StepProgram* step);
 
 }  // namespace stretto

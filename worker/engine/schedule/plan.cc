@@ -101,7 +101,7 @@ absl::StatusOr<ArenaBytes> PlanArenas(const EngineSpec& spec, Rank rank, Variant
 absl::StatusOr<IdVector<Rank, RankPlan>> BuildPlans(const EngineSpec& spec, Variant variant) {
   IdVector<Rank, RankPlan> plans;
   std::vector<Program> programs;
-  for (Rank rank : IdRange<Rank>(spec.tp_size)) {
+  for (Rank rank : IdRange<Rank>(spec.world_size())) {
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, rank, variant));
     programs.push_back(plan.program);
     plans.push_back(std::move(plan));

@@ -29,6 +29,4 @@ const char* NameOf(Recompute recompute) {
   return "?";
 }
 
-GroupRank TpRankOf(const EngineSpec&, Rank rank) { return GroupRank::Of(rank.value()); }
-
 }  // namespace stretto

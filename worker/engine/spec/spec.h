@@ -81,19 +81,21 @@ struct ScheduleSpec {
 struct EngineSpec {
   ModelSpec model;
   ScheduleSpec schedule;
-  int tp_size = 1;
+  int tp_size = 1;  // ranks that share a replica of the model
+  int dp_size = 1;  // replicas, each of which computes its own micro-batches
   DType dtype = DType::kF32;
   // The type of activations on the wire; kBF16 with f32 compute halves the bytes.
   DType wire_dtype = DType::kF32;
   int micro_batch_size = 1;  // sequences
-  int micro_batches = 1;     // per step
+  int micro_batches = 1;     // per step and replica
   // Updates a parameter as soon as its gradient is final instead of when the norm is known; the
   // norm is still computed. For callers that do not clip and that discard the parameters when the
   // norm is not finite.
   bool update_at_once = false;
-};
 
-// The position of a rank in its tensor-parallel group: all ranks of a job are one.
-GroupRank TpRankOf(const EngineSpec& spec, Rank rank);
+  int world_size() const { return dp_size * tp_size; }
+  // Of the whole job.
+  int64_t sequences_per_step() const { return int64_t{micro_batch_size} * micro_batches * dp_size; }
+};
 
 }  // namespace stretto

@@ -52,6 +52,21 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group,
   return texts;
 }
 
+absl::StatusOr<std::vector<std::vector<double>>> ExchangeNumbers(Communicator& group,
+                                                                 const std::vector<double>& mine) {
+  if (group.size() == 1 || mine.empty()) return std::vector(group.size(), mine);
+  const int64_t words = std::ssize(mine) * 2;  // communicators have no type of 64 bits
+  std::vector<int32_t> own(words), all(words * group.size());
+  std::memcpy(own.data(), mine.data(), words * sizeof(int32_t));
+  RETURN_IF_ERROR(group.Run(
+      Collective::AllGather(Vector(own.data(), words), Vector(all.data(), words * group.size()))));
+  std::vector<std::vector<double>> numbers(group.size(), mine);
+  for (int rank = 0; rank < group.size(); ++rank) {
+    std::memcpy(numbers[rank].data(), all.data() + rank * words, words * sizeof(int32_t));
+  }
+  return numbers;
+}
+
 absl::StatusOr<std::string> BroadcastText(Communicator& group, const std::string& mine, int root) {
   if (group.size() == 1) return mine;
   int32_t size = static_cast<int32_t>(mine.size());

@@ -29,6 +29,10 @@ absl::StatusOr<std::vector<std::string>> ExchangeText(Communicator& group, const
 // Returns the text of rank `root`; what the others bring is ignored.
 absl::StatusOr<std::string> BroadcastText(Communicator& group, const std::string& mine, int root);
 
+// Returns the numbers of every rank, by rank, bit by bit. All ranks pass equally many.
+absl::StatusOr<std::vector<std::vector<double>>> ExchangeNumbers(Communicator& group,
+                                                                 const std::vector<double>& mine);
+
 // Packs a result for ExchangeText: "+TEXT" on success, "-MESSAGE" on failure.
 std::string PackText(const absl::StatusOr<std::string>& result);
 

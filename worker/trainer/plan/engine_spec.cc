@@ -9,6 +9,7 @@
 
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/normalize.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/job/validate.h"
 #include "proto/spec/schedules.h"
 
@@ -141,10 +142,11 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   RETURN_IF_ERROR(spec::Validate(spec));
   EngineSpec engine{.model = ModelFrom(spec.model()), .schedule = ScheduleFrom(spec)};
   engine.tp_size = spec.parallelism().tp_size();
+  engine.dp_size = spec.parallelism().dp_size();
   engine.dtype = DTypeFrom(spec.precision());
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
-  engine.micro_batches = spec.global_batch_size() / spec.micro_batch_size();
+  engine.micro_batches = spec::MicroBatchesOf(spec);
   // The first norm that is not finite ends the job before anything reads or saves the parameters,
   // so nobody can observe whether its update was skipped.
   engine.update_at_once =
@@ -157,10 +159,11 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   *spec.mutable_model() = MessageOf(engine.model);
   *spec.mutable_schedule() = MessageOf(engine.schedule);
   spec.mutable_parallelism()->set_tp_size(engine.tp_size);
+  spec.mutable_parallelism()->set_dp_size(engine.dp_size);
   spec.set_precision(MessageOf(engine.dtype));
   spec.mutable_parallelism()->set_wire(MessageOf(engine.wire_dtype));
   spec.set_micro_batch_size(engine.micro_batch_size);
-  spec.set_global_batch_size(engine.micro_batch_size * engine.micro_batches);
+  spec.set_global_batch_size(static_cast<int32_t>(engine.sequences_per_step()));
   if (engine.update_at_once) {
     spec.mutable_optimizer()->set_clip_norm(0);
     spec.mutable_optimizer()->set_max_skipped_updates(1);

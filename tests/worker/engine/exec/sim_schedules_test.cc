@@ -2,13 +2,16 @@
 
 // Timelines of real schedules.
 
+#include <algorithm>
 #include <map>
 
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "proto/spec/schedules.h"
 #include "tests/worker/engine/exec/intervals.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/exec/ledger.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto {
@@ -89,6 +92,34 @@ TEST(SimSchedulesTest, TheSynchronousScheduleHidesNothing) {
   double sum = 0;
   for (const Op& op : plan->program.ops) sum += cost.Alone(plan->program, op);
   EXPECT_NEAR(static_cast<double>(SpanOf(*intervals).end) * 1e-9, sum, 1e-9);
+}
+
+// The sums over replicas begin as soon as backward has finished a layer, not behind all of it.
+TEST(SimSchedulesTest, GradientsAreReducedUnderBackward) {
+  for (const char* schedule : {"megatron_async", "domino_row"}) {
+    EngineSpec spec = SmallSpec(schedule, schedule == std::string("domino_row") ? 2 : 1, 1);
+    spec.tp_size = 1;
+    spec.dp_size = 2;
+    const auto plan = BuildPlan(spec, 0);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    const Program& program = plan->program;
+    const auto intervals = Simulate(program, SmallMachine(0));
+    ASSERT_TRUE(intervals.ok()) << intervals.status();
+    int64_t backward_end = 0;
+    std::map<std::string, Interval> reductions;
+    for (OpId id : program.ops.ids()) {
+      const Interval at = (*intervals)[id.position()];
+      const Op& op = program.ops[id];
+      if (op.tag.phase == Phase::kBackward) backward_end = std::max(backward_end, at.end);
+      if (op.group == kDpGroup) reductions[op.tag.name] = at;
+    }
+    ASSERT_EQ(reductions.size(), 3 + 4u) << schedule;  // layers, embeddings, the final norm
+    for (int layer = 1; layer < 3; ++layer) {
+      EXPECT_LT(reductions.at(absl::StrCat("layers.", layer)).begin, backward_end) << schedule;
+    }
+    EXPECT_LT(reductions.at("layers.2").end, reductions.at("layers.1").end);
+    EXPECT_GE(reductions.at("embedding.token.weight").begin, reductions.at("layers.0").end);
+  }
 }
 
 }  // namespace

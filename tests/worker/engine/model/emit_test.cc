@@ -11,6 +11,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/specs.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/engine/program/text.h"
 
@@ -74,7 +75,7 @@ TEST(EmitTest, EveryGradientIsClearedAddedToByEverySliceCountedOnceAndApplied) {
     for (Rank rank : IdRange<Rank>(2)) {
       const Emitted emitted = EmittedOf(spec, rank);
       const std::vector<Parameter> parameters =
-          ParametersOf(spec.model, spec.tp_size, TpRankOf(spec, rank));
+          ParametersOf(spec.model, spec.tp_size, PlaceOf(spec, rank).tp_rank);
       for (size_t i = 0; i < parameters.size(); ++i) {
         const Uses uses = UsesOf(emitted.step, emitted.buffers.gradient[i]);
         EXPECT_EQ(uses.cleared, 1) << parameters[i].name;

@@ -178,7 +178,8 @@ TEST(ReshardTest, EveryPairOfSpecsIsMovedOnceAndNearTheBound) {
   EXPECT_LE(worst, 1.34);
 }
 
-// Three ranks of a node cannot share a box whose extents are no multiple of three: each gets a copy.
+// Three ranks of a node cannot share a box whose extents are no multiple of three: each gets a
+// copy.
 TEST(ReshardTest, AGatherThatCannotBeIsNotCountedAsOne) {
   const Case at = CaseOf({1, 1}, {{}}, {1, 3}, {{}}, {4});
   const double copy = 4 * 4 / kLink.bytes_per_second;

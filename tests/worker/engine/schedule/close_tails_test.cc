@@ -11,6 +11,7 @@
 #include "tests/worker/engine/ids.h"
 #include "tests/worker/engine/schedule/positions.h"
 #include "tests/worker/engine/specs.h"
+#include "worker/engine/layout/layout.h"
 
 namespace stretto {
 namespace {
@@ -82,6 +83,24 @@ TEST(CloseTailsTest, EveryMicroBatchRunsEveryOperationOnce) {
     }
     EXPECT_FALSE(micro_batches.empty());
   }
+}
+
+// What waits for a sum over replicas must not stand before backward's last operations, but a sum
+// that is ready must.
+TEST(CloseTailsTest, SumsOverReplicasHoldUpNoneOfBackward) {
+  Layout layout = Closed("domino_row", 2);
+  layout.dp_size = 2;
+  const Program program = PlanOf(layout).program;
+  OpId last_backward = 0, upper_layer = 0, first_square = program.ops.next();
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    if (op.tag.phase == Phase::kBackward) last_backward = id;
+    if (op.group == kDpGroup && op.tag.name == "layers.1") upper_layer = id;
+    if (op.kind == OpKind::kSumSquares) first_square = std::min(first_square, id);
+  }
+  ASSERT_TRUE(upper_layer > 0);
+  EXPECT_LT(upper_layer, last_backward);
+  EXPECT_GT(first_square, last_backward);
 }
 
 TEST(CloseTailsTest, TheLastCollectiveHasTheNextEmbeddingAndTheTailUnderIt) {

@@ -100,5 +100,13 @@ TEST(GoldenTest, DominoRowThatUpdatesAtOnce) {
   ExpectGolden("domino_row_update_at_once", layout);
 }
 
+TEST(GoldenTest, DominoRowOnTwoReplicas) {
+  Layout layout = OneLayer();
+  layout.layers = 2;
+  layout.tp_size = 1;
+  layout.dp_size = 2;
+  ExpectGolden("domino_row_two_replicas", layout);
+}
+
 }  // namespace
 }  // namespace stretto

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -46,6 +47,19 @@ TEST(ControlTest, TextsOfUnequalLengthArriveWholeAndInRankOrder) {
     const auto all = ExchangeText(me, texts[static_cast<size_t>(me.rank())]);
     ASSERT_TRUE(all.ok()) << all.status();
     EXPECT_EQ(*all, texts);
+  });
+}
+
+TEST(ControlTest, NumbersArriveBitByBitAndInRankOrder) {
+  OnEveryRank(3, [](Communicator& me) {
+    const double third = 1.0 / 3;
+    const auto all = ExchangeNumbers(me, {me.rank() + third, -0.0});
+    ASSERT_TRUE(all.ok()) << all.status();
+    ASSERT_EQ(all->size(), 3u);
+    for (size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ((*all)[rank][0], static_cast<double>(rank) + third);
+      EXPECT_TRUE(std::signbit((*all)[rank][1]));
+    }
   });
 }
 

@@ -76,7 +76,15 @@ bool LaneStreams::IsLocal(GroupId group) const {
 absl::Status LaneStreams::CheckGroups() const {
   const IdVector<GroupId, Group>& groups = (*ranks_)[0].program.groups;
   for (GroupId g : groups.ids()) {
-    if (IsLocal(g)) continue;
+    if (IsLocal(g)) {
+      for (const CudaRank& rank : *ranks_) {
+        if (rank.program.groups.Has(g) && rank.program.groups[g] == groups[g]) continue;
+        return absl::InvalidArgumentError(
+            absl::StrCat("group ", groups[g].name,
+                         ": found ranks of several groups on one device, expected one"));
+      }
+      continue;
+    }
     const size_t size = groups[g].ranks.size();
     const DeviceCommunicator* communicator = CommunicatorOf(0, g);
     if (ranks_->size() == 1 && communicator != nullptr &&
