@@ -115,11 +115,12 @@ TEST_P(GemmTest, DgradOfARangeOfColumnsMatchesTheReference) {
   Tensor dy = Of(n, c).Fill(1), w = Of(c, k).Fill(2);
   for (const auto& [first, width] :
        {std::pair<int64_t, int64_t>{0, 40}, {40, 40}, {16, 1}, {7, 61}}) {
+    const int64_t begin = first;  // clang captures no structured binding
     Tensor dx = Of(n, width);
-    ops_->GemmDgrad(dy.view(), w.view(), first, dx.view());
+    ops_->GemmDgrad(dy.view(), w.view(), begin, dx.view());
     ExpectNear(dx, Product(
                        n, width, c, [&](auto r, auto i) { return dy.At(r * c + i); },
-                       [&](auto i, auto j) { return w.At(i * k + first + j); }));
+                       [&](auto i, auto j) { return w.At(i * k + begin + j); }));
   }
 }
 

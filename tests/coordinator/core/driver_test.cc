@@ -10,9 +10,7 @@
 namespace stretto::coordinator::testing {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::Contains;
-using ::testing::ElementsAre;
 using ::testing::Not;
 using ::testing::StartsWith;
 

@@ -20,7 +20,6 @@ namespace {
 
 using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
-using ::testing::ElementsAreArray;
 
 void CollectPaths(const Descriptor& type, const std::string& before,
                   std::vector<std::string>* paths) {

@@ -18,7 +18,6 @@ namespace stretto {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 // What llm.c writes for write_datafile([50256, 464, 3290, 50256, 262], "gpt-2") and
 // ([128000, 791, 128255, 128000], "llama-3"); zeros between header and tokens.

@@ -11,7 +11,6 @@ namespace stretto {
 namespace {
 
 using testing::ElementsAre;
-using testing::HasSubstr;
 
 class OpenTokensTest : public testing::Test {
  protected:

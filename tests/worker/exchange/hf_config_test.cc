@@ -11,7 +11,6 @@ namespace stretto {
 namespace {
 
 using nlohmann::json;
-using testing::AllOf;
 using testing::HasSubstr;
 
 json GoldenConfig(const std::string& name) {

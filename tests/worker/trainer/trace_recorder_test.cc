@@ -12,10 +12,8 @@ namespace stretto::trainer {
 namespace {
 
 using testing::ElementsAre;
-using v1alpha1::TraceIntervals;
 using v1alpha1::TraceOperation;
 using v1alpha1::TraceProgram;
-using v1alpha1::TraceRecord;
 using v1alpha1::TraceStep;
 
 constexpr char kText[] =

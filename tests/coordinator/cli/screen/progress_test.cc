@@ -20,7 +20,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
 using v1alpha1::Job;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
