@@ -163,8 +163,8 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
     return saved.Read(engine.parameters()[i], slot, values);
   }));
   if (!same_run) {
-    (state.math_hash.empty() ? expected.spec_hash : expected.math_hash) =
-        state.math_hash.empty() ? config.spec_hash : config.math_hash;
+    expected.spec_hash = state.math_hash.empty() ? config.spec_hash : "";
+    expected.math_hash = state.math_hash.empty() ? "" : config.math_hash;
     RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
   }
   spdlog::info("resumed folder={} step={}{}", saved.name(), state.step,

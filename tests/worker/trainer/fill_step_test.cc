@@ -57,22 +57,17 @@ TEST_F(FillStepTest, ReplicasTakeMicroBatchesInTurn) {
   config_.engine.dp_size = 2;
   std::vector<int32_t> tokens(12 * 8), targets(12 * 8);
   ASSERT_TRUE(sampler_->ReadBatch(6, 12, tokens.data(), targets.data()).ok());
-  OnLocalRanks(config_, [&](LocalRank& rank) {
-    const auto ops = MakeCpuOps();
-    const auto backend = MakeCpuBackend(*ops);
-    const auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
-                                           rank.links(), *backend, {});
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    ASSERT_TRUE(FillStep(rank.config, *sampler_, 6, 2, 1, **engine).ok());
+  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+    ASSERT_TRUE(FillStep(rank.config, *sampler_, 6, 2, 1, engine).ok());
     for (int mb = 0; mb < 3; ++mb) {
       const int first = (mb * 2 + rank.config.rank.value()) * 16;
-      EXPECT_EQ((*engine)->keys(mb)[kFirstToken], first);
+      EXPECT_EQ(engine.keys(mb)[kFirstToken], first);
       EXPECT_TRUE(
-          std::equal(tokens.begin() + first, tokens.begin() + first + 16, (*engine)->tokens(mb)));
-      EXPECT_TRUE(std::equal(targets.begin() + first, targets.begin() + first + 16,
-                             (*engine)->targets(mb)));
+          std::equal(tokens.begin() + first, tokens.begin() + first + 16, engine.tokens(mb)));
+      EXPECT_TRUE(
+          std::equal(targets.begin() + first, targets.begin() + first + 16, engine.targets(mb)));
     }
-    EXPECT_FLOAT_EQ((*engine)->scalars()[kLossWeight], 1.0f / 96);
+    EXPECT_FLOAT_EQ(engine.scalars()[kLossWeight], 1.0f / 96);
   });
 }
 

@@ -7,10 +7,13 @@
 #include <thread>
 #include <vector>
 
+#include "gtest/gtest.h"
+#include "kernels/cpu/cpu_ops.h"
 #include "tests/worker/engine/local_groups.h"
-#include "worker/engine/exec/backend.h"
+#include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/job_config.h"
+#include "worker/trainer/rank_engine.h"
 
 namespace stretto::trainer {
 
@@ -44,6 +47,20 @@ inline void OnLocalRanks(const JobConfig& config, const std::function<void(Local
   }
   std::vector<std::jthread> threads;
   for (LocalRank& local : all) threads.emplace_back([&run, &local] { run(local); });
+}
+
+// The same, where each rank has an engine of its own kernels, with the weights of seed 1.
+inline void OnLocalEngines(const JobConfig& config,
+                           const std::function<void(LocalRank&, RankEngine&)>& run) {
+  OnLocalRanks(config, [&](LocalRank& rank) {
+    const auto ops = MakeCpuOps();
+    const auto backend = MakeCpuBackend(*ops);
+    const auto engine = RankEngine::Create(config.engine, rank.config.rank, Variant::kSchedule,
+                                           rank.links(), *backend, {});
+    ASSERT_TRUE(engine.ok()) << engine.status();
+    ASSERT_TRUE((*engine)->Initialise(1).ok());
+    run(rank, **engine);
+  });
 }
 
 }  // namespace stretto::trainer

@@ -28,18 +28,12 @@ class ReplicaCheckpointTest : public TrainingTest {
 
   // Runs the job, from its checkpoint if it names one; every rank has a run folder of its own.
   void RunJob() {
-    OnLocalRanks(config_, [&](LocalRank& rank) {
-      const auto ops = MakeCpuOps();
-      const auto backend = MakeCpuBackend(*ops);
-      const auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
-                                             rank.links(), *backend, {});
-      ASSERT_TRUE(engine.ok()) << engine.status();
-      ASSERT_TRUE((*engine)->Initialise(1).ok());
+    OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
       TrainState state;
       const auto saved = FindSavedState(rank.config, *rank.control);
       ASSERT_TRUE(saved.ok()) << saved.status();
       if (*saved != nullptr) {
-        const auto resumed = Resume(rank.config, "", **saved, **engine);
+        const auto resumed = Resume(rank.config, "", **saved, engine);
         ASSERT_TRUE(resumed.ok()) << resumed.status();
         state = *resumed;
         EXPECT_EQ(state.step, 2);
@@ -47,7 +41,7 @@ class ReplicaCheckpointTest : public TrainingTest {
       }
       const std::string run = FolderOf(rank.config.rank);
       std::filesystem::create_directories(run);
-      const TrainResult result = Run(rank.config, **engine, *rank.control, run, state);
+      const TrainResult result = Run(rank.config, engine, *rank.control, run, state);
       EXPECT_EQ(result.reason, ExitReason::kCompleted) << result.status;
       EXPECT_EQ(result.state.consumed_samples, config_.steps * config_.engine.sequences_per_step());
     });
@@ -72,15 +66,10 @@ TEST_F(ReplicaCheckpointTest, EachShardIsWrittenOnce) {
   std::multiset<std::pair<std::string, GroupRank>> written;
   size_t held = 0;
   int64_t most = 0;  // elements that a rank writes
-  OnLocalRanks(config_, [&](LocalRank& rank) {
-    const auto ops = MakeCpuOps();
-    const auto backend = MakeCpuBackend(*ops);
-    const auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
-                                           rank.links(), *backend, {});
-    ASSERT_TRUE(engine.ok()) << engine.status();
-    const std::vector<ShardTensor> owned = (*engine)->OwnedStateTensors();
+  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+    const std::vector<ShardTensor> owned = engine.OwnedStateTensors();
     const std::lock_guard lock(mu);
-    held = (*engine)->StateTensors().size();
+    held = engine.StateTensors().size();
     int64_t elements = 0;
     for (const ShardTensor& tensor : owned) {
       elements += *TensorBytes("F32", tensor.extents) / 4;
@@ -169,7 +158,7 @@ TEST_F(ReplicaCheckpointTest, ARunOfOtherMathematicsIsRefused) {
               testing::HasSubstr("math_hash: found math, expected another"));
 }
 
-// The loss of the first step depends on no update, so it has the bits of one replica.
+// The loss of the first step depends on no update, so it is bitwise equal to that of one replica.
 TEST_F(ReplicaCheckpointTest, EveryRankReportsTheLossOfTheJob) {
   config_.engine.dp_size = 2;
   RunJob();

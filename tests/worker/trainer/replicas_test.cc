@@ -24,14 +24,8 @@ class ReplicasTest : public TrainingTest {
 
   using OnRank = std::function<void(const JobConfig&, RankEngine&, Communicator&)>;
   void OnRanks(const OnRank& run) {
-    OnLocalRanks(config_, [&](LocalRank& rank) {
-      const auto ops = MakeCpuOps();
-      const auto backend = MakeCpuBackend(*ops);
-      const auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
-                                             rank.links(), *backend, {});
-      ASSERT_TRUE(engine.ok()) << engine.status();
-      ASSERT_TRUE((*engine)->Initialise(1).ok());
-      run(rank.config, **engine, *rank.control);
+    OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+      run(rank.config, engine, *rank.control);
     });
   }
 

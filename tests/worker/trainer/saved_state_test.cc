@@ -51,11 +51,8 @@ class SavedStateTest : public TinyJobTest {
 
   // On every rank at once.
   void OnRanks(const std::function<void(RankEngine&, Communicator&, const JobConfig&)>& run) {
-    OnLocalRanks(config_, [&](LocalRank& rank) {
-      auto engine = RankEngine::Create(config_.engine, rank.config.rank, Variant::kSchedule,
-                                       rank.links(), *backend_, {});
-      ASSERT_TRUE(engine.ok()) << engine.status();
-      run(**engine, *rank.control, rank.config);
+    OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+      run(engine, *rank.control, rank.config);
     });
   }
 

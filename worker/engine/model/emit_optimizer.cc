@@ -30,10 +30,10 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
 // Each replica has computed the gradients of its own sequences. A bucket is summed as soon as its
 // last contribution is there, because the operation waits for nothing else, so sums run under the
 // rest of backward.
-void Emitter::ReduceOverReplicas() {
+void Emitter::ReduceOverReplicas(const std::vector<size_t>& order) {
   if (spec_.dp_size == 1) return;
   std::set<BufferId> reduced;
-  for (size_t i : InOrderOfGradients()) {
+  for (size_t i : order) {
     const BufferId bucket = RootOf(step_.buffers, ids_.gradient[i]).buffer;
     if (!reduced.insert(bucket).second) continue;
     const std::string name(absl::StripSuffix(BufferName(bucket), ".grad"));
@@ -50,7 +50,8 @@ void Emitter::ReduceOverReplicas() {
 void Emitter::EmitOptimizer() {
   StartUnit("optimizer");
   ReduceReplicated();
-  ReduceOverReplicas();
+  const std::vector<size_t> order = InOrderOfGradients();
+  ReduceOverReplicas(order);
   const int64_t count = static_cast<int64_t>(parameters_.size());
   const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
   const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
@@ -62,7 +63,7 @@ void Emitter::EmitOptimizer() {
     Add(OpKind::kZero, norm, {}, {total});
     clip();
   }
-  for (size_t i : InOrderOfGradients()) {
+  for (size_t i : order) {
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
     const BufferId part = View(parts, absl::StrCat("norm_parts.", i), static_cast<int64_t>(i), {1});
     if (parameters_[i].sharded() || tp_rank_ == 0) {
@@ -74,7 +75,7 @@ void Emitter::EmitOptimizer() {
   Add(OpKind::kSum, norm, {parts}, {total});
   AllReduce(norm, total, false);
   if (!spec_.update_at_once) clip();
-  for (size_t i : InOrderOfGradients()) {
+  for (size_t i : order) {
     std::vector<BufferId> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
     if (ids_.weight[i] != ids_.master[i]) out.push_back(ids_.weight[i]);
     Add(OpKind::kAdamW, {.name = parameters_[i].name, .phase = Phase::kOptimizer},

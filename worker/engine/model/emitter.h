@@ -112,8 +112,8 @@ class Emitter {
   void DeclareTraining(const Parameter& parameter, BufferId weight);
   // Emit the sums of gradients: over the ranks of a replica, and over the replicas.
   void ReduceReplicated();
-  void ReduceOverReplicas();
   std::vector<size_t> InOrderOfGradients() const;
+  void ReduceOverReplicas(const std::vector<size_t>& order);
   void DeclareSlices();
   // Returns the output of a norm, [rows, hidden], and declares its statistics in `stats`.
   BufferId Norm(const SliceState& slice, absl::string_view name, int layer, BufferId x, int w,
