@@ -34,7 +34,8 @@ endfunction()
 
 # stretto_library(NAME [SEPARATE | ALONE source...] [DEPS public...] [VENDOR private...] [OPTIONS compile options...])
 # Sources are the folder's *.cc except *_main.cc, and with CUDA its *.cu. They are compiled together, but for those that are
-# ALONE; those of a SEPARATE library are all compiled one by one.
+# ALONE; those of a SEPARATE library are all compiled one by one. A second batch would parse all headers again for a few
+# sources, and tests/tidy/tidy.sh bounds a folder, so one batch holds them all.
 # VENDOR libraries stay out of the folder's headers.
 function(stretto_library name)
   cmake_parse_arguments(ARG "SEPARATE" "" "ALONE;DEPS;VENDOR;OPTIONS" ${ARGN})
@@ -58,7 +59,7 @@ function(stretto_library name)
     # So that it can be part of the plug-in.
     set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     if(STRETTO_UNITY AND NOT ARG_SEPARATE)
-      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
+      set_target_properties(${name} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)  # no bound
       set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
       get_directory_property(options COMPILE_OPTIONS)
       set(precompiled precompiled)

@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "coordinator/cli/client/client.h"
 #include "coordinator/cli/help/help_text.h"
+#include "coordinator/cli/read_commands.h"
 #include "coordinator/cli/text/nearest_name.h"
 #include "proto/base/clock.h"
 #include "proto/base/printable.h"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/options/reference_shares.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/spec/spec.h"
 
@@ -26,8 +27,6 @@ struct ReferenceRow {
   double speed_ups[2];
   double exposed[2];
 };
-
-inline constexpr double kReferenceShares[2] = {0.16, 0.43};
 
 // The orders with their published results.
 const std::vector<ReferenceRow>& ReferenceRows();

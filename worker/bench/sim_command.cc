@@ -12,11 +12,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "worker/bench/common/flags.h"
-#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/sim_options.h"
+#include "worker/bench/options/spec_flags.h"
 #include "worker/bench/reference.h"
 #include "worker/bench/sim_figures.h"
-#include "worker/bench/sim_options.h"
 #include "worker/engine/exec/backend_sim/grid.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 

@@ -6,10 +6,6 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
-
 namespace stretto::cli {
 
 // The kind of a value, and so how a shell completes it: FILE, DIR, JOB, WORKER, CONTEXT, one of a
@@ -34,8 +30,5 @@ struct CommandInfo {
   std::vector<FlagInfo> arguments = {};    // in order
   std::vector<CommandInfo> commands = {};
 };
-
-// Reads the tree under `app`. The lines of a command's footer become its examples.
-CommandInfo ReadCommands(const CLI::App& app);
 
 }  // namespace stretto::cli

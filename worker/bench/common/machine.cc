@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/common/machine.h"
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -10,7 +9,6 @@
 #include "kernels/cpu/cpu_ops.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/flags.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/exec/plugin/loader.h"
 
@@ -56,27 +54,6 @@ absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
 }
 
 }  // namespace
-
-void AddMachineFlags(CLI::App& app, MachineFlags& flags) {
-  const std::string group = "Machine";
-  app.add_option("--device", flags.device, "device: cpu or cuda")
-      ->check(OneOf({"cpu", "cuda"}))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--device-index", flags.index,
-                 "index of the GPU in the output of `stretto-bench devices`")
-      ->check(Integer(0, 1 << 10))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--tuning", flags.tuning,
-                 "folder for measured choices of algorithms (default: none)")
-      ->group(group);
-  app.add_option("--collective-sms", flags.collective_sms,
-                 "number of SMs that kernels leave free for concurrent collectives")
-      ->check(Integer(0, 1 << 10))
-      ->capture_default_str()
-      ->group(group);
-}
 
 absl::StatusOr<Machine> OpenMachine(const MachineFlags& flags) {
   return flags.device == "cpu" ? OpenCpu() : OpenCuda(flags);

@@ -11,25 +11,12 @@
 #include "absl/status/statusor.h"
 #include "kernels/epilogue.h"
 #include "kernels/ops.h"
+#include "worker/bench/options/machine_flags.h"
 #include "worker/comm/device_communicator.h"
 #include "worker/comm/emulated_link_options.h"
 #include "worker/engine/exec/backend.h"
 
-namespace CLI {
-class App;
-}
-
 namespace stretto::bench {
-
-struct MachineFlags {
-  std::string device = "cpu";  // or "cuda"
-  int index = 0;               // of the device, in its backend's numbering
-  std::string tuning = {};     // folder of measured choices; empty: none
-  int collective_sms = 0;      // DeviceOptions::collective_sms
-};
-
-// "--device", "--device-index", "--tuning". `flags` must outlive `app`.
-void AddMachineFlags(CLI::App& app, MachineFlags& flags);
 
 struct Machine {
   std::string device = {};        // MachineFlags::device

@@ -1,65 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/kernels/command.h"
 
-#include <CLI/CLI.hpp>
-
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/flags.h"
-#include "worker/bench/common/spec_flags.h"
 #include "worker/bench/kernels/epilogues.h"
 #include "worker/bench/kernels/measure.h"
 #include "worker/bench/kernels/report.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/kernels_options.h"
+#include "worker/bench/options/spec_flags.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto {
 namespace bench {
 namespace {
-
-constexpr char kSummary[] =
-    "Times every operation of a model's step in each of its shapes, except collectives, and\n"
-    "reports the share that it reaches of the rate of a plain copy or product on the device.";
-
-struct KernelsOptions {
-  std::string help, json, only;
-  SpecFlags spec = {.tp = 1};
-  MachineFlags machine;
-  KernelTiming timing;
-  int working_set_mib = 256;
-  bool epilogues = false;
-  int limit_size = 0;  // of the limits' matrices; 0: by the device
-};
-
-absl::StatusOr<KernelsOptions> Parse(const std::vector<std::string>& arguments) {
-  KernelsOptions o;
-  CLI::App app{kSummary, "stretto-bench kernels"};
-  app.footer(
-      "Example: stretto-bench kernels --device cuda --model llama2-7b --micro-batch 2 "
-      "--dtype bf16");
-  AddSpecFlags(app, o.spec);
-  AddMachineFlags(app, o.machine);
-  const auto count = [&](const char* flag, int& value, int low, const char* help) {
-    app.add_option(flag, value, help)->check(Integer(low, 1 << 20))->capture_default_str();
-  };
-  app.add_option("--only", o.only, "text that a row must contain (default: all rows)");
-  count("--repeats", o.timing.repeats, 1, "number of timed runs, of which a time is the median");
-  count("--warm-up", o.timing.warm_up, 0, "number of runs before the timed ones");
-  count("--working-set-mib", o.working_set_mib, 1, "memory of all copies of an operation in MiB");
-  count("--limit-size", o.limit_size, 0,
-        "rows and columns of the matrices for the limits; 0: 8192 on a GPU, 2048 on a CPU");
-  app.add_flag(
-      "--epilogues", o.epilogues,
-      "also time cuBLASLt's fused epilogues, which steps do not use, against the calls that "
-      "they could replace");
-  app.add_option("--json", o.json, "file for a copy of the result as JSON");
-  ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
-  o.timing.working_set = int64_t{o.working_set_mib} << 20;
-  if (o.limit_size == 0) o.limit_size = o.machine.device == "cpu" ? 2048 : 8192;
-  return o;
-}
 
 absl::StatusOr<KernelResult> Time(KernelCase timed, const KernelTiming& timing, Backend& backend) {
   ASSIGN_OR_RETURN(const double seconds, TimeOf(timed, timing, backend));
@@ -91,7 +48,7 @@ absl::StatusOr<KernelsReport> Measure(const KernelsOptions& o, const Machine& ma
 
 absl::Status Run(const std::vector<std::string>& arguments, std::ostream& out,
                  const MachineOpener& open) {
-  ASSIGN_OR_RETURN(const KernelsOptions options, Parse(arguments));
+  ASSIGN_OR_RETURN(const KernelsOptions options, ParseKernelsOptions(arguments));
   if (!options.help.empty()) {
     out << options.help;
     return absl::OkStatus();

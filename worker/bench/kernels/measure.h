@@ -4,16 +4,10 @@
 
 #include "absl/status/statusor.h"
 #include "worker/bench/kernels/cases.h"
+#include "worker/bench/options/kernels_options.h"
 #include "worker/engine/exec/backend.h"
 
 namespace stretto::bench {
-
-struct KernelTiming {
-  // Minimum total size of the copies of a case in bytes: several times the size of caches.
-  int64_t working_set = int64_t{256} << 20;
-  int warm_up = 3;  // runs that choose algorithms, compile, and record graphs
-  int repeats = 10;
-};
 
 // Returns the seconds of one call: the time from the begin of the first copy to the end of the
 // last, divided by the number of copies (2 to 64), as the median over runs. Operands are random and

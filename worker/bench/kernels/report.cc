@@ -6,7 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/options/spec_flags.h"
 
 namespace stretto::bench {
 namespace {

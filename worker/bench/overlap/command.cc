@@ -8,10 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/flags.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/overlap_options.h"
 #include "worker/bench/overlap/compare.h"
 #include "worker/bench/overlap/emulated_report.h"
-#include "worker/bench/overlap/options.h"
 #include "worker/bench/overlap/report.h"
 #include "worker/bench/overlap/single_rank.h"
 

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "worker/bench/common/machine.h"
+#include "worker/bench/options/overlap_options.h"
 #include "worker/bench/overlap/occupy.h"
-#include "worker/bench/overlap/options.h"
 #include "worker/bench/overlap/phases.h"
 #include "worker/comm/communicator.h"
 #include "worker/engine/schedule/plan.h"

@@ -3,8 +3,8 @@
 
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/flags.h"
-#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/spec_flags.h"
 #include "worker/bench/step/report.h"
 
 namespace stretto {

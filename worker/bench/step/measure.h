@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/bench/step/options.h"
+#include "worker/bench/common/machine.h"
+#include "worker/bench/options/step_options.h"
 #include "worker/engine/exec/ledger.h"
 
 namespace stretto::bench {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/bench/sim_options.h"
+#include "worker/bench/options/sim_options.h"
 
 #include <CLI/CLI.hpp>
 #include <utility>
@@ -8,13 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/flags.h"
-#include "worker/bench/sim_flags.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/sim_flags.h"
 
 namespace stretto {
 namespace {
 
-constexpr char kExamples[] =
+constexpr char kSimExamples[] =
     "Times come from a cost model: a computation takes flops / rate + bytes / bandwidth, and a\n"
     "collective takes the time of a ring. One rank is simulated for all.\n\n"
     "Examples:\n"
@@ -70,7 +70,7 @@ absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
 absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments) {
   SimFlags flags;
   CLI::App app{"Simulates a schedule of a model.", "stretto-bench sim"};
-  app.footer(kExamples);
+  app.footer(kSimExamples);
   AddSimFlags(app, flags);
   ASSIGN_OR_RETURN(std::string help, bench::ParseFlags(app, std::move(arguments)));
   if (!help.empty()) return SimOptions{.help = std::move(help)};

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/bench/common/machine.h"
+#include "worker/bench/options/machine_flags.h"
+#include "worker/comm/emulated_link_options.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto::bench {

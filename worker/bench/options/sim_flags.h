@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "worker/bench/common/spec_flags.h"
-#include "worker/bench/reference.h"
+#include "worker/bench/options/reference_shares.h"
+#include "worker/bench/options/spec_flags.h"
 
 namespace CLI {
 class App;

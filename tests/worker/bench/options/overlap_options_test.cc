@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/bench/overlap/options.h"
+#include "worker/bench/options/overlap_options.h"
 
 #include <utility>
 #include <vector>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/bench/common/flags.h"
+#include "worker/bench/options/flags.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <utility>
 

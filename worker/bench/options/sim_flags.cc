@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/bench/sim_flags.h"
+#include "worker/bench/options/sim_flags.h"
 
 #include <CLI/CLI.hpp>
 
-#include "worker/bench/common/flags.h"
+#include "worker/bench/options/flags.h"
 
 namespace stretto {
 namespace {

@@ -3,12 +3,16 @@
 // Parsing of flags, and checks of their values whose errors have what was found and what was
 // expected.
 
-#include <CLI/CLI.hpp>
 #include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+
+namespace CLI {
+class App;
+class Validator;
+}  // namespace CLI
 
 namespace stretto::bench {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "coordinator/cli/help/command_tree.h"
+#include "coordinator/cli/read_commands.h"
 
 #include <CLI/CLI.hpp>
 

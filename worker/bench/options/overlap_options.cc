@@ -3,7 +3,7 @@
 // Defines the flags with CLI11, checks them together, and derives the work: the unsliced spec, the
 // schedules and the links to emulate.
 
-#include "worker/bench/overlap/options.h"
+#include "worker/bench/options/overlap_options.h"
 
 #include <CLI/CLI.hpp>
 #include <utility>
@@ -12,19 +12,19 @@
 #include "absl/strings/str_replace.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
-#include "worker/bench/common/flags.h"
-#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/spec_flags.h"
 #include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
 namespace {
 
-constexpr char kSummary[] =
+constexpr char kOverlapSummary[] =
     "Measures the schedules on this machine, with one process per rank. Rank 0 prints the result\n"
     "as one JSON object. A schedule is timed only if it is bitwise equal to its serial oracle.\n"
     "docs/BENCHMARKS.md defines every time; tests/bench/overlap_link.sh sets up the link.";
 
-constexpr char kExample[] =
+constexpr char kOverlapExample[] =
     "Example, in two terminals:\n"
     "  stretto-bench overlap --rendezvous /tmp/empty-folder --rank 0\n"
     "  stretto-bench overlap --rendezvous /tmp/empty-folder --rank 1\n"
@@ -185,8 +185,8 @@ std::vector<EmulatedLinkOptions> OverlapOptions::Links() const {
 absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> arguments) {
   OverlapOptions o;
   bool tp1 = false;
-  CLI::App app{kSummary, "stretto-bench overlap"};
-  app.footer(kExample);
+  CLI::App app{kOverlapSummary, "stretto-bench overlap"};
+  app.footer(kOverlapExample);
   AddWorkFlags(app, o);
   AddLinkFlags(app, o, tp1);
   AddMachineFlags(app, o.machine);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/bench/step/options.h"
+#include "worker/bench/options/step_options.h"
 
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
-#include "worker/bench/common/flags.h"
-#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/spec_flags.h"
 
 namespace stretto::bench {
 namespace {
 
-constexpr char kSummary[] =
+constexpr char kStepSummary[] =
     "Trains a model on one device, including data and optimizer, and prints tokens per second,\n"
     "model FLOP/s utilisation and the ledger of a step. With --tp above 1 it trains one rank's\n"
     "share of the model over an emulated link. docs/BENCHMARKS.md defines every figure.";
@@ -76,7 +76,7 @@ absl::StatusOr<int> MicroBatchesOf(int tokens, const EngineSpec& spec) {
 absl::StatusOr<StepOptions> ParseStepOptions(const std::vector<std::string>& arguments) {
   StepOptions o;
   Flags f;
-  CLI::App app{kSummary, "stretto-bench step"};
+  CLI::App app{kStepSummary, "stretto-bench step"};
   app.footer("Example: stretto-bench step --device cuda --model gpt3-2.7b --micro-batch 8");
   AddFlags(app, f, o);
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));

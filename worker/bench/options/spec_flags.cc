@@ -4,7 +4,7 @@
 // the rules of job specs. Those choose slices and splits that were not given, if the schedule takes
 // any. The number of operations is bounded, so that no combination needs absurd memory or time.
 
-#include "worker/bench/common/spec_flags.h"
+#include "worker/bench/options/spec_flags.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -20,7 +20,7 @@
 #include "proto/spec/fields.h"
 #include "proto/spec/job/normalize.h"
 #include "proto/spec/schedules.h"
-#include "worker/bench/common/flags.h"
+#include "worker/bench/options/flags.h"
 #include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
