@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/planner/plan.h"
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,10 +17,9 @@
 namespace stretto::planner {
 namespace {
 
-int64_t CountParameters(const ModelSpec& model, int tp_size, GroupRank tp_rank) {
+int64_t CountOf(const std::vector<Parameter>& parameters) {
   int64_t count = 0;
-  for (const Parameter& parameter : ParametersOf(model, tp_size, tp_rank))
-    count += parameter.count();
+  for (const Parameter& parameter : parameters) count += parameter.count();
   return count;
 }
 
@@ -39,7 +38,7 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
     added->set_bytes(arenas[arena]);
   }
   out.set_bytes(trainer::TotalBytes(arenas));
-  out.set_parameters(CountParameters(spec.model, spec.tp_size, PlaceOf(spec, rank).tp_rank));
+  out.set_parameters(CountOf(ParametersOf(spec, rank)));
   out.set_operations(static_cast<int64_t>(plan.program.ops.size()));
   return out;
 }
@@ -49,15 +48,22 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
 absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   ASSIGN_OR_RETURN(const EngineSpec engine, trainer::EngineSpecFrom(spec));
   v1alpha1::Plan plan;
-  // Ranks differ in which elements they have, not in how many.
-  ASSIGN_OR_RETURN(
-      const v1alpha1::Plan::Rank first,
-      RankOf(engine, 0, {.profiled = spec.profile().steps() > 0, .evaluated = spec.has_eval()}));
-  for (int rank = 0; rank < engine.world_size(); ++rank) {
-    *plan.add_ranks() = first;
-    plan.mutable_ranks(rank)->set_rank(rank);
+  const trainer::Extras extras{.profiled = spec.profile().steps() > 0,
+                               .evaluated = spec.has_eval()};
+  for (Rank rank : IdRange<Rank>(engine.world_size())) {
+    // Ranks of a stage differ in which elements they have, not in how many.
+    const Place place = PlaceOf(engine, rank);
+    const bool first = place.replica == 0 && place.tp_rank == 0;
+    v1alpha1::Plan::Rank planned;
+    if (first) {
+      ASSIGN_OR_RETURN(planned, RankOf(engine, rank, extras));
+    } else {
+      planned = plan.ranks(rank.value() - 1);
+    }
+    planned.set_rank(rank.value());
+    *plan.add_ranks() = std::move(planned);
   }
-  plan.set_parameters(CountParameters(engine.model, 1, 0));
+  plan.set_parameters(CountOf(ParametersOf(engine.model, 1, 0)));
   plan.set_flops_per_token(FlopsPerToken(engine.model));
   plan.set_smallest(spec.schedule().parameters().auto_merge_wgrads());
   return plan;

@@ -16,6 +16,7 @@ PARTS = [
     ("compute_alone", "#1f60c4"),
     ("compute_hiding", "#5794f2"),
     ("exposed", "#e02f44"),
+    ("pipeline_wait", "#ffa6b0"),
     ("data_wait", "#ff9830"),
     ("checkpoint_wait", "#b877d9"),
     ("evaluation", "#f2cc0c"),

@@ -19,9 +19,9 @@ inline constexpr Label kLabels[] = {
      "`--metrics-retention` at workers"},
     {"rank", "0 to the number of ranks of the job minus 1; a worker has those that it runs"},
     {"part",
-     "Part of the step ledger: `compute_hiding`, `compute_alone`, `exposed`, `data_wait`, "
-     "`checkpoint_wait`, `evaluation`, `idle`"},
-    {"group", "Group of ranks that communicate: `tp`, `dp`; empty without communication"},
+     "Part of the step ledger: `compute_hiding`, `compute_alone`, `exposed`, `pipeline_wait`, "
+     "`data_wait`, `checkpoint_wait`, `evaluation`, `idle`"},
+    {"group", "Group of ranks that communicate: `tp`, `dp`, `pp`; empty without communication"},
     {"phase", "`forward`, `recompute`, `backward`, `optimizer`; empty without computation"},
     {"arena", "`parameter`, `gradient`, `optimizer`, `input`, `output`, `activation`"},
     {"gpu", "Index of a GPU of the node, in the driver's numbering"},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/spec/architecture.h"
+#include "proto/spec/pipelines.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/rows.h"
 #include "proto/spec/schedules.h"
@@ -68,6 +69,8 @@ std::string TextOf(Taker taker) {
       return SchedulesThat([](const ScheduleRules& rules) { return rules.defers; });
     case Taker::kOnCpu:
       return "device cpu";
+    case Taker::kStaged:
+      return "jobs with pp_size above 1";
   }
   return "";
 }
@@ -110,6 +113,12 @@ std::vector<ValueText> PresetValues() {
 std::vector<ValueText> ScheduleValues() {
   std::vector<ValueText> values;
   for (const ScheduleRules& rules : kSchedules) values.push_back({rules.name, rules.help});
+  return values;
+}
+
+std::vector<ValueText> PipelineValues() {
+  std::vector<ValueText> values;
+  for (const PipelineRules& rules : kPipelines) values.push_back({rules.name, rules.help});
   return values;
 }
 

@@ -34,6 +34,7 @@ enum class Taker : uint8_t {
   kSplit,      // schedules that split products
   kDeferring,  // schedules that may defer weight gradients
   kOnCpu,      // ranks on CPUs
+  kStaged,     // jobs with several stages
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 
@@ -87,6 +88,7 @@ const Range& RangeOf(absl::string_view path);
 // Names with their help, for Field::values.
 std::vector<ValueText> PresetValues();
 std::vector<ValueText> ScheduleValues();
+std::vector<ValueText> PipelineValues();
 std::vector<ValueText> OptimizerValues();
 
 }  // namespace stretto

@@ -2,6 +2,7 @@
 
 // The rows of `data`, `parallelism` and `schedule`: the input of the model, and its division among
 // ranks.
+#include "proto/spec/pipelines.h"
 #include "proto/spec/rows.h"
 
 namespace stretto {
@@ -51,14 +52,19 @@ std::vector<Field> WorkRows() {
        .value = "1",
        .in_hash = InHash::kYes},
       {.path = "parallelism.pp_size",
-       .help = "Pipeline parallelism. Not implemented yet.",
-       .range = {1, 1},
+       .help = "Number of stages, each of which has consecutive layers (pipeline parallelism); at "
+               "most the number of layers. The first stage also has the embeddings, the last one "
+               "the head. Micro-batches run through the stages one behind the other, so a step "
+               "needs several times as many of them as there are stages.",
+       .range = {1, 1024},
+       .unit = "stages",
        .value = "1",
-       .why = kNotYet},
+       .in_hash = InHash::kLayout},
       {.path = "parallelism.dp_size",
        .help =
            "Number of replicas of the model, which compute different micro-batches of a step and "
-           "add up their gradients (data parallelism). A job has dp_size x tp_size ranks.",
+           "add up their gradients (data parallelism). A job has pp_size x dp_size x "
+           "tp_size ranks.",
        .range = {1, 1024},
        .unit = "replicas",
        .value = "1",
@@ -139,6 +145,14 @@ std::vector<Field> WorkRows() {
                "prepare. merge_wgrads is then left out.",
        .value = "false",
        .in_hash = InHash::kYes},
+      {.path = "schedule.pipeline",
+       .help = "The order of micro-batches in a pipeline.",
+       .derived = "the defaults of its fields"},
+      {.path = "schedule.pipeline.order",
+       .help = "Name of the order.",
+       .value = kDefaultPipeline,
+       .taker = Taker::kStaged,
+       .values = PipelineValues},
   };
 }
 

@@ -16,13 +16,14 @@ inline Options ThreeSteps(const Layout& layout) {
 }
 
 // Unsliced megatron_sync of the same model, batch and types, on one replica; no sequence
-// parallelism, nothing recomputed.
+// parallelism, nothing recomputed, one stage.
 inline Layout BaselineOf(const Layout& layout, int tp_size) {
   return {.family = layout.family,
           .tp_size = tp_size,
           .dropout = layout.dropout,
           .other_options = layout.other_options,
           .micro_batches = layout.micro_batches * layout.dp_size,
+          .layers = layout.layers,
           .dtype = layout.dtype,
           .wire = layout.wire};
 }
@@ -36,10 +37,20 @@ inline void ExpectLossesWithin(double bound, const Result& result, const Result&
 }
 
 // Whether forward has the baseline's bits at the same TP size. Column pieces may run by another
-// kernel; with sequence parallelism a narrow wire also rounds what is gathered.
+// kernel; a narrow wire also rounds what sequence parallelism gathers and what stages send.
 inline bool HasBitsOfBaseline(const Layout& layout) {
-  return layout.splits == 1 &&
-         !(layout.sequence_parallel && layout.wire == DType::kBF16 && layout.tp_size > 1);
+  const bool more_travels = (layout.sequence_parallel && layout.tp_size > 1) || layout.pp_size > 1;
+  return layout.splits == 1 && !(more_travels && layout.wire == DType::kBF16);
+}
+
+// A pipeline has the bits of its model in one stage, the norm included, unless something is added
+// up or rounded in another way.
+inline void ExpectBitsOfOneStage(const Layout& layout, const EngineSpec& spec,
+                                 const Options& options, const Result& result) {
+  if (layout.pp_size == 1 || layout.wire == DType::kBF16 || spec.model.head_is_tied()) return;
+  Layout whole = layout;
+  whole.pp_size = 1;
+  ExpectSameBits(result, Train(SpecOf(whole), options));
 }
 
 inline void ExpectAgreement(const Layout& layout) {
@@ -51,6 +62,7 @@ inline void ExpectAgreement(const Layout& layout) {
   const Result result = Train(spec, delayed);
   ASSERT_EQ(result.steps.size(), 3u);
   ExpectSameBits(result, Train(spec, oracle));
+  ExpectBitsOfOneStage(layout, spec, options, result);
   ExpectNonZero(spec, result.gradients);
   const double norm = Norm(result.gradients);
   EXPECT_NEAR(result.steps[0].gradient_norm, norm, 1e-6 * norm);

@@ -82,7 +82,8 @@ inline bool IsUntouchedRow(const EngineSpec& spec, const ModelParameters& index,
 
 // Whether any number between embedding and loss is rounded to bf16.
 inline bool Rounds(const EngineSpec& spec) {
-  return spec.dtype == DType::kBF16 || (spec.wire_dtype == DType::kBF16 && spec.tp_size > 1);
+  return spec.dtype == DType::kBF16 ||
+         (spec.wire_dtype == DType::kBF16 && spec.tp_size * spec.pp_size > 1);
 }
 
 // Gradients of step 0. Zero are only: untouched rows, exactly; the K part of a QKV bias, which

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "proto/base/random.h"
+#include "proto/spec/pipelines.h"
 #include "proto/spec/schedules.h"
 #include "tests/parity/specs.h"
 
@@ -24,6 +25,8 @@ enum Axis : size_t {
   kDropout,
   kMicroBatches,
   kDpSize,
+  kPpSize,
+  kPipeline,
   kCut,  // slices as equal as can be, or not
   kSplits,
   kDefer,
@@ -33,8 +36,24 @@ enum Axis : size_t {
   kType,     // f32, bf16, f32 with a bf16 wire
   kAxes,
 };
-inline constexpr std::array<int, kAxes> kValues = {
-    kSchedules.size(), std::size(kArchitectures), 3, 3, 2, 3, 2, 3, 3, 2, 3, 2, 3, 2, 2, 3};
+inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
+                                                   std::size(kArchitectures),
+                                                   3,
+                                                   3,
+                                                   2,
+                                                   3,
+                                                   2,
+                                                   3,
+                                                   3,
+                                                   3,
+                                                   kPipelines.size(),
+                                                   2,
+                                                   3,
+                                                   2,
+                                                   3,
+                                                   2,
+                                                   2,
+                                                   3};
 static_assert(kValues.back() > 0);
 
 // A value per axis, by number; -1: open.
@@ -42,6 +61,12 @@ using Row = std::array<int, kAxes>;
 
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
+  // An order other than the first needs stages. There are at most 16 ranks, and micro-batches are
+  // merged in one stage only.
+  if (row[kPpSize] == 0 && row[kPipeline] > 0) return false;
+  const int stages = std::max(row[kPpSize], row[kPipeline] > 0 ? 1 : 0);  // a power of two
+  if (std::max(row[kTpSize], 0) + std::max(row[kDpSize], 0) + stages > 4) return false;
+  if (stages > 0 && row[kMerge] == 2) return false;
   const auto fits = [&](const ScheduleRules& takes) {
     using Slices = ScheduleRules::Slices;
     const int slices = row[kSlices] + 1;
@@ -61,6 +86,8 @@ inline Layout LayoutOf(const Row& row) {
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],
           .dp_size = kSizes[at(kDpSize)],
+          .pp_size = kSizes[at(kPpSize)],
+          .pipeline = kPipelines[at(kPipeline)].name,
           .slices = slices[at(kSlices)][at(kCut)],
           .splits = kPieces[at(kSplits)],
           .sequence_parallel = row[kSequenceParallel] == 1,
@@ -70,7 +97,9 @@ inline Layout LayoutOf(const Row& row) {
           .merge_wgrads = row[kMerge] == 2 ? row[kMicroBatches] + 1 : row[kMerge],
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,
-          .micro_batches = row[kMicroBatches] + 1,
+          // So many that a pipeline warms up, repeats and ends.
+          .micro_batches = row[kMicroBatches] * (row[kPpSize] > 0 ? 3 : 1) + 1,
+          .layers = row[kPpSize] == 2 ? 5 : 2,
           .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,
           .wire = row[kType] == 2 ? DType::kBF16 : DType::kF32};
 }

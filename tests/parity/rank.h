@@ -57,11 +57,11 @@ class Rank {
         plan_(std::move(plan)),
         map_(plan_.step),
         place_(PlaceOf(spec, rank)),
-        parameters_(ParametersOf(spec.model, spec.tp_size, place_.tp_rank)),
+        parameters_(ParametersOf(spec, rank)),
         executor_(std::move(executor)) {
     for (size_t i = 0; i < parameters_.size(); ++i) {
       Floats values(static_cast<size_t>(parameters_[i].count()));
-      Initialise(parameters_[i], static_cast<int>(i), options.seed, values.data());
+      Initialise(parameters_[i], options.seed, values.data());
       SetWeight(i, values);
     }
   }
@@ -92,14 +92,8 @@ class Rank {
     for (int mb = 0; mb < spec_.micro_batches; ++mb) {
       // Of the micro-batch, among those of all replicas.
       const int first = (mb * spec_.dp_size + place_.replica) * spec_.micro_batch_size;
-      int32_t* tokens = View(plan_.buffers.tokens, mb).as<int32_t>();
-      int32_t* targets = View(plan_.buffers.targets, mb).as<int32_t>();
-      for (int b = 0; b < spec_.micro_batch_size; ++b) {
-        for (int s = 0; s < model.sequence_length; ++s, ++tokens, ++targets) {
-          *tokens = TokenAt(model, batch, first + b, s);
-          *targets = TokenAt(model, batch, first + b, s + 1);
-        }
-      }
+      WriteTokens(plan_.buffers.tokens, mb, batch, first, 0);
+      WriteTokens(plan_.buffers.targets, mb, batch, first, 1);
       int32_t* keys = View(plan_.buffers.keys, mb).as<int32_t>();
       keys[kSeedLow] = 17;
       keys[kSeedHigh] = 4;
@@ -121,13 +115,13 @@ class Rank {
 
   StepResult ReadOutputs() {
     StepResult result;
-    for (int mb = 0; mb < spec_.micro_batches; ++mb) {
+    for (int mb = 0; mb < spec_.micro_batches && plan_.buffers.losses >= 0; ++mb) {
       const TensorView losses = View(plan_.buffers.losses, mb);
       const float* first = losses.as<float>();
       result.token_losses.insert(result.token_losses.end(), first, first + losses.count());
     }
     for (double loss : result.token_losses) result.loss += loss;
-    result.loss /= static_cast<double>(result.token_losses.size());
+    result.loss /= static_cast<double>(std::max<size_t>(1, result.token_losses.size()));
     const float* state = View(plan_.buffers.clip_state).as<float>();
     result.gradient_norm = state[kGradNorm];
     result.updated = state[kUpdate] == 1;
@@ -165,6 +159,17 @@ class Rank {
   Tensors gradients;
 
  private:
+  // Writes the tokens of the sequences from `first` on, each from the one at `shift` on, where the
+  // rank has such a buffer.
+  void WriteTokens(BufferId id, int micro_batch, int batch, int first, int shift) {
+    if (id < 0) return;
+    int32_t* tokens = View(id, micro_batch).as<int32_t>();
+    for (int b = 0; b < spec_.micro_batch_size; ++b) {
+      for (int s = 0; s < spec_.model.sequence_length; ++s)
+        *tokens++ = TokenAt(spec_.model, batch, first + b, s + shift);
+    }
+  }
+
   void Write(BufferId id, const std::function<void(TensorView)>& fill) {
     const absl::Status status = executor_->Write(map_.Find(id, 0), [&](TensorView view) {
       fill(view);

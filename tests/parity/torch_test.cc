@@ -39,6 +39,18 @@ std::vector<TorchCase> Cases() {
                     .dp_size = 2,
                     .slices = {1, 1},
                     .sequence_parallel = true}});
+  // Eight ranks: two stages of two replicas of two ranks.
+  cases.push_back(
+      {"gpt", {.tp_size = 2, .dp_size = 2, .pp_size = 2, .slices = {1}, .micro_batches = 2}});
+  cases.push_back({"llama_grouped",
+                   {.schedule = "domino_row",
+                    .tp_size = 2,
+                    .dp_size = 1,
+                    .pp_size = 2,
+                    .pipeline = "eager_1f1b",
+                    .slices = {1, 1},
+                    .recompute = Recompute::kSelective,
+                    .micro_batches = 2}});
   for (TorchCase& c : cases) {
     if (c.golden.starts_with("llama")) c.layout.family = Family::kLlama;
   }

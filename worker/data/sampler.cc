@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <span>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
@@ -92,15 +93,14 @@ std::pair<const TokenStream*, int64_t> Sampler::Locate(int64_t consumed) const {
 
 absl::Status Sampler::ReadBatch(int64_t consumed, int64_t count, int32_t* tokens,
                                 int32_t* targets) const {
-  const size_t length = options_.sequence_length;
+  if (tokens == nullptr && targets == nullptr) return absl::OkStatus();
+  const int64_t length = options_.sequence_length;
+  std::vector<int32_t> sequence(length + 1);
   for (int64_t i = 0; i < count; ++i) {
     const auto [stream, begin] = Locate(consumed + i);
-    const std::span<int32_t> inputs(tokens + i * length, length);
-    const std::span<int32_t> shifted(targets + i * length, length);
-    RETURN_IF_ERROR(stream->Read(begin, options_.vocab_size, inputs));
-    std::copy(inputs.begin() + 1, inputs.end(), shifted.begin());
-    RETURN_IF_ERROR(
-        stream->Read(begin + options_.sequence_length, options_.vocab_size, shifted.last(1)));
+    RETURN_IF_ERROR(stream->Read(begin, options_.vocab_size, std::span<int32_t>(sequence)));
+    if (tokens != nullptr) std::copy_n(sequence.begin(), length, tokens + i * length);
+    if (targets != nullptr) std::copy_n(sequence.begin() + 1, length, targets + i * length);
   }
   return absl::OkStatus();
 }

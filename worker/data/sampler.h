@@ -56,7 +56,8 @@ class Sampler {
   int64_t samples_per_epoch() const;
 
   // Fills `tokens` and `targets`, each [count, sequence_length] row-major, with the samples number
-  // consumed ... consumed + count - 1. Targets are the tokens shifted by one. Errors:
+  // consumed ... consumed + count - 1. Targets are the tokens shifted by one.
+  // A null pointer leaves out its half, and with two nothing is read. Errors:
   // InvalidArgument (a token outside the vocabulary; names file, byte offset, found, expected).
   absl::Status ReadBatch(int64_t consumed, int64_t count, int32_t* tokens, int32_t* targets) const;
 

@@ -16,13 +16,12 @@ constexpr int64_t kBlock = 1 << 16;  // elements; a few milliseconds of work
 
 int AllCores() { return std::max<int>(1, std::thread::hardware_concurrency()); }
 
-void DrawWeights(const Parameter& parameter, int index, uint64_t seed, int threads, float* values) {
+void DrawWeights(const Parameter& parameter, uint64_t seed, int threads, float* values) {
   const int64_t count = parameter.count(), blocks = (count + kBlock - 1) / kBlock;
   std::atomic<int64_t> next{0};
   const auto draw = [&] {
     for (int64_t block = next++; block < blocks; block = next++) {
-      Initialise(parameter, index, seed, block * kBlock, std::min(count, (block + 1) * kBlock),
-                 values);
+      Initialise(parameter, seed, block * kBlock, std::min(count, (block + 1) * kBlock), values);
     }
   };
   std::vector<std::jthread> others;

@@ -13,6 +13,6 @@ int AllCores();
 
 // Initialises a whole shard (Initialise of worker/engine/model) on `threads` threads. The result
 // does not depend on their number. Returns when all elements are drawn.
-void DrawWeights(const Parameter& parameter, int index, uint64_t seed, int threads, float* values);
+void DrawWeights(const Parameter& parameter, uint64_t seed, int threads, float* values);
 
 }  // namespace stretto::trainer

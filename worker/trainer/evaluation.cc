@@ -47,8 +47,10 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
       sums.back() = engine_->LossSums().front();
       return absl::OkStatus();
     };
-    // Replicas do not wait for each other in a forward pass, and one may take long.
-    RETURN_IF_ERROR(spec.dp_size > 1 ? WorkTogether(control_, measure) : measure());
+    // Ranks of other replicas and stages do not wait for this one in a forward pass, and one may
+    // take long. Only some read data, so only some may fail.
+    const bool alike = spec.world_size() == spec.tp_size;
+    RETURN_IF_ERROR(alike ? measure() : WorkTogether(control_, measure));
   }
   // All ranks get the same bits, so that none decides differently because of a last bit.
   ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, control_, sums));

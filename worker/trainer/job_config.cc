@@ -124,7 +124,8 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   config.job_uid = task.assign().job_uid();
   config.epoch = task.assign().epoch();
   config.rank = rank;
-  config.ranks_on_node = std::max(1, task.assign().ranks_size());
+  for (const auto& assigned : task.assign().ranks())
+    config.ranks_on_node.push_back(Rank::Of(assigned.rank()));
   config.on_gpu = spec.device() == v1alpha1::DEVICE_CUDA;
   ASSIGN_OR_RETURN(config.engine, EngineSpecFrom(spec));
   config.auto_merge_wgrads = spec.schedule().parameters().auto_merge_wgrads();

@@ -40,7 +40,7 @@ struct JobConfig {
   std::string job_id, job_uid;
   int64_t epoch = 0;
   Rank rank = 0;
-  int ranks_on_node = 1;   // of this job, including this rank
+  std::vector<Rank> ranks_on_node;  // of this job, including this rank
   bool on_gpu = false;     // each rank has a GPU of its own; else they share the node's memory
   v1alpha1::JobSpec spec;  // normalized; spec_hash is its hash
   EngineSpec engine;

@@ -2,13 +2,17 @@
 #include "worker/trainer/memory_check.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <numeric>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/base/status_macros.h"
 #include "proto/base/units.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
@@ -30,20 +34,39 @@ std::string Largest(const ArenaBytes& arenas) {
 
 }  // namespace
 
-absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config) {
-  return FullestArenas(config.engine, config.rank,
-                       {.profiled = config.profile_steps > 0, .evaluated = config.evaluates()});
+absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
+  const std::vector<Rank> own = {config.rank};
+  const bool alone = config.on_gpu || config.ranks_on_node.empty();
+  std::map<int, ArenaBytes> of_stage;  // ranks of a stage have arenas of equal sizes
+  std::vector<RankArenas> ranks;
+  for (Rank rank : alone ? own : config.ranks_on_node) {
+    const auto [arenas, fresh] = of_stage.try_emplace(PlaceOf(config.engine, rank).stage);
+    if (fresh) {
+      ASSIGN_OR_RETURN(arenas->second, FullestArenas(config.engine, rank,
+                                                     {.profiled = config.profile_steps > 0,
+                                                      .evaluated = config.evaluates()}));
+    }
+    ranks.push_back({rank, arenas->second});
+  }
+  return ranks;
 }
 
-absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available) {
-  const int ranks = config.on_gpu ? 1 : config.ranks_on_node;
-  const int64_t each = TotalBytes(arenas);
-  if (each <= available / ranks) return absl::OkStatus();
+absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int64_t available) {
+  int64_t total = 0;
+  const RankArenas* largest = &ranks.front();
+  for (const RankArenas& rank : ranks) {
+    total += TotalBytes(rank.arenas);
+    if (TotalBytes(rank.arenas) > TotalBytes(largest->arenas)) largest = &rank;
+  }
+  if (total <= available) return absl::OkStatus();
+  const int64_t most = TotalBytes(largest->arenas);
+  const bool alike = total == most * std::ssize(ranks);
   return absl::ResourceExhaustedError(absl::StrCat(
-      "memory of this ", config.on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),
-      " available, expected at least ", FormatBytes(each * ranks), " for ", ranks,
-      ranks == 1 ? " rank of the job: " : " ranks of the job: ", FormatBytes(each), " each (",
-      Largest(arenas), ")"));
+      "memory of this ", on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),
+      " available, expected at least ", FormatBytes(total), " for ", ranks.size(),
+      ranks.size() == 1 ? " rank of the job: " : " ranks of the job: ",
+      alike ? "" : absl::StrCat("rank ", largest->rank.value(), " has "), FormatBytes(most),
+      alike ? " each (" : " (", Largest(largest->arenas), ")"));
 }
 
 }  // namespace stretto::trainer

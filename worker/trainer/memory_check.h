@@ -4,6 +4,7 @@
 // which they share, or a GPU for each.
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -12,11 +13,17 @@
 
 namespace stretto::trainer {
 
-// Returns FullestArenas (plan/arenas.h) of this rank.
-absl::StatusOr<ArenaBytes> ArenasOf(const JobConfig& config);
+struct RankArenas {
+  Rank rank;
+  ArenaBytes arenas = {};
+};
 
-// Returns ResourceExhausted, naming the estimate, the available memory and the largest arenas,
-// unless the config's ranks that share `available` bytes fit into them.
-absl::Status CheckMemory(const ArenaBytes& arenas, const JobConfig& config, int64_t available);
+// Returns FullestArenas (plan/arenas.h) of the ranks whose memory this rank shares: those of its
+// node, or this rank alone on a GPU.
+absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config);
+
+// Returns ResourceExhausted, naming the estimate, the available memory and the largest arenas of
+// the largest rank, unless the ranks fit together into `available` bytes.
+absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int64_t available);
 
 }  // namespace stretto::trainer

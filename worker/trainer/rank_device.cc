@@ -28,9 +28,10 @@ namespace stretto::trainer {
 namespace {
 
 constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
-// Replicas meet once a step, and one may be behind by as long as it takes. A peer that dies is
-// noticed at once.
-constexpr absl::Duration kReplicaTimeout = absl::Minutes(10);
+// Replicas meet once a step, and a stage waits for its first gradient until all stages have
+// computed what they run ahead. Both may take most of a step. A peer that dies is noticed at once;
+// this limit is for one that hangs.
+constexpr absl::Duration kDistantTimeout = absl::Hours(1);
 // A few blocks saturate NVLink, and kernels hardly need the SMs; not measured yet.
 constexpr int kCollectiveBlocks = 4;
 
@@ -111,14 +112,15 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
     connection.device = *std::move(device);
     return connection;
   }
-  const bool replicas = group.name == kDpGroupName;
-  ASSIGN_OR_RETURN(connection.host, GlooCommunicator::Connect(
-                                        {.rank = rank,
-                                         .size = size,
-                                         .store = &store,
-                                         .prefix = name,
-                                         .address = config_.interface_address,
-                                         .timeout = replicas ? kReplicaTimeout : kPeerTimeout}));
+  // Ranks of other replicas and other stages may come minutes later.
+  const bool tp = group.name == kTpGroupName;
+  ASSIGN_OR_RETURN(connection.host,
+                   GlooCommunicator::Connect({.rank = rank,
+                                              .size = size,
+                                              .store = &store,
+                                              .prefix = name,
+                                              .address = config_.interface_address,
+                                              .timeout = tp ? kPeerTimeout : kDistantTimeout}));
   if (config_.emulated_link.has_value()) {
     connection.host =
         std::make_unique<PacedCommunicator>(std::move(connection.host), *config_.emulated_link);

@@ -34,7 +34,7 @@ RankEngine::RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan)
       rank_(rank),
       plan_(std::move(plan)),
       map_(plan_.step),
-      parameters_(ParametersOf(spec.model, spec.tp_size, PlaceOf(spec, rank).tp_rank)) {}
+      parameters_(ParametersOf(spec, rank)) {}
 
 absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec& spec, Rank rank,
                                                                Variant variant, GroupLinks links,
@@ -98,7 +98,7 @@ absl::Status RankEngine::SetState(Fill fill) {
 absl::Status RankEngine::Initialise(uint64_t seed) {
   return SetState([&](size_t i, Slot slot, float* values) {
     if (slot == Slot::kMaster) {
-      DrawWeights(parameters_[i], i, seed, AllCores(), values);
+      DrawWeights(parameters_[i], seed, AllCores(), values);
     } else {
       std::fill_n(values, parameters_[i].count(), 0.0f);
     }
@@ -155,6 +155,7 @@ std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
   // one size on all ranks, so all of them decide alike.
   std::vector<int64_t> elements(spec_.dp_size);
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].copy) continue;
     const auto least = std::min_element(elements.begin(), elements.end());
     *least += parameters_[i].count();
     if (least - elements.begin() != replica) continue;
@@ -167,6 +168,7 @@ std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
 std::vector<double> RankEngine::LossSums() {
   const int64_t tokens = int64_t{spec_.micro_batch_size} * spec_.model.sequence_length;
   std::vector<double> sums;
+  if (plan_.buffers.losses < 0) return std::vector<double>(spec_.micro_batches);
   for (int mb = 0; mb < spec_.micro_batches; ++mb) {
     const float* losses = Host<float>(plan_.buffers.losses, mb);
     sums.push_back(std::accumulate(losses, losses + tokens, 0.0));

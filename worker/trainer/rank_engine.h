@@ -65,10 +65,11 @@ class RankEngine {
   // Returns master weights and moments as boxes of global tensors, named by NameOfState. Their data
   // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
-  // Returns those of them that this rank writes to a checkpoint. Each shard is written by one of the
-  // replicas that hold it.
+  // Returns those of them that this rank writes to a checkpoint. Each shard is written by one of
+  // the replicas that hold it, a tied embedding by the first stage.
   std::vector<ShardTensor> OwnedStateTensors();
 
+  // Null in stages that have no embeddings, or no head.
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
   int32_t* targets(int micro_batch) { return Host<int32_t>(plan_.buffers.targets, micro_batch); }
   // kKeyCount words, indexed by enum Key.
@@ -79,9 +80,10 @@ class RankEngine {
   absl::StatusOr<TensorView> Gradient(size_t parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }
-  // Returns, for each micro-batch, the sum of its tokens' losses, added in their order.
+  // Returns, for each micro-batch, the sum of its tokens' losses, added in their order; 0 in stages
+  // that have no head.
   std::vector<double> LossSums();
-  // Returns the mean over the tokens of this rank's replica.
+  // Returns the mean over the tokens of this rank's replica; 0 in stages that have no head.
   double MeanLoss();
 
  private:
@@ -92,6 +94,7 @@ class RankEngine {
   BufferId State(Slot slot, size_t parameter) const;
   template <class T>
   T* Host(BufferId buffer, int micro_batch) {
+    if (buffer < 0) return nullptr;
     return executor_->HostView(map_.Find(buffer, micro_batch)).as<T>();
   }
 

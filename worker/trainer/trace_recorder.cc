@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/strip.h"
 #include "proto/base/files.h"
 #include "worker/engine/program/text.h"
@@ -38,7 +39,7 @@ void AddOperation(const Program& program, const Op& op, TraceProgram* out) {
   operation->set_kind(InfoOf(op.kind).name);
   operation->set_label(PrintTag(op.tag));
   operation->set_phase(LongNameOf(op.tag.phase));
-  if (op.group >= 0) operation->set_group(program.groups[op.group].name);
+  if (op.group >= 0) operation->set_group(program.groups[op.group].axis());
   for (OpId wait : op.waits) operation->add_waits(wait.value());
 }
 
@@ -46,7 +47,10 @@ std::vector<TraceRecord> Describe(const Program& program) {
   std::vector<TraceRecord> records(1);
   TraceProgram* head = records[0].mutable_program();
   head->set_machine(MachineId());
-  for (const Group& group : program.groups) head->add_groups(group.name);
+  for (const Group& group : program.groups) {
+    const bool known = absl::c_linear_search(head->groups(), group.axis());
+    if (!known) head->add_groups(group.axis());
+  }
   for (const Lane& lane : program.lanes) head->add_lanes(lane.name);
   head->set_operation_count(static_cast<int32_t>(program.ops.size()));
   for (OpId op : program.ops.ids()) {

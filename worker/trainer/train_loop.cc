@@ -148,7 +148,7 @@ class Loop {
   // Returns the mean loss over the tokens of all replicas.
   absl::StatusOr<double> JobLoss() {
     const EngineSpec& spec = c_.config.engine;
-    if (spec.dp_size == 1) return c_.engine.MeanLoss();
+    if (spec.dp_size == 1 && spec.pp_size == 1) return c_.engine.MeanLoss();
     ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, c_.control, c_.engine.LossSums()));
     return sum / static_cast<double>(spec.sequences_per_step() * spec.model.sequence_length);
   }
@@ -260,7 +260,7 @@ class Loop {
     step->set_learning_rate(c_.engine.scalars()[kLearningRate]);
     step->set_tokens(c_.config.engine.sequences_per_step() *
                      c_.config.engine.model.sequence_length);
-    // The ranks share the work, so each reports its part of the FLOP.
+    // Each rank reports an equal share of the FLOP.
     step->set_model_flops(static_cast<double>(step->tokens()) *
                           FlopsPerToken(c_.config.engine.model) / c_.config.engine.world_size());
     step->set_wall_seconds(raw - raw_begin_);

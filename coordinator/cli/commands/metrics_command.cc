@@ -56,7 +56,7 @@ std::vector<Column> MakeColumns() {
       {"wall_seconds", [](const StepReport& s) { return s.wall_seconds(); }}};
   for (Ledger::Part part :
        {Ledger::COMPUTE_HIDING, Ledger::COMPUTE_ALONE, Ledger::EXPOSED, Ledger::DATA_WAIT,
-        Ledger::CHECKPOINT_WAIT, Ledger::EVALUATION, Ledger::IDLE}) {
+        Ledger::CHECKPOINT_WAIT, Ledger::EVALUATION, Ledger::IDLE, Ledger::PIPELINE_WAIT}) {
     columns.push_back(LedgerColumn(part));
   }
   columns.push_back({"overlap_ratio", [](const StepReport& s) -> std::optional<double> {

@@ -116,10 +116,12 @@ std::string LedgerRows(const Timeline& timeline) {
       {Ledger::COMPUTE_HIDING, ">hiding"}, {Ledger::COMPUTE_ALONE, ">alone"},
       {Ledger::EXPOSED, ">exposed"},       {Ledger::DATA_WAIT, ">data"},
       {Ledger::CHECKPOINT_WAIT, ">ckpt"},  {Ledger::IDLE, ">idle"}};
-  const auto evaluates = [](const TimelineRank& rank) {
-    return ShareOf(rank.ledger, Ledger::EVALUATION) > 0;
+  const auto has = [&](Ledger::Part part) {
+    return absl::c_any_of(timeline.ranks,
+                          [&](const TimelineRank& rank) { return ShareOf(rank.ledger, part) > 0; });
   };
-  if (absl::c_any_of(timeline.ranks, evaluates)) parts.push_back({Ledger::EVALUATION, ">eval"});
+  if (has(Ledger::EVALUATION)) parts.push_back({Ledger::EVALUATION, ">eval"});
+  if (has(Ledger::PIPELINE_WAIT)) parts.push_back({Ledger::PIPELINE_WAIT, ">pipeline"});
   std::vector<std::string> headings = {"ms"};
   for (const auto& [part, heading] : parts) headings.emplace_back(heading);
   headings.insert(headings.end(), {">total", ">overlap"});

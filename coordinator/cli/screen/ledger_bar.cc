@@ -24,6 +24,7 @@ constexpr Part kParts[] = {
     {Ledger::COMPUTE_HIDING, "hiding", "█", "#", Ink::kGreen},
     {Ledger::COMPUTE_ALONE, "alone", "▓", "=", Ink::kBlue},
     {Ledger::EXPOSED, "exposed", "▚", "!", Ink::kRed},
+    {Ledger::PIPELINE_WAIT, "pipeline", "▢", "p", Ink::kYellow},
     {Ledger::DATA_WAIT, "data", "▒", "d", Ink::kMagenta},
     {Ledger::CHECKPOINT_WAIT, "checkpoint", "░", "c", Ink::kCyan},
     {Ledger::EVALUATION, "evaluation", "▁", "e", Ink::kYellow},
@@ -69,7 +70,8 @@ std::vector<std::string> LedgerBar(const std::deque<v1alpha1::StepReport>& steps
   TextLine legend(style.width, style.color);
   for (const Part& part : kParts) {
     // Only some jobs evaluate.
-    if (part.part == Ledger::EVALUATION && ShareOf(sum, part.part) == 0) continue;
+    const bool rare = part.part == Ledger::EVALUATION || part.part == Ledger::PIPELINE_WAIT;
+    if (rare && ShareOf(sum, part.part) == 0) continue;
     const std::string text =
         absl::StrFormat(" %s %.0f%%", part.name, ShareOf(sum, part.part) * 100);
     if (!legend.text().empty() && legend.left() < 3 + Columns(text)) {

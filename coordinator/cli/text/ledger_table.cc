@@ -30,6 +30,8 @@ const char* PartName(Ledger::Part part) {
       return "data wait";
     case Ledger::CHECKPOINT_WAIT:
       return "checkpoint wait";
+    case Ledger::PIPELINE_WAIT:
+      return "pipeline wait";
     case Ledger::IDLE:
       return "idle";
     case Ledger::EVALUATION:

@@ -93,6 +93,10 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
   }
   if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
   absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
+  if (spec.parallelism().pp_size() > 1) {
+    absl::StrAppend(&text, ", pp ", spec.parallelism().pp_size(), " ",
+                    spec.schedule().pipeline().order());
+  }
   if (spec.parallelism().dp_size() > 1) {
     absl::StrAppend(&text, ", dp ", spec.parallelism().dp_size());
   }

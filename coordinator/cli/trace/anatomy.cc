@@ -25,7 +25,7 @@ using v1alpha1::TraceOperation;
 using v1alpha1::TraceProgram;
 using v1alpha1::TraceStep;
 
-enum class Activity { kCompute, kCommunicate, kData, kCheckpoint, kEvaluation };
+enum class Activity { kCompute, kCommunicate, kReceive, kData, kCheckpoint, kEvaluation };
 // An open activity; group and phase are -1 where they do not apply. Ordered by the ledger's
 // preference.
 using Doing = std::tuple<Activity, int, int>;
@@ -53,9 +53,14 @@ std::vector<Edge> EdgesOf(const TraceProgram& program, const TraceStep& step) {
   for (int i = 0; i < program.operations_size(); ++i) {
     const TraceOperation& op = program.operations(i);
     const int phase = PhaseIndex(op.phase());
-    add(SpanAt(step.operations(), i),
-        op.group().empty() ? Doing{Activity::kCompute, -1, phase}
-                           : Doing{Activity::kCommunicate, GroupIndex(program, op.group()), phase});
+    const Span span = SpanAt(step.operations(), i);
+    if (op.group().empty()) {
+      add(span, {Activity::kCompute, -1, phase});
+    } else if (op.kind() == "recv") {
+      add(span, {Activity::kReceive, -1, phase});
+    } else {
+      add(span, {Activity::kCommunicate, GroupIndex(program, op.group()), phase});
+    }
   }
   for (const auto& [waits, activity] : {std::pair{&step.data_waits(), Activity::kData},
                                         std::pair{&step.checkpoint_waits(), Activity::kCheckpoint},
@@ -70,7 +75,7 @@ std::vector<Edge> EdgesOf(const TraceProgram& program, const TraceStep& step) {
 }
 
 // The first match decides: computation (which hides concurrent communication), communication,
-// waits.
+// receives, waits.
 LedgerSegment Classify(const TraceProgram& program, const std::map<Doing, int>& open) {
   LedgerSegment segment;
   if (open.empty()) return segment;
@@ -88,6 +93,9 @@ LedgerSegment Classify(const TraceProgram& program, const std::map<Doing, int>& 
     case Activity::kCommunicate:
       segment.part = Ledger::EXPOSED;
       segment.group = program.groups(group);
+      break;
+    case Activity::kReceive:
+      segment.part = Ledger::PIPELINE_WAIT;
       break;
     case Activity::kData:
       segment.part = Ledger::DATA_WAIT;

@@ -207,7 +207,9 @@ void ChromeTraceWriter::AddInFlight(const TraceProgram& program, const TraceStep
                                     int64_t begin) {
   std::map<int64_t, int> changes;
   for (int i = 0; i < program.operations_size(); ++i) {
-    if (program.operations(i).group().empty()) continue;
+    const v1alpha1::TraceOperation& op = program.operations(i);
+    // A receive begins long before there is something to receive.
+    if (op.group().empty() || op.kind() == "recv") continue;
     const Span span = SpanAt(step.operations(), i);
     ++changes[span.begin];
     --changes[span.end];

@@ -49,6 +49,11 @@ void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
   CheckHeads(model, violations);
   CheckReplicas(spec.parallelism(), violations);
+  const char* stages = "parallelism.pp_size";
+  if (violations->Sound({stages})) {
+    violations->Expect(spec.parallelism().pp_size() == 1, stages, spec.parallelism().pp_size(),
+                       "1 with DEVICE_CUDA: GPUs have no transfers between stages yet");
+  }
   if (violations->Sound({"micro_batch_size", "model.sequence_length"})) {
     const int64_t tokens = int64_t{spec.micro_batch_size()} * model.sequence_length();
     violations->Expect(tokens <= kMaxTokens, "micro_batch_size", absl::StrCat(tokens, " tokens"),

@@ -59,7 +59,37 @@ void CheckModel(const v1alpha1::ModelSpec& model, Violations* violations) {
                     .high_frequency_factor = llama3 ? scaling.high_frequency_factor() : 0}));
 }
 
+namespace {
+
+// What a pipeline does not have yet, and the layers that it needs.
+void CheckStages(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const char* field = "parallelism.pp_size";
+  const int stages = spec.parallelism().pp_size(), layers = spec.model().layers();
+  if (!violations->Sound({field}) || stages == 1) return;
+  if (violations->Sound({"model.layers"})) {
+    violations->Expect(stages <= layers, field, stages,
+                       absl::StrCat("at most the ", layers, " layers of the model"));
+  }
+  const auto without = [&](const char* path, bool fits, auto found, absl::string_view expected,
+                           absl::string_view why) {
+    if (!violations->Sound({path})) return;
+    violations->Expect(fits, path, found, absl::StrCat(expected, " with pp_size above 1: ", why));
+  };
+  const int steps = spec.profile().steps();
+  without("profile.steps", steps == 0, steps, "0",
+          "the time of a stage without communication says nothing about a pipeline");
+  const v1alpha1::ScheduleParameters& parameters = spec.schedule().parameters();
+  const char* one = "backward of a stage is of one micro-batch";
+  without("schedule.parameters.merge_wgrads", parameters.merge_wgrads() <= 1,
+          parameters.merge_wgrads(), "at most 1", one);
+  without("schedule.parameters.auto_merge_wgrads", !parameters.auto_merge_wgrads(), "true", "false",
+          one);
+}
+
+}  // namespace
+
 void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
+  CheckStages(spec, violations);
   const char* field = "parallelism.tp_size";
   if (!violations->Sound({field})) return;
   const int tp = spec.parallelism().tp_size();

@@ -9,7 +9,7 @@
 namespace stretto::spec {
 
 inline int WorldSizeOf(const v1alpha1::ParallelismSpec& parallelism) {
-  return parallelism.dp_size() * parallelism.tp_size();
+  return parallelism.pp_size() * parallelism.dp_size() * parallelism.tp_size();
 }
 
 // Consecutive ranks that exchange activations all the time, and so belong on one node.

@@ -27,6 +27,7 @@ bool TakenBy(const ScheduleRules& rules, Taker taker) {
     case Taker::kRotary:
     case Taker::kLlama3:
     case Taker::kOnCpu:
+    case Taker::kStaged:
       return true;
   }
   return true;
@@ -60,6 +61,8 @@ std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec) {
     }
     case Taker::kOnCpu:
       return spec.device() != v1alpha1::DEVICE_CUDA;
+    case Taker::kStaged:
+      return spec.parallelism().pp_size() > 1;
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring: {
@@ -84,6 +87,8 @@ std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec) {
       return "ranks on GPUs train over the real link (stretto-bench measures a GPU with an "
              "emulated "
              "one)";
+    case Taker::kStaged:
+      return "the model is in one stage (parallelism.pp_size)";
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring:

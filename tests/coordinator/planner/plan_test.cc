@@ -50,11 +50,12 @@ std::map<std::string, int64_t> ArenasOfTrainer(const v1alpha1::JobSpec& spec, Ra
   task.set_checkpoint_root("/checkpoints");
   const auto config = trainer::ConfigFrom(task, rank);
   EXPECT_TRUE(config.ok()) << config.status();
-  const auto arenas = trainer::ArenasOf(*config);
-  EXPECT_TRUE(arenas.ok()) << arenas.status();
+  const auto ranks = trainer::ArenasOf(*config);
+  EXPECT_TRUE(ranks.ok()) << ranks.status();
+  const ArenaBytes& arenas = ranks->front().arenas;
   std::map<std::string, int64_t> bytes;
-  for (size_t i = 0; i < arenas->size(); ++i) {
-    if ((*arenas)[i] > 0) bytes[NameOf(static_cast<ArenaClass>(i))] = (*arenas)[i];
+  for (size_t i = 0; i < arenas.size(); ++i) {
+    if (arenas[i] > 0) bytes[NameOf(static_cast<ArenaClass>(i))] = arenas[i];
   }
   return bytes;
 }
@@ -95,6 +96,18 @@ TEST(PlanTest, EveryRankOfEveryScheduleHoldsWhatTheTrainerWillCheck) {
     spec.mutable_optimizer()->set_max_skipped_updates(1);
     ExpectEveryRankAsPlanned(spec);
   }
+}
+
+TEST(PlanTest, EveryStageIsPlanned) {
+  v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
+  spec.mutable_parallelism()->set_pp_size(2);
+  spec.set_global_batch_size(8 * spec.micro_batch_size());
+  spec = spec::Normalize(spec);
+  ExpectEveryRankAsPlanned(spec);
+  const v1alpha1::Plan plan = Planned(spec);
+  EXPECT_EQ(plan.ranks(0).bytes(), plan.ranks(1).bytes());
+  EXPECT_NE(plan.ranks(1).bytes(), plan.ranks(2).bytes());
+  EXPECT_GT(plan.ranks(0).parameters() * 4, plan.parameters());
 }
 
 TEST(PlanTest, AProfileCountsTheProgramsThatItRuns) {

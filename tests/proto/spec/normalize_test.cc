@@ -30,6 +30,7 @@ TEST(NormalizeTest, FillsEveryDefault) {
   EXPECT_EQ(spec.seed(), 1234u);
   EXPECT_EQ(spec.parallelism().tp_size(), 2);
   EXPECT_EQ(spec.parallelism().pp_size(), 1);
+  EXPECT_FALSE(spec.schedule().has_pipeline());
   EXPECT_EQ(spec.parallelism().dp_size(), 1);
   EXPECT_EQ(spec.parallelism().ep_size(), 1);
   EXPECT_EQ(spec.parallelism().cp_size(), 1);
@@ -58,6 +59,17 @@ TEST(NormalizeTest, AStepHasAMicroBatchOfEachReplica) {
   EXPECT_EQ(
       Normalize(SpecWith("micro_batch_size: 5 parallelism { dp_size: 3 }")).global_batch_size(),
       15);
+}
+
+TEST(NormalizeTest, StagesHaveAnOrder) {
+  EXPECT_EQ(Normalize(SpecWith("parallelism { pp_size: 2 }")).schedule().pipeline().order(),
+            "1f1b");
+  EXPECT_EQ(Normalize(SpecWith("parallelism { pp_size: 2 } "
+                               "schedule { pipeline { order: 'gpipe' } }"))
+                .schedule()
+                .pipeline()
+                .order(),
+            "gpipe");
 }
 
 TEST(NormalizeTest, ASecondTimeChangesNothing) {

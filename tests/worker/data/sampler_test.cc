@@ -72,6 +72,19 @@ class SamplerTest : public testing::Test {
   std::string prefix_ = folder_ / "text";
 };
 
+TEST_F(SamplerTest, HalfABatchIsThatOfAWholeOne) {
+  const IndexedDataset dataset = Write(13);
+  const auto sampler = Sampler::Create(dataset, {4, 1, 13});
+  ASSERT_TRUE(sampler.ok()) << sampler.status();
+  std::vector<int32_t> tokens(12), targets(12), inputs_alone(12), targets_alone(12);
+  ASSERT_TRUE(sampler->ReadBatch(0, 3, tokens.data(), targets.data()).ok());
+  ASSERT_TRUE(sampler->ReadBatch(0, 3, inputs_alone.data(), nullptr).ok());
+  ASSERT_TRUE(sampler->ReadBatch(0, 3, nullptr, targets_alone.data()).ok());
+  EXPECT_EQ(inputs_alone, tokens);
+  EXPECT_EQ(targets_alone, targets);
+  EXPECT_TRUE(sampler->ReadBatch(0, 3, nullptr, nullptr).ok());
+}
+
 TEST_F(SamplerTest, SamplesAreCutWithOneTokenInCommonAndTargetsShiftByOne) {
   const IndexedDataset dataset = Write(13);  // samples [0..4] [4..8] [8..12]
   const auto sampler = Sampler::Create(dataset, {4, 1, 13});

@@ -15,6 +15,8 @@ struct Layout {
   std::string schedule = "megatron_sync";
   int tp_size = 2;
   int dp_size = 1;
+  int pp_size = 1;
+  std::string pipeline = kDefaultPipeline;
   std::vector<int> slices = {4};  // sequences of each; their sum is the micro-batch
   int splits = 1;
   bool sequence_parallel = false;
@@ -43,6 +45,7 @@ inline std::string Describe(const Layout& layout) {
   std::string name = ArchitectureOf(layout.family).name;
   name += "_" + layout.schedule + "_tp" + std::to_string(layout.tp_size);
   if (layout.dp_size > 1) name += "_dp" + std::to_string(layout.dp_size);
+  if (layout.pp_size > 1) name += "_pp" + std::to_string(layout.pp_size) + "_" + layout.pipeline;
   for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
   if (layout.splits > 1) name += "_splits" + std::to_string(layout.splits);
   if (layout.sequence_parallel) name += "_sp";
@@ -82,9 +85,11 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
                    .sequence_parallel = layout.sequence_parallel,
                    .recompute = layout.recompute,
                    .defer_wgrads = layout.defer_wgrads,
-                   .merge_wgrads = layout.merge_wgrads};
+                   .merge_wgrads = layout.merge_wgrads,
+                   .pipeline = layout.pipeline};
   spec.tp_size = layout.tp_size;
   spec.dp_size = layout.dp_size;
+  spec.pp_size = layout.pp_size;
   spec.dtype = layout.dtype;
   spec.wire_dtype = layout.wire;
   spec.micro_batch_size = 0;

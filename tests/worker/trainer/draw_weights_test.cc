@@ -36,15 +36,14 @@ std::vector<Parameter> Parameters() {
 }
 
 TEST(DrawWeightsTest, BitsDoNotDependOnTheNumberOfThreads) {
-  int index = 3;
   for (const Parameter& parameter : Parameters()) {
     SCOPED_TRACE(parameter.name);
     const auto count = static_cast<size_t>(parameter.count());
     std::vector<float> expected(count);
-    Initialise(parameter, ++index, 17, expected.data());
+    Initialise(parameter, 17, expected.data());
     for (int threads : {1, 2, 3, 64}) {
       std::vector<float> drawn(count, std::numeric_limits<float>::quiet_NaN());
-      DrawWeights(parameter, index, 17, threads, drawn.data());
+      DrawWeights(parameter, 17, threads, drawn.data());
       EXPECT_EQ(std::memcmp(drawn.data(), expected.data(), count * sizeof(float)), 0) << threads;
     }
   }
@@ -58,8 +57,8 @@ TEST(DrawWeightsTest, AShardIsItsPartOfTheWhole) {
     whole.extents = shard.shape;
     std::vector<float> all(static_cast<size_t>(whole.count()));
     std::vector<float> part(static_cast<size_t>(shard.count()));
-    DrawWeights(whole, 1, 5, 3, all.data());
-    DrawWeights(shard, 1, 5, 2, part.data());
+    DrawWeights(whole, 5, 3, all.data());
+    DrawWeights(shard, 5, 2, part.data());
     for (size_t i = 0; i < part.size(); ++i) {
       // Row-major, dimension by dimension from the last.
       size_t rest = i, at = 0, stride = 1;

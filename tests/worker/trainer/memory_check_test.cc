@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "proto/base/units.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
@@ -18,10 +19,11 @@ using testing::HasSubstr;
 // parameter, gradient, optimizer, input, output, activation
 constexpr ArenaBytes kArenas = {2 * kGiB, 3 * kGiB, 4 * kGiB, 64, 64, 1 * kGiB - 128};
 
-JobConfig Ranks(int on_node) {
-  JobConfig config;
-  config.ranks_on_node = on_node;
-  return config;
+// Ranks of a node that all have these arenas.
+std::vector<RankArenas> Ranks(int count, const ArenaBytes& arenas = kArenas) {
+  std::vector<RankArenas> ranks;
+  for (Rank rank : IdRange<Rank>(count)) ranks.push_back({rank, arenas});
+  return ranks;
 }
 
 TEST(AvailableMemoryTest, IsReadFromTheKernelsTable) {
@@ -40,26 +42,35 @@ TEST(AvailableMemoryTest, AnotherTableIsAnError) {
 }
 
 TEST(CheckMemoryTest, RanksThatFitExactlyPass) {
-  EXPECT_EQ(CheckMemory(kArenas, Ranks(1), 10 * kGiB), absl::OkStatus());
-  EXPECT_EQ(CheckMemory(kArenas, Ranks(2), 20 * kGiB), absl::OkStatus());
+  EXPECT_EQ(CheckMemory(Ranks(1), false, 10 * kGiB), absl::OkStatus());
+  EXPECT_EQ(CheckMemory(Ranks(2), false, 20 * kGiB), absl::OkStatus());
 }
 
 TEST(CheckMemoryTest, RefusalNamesEstimateAvailableAndTheLargestArenas) {
-  EXPECT_EQ(CheckMemory(kArenas, Ranks(2), 20 * kGiB - 1),
+  EXPECT_EQ(CheckMemory(Ranks(2), false, 20 * kGiB - 1),
             absl::ResourceExhaustedError(
                 "memory of this node: found 20.0 GiB available, expected at least 20.0 GiB for 2 "
                 "ranks of the job: 10.0 GiB each (optimizer 4.0 GiB, gradient 3.0 GiB, parameter "
                 "2.0 GiB)"));
-  EXPECT_THAT(std::string(CheckMemory(kArenas, Ranks(1), kGiB).message()),
+  EXPECT_THAT(std::string(CheckMemory(Ranks(1), false, kGiB).message()),
               HasSubstr("expected at least 10.0 GiB for 1 rank of the job"));
 }
 
+TEST(CheckMemoryTest, RefusalOfUnlikeRanksNamesTheLargest) {
+  std::vector<RankArenas> ranks = Ranks(2);
+  ranks[1].arenas[ArenaClass::kOptimizer] += kGiB;
+  EXPECT_EQ(CheckMemory(ranks, false, 21 * kGiB), absl::OkStatus());
+  EXPECT_EQ(CheckMemory(ranks, false, 20 * kGiB),
+            absl::ResourceExhaustedError(
+                "memory of this node: found 20.0 GiB available, expected at least 21.0 GiB for 2 "
+                "ranks of the job: rank 1 has 11.0 GiB (optimizer 5.0 GiB, gradient 3.0 GiB, "
+                "parameter 2.0 GiB)"));
+}
+
 TEST(CheckMemoryTest, RanksOnGpusDoNotShare) {
-  JobConfig config = Ranks(2);
-  config.on_gpu = true;
-  EXPECT_EQ(CheckMemory(kArenas, config, 10 * kGiB), absl::OkStatus());
+  EXPECT_EQ(CheckMemory(Ranks(1), true, 10 * kGiB), absl::OkStatus());
   EXPECT_EQ(
-      CheckMemory(kArenas, config, 9 * kGiB),
+      CheckMemory(Ranks(1), true, 9 * kGiB),
       absl::ResourceExhaustedError(
           "memory of this rank's GPU: found 9.0 GiB available, expected at least 10.0 GiB for "
           "1 rank of the job: 10.0 GiB each (optimizer 4.0 GiB, gradient 3.0 GiB, parameter "
@@ -86,16 +97,30 @@ TEST(ArenasOfTest, AreThoseOfTheTrainingStep) {
   const JobConfig config = Config(kTiny, 2);
   const auto arenas = ArenasOf(config);
   ASSERT_TRUE(arenas.ok()) << arenas.status();
-  EXPECT_EQ(*arenas, BuildPlan(config.engine, 0)->arenas);
+  ASSERT_EQ(arenas->size(), 1u);
+  EXPECT_EQ(arenas->front().arenas, BuildPlan(config.engine, 0)->arenas);
+}
+
+TEST(ArenasOfTest, EveryStageOfTheNodeCounts) {
+  JobConfig config = Config(kTiny, 2);
+  config.engine.pp_size = 2;
+  config.engine.micro_batches = 4;
+  config.ranks_on_node = {1, 2, 3};
+  const auto arenas = ArenasOf(config);
+  ASSERT_TRUE(arenas.ok()) << arenas.status();
+  ASSERT_EQ(arenas->size(), 3u);
+  EXPECT_EQ((*arenas)[0].arenas, BuildPlan(config.engine, 0)->arenas);
+  EXPECT_EQ((*arenas)[1].arenas, BuildPlan(config.engine, 2)->arenas);
+  EXPECT_NE((*arenas)[0].arenas, (*arenas)[1].arenas);
 }
 
 // What is recomputed in the step is kept by the unsliced program that the profile times.
 TEST(ArenasOfTest, TheProfilesProgramsCount) {
   JobConfig config = Config(kTiny, 2);
   config.engine.schedule.recompute = Recompute::kFull;
-  const int64_t step = (*ArenasOf(config))[static_cast<size_t>(ArenaClass::kActivation)];
+  const int64_t step = ArenasOf(config)->front().arenas[ArenaClass::kActivation];
   config.profile_steps = 1;
-  EXPECT_GT((*ArenasOf(config))[static_cast<size_t>(ArenaClass::kActivation)], step);
+  EXPECT_GT(ArenasOf(config)->front().arenas[ArenaClass::kActivation], step);
 }
 
 // Masters, moments and gradients in f32, and nothing is allocated to learn it.
@@ -111,9 +136,9 @@ TEST(ArenasOfTest, AHugeModelIsMeasuredWithoutMemory) {
   ASSERT_TRUE(arenas.ok()) << arenas.status();
   int64_t state = 0;
   for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kGradient, ArenaClass::kOptimizer})
-    state += (*arenas)[static_cast<size_t>(arena)];
+    state += arenas->front().arenas[arena];
   EXPECT_NEAR(static_cast<double>(state), 174.6e9 * 16 / 8, 0.01 * 174.6e9 * 16 / 8);
-  EXPECT_EQ(CheckMemory(*arenas, Ranks(8), 2048 * kGiB).code(),
+  EXPECT_EQ(CheckMemory(Ranks(8, arenas->front().arenas), false, 2048 * kGiB).code(),
             absl::StatusCode::kResourceExhausted);
 }
 

@@ -13,6 +13,7 @@
 #include "worker/comm/local/local.h"
 #include "worker/trainer/agreement/control.h"
 #include "worker/trainer/memory_check.h"
+#include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
 namespace {
@@ -48,8 +49,10 @@ JobConfig With(int merged) {
 
 // Of the ranks of the node.
 int64_t BytesOf(const JobConfig& config) {
-  const ArenaBytes arenas = *ArenasOf(config);
-  return config.ranks_on_node * std::accumulate(arenas.begin(), arenas.end(), int64_t{0});
+  int64_t bytes = 0;
+  const std::vector<RankArenas> ranks = *ArenasOf(config);
+  for (const RankArenas& rank : ranks) bytes += TotalBytes(rank.arenas);
+  return bytes;
 }
 
 TEST(MostMergedWgradsTest, IsTheGreatestDivisorThatFitsTheNode) {
@@ -65,7 +68,7 @@ TEST(MostMergedWgradsTest, WhatDoesNotFitAtAllIsRefusedAsEverywhere) {
   const int64_t available = BytesOf(With(1)) - 1;
   EXPECT_EQ(*MostMergedWgrads(Config(), available + 1), 1);
   EXPECT_EQ(MostMergedWgrads(Config(), available).status(),
-            CheckMemory(*ArenasOf(With(1)), Config(), available));
+            CheckMemory(*ArenasOf(With(1)), false, available));
 }
 
 // What ranks with room for so much settle on.

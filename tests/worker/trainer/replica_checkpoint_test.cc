@@ -84,6 +84,32 @@ TEST_F(ReplicaCheckpointTest, EachShardIsWrittenOnce) {
   EXPECT_EQ(std::set(written.begin(), written.end()).size(), written.size());
 }
 
+// A tied embedding is in both stages, and the first one writes it.
+TEST_F(ReplicaCheckpointTest, EachShardOfStagesIsWrittenOnce) {
+  config_.engine.dp_size = config_.engine.pp_size = 2;
+  config_.engine.model.layers = 2;
+  std::mutex mu;
+  std::multiset<std::pair<std::string, GroupRank>> written;
+  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+    const Place place = PlaceOf(config_.engine, rank.config.rank);
+    const std::lock_guard lock(mu);
+    for (const ShardTensor& tensor : engine.OwnedStateTensors()) {
+      written.emplace(tensor.name, place.tp_rank);
+      if (tensor.name == "embedding.token.weight") {
+        EXPECT_EQ(place.stage, 0);
+      }
+    }
+  });
+  std::multiset<std::pair<std::string, GroupRank>> expected;
+  for (GroupRank tp_rank : IdRange<GroupRank>(2)) {
+    for (const Parameter& parameter : ParametersOf(config_.engine.model, 2, tp_rank)) {
+      for (Slot slot : {Slot::kMaster, Slot::kMoment1, Slot::kMoment2})
+        expected.emplace(NameOfState(parameter, slot), tp_rank);
+    }
+  }
+  EXPECT_EQ(written, expected);
+}
+
 TEST_F(ReplicaCheckpointTest, IsWholeAndNamesTheRanks) {
   config_.engine.dp_size = 2;
   RunJob();
@@ -174,6 +200,21 @@ TEST_F(ReplicaCheckpointTest, EveryRankReportsTheLossOfTheJob) {
   const auto of_one = LossesOf(0);
   EXPECT_EQ(of_one.at(1), losses.at(1));
   EXPECT_NEAR(of_one.at(2), losses.at(2), 1e-5 * losses.at(2));
+}
+
+// The losses of stages are those of one, whose head is not tied: bit by bit, also after updates.
+TEST_F(ReplicaCheckpointTest, StagesReportTheLossesOfOneStage) {
+  config_.engine.model.layers = 2;
+  config_.engine.model.tied_head = false;
+  config_.engine.micro_batches = 3;
+  RunJob();
+  const auto of_one = LossesOf(0);
+  ASSERT_EQ(of_one.size(), 2u);
+  std::filesystem::remove_all(config_.checkpoint_folder);
+  for (Rank rank : IdRange<Rank>(4)) std::filesystem::remove_all(FolderOf(rank));
+  config_.engine.pp_size = 2;
+  RunJob();
+  for (Rank rank : IdRange<Rank>(4)) EXPECT_EQ(LossesOf(rank), of_one) << rank.value();
 }
 
 }  // namespace

@@ -98,6 +98,19 @@ TEST_F(ReplicasTest, TensorsOfReplicasAreComparedWithThoseOfTheFirst) {
   }
 }
 
+// Of two stages, both hold a tied embedding; nothing else is in both.
+TEST_F(ReplicasTest, ATiedEmbeddingIsComparedBetweenTheStages) {
+  config_.engine.tp_size = 1;
+  config_.engine.pp_size = 2;
+  config_.engine.model.layers = 2;
+  EXPECT_TRUE(CheckWith("layers.1.ln1.weight").ok());
+  const absl::Status found = CheckWith("embedding.token.weight.v");
+  EXPECT_EQ(found.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(found.message()),
+              HasSubstr("tensor embedding.token.weight.v: found checksum "));
+  EXPECT_THAT(std::string(found.message()), HasSubstr(" on rank 1, expected "));
+}
+
 // Between the second and the third checkpoint a rank loses a bit.
 TEST_F(ReplicasTest, ACheckpointOfRanksThatDriftedApartFailsTheJob) {
   OnRanks([&](const JobConfig& whole, RankEngine& engine, Communicator& control) {

@@ -135,5 +135,20 @@ TEST_F(TraceRecorderTest, WithoutAPlaceToWriteTrainingGoesOn) {
   EXPECT_EQ(steps_[0].step(), 2);
 }
 
+// Groups of one axis of the layout are one, in the order of the ledger's priority.
+TEST_F(TraceRecorderTest, GroupsAreAxesOfTheLayout) {
+  const std::string text =
+      "program rank=0 world=2\ngroup tp 0\ngroup pp 0,1\ngroup pp.0-1 0,1\ngroup dp 0\n"
+      "lane compute\nlane comm.pp.0-1\nbuffer %0 x f32 4 input\n"
+      "0 comm.pp.0-1 send L1.x fwd in=%0 on=pp.0-1\n";
+  TraceRecorder recorder(folder_.path(), Parse(text).value());
+  recorder.Record({}, {{110, 120}}, {}, {100, 200}, absl::FromUnixNanos(1));
+  Read();
+  EXPECT_THAT(program_.groups(), ElementsAre("tp", "pp", "dp"));
+  ASSERT_EQ(program_.operations_size(), 1);
+  EXPECT_EQ(program_.operations(0).group(), "pp");
+  EXPECT_EQ(program_.operations(0).kind(), "send");
+}
+
 }  // namespace
 }  // namespace stretto::trainer

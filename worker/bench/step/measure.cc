@@ -108,9 +108,8 @@ absl::StatusOr<StepMeasurement> MeasureStep(const StepOptions& options, const Ma
   ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(spec, Rank::Of(options.rank)));
   measured.memory_bytes = std::accumulate(plan.arenas.begin(), plan.arenas.end(), int64_t{0});
   ASSIGN_OR_RETURN(const int64_t available, machine.backend->FreeMemory());
-  trainer::JobConfig alone;  // the only rank on its node, or its GPU
-  alone.on_gpu = machine.device != "cpu";
-  RETURN_IF_ERROR(trainer::CheckMemory(plan.arenas, alone, available));
+  RETURN_IF_ERROR(trainer::CheckMemory({{Rank::Of(options.rank), plan.arenas}},
+                                       /*on_gpu=*/machine.device != "cpu", available));
   ASSIGN_OR_RETURN(const auto engine,
                    trainer::RankEngine::Create(spec, Rank::Of(options.rank), Variant::kSchedule,
                                                {{.device = link.get()}}, *machine.backend, {}));

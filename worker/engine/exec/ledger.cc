@@ -17,15 +17,22 @@ namespace {
 
 constexpr int kPhases = 4;
 
-// The open intervals at an instant: computations by phase, collectives by (group, phase), and waits
-// of the host.
+// The open intervals at an instant: computations and receives by phase, other collectives by
+// (group, phase), and waits of the host.
 struct Open {
-  std::array<int, kPhases> compute = {};
+  std::array<int, kPhases> compute = {}, receive = {};
   std::map<std::pair<GroupId, int>, int> communication;  // (group, phase) -> count
   int data = 0, checkpoint = 0, evaluation = 0;
 };
 
-enum class Activity : uint8_t { kCompute, kCommunication, kData, kCheckpoint, kEvaluation };
+enum class Activity : uint8_t {
+  kCompute,
+  kCommunication,
+  kReceive,
+  kData,
+  kCheckpoint,
+  kEvaluation
+};
 
 struct Edge {
   int64_t time;
@@ -57,6 +64,9 @@ Account Classify(const Open& open) {
     const auto [group, comm_phase] = open.communication.begin()->first;
     return {LedgerPart::kExposed, group, comm_phase};
   }
+  if (const int waiting = FirstOpen(open.receive); waiting >= 0) {
+    return {LedgerPart::kPipelineWait, GroupId(), waiting};
+  }
   if (open.data > 0) return {LedgerPart::kDataWait, GroupId(), -1};
   if (open.checkpoint > 0) return {LedgerPart::kCheckpointWait, GroupId(), -1};
   if (open.evaluation > 0) return {LedgerPart::kEvaluation, GroupId(), -1};
@@ -73,6 +83,9 @@ void Apply(const Edge& edge, Open* open) {
       if ((it->second += edge.delta) == 0) open->communication.erase(it);
       break;
     }
+    case Activity::kReceive:
+      open->receive[edge.phase] += edge.delta;
+      break;
     case Activity::kData:
       open->data += edge.delta;
       break;
@@ -85,6 +98,17 @@ void Apply(const Edge& edge, Open* open) {
   }
 }
 
+// Returns the first group of each group's axis: the ledger has one account for an axis.
+IdVector<GroupId, GroupId> AccountsOf(const IdVector<GroupId, Group>& groups) {
+  IdVector<GroupId, GroupId> accounts;
+  for (GroupId group : groups.ids()) {
+    GroupId first = 0;
+    while (groups[first].axis() != groups[group].axis()) first = first + 1;
+    accounts.push_back(first);
+  }
+  return accounts;
+}
+
 std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> intervals,
                           const HostWaits& waits, Interval step) {
   std::vector<Edge> edges;
@@ -95,10 +119,14 @@ std::vector<Edge> EdgesOf(const Program& program, absl::Span<const Interval> int
     edges.push_back({begin, +1, activity, group, phase});
     edges.push_back({end, -1, activity, group, phase});
   };
+  const IdVector<GroupId, GroupId> accounts = AccountsOf(program.groups);
   for (OpId id : program.ops.ids()) {
     const Op& op = program.ops[id];
-    add(intervals[id.position()], op.group >= 0 ? Activity::kCommunication : Activity::kCompute,
-        op.group, static_cast<int>(op.tag.phase));
+    const Activity activity = op.group < 0               ? Activity::kCompute
+                              : op.kind == OpKind::kRecv ? Activity::kReceive
+                                                         : Activity::kCommunication;
+    add(intervals[id.position()], activity, op.group < 0 ? op.group : accounts[op.group],
+        static_cast<int>(op.tag.phase));
   }
   for (const Interval& wait : waits.data) add(wait, Activity::kData, GroupId(), -1);
   for (const Interval& wait : waits.checkpoint) add(wait, Activity::kCheckpoint, GroupId(), -1);
@@ -134,6 +162,8 @@ const char* NameOf(LedgerPart part) {
       return "idle";
     case LedgerPart::kEvaluation:
       return "evaluation";
+    case LedgerPart::kPipelineWait:
+      return "pipeline_wait";
   }
   return "?";
 }
@@ -161,7 +191,7 @@ StepLedger ComputeLedger(const Program& program, absl::Span<const Interval> inte
   for (const auto& [key, spent] : nanoseconds) {
     const auto [part, group, phase] = key;
     const double seconds = static_cast<double>(spent) * 1e-9;
-    ledger.entries.push_back({part, group >= 0 ? program.groups[group].name : "",
+    ledger.entries.push_back({part, group >= 0 ? program.groups[group].axis() : "",
                               phase >= 0 ? LongNameOf(static_cast<Phase>(phase)) : "", seconds});
     ledger.seconds += seconds;
   }

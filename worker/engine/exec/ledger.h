@@ -2,11 +2,14 @@
 #pragma once
 // The step ledger (DESIGN section 6): every instant of a step belongs to exactly one part.
 //
-// C = union of compute intervals, M = union of communication intervals. First match:
-//   compute_hiding (C and M), compute_alone (C), exposed (M), data_wait, checkpoint_wait,
-//   evaluation, idle.
-// compute_* carry the phase of the computing operation; exposed and compute_hiding the group and,
-// for exposed, the phase of the collective. Pure functions of numbers.
+// C = union of compute intervals, M = union of communication intervals, R = union of receives from
+// other stages. First match:
+//   compute_hiding (C and M), compute_alone (C), exposed (M), pipeline_wait (R), data_wait,
+//   checkpoint_wait, evaluation, idle.
+// A receive is not in M. It starts as soon as there is room for what it gets, long before the
+// sender has it, so its interval says nothing about the transfer; the transfer is in the sender's
+// M. compute_* carry the phase of the computing operation; exposed and compute_hiding the group
+// and, for exposed, the phase of the collective. Pure functions of numbers.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +28,8 @@ enum class LedgerPart : uint8_t {
   kDataWait,
   kCheckpointWait,
   kIdle,
-  kEvaluation
+  kEvaluation,
+  kPipelineWait
 };
 const char* NameOf(LedgerPart part);  // "compute_hiding", ...
 
@@ -34,7 +38,7 @@ const char* LongNameOf(Phase phase);
 
 struct LedgerEntry {
   LedgerPart part = LedgerPart::kIdle;
-  std::string group;  // "tp", "dp" or empty
+  std::string group;  // an axis of the layout, "tp", "dp" or "pp", or empty
   std::string phase;  // "forward", "backward", "optimizer" or empty
   double seconds = 0;
 };

@@ -1,27 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a rank is in its job. A job is a grid of dp_size replicas of the model, each sharded over
-// tp_size ranks; the ranks of a replica are adjacent, so that a replica can be placed whole on a
-// node: rank = replica * tp_size + position in the replica.
+// Where a rank is in its job. A job is a grid of pp_size stages of the model, dp_size replicas of
+// each stage, and tp_size ranks over which a replica of a stage is sharded:
+//   rank = (stage * dp_size + replica) * tp_size + position in the replica
+// The ranks of a stage are adjacent, and so are those of a replica of it, so that placement can put
+// them whole on a node.
 
+#include "absl/strings/string_view.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto {
 
 struct Place {
+  int stage = 0;          // below pp_size: which layers of the model it holds
   int replica = 0;        // below dp_size: which sequences of a step it computes
-  GroupRank tp_rank = 0;  // below tp_size: which shard of the model it holds
+  GroupRank tp_rank = 0;  // below tp_size: which shard of the layers it holds
 };
 Place PlaceOf(const EngineSpec& spec, Rank rank);
+Rank RankAt(const EngineSpec& spec, const Place& place);
+
+// A stage has consecutive layers. The first one also has the embeddings, and the last one the final
+// norm, the head and the loss. The stages share the layers evenly; if that is not possible, the
+// first ones have one more.
+struct Stage {
+  int first_layer = 0, end_layer = 0;  // [first, end)
+  bool embeds = false;                 // has the embeddings
+  bool predicts = false;               // has the head
+};
+Stage StageOf(const EngineSpec& spec, int stage);
 
 // The groups that a rank communicates in, in the order of their ids in its programs and, for time
-// that waits for several, of their priority in the ledger: "tp", the ranks of its replica (always
-// there, also if it has one rank); "dp", the ranks that hold the same shard (with several
-// replicas).
+// that waits for several, of their priority in the ledger. A group that the layout does not need is
+// left out, except the first.
+//   tp       the ranks that share a replica of a stage
+//   pp       the ranks of all stages at the same place of a replica
+//   pp.tied  its first and last rank, if the head is the token embedding
+//   pp.0-1   a rank of stage 0 and the same one of stage 1, to which it sends; pp.1-0: back
+//   dp       the ranks that hold the same shard of the same layers
 inline constexpr GroupId kTpGroup = 0;
-inline constexpr GroupId kDpGroup = 1;
-inline constexpr char kTpGroupName[] = "tp", kDpGroupName[] = "dp";
+inline constexpr char kTpGroupName[] = "tp", kDpGroupName[] = "dp", kPpGroupName[] = "pp",
+                      kTiedGroupName[] = "pp.tied";
+std::string TransferGroupName(int from_stage, int to_stage);
 IdVector<GroupId, Group> GroupsOf(const EngineSpec& spec, Rank rank);
+
+// Returns the group of that name, -1 if there is none.
+GroupId FindGroup(const IdVector<GroupId, Group>& groups, absl::string_view name);
 
 }  // namespace stretto

@@ -76,10 +76,11 @@ void Emitter::DeclareStep() {
   const auto input = [&](const char* name, std::vector<int64_t> shape) {
     return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, kPerMicroBatch);
   };
-  ids_.tokens = input("tokens", {b, s});
-  ids_.targets = input("targets", {b, s});
+  if (stage_.embeds) ids_.tokens = input("tokens", {b, s});
+  if (stage_.predicts) ids_.targets = input("targets", {b, s});
   ids_.keys = input("keys", {kKeyCount});
-  ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, kPerMicroBatch);
+  if (stage_.predicts)
+    ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, kPerMicroBatch);
   if (extent_ == Extent::kStep) {
     ids_.scalars = NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput);
     ids_.clip_state = NewBuffer("clip_state", DType::kF32, {kClipStateCount}, ArenaClass::kOutput);
@@ -98,9 +99,12 @@ void Emitter::DeclareSlices() {
     slice.first = first * s;
     slice.own_rows = SequenceParallel() ? slice.rows / spec_.tp_size : slice.rows;
     slice.own_first = slice.first + (SequenceParallel() ? slice.own_rows * tp_rank_.value() : 0);
-    slice.tokens = View(ids_.tokens, absl::StrCat("tokens.s", i), first * s, {sequences, s});
-    slice.targets = View(ids_.targets, absl::StrCat("targets.s", i), first * s, {sequences, s});
-    slice.losses = View(ids_.losses, absl::StrCat("losses.s", i), first * s, {slice.rows});
+    const auto view = [&](BufferId of, absl::string_view name, std::vector<int64_t> shape) {
+      return of < 0 ? of : View(of, absl::StrCat(name, ".s", i), first * s, std::move(shape));
+    };
+    slice.tokens = view(ids_.tokens, "tokens", {sequences, s});
+    slice.targets = view(ids_.targets, "targets", {sequences, s});
+    slice.losses = view(ids_.losses, "losses", {slice.rows});
     slice.layers.resize(model_.layers);
     first += sequences;
     slices_.push_back(std::move(slice));

@@ -34,7 +34,9 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
     : spec_(spec),
       model_(spec.model),
       features_(model_.architecture),
-      tp_rank_(PlaceOf(spec, rank).tp_rank),
+      place_(PlaceOf(spec, rank)),
+      tp_rank_(place_.tp_rank),
+      stage_(StageOf(spec, place_.stage)),
       extent_(extent),
       hidden_(model_.hidden),
       ffn_(model_.ffn_hidden / spec.tp_size),
@@ -44,7 +46,7 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
                   .kv_heads = model_.key_heads() / spec.tp_size,
                   .head_dim = model_.head_dim(),
                   .first_head = model_.heads / spec.tp_size * tp_rank_.value()}),
-      parameters_(ParametersOf(model_, spec.tp_size, tp_rank_)),
+      parameters_(ParametersOf(spec, rank)),
       index_(IndexOf(parameters_, model_.layers)),
       // The threshold counts in units of 2^-32; evaluation drops nothing.
       drop_threshold_(extent == Extent::kForward ? 0
@@ -114,6 +116,16 @@ void Emitter::AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId o
                             GroupId group) {
   Add(kind, tag, {in}, {out}, {static_cast<int64_t>(wire)});
   step_.units.back().ops.back().group = group;
+}
+
+void Emitter::AddTransfer(OpKind kind, const Tag& tag, std::vector<BufferId> in,
+                          std::vector<BufferId> out) {
+  const bool forward = tag.phase == Phase::kForward, sends = kind == OpKind::kSend;
+  const int other = place_.stage + (forward == sends ? 1 : -1);
+  const std::string group =
+      sends ? TransferGroupName(place_.stage, other) : TransferGroupName(other, place_.stage);
+  Add(kind, tag, std::move(in), std::move(out), {static_cast<int64_t>(spec_.wire_dtype)});
+  step_.units.back().ops.back().group = FindGroup(step_.groups, group);
 }
 
 Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const {
@@ -209,6 +221,7 @@ void CheckShares(const EngineSpec& spec) {
   STRETTO_CHECK(model.heads % model.key_heads() == 0 && model.hidden % model.heads == 0);
   STRETTO_CHECK(model.key_heads() % spec.tp_size == 0 && model.ffn_hidden % spec.tp_size == 0);
   STRETTO_CHECK(model.padded_vocab() % spec.tp_size == 0);
+  STRETTO_CHECK(model.layers >= spec.pp_size);
   STRETTO_CHECK(model.hidden % spec.schedule.splits == 0);
   STRETTO_CHECK(std::accumulate(slices.begin(), slices.end(), 0) == spec.micro_batch_size);
 }

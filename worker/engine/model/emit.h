@@ -12,6 +12,9 @@
 // clone, merge, order and place these operations; they never add mathematics.
 //
 // A collective carries the tag of the product or norm that it belongs to.
+//
+// A stage of a pipeline has the layers of its own. Its first layer receives the residual stream and
+// sends the stream's gradient back; its last layer sends the stream on and receives the gradient.
 
 #include "worker/engine/model/parameters.h"
 #include "worker/engine/program/program.h"
@@ -21,15 +24,17 @@ namespace stretto {
 
 // The buffers of a step program that the host reads or writes. Map the ids with BufferMap.
 struct StepBuffers {
-  BufferId tokens;      // i32 [micro_batch_size, sequence], per micro-batch
-  BufferId targets;     // the same
-  BufferId keys;        // i32 [kKeyCount], per micro-batch: what keys random draws
-  BufferId scalars;     // f32 [kScalarCount]
-  BufferId losses;      // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
+  // i32 [micro_batch_size, sequence], per micro-batch; -1 in stages that have no embeddings
+  BufferId tokens = -1;
+  BufferId targets = -1;  // the same; -1, as the losses, in stages that have no head
+  BufferId keys;          // i32 [kKeyCount], per micro-batch: what keys random draws
+  BufferId scalars;       // f32 [kScalarCount]
+  // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
+  BufferId losses = -1;
   BufferId clip_state;  // f32 [kClipStateCount]
-  // Per parameter, in ParametersOf order. weight has the compute type; in f32, master is the same
-  // buffer as weight. A forward pass alone has only the weights, and neither scalars nor
-  // clip_state.
+  // Per parameter of the rank, in ParametersOf order. weight has the compute type; in f32, master
+  // is the same buffer as weight. A forward pass alone has only the weights, and neither scalars
+  // nor clip_state.
   std::vector<BufferId> weight, master, moment1, moment2, gradient;
 };
 

@@ -143,12 +143,39 @@ void Emitter::TurnHeads(const Tag& tag, BufferId qkv, bool inverse) {
 }
 
 void Emitter::EmitForward() {
-  for (SliceState& slice : slices_) ForwardEmbedding(slice);
-  for (int layer = 0; layer < model_.layers; ++layer) {
+  for (SliceState& slice : slices_) ForwardBegin(slice);
+  for (int layer = stage_.first_layer; layer < stage_.end_layer; ++layer) {
     for (SliceState& slice : slices_) ForwardAttention(slice, layer);
     for (SliceState& slice : slices_) ForwardMlp(slice, layer);
   }
-  for (SliceState& slice : slices_) ForwardHead(slice);
+  for (SliceState& slice : slices_) ForwardEnd(slice);
+}
+
+Tag Emitter::Boundary(const SliceState& slice, int layer, Phase phase) const {
+  return At(slice, "x", layer, phase);
+}
+
+// A slice is sent as soon as it exists, so slices follow each other through the stages.
+void Emitter::Send(const SliceState& slice, int layer, Phase phase, BufferId x) {
+  AddTransfer(OpKind::kSend, Boundary(slice, layer, phase), {x}, {});
+}
+
+BufferId Emitter::Receive(const SliceState& slice, int layer, Phase phase) {
+  const BufferId x = Own(slice, phase == Phase::kForward ? "x" : "d_x", layer);
+  AddTransfer(OpKind::kRecv, Boundary(slice, layer, phase), {}, {x});
+  return x;
+}
+
+void Emitter::ForwardBegin(SliceState& slice) {
+  if (stage_.embeds) return ForwardEmbedding(slice);
+  slice.x = Receive(slice, stage_.first_layer, Phase::kForward);
+}
+
+void Emitter::ForwardEnd(SliceState& slice) {
+  if (stage_.predicts) return ForwardHead(slice);
+  const int last = stage_.end_layer - 1;
+  const BufferId x = Residual(slice, "res2", "x", last, index_.layers[last].fc2_b, 2);
+  Send(slice, stage_.end_layer, Phase::kForward, x);
 }
 
 void Emitter::ForwardEmbedding(SliceState& slice) {
@@ -172,7 +199,7 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
           DropAttributes(-1, 0, slice.own_first));
       slice.x = dropped;
     }
-  } else {
+  } else if (layer > stage_.first_layer) {
     slice.x = Residual(slice, "res2", "x", layer - 1, index_.layers[layer - 1].fc2_b, 2);
     // The residual of the layer before runs here, so that it follows that layer's last collective.
   }

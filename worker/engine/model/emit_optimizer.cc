@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The unit "optimizer": sums of gradients over the ranks that hold parts of them, the norm of the
+// whole model's gradient, and AdamW.
+
+#include <iterator>
 #include <set>
 
 #include "absl/strings/str_cat.h"
@@ -27,6 +32,17 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
   return order;
 }
 
+// The first stage and the last one have each added up their part of the gradient of a tied
+// embedding. Both need the whole, because both update their copy.
+void Emitter::ReduceTied() {
+  const GroupId tied = FindGroup(step_.groups, kTiedGroupName);
+  if (tied < 0) return;
+  const int embedding = index_.token_embedding;
+  AddCollective(OpKind::kAllReduce,
+                {.name = parameters_[embedding].name, .phase = Phase::kOptimizer}, G(embedding),
+                G(embedding), DType::kF32, tied);
+}
+
 // Each replica has computed the gradients of its own sequences. A bucket is summed as soon as its
 // last contribution is there, because the operation waits for nothing else, so sums run under the
 // rest of backward.
@@ -38,43 +54,71 @@ void Emitter::ReduceOverReplicas(const std::vector<size_t>& order) {
     if (!reduced.insert(bucket).second) continue;
     const std::string name(absl::StripSuffix(BufferName(bucket), ".grad"));
     AddCollective(OpKind::kAllReduce, {.name = name, .phase = Phase::kOptimizer}, bucket, bucket,
-                  DType::kF32, kDpGroup);
+                  DType::kF32, FindGroup(step_.groups, kDpGroupName));
   }
 }
 
+// Sharded parameters count on every rank of a replica of a stage and replicated ones on the first.
+bool Emitter::Counts(const Parameter& parameter) const {
+  return !parameter.copy && (parameter.sharded() || tp_rank_ == 0);
+}
+
+// Every parameter of the model has a part of the norm. Stages add up their parts before the sum
+// over parameters: a part is then a number plus zeros, so the norm has the same bits for any number
+// of stages.
+BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
+  const int64_t count = std::ssize(ParametersOf(model_, spec_.tp_size, tp_rank_));
+  const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
+  const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
+  const auto part = [&](int64_t index, int64_t size) {
+    return View(parts, absl::StrCat("norm_parts.", index), index, {size});
+  };
+  for (size_t i : order) {
+    const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
+    const BufferId own = part(parameters_[i].index, 1);
+    if (Counts(parameters_[i])) {
+      Add(OpKind::kSumSquares, tag, {ids_.gradient[i]}, {own});
+    } else {
+      Add(OpKind::kZero, tag, {}, {own});
+    }
+  }
+  int64_t next = 0;  // zeros in front of, between and behind the parameters of this stage
+  for (size_t i = 0; i <= parameters_.size(); ++i) {
+    const int64_t index = i < parameters_.size() ? parameters_[i].index : count;
+    if (index > next) Add(OpKind::kZero, norm, {}, {part(next, index - next)});
+    next = index + 1;
+  }
+  if (const GroupId stages = FindGroup(step_.groups, kPpGroupName); stages >= 0)
+    AddCollective(OpKind::kAllReduce, norm, parts, parts, DType::kF32, stages);
+  Add(OpKind::kSum, norm, {parts}, {total});
+  return total;
+}
+
 // The sums of gradients, their norm over all shards, and AdamW. The norm counts each parameter
-// once: shards on every rank of a replica, replicated parameters on its first rank only. Where
-// communicators add in rank order, all replicas have the same sums, and so the same norm and the
-// same updates; the spec's rules refuse layouts where they might not. Parameters come in the order
-// of their gradients, so that what is computed of the first ones hides the last sums.
+// once (Counts). Where communicators add in rank order, all replicas have the same sums, and so the
+// same norm and the same updates; the spec's rules refuse layouts where they might not. Parameters
+// come in the order of their gradients, so that what is computed of the first ones hides the last
+// sums.
 void Emitter::EmitOptimizer() {
   StartUnit("optimizer");
   ReduceReplicated();
+  ReduceTied();
   const std::vector<size_t> order = InOrderOfGradients();
   ReduceOverReplicas(order);
-  const int64_t count = static_cast<int64_t>(parameters_.size());
-  const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
-  const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
   const Tag norm{.name = "grad_norm", .phase = Phase::kOptimizer};
-  const auto clip = [&] { Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state}); };
-  // Updates then read the clip state of a norm of 0, which clips and skips nothing. The true norm
-  // replaces it at the end, for the host to read.
-  if (spec_.update_at_once) {  // what updates read: by a norm of 0, nothing clipped or skipped
-    Add(OpKind::kZero, norm, {}, {total});
-    clip();
+  const auto clip = [&](BufferId total) {
+    Add(OpKind::kClip, norm, {total, ids_.scalars}, {ids_.clip_state});
+  };
+  // Updates at once read the clip state of a norm of 0, which clips and skips nothing. The true
+  // norm replaces it at the end, for the host to read.
+  if (spec_.update_at_once) {
+    const BufferId zero = NewBuffer("norm_zero", DType::kF32, {1}, ArenaClass::kActivation);
+    Add(OpKind::kZero, norm, {}, {zero});
+    clip(zero);
   }
-  for (size_t i : order) {
-    const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
-    const BufferId part = View(parts, absl::StrCat("norm_parts.", i), static_cast<int64_t>(i), {1});
-    if (parameters_[i].sharded() || tp_rank_ == 0) {
-      Add(OpKind::kSumSquares, tag, {ids_.gradient[i]}, {part});
-    } else {
-      Add(OpKind::kZero, tag, {}, {part});
-    }
-  }
-  Add(OpKind::kSum, norm, {parts}, {total});
+  const BufferId total = NormTotal(order, norm);
   AllReduce(norm, total, false);
-  if (!spec_.update_at_once) clip();
+  if (!spec_.update_at_once) clip(total);
   for (size_t i : order) {
     std::vector<BufferId> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
     if (ids_.weight[i] != ids_.master[i]) out.push_back(ids_.weight[i]);
@@ -83,7 +127,7 @@ void Emitter::EmitOptimizer() {
          ids_.moment2[i]},
         std::move(out), {parameters_[i].decay ? 1 : 0});
   }
-  if (spec_.update_at_once) clip();
+  if (spec_.update_at_once) clip(total);
 }
 
 }  // namespace stretto

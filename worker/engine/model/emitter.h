@@ -87,6 +87,14 @@ class Emitter {
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 
+  // Add what crosses a boundary between stages: the residual stream in front of a layer, forward,
+  // or its gradient, backward. Both ends have one tag.
+  Tag Boundary(const SliceState& slice, int layer, Phase phase) const;
+  void Send(const SliceState& slice, int layer, Phase phase, BufferId x);
+  BufferId Receive(const SliceState& slice, int layer, Phase phase);
+  void AddTransfer(OpKind kind, const Tag& tag, std::vector<BufferId> in,
+                   std::vector<BufferId> out);
+
   // Adds a collective. f32 operands travel as `wire`.
   void AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire,
                      GroupId group = kTpGroup);
@@ -110,10 +118,16 @@ class Emitter {
   std::string BucketOf(const Parameter& parameter) const;
   void DeclareBuckets();
   void DeclareTraining(const Parameter& parameter, BufferId weight);
-  // Emit the sums of gradients: over the ranks of a replica, and over the replicas.
+  // Emit the sums of gradients: over the ranks of a replica of a stage, over the two stages that
+  // have a tied embedding, and over the replicas.
   void ReduceReplicated();
+  void ReduceTied();
   std::vector<size_t> InOrderOfGradients() const;
   void ReduceOverReplicas(const std::vector<size_t>& order);
+  // Whether this rank's part of a gradient counts in the norm: each part of the model counts once.
+  bool Counts(const Parameter& parameter) const;
+  // Returns the sum of squares of the gradients of the whole model.
+  BufferId NormTotal(const std::vector<size_t>& order, const Tag& norm);
   void DeclareSlices();
   // Returns the output of a norm, [rows, hidden], and declares its statistics in `stats`.
   BufferId Norm(const SliceState& slice, absl::string_view name, int layer, BufferId x, int w,
@@ -128,6 +142,10 @@ class Emitter {
   void TurnHeads(const Tag& tag, BufferId qkv, bool inverse);
   // The output columns of the first MLP product; a gated one has both halves.
   int64_t UpColumns() const { return IsGated(features_.activation) ? 2 * ffn_ : ffn_; }
+  void ForwardBegin(SliceState& slice);
+  void ForwardEnd(SliceState& slice);
+  void BackwardBegin(SliceState& slice);
+  void BackwardEnd(SliceState& slice);
   void ForwardEmbedding(SliceState& slice);
   void ForwardAttention(SliceState& slice, int layer);
   void ForwardMlp(SliceState& slice, int layer);
@@ -167,7 +185,9 @@ class Emitter {
   const EngineSpec& spec_;
   const ModelSpec& model_;
   const Architecture& features_;
+  const Place place_;
   const GroupRank tp_rank_;
+  const Stage stage_;
   const Extent extent_;
   const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank
   const AttentionShape attention_;

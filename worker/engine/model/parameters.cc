@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/random.h"
+#include "worker/engine/layout/layout.h"
 
 namespace stretto {
 namespace {
@@ -116,6 +117,7 @@ class Builder {
            float std = 0, bool decay = false) {
     Parameter p;
     p.name = layer < 0 ? std::string(name) : absl::StrCat("layers.", layer, ".", name);
+    p.index = static_cast<int>(parameters_.size());
     p.layer = layer;
     p.shape = shape;
     p.starts.assign(shape.size(), 0);
@@ -149,7 +151,7 @@ float Normal(uint64_t key, uint64_t index, uint64_t stream) {
 }
 
 // Returns the initial value of an element, by its index in the full tensor.
-float InitialValue(const Parameter& p, int index, uint64_t seed, int64_t element) {
+float InitialValue(const Parameter& p, uint64_t seed, int64_t element) {
   switch (p.init) {
     case Init::kZero:
       return 0;
@@ -157,7 +159,7 @@ float InitialValue(const Parameter& p, int index, uint64_t seed, int64_t element
       return 1;
     case Init::kNormal:
       return p.init_std *
-             Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(index));
+             Normal(seed, static_cast<uint64_t>(element), static_cast<uint64_t>(p.index));
   }
   return 0;
 }
@@ -172,6 +174,23 @@ int64_t Parameter::count() const {
 
 std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRank tp_rank) {
   return Builder(model, tp_size, tp_rank).Run();
+}
+
+std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank) {
+  const Place place = PlaceOf(spec, rank);
+  const Stage stage = StageOf(spec, place.stage);
+  std::vector<Parameter> parameters = ParametersOf(spec.model, spec.tp_size, place.tp_rank);
+  const ModelParameters ids = IndexOf(parameters, spec.model.layers);
+  std::erase_if(parameters, [&](const Parameter& p) {
+    if (p.layer >= 0) return p.layer < stage.first_layer || p.layer >= stage.end_layer;
+    const bool embeds = p.index == ids.token_embedding || p.index == ids.position_embedding;
+    const bool predicts = p.index == ids.head || p.index == ids.final_w || p.index == ids.final_b;
+    return !(embeds && stage.embeds) && !(predicts && stage.predicts);
+  });
+  for (Parameter& p : parameters) {
+    p.copy = p.index == ids.token_embedding && !stage.embeds;
+  }
+  return parameters;
 }
 
 ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
@@ -199,8 +218,7 @@ ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
   return ids;
 }
 
-void Initialise(const Parameter& p, int index, uint64_t seed, int64_t begin, int64_t end,
-                float* values) {
+void Initialise(const Parameter& p, uint64_t seed, int64_t begin, int64_t end, float* values) {
   // The shard as exactly three dimensions, so that one loop handles every shape.
   std::vector<int64_t> shape = p.shape, starts = p.starts, extents = p.extents;
   while (shape.size() < 3) {
@@ -217,7 +235,7 @@ void Initialise(const Parameter& p, int index, uint64_t seed, int64_t begin, int
     // The index in the full tensor of the shard's element i; consecutive to the end of its row.
     int64_t element = (a * shape[1] + b) * shape[2] + starts[2] + column;
     for (const int64_t stop = std::min(end, i + extents[2] - column); i < stop; ++i, ++element) {
-      values[i] = element < first_padding ? InitialValue(p, index, seed, element) : 0.0f;
+      values[i] = element < first_padding ? InitialValue(p, seed, element) : 0.0f;
     }
   }
 }

@@ -21,6 +21,7 @@ enum class Init : uint8_t { kZero, kOne, kNormal };
 
 struct Parameter {
   std::string name;  // global: "layers.3.mlp.fc1.weight"
+  int index = 0;     // among all parameters of the model
   int layer = -1;
   std::vector<int64_t> shape;    // of the full tensor
   std::vector<int64_t> starts;   // of this rank's shard in it
@@ -30,6 +31,8 @@ struct Parameter {
   // Rows of dimension 0 from this one on are padding and start at zero. -1: there is no padding.
   int64_t padding_from = -1;
   bool decay = false;  // weight decay: matrices only
+  // A tied embedding in the last stage. The one in the first stage counts in the norm and is saved.
+  bool copy = false;
 
   bool sharded() const { return shape != extents; }
   int64_t count() const;  // elements of the shard
@@ -39,7 +42,11 @@ struct Parameter {
 // if it is not tied.
 std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRank tp_rank);
 
-// Indices of the parameters in that list; -1 for those that the architecture does not have.
+// Returns those of the rank's stage, in the same order. A tied token embedding is in the first
+// stage and in the last one.
+std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank);
+
+// Indices of the parameters in such a list; -1 for those that it does not have.
 struct LayerParameters {
   int ln1_w, ln1_b, qkv_w, qkv_b, proj_w, proj_b;
   int ln2_w, ln2_b, fc1_w, fc1_b, fc2_w, fc2_b;
@@ -53,13 +60,13 @@ struct ModelParameters {
 ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers);
 
 // Fills values[begin, end) of the shard (row-major, count() elements) with initial values. Each
-// element is a function of (seed, parameter index, its index in the full tensor) only. Every TP
-// size therefore cuts its shards from the same tensor, and ranges may be filled in any order, also
-// concurrently.
-void Initialise(const Parameter& parameter, int index, uint64_t seed, int64_t begin, int64_t end,
+// element is a function of (seed, Parameter::index, its index in the full tensor) only. Every
+// layout therefore cuts its shards from the same tensors, and ranges may be filled in any order,
+// also concurrently.
+void Initialise(const Parameter& parameter, uint64_t seed, int64_t begin, int64_t end,
                 float* values);
-inline void Initialise(const Parameter& parameter, int index, uint64_t seed, float* values) {
-  Initialise(parameter, index, seed, 0, parameter.count(), values);
+inline void Initialise(const Parameter& parameter, uint64_t seed, float* values) {
+  Initialise(parameter, seed, 0, parameter.count(), values);
 }
 
 }  // namespace stretto

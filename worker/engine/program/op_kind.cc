@@ -38,6 +38,21 @@ OpInfo Collectively(OpKind kind, CollectiveKind collective, std::vector<const ch
           .reduction = reduction};
 }
 
+// Builds the row of an end of a transfer.
+OpInfo Transferring(OpKind kind, const char* name, std::vector<const char*> inputs,
+                    std::vector<const char*> outputs) {
+  return {.kind = kind,
+          .name = name,
+          .inputs = std::move(inputs),
+          .outputs = std::move(outputs),
+          .shapes = "",
+          .call = {},
+          .attributes = {"wire"},
+          .role = OperationRole::kCollective,
+          .check = CheckCollective,
+          .collective = CollectiveKind::kBroadcast};
+}
+
 }  // namespace
 
 const std::vector<OpInfo>& AllOps() {
@@ -50,7 +65,9 @@ const std::vector<OpInfo>& AllOps() {
   static const auto* table = new std::vector<OpInfo>{
 #define STRETTO_OPERATION(op_kind, ...) {.kind = OpKind::op_kind, __VA_ARGS__},
 #define STRETTO_COLLECTIVE(op_kind, ...) Collectively(OpKind::op_kind, __VA_ARGS__),
+#define STRETTO_TRANSFER(op_kind, ...) Transferring(OpKind::op_kind, __VA_ARGS__),
 #include "worker/engine/program/operations.inc"
+#undef STRETTO_TRANSFER
 #undef STRETTO_COLLECTIVE
 #undef STRETTO_OPERATION
   };

@@ -16,11 +16,13 @@
 
 namespace stretto {
 
-// Compute operations come first, then collectives.
+// Compute operations come first, then collectives, then transfers, which are collectives too.
 enum class OpKind : uint8_t {
 #define STRETTO_OPERATION(kind, ...) kind,
 #define STRETTO_COLLECTIVE(kind, ...) kind,
+#define STRETTO_TRANSFER(kind, ...) kind,
 #include "worker/engine/program/operations.inc"
+#undef STRETTO_TRANSFER
 #undef STRETTO_COLLECTIVE
 #undef STRETTO_OPERATION
 };
@@ -90,5 +92,7 @@ inline int64_t RealAttribute(double value) { return std::bit_cast<int64_t>(value
 inline double RealOf(int64_t attribute) { return std::bit_cast<double>(attribute); }
 
 inline bool IsCollective(OpKind kind) { return kind >= OpKind::kAllReduce; }
+// Whether the operation is one end of a transfer between stages.
+inline bool IsTransfer(OpKind kind) { return kind >= OpKind::kSend; }
 
 }  // namespace stretto

@@ -93,6 +93,8 @@ struct Group {
   std::string name;  // "tp"; the members know the group by it
   IdVector<GroupRank, Rank> ranks;
   bool operator==(const Group&) const = default;
+  // The axis of the layout that the group is of: the name up to a dot, "pp" of "pp.0-1".
+  std::string axis() const { return name.substr(0, name.find('.')); }
 };
 // A queue of work.
 struct Lane {

@@ -60,9 +60,10 @@ class Runs {
 // proved to be ordered before it (FastTrack, Flanagan and Freund 2009).
 class RaceCheck {
  public:
-  RaceCheck(const Program& program, const HappensBefore& order)
+  RaceCheck(const Program& program, const HappensBefore& order, bool apart)
       : program_(program),
         order_(order),
+        apart_(apart),
         regions_(RegionsOf(program.buffers)),
         segments_(SegmentsOf(regions_)),
         lanes_(program.lanes.size()),
@@ -120,8 +121,8 @@ class RaceCheck {
     return in[0] == '=' ? in == info.outputs[output] : BareName(in) == info.overwrites;
   }
 
-  // Whether a collective reads or writes the whole of a tensor, and the other operand is the part of
-  // it that this rank has (comm/collective/collective.h).
+  // Whether a collective reads or writes the whole of a tensor, and the other operand is the part
+  // of it that this rank has (comm/collective/collective.h).
   bool IsOwnPart(const Op& op, const Region& in, const Region& out) const {
     if (op.group < 0) return false;
     const CollectiveInfo& kind = InfoOf(InfoOf(op.kind).collective);
@@ -144,6 +145,7 @@ class RaceCheck {
     for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
       if (owner_[run] != root) return Undefined(op, id);
       if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
+      if (IsOfAnother(writer_[run], op, id)) return Mixed(op, id, writer_[run]);
       readers_[run * lanes_ + lane.position()] = op;
     }
     return absl::OkStatus();
@@ -195,6 +197,27 @@ class RaceCheck {
     return earlier < 0 || earlier == op || order_.Before(earlier, op);
   }
 
+  // Whether the value of `id` that `writer` wrote belongs to another micro-batch than `op`, which
+  // reads it. Two values do not: a gradient to which `op` adds, and the rows of a merged product,
+  // which several micro-batches have written through views. The product has the tag of the last.
+  bool IsOfAnother(OpId writer, OpId op, BufferId id) const {
+    if (!apart_ || writer < 0) return false;
+    const Op &from = program_.ops[writer], &to = program_.ops[op];
+    const int written = from.tag.micro_batch, read = to.tag.micro_batch;
+    if (written < 0 || read < 0 || written == read) return false;
+    if (written > read || InfoOf(to.kind).role != OperationRole::kWeightGradient) return true;
+    const auto has = [&](const std::vector<BufferId>& ids) {
+      return std::find(ids.begin(), ids.end(), id) != ids.end();
+    };
+    return !has(to.out) && has(from.out);
+  }
+
+  absl::Status Mixed(OpId op, BufferId id, OpId writer) const {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "micro-batches mixed: ", PrintOp(program_, op), " reads ", Name(id), ", which ",
+        PrintOp(program_, writer), " wrote, expected a value of its own micro-batch"));
+  }
+
   absl::Status Undefined(OpId op, BufferId id) const {
     return absl::InvalidArgumentError(
         absl::StrCat("read without a writer: ", PrintOp(program_, op), " reads ", Name(id),
@@ -219,6 +242,7 @@ class RaceCheck {
 
   const Program& program_;
   const HappensBefore& order_;
+  const bool apart_;  // whether micro-batches are
   const IdVector<BufferId, Region> regions_;
   const Segments segments_;
   const size_t lanes_;
@@ -231,8 +255,8 @@ class RaceCheck {
 
 }  // namespace
 
-absl::Status CheckRaces(const Program& program, const HappensBefore& order) {
-  return RaceCheck(program, order).Run();
+absl::Status CheckRaces(const Program& program, const HappensBefore& order, bool apart) {
+  return RaceCheck(program, order, apart).Run();
 }
 
 }  // namespace stretto

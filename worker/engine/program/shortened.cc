@@ -16,8 +16,7 @@ namespace {
 
 // The number of micro-batches that shows every kind of neighbour: the first ones, which have too
 // few before them, two with neighbours on both sides, and the last ones.
-int Enough(const StepProgram& step) {
-  int slots = 2;
+int Enough(const StepProgram& step, int slots) {
   for (const Buffer& buffer : step.buffers) slots = std::max(slots, buffer.slots);
   return 3 * slots;
 }
@@ -76,10 +75,10 @@ bool ReachesBefore(const Instance& instance, InstanceId first, const Repeat& run
 
 }  // namespace
 
-absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together) {
+absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together, int slots) {
   RETURN_IF_ERROR(CheckRepeat(step));
   const Repeat& run = step.repeat;
-  const int enough = Enough(step) * together;
+  const int enough = Enough(step, slots) * together;
   int surplus = std::min(step.micro_batches - enough, run.count() - (enough - 2));
   surplus -= surplus % together;
   if (surplus <= 0 || run.stride != 1) return step;

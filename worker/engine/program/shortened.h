@@ -13,9 +13,9 @@
 namespace stretto {
 
 // Returns the step with as few micro-batches, a multiple of `together`, as show how they begin,
-// follow each other and end. Returns `step` itself when it has no more than that, or when its
-// instances do not repeat.
-absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together = 1);
+// follow each other and end, if no buffer will have more than `slots` copies. Returns `step` itself
+// when it has no more than that, or when its instances do not repeat.
+absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together = 1, int slots = 2);
 
 // Returns the step with `micro_batches` micro-batches, by repeating the last period of its
 // instances together with the waits between them. Instances must repeat at least twice, unless the

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/program/collective_op.h"
 #include "worker/engine/program/happens_before.h"
 #include "worker/engine/program/text.h"
 
@@ -24,12 +25,7 @@ namespace {
 
 constexpr int32_t kFormat = 0x534b4c31;  // "SKL1"
 
-uint32_t ChecksumOf(const Program& program, const Op& op) {
-  const Buffer& in = program.buffers[op.in[0]];
-  return Crc32c(absl::StrCat(InfoOf(op.kind).name, " ", PrintTag(op.tag), " ",
-                             absl::StrJoin(op.attributes, ","), " ", NameOf(in.dtype), " ",
-                             in.count()));
-}
+uint32_t ChecksumOf(const Program& program, const Op& op) { return Crc32c(CallOf(program, op)); }
 
 class Writer {
  public:

@@ -30,18 +30,13 @@ std::string NameOfBuffer(const Program& program, BufferId id) {
 
 absl::Status VerifyGroups(const Program& program) {
   for (const Group& group : program.groups) {
-    bool valid = !group.ranks.empty();
-    Rank before;
-    for (Rank rank : group.ranks) {
-      valid = valid && rank.value() < program.world_size && rank > before;
-      before = rank;
-    }
-    if (!valid || !std::binary_search(group.ranks.begin(), group.ranks.end(), program.rank)) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("group ", group.name, ": found ranks ", PrintRanks(group.ranks),
-                       ", expected ranks below ", program.world_size, ", ascending, rank ",
-                       program.rank.value(), " among them"));
-    }
+    const std::set<Rank> ranks(group.ranks.begin(), group.ranks.end());
+    const bool valid = ranks.contains(program.rank) && ranks.size() == group.ranks.size() &&
+                       *ranks.begin() >= 0 && ranks.rbegin()->value() < program.world_size;
+    if (valid) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "group ", group.name, ": found ranks ", PrintRanks(group.ranks), ", expected ranks below ",
+        program.world_size, ", each once, rank ", program.rank.value(), " among them"));
   }
   return absl::OkStatus();
 }
@@ -78,12 +73,18 @@ absl::Status VerifyLanes(const Program& program) {
     if (!program.groups.Has(op.group)) {
       return error("group ", op.group.value(), ", expected below ", program.groups.size());
     }
+    const Group& group = program.groups[op.group];
+    const bool first_rank = group.ranks.front() == program.rank;
+    if (IsTransfer(op.kind) && (op.kind == OpKind::kSend) != first_rank) {
+      return error(InfoOf(op.kind).name, " on rank ", program.rank.value(), " in group ",
+                   group.name, ", expected that rank ", group.ranks.front().value(),
+                   " sends and the others receive");
+    }
     if (first[op.group] < 0) first[op.group] = index;
     const LaneId lane = program.ops[first[op.group]].lane;
     if (lane == op.lane) continue;
-    return error("group ", program.groups[op.group].name, " on lane ", program.lanes[op.lane].name,
-                 ", expected lane ", program.lanes[lane].name, ", as operation ",
-                 first[op.group].value());
+    return error("group ", group.name, " on lane ", program.lanes[op.lane].name, ", expected lane ",
+                 program.lanes[lane].name, ", as operation ", first[op.group].value());
   }
   return absl::OkStatus();
 }
@@ -190,11 +191,11 @@ absl::Status VerifyArenas(const Program& program, const ArenaBytes& arenas) {
 
 }  // namespace
 
-absl::Status Verify(const Program& program, const ArenaBytes* arenas) {
+absl::Status Verify(const Program& program, const ArenaBytes* arenas, MicroBatches micro_batches) {
   RETURN_IF_ERROR(VerifyStructure(program));
   if (arenas != nullptr) RETURN_IF_ERROR(VerifyArenas(program, *arenas));
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
-  return CheckRaces(program, order);
+  return CheckRaces(program, order, micro_batches == MicroBatches::kApart);
 }
 
 }  // namespace stretto

@@ -14,6 +14,8 @@ namespace stretto {
 
 using ArenaBytes = PerArena<int64_t>;
 
+enum class MicroBatches : uint8_t { kMixed, kApart };
+
 // One rank's program:
 //  - names of groups and lanes are unique, and the operations of a group are on one lane;
 //  - operands, attributes and shapes fit the kind of each operation;
@@ -24,9 +26,12 @@ using ArenaBytes = PerArena<int64_t>;
 //  - no two lanes touch overlapping memory unordered, unless both read. An operation, collectives
 //    included, occupies all its operands from its start to its completion. Once memory is planned,
 //    overlap is by address, so unsafe reuse is found too;
-//  - planned buffers are inside their arena (when `arenas` is given) and aliases inside their root.
+//  - planned buffers are inside their arena (when `arenas` is given) and aliases inside their root;
+//  - with kApart, an operation of a micro-batch reads no value that another micro-batch wrote,
+//    other than sums over micro-batches. Programs for measurements compute nothing and may read such.
 // Errors: InvalidArgument naming the operations and buffers.
-absl::Status Verify(const Program& program, const ArenaBytes* arenas = nullptr);
+absl::Status Verify(const Program& program, const ArenaBytes* arenas = nullptr,
+                    MicroBatches micro_batches = MicroBatches::kMixed);
 
 // Verifies the programs of all ranks of the job together, in rank order, after each has passed
 // Verify: the members of each group issue the same collectives, with the same tag, attributes,

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/program/collective_op.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/program/verify.h"
 
@@ -127,19 +128,17 @@ class Rehearsal {
   // "8 f32 to 4 f32"
   std::string Payload(Rank r, OpId op) const {
     const Op& collective = ProgramOf(r).ops[op];
-    const Buffer &in = BufferAt(r, collective.in[0]), &out = BufferAt(r, collective.out[0]);
+    const Buffer &in = BufferAt(r, BroughtBy(collective)),
+                 &out = BufferAt(r, ReceivedBy(collective));
     const std::string sent = absl::StrCat(in.count(), " ", NameOf(in.dtype));
-    if (collective.in[0] == collective.out[0]) return sent;
+    if (&in == &out) return sent;
     return absl::StrCat(sent, " to ", out.count(), " ", NameOf(out.dtype));
   }
 
   absl::Status SameCollective(Rank r, OpId op, Rank peer_rank, OpId peer) const {
-    const Op& a = ProgramOf(r).ops[op];
-    const Op& b = ProgramOf(peer_rank).ops[peer];
     // The outputs of collectives of one kind follow from their inputs.
-    const Buffer &x = BufferAt(r, a.in[0]), &y = BufferAt(peer_rank, b.in[0]);
-    if (a.kind == b.kind && a.tag == b.tag && a.attributes == b.attributes && x.dtype == y.dtype &&
-        x.count() == y.count()) {
+    if (CallOf(ProgramOf(r), ProgramOf(r).ops[op]) ==
+        CallOf(ProgramOf(peer_rank), ProgramOf(peer_rank).ops[peer])) {
       return absl::OkStatus();
     }
     return absl::InvalidArgumentError(absl::StrCat(

@@ -23,7 +23,7 @@ void MakeGiven(StepProgram* step, BufferId id) {
 absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
   for (Unit& unit : step->units) {
     for (const Op& op : unit.ops) {
-      const bool elsewhere = IsCollective(op.kind) && op.in[0] != op.out[0];
+      const bool elsewhere = IsCollective(op.kind) && !op.out.empty() && op.in != op.out;
       if (elsewhere) MakeGiven(step, op.out[0]);
     }
     std::erase_if(unit.ops, [](const Op& op) { return IsCollective(op.kind); });
@@ -35,7 +35,9 @@ absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
 absl::Status KeepCollectives(const EngineSpec&, StepProgram* step) {
   for (Unit& unit : step->units) {
     std::erase_if(unit.ops, [](const Op& op) { return !IsCollective(op.kind); });
-    for (const Op& op : unit.ops) MakeGiven(step, op.in[0]);
+    for (const Op& op : unit.ops) {
+      if (!op.in.empty()) MakeGiven(step, op.in[0]);
+    }
   }
   return absl::OkStatus();
 }

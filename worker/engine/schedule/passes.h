@@ -48,6 +48,15 @@ absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 // optimizer.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
+// With several stages, cuts the unit of a micro-batch into "forward" and "backward", and orders
+// them by spec.schedule.pipeline.
+absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
+
+// For orders that block, after lanes are assigned: transfers start when the pass before them is
+// computed, and the next pass starts when they are done. The transfers between two passes run
+// together, so that two stages may send to each other.
+absl::Status BlockTransfers(const EngineSpec& spec, StepProgram* step);
+
 // For measurements only. RemoveCollectives leaves the computation, whose time is T_comp;
 // KeepCollectives leaves the collectives, whose time is T_comm.
 absl::Status RemoveCollectives(const EngineSpec& spec, StepProgram* step);
@@ -60,7 +69,9 @@ absl::Status AssignLanesAndWaits(const EngineSpec& spec, StepProgram* step);
 
 // For synchronous schedules, after lanes are assigned: wherever the lane changes, within a unit or
 // from one instance to the next, the operation waits for the one before it. A collective therefore
-// starts only after all earlier computation is done, and no computation runs under it.
+// starts only after all earlier computation is done, and no computation runs under it. Transfers
+// between stages keep their own waits: two stages that wait for each other's next transfer would
+// wait forever.
 absl::Status SerialiseLanes(const EngineSpec& spec, StepProgram* step);
 
 }  // namespace stretto

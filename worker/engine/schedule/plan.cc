@@ -20,6 +20,7 @@
 #include "worker/engine/memory/plan.h"
 #include "worker/engine/program/shortened.h"
 #include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/pipeline/order.h"
 
 namespace stretto {
 namespace {
@@ -35,6 +36,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   const size_t index = IndexOf(spec.schedule.name);
   const ScheduleRules& schedule = kSchedules[index];
   const bool trains = variant != Variant::kEvaluation;
+  const bool pipeline = trains && spec.pp_size > 1;
   std::vector<Pass> passes;
   // These passes run for the oracle too: they change the operations, and the oracle must run the
   // same ones. All later passes only arrange them.
@@ -43,14 +45,24 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   passes.push_back({schedule.name, kOrders[index]});
   if (trains && schedule.defers) {
     passes.push_back({"defer_wgrads", DeferWgrads});
-    if (variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});
+    if (variant != Variant::kOpenTails && !pipeline) passes.push_back({"close_tails", CloseTails});
   }
+  if (pipeline) passes.push_back({"pipeline", ArrangePipeline});
   if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
   if (variant == Variant::kCommunicationOnly)
     passes.push_back({"keep_collectives", KeepCollectives});
   passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
   if (schedule.synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
+  const bool computes = variant != Variant::kCommunicationOnly;
+  if (pipeline && computes && FindPipeline(spec.schedule.pipeline)->blocking)
+    passes.push_back({"block_transfers", BlockTransfers});
   return passes;
+}
+
+// Returns a bound for the copies of a buffer that passes will ask for.
+int MostSlots(const EngineSpec& spec, Rank rank) {
+  if (spec.pp_size == 1) return 2;
+  return OrderFor(spec, rank, spec.micro_batches).InFlight() + 1;
 }
 
 // Reports a program that fails verification after a pass as Internal: it is our bug, not the
@@ -65,11 +77,14 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   Emitted emitted = Emit(spec, rank, trains ? Extent::kStep : Extent::kForward);
   const std::vector<Pass> passes = PassesFor(spec, variant);
   RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
-  ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads)));
+  ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads),
+                                        MostSlots(spec, rank)));
+  const bool measures = variant == Variant::kComputeOnly || variant == Variant::kCommunicationOnly;
+  const MicroBatches apart = measures ? MicroBatches::kMixed : MicroBatches::kApart;
   const auto proved = [&](absl::string_view pass) {
     if (!prove) return absl::OkStatus();
     plan.program = Expand(plan.step);
-    return Verified(Verify(plan.program), pass);
+    return Verified(Verify(plan.program, nullptr, apart), pass);
   };
   RETURN_IF_ERROR(proved("emit"));
   for (const Pass& pass : passes) {
@@ -79,7 +94,7 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   ASSIGN_OR_RETURN(plan.step, Lengthened(plan.step, trains ? spec.micro_batches : 1));
   plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
-  if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas), "memory"));
+  if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas, apart), "memory"));
   return plan;
 }
 

@@ -52,7 +52,7 @@ class Recomputation {
   BufferId RootBuffer(BufferId id) const { return RootOf(step_->buffers, id).buffer; }
 
   bool Chosen(const Op& op) const {
-    if (op.tag.layer < 0) return false;
+    if (op.tag.layer < 0 || IsTransfer(op.kind)) return false;
     if (what_ == Recompute::kFull) return op.tag.name != "res2";  // the next layer's input is kept
     const Recomputed recomputed = InfoOf(op.kind).recomputed;
     return recomputed == Recomputed::kAlways ||

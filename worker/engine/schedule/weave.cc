@@ -14,6 +14,9 @@ namespace stretto {
 namespace {
 
 std::string WordOf(const Op& op) {
+  if (IsTransfer(op.kind)) {
+    return absl::StrCat(op.tag.phase == Phase::kBackward ? "d." : "", InfoOf(op.kind).name);
+  }
   if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r.", op.tag.name);
   if (op.tag.phase != Phase::kBackward) return op.tag.name;
   const bool wgrad = InfoOf(op.kind).role == OperationRole::kWeightGradient;
@@ -31,8 +34,10 @@ Weaver::Weaver(const StepProgram& step, UnitId unit)
     const Tag& tag = ops_[op].tag;
     const size_t role = std::max(tag.micro_batch, 0);
     words_.resize(std::max(words_.size(), role + 1));
-    words_[role][{WordOf(ops_[op]), tag.layer, tag.slice}].push_back(op);
-    layers_ = std::max(layers_, tag.layer + 1);
+    const int layer = IsTransfer(ops_[op].kind) ? -1 : tag.layer;
+    words_[role][{WordOf(ops_[op]), layer, tag.slice}].push_back(op);
+    if (layer >= 0) first_layer_ = std::min(first_layer_, layer);
+    layers_ = std::max(layers_, layer + 1);
     slices_ = std::max(slices_, tag.slice + 1);
   }
 }
@@ -72,8 +77,11 @@ std::vector<OpId> Weaver::Finish() {
 namespace {
 
 void PlayMicroBatch(const Score& score, Weaver& weaver) {
-  weaver.PlayAll("embed", -1);
-  for (int layer = 0; layer < weaver.layers(); ++layer) score.forward(weaver, layer);
+  // Transfers are in the order of slices, so that both ends have the same order.
+  weaver.PlayAll("embed recv", -1);
+  for (int layer = weaver.first_layer(); layer < weaver.layers(); ++layer)
+    score.forward(weaver, layer);
+  weaver.PlayAll("send", -1);
   // All slices reach "max" before any plays "sum", so the reduction of one slice's maxima runs
   // under the head of the next.
   weaver.PlayAll("final_norm head max", -1);
@@ -81,15 +89,16 @@ void PlayMicroBatch(const Score& score, Weaver& weaver) {
   weaver.PlayAll("d.loss d.head w.head", -1);
   // Only the host reads the losses, so they are computed off the critical path.
   weaver.PlayAll("loss", -1);
-  for (int layer = weaver.layers() - 1; layer >= 0; --layer) {
+  weaver.PlayAll("d.recv", -1);
+  for (int layer = weaver.layers() - 1; layer >= weaver.first_layer(); --layer) {
     score.backward(weaver, layer);
     // Nothing but the optimizer waits for the gradients of norms.
     weaver.PlayAll("w.ln2", layer);
     weaver.PlayAll("w.ln1 w.final_norm", layer + 1);
   }
   for (int slice = 0; slice < weaver.slices(); ++slice) {
-    weaver.Play("d.ln1", 0, slice);
-    weaver.Play("d.position d.embed", -1, slice);
+    weaver.Play("d.ln1", weaver.first_layer(), slice);
+    weaver.Play("d.position d.embed d.send", -1, slice);
   }
 }
 

@@ -10,6 +10,9 @@
 //   "qkv"    forward           "d.qkv"  backward, up to the gradient of activations (dgrad)
 //   "r.qkv"  recomputed        "w.qkv"  backward, gradients of parameters (wgrad)
 //
+// The ends of transfers between stages are "recv" and "send", with "d." in backward, outside the
+// layers.
+//
 // Names: embed position | ln1 qkv attention proj res1 ln2 fc1 act fc2 res2 | final_norm head max
 // sum loss. res1 and res2 are the operations after a half-block's last collective (bias, dropout,
 // residual). A collective starts as soon as its lane and its data allow; operations played after it
@@ -20,6 +23,7 @@
 // the other.
 
 #include <iterator>
+#include <limits>
 #include <map>
 #include <string>
 #include <tuple>
@@ -36,7 +40,8 @@ class Weaver {
   // Borrows `step`, whose operations must be in canonical order and have no waits.
   Weaver(const StepProgram& step, UnitId unit);
 
-  int layers() const { return layers_; }
+  int first_layer() const { return first_layer_; }  // of the stage
+  int layers() const { return layers_; }            // its last layer is the one below
   int slices() const { return slices_; }
   int roles() const { return std::ssize(words_); }
 
@@ -59,7 +64,7 @@ class Weaver {
   void Place(OpId op);
 
   const IdVector<OpId, Op>& ops_;
-  int layers_ = 0, slices_ = 1;
+  int first_layer_ = std::numeric_limits<int>::max(), layers_ = 0, slices_ = 1;
   int role_ = 0;
   std::vector<std::map<Word, std::vector<OpId>>> words_;  // by role
   IdVector<OpId, std::vector<OpId>> needs_;

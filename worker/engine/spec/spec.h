@@ -13,6 +13,7 @@
 #include "kernels/rotary.h"
 #include "proto/base/ids.h"
 #include "proto/spec/architecture.h"
+#include "proto/spec/pipelines.h"
 
 namespace stretto {
 
@@ -76,12 +77,15 @@ struct ScheduleSpec {
   // The number of micro-batches whose slices share one weight gradient product; divides
   // micro_batches. 0: every slice of every micro-batch has its own product.
   int merge_wgrads = 0;
+  // The order in which a stage of a pipeline computes (proto/spec/pipelines.inc).
+  std::string pipeline = kDefaultPipeline;
 };
 
 struct EngineSpec {
   ModelSpec model;
   ScheduleSpec schedule;
-  int tp_size = 1;  // ranks that share a replica of the model
+  int tp_size = 1;  // ranks that share a stage of a replica of the model
+  int pp_size = 1;  // stages, each of which has some of the layers
   int dp_size = 1;  // replicas, each of which computes its own micro-batches
   DType dtype = DType::kF32;
   // The type of activations on the wire; kBF16 with f32 compute halves the bytes.
@@ -93,7 +97,7 @@ struct EngineSpec {
   // norm is not finite.
   bool update_at_once = false;
 
-  int world_size() const { return dp_size * tp_size; }
+  int world_size() const { return pp_size * dp_size * tp_size; }
   // Of the whole job.
   int64_t sequences_per_step() const { return int64_t{micro_batch_size} * micro_batches * dp_size; }
 };

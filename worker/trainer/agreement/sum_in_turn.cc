@@ -2,6 +2,7 @@
 #include "worker/trainer/agreement/sum_in_turn.h"
 
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::trainer {
@@ -11,7 +12,10 @@ absl::StatusOr<double> SumInTurn(const EngineSpec& spec, Communicator& control,
   ASSIGN_OR_RETURN(const auto of_rank, ExchangeNumbers(control, mine));
   double sum = 0;
   for (size_t turn = 0; turn < mine.size(); ++turn) {
-    for (size_t rank = 0; rank < of_rank.size(); rank += spec.tp_size) sum += of_rank[rank][turn];
+    for (int replica = 0; replica < spec.dp_size; ++replica) {
+      sum +=
+          of_rank[RankAt(spec, {.stage = spec.pp_size - 1, .replica = replica}).position()][turn];
+    }
   }
   return sum;
 }

@@ -12,8 +12,9 @@ namespace stretto::trainer {
 
 // Work items, such as micro-batches, are dealt to the replicas in turn: item i is the (i /
 // dp_size)th of replica i modulo dp_size. `mine` has the number of each item of this rank's
-// replica; every rank passes equally many. Returns the sum over all items, added in their order:
-// the same bits on every rank. Every rank calls this together. Errors: those of the communicator.
+// replica; every rank passes equally many, and those of the last stage count. Returns the sum over
+// all items, added in their order: the same bits on every rank. Every rank calls this together.
+// Errors: those of the communicator.
 absl::StatusOr<double> SumInTurn(const EngineSpec& spec, Communicator& control,
                                  const std::vector<double>& mine);
 

@@ -57,6 +57,7 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
       .defer_wgrads = parameters.defer_wgrads(),
       .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
   if (schedule.slices.empty()) schedule.slices = {spec.micro_batch_size()};
+  if (spec.parallelism().pp_size() > 1) schedule.pipeline = spec.schedule().pipeline().order();
   return schedule;
 }
 
@@ -143,6 +144,7 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   EngineSpec engine{.model = ModelFrom(spec.model()), .schedule = ScheduleFrom(spec)};
   engine.tp_size = spec.parallelism().tp_size();
   engine.dp_size = spec.parallelism().dp_size();
+  engine.pp_size = spec.parallelism().pp_size();
   engine.dtype = DTypeFrom(spec.precision());
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
@@ -160,6 +162,9 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   *spec.mutable_schedule() = MessageOf(engine.schedule);
   spec.mutable_parallelism()->set_tp_size(engine.tp_size);
   spec.mutable_parallelism()->set_dp_size(engine.dp_size);
+  spec.mutable_parallelism()->set_pp_size(engine.pp_size);
+  if (engine.pp_size > 1)
+    spec.mutable_schedule()->mutable_pipeline()->set_order(engine.schedule.pipeline);
   spec.set_precision(MessageOf(engine.dtype));
   spec.mutable_parallelism()->set_wire(MessageOf(engine.wire_dtype));
   spec.set_micro_batch_size(engine.micro_batch_size);

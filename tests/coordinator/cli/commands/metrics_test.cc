@@ -25,7 +25,8 @@ using v1alpha1::StepReport;
 constexpr char kHeader[] =
     "step,loss,grad_norm,learning_rate,tokens,wall_seconds,compute_hiding_seconds,"
     "compute_alone_seconds,exposed_seconds,data_wait_seconds,checkpoint_wait_seconds,"
-    "evaluation_seconds,idle_seconds,overlap_ratio,held_out_loss,held_out_perplexity\n";
+    "evaluation_seconds,idle_seconds,pipeline_wait_seconds,overlap_ratio,held_out_loss,held_out_"
+    "perplexity\n";
 
 void AddEntry(Ledger::Part part, double seconds, StepReport* step) {
   Ledger::Entry& entry = *step->mutable_ledger()->add_entries();
@@ -68,9 +69,9 @@ TEST(MetricsTextTest, CsvHasALineOfNamesAndOneForEachStep) {
   EXPECT_EQ(MetricsCsv({}), kHeader);
   EXPECT_EQ(MetricsCsv({WholeStep(), BareStep()}),
             std::string(kHeader) +
-                "2,0.3333333333333333,1.5,0.001,256,1.25,0.25,0.625,0.0625,0,0,0.3125,0,0.5,2.5,"
+                "2,0.3333333333333333,1.5,0.001,256,1.25,0.25,0.625,0.0625,0,0,0.3125,0,0,0.5,2.5,"
                 "12.5\n"
-                "3,nan,0,0,256,1,,,,,,,,,,\n");
+                "3,nan,0,0,256,1,,,,,,,,,,,\n");
 }
 
 TEST(MetricsTextTest, TheSmallestNumberHasItsDigits) {
@@ -83,7 +84,7 @@ TEST(MetricsTextTest, JsonHasTheSameNames) {
   EXPECT_EQ(nlohmann::json::parse(MetricsJson({})), nlohmann::json::array());
   const nlohmann::json rows = nlohmann::json::parse(MetricsJson({WholeStep(), BareStep()}));
   ASSERT_EQ(rows.size(), 2u);
-  for (const nlohmann::json& row : rows) EXPECT_EQ(row.size(), 16u);
+  for (const nlohmann::json& row : rows) EXPECT_EQ(row.size(), 17u);
   EXPECT_EQ(rows[0]["loss"].get<double>(), 1.0 / 3);
   EXPECT_EQ(rows[0]["compute_alone_seconds"], 0.625);
   EXPECT_EQ(rows[0]["held_out_perplexity"], 12.5);
@@ -111,8 +112,8 @@ class MetricsCommandTest : public CommandsTest {
 
 TEST_F(MetricsCommandTest, PrintsWhatARunningJobHasDone) {
   EXPECT_EQ(Run({"job", "metrics", "gpt"}), kOk) << err();
-  EXPECT_EQ(out(), std::string(kHeader) + "1,2,0,0,100,0.5,,,,,,,,,,\n" +
-                       "2,2,0,0,100,0.5,,,,,,,,,,\n" + "3,2,0,0,100,0.5,,,,,,,,,,\n");
+  EXPECT_EQ(out(), std::string(kHeader) + "1,2,0,0,100,0.5,,,,,,,,,,,\n" +
+                       "2,2,0,0,100,0.5,,,,,,,,,,,\n" + "3,2,0,0,100,0.5,,,,,,,,,,,\n");
   const std::string csv = out();
   EXPECT_EQ(Run({"job", "metrics", "gpt", "--csv"}), kOk);
   EXPECT_EQ(out(), csv);

@@ -52,6 +52,16 @@ TEST(AnatomyTest, AnEvaluationIsAPartOfItsOwn) {
                                       "89-90 idle", "90-98 checkpoint wait", "98-100 idle"}));
 }
 
+TEST(AnatomyTest, AReceiveIsAWaitForAnotherStage) {
+  v1alpha1::TraceProgram program = MakeProgram();
+  for (int i : {1, 3}) program.mutable_operations(i)->set_kind("recv");
+  const std::vector<std::string> lines = Lines(Anatomy(program, MakeStep(1)));
+  EXPECT_EQ(
+      std::vector<std::string>(lines.begin(), lines.begin() + 4),
+      (std::vector<std::string>{"0-2 data wait", "2-22 compute alone forward",
+                                "22-30 pipeline wait forward", "30-50 compute alone backward"}));
+}
+
 TEST(AnatomyTest, ItsSumsAreTheLedger) {
   const v1alpha1::TraceStep step = MakeStep(1);
   const Ledger ledger = LedgerOf(Anatomy(MakeProgram(), step));

@@ -16,22 +16,42 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // Operations: forward and backward compute, forward and backward all_reduce over tp, one over dp,
-// optimizer.
+// optimizer, a send and a receive between stages and a sum over two of them.
 constexpr char kText[] =
     "program rank=0 world=2\n"
     "group tp 0,1\n"
     "group dp 0\n"
+    "group pp.tied 0,1\n"
+    "group pp.0-1 0,1\n"
+    "group pp.1-0 1,0\n"
     "lane compute\n"
     "lane comm.tp\n"
     "lane comm.dp\n"
+    "lane comm.pp.tied\n"
+    "lane comm.pp.0-1\n"
+    "lane comm.pp.1-0\n"
     "buffer %0 x f32 4 input\n"
     "0 compute zero a fwd out=%0\n"
     "1 compute zero b bwd out=%0\n"
     "2 comm.tp all_reduce c fwd in=%0 out=%0 on=tp\n"
     "3 comm.tp all_reduce d bwd in=%0 out=%0 on=tp\n"
     "4 comm.dp all_reduce e bwd in=%0 out=%0 on=dp\n"
-    "5 compute zero f opt out=%0\n";
-enum { kForward, kBackward, kTpForward, kTpBackward, kDpBackward, kOptimizer, kOps };
+    "5 compute zero f opt out=%0\n"
+    "6 comm.pp.0-1 send L1.x fwd in=%0 on=pp.0-1\n"
+    "7 comm.pp.1-0 recv L1.x bwd out=%0 on=pp.1-0\n"
+    "8 comm.pp.tied all_reduce g opt in=%0 out=%0 on=pp.tied\n";
+enum {
+  kForward,
+  kBackward,
+  kTpForward,
+  kTpBackward,
+  kDpBackward,
+  kOptimizer,
+  kSend,
+  kRecv,
+  kTied,
+  kOps
+};
 
 // Intervals in whole seconds.
 std::vector<Interval> Seconds(std::map<int, Interval> given) {
@@ -87,6 +107,25 @@ TEST(LedgerTest, ExposedGoesToTheFirstGroupAndItsPhase) {
   EXPECT_DOUBLE_EQ(ledger.hidden_seconds, 0);
 }
 
+// A receive hides nothing and is no communication; where the rank does nothing else, it waits for
+// another stage.
+TEST(LedgerTest, AReceiveIsAWaitForAnotherStage) {
+  const StepLedger ledger =
+      LedgerOf({{kForward, {0, 4}}, {kTpForward, {5, 6}}, {kRecv, {1, 8}}}, {0, 9});
+  EXPECT_THAT(Lines(ledger), ElementsAre("compute_alone forward 4", "exposed tp forward 1",
+                                         "idle 1", "pipeline_wait backward 3"));
+  EXPECT_DOUBLE_EQ(ledger.communication_seconds, 1);
+  EXPECT_DOUBLE_EQ(ledger.hidden_seconds, 0);
+}
+
+TEST(LedgerTest, GroupsOfAnAxisHaveOneAccount) {
+  const StepLedger ledger =
+      LedgerOf({{kForward, {0, 2}}, {kSend, {1, 5}}, {kTied, {4, 7}}}, {0, 7});
+  EXPECT_THAT(Lines(ledger), ElementsAre("compute_hiding pp forward 1", "compute_alone forward 1",
+                                         "exposed pp forward 3", "exposed pp optimizer 2"));
+  EXPECT_DOUBLE_EQ(ledger.communication_seconds, 6);
+}
+
 TEST(LedgerTest, TheOptimizerIsAPhaseOfCompute) {
   EXPECT_THAT(Lines(LedgerOf({{kOptimizer, {0, 3}}}, {0, 3})),
               ElementsAre("compute_alone optimizer 3"));
@@ -133,17 +172,20 @@ TEST(LedgerTest, RandomIntervalsSumToTheSpanAndMatchTheDefinition) {
     }
     const int64_t begin = below(10), end = begin + below(30);
     const StepLedger ledger = LedgerOf(given, {begin, end});
-    double compute = 0, communication = 0, both = 0, sum = 0, exposed = 0;
+    double compute = 0, communication = 0, both = 0, sum = 0, exposed = 0, waited = 0;
     for (int64_t t = begin; t < end; ++t) {
       auto open = [&](int op) { return given[op].begin <= t && t < given[op].end; };
       const bool c = open(kForward) || open(kBackward) || open(kOptimizer);
-      const bool m = open(kTpForward) || open(kTpBackward) || open(kDpBackward);
+      const bool m =
+          open(kTpForward) || open(kTpBackward) || open(kDpBackward) || open(kSend) || open(kTied);
       compute += c, communication += m, both += c && m;
+      waited += open(kRecv) && !c && !m;
     }
-    double ledger_compute = 0;
+    double ledger_compute = 0, ledger_waited = 0;
     for (const LedgerEntry& entry : ledger.entries) {
       sum += entry.seconds;
       if (entry.part == LedgerPart::kExposed) exposed += entry.seconds;
+      if (entry.part == LedgerPart::kPipelineWait) ledger_waited += entry.seconds;
       if (entry.part == LedgerPart::kComputeHiding || entry.part == LedgerPart::kComputeAlone)
         ledger_compute += entry.seconds;
     }
@@ -152,6 +194,7 @@ TEST(LedgerTest, RandomIntervalsSumToTheSpanAndMatchTheDefinition) {
     EXPECT_NEAR(ledger.hidden_seconds, both, 1e-9);
     EXPECT_NEAR(ledger_compute, compute, 1e-9);
     EXPECT_NEAR(exposed, communication - both, 1e-9);
+    EXPECT_NEAR(ledger_waited, waited, 1e-9);
   }
 }
 

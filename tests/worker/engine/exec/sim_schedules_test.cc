@@ -111,7 +111,7 @@ TEST(SimSchedulesTest, GradientsAreReducedUnderBackward) {
       const Interval at = (*intervals)[id.position()];
       const Op& op = program.ops[id];
       if (op.tag.phase == Phase::kBackward) backward_end = std::max(backward_end, at.end);
-      if (op.group == kDpGroup) reductions[op.tag.name] = at;
+      if (op.group == FindGroup(program.groups, kDpGroupName)) reductions[op.tag.name] = at;
     }
     ASSERT_EQ(reductions.size(), 3 + 4u) << schedule;  // layers, embeddings, the final norm
     for (int layer = 1; layer < 3; ++layer) {

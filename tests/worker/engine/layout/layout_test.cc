@@ -3,6 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "worker/engine/program/text.h"
 
 namespace stretto {
 namespace {
@@ -10,8 +11,11 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-EngineSpec SpecOf(int tp_size, int dp_size) {
+EngineSpec SpecOf(int tp_size, int dp_size, int pp_size = 1) {
   EngineSpec spec;
+  spec.model.layers = 7;
+  spec.model.tied_head = false;
+  spec.pp_size = pp_size;
   spec.tp_size = tp_size;
   spec.dp_size = dp_size;
   return spec;
@@ -30,8 +34,8 @@ TEST(LayoutTest, GroupsAreTheRowAndTheColumnOfARank) {
   ASSERT_THAT(groups, SizeIs(2));
   EXPECT_EQ(groups[kTpGroup].name, "tp");
   EXPECT_THAT(groups[kTpGroup].ranks, ElementsAre(Rank(2), Rank(3)));
-  EXPECT_EQ(groups[kDpGroup].name, "dp");
-  EXPECT_THAT(groups[kDpGroup].ranks, ElementsAre(Rank(1), Rank(3), Rank(5)));
+  EXPECT_EQ(groups[1].name, "dp");
+  EXPECT_THAT(groups[1].ranks, ElementsAre(Rank(1), Rank(3), Rank(5)));
 }
 
 TEST(LayoutTest, OneReplicaHasTheGroupOfItsShardsAlone) {
@@ -40,9 +44,52 @@ TEST(LayoutTest, OneReplicaHasTheGroupOfItsShardsAlone) {
   EXPECT_THAT(groups[kTpGroup].ranks, SizeIs(4));
 }
 
+TEST(LayoutTest, StagesAreTheSlowestAxis) {
+  const EngineSpec spec = SpecOf(2, 2, 3);
+  EXPECT_EQ(spec.world_size(), 12);
+  for (Rank rank : IdRange<Rank>(12)) EXPECT_EQ(RankAt(spec, PlaceOf(spec, rank)), rank);
+  const Place place = PlaceOf(spec, 7);
+  EXPECT_EQ(place.stage, 1);
+  EXPECT_EQ(place.replica, 1);
+  EXPECT_EQ(place.tp_rank, GroupRank(1));
+}
+
+TEST(LayoutTest, StagesShareTheLayersInOrder) {
+  const EngineSpec spec = SpecOf(1, 1, 3);
+  std::vector<std::pair<int, int>> layers;
+  for (int stage = 0; stage < 3; ++stage) {
+    const Stage of = StageOf(spec, stage);
+    layers.emplace_back(of.first_layer, of.end_layer);
+    EXPECT_EQ(of.embeds, stage == 0);
+    EXPECT_EQ(of.predicts, stage == 2);
+  }
+  EXPECT_THAT(layers, ElementsAre(std::pair{0, 3}, std::pair{3, 5}, std::pair{5, 7}));
+}
+
+// "NAME RANKS"
+std::vector<std::string> NamesOf(const IdVector<GroupId, Group>& groups) {
+  std::vector<std::string> names;
+  for (const Group& group : groups) names.push_back(group.name + " " + PrintRanks(group.ranks));
+  return names;
+}
+
+TEST(LayoutTest, AStageHasAGroupForEachNeighbourAndDirection) {
+  EngineSpec spec = SpecOf(2, 1, 3);
+  EXPECT_THAT(NamesOf(GroupsOf(spec, 3)), ElementsAre("tp 2,3", "pp 1,3,5", "pp.0-1 1,3",
+                                                      "pp.1-0 3,1", "pp.1-2 3,5", "pp.2-1 5,3"));
+  EXPECT_THAT(NamesOf(GroupsOf(spec, 4)),
+              ElementsAre("tp 4,5", "pp 0,2,4", "pp.1-2 2,4", "pp.2-1 4,2"));
+  spec.model.tied_head = true;
+  EXPECT_THAT(NamesOf(GroupsOf(spec, 0)),
+              ElementsAre("tp 0,1", "pp 0,2,4", "pp.tied 0,4", "pp.0-1 0,2", "pp.1-0 2,0"));
+  EXPECT_EQ(FindGroup(GroupsOf(spec, 2), kTiedGroupName), GroupId(-1));
+  EXPECT_EQ(GroupsOf(spec, 0)[2].axis(), "pp");
+}
+
 // Every rank is in each of its groups, and all members name the same ones.
 TEST(LayoutTest, MembersAgreeOnTheirGroups) {
-  const EngineSpec spec = SpecOf(4, 2);
+  EngineSpec spec = SpecOf(4, 2, 3);
+  spec.model.tied_head = true;
   for (Rank rank : IdRange<Rank>(spec.world_size())) {
     for (const Group& group : GroupsOf(spec, rank)) {
       EXPECT_THAT(group.ranks, testing::Contains(rank));

@@ -21,9 +21,9 @@ ModelParameters IndexOf(const ModelSpec& model) {
   return IndexOf(ParametersOf(model, 1, 0), model.layers);
 }
 
-std::vector<float> ShardOf(const Parameter& parameter, int index, uint64_t seed = 7) {
+std::vector<float> ShardOf(const Parameter& parameter, uint64_t seed = 7) {
   std::vector<float> values(static_cast<size_t>(parameter.count()), NAN);
-  Initialise(parameter, index, seed, values.data());
+  Initialise(parameter, seed, values.data());
   return values;
 }
 
@@ -44,13 +44,13 @@ void Place(const Parameter& p, const std::vector<float>& shard, std::vector<floa
 void ExpectShardsOfTheSameTensors(const ModelSpec& model, int tp_size) {
   const std::vector<Parameter> whole = ParametersOf(model, 1, 0);
   for (size_t i = 0; i < whole.size(); ++i) {
-    const std::vector<float> full = ShardOf(whole[i], static_cast<int>(i));
+    const std::vector<float> full = ShardOf(whole[i]);
     std::vector<float> gathered(full.size(), NAN);
     for (GroupRank rank : IdRange<GroupRank>(tp_size)) {
       const Parameter shard = ParametersOf(model, tp_size, rank)[i];
       EXPECT_EQ(shard.name, whole[i].name);
       EXPECT_EQ(shard.shape, whole[i].shape);
-      Place(shard, ShardOf(shard, static_cast<int>(i)), &gathered);
+      Place(shard, ShardOf(shard), &gathered);
     }
     EXPECT_EQ(std::memcmp(gathered.data(), full.data(), full.size() * sizeof(float)), 0)
         << whole[i].name;
@@ -66,8 +66,7 @@ TEST(ParametersTest, ShardsOfRanksDiffer) {
   for (const ModelSpec& model : {kModel, kLlama}) {
     const std::vector<Parameter> a = ParametersOf(model, 2, 0), b = ParametersOf(model, 2, 1);
     for (size_t i = 0; i < a.size(); ++i) {
-      const int index = static_cast<int>(i);
-      const bool differ = ShardOf(a[i], index) != ShardOf(b[i], index);
+      const bool differ = ShardOf(a[i]) != ShardOf(b[i]);
       EXPECT_EQ(differ, a[i].sharded() && a[i].init == Init::kNormal) << a[i].name;
     }
   }
@@ -77,7 +76,7 @@ TEST(ParametersTest, PaddingRowsAreZeroAndTheOthersAreNot) {
   const int head = IndexOf(kLlama).head;
   for (const auto& [model, index] :
        std::vector<std::pair<ModelSpec, int>>{{kModel, 0}, {kLlama, 0}, {kLlama, head}}) {
-    const std::vector<float> values = ShardOf(ParametersOf(model, 1, 0)[index], index);
+    const std::vector<float> values = ShardOf(ParametersOf(model, 1, 0)[index]);
     for (size_t i = 0; i < values.size(); ++i) {
       EXPECT_EQ(values[i] == 0, i >= static_cast<size_t>(model.vocab_size * model.hidden)) << i;
     }
@@ -89,8 +88,8 @@ TEST(ParametersTest, SeedsAndParametersDrawDifferentNumbers) {
   const ModelParameters index = IndexOf(kModel);
   const LayerParameters zero = index.layers[0], one = index.layers[1];
   const Parameter& fc1 = all[zero.fc1_w];
-  EXPECT_NE(ShardOf(fc1, zero.fc1_w, 1), ShardOf(fc1, zero.fc1_w, 2));
-  EXPECT_NE(ShardOf(fc1, zero.fc1_w), ShardOf(fc1, one.fc1_w));
+  EXPECT_NE(ShardOf(fc1, 1), ShardOf(fc1, 2));
+  EXPECT_NE(ShardOf(fc1), ShardOf(all[one.fc1_w]));
 }
 
 TEST(ParametersTest, NormalInitialisationHasTheMeanAndDeviationOfGpt2) {
@@ -103,7 +102,7 @@ TEST(ParametersTest, NormalInitialisationHasTheMeanAndDeviationOfGpt2) {
   for (const auto& [index, std] :
        std::vector<std::pair<int, double>>{{layer.qkv_w, 0.02}, {layer.proj_w, 0.005}}) {
     double sum = 0, squares = 0;
-    const std::vector<float> values = ShardOf(all[index], index);
+    const std::vector<float> values = ShardOf(all[index]);
     for (double value : values) sum += value, squares += value * value;
     const double n = static_cast<double>(values.size());
     EXPECT_NEAR(sum / n, 0, 5 * std / std::sqrt(n));  // five standard errors

@@ -129,10 +129,9 @@ TEST(VerifySkeletonsTest, MembersThatSeeAnotherGroupAreRejected) {
 
 // The definition: VerifyRanks on whole programs. Real programs of two ranks, one of which has an
 // operation moved, dropped, or deprived of a wait, or gets a wait for a random earlier one.
-TEST(VerifySkeletonsTest, DecideWhatVerifyRanksDecides) {
+void ExpectTheVerdictsOfVerifyRanks(const Layout& layout) {
   std::mt19937 random(7);
   const auto below = [&](int bound) { return static_cast<int>(random() % bound); };
-  const Layout layout = Domino({1, 1}, 2);
   const std::vector<Program> plans = {PlanOf(layout, 0).program, PlanOf(layout, 1).program};
   std::vector<OpId> calls;
   for (OpId op : plans[1].ops.ids()) {
@@ -157,6 +156,17 @@ TEST(VerifySkeletonsTest, DecideWhatVerifyRanksDecides) {
   }
   EXPECT_GT(accepted, 50);
   EXPECT_GT(rejected, 30);
+}
+
+TEST(VerifySkeletonsTest, DecideWhatVerifyRanksDecides) {
+  ExpectTheVerdictsOfVerifyRanks(Domino({1, 1}, 2));
+}
+
+TEST(VerifySkeletonsTest, DecideWhatVerifyRanksDecidesOfStages) {
+  Layout layout = Domino({1, 1}, 6);
+  layout.tp_size = 1;
+  layout.pp_size = 2;
+  ExpectTheVerdictsOfVerifyRanks(layout);
 }
 
 }  // namespace

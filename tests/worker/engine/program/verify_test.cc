@@ -171,9 +171,9 @@ TEST(VerifyTest, GeluGradMayWorkInPlaceButNotShifted) {
 
 TEST(VerifyTest, AGroupThatIsNoneIsRejected) {
   ExpectRejected(With(kLinear, "group tp 0,1", "group tp 0,0"),
-                 "group tp: found ranks 0,0, expected ranks below 2, ascending");
+                 "group tp: found ranks 0,0, expected ranks below 2, each once");
   ExpectRejected(With(kLinear, "group tp 0,1", "group tp 1"),
-                 "group tp: found ranks 1, expected ranks below 2, ascending, rank 0");
+                 "group tp: found ranks 1, expected ranks below 2, each once, rank 0");
 }
 
 }  // namespace

@@ -30,10 +30,10 @@ std::string WithoutBuffers(const std::string& text) {
 }
 
 void ExpectGolden(const std::string& name, const Layout& layout,
-                  Declarations declarations = Declarations::kWithoutBuffers) {
+                  Declarations declarations = Declarations::kWithoutBuffers, Rank rank = 0) {
   const std::string path =
       std::string(STRETTO_SOURCE_DIR) + "/tests/golden/schedule/" + name + ".txt";
-  Program program = PlanOf(layout).program;
+  Program program = PlanOf(layout, rank).program;
   for (Buffer& buffer : program.buffers) buffer.offset = -1;
   const bool all = declarations == Declarations::kAll;
   const std::string text = all ? Print(program) : WithoutBuffers(Print(program));
@@ -106,6 +106,15 @@ TEST(GoldenTest, DominoRowOnTwoReplicas) {
   layout.tp_size = 1;
   layout.dp_size = 2;
   ExpectGolden("domino_row_two_replicas", layout);
+}
+
+// The middle one of three stages, which receives and sends in both directions.
+TEST(GoldenTest, DominoRowInAStage) {
+  Layout layout = OneLayer();
+  layout.layers = 3;
+  layout.pp_size = 3;
+  layout.micro_batches = 4;
+  ExpectGolden("domino_row_stage", layout, Declarations::kWithoutBuffers, 2);
 }
 
 }  // namespace

@@ -32,6 +32,7 @@
 #include "worker/engine/exec/backend_cpu/bind_collective.h"
 #include "worker/engine/exec/bind.h"
 #include "worker/engine/memory/plan.h"
+#include "worker/engine/program/collective_op.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto {
@@ -201,7 +202,7 @@ class CpuExecutor final : public Executor {
     bound.index = index;
     if (IsCollective(op.kind)) {
       lanes_[op.lane].communicates = true;
-      bound.communicate = BindCollective(op, View(op.in[0]), View(op.out[0]),
+      bound.communicate = BindCollective(op, View(BroughtBy(op)), View(ReceivedBy(op)),
                                          CommunicatorOf(op.group), &lanes_[op.lane].wire);
       return bound;
     }

@@ -31,7 +31,9 @@ enum class Detail : uint8_t { kOp, kLayer, kMicroBatch, kPhase };
 
 std::string WrapLabel(const Op& op, const std::string& inside) {
   if (IsCollective(op.kind)) {
-    return absl::StrCat(InfoOf(InfoOf(op.kind).collective).label, "(", inside, ")");
+    const OpInfo& info = InfoOf(op.kind);
+    const char* label = IsTransfer(op.kind) ? info.name : InfoOf(info.collective).label;
+    return absl::StrCat(label, "(", inside, ")");
   }
   if (op.tag.phase == Phase::kRecompute) return absl::StrCat("r(", inside, ")");
   if (op.tag.phase != Phase::kBackward) return inside;

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The orders in which the stages of a pipeline compute: the rows of pipelines.inc.
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace stretto {
+
+struct PipelineRules {
+  const char* name;
+  const char* help;       // one line
+  bool blocking = false;  // no stage computes while it sends or receives
+};
+
+inline constexpr auto kPipelines = std::to_array<PipelineRules>({
+#define STRETTO_PIPELINE(order, ...) {__VA_ARGS__},
+#include "proto/spec/pipelines.inc"
+#undef STRETTO_PIPELINE
+});
+inline constexpr const char* kDefaultPipeline = kPipelines[0].name;
+
+// Returns null if no order has this name.
+constexpr const PipelineRules* FindPipeline(absl::string_view name) {
+  for (const PipelineRules& rules : kPipelines) {
+    if (name == rules.name) return &rules;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> PipelineNames();
+
+}  // namespace stretto

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Jobs whose model is in several stages.
+
+#include <signal.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/cluster.h"
+#include "worker/checkpoint/checkpoint.h"
+
+namespace stretto::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PipelineTest : public ClusterTest {
+ protected:
+  // Six micro-batches through two stages of two ranks each.
+  static JobFile Staged(const std::string& name, int steps, const std::string& more = "") {
+    return {
+        .name = name,
+        .steps = steps,
+        .data = "{prefix: text, held_out: 0.2}",
+        .pp_size = 2,
+        .schedule = "{name: domino_row, parameters: {slices: 2}, pipeline: {order: eager_1f1b}}",
+        .more = absl::StrCat("global_batch_size: 24\noptimizer: {decay_steps: 8}\n", more)};
+  }
+  static JobFile OneStage(const std::string& name, int steps, const std::string& more = "") {
+    JobFile one = Staged(name, steps, more);
+    one.pp_size = 1;
+    one.schedule = "{name: domino_row, parameters: {slices: 2}}";
+    return one;
+  }
+  std::vector<double> Losses(const std::string& name) {
+    std::vector<double> losses;
+    for (const Json& step : Steps(name)) losses.push_back(step["loss"].get<double>());
+    return losses;
+  }
+  // Another order of the sums of a tied embedding is all that differs.
+  static void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t step = 0; step < found.size(); ++step)
+      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step;
+  }
+};
+
+TEST_F(PipelineTest, StagesOnTwoNodesTrainAndEvaluateAsOneStageDoes) {
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  StartWorker("node-b", 2);
+  const std::string eval = "eval: {interval_steps: 3, batches: 3}\n";
+  const Json job = RunJob(Staged("staged", 6, eval));
+  EXPECT_EQ(ConditionOf(job, "Scheduled")["message"], "4 ranks on node-a, node-b");
+  EXPECT_EQ(job["placement"][0]["worker"], job["placement"][1]["worker"]);
+  EXPECT_EQ(job["placement"][2]["worker"], job["placement"][3]["worker"]);
+  const std::string program = ReadRun("staged", 3, "program.txt");
+  EXPECT_THAT(program, HasSubstr("group tp 2,3\n"));
+  EXPECT_THAT(program, HasSubstr("group pp.0-1 1,3\n"));
+  EXPECT_THAT(program, HasSubstr("group pp.1-0 3,1\n"));
+  const Outcome described = Stretto({"job", "describe", "staged"});
+  EXPECT_THAT(described.out, HasSubstr(", tp 2, pp 2 eager_1f1b"));
+
+  RunJob(OneStage("one", 6, eval));
+  const std::vector<double> found = Losses("staged"), expected = Losses("one");
+  ExpectNear(found, expected);
+  EXPECT_EQ(found[0], expected[0]);
+  EXPECT_LT(found.back(), found.front());
+  const auto evaluated = [&](const std::string& name) {
+    return Steps(name)[2]["evaluation"]["loss"].get<double>();
+  };
+  EXPECT_NEAR(evaluated("staged"), evaluated("one"), 1e-5 * evaluated("one"));
+}
+
+TEST_F(PipelineTest, GoesOnFromACheckpointBitByBit) {
+  StartCoordinator();
+  StartWorker("node-a", 4);
+  RunJob(Staged("whole", 8));
+  RunJob(Staged("half", 4));
+  const auto half = Checkpoint::Open(CheckpointFolder("half") + "/step-00000004");
+  ASSERT_TRUE(half.ok()) << half.status();
+  EXPECT_EQ(half->manifest().state.world_size, 4);
+  RunJob(Staged("rest", 8, "checkpoint: {resume_from: half}\n"));
+  const std::vector<double> whole = Losses("whole"), resumed = Losses("rest");
+  ASSERT_EQ(whole.size(), 8u);
+  EXPECT_EQ(resumed, std::vector<double>(whole.begin() + 4, whole.end()));
+}
+
+// The last stage is killed; then two replicas of the whole model continue, and stages after them.
+TEST_F(PipelineTest, AJobThatLostAStageGoesOnUnderOtherLayouts) {
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  StartWorker("node-b", 2);
+  RunJob(Staged("whole", 8));
+  ASSERT_EQ(Stretto(Submit(Staged("lost", 100000,
+                                  absl::StrCat(kSlow, "checkpoint: {interval_steps: 4}\n")),
+                           {}))
+                .code,
+            0);
+  AwaitStep("lost", 5);
+  ASSERT_EQ(kill(TrainerPid("lost", 3), SIGKILL), 0);
+  AwaitState("lost", "FAILED");
+
+  JobFile replicas = OneStage("replicas", 6, "checkpoint: {resume_from: lost/step-00000004}\n");
+  replicas.tp_size = 1;
+  replicas.dp_size = 2;
+  const Json job = RunJob(replicas);
+  EXPECT_EQ(ConditionOf(job, "ResumedExactly")["reason"], "OtherLayout");
+  RunJob(Staged("rest", 8, "checkpoint: {resume_from: replicas}\n"));
+  std::vector<double> resumed = Losses("replicas");
+  for (double loss : Losses("rest")) resumed.push_back(loss);
+  const std::vector<double> whole = Losses("whole");
+  ExpectNear(resumed, {whole.begin() + 4, whole.end()});
+}
+
+TEST_F(PipelineTest, TheExampleRunsAsItStands) {
+  StartCoordinator();
+  StartWorker("node-a", 4);
+  const Outcome outcome =
+      Stretto({"job", "submit", STRETTO_SOURCE_DIR "/deploy/examples/pipeline.yaml", "--wait"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(NumbersOf(Steps("pipeline")), Range(1, 20));
+}
+
+TEST_F(PipelineTest, MoreStagesThanLayersAreRefusedNamingTheField) {
+  StartCoordinator();
+  JobFile many = Staged("many", 4);
+  many.pp_size = 3;
+  const Outcome outcome = Stretto(Submit(many, {}));
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_THAT(outcome.err, HasSubstr("spec.parallelism.pp_size: found 3, expected at most the 2 "
+                                     "layers of the model"));
+}
+
+}  // namespace
+}  // namespace stretto::integration

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Timelines of pipelines: all stages together, on a link that is as slow as a forward pass.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "proto/spec/schedules.h"
+#include "tests/worker/engine/exec/intervals.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/exec/ledger.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto {
+namespace {
+
+constexpr int kMicroBatches = 16;
+
+EngineSpec Staged(int stages, const std::string& order) {
+  EngineSpec spec;
+  spec.model = {.layers = 4 * stages,
+                .hidden = 64,
+                .heads = 4,
+                .ffn_hidden = 256,
+                .sequence_length = 32,
+                .vocab_size = 128};
+  spec.schedule = {.name = "megatron_sync", .slices = {4}, .pipeline = order};
+  spec.pp_size = stages;
+  spec.micro_batch_size = 4;
+  spec.micro_batches = kMicroBatches;
+  return spec;
+}
+
+struct Simulated {
+  std::vector<Program> programs;
+  IdVector<Rank, std::vector<Interval>> intervals;
+  double seconds = 0;
+};
+
+// A transfer of [128, 64] f32 takes `transfer_seconds`; 0: none.
+Simulated Played(const EngineSpec& spec, double transfer_seconds) {
+  Simulated result;
+  const auto plans = BuildPlans(spec);
+  EXPECT_TRUE(plans.ok()) << plans.status();
+  const double bytes = 4 * 128 * 64;
+  const CostModel cost = {
+      .machine = {1e9, 1e12},
+      .interconnect = {.bytes_per_second = bytes / std::max(transfer_seconds, 1e-12),
+                       .latency_seconds = 0},
+      .contention = {}};
+  std::vector<SimulatedRank> ranks;
+  for (const RankPlan& plan : *plans) result.programs.push_back(plan.program);
+  for (const Program& program : result.programs) ranks.push_back({&program, &cost});
+  auto intervals = Simulate(ranks);
+  EXPECT_TRUE(intervals.ok()) << intervals.status();
+  result.intervals = *std::move(intervals);
+  for (const auto& of_rank : result.intervals) {
+    result.seconds =
+        std::max(result.seconds, static_cast<double>(SpanOf(of_rank).end) / double{kSecond});
+  }
+  return result;
+}
+
+Simulated Played(int stages, const std::string& order, double transfer_seconds) {
+  return Played(Staged(stages, order), transfer_seconds);
+}
+
+// Computation of the first stage in a step, in seconds.
+double ComputeSeconds(const Simulated& run) {
+  double seconds = 0;
+  for (OpId id : run.programs[0].ops.ids()) {
+    const Interval at = run.intervals[Rank(0)][id.position()];
+    if (run.programs[0].ops[id].group < 0) seconds += static_cast<double>(at.end - at.begin) * 1e-9;
+  }
+  return seconds;
+}
+
+TEST(SimPipelineTest, TheBubbleIsThatOfItsStages) {
+  for (const char* order : {"1f1b", "eager_1f1b", "gpipe"}) {
+    const Simulated two = Played(2, order, 0);
+    const double compute = ComputeSeconds(two);
+    // The last stage also has the head, so it is a little slower than the first.
+    EXPECT_GT(two.seconds, (1 + 1.0 / kMicroBatches) * compute) << order;
+    EXPECT_LT(two.seconds, (1 + 1.0 / kMicroBatches) * compute * 1.2) << order;
+  }
+}
+
+// On a link on which a transfer takes about as long as a forward pass.
+TEST(SimPipelineTest, RunningAheadHidesTransfersAndBlockingHidesNone) {
+  const double free = Played(2, "eager_1f1b", 0).seconds;
+  const double transfer = free / (3.0 * kMicroBatches);
+  const double eager = Played(2, "eager_1f1b", transfer).seconds;
+  const double plain = Played(2, "1f1b", transfer).seconds;
+  const double blocking = Played(2, "1f1b_blocking", transfer).seconds;
+  EXPECT_LT(eager, 1.06 * free + 2 * transfer);
+  EXPECT_GT(plain, 1.2 * eager);
+  EXPECT_GT(blocking, 1.2 * eager);
+  EXPECT_GE(blocking, plain);
+}
+
+TEST(SimPipelineTest, ABlockingStageComputesNothingDuringATransfer) {
+  for (const auto& [stages, slices] : {std::pair{2, 1}, {3, 1}, {5, 1}, {3, 2}}) {
+    EngineSpec spec = Staged(stages, "1f1b_blocking");
+    spec.schedule.slices = EvenSlices(4, slices);
+    if (slices > 1) {
+      spec.schedule.name = "domino_row";
+      spec.schedule.defer_wgrads = 2;
+    }
+    const Simulated run = Played(spec, 1e-3);
+    for (Rank rank : run.intervals.ids()) {
+      const Program& program = run.programs[rank.position()];
+      const std::vector<Interval>& intervals = run.intervals[rank];
+      for (OpId transfer : program.ops.ids()) {
+        if (!IsTransfer(program.ops[transfer].kind)) continue;
+        const Interval sent = intervals[transfer.position()];
+        for (OpId op : program.ops.ids()) {
+          const Op& other = program.ops[op];
+          if (other.group >= 0 || other.tag.phase == Phase::kOptimizer) continue;
+          const Interval computed = intervals[op.position()];
+          EXPECT_TRUE(computed.end <= sent.begin || computed.begin >= sent.end)
+              << "rank " << rank.value() << " operations " << transfer.value() << " and "
+              << op.value();
+        }
+      }
+    }
+  }
+}
+
+// Every instant of every rank belongs to one part of its ledger. A stage waits for others in the
+// bubble: for what it receives, and at the end of the step, where the norm is added up.
+TEST(SimPipelineTest, TheLedgerShowsTheBubble) {
+  const Simulated run = Played(4, "1f1b", 0);
+  for (Rank rank : run.intervals.ids()) {
+    const Program& program = run.programs[rank.position()];
+    const StepLedger ledger =
+        ComputeLedger(program, run.intervals[rank], {}, {0, SpanOf(run.intervals[rank]).end});
+    double waited = 0, sum = 0;
+    for (const LedgerEntry& entry : ledger.entries) {
+      sum += entry.seconds;
+      const bool norm = entry.part == LedgerPart::kExposed && entry.group == "pp";
+      if (norm || entry.part == LedgerPart::kPipelineWait) waited += entry.seconds;
+    }
+    EXPECT_NEAR(sum, ledger.seconds, 1e-9);
+    EXPECT_NEAR(waited / ledger.seconds, 3.0 / (kMicroBatches + 3), 0.04) << rank.value();
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Stages of a pipeline: what they keep, and faults that the verifier must find.
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/program/expect_rejected.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/layout/layout.h"
+#include "worker/engine/program/text.h"
+#include "worker/engine/schedule/passes.h"
+
+namespace stretto {
+namespace {
+
+Layout Staged(int stages, int micro_batches, const std::string& order = "1f1b") {
+  Layout layout = Domino({1, 1}, micro_batches, stages);
+  layout.tp_size = 1;
+  layout.pp_size = stages;
+  layout.pipeline = order;
+  return layout;
+}
+
+std::vector<Program> ProgramsOf(const Layout& layout) {
+  const auto plans = BuildPlans(SpecOf(layout));
+  EXPECT_TRUE(plans.ok()) << plans.status();
+  std::vector<Program> programs;
+  for (const RankPlan& plan : *plans) programs.push_back(plan.program);
+  return programs;
+}
+
+// The copies of a stage's buffers, by name.
+std::map<std::string, int> SlotsOf(const Layout& layout, Rank rank) {
+  std::map<std::string, int> slots;
+  for (const Buffer& buffer : PlanOf(layout, rank).step.buffers) slots[buffer.name] = buffer.slots;
+  return slots;
+}
+
+TEST(ArrangePipelineTest, AStageKeepsWhatItsMicroBatchesInFlightNeed) {
+  auto first = SlotsOf(Staged(4, 12), 0), third = SlotsOf(Staged(4, 12), 2);
+  EXPECT_EQ(first["L0.y1.s0"], 4);   // four micro-batches between forward and backward
+  EXPECT_EQ(third["L2.y1.s0"], 2);   // two
+  EXPECT_EQ(third["L2.x.s0"], 3);    // and the next may arrive
+  EXPECT_EQ(third["L3.d_x.s0"], 2);  // the gradient of one while that of another is read
+  EXPECT_EQ(third["L3.x.s0"], 2);    // what is sent, while the next is computed
+  EXPECT_EQ(third["L2.d_a.s0"], 1);  // backward's own
+  EXPECT_EQ(SlotsOf(Staged(4, 12, "eager_1f1b"), 0)["L0.y1.s0"], 7);
+  EXPECT_EQ(SlotsOf(Staged(4, 12, "gpipe"), 3)["L3.y1.s0"], 12);
+  EXPECT_EQ(SlotsOf(Staged(4, 2), 0)["L0.y1.s0"], 2);  // no more than there are
+}
+
+TEST(ArrangePipelineTest, MemoryOfActivationsFollowsThePlaceOfTheStage) {
+  const auto activations = [&](int stage, const std::string& order) {
+    return static_cast<double>(
+        PlanOf(Staged(4, 12, order), Rank::Of(stage)).arenas[ArenaClass::kActivation]);
+  };
+  // Stages 1 and 2 have the same layers, with three micro-batches in flight and with two.
+  EXPECT_GT(activations(1, "1f1b"), 1.2 * activations(2, "1f1b"));
+  EXPECT_LT(activations(1, "1f1b"), 1.6 * activations(2, "1f1b"));
+  EXPECT_GT(activations(1, "gpipe"), 3 * activations(1, "1f1b"));
+}
+
+// A long step is that of a short one, repeated.
+TEST(ArrangePipelineTest, ALongStepVerifies) {
+  for (const std::string& order : PipelineNames()) {
+    for (int micro_batches : {5, 8, 9, 40})
+      EXPECT_EQ(ProgramsOf(Staged(3, micro_batches, order)).size(), 3u);
+  }
+}
+
+TEST(ArrangePipelineTest, SynchronousSchedulesKeepTransfersBesideComputation) {
+  Layout layout = Staged(3, 8);
+  layout.schedule = "megatron_sync";
+  layout.slices = {2};
+  layout.tp_size = 2;
+  EXPECT_EQ(ProgramsOf(layout).size(), 6u);
+}
+
+// Programs for measurements: of communication alone, and of computation alone.
+TEST(ArrangePipelineTest, EveryOrderHasItsMeasurements) {
+  for (const std::string& order : PipelineNames()) {
+    for (Variant variant : {Variant::kCommunicationOnly, Variant::kComputeOnly, Variant::kOpenTails,
+                            Variant::kEvaluation}) {
+      const auto plans = BuildPlans(SpecOf(Staged(3, 8, order)), variant);
+      EXPECT_TRUE(plans.ok()) << order << ": " << plans.status();
+    }
+  }
+}
+
+// ---- faults
+
+// Of the last slice.
+OpId FindTransfer(const Program& program, OpKind kind, Phase phase, int micro_batch) {
+  OpId found = -1;
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    if (op.kind == kind && op.tag.phase == phase && op.tag.micro_batch == micro_batch) found = id;
+  }
+  EXPECT_TRUE(found >= 0);
+  return found;
+}
+
+TEST(PipelineFaultTest, SwappedMicroBatchesOfTransfersAreRejected) {
+  std::vector<Program> programs = ProgramsOf(Staged(2, 4));
+  const OpId a = FindTransfer(programs[1], OpKind::kRecv, Phase::kForward, 1);
+  const OpId b = FindTransfer(programs[1], OpKind::kRecv, Phase::kForward, 2);
+  IdVector<OpId, Op>& ops = programs[1].ops;
+  std::swap(ops[a].tag.micro_batch, ops[b].tag.micro_batch);
+  ExpectRejected(VerifyRanks(programs), "collectives differ: rank 0 is at");
+}
+
+TEST(PipelineFaultTest, AMissingReceiveIsADeadlock) {
+  std::vector<Program> programs = ProgramsOf(Staged(2, 4));
+  Op& op = programs[0].ops[FindTransfer(programs[0], OpKind::kRecv, Phase::kBackward, 3)];
+  op.kind = OpKind::kZero;  // computes in its place
+  op.lane = 0;
+  op.group = -1;
+  op.attributes.clear();
+  ExpectRejected(VerifyRanks(programs), "deadlock: nothing can proceed");
+}
+
+TEST(PipelineFaultTest, ASendInTheWrongDirectionIsRejected) {
+  Program program = ProgramsOf(Staged(2, 4))[0];
+  const OpId at = FindTransfer(program, OpKind::kSend, Phase::kForward, 0);
+  Op& op = program.ops[at];
+  op.group = FindGroup(program.groups, TransferGroupName(1, 0));
+  ExpectRejected(Verify(program), "expected that rank 1 sends and the others receive");
+}
+
+TEST(PipelineFaultTest, ATransferOnTheLaneOfTheOtherDirectionIsRejected) {
+  Program program = ProgramsOf(Staged(2, 4))[0];
+  const OpId back = FindTransfer(program, OpKind::kRecv, Phase::kBackward, 0);
+  const OpId at = FindTransfer(program, OpKind::kSend, Phase::kForward, 1);
+  program.ops[at].lane = program.ops[back].lane;
+  ExpectRejected(Verify(program), "group pp.0-1 on lane comm.pp.1-0, expected lane comm.pp.0-1");
+}
+
+// One copy fewer than micro-batches are in flight: all accesses are ordered, and backward reads
+// what the next forward pass has written.
+TEST(PipelineFaultTest, OneCopyTooFewIsRejected) {
+  const EngineSpec spec = SpecOf(Staged(2, 4));
+  StepProgram step = Emit(spec, 0).step;
+  ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
+  const auto verified = [&](int fewer) {
+    StepProgram changed = step;
+    for (Buffer& buffer : changed.buffers) {
+      if (absl::StartsWith(buffer.name, "L0.y1")) buffer.slots -= fewer;
+    }
+    EXPECT_TRUE(AssignLanesAndWaits(spec, &changed).ok());
+    return Verify(Expand(changed), nullptr, MicroBatches::kApart);
+  };
+  EXPECT_EQ(verified(0), absl::OkStatus());
+  ExpectRejected(verified(1), "micro-batches mixed:");
+}
+
+// A weight gradient is a sum over micro-batches, but what it adds must be of its own.
+TEST(PipelineFaultTest, AWeightGradientOfAnotherMicroBatchIsRejected) {
+  const EngineSpec spec = SpecOf(Staged(2, 4));
+  StepProgram step = Emit(spec, 1).step;
+  ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
+  ASSERT_TRUE(AssignLanesAndWaits(spec, &step).ok());
+  Program program = Expand(step);
+  ASSERT_EQ(Verify(program, nullptr, MicroBatches::kApart), absl::OkStatus());
+  for (OpId id : program.ops.ids()) {
+    Op& op = program.ops[id];
+    // The product of the last micro-batch but one now claims to be of the last.
+    if (op.kind == OpKind::kGemmWgrad && op.tag.name == "fc1" && op.tag.micro_batch == 2)
+      op.tag.micro_batch = 3;
+  }
+  ExpectRejected(Verify(program, nullptr, MicroBatches::kApart), "micro-batches mixed:");
+}
+
+}  // namespace
+}  // namespace stretto

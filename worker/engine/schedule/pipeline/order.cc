@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/engine/schedule/pipeline/order.h"
+
+#include <algorithm>
+
+#include "proto/base/check.h"
+#include "worker/engine/layout/layout.h"
+
+namespace stretto {
+namespace {
+
+// In the order of kPipelines.
+constexpr PipelineOrder (*kOrders[])(const StageOfPipeline&) = {
+#define STRETTO_PIPELINE(order, ...) order,
+#include "proto/spec/pipelines.inc"
+#undef STRETTO_PIPELINE
+};
+
+}  // namespace
+
+int PipelineOrder::InFlight() const {
+  int now = 0, most = 0;
+  for (const Turn& turn : turns) {
+    now += turn.backward ? -1 : 1;
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+PipelineOrder InTurn(int warm_ups, int micro_batches) {
+  STRETTO_CHECK(warm_ups >= 1);
+  const int ahead = std::min(warm_ups, micro_batches) - 1;
+  PipelineOrder order;
+  for (int mb = 0; mb < ahead; ++mb) order.turns.push_back({.backward = false, .micro_batch = mb});
+  order.begin = ahead;
+  for (int mb = 0; mb < micro_batches; ++mb) {
+    if (mb + ahead < micro_batches)
+      order.turns.push_back({.backward = false, .micro_batch = mb + ahead});
+    if (mb + ahead + 1 == micro_batches) order.end = static_cast<int>(order.turns.size()) + 1;
+    order.turns.push_back({.backward = true, .micro_batch = mb});
+  }
+  order.period = 2;
+  return order;
+}
+
+PipelineOrder OrderOf(const std::string& name, const StageOfPipeline& at) {
+  const PipelineRules* rules = FindPipeline(name);
+  STRETTO_CHECK(rules != nullptr);
+  return kOrders[rules - kPipelines.data()](at);
+}
+
+PipelineOrder OrderFor(const EngineSpec& spec, Rank rank, int micro_batches) {
+  return OrderOf(
+      spec.schedule.pipeline,
+      {.stage = PlaceOf(spec, rank).stage, .stages = spec.pp_size, .micro_batches = micro_batches});
+}
+
+}  // namespace stretto

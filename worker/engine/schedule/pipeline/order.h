@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Orders of a pipeline: in what turn a stage computes forward and backward of its micro-batches.
+// Each order is a pure function in a file of its own, which draws its timeline and cites its
+// source; the rows of proto/spec/pipelines.inc declare them.
+
+#include <vector>
+
+#include "proto/spec/pipelines.h"
+#include "worker/engine/program/program.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto {
+
+// Where an order is asked for: a stage of `stages`, for `micro_batches` of a step.
+struct StageOfPipeline {
+  int stage = 0, stages = 1;
+  int micro_batches = 1;
+};
+
+struct Turn {
+  bool backward = false;
+  int micro_batch = 0;
+};
+
+// What a stage computes in a step. Forward and backward passes are each in the order of the
+// micro-batches, and backward of a micro-batch comes after its forward.
+struct PipelineOrder {
+  std::vector<Turn> turns;
+  // As Repeat of a step, in turns: [begin, end) repeats with this period, a micro-batch later.
+  int begin = 0, end = 0, period = 1;
+
+  // Returns the largest number of micro-batches between their forward and the end of their
+  // backward: the copies that a stage keeps of what backward needs.
+  int InFlight() const;
+};
+
+#define STRETTO_PIPELINE(order, ...) PipelineOrder order(const StageOfPipeline& at);
+#include "proto/spec/pipelines.inc"
+#undef STRETTO_PIPELINE
+
+// Forward and backward in turn, with `warm_ups` micro-batches in flight: that many forward passes
+// less one, then pairs, then the backward passes that are left.
+PipelineOrder InTurn(int warm_ups, int micro_batches);
+
+// Returns the order of that name. CHECKs that there is one.
+PipelineOrder OrderOf(const std::string& name, const StageOfPipeline& at);
+
+// Returns the order of a rank's stage, by spec.schedule.pipeline.
+PipelineOrder OrderFor(const EngineSpec& spec, Rank rank, int micro_batches);
+
+}  // namespace stretto
