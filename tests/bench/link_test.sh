@@ -45,6 +45,17 @@ for error in report["errors"]:
 PYTHON
 expect "the table has a row for each schedule" grep -q '^domino_row' "$scratch/table"
 
+# Two stages, on the same link.
+expect "stages run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout pp2 \
+  --repeats 1 --json "$scratch/stages.json" -- --model gpt-tiny --micro-batches 4
+expect "every order is in the JSON" python3 - "$scratch/stages.json" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert [o["order"] for o in report["orders"]] == ["1f1b", "eager_1f1b", "1f1b_blocking", "gpipe"]
+PYTHON
+expect "PyTorch is no peer of stages" exits_with 2 "$script" --gbps 1 --layout pp2 --peer torch
+expect "an unknown layout is refused" exits_with 2 "$script" --gbps 1 --layout tp3
+
 # A run that is interrupted cleans up, too.
 "$script" "${small[@]}" --json "$scratch/none.json" >/dev/null 2>&1 &
 script_id=$!

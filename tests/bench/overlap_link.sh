@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The overlap benchmark on a link of its own: two network namespaces joined by a veth pair that tbf
+# The benchmarks of ranks on a link of its own: two network namespaces joined by a veth pair that tbf
 # shapes on both ends, one rank in each, rank r and all its threads on core r.
 set -euo pipefail
 
@@ -9,13 +9,15 @@ FOLDER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
 usage() {
   cat <<'TEXT'
-usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-bench overlap]
+usage: tests/bench/overlap_link.sh --gbps RATE [FLAGS] [-- FLAGS OF stretto-bench]
 Measures the schedules on a link of RATE Gbit/s (1 or 0.5, say) between two ranks on this machine,
 prints a table and writes JSON. Needs root, two cores, ip, tc, taskset and python3; 3 GB of memory
 for the default work, 10 minutes for all schedules.
   --gbps RATE         of the link, each direction, frames included
   --json FILE         what was measured (default: overlap.json)
-  --schedules A,B     names (default: all)
+  --layout tp2|pp2    two ranks that share every layer, and the schedules for them; or two stages,
+                      and the orders of a pipeline (default: tp2)
+  --schedules A,B     names (default: all); not with pp2, where `-- --orders A,B` chooses
   --repeats N         rounds that medians are over (default: 5)
   --wire f32|bf16     type of activations on the wire (default: f32)
   --peer torch        also measure PyTorch, half before and half after; needs STRETTO_PEER_PYTHON
@@ -33,14 +35,14 @@ fail() { # CODE MESSAGE
   exit "$1"
 }
 
-gbps='' json=overlap.json peer='' repeats=5 wire=f32
+gbps='' json=overlap.json peer='' repeats=5 wire=f32 layout=tp2
 bench=$FOLDER/../../build/release/bin/stretto-bench
 work=() only_bench=()
 while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --) shift; only_bench+=("$@"); break ;;
-    --gbps | --json | --peer | --repeats | --wire | --bench | --schedules | \
+    --gbps | --json | --peer | --layout | --repeats | --wire | --bench | --schedules | \
       --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
     *) fail 2 "found argument '$1', expected one of those in --help" ;;
@@ -49,6 +51,7 @@ while (($# > 0)); do
     --gbps) gbps=$2 ;;
     --json) json=$2 ;;
     --peer) peer=$2 ;;
+    --layout) layout=$2 ;;
     --repeats) repeats=$2 ;;
     --wire) wire=$2 ;;
     --bench) bench=$2 ;;
@@ -61,6 +64,8 @@ done
   fail 2 "--gbps: found '$gbps', expected a number above 0"
 [[ $repeats =~ ^[1-9][0-9]*$ ]] || fail 2 "--repeats: found '$repeats', expected a number above 0"
 [[ $wire == f32 || $wire == bf16 ]] || fail 2 "--wire: found '$wire', expected f32 or bf16"
+[[ $layout == tp2 || $layout == pp2 ]] || fail 2 "--layout: found '$layout', expected tp2 or pp2"
+[[ -z $peer || $layout == tp2 ]] || fail 2 "--peer: found '$peer', expected none with --layout pp2"
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
 ((EUID == 0)) || fail 2 "needs root, to make network namespaces and shape a link"
@@ -111,7 +116,7 @@ run_ranks() {
   pids=()
   for rank in 0 1; do
     ip netns exec "${spaces[rank]}" taskset -c "$rank" \
-      "$@" --ranks 2 --rank "$rank" --rendezvous "$meeting" --repeats "$repeats" --wire "$wire" \
+      "$@" --rank "$rank" --rendezvous "$meeting" --repeats "$repeats" --wire "$wire" \
       "${work[@]}" ${by_address:+--address "10.99.0.$((rank + 1))"} >"$scratch/stdout.$rank" &
     pids+=($!)
   done
@@ -133,15 +138,20 @@ run_peer() { # FILE
   echo "PyTorch" >&2
   local all=$repeats code=0
   repeats=$(((repeats + 1) / 2))
-  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/torch_peer.py" --interface shaped --json "$1" || code=$?
+  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/torch_peer.py" --ranks 2 --interface shaped --json "$1" || code=$?
   repeats=$all
   return "$code"
 }
 
 make_link || fail 77 "network namespaces or the tbf queue cannot be made here"
+if [[ $layout == pp2 ]]; then
+  code=0
+  by_address=yes run_ranks "$bench" pipeline --pp 2 --json "$json" "${only_bench[@]}" || code=$?
+  exit "$code"
+fi
 run_peer "$scratch/peer.before.json"
 code=0
-by_address=yes run_ranks "$bench" overlap --gbps "$gbps" --json "$scratch/overlap.json" \
+by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scratch/overlap.json" \
   "${only_bench[@]}" || code=$?
 [[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
 run_peer "$scratch/peer.after.json"

@@ -9,6 +9,7 @@
 #include "worker/bench/devices_command.h"
 #include "worker/bench/kernels/command.h"
 #include "worker/bench/overlap/command.h"
+#include "worker/bench/pipeline/command.h"
 #include "worker/bench/sim_command.h"
 #include "worker/bench/step/command.h"
 
@@ -41,6 +42,7 @@ constexpr Command kCommands[] = {
     {"kernels", "time every operation of a step against the machine's limits", Kernels},
     {"step", "train a model on one device: tokens per second, MFU and ledger", Step},
     {"overlap", "compare the schedules on this machine", Overlap},
+    {"pipeline", "compare the orders of a pipeline on this machine", PipelineCommand},
 };
 
 void PrintUsage(std::ostream& out) {

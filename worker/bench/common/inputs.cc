@@ -20,9 +20,11 @@ void FillInputs(const EngineSpec& spec, int step, trainer::RankEngine& engine) {
         static_cast<uint32_t>(spec.model.vocab_size));
   };
   for (int mb = 0; mb < spec.micro_batches; ++mb) {
+    // Stages in the middle of a pipeline have neither.
+    int32_t *inputs = engine.tokens(mb), *targets = engine.targets(mb);
     for (int64_t i = 0; i < tokens; ++i) {
-      engine.tokens(mb)[i] = token(mb * tokens + i);
-      engine.targets(mb)[i] = token(mb * tokens + i + 1);
+      if (inputs != nullptr) inputs[i] = token(mb * tokens + i);
+      if (targets != nullptr) targets[i] = token(mb * tokens + i + 1);
     }
     int32_t* keys = engine.keys(mb);
     keys[kSeedLow] = static_cast<int32_t>(kSeed);

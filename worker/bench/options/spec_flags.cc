@@ -194,6 +194,7 @@ absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& f) {
   *spec.mutable_schedule() = ScheduleMessage(f);
   spec.mutable_parallelism()->set_tp_size(f.tp);
   spec.mutable_parallelism()->set_dp_size(f.dp);
+  spec.mutable_parallelism()->set_pp_size(f.pp);
   spec.set_precision(PrecisionOf(f.dtype));
   if (!f.wire.empty()) spec.mutable_parallelism()->set_wire(PrecisionOf(f.wire));
   spec.set_micro_batch_size(f.micro_batch);
@@ -243,6 +244,7 @@ absl::Status NameFlags(const absl::Status& status) {
                            {"spec.model.vocab_size", "--vocab"},
                            {"spec.parallelism.tp_size", "--tp"},
                            {"spec.parallelism.dp_size", "--dp"},
+                           {"spec.parallelism.pp_size", "--pp"},
                            {"spec.parallelism.wire", "--wire"},
                            {"spec.micro_batch_size", "--micro-batch"},
                            {"micro_batch_size", "--micro-batch"},

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/options/pipeline_options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/base/status_macros.h"
+#include "proto/spec/pipelines.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/spec_flags.h"
+
+namespace stretto::bench {
+namespace {
+
+constexpr char kPipelineSummary[] =
+    "Measures the orders of a pipeline on this machine, with one process per rank. Rank 0 prints\n"
+    "the result as one JSON object. An order is timed only if it is bitwise equal to its serial\n"
+    "oracle. docs/BENCHMARKS.md defines every time; tests/bench/overlap_link.sh --layout pp2 sets\n"
+    "up the link.";
+
+constexpr char kPipelineExample[] =
+    "Example, in two terminals:\n"
+    "  stretto-bench pipeline --pp 2 --micro-batches 8 --rendezvous /tmp/empty-folder --rank 0\n"
+    "  stretto-bench pipeline --pp 2 --micro-batches 8 --rendezvous /tmp/empty-folder --rank 1";
+
+void AddRankFlags(CLI::App& app, SpecFlags& f, PipelineOptions& o) {
+  const std::string group = "Ranks";
+  app.add_option("--pp", f.pp, "number of stages")
+      ->check(Integer(2, 64))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--rank", o.rank, "rank of this process, stage by stage")
+      ->check(Integer(0, 1 << 16))
+      ->group(group);
+  app.add_option("--rendezvous", o.rendezvous, "empty folder in which the ranks find each other")
+      ->check(CLI::ExistingDirectory)
+      ->required()
+      ->group(group);
+  app.add_option("--address", o.address, "numeric address of the network interface")
+      ->capture_default_str()
+      ->group(group);
+}
+
+}  // namespace
+
+absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments) {
+  PipelineOptions o;
+  SpecFlags flags{.tp = 1, .pp = 2, .micro_batches = 8};
+  CLI::App app{kPipelineSummary, "stretto-bench pipeline"};
+  app.footer(kPipelineExample);
+  AddSpecFlags(app, flags);
+  AddRankFlags(app, flags, o);
+  app.add_option("--orders", o.orders,
+                 absl::StrCat("orders to measure: ", absl::StrJoin(PipelineNames(), ", "),
+                              " (default: all)"))
+      ->delimiter(',')
+      ->check(OneOf(PipelineNames()))
+      ->group("Schedule");
+  app.add_option("--repeats", o.repeats, "number of rounds; a time is their median")
+      ->check(Integer(1, 1000))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "file for a copy of the result as JSON");
+  ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
+  if (!o.help.empty()) return o;
+  o.model = TitleOf(flags);
+  if (o.orders.empty()) o.orders = PipelineNames();
+  for (const std::string& order : o.orders) {
+    if (std::count(o.orders.begin(), o.orders.end(), order) == 1) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--orders: found ", order, " twice, expected each order once"));
+  }
+  if (flags.tp != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--tp: found ", flags.tp, ", expected 1, because the link is measured for stages alone"));
+  }
+  absl::StatusOr<EngineSpec> spec = SpecOf(flags);
+  RETURN_IF_ERROR(NameFlags(spec.status()));
+  o.spec = *std::move(spec);
+  if (o.rank < o.spec.world_size()) return o;
+  return absl::InvalidArgumentError(absl::StrCat("--rank: found ", o.rank, ", expected below ",
+                                                 o.spec.world_size(), ", the number of ranks"));
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The options of `stretto-bench pipeline`: the work, the ranks and the orders to compare.
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/engine/spec/spec.h"
+
+namespace stretto::bench {
+
+struct PipelineOptions {
+  std::string help = {};   // if not empty, print it and do nothing else
+  std::string model = {};  // its name, for the report
+  EngineSpec spec = {};    // of any of the orders
+  std::vector<std::string> orders = {};
+  int rank = 0;                       // of this process, below spec.world_size()
+  std::string rendezvous = {};        // shared by the ranks only
+  std::string address = "127.0.0.1";  // of the network interface
+  int repeats = 5;                    // rounds
+  std::string json = {};              // file for a copy of the JSON, written by rank 0
+};
+
+// Errors: InvalidArgument, in one line: the flag, found and expected.
+absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments);
+
+}  // namespace stretto::bench

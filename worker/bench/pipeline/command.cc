@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/pipeline/command.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "proto/base/files.h"
+#include "proto/spec/pipelines.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/pipeline_options.h"
+#include "worker/bench/options/spec_flags.h"
+#include "worker/bench/pipeline/measure.h"
+
+namespace stretto {
+namespace {
+
+using bench::OrderResult;
+using bench::PipelineOptions;
+using bench::PipelineResult;
+
+// The order that others are compared with; null if it was not measured.
+const OrderResult* BaselineOf(const PipelineResult& result) {
+  const auto blocks = [](const OrderResult& order) { return FindPipeline(order.order)->blocking; };
+  const auto found = std::find_if(result.orders.begin(), result.orders.end(), blocks);
+  return found == result.orders.end() ? nullptr : &*found;
+}
+
+nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResult& result) {
+  nlohmann::ordered_json json = {{"model", options.model}, {"work", bench::WorkOf(options.spec)}};
+  json.update({{"schedule", options.spec.schedule.name},
+               {"pp_size", options.spec.pp_size},
+               {"dp_size", options.spec.dp_size},
+               {"tp_size", options.spec.tp_size},
+               {"forward_seconds", result.forward_seconds},
+               {"backward_seconds", result.backward_seconds},
+               {"transfer_seconds", result.transfer_seconds},
+               {"transfer_over_forward", result.transfer_seconds / result.forward_seconds},
+               {"orders", nlohmann::ordered_json::array()}});
+  for (const OrderResult& order : result.orders) {
+    json["orders"].push_back({{"order", order.order},
+                              {"step_seconds", order.median()},
+                              {"steps", order.steps},
+                              {"simulated_seconds", order.simulated},
+                              {"ideal_seconds", order.ideal},
+                              {"activation_bytes", order.activation_bytes}});
+  }
+  return json;
+}
+
+std::string TableOf(const PipelineResult& result) {
+  std::string text = absl::StrFormat(
+      "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n",
+      result.forward_seconds * 1e3, result.backward_seconds * 1e3, result.transfer_seconds * 1e3,
+      result.transfer_seconds / result.forward_seconds);
+  absl::StrAppendFormat(&text, "%-14s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
+                        "simulated", "speed-up", "of model's");
+  const OrderResult* baseline = BaselineOf(result);
+  for (const OrderResult& order : result.orders) {
+    absl::StrAppendFormat(&text, "%-14s %9.1f ms %12.3f %12.3f", order.order, order.median() * 1e3,
+                          order.median() / order.ideal, order.simulated / order.median());
+    if (baseline != nullptr) {
+      const double measured = baseline->median() / order.median();
+      absl::StrAppendFormat(&text, " %12.3f %12.3f", measured,
+                            measured / (baseline->simulated / order.simulated));
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+int PipelineCommand(const std::vector<std::string>& arguments, std::ostream& out,
+                    std::ostream& err) {
+  const absl::StatusOr<PipelineOptions> options = bench::ParsePipelineOptions(arguments);
+  if (!options.ok()) return bench::ExitCodeOf(options.status(), err);
+  if (!options->help.empty()) {
+    out << options->help;
+    return 0;
+  }
+  const bool speaks = options->rank == 0;
+  const absl::StatusOr<PipelineResult> result =
+      bench::MeasurePipeline(*options, [&](const std::string& line) {
+        if (speaks) err << line << std::endl;
+      });
+  if (!result.ok()) return bench::ExitCodeOf(result.status(), err);
+  if (!speaks) return 0;
+  const std::string json = JsonOf(*options, *result).dump(2) + "\n";
+  err << TableOf(*result);
+  out << json;
+  if (options->json.empty()) return 0;
+  return bench::ExitCodeOf(WriteFileAtomic(options->json, json), err);
+}
+
+}  // namespace stretto

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Measures the orders of a pipeline: one process per rank, over real connections.
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/bench/options/pipeline_options.h"
+
+namespace stretto::bench {
+
+struct OrderResult {
+  std::string order;
+  std::vector<double> steps;     // of all rounds, in seconds, of the slowest rank
+  double simulated = 0;          // a step of the measured operations on the measured link
+  double ideal = 0;              // the same with transfers that take no time: the bubble alone
+  int64_t activation_bytes = 0;  // that the first stage plans
+
+  double median() const;
+};
+
+struct PipelineResult {
+  double forward_seconds = 0;   // of a micro-batch, in the slowest stage
+  double backward_seconds = 0;  // the same
+  double transfer_seconds = 0;  // of what crosses a boundary, alone
+  std::vector<OrderResult> orders;
+};
+
+// Every rank calls this together; all get the same result. `say` gets lines for the user. Errors:
+// those of RankDevice and of executors; Internal, an order differs from its serial oracle.
+absl::StatusOr<PipelineResult> MeasurePipeline(const PipelineOptions& options,
+                                               const std::function<void(const std::string&)>& say);
+
+}  // namespace stretto::bench
