@@ -225,6 +225,19 @@ Json ClusterTest::AwaitStep(const std::string& name, int step) {
                   [&](const Json& job) { return Int(job["progress"]["steps"]) >= step; });
 }
 
+std::vector<double> ClusterTest::Losses(const std::string& name) {
+  std::vector<double> losses;
+  for (const Json& step : Steps(name)) losses.push_back(step["loss"].get<double>());
+  return losses;
+}
+
+void ClusterTest::RunExample(const std::string& name) {
+  const Outcome outcome =
+      Stretto({"job", "submit", absl::StrCat(STRETTO_SOURCE_DIR "/deploy/examples/", name, ".yaml"),
+               "--wait"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 std::vector<Json> ClusterTest::StepsIn(const std::string& events) {
   std::vector<Json> steps;
   for (const absl::string_view line : absl::StrSplit(events, '\n', absl::SkipEmpty())) {

@@ -80,6 +80,9 @@ class ClusterTest : public ::testing::Test {
   Json AwaitStep(const std::string& name, int step);
   // Step reports of `job watch`, or of what `submit --follow -o json` wrote.
   std::vector<Json> Steps(const std::string& name);
+  std::vector<double> Losses(const std::string& name);
+  // Trains the job file of deploy/examples, whose job has its name.
+  void RunExample(const std::string& name);
   static std::vector<Json> StepsIn(const std::string& events);
   // The labels and values of a /metrics page.
   std::string Metrics(const std::string& port) { return Fetch(port, "/metrics"); }

@@ -34,11 +34,6 @@ class PipelineTest : public ClusterTest {
     one.schedule = "{name: domino_row, parameters: {slices: 2}}";
     return one;
   }
-  std::vector<double> Losses(const std::string& name) {
-    std::vector<double> losses;
-    for (const Json& step : Steps(name)) losses.push_back(step["loss"].get<double>());
-    return losses;
-  }
   // Another order of the sums of a tied embedding is all that differs.
   static void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
     ASSERT_EQ(found.size(), expected.size());
@@ -118,9 +113,7 @@ TEST_F(PipelineTest, AJobThatLostAStageGoesOnUnderOtherLayouts) {
 TEST_F(PipelineTest, TheExampleRunsAsItStands) {
   StartCoordinator();
   StartWorker("node-a", 4);
-  const Outcome outcome =
-      Stretto({"job", "submit", STRETTO_SOURCE_DIR "/deploy/examples/pipeline.yaml", "--wait"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  RunExample("pipeline");
   EXPECT_EQ(NumbersOf(Steps("pipeline")), Range(1, 20));
 }
 

@@ -26,11 +26,6 @@ class ReplicasTest : public ClusterTest {
             .dp_size = 2,
             .more = absl::StrCat("global_batch_size: 16\noptimizer: {decay_steps: 8}\n", more)};
   }
-  std::vector<double> Losses(const std::string& name) {
-    std::vector<double> losses;
-    for (const Json& step : Steps(name)) losses.push_back(step["loss"].get<double>());
-    return losses;
-  }
 };
 
 TEST_F(ReplicasTest, EachIsPlacedWholeAndTheyTrainAsOneDoes) {
@@ -118,9 +113,7 @@ TEST_F(ReplicasTest, AJobThatLostARankGoesOnUnderAnotherLayout) {
 TEST_F(ReplicasTest, TheExampleRunsAsItStands) {
   StartCoordinator();
   StartWorker("node-a", 4);
-  const Outcome outcome =
-      Stretto({"job", "submit", STRETTO_SOURCE_DIR "/deploy/examples/replicas.yaml", "--wait"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  RunExample("replicas");
   EXPECT_EQ(NumbersOf(Steps("replicas")), Range(1, 20));
 }
 

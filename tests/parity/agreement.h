@@ -43,7 +43,7 @@ inline bool HasBitsOfBaseline(const Layout& layout) {
   return layout.splits == 1 && !(more_travels && layout.wire == DType::kBF16);
 }
 
-// A pipeline has the bits of its model in one stage, the norm included, unless something is added
+// A pipeline is bitwise equal to one stage, the norm included, unless something is added
 // up or rounded in another way.
 inline void ExpectBitsOfOneStage(const Layout& layout, const EngineSpec& spec,
                                  const Options& options, const Result& result) {

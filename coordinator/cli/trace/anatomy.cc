@@ -56,7 +56,7 @@ std::vector<Edge> EdgesOf(const TraceProgram& program, const TraceStep& step) {
     const Span span = SpanAt(step.operations(), i);
     if (op.group().empty()) {
       add(span, {Activity::kCompute, -1, phase});
-    } else if (op.kind() == "recv") {
+    } else if (IsReceive(op)) {
       add(span, {Activity::kReceive, -1, phase});
     } else {
       add(span, {Activity::kCommunicate, GroupIndex(program, op.group()), phase});
@@ -115,6 +115,8 @@ bool SameAccount(const LedgerSegment& a, const LedgerSegment& b) {
 }
 
 }  // namespace
+
+bool IsReceive(const TraceOperation& op) { return op.kind() == "recv"; }
 
 std::vector<LedgerSegment> Anatomy(const TraceProgram& program, const TraceStep& step) {
   std::vector<LedgerSegment> segments;

@@ -18,6 +18,10 @@ struct LedgerSegment {
   std::string phase;
 };
 
+// Whether the operation receives from another stage. It begins when there is room for what it gets,
+// long before there is something to receive, so it is no communication in flight.
+bool IsReceive(const v1alpha1::TraceOperation& op);
+
 // Segments in order, without gaps, from 0 to the end of the step; adjacent segments differ.
 std::vector<LedgerSegment> Anatomy(const v1alpha1::TraceProgram& program,
                                    const v1alpha1::TraceStep& step);

@@ -208,8 +208,7 @@ void ChromeTraceWriter::AddInFlight(const TraceProgram& program, const TraceStep
   std::map<int64_t, int> changes;
   for (int i = 0; i < program.operations_size(); ++i) {
     const v1alpha1::TraceOperation& op = program.operations(i);
-    // A receive begins long before there is something to receive.
-    if (op.group().empty() || op.kind() == "recv") continue;
+    if (op.group().empty() || IsReceive(op)) continue;
     const Span span = SpanAt(step.operations(), i);
     ++changes[span.begin];
     --changes[span.end];

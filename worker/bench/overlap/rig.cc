@@ -18,15 +18,13 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
+#include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 
 namespace stretto::bench {
 namespace {
 
-// Eight times the bucket of the tbf that shapes the link (burst 256 kB), so that no free burst is
-// left.
-constexpr int64_t kDrainBytes = 2 << 20;
 constexpr int64_t kSmallBytes = 128 << 10, kLargeBytes = 4 << 20;
 constexpr int kLinkRepeats = 7;
 
@@ -62,7 +60,6 @@ absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options, 
 }
 
 absl::Status Rig::Start() {
-  drain_.resize(kLargeBytes / 4, 1.0f);
   if (options_.emulated()) {
     RETURN_IF_ERROR(Emulate(options_.Links()[0]));
   } else if (options_.ranks > 1) {
@@ -126,9 +123,7 @@ absl::Status Rig::Time(Measured* measured) {
 absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& engine,
                                  CpuMarks* marks) {
   if (communicator_ != nullptr) {
-    RETURN_IF_ERROR(
-        communicator_->Run(Collective::AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax)));
-    RETURN_IF_ERROR(communicator_->Run(Collective::Barrier()));
+    RETURN_IF_ERROR(DrainLink(*communicator_));
   }
   marks->Reset();
   const double cpu = ProcessCpuSeconds();
@@ -208,15 +203,14 @@ absl::StatusOr<Parity> Rig::CheckParity(const EngineSpec& spec) {
 absl::StatusOr<Link> Rig::MeasureLink() {
   if (options_.emulated()) return AsRing(emulated_);
   if (communicator_ == nullptr) return Link{};
+  std::vector<float> values(kLargeBytes / 4, 1.0f);
   const auto median = [&](int64_t bytes) -> absl::StatusOr<double> {
     std::vector<float> seconds;
     for (int i = 0; i < kLinkRepeats; ++i) {
-      RETURN_IF_ERROR(
-          communicator_->Run(Collective::AllReduce(Floats(drain_, kDrainBytes), ReduceOp::kMax)));
-      RETURN_IF_ERROR(communicator_->Run(Collective::Barrier()));
+      RETURN_IF_ERROR(DrainLink(*communicator_));
       const int64_t begin = NowNanoseconds();
       RETURN_IF_ERROR(
-          communicator_->Run(Collective::AllReduce(Floats(drain_, bytes), ReduceOp::kMax)));
+          communicator_->Run(Collective::AllReduce(Floats(values, bytes), ReduceOp::kMax)));
       seconds.push_back(static_cast<float>(NowNanoseconds() - begin) * 1e-9f);
     }
     // All ranks must compute the same result from the same number.

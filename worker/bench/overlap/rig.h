@@ -125,7 +125,6 @@ class Rig {
   // The last one is for `emulated_`; engines may still use earlier ones. Empty on a CPU.
   std::vector<std::unique_ptr<DeviceCommunicator>> devices_;
   std::unique_ptr<trainer::RankEngine> initial_;  // has the weights that every engine starts from
-  std::vector<float> drain_;
 };
 
 }  // namespace stretto::bench

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Makes the simulator's costs of what was measured: times of operations from a step without
+// collectives, the link from a step of collectives alone, contention from a step with both.
+
 #include "worker/bench/overlap/simulate.h"
 
 #include <algorithm>
@@ -51,21 +55,29 @@ const Run& MedianRun(const Measured& measured) {
   return **middle;
 }
 
-CostTable TableOf(const Measured& compute) {
+std::map<std::string, double> MeanSeconds(const Program& program,
+                                          absl::Span<const Interval> intervals) {
   struct Sum {
     double seconds = 0, operations = 0;
   };
-  const Run& run = MedianRun(compute);
   std::map<std::string, Sum> sums;
-  for (OpId id : compute.program.ops.ids()) {
-    const Op& op = compute.program.ops[id];
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
     if (IsCollective(op.kind)) continue;
-    Sum& sum = sums[OperationKey(compute.program, op)];
-    sum.seconds += Seconds(run.intervals[id.position()]);
+    Sum& sum = sums[OperationKey(program, op)];
+    sum.seconds += Seconds(intervals[id.position()]);
     ++sum.operations;
   }
+  std::map<std::string, double> means;
+  for (const auto& [key, sum] : sums) means[key] = sum.seconds / sum.operations;
+  return means;
+}
+
+CostTable TableOf(const Measured& compute) {
   CostTable table;
-  for (const auto& [key, sum] : sums) table.Set(key, sum.seconds / sum.operations);
+  for (const auto& [key, seconds] : MeanSeconds(compute.program, MedianRun(compute).intervals)) {
+    table.Set(key, seconds);
+  }
   return table;
 }
 

@@ -3,6 +3,8 @@
 // Simulates a schedule with costs measured in the same run: how much communication its order could
 // hide, and how long its step should take.
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -14,6 +16,10 @@ namespace stretto::bench {
 
 // Returns the run whose step is the median; `measured` must have at least one.
 const Run& MedianRun(const Measured& measured);
+
+// Returns mean times of computations in seconds, by OperationKey.
+std::map<std::string, double> MeanSeconds(const Program& program,
+                                          absl::Span<const Interval> intervals);
 
 // Returns mean times of computations by operation from the run whose step is the median. Their sum
 // is that step; a sum of medians would not be.

@@ -17,7 +17,9 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
+#include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
+#include "worker/bench/overlap/simulate.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/layout/layout.h"
@@ -31,9 +33,8 @@ namespace {
 
 using trainer::RankEngine;
 
-constexpr int64_t kDrainBytes = 2 << 20;  // eight times the bucket of the tbf that shapes the link
-constexpr int kTransfers = 7;             // of which the median counts
-constexpr double kFreeLink = 1e18;        // bytes per second
+constexpr int kTransfers = 7;       // of which the median counts
+constexpr double kFreeLink = 1e18;  // bytes per second
 
 double MedianOf(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -52,10 +53,6 @@ struct Computation {
 };
 
 Computation ComputationOf(const Program& program, absl::Span<const Interval> intervals) {
-  struct Sum {
-    double seconds = 0, operations = 0;
-  };
-  std::map<std::string, Sum> sums;
   Computation found;
   for (OpId id : program.ops.ids()) {
     const Op& op = program.ops[id];
@@ -64,12 +61,9 @@ Computation ComputationOf(const Program& program, absl::Span<const Interval> int
     if (op.tag.phase == Phase::kForward) found.forward += seconds;
     if (op.tag.phase == Phase::kBackward || op.tag.phase == Phase::kRecompute)
       found.backward += seconds;
-    Sum& sum = sums[OperationKey(program, op)];
-    sum.seconds += seconds;
-    ++sum.operations;
   }
-  for (const auto& [key, sum] : sums)
-    absl::StrAppendFormat(&found.table, "%s %.9g\n", key, sum.seconds / sum.operations);
+  for (const auto& [key, seconds] : MeanSeconds(program, intervals))
+    absl::StrAppendFormat(&found.table, "%s %.9g\n", key, seconds);
   return found;
 }
 
@@ -175,17 +169,6 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  // A shaped link lets a burst pass for free, so none may be left.
-  absl::Status Drain() {
-    std::vector<float> burst(kDrainBytes / sizeof(float));
-    const TensorView view{.data = burst.data(),
-                          .dtype = DType::kF32,
-                          .shape = {std::ssize(burst), 1, 1, 1},
-                          .rank = 1};
-    RETURN_IF_ERROR(control().Run(Collective::AllReduce(view, ReduceOp::kMax)));
-    return control().Run(Collective::Barrier());
-  }
-
   // From the first stage to the second, of all slices of a micro-batch.
   absl::StatusOr<double> MeasureTransfer() {
     const EngineSpec& spec = options_.spec;
@@ -197,7 +180,7 @@ class Measurement {
         .data = x.data(), .dtype = spec.wire_dtype, .shape = {std::ssize(x), 1, 1, 1}, .rank = 1};
     std::vector<double> seconds;
     for (int i = 0; i < kTransfers; ++i) {
-      RETURN_IF_ERROR(Drain());
+      RETURN_IF_ERROR(DrainLink(control()));
       const int64_t begin = NowNanoseconds();
       if (group >= 0) {
         Communicator* link = device_->links()[group.position()].host;
@@ -216,7 +199,7 @@ class Measurement {
   }
 
   absl::StatusOr<double> Step(RankEngine& engine) {
-    RETURN_IF_ERROR(Drain());
+    RETURN_IF_ERROR(DrainLink(control()));
     const int64_t begin = NowNanoseconds();
     RETURN_IF_ERROR(engine.executor().Run());
     return Slowest(static_cast<double>(NowNanoseconds() - begin) * 1e-9);
