@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/job/normalize.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/model/parameters.h"
@@ -28,7 +29,7 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
   v1alpha1::Plan::Rank out;
   ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, rank));
   ArenaBytes arenas = plan.arenas;
-  if (extras.profiled || extras.evaluated) {
+  if (extras.profiled || extras.evaluated_batches > 0) {
     ASSIGN_OR_RETURN(arenas, trainer::FullestArenas(spec, rank, extras));
   }
   for (size_t arena = 0; arena < arenas.size(); ++arena) {
@@ -48,8 +49,9 @@ absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
 absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   ASSIGN_OR_RETURN(const EngineSpec engine, trainer::EngineSpecFrom(spec));
   v1alpha1::Plan plan;
-  const trainer::Extras extras{.profiled = spec.profile().steps() > 0,
-                               .evaluated = spec.has_eval()};
+  const v1alpha1::JobSpec normal = spec::Normalize(spec);
+  const trainer::Extras extras{.profiled = normal.profile().steps() > 0,
+                               .evaluated_batches = normal.eval().batches()};
   for (Rank rank : IdRange<Rank>(engine.world_size())) {
     // Ranks of a stage differ in which elements they have, not in how many.
     const Place place = PlaceOf(engine, rank);

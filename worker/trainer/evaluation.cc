@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/evaluation.h"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -14,9 +16,11 @@ namespace stretto::trainer {
 absl::StatusOr<std::unique_ptr<Evaluation>> Evaluation::Create(
     const JobConfig& config, const Sampler& held_out, RankEngine& training, GroupLinks links,
     Communicator& control, Backend& backend, OnBegin on_begin) {
-  ASSIGN_OR_RETURN(auto engine, RankEngine::CreateEvaluation(training, std::move(links), backend,
-                                                             std::move(on_begin)));
-  std::memset(engine->keys(0), 0, kKeyCount * sizeof(int32_t));  // there is no dropout to key
+  ASSIGN_OR_RETURN(auto engine,
+                   RankEngine::CreateEvaluation(training, config.evaluation.batches,
+                                                std::move(links), backend, std::move(on_begin)));
+  for (int mb = 0; mb < engine->micro_batches(); ++mb)  // there is no dropout to key
+    std::memset(engine->keys(mb), 0, kKeyCount * sizeof(int32_t));
   return std::unique_ptr<Evaluation>(new Evaluation(config, held_out, control, std::move(engine)));
 }
 
@@ -32,19 +36,25 @@ int64_t Evaluation::tokens() const {
 absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
   const EngineSpec& spec = config_.engine;
   const int64_t size = spec.micro_batch_size, batches = config_.evaluation.batches;
+  const int64_t in_run = engine_->micro_batches();
   // The replicas take batches in turn.
   std::vector<double> sums;  // of the batches of this replica; 0 where there is none left
-  for (int64_t first = 0; first < batches; first += spec.dp_size) {
+  for (int64_t first = PlaceOf(spec, config_.rank).replica;
+       std::ssize(sums) * spec.dp_size < batches; first += spec.dp_size * in_run) {
     ASSIGN_OR_RETURN(const bool stopped, stop());
     if (stopped) return std::nullopt;
-    const int64_t batch = first + PlaceOf(spec, config_.rank).replica;
-    sums.push_back(0);
     const auto measure = [&]() -> absl::Status {
-      if (batch >= batches) return absl::OkStatus();
-      RETURN_IF_ERROR(
-          held_out_.ReadBatch(batch * size, size, engine_->tokens(0), engine_->targets(0)));
+      const auto batch = [&](int mb) { return first + int64_t{mb} * spec.dp_size; };
+      for (int mb = 0; mb < in_run; ++mb) {
+        // Where none is left, the last batch is measured again and does not count.
+        const int64_t sample = std::min(batch(mb), batches - 1) * size;
+        RETURN_IF_ERROR(
+            held_out_.ReadBatch(sample, size, engine_->tokens(mb), engine_->targets(mb)));
+      }
       RETURN_IF_ERROR(engine_->executor().Run());
-      sums.back() = engine_->LossSums().front();
+      const std::vector<double> found = engine_->LossSums();
+      for (int mb = 0; mb < in_run; ++mb)
+        sums.push_back(batch(mb) < batches ? found[static_cast<size_t>(mb)] : 0);
       return absl::OkStatus();
     };
     // Ranks of other replicas and stages do not wait for this one in a forward pass, and one may

@@ -44,7 +44,10 @@ absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
     if (fresh) {
       ASSIGN_OR_RETURN(arenas->second, FullestArenas(config.engine, rank,
                                                      {.profiled = config.profile_steps > 0,
-                                                      .evaluated = config.evaluates()}));
+                                                      .evaluated_batches =
+                                                           config.evaluates()
+                                                               ? config.evaluation.batches
+                                                               : 0}));
     }
     ranks.push_back({rank, arenas->second});
   }

@@ -16,6 +16,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/draw_weights.h"
+#include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
 namespace {
@@ -52,13 +53,12 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec&
 }
 
 absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEngine& training,
+                                                                         int64_t batches,
                                                                          GroupLinks links,
                                                                          Backend& backend,
                                                                          OnBegin on_begin) {
-  EngineSpec spec = training.spec_;
+  const EngineSpec spec = EvaluationOf(training.spec_, batches);
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.rank_, Variant::kEvaluation));
-  // LossSums loops over the spec's micro-batches, and the plan of an evaluation has one.
-  spec.micro_batches = 1;
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, training.rank_, std::move(plan)));
   PerArena<Arena> borrowed;
   for (ArenaClass arena : {ArenaClass::kParameter, ArenaClass::kActivation})

@@ -39,14 +39,17 @@ class RankEngine {
                                                             Backend& backend, OnBegin on_begin);
 
   // Makes an engine for forward and loss only (Variant::kEvaluation), in the weights and the
-  // activation memory of `training`, between whose steps it runs. Micro-batch 0 is its only one,
-  // and of the tensors below it has only tokens, targets, keys and losses. Errors: those of Create;
-  // InvalidArgument, the activation memory is too small.
+  // activation memory of `training`, between whose steps it runs. It runs as many of the batches at
+  // once as EvaluationOf says, which are its micro-batches. Of the tensors below it has only tokens,
+  // targets, keys and losses. Errors: those of Create; InvalidArgument, the activation memory is too
+  // small.
   static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(RankEngine& training,
+                                                                      int64_t batches,
                                                                       GroupLinks links,
                                                                       Backend& backend,
                                                                       OnBegin on_begin);
 
+  int micro_batches() const { return spec_.micro_batches; }
   const Program& program() const { return plan_.program; }
   const ArenaBytes& arenas() const { return plan_.arenas; }
   Executor& executor() { return *executor_; }

@@ -116,7 +116,8 @@ class RankProcess {
     RETURN_IF_ERROR(CheckSameStep(plan.program, device_->control()));
     if (config_.evaluates()) {
       ASSIGN_OR_RETURN(evaluation_arenas_,
-                       MakeRoomForEvaluation(config_.engine, config_.rank, &plan.arenas));
+                       MakeRoomForEvaluation(config_.engine, config_.evaluation.batches,
+                                             config_.rank, &plan.arenas));
     }
     ASSIGN_OR_RETURN(
         engine_, RankEngine::Create(config_.engine, config_.rank, std::move(plan), device_->links(),

@@ -53,7 +53,9 @@ class EvaluationTest : public TinyJobTest {
   absl::Status Open(const LocalRank& local, Rank* rank) {
     const JobConfig& config = local.config;
     RankPlan plan = BuildPlan(config.engine, config.rank).value();
-    EXPECT_TRUE(MakeRoomForEvaluation(config.engine, config.rank, &plan.arenas).ok());
+    EXPECT_TRUE(
+        MakeRoomForEvaluation(config.engine, config.evaluation.batches, config.rank, &plan.arenas)
+            .ok());
     rank->engine = RankEngine::Create(config.engine, config.rank, std::move(plan), local.links(),
                                       *rank->backend, {})
                        .value();
@@ -134,6 +136,32 @@ TEST_F(EvaluationTest, ReplicasHaveTheBitsOfOne) {
   }
 }
 
+// A run has several batches in flight, of which the last run may lack some.
+TEST_F(EvaluationTest, StagesHaveTheBitsOfOne) {
+  config_.engine.model.layers = 4;
+  config_.engine.tp_size = 1;
+  const auto evaluated = [&] {
+    double loss = 0;
+    OnAllRanks([&](const JobConfig& config, Rank& rank) {
+      const double mine = rank.evaluation->MeanLoss(GoOn).value().value();
+      if (config.rank == 0) loss = mine;
+    });
+    return loss;
+  };
+  for (int batches : {1, 3, 17}) {
+    config_.evaluation.batches = batches;
+    config_.engine.pp_size = config_.engine.dp_size = 1;
+    const double one = evaluated();
+    for (int stages : {2, 4}) {
+      for (int replicas : {1, 2}) {
+        config_.engine.pp_size = stages;
+        config_.engine.dp_size = replicas;
+        EXPECT_EQ(evaluated(), one) << stages << " x " << replicas << ", " << batches;
+      }
+    }
+  }
+}
+
 // Within the bound of tests/parity/expect.h for another order of all sums in f32.
 TEST_F(EvaluationTest, OneTwoAndFourRanksAgree) {
   const double one = Losses().first;
@@ -170,7 +198,8 @@ TEST_F(EvaluationTest, MeasuresTheFirstBatchesOfTheDataEachTime) {
   EXPECT_NE(Losses().first, two);
 }
 
-TEST_F(EvaluationTest, IsGivenUpBeforeABatchWhenAskedTo) {
+TEST_F(EvaluationTest, IsGivenUpBeforeARunWhenAskedTo) {
+  config_.evaluation.batches = 5;  // a run of three and one of two
   OnAllRanks([&](const JobConfig&, Rank& rank) {
     int asked = 0;
     const auto second = [&]() -> absl::StatusOr<bool> { return ++asked == 2; };

@@ -197,7 +197,7 @@ TEST_F(TrainLoopTest, TheLastStepIsNoEarlyStop) {
 
 TEST_F(TrainLoopTest, AStopInTheLastEvaluationIsNoCompletion) {
   Evaluate();
-  config_.evaluation.batches = 2;
+  config_.evaluation.batches = 6;  // two runs of three
   config_.steps = 2;
   on_evaluation_ = [this](OpId, int64_t) { terminate_ = true; };
   const TrainResult result = Run();

@@ -53,7 +53,7 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
                                                  : std::llround(model_.dropout * 4294967296.0)) {
   step_.rank = rank;
   step_.world_size = spec.world_size();
-  step_.micro_batches = extent == Extent::kForward ? 1 : spec.micro_batches;
+  step_.micro_batches = spec.micro_batches;
   step_.groups = GroupsOf(spec, rank);
   // One lane carries everything until AssignLanesAndWaits.
   step_.lanes.push_back({"serial"});

@@ -43,8 +43,7 @@ struct Emitted {
   StepBuffers buffers;
 };
 
-// How much of a step to emit. kForward is the unit "micro_batch" up to the losses, once, without
-// dropout. Its weights are declared in the same order as those of kStep.
+// How much of a step to emit. kForward is the unit "micro_batch" up to the losses, without dropout. Its weights are declared in the same order as those of kStep.
 enum class Extent : uint8_t { kStep, kForward };
 
 // Emits the program of `rank` from a valid spec. CHECKs that rank is in range.

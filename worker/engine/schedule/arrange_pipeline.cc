@@ -95,6 +95,11 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
     SendLast(&forward);
     SendLast(&backward);
   }
+  if (backward.empty()) {  // an evaluation: nothing of a micro-batch outlives its pass
+    KeepCopies(UsesOf(*step, forward, backward), 1, step);
+    step->units[unit].ops = std::move(forward);
+    return absl::OkStatus();
+  }
   const PipelineOrder order = OrderFor(spec, step->rank, step->micro_batches);
   KeepCopies(UsesOf(*step, forward, backward), order.InFlight(), step);
 

@@ -36,7 +36,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   const size_t index = IndexOf(spec.schedule.name);
   const ScheduleRules& schedule = kSchedules[index];
   const bool trains = variant != Variant::kEvaluation;
-  const bool pipeline = trains && spec.pp_size > 1;
+  const bool pipeline = spec.pp_size > 1;
   std::vector<Pass> passes;
   // These passes run for the oracle too: they change the operations, and the oracle must run the
   // same ones. All later passes only arrange them.
@@ -54,14 +54,14 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
   if (schedule.synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
   const bool computes = variant != Variant::kCommunicationOnly;
-  if (pipeline && computes && FindPipeline(spec.schedule.pipeline)->blocking)
+  if (pipeline && trains && computes && FindPipeline(spec.schedule.pipeline)->blocking)
     passes.push_back({"block_transfers", BlockTransfers});
   return passes;
 }
 
 // Returns a bound for the copies of a buffer that passes will ask for.
-int MostSlots(const EngineSpec& spec, Rank rank) {
-  if (spec.pp_size == 1) return 2;
+int MostSlots(const EngineSpec& spec, Rank rank, bool trains) {
+  if (spec.pp_size == 1 || !trains) return 2;
   return OrderFor(spec, rank, spec.micro_batches).InFlight() + 1;
 }
 
@@ -77,8 +77,8 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   Emitted emitted = Emit(spec, rank, trains ? Extent::kStep : Extent::kForward);
   const std::vector<Pass> passes = PassesFor(spec, variant);
   RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
-  ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, std::max(1, spec.schedule.merge_wgrads),
-                                        MostSlots(spec, rank)));
+  const int together = trains ? std::max(1, spec.schedule.merge_wgrads) : 1;
+  ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, together, MostSlots(spec, rank, trains)));
   const bool measures = variant == Variant::kComputeOnly || variant == Variant::kCommunicationOnly;
   const MicroBatches apart = measures ? MicroBatches::kMixed : MicroBatches::kApart;
   const auto proved = [&](absl::string_view pass) {
@@ -91,7 +91,7 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
     RETURN_IF_ERROR(pass.run(spec, &plan.step));
     RETURN_IF_ERROR(proved(pass.name));
   }
-  ASSIGN_OR_RETURN(plan.step, Lengthened(plan.step, trains ? spec.micro_batches : 1));
+  ASSIGN_OR_RETURN(plan.step, Lengthened(plan.step, spec.micro_batches));
   plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
   if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas, apart), "memory"));

@@ -20,7 +20,7 @@ enum class Variant : uint8_t {
   kComputeOnly,        // without collectives, results not meaningful: T_comp when unsliced
   kCommunicationOnly,  // only the collectives, back to back: T_comm
   kOpenTails,          // kSchedule without CloseTails
-  kEvaluation,         // forward and loss of one micro-batch in the schedule's order, no dropout
+  kEvaluation,         // forward and loss of each micro-batch in the schedule's order, no dropout
 };
 
 struct RankPlan {

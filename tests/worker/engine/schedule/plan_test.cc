@@ -144,9 +144,7 @@ TEST(PlanTest, AnEvaluationIsTheForwardPassOfItsScheduleOnTheSameWeights) {
     spec.model.dropout = 0.1;  // which an evaluation leaves out
     const RankPlan evaluation = PlanOf(spec, 1, Variant::kEvaluation);
     Program forward = step.program;
-    std::erase_if(forward.ops, [](const Op& op) {
-      return op.tag.phase != Phase::kForward || op.tag.micro_batch != 0;
-    });
+    std::erase_if(forward.ops, [](const Op& op) { return op.tag.phase != Phase::kForward; });
     EXPECT_EQ(OperationsOf(evaluation.program), OperationsOf(forward));
     for (size_t i = 0; i < step.buffers.weight.size(); ++i) {
       const auto place = [&](const RankPlan& plan) {
