@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Boxes of a tensor, and their intersections.
+// Boxes of a tensor, their intersections, and the boxes of a range of its elements.
 
 #include <algorithm>
 #include <cstdint>
@@ -30,6 +30,19 @@ inline bool Intersect(const Box& a, const Box& b, Box* common) {
   }
   return true;
 }
+
+// Elements [begin, end) of a tensor in row-major order.
+struct ElementRange {
+  int64_t begin = 0, end = 0;
+
+  int64_t count() const { return end - begin; }
+  bool operator==(const ElementRange&) const = default;
+};
+
+// Returns the fewest boxes of a tensor of these extents that together are the range, in its order:
+// at most 2n - 1 in n dimensions, the rows that are whole and what is left of one in front and one
+// behind.
+std::vector<Box> BoxesOf(const std::vector<int64_t>& extents, ElementRange range);
 
 // Returns the row-major index, within a box, of the element at `position` (coordinates of the
 // tensor).

@@ -71,6 +71,8 @@ std::string TextOf(Taker taker) {
       return "device cpu";
     case Taker::kStaged:
       return "jobs with pp_size above 1";
+    case Taker::kReplicated:
+      return "jobs with dp_size above 1";
   }
   return "";
 }

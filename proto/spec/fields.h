@@ -28,13 +28,14 @@ struct Range {
 // The kinds of specs that take a field. Any other spec that has the field is refused.
 enum class Taker : uint8_t {
   kAll,
-  kRotary,     // models with rotary positions
-  kLlama3,     // model.rotary_scaling of kind llama3
-  kSliced,     // schedules that slice the batch
-  kSplit,      // schedules that split products
-  kDeferring,  // schedules that may defer weight gradients
-  kOnCpu,      // ranks on CPUs
-  kStaged,     // jobs with several stages
+  kRotary,      // models with rotary positions
+  kLlama3,      // model.rotary_scaling of kind llama3
+  kSliced,      // schedules that slice the batch
+  kSplit,       // schedules that split products
+  kDeferring,   // schedules that may defer weight gradients
+  kOnCpu,       // ranks on CPUs
+  kStaged,      // jobs with several stages
+  kReplicated,  // jobs with several replicas
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 

@@ -69,6 +69,15 @@ std::vector<Field> WorkRows() {
        .unit = "replicas",
        .value = "1",
        .in_hash = InHash::kLayout},
+      {.path = "parallelism.zero",
+       .help = "1 shares the optimizer's state among the replicas (ZeRO stage 1): each keeps the "
+               "state of a part of the parameters and updates that part. Gradients are then "
+               "reduce-scattered instead of all-reduced, and weights are gathered under the next "
+               "forward pass. On CPUs the results are bitwise equal to those of 0.",
+       .range = {0, 1},
+       .value = "0",
+       .taker = Taker::kReplicated,
+       .in_hash = InHash::kLayout},
       {.path = "parallelism.ep_size",
        .help = "Expert parallelism. Not implemented yet.",
        .range = {1, 1},

@@ -34,6 +34,7 @@ struct JobFile {
   std::string data = "text";  // its prefix, or all of it: "{...}"
   int tp_size = 2;
   int dp_size = 1;
+  int zero = 0;
   int pp_size = 1;
   std::string wire = "";  // as precision
   std::string schedule = "{name: domino_row, parameters: {slices: 2}}";

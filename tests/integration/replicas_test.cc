@@ -110,11 +110,40 @@ TEST_F(ReplicasTest, AJobThatLostARankGoesOnUnderAnotherLayout) {
     EXPECT_NEAR(resumed[step], whole[step + 4], 1e-5 * whole[step + 4]) << "step " << step + 5;
 }
 
-TEST_F(ReplicasTest, TheExampleRunsAsItStands) {
+TEST_F(ReplicasTest, TheExamplesRunAsTheyStand) {
   StartCoordinator();
   StartWorker("node-a", 4);
-  RunExample("replicas");
-  EXPECT_EQ(NumbersOf(Steps("replicas")), Range(1, 20));
+  for (const char* example : {"replicas", "zero"}) {
+    RunExample(example);
+    EXPECT_EQ(NumbersOf(Steps(example)), Range(1, 20));
+  }
+}
+
+// With shared updates, losses are those of plain replicas bit by bit, and a run that lost a rank
+// continues without them bit by bit.
+TEST_F(ReplicasTest, SharedUpdatesChangeNoBit) {
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  StartWorker("node-b", 2);
+  const std::string eval = "eval: {interval_steps: 4, batches: 3}\n";
+  RunJob(Four("plain", 8, eval));
+  JobFile shared = Four("shared", 8, eval);
+  shared.zero = 1;
+  const Json job = RunJob(shared);
+  EXPECT_THAT(ReadRun("shared", 3, "program.txt"), HasSubstr(" reduce_scatter layers.0 "));
+  EXPECT_THAT(Stretto({"job", "describe", "shared"}).out, HasSubstr(", tp 2, dp 2 zero 1"));
+  const std::vector<double> plain = Losses("plain");
+  ASSERT_EQ(plain.size(), 8u);
+  EXPECT_EQ(Losses("shared"), plain);
+  EXPECT_EQ(Steps("shared")[3]["evaluation"]["loss"], Steps("plain")[3]["evaluation"]["loss"]);
+  JobFile lost = Four("lost", 100000, absl::StrCat(kSlow, "checkpoint: {interval_steps: 4}\n"));
+  lost.zero = 1;
+  ASSERT_EQ(Stretto(Submit(lost, {})).code, 0);
+  AwaitStep("lost", 5);
+  ASSERT_EQ(kill(TrainerPid("lost", 3), SIGKILL), 0);
+  AwaitState("lost", "FAILED");
+  RunJob(Four("rest", 8, "checkpoint: {resume_from: lost/step-00000004}\n"));
+  EXPECT_EQ(Losses("rest"), std::vector<double>(plain.begin() + 4, plain.end()));
 }
 
 TEST_F(ReplicasTest, ABatchThatTheyCannotShareIsRefusedNamingTheField) {

@@ -53,6 +53,15 @@ inline void ExpectBitsOfOneStage(const Layout& layout, const EngineSpec& spec,
   ExpectSameBits(result, Train(SpecOf(whole), options));
 }
 
+// Replicas that share the updates are bitwise equal to those that all do all of them.
+inline void ExpectBitsWithoutZero(const Layout& layout, const Options& options,
+                                  const Result& result) {
+  if (layout.zero == 0) return;
+  Layout plain = layout;
+  plain.zero = 0;
+  ExpectSameBits(result, Train(SpecOf(plain), options));
+}
+
 inline void ExpectAgreement(const Layout& layout) {
   const EngineSpec spec = SpecOf(layout);
   const Options options = ThreeSteps(layout);
@@ -63,6 +72,7 @@ inline void ExpectAgreement(const Layout& layout) {
   ASSERT_EQ(result.steps.size(), 3u);
   ExpectSameBits(result, Train(spec, oracle));
   ExpectBitsOfOneStage(layout, spec, options, result);
+  ExpectBitsWithoutZero(layout, options, result);
   ExpectNonZero(spec, result.gradients);
   const double norm = Norm(result.gradients);
   EXPECT_NEAR(result.steps[0].gradient_norm, norm, 1e-6 * norm);

@@ -121,32 +121,39 @@ class Job {
     return result;
   }
 
-  // Full tensors from every rank's shards.
-  Tensors Gather(const std::function<Tensors(Rank&)>& shards_of) {
+  // Full tensors from what every rank updates of its shards.
+  Tensors Gather(const std::function<Tensors(Rank&)>& updated_of) {
     Tensors full;
+    std::vector<std::vector<bool>> known;
     for (size_t r = 0; r < ranks_.size(); ++r) {
-      const Tensors shards = shards_of(*ranks_[r]);
-      for (size_t i = 0; i < shards.size(); ++i) {
+      const Tensors tensors = updated_of(*ranks_[r]);
+      for (size_t i = 0; i < tensors.size(); ++i) {
         const Parameter& parameter = ranks_[r]->parameters()[i];
         const auto index = static_cast<size_t>(parameter.index);
         full.resize(std::max(full.size(), index + 1));
-        EXPECT_TRUE(full[index].empty() || parameter.sharded() || SameBits(shards[i], full[index]))
-            << parameter.name;
+        known.resize(full.size());
+        full[index].resize(CountOf(parameter));
+        known[index].resize(full[index].size());
+        const auto* value = tensors[i].data();
         size_t differ = 0;
-        ForEach(parameter, [&](int64_t element, size_t local) {
-          float& placed = Place(&full[index], parameter, element);
-          if (ranks_[r]->replica() > 0 || parameter.copy) {
-            differ += std::memcmp(&placed, &shards[i][local], sizeof placed) != 0;
-          }
-          placed = shards[i][local];
-        });
+        for (const Parameter& box : BoxesOf(parameter, ranks_[r]->plan().buffers.updated[i])) {
+          ForEach(box, [&](int64_t element, size_t) {
+            float& placed = full[index][static_cast<size_t>(element)];
+            if (known[index][static_cast<size_t>(element)])
+              differ += std::memcmp(&placed, value, sizeof placed) != 0;
+            known[index][static_cast<size_t>(element)] = true;
+            placed = *value++;
+          });
+        }
         EXPECT_EQ(differ, 0u) << parameter.name << " of rank " << r;
       }
     }
+    for (const std::vector<bool>& elements : known)
+      EXPECT_EQ(std::count(elements.begin(), elements.end(), false), 0);
     return full;
   }
 
-  // Sets one element of the full tensor of a parameter, wherever its shards are.
+  // Sets one element of the full tensor of a parameter, wherever its shards are. Without ZeRO.
   void SetWeight(size_t parameter, int64_t element, float value) {
     for (auto& rank : ranks_) {
       for (size_t i = 0; i < rank->parameters().size(); ++i) {
@@ -177,11 +184,10 @@ class Job {
     return all;
   }
 
-  static float& Place(Floats* full, const Parameter& parameter, int64_t element) {
+  static size_t CountOf(const Parameter& parameter) {
     int64_t count = 1;
     for (int64_t extent : parameter.shape) count *= extent;
-    full->resize(static_cast<size_t>(count));
-    return (*full)[element];
+    return static_cast<size_t>(count);
   }
 
   // visit(element of the full tensor, element of the shard)

@@ -25,6 +25,7 @@ enum Axis : size_t {
   kDropout,
   kMicroBatches,
   kDpSize,
+  kZero,
   kPpSize,
   kPipeline,
   kCut,  // slices as equal as can be, or not
@@ -45,6 +46,7 @@ inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
                                                    2,
                                                    3,
                                                    3,
+                                                   2,
                                                    3,
                                                    kPipelines.size(),
                                                    2,
@@ -61,11 +63,13 @@ using Row = std::array<int, kAxes>;
 
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
-  // An order other than the first needs stages. There are at most 16 ranks, and micro-batches are
-  // merged in one stage only.
+  // ZeRO needs replicas, and an order other than the first needs stages. There are at most 16
+  // ranks, and micro-batches are merged in one stage only.
+  if (row[kDpSize] == 0 && row[kZero] > 0) return false;
   if (row[kPpSize] == 0 && row[kPipeline] > 0) return false;
-  const int stages = std::max(row[kPpSize], row[kPipeline] > 0 ? 1 : 0);  // a power of two
-  if (std::max(row[kTpSize], 0) + std::max(row[kDpSize], 0) + stages > 4) return false;
+  const int stages = std::max(row[kPpSize], row[kPipeline] > 0 ? 1 : 0);  // powers of two
+  const int replicas = std::max(row[kDpSize], row[kZero] > 0 ? 1 : 0);
+  if (std::max(row[kTpSize], 0) + replicas + stages > 4) return false;
   if (stages > 0 && row[kMerge] == 2) return false;
   const auto fits = [&](const ScheduleRules& takes) {
     using Slices = ScheduleRules::Slices;
@@ -86,6 +90,7 @@ inline Layout LayoutOf(const Row& row) {
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],
           .dp_size = kSizes[at(kDpSize)],
+          .zero = row[kZero],
           .pp_size = kSizes[at(kPpSize)],
           .pipeline = kPipelines[at(kPipeline)].name,
           .slices = slices[at(kSlices)][at(kCut)],

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -75,15 +74,17 @@ class Rank {
     const float* data = view.as<float>();
     return Floats(data, data + view.count());
   }
-  // Writes the shard's master and, where it is another tensor, the weight of the compute type.
+  // Writes the elements of a shard that the rank updates, given all of the shard: the master and,
+  // where it is another tensor, the weight of the compute type.
   void SetWeight(size_t parameter, const Floats& values) {
-    Write(plan_.buffers.master[parameter], [&](TensorView master) {
-      std::memcpy(master.data, values.data(), values.size() * sizeof(float));
-    });
+    const ElementRange updated = plan_.buffers.updated[parameter];
+    if (updated.count() == 0) return;
+    const auto begin = values.begin() + updated.begin, end = values.begin() + updated.end;
+    Write(plan_.buffers.master[parameter],
+          [&](TensorView master) { std::copy(begin, end, master.as<float>()); });
     if (spec_.dtype == DType::kF32) return;
-    Write(plan_.buffers.weight[parameter], [&](TensorView weight) {
-      std::transform(values.begin(), values.end(), weight.as<BF16>(), ToBF16);
-    });
+    Write(plan_.buffers.weight_part[parameter],
+          [&](TensorView weight) { std::transform(begin, end, weight.as<BF16>(), ToBF16); });
   }
 
   void WriteInputs(int step) {
@@ -139,14 +140,15 @@ class Rank {
       results.push_back(ReadOutputs());
       const int wanted =
           options_.gradients_of_step < 0 ? first + steps - 1 : options_.gradients_of_step;
-      if (step == wanted) gradients = ReadAll(plan_.buffers.gradient);
+      if (step == wanted) gradients = ReadAll(plan_.buffers.gradient_part);
     }
     return absl::OkStatus();
   }
 
+  // Empty tensors for buffers that the rank does not have.
   Tensors ReadAll(const std::vector<BufferId>& ids) {
     Tensors tensors;
-    for (BufferId id : ids) tensors.push_back(Read(id));
+    for (BufferId id : ids) tensors.push_back(id < 0 ? Floats() : Read(id));
     return tensors;
   }
 

@@ -42,6 +42,9 @@ std::vector<TorchCase> Cases() {
   // Eight ranks: two stages of two replicas of two ranks.
   cases.push_back(
       {"gpt", {.tp_size = 2, .dp_size = 2, .pp_size = 2, .slices = {1}, .micro_batches = 2}});
+  cases.push_back(
+      {"gpt_untied",
+       {.tp_size = 2, .dp_size = 2, .zero = 1, .pp_size = 2, .slices = {1}, .micro_batches = 2}});
   cases.push_back({"llama_grouped",
                    {.schedule = "domino_row",
                     .tp_size = 2,

@@ -178,6 +178,7 @@ inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource&
     std::vector<std::vector<float>> values;
     std::vector<ShardTensor> tensors;
     for (const Parameter& p : ParametersOf(model, made.ranks, GroupRank::Of(rank))) {
+      if (rank > 0 && !p.sharded()) continue;  // the first rank writes it
       for (const char* suffix : {"", ".m", ".v"}) {
         values.push_back(suffix[0] == 0 ? source.Values(p) : values.back());
         if (suffix[0] != 0) {

@@ -120,7 +120,7 @@ absl::Status Checkpoint::OpenFiles() {
 }
 
 absl::Status Checkpoint::CheckShard(const TensorRecord& tensor, const ShardRecord& shard) const {
-  const StoredTensor* stored = files_.at(shard.file).Find(tensor.name);
+  const StoredTensor* stored = files_.at(shard.file).Find(shard.key);
   if (stored != nullptr && stored->dtype == tensor.dtype && stored->shape == shard.extents &&
       stored->offset == shard.offset) {
     return absl::OkStatus();
@@ -129,7 +129,7 @@ absl::Status Checkpoint::CheckShard(const TensorRecord& tensor, const ShardRecor
       stored == nullptr ? "no such tensor"
                         : absl::StrCat(stored->dtype, " [", absl::StrJoin(stored->shape, ","),
                                        "] at byte ", stored->offset);
-  return absl::DataLossError(absl::StrCat(folder_, "/", shard.file, ": tensor ", tensor.name,
+  return absl::DataLossError(absl::StrCat(folder_, "/", shard.file, ": tensor ", shard.key,
                                           ": found ", found, ", expected as in the manifest ",
                                           tensor.dtype, " [", absl::StrJoin(shard.extents, ","),
                                           "] at byte ", shard.offset));
@@ -168,7 +168,7 @@ absl::Status Checkpoint::Read(absl::string_view name, absl::string_view dtype,
     Box common;
     if (!Intersect(wanted, box, &common)) continue;
     const SafetensorsReader& file = files_.at(shard.file);
-    const StoredTensor& stored = *file.Find(name);
+    const StoredTensor& stored = *file.Find(shard.key);
     RETURN_IF_ERROR(ForEachRun(box, wanted, common, [&](int64_t from, int64_t to, int64_t count) {
       return file.Read(stored, from * item, count * item, static_cast<char*>(out) + to * item);
     }));

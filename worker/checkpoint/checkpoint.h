@@ -38,11 +38,13 @@ struct ShardTensor {
   std::vector<int64_t> starts;
   std::vector<int64_t> extents;
   TensorData data;
+  std::string key = {};  // its name in the file; empty: that of the tensor
 };
 
 // Writes and fsyncs this rank's file in the temporary folder, and creates the folder if needed.
 // Ranks may call it concurrently. On an error the rank's file is removed. Errors: ResourceExhausted
-// (disk full), those of ErrnoStatus and of fetching the data.
+// (disk full), those of ErrnoStatus and of fetching the data. Boxes of one tensor are adjacent in
+// `tensors` and have keys of their own.
 absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
                                      Rank rank, const std::vector<ShardTensor>& tensors);
 
@@ -53,11 +55,10 @@ struct Attachment {
 };
 
 // Called by rank 0 after every rank's WriteShard succeeded. Writes attachments and manifest,
-// renames the folder into place and fsyncs the job's folder. Equal boxes from several ranks
-// (replicas) are listed once. Then removes temporaries of older epochs and all but the newest
-// `keep` whole checkpoints (0 keeps all), but never the one just written; a failure to remove
-// another is not an error. Returns the checkpoint's folder. On an error the temporary folder is
-// removed and older checkpoints are unchanged. Errors:
+// renames the folder into place and fsyncs the job's folder. Then removes temporaries of older
+// epochs and all but the newest `keep` whole checkpoints (0 keeps all), but never the one just
+// written; a failure to remove another is not an error. Returns the checkpoint's folder. On an
+// error the temporary folder is removed and older checkpoints are unchanged. Errors:
 //   Aborted            fenced off: a newer epoch has a checkpoint or a temporary here
 //   ResourceExhausted  disk full
 //   DataLoss           a shard file is missing or has another size than its writer reported

@@ -75,13 +75,7 @@ absl::StatusOr<Manifest> Merge(const TrainingState& state, const std::vector<Sha
             absl::StrCat(folder, ": tensor ", part.name, ": found another dtype or shape in ",
                          info.file.name, ", expected that of ", tensor.shards.front().file));
       }
-      for (const ShardRecord& shard : part.shards) {
-        const bool replica =
-            std::any_of(tensor.shards.begin(), tensor.shards.end(), [&](const ShardRecord& other) {
-              return other.starts == shard.starts && other.extents == shard.extents;
-            });
-        if (!replica) tensor.shards.push_back(shard);
-      }
+      tensor.shards.insert(tensor.shards.end(), part.shards.begin(), part.shards.end());
     }
   }
   return manifest;
@@ -158,8 +152,11 @@ absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step
   const std::string folder = absl::StrCat(job_folder, "/", TemporaryName(step, epoch.value()));
   RETURN_IF_ERROR(MakeFolder(folder));
   std::vector<SourceTensor> views;
+  const auto key_of = [](const ShardTensor& tensor) {
+    return tensor.key.empty() ? tensor.name : tensor.key;
+  };
   for (const ShardTensor& tensor : tensors) {
-    views.push_back({tensor.name, tensor.dtype, tensor.extents, tensor.data});
+    views.push_back({key_of(tensor), tensor.dtype, tensor.extents, tensor.data});
   }
   const std::string path =
       absl::StrCat(folder, "/", absl::StrFormat("rank-%05d.safetensors", rank.value()));
@@ -172,11 +169,12 @@ absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step
   for (const StoredTensor& stored : written->tensors) offsets[stored.name] = stored.offset;
   ShardInfo info{written->file, {}};
   for (const ShardTensor& tensor : tensors) {
-    info.tensors.push_back(
-        {tensor.name,
-         tensor.dtype,
-         tensor.shape,
-         {{written->file.name, offsets[tensor.name], tensor.starts, tensor.extents}}});
+    // The boxes of a tensor are adjacent.
+    if (info.tensors.empty() || info.tensors.back().name != tensor.name)
+      info.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, {}});
+    const std::string key = key_of(tensor);
+    info.tensors.back().shards.push_back(
+        {written->file.name, offsets[key], tensor.starts, tensor.extents, key});
   }
   return info;
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -23,8 +24,8 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr uint64_t kVersion = 1;
-// The check for disjoint shards compares all pairs. No layout has nearly this many.
-constexpr size_t kMaxShards = 4096;
+// No layout has nearly this many.
+constexpr size_t kMaxShards = 1 << 16;
 
 std::string Show(const std::vector<int64_t>& values) {
   return absl::StrCat("[", absl::StrJoin(values, ","), "]");
@@ -53,6 +54,7 @@ ordered_json TensorsJson(const std::vector<TensorRecord>& tensors) {
       entry["offset"] = shard.offset;
       entry["starts"] = shard.starts;
       entry["extents"] = shard.extents;
+      if (shard.key != tensor.name) entry["key"] = shard.key;
       value["shards"].push_back(std::move(entry));
     }
     list.push_back(std::move(value));
@@ -103,6 +105,7 @@ absl::StatusOr<ShardRecord> ParseShard(const json& value, const TensorRecord& te
   shard.offset = object.Count("offset");
   shard.starts = object.Counts("starts");
   shard.extents = object.Counts("extents");
+  shard.key = object.Has("key") ? object.Text("key") : tensor.name;
   RETURN_IF_ERROR(object.Finish());
   const size_t rank = tensor.shape.size();
   if (shard.starts.size() != rank || shard.extents.size() != rank) {
@@ -134,15 +137,27 @@ absl::StatusOr<ShardRecord> ParseShard(const json& value, const TensorRecord& te
 
 absl::Status CheckCover(const TensorRecord& tensor, const std::string& where) {
   ASSIGN_OR_RETURN(const int64_t total, TensorBytes(tensor.dtype, tensor.shape));
+  // Sorted by their first row, only shards that begin before the end of another can overlap it.
+  const auto first_row = [&](size_t shard) {
+    const std::vector<int64_t>& starts = tensor.shards[shard].starts;
+    return starts.empty() ? 0 : starts[0];
+  };
+  std::vector<size_t> order(tensor.shards.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return first_row(a) < first_row(b); });
   int64_t covered = 0;
-  for (size_t i = 0; i < tensor.shards.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      if (Intersect(tensor.shards[i], tensor.shards[j])) {
-        return absl::InvalidArgumentError(absl::StrCat(where, ": shards: found ", j, " and ", i,
-                                                       " overlapping, expected disjoint boxes"));
-      }
+  for (size_t i = 0; i < order.size(); ++i) {
+    const ShardRecord& shard = tensor.shards[order[i]];
+    const int64_t end = first_row(order[i]) + (shard.extents.empty() ? 1 : shard.extents[0]);
+    for (size_t j = i + 1; j < order.size() && first_row(order[j]) < end; ++j) {
+      if (!Intersect(shard, tensor.shards[order[j]])) continue;
+      const auto [lower, higher] = std::minmax(order[i], order[j]);
+      return absl::InvalidArgumentError(absl::StrCat(where, ": shards: found ", lower, " and ",
+                                                     higher,
+                                                     " overlapping, expected disjoint boxes"));
     }
-    ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensor.dtype, tensor.shards[i].extents));
+    ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensor.dtype, shard.extents));
     covered += bytes;  // disjoint boxes of one tensor: the sum is at most `total`
   }
   if (covered == total) return absl::OkStatus();

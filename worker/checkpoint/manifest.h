@@ -12,6 +12,9 @@
 //        ...]}],
 //    "attachments": [{"name": "model.json", "size": 123, "crc32c": 1, "sha256": "..."}]}
 //
+// A shard has a "key" if the file has it under another name than that of the tensor, as it must if
+// it has several boxes of one.
+//
 // "attachments" are small files that describe the tensors; the key is absent if there are none.
 
 #include <cstdint>
@@ -32,6 +35,7 @@ struct ShardRecord {
   int64_t offset = 0;  // of its first byte, from the start of the file
   std::vector<int64_t> starts;
   std::vector<int64_t> extents;
+  std::string key;  // the name in the file
 
   bool operator==(const ShardRecord&) const = default;
 };
@@ -64,7 +68,7 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string
 // InvalidArgument.
 struct ShardInfo {
   FileRecord file;
-  std::vector<TensorRecord> tensors;  // each with one shard, in `file`
+  std::vector<TensorRecord> tensors;  // with the shards in `file`
 
   bool operator==(const ShardInfo&) const = default;
 };

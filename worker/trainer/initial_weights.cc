@@ -102,12 +102,11 @@ absl::StatusOr<std::unique_ptr<ModelSource>> OpenInitialWeights(const JobConfig&
 }
 
 absl::Status ReadWeights(const ModelSource& source, RankEngine& engine) {
-  RETURN_IF_ERROR(engine.SetState([&](size_t i, Slot slot, float* values) {
-    const Parameter& parameter = engine.parameters()[i];
+  RETURN_IF_ERROR(engine.SetState([&](const Parameter& box, Slot slot, float* values) {
     if (slot == Slot::kMaster) {
-      return OfWeights(source.Read(parameter.name, parameter.starts, parameter.extents, values));
+      return OfWeights(source.Read(box.name, box.starts, box.extents, values));
     }
-    std::fill_n(values, parameter.count(), 0.0f);
+    std::fill_n(values, box.count(), 0.0f);
     return absl::OkStatus();
   }));
   spdlog::info("weights read from {}", source.name());

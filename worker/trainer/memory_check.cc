@@ -37,17 +37,19 @@ std::string Largest(const ArenaBytes& arenas) {
 absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
   const std::vector<Rank> own = {config.rank};
   const bool alone = config.on_gpu || config.ranks_on_node.empty();
-  std::map<int, ArenaBytes> of_stage;  // ranks of a stage have arenas of equal sizes
+  // Ranks of a stage have arenas of equal sizes. With ZeRO, no replica has larger ones than the
+  // first.
+  std::map<int, ArenaBytes> of_stage;
   std::vector<RankArenas> ranks;
   for (Rank rank : alone ? own : config.ranks_on_node) {
-    const auto [arenas, fresh] = of_stage.try_emplace(PlaceOf(config.engine, rank).stage);
+    const int stage = PlaceOf(config.engine, rank).stage;
+    const auto [arenas, fresh] = of_stage.try_emplace(stage);
     if (fresh) {
-      ASSIGN_OR_RETURN(arenas->second, FullestArenas(config.engine, rank,
-                                                     {.profiled = config.profile_steps > 0,
-                                                      .evaluated_batches =
-                                                           config.evaluates()
-                                                               ? config.evaluation.batches
-                                                               : 0}));
+      ASSIGN_OR_RETURN(
+          arenas->second,
+          FullestArenas(config.engine, RankAt(config.engine, {.stage = stage}),
+                        {.profiled = config.profile_steps > 0,
+                         .evaluated_batches = config.evaluates() ? config.evaluation.batches : 0}));
     }
     ranks.push_back({rank, arenas->second});
   }

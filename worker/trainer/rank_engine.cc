@@ -12,9 +12,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
-#include "worker/engine/layout/layout.h"
+#include "worker/engine/model/buckets.h"
 #include "worker/trainer/draw_weights.h"
 #include "worker/trainer/plan/arenas.h"
 
@@ -52,11 +53,8 @@ absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::Create(const EngineSpec&
   return engine;
 }
 
-absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(RankEngine& training,
-                                                                         int64_t batches,
-                                                                         GroupLinks links,
-                                                                         Backend& backend,
-                                                                         OnBegin on_begin) {
+absl::StatusOr<std::unique_ptr<RankEngine>> RankEngine::CreateEvaluation(
+    RankEngine& training, int64_t batches, GroupLinks links, Backend& backend, OnBegin on_begin) {
   const EngineSpec spec = EvaluationOf(training.spec_, batches);
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, training.rank_, Variant::kEvaluation));
   auto engine = std::unique_ptr<RankEngine>(new RankEngine(spec, training.rank_, std::move(plan)));
@@ -82,85 +80,123 @@ absl::Status RankEngine::MakeExecutor(PerArena<Arena> borrowed, GroupLinks links
 BufferId RankEngine::State(Slot slot, size_t parameter) const {
   const StepBuffers& ids = plan_.buffers;
   const std::vector<BufferId>* of[] = {&ids.master, &ids.moment1, &ids.moment2};
-  return map_.Find((*of[static_cast<size_t>(slot)])[parameter], -1);
+  const BufferId id = (*of[static_cast<size_t>(slot)])[parameter];
+  return id < 0 ? id : map_.Find(id, -1);
+}
+
+absl::StatusOr<absl::Span<const float>> RankEngine::Held(size_t parameter, Slot slot) {
+  const BufferId state = State(slot, parameter);
+  if (state < 0) return absl::Span<const float>();
+  ASSIGN_OR_RETURN(const TensorView view, executor_->Read(state));
+  return absl::MakeConstSpan(view.as<float>(), view.count());
 }
 
 absl::Status RankEngine::SetState(Fill fill) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
+    const std::vector<Parameter> boxes = BoxesOf(parameters_[i], plan_.buffers.updated[i]);
     for (Slot slot : kSlots) {
-      RETURN_IF_ERROR(executor_->Write(
-          State(slot, i), [&](TensorView state) { return fill(i, slot, state.as<float>()); }));
+      if (boxes.empty()) continue;
+      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView state) -> absl::Status {
+        float* values = state.as<float>();
+        for (const Parameter& box : boxes) {
+          RETURN_IF_ERROR(fill(box, slot, values));
+          values += box.count();
+        }
+        return absl::OkStatus();
+      }));
     }
   }
   return RoundWeights();
 }
 
 absl::Status RankEngine::Initialise(uint64_t seed) {
-  return SetState([&](size_t i, Slot slot, float* values) {
+  return SetState([&](const Parameter& box, Slot slot, float* values) {
     if (slot == Slot::kMaster) {
-      DrawWeights(parameters_[i], seed, AllCores(), values);
+      DrawWeights(box, seed, AllCores(), values);
     } else {
-      std::fill_n(values, parameters_[i].count(), 0.0f);
+      std::fill_n(values, box.count(), 0.0f);
     }
     return absl::OkStatus();
   });
 }
 
 absl::Status RankEngine::CopyStateFrom(RankEngine& other) {
-  return SetState([&](size_t i, Slot slot, float* values) -> absl::Status {
-    ASSIGN_OR_RETURN(const TensorView from, other.executor_->Read(other.State(slot, i)));
-    std::copy_n(from.as<float>(), parameters_[i].count(), values);
-    return absl::OkStatus();
-  });
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    for (Slot slot : kSlots) {
+      if (State(slot, i) < 0) continue;
+      ASSIGN_OR_RETURN(const absl::Span<const float> from, other.Held(i, slot));
+      RETURN_IF_ERROR(executor_->Write(State(slot, i), [&](TensorView state) {
+        std::copy(from.begin(), from.end(), state.as<float>());
+        return absl::OkStatus();
+      }));
+    }
+  }
+  return RoundWeights();
 }
 
 absl::Status RankEngine::RoundWeights() {
   if (spec_.dtype == DType::kF32) return absl::OkStatus();  // master and weight are one buffer
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    ASSIGN_OR_RETURN(const TensorView master, executor_->Read(State(Slot::kMaster, i)));
-    const BufferId weight = map_.Find(plan_.buffers.weight[i], -1);
+    ASSIGN_OR_RETURN(const absl::Span<const float> master, Held(i, Slot::kMaster));
+    if (master.empty()) continue;
+    const BufferId weight = map_.Find(plan_.buffers.weight_part[i], -1);
     RETURN_IF_ERROR(executor_->Write(weight, [&](TensorView rounded) {
-      const float* from = master.as<float>();
-      std::transform(from, from + master.count(), rounded.as<BF16>(), ToBF16);
+      std::transform(master.begin(), master.end(), rounded.as<BF16>(), ToBF16);
       return absl::OkStatus();
     }));
   }
   return absl::OkStatus();
 }
 
-std::vector<ShardTensor> RankEngine::StateTensors() {
-  std::vector<ShardTensor> tensors;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const Parameter& p = parameters_[i];
-    for (Slot slot : kSlots) {
-      tensors.push_back({.name = NameOfState(p, slot),
-                         .dtype = "F32",
-                         .shape = p.shape,
-                         .starts = p.starts,
-                         .extents = p.extents,
-                         .data = TensorData([this, slot, i]() -> absl::StatusOr<const void*> {
-                           ASSIGN_OR_RETURN(const TensorView view, executor_->Read(State(slot, i)));
-                           return view.data;
-                         })});
+void RankEngine::AppendState(size_t parameter, std::vector<ShardTensor>* tensors) {
+  const Parameter& shard = parameters_[parameter];
+  for (Slot slot : kSlots) {
+    int64_t first = 0;
+    for (const Parameter& box : BoxesOf(shard, plan_.buffers.updated[parameter])) {
+      const std::string name = NameOfState(box, slot);
+      const auto fetch = [this, parameter, slot, first]() -> absl::StatusOr<const void*> {
+        ASSIGN_OR_RETURN(const absl::Span<const float> held, Held(parameter, slot));
+        return held.data() + first;
+      };
+      // A file may have several boxes of a tensor.
+      const bool whole = box.extents == shard.extents;
+      tensors->push_back(
+          {.name = name,
+           .dtype = "F32",
+           .shape = box.shape,
+           .starts = box.starts,
+           .extents = box.extents,
+           .data = TensorData(fetch),
+           .key = whole ? "" : absl::StrCat(name, "[", absl::StrJoin(box.starts, ","), "]")});
+      first += box.count();
     }
   }
+}
+
+std::vector<ShardTensor> RankEngine::StateTensors() {
+  std::vector<ShardTensor> tensors;
+  for (size_t i = 0; i < parameters_.size(); ++i) AppendState(i, &tensors);
   return tensors;
 }
 
 std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
-  const int replica = PlaceOf(spec_, rank_).replica;
-  const std::vector<ShardTensor> all = StateTensors();
+  const AllHolders holders = HoldersOf(spec_);
+  // Of the ranks that hold the same elements, the one with least to write so far writes them. All
+  // ranks decide alike.
+  std::vector<bool> writes(holders.size());
+  std::vector<int64_t> elements(spec_.world_size());
+  for (size_t index = 0; index < holders.size(); ++index) {
+    for (const Holders& part : holders[index]) {
+      const Rank writer = *std::min_element(
+          part.ranks.begin(), part.ranks.end(),
+          [&](Rank a, Rank b) { return elements[a.value()] < elements[b.value()]; });
+      elements[writer.value()] += part.range.count();
+      if (writer == rank_) writes[index] = true;
+    }
+  }
   std::vector<ShardTensor> owned;
-  // Each parameter, with its moments, goes to the replica with least to write so far. Shards are of
-  // one size on all ranks, so all of them decide alike.
-  std::vector<int64_t> elements(spec_.dp_size);
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].copy) continue;
-    const auto least = std::min_element(elements.begin(), elements.end());
-    *least += parameters_[i].count();
-    if (least - elements.begin() != replica) continue;
-    const auto first = all.begin() + static_cast<std::ptrdiff_t>(i * std::size(kSlots));
-    owned.insert(owned.end(), first, first + std::size(kSlots));
+    if (writes[parameters_[i].index]) AppendState(i, &owned);
   }
   return owned;
 }

@@ -11,6 +11,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/ops.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/engine/exec/backend.h"
@@ -43,11 +44,8 @@ class RankEngine {
   // once as EvaluationOf says, which are its micro-batches. Of the tensors below it has only tokens,
   // targets, keys and losses. Errors: those of Create; InvalidArgument, the activation memory is too
   // small.
-  static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(RankEngine& training,
-                                                                      int64_t batches,
-                                                                      GroupLinks links,
-                                                                      Backend& backend,
-                                                                      OnBegin on_begin);
+  static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(
+      RankEngine& training, int64_t batches, GroupLinks links, Backend& backend, OnBegin on_begin);
 
   int micro_batches() const { return spec_.micro_batches; }
   const Program& program() const { return plan_.program; }
@@ -55,9 +53,10 @@ class RankEngine {
   Executor& executor() { return *executor_; }
   const std::vector<Parameter>& parameters() const { return parameters_; }
 
-  // Sets weights and moments: `fill` writes this rank's shard of each, dense and row-major. Errors
-  // of this and the next two: those of `fill` and of the device.
-  using Fill = absl::FunctionRef<absl::Status(size_t parameter, Slot slot, float* values)>;
+  // Sets weights and moments: `fill` writes each box of a parameter that this rank holds, which is
+  // its shard or, with ZeRO, a part of it, dense and row-major. Errors of this and the next two:
+  // those of `fill` and of the device.
+  using Fill = absl::FunctionRef<absl::Status(const Parameter& box, Slot slot, float* values)>;
   absl::Status SetState(Fill fill);
   // Sets random weights from the seed, and moments to zero.
   absl::Status Initialise(uint64_t seed);
@@ -68,9 +67,12 @@ class RankEngine {
   // Returns master weights and moments as boxes of global tensors, named by NameOfState. Their data
   // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
-  // Returns those of them that this rank writes to a checkpoint. Each shard is written by one of
-  // the replicas that hold it, a tied embedding by the first stage.
+  // Returns those of them that this rank writes to a checkpoint: each is written by one of the ranks
+  // that hold it.
   std::vector<ShardTensor> OwnedStateTensors();
+  // Returns the elements of a tensor that this rank holds (model/buckets.h). Lifetime as
+  // Executor::Read.
+  absl::StatusOr<absl::Span<const float>> Held(size_t parameter, Slot slot);
 
   // Null in stages that have no embeddings, or no head.
   int32_t* tokens(int micro_batch) { return Host<int32_t>(plan_.buffers.tokens, micro_batch); }
@@ -79,6 +81,7 @@ class RankEngine {
   int32_t* keys(int micro_batch) { return Host<int32_t>(plan_.buffers.keys, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
+  // The whole shard; with ZeRO, only the elements that this rank updates are added up over replicas.
   // Errors and lifetime as Executor::Read.
   absl::StatusOr<TensorView> Gradient(size_t parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
@@ -93,8 +96,10 @@ class RankEngine {
   RankEngine(const EngineSpec& spec, Rank rank, RankPlan plan);
   absl::Status MakeExecutor(PerArena<Arena> borrowed, GroupLinks links, Backend& backend,
                             OnBegin on_begin);
-  // Returns the buffer of a parameter's tensor.
+  // Returns the buffer of a parameter's tensor, -1 if this rank holds none of it.
   BufferId State(Slot slot, size_t parameter) const;
+  // Appends a parameter's tensors as ShardTensors.
+  void AppendState(size_t parameter, std::vector<ShardTensor>* tensors);
   template <class T>
   T* Host(BufferId buffer, int micro_batch) {
     if (buffer < 0) return nullptr;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/trainer/replicas.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
-#include "worker/engine/layout/layout.h"
+#include "worker/engine/model/buckets.h"
 #include "worker/trainer/agreement/work_together.h"
 
 namespace stretto::trainer {
@@ -17,51 +18,25 @@ namespace {
 
 constexpr size_t kTensors = 3;  // of a parameter: master, first moment, second moment
 
-// Who holds the parameters of a model, by Parameter::index.
-class Holders {
- public:
-  explicit Holders(const EngineSpec& spec)
-      : spec_(spec), stages_(ParametersOf(spec.model, spec.tp_size, 0).size()) {
-    for (int stage = 0; stage < spec.pp_size; ++stage) {
-      for (const Parameter& parameter : ParametersOf(spec, RankAt(spec, {.stage = stage}))) {
-        stages_[parameter.index].push_back(stage);
-      }
+// Returns the checksums of what a rank holds of each tensor and other ranks hold too, where all
+// tensors of the model have a place; 0 in all others.
+absl::StatusOr<std::vector<uint32_t>> ChecksumsOf(const AllHolders& holders, Rank rank,
+                                                  RankEngine& engine) {
+  std::vector<uint32_t> checksums(holders.size() * kTensors);
+  for (size_t i = 0; i < engine.parameters().size(); ++i) {
+    const size_t index = engine.parameters()[i].index;
+    const bool compared =
+        std::any_of(holders[index].begin(), holders[index].end(), [&](const Holders& part) {
+          return part.ranks.size() > 1 &&
+                 std::find(part.ranks.begin(), part.ranks.end(), rank) != part.ranks.end();
+        });
+    if (!compared) continue;
+    for (size_t tensor = 0; tensor < kTensors; ++tensor) {
+      ASSIGN_OR_RETURN(const absl::Span<const float> held,
+                       engine.Held(i, static_cast<Slot>(tensor)));
+      checksums[index * kTensors + tensor] =
+          Crc32c({reinterpret_cast<const char*>(held.data()), held.size() * sizeof(float)});
     }
-  }
-
-  size_t parameters() const { return stages_.size(); }
-  // Returns the ranks that hold the same values of a parameter as the ranks of `tp_rank`; a
-  // parameter that is whole is the same on every tp_rank.
-  std::vector<Rank> Of(size_t index, bool whole, int tp_rank) const {
-    std::vector<Rank> ranks;
-    for (int stage : stages_[index]) {
-      for (int replica = 0; replica < spec_.dp_size; ++replica) {
-        for (int tp = whole ? 0 : tp_rank; tp < (whole ? spec_.tp_size : tp_rank + 1); ++tp) {
-          ranks.push_back(
-              RankAt(spec_, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(tp)}));
-        }
-      }
-    }
-    return ranks;
-  }
-
- private:
-  const EngineSpec& spec_;
-  std::vector<std::vector<int>> stages_;
-};
-
-// Returns the checksums of a rank's tensors that other ranks hold too, where all tensors of the
-// model have a place; 0 in all others.
-absl::StatusOr<std::vector<uint32_t>> ChecksumsOf(const Holders& holders, RankEngine& engine) {
-  std::vector<uint32_t> checksums(holders.parameters() * kTensors);
-  const std::vector<ShardTensor> tensors = engine.StateTensors();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const Parameter& parameter = engine.parameters()[i / kTensors];
-    if (holders.Of(parameter.index, !parameter.sharded(), 0).size() == 1) continue;
-    ASSIGN_OR_RETURN(const void* data, tensors[i].data.fetch());
-    ASSIGN_OR_RETURN(const int64_t bytes, TensorBytes(tensors[i].dtype, tensors[i].extents));
-    checksums[parameter.index * kTensors + i % kTensors] =
-        Crc32c({static_cast<const char*>(data), static_cast<size_t>(bytes)});
   }
   return checksums;
 }
@@ -77,26 +52,24 @@ TensorView Words(std::vector<uint32_t>& words) {
 
 absl::Status CheckReplicas(const EngineSpec& spec, RankEngine& engine, Communicator& control) {
   if (control.size() == 1) return absl::OkStatus();
-  const Holders holders(spec);
+  const AllHolders holders = HoldersOf(spec);
   absl::StatusOr<std::vector<uint32_t>> checksums = std::vector<uint32_t>();
   RETURN_IF_ERROR(WorkTogether(control, [&] {
-    checksums = ChecksumsOf(holders, engine);
+    checksums = ChecksumsOf(holders, Rank::Of(control.rank()), engine);
     return checksums.status();
   }));
   std::vector<uint32_t> mine = *std::move(checksums);
   std::vector<uint32_t> all(mine.size() * control.size());
   RETURN_IF_ERROR(control.Run(Collective::AllGather(Words(mine), Words(all))));
   for (const Parameter& parameter : ParametersOf(spec.model, spec.tp_size, 0)) {
-    const bool whole = !parameter.sharded();
-    for (size_t tensor = 0; tensor < kTensors; ++tensor) {
-      const auto crc_on = [&](Rank rank) {
-        return all[rank.position() * mine.size() + parameter.index * kTensors + tensor];
-      };
-      for (int tp_rank = 0; tp_rank < (whole ? 1 : spec.tp_size); ++tp_rank) {
-        const std::vector<Rank> ranks = holders.Of(parameter.index, whole, tp_rank);
-        const Rank first = ranks.front();
+    for (const Holders& part : holders[parameter.index]) {
+      for (size_t tensor = 0; tensor < kTensors; ++tensor) {
+        const auto crc_on = [&](Rank rank) {
+          return all[rank.position() * mine.size() + parameter.index * kTensors + tensor];
+        };
+        const Rank first = part.ranks.front();
         std::vector<std::string> others;
-        for (Rank rank : ranks) {
+        for (Rank rank : part.ranks) {
           if (crc_on(rank) == crc_on(first)) continue;
           others.push_back(absl::StrFormat("%08x on rank %d", crc_on(rank), rank.value()));
         }

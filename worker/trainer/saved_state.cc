@@ -159,8 +159,8 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   // Compare the hash last: earlier checks can often name the field that differs.
   if (state.math_hash.empty() && !exact) expected.tp_size = config.engine.tp_size;
   RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
-  RETURN_IF_ERROR(engine.SetState([&](size_t i, Slot slot, float* values) {
-    return saved.Read(engine.parameters()[i], slot, values);
+  RETURN_IF_ERROR(engine.SetState([&](const Parameter& box, Slot slot, float* values) {
+    return saved.Read(box, slot, values);
   }));
   if (!same_run) {
     expected.spec_hash = state.math_hash.empty() ? config.spec_hash : "";

@@ -99,6 +99,7 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
   }
   if (spec.parallelism().dp_size() > 1) {
     absl::StrAppend(&text, ", dp ", spec.parallelism().dp_size());
+    if (spec.parallelism().zero() > 0) absl::StrAppend(&text, " zero ", spec.parallelism().zero());
   }
   const std::string options = OptionsText(spec);
   return options.empty() ? text : absl::StrCat(text, ", ", options);

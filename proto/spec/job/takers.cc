@@ -28,6 +28,7 @@ bool TakenBy(const ScheduleRules& rules, Taker taker) {
     case Taker::kLlama3:
     case Taker::kOnCpu:
     case Taker::kStaged:
+    case Taker::kReplicated:
       return true;
   }
   return true;
@@ -63,6 +64,8 @@ std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec) {
       return spec.device() != v1alpha1::DEVICE_CUDA;
     case Taker::kStaged:
       return spec.parallelism().pp_size() > 1;
+    case Taker::kReplicated:
+      return spec.parallelism().dp_size() > 1;
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring: {
@@ -89,6 +92,8 @@ std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec) {
              "one)";
     case Taker::kStaged:
       return "the model is in one stage (parallelism.pp_size)";
+    case Taker::kReplicated:
+      return "the model has one replica (parallelism.dp_size)";
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring:

@@ -102,7 +102,8 @@ TEST(MathHashTest, LeavesOutTheLayoutAlone) {
   const std::string math = MathHashOf(spec("", 4, 16)), all = HashOf(spec("", 4, 16));
   for (const char* layout :
        {"parallelism { tp_size: 1 }", "parallelism { tp_size: 3 dp_size: 2 }",
-        "parallelism { pp_size: 2 }", "schedule { parameters { slice_sizes: [1, 3] } }",
+        "parallelism { dp_size: 2 zero: 1 }", "parallelism { pp_size: 2 }",
+        "schedule { parameters { slice_sizes: [1, 3] } }",
         "schedule { parameters { sequence_parallel: true merge_wgrads: 2 } }"}) {
     EXPECT_EQ(MathHashOf(spec(layout, 4, 16)), math) << layout;
     EXPECT_NE(HashOf(spec(layout, 4, 16)), all) << layout;
@@ -177,8 +178,8 @@ JobSpec FullSpec() {
       "  sequence_length: 64 vocab_size: 300 dropout: 0.1 "
       "  rotary_scaling { kind: LLAMA3 factor: 8 original_sequence_length: 64 } } "
       "data { held_out: 0.1 blend { prefix: 'a' weight: 1 } blend { prefix: 'b' weight: 1 } } "
-      "parallelism { pp_size: 2 } schedule { name: 'domino_hybrid' } steps: 10 micro_batch_size: 4 "
-      "global_batch_size: 16 "
+      "parallelism { pp_size: 2 dp_size: 2 zero: 1 } schedule { name: 'domino_hybrid' } steps: 10 "
+      "micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
       "eval { interval_steps: 5 early_stop { patience: 2 } }"));
 }

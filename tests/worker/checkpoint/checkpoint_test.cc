@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/box.h"
 #include "tests/worker/test_files.h"
 
 namespace stretto {
@@ -21,7 +22,7 @@ constexpr int64_t kRows = 4, kColumns = 6;
 // The value of element i of the [4, 6] tensors below, at a step.
 float Value(int64_t step, int64_t i) { return static_cast<float>(step * 1000 + i); }
 
-// Two ranks: "rows" is cut by rows, "columns" by columns, "bias" is held by both.
+// Two ranks: "rows" is cut by rows, "columns" by columns, "bias" is that of the first.
 class CheckpointTest : public testing::Test {
  protected:
   TrainingState State(int64_t step, int64_t epoch) {
@@ -45,11 +46,11 @@ class CheckpointTest : public testing::Test {
       if (i % kColumns / 3 == rank) columns.push_back(Value(step, i));
     }
     const uint16_t bias[] = {1, 2};
-    return WriteShard(
-        job_, step, Epoch(epoch), Rank::Of(rank),
-        {{"rows", "F32", {kRows, kColumns}, {2 * rank, 0}, {2, kColumns}, rows.data()},
-         {"columns", "F32", {kRows, kColumns}, {0, 3 * rank}, {kRows, 3}, columns.data()},
-         {"bias", "BF16", {2}, {0}, {2}, bias}});
+    std::vector<ShardTensor> tensors = {
+        {"rows", "F32", {kRows, kColumns}, {2 * rank, 0}, {2, kColumns}, rows.data()},
+        {"columns", "F32", {kRows, kColumns}, {0, 3 * rank}, {kRows, 3}, columns.data()}};
+    if (rank == 0) tensors.push_back({"bias", "BF16", {2}, {0}, {2}, bias});
+    return WriteShard(job_, step, Epoch(epoch), Rank::Of(rank), tensors);
   }
 
   std::vector<ShardInfo> WriteBoth(int64_t step, int64_t epoch) {
@@ -113,7 +114,48 @@ TEST_F(CheckpointTest, AnyLayoutReadsWhatTwoRanksWrote) {
   uint16_t bias[2];
   ASSERT_TRUE(checkpoint->Read("bias", "BF16", {0}, {2}, bias).ok());
   EXPECT_THAT(bias, ElementsAre(1, 2));
-  EXPECT_EQ(checkpoint->Find("bias")->shards.size(), 1u);  // the replica is listed once
+}
+
+// A rank may have a range of a tensor's elements: three boxes in one file, under keys of their own.
+TEST_F(CheckpointTest, AFileMayHaveSeveralBoxesOfATensor) {
+  std::vector<int32_t> all(24);
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<ShardInfo> shards;
+  for (const auto& [rank, range] :
+       {std::pair(0, ElementRange{0, 9}), {1, {9, 23}}, {2, {23, 24}}}) {
+    std::vector<ShardTensor> tensors;
+    int64_t first = range.begin;
+    for (const Box& box : BoxesOf({4, 6}, range)) {
+      tensors.push_back({"w",
+                         "I32",
+                         {4, 6},
+                         box.starts,
+                         box.extents,
+                         all.data() + first,
+                         absl::StrCat("w from ", first)});
+      first += box.extents[0] * box.extents[1];
+    }
+    shards.push_back(*WriteShard(job_, 1, Epoch(1), Rank::Of(rank), tensors));
+  }
+  EXPECT_EQ(shards[1].tensors.at(0).shards.size(), 3u);
+  const auto folder = Commit(job_, State(1, 1), shards, 0);
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  const auto checkpoint = Checkpoint::Open(*folder);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  std::vector<int32_t> whole(24), middle(4);
+  ASSERT_TRUE(checkpoint->Read("w", "I32", {0, 0}, {4, 6}, whole.data()).ok());
+  EXPECT_EQ(whole, all);
+  ASSERT_TRUE(checkpoint->Read("w", "I32", {1, 2}, {2, 2}, middle.data()).ok());
+  EXPECT_THAT(middle, ElementsAre(8, 9, 14, 15));
+}
+
+TEST_F(CheckpointTest, ABoxThatTwoRanksWroteIsRefused) {
+  const int32_t values[] = {1, 2};
+  std::vector<ShardInfo> shards;
+  for (Rank rank : IdRange<Rank>(2))
+    shards.push_back(*WriteShard(job_, 1, Epoch(1), rank, {{"w", "I32", {2}, {0}, {2}, values}}));
+  EXPECT_THAT(std::string(Commit(job_, State(1, 1), shards, 0).status().message()),
+              HasSubstr("tensor w: shards: found 0 and 1 overlapping, expected disjoint boxes"));
 }
 
 TEST_F(CheckpointTest, BoxesOfThreeDimensionsAndScalarsAreCopiedWhole) {

@@ -35,9 +35,9 @@ Manifest Example() {
   manifest.tensors = {{"w",
                        "F32",
                        {4, 2},
-                       {{"rank-00000.safetensors", 64, {0, 0}, {2, 2}},
-                        {"rank-00001.safetensors", 64, {2, 0}, {2, 2}}}},
-                      {"bias", "F32", {}, {{"rank-00000.safetensors", 80, {}, {}}}}};
+                       {{"rank-00000.safetensors", 64, {0, 0}, {2, 2}, "w"},
+                        {"rank-00001.safetensors", 64, {2, 0}, {2, 2}, "w"}}},
+                      {"bias", "F32", {}, {{"rank-00000.safetensors", 80, {}, {}, "bias"}}}};
   return manifest;
 }
 
@@ -54,6 +54,12 @@ Manifest WithMathHash() {
   return manifest;
 }
 
+Manifest WithKeys() {
+  Manifest manifest = Example();
+  manifest.tensors[0].shards[0].key = "w[0,0]";
+  return manifest;
+}
+
 // The example with one text replaced must be refused with this message.
 void ExpectRefused(const std::string& from, const std::string& to, const std::string& message) {
   const std::string text = ManifestText(WithAttachments());
@@ -65,7 +71,7 @@ void ExpectRefused(const std::string& from, const std::string& to, const std::st
 }
 
 TEST(ManifestTest, RoundTrips) {
-  for (const Manifest& manifest : {Example(), WithAttachments(), WithMathHash()}) {
+  for (const Manifest& manifest : {Example(), WithAttachments(), WithMathHash(), WithKeys()}) {
     const auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(*parsed, manifest);
@@ -75,8 +81,10 @@ TEST(ManifestTest, RoundTrips) {
 // Checkpoints on disk outlive the program that wrote them: these texts never change.
 // STRETTO_REWRITE=1 writes them.
 TEST(ManifestTest, IsWrittenAndReadAsEver) {
-  const std::pair<const char*, Manifest> goldens[] = {
-      {"plain", Example()}, {"attachments", WithAttachments()}, {"math_hash", WithMathHash()}};
+  const std::pair<const char*, Manifest> goldens[] = {{"plain", Example()},
+                                                      {"attachments", WithAttachments()},
+                                                      {"math_hash", WithMathHash()},
+                                                      {"keys", WithKeys()}};
   for (const auto& [name, manifest] : goldens) {
     const std::string path =
         absl::StrCat(STRETTO_SOURCE_DIR "/tests/golden/manifest/", name, ".json");

@@ -15,6 +15,7 @@ struct Layout {
   std::string schedule = "megatron_sync";
   int tp_size = 2;
   int dp_size = 1;
+  int zero = 0;
   int pp_size = 1;
   std::string pipeline = kDefaultPipeline;
   std::vector<int> slices = {4};  // sequences of each; their sum is the micro-batch
@@ -45,6 +46,7 @@ inline std::string Describe(const Layout& layout) {
   std::string name = ArchitectureOf(layout.family).name;
   name += "_" + layout.schedule + "_tp" + std::to_string(layout.tp_size);
   if (layout.dp_size > 1) name += "_dp" + std::to_string(layout.dp_size);
+  if (layout.zero > 0) name += "_zero" + std::to_string(layout.zero);
   if (layout.pp_size > 1) name += "_pp" + std::to_string(layout.pp_size) + "_" + layout.pipeline;
   for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
   if (layout.splits > 1) name += "_splits" + std::to_string(layout.splits);
@@ -89,6 +91,7 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
                    .pipeline = layout.pipeline};
   spec.tp_size = layout.tp_size;
   spec.dp_size = layout.dp_size;
+  spec.zero = layout.zero;
   spec.pp_size = layout.pp_size;
   spec.dtype = layout.dtype;
   spec.wire_dtype = layout.wire;

@@ -101,10 +101,10 @@ TEST_F(CheckpointCommandTest, ListShowsWhatLiesInAJobsFolder) {
   Spill(job + "/notes.txt", "not ours");
   EXPECT_EQ(*ListCheckpoints(job, false, now),
             "NAME                      SIZE     AGE    SAMPLES   TOKENS   TP  STATE\n"
-            "step-00000005.bad-1  401.9 KiB   2h35m         40      640    2  failed its checks, "
+            "step-00000005.bad-1  398.8 KiB   2h35m         40      640    2  failed its checks, "
             "put aside\n"
-            "step-00000010        401.9 KiB   1h50m         80     1.3k    2  whole\n"
-            "step-00000020        401.9 KiB  20m00s        160     2.6k    2  whole\n"
+            "step-00000010        398.8 KiB   1h50m         80     1.3k    2  whole\n"
+            "step-00000020        398.8 KiB  20m00s        160     2.6k    2  whole\n"
             "step-00000030.tmp-2        0 B    5.0s          -        -    -  being written, or "
             "left by a crash\n");
   // A file that has lost its end, and a manifest that is none.

@@ -130,9 +130,13 @@ TEST_F(EvaluationTest, ReplicasHaveTheBitsOfOne) {
     };
     const double one = evaluated();
     for (int dp_size : {2, 4}) {
-      config_.engine.dp_size = dp_size;
-      EXPECT_EQ(evaluated(), one) << dp_size;
+      for (int zero : {0, 1}) {
+        config_.engine.dp_size = dp_size;
+        config_.engine.zero = zero;
+        EXPECT_EQ(evaluated(), one) << dp_size << " " << zero;
+      }
     }
+    config_.engine.zero = 0;
   }
 }
 

@@ -151,8 +151,8 @@ TEST_F(ReadWeightsTest, EveryRankReadsItsShards) {
       ASSERT_TRUE(engine.ok()) << engine.status();
       // What they must not keep.
       ASSERT_TRUE((*engine)
-                      ->SetState([&](size_t i, Slot, float* values) {
-                        std::fill_n(values, (*engine)->parameters()[i].count(), 7.0f);
+                      ->SetState([&](const Parameter& box, Slot, float* values) {
+                        std::fill_n(values, box.count(), 7.0f);
                         return absl::OkStatus();
                       })
                       .ok());

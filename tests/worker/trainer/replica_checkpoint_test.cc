@@ -4,10 +4,12 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
-#include <set>
+#include <vector>
 
+#include "proto/base/box.h"
 #include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/training.h"
 #include "worker/trainer/saved_state.h"
@@ -60,54 +62,84 @@ class ReplicaCheckpointTest : public TrainingTest {
   }
 };
 
-TEST_F(ReplicaCheckpointTest, EachShardIsWrittenOnce) {
-  config_.engine.dp_size = 3;
-  std::mutex mu;
-  std::multiset<std::pair<std::string, GroupRank>> written;
-  size_t held = 0;
-  int64_t most = 0;  // elements that a rank writes
-  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
-    const std::vector<ShardTensor> owned = engine.OwnedStateTensors();
-    const std::lock_guard lock(mu);
-    held = engine.StateTensors().size();
-    int64_t elements = 0;
-    for (const ShardTensor& tensor : owned) {
-      elements += *TensorBytes("F32", tensor.extents) / 4;
-      written.emplace(tensor.name, PlaceOf(config_.engine, rank.config.rank).tp_rank);
-    }
-    most = std::max(most, elements);
-  });
-  EXPECT_EQ(written.size(), 2 * held);
-  // The largest parameter is the embedding, of which a rank has 64 x 16 elements. It is more than a
-  // third of the whole, so its writer writes nothing else.
-  EXPECT_EQ(most, 3 * 64 * 16);
-  EXPECT_EQ(std::set(written.begin(), written.end()).size(), written.size());
-}
+// What the ranks of a job write to a checkpoint.
+struct Written {
+  std::map<std::string, std::vector<Box>> boxes;  // of each tensor
+  std::map<Rank, int64_t> elements;
 
-// A tied embedding is in both stages, and the first one writes it.
-TEST_F(ReplicaCheckpointTest, EachShardOfStagesIsWrittenOnce) {
-  config_.engine.dp_size = config_.engine.pp_size = 2;
-  config_.engine.model.layers = 2;
+  int64_t all() const {
+    int64_t sum = 0;
+    for (const auto& [rank, count] : elements) sum += count;
+    return sum;
+  }
+};
+
+Written WrittenBy(const JobConfig& config) {
   std::mutex mu;
-  std::multiset<std::pair<std::string, GroupRank>> written;
-  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
-    const Place place = PlaceOf(config_.engine, rank.config.rank);
+  Written written;
+  OnLocalEngines(config, [&](LocalRank& rank, RankEngine& engine) {
     const std::lock_guard lock(mu);
     for (const ShardTensor& tensor : engine.OwnedStateTensors()) {
-      written.emplace(tensor.name, place.tp_rank);
-      if (tensor.name == "embedding.token.weight") {
-        EXPECT_EQ(place.stage, 0);
-      }
+      written.boxes[tensor.name].push_back({tensor.starts, tensor.extents});
+      written.elements[rank.config.rank] += *TensorBytes("F32", tensor.extents) / 4;
     }
   });
-  std::multiset<std::pair<std::string, GroupRank>> expected;
-  for (GroupRank tp_rank : IdRange<GroupRank>(2)) {
-    for (const Parameter& parameter : ParametersOf(config_.engine.model, 2, tp_rank)) {
-      for (Slot slot : {Slot::kMaster, Slot::kMoment1, Slot::kMoment2})
-        expected.emplace(NameOfState(parameter, slot), tp_rank);
+  return written;
+}
+
+// Expects the boxes of every tensor to be disjoint and to have all its elements.
+void ExpectEachElementOnce(const EngineSpec& spec, const Written& written) {
+  int64_t elements = 0;
+  for (const Parameter& parameter : ParametersOf(spec.model, 1, 0)) {
+    for (Slot slot : {Slot::kMaster, Slot::kMoment1, Slot::kMoment2}) {
+      elements += parameter.count();
+      const std::vector<Box>& boxes = written.boxes.at(NameOfState(parameter, slot));
+      Box common;
+      for (size_t a = 0; a < boxes.size(); ++a) {
+        for (size_t b = 0; b < a; ++b)
+          EXPECT_FALSE(Intersect(boxes[a], boxes[b], &common)) << NameOfState(parameter, slot);
+      }
     }
   }
-  EXPECT_EQ(written, expected);
+  EXPECT_EQ(written.all(), elements);
+}
+
+// Parameters that ranks hold whole, those that they share, a tied embedding in two stages, and, with
+// ZeRO, parts of all of them.
+TEST_F(ReplicaCheckpointTest, EachElementIsWrittenOnce) {
+  config_.engine.model.layers = 2;
+  for (int pp_size : {1, 2}) {
+    for (int dp_size : {1, 2, 3}) {
+      for (int zero : {0, 1}) {
+        for (bool sequence_parallel : {false, true}) {
+          SCOPED_TRACE(
+              absl::StrCat(pp_size, " x ", dp_size, " zero ", zero, " ", sequence_parallel));
+          config_.engine.pp_size = pp_size;
+          config_.engine.dp_size = dp_size;
+          config_.engine.zero = dp_size > 1 ? zero : 0;
+          config_.engine.schedule.sequence_parallel = sequence_parallel;
+          ExpectEachElementOnce(config_.engine, WrittenBy(config_));
+        }
+      }
+    }
+  }
+}
+
+// Without ZeRO a parameter is written by one rank. The largest is the embedding, of which a rank
+// has 64 x 16 elements and which is more than a third of the whole, so its writer writes nothing
+// else. With ZeRO every rank writes about as much as the others.
+TEST_F(ReplicaCheckpointTest, RanksShareTheWriting) {
+  config_.engine.dp_size = 3;
+  const auto most = [&] {
+    int64_t most = 0;
+    for (const auto& [rank, elements] : WrittenBy(config_).elements)
+      most = std::max(most, elements);
+    return most;
+  };
+  EXPECT_EQ(most(), 3 * 64 * 16);
+  config_.engine.zero = 1;
+  const int64_t mean = WrittenBy(config_).all() / config_.engine.world_size();
+  EXPECT_LT(most(), mean + mean / 10);
 }
 
 TEST_F(ReplicaCheckpointTest, IsWholeAndNamesTheRanks) {
@@ -125,6 +157,34 @@ TEST_F(ReplicaCheckpointTest, IsWholeAndNamesTheRanks) {
                            parameter.extents, values.data())
                     .ok())
         << parameter.name;
+  }
+}
+
+// Losses with the optimizer's state in parts are those without, bit by bit, and a checkpoint of one
+// is one of the other.
+TEST_F(ReplicaCheckpointTest, SharedUpdatesChangeNoBit) {
+  config_.engine.dp_size = 2;
+  const std::string checkpoints = config_.checkpoint_folder;
+  const auto run = [&](int zero, int steps, const std::string& from) {
+    for (Rank rank : IdRange<Rank>(4)) std::filesystem::remove_all(FolderOf(rank));
+    config_.engine.zero = zero;
+    config_.steps = steps;
+    config_.resume_folder = from;
+    config_.checkpoint_folder = absl::StrCat(checkpoints, "-", zero, "-", steps, from.size());
+    RunJob();
+    return LossesOf(0);
+  };
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    config_.engine.dtype = config_.engine.wire_dtype = dtype;
+    const auto whole = run(0, 4, "");
+    ASSERT_EQ(whole.size(), 4u);
+    EXPECT_EQ(run(1, 4, ""), whole);
+    for (int zero : {0, 1}) {
+      run(zero, 2, "");
+      const auto rest = run(1 - zero, 4, config_.checkpoint_folder);
+      ASSERT_EQ(rest.size(), 2u);
+      for (int64_t step : {3, 4}) EXPECT_EQ(rest.at(step), whole.at(step)) << zero;
+    }
   }
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <bit>
 #include <functional>
+#include <map>
 #include <thread>
 
 #include "tests/worker/trainer/local_job.h"
@@ -95,6 +96,30 @@ TEST_F(ReplicasTest, TensorsOfReplicasAreComparedWithThoseOfTheFirst) {
         EXPECT_THAT(std::string(status.message()), HasSubstr(" as on rank 0: "));
       }
     }
+  }
+}
+
+// With ZeRO, replicas hold different elements of what they share, so nobody can compare them; ranks of
+// a replica hold the same elements of what is not sharded.
+TEST_F(ReplicasTest, PartsOfReplicasAreComparedWithinOne) {
+  config_.engine.micro_batches = 1;
+  config_.engine.dp_size = 2;
+  config_.engine.zero = 1;
+  for (const auto& [name, found_by] : std::map<std::string, bool>{
+           {"layers.0.mlp.fc1.weight", false}, {"layers.0.ln2.weight", true}}) {
+    std::vector<absl::Status> found(4);
+    OnRanks([&](const JobConfig& config, RankEngine& engine, Communicator& control) {
+      absl::Status& mine = found[config.rank.position()];
+      mine = CheckReplicas(config.engine, engine, control);
+      EXPECT_TRUE(mine.ok()) << mine;
+      const auto tensors = engine.StateTensors();
+      const bool holds =
+          std::any_of(tensors.begin(), tensors.end(),
+                      [&](const ShardTensor& tensor) { return tensor.name == name; });
+      if (config.rank.value() % 2 == 1 && holds) FlipBit(engine, name);
+      mine = CheckReplicas(config.engine, engine, control);
+    });
+    for (const absl::Status& status : found) EXPECT_EQ(status.ok(), !found_by) << name << status;
   }
 }
 

@@ -266,7 +266,7 @@ TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
     OnRanks([&](RankEngine& engine, Communicator&, const JobConfig& config) {
       ASSERT_TRUE(engine.Initialise(1).ok());
       const auto shard =
-          WriteShard(config.resume_folder, step, Epoch(1), config.rank, engine.StateTensors());
+          WriteShard(config.resume_folder, step, Epoch(1), config.rank, engine.OwnedStateTensors());
       ASSERT_TRUE(shard.ok()) << shard.status();
       const std::lock_guard lock(mu);
       shards.push_back(*shard);

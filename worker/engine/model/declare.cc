@@ -2,7 +2,7 @@
 
 // Declares the buffers that several operations need from the start: parameters with their gradients
 // and optimizer state, inputs, outputs, and the views of slices. Gradients that one collective adds
-// up are views of one bucket. Every other buffer is declared by the operation that writes it first.
+// up, and with ZeRO weights that one collective spreads, are views of one bucket. Every other buffer is declared by the operation that writes it first.
 
 #include <algorithm>
 #include <iterator>
@@ -15,59 +15,71 @@
 
 namespace stretto {
 
-std::string Emitter::BucketOf(const Parameter& parameter) const {
-  if (SequenceParallel() && !parameter.sharded()) return kReplicatedBucket;
-  // A layer's gradients become final at about the same time and are large enough to fill a link.
-  if (spec_.dp_size > 1 && parameter.layer >= 0) return absl::StrCat("layers.", parameter.layer);
-  return "";
+BufferId Emitter::DeclareBucket(const Bucket& bucket, absl::string_view suffix, DType dtype,
+                                ArenaClass arena) {
+  const bool shares = Shares(bucket);
+  if (!shares && (bucket.parameters.size() == 1 || arena == ArenaClass::kParameter)) return -1;
+  const int64_t count = shares ? bucket.parts * bucket.part_count() : bucket.count;
+  // The only parameter of a bucket has its name.
+  const absl::string_view whole = bucket.parameters.size() == 1 ? ".bucket" : "";
+  return NewBuffer(absl::StrCat(bucket.name, whole, suffix), dtype, {count}, arena);
 }
 
-void Emitter::DeclareBuckets() {
-  std::vector<std::pair<std::string, int64_t>> counts;  // in the order of their first parameters
-  for (const Parameter& parameter : parameters_) {
-    const std::string name = BucketOf(parameter);
-    if (name.empty()) continue;
-    auto count = std::find_if(counts.begin(), counts.end(),
-                              [&](const auto& known) { return known.first == name; });
-    if (count == counts.end()) count = counts.insert(count, {name, 0});
-    count->second += parameter.count();
-  }
-  for (const auto& [name, count] : counts) {
-    buckets_[name] = {
-        NewBuffer(absl::StrCat(name, ".grad"), DType::kF32, {count}, ArenaClass::kGradient)};
-  }
+BufferId Emitter::DeclareTensor(size_t parameter, absl::string_view suffix, DType dtype,
+                                ArenaClass arena) {
+  const Parameter& p = parameters_[parameter];
+  std::string name = absl::StrCat(p.name, suffix);
+  // Operations see stacked matrices as one matrix and stacked biases as one vector.
+  std::vector<int64_t> shape = {p.count()};
+  if (p.decay) shape = {p.count() / p.extents.back(), p.extents.back()};
+  const BufferId bucket =
+      (arena == ArenaClass::kGradient ? gradient_buckets_
+                                      : weight_buckets_)[buckets_.NumberOf(parameter)];
+  if (bucket < 0) return NewBuffer(std::move(name), dtype, std::move(shape), arena);
+  return View(bucket, std::move(name), buckets_.FirstOf(parameter), std::move(shape));
 }
 
 void Emitter::DeclareParameters() {
-  if (extent_ == Extent::kStep) DeclareBuckets();
-  for (const Parameter& p : parameters_) {
-    // Operations see stacked matrices as one matrix and stacked biases as one vector.
-    const std::vector<int64_t> used =
-        p.decay ? std::vector<int64_t>{p.count() / p.extents.back(), p.extents.back()}
-                : std::vector<int64_t>{p.count()};
-    ids_.weight.push_back(NewBuffer(p.name, spec_.dtype, used, ArenaClass::kParameter));
-    if (extent_ == Extent::kStep) DeclareTraining(p, ids_.weight.back());
+  const bool trains = extent_ == Extent::kStep;
+  for (const Bucket& bucket : buckets_.all()) {
+    weight_buckets_.push_back(DeclareBucket(bucket, "", spec_.dtype, ArenaClass::kParameter));
+    if (!trains) continue;
+    gradient_buckets_.push_back(DeclareBucket(bucket, ".grad", DType::kF32, ArenaClass::kGradient));
+  }
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    ids_.weight.push_back(DeclareTensor(i, "", spec_.dtype, ArenaClass::kParameter));
+    if (trains) DeclareTraining(i);
   }
 }
 
-void Emitter::DeclareTraining(const Parameter& parameter, BufferId weight) {
-  const std::vector<int64_t> used = step_.buffers[weight].shape;
-  const auto add = [&](absl::string_view suffix, ArenaClass arena) {
-    return NewBuffer(absl::StrCat(parameter.name, suffix), DType::kF32, used, arena);
+void Emitter::DeclareTraining(size_t parameter) {
+  const Parameter& p = parameters_[parameter];
+  const BufferId weight = ids_.weight.back();
+  const ElementRange updated = buckets_.UpdatedBy(place_.replica, parameter);
+  const BufferId weight_part = Elements(weight, updated);
+  const auto add = [&](absl::string_view suffix) -> BufferId {
+    if (weight_part < 0) return -1;
+    return NewBuffer(absl::StrCat(p.name, suffix), DType::kF32, step_.buffers[weight_part].shape,
+                     ArenaClass::kOptimizer);
   };
+  ids_.updated.push_back(updated);
+  ids_.weight_part.push_back(weight_part);
   // In f32 the weight is its own master; AdamW then writes it once.
-  ids_.master.push_back(spec_.dtype == DType::kF32 ? weight
-                                                   : add(".master", ArenaClass::kOptimizer));
-  ids_.moment1.push_back(add(".m", ArenaClass::kOptimizer));
-  ids_.moment2.push_back(add(".v", ArenaClass::kOptimizer));
-  const auto bucket = buckets_.find(BucketOf(parameter));
-  if (bucket == buckets_.end()) {
-    ids_.gradient.push_back(add(".grad", ArenaClass::kGradient));
-    return;
-  }
-  auto& [buffer, first] = bucket->second;
-  ids_.gradient.push_back(View(buffer, absl::StrCat(parameter.name, ".grad"), first, used));
-  first += parameter.count();
+  ids_.master.push_back(spec_.dtype == DType::kF32 ? weight_part : add(".master"));
+  ids_.moment1.push_back(add(".m"));
+  ids_.moment2.push_back(add(".v"));
+  ids_.gradient.push_back(DeclareTensor(parameter, ".grad", DType::kF32, ArenaClass::kGradient));
+  ids_.gradient_part.push_back(Elements(ids_.gradient.back(), updated));
+}
+
+BufferId Emitter::GradientsOf(size_t bucket) const {
+  const BufferId memory = gradient_buckets_[bucket];
+  return memory >= 0 ? memory : G(static_cast<int>(buckets_.all()[bucket].parameters.front()));
+}
+
+BufferId Emitter::OwnPart(const Bucket& bucket, BufferId whole) {
+  const int64_t count = bucket.part_count();
+  return View(whole, absl::StrCat(BufferName(whole), ".part"), place_.replica * count, {count});
 }
 
 void Emitter::DeclareStep() {

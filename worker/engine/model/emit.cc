@@ -47,6 +47,7 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
                   .head_dim = model_.head_dim(),
                   .first_head = model_.heads / spec.tp_size * tp_rank_.value()}),
       parameters_(ParametersOf(spec, rank)),
+      buckets_(spec, parameters_),
       index_(IndexOf(parameters_, model_.layers)),
       // The threshold counts in units of 2^-32; evaluation drops nothing.
       drop_threshold_(extent == Extent::kForward ? 0
@@ -75,6 +76,12 @@ BufferId Emitter::View(BufferId id, std::string name, int64_t first, std::vector
   view.alias = id;
   view.alias_offset = first;
   return step_.buffers.Add(std::move(view));
+}
+
+BufferId Emitter::Elements(BufferId id, ElementRange range) {
+  if (range.count() == 0) return -1;
+  if (range.count() == step_.buffers[id].count()) return id;
+  return View(id, absl::StrCat(BufferName(id), ".at", range.begin), range.begin, {range.count()});
 }
 
 BufferId Emitter::Activation(const SliceState& slice, absl::string_view name, int layer,
@@ -186,12 +193,34 @@ std::vector<int64_t> Emitter::DropAttributes(int layer, int place, int64_t first
   return {drop_threshold_, layer < 0 ? 0 : 1 + 3 * layer + place, first};
 }
 
+// At the begin of a step, each replica has the weights that it updated in the last one. They are
+// gathered in the order in which forward reads them, and only their first reader waits for them, so
+// the later ones arrive under the layers before them.
+void Emitter::GatherWeights() {
+  for (size_t b = 0; b < buckets_.all().size(); ++b) {
+    const Bucket& bucket = buckets_.all()[b];
+    if (!Shares(bucket)) continue;
+    AddCollective(OpKind::kAllGather, {.name = bucket.name}, OwnPart(bucket, weight_buckets_[b]),
+                  weight_buckets_[b], DType::kF32, FindGroup(step_.groups, kDpGroupName));
+  }
+}
+
 void Emitter::EmitBegin() {
-  // Contributions to a gradient are added, so every gradient starts at zero.
   StartUnit("begin");
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    Add(OpKind::kZero, {.name = parameters_[i].name, .phase = Phase::kOptimizer}, {},
-        {ids_.gradient[i]});
+  GatherWeights();
+  if (extent_ == Extent::kForward) return;
+  // Contributions to a gradient are added, so every gradient starts at zero.
+  const auto zero = [&](const std::string& name, BufferId id) {
+    Add(OpKind::kZero, {.name = name, .phase = Phase::kOptimizer}, {}, {id});
+  };
+  for (size_t i = 0; i < parameters_.size(); ++i) zero(parameters_[i].name, ids_.gradient[i]);
+  for (size_t b = 0; b < buckets_.all().size(); ++b) {
+    const Bucket& bucket = buckets_.all()[b];
+    if (!Shares(bucket)) continue;
+    const int64_t padding = step_.buffers[gradient_buckets_[b]].count() - bucket.count;
+    if (padding == 0) continue;
+    const std::string name = absl::StrCat(bucket.name, ".padding");
+    zero(name, View(gradient_buckets_[b], name, bucket.count, {padding}));
   }
 }
 
@@ -233,7 +262,7 @@ Emitted Emit(const EngineSpec& spec, Rank rank, Extent extent) {
   CheckShares(spec);
   Emitter emitter(spec, rank, extent);
   emitter.DeclareStep();
-  if (extent == Extent::kStep) emitter.EmitBegin();
+  emitter.EmitBegin();
   emitter.StartUnit("micro_batch");
   emitter.EmitForward();
   if (extent == Extent::kStep) {

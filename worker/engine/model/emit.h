@@ -32,10 +32,14 @@ struct StepBuffers {
   // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
   BufferId losses = -1;
   BufferId clip_state;  // f32 [kClipStateCount]
-  // Per parameter of the rank, in ParametersOf order. weight has the compute type; in f32, master
-  // is the same buffer as weight. A forward pass alone has only the weights, and neither scalars
-  // nor clip_state.
-  std::vector<BufferId> weight, master, moment1, moment2, gradient;
+  // Per parameter of the rank, in ParametersOf order. weight has the compute type. A forward pass
+  // alone has only the weights, and neither scalars nor clip_state.
+  std::vector<BufferId> weight, gradient;
+  // The elements of each shard that the rank updates, all or, with ZeRO, a part of them that may be
+  // empty, and their buffers; -1 where there are none. The two of whole tensors are views of the
+  // above. In f32, master is the same buffer as weight_part.
+  std::vector<ElementRange> updated;
+  std::vector<BufferId> weight_part, gradient_part, master, moment1, moment2;
 };
 
 struct Emitted {
@@ -43,7 +47,8 @@ struct Emitted {
   StepBuffers buffers;
 };
 
-// How much of a step to emit. kForward is the unit "micro_batch" up to the losses, without dropout. Its weights are declared in the same order as those of kStep.
+// How much of a step to emit. kForward is the unit "micro_batch" up to the losses, without dropout,
+// behind what gathers the weights. Its weights are declared in the same order as those of kStep.
 enum class Extent : uint8_t { kStep, kForward };
 
 // Emits the program of `rank` from a valid spec. CHECKs that rank is in range.

@@ -7,7 +7,6 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "worker/engine/model/emitter.h"
 
 namespace stretto {
@@ -15,9 +14,11 @@ namespace stretto {
 // With sequence parallelism every rank has computed the gradients of replicated parameters from its
 // own rows only, so one all-reduce adds them up.
 void Emitter::ReduceReplicated() {
-  const auto bucket = buckets_.find(kReplicatedBucket);
-  if (bucket == buckets_.end()) return;
-  AllReduce({.name = bucket->first, .phase = Phase::kOptimizer}, bucket->second.buffer, false);
+  for (size_t b = 0; b < buckets_.all().size(); ++b) {
+    const Bucket& bucket = buckets_.all()[b];
+    if (bucket.name != kReplicatedBucket) continue;
+    AllReduce({.name = bucket.name, .phase = Phase::kOptimizer}, GradientsOf(b), false);
+  }
 }
 
 // Returns the parameters in the order in which their gradients become final: backward's, and behind
@@ -26,7 +27,7 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
   std::vector<size_t> order;
   for (bool replicated : {false, true}) {
     for (size_t i = parameters_.size(); i-- > 0;) {
-      if ((BucketOf(parameters_[i]) == kReplicatedBucket) == replicated) order.push_back(i);
+      if ((buckets_.Of(i).name == kReplicatedBucket) == replicated) order.push_back(i);
     }
   }
   return order;
@@ -45,16 +46,20 @@ void Emitter::ReduceTied() {
 
 // Each replica has computed the gradients of its own sequences. A bucket is summed as soon as its
 // last contribution is there, because the operation waits for nothing else, so sums run under the
-// rest of backward.
+// rest of backward. A replica that updates a part needs the sum of that part alone.
 void Emitter::ReduceOverReplicas(const std::vector<size_t>& order) {
   if (spec_.dp_size == 1) return;
-  std::set<BufferId> reduced;
+  std::set<size_t> reduced;
   for (size_t i : order) {
-    const BufferId bucket = RootOf(step_.buffers, ids_.gradient[i]).buffer;
-    if (!reduced.insert(bucket).second) continue;
-    const std::string name(absl::StripSuffix(BufferName(bucket), ".grad"));
-    AddCollective(OpKind::kAllReduce, {.name = name, .phase = Phase::kOptimizer}, bucket, bucket,
-                  DType::kF32, FindGroup(step_.groups, kDpGroupName));
+    const size_t b = buckets_.NumberOf(i);
+    if (!reduced.insert(b).second) continue;
+    const Bucket& bucket = buckets_.all()[b];
+    const BufferId all = GradientsOf(b);
+    const bool shares = Shares(bucket);
+    AddCollective(shares ? OpKind::kReduceScatter : OpKind::kAllReduce,
+                  {.name = bucket.name, .phase = Phase::kOptimizer}, all,
+                  shares ? OwnPart(bucket, all) : all, DType::kF32,
+                  FindGroup(step_.groups, kDpGroupName));
   }
 }
 
@@ -63,11 +68,16 @@ bool Emitter::Counts(const Parameter& parameter) const {
   return !parameter.copy && (parameter.sharded() || tp_rank_ == 0);
 }
 
-// Every parameter of the model has a part of the norm. Stages add up their parts before the sum
-// over parameters: a part is then a number plus zeros, so the norm has the same bits for any number
-// of stages.
+// Every piece of a parameter (model/buckets.h) has a part of the norm. Stages, and replicas that
+// update different pieces, add up their parts before the sum over all pieces: a part is then a
+// number plus zeros, so the norm has the same bits for any number of stages, with and without ZeRO.
 BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
-  const int64_t count = std::ssize(ParametersOf(model_, spec_.tp_size, tp_rank_));
+  const std::vector<Parameter> all = ParametersOf(model_, spec_.tp_size, tp_rank_);
+  const Buckets of_all(spec_, all);
+  std::vector<int64_t> first = {0};  // part of each parameter of the model
+  for (size_t i = 0; i < all.size(); ++i)
+    first.push_back(first.back() + std::ssize(of_all.PiecesOf(i)));
+  const int64_t count = first.back();
   const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
   const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
   const auto part = [&](int64_t index, int64_t size) {
@@ -75,21 +85,30 @@ BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   };
   for (size_t i : order) {
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
-    const BufferId own = part(parameters_[i].index, 1);
-    if (Counts(parameters_[i])) {
-      Add(OpKind::kSumSquares, tag, {ids_.gradient[i]}, {own});
-    } else {
-      Add(OpKind::kZero, tag, {}, {own});
+    int64_t index = first[parameters_[i].index];
+    for (const Piece& piece : buckets_.PiecesOf(i)) {
+      const BufferId own = part(index++, 1);
+      // What every replica updates is counted by the first.
+      const bool own_piece = spec_.zero == 0 || piece.part == place_.replica;
+      if (Counts(parameters_[i]) && own_piece) {
+        Add(OpKind::kSumSquares, tag, {Elements(G(i), piece.range)}, {own});
+      } else {
+        Add(OpKind::kZero, tag, {}, {own});
+      }
     }
   }
   int64_t next = 0;  // zeros in front of, between and behind the parameters of this stage
   for (size_t i = 0; i <= parameters_.size(); ++i) {
-    const int64_t index = i < parameters_.size() ? parameters_[i].index : count;
+    const bool has = i < parameters_.size();
+    const int64_t index = has ? first[parameters_[i].index] : count;
     if (index > next) Add(OpKind::kZero, norm, {}, {part(next, index - next)});
-    next = index + 1;
+    if (has) next = first[parameters_[i].index + 1];
   }
-  if (const GroupId stages = FindGroup(step_.groups, kPpGroupName); stages >= 0)
-    AddCollective(OpKind::kAllReduce, norm, parts, parts, DType::kF32, stages);
+  const auto add_up = [&](GroupId group) {
+    if (group >= 0) AddCollective(OpKind::kAllReduce, norm, parts, parts, DType::kF32, group);
+  };
+  if (spec_.zero > 0) add_up(FindGroup(step_.groups, kDpGroupName));
+  add_up(FindGroup(step_.groups, kPpGroupName));
   Add(OpKind::kSum, norm, {parts}, {total});
   return total;
 }
@@ -120,10 +139,11 @@ void Emitter::EmitOptimizer() {
   AllReduce(norm, total, false);
   if (!spec_.update_at_once) clip(total);
   for (size_t i : order) {
+    if (ids_.updated[i].count() == 0) continue;
     std::vector<BufferId> out = {ids_.master[i], ids_.moment1[i], ids_.moment2[i]};
-    if (ids_.weight[i] != ids_.master[i]) out.push_back(ids_.weight[i]);
+    if (ids_.weight_part[i] != ids_.master[i]) out.push_back(ids_.weight_part[i]);
     Add(OpKind::kAdamW, {.name = parameters_[i].name, .phase = Phase::kOptimizer},
-        {ids_.gradient[i], ids_.clip_state, ids_.scalars, ids_.master[i], ids_.moment1[i],
+        {ids_.gradient_part[i], ids_.clip_state, ids_.scalars, ids_.master[i], ids_.moment1[i],
          ids_.moment2[i]},
         std::move(out), {parameters_[i].decay ? 1 : 0});
   }

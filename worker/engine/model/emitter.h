@@ -9,6 +9,7 @@
 
 #include "kernels/ops.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/model/buckets.h"
 #include "worker/engine/model/emit.h"
 
 namespace stretto {
@@ -57,9 +58,6 @@ struct SliceState {
   BufferId d;            // [own_rows, hidden], gradient of the residual stream in backward
 };
 
-// The bucket of parameters that every rank of a replica holds whole.
-inline constexpr char kReplicatedBucket[] = "replicated";
-
 class Emitter {
  public:
   Emitter(const EngineSpec& spec, Rank rank, Extent extent);
@@ -76,6 +74,8 @@ class Emitter {
   BufferId NewBuffer(std::string name, DType dtype, std::vector<int64_t> shape, ArenaClass arena,
                      int slots = 1);
   BufferId View(BufferId id, std::string name, int64_t first, std::vector<int64_t> shape);
+  // Returns a range of a tensor's elements: the tensor if that is all of them, -1 if it is empty.
+  BufferId Elements(BufferId id, ElementRange range);
   // Declares an activation of a slice.
   BufferId Activation(const SliceState& slice, absl::string_view name, int layer,
                       std::vector<int64_t> shape, DType dtype);
@@ -112,12 +112,21 @@ class Emitter {
   BufferId Reduce(const SliceState& slice, const Tag& tag, BufferId partial,
                   absl::string_view name);
 
+  // Whether replicas share the updates of a bucket: each adds up and updates a part of it.
+  bool Shares(const Bucket& bucket) const { return spec_.zero > 0 && bucket.parts > 1; }
   void DeclareParameters();
-  // Returns the name of the bucket that holds the gradient of a parameter: gradients that are
-  // reduced by one collective are adjacent. Empty: the gradient has memory of its own.
-  std::string BucketOf(const Parameter& parameter) const;
-  void DeclareBuckets();
-  void DeclareTraining(const Parameter& parameter, BufferId weight);
+  // Declares the memory of a bucket's gradients or weights, and returns it. Returns -1 where the
+  // only parameter of a bucket has memory of its own.
+  BufferId DeclareBucket(const Bucket& bucket, absl::string_view suffix, DType dtype,
+                         ArenaClass arena);
+  // Declares a parameter's gradient or weight, in the memory of its bucket or in its own.
+  BufferId DeclareTensor(size_t parameter, absl::string_view suffix, DType dtype, ArenaClass arena);
+  void DeclareTraining(size_t parameter);
+  BufferId GradientsOf(size_t bucket) const;
+  // Returns this replica's part of the memory of a shared bucket.
+  BufferId OwnPart(const Bucket& bucket, BufferId whole);
+  // Emits the collectives that bring the parts of weights that other replicas have updated.
+  void GatherWeights();
   // Emit the sums of gradients: over the ranks of a replica of a stage, over the two stages that
   // have a tied embedding, and over the replicas.
   void ReduceReplicated();
@@ -192,15 +201,13 @@ class Emitter {
   const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank
   const AttentionShape attention_;
   const std::vector<Parameter> parameters_;
+  const Buckets buckets_;
   const ModelParameters index_;
   const int64_t drop_threshold_;
   StepProgram step_;
   StepBuffers ids_;
-  struct Bucket {
-    BufferId buffer;
-    int64_t used = 0;  // elements that have a parameter
-  };
-  std::map<std::string, Bucket> buckets_;  // by BucketOf
+  // By Buckets::all; -1 where a bucket has no memory of its own. Weights have it with ZeRO.
+  std::vector<BufferId> gradient_buckets_, weight_buckets_;
   std::vector<SliceState> slices_;
   std::map<std::pair<BufferId, int>, BufferId> weight_rows_;  // (weight, piece): its view
 };

@@ -193,6 +193,16 @@ std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank) {
   return parameters;
 }
 
+std::vector<Parameter> BoxesOf(const Parameter& shard, ElementRange range) {
+  std::vector<Parameter> parts;
+  for (Box& box : BoxesOf(shard.extents, range)) {
+    Parameter& part = parts.emplace_back(shard);
+    for (size_t i = 0; i < part.starts.size(); ++i) part.starts[i] += box.starts[i];
+    part.extents = std::move(box.extents);
+  }
+  return parts;
+}
+
 ModelParameters IndexOf(const std::vector<Parameter>& parameters, int layers) {
   std::map<std::string, int> index;
   for (size_t i = 0; i < parameters.size(); ++i) index[parameters[i].name] = i;

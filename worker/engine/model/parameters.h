@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "proto/base/box.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto {
@@ -45,6 +46,10 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRa
 // Returns those of the rank's stage, in the same order. A tied token embedding is in the first
 // stage and in the last one.
 std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank);
+
+// Returns the elements of a range of a shard, in order, as shards of their own, each of which is a
+// box. The shard itself if the range is all of it.
+std::vector<Parameter> BoxesOf(const Parameter& shard, ElementRange range);
 
 // Indices of the parameters in such a list; -1 for those that it does not have.
 struct LayerParameters {

@@ -6,9 +6,10 @@ namespace stretto {
 namespace {
 
 // Declares that the memory of a buffer has its values before the step. Gradients become state,
-// which backends do not mirror in host memory; everything else becomes input.
+// which backends do not mirror in host memory, and activations become input. Parameters are given.
 void MakeGiven(StepProgram* step, BufferId id) {
   const BufferId root = RootOf(step->buffers, id).buffer;
+  if (step->buffers[root].arena == ArenaClass::kParameter) return;
   const bool state = step->buffers[root].arena == ArenaClass::kGradient ||
                      step->buffers[root].arena == ArenaClass::kOptimizer;
   for (BufferId other : step->buffers.ids()) {
@@ -21,10 +22,12 @@ void MakeGiven(StepProgram* step, BufferId id) {
 
 // What collectives would have written to other buffers is given.
 absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
+  const auto memory = [&](BufferId id) { return RootOf(step->buffers, id).buffer; };
   for (Unit& unit : step->units) {
     for (const Op& op : unit.ops) {
-      const bool elsewhere = IsCollective(op.kind) && !op.out.empty() && op.in != op.out;
-      if (elsewhere) MakeGiven(step, op.out[0]);
+      if (!IsCollective(op.kind) || op.out.empty()) continue;
+      const bool in_place = !op.in.empty() && memory(op.in[0]) == memory(op.out[0]);
+      if (!in_place) MakeGiven(step, op.out[0]);
     }
     std::erase_if(unit.ops, [](const Op& op) { return IsCollective(op.kind); });
   }

@@ -87,6 +87,9 @@ struct EngineSpec {
   int tp_size = 1;  // ranks that share a stage of a replica of the model
   int pp_size = 1;  // stages, each of which has some of the layers
   int dp_size = 1;  // replicas, each of which computes its own micro-batches
+  // The stage of ZeRO (Rajbhandari et al. 2020, section 5): 0, each replica updates all parameters;
+  // 1, each updates a part of them and has the optimizer's state of that part alone.
+  int zero = 0;
   DType dtype = DType::kF32;
   // The type of activations on the wire; kBF16 with f32 compute halves the bytes.
   DType wire_dtype = DType::kF32;

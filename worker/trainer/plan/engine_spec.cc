@@ -144,6 +144,7 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   EngineSpec engine{.model = ModelFrom(spec.model()), .schedule = ScheduleFrom(spec)};
   engine.tp_size = spec.parallelism().tp_size();
   engine.dp_size = spec.parallelism().dp_size();
+  engine.zero = spec.parallelism().zero();
   engine.pp_size = spec.parallelism().pp_size();
   engine.dtype = DTypeFrom(spec.precision());
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
@@ -162,6 +163,7 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   *spec.mutable_schedule() = MessageOf(engine.schedule);
   spec.mutable_parallelism()->set_tp_size(engine.tp_size);
   spec.mutable_parallelism()->set_dp_size(engine.dp_size);
+  spec.mutable_parallelism()->set_zero(engine.zero);
   spec.mutable_parallelism()->set_pp_size(engine.pp_size);
   if (engine.pp_size > 1)
     spec.mutable_schedule()->mutable_pipeline()->set_order(engine.schedule.pipeline);

@@ -108,6 +108,15 @@ TEST(GoldenTest, DominoRowOnTwoReplicas) {
   ExpectGolden("domino_row_two_replicas", layout);
 }
 
+// The second of two replicas that share the updates.
+TEST(GoldenTest, DominoRowOnTwoReplicasWithZero) {
+  Layout layout = OneLayer();
+  layout.tp_size = 1;
+  layout.dp_size = 2;
+  layout.zero = 1;
+  ExpectGolden("domino_row_zero", layout, Declarations::kAll, 1);
+}
+
 // The middle one of three stages, which receives and sends in both directions.
 TEST(GoldenTest, DominoRowInAStage) {
   Layout layout = OneLayer();

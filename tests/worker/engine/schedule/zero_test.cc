@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Replicas that share updates (ZeRO): where the collectives stand, what waits for them, and what
+// memory it saves.
+
+#include <map>
+
+#include "absl/algorithm/container.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/delete_waits.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/layout/layout.h"
+#include "worker/engine/model/buckets.h"
+
+namespace stretto {
+namespace {
+
+Layout Shared(int dp_size) {
+  return {.schedule = "domino_row",
+          .tp_size = 1,
+          .dp_size = dp_size,
+          .zero = 1,
+          .slices = {1, 1},
+          .micro_batches = 2};
+}
+
+// Of a kind, by the names of their buckets.
+std::map<std::string, OpId> CollectivesOf(const Program& program, OpKind kind) {
+  std::map<std::string, OpId> found;
+  const GroupId replicas = FindGroup(program.groups, kDpGroupName);
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    if (op.kind == kind && op.group == replicas) found[op.tag.name] = id;
+  }
+  return found;
+}
+
+bool WaitsFor(const Program& program, OpId op, OpId other) {
+  return absl::c_linear_search(program.ops[op].waits, other);
+}
+
+TEST(ZeroTest, OnlyTheFirstReaderOfALayerWaitsForItsWeights) {
+  const Program program = PlanOf(Shared(2)).program;
+  const auto gathers = CollectivesOf(program, OpKind::kAllGather);
+  ASSERT_EQ(gathers.size(), 6u);
+  for (int layer : {0, 1}) {
+    const OpId gather = gathers.at("layers." + std::to_string(layer));
+    int waiting = 0;
+    for (OpId id : program.ops.ids()) {
+      const Op& op = program.ops[id];
+      if (op.group >= 0 || !WaitsFor(program, id, gather)) continue;
+      ++waiting;
+      EXPECT_EQ(op.tag.layer, layer) << PrintTag(op.tag);
+      EXPECT_EQ(op.tag.name, "ln1");
+      EXPECT_EQ(op.tag.micro_batch, 0);
+    }
+    EXPECT_EQ(waiting, 1);
+    EXPECT_TRUE(program.ops[gather].waits.empty());  // it starts with the step
+  }
+}
+
+TEST(ZeroTest, SumsBeginUnderBackward) {
+  const Program program = PlanOf(Shared(2)).program;
+  const auto sums = CollectivesOf(program, OpKind::kReduceScatter);
+  ASSERT_EQ(sums.size(), 6u);
+  EXPECT_TRUE(CollectivesOf(program, OpKind::kAllReduce).contains("grad_norm"));
+  for (OpId wait : program.ops[sums.at("layers.1")].waits)
+    EXPECT_NE(program.ops[wait].tag.layer, 0) << PrintTag(program.ops[wait].tag);
+}
+
+TEST(ZeroTest, EveryWaitIsNeeded) {
+  for (int dp_size : {2, 3}) {
+    Layout layout = Shared(dp_size);
+    layout.dtype = dp_size == 2 ? DType::kF32 : DType::kBF16;
+    const RankPlan plan = PlanOf(layout, Rank::Of(1));
+    const WaitCounts counts = ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas);
+    EXPECT_GT(counts.needed, 12);
+  }
+}
+
+// The state of a rank is 1/dp of it, and padding of at most 1 %.
+TEST(ZeroTest, TheOptimizersStateIsShared) {
+  for (DType dtype : {DType::kF32, DType::kBF16}) {
+    for (int dp_size : {2, 4}) {
+      Layout layout = Shared(dp_size);
+      layout.dtype = dtype;
+      EngineSpec spec = SpecOf(layout);
+      spec.model.hidden = 64;
+      spec.model.ffn_hidden = 256;
+      const int64_t shared = (*PlanArenas(spec, Rank::Of(0)))[ArenaClass::kOptimizer];
+      for (Rank rank : IdRange<Rank>(dp_size))
+        EXPECT_LE((*PlanArenas(spec, rank))[ArenaClass::kOptimizer], shared);
+      spec.zero = 0;
+      const int64_t whole = (*PlanArenas(spec, Rank::Of(0)))[ArenaClass::kOptimizer];
+      EXPECT_GE(shared * dp_size, whole);
+      EXPECT_LE(shared * dp_size, whole + whole / 100);
+    }
+  }
+}
+
+TEST(ZeroTest, AnEvaluationGathersWeightsAndNothingElse) {
+  EngineSpec spec = SpecOf(Shared(2));
+  const Program program = BuildPlan(spec, 0, Variant::kEvaluation)->program;
+  EXPECT_EQ(CollectivesOf(program, OpKind::kAllGather).size(), 6u);
+  EXPECT_TRUE(CollectivesOf(program, OpKind::kReduceScatter).empty());
+  spec.zero = 0;
+  EXPECT_TRUE(
+      CollectivesOf(BuildPlan(spec, 0, Variant::kEvaluation)->program, OpKind::kAllGather).empty());
+}
+
+}  // namespace
+}  // namespace stretto
