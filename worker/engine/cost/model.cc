@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/cost/model.h"
 
-#include <iterator>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
-#include "worker/comm/collective/collective.h"
 #include "worker/engine/cost/work.h"
 
 namespace stretto {
 namespace {
 
 double CollectiveSeconds(const Interconnect& wire, const Program& program, const Op& op) {
-  const int ranks = std::ssize(program.groups.at(op.group).ranks);
-  const LinkSteps cost = LinkStepsOf(InfoOf(op.kind).collective, ranks, WireBytes(program, op));
-  return cost.steps * (wire.latency_seconds + cost.step_bytes / wire.bytes_per_second);
+  const Group& group = program.groups.at(op.group);
+  const CollectiveKind kind = InfoOf(op.kind).collective;
+  const Route route = RouteOf(wire, group, kind);
+  const auto ranks = static_cast<int>(group.ranks.size());
+  return SecondsOf(LinkStepsOf(kind, ranks, WireBytes(program, op)), route.latency_seconds,
+                   SpeedAlone(wire, route));
 }
 
 absl::Status ExpectField(bool ok, absl::string_view field, double found,
@@ -23,6 +25,27 @@ absl::Status ExpectField(bool ok, absl::string_view field, double found,
   if (ok) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(field, ": found ", found, ", expected ", expected));
+}
+
+// Written, like the other checks, so that NaN fails.
+absl::Status ExpectRate(absl::string_view field, double found) {
+  return ExpectField(found > 0, field, found, "above 0");
+}
+
+absl::Status Validate(const Interconnect& wire) {
+  auto latency = [](absl::string_view field, double found) {
+    return ExpectField(found >= 0 && found < 1e6, field, found, "at least 0 and finite");
+  };
+  RETURN_IF_ERROR(ExpectRate("interconnect.bytes_per_second", wire.bytes_per_second));
+  RETURN_IF_ERROR(latency("interconnect.latency_seconds", wire.latency_seconds));
+  RETURN_IF_ERROR(ExpectRate("interconnect.node_bytes_per_second", wire.node_bytes_per_second));
+  RETURN_IF_ERROR(latency("interconnect.node_latency_seconds", wire.node_latency_seconds));
+  for (Rank rank : wire.topology.node.ids()) {
+    const int node = wire.topology.node[rank];
+    const std::string field = absl::StrCat("interconnect.topology.node[", rank.value(), "]");
+    RETURN_IF_ERROR(ExpectField(node >= 0, field, node, "at least 0"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -35,19 +58,12 @@ double CostModel::Alone(const Program& program, const Op& op) const {
 }
 
 absl::Status Validate(const CostModel& model) {
-  // Written so that NaN fails.
-  auto rate = [](absl::string_view field, double found) {
-    return ExpectField(found > 0, field, found, "above 0");
-  };
   auto share = [](absl::string_view field, double found) {
     return ExpectField(found >= 0 && found < 1, field, found, "at least 0 and below 1");
   };
-  RETURN_IF_ERROR(rate("machine.flops_per_second", model.machine.flops_per_second));
-  RETURN_IF_ERROR(rate("machine.bytes_per_second", model.machine.bytes_per_second));
-  RETURN_IF_ERROR(rate("interconnect.bytes_per_second", model.interconnect.bytes_per_second));
-  const double latency = model.interconnect.latency_seconds;
-  RETURN_IF_ERROR(ExpectField(latency >= 0 && latency < 1e6, "interconnect.latency_seconds",
-                              latency, "at least 0 and finite"));
+  RETURN_IF_ERROR(ExpectRate("machine.flops_per_second", model.machine.flops_per_second));
+  RETURN_IF_ERROR(ExpectRate("machine.bytes_per_second", model.machine.bytes_per_second));
+  RETURN_IF_ERROR(Validate(model.interconnect));
   RETURN_IF_ERROR(share("contention.compute", model.contention.compute));
   return share("contention.communication", model.contention.communication);
 }

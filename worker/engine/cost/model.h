@@ -4,8 +4,8 @@
 //
 // A computation takes flops / rate + bytes / bandwidth (work.h), without overlap of the two: the
 // pessimistic end of the roofline (Williams et al. 2009). A collective takes the steps of a ring,
-// each latency + bytes / bandwidth (LinkStepsOf in worker/comm/collective/collective.h has the
-// numbers). A table of measured durations takes precedence over both.
+// each latency + bytes / bandwidth of the port that its ring crosses most slowly (topology.h). A table
+// of measured durations takes precedence over both.
 //
 // Two operations that run at once slow each other down by one factor for each side (Contention).
 // Planned: a second table with measured durations of pairs of segments.
@@ -14,6 +14,7 @@
 
 #include "absl/status/status.h"
 #include "worker/engine/cost/table.h"
+#include "worker/engine/cost/topology.h"
 #include "worker/engine/program/program.h"
 
 namespace stretto {
@@ -22,11 +23,6 @@ namespace stretto {
 struct Machine {
   double flops_per_second = std::numeric_limits<double>::infinity();
   double bytes_per_second = std::numeric_limits<double>::infinity();  // of memory
-};
-
-struct Interconnect {
-  double bytes_per_second = std::numeric_limits<double>::infinity();  // a rank's, each direction
-  double latency_seconds = 0;                                         // per step of the ring
 };
 
 // The shares of speed that each side loses while the other runs on the same rank, each at least 0

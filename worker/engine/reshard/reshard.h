@@ -13,16 +13,12 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/engine/cost/topology.h"
 #include "worker/engine/reshard/tiling.h"
 
 namespace stretto {
 
-// The node of each rank of the job. A node has one network interface, and moves data within itself
-// in no time.
-struct Topology {
-  IdVector<Rank, int> node;
-};
-
+// A node of the topology has one network interface, and moves data within itself in no time.
 struct LinkCost {
   double bytes_per_second = 0;  // of an interface, each way
   double latency_seconds = 0;   // of a message

@@ -58,6 +58,18 @@ TEST(CostModelTest, CollectivesFollowTheRing) {
   EXPECT_EQ(Alone(model, 5), 0) << "one rank sends nothing";
 }
 
+TEST(CostModelTest, CollectivesWithinANodeAreFaster) {
+  CostModel model{.interconnect = {.bytes_per_second = 1000,
+                                   .latency_seconds = 0.25,
+                                   .node_bytes_per_second = 4000,
+                                   .node_latency_seconds = 0.125,
+                                   .topology = {{0, 0, 0, 0}}}};
+  const double bytes = 4.0 * 8 * 32;
+  EXPECT_DOUBLE_EQ(Alone(model, 2), 3 * 0.125 + 0.75 * bytes / 4000);
+  model.interconnect.topology.node = {0, 0, 1, 1};
+  EXPECT_DOUBLE_EQ(Alone(model, 2), 3 * 0.25 + 0.75 * bytes / 1000);
+}
+
 TEST(CostModelTest, TheTableComesFirstAndTheOperationBeforeItsTag) {
   const Program program = Sample();
   CostModel model{.machine = {100, 10}};
@@ -77,6 +89,10 @@ TEST(CostModelTest, ValidateNamesTheField) {
       {{.machine = {1, nan}}, "machine.bytes_per_second: found nan, expected above 0"},
       {{.interconnect = {-1, 0}}, "interconnect.bytes_per_second: found -1"},
       {{.interconnect = {1, infinity}}, "interconnect.latency_seconds: found inf"},
+      {{.interconnect = {1, 0, 0}}, "interconnect.node_bytes_per_second: found 0"},
+      {{.interconnect = {1, 0, 1, -1}}, "interconnect.node_latency_seconds: found -1"},
+      {{.interconnect = {.topology = {{0, -1}}}},
+       "interconnect.topology.node[1]: found -1, expected at least 0"},
       {{.contention = {1, 0}}, "contention.compute: found 1, expected at least 0 and below 1"},
       {{.contention = {0, -0.5}}, "contention.communication: found -0.5"}};
   for (const auto& [model, message] : bad) {

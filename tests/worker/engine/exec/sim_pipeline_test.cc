@@ -36,7 +36,7 @@ EngineSpec Staged(int stages, const std::string& order) {
 
 struct Simulated {
   std::vector<Program> programs;
-  IdVector<Rank, std::vector<Interval>> intervals;
+  std::vector<std::vector<Interval>> intervals;
   double seconds = 0;
 };
 
@@ -72,7 +72,7 @@ Simulated Played(int stages, const std::string& order, double transfer_seconds) 
 double ComputeSeconds(const Simulated& run) {
   double seconds = 0;
   for (OpId id : run.programs[0].ops.ids()) {
-    const Interval at = run.intervals[Rank(0)][id.position()];
+    const Interval at = run.intervals[0][id.position()];
     if (run.programs[0].ops[id].group < 0) seconds += static_cast<double>(at.end - at.begin) * 1e-9;
   }
   return seconds;
@@ -110,8 +110,8 @@ TEST(SimPipelineTest, ABlockingStageComputesNothingDuringATransfer) {
       spec.schedule.defer_wgrads = 2;
     }
     const Simulated run = Played(spec, 1e-3);
-    for (Rank rank : run.intervals.ids()) {
-      const Program& program = run.programs[rank.position()];
+    for (size_t rank = 0; rank < run.intervals.size(); ++rank) {
+      const Program& program = run.programs[rank];
       const std::vector<Interval>& intervals = run.intervals[rank];
       for (OpId transfer : program.ops.ids()) {
         if (!IsTransfer(program.ops[transfer].kind)) continue;
@@ -121,8 +121,7 @@ TEST(SimPipelineTest, ABlockingStageComputesNothingDuringATransfer) {
           if (other.group >= 0 || other.tag.phase == Phase::kOptimizer) continue;
           const Interval computed = intervals[op.position()];
           EXPECT_TRUE(computed.end <= sent.begin || computed.begin >= sent.end)
-              << "rank " << rank.value() << " operations " << transfer.value() << " and "
-              << op.value();
+              << "rank " << rank << " operations " << transfer.value() << " and " << op.value();
         }
       }
     }
@@ -133,8 +132,8 @@ TEST(SimPipelineTest, ABlockingStageComputesNothingDuringATransfer) {
 // bubble: for what it receives, and at the end of the step, where the norm is added up.
 TEST(SimPipelineTest, TheLedgerShowsTheBubble) {
   const Simulated run = Played(4, "1f1b", 0);
-  for (Rank rank : run.intervals.ids()) {
-    const Program& program = run.programs[rank.position()];
+  for (size_t rank = 0; rank < run.intervals.size(); ++rank) {
+    const Program& program = run.programs[rank];
     const StepLedger ledger =
         ComputeLedger(program, run.intervals[rank], {}, {0, SpanOf(run.intervals[rank]).end});
     double waited = 0, sum = 0;
@@ -144,7 +143,7 @@ TEST(SimPipelineTest, TheLedgerShowsTheBubble) {
       if (norm || entry.part == LedgerPart::kPipelineWait) waited += entry.seconds;
     }
     EXPECT_NEAR(sum, ledger.seconds, 1e-9);
-    EXPECT_NEAR(waited / ledger.seconds, 3.0 / (kMicroBatches + 3), 0.04) << rank.value();
+    EXPECT_NEAR(waited / ledger.seconds, 3.0 / (kMicroBatches + 3), 0.04) << rank;
   }
 }
 

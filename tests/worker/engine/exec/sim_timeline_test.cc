@@ -168,12 +168,24 @@ TEST(SimTimelineTest, ARankThatNeverComesIsAnError) {
 }
 
 TEST(SimTimelineTest, RanksMustBeAllOrOne) {
-  const Program program = ProgramOf(With(kTwoLanes, "world=2", "world=3"));
+  const Program first = ProgramOf(With(kTwoLanes, "world=2", "world=3"));
+  const Program second = ProgramOf(With(With(kTwoLanes, "world=2", "world=3"), "rank=0", "rank=1"));
   const CostModel cost = Costs({});
-  const absl::Status status = Simulate({{{&program, &cost}, {&program, &cost}}}).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(status.message()),
-              HasSubstr("found rank 0 of 3 as program 0 of 2, expected all ranks in order"));
+  const auto error = [](const std::vector<SimulatedRank>& ranks) {
+    const absl::Status status = Simulate(ranks).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+    return std::string(status.message());
+  };
+  EXPECT_THAT(error({{&first, &cost}, {&second, &cost}}),
+              HasSubstr("found 2 of 3 ranks, expected all of them, or one that stands for all"));
+  EXPECT_THAT(error({{&first, &cost}, {&first, &cost}}),
+              HasSubstr("found rank 0 twice, expected it once"));
+  EXPECT_THAT(error({{&first, &cost, {{1, {}}}}, {&second, &cost}}),
+              HasSubstr("found rank 1 twice, expected it once"));
+  CostModel placed = cost;
+  placed.interconnect.topology.node = {0, 0};
+  EXPECT_THAT(error({{&first, &placed}}),
+              HasSubstr("interconnect.topology: found nodes of 2 ranks, expected 3"));
 }
 
 TEST(SimTimelineTest, AnEmptyProgramTakesNoTime) {

@@ -3,7 +3,8 @@
 // The event loop of the simulation. An activity is a computation of a lane or a transfer of a
 // meeting (the lanes that carry one group); it has remaining work and a rate. Two things happen at
 // an event: an activity ends, which frees its lanes and the operations that waited for it, and the
-// rates of the ranks concerned change (Settle), which moves the ends of their activities.
+// rates of the ranks concerned change (Settle), which moves the ends of their activities. The rate
+// of a transfer is that of the network, times that of contention with computation.
 // `finishes_` orders activities by their end, so an event takes logarithmic time in their number.
 
 #include "worker/engine/exec/backend_sim/timeline.h"
@@ -19,13 +20,15 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/cost/work.h"
+#include "worker/engine/exec/backend_sim/network.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto {
 namespace {
 
 struct SimLane {
-  Rank rank = 0;
+  size_t rank = 0;  // its place among the simulated ones
   std::vector<OpId> ops;
   size_t head = 0;       // the operation that runs, or is to run next
   bool running = false;  // or waiting for the other ranks
@@ -65,9 +68,10 @@ class Simulation {
   explicit Simulation(absl::Span<const SimulatedRank> inputs) {
     for (const SimulatedRank& input : inputs) {
       ranks_.emplace_back().input = input;
+      simulated_.insert(input.program->rank);
       intervals_.emplace_back(input.program->ops.size());
     }
-    for (Rank r : ranks_.ids()) AddRank(r);
+    for (size_t r = 0; r < ranks_.size(); ++r) AddRank(r);
     activities_.resize(lanes_.size() + meetings_.size());
     for (size_t m = 0; m < meetings_.size(); ++m) {
       for (size_t lane : meetings_[m].lanes) {
@@ -76,7 +80,7 @@ class Simulation {
     }
   }
 
-  absl::StatusOr<IdVector<Rank, std::vector<Interval>>> Run() {
+  absl::StatusOr<std::vector<std::vector<Interval>>> Run() {
     for (size_t lane = 0; lane < lanes_.size(); ++lane) TryStart(lane);
     Settle();
     while (!finishes_.empty()) {
@@ -91,7 +95,7 @@ class Simulation {
   }
 
  private:
-  void AddRank(Rank r) {
+  void AddRank(size_t r) {
     SimRank& rank = ranks_[r];
     const Program& program = *rank.input.program;
     const size_t base = lanes_.size();
@@ -107,7 +111,7 @@ class Simulation {
       const size_t lane = base + op.lane.position();
       lanes_[lane].ops.push_back(index);
       if (op.group >= 0 && rank.meetings[op.group] == kNoMeeting) {
-        rank.meetings[op.group] = Join(program.groups[op.group], lane);
+        rank.meetings[op.group] = Join(rank.input, op.group, lane);
       }
       rank.pending[index] = op.waits.size();
       for (OpId wait : op.waits) ++rank.first[wait.position() + 1];
@@ -123,14 +127,21 @@ class Simulation {
   }
 
   // Returns the meeting of a group, to which `lane` of one member now belongs.
-  size_t Join(const Group& group, size_t lane) {
+  size_t Join(const SimulatedRank& input, GroupId id, size_t lane) {
+    const Group& group = input.program->groups[id];
     const auto [it, fresh] = meeting_ids_.try_emplace({group.name, group.ranks}, meetings_.size());
+    const size_t meeting = it->second;
     if (fresh) {
-      // One rank that stands for all meets nobody but itself.
-      meetings_.push_back({.lanes = {}, .needed = ranks_.size() == 1 ? 1 : group.ranks.size()});
+      const auto is_simulated = [&](Rank rank) { return simulated_.contains(rank); };
+      const auto needed = std::count_if(group.ranks.begin(), group.ranks.end(), is_simulated);
+      meetings_.push_back({.lanes = {}, .needed = static_cast<size_t>(needed)});
+      STRETTO_CHECK(network_.AddChannel() == meeting);
     }
-    meetings_[it->second].lanes.push_back(lane);
-    return it->second;
+    network_.AddGroup(meeting, input.cost->interconnect, group);
+    for (const RankCopy& copy : input.copies)
+      network_.AddGroup(meeting, input.cost->interconnect, copy.groups.at(id));
+    meetings_[meeting].lanes.push_back(lane);
+    return meeting;
   }
 
   const Op& HeadOf(const SimLane& lane) const {
@@ -163,6 +174,7 @@ class Simulation {
     meeting.seconds = std::max(meeting.seconds, seconds);
     if (++meeting.arrived < meeting.needed) return;
     Begin(lanes_.size() + joined, meeting.seconds);
+    network_.Begin(joined, InfoOf(op.kind).collective, WireBytes(*input.program, op));
     for (size_t member : meeting.lanes) {
       ++ranks_[lanes_[member].rank].transferring;
       unsettled_.insert(lanes_[member].rank);
@@ -181,6 +193,7 @@ class Simulation {
       Finish(activity);
       return;
     }
+    network_.End(activity - lanes_.size());
     Meeting& meeting = meetings_[activity - lanes_.size()];
     meeting.arrived = 0;
     meeting.seconds = 0;
@@ -209,9 +222,12 @@ class Simulation {
     }
   }
 
-  // Sets the rates, and so the ends, of all activities on ranks whose state has changed.
+  // Sets the rates, and so the ends, of all activities on ranks whose state has changed, and of
+  // transfers whose share of the network has.
   void Settle() {
-    for (Rank r : unsettled_) {
+    for (size_t meeting : network_.Settle())
+      SetRate(lanes_.size() + meeting, TransferRate(lanes_.size() + meeting));
+    for (size_t r : unsettled_) {
       const SimRank& rank = ranks_[r];
       const double share = rank.input.cost->contention.compute;
       for (size_t lane : rank.lanes) SetRate(lane, rank.transferring > 0 ? 1 - share : 1);
@@ -221,14 +237,14 @@ class Simulation {
   }
 
   double TransferRate(size_t activity) const {
-    double rate = 1;
+    double rate = 1;  // under computation
     for (size_t lane : meetings_[activity - lanes_.size()].lanes) {
       const SimRank& rank = ranks_[lanes_[lane].rank];
       if (rank.computing > 0) {
         rate = std::min(rate, 1 - rank.input.cost->contention.communication);
       }
     }
-    return rate;
+    return rate * network_.RateOf(activity - lanes_.size());
   }
 
   void SetRate(size_t index, double rate) {
@@ -253,7 +269,8 @@ class Simulation {
     std::string stuck;
     for (const SimLane& lane : lanes_) {
       if (lane.head == lane.ops.size()) continue;
-      absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ", lane.rank.value(), " at '",
+      absl::StrAppend(&stuck, stuck.empty() ? "" : "; ", "rank ",
+                      ranks_[lane.rank].input.program->rank.value(), " at '",
                       PrintOp(*ranks_[lane.rank].input.program, lane.ops[lane.head]), "'");
     }
     if (stuck.empty()) return absl::OkStatus();
@@ -261,37 +278,28 @@ class Simulation {
         absl::StrCat("cannot simulate: nothing can proceed, with ", stuck));
   }
 
-  IdVector<Rank, SimRank> ranks_;
+  std::vector<SimRank> ranks_;
+  std::set<Rank> simulated_;
   std::vector<SimLane> lanes_;  // of all ranks
   std::vector<Meeting> meetings_;
   std::map<std::pair<std::string, IdVector<GroupRank, Rank>>, size_t> meeting_ids_;
   std::vector<Activity> activities_;              // of lanes, then of meetings
   std::set<std::pair<double, size_t>> finishes_;  // end, activity
-  std::set<Rank> unsettled_;
+  std::set<size_t> unsettled_;                    // ranks
+  Network network_;                               // a channel for each meeting
   double now_ = 0;
-  IdVector<Rank, std::vector<Interval>> intervals_;
+  std::vector<std::vector<Interval>> intervals_;
 };
 
 }  // namespace
 
-absl::StatusOr<IdVector<Rank, std::vector<Interval>>> Simulate(
-    absl::Span<const SimulatedRank> ranks) {
-  for (size_t r = 0; r < ranks.size(); ++r) {
-    const Program& program = *ranks[r].program;
-    const bool alone = ranks.size() == 1;
-    const bool placed =
-        program.rank == Rank::Of(r) && std::cmp_equal(program.world_size, ranks.size());
-    if (alone || placed) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot simulate: found rank ", program.rank.value(), " of ",
-                     program.world_size, " as program ", r, " of ", ranks.size(),
-                     ", expected all ranks in order, or one that stands for all"));
-  }
+absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks) {
+  RETURN_IF_ERROR(CheckRanks(ranks));
   return Simulation(ranks).Run();
 }
 
 absl::StatusOr<std::vector<Interval>> Simulate(const Program& program, const CostModel& cost) {
-  ASSIGN_OR_RETURN(auto intervals, Simulate(std::vector<SimulatedRank>{{&program, &cost}}));
+  ASSIGN_OR_RETURN(auto intervals, Simulate(std::vector<SimulatedRank>{{&program, &cost, {}}}));
   return std::move(intervals.front());
 }
 

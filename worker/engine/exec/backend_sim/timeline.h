@@ -9,33 +9,29 @@
 // have reached it. While a transfer involves a rank, everything that the rank computes runs at rate
 // 1 - contention.compute; while a rank computes, the transfers that it takes part in run at rate
 // 1 - contention.communication. Rates change at events, also in the middle of an operation.
-// Computing lanes do not slow each other down, and neither do transfers.
+// Computing lanes do not slow each other down. Transfers that cross the same ports of the network
+// share them fairly (worker/engine/cost/topology.h), also those of different groups of one rank.
 
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "worker/engine/cost/model.h"
+#include "worker/engine/exec/backend_sim/simulated_rank.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/program/program.h"
 
 namespace stretto {
 
-// Borrowed for the call. Neither may be null.
-struct SimulatedRank {
-  const Program* program = nullptr;
-  const CostModel* cost = nullptr;
-};
-
-// Returns the intervals of all operations, for each of `ranks`, from time 0. `ranks` are either all
-// ranks of the job in rank order, or one rank that stands for all: every other rank then reaches
-// each collective at the same time. Takes n log n time in the number of operations.
+// Returns the intervals of all operations, for each of `ranks`, from time 0. Every rank of the job
+// is one of `ranks` or a copy of one; a single one without copies stands for all. A collective
+// waits for those of its ranks that are simulated. Copies are on the network: what they send
+// crosses ports of their own nodes, at the times of what they copy. Takes n log n time in the
+// number of operations.
 //
-// The programs must have been verified, several of them together (VerifyRanks), and the costs must
-// be valid (Validate). Errors: InvalidArgument, for another number or order of ranks, or for
-// operations that can never start, which the message names.
-absl::StatusOr<IdVector<Rank, std::vector<Interval>>> Simulate(
-    absl::Span<const SimulatedRank> ranks);
+// The programs must fit together (VerifyRanks), and the costs must be valid (Validate). Errors: those
+// of CheckRanks; InvalidArgument, for operations that can never start, which the message names.
+absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks);
 
 // Simulates one rank that stands for all.
 absl::StatusOr<std::vector<Interval>> Simulate(const Program& program, const CostModel& cost);
