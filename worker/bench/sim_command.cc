@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Parses the options, simulates the schedule with and without contention, and prints the grid and
-// the figures as text, or the figures as JSON. With --reference it compares published orders at
-// several shares of communication instead.
+// the figures as text, or the figures as JSON. With several stages, sim_report.cc prints a
+// table of orders instead; with --reference, published orders are compared at several shares of
+// communication.
 
 #include "worker/bench/sim_command.h"
 
@@ -17,26 +18,12 @@
 #include "worker/bench/options/spec_flags.h"
 #include "worker/bench/reference.h"
 #include "worker/bench/sim_figures.h"
+#include "worker/bench/sim_report.h"
 #include "worker/engine/exec/backend_sim/grid.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 
 namespace stretto {
 namespace {
-
-std::string Title(const SimOptions& options) {
-  const EngineSpec& spec = options.spec;
-  std::string text = absl::StrFormat(
-      "%s (%s: %d layers, hidden %d, %d heads, ffn %d, sequence %d), %s\n", options.model,
-      spec.model.architecture.name, spec.model.layers, spec.model.hidden, spec.model.heads,
-      spec.model.ffn_hidden, spec.model.sequence_length, NameOf(spec.dtype));
-  absl::StrAppendFormat(
-      &text, "%s, tp %d%s, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
-      spec.schedule.name, spec.tp_size, spec.dp_size > 1 ? absl::StrCat(", dp ", spec.dp_size) : "",
-      spec.schedule.slices.size(), spec.schedule.splits,
-      spec.schedule.sequence_parallel ? ", sequence parallel" : "", NameOf(spec.schedule.recompute),
-      spec.micro_batches, spec.micro_batch_size);
-  return text;
-}
 
 std::string Grids(const SimOptions& options, const SimFigures& figures) {
   const Program& program = figures.program;
@@ -183,13 +170,14 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
     return 0;
   }
   if (options->reference) return PrintReference(options->shares, out, err);
-  const absl::StatusOr<SimFigures> figures = RunSim(options->spec, options->cost);
+  if (!options->pipelines.empty()) return PrintPipelines(*options, out, err);
+  const absl::StatusOr<SimFigures> figures = RunSim(options->spec, CostOf(*options, options->spec));
   if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
   if (options->json) {
     out << Json(*options, *figures) << "\n";
     return 0;
   }
-  out << Title(*options) << Grids(*options, *figures) << "\n"
+  out << SimTitle(*options) << Grids(*options, *figures) << "\n"
       << PrintLedger(figures->step.ledger) << "\n"
       << Summary(*figures);
   return 0;

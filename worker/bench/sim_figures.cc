@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/base/status_macros.h"
+#include "worker/bench/sim_job.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/plan.h"
 
@@ -32,13 +33,24 @@ double Covered(const Program& program, const std::vector<Interval>& intervals,
   return static_cast<double>(covered) * 1e-9;
 }
 
-absl::StatusOr<StepFigures> Figures(const Program& program, const CostModel& cost) {
-  ASSIGN_OR_RETURN(std::vector<Interval> intervals, Simulate(program, cost));
+// Without nodes of several ranks, copies share nothing with the rank.
+absl::StatusOr<std::vector<Interval>> IntervalsOf(const EngineSpec& spec, const Program& program,
+                                                  const CostModel& cost) {
+  if (cost.interconnect.topology.node.empty()) return Simulate(program, cost);
+  const std::vector<SimulatedRank> ranks = {{&program, &cost, CopiesOf(spec, program.rank)}};
+  ASSIGN_OR_RETURN(auto intervals, Simulate(ranks));
+  return std::move(intervals.front());
+}
+
+absl::StatusOr<StepFigures> StepOf(const EngineSpec& spec, const Program& program,
+                                   const CostModel& cost) {
+  ASSIGN_OR_RETURN(std::vector<Interval> intervals, IntervalsOf(spec, program, cost));
   return FiguresOf(program, std::move(intervals));
 }
 
-absl::StatusOr<double> SecondsOf(const Program& program, const CostModel& cost) {
-  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, Simulate(program, cost));
+absl::StatusOr<double> SecondsOf(const EngineSpec& spec, const Program& program,
+                                 const CostModel& cost) {
+  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, IntervalsOf(spec, program, cost));
   return static_cast<double>(SpanOf(intervals).end) * 1e-9;
 }
 
@@ -64,13 +76,13 @@ absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost)
   SimFigures figures;
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));
   figures.program = std::move(plan.program);
-  ASSIGN_OR_RETURN(figures.step, Figures(figures.program, cost));
+  ASSIGN_OR_RETURN(figures.step, StepOf(spec, figures.program, cost));
   CostModel uncontended = cost;
   uncontended.contention = {};
-  ASSIGN_OR_RETURN(figures.uncontended, Figures(figures.program, uncontended));
+  ASSIGN_OR_RETURN(figures.uncontended, StepOf(spec, figures.program, uncontended));
 
   ASSIGN_OR_RETURN(const RankPlan open, BuildPlan(spec, 0, Variant::kOpenTails));
-  ASSIGN_OR_RETURN(figures.open_tails_seconds, SecondsOf(open.program, cost));
+  ASSIGN_OR_RETURN(figures.open_tails_seconds, SecondsOf(spec, open.program, cost));
 
   EngineSpec sync = spec;
   sync.schedule = {.name = "megatron_sync",
@@ -78,7 +90,7 @@ absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost)
                    .sequence_parallel = spec.schedule.sequence_parallel,
                    .recompute = spec.schedule.recompute};
   ASSIGN_OR_RETURN(const RankPlan baseline, BuildPlan(sync, 0));
-  ASSIGN_OR_RETURN(figures.sync_seconds, SecondsOf(baseline.program, cost));
+  ASSIGN_OR_RETURN(figures.sync_seconds, SecondsOf(spec, baseline.program, cost));
   // Groups communicate at the same time, so the longest bounds the step.
   IdVector<GroupId, double> t_comm(baseline.program.groups.size());
   for (const Op& op : baseline.program.ops) {

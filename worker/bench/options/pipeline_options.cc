@@ -2,12 +2,9 @@
 #include "worker/bench/options/pipeline_options.h"
 
 #include <CLI/CLI.hpp>
-#include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
-#include "proto/spec/pipelines.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/spec_flags.h"
 
@@ -52,12 +49,7 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   app.footer(kPipelineExample);
   AddSpecFlags(app, flags);
   AddRankFlags(app, flags, o);
-  app.add_option("--orders", o.orders,
-                 absl::StrCat("orders to measure: ", absl::StrJoin(PipelineNames(), ", "),
-                              " (default: all)"))
-      ->delimiter(',')
-      ->check(OneOf(PipelineNames()))
-      ->group("Schedule");
+  AddOrdersFlag(app, "--orders", "orders to measure", o.orders);
   app.add_option("--repeats", o.repeats, "number of rounds; a time is their median")
       ->check(Integer(1, 1000))
       ->capture_default_str();
@@ -65,12 +57,7 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
-  if (o.orders.empty()) o.orders = PipelineNames();
-  for (const std::string& order : o.orders) {
-    if (std::count(o.orders.begin(), o.orders.end(), order) == 1) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--orders: found ", order, " twice, expected each order once"));
-  }
+  ASSIGN_OR_RETURN(o.orders, OrdersOf("--orders", o.orders));
   if (flags.tp != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--tp: found ", flags.tp, ", expected 1, because the link is measured for stages alone"));

@@ -14,17 +14,27 @@ using bench::OneOf;
 
 void AddMachineFlags(CLI::App& app, SimFlags& f) {
   const std::string group = "Machine, of each rank";
-  auto number = [&](const char* flag, double& value, const CLI::Validator& check,
-                    const char* help) {
+  auto number = [&](const char* flag, auto& value, const CLI::Validator& check, const char* help) {
     app.add_option(flag, value, help)->check(check)->capture_default_str()->group(group);
   };
   const CLI::Validator rate = Number(1e-9, 1e12, "a number above 0"),
                        share = Number(0, 0.99, "a share from 0 to 0.99");
   number("--gflops", f.gflops, rate, "rate of matrix products in Gflop/s");
   number("--membw", f.membw, rate, "memory bandwidth in GB/s");
-  number("--gbps", f.gbps, rate, "bandwidth of the link in each direction in Gbit/s");
-  number("--latency-us", f.latency_us, Number(0, 1e9, "a number of at least 0"),
-         "latency of a step of the ring in microseconds");
+  number("--gbps", f.gbps, rate,
+         "bandwidth of a node's network interface in each direction in Gbit/s");
+  const CLI::Validator latency = Number(0, 1e9, "a number of at least 0");
+  number("--latency-us", f.latency_us, latency,
+         "latency of a step of the ring between nodes in microseconds");
+  number("--ranks-per-node", f.ranks_per_node, Integer(1, 1 << 16),
+         "number of ranks that share a node and its interface");
+  app.add_option("--node-gbps", f.node_gbps,
+                 "bandwidth of a rank to others on its node in each direction in Gbit/s (default: "
+                 "unlimited)")
+      ->check(rate)
+      ->group(group);
+  number("--node-latency-us", f.node_latency_us, latency,
+         "latency of a step of the ring within a node in microseconds");
   number("--contention", f.contention, share, "share of the compute rate lost during a collective");
   number("--link-contention", f.link_contention, share,
          "share of the link's bandwidth lost during computation");
@@ -33,9 +43,24 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
       ->group(group);
 }
 
+void AddLayoutFlags(CLI::App& app, SimFlags& f) {
+  const std::string group = "Schedule";
+  app.add_option("--dp", f.spec.dp, "number of replicas, each of --micro-batches")
+      ->check(Integer(1, 1024))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option("--pp", f.stages,
+                 "numbers of stages; with more than one stage, orders are compared in a table")
+      ->delimiter(',')
+      ->check(Integer(1, 64))
+      ->capture_default_str()
+      ->group(group);
+  bench::AddOrdersFlag(app, "--pipeline", "order of a pipeline to compare", f.orders);
+}
+
 void AddOutputFlags(CLI::App& app, SimFlags& f) {
   const std::string group = "Output";
-  app.add_option("--grid", f.grid, "timeline to draw: layer, step or none")
+  app.add_option("--grid", f.grid, "timeline to draw, of a model in one stage: layer, step or none")
       ->check(OneOf({"layer", "step", "none"}))
       ->capture_default_str()
       ->group(group);
@@ -65,10 +90,7 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
 
 void AddSimFlags(CLI::App& app, SimFlags& flags) {
   bench::AddSpecFlags(app, flags.spec);
-  app.add_option("--dp", flags.spec.dp, "number of replicas, each of --micro-batches")
-      ->check(Integer(1, 1024))
-      ->capture_default_str()
-      ->group("Schedule");
+  AddLayoutFlags(app, flags);
   AddMachineFlags(app, flags);
   AddOutputFlags(app, flags);
 }

@@ -20,7 +20,11 @@ struct SimFlags {
   int layer = -1, columns = 150;
   bool json = false, reference = false;
   std::vector<double> shares{std::begin(kReferenceShares), std::end(kReferenceShares)};
+  std::vector<int> stages{1};
+  std::vector<std::string> orders;  // empty: all
+  int ranks_per_node = 1;
   double gbps = 1, latency_us = 0, gflops = 100, membw = 10;
+  double node_gbps = 0, node_latency_us = 0;  // 0 Gbit/s: no limit
   double contention = 0, link_contention = 0;
 };
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Makes the specs and costs of a simulation from its flags: one spec for each number of stages.
+// Costs have no topology until CostOf adds that of a job, because it depends on the ranks.
+
 #include "worker/bench/options/sim_options.h"
 
 #include <CLI/CLI.hpp>
@@ -16,7 +20,13 @@ namespace {
 
 constexpr char kSimExamples[] =
     "Times come from a cost model: a computation takes flops / rate + bytes / bandwidth, and a\n"
-    "collective takes the time of a ring. One rank is simulated for all.\n\n"
+    "collective takes the time of a ring. One rank of each stage is simulated for all. Ranks of a\n"
+    "node are adjacent and share its network interface; a rank has links of its own to the others\n"
+    "on its node.\n\n"
+    "With several stages, one row compares an order of a pipeline with its ideal, the same order\n"
+    "on a network that takes no time, and with 1f1b_blocking. Shares are means over ranks and add\n"
+    "up, with computation, to the step: a stage waits for others in the ideal step (bubble), and\n"
+    "longer in this one (pp); it waits for its own shards (tp) and replicas (dp).\n\n"
     "Examples:\n"
     "  one layer of GPT-3 on eight GPUs, in slices:\n"
     "    stretto-bench sim --model gpt3-175b --tp 8 --dtype bf16 --schedule domino_row \\\n"
@@ -24,13 +34,21 @@ constexpr char kSimExamples[] =
     "  the same as JSON:                        ... --json\n"
     "  the same with a shared core:             ... --contention 0.2\n"
     "  a comparison of the published orders:    stretto-bench sim --reference\n"
-    "  the same with more communication:        ... --reference --shares 0.5,0.6\n";
+    "  the same with more communication:        ... --reference --shares 0.5,0.6\n"
+    "  pipelines on nodes of eight GPUs:        stretto-bench sim --model gpt3-175b --tp 8 \\\n"
+    "      --pp 2,4,8 --micro-batches 32 --dtype bf16 --gflops 600000 --membw 3000 --gbps 400 \\\n"
+    "      --ranks-per-node 8 --node-gbps 3600\n";
+
+// Beyond it, the copies of simulated ranks take gigabytes.
+constexpr int kMaxRanks = 4096;
 
 absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   CostModel cost;
   cost.machine = {.flops_per_second = f.gflops * 1e9, .bytes_per_second = f.membw * 1e9};
   cost.interconnect = {.bytes_per_second = f.gbps * 1e9 / 8,
-                       .latency_seconds = f.latency_us * 1e-6};
+                       .latency_seconds = f.latency_us * 1e-6,
+                       .node_latency_seconds = f.node_latency_us * 1e-6};
+  if (f.node_gbps > 0) cost.interconnect.node_bytes_per_second = f.node_gbps * 1e9 / 8;
   cost.contention = {.compute = f.contention, .communication = f.link_contention};
   if (!f.costs.empty()) {
     absl::StatusOr<std::string> text = ReadFile(f.costs);
@@ -44,13 +62,40 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   return cost;
 }
 
+absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
+  const bool staged = f.stages != std::vector<int>{1};
+  if (!staged && !f.orders.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--pipeline: found ", f.orders.front(),
+                                                   " with --pp 1, expected --pp of at least 2"));
+  }
+  for (int stages : f.stages) {
+    bench::SpecFlags flags = f.spec;
+    flags.pp = stages;
+    if (staged && stages == 1) {
+      return absl::InvalidArgumentError(
+          "--pp: found 1 among several, expected 1 alone or numbers of at least 2");
+    }
+    ASSIGN_OR_RETURN(options->spec, bench::SpecOf(flags));
+    const int ranks = options->spec.world_size();
+    if ((staged || f.ranks_per_node > 1) && ranks > kMaxRanks) {
+      return absl::InvalidArgumentError(absl::StrCat("--pp x --dp x --tp: found ", ranks,
+                                                     " ranks, expected at most ", kMaxRanks,
+                                                     " with several stages or ranks of a node"));
+    }
+    if (staged) options->pipelines.push_back(options->spec);
+  }
+  ASSIGN_OR_RETURN(options->orders, bench::OrdersOf("--pipeline", f.orders));
+  return absl::OkStatus();
+}
+
 absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
   SimOptions options{.reference = f.reference,
                      .shares = f.shares,
                      .json = f.json,
                      .model = bench::TitleOf(f.spec)};
   if (f.reference) return options;
-  ASSIGN_OR_RETURN(options.spec, bench::SpecOf(f.spec));
+  RETURN_IF_ERROR(AddPipelines(f, &options));
+  options.ranks_per_node = f.ranks_per_node;
   ASSIGN_OR_RETURN(options.cost, CostsOf(f));
   options.grid = f.grid == "layer"  ? GridWindow::kLayer
                  : f.grid == "step" ? GridWindow::kStep
@@ -66,6 +111,14 @@ absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
 }
 
 }  // namespace
+
+CostModel CostOf(const SimOptions& options, const EngineSpec& spec) {
+  CostModel cost = options.cost;
+  if (options.ranks_per_node == 1) return cost;
+  for (int rank = 0; rank < spec.world_size(); ++rank)
+    cost.interconnect.topology.node.push_back(rank / options.ranks_per_node);
+  return cost;
+}
 
 absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments) {
   SimFlags flags;

@@ -20,11 +20,18 @@ struct SimOptions {
   bool json = false;
   std::string model = {};  // the preset's name, and whether flags changed it
   EngineSpec spec = {};
-  CostModel cost = {};
+  // More than one stage: one spec for each number of stages, and the orders to compare.
+  std::vector<EngineSpec> pipelines = {};
+  std::vector<std::string> orders = {};
+  CostModel cost = {};  // its topology is CostOf's
+  int ranks_per_node = 1;
   GridWindow grid = GridWindow::kLayer;
   int layer = 0;
   int columns = 0;
 };
+
+// Returns the costs of a job, whose adjacent ranks share nodes.
+CostModel CostOf(const SimOptions& options, const EngineSpec& spec);
 
 // Errors: InvalidArgument, in one line: the flag, found and expected.
 absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/sim_pipeline.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "proto/spec/pipelines.h"
+#include "tests/golden_messages.h"
+#include "worker/bench/options/sim_options.h"
+#include "worker/bench/sim_command.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/schedule/plan.h"
+
+namespace stretto {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+struct PipelineRun {
+  int code = 0;
+  std::string out, err;
+};
+
+PipelineRun Simulated(const std::string& arguments) {
+  std::ostringstream out, err;
+  const std::vector<std::string> words = absl::StrSplit(arguments, ' ', absl::SkipEmpty());
+  const int code = SimCommand(words, out, err);
+  return {code, out.str(), err.str()};
+}
+
+nlohmann::json Rows(const std::string& arguments) {
+  const PipelineRun run = Simulated(absl::StrCat(arguments, " --json"));
+  EXPECT_EQ(run.code, 0) << arguments << ": " << run.err;
+  if (run.code != 0) return {};
+  const nlohmann::json result = nlohmann::json::parse(run.out);
+  EXPECT_EQ(result["simulated"], true);
+  return result["pipelines"];
+}
+
+constexpr char kSmall[] = "--layers 4 --tp 1 --micro-batch 1 --micro-batches 8 ";
+
+TEST(SimPipelineCommandTest, TheTableHasEveryOrderAtEachNumberOfStages) {
+  const PipelineRun run = Simulated(absl::StrCat(kSmall, "--pp 2,4"));
+  EXPECT_EQ(run.code, 0) << run.err;
+  std::vector<std::string> facts = PipelineNames();
+  facts.push_back("SIMULATED");
+  GoldenMessages("stretto-bench").Add(run.out, facts);
+}
+
+// One rank of each stage stands for its replicas and its other shards. Under contention, what the
+// first shard alone squares for the norm slows down collectives of the others a little.
+TEST(SimPipelineCommandTest, OneRankOfAStageStandsForTheOthers) {
+  for (const char* nodes : {"", " --ranks-per-node 2 --node-gbps 8", " --ranks-per-node 4"}) {
+    for (const char* contention : {"", " --contention 0.2 --link-contention 0.1"}) {
+      const std::string flags = absl::StrCat(
+          "--schedule domino_row --tp 2 --dp 2 --pp 2 --layers 4 --micro-batch 2 --micro-batches 4 "
+          "--latency-us 20 --pipeline 1f1b",
+          nodes, contention);
+      const auto options =
+          ParseSimOptions(absl::StrSplit(absl::StrCat(flags), ' ', absl::SkipEmpty()));
+      ASSERT_TRUE(options.ok()) << options.status();
+      EngineSpec spec = options->pipelines.at(0);
+      const CostModel cost = CostOf(*options, spec);
+      const auto rows = RunPipelines(spec, {"1f1b"}, cost);
+      ASSERT_TRUE(rows.ok()) << rows.status();
+
+      const auto plans = BuildPlans(spec);
+      ASSERT_TRUE(plans.ok()) << plans.status();
+      std::vector<SimulatedRank> ranks;
+      for (const RankPlan& plan : *plans) ranks.push_back({&plan.program, &cost, {}});
+      const auto intervals = Simulate(ranks);
+      ASSERT_TRUE(intervals.ok()) << intervals.status();
+      int64_t end = 0;
+      for (const auto& of_rank : *intervals) end = std::max(end, SpanOf(of_rank).end);
+      const double step = static_cast<double>(end) * 1e-9;
+      const double tolerance = *contention == '\0' ? 1e-9 : 1e-5 * step;
+      EXPECT_NEAR(rows->at(0).step, step, tolerance) << flags;
+    }
+  }
+}
+
+TEST(SimPipelineCommandTest, PartsAddUpToTheStep) {
+  for (const nlohmann::json& row :
+       Rows("--schedule domino_row --tp 2 --dp 2 --pp 2,3 --layers 6 --micro-batches 4")) {
+    double sum = 0;
+    for (const char* part : {"compute", "bubble", "exposed_pp", "exposed_tp", "exposed_dp"}) {
+      const double seconds = row[absl::StrCat(part, "_seconds")];
+      EXPECT_GE(seconds, 0) << part << " of " << row;
+      sum += seconds;
+    }
+    EXPECT_NEAR(sum, row["step_seconds"], 1e-9);
+    EXPECT_GE(row["step_seconds"], row["ideal_seconds"]);
+  }
+}
+
+TEST(SimPipelineCommandTest, TheBlockingOrderIsItsOwnBaseline) {
+  const nlohmann::json rows =
+      Rows(absl::StrCat(kSmall, "--pp 2 --gbps 0.1 --pipeline 1f1b_blocking,eager_1f1b"));
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[0]["order"], "1f1b_blocking");
+  EXPECT_EQ(rows[0]["speed_up"], 1);
+  EXPECT_GT(rows[1]["speed_up"], 1.05);
+  EXPECT_GT(rows[1]["first_activation_bytes"], rows[0]["first_activation_bytes"]);
+}
+
+// Four ranks of a node share the interface that each of them would have alone.
+TEST(SimPipelineCommandTest, RanksOfANodeShareItsInterface) {
+  const std::string flags = absl::StrCat(kSmall, "--dp 4 --pp 2 --pipeline gpipe");
+  const auto alone = Rows(flags)[0], shared = Rows(absl::StrCat(flags, " --ranks-per-node 4"))[0];
+  // Replicas of a stage are on one node, which they reach for free.
+  EXPECT_GT(alone["exposed_dp_seconds"], 0);
+  EXPECT_EQ(shared["exposed_dp_seconds"], 0);
+  EXPECT_GT(shared["exposed_pp_seconds"], 2 * alone["exposed_pp_seconds"].get<double>());
+  const auto within = Rows(absl::StrCat(flags, " --ranks-per-node 4 --node-gbps 1"))[0];
+  EXPECT_DOUBLE_EQ(within["exposed_dp_seconds"], alone["exposed_dp_seconds"]);
+}
+
+TEST(SimPipelineCommandTest, WrongPipelinesAreOneLineWithFlagFoundAndExpected) {
+  const std::vector<std::pair<const char*, std::vector<std::string>>> cases = {
+      {"--pp 0", {"--pp", "0", "1 to 64"}},
+      {"--pp 2,x", {"--pp", "x", "1 to 64"}},
+      {"--pp 1,2", {"--pp", "found 1 among several"}},
+      {"--pp 8", {"--pp", "8", "6 layers"}},
+      {"--pp 2 --pipeline zigzag", {"--pipeline", "'zigzag'", "eager_1f1b"}},
+      {"--pp 2 --pipeline 1f1b,1f1b", {"--pipeline", "1f1b twice"}},
+      {"--pipeline 1f1b", {"--pipeline", "1f1b", "--pp 1"}},
+      {"--pp 6 --tp 1 --dp 1024 --micro-batch 1", {"--pp x --dp x --tp", "6144", "4096"}},
+      {"--ranks-per-node 0", {"--ranks-per-node", "0", "1 to 65536"}},
+      {"--node-gbps 0", {"--node-gbps", "0", "above 0"}},
+      {"--node-latency-us -1", {"--node-latency-us", "-1", "at least 0"}},
+  };
+  GoldenMessages golden("stretto-bench");
+  for (const auto& [arguments, facts] : cases) {
+    const PipelineRun run = Simulated(arguments);
+    EXPECT_EQ(run.code, 2) << arguments;
+    EXPECT_THAT(run.err, MatchesRegex("error: [^\n]+\n"));
+    golden.Add(run.err, facts);
+    EXPECT_EQ(run.out, "") << arguments;
+  }
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Prints one row for each order of a pipeline at each number of stages. The first line of the text
+// and a field of the JSON mark the figures as simulated, because they end up in documents.
+
+#include "worker/bench/sim_report.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/spec_flags.h"
+#include "worker/bench/sim_pipeline.h"
+
+namespace stretto {
+namespace {
+
+// Of one number of stages.
+struct Rows {
+  int stages = 0;
+  std::vector<PipelineFigures> orders;
+};
+
+std::string Machines(const SimOptions& options) {
+  const CostModel& cost = options.cost;
+  const auto gbps = [](double bytes_per_second) {
+    return std::isinf(bytes_per_second) ? std::string("unlimited")
+                                        : absl::StrFormat("%g Gbit/s", bytes_per_second * 8e-9);
+  };
+  return absl::StrFormat(
+      "a rank: %g Gflop/s, %g GB/s of memory; ranks of a node: %d; between nodes %s, %g us; within "
+      "one %s, %g us\n",
+      cost.machine.flops_per_second * 1e-9, cost.machine.bytes_per_second * 1e-9,
+      options.ranks_per_node, gbps(cost.interconnect.bytes_per_second),
+      cost.interconnect.latency_seconds * 1e6, gbps(cost.interconnect.node_bytes_per_second),
+      cost.interconnect.node_latency_seconds * 1e6);
+}
+
+std::string TableOf(const std::vector<Rows>& tables) {
+  std::string text = absl::StrFormat("%6s %-14s %12s %12s %7s %7s %7s %7s %7s %12s %12s %9s\n",
+                                     "stages", "order", "step", "ideal", "/ ideal", "bubble", "pp",
+                                     "tp", "dp", "first", "last", "speed-up");
+  for (const Rows& rows : tables) {
+    for (const PipelineFigures& row : rows.orders) {
+      const auto share = [&](double seconds) {
+        return absl::StrFormat("%5.1f %%", 100 * seconds / row.step);
+      };
+      const auto mib = [](int64_t bytes) {
+        return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+      };
+      absl::StrAppendFormat(
+          &text, "%6d %-14s %9.3f ms %9.3f ms %7.3f %s %s %s %s %12s %12s %9.3f\n", rows.stages,
+          row.order, row.step * 1e3, row.ideal * 1e3, row.step / row.ideal, share(row.bubble),
+          share(row.exposed_pp), share(row.exposed_tp), share(row.exposed_dp),
+          mib(row.first_activation_bytes), mib(row.last_activation_bytes),
+          row.blocking_step / row.step);
+    }
+  }
+  return text;
+}
+
+std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
+  nlohmann::ordered_json json = {{"simulated", true},
+                                 {"model", options.model},
+                                 {"work", bench::WorkOf(options.spec)},
+                                 {"schedule", options.spec.schedule.name},
+                                 {"dp_size", options.spec.dp_size},
+                                 {"tp_size", options.spec.tp_size},
+                                 {"ranks_per_node", options.ranks_per_node},
+                                 {"pipelines", nlohmann::ordered_json::array()}};
+  for (const Rows& rows : tables) {
+    for (const PipelineFigures& row : rows.orders) {
+      json["pipelines"].push_back({{"pp_size", rows.stages},
+                                   {"order", row.order},
+                                   {"step_seconds", row.step},
+                                   {"ideal_seconds", row.ideal},
+                                   {"compute_seconds", row.compute},
+                                   {"bubble_seconds", row.bubble},
+                                   {"exposed_pp_seconds", row.exposed_pp},
+                                   {"exposed_tp_seconds", row.exposed_tp},
+                                   {"exposed_dp_seconds", row.exposed_dp},
+                                   {"first_activation_bytes", row.first_activation_bytes},
+                                   {"last_activation_bytes", row.last_activation_bytes},
+                                   {"speed_up", row.blocking_step / row.step}});
+    }
+  }
+  return json.dump(2);
+}
+
+}  // namespace
+
+std::string SimTitle(const SimOptions& options) {
+  const EngineSpec& spec = options.spec;
+  std::string text = absl::StrFormat(
+      "%s (%s: %d layers, hidden %d, %d heads, ffn %d, sequence %d), %s\n", options.model,
+      spec.model.architecture.name, spec.model.layers, spec.model.hidden, spec.model.heads,
+      spec.model.ffn_hidden, spec.model.sequence_length, NameOf(spec.dtype));
+  absl::StrAppendFormat(
+      &text, "%s, tp %d%s, slices %d, splits %d%s, recompute %s, %d x %d sequences\n",
+      spec.schedule.name, spec.tp_size, spec.dp_size > 1 ? absl::StrCat(", dp ", spec.dp_size) : "",
+      spec.schedule.slices.size(), spec.schedule.splits,
+      spec.schedule.sequence_parallel ? ", sequence parallel" : "", NameOf(spec.schedule.recompute),
+      spec.micro_batches, spec.micro_batch_size);
+  return text;
+}
+
+int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& err) {
+  std::vector<Rows> tables;
+  for (const EngineSpec& spec : options.pipelines) {
+    auto orders = RunPipelines(spec, options.orders, CostOf(options, spec));
+    if (!orders.ok()) return bench::ExitCodeOf(bench::NameFlags(orders.status()), err);
+    tables.push_back({.stages = spec.pp_size, .orders = *std::move(orders)});
+  }
+  if (options.json) {
+    out << JsonOf(options, tables) << "\n";
+    return 0;
+  }
+  out << "SIMULATED: no figure below is measured\n"
+      << SimTitle(options) << Machines(options) << "\n"
+      << TableOf(tables);
+  return 0;
+}
+
+}  // namespace stretto
