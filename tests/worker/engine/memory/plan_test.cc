@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/memory/plan.h"
 
+#include <algorithm>
+#include <set>
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/spec/pipelines.h"
 #include "tests/worker/engine/program/programs.h"
 #include "tests/worker/engine/specs.h"
+#include "worker/engine/memory/lives.h"
 #include "worker/engine/program/happens_before.h"
 #include "worker/engine/program/memory_map.h"
 
@@ -39,6 +45,56 @@ TEST(MemoryPlanTest, StaysCloseToTheFloor) {
     EXPECT_LE(static_cast<double>(plan.arenas[kActivations]),
               1.1 * static_cast<double>(*PeakLiveActivations(plan.program)))
         << Describe(layout);
+  }
+}
+
+// The definition of the plan, without what makes it fast: by decreasing size, each buffer has the
+// lowest offset at which it overlaps none placed before with which it conflicts.
+TEST(MemoryPlanTest, EveryBufferHasTheLowestGap) {
+  std::vector<EngineSpec> specs;
+  for (const Layout& layout : {Domino({1, 1}, 2, 3), LayoutOf("megatron_sync", 3)})
+    specs.push_back(SpecOf(layout));
+  for (const std::string& order : PipelineNames()) {
+    specs.push_back(SpecOf(Domino({1, 1}, 9, 6)));
+    specs.back().pp_size = 2;
+    specs.back().schedule.pipeline = order;
+  }
+  for (const EngineSpec& spec : specs) {
+    const Program program = PlanOf(spec).program;
+    const LiveBuffers live = LivesOf(program, *HappensBefore::Build(program));
+    std::vector<BufferId> order;
+    for (BufferId id : live.of.ids()) {
+      if (!live.of[id].empty()) order.push_back(id);
+    }
+    std::stable_sort(order.begin(), order.end(), [&](BufferId a, BufferId b) {
+      const auto key = [&](BufferId id) {
+        return std::pair(-program.buffers[id].bytes(), live.of[id].front().start);
+      };
+      return key(a) < key(b);
+    });
+    const auto begin = [&](BufferId id) { return program.buffers[id].offset; };
+    const auto end = [&](BufferId id) {
+      return begin(id) + (program.buffers[id].bytes() + kArenaAlignment - 1) / kArenaAlignment *
+                             kArenaAlignment;
+    };
+    for (size_t i = 0; i < order.size(); ++i) {
+      const BufferId id = order[i];
+      // The lowest offset is 0 or the end of a buffer that conflicts.
+      std::set<int64_t> candidates = {0};
+      std::vector<BufferId> others;
+      for (size_t j = 0; j < i; ++j) {
+        if (!Conflict(live.of[order[j]], live.of[id])) continue;
+        others.push_back(order[j]);
+        candidates.insert(end(order[j]));
+      }
+      const auto fits = [&](int64_t offset) {
+        return std::none_of(others.begin(), others.end(), [&](BufferId other) {
+          return begin(other) < offset + end(id) - begin(id) && end(other) > offset;
+        });
+      };
+      EXPECT_EQ(begin(id), *std::find_if(candidates.begin(), candidates.end(), fits))
+          << program.buffers[id].name << " of " << spec.schedule.pipeline;
+    }
   }
 }
 

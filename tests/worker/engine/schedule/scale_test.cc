@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Planning must stay close to linear: a large model with many micro-batches plans in the time that
-// a few steps take.
+// a few steps take, also in stages that keep many micro-batches.
 
 #include <ctime>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "gtest/gtest.h"
+#include "proto/spec/pipelines.h"
 #include "tests/worker/engine/specs.h"
+#include "worker/engine/program/skeleton.h"
 
 namespace stretto {
 namespace {
@@ -19,10 +23,14 @@ constexpr double kBoundSeconds = 60;  // unoptimised, every access checked
 constexpr double kBoundSeconds = 2;
 #endif
 
-void ExpectPlannedWithin(double bound, const Layout& layout, size_t operations) {
+double SecondsSince(std::clock_t start) {
+  return static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+}
+
+void ExpectPlannedWithin(double bound, const EngineSpec& spec, size_t operations) {
   const std::clock_t start = std::clock();
-  const absl::StatusOr<RankPlan> plan = BuildPlan(SpecOf(layout), 0);
-  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  const absl::StatusOr<RankPlan> plan = BuildPlan(spec, 0);
+  const double seconds = SecondsSince(start);
   ASSERT_TRUE(plan.ok()) << plan.status();
   EXPECT_GT(plan->program.ops.size(), operations);
   std::cout << plan->program.ops.size() << " operations in " << seconds << " s\n";
@@ -30,7 +38,7 @@ void ExpectPlannedWithin(double bound, const Layout& layout, size_t operations) 
 }
 
 TEST(ScaleTest, NinetySixLayersOfSixtyFourMicroBatchesArePlannedAndVerifiedInTwoSeconds) {
-  ExpectPlannedWithin(kBoundSeconds, Domino({1, 1}, 64, 96), 64 * 96 * 2 * 30);
+  ExpectPlannedWithin(kBoundSeconds, SpecOf(Domino({1, 1}, 64, 96)), 64 * 96 * 2 * 30);
 }
 
 // Units of sixteen leave nothing to shorten: every pass works on the whole step, and so does the
@@ -38,7 +46,48 @@ TEST(ScaleTest, NinetySixLayersOfSixtyFourMicroBatchesArePlannedAndVerifiedInTwo
 TEST(ScaleTest, MergedOverSixteenTheyTakeThreeTimesAsLong) {
   Layout layout = Domino({1, 1}, 64, 96);
   layout.merge_wgrads = 16;
-  ExpectPlannedWithin(3 * kBoundSeconds, layout, 64 * 96 * 2 * 26);
+  ExpectPlannedWithin(3 * kBoundSeconds, SpecOf(layout), 64 * 96 * 2 * 26);
+}
+
+EngineSpec EightStages(const std::string& order, int tp_size, int micro_batches) {
+  EngineSpec spec = SpecOf(Domino({1, 1}, micro_batches, 96));
+  spec.pp_size = 8;
+  spec.tp_size = tp_size;
+  spec.schedule.pipeline = order;
+  return spec;
+}
+
+TEST(ScaleTest, AStageOfEightIsPlannedInTwoSecondsInEveryOrder) {
+  for (const std::string& order : PipelineNames())
+    ExpectPlannedWithin(kBoundSeconds, EightStages(order, 2, 64), 64 * 12 * 2 * 30);
+}
+
+// All 128 micro-batches are in flight, so the time must not grow with their square.
+TEST(ScaleTest, AStageThatKeepsManyMicroBatchesIsPlannedInTime) {
+  ExpectPlannedWithin(2 * kBoundSeconds, EightStages("gpipe", 2, 128), 128 * 12 * 2 * 30);
+}
+
+TEST(ScaleTest, EightStagesRehearseInASecond) {
+  std::vector<Program> programs;
+  for (Rank rank : IdRange<Rank>(8)) {
+    const absl::StatusOr<RankPlan> plan = DraftPlan(EightStages("1f1b", 1, 64), rank);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    programs.push_back(plan->program);
+  }
+  const std::clock_t start = std::clock();
+  std::vector<Skeleton> skeletons;
+  for (const Program& program : programs) {
+    const absl::StatusOr<Skeleton> skeleton = SkeletonOf(program);
+    ASSERT_TRUE(skeleton.ok()) << skeleton.status();
+    skeletons.push_back(*skeleton);
+  }
+  std::vector<const Skeleton*> all;
+  for (const Skeleton& skeleton : skeletons) all.push_back(&skeleton);
+  const absl::Status verdict = VerifySkeletons(all);
+  const double seconds = SecondsSince(start);
+  EXPECT_TRUE(verdict.ok()) << verdict;
+  std::cout << "8 skeletons in " << seconds << " s\n";
+  EXPECT_LT(seconds, kBoundSeconds / 2);
 }
 
 }  // namespace
