@@ -40,6 +40,9 @@ absl::Status Validate(const Interconnect& wire) {
   RETURN_IF_ERROR(latency("interconnect.latency_seconds", wire.latency_seconds));
   RETURN_IF_ERROR(ExpectRate("interconnect.node_bytes_per_second", wire.node_bytes_per_second));
   RETURN_IF_ERROR(latency("interconnect.node_latency_seconds", wire.node_latency_seconds));
+  RETURN_IF_ERROR(ExpectField(wire.burst_bytes >= 0 && wire.burst_bytes < 1e18,
+                              "interconnect.burst_bytes", wire.burst_bytes,
+                              "at least 0 and finite"));
   for (Rank rank : wire.topology.node.ids()) {
     const int node = wire.topology.node[rank];
     const std::string field = absl::StrCat("interconnect.topology.node[", rank.value(), "]");

@@ -31,6 +31,9 @@ struct Interconnect {
   double node_bytes_per_second = std::numeric_limits<double>::infinity();
   double node_latency_seconds = 0;  // per step of a ring within a node
   Topology topology = {};           // empty: each rank is a node of its own
+  // What an interface that is idle saves up to send at once, as the token bucket of a shaped link
+  // does. It is empty when the step begins.
+  double burst_bytes = 0;
 
   int NodeOf(Rank rank) const { return topology.node.empty() ? rank.value() : topology.node[rank]; }
 };

@@ -91,6 +91,7 @@ TEST(CostModelTest, ValidateNamesTheField) {
       {{.interconnect = {1, infinity}}, "interconnect.latency_seconds: found inf"},
       {{.interconnect = {1, 0, 0}}, "interconnect.node_bytes_per_second: found 0"},
       {{.interconnect = {1, 0, 1, -1}}, "interconnect.node_latency_seconds: found -1"},
+      {{.interconnect = {.burst_bytes = -1}}, "interconnect.burst_bytes: found -1"},
       {{.interconnect = {.topology = {{0, -1}}}},
        "interconnect.topology.node[1]: found -1, expected at least 0"},
       {{.contention = {1, 0}}, "contention.compute: found 1, expected at least 0 and below 1"},

@@ -93,6 +93,38 @@ TEST(SimNetworkTest, RanksOfANodeUseTheirOwnLinks) {
               ElementsAre(At(0, 0.25), At(0, 1)));
 }
 
+// Two transfers of one group with a computation of `pause` seconds between them.
+std::vector<Interval> WithPause(double pause, double burst_bytes) {
+  const Program program = ProgramOf(
+      "program rank=0 world=2\ngroup g0 0,1\nlane compute\nlane comm.g0\n"
+      "buffer %0 b f32 250 input\nbuffer %1 c f32 4 activation\n"
+      "0 comm.g0 send x fwd in=%0 on=g0\n"
+      "1 compute zero pause fwd out=%1 wait=0\n"
+      "2 comm.g0 send y fwd in=%0 on=g0 wait=1\n");
+  CostModel cost{.interconnect = {.bytes_per_second = kRate, .burst_bytes = burst_bytes}};
+  cost.table.Set("fwd pause zero", pause);
+  const auto timeline = Simulate(program, cost);
+  EXPECT_TRUE(timeline.ok()) << timeline.status();
+  return timeline.ok() ? *timeline : std::vector<Interval>(3);
+}
+
+TEST(SimNetworkTest, AnIdleInterfaceSavesUpABurst) {
+  // None when the step begins; then as much as it could have sent in the pause.
+  EXPECT_THAT(WithPause(0.25, 400), ElementsAre(At(0, 1), At(1, 1.25), At(1.25, 2)));
+  // No more than the bucket holds.
+  EXPECT_THAT(WithPause(5, 400), ElementsAre(At(0, 1), At(1, 6), At(6, 6.6)));
+  // A burst of everything takes no time.
+  EXPECT_THAT(WithPause(5, 4000), ElementsAre(At(0, 1), At(1, 6), At(6, 6)));
+  EXPECT_THAT(WithPause(5, 0), ElementsAre(At(0, 1), At(1, 6), At(6, 7)));
+}
+
+TEST(SimNetworkTest, TheBucketIsEmptyWhenTheStepBegins) {
+  // Both begin with the step, when the bucket is empty.
+  EXPECT_THAT(Timeline({{"0,1", "send", 1000}, {"0,2", "send", 1000}},
+                       {.bytes_per_second = kRate, .burst_bytes = 500}),
+              ElementsAre(At(0, 2), At(0, 2)));
+}
+
 // Rank 1 does the same as rank 0 at the same time, to rank 3 on the same other node.
 TEST(SimNetworkTest, CopiesOnANodeShareItsInterface) {
   const Interconnect wire{.bytes_per_second = kRate, .topology = {{0, 0, 1, 1}}};

@@ -36,31 +36,44 @@ void Network::AddGroup(size_t channel, const Interconnect& wire, const Group& gr
     for (const auto& [port, parts] : route.parts) {
       const double capacity = CapacityOf(wire, port);
       if (std::isinf(capacity)) continue;
-      const auto [it, fresh] = numbers_.try_emplace(port, capacities_.size());
+      const auto [it, fresh] = numbers_.try_emplace(port, ports_.size());
       if (fresh) {
-        capacities_.push_back(capacity);
-        users_.emplace_back();
+        ports_.push_back({.capacity = capacity,
+                          .sends = port.out,
+                          .burst_bytes = port.interface ? wire.burst_bytes : 0});
       }
-      capacities_[it->second] = std::min(capacities_[it->second], capacity);
+      Shared& shared = ports_[it->second];
+      shared.capacity = std::min(shared.capacity, capacity);
       joined.flow[it->second] += parts;
     }
   }
 }
 
-void Network::Begin(size_t channel, CollectiveKind kind, int64_t bytes) {
+double Network::Begin(size_t channel, CollectiveKind kind, int64_t bytes, double now) {
   Channel& begun = channels_[channel];
   begun.path = InfoOf(kind).rooted ? kChain : kRing;
   begun.steps = LinkStepsOf(kind, static_cast<int>(begun.groups.front().ranks.size()), bytes);
   begun.rate = 1;
-  for (const auto& [port, parts] : PathOf(channel).flow) {
-    users_[port].insert(channel);
+  const Path& path = PathOf(channel);
+  // The sender that has saved up least decides.
+  double sooner = begun.steps.steps * begun.steps.step_bytes / path.alone;
+  for (const auto& [port, parts] : path.flow) {
+    Shared& shared = ports_[port];
+    if (shared.sends) {
+      const double idle = shared.users.empty() ? now - shared.idle_since : 0;
+      const double saved = std::min(shared.burst_bytes, idle * shared.capacity);
+      sooner = std::min(sooner, saved / (parts * path.alone));
+    }
+    shared.users.insert(channel);
     changed_.insert(port);
   }
+  return sooner;
 }
 
-void Network::End(size_t channel) {
+void Network::End(size_t channel, double now) {
   for (const auto& [port, parts] : PathOf(channel).flow) {
-    users_[port].erase(channel);
+    ports_[port].users.erase(channel);
+    ports_[port].idle_since = now;
     changed_.insert(port);
   }
 }
@@ -74,13 +87,13 @@ const std::set<size_t>& Network::Settle() {
     const size_t port = next.back();
     next.pop_back();
     if (!places.try_emplace(port, places.size()).second) continue;
-    for (size_t channel : users_[port]) {
+    for (size_t channel : ports_[port].users) {
       if (!concerned_.insert(channel).second) continue;
       for (const auto& [other, parts] : PathOf(channel).flow) next.push_back(other);
     }
   }
   std::vector<double> capacities(places.size());
-  for (const auto& [port, place] : places) capacities[place] = capacities_[port];
+  for (const auto& [port, place] : places) capacities[place] = ports_[port].capacity;
   std::vector<Flow> flows;
   for (size_t channel : concerned_) {
     Flow& flow = flows.emplace_back();

@@ -20,8 +20,10 @@ class Network {
   // groups of a channel communicate at the same times, and the first one has the speed alone.
   void AddGroup(size_t channel, const Interconnect& wire, const Group& group);
 
-  void Begin(size_t channel, CollectiveKind kind, int64_t bytes);
-  void End(size_t channel);
+  // Begins a transfer at a time in seconds. Returns how much sooner it is done, at its speed alone,
+  // because interfaces that it leaves have been idle and have saved up bytes.
+  double Begin(size_t channel, CollectiveKind kind, int64_t bytes, double now);
+  void End(size_t channel, double now);
 
   // Divides the ports among the transfers in progress. Returns the channels in progress whose rate
   // may have changed, in ascending order; valid until the next call.
@@ -49,10 +51,16 @@ class Network {
 
   std::vector<Channel> channels_;
   std::map<Port, size_t> numbers_;
-  std::vector<double> capacities_;       // of ports
-  std::vector<std::set<size_t>> users_;  // of ports: channels in progress
-  std::set<size_t> changed_;             // ports
-  std::set<size_t> concerned_;           // channels
+  struct Shared {
+    double capacity = 0;
+    bool sends = false;
+    double burst_bytes = 0;       // 0 within a node
+    double idle_since = 0;        // meaningful while there are no users
+    std::set<size_t> users = {};  // channels in progress
+  };
+  std::vector<Shared> ports_;
+  std::set<size_t> changed_;    // ports
+  std::set<size_t> concerned_;  // channels
 };
 
 }  // namespace stretto

@@ -173,8 +173,9 @@ class Simulation {
     Meeting& meeting = meetings_[joined];
     meeting.seconds = std::max(meeting.seconds, seconds);
     if (++meeting.arrived < meeting.needed) return;
-    Begin(lanes_.size() + joined, meeting.seconds);
-    network_.Begin(joined, InfoOf(op.kind).collective, WireBytes(*input.program, op));
+    const double sooner =
+        network_.Begin(joined, InfoOf(op.kind).collective, WireBytes(*input.program, op), now_);
+    Begin(lanes_.size() + joined, std::max(0.0, meeting.seconds - sooner));
     for (size_t member : meeting.lanes) {
       ++ranks_[lanes_[member].rank].transferring;
       unsettled_.insert(lanes_[member].rank);
@@ -193,7 +194,7 @@ class Simulation {
       Finish(activity);
       return;
     }
-    network_.End(activity - lanes_.size());
+    network_.End(activity - lanes_.size(), now_);
     Meeting& meeting = meetings_[activity - lanes_.size()];
     meeting.arrived = 0;
     meeting.seconds = 0;
