@@ -8,8 +8,6 @@
 
 #include "worker/bench/overlap/rig.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -18,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
+#include "worker/bench/common/process_cpu.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
 #include "worker/comm/gloo/gloo_communicator.h"
@@ -27,12 +26,6 @@ namespace {
 
 constexpr int64_t kSmallBytes = 128 << 10, kLargeBytes = 4 << 20;
 constexpr int kLinkRepeats = 7;
-
-double ProcessCpuSeconds() {
-  timespec t;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 TensorView Floats(std::vector<float>& values, int64_t bytes) {
   return {.data = values.data(), .dtype = DType::kF32, .shape = {bytes / 4, 1, 1, 1}, .rank = 1};

@@ -35,6 +35,8 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
                {"forward_seconds", result.forward_seconds},
                {"backward_seconds", result.backward_seconds},
                {"transfer_seconds", result.transfer_seconds},
+               {"rested_transfer_seconds", result.rested_seconds},
+               {"transfer_cpu_share", result.transfer_cpu},
                {"transfer_over_forward", result.transfer_seconds / result.forward_seconds},
                {"orders", nlohmann::ordered_json::array()}});
   for (const OrderResult& order : result.orders) {

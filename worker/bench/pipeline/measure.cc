@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Connects the ranks as a job does, and makes an engine for every order. Parity first: two steps of
-// each order against two of the serial oracle, which is one for all orders. Then the times of which
-// a step is made, each alone: computation without transfers, and one transfer. Then rounds, in each
-// of which every order runs one step. The simulator gets the measured times and says what each
-// order should take.
+// each order against two of the serial oracle, which is one for all orders. Then rounds. Each of
+// them measures what a step is made of, alone (computation without transfers, and a transfer), and
+// one step of every order, so that a machine whose speed drifts changes all of them alike. The
+// simulator gets the medians and says what each order should take.
 
 #include "worker/bench/pipeline/measure.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
+#include "worker/bench/common/process_cpu.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
 #include "worker/bench/overlap/simulate.h"
@@ -33,8 +36,7 @@ namespace {
 
 using trainer::RankEngine;
 
-constexpr int kTransfers = 7;       // of which the median counts
-constexpr double kFreeLink = 1e18;  // bytes per second
+constexpr double kMostCpu = 0.95;  // of a core, as contention
 
 double MedianOf(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -49,7 +51,13 @@ double Seconds(const Interval& interval) {
 // What one rank takes for its computations.
 struct Computation {
   double forward = 0, backward = 0;  // of all micro-batches
+  double total = 0;                  // and of the optimizer
   std::string table;                 // as CostTable::Parse reads it
+};
+
+// A transfer, as this rank takes part in it.
+struct Sent {
+  double seconds = 0, cpu = 0;
 };
 
 Computation ComputationOf(const Program& program, absl::Span<const Interval> intervals) {
@@ -58,6 +66,7 @@ Computation ComputationOf(const Program& program, absl::Span<const Interval> int
     const Op& op = program.ops[id];
     if (op.group >= 0) continue;
     const double seconds = Seconds(intervals[id.position()]);
+    found.total += seconds;
     if (op.tag.phase == Phase::kForward) found.forward += seconds;
     if (op.tag.phase == Phase::kBackward || op.tag.phase == Phase::kRecompute)
       found.backward += seconds;
@@ -76,17 +85,20 @@ class Measurement {
     RETURN_IF_ERROR(Connect());
     RETURN_IF_ERROR(CheckParity());
     PipelineResult result;
-    RETURN_IF_ERROR(MeasureComputation(&result));
-    ASSIGN_OR_RETURN(result.transfer_seconds, MeasureTransfer());
-    for (const std::string& order : options_.orders) {
+    for (const std::string& order : options_.orders)
       result.orders.push_back({.order = order, .steps = {}});
-      RETURN_IF_ERROR(Simulated(result.transfer_seconds, &result.orders.back()));
-    }
+    ASSIGN_OR_RETURN(const auto compute, Make(options_.orders.front(), Variant::kComputeOnly));
+    FillInputs(options_.spec, 1, *compute);
+    RETURN_IF_ERROR(compute->executor().Run());  // touches the memory
     for (int round = 0; round < options_.repeats; ++round) {
+      RETURN_IF_ERROR(MeasureComputation(*compute));
+      RETURN_IF_ERROR(MeasureTransfers());
       for (OrderResult& order : result.orders) {
         ASSIGN_OR_RETURN(order.steps.emplace_back(), Step(*engines_.at(order.order)));
       }
     }
+    RETURN_IF_ERROR(Exchange(&result));
+    for (OrderResult& order : result.orders) RETURN_IF_ERROR(Simulated(result, &order));
     return result;
   }
 
@@ -146,49 +158,76 @@ class Measurement {
     return absl::OkStatus();
   }
 
-  absl::Status MeasureComputation(PipelineResult* result) {
-    ASSIGN_OR_RETURN(const auto engine, Make(options_.orders.front(), Variant::kComputeOnly));
-    FillInputs(options_.spec, 1, *engine);
-    for (int step = 0; step < 2; ++step) {  // the first touches the memory
-      RETURN_IF_ERROR(control().Run(Collective::Barrier()));
-      RETURN_IF_ERROR(engine->executor().Run());
-    }
-    const Computation mine = ComputationOf(engine->program(), engine->executor().intervals());
-    ASSIGN_OR_RETURN(const std::vector<std::string> tables,
-                     trainer::ExchangeText(control(), mine.table));
-    for (const std::string& table : tables) {
-      ASSIGN_OR_RETURN(tables_.emplace_back(), CostTable::Parse(table));
-    }
-    ASSIGN_OR_RETURN(const auto seconds,
-                     trainer::ExchangeNumbers(control(), {mine.forward, mine.backward}));
-    for (const std::vector<double>& of_rank : seconds) {
-      const double micro_batches = options_.spec.micro_batches;
-      result->forward_seconds = std::max(result->forward_seconds, of_rank[0] / micro_batches);
-      result->backward_seconds = std::max(result->backward_seconds, of_rank[1] / micro_batches);
-    }
+  absl::Status MeasureComputation(RankEngine& engine) {
+    RETURN_IF_ERROR(control().Run(Collective::Barrier()));
+    RETURN_IF_ERROR(engine.executor().Run());
+    computations_.push_back(ComputationOf(engine.program(), engine.executor().intervals()));
     return absl::OkStatus();
   }
 
-  // From the first stage to the second, of all slices of a micro-batch.
-  absl::StatusOr<double> MeasureTransfer() {
+  // On a link whose token bucket was drained, and after a pause in which it may fill up.
+  absl::Status MeasureTransfers() {
+    RETURN_IF_ERROR(DrainLink(control()));
+    ASSIGN_OR_RETURN(const Sent drained, Transfer());
+    ASSIGN_OR_RETURN(const double pause, Slowest(drained.seconds));
+    std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+    RETURN_IF_ERROR(control().Run(Collective::Barrier()));
+    ASSIGN_OR_RETURN(const Sent rested, Transfer());
+    drained_.push_back(drained.seconds);
+    cpu_shares_.push_back(drained.cpu / drained.seconds);
+    rested_.push_back(rested.seconds);
+    return absl::OkStatus();
+  }
+
+  int64_t TransferCount() const {
     const EngineSpec& spec = options_.spec;
-    const auto groups = GroupsOf(spec, rank());
-    const GroupId group = FindGroup(groups, TransferGroupName(0, 1));
-    std::vector<float> x(int64_t{spec.micro_batch_size} * spec.model.sequence_length *
-                         spec.model.hidden);
-    TensorView view{
-        .data = x.data(), .dtype = spec.wire_dtype, .shape = {std::ssize(x), 1, 1, 1}, .rank = 1};
-    std::vector<double> seconds;
-    for (int i = 0; i < kTransfers; ++i) {
-      RETURN_IF_ERROR(DrainLink(control()));
-      const int64_t begin = NowNanoseconds();
-      if (group >= 0) {
-        Communicator* link = device_->links()[group.position()].host;
-        RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));
-      }
-      seconds.push_back(static_cast<double>(NowNanoseconds() - begin) * 1e-9);
+    return int64_t{spec.micro_batch_size} * spec.model.sequence_length * spec.model.hidden;
+  }
+
+  // Sends all slices of a micro-batch from the first stage to the second.
+  absl::StatusOr<Sent> Transfer() {
+    const GroupId group = FindGroup(GroupsOf(options_.spec, rank()), TransferGroupName(0, 1));
+    std::vector<float> x(TransferCount());
+    TensorView view{.data = x.data(),
+                    .dtype = options_.spec.wire_dtype,
+                    .shape = {std::ssize(x), 1, 1, 1},
+                    .rank = 1};
+    const double cpu = ProcessCpuSeconds();
+    const int64_t begin = NowNanoseconds();
+    if (group >= 0) {
+      Communicator* link = device_->links()[group.position()].host;
+      RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));
     }
-    return Slowest(MedianOf(seconds));
+    return Sent{.seconds = static_cast<double>(NowNanoseconds() - begin) * 1e-9,
+                .cpu = ProcessCpuSeconds() - cpu};
+  }
+
+  // Makes the medians of all rounds known to all ranks.
+  absl::Status Exchange(PipelineResult* result) {
+    const auto middle =
+        computations_.begin() + static_cast<std::ptrdiff_t>(computations_.size() / 2);
+    std::nth_element(computations_.begin(), middle, computations_.end(),
+                     [](const Computation& a, const Computation& b) { return a.total < b.total; });
+    ASSIGN_OR_RETURN(const std::vector<std::string> tables,
+                     trainer::ExchangeText(control(), middle->table));
+    for (const std::string& table : tables) {
+      ASSIGN_OR_RETURN(tables_.emplace_back(), CostTable::Parse(table));
+    }
+    const double micro_batches = options_.spec.micro_batches;
+    const bool sends = options_.rank < 2;  // the ends of the measured transfer
+    ASSIGN_OR_RETURN(const auto all,
+                     trainer::ExchangeNumbers(
+                         control(), {middle->forward / micro_batches,
+                                     middle->backward / micro_batches, MedianOf(drained_),
+                                     MedianOf(rested_), sends ? MedianOf(cpu_shares_) / 2 : 0}));
+    for (const std::vector<double>& of_rank : all) {
+      result->forward_seconds = std::max(result->forward_seconds, of_rank[0]);
+      result->backward_seconds = std::max(result->backward_seconds, of_rank[1]);
+      result->transfer_seconds = std::max(result->transfer_seconds, of_rank[2]);
+      result->rested_seconds = std::max(result->rested_seconds, of_rank[3]);
+      result->transfer_cpu += of_rank[4];
+    }
+    return absl::OkStatus();
   }
 
   absl::StatusOr<double> Slowest(double mine) {
@@ -205,27 +244,27 @@ class Measurement {
     return Slowest(static_cast<double>(NowNanoseconds() - begin) * 1e-9);
   }
 
-  absl::Status Simulated(double transfer_seconds, OrderResult* result) {
-    const EngineSpec spec = SpecOf(result->order);
-    ASSIGN_OR_RETURN(const auto plans, BuildPlans(spec));
+  absl::Status Simulated(const PipelineResult& measured, OrderResult* result) {
+    ASSIGN_OR_RETURN(const auto plans, BuildPlans(SpecOf(result->order)));
     result->activation_bytes = plans.front().arenas[ArenaClass::kActivation];
-    const double bytes = static_cast<double>(int64_t{spec.micro_batch_size} *
-                                             spec.model.sequence_length * spec.model.hidden) *
-                         static_cast<double>(SizeOf(spec.wire_dtype));
-    ASSIGN_OR_RETURN(result->simulated, Played(plans, bytes / transfer_seconds));
-    ASSIGN_OR_RETURN(result->ideal, Played(plans, kFreeLink));
+    const double bytes = static_cast<double>(TransferCount()) *
+                         static_cast<double>(SizeOf(options_.spec.wire_dtype));
+    const double rate = bytes / measured.transfer_seconds;
+    const double saved = std::max(0.0, measured.transfer_seconds - measured.rested_seconds);
+    ASSIGN_OR_RETURN(
+        result->simulated,
+        Played(plans, {.interconnect = {.bytes_per_second = rate, .burst_bytes = saved * rate},
+                       .contention = {.compute = std::min(measured.transfer_cpu, kMostCpu)}}));
+    ASSIGN_OR_RETURN(result->ideal, Played(plans, {}));
     return absl::OkStatus();
   }
 
-  absl::StatusOr<double> Played(const IdVector<Rank, RankPlan>& plans, double bytes_per_second) {
+  // `link` has the costs of communication.
+  absl::StatusOr<double> Played(const IdVector<Rank, RankPlan>& plans, const CostModel& link) {
     std::vector<CostModel> costs;
-    for (const CostTable& table : tables_) {
-      CostModel& cost = costs.emplace_back();
-      cost.table = table;
-      cost.interconnect = {.bytes_per_second = bytes_per_second};
-    }
+    for (const CostTable& table : tables_) costs.emplace_back(link).table = table;
     std::vector<SimulatedRank> ranks;
-    for (Rank r : plans.ids()) ranks.push_back({&plans[r].program, &costs[r.position()]});
+    for (Rank r : plans.ids()) ranks.push_back({&plans[r].program, &costs[r.position()], {}});
     ASSIGN_OR_RETURN(const auto intervals, Simulate(ranks));
     double end = 0;
     for (const auto& of_rank : intervals) end = std::max(end, Seconds(SpanOf(of_rank)));
@@ -237,6 +276,9 @@ class Measurement {
   trainer::JobConfig config_;
   std::unique_ptr<trainer::RankDevice> device_;
   std::map<std::string, std::unique_ptr<RankEngine>> engines_;
+  // Of this rank, by round.
+  std::vector<Computation> computations_;
+  std::vector<double> drained_, rested_, cpu_shares_;
   std::vector<CostTable> tables_;  // by rank
 };
 

@@ -57,7 +57,8 @@ TEST_F(PipelineCommandTest, EveryOrderPassesParityAndHasAllFigures) {
   EXPECT_THAT(Printed("rank0"), HasSubstr("1f1b: 2 steps bitwise equal to the serial oracle"));
   const Json result = Json::parse(Printed("json"));
   EXPECT_EQ(result["work"]["micro_batches"], 6);
-  for (const char* key : {"forward_seconds", "backward_seconds", "transfer_seconds"})
+  for (const char* key : {"forward_seconds", "backward_seconds", "transfer_seconds",
+                          "rested_transfer_seconds", "transfer_cpu_share"})
     EXPECT_GT(result[key], 0) << key;
   ASSERT_EQ(result["orders"].size(), 4u);
   for (const Json& order : result["orders"]) {
