@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/device_communicator.h"
+#include "worker/comm/gloo/gloo_communicator.h"
 #include "worker/comm/store.h"
 #include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/plugin/plugin.h"
@@ -66,6 +67,7 @@ class RankDevice {
   std::unique_ptr<Backend> backend_;
   std::string kernels_;
   std::optional<double> peak_flops_;
+  GlooDevice network_;  // moves the bytes of all groups on CPUs, and of control messages
   std::unique_ptr<Communicator> control_;
   std::vector<Connection> groups_;  // in the order of GroupsOf
 };

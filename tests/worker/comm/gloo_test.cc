@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sched.h>
 
+#include <array>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 
 #include "gmock/gmock.h"
@@ -15,15 +17,20 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 
+GlooDevice Device() { return *OpenGlooDevice("127.0.0.1"); }
+
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
 TEST(GlooTest, MissingRankIsNamedAtTheTimeout) {
   MemoryStore store;
 
-  const absl::Status status =
-      GlooCommunicator::Connect(
-          {.rank = 0, .size = 2, .store = &store, .prefix = "job-1/tp", .timeout = kShort})
-          .status();
+  const absl::Status status = GlooCommunicator::Connect({.rank = 0,
+                                                         .size = 2,
+                                                         .store = &store,
+                                                         .prefix = "job-1/tp",
+                                                         .device = Device(),
+                                                         .timeout = kShort})
+                                  .status();
 
   EXPECT_EQ(status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_EQ(MessageOf(status),
@@ -34,10 +41,13 @@ TEST(GlooTest, MissingRankIsNamedAtTheTimeout) {
 TEST(GlooTest, RankOfAGroupOfAnotherSizeIsRefused) {
   MemoryStore store;
   OnEveryRank(2, [&](int rank) {
-    const absl::Status status =
-        GlooCommunicator::Connect(
-            {.rank = rank, .size = 2 + rank, .store = &store, .prefix = "tp", .timeout = kShort})
-            .status();
+    const absl::Status status = GlooCommunicator::Connect({.rank = rank,
+                                                           .size = 2 + rank,
+                                                           .store = &store,
+                                                           .prefix = "tp",
+                                                           .device = Device(),
+                                                           .timeout = kShort})
+                                    .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
     EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("rank ", 1 - rank, " published ")));
     EXPECT_THAT(MessageOf(status), HasSubstr(absl::StrCat("for a group of ", 2 + rank)));
@@ -47,15 +57,21 @@ TEST(GlooTest, RankOfAGroupOfAnotherSizeIsRefused) {
 TEST(GlooTest, RankThatGaveUpBeforeWeConnectIsNamed) {
   MemoryStore store;
   // Rank 1 publishes, does not find rank 0 in time and closes its listener.
-  ASSERT_FALSE(
-      GlooCommunicator::Connect(
-          {.rank = 1, .size = 2, .store = &store, .prefix = "tp", .timeout = absl::Milliseconds(1)})
-          .ok());
+  ASSERT_FALSE(GlooCommunicator::Connect({.rank = 1,
+                                          .size = 2,
+                                          .store = &store,
+                                          .prefix = "tp",
+                                          .device = Device(),
+                                          .timeout = absl::Milliseconds(1)})
+                   .ok());
 
-  const absl::Status status =
-      GlooCommunicator::Connect(
-          {.rank = 0, .size = 2, .store = &store, .prefix = "tp", .timeout = kShort})
-          .status();
+  const absl::Status status = GlooCommunicator::Connect({.rank = 0,
+                                                         .size = 2,
+                                                         .store = &store,
+                                                         .prefix = "tp",
+                                                         .device = Device(),
+                                                         .timeout = kShort})
+                                  .status();
 
   // Whether rank 0 dials or listens depends on the two port numbers.
   EXPECT_TRUE(absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status)) << status;
@@ -64,8 +80,12 @@ TEST(GlooTest, RankThatGaveUpBeforeWeConnectIsNamed) {
 
 TEST(GlooTest, SameRankTwiceIsRefusedByTheStore) {
   MemoryStore store;
-  const GlooOptions options = {
-      .rank = 0, .size = 2, .store = &store, .prefix = "tp", .timeout = absl::Milliseconds(1)};
+  const GlooOptions options = {.rank = 0,
+                               .size = 2,
+                               .store = &store,
+                               .prefix = "tp",
+                               .device = Device(),
+                               .timeout = absl::Milliseconds(1)};
   ASSERT_FALSE(GlooCommunicator::Connect(options).ok());
 
   const absl::Status status = GlooCommunicator::Connect(options).status();
@@ -128,29 +148,54 @@ TEST(GlooTest, PeersOfAnAbortedRankAreUnavailable) {
 }
 
 TEST(GlooTest, OneRankNeedsNeitherStoreNorNetwork) {
-  const auto comm = GlooCommunicator::Connect({.address = "no such address"});
+  const auto comm = GlooCommunicator::Connect({});
 
   ASSERT_TRUE(comm.ok()) << comm.status();
   EXPECT_TRUE((*comm)->Run(Collective::Barrier()).ok());
 }
 
 TEST(GlooTest, AddressThatIsNotOursIsRefused) {
-  MemoryStore store;
-  const auto connect = [&](const std::string& address) {
-    return GlooCommunicator::Connect(
-               {.rank = 0, .size = 2, .store = &store, .prefix = "tp", .address = address})
-        .status();
-  };
-
-  const absl::Status foreign = connect("203.0.113.7");
-  const absl::Status name = connect("gpu-7");
+  const absl::Status foreign = OpenGlooDevice("203.0.113.7").status();
+  const absl::Status name = OpenGlooDevice("gpu-7").status();
 
   EXPECT_EQ(foreign.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(MessageOf(foreign),
-            "rank 0 of 2 (gloo group 'tp'): cannot listen on '203.0.113.7': Cannot assign "
-            "requested address");
+  EXPECT_EQ(MessageOf(foreign), "cannot listen on '203.0.113.7': Cannot assign requested address");
   EXPECT_EQ(name.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(MessageOf(name), HasSubstr("cannot listen on 'gpu-7': expected an IP address: "));
+}
+
+// The groups of a rank have connections of their own and one thread that moves their bytes.
+TEST(GlooTest, GroupsShareADevice) {
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  constexpr int kGroups = 3;
+  MemoryStore store;
+  std::array<std::vector<std::unique_ptr<Communicator>>, 2> groups;
+  const auto before = threads();
+  OnEveryRank(2, [&](int rank) {
+    const GlooDevice device = Device();
+    for (int group = 0; group < kGroups; ++group) {
+      groups[static_cast<size_t>(rank)].push_back(
+          *GlooCommunicator::Connect({.rank = rank,
+                                      .size = 2,
+                                      .store = &store,
+                                      .prefix = absl::StrCat("group-", group),
+                                      .device = device}));
+    }
+  });
+  EXPECT_EQ(threads() - before, 2);
+  OnEveryRank(2 * kGroups, [&](int i) {
+    Tensor tensor = Patterned(DType::kF32, i % 2, 100'003);
+    const auto& of_rank = groups[static_cast<size_t>(i % 2)];
+    EXPECT_TRUE(of_rank[static_cast<size_t>(i / 2)]
+                    ->Run(Collective::AllReduce(tensor.view(), ReduceOp::kSum))
+                    .ok());
+    Tensor sum = Patterned(DType::kF32, 0, 100'003), other = Patterned(DType::kF32, 1, 100'003);
+    for (int64_t at = 0; at < 100'003; ++at)
+      sum.view().as<float>()[at] += other.view().as<float>()[at];
+    EXPECT_EQ(std::memcmp(tensor.view().data, sum.view().data, 100'003 * sizeof(float)), 0);
+  });
 }
 
 // gloo's writes to a closed connection would raise it.
@@ -189,7 +234,11 @@ TEST(GlooTest, WrongOptionsAreNamed) {
             "gloo group 'tp': size is 0, expected at least 1");
   EXPECT_EQ(message({.size = 2, .prefix = "tp"}),
             "gloo group 'tp': no store, expected one for 2 ranks");
-  EXPECT_EQ(message({.size = 2, .store = &store, .prefix = "tp", .timeout = absl::ZeroDuration()}),
+  EXPECT_EQ(message({.size = 2,
+                     .store = &store,
+                     .prefix = "tp",
+                     .device = Device(),
+                     .timeout = absl::ZeroDuration()}),
             "gloo group 'tp': timeout is 0, expected above 0");
 }
 

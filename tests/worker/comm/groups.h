@@ -69,8 +69,12 @@ inline Ranks Gloo(int size, absl::Duration timeout = absl::Seconds(60)) {
   MemoryStore store;
   Ranks ranks(static_cast<size_t>(size));
   OnEveryRank(size, [&](int rank) {
-    auto communicator = GlooCommunicator::Connect(
-        {.rank = rank, .size = size, .store = &store, .prefix = "test", .timeout = timeout});
+    auto communicator = GlooCommunicator::Connect({.rank = rank,
+                                                   .size = size,
+                                                   .store = &store,
+                                                   .prefix = "test",
+                                                   .device = *OpenGlooDevice("127.0.0.1"),
+                                                   .timeout = timeout});
     ASSERT_TRUE(communicator.ok()) << communicator.status();
     ranks[static_cast<size_t>(rank)] = *std::move(communicator);
   });

@@ -283,6 +283,10 @@ absl::Status CheckOptions(const GlooOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(group, "no store, expected one for ", options.size, " ranks"));
   }
+  if (options.size > 1 && options.device == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(group, "no device, expected one for ", options.size, " ranks"));
+  }
   if (options.timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(
         group, "timeout is ", absl::FormatDuration(options.timeout), ", expected above 0"));

@@ -31,14 +31,25 @@
 #include "worker/comm/communicator.h"
 #include "worker/comm/store.h"
 
+namespace gloo::transport {
+class Device;
+}  // namespace gloo::transport
+
 namespace stretto {
+
+// The thread that moves the bytes of connections on one network interface. Groups may share it.
+using GlooDevice = std::shared_ptr<gloo::transport::Device>;
+
+// `address` is numeric, of the local interface to listen on. Errors: InvalidArgument (an address
+// that is not ours), Unavailable.
+absl::StatusOr<GlooDevice> OpenGlooDevice(const std::string& address);
 
 struct GlooOptions {
   int rank = 0;
   int size = 1;
   Store* store = nullptr;                     // borrowed during Connect; may be null when size is 1
   std::string prefix = {};                    // of the keys in the store; one per group and attempt
-  std::string address = "127.0.0.1";          // numeric, of the local interface to listen on
+  GlooDevice device = nullptr;                // may be null when size is 1
   absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each call
 };
 
@@ -46,7 +57,7 @@ class GlooCommunicator : public Communicator {
  public:
   // Meets the other ranks; blocks until all are connected. All ranks must call it. The process
   // ignores SIGPIPE from then on, unless it has a handler of its own. Errors: InvalidArgument
-  // (options; an address that is not ours), DeadlineExceeded (a rank did not appear in time; it is
+  // (options), DeadlineExceeded (a rank did not appear in time; it is
   // named), Unavailable (a peer went away, or the store did).
   static absl::StatusOr<std::unique_ptr<GlooCommunicator>> Connect(const GlooOptions& options);
 };

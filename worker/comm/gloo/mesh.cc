@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Connects the mesh: makes a listener per peer, publishes all their addresses under one key of the
-// store, and connects to the address that each peer has published for us. The device's thread is
+// store, and connects to the address that each peer has published for us. A device's thread is
 // created with the batch policy. gloo reports by exceptions; they are turned into statuses here.
 
 #include "worker/comm/gloo/mesh.h"
@@ -140,24 +140,27 @@ std::chrono::milliseconds ToMilliseconds(absl::Duration duration) {
   return std::chrono::milliseconds(std::max<int64_t>(1, absl::ToInt64Milliseconds(duration)));
 }
 
+absl::StatusOr<GlooDevice> OpenGlooDevice(const std::string& address) {
+  RETURN_IF_ERROR(CheckAddress(address));
+  try {
+    return CreateDevice(address);
+  } catch (const std::exception& error) {
+    return absl::UnavailableError(
+        absl::StrCat("cannot open a device on '", address, "': ", TextOf(error)));
+  }
+}
+
 absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const GlooOptions& options) {
   IgnoreSigpipe();
   const std::string who = absl::StrCat("rank ", options.rank, " of ", options.size,
                                        " (gloo group '", options.prefix, "'): ");
   const absl::Duration deadline = Clock::Real().Monotonic() + options.timeout;
-  absl::Status status = CheckAddress(options.address);
-  if (!status.ok()) return absl::Status(status.code(), absl::StrCat(who, status.message()));
-  std::shared_ptr<gloo::transport::Context> mesh;
-  try {
-    const auto device = CreateDevice(options.address);
-    mesh = device->createContext(options.rank, options.size);
-  } catch (const std::exception& error) {
-    return absl::UnavailableError(
-        absl::StrCat(who, "cannot open a device on '", options.address, "': ", TextOf(error)));
-  }
+  const std::shared_ptr<gloo::transport::Context> mesh =
+      options.device->createContext(options.rank, options.size);
   // A new pair takes the timeout of its context, waits five times as long for its connection, and
   // uses it for nothing else here.
   mesh->setTimeout(ToMilliseconds(options.timeout / 5));
+  absl::Status status;
   try {
     status = ConnectAll(options, *mesh, deadline);
   } catch (const std::exception& error) {

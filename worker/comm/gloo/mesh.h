@@ -25,8 +25,8 @@ bool IsTimeout(const std::string& text);
 std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
 
 // Publishes our addresses as "<prefix>/<rank>" and connects to all peers. The result owns its pairs
-// and, with them, the device's thread; it is shared because gloo's buffers refer to it.
-// Needs options.size > 1 and a store. Errors as GlooCommunicator::Connect.
+// and shares the device; it is shared because gloo's buffers refer to it. Needs options.size > 1, a
+// store and a device. Errors as GlooCommunicator::Connect.
 absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const GlooOptions& options);
 
 }  // namespace stretto
