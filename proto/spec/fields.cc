@@ -73,8 +73,18 @@ std::string TextOf(Taker taker) {
       return "jobs with pp_size above 1";
     case Taker::kReplicated:
       return "jobs with dp_size above 1";
+    case Taker::kAdjusting:
+      return absl::StrCat(AdjustableOrders(), " with pp_size above 1");
   }
   return "";
+}
+
+std::string AdjustableOrders() {
+  std::vector<std::string> names;
+  for (const PipelineRules& rules : kPipelines) {
+    if (rules.adjustable) names.emplace_back(rules.name);
+  }
+  return absl::StrCat("orders ", absl::StrJoin(names, ", "));
 }
 
 const std::vector<Field>& JobFields() {

@@ -36,8 +36,10 @@ enum class Taker : uint8_t {
   kOnCpu,       // ranks on CPUs
   kStaged,      // jobs with several stages
   kReplicated,  // jobs with several replicas
+  kAdjusting,   // orders of a pipeline that may be adjusted
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
+std::string AdjustableOrders();   // "orders 1f1b, eager_1f1b"
 
 // Whether a field affects numbers that a resumed run must reproduce.
 enum class InHash : uint8_t {

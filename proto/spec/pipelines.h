@@ -12,8 +12,9 @@ namespace stretto {
 
 struct PipelineRules {
   const char* name;
-  const char* help;       // one line
-  bool blocking = false;  // no stage computes while it sends or receives
+  const char* help;         // one line
+  bool blocking = false;    // no stage computes while it sends or receives
+  bool adjustable = false;  // takes warm_up
 };
 
 inline constexpr auto kPipelines = std::to_array<PipelineRules>({

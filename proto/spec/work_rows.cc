@@ -162,6 +162,15 @@ std::vector<Field> WorkRows() {
        .value = kDefaultPipeline,
        .taker = Taker::kStaged,
        .values = PipelineValues},
+      {.path = "schedule.pipeline.warm_up",
+       .help = "Number of micro-batches in flight in each stage, in place of those of the order: "
+               "the forward passes up to its first backward pass. The last stage has 1 and every "
+               "other at least one more than the next, or all micro-batches of a step. More of "
+               "them hide longer transfers and take more memory.",
+       .range = {1, 65536},
+       .unit = "micro-batches",
+       .derived = "those of the order",
+       .taker = Taker::kAdjusting},
   };
 }
 

@@ -48,7 +48,7 @@ inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
                                                    3,
                                                    2,
                                                    3,
-                                                   kPipelines.size(),
+                                                   kPipelines.size() + 1,
                                                    2,
                                                    3,
                                                    2,
@@ -82,17 +82,34 @@ inline bool Allowed(const Row& row) {
   return std::any_of(kSchedules.begin(), kSchedules.end(), fits);
 }
 
+// Falling by two and by one, to all micro-batches at most.
+inline std::vector<int> WarmUpsByHand(int stages, int micro_batches) {
+  std::vector<int> warm_ups(static_cast<size_t>(stages), 1);
+  for (size_t stage = warm_ups.size() - 1; stage > 0; --stage) {
+    const int more = stage % 2 == 0 ? 1 : 2;
+    warm_ups[stage - 1] = std::min(warm_ups[stage] + more, micro_batches);
+  }
+  return warm_ups;
+}
+
 inline Layout LayoutOf(const Row& row) {
   constexpr std::array<int, 3> kSizes = {1, 2, 4}, kPieces = {1, 2, 4};
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
   const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
+  // So many that a pipeline warms up, repeats and ends.
+  const int micro_batches = row[kMicroBatches] * (row[kPpSize] > 0 ? 3 : 1) + 1;
+  // The value behind the orders of the table is 1f1b with warm-ups by hand.
+  const std::vector<int> by_hand = at(kPipeline) == kPipelines.size()
+                                       ? WarmUpsByHand(kSizes[at(kPpSize)], micro_batches)
+                                       : std::vector<int>();
   return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],
           .dp_size = kSizes[at(kDpSize)],
           .zero = row[kZero],
           .pp_size = kSizes[at(kPpSize)],
-          .pipeline = kPipelines[at(kPipeline)].name,
+          .pipeline = by_hand.empty() ? kPipelines[at(kPipeline)].name : kDefaultPipeline,
+          .warm_up = by_hand,
           .slices = slices[at(kSlices)][at(kCut)],
           .splits = kPieces[at(kSplits)],
           .sequence_parallel = row[kSequenceParallel] == 1,
@@ -102,8 +119,7 @@ inline Layout LayoutOf(const Row& row) {
           .merge_wgrads = row[kMerge] == 2 ? row[kMicroBatches] + 1 : row[kMerge],
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,
-          // So many that a pipeline warms up, repeats and ends.
-          .micro_batches = row[kMicroBatches] * (row[kPpSize] > 0 ? 3 : 1) + 1,
+          .micro_batches = micro_batches,
           .layers = row[kPpSize] == 2 ? 5 : 2,
           .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,
           .wire = row[kType] == 2 ? DType::kBF16 : DType::kF32};

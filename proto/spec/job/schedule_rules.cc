@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rules between a schedule's parameters and the batch, the model and the ranks.
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/spec/job/ranks.h"
 #include "proto/spec/job/rules.h"
 #include "proto/spec/schedules.h"
@@ -55,6 +57,40 @@ void CheckMerge(const v1alpha1::JobSpec& spec, Violations* violations) {
       absl::StrCat("0 or a divisor of the ", micro_batches, " micro-batches of a step"));
 }
 
+// A stage fills the one behind it: with as many micro-batches in flight, the two would compute in
+// turn, and with fewer they would wait for each other forever. The last stage waits for nobody.
+void CheckWarmUp(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const std::string field = "schedule.pipeline.warm_up";
+  if (spec.schedule().pipeline().warm_up().empty() ||
+      !violations->Sound({field, "schedule.pipeline.order", "parallelism.pp_size",
+                          "parallelism.dp_size", "micro_batch_size", "global_batch_size"})) {
+    return;
+  }
+  const auto& warm_up = spec.schedule().pipeline().warm_up();
+  const int stages = spec.parallelism().pp_size(), micro_batches = MicroBatchesOf(spec);
+  if (!violations->Expect(warm_up.size() == stages, field,
+                          absl::StrCat("[", absl::StrJoin(warm_up, ", "), "]"),
+                          absl::StrCat("one number for each of the ", stages, " stages"))) {
+    return;
+  }
+  for (int stage = stages - 1, least = 1; stage >= 0; --stage) {
+    const int found = warm_up[stage];
+    const std::string where = absl::StrCat(found, " for stage ", stage);
+    const bool last = stage == stages - 1;
+    if (!violations->Expect(!last || found == 1, field, where,
+                            "1, because no stage follows that would have to be filled") ||
+        !violations->Expect(
+            found <= micro_batches, field, where,
+            absl::StrCat("at most the ", micro_batches, " micro-batches of a step")) ||
+        !violations->Expect(found >= least, field, where,
+                            absl::StrCat("at least ", least, ", one more than stage ", stage + 1,
+                                         " or all micro-batches of a step"))) {
+      return;
+    }
+    least = std::min(found + 1, micro_batches);
+  }
+}
+
 }  // namespace
 
 void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
@@ -76,6 +112,7 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
         absl::StrCat("false, because tp_size ", tp, " does not divide sequence_length ", sequence));
   }
   CheckMerge(spec, violations);
+  CheckWarmUp(spec, violations);
 }
 
 }  // namespace stretto::spec

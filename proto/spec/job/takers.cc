@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/spec/architecture.h"
+#include "proto/spec/pipelines.h"
 
 namespace stretto::spec {
 namespace {
@@ -29,6 +30,7 @@ bool TakenBy(const ScheduleRules& rules, Taker taker) {
     case Taker::kOnCpu:
     case Taker::kStaged:
     case Taker::kReplicated:
+    case Taker::kAdjusting:
       return true;
   }
   return true;
@@ -66,6 +68,12 @@ std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec) {
       return spec.parallelism().pp_size() > 1;
     case Taker::kReplicated:
       return spec.parallelism().dp_size() > 1;
+    case Taker::kAdjusting: {
+      if (spec.parallelism().pp_size() <= 1) return false;
+      const PipelineRules* rules = FindPipeline(spec.schedule().pipeline().order());
+      if (rules == nullptr) return std::nullopt;
+      return rules->adjustable;
+    }
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring: {
@@ -90,6 +98,10 @@ std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec) {
       return "ranks on GPUs train over the real link (stretto-bench measures a GPU with an "
              "emulated "
              "one)";
+    case Taker::kAdjusting:
+      if (spec.parallelism().pp_size() > 1)
+        return absl::StrCat("only ", AdjustableOrders(), " take it");
+      [[fallthrough]];
     case Taker::kStaged:
       return "the model is in one stage (parallelism.pp_size)";
     case Taker::kReplicated:

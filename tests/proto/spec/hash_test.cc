@@ -178,8 +178,9 @@ JobSpec FullSpec() {
       "  sequence_length: 64 vocab_size: 300 dropout: 0.1 "
       "  rotary_scaling { kind: LLAMA3 factor: 8 original_sequence_length: 64 } } "
       "data { held_out: 0.1 blend { prefix: 'a' weight: 1 } blend { prefix: 'b' weight: 1 } } "
-      "parallelism { pp_size: 2 dp_size: 2 zero: 1 } schedule { name: 'domino_hybrid' } steps: 10 "
-      "micro_batch_size: 2 global_batch_size: 16 "
+      "parallelism { pp_size: 2 dp_size: 2 zero: 1 } "
+      "schedule { name: 'domino_hybrid' pipeline { warm_up: [ 3, 1 ] } } "
+      "steps: 10 micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
       "eval { interval_steps: 5 early_stop { patience: 2 } }"));
 }

@@ -37,6 +37,8 @@ constexpr char kBlend[] =
     "model { preset: 'gpt-10m' } data { blend { prefix: 'a' weight: 1 } } steps: 1 "
     "micro_batch_size: 1";
 
+constexpr char kWarmUp[] = "schedule.pipeline.warm_up";
+
 struct Refusal {
   std::string change;
   const char* field;  // the only one at fault
@@ -67,6 +69,24 @@ const Refusal kRefusals[] = {
     {"parallelism { pp_size: 2 } schedule { pipeline { order: 'zigzag' } }",
      "schedule.pipeline.order"},
     {"schedule { pipeline { order: '1f1b' } }", "schedule.pipeline.order"},
+    {"schedule { pipeline { warm_up: 1 } }", kWarmUp},
+    {"parallelism { pp_size: 2 } schedule { pipeline { order: 'gpipe' warm_up: 2 } }", kWarmUp},
+    {"parallelism { pp_size: 2 } schedule { pipeline { warm_up: 1 } }", kWarmUp},
+    {"parallelism { pp_size: 2 } global_batch_size: 16 "
+     "schedule { pipeline { warm_up: [ 3, 0 ] } }",
+     kWarmUp},
+    {"parallelism { pp_size: 2 } global_batch_size: 16 "
+     "schedule { pipeline { warm_up: [ 3, 2 ] } }",
+     kWarmUp},
+    {"parallelism { pp_size: 3 } global_batch_size: 16 "
+     "schedule { pipeline { warm_up: [ 2, 2, 1 ] } }",
+     kWarmUp},
+    {"parallelism { pp_size: 3 } global_batch_size: 16 "
+     "schedule { pipeline { warm_up: [ 5, 2, 1 ] } }",
+     kWarmUp},
+    {"parallelism { pp_size: 3 } global_batch_size: 8 "
+     "schedule { pipeline { warm_up: [ 1, 2, 1 ] } }",
+     kWarmUp},
     {"device: DEVICE_CUDA parallelism { pp_size: 2 }", "parallelism.pp_size"},
     {"parallelism { dp_size: -1 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 1025 }", "parallelism.dp_size"},
@@ -327,6 +347,16 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
   EXPECT_EQ(
       Validate(Normalize(SpecWith("data { blend { prefix: 'llmc:b_*' weight: 0.3 } }", kBlend))),
       absl::OkStatus());
+}
+
+TEST(AcceptedTest, WarmUpsFallUnlessTheyAreAllMicroBatches) {
+  for (const char* pipeline : {"warm_up: [ 3, 2, 1 ]", "order: 'eager_1f1b' warm_up: [ 4, 2, 1 ]",
+                               "warm_up: [ 4, 4, 1 ]"}) {
+    const JobSpec spec = Normalize(SpecWith(
+        absl::StrCat("parallelism { pp_size: 3 } global_batch_size: 16 schedule { pipeline { ",
+                     pipeline, "} }")));
+    EXPECT_EQ(Validate(spec), absl::OkStatus()) << pipeline;
+  }
 }
 
 TEST(AcceptedTest, EveryPresetAndEverySchedule) {

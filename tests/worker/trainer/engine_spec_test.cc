@@ -73,7 +73,13 @@ TEST(EngineSpecTest, EverySpecOfTheEnginesTestsObeysTheRules) {
 
 // There and back: the message of a spec made from a message is that message.
 TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
-  for (Layout layout : EverySchedule()) {
+  std::vector<Layout> layouts = EverySchedule();
+  Layout staged = LayoutOf("domino_row");
+  staged.pp_size = 2;
+  staged.micro_batches = 4;
+  staged.warm_up = {3, 1};
+  layouts.push_back(staged);
+  for (Layout layout : layouts) {
     layout.dropout = 0.1;
     layout.dtype = DType::kBF16;
     layout.wire = DType::kBF16;

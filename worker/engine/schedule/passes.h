@@ -49,7 +49,7 @@ absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
 // With several stages, cuts the unit of a micro-batch into "forward" and "backward", and orders
-// them by spec.schedule.pipeline. A unit without backward stays whole.
+// them by spec.schedule.pipeline and warm_up. A unit without backward stays whole.
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is

@@ -79,6 +79,8 @@ struct ScheduleSpec {
   int merge_wgrads = 0;
   // The order in which a stage of a pipeline computes (proto/spec/pipelines.inc).
   std::string pipeline = kDefaultPipeline;
+  // The micro-batches in flight in each stage; empty: as many as the order has.
+  std::vector<int> warm_up = {};
 };
 
 struct EngineSpec {

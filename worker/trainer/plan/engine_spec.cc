@@ -57,8 +57,19 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
       .defer_wgrads = parameters.defer_wgrads(),
       .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
   if (schedule.slices.empty()) schedule.slices = {spec.micro_batch_size()};
-  if (spec.parallelism().pp_size() > 1) schedule.pipeline = spec.schedule().pipeline().order();
+  if (spec.parallelism().pp_size() > 1) {
+    const v1alpha1::PipelineSpec& pipeline = spec.schedule().pipeline();
+    schedule.pipeline = pipeline.order();
+    schedule.warm_up = {pipeline.warm_up().begin(), pipeline.warm_up().end()};
+  }
   return schedule;
+}
+
+v1alpha1::PipelineSpec PipelineOf(const ScheduleSpec& schedule) {
+  v1alpha1::PipelineSpec message;
+  message.set_order(schedule.pipeline);
+  for (int micro_batches : schedule.warm_up) message.add_warm_up(micro_batches);
+  return message;
 }
 
 // Schedules without slices or splits have one, which is not written.
@@ -166,7 +177,7 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   spec.mutable_parallelism()->set_zero(engine.zero);
   spec.mutable_parallelism()->set_pp_size(engine.pp_size);
   if (engine.pp_size > 1)
-    spec.mutable_schedule()->mutable_pipeline()->set_order(engine.schedule.pipeline);
+    *spec.mutable_schedule()->mutable_pipeline() = PipelineOf(engine.schedule);
   spec.set_precision(MessageOf(engine.dtype));
   spec.mutable_parallelism()->set_wire(MessageOf(engine.wire_dtype));
   spec.set_micro_batch_size(engine.micro_batch_size);

@@ -97,5 +97,17 @@ TEST(SpecTextTest, ScheduleNamesEveryParameter) {
   EXPECT_THAT(OptionsText(spec), HasSubstr("recompute 9,"));
 }
 
+TEST(SpecTextTest, SchedulesOfStagesHaveAnOrder) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_schedule()->set_name("megatron_async");
+  spec.mutable_parallelism()->set_tp_size(2);
+  spec.mutable_parallelism()->set_pp_size(3);
+  v1alpha1::PipelineSpec& pipeline = *spec.mutable_schedule()->mutable_pipeline();
+  pipeline.set_order("1f1b");
+  EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b");
+  for (int micro_batches : {5, 3, 1}) pipeline.add_warm_up(micro_batches);
+  EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b, warm-ups 5 3 1");
+}
+
 }  // namespace
 }  // namespace stretto::cli

@@ -52,6 +52,9 @@ TEST(ArrangePipelineTest, AStageKeepsWhatItsMicroBatchesInFlightNeed) {
   EXPECT_EQ(SlotsOf(Staged(4, 12, "eager_1f1b"), 0)["L0.y1.s0"], 7);
   EXPECT_EQ(SlotsOf(Staged(4, 12, "gpipe"), 3)["L3.y1.s0"], 12);
   EXPECT_EQ(SlotsOf(Staged(4, 2), 0)["L0.y1.s0"], 2);  // no more than there are
+  Layout by_hand = Staged(4, 12);
+  by_hand.warm_up = {6, 5, 2, 1};
+  EXPECT_EQ(SlotsOf(by_hand, 0)["L0.y1.s0"], 6);
 }
 
 TEST(ArrangePipelineTest, MemoryOfActivationsFollowsThePlaceOfTheStage) {
@@ -70,6 +73,11 @@ TEST(ArrangePipelineTest, ALongStepVerifies) {
   for (const std::string& order : PipelineNames()) {
     for (int micro_batches : {5, 8, 9, 40})
       EXPECT_EQ(ProgramsOf(Staged(3, micro_batches, order)).size(), 3u);
+  }
+  for (int micro_batches : {7, 8, 24, 40}) {
+    Layout by_hand = Staged(3, micro_batches);
+    by_hand.warm_up = {7, 3, 1};
+    EXPECT_EQ(ProgramsOf(by_hand).size(), 3u);
   }
 }
 

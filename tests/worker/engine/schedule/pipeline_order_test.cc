@@ -14,13 +14,17 @@ namespace {
 using ::testing::ElementsAre;
 
 // "F0 F1 B0 ..."
-std::string TurnsOf(const std::string& name, int stage, int stages, int micro_batches) {
+std::string TextOf(const PipelineOrder& order) {
   std::string text;
-  for (const Turn& turn :
-       OrderOf(name, {.stage = stage, .stages = stages, .micro_batches = micro_batches}).turns) {
+  for (const Turn& turn : order.turns) {
     absl::StrAppend(&text, text.empty() ? "" : " ", turn.backward ? "B" : "F", turn.micro_batch);
   }
   return text;
+}
+
+std::string TurnsOf(const std::string& name, int stage, int stages, int micro_batches) {
+  return TextOf(OrderFor(ScheduleSpec{.pipeline = name},
+                         {.stage = stage, .stages = stages, .micro_batches = micro_batches}));
 }
 
 TEST(PipelineOrderTest, OneForwardOneBackwardKeepsOneMicroBatchForEachStageToTheEnd) {
@@ -43,10 +47,23 @@ TEST(PipelineOrderTest, FewMicroBatchesAreAllInFlight) {
   EXPECT_EQ(TurnsOf("eager_1f1b", 0, 8, 1), "F0 B0");
 }
 
+TEST(PipelineOrderTest, WarmUpsByHandReplaceThoseOfTheOrder) {
+  const ScheduleSpec schedule{.pipeline = "eager_1f1b", .warm_up = {4, 2, 1}};
+  const auto turns = [&](int stage, int micro_batches) {
+    return TextOf(
+        OrderFor(schedule, {.stage = stage, .stages = 3, .micro_batches = micro_batches}));
+  };
+  EXPECT_EQ(turns(0, 5), "F0 F1 F2 F3 B0 F4 B1 B2 B3 B4");
+  EXPECT_EQ(turns(1, 3), "F0 F1 B0 F2 B1 B2");
+  EXPECT_EQ(turns(2, 2), "F0 B0 F1 B1");
+}
+
 TEST(PipelineOrderTest, InFlightCountsForwardPassesWithoutTheirBackward) {
   std::vector<int> in_flight;
   for (const char* name : {"1f1b", "eager_1f1b", "gpipe"})
-    in_flight.push_back(OrderOf(name, {.stage = 0, .stages = 4, .micro_batches = 16}).InFlight());
+    in_flight.push_back(
+        OrderFor(ScheduleSpec{.pipeline = name}, {.stage = 0, .stages = 4, .micro_batches = 16})
+            .InFlight());
   EXPECT_THAT(in_flight, ElementsAre(4, 7, 16));
 }
 
@@ -58,7 +75,8 @@ TEST(PipelineOrderTest, EveryOrderIsOne) {
       for (int stage = 0; stage < stages; ++stage) {
         for (int micro_batches : {1, 3, 12}) {
           const PipelineOrder order =
-              OrderOf(name, {.stage = stage, .stages = stages, .micro_batches = micro_batches});
+              OrderFor(ScheduleSpec{.pipeline = name},
+                       {.stage = stage, .stages = stages, .micro_batches = micro_batches});
           int next[2] = {0, 0};
           for (const Turn& turn : order.turns) {
             EXPECT_EQ(turn.micro_batch, next[turn.backward ? 1 : 0]++);

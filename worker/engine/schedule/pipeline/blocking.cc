@@ -11,8 +11,6 @@
 
 namespace stretto {
 
-PipelineOrder BlockingOneForwardOneBackward(const StageOfPipeline& at) {
-  return OneForwardOneBackward(at);
-}
+int BlockingOneForwardOneBackward(const StageOfPipeline& at) { return OneForwardOneBackward(at); }
 
 }  // namespace stretto

@@ -11,8 +11,6 @@
 
 namespace stretto {
 
-PipelineOrder EagerOneForwardOneBackward(const StageOfPipeline& at) {
-  return InTurn(2 * (at.stages - at.stage) - 1, at.micro_batches);
-}
+int EagerOneForwardOneBackward(const StageOfPipeline& at) { return 2 * (at.stages - at.stage) - 1; }
 
 }  // namespace stretto

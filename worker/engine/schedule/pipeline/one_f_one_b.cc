@@ -17,8 +17,6 @@
 
 namespace stretto {
 
-PipelineOrder OneForwardOneBackward(const StageOfPipeline& at) {
-  return InTurn(at.stages - at.stage, at.micro_batches);
-}
+int OneForwardOneBackward(const StageOfPipeline& at) { return at.stages - at.stage; }
 
 }  // namespace stretto

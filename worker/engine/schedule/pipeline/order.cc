@@ -10,7 +10,7 @@ namespace stretto {
 namespace {
 
 // In the order of kPipelines.
-constexpr PipelineOrder (*kOrders[])(const StageOfPipeline&) = {
+constexpr int (*kWarmUps[])(const StageOfPipeline&) = {
 #define STRETTO_PIPELINE(order, ...) order,
 #include "proto/spec/pipelines.inc"
 #undef STRETTO_PIPELINE
@@ -43,15 +43,17 @@ PipelineOrder InTurn(int warm_ups, int micro_batches) {
   return order;
 }
 
-PipelineOrder OrderOf(const std::string& name, const StageOfPipeline& at) {
-  const PipelineRules* rules = FindPipeline(name);
+PipelineOrder OrderFor(const ScheduleSpec& schedule, const StageOfPipeline& at) {
+  const PipelineRules* rules = FindPipeline(schedule.pipeline);
   STRETTO_CHECK(rules != nullptr);
-  return kOrders[rules - kPipelines.data()](at);
+  const int warm_ups = schedule.warm_up.empty() ? kWarmUps[rules - kPipelines.data()](at)
+                                                : schedule.warm_up.at(at.stage);
+  return InTurn(warm_ups, at.micro_batches);
 }
 
 PipelineOrder OrderFor(const EngineSpec& spec, Rank rank, int micro_batches) {
-  return OrderOf(
-      spec.schedule.pipeline,
+  return OrderFor(
+      spec.schedule,
       {.stage = PlaceOf(spec, rank).stage, .stages = spec.pp_size, .micro_batches = micro_batches});
 }
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 // Orders of a pipeline: in what turn a stage computes forward and backward of its micro-batches.
-// Each order is a pure function in a file of its own, which draws its timeline and cites its
-// source; the rows of proto/spec/pipelines.inc declare them.
+//
+// Orders differ in their warm-ups: the forward passes of a stage up to its first backward pass, and
+// so its micro-batches in flight. Each order is a pure function in a file of its own that says how
+// many they are, draws its timeline and cites its source; the rows of proto/spec/pipelines.inc
+// declare them. A job may give them by hand instead (ScheduleSpec::warm_up).
 
 #include <vector>
 
@@ -35,18 +38,18 @@ struct PipelineOrder {
   int InFlight() const;
 };
 
-#define STRETTO_PIPELINE(order, ...) PipelineOrder order(const StageOfPipeline& at);
+// Warm-ups. There may be more of them than micro-batches.
+#define STRETTO_PIPELINE(order, ...) int order(const StageOfPipeline& at);
 #include "proto/spec/pipelines.inc"
 #undef STRETTO_PIPELINE
 
-// Forward and backward in turn, with `warm_ups` micro-batches in flight: that many forward passes
-// less one, then pairs, then the backward passes that are left.
+// Forward and backward in turn, with `warm_ups` micro-batches in flight, or all if there are fewer:
+// that many forward passes less one, then pairs, then the backward passes that are left.
 PipelineOrder InTurn(int warm_ups, int micro_batches);
 
-// Returns the order of that name. CHECKs that there is one.
-PipelineOrder OrderOf(const std::string& name, const StageOfPipeline& at);
-
-// Returns the order of a rank's stage, by spec.schedule.pipeline.
+// Returns the order of a stage. CHECKs that there is one of the name schedule.pipeline.
+PipelineOrder OrderFor(const ScheduleSpec& schedule, const StageOfPipeline& at);
+// Returns the order of a rank's stage.
 PipelineOrder OrderFor(const EngineSpec& spec, Rank rank, int micro_batches);
 
 }  // namespace stretto
