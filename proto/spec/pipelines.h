@@ -14,7 +14,7 @@ struct PipelineRules {
   const char* name;
   const char* help;         // one line
   bool blocking = false;    // no stage computes while it sends or receives
-  bool adjustable = false;  // takes warm_up
+  bool adjustable = false;  // takes warm_up and wgrad_delay
 };
 
 inline constexpr auto kPipelines = std::to_array<PipelineRules>({

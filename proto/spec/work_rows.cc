@@ -171,6 +171,13 @@ std::vector<Field> WorkRows() {
        .unit = "micro-batches",
        .derived = "those of the order",
        .taker = Taker::kAdjusting},
+      {.path = "schedule.pipeline.wgrad_delay",
+       .help =
+           "What weight gradients of layers wait for, except those under which the schedule "
+           "hides collectives. The longer they wait, the sooner other stages can go on, and the "
+           "more memory their operands take.",
+       .value = "none",
+       .taker = Taker::kAdjusting},
   };
 }
 

@@ -69,6 +69,20 @@ TEST_F(PipelineTest, StagesOnTwoNodesTrainAndEvaluateAsOneStageDoes) {
   EXPECT_NEAR(evaluated("staged"), evaluated("one"), 1e-5 * evaluated("one"));
 }
 
+TEST_F(PipelineTest, WarmUpsByHandAndDelayedWeightGradientsChangeNoBit) {
+  StartCoordinator();
+  StartWorker("node-a", 4);
+  JobFile delayed = Staged("delayed", 3);
+  delayed.schedule =
+      "{name: domino_row, parameters: {slices: 2}, "
+      "pipeline: {warm_up: [4, 1], wgrad_delay: bubble}}";
+  RunJob(Staged("plain", 3));
+  RunJob(delayed);
+  EXPECT_EQ(Losses("delayed"), Losses("plain"));
+  EXPECT_THAT(Stretto({"job", "describe", "delayed"}).out,
+              HasSubstr(", pp 2 1f1b, warm-ups 4 1, wgrads delayed: bubble"));
+}
+
 TEST_F(PipelineTest, GoesOnFromACheckpointBitByBit) {
   StartCoordinator();
   StartWorker("node-a", 4);

@@ -28,7 +28,8 @@ enum Axis : size_t {
   kZero,
   kPpSize,
   kPipeline,
-  kCut,  // slices as equal as can be, or not
+  kDelay,  // of weight gradients
+  kCut,    // slices as equal as can be, or not
   kSplits,
   kDefer,
   kMerge,    // nothing, slices, all micro-batches
@@ -49,6 +50,7 @@ inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
                                                    2,
                                                    3,
                                                    kPipelines.size() + 1,
+                                                   3,
                                                    2,
                                                    3,
                                                    2,
@@ -63,11 +65,15 @@ using Row = std::array<int, kAxes>;
 
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
-  // ZeRO needs replicas, and an order other than the first needs stages. There are at most 16
-  // ranks, and micro-batches are merged in one stage only.
+  // ZeRO needs replicas. An order other than the first needs stages, and so does a delay, which not
+  // all of them take. There are at most 16 ranks, and micro-batches are merged in one stage only.
   if (row[kDpSize] == 0 && row[kZero] > 0) return false;
-  if (row[kPpSize] == 0 && row[kPipeline] > 0) return false;
-  const int stages = std::max(row[kPpSize], row[kPipeline] > 0 ? 1 : 0);  // powers of two
+  const bool staged = row[kPipeline] > 0 || row[kDelay] > 0;
+  if (row[kPpSize] == 0 && staged) return false;
+  const auto pipeline = static_cast<size_t>(std::max(row[kPipeline], 0));
+  if (row[kDelay] > 0 && pipeline < kPipelines.size() && !kPipelines[pipeline].adjustable)
+    return false;
+  const int stages = std::max(row[kPpSize], staged ? 1 : 0);  // powers of two
   const int replicas = std::max(row[kDpSize], row[kZero] > 0 ? 1 : 0);
   if (std::max(row[kTpSize], 0) + replicas + stages > 4) return false;
   if (stages > 0 && row[kMerge] == 2) return false;
@@ -110,6 +116,7 @@ inline Layout LayoutOf(const Row& row) {
           .pp_size = kSizes[at(kPpSize)],
           .pipeline = by_hand.empty() ? kPipelines[at(kPipeline)].name : kDefaultPipeline,
           .warm_up = by_hand,
+          .wgrad_delay = static_cast<WgradDelay>(row[kDelay]),
           .slices = slices[at(kSlices)][at(kCut)],
           .splits = kPieces[at(kSplits)],
           .sequence_parallel = row[kSequenceParallel] == 1,

@@ -98,6 +98,9 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
                     spec.schedule().pipeline().order());
     const auto& warm_up = spec.schedule().pipeline().warm_up();
     if (!warm_up.empty()) absl::StrAppend(&text, ", warm-ups ", absl::StrJoin(warm_up, " "));
+    const v1alpha1::WgradDelay delay = spec.schedule().pipeline().wgrad_delay();
+    if (delay > v1alpha1::WGRAD_DELAY_NONE)
+      absl::StrAppend(&text, ", wgrads delayed: ", ShortName(delay));
   }
   if (spec.parallelism().dp_size() > 1) {
     absl::StrAppend(&text, ", dp ", spec.parallelism().dp_size());

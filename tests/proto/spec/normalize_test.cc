@@ -5,6 +5,7 @@
 #include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
 #include "tests/proto/spec/job_specs.h"
@@ -70,6 +71,16 @@ TEST(NormalizeTest, StagesHaveAnOrder) {
                 .pipeline()
                 .order(),
             "gpipe");
+}
+
+TEST(NormalizeTest, OrdersThatDelayWeightGradientsSayByHowMuch) {
+  const auto delay = [](const char* order) {
+    const JobSpec spec = Normalize(SpecWith(
+        absl::StrCat("parallelism { pp_size: 2 } schedule { pipeline { order: '", order, "' } }")));
+    return spec.schedule().pipeline().wgrad_delay();
+  };
+  EXPECT_EQ(delay("eager_1f1b"), v1alpha1::WGRAD_DELAY_NONE);
+  EXPECT_EQ(delay("gpipe"), v1alpha1::WGRAD_DELAY_UNSPECIFIED);
 }
 
 TEST(NormalizeTest, ASecondTimeChangesNothing) {

@@ -38,6 +38,7 @@ constexpr char kBlend[] =
     "micro_batch_size: 1";
 
 constexpr char kWarmUp[] = "schedule.pipeline.warm_up";
+constexpr char kDelay[] = "schedule.pipeline.wgrad_delay";
 
 struct Refusal {
   std::string change;
@@ -87,6 +88,11 @@ const Refusal kRefusals[] = {
     {"parallelism { pp_size: 3 } global_batch_size: 8 "
      "schedule { pipeline { warm_up: [ 1, 2, 1 ] } }",
      kWarmUp},
+    {"schedule { pipeline { wgrad_delay: WGRAD_DELAY_SEND } }", kDelay},
+    {"parallelism { pp_size: 2 } "
+     "schedule { pipeline { order: 'gpipe' wgrad_delay: WGRAD_DELAY_SEND } }",
+     kDelay},
+    {"parallelism { pp_size: 2 } schedule { pipeline { wgrad_delay: 9 } }", kDelay},
     {"device: DEVICE_CUDA parallelism { pp_size: 2 }", "parallelism.pp_size"},
     {"parallelism { dp_size: -1 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 1025 }", "parallelism.dp_size"},

@@ -19,6 +19,7 @@ struct Layout {
   int pp_size = 1;
   std::string pipeline = kDefaultPipeline;
   std::vector<int> warm_up = {};
+  WgradDelay wgrad_delay = WgradDelay::kNone;
   std::vector<int> slices = {4};  // sequences of each; their sum is the micro-batch
   int splits = 1;
   bool sequence_parallel = false;
@@ -50,6 +51,8 @@ inline std::string Describe(const Layout& layout) {
   if (layout.zero > 0) name += "_zero" + std::to_string(layout.zero);
   if (layout.pp_size > 1) name += "_pp" + std::to_string(layout.pp_size) + "_" + layout.pipeline;
   for (int micro_batches : layout.warm_up) name += "_w" + std::to_string(micro_batches);
+  if (layout.wgrad_delay != WgradDelay::kNone)
+    name += std::string("_delay_") + NameOf(layout.wgrad_delay);
   for (int sequences : layout.slices) name += "_" + std::to_string(sequences);
   if (layout.splits > 1) name += "_splits" + std::to_string(layout.splits);
   if (layout.sequence_parallel) name += "_sp";
@@ -91,7 +94,8 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
                    .defer_wgrads = layout.defer_wgrads,
                    .merge_wgrads = layout.merge_wgrads,
                    .pipeline = layout.pipeline,
-                   .warm_up = layout.warm_up};
+                   .warm_up = layout.warm_up,
+                   .wgrad_delay = layout.wgrad_delay};
   spec.tp_size = layout.tp_size;
   spec.dp_size = layout.dp_size;
   spec.zero = layout.zero;

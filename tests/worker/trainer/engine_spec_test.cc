@@ -78,6 +78,13 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   staged.pp_size = 2;
   staged.micro_batches = 4;
   staged.warm_up = {3, 1};
+  for (WgradDelay delay : {WgradDelay::kNone, WgradDelay::kSend, WgradDelay::kBubble}) {
+    staged.wgrad_delay = delay;
+    layouts.push_back(staged);
+  }
+  staged.wgrad_delay = WgradDelay::kNone;
+  staged.warm_up = {};
+  staged.pipeline = "gpipe";
   layouts.push_back(staged);
   for (Layout layout : layouts) {
     layout.dropout = 0.1;

@@ -2,29 +2,34 @@
 
 // Turns the step of a stage into a pipeline. Schedules have ordered the unit of a micro-batch,
 // forward and backward. It is cut between the two into the units "forward" and "backward", and the
-// instances are those of the pipeline's order.
+// instances are those of the pipeline's order. Weight gradients that are delayed stand at the end
+// of backward, behind its sends, or are a unit of their own, "weights".
 //
-// Several micro-batches are then in flight, so a buffer may need copies (slots). A copy is free
-// again when the last operation that touches it is done:
+// Several micro-batches are then in flight, so a buffer may need copies (slots): as many as
+// micro-batches are at once between the first pass that touches it and the end of the last one. A
+// buffer that is received or sent has one more, so that the next may arrive early and the last may
+// leave late. In 1f1b these are:
 //
 //   written by                      read by             copies
 //   forward                         backward            one for each micro-batch in flight
-//   a receive, forward              backward            one more, so that the next may arrive early
-//   a receive                       its own pass only   two: one arrives while the other is used
-//   either pass                     a send              two: one leaves while the other is written
+//   a receive, forward              backward            one more
+//   a receive                       its own pass only   two
+//   either pass                     a send              two
 //   either pass                     its own pass only   one
 //
 // The waits that keep a copy from being overwritten too early follow from the accesses
 // (lanes_and_waits.cc), and the verifier proves that no pass reads values of another micro-batch.
 
 #include <algorithm>
-#include <iterator>
+#include <cstddef>
 #include <map>
 #include <utility>
 
-#include "proto/base/check.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/pipeline/order.h"
+#include "worker/engine/schedule/reorder.h"
 #include "worker/engine/schedule/units.h"
 
 namespace stretto {
@@ -32,34 +37,24 @@ namespace {
 
 using OpList = IdVector<OpId, Op>;
 
-// How the operations of the two passes use a buffer's memory.
+// How passes use a buffer's memory.
 struct Use {
-  bool forward = false, backward = false;
-  bool received_forward = false, received_backward = false;
-  bool sent = false;
+  PassKind first, last;
+  bool crosses = false;  // it is received or sent
 };
 
-int CopiesFor(const Use& use, int in_flight) {
-  // What one pass sends, or receives in backward, the other does not touch.
-  const bool both = use.forward && use.backward;
-  STRETTO_CHECK(!both || (!use.sent && !use.received_backward));
-  if (both) return in_flight + (use.received_forward ? 1 : 0);
-  return use.received_forward || use.received_backward || use.sent ? 2 : 1;
-}
-
-// By root buffer.
-std::map<BufferId, Use> UsesOf(const StepProgram& step, const OpList& forward,
-                               const OpList& backward) {
+// By root buffer. `passes` are in their order.
+std::map<BufferId, Use> UsesOf(const StepProgram& step,
+                               const std::vector<std::pair<PassKind, const OpList*>>& passes) {
   std::map<BufferId, Use> uses;
-  for (const OpList* pass : {&forward, &backward}) {
-    for (const Op& op : *pass) {
+  for (const auto& [pass, ops] : passes) {
+    for (const Op& op : *ops) {
       for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
         for (BufferId id : *ids) {
-          Use& use = uses[RootOf(step.buffers, id).buffer];
-          (pass == &forward ? use.forward : use.backward) = true;
-          if (op.kind == OpKind::kSend) use.sent = true;
-          if (op.kind != OpKind::kRecv) continue;
-          (pass == &forward ? use.received_forward : use.received_backward) = true;
+          const BufferId root = RootOf(step.buffers, id).buffer;
+          Use& use = uses.try_emplace(root, Use{.first = pass, .last = pass}).first->second;
+          use.last = pass;
+          use.crosses |= IsTransfer(op.kind);
         }
       }
     }
@@ -67,14 +62,36 @@ std::map<BufferId, Use> UsesOf(const StepProgram& step, const OpList& forward,
   return uses;
 }
 
-void KeepCopies(const std::map<BufferId, Use>& uses, int in_flight, StepProgram* step) {
+void KeepCopies(const std::map<BufferId, Use>& uses, const PipelineOrder& order,
+                StepProgram* step) {
   for (BufferId id : step->buffers.ids()) {
     Buffer& buffer = step->buffers[id];
     if (buffer.arena != ArenaClass::kActivation) continue;
-    const auto use = uses.find(RootOf(step->buffers, id).buffer);
-    if (use == uses.end()) continue;
-    buffer.slots = std::min(CopiesFor(use->second, in_flight), step->micro_batches);
+    const auto found = uses.find(RootOf(step->buffers, id).buffer);
+    if (found == uses.end()) continue;
+    const Use& use = found->second;
+    const int copies = order.InFlight(use.first, use.last) + (use.crosses ? 1 : 0);
+    buffer.slots = std::min(copies, step->micro_batches);
   }
+}
+
+// Moves the weight gradients that the spec delays to the end of the unit, and returns their number.
+absl::StatusOr<std::ptrdiff_t> DelayWgrads(const EngineSpec& spec, UnitId unit, StepProgram* step) {
+  const WgradDelay delay = spec.schedule.wgrad_delay;
+  const OpList& ops = step->units[unit].ops;
+  // Only the first stage sends nothing in backward.
+  const bool sends = std::any_of(ops.begin(), ops.end(), [](const Op& op) {
+    return op.kind == OpKind::kSend && op.tag.phase == Phase::kBackward;
+  });
+  if (delay == WgradDelay::kNone || (delay == WgradDelay::kSend && !sends)) return 0;
+  const IdVector<OpId, bool> goes = DelayableWgrads(*step, unit);
+  std::vector<OpId> order;
+  for (OpId op : ops.ids()) order.push_back(op);
+  const auto delayed =
+      std::stable_partition(order.begin(), order.end(), [&](OpId op) { return !goes[op]; });
+  const std::ptrdiff_t count = order.end() - delayed;
+  RETURN_IF_ERROR(Reorder(step, unit, order));
+  return count;
 }
 
 // Moves the sends of a pass behind its computation.
@@ -87,24 +104,31 @@ void SendLast(OpList* pass) {
 
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
   const UnitId unit = FindUnit(*step, kMicroBatchUnit);
+  ASSIGN_OR_RETURN(const std::ptrdiff_t delayed, DelayWgrads(spec, unit, step));
   const OpList ops = std::move(step->units[unit].ops);
   const auto turn = std::find_if(ops.begin(), ops.end(),
                                  [](const Op& op) { return op.tag.phase != Phase::kForward; });
-  OpList forward(ops.begin(), turn), backward(turn, ops.end());
+  const PipelineOrder order = OrderFor(spec, step->rank, step->micro_batches);
+  const bool apart = order.turns.back().pass == PassKind::kWeights;
+  const auto rest = ops.end() - (apart ? delayed : 0);
+  OpList forward(ops.begin(), turn), backward(turn, rest), weights(rest, ops.end());
   if (FindPipeline(spec.schedule.pipeline)->blocking) {
     SendLast(&forward);
     SendLast(&backward);
   }
-  if (backward.empty()) {  // an evaluation: nothing of a micro-batch outlives its pass
-    KeepCopies(UsesOf(*step, forward, backward), 1, step);
+  KeepCopies(UsesOf(*step, {{PassKind::kForward, &forward},
+                            {PassKind::kBackward, &backward},
+                            {PassKind::kWeights, &weights}}),
+             order, step);
+  if (backward.empty()) {  // an evaluation
     step->units[unit].ops = std::move(forward);
     return absl::OkStatus();
   }
-  const PipelineOrder order = OrderFor(spec, step->rank, step->micro_batches);
-  KeepCopies(UsesOf(*step, forward, backward), order.InFlight(), step);
 
   step->units[unit] = {"forward", std::move(forward)};
-  const UnitId second = step->units.Add({"backward", std::move(backward)});
+  std::map<PassKind, UnitId> units = {{PassKind::kForward, unit}};
+  units[PassKind::kBackward] = step->units.Add({"backward", std::move(backward)});
+  if (apart) units[PassKind::kWeights] = step->units.Add({"weights", std::move(weights)});
   IdVector<InstanceId, Instance> instances;
   for (const Instance& instance : step->instances) {
     if (instance.unit != unit) {
@@ -117,7 +141,7 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
     step->repeat = {.begin = first + order.begin, .end = first + order.end, .period = order.period};
     for (const Turn& of : order.turns) {
       instances.push_back(
-          {.unit = of.backward ? second : unit, .micro_batches = {of.micro_batch}, .waits = {}});
+          {.unit = units.at(of.pass), .micro_batches = {of.micro_batch}, .waits = {}});
     }
   }
   step->instances = std::move(instances);

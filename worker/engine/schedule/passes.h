@@ -48,8 +48,9 @@ absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 // optimizer.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
-// With several stages, cuts the unit of a micro-batch into "forward" and "backward", and orders
-// them by spec.schedule.pipeline and warm_up. A unit without backward stays whole.
+// With several stages, cuts the unit of a micro-batch into "forward", "backward" and, if weight
+// gradients wait for the bubble, "weights", and orders them by spec.schedule.pipeline, warm_up and
+// wgrad_delay. A unit without backward stays whole.
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is

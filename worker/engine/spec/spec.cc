@@ -29,4 +29,16 @@ const char* NameOf(Recompute recompute) {
   return "?";
 }
 
+const char* NameOf(WgradDelay delay) {
+  switch (delay) {
+    case WgradDelay::kNone:
+      return "none";
+    case WgradDelay::kSend:
+      return "send";
+    case WgradDelay::kBubble:
+      return "bubble";
+  }
+  return "?";
+}
+
 }  // namespace stretto

@@ -62,6 +62,12 @@ inline constexpr ModelNumber kModelNumbers[] = {{"norm_epsilon", &ModelSpec::nor
 enum class Recompute : uint8_t { kNone, kSelective, kFull };
 const char* NameOf(Recompute recompute);  // "none", "selective", "full"
 
+// What weight gradients wait for in a pipeline. kSend: in their own pass, for the transfer to the
+// stage before. kBubble: for time in which a stage would be idle, as far as memory of the first
+// stage goes (Qi et al. 2023).
+enum class WgradDelay : uint8_t { kNone, kSend, kBubble };
+const char* NameOf(WgradDelay delay);  // "none", "send", "bubble"
+
 struct ScheduleSpec {
   std::string name = "megatron_sync";
   // Sequences of each slice of a micro-batch, which sum to micro_batch_size. One entry: not sliced.
@@ -81,6 +87,7 @@ struct ScheduleSpec {
   std::string pipeline = kDefaultPipeline;
   // The micro-batches in flight in each stage; empty: as many as the order has.
   std::vector<int> warm_up = {};
+  WgradDelay wgrad_delay = WgradDelay::kNone;
 };
 
 struct EngineSpec {

@@ -61,6 +61,8 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
     const v1alpha1::PipelineSpec& pipeline = spec.schedule().pipeline();
     schedule.pipeline = pipeline.order();
     schedule.warm_up = {pipeline.warm_up().begin(), pipeline.warm_up().end()};
+    if (pipeline.wgrad_delay() != v1alpha1::WGRAD_DELAY_UNSPECIFIED)
+      schedule.wgrad_delay = static_cast<WgradDelay>(static_cast<int>(pipeline.wgrad_delay()) - 1);
   }
   return schedule;
 }
@@ -69,6 +71,10 @@ v1alpha1::PipelineSpec PipelineOf(const ScheduleSpec& schedule) {
   v1alpha1::PipelineSpec message;
   message.set_order(schedule.pipeline);
   for (int micro_batches : schedule.warm_up) message.add_warm_up(micro_batches);
+  // Orders that do not take it have the first one.
+  if (schedule.wgrad_delay != WgradDelay::kNone)
+    message.set_wgrad_delay(
+        static_cast<v1alpha1::WgradDelay>(static_cast<int>(schedule.wgrad_delay) + 1));
   return message;
 }
 

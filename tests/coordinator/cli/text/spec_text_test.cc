@@ -106,7 +106,12 @@ TEST(SpecTextTest, SchedulesOfStagesHaveAnOrder) {
   pipeline.set_order("1f1b");
   EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b");
   for (int micro_batches : {5, 3, 1}) pipeline.add_warm_up(micro_batches);
+  pipeline.set_wgrad_delay(v1alpha1::WGRAD_DELAY_NONE);
   EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b, warm-ups 5 3 1");
+  pipeline.set_wgrad_delay(v1alpha1::WGRAD_DELAY_SEND);
+  EXPECT_THAT(ScheduleText(spec), HasSubstr(", warm-ups 5 3 1, wgrads delayed: send"));
+  pipeline.set_wgrad_delay(static_cast<v1alpha1::WgradDelay>(9));  // of a newer coordinator
+  EXPECT_THAT(ScheduleText(spec), HasSubstr(", wgrads delayed: 9"));
 }
 
 }  // namespace

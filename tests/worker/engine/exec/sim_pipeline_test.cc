@@ -101,6 +101,24 @@ TEST(SimPipelineTest, RunningAheadHidesTransfersAndBlockingHidesNone) {
   EXPECT_GE(blocking, plain);
 }
 
+TEST(SimPipelineTest, DelayedWeightGradientsShrinkTheBubble) {
+  const auto seconds = [](WgradDelay delay, double transfer_seconds) {
+    EngineSpec spec = Staged(4, "1f1b");
+    spec.schedule.wgrad_delay = delay;
+    return Played(spec, transfer_seconds).seconds;
+  };
+  const double none = seconds(WgradDelay::kNone, 0), send = seconds(WgradDelay::kSend, 0);
+  const double bubble = seconds(WgradDelay::kBubble, 0);
+  // Forward, backward and weights take about as long as each other. With 16 micro-batches and
+  // passes of one unit the steps take 57, 54 and 51 units.
+  EXPECT_NEAR(send / none, 54.0 / 57, 0.02);
+  EXPECT_NEAR(bubble / none, 51.0 / 57, 0.02);
+  // On a link that takes half a unit they take 71 and 57: transfers back hide.
+  const double transfer = none / 57 / 2;
+  EXPECT_NEAR(seconds(WgradDelay::kSend, transfer) / seconds(WgradDelay::kNone, transfer),
+              57.0 / 71, 0.03);
+}
+
 TEST(SimPipelineTest, ABlockingStageComputesNothingDuringATransfer) {
   for (const auto& [stages, slices] : {std::pair{2, 1}, {3, 1}, {5, 1}, {3, 2}}) {
     EngineSpec spec = Staged(stages, "1f1b_blocking");

@@ -2,11 +2,14 @@
 
 // Stages of a pipeline: what they keep, and faults that the verifier must find.
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/program/expect_rejected.h"
@@ -14,9 +17,12 @@
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/units.h"
 
 namespace stretto {
 namespace {
+
+using ::testing::ElementsAre;
 
 Layout Staged(int stages, int micro_batches, const std::string& order = "1f1b") {
   Layout layout = Domino({1, 1}, micro_batches, stages);
@@ -33,6 +39,8 @@ std::vector<Program> ProgramsOf(const Layout& layout) {
   for (const RankPlan& plan : *plans) programs.push_back(plan.program);
   return programs;
 }
+
+using OpList = IdVector<OpId, Op>;
 
 // The copies of a stage's buffers, by name.
 std::map<std::string, int> SlotsOf(const Layout& layout, Rank rank) {
@@ -78,6 +86,111 @@ TEST(ArrangePipelineTest, ALongStepVerifies) {
     Layout by_hand = Staged(3, micro_batches);
     by_hand.warm_up = {7, 3, 1};
     EXPECT_EQ(ProgramsOf(by_hand).size(), 3u);
+  }
+}
+
+// ---- delayed weight gradients
+
+Layout Delaying(int stages, int micro_batches, WgradDelay delay) {
+  Layout layout = Staged(stages, micro_batches);
+  layout.wgrad_delay = delay;
+  return layout;
+}
+
+// The operations of a unit, "wgrad" for weight gradients of layers and "other" runs as one.
+std::string ShapeOf(const StepProgram& step, const std::string& unit) {
+  std::string shape, last;
+  for (const Op& op : step.units[FindUnit(step, unit)].ops) {
+    const bool of_layer = op.tag.layer >= 0 && op.group < 0;
+    const bool wgrad = InfoOf(op.kind).role == OperationRole::kWeightGradient && of_layer;
+    const std::string what = op.kind == OpKind::kSend ? "send" : wgrad ? "wgrads" : "other";
+    if (what != last) absl::StrAppend(&shape, shape.empty() ? "" : " ", what);
+    last = what;
+  }
+  return shape;
+}
+
+TEST(DelayedWgradsTest, StandBehindTheSendsOfTheirPass) {
+  const auto shape = [](Rank stage) {
+    return ShapeOf(PlanOf(Delaying(3, 8, WgradDelay::kSend), stage).step, "backward");
+  };
+  EXPECT_EQ(shape(1), "other send other send wgrads");
+  EXPECT_EQ(shape(2), "other send other send wgrads");
+  // The first stage sends nothing, so nothing is delayed.
+  EXPECT_EQ(shape(0), ShapeOf(PlanOf(Staged(3, 8), 0).step, "backward"));
+}
+
+TEST(DelayedWgradsTest, ArePassesThatFillTheBubble) {
+  const StepProgram step = PlanOf(Delaying(3, 8, WgradDelay::kBubble), 1).step;
+  EXPECT_EQ(ShapeOf(step, "backward"), "other send other send");
+  EXPECT_EQ(ShapeOf(step, "weights"), "wgrads");
+}
+
+// With tensor parallelism a schedule hides collectives under weight gradients: those stay.
+TEST(DelayedWgradsTest, LeaveThoseThatHideCollectives) {
+  const auto delayed = [](const std::string& schedule) {
+    Layout layout = LayoutOf(schedule, 4);
+    layout.pp_size = 2;
+    layout.micro_batches = 8;
+    layout.wgrad_delay = WgradDelay::kBubble;
+    const StepProgram step = PlanOf(layout, 2).step;
+    std::set<std::string> names;
+    for (const Op& op : step.units[FindUnit(step, "weights")].ops)
+      names.insert(absl::StrCat("L", op.tag.layer, ".", op.tag.name));
+    return names;
+  };
+  EXPECT_THAT(delayed("megatron_sync"),
+              ElementsAre("L2.fc1", "L2.fc2", "L2.ln1", "L2.ln2", "L2.proj", "L2.qkv", "L3.fc1",
+                          "L3.fc2", "L3.ln1", "L3.ln2", "L3.proj", "L3.qkv"));
+  // Each all-reduce hides under the weight gradient of the product before it.
+  EXPECT_THAT(delayed("megatron_async"),
+              ElementsAre("L2.fc2", "L2.ln1", "L2.proj", "L3.fc2", "L3.proj"));
+  // Each of them hides one of the other slice.
+  EXPECT_THAT(delayed("domino_row"), ElementsAre("L2.ln1"));
+}
+
+// Some hide a collective under the contribution of one slice only: the others then stay as well.
+TEST(DelayedWgradsTest, KeepTheOrderOfSumsInEverySchedule) {
+  for (const std::string& schedule : ScheduleNames()) {
+    for (WgradDelay delay : {WgradDelay::kSend, WgradDelay::kBubble}) {
+      for (int merged : {0, 1}) {
+        Layout layout = LayoutOf(schedule, 4);
+        layout.pp_size = 2;
+        layout.micro_batches = 6;
+        layout.merge_wgrads = merged;
+        layout.wgrad_delay = delay;
+        const auto plans = BuildPlans(SpecOf(layout));
+        EXPECT_TRUE(plans.ok()) << Describe(layout) << ": " << plans.status();
+      }
+    }
+  }
+}
+
+TEST(DelayedWgradsTest, NeedCopiesUntilTheirPass) {
+  auto last = SlotsOf(Delaying(4, 12, WgradDelay::kBubble), 3);
+  EXPECT_EQ(last["L3.y1.s0"], 4);   // from forward to weights
+  EXPECT_EQ(last["L3.d_u.s0"], 4);  // from backward to weights
+  EXPECT_EQ(last["L3.qkv.s0"], 1);  // weights do not need it
+  EXPECT_EQ(last["L3.x.s0"], 5);    // received, and needed for the norm's weights
+  EXPECT_EQ(last["logits.s0"], 1);
+  auto first = SlotsOf(Delaying(4, 12, WgradDelay::kBubble), 0);
+  EXPECT_EQ(first["L0.y1.s0"], 4);
+  EXPECT_EQ(first["L0.d_u.s0"], 1);
+}
+
+TEST(DelayedWgradsTest, EveryOrderThatDelaysVerifies) {
+  for (WgradDelay delay : {WgradDelay::kSend, WgradDelay::kBubble}) {
+    for (const char* order : {"1f1b", "eager_1f1b"}) {
+      for (int micro_batches : {1, 2, 5, 9, 40}) {
+        Layout layout = Delaying(3, micro_batches, delay);
+        layout.pipeline = order;
+        EXPECT_EQ(ProgramsOf(layout).size(), 3u);
+      }
+    }
+    for (Variant variant : {Variant::kCommunicationOnly, Variant::kComputeOnly}) {
+      const auto plans = BuildPlans(SpecOf(Delaying(3, 8, delay)), variant);
+      EXPECT_TRUE(plans.ok()) << plans.status();
+    }
   }
 }
 
@@ -164,6 +277,46 @@ TEST(PipelineFaultTest, OneCopyTooFewIsRejected) {
   };
   EXPECT_EQ(verified(0), absl::OkStatus());
   ExpectRejected(verified(1), "micro-batches mixed:");
+}
+
+// The same between backward and weights, and between forward and weights.
+TEST(PipelineFaultTest, OneCopyTooFewOfWhatWeightsReadIsRejected) {
+  const EngineSpec spec = SpecOf(Delaying(2, 6, WgradDelay::kBubble));
+  StepProgram step = Emit(spec, 1).step;
+  ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
+  const auto verified = [&](const char* name) {
+    StepProgram changed = step;
+    int found = 0;
+    for (Buffer& buffer : changed.buffers) {
+      if (buffer.name != name) continue;
+      ++found;
+      EXPECT_EQ(buffer.slots--, 2);
+    }
+    EXPECT_TRUE(AssignLanesAndWaits(spec, &changed).ok());
+    EXPECT_EQ(found, *name == '\0' ? 0 : 1) << name;
+    return Verify(Expand(changed), nullptr, MicroBatches::kApart);
+  };
+  EXPECT_EQ(verified(""), absl::OkStatus());
+  ExpectRejected(verified("L1.d_u.s0"), "micro-batches mixed:");
+  ExpectRejected(verified("L1.y1.s0"), "micro-batches mixed:");
+}
+
+// Contributions to a gradient come in the order of micro-batches: one that stays behind in backward
+// would overtake the delayed ones.
+TEST(PipelineFaultTest, AContributionThatOvertakesIsRejected) {
+  const EngineSpec spec = SpecOf(Delaying(2, 6, WgradDelay::kBubble));
+  StepProgram step = Emit(spec, 1).step;
+  ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
+  OpList& backward = step.units[FindUnit(step, "backward")].ops;
+  OpList& weights = step.units[FindUnit(step, "weights")].ops;
+  const auto at = std::find_if(weights.begin(), weights.end(), [](const Op& op) {
+    return op.kind == OpKind::kGemmWgrad && op.tag.name == "fc1" && op.tag.slice == 0;
+  });
+  ASSERT_NE(at, weights.end());
+  backward.push_back(*at);
+  weights.erase(at);
+  ASSERT_TRUE(AssignLanesAndWaits(spec, &step).ok());
+  ExpectRejected(Verify(Expand(step), nullptr, MicroBatches::kApart), "micro-batches mixed:");
 }
 
 // A weight gradient is a sum over micro-batches, but what it adds must be of its own.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Orders of a pipeline: in what turn a stage computes forward and backward of its micro-batches.
+// Orders of a pipeline: in what turn a stage computes the passes of its micro-batches.
 //
 // Orders differ in their warm-ups: the forward passes of a stage up to its first backward pass, and
 // so its micro-batches in flight. Each order is a pure function in a file of its own that says how
@@ -21,20 +21,25 @@ struct StageOfPipeline {
   int micro_batches = 1;
 };
 
+// The passes of a micro-batch, in their order. With kWeights, backward has no more than what other
+// stages wait for.
+enum class PassKind : uint8_t { kForward, kBackward, kWeights };
+
 struct Turn {
-  bool backward = false;
+  PassKind pass = PassKind::kForward;
   int micro_batch = 0;
 };
 
-// What a stage computes in a step. Forward and backward passes are each in the order of the
-// micro-batches, and backward of a micro-batch comes after its forward.
+// What a stage computes in a step. Each kind of pass is in the order of the micro-batches.
 struct PipelineOrder {
   std::vector<Turn> turns;
   // As Repeat of a step, in turns: [begin, end) repeats with this period, a micro-batch later.
   int begin = 0, end = 0, period = 1;
 
-  // Returns the largest number of micro-batches between their forward and the end of their
-  // backward: the copies that a stage keeps of what backward needs.
+  // Returns the largest number of micro-batches that are at once between the begin of one pass and
+  // the end of another, or of the same: the copies that a stage keeps of what the two share.
+  int InFlight(PassKind from, PassKind to) const;
+  // From the first pass to the last.
   int InFlight() const;
 };
 
@@ -46,6 +51,10 @@ struct PipelineOrder {
 // Forward and backward in turn, with `warm_ups` micro-batches in flight, or all if there are fewer:
 // that many forward passes less one, then pairs, then the backward passes that are left.
 PipelineOrder InTurn(int warm_ups, int micro_batches);
+
+// The same with passes of weight gradients, each `delay` micro-batches behind backward
+// (zero_bubble.cc).
+PipelineOrder WithWeights(const PipelineOrder& in_turn, int delay);
 
 // Returns the order of a stage. CHECKs that there is one of the name schedule.pipeline.
 PipelineOrder OrderFor(const ScheduleSpec& schedule, const StageOfPipeline& at);
