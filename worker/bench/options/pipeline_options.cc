@@ -2,9 +2,12 @@
 #include "worker/bench/options/pipeline_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/pipelines.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/spec_flags.h"
 
@@ -21,6 +24,23 @@ constexpr char kPipelineExample[] =
     "Example, in two terminals:\n"
     "  stretto-bench pipeline --pp 2 --micro-batches 8 --rendezvous /tmp/empty-folder --rank 0\n"
     "  stretto-bench pipeline --pp 2 --micro-batches 8 --rendezvous /tmp/empty-folder --rank 1";
+
+// Every order that can be measured, the plain ones first.
+std::vector<OrderChoice> Choices() {
+  std::vector<OrderChoice> plain, delayed;
+  const auto add = [&](const std::string& order, bool adjustable) {
+    plain.push_back({.name = order, .order = order});
+    if (!adjustable) return;
+    for (WgradDelay delay : {WgradDelay::kSend, WgradDelay::kBubble}) {
+      delayed.push_back(
+          {.name = absl::StrCat(order, "+", NameOf(delay)), .order = order, .delay = delay});
+    }
+  };
+  for (const PipelineRules& rules : kPipelines) add(rules.name, rules.adjustable);
+  add(kSlackOrder, true);
+  plain.insert(plain.end(), delayed.begin(), delayed.end());
+  return plain;
+}
 
 void AddRankFlags(CLI::App& app, SpecFlags& f, PipelineOptions& o) {
   const std::string group = "Ranks";
@@ -49,7 +69,17 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   app.footer(kPipelineExample);
   AddSpecFlags(app, flags);
   AddRankFlags(app, flags, o);
-  AddOrdersFlag(app, "--orders", "orders to measure", o.orders);
+  std::vector<std::string> known, chosen, plain;
+  const std::vector<OrderChoice> choices = Choices();
+  for (const OrderChoice& choice : choices) {
+    known.push_back(choice.name);
+    if (choice.delay == WgradDelay::kNone) plain.push_back(choice.name);
+  }
+  AddOrdersFlag(app, "--orders",
+                absl::StrCat("orders to measure: ", absl::StrJoin(known, ", "),
+                             "; slack has warm-ups by measured times, and + delays weight "
+                             "gradients (default: those without +)"),
+                known, chosen);
   app.add_option("--repeats", o.repeats, "number of rounds; a time is their median")
       ->check(Integer(1, 1000))
       ->capture_default_str();
@@ -57,7 +87,12 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
-  ASSIGN_OR_RETURN(o.orders, OrdersOf("--orders", o.orders));
+  RETURN_IF_ERROR(ExpectEachOnce("--orders", chosen));
+  for (const std::string& name : chosen.empty() ? plain : chosen) {
+    o.orders.push_back(
+        *std::find_if(choices.begin(), choices.end(),
+                      [&](const OrderChoice& choice) { return choice.name == name; }));
+  }
   if (flags.tp != 1) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--tp: found ", flags.tp, ", expected 1, because the link is measured for stages alone"));

@@ -10,11 +10,20 @@
 
 namespace stretto::bench {
 
+// Warm-ups from the times that this benchmark measures (worker/engine/schedule/pipeline/slack.h).
+inline constexpr char kSlackOrder[] = "slack";
+
+struct OrderChoice {
+  std::string name = {};   // as given: "1f1b+send"
+  std::string order = {};  // of the table, or kSlackOrder
+  WgradDelay delay = WgradDelay::kNone;
+};
+
 struct PipelineOptions {
   std::string help = {};   // if not empty, print it and do nothing else
   std::string model = {};  // its name, for the report
-  EngineSpec spec = {};    // of any of the orders
-  std::vector<std::string> orders = {};
+  EngineSpec spec = {};    // of the default order
+  std::vector<OrderChoice> orders = {};
   int rank = 0;                       // of this process, below spec.world_size()
   std::string rendezvous = {};        // shared by the ranks only
   std::string address = "127.0.0.1";  // of the network interface

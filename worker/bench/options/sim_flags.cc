@@ -3,6 +3,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "proto/spec/pipelines.h"
 #include "worker/bench/options/flags.h"
 
 namespace stretto {
@@ -55,7 +58,10 @@ void AddLayoutFlags(CLI::App& app, SimFlags& f) {
       ->check(Integer(1, 64))
       ->capture_default_str()
       ->group(group);
-  bench::AddOrdersFlag(app, "--pipeline", "order of a pipeline to compare", f.orders);
+  bench::AddOrdersFlag(app, "--pipeline",
+                       absl::StrCat("order of a pipeline to compare: ",
+                                    absl::StrJoin(PipelineNames(), ", "), " (default: all)"),
+                       PipelineNames(), f.orders);
 }
 
 void AddOutputFlags(CLI::App& app, SimFlags& f) {

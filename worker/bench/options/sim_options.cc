@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "proto/spec/pipelines.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/sim_flags.h"
 
@@ -84,8 +85,8 @@ absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
     }
     if (staged) options->pipelines.push_back(options->spec);
   }
-  ASSIGN_OR_RETURN(options->orders, bench::OrdersOf("--pipeline", f.orders));
-  return absl::OkStatus();
+  options->orders = f.orders.empty() ? PipelineNames() : f.orders;
+  return bench::ExpectEachOnce("--pipeline", options->orders);
 }
 
 absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {

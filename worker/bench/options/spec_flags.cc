@@ -19,7 +19,6 @@
 #include "proto/spec/architecture.h"
 #include "proto/spec/fields.h"
 #include "proto/spec/job/normalize.h"
-#include "proto/spec/pipelines.h"
 #include "proto/spec/schedules.h"
 #include "worker/bench/options/flags.h"
 #include "worker/trainer/plan/engine_spec.h"
@@ -232,22 +231,17 @@ nlohmann::ordered_json WorkOf(const EngineSpec& spec) {
 }
 
 void AddOrdersFlag(CLI::App& app, const std::string& flag, const std::string& help,
-                   std::vector<std::string>& orders) {
-  app.add_option(flag, orders,
-                 absl::StrCat(help, ": ", absl::StrJoin(PipelineNames(), ", "), " (default: all)"))
-      ->delimiter(',')
-      ->check(OneOf(PipelineNames()))
-      ->group("Schedule");
+                   const std::vector<std::string>& known, std::vector<std::string>& orders) {
+  app.add_option(flag, orders, help)->delimiter(',')->check(OneOf(known))->group("Schedule");
 }
 
-absl::StatusOr<std::vector<std::string>> OrdersOf(const std::string& flag,
-                                                  const std::vector<std::string>& orders) {
+absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::string>& orders) {
   for (const std::string& order : orders) {
     if (std::count(orders.begin(), orders.end(), order) == 1) continue;
     return absl::InvalidArgumentError(
         absl::StrCat(flag, ": found ", order, " twice, expected each order once"));
   }
-  return orders.empty() ? PipelineNames() : orders;
+  return absl::OkStatus();
 }
 
 absl::Status NameFlags(const absl::Status& status) {

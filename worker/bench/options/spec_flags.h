@@ -47,13 +47,11 @@ std::string TitleOf(const SpecFlags& flags);
 // same work.
 nlohmann::ordered_json WorkOf(const EngineSpec& spec);
 
-// Adds a flag for several orders of a pipeline, none twice. `help` is about one of them.
+// Adds a flag for several of the known orders of a pipeline.
 void AddOrdersFlag(CLI::App& app, const std::string& flag, const std::string& help,
-                   std::vector<std::string>& orders);
-// Returns `orders`, or all if there are none. Errors: InvalidArgument naming the flag, if an order
-// is there twice.
-absl::StatusOr<std::vector<std::string>> OrdersOf(const std::string& flag,
-                                                  const std::vector<std::string>& orders);
+                   const std::vector<std::string>& known, std::vector<std::string>& orders);
+// Errors: InvalidArgument naming the flag, if an order is there twice.
+absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::string>& orders);
 
 // Replaces the names of spec fields in an error by those of the flags.
 absl::Status NameFlags(const absl::Status& status);

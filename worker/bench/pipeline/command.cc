@@ -21,7 +21,10 @@ using bench::PipelineResult;
 
 // The order that others are compared with; null if it was not measured.
 const OrderResult* BaselineOf(const PipelineResult& result) {
-  const auto blocks = [](const OrderResult& order) { return FindPipeline(order.order)->blocking; };
+  const auto blocks = [](const OrderResult& result) {
+    const PipelineRules* rules = FindPipeline(result.order.order);
+    return rules != nullptr && rules->blocking;
+  };
   const auto found = std::find_if(result.orders.begin(), result.orders.end(), blocks);
   return found == result.orders.end() ? nullptr : &*found;
 }
@@ -40,7 +43,8 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
                {"transfer_over_forward", result.transfer_seconds / result.forward_seconds},
                {"orders", nlohmann::ordered_json::array()}});
   for (const OrderResult& order : result.orders) {
-    json["orders"].push_back({{"order", order.order},
+    json["orders"].push_back({{"order", order.order.name},
+                              {"warm_ups", order.warm_ups},
                               {"step_seconds", order.median()},
                               {"steps", order.steps},
                               {"simulated_seconds", order.simulated},
@@ -55,12 +59,13 @@ std::string TableOf(const PipelineResult& result) {
       "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n",
       result.forward_seconds * 1e3, result.backward_seconds * 1e3, result.transfer_seconds * 1e3,
       result.transfer_seconds / result.forward_seconds);
-  absl::StrAppendFormat(&text, "%-14s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
+  absl::StrAppendFormat(&text, "%-18s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
                         "simulated", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);
   for (const OrderResult& order : result.orders) {
-    absl::StrAppendFormat(&text, "%-14s %9.1f ms %12.3f %12.3f", order.order, order.median() * 1e3,
-                          order.median() / order.ideal, order.simulated / order.median());
+    absl::StrAppendFormat(&text, "%-18s %9.1f ms %12.3f %12.3f", order.order.name,
+                          order.median() * 1e3, order.median() / order.ideal,
+                          order.simulated / order.median());
     if (baseline != nullptr) {
       const double measured = baseline->median() / order.median();
       absl::StrAppendFormat(&text, " %12.3f %12.3f", measured,

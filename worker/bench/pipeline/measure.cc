@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Connects the ranks as a job does, and makes an engine for every order. Parity first: two steps of
-// each order against two of the serial oracle, which is one for all orders. Then rounds. Each of
-// them measures what a step is made of, alone (computation without transfers, and a transfer), and
-// one step of every order, so that a machine whose speed drifts changes all of them alike. The
-// simulator gets the medians and says what each order should take.
+// Connects the ranks as a job does. A first look at what a step is made of, each alone (computation
+// without transfers, and a transfer), decides the warm-ups of the order "slack". Then parity: two
+// steps of each order against two of the serial oracle, which is one for all orders. Then rounds.
+// Each of them measures the parts again and one step of every order, so that a machine whose speed
+// drifts changes all of them alike. The simulator gets the medians and says what each order should
+// take.
 
 #include "worker/bench/pipeline/measure.h"
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
 #include "worker/bench/common/process_cpu.h"
@@ -26,6 +27,8 @@
 #include "worker/engine/cost/model.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/schedule/pipeline/order.h"
+#include "worker/engine/schedule/pipeline/slack.h"
 #include "worker/trainer/agreement/control.h"
 #include "worker/trainer/parity.h"
 #include "worker/trainer/rank_device.h"
@@ -76,6 +79,29 @@ Computation ComputationOf(const Program& program, absl::Span<const Interval> int
   return found;
 }
 
+// Returns the computation of a micro-batch that follows its last send back.
+double SecondsBehindSend(const Program& program, const CostModel& cost) {
+  double seconds = 0;
+  for (const Op& op : program.ops) {
+    if (op.tag.micro_batch != 0) continue;
+    if (op.kind == OpKind::kSend) seconds = 0;
+    if (op.group < 0) seconds += cost.Alone(program, op);
+  }
+  return seconds;
+}
+
+// By stage.
+std::vector<int> WarmUpsOf(const EngineSpec& spec) {
+  std::vector<int> warm_ups;
+  for (int stage = 0; stage < spec.pp_size; ++stage) {
+    warm_ups.push_back(
+        OrderFor(spec.schedule,
+                 {.stage = stage, .stages = spec.pp_size, .micro_batches = spec.micro_batches})
+            .InFlight(PassKind::kForward, PassKind::kBackward));
+  }
+  return warm_ups;
+}
+
 class Measurement {
  public:
   Measurement(const PipelineOptions& options, const std::function<void(const std::string&)>& say)
@@ -83,31 +109,55 @@ class Measurement {
 
   absl::StatusOr<PipelineResult> Run() {
     RETURN_IF_ERROR(Connect());
-    RETURN_IF_ERROR(CheckParity());
-    PipelineResult result;
-    for (const std::string& order : options_.orders)
-      result.orders.push_back({.order = order, .steps = {}});
-    ASSIGN_OR_RETURN(const auto compute, Make(options_.orders.front(), Variant::kComputeOnly));
+    ASSIGN_OR_RETURN(const auto compute, Make(options_.spec, Variant::kComputeOnly));
     FillInputs(options_.spec, 1, *compute);
     RETURN_IF_ERROR(compute->executor().Run());  // touches the memory
+    RETURN_IF_ERROR(MeasureParts(*compute));
+    PipelineResult result;
+    RETURN_IF_ERROR(Exchange(&result));
+    std::vector<EngineSpec> specs;
+    for (const OrderChoice& order : options_.orders) {
+      ASSIGN_OR_RETURN(specs.emplace_back(), SpecOf(order, result.transfer_seconds));
+      result.orders.push_back({.order = order, .warm_ups = WarmUpsOf(specs.back()), .steps = {}});
+    }
+    RETURN_IF_ERROR(CheckParity(specs));
     for (int round = 0; round < options_.repeats; ++round) {
-      RETURN_IF_ERROR(MeasureComputation(*compute));
-      RETURN_IF_ERROR(MeasureTransfers());
-      for (OrderResult& order : result.orders) {
-        ASSIGN_OR_RETURN(order.steps.emplace_back(), Step(*engines_.at(order.order)));
+      RETURN_IF_ERROR(MeasureParts(*compute));
+      for (size_t i = 0; i < engines_.size(); ++i) {
+        ASSIGN_OR_RETURN(result.orders[i].steps.emplace_back(), Step(*engines_[i]));
       }
     }
     RETURN_IF_ERROR(Exchange(&result));
-    for (OrderResult& order : result.orders) RETURN_IF_ERROR(Simulated(result, &order));
+    for (size_t i = 0; i < specs.size(); ++i)
+      RETURN_IF_ERROR(Simulated(specs[i], result, &result.orders[i]));
     return result;
   }
 
  private:
   Communicator& control() { return device_->control(); }
   Rank rank() const { return Rank::Of(options_.rank); }
-  EngineSpec SpecOf(const std::string& order) const {
+
+  // `transfer_seconds`, and the measured computations, decide the warm-ups of slack.
+  absl::StatusOr<EngineSpec> SpecOf(const OrderChoice& order, double transfer_seconds) const {
     EngineSpec spec = options_.spec;
-    spec.schedule.pipeline = order;
+    spec.schedule.wgrad_delay = order.delay;
+    if (order.order != kSlackOrder) {
+      spec.schedule.pipeline = order.order;
+      return spec;
+    }
+    std::vector<StageSeconds> stages(static_cast<size_t>(spec.pp_size));
+    for (Rank r : IdRange<Rank>(spec.world_size())) {
+      ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, r));
+      const StageSeconds& measured = seconds_[r.position()];
+      StageSeconds& stage = stages.at(PlaceOf(spec, r).stage);
+      stage.forward = std::max(stage.forward, measured.forward);
+      stage.backward = std::max(stage.backward, measured.backward);
+      stage.delayed = std::max(stage.delayed,
+                               SecondsBehindSend(plan.program, {.table = tables_[r.position()]}));
+    }
+    const std::vector<BoundarySeconds> boundaries(stages.size() - 1,
+                                                  {transfer_seconds, transfer_seconds});
+    spec.schedule.warm_up = SlackWarmUps(stages, boundaries, spec.micro_batches);
     return spec;
   }
 
@@ -120,8 +170,7 @@ class Measurement {
     return device_->Connect(store);
   }
 
-  absl::StatusOr<std::unique_ptr<RankEngine>> Make(const std::string& order, Variant variant) {
-    const EngineSpec spec = SpecOf(order);
+  absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
     ASSIGN_OR_RETURN(auto engine, RankEngine::Create(spec, rank(), variant, device_->links(),
                                                      device_->backend(), {}));
     RETURN_IF_ERROR(engine->Initialise(kSeed));
@@ -139,23 +188,29 @@ class Measurement {
   }
 
   // Keeps the engines of the orders.
-  absl::Status CheckParity() {
-    ASSIGN_OR_RETURN(auto serial, Make(options_.orders.front(), Variant::kSerialOracle));
+  absl::Status CheckParity(const std::vector<EngineSpec>& specs) {
+    ASSIGN_OR_RETURN(auto serial, Make(options_.spec, Variant::kSerialOracle));
     ASSIGN_OR_RETURN(const auto oracle, Results(*serial));
     serial.reset();
-    for (const std::string& order : options_.orders) {
-      ASSIGN_OR_RETURN(engines_[order], Make(order, Variant::kSchedule));
-      ASSIGN_OR_RETURN(const auto found, Results(*engines_[order]));
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const std::string& name = options_.orders[i].name;
+      ASSIGN_OR_RETURN(engines_.emplace_back(), Make(specs[i], Variant::kSchedule));
+      ASSIGN_OR_RETURN(const auto found, Results(*engines_.back()));
       ASSIGN_OR_RETURN(const bool differs,
                        trainer::AnyRank(control(), !trainer::SameBits(oracle, found)));
       if (differs) {
         return absl::InternalError(
-            absl::StrCat("order ", order, ": found other bits than its serial oracle's"));
+            absl::StrCat("order ", name, ": found other bits than its serial oracle's"));
       }
-      say_(absl::StrFormat("%s: %d steps bitwise equal to the serial oracle", order,
-                           trainer::kParitySteps));
+      say_(absl::StrFormat("%s, warm-ups %s: %d steps bitwise equal to the serial oracle", name,
+                           absl::StrJoin(WarmUpsOf(specs[i]), " "), trainer::kParitySteps));
     }
     return absl::OkStatus();
+  }
+
+  absl::Status MeasureParts(RankEngine& compute) {
+    RETURN_IF_ERROR(MeasureComputation(compute));
+    return MeasureTransfers();
   }
 
   absl::Status MeasureComputation(RankEngine& engine) {
@@ -202,14 +257,16 @@ class Measurement {
                 .cpu = ProcessCpuSeconds() - cpu};
   }
 
-  // Makes the medians of all rounds known to all ranks.
+  // Makes the medians of all rounds so far known to all ranks.
   absl::Status Exchange(PipelineResult* result) {
+    PipelineResult found;
     const auto middle =
         computations_.begin() + static_cast<std::ptrdiff_t>(computations_.size() / 2);
     std::nth_element(computations_.begin(), middle, computations_.end(),
                      [](const Computation& a, const Computation& b) { return a.total < b.total; });
     ASSIGN_OR_RETURN(const std::vector<std::string> tables,
                      trainer::ExchangeText(control(), middle->table));
+    tables_.clear();
     for (const std::string& table : tables) {
       ASSIGN_OR_RETURN(tables_.emplace_back(), CostTable::Parse(table));
     }
@@ -220,13 +277,17 @@ class Measurement {
                          control(), {middle->forward / micro_batches,
                                      middle->backward / micro_batches, MedianOf(drained_),
                                      MedianOf(rested_), sends ? MedianOf(cpu_shares_) / 2 : 0}));
+    seconds_.clear();
     for (const std::vector<double>& of_rank : all) {
-      result->forward_seconds = std::max(result->forward_seconds, of_rank[0]);
-      result->backward_seconds = std::max(result->backward_seconds, of_rank[1]);
-      result->transfer_seconds = std::max(result->transfer_seconds, of_rank[2]);
-      result->rested_seconds = std::max(result->rested_seconds, of_rank[3]);
-      result->transfer_cpu += of_rank[4];
+      seconds_.push_back({.forward = of_rank[0], .backward = of_rank[1]});
+      found.forward_seconds = std::max(found.forward_seconds, of_rank[0]);
+      found.backward_seconds = std::max(found.backward_seconds, of_rank[1]);
+      found.transfer_seconds = std::max(found.transfer_seconds, of_rank[2]);
+      found.rested_seconds = std::max(found.rested_seconds, of_rank[3]);
+      found.transfer_cpu += of_rank[4];
     }
+    found.orders = std::move(result->orders);
+    *result = std::move(found);
     return absl::OkStatus();
   }
 
@@ -244,8 +305,9 @@ class Measurement {
     return Slowest(static_cast<double>(NowNanoseconds() - begin) * 1e-9);
   }
 
-  absl::Status Simulated(const PipelineResult& measured, OrderResult* result) {
-    ASSIGN_OR_RETURN(const auto plans, BuildPlans(SpecOf(result->order)));
+  absl::Status Simulated(const EngineSpec& spec, const PipelineResult& measured,
+                         OrderResult* result) {
+    ASSIGN_OR_RETURN(const auto plans, BuildPlans(spec));
     result->activation_bytes = plans.front().arenas[ArenaClass::kActivation];
     const double bytes = static_cast<double>(TransferCount()) *
                          static_cast<double>(SizeOf(options_.spec.wire_dtype));
@@ -275,11 +337,13 @@ class Measurement {
   const std::function<void(const std::string&)>& say_;
   trainer::JobConfig config_;
   std::unique_ptr<trainer::RankDevice> device_;
-  std::map<std::string, std::unique_ptr<RankEngine>> engines_;
+  std::vector<std::unique_ptr<RankEngine>> engines_;  // by order
   // Of this rank, by round.
   std::vector<Computation> computations_;
   std::vector<double> drained_, rested_, cpu_shares_;
-  std::vector<CostTable> tables_;  // by rank
+  // By rank, of all rounds so far; StageSeconds without `delayed`.
+  std::vector<CostTable> tables_;
+  std::vector<StageSeconds> seconds_;
 };
 
 }  // namespace

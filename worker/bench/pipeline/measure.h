@@ -12,7 +12,8 @@
 namespace stretto::bench {
 
 struct OrderResult {
-  std::string order;
+  OrderChoice order;
+  std::vector<int> warm_ups;     // by stage
   std::vector<double> steps;     // of all rounds, in seconds, of the slowest rank
   double simulated = 0;          // a step of the measured operations on the measured link
   double ideal = 0;              // the same with transfers that take no time: the bubble alone

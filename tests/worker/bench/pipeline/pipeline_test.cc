@@ -54,13 +54,16 @@ class PipelineCommandTest : public ::testing::Test {
 
 TEST_F(PipelineCommandTest, EveryOrderPassesParityAndHasAllFigures) {
   ASSERT_EQ(RunTwoRanks(""), 0) << Printed("rank0") << Printed("rank1");
-  EXPECT_THAT(Printed("rank0"), HasSubstr("1f1b: 2 steps bitwise equal to the serial oracle"));
+  EXPECT_THAT(Printed("rank0"),
+              HasSubstr("1f1b, warm-ups 2 1: 2 steps bitwise equal to the serial oracle"));
   const Json result = Json::parse(Printed("json"));
   EXPECT_EQ(result["work"]["micro_batches"], 6);
   for (const char* key : {"forward_seconds", "backward_seconds", "transfer_seconds",
                           "rested_transfer_seconds", "transfer_cpu_share"})
     EXPECT_GT(result[key], 0) << key;
-  ASSERT_EQ(result["orders"].size(), 4u);
+  ASSERT_EQ(result["orders"].size(), 5u);
+  EXPECT_EQ(result["orders"][0]["warm_ups"], Json::parse("[2, 1]"));
+  EXPECT_EQ(result["orders"][4]["order"], "slack");
   for (const Json& order : result["orders"]) {
     EXPECT_EQ(order["steps"].size(), 2u);
     for (const char* key :
@@ -76,12 +79,24 @@ TEST_F(PipelineCommandTest, OneOrderNeedsNoBaseline) {
   EXPECT_THAT(Printed("rank0"), HasSubstr("gpipe"));
 }
 
+TEST_F(PipelineCommandTest, OrdersMayDelayWeightGradients) {
+  ASSERT_EQ(RunTwoRanks("--orders 1f1b+send,eager_1f1b+bubble,slack+send"), 0)
+      << Printed("rank0") << Printed("rank1");
+  const Json result = Json::parse(Printed("json"));
+  ASSERT_EQ(result["orders"].size(), 3u);
+  EXPECT_EQ(result["orders"][1]["order"], "eager_1f1b+bubble");
+  EXPECT_EQ(result["orders"][1]["warm_ups"], Json::parse("[3, 1]"));
+  EXPECT_GE(result["orders"][2]["warm_ups"][0], 2);
+  EXPECT_EQ(result["orders"][2]["warm_ups"][1], 1);
+}
+
 TEST_F(PipelineCommandTest, RefusesWhatCannotRun) {
   for (const auto& [arguments, error] : std::vector<std::pair<std::string, std::string>>{
            {"--pp 3", "--pp: found 3, expected at most the 2 layers of the model"},
            {"--rank 2", "--rank: found 2, expected below 2, the number of ranks"},
            {"--orders zigzag", "--orders: "},
            {"--orders gpipe,gpipe", "--orders: found gpipe twice, expected each order once"},
+           {"--orders gpipe+send", "--orders: "},
            {"--tp 2", "--tp: found 2, expected 1"},
            {"--merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1 with pp_size above 1"},
            {"--rendezvous /nowhere", "--rendezvous: "}}) {

@@ -21,8 +21,8 @@ struct StageOfPipeline {
   int micro_batches = 1;
 };
 
-// The passes of a micro-batch, in their order. With kWeights, backward has no more than what other
-// stages wait for.
+// The passes of a micro-batch, in their order. Not every order has kWeights, the weight gradients
+// that nobody waits for; they are then in backward.
 enum class PassKind : uint8_t { kForward, kBackward, kWeights };
 
 struct Turn {

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Warm-ups by the time that passes and transfers take.
+
+#include <vector>
+
+namespace stretto {
+
+// Seconds of a micro-batch in a stage. `delayed` is what the stage computes behind the send of
+// backward, a part of `backward`.
+struct StageSeconds {
+  double forward = 0, backward = 0;
+  double delayed = 0;
+};
+
+// Seconds of a transfer from a stage to the next, and of one back.
+struct BoundarySeconds {
+  double forward = 0, backward = 0;
+};
+
+// Returns the warm-ups of every stage: as few as keep the slowest stage computing, at most
+// `micro_batches`. There is a boundary behind every stage but the last.
+std::vector<int> SlackWarmUps(const std::vector<StageSeconds>& stages,
+                              const std::vector<BoundarySeconds>& boundaries, int micro_batches);
+
+}  // namespace stretto
