@@ -43,24 +43,29 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
        std::ssize(sums) * spec.dp_size < batches; first += spec.dp_size * in_run) {
     ASSIGN_OR_RETURN(const bool stopped, stop());
     if (stopped) return std::nullopt;
-    const auto measure = [&]() -> absl::Status {
-      const auto batch = [&](int mb) { return first + int64_t{mb} * spec.dp_size; };
+    const auto batch = [&](int mb) { return first + int64_t{mb} * spec.dp_size; };
+    const auto read = [&]() -> absl::Status {
       for (int mb = 0; mb < in_run; ++mb) {
         // Where none is left, the last batch is measured again and does not count.
         const int64_t sample = std::min(batch(mb), batches - 1) * size;
         RETURN_IF_ERROR(
             held_out_.ReadBatch(sample, size, engine_->tokens(mb), engine_->targets(mb)));
       }
-      RETURN_IF_ERROR(engine_->executor().Run());
-      const std::vector<double> found = engine_->LossSums();
-      for (int mb = 0; mb < in_run; ++mb)
-        sums.push_back(batch(mb) < batches ? found[static_cast<size_t>(mb)] : 0);
       return absl::OkStatus();
     };
-    // Ranks of other replicas and stages do not wait for this one in a forward pass, and one may
-    // take long. Only some read data, so only some may fail.
-    const bool alike = spec.world_size() == spec.tp_size;
-    RETURN_IF_ERROR(alike ? measure() : WorkTogether(control_, measure));
+    const auto run = [&] { return engine_->executor().Run(); };
+    if (spec.world_size() == spec.tp_size) {
+      RETURN_IF_ERROR(read());
+      RETURN_IF_ERROR(run());
+    } else {
+      // Only some ranks read data, so only some may fail, and the others would wait for them in the
+      // forward pass. That may take long for ranks that do not wait for each other.
+      RETURN_IF_ERROR(WorkTogether(control_, read));
+      RETURN_IF_ERROR(WorkTogether(control_, run));
+    }
+    const std::vector<double> found = engine_->LossSums();
+    for (int mb = 0; mb < in_run; ++mb)
+      sums.push_back(batch(mb) < batches ? found[static_cast<size_t>(mb)] : 0);
   }
   // All ranks get the same bits, so that none decides differently because of a last bit.
   ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, control_, sums));

@@ -157,12 +157,45 @@ TEST_F(EvaluationTest, StagesHaveTheBitsOfOne) {
     config_.engine.pp_size = config_.engine.dp_size = 1;
     const double one = evaluated();
     for (int stages : {2, 4}) {
-      for (int replicas : {1, 2}) {
+      for (const auto& [replicas, zero] : {std::pair(1, 0), {2, 0}, {2, 1}}) {
         config_.engine.pp_size = stages;
         config_.engine.dp_size = replicas;
+        config_.engine.zero = zero;
         EXPECT_EQ(evaluated(), one) << stages << " x " << replicas << ", " << batches;
       }
     }
+    config_.engine.zero = 0;
+  }
+}
+
+// The other ranks wait for it in the forward pass, so it must return before theirs ends.
+TEST_F(EvaluationTest, ARankThatCannotReadEndsItForAll) {
+  const Sampler good = *held_out_.sampler;
+  config_.engine.micro_batches = 1;
+  config_.engine.tp_size = 1;
+  config_.engine.model.layers = 2;
+  for (const auto& [stages, replicas] : {std::pair(1, 2), {2, 1}}) {
+    config_.engine.pp_size = stages;
+    config_.engine.dp_size = replicas;
+    config_.engine.zero = replicas - 1;
+    std::vector<absl::Status> found(2);
+    OnLocalRanks(config_, [&](LocalRank& local) {
+      Rank rank;
+      ASSERT_EQ(Open(local, &rank), absl::OkStatus());
+      const Sampler bad =
+          Sampler::Create(*dataset_, {.sequence_length = 8, .vocab_size = 40, .shuffle = false})
+              .value();
+      const bool fails = local.config.rank == 0;
+      rank.evaluation = Evaluation::Create(local.config, fails ? bad : good, *rank.engine,
+                                           local.links(), *local.control, *rank.backend, {})
+                            .value();
+      found[local.config.rank.position()] = rank.evaluation->MeanLoss(GoOn).status();
+      // As the end of its process would.
+      rank.engine->executor().Cancel();
+      local.control->Abort();
+    });
+    EXPECT_EQ(found[0].code(), absl::StatusCode::kInvalidArgument) << found[0];
+    EXPECT_FALSE(found[1].ok());
   }
 }
 
