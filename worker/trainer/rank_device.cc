@@ -78,13 +78,13 @@ absl::Status RankDevice::Connect(Store& store) {
   // Control messages have connections of their own. They bypass an emulated link, so they do not
   // disturb its timing.
   if (config_.engine.world_size() > 1) {
-    ASSIGN_OR_RETURN(network_, OpenGlooDevice(config_.interface_address));
+    ASSIGN_OR_RETURN(network_, OpenGlooNetwork(config_.interface_address));
   }
   ASSIGN_OR_RETURN(control_, GlooCommunicator::Connect({.rank = config_.rank.value(),
                                                         .size = config_.engine.world_size(),
                                                         .store = &store,
                                                         .prefix = "control",
-                                                        .device = network_,
+                                                        .network = network_,
                                                         .timeout = kPeerTimeout}));
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) {
     ASSIGN_OR_RETURN(Connection connection, ConnectGroup(group, store));
@@ -122,7 +122,7 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
                                               .size = size,
                                               .store = &store,
                                               .prefix = name,
-                                              .device = network_,
+                                              .network = network_,
                                               .timeout = tp ? kPeerTimeout : kDistantTimeout}));
   if (config_.emulated_link.has_value()) {
     connection.host =

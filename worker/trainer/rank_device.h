@@ -67,7 +67,7 @@ class RankDevice {
   std::unique_ptr<Backend> backend_;
   std::string kernels_;
   std::optional<double> peak_flops_;
-  GlooDevice network_;  // moves the bytes of all groups on CPUs, and of control messages
+  GlooNetwork network_;  // moves the bytes of all groups on CPUs, and of control messages
   std::unique_ptr<Communicator> control_;
   std::vector<Connection> groups_;  // in the order of GroupsOf
 };

@@ -42,11 +42,13 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOpt
 #if defined(EMULATED_WITHOUT_NCCL)
   return absl::NotFoundError("cannot open NCCL");
 #endif
+  ASSIGN_OR_RETURN(GlooNetwork network, OpenGlooNetwork("127.0.0.1"));
   ASSIGN_OR_RETURN(std::unique_ptr<Communicator> host,
                    GlooCommunicator::Connect({.rank = options.rank,
                                               .size = options.size,
                                               .store = options.store,
                                               .prefix = options.prefix,
+                                              .network = std::move(network),
                                               .timeout = options.timeout}));
   return std::make_unique<GlooDevice>(std::move(host));
 }

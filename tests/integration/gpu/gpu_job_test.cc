@@ -110,6 +110,21 @@ TEST_F(GpuJobTest, ReplicasTrainAsOneDoes) {
     EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step + 1;
 }
 
+TEST_F(GpuJobTest, ReplicasThatShareUpdatesTrainAsOthersDo) {
+  StartGpus("emulated");
+  JobFile plain = OnGpus("plain", 4, "global_batch_size: 8\n");
+  plain.tp_size = 1;
+  plain.dp_size = 2;
+  JobFile shared = OnGpus("shared", 4, "profile: {steps: 1}\nglobal_batch_size: 8\n");
+  shared.tp_size = 1;
+  shared.dp_size = 2;
+  shared.zero = 1;
+  RunJob(plain);
+  EXPECT_EQ(RunJob(shared)["profile"]["verified_parity"], true);
+  ASSERT_EQ(Losses("plain").size(), 4u);
+  EXPECT_EQ(Losses("shared"), Losses("plain"));
+}
+
 TEST_F(GpuJobTest, AScheduleThatComputesAWrongBitFailsTheJob) {
   StartGpus("wrong_bit");
   const Json job = RunJob(OnGpus("wrong", 1, "profile: {steps: 1}\n"), "FAILED");

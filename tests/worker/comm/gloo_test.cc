@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kShort = absl::Milliseconds(300);
 
-GlooDevice Device() { return *OpenGlooDevice("127.0.0.1"); }
+GlooNetwork Network() { return *OpenGlooNetwork("127.0.0.1"); }
 
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
@@ -28,7 +28,7 @@ TEST(GlooTest, MissingRankIsNamedAtTheTimeout) {
                                                          .size = 2,
                                                          .store = &store,
                                                          .prefix = "job-1/tp",
-                                                         .device = Device(),
+                                                         .network = Network(),
                                                          .timeout = kShort})
                                   .status();
 
@@ -45,7 +45,7 @@ TEST(GlooTest, RankOfAGroupOfAnotherSizeIsRefused) {
                                                            .size = 2 + rank,
                                                            .store = &store,
                                                            .prefix = "tp",
-                                                           .device = Device(),
+                                                           .network = Network(),
                                                            .timeout = kShort})
                                     .status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
@@ -61,7 +61,7 @@ TEST(GlooTest, RankThatGaveUpBeforeWeConnectIsNamed) {
                                           .size = 2,
                                           .store = &store,
                                           .prefix = "tp",
-                                          .device = Device(),
+                                          .network = Network(),
                                           .timeout = absl::Milliseconds(1)})
                    .ok());
 
@@ -69,7 +69,7 @@ TEST(GlooTest, RankThatGaveUpBeforeWeConnectIsNamed) {
                                                          .size = 2,
                                                          .store = &store,
                                                          .prefix = "tp",
-                                                         .device = Device(),
+                                                         .network = Network(),
                                                          .timeout = kShort})
                                   .status();
 
@@ -84,7 +84,7 @@ TEST(GlooTest, SameRankTwiceIsRefusedByTheStore) {
                                .size = 2,
                                .store = &store,
                                .prefix = "tp",
-                               .device = Device(),
+                               .network = Network(),
                                .timeout = absl::Milliseconds(1)};
   ASSERT_FALSE(GlooCommunicator::Connect(options).ok());
 
@@ -155,8 +155,8 @@ TEST(GlooTest, OneRankNeedsNeitherStoreNorNetwork) {
 }
 
 TEST(GlooTest, AddressThatIsNotOursIsRefused) {
-  const absl::Status foreign = OpenGlooDevice("203.0.113.7").status();
-  const absl::Status name = OpenGlooDevice("gpu-7").status();
+  const absl::Status foreign = OpenGlooNetwork("203.0.113.7").status();
+  const absl::Status name = OpenGlooNetwork("gpu-7").status();
 
   EXPECT_EQ(foreign.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_EQ(MessageOf(foreign), "cannot listen on '203.0.113.7': Cannot assign requested address");
@@ -165,7 +165,7 @@ TEST(GlooTest, AddressThatIsNotOursIsRefused) {
 }
 
 // The groups of a rank have connections of their own and one thread that moves their bytes.
-TEST(GlooTest, GroupsShareADevice) {
+TEST(GlooTest, GroupsShareANetwork) {
   const auto threads = [] {
     return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
   };
@@ -174,14 +174,14 @@ TEST(GlooTest, GroupsShareADevice) {
   std::array<std::vector<std::unique_ptr<Communicator>>, 2> groups;
   const auto before = threads();
   OnEveryRank(2, [&](int rank) {
-    const GlooDevice device = Device();
+    const GlooNetwork network = Network();
     for (int group = 0; group < kGroups; ++group) {
       groups[static_cast<size_t>(rank)].push_back(
           *GlooCommunicator::Connect({.rank = rank,
                                       .size = 2,
                                       .store = &store,
                                       .prefix = absl::StrCat("group-", group),
-                                      .device = device}));
+                                      .network = network}));
     }
   });
   EXPECT_EQ(threads() - before, 2);
@@ -237,7 +237,7 @@ TEST(GlooTest, WrongOptionsAreNamed) {
   EXPECT_EQ(message({.size = 2,
                      .store = &store,
                      .prefix = "tp",
-                     .device = Device(),
+                     .network = Network(),
                      .timeout = absl::ZeroDuration()}),
             "gloo group 'tp': timeout is 0, expected above 0");
 }

@@ -73,7 +73,7 @@ inline Ranks Gloo(int size, absl::Duration timeout = absl::Seconds(60)) {
                                                    .size = size,
                                                    .store = &store,
                                                    .prefix = "test",
-                                                   .device = *OpenGlooDevice("127.0.0.1"),
+                                                   .network = *OpenGlooNetwork("127.0.0.1"),
                                                    .timeout = timeout});
     ASSERT_TRUE(communicator.ok()) << communicator.status();
     ranks[static_cast<size_t>(rank)] = *std::move(communicator);

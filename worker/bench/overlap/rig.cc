@@ -57,12 +57,12 @@ absl::Status Rig::Start() {
     RETURN_IF_ERROR(Emulate(options_.Links()[0]));
   } else if (options_.ranks > 1) {
     FileStore store(options_.rendezvous);
-    ASSIGN_OR_RETURN(GlooDevice network, OpenGlooDevice(options_.address));
+    ASSIGN_OR_RETURN(GlooNetwork network, OpenGlooNetwork(options_.address));
     ASSIGN_OR_RETURN(communicator_, GlooCommunicator::Connect({.rank = options_.rank,
                                                                .size = options_.ranks,
                                                                .store = &store,
                                                                .prefix = "overlap",
-                                                               .device = std::move(network)}));
+                                                               .network = std::move(network)}));
   }
   // Of all variants, the one without activations needs the least memory for the weights.
   ASSIGN_OR_RETURN(initial_, trainer::RankEngine::Create(

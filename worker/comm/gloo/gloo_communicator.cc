@@ -283,9 +283,9 @@ absl::Status CheckOptions(const GlooOptions& options) {
     return absl::InvalidArgumentError(
         absl::StrCat(group, "no store, expected one for ", options.size, " ranks"));
   }
-  if (options.size > 1 && options.device == nullptr) {
+  if (options.size > 1 && options.network == nullptr) {
     return absl::InvalidArgumentError(
-        absl::StrCat(group, "no device, expected one for ", options.size, " ranks"));
+        absl::StrCat(group, "no network, expected one for ", options.size, " ranks"));
   }
   if (options.timeout <= absl::ZeroDuration()) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A Communicator over TCP, on gloo's transport: rendezvous, full mesh, one epoll thread per group.
+// A Communicator over TCP, on gloo's transport: rendezvous, full mesh, one epoll thread
+// that groups may share.
 //
 // A broadcast is a chain of ranks in chunks (collective.h), so that no link carries a tensor twice.
 // all_reduce is a direct reduce_scatter (each rank receives its part from every peer and adds in
@@ -38,18 +39,18 @@ class Device;
 namespace stretto {
 
 // The thread that moves the bytes of connections on one network interface. Groups may share it.
-using GlooDevice = std::shared_ptr<gloo::transport::Device>;
+using GlooNetwork = std::shared_ptr<gloo::transport::Device>;
 
 // `address` is numeric, of the local interface to listen on. Errors: InvalidArgument (an address
 // that is not ours), Unavailable.
-absl::StatusOr<GlooDevice> OpenGlooDevice(const std::string& address);
+absl::StatusOr<GlooNetwork> OpenGlooNetwork(const std::string& address);
 
 struct GlooOptions {
   int rank = 0;
   int size = 1;
   Store* store = nullptr;                     // borrowed during Connect; may be null when size is 1
   std::string prefix = {};                    // of the keys in the store; one per group and attempt
-  GlooDevice device = nullptr;                // may be null when size is 1
+  GlooNetwork network = nullptr;              // may be null when size is 1
   absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each call
 };
 

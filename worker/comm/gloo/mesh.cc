@@ -140,7 +140,7 @@ std::chrono::milliseconds ToMilliseconds(absl::Duration duration) {
   return std::chrono::milliseconds(std::max<int64_t>(1, absl::ToInt64Milliseconds(duration)));
 }
 
-absl::StatusOr<GlooDevice> OpenGlooDevice(const std::string& address) {
+absl::StatusOr<GlooNetwork> OpenGlooNetwork(const std::string& address) {
   RETURN_IF_ERROR(CheckAddress(address));
   try {
     return CreateDevice(address);
@@ -156,7 +156,7 @@ absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const Gloo
                                        " (gloo group '", options.prefix, "'): ");
   const absl::Duration deadline = Clock::Real().Monotonic() + options.timeout;
   const std::shared_ptr<gloo::transport::Context> mesh =
-      options.device->createContext(options.rank, options.size);
+      options.network->createContext(options.rank, options.size);
   // A new pair takes the timeout of its context, waits five times as long for its connection, and
   // uses it for nothing else here.
   mesh->setTimeout(ToMilliseconds(options.timeout / 5));

@@ -25,8 +25,8 @@ bool IsTimeout(const std::string& text);
 std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
 
 // Publishes our addresses as "<prefix>/<rank>" and connects to all peers. The result owns its pairs
-// and shares the device; it is shared because gloo's buffers refer to it. Needs options.size > 1, a
-// store and a device. Errors as GlooCommunicator::Connect.
+// and shares the network; it is shared because gloo's buffers refer to it. Needs options.size > 1,
+// a store and a network. Errors as GlooCommunicator::Connect.
 absl::StatusOr<std::shared_ptr<gloo::transport::Context>> ConnectMesh(const GlooOptions& options);
 
 }  // namespace stretto
