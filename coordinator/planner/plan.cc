@@ -53,7 +53,8 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   const trainer::Extras extras{.profiled = normal.profile().steps() > 0,
                                .evaluated_batches = normal.eval().batches()};
   for (Rank rank : IdRange<Rank>(engine.world_size())) {
-    // Ranks of a stage differ in which elements they have, not in how many.
+    // Ranks of a stage differ in which elements they have, not in how many. With ZeRO, replicas also
+    // differ by the rounding of the pieces that they update, some bytes for each.
     const Place place = PlaceOf(engine, rank);
     const bool first = place.replica == 0 && place.tp_rank == 0;
     v1alpha1::Plan::Rank planned;

@@ -24,8 +24,9 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr uint64_t kVersion = 1;
-// No layout has nearly this many.
+// No layout has nearly this many, or compares nearly this many pairs.
 constexpr size_t kMaxShards = 1 << 16;
+constexpr int64_t kMaxPairs = 1 << 24;
 
 std::string Show(const std::vector<int64_t>& values) {
   return absl::StrCat("[", absl::StrJoin(values, ","), "]");
@@ -146,11 +147,16 @@ absl::Status CheckCover(const TensorRecord& tensor, const std::string& where) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return first_row(a) < first_row(b); });
-  int64_t covered = 0;
+  int64_t covered = 0, pairs = 0;
   for (size_t i = 0; i < order.size(); ++i) {
     const ShardRecord& shard = tensor.shards[order[i]];
     const int64_t end = first_row(order[i]) + (shard.extents.empty() ? 1 : shard.extents[0]);
     for (size_t j = i + 1; j < order.size() && first_row(order[j]) < end; ++j) {
+      if (++pairs > kMaxPairs) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(where, ": shards: found ", order.size(),
+                         " that share rows, expected fewer: they cannot all be compared"));
+      }
       if (!Intersect(shard, tensor.shards[order[j]])) continue;
       const auto [lower, higher] = std::minmax(order[i], order[j]);
       return absl::InvalidArgumentError(absl::StrCat(where, ": shards: found ", lower, " and ",

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -37,17 +38,18 @@ std::string Largest(const ArenaBytes& arenas) {
 absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
   const std::vector<Rank> own = {config.rank};
   const bool alone = config.on_gpu || config.ranks_on_node.empty();
-  // Ranks of a stage have arenas of equal sizes. With ZeRO, no replica has larger ones than the
-  // first.
-  std::map<int, ArenaBytes> of_stage;
+  // Ranks of a stage have arenas of equal sizes. With ZeRO, those of replicas differ by the rounding
+  // of the pieces that they update.
+  std::map<std::pair<int, int>, ArenaBytes> known;  // by stage and replica
   std::vector<RankArenas> ranks;
   for (Rank rank : alone ? own : config.ranks_on_node) {
-    const int stage = PlaceOf(config.engine, rank).stage;
-    const auto [arenas, fresh] = of_stage.try_emplace(stage);
+    const Place place = PlaceOf(config.engine, rank);
+    const auto [arenas, fresh] =
+        known.try_emplace({place.stage, config.engine.zero > 0 ? place.replica : 0});
     if (fresh) {
       ASSIGN_OR_RETURN(
           arenas->second,
-          FullestArenas(config.engine, RankAt(config.engine, {.stage = stage}),
+          FullestArenas(config.engine, rank,
                         {.profiled = config.profile_steps > 0,
                          .evaluated_batches = config.evaluates() ? config.evaluation.batches : 0}));
     }

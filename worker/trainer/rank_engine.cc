@@ -20,12 +20,6 @@
 #include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
-namespace {
-
-constexpr Slot kSlots[] = {Slot::kMaster, Slot::kMoment1, Slot::kMoment2};
-
-}  // namespace
-
 std::string NameOfState(const Parameter& parameter, Slot slot) {
   constexpr const char* suffix[] = {"", ".m", ".v"};
   return absl::StrCat(parameter.name, suffix[static_cast<size_t>(slot)]);

@@ -22,6 +22,7 @@ namespace stretto::trainer {
 
 // The three f32 tensors of a parameter that training changes.
 enum class Slot : uint8_t { kMaster, kMoment1, kMoment2 };
+inline constexpr Slot kSlots[] = {Slot::kMaster, Slot::kMoment1, Slot::kMoment2};
 
 // Returns its name in checkpoints: "NAME", "NAME.m", "NAME.v".
 std::string NameOfState(const Parameter& parameter, Slot slot);
@@ -40,10 +41,9 @@ class RankEngine {
                                                             Backend& backend, OnBegin on_begin);
 
   // Makes an engine for forward and loss only (Variant::kEvaluation), in the weights and the
-  // activation memory of `training`, between whose steps it runs. It runs as many of the batches at
-  // once as EvaluationOf says, which are its micro-batches. Of the tensors below it has only tokens,
-  // targets, keys and losses. Errors: those of Create; InvalidArgument, the activation memory is too
-  // small.
+  // activation memory of `training`, between whose steps it runs. Its micro_batches() are the
+  // batches of one run (EvaluationOf). Of the tensors below it has only tokens, targets, keys and
+  // losses. Errors: those of Create; InvalidArgument, the activation memory is too small.
   static absl::StatusOr<std::unique_ptr<RankEngine>> CreateEvaluation(
       RankEngine& training, int64_t batches, GroupLinks links, Backend& backend, OnBegin on_begin);
 
@@ -67,8 +67,8 @@ class RankEngine {
   // Returns master weights and moments as boxes of global tensors, named by NameOfState. Their data
   // is fetched from this engine.
   std::vector<ShardTensor> StateTensors();
-  // Returns those of them that this rank writes to a checkpoint: each is written by one of the ranks
-  // that hold it.
+  // Returns those of them that this rank writes to a checkpoint: each is written by one of the
+  // ranks that hold it.
   std::vector<ShardTensor> OwnedStateTensors();
   // Returns the elements of a tensor that this rank holds (model/buckets.h). Lifetime as
   // Executor::Read.
@@ -81,8 +81,8 @@ class RankEngine {
   int32_t* keys(int micro_batch) { return Host<int32_t>(plan_.buffers.keys, micro_batch); }
   float* scalars() { return Host<float>(plan_.buffers.scalars, -1); }
   const float* clip_state() { return Host<float>(plan_.buffers.clip_state, -1); }
-  // The whole shard; with ZeRO, only the elements that this rank updates are added up over replicas.
-  // Errors and lifetime as Executor::Read.
+  // The whole shard; with ZeRO, only the elements that this rank updates are added up over
+  // replicas. Errors and lifetime as Executor::Read.
   absl::StatusOr<TensorView> Gradient(size_t parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }

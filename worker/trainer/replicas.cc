@@ -2,6 +2,7 @@
 #include "worker/trainer/replicas.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@
 namespace stretto::trainer {
 namespace {
 
-constexpr size_t kTensors = 3;  // of a parameter: master, first moment, second moment
+constexpr size_t kTensors = std::size(kSlots);  // of a parameter
 
 // Returns the checksums of what a rank holds of each tensor and other ranks hold too, where all
 // tensors of the model have a place; 0 in all others.
@@ -32,8 +33,7 @@ absl::StatusOr<std::vector<uint32_t>> ChecksumsOf(const AllHolders& holders, Ran
         });
     if (!compared) continue;
     for (size_t tensor = 0; tensor < kTensors; ++tensor) {
-      ASSIGN_OR_RETURN(const absl::Span<const float> held,
-                       engine.Held(i, static_cast<Slot>(tensor)));
+      ASSIGN_OR_RETURN(const absl::Span<const float> held, engine.Held(i, kSlots[tensor]));
       checksums[index * kTensors + tensor] =
           Crc32c({reinterpret_cast<const char*>(held.data()), held.size() * sizeof(float)});
     }
@@ -77,8 +77,8 @@ absl::Status CheckReplicas(const EngineSpec& spec, RankEngine& engine, Communica
         return absl::DataLossError(absl::StrFormat(
             "tensor %s: found checksum %s, expected %08x as on rank %d: these ranks hold the same "
             "values, and they have drifted apart",
-            NameOfState(parameter, static_cast<Slot>(tensor)), absl::StrJoin(others, ", "),
-            crc_on(first), first.value()));
+            NameOfState(parameter, kSlots[tensor]), absl::StrJoin(others, ", "), crc_on(first),
+            first.value()));
       }
     }
   }

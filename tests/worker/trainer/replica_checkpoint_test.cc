@@ -104,8 +104,8 @@ void ExpectEachElementOnce(const EngineSpec& spec, const Written& written) {
   EXPECT_EQ(written.all(), elements);
 }
 
-// Parameters that ranks hold whole, those that they share, a tied embedding in two stages, and, with
-// ZeRO, parts of all of them.
+// Parameters that ranks hold whole, those that they share, a tied embedding in two stages, and,
+// with ZeRO, parts of all of them.
 TEST_F(ReplicaCheckpointTest, EachElementIsWrittenOnce) {
   config_.engine.model.layers = 2;
   for (int pp_size : {1, 2}) {

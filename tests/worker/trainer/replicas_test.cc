@@ -99,8 +99,8 @@ TEST_F(ReplicasTest, TensorsOfReplicasAreComparedWithThoseOfTheFirst) {
   }
 }
 
-// With ZeRO, replicas hold different elements of what they share, so nobody can compare them; ranks of
-// a replica hold the same elements of what is not sharded.
+// With ZeRO, replicas hold different elements of what they share, so nobody can compare them; ranks
+// of a replica hold the same elements of what is not sharded.
 TEST_F(ReplicasTest, PartsOfReplicasAreComparedWithinOne) {
   config_.engine.micro_batches = 1;
   config_.engine.dp_size = 2;

@@ -4,8 +4,8 @@
 //
 // A computation takes flops / rate + bytes / bandwidth (work.h), without overlap of the two: the
 // pessimistic end of the roofline (Williams et al. 2009). A collective takes the steps of a ring,
-// each latency + bytes / bandwidth of the port that its ring crosses most slowly (topology.h). A table
-// of measured durations takes precedence over both.
+// each latency + bytes / bandwidth of the port that its ring crosses most slowly (topology.h). A
+// table of measured durations takes precedence over both.
 //
 // Two operations that run at once slow each other down by one factor for each side (Contention).
 // Planned: a second table with measured durations of pairs of segments.

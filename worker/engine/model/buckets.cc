@@ -9,8 +9,8 @@
 namespace stretto {
 namespace {
 
-// Parts begin at a line of cache.
-constexpr int64_t kPartMultiple = 16;
+// Parts begin at a line of cache, in any type.
+constexpr int64_t kPartMultiple = 32;
 
 std::string NameOfBucket(const EngineSpec& spec, const Parameter& parameter) {
   const bool sequence_parallel = spec.schedule.sequence_parallel && spec.tp_size > 1;
@@ -79,7 +79,7 @@ AllHolders HoldersOf(const EngineSpec& spec) {
       const bool dealt = spec.zero > 0 && buckets.Of(i).parts > 1, whole = !parameters[i].sharded();
       std::vector<Holders>& all = of_all[parameters[i].index];
       size_t next = 0;  // two stages that have a parameter have the same list of its holders
-      // One step of each loop for what differs between the ranks of that axis.
+      // The loops run once for each group of ranks that hold the same.
       for (int shard = 0; shard < (whole ? 1 : spec.tp_size); ++shard) {
         for (int part = 0; part < (dealt ? spec.dp_size : 1); ++part) {
           const ElementRange range = buckets.UpdatedBy(part, i);

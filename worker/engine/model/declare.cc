@@ -2,7 +2,8 @@
 
 // Declares the buffers that several operations need from the start: parameters with their gradients
 // and optimizer state, inputs, outputs, and the views of slices. Gradients that one collective adds
-// up, and with ZeRO weights that one collective spreads, are views of one bucket. Every other buffer is declared by the operation that writes it first.
+// up, and with ZeRO weights that one collective spreads, are views of one bucket. Every other
+// buffer is declared by the operation that writes it first.
 
 #include <algorithm>
 #include <iterator>

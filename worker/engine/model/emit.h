@@ -36,8 +36,9 @@ struct StepBuffers {
   // alone has only the weights, and neither scalars nor clip_state.
   std::vector<BufferId> weight, gradient;
   // The elements of each shard that the rank updates, all or, with ZeRO, a part of them that may be
-  // empty, and their buffers; -1 where there are none. The two of whole tensors are views of the
-  // above. In f32, master is the same buffer as weight_part.
+  // empty, and their buffers; -1 where there are none. weight_part and gradient_part are views of
+  // weight and gradient, or those themselves if the rank updates all. In f32, master is the same
+  // buffer as weight_part.
   std::vector<ElementRange> updated;
   std::vector<BufferId> weight_part, gradient_part, master, moment1, moment2;
 };

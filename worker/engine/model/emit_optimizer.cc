@@ -3,8 +3,10 @@
 // The unit "optimizer": sums of gradients over the ranks that hold parts of them, the norm of the
 // whole model's gradient, and AdamW.
 
+#include <algorithm>
 #include <iterator>
 #include <set>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "worker/engine/model/emitter.h"
@@ -83,26 +85,27 @@ BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   const auto part = [&](int64_t index, int64_t size) {
     return View(parts, absl::StrCat("norm_parts.", index), index, {size});
   };
+  std::vector<bool> written(static_cast<size_t>(count));
   for (size_t i : order) {
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
-    int64_t index = first[parameters_[i].index];
+    int64_t index = first[parameters_[i].index] - 1;
     for (const Piece& piece : buckets_.PiecesOf(i)) {
-      const BufferId own = part(index++, 1);
+      ++index;
       // What every replica updates is counted by the first.
-      const bool own_piece = spec_.zero == 0 || piece.part == place_.replica;
-      if (Counts(parameters_[i]) && own_piece) {
-        Add(OpKind::kSumSquares, tag, {Elements(G(i), piece.range)}, {own});
+      if (spec_.zero > 0 && piece.part != place_.replica) continue;
+      written[static_cast<size_t>(index)] = true;
+      if (Counts(parameters_[i])) {
+        Add(OpKind::kSumSquares, tag, {Elements(G(i), piece.range)}, {part(index, 1)});
       } else {
-        Add(OpKind::kZero, tag, {}, {own});
+        Add(OpKind::kZero, tag, {}, {part(index, 1)});
       }
     }
   }
-  int64_t next = 0;  // zeros in front of, between and behind the parameters of this stage
-  for (size_t i = 0; i <= parameters_.size(); ++i) {
-    const bool has = i < parameters_.size();
-    const int64_t index = has ? first[parameters_[i].index] : count;
-    if (index > next) Add(OpKind::kZero, norm, {}, {part(next, index - next)});
-    if (has) next = first[parameters_[i].index + 1];
+  for (auto run = written.begin(); run != written.end();) {  // parts of other ranks
+    run = std::find(run, written.end(), false);
+    const auto end = std::find(run, written.end(), true);
+    if (end != run) Add(OpKind::kZero, norm, {}, {part(run - written.begin(), end - run)});
+    run = end;
   }
   const auto add_up = [&](GroupId group) {
     if (group >= 0) AddCollective(OpKind::kAllReduce, norm, parts, parts, DType::kF32, group);

@@ -115,8 +115,8 @@ class Emitter {
   // Whether replicas share the updates of a bucket: each adds up and updates a part of it.
   bool Shares(const Bucket& bucket) const { return spec_.zero > 0 && bucket.parts > 1; }
   void DeclareParameters();
-  // Declares the memory of a bucket's gradients or weights, and returns it. Returns -1 where the
-  // only parameter of a bucket has memory of its own.
+  // Declares the memory of a bucket's gradients or weights, and returns it. Returns -1 where each
+  // parameter has memory of its own: the only one of a bucket, and weights that are not shared.
   BufferId DeclareBucket(const Bucket& bucket, absl::string_view suffix, DType dtype,
                          ArenaClass arena);
   // Declares a parameter's gradient or weight, in the memory of its bucket or in its own.

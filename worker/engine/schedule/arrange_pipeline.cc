@@ -109,7 +109,7 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
   const auto turn = std::find_if(ops.begin(), ops.end(),
                                  [](const Op& op) { return op.tag.phase != Phase::kForward; });
   const PipelineOrder order = OrderFor(spec, step->rank, step->micro_batches);
-  const bool apart = order.turns.back().pass == PassKind::kWeights;
+  const bool apart = order.weights();
   const auto rest = ops.end() - (apart ? delayed : 0);
   OpList forward(ops.begin(), turn), backward(turn, rest), weights(rest, ops.end());
   if (FindPipeline(spec.schedule.pipeline)->blocking) {

@@ -13,7 +13,7 @@ namespace stretto::trainer {
 // Returns the program whose times are T_comp and T_comm: megatron_sync of the same model, unsliced.
 EngineSpec Unsliced(EngineSpec spec);
 
-// Returns the spec of the program that measures so many batches of held-out data
+// Returns the spec of the program that measures a number of batches of held-out data
 // (Variant::kEvaluation). Its micro_batches are the batches of a replica that it runs at once: a
 // pipeline overlaps them, and with ZeRO they share the gathering of the weights.
 EngineSpec EvaluationOf(EngineSpec spec, int64_t batches);

@@ -122,8 +122,8 @@ TEST(SimPipelineTest, DelayedWeightGradientsShrinkTheBubble) {
 }
 
 // Real programs, with the copies that they keep, do what the rule promises (slack_test.cc): where a
-// transfer takes a period each way, only the first way there and the last way back show. The time is
-// latency, because a stage in the middle sends both ways over one interface.
+// transfer takes a period each way, only the first way there and the last way back show. The time
+// is latency, because a stage in the middle sends both ways over one interface.
 TEST(SimPipelineTest, SlackHidesTransfersThatEagerDoesNot) {
   EngineSpec spec = Staged(4, "1f1b");
   spec.micro_batches = 32;

@@ -24,9 +24,9 @@ struct SimulatedRank {
   std::vector<RankCopy> copies = {};
 };
 
-// Errors: InvalidArgument, unless every rank of the job is one of `ranks` or a copy of one, once; or
-// there is only one, without copies, which stands for all. Also if the topology has no node for a
-// rank.
+// Errors: InvalidArgument, unless every rank of the job is one of `ranks` or a copy of one, once;
+// or there is only one, without copies, which stands for all. Also if the topology has no node for
+// a rank.
 absl::Status CheckRanks(absl::Span<const SimulatedRank> ranks);
 
 }  // namespace stretto

@@ -29,8 +29,9 @@ namespace stretto {
 // crosses ports of their own nodes, at the times of what they copy. Takes n log n time in the
 // number of operations.
 //
-// The programs must fit together (VerifyRanks), and the costs must be valid (Validate). Errors: those
-// of CheckRanks; InvalidArgument, for operations that can never start, which the message names.
+// The programs must fit together (VerifyRanks), and the costs must be valid (Validate). Errors:
+// those of CheckRanks; InvalidArgument, for operations that can never start, which the message
+// names.
 absl::StatusOr<std::vector<std::vector<Interval>>> Simulate(absl::Span<const SimulatedRank> ranks);
 
 // Simulates one rank that stands for all.

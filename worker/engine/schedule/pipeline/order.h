@@ -36,6 +36,8 @@ struct PipelineOrder {
   // As Repeat of a step, in turns: [begin, end) repeats with this period, a micro-batch later.
   int begin = 0, end = 0, period = 1;
 
+  // Whether weight gradients have passes of their own.
+  bool weights() const { return turns.back().pass == PassKind::kWeights; }
   // Returns the largest number of micro-batches that are at once between the begin of one pass and
   // the end of another, or of the same: the copies that a stage keeps of what the two share.
   int InFlight(PassKind from, PassKind to) const;
