@@ -187,7 +187,7 @@ def main():
         state = folder / '.local/state/stretto'
         with cluster(environment, folder) as address:
             environment['STRETTO_COORDINATOR'] = address
-            walk('docs/TUTORIAL.md', 'tutorial', environment, folder, 12)
+            walk('docs/TUTORIAL.md', 'tutorial', environment, folder, 13)
             make_base_model(environment, state / 'data')
             outputs = walk('docs/FINETUNING.md', 'finetuning', environment, folder, 6)
             check_tuned(environment, state, outputs)
