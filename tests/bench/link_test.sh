@@ -51,7 +51,18 @@ expect "stages run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --lay
 expect "every order is in the JSON" python3 - "$scratch/stages.json" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
-assert [o["order"] for o in report["orders"]] == ["1f1b", "eager_1f1b", "1f1b_blocking", "gpipe"]
+assert [o["order"] for o in report["orders"]] == ["1f1b", "eager_1f1b", "1f1b_blocking", "gpipe",
+                                                 "slack"]
+PYTHON
+# Two replicas.
+expect "replicas run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout dp2 \
+  --peer torch --layers 2 --hidden 64 --heads 4 --micro-batch 2 --micro-batches 2 --sequence 16 \
+  --vocab 64 --repeats 1 --json "$scratch/replicas.json" -- --model gpt-tiny
+expect "every variant is in the JSON" python3 - "$scratch/replicas.json" <<'PYTHON'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert [v["name"] for v in report["variants"]] == ["synchronous", "all_reduce", "zero"]
+assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 2, report["peer"]
 PYTHON
 expect "PyTorch is no peer of stages" exits_with 2 "$script" --gbps 1 --layout pp2 --peer torch
 expect "an unknown layout is refused" exits_with 2 "$script" --gbps 1 --layout tp3

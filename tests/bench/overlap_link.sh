@@ -15,15 +15,17 @@ prints a table and writes JSON. Needs root, two cores, ip, tc, taskset and pytho
 for the default work, 10 minutes for all schedules.
   --gbps RATE         of the link, each direction, frames included
   --json FILE         what was measured (default: overlap.json)
-  --layout tp2|pp2    two ranks that share every layer, and the schedules for them; or two stages,
-                      and the orders of a pipeline (default: tp2)
-  --schedules A,B     names (default: all); not with pp2, where `-- --orders A,B` chooses
+  --layout tp2|pp2|dp2  two ranks that share every layer, and the schedules for them; two stages,
+                      and the orders of a pipeline; or two replicas, with and without ZeRO
+                      (default: tp2)
+  --schedules A,B     names, with tp2 (default: all); with pp2, `-- --orders A,B` chooses
   --repeats N         rounds that medians are over (default: 5)
   --wire f32|bf16     type of activations on the wire (default: f32)
   --peer torch        also measure PyTorch, half before and half after; needs STRETTO_PEER_PYTHON
                       (tests/bench/peer_env.sh makes it), is left out with the reason without it
-  --family gpt|llama, --layers, --hidden, --heads, --kv-heads, --ffn, --sequence, --batch,
-  --vocab N           the work, for both
+  --family gpt|llama, --layers, --hidden, --heads, --kv-heads, --ffn, --sequence, --vocab N,
+  --batch N (tp2), --micro-batch, --micro-batches N (pp2, dp2)
+                      the work, for both
   --bench FILE        stretto-bench (default: build/release/bin/stretto-bench)
 Exit: 0; 1 a run failed, a schedule failed parity or a time cannot be; 2 arguments, or not root;
 77 namespaces cannot be made here.
@@ -43,7 +45,8 @@ while (($# > 0)); do
     -h | --help) usage; exit 0 ;;
     --) shift; only_bench+=("$@"); break ;;
     --gbps | --json | --peer | --layout | --repeats | --wire | --bench | --schedules | \
-      --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab)
+      --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab | \
+      --micro-batch | --micro-batches)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
     *) fail 2 "found argument '$1', expected one of those in --help" ;;
   esac
@@ -64,8 +67,10 @@ done
   fail 2 "--gbps: found '$gbps', expected a number above 0"
 [[ $repeats =~ ^[1-9][0-9]*$ ]] || fail 2 "--repeats: found '$repeats', expected a number above 0"
 [[ $wire == f32 || $wire == bf16 ]] || fail 2 "--wire: found '$wire', expected f32 or bf16"
-[[ $layout == tp2 || $layout == pp2 ]] || fail 2 "--layout: found '$layout', expected tp2 or pp2"
-[[ -z $peer || $layout == tp2 ]] || fail 2 "--peer: found '$peer', expected none with --layout pp2"
+[[ $layout =~ ^(tp2|pp2|dp2)$ ]] || fail 2 "--layout: found '$layout', expected tp2, pp2 or dp2"
+[[ -z $peer || $layout != pp2 ]] || fail 2 "--peer: found '$peer', expected none with --layout pp2"
+[[ $wire == f32 || $layout != dp2 ]] ||
+  fail 2 "--wire: found '$wire', expected f32 with --layout dp2, which sends gradients alone"
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
 ((EUID == 0)) || fail 2 "needs root, to make network namespaces and shape a link"
@@ -116,7 +121,7 @@ run_ranks() {
   pids=()
   for rank in 0 1; do
     ip netns exec "${spaces[rank]}" taskset -c "$rank" \
-      "$@" --rank "$rank" --rendezvous "$meeting" --repeats "$repeats" --wire "$wire" \
+      "$@" --rank "$rank" --rendezvous "$meeting" --repeats "$repeats" \
       "${work[@]}" ${by_address:+--address "10.99.0.$((rank + 1))"} >"$scratch/stdout.$rank" &
     pids+=($!)
   done
@@ -129,7 +134,7 @@ run_ranks() {
   return "$code"
 }
 
-run_peer() { # FILE
+run_peer() { # FILE PROGRAM
   [[ $peer == torch ]] || return 0
   if [[ -z ${STRETTO_PEER_PYTHON-} ]]; then
     echo '{"skipped": "STRETTO_PEER_PYTHON is not set; tests/bench/peer_env.sh"}' >"$1"
@@ -138,7 +143,7 @@ run_peer() { # FILE
   echo "PyTorch" >&2
   local all=$repeats code=0
   repeats=$(((repeats + 1) / 2))
-  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/torch_peer.py" --ranks 2 --interface shaped --json "$1" || code=$?
+  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/$2" --ranks 2 --interface shaped --json "$1" || code=$?
   repeats=$all
   return "$code"
 }
@@ -146,15 +151,37 @@ run_peer() { # FILE
 make_link || fail 77 "network namespaces or the tbf queue cannot be made here"
 if [[ $layout == pp2 ]]; then
   code=0
-  by_address=yes run_ranks "$bench" pipeline --pp 2 --json "$json" "${only_bench[@]}" || code=$?
+  by_address=yes run_ranks "$bench" pipeline --pp 2 --wire "$wire" --json "$json" \
+    "${only_bench[@]}" || code=$?
   exit "$code"
 fi
-run_peer "$scratch/peer.before.json"
+if [[ $layout == dp2 ]]; then
+  run_peer "$scratch/peer.before.json" torch_replicas.py
+  by_address=yes run_ranks "$bench" replicas --dp 2 --json "$json" "${only_bench[@]}"
+  run_peer "$scratch/peer.after.json" torch_replicas.py
+  [[ -z $peer ]] || python3 - "$json" "$scratch"/peer.*.json <<'PYTHON'
+import json, statistics, sys
+report, before, after = (json.load(open(path)) for path in sys.argv[1:])
+report["peer"] = after
+for first, v in zip(before.get("variants", []), after.get("variants", [])):
+    if "skipped" not in v:
+        v["samples"] = first["samples"] + v["samples"]
+        v["step_seconds"] = statistics.median(v["samples"])
+json.dump(report, open(sys.argv[1], "w"), indent=2)
+ours = min(report["variants"], key=lambda v: v["step_seconds"])
+for v in after.get("variants", [{"name": "", **after}]):
+    print(f"torch {v['name']}: " + (v.get("skipped") or f"{v['step_seconds']:.3f} s, "
+          f"{v['step_seconds'] / ours['step_seconds']:.3f} of {ours['name']}'s time"))
+PYTHON
+  exit
+fi
+work+=(--wire "$wire")
+run_peer "$scratch/peer.before.json" torch_peer.py
 code=0
 by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scratch/overlap.json" \
   "${only_bench[@]}" || code=$?
 [[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
-run_peer "$scratch/peer.after.json"
+run_peer "$scratch/peer.after.json" torch_peer.py
 python3 "$FOLDER/overlap_report.py" --burst $((BURST_KB * 1024)) --load "$load" --out "$json" \
   "$scratch/overlap.json" "$scratch"/peer.*.json || code=1
 exit "$code"

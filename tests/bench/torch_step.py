@@ -201,30 +201,42 @@ def attention(qkv, shape, ranks):
     return context.transpose(1, 2).reshape(shape.tokens, -1)
 
 
+def norm(p, name, x, shape):
+    weight = p[name + ".weight"]
+    if shape.llama:
+        return F.rms_norm(x, (shape.hidden,), weight, eps=1e-5)
+    return F.layer_norm(x, (shape.hidden,), weight, p[name + ".bias"], eps=1e-5)
+
+
+def column(x, w, b, ranks, wire):
+    w = w.flatten(0, -2)
+    return F.linear(x, w, b) if ranks == 1 else ColumnLinear.apply(x, w, b, wire)
+
+
+def row(x, w, b, ranks, wire):
+    y = F.linear(x, w) if ranks == 1 else SumOverRanks.apply(F.linear(x, w), wire)
+    return y if b is None else y + b
+
+
+def activation(u, shape):
+    if not shape.llama:
+        return F.gelu(u, approximate="tanh")
+    gate, up = u.chunk(2, -1)
+    return F.silu(gate) * up
+
+
+def block(p, layer, x, shape, ranks, wire):
+    """One layer, of the parameters whose names begin with its number."""
+    w = {k.removeprefix(f"{layer}."): v for k, v in p.items() if k.startswith(f"{layer}.")}
+    qkv = column(norm(w, "ln1", x, shape), w["qkv.weight"], w.get("qkv.bias"), ranks, wire)
+    x = x + row(attention(qkv, shape, ranks), w["proj.weight"], w.get("proj.bias"), ranks, wire)
+    u = column(norm(w, "ln2", x, shape), w["fc1.weight"], w.get("fc1.bias"), ranks, wire)
+    return x + row(activation(u, shape), w["fc2.weight"], w.get("fc2.bias"), ranks, wire)
+
+
 def forward(p, shape, ranks, rank, wire, tokens, targets):
     """The mean loss. With one rank plain PyTorch, without any of the classes above."""
-    h = shape.hidden
     first = rank * (shape.vocab // ranks)
-
-    def norm(x, name):
-        if shape.llama:
-            return F.rms_norm(x, (h,), p[name + ".weight"], eps=1e-5)
-        return F.layer_norm(x, (h,), p[name + ".weight"], p[name + ".bias"], eps=1e-5)
-
-    def column(x, w, b=None):
-        w = w.flatten(0, -2)
-        return F.linear(x, w, b) if ranks == 1 else ColumnLinear.apply(x, w, b, wire)
-
-    def row(x, w, b=None):
-        y = F.linear(x, w) if ranks == 1 else SumOverRanks.apply(F.linear(x, w), wire)
-        return y if b is None else y + b
-
-    def activation(u):
-        if not shape.llama:
-            return F.gelu(u, approximate="tanh")
-        gate, up = u.chunk(2, -1)
-        return F.silu(gate) * up
-
     if ranks == 1:
         x = F.embedding(tokens.flatten(), p["token"])
     else:
@@ -233,14 +245,11 @@ def forward(p, shape, ranks, rank, wire, tokens, targets):
         x = F.embedding(local.clamp(0, p["token"].shape[0] - 1), p["token"]) * mine[:, None]
         x = SumOverRanks.apply(x, wire)
     if not shape.llama:
-        x = (x.view(-1, shape.sequence, h) + p["position"]).view(-1, h)
+        x = (x.view(-1, shape.sequence, shape.hidden) + p["position"]).view(-1, shape.hidden)
     for layer in range(shape.layers):
-        w = {k.removeprefix(f"{layer}."): v for k, v in p.items() if k.startswith(f"{layer}.")}
-        qkv = column(norm(x, f"{layer}.ln1"), w["qkv.weight"], w.get("qkv.bias"))
-        x = x + row(attention(qkv, shape, ranks), w["proj.weight"], w.get("proj.bias"))
-        u = column(norm(x, f"{layer}.ln2"), w["fc1.weight"], w.get("fc1.bias"))
-        x = x + row(activation(u), w["fc2.weight"], w.get("fc2.bias"))
-    logits = column(norm(x, "norm"), p["head" if shape.llama else "token"])
+        x = block(p, layer, x, shape, ranks, wire)
+    head = p["head" if shape.llama else "token"]
+    logits = column(norm(p, "norm", x, shape), head, None, ranks, wire)
     if ranks == 1:
         return F.cross_entropy(logits, targets)
     return CrossEntropy.apply(logits, targets, first, wire)

@@ -10,6 +10,7 @@
 #include "worker/bench/kernels/command.h"
 #include "worker/bench/overlap/command.h"
 #include "worker/bench/pipeline/command.h"
+#include "worker/bench/replicas/command.h"
 #include "worker/bench/sim_command.h"
 #include "worker/bench/step/command.h"
 
@@ -43,6 +44,7 @@ constexpr Command kCommands[] = {
     {"step", "train a model on one device: tokens per second, MFU and ledger", Step},
     {"overlap", "compare the schedules on this machine", Overlap},
     {"pipeline", "compare the orders of a pipeline on this machine", PipelineCommand},
+    {"replicas", "measure how replicas add up their gradients on this machine", ReplicasCommand},
 };
 
 void PrintUsage(std::ostream& out) {

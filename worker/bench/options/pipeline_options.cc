@@ -42,24 +42,6 @@ std::vector<OrderChoice> Choices() {
   return plain;
 }
 
-void AddRankFlags(CLI::App& app, SpecFlags& f, PipelineOptions& o) {
-  const std::string group = "Ranks";
-  app.add_option("--pp", f.pp, "number of stages")
-      ->check(Integer(2, 64))
-      ->capture_default_str()
-      ->group(group);
-  app.add_option("--rank", o.rank, "rank of this process, stage by stage")
-      ->check(Integer(0, 1 << 16))
-      ->group(group);
-  app.add_option("--rendezvous", o.rendezvous, "empty folder in which the ranks find each other")
-      ->check(CLI::ExistingDirectory)
-      ->required()
-      ->group(group);
-  app.add_option("--address", o.address, "numeric address of the network interface")
-      ->capture_default_str()
-      ->group(group);
-}
-
 }  // namespace
 
 absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments) {
@@ -68,7 +50,11 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   CLI::App app{kPipelineSummary, "stretto-bench pipeline"};
   app.footer(kPipelineExample);
   AddSpecFlags(app, flags);
-  AddRankFlags(app, flags, o);
+  app.add_option("--pp", flags.pp, "number of stages")
+      ->check(Integer(2, 64))
+      ->capture_default_str()
+      ->group("Ranks");
+  AddRankFlags(app, o.ranks);
   std::vector<std::string> known, chosen, plain;
   const std::vector<OrderChoice> choices = Choices();
   for (const OrderChoice& choice : choices) {
@@ -80,10 +66,6 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
                              "; slack has warm-ups by measured times, and + delays weight "
                              "gradients (default: those without +)"),
                 known, chosen);
-  app.add_option("--repeats", o.repeats, "number of rounds; a time is their median")
-      ->check(Integer(1, 1000))
-      ->capture_default_str();
-  app.add_option("--json", o.json, "file for a copy of the result as JSON");
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
@@ -100,9 +82,8 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   absl::StatusOr<EngineSpec> spec = SpecOf(flags);
   RETURN_IF_ERROR(NameFlags(spec.status()));
   o.spec = *std::move(spec);
-  if (o.rank < o.spec.world_size()) return o;
-  return absl::InvalidArgumentError(absl::StrCat("--rank: found ", o.rank, ", expected below ",
-                                                 o.spec.world_size(), ", the number of ranks"));
+  RETURN_IF_ERROR(CheckRank(o.ranks, o.spec));
+  return o;
 }
 
 }  // namespace stretto::bench

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/options/rank_flags.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto::bench {
@@ -24,11 +25,7 @@ struct PipelineOptions {
   std::string model = {};  // its name, for the report
   EngineSpec spec = {};    // of the default order
   std::vector<OrderChoice> orders = {};
-  int rank = 0;                       // of this process, below spec.world_size()
-  std::string rendezvous = {};        // shared by the ranks only
-  std::string address = "127.0.0.1";  // of the network interface
-  int repeats = 5;                    // rounds
-  std::string json = {};              // file for a copy of the JSON, written by rank 0
+  RankFlags ranks = {};
 };
 
 // Errors: InvalidArgument, in one line: the flag, found and expected.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/base/status_macros.h"
+#include "worker/bench/common/median.h"
 #include "worker/bench/overlap/phases.h"
 #include "worker/engine/exec/bind.h"
 
@@ -36,12 +37,6 @@ absl::StatusOr<Calls> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
   return calls;
 }
 
-double Median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 }  // namespace
 
 absl::StatusOr<SingleRank> MeasureSingleRank(const OverlapOptions& options, Rig& rig) {
@@ -67,11 +62,11 @@ absl::StatusOr<SingleRank> MeasureSingleRank(const OverlapOptions& options, Rig&
     optimizer.push_back(times.optimizer);
     gemm.push_back(gemm_seconds);
   }
-  result.t_forward = Median(forward);
-  result.t_backward = Median(backward);
-  result.t_step = Median(result.samples);
-  result.t_optimizer = Median(optimizer);
-  result.t_gemm = Median(gemm);
+  result.t_forward = MedianOf(forward);
+  result.t_backward = MedianOf(backward);
+  result.t_step = MedianOf(result.samples);
+  result.t_optimizer = MedianOf(optimizer);
+  result.t_gemm = MedianOf(gemm);
   return result;
 }
 

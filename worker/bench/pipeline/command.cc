@@ -86,7 +86,7 @@ int PipelineCommand(const std::vector<std::string>& arguments, std::ostream& out
     out << options->help;
     return 0;
   }
-  const bool speaks = options->rank == 0;
+  const bool speaks = options->ranks.rank == 0;
   const absl::StatusOr<PipelineResult> result =
       bench::MeasurePipeline(*options, [&](const std::string& line) {
         if (speaks) err << line << std::endl;
@@ -96,8 +96,8 @@ int PipelineCommand(const std::vector<std::string>& arguments, std::ostream& out
   const std::string json = JsonOf(*options, *result).dump(2) + "\n";
   err << TableOf(*result);
   out << json;
-  if (options->json.empty()) return 0;
-  return bench::ExitCodeOf(WriteFileAtomic(options->json, json), err);
+  if (options->ranks.json.empty()) return 0;
+  return bench::ExitCodeOf(WriteFileAtomic(options->ranks.json, json), err);
 }
 
 }  // namespace stretto

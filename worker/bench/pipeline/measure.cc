@@ -4,8 +4,7 @@
 // without transfers, and a transfer), decides the warm-ups of the order "slack". Then parity: two
 // steps of each order against two of the serial oracle, which is one for all orders. Then rounds.
 // Each of them measures the parts again and one step of every order, so that a machine whose speed
-// drifts changes all of them alike. The simulator gets the medians and says what each order should
-// take.
+// drifts changes all of them alike. The simulator gets the medians and times each order.
 
 #include "worker/bench/pipeline/measure.h"
 
@@ -20,19 +19,17 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
+#include "worker/bench/common/median.h"
 #include "worker/bench/common/process_cpu.h"
 #include "worker/bench/overlap/drain_link.h"
-#include "worker/bench/overlap/file_store.h"
 #include "worker/bench/overlap/simulate.h"
+#include "worker/bench/ranks/measured_job.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/pipeline/order.h"
 #include "worker/engine/schedule/pipeline/slack.h"
 #include "worker/trainer/agreement/control.h"
-#include "worker/trainer/parity.h"
-#include "worker/trainer/rank_device.h"
-#include "worker/trainer/rank_engine.h"
 
 namespace stretto::bench {
 namespace {
@@ -40,12 +37,6 @@ namespace {
 using trainer::RankEngine;
 
 constexpr double kMostCpu = 0.95;  // of a core, as contention
-
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double Seconds(const Interval& interval) {
   return static_cast<double>(interval.end - interval.begin) * 1e-9;
@@ -108,8 +99,8 @@ class Measurement {
       : options_(options), say_(say) {}
 
   absl::StatusOr<PipelineResult> Run() {
-    RETURN_IF_ERROR(Connect());
-    ASSIGN_OR_RETURN(const auto compute, Make(options_.spec, Variant::kComputeOnly));
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(options_.spec, options_.ranks));
+    ASSIGN_OR_RETURN(const auto compute, job_->Make(options_.spec, Variant::kComputeOnly));
     FillInputs(options_.spec, 1, *compute);
     RETURN_IF_ERROR(compute->executor().Run());  // touches the memory
     RETURN_IF_ERROR(MeasureParts(*compute));
@@ -121,10 +112,11 @@ class Measurement {
       result.orders.push_back({.order = order, .warm_ups = WarmUpsOf(specs.back()), .steps = {}});
     }
     RETURN_IF_ERROR(CheckParity(specs));
-    for (int round = 0; round < options_.repeats; ++round) {
+    for (int round = 0; round < options_.ranks.repeats; ++round) {
       RETURN_IF_ERROR(MeasureParts(*compute));
       for (size_t i = 0; i < engines_.size(); ++i) {
-        ASSIGN_OR_RETURN(result.orders[i].steps.emplace_back(), Step(*engines_[i]));
+        ASSIGN_OR_RETURN(const StepTime step, job_->Step(*engines_[i]));
+        result.orders[i].steps.push_back(step.seconds);
       }
     }
     RETURN_IF_ERROR(Exchange(&result));
@@ -134,8 +126,7 @@ class Measurement {
   }
 
  private:
-  Communicator& control() { return device_->control(); }
-  Rank rank() const { return Rank::Of(options_.rank); }
+  Communicator& control() { return job_->control(); }
 
   // `transfer_seconds`, and the measured computations, decide the warm-ups of slack.
   absl::StatusOr<EngineSpec> SpecOf(const OrderChoice& order, double transfer_seconds) const {
@@ -161,47 +152,16 @@ class Measurement {
     return spec;
   }
 
-  absl::Status Connect() {
-    config_.engine = options_.spec;
-    config_.rank = rank();
-    config_.interface_address = options_.address;
-    ASSIGN_OR_RETURN(device_, trainer::RankDevice::Open(config_));
-    FileStore store(options_.rendezvous);
-    return device_->Connect(store);
-  }
-
-  absl::StatusOr<std::unique_ptr<RankEngine>> Make(const EngineSpec& spec, Variant variant) {
-    ASSIGN_OR_RETURN(auto engine, RankEngine::Create(spec, rank(), variant, device_->links(),
-                                                     device_->backend(), {}));
-    RETURN_IF_ERROR(engine->Initialise(kSeed));
-    return engine;
-  }
-
-  absl::StatusOr<std::vector<trainer::StepResult>> Results(RankEngine& engine) {
-    std::vector<trainer::StepResult> results;
-    for (int step = 1; step <= trainer::kParitySteps; ++step) {
-      FillInputs(options_.spec, step, engine);
-      RETURN_IF_ERROR(engine.executor().Run());
-      ASSIGN_OR_RETURN(results.emplace_back(), trainer::ResultOf(engine));
-    }
-    return results;
-  }
-
   // Keeps the engines of the orders.
   absl::Status CheckParity(const std::vector<EngineSpec>& specs) {
-    ASSIGN_OR_RETURN(auto serial, Make(options_.spec, Variant::kSerialOracle));
-    ASSIGN_OR_RETURN(const auto oracle, Results(*serial));
+    ASSIGN_OR_RETURN(auto serial, job_->Make(options_.spec, Variant::kSerialOracle));
+    ASSIGN_OR_RETURN(const auto oracle, job_->FirstSteps(*serial));
     serial.reset();
     for (size_t i = 0; i < specs.size(); ++i) {
       const std::string& name = options_.orders[i].name;
-      ASSIGN_OR_RETURN(engines_.emplace_back(), Make(specs[i], Variant::kSchedule));
-      ASSIGN_OR_RETURN(const auto found, Results(*engines_.back()));
-      ASSIGN_OR_RETURN(const bool differs,
-                       trainer::AnyRank(control(), !trainer::SameBits(oracle, found)));
-      if (differs) {
-        return absl::InternalError(
-            absl::StrCat("order ", name, ": found other bits than its serial oracle's"));
-      }
+      ASSIGN_OR_RETURN(engines_.emplace_back(), job_->Make(specs[i], Variant::kSchedule));
+      ASSIGN_OR_RETURN(const auto found, job_->FirstSteps(*engines_.back()));
+      RETURN_IF_ERROR(job_->ExpectBits(absl::StrCat("order ", name), oracle, found));
       say_(absl::StrFormat("%s, warm-ups %s: %d steps bitwise equal to the serial oracle", name,
                            absl::StrJoin(WarmUpsOf(specs[i]), " "), trainer::kParitySteps));
     }
@@ -209,22 +169,17 @@ class Measurement {
   }
 
   absl::Status MeasureParts(RankEngine& compute) {
-    RETURN_IF_ERROR(MeasureComputation(compute));
-    return MeasureTransfers();
-  }
-
-  absl::Status MeasureComputation(RankEngine& engine) {
     RETURN_IF_ERROR(control().Run(Collective::Barrier()));
-    RETURN_IF_ERROR(engine.executor().Run());
-    computations_.push_back(ComputationOf(engine.program(), engine.executor().intervals()));
-    return absl::OkStatus();
+    RETURN_IF_ERROR(compute.executor().Run());
+    computations_.push_back(ComputationOf(compute.program(), compute.executor().intervals()));
+    return MeasureTransfers();
   }
 
   // On a link whose token bucket was drained, and after a pause in which it may fill up.
   absl::Status MeasureTransfers() {
     RETURN_IF_ERROR(DrainLink(control()));
     ASSIGN_OR_RETURN(const Sent drained, Transfer());
-    ASSIGN_OR_RETURN(const double pause, Slowest(drained.seconds));
+    ASSIGN_OR_RETURN(const double pause, job_->Slowest(drained.seconds));
     std::this_thread::sleep_for(std::chrono::duration<double>(pause));
     RETURN_IF_ERROR(control().Run(Collective::Barrier()));
     ASSIGN_OR_RETURN(const Sent rested, Transfer());
@@ -241,7 +196,7 @@ class Measurement {
 
   // Sends all slices of a micro-batch from the first stage to the second.
   absl::StatusOr<Sent> Transfer() {
-    const GroupId group = FindGroup(GroupsOf(options_.spec, rank()), TransferGroupName(0, 1));
+    const GroupId group = FindGroup(GroupsOf(options_.spec, job_->rank()), TransferGroupName(0, 1));
     std::vector<float> x(TransferCount());
     TensorView view{.data = x.data(),
                     .dtype = options_.spec.wire_dtype,
@@ -250,7 +205,7 @@ class Measurement {
     const double cpu = ProcessCpuSeconds();
     const int64_t begin = NowNanoseconds();
     if (group >= 0) {
-      Communicator* link = device_->links()[group.position()].host;
+      Communicator* link = job_->links()[group.position()].host;
       RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));
     }
     return Sent{.seconds = static_cast<double>(NowNanoseconds() - begin) * 1e-9,
@@ -271,7 +226,7 @@ class Measurement {
       ASSIGN_OR_RETURN(tables_.emplace_back(), CostTable::Parse(table));
     }
     const double micro_batches = options_.spec.micro_batches;
-    const bool sends = options_.rank < 2;  // the ends of the measured transfer
+    const bool sends = options_.ranks.rank < 2;  // the ends of the measured transfer
     ASSIGN_OR_RETURN(const auto all,
                      trainer::ExchangeNumbers(
                          control(), {middle->forward / micro_batches,
@@ -289,20 +244,6 @@ class Measurement {
     found.orders = std::move(result->orders);
     *result = std::move(found);
     return absl::OkStatus();
-  }
-
-  absl::StatusOr<double> Slowest(double mine) {
-    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeNumbers(control(), {mine}));
-    double most = 0;
-    for (const std::vector<double>& of_rank : all) most = std::max(most, of_rank[0]);
-    return most;
-  }
-
-  absl::StatusOr<double> Step(RankEngine& engine) {
-    RETURN_IF_ERROR(DrainLink(control()));
-    const int64_t begin = NowNanoseconds();
-    RETURN_IF_ERROR(engine.executor().Run());
-    return Slowest(static_cast<double>(NowNanoseconds() - begin) * 1e-9);
   }
 
   absl::Status Simulated(const EngineSpec& spec, const PipelineResult& measured,
@@ -335,8 +276,7 @@ class Measurement {
 
   const PipelineOptions& options_;
   const std::function<void(const std::string&)>& say_;
-  trainer::JobConfig config_;
-  std::unique_ptr<trainer::RankDevice> device_;
+  std::unique_ptr<MeasuredJob> job_;
   std::vector<std::unique_ptr<RankEngine>> engines_;  // by order
   // Of this rank, by round.
   std::vector<Computation> computations_;

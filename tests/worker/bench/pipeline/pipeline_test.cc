@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The benchmark as it is run: two processes on loopback, a tiny model.
-
-#include <stdlib.h>
-
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "absl/strings/str_cat.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
-#include "proto/base/files.h"
+#include "tests/worker/bench/testing/two_ranks.h"
 
 namespace stretto::bench {
 namespace {
@@ -18,38 +10,9 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-constexpr char kBench[] = STRETTO_BINARY_DIR "/stretto-bench pipeline";
-constexpr char kTiny[] =
-    " --model gpt-tiny --layers 2 --hidden 32 --heads 4 --sequence 16 --micro-batch 2"
-    " --micro-batches 6 --repeats 2";
-
-class PipelineCommandTest : public ::testing::Test {
+class PipelineCommandTest : public TwoRanksTest {
  protected:
-  PipelineCommandTest() : folder_(::testing::TempDir() + "/pipeline-XXXXXX") {
-    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
-  }
-  ~PipelineCommandTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string PathOf(const char* name) const { return absl::StrCat(folder_, "/", name); }
-  std::string Printed(const char* name) const { return ReadFile(PathOf(name)).value_or(""); }
-
-  // Exit code of the shell.
-  static int Shell(const std::string& command) {
-    const int status = std::system(command.c_str());
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  // Exit code of rank 0; rank 1 must end well.
-  int RunTwoRanks(const std::string& arguments) const {
-    std::filesystem::create_directory(PathOf("meeting"));
-    const std::string each = absl::StrCat(kBench, kTiny, " --rendezvous ", PathOf("meeting"), " ",
-                                          arguments, " --rank ");
-    return Shell(absl::StrCat(each, "1 >", PathOf("rank1"), " 2>&1 & ", each, "0 --json ",
-                              PathOf("json"), " >", PathOf("rank0"),
-                              " 2>&1; code=$?; wait $! || exit 9; ", "exit $code"));
-  }
-
-  std::string folder_;
+  PipelineCommandTest() : TwoRanksTest("pipeline") {}
 };
 
 TEST_F(PipelineCommandTest, EveryOrderPassesParityAndHasAllFigures) {
@@ -91,21 +54,15 @@ TEST_F(PipelineCommandTest, OrdersMayDelayWeightGradients) {
 }
 
 TEST_F(PipelineCommandTest, RefusesWhatCannotRun) {
-  for (const auto& [arguments, error] : std::vector<std::pair<std::string, std::string>>{
-           {"--pp 3", "--pp: found 3, expected at most the 2 layers of the model"},
-           {"--rank 2", "--rank: found 2, expected below 2, the number of ranks"},
-           {"--orders zigzag", "--orders: "},
-           {"--orders gpipe,gpipe", "--orders: found gpipe twice, expected each order once"},
-           {"--orders gpipe+send", "--orders: "},
-           {"--tp 2", "--tp: found 2, expected 1"},
-           {"--merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1 with pp_size above 1"},
-           {"--rendezvous /nowhere", "--rendezvous: "}}) {
-    const std::string folder =
-        arguments.find("--rendezvous") == 0 ? "" : " --rendezvous " + folder_;
-    EXPECT_EQ(Shell(absl::StrCat(kBench, kTiny, folder, " ", arguments, " 2>", PathOf("error"))), 2)
-        << arguments;
-    EXPECT_THAT(Printed("error"), HasSubstr(error)) << arguments;
-  }
+  ExpectRefused(
+      {{"--pp 3", "--pp: found 3, expected at most the 2 layers of the model"},
+       {"--rank 2", "--rank: found 2, expected below 2, the number of ranks"},
+       {"--orders zigzag", "--orders: "},
+       {"--orders gpipe,gpipe", "--orders: found gpipe twice, expected each order once"},
+       {"--orders gpipe+send", "--orders: "},
+       {"--tp 2", "--tp: found 2, expected 1"},
+       {"--merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1 with pp_size above 1"},
+       {"--rendezvous /nowhere", "--rendezvous: "}});
 }
 
 }  // namespace

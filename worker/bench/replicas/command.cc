@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/replicas/command.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "proto/base/files.h"
+#include "worker/bench/options/flags.h"
+#include "worker/bench/options/replicas_options.h"
+#include "worker/bench/options/spec_flags.h"
+#include "worker/bench/replicas/measure.h"
+
+namespace stretto {
+namespace {
+
+using bench::ReplicasOptions;
+using bench::VariantResult;
+
+nlohmann::ordered_json JsonOf(const ReplicasOptions& options,
+                              const std::vector<VariantResult>& results) {
+  nlohmann::ordered_json json = {{"model", options.model}, {"work", bench::WorkOf(options.spec)}};
+  json.update({{"dp_size", options.spec.dp_size}, {"variants", nlohmann::ordered_json::array()}});
+  for (const VariantResult& result : results) {
+    json["variants"].push_back({{"name", result.name},
+                                {"schedule", result.spec.schedule.name},
+                                {"zero", result.spec.zero},
+                                {"step_seconds", result.median()},
+                                {"steps", result.steps},
+                                {"compute_seconds", result.compute},
+                                {"comm_seconds", result.comm},
+                                {"comm_cpu_seconds", result.comm_cpu},
+                                {"ideal_seconds", result.ideal()},
+                                {"hidden", result.hidden()},
+                                {"optimizer_bytes", result.optimizer_bytes}});
+  }
+  return json;
+}
+
+std::string TableOf(const std::vector<VariantResult>& results) {
+  std::string text =
+      absl::StrFormat("%-12s %12s %12s %12s %12s %12s %12s %16s\n", "variant", "step", "step/ideal",
+                      "computation", "comm", "hidden", "speed-up", "optimizer");
+  for (const VariantResult& result : results) {
+    absl::StrAppendFormat(
+        &text, "%-12s %9.1f ms %12.3f %9.1f ms %9.1f ms %10.1f %% %12.3f %12.1f MiB\n", result.name,
+        result.median() * 1e3, result.median() / result.ideal(), result.compute * 1e3,
+        result.comm * 1e3, result.hidden() * 100, results.front().median() / result.median(),
+        static_cast<double>(result.optimizer_bytes) / (1 << 20));
+  }
+  return text;
+}
+
+}  // namespace
+
+int ReplicasCommand(const std::vector<std::string>& arguments, std::ostream& out,
+                    std::ostream& err) {
+  const absl::StatusOr<ReplicasOptions> options = bench::ParseReplicasOptions(arguments);
+  if (!options.ok()) return bench::ExitCodeOf(options.status(), err);
+  if (!options->help.empty()) {
+    out << options->help;
+    return 0;
+  }
+  const bool speaks = options->ranks.rank == 0;
+  const absl::StatusOr<std::vector<VariantResult>> results =
+      bench::MeasureReplicas(*options, [&](const std::string& line) {
+        if (speaks) err << line << std::endl;
+      });
+  if (!results.ok()) return bench::ExitCodeOf(results.status(), err);
+  if (!speaks) return 0;
+  const std::string json = JsonOf(*options, *results).dump(2) + "\n";
+  err << TableOf(*results);
+  out << json;
+  if (options->ranks.json.empty()) return 0;
+  return bench::ExitCodeOf(WriteFileAtomic(options->ranks.json, json), err);
+}
+
+}  // namespace stretto
