@@ -17,6 +17,7 @@
 // with a shape. Calls on distinct outputs may run in several threads at once; each call uses one
 // core.
 
+#include <array>
 #include <cmath>
 #include <cstdint>
 
@@ -98,6 +99,12 @@ enum ClipState : int {
   kClipScale,  // factor on every gradient
   kUpdate,     // 1: apply the update; 0: skip it, the norm was not finite
   kClipStateCount,
+};
+
+// A box of one tensor and the same box of another: where it starts in each, and its extents. The
+// dimensions of a tensor that has fewer come first; the others have start 0 and extent 1.
+struct BoxCopy {
+  std::array<int64_t, 4> from = {}, to = {}, extents = {1, 1, 1, 1};
 };
 
 class Ops {

@@ -7,6 +7,9 @@
 
 #include "worker/engine/program/operation_rules.h"
 
+#include <utility>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 
@@ -35,6 +38,12 @@ RotarySpeed SpeedOf(const Attributes& at) {
                       .original_sequence_length = static_cast<int>(at["original"])}};
 }
 
+BoxCopy BoxOf(const Attributes& at) {
+  return {.from = {at["x0"], at["x1"], at["x2"], at["x3"]},
+          .to = {at["y0"], at["y1"], at["y2"], at["y3"]},
+          .extents = {at["n0"], at["n1"], at["n2"], at["n3"]}};
+}
+
 absl::Status CheckColumns(ShapeCheck& at) {
   const int64_t end = at.attributes()["column"] + at.Columns("dx");
   if (end <= at.Columns("w")) return absl::OkStatus();
@@ -45,6 +54,27 @@ absl::Status CheckEpsilon(ShapeCheck& at) {
   const double epsilon = at.attributes().Real("~epsilon");
   if (epsilon >= 0 && epsilon <= 1) return absl::OkStatus();
   return at.Error(absl::StrCat("epsilon ", epsilon), "0 (the default) or at most 1");
+}
+
+absl::Status CheckBox(ShapeCheck& at) {
+  const BoxCopy box = BoxOf(at.attributes());
+  for (const auto& [name, starts] : {std::pair("x", box.from), std::pair("y", box.to)}) {
+    const std::vector<int64_t>& shape = at.Operand(name).shape;
+    if (shape.size() > starts.size())
+      return at.Error(absl::StrCat(name, " of ", shape.size(), " dimensions"), "at most 4");
+    for (size_t d = 0; d < starts.size(); ++d) {
+      const int64_t most = d < shape.size() ? shape[d] : 1, extent = box.extents[d];
+      if (extent >= 1 && extent <= most && starts[d] <= most - extent) continue;
+      return at.Error(
+          absl::StrCat("dimension ", d, " of ", name, " from ", starts[d], " of extent ", extent),
+          absl::StrCat("at least 1, inside ", most));
+    }
+  }
+  const Buffer& y = at.Operand("y");
+  const double elements = BoxElements(at.attributes());
+  if (y.arena != ArenaClass::kActivation || elements == Elements(&y)) return absl::OkStatus();
+  return at.Error(absl::StrCat("a box of ", elements, " elements of activation y"),
+                  absl::StrCat("all ", y.count()));
 }
 
 absl::Status CheckAttention(ShapeCheck& at) {
@@ -109,6 +139,13 @@ absl::Status CheckCollective(ShapeCheck& at) {
 double Bytes(const Buffer* buffer) { return static_cast<double>(buffer->bytes()); }
 double Elements(const Buffer* buffer) { return static_cast<double>(buffer->count()); }
 double Columns(const Buffer* buffer) { return static_cast<double>(buffer->shape.back()); }
+
+double ElementBytes(const Buffer* buffer) { return static_cast<double>(SizeOf(buffer->dtype)); }
+double BoxElements(const Attributes& at) {
+  double elements = 1;
+  for (int64_t extent : BoxOf(at).extents) elements *= static_cast<double>(extent);
+  return elements;
+}
 
 double CausalProduct(const Attributes& at, const Buffer* context) {
   const double sequence = static_cast<double>(at["sequence"]);

@@ -32,6 +32,7 @@ class ShapeCheck {
 
   const OpInfo& info() const { return operands_.info(); }
   const Attributes& attributes() const { return operands_.attributes(); }
+  const Buffer& Operand(absl::string_view name) const { return *operands_[name]; }
   int64_t Count(absl::string_view operand) const { return operands_[operand]->count(); }
   int64_t Columns(absl::string_view operand) const { return operands_[operand]->shape.back(); }
   int64_t Rows(absl::string_view operand) const;
