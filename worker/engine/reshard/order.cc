@@ -23,14 +23,15 @@ constexpr double kEqual = 1 - 1e-9;      // of times that differ by rounding onl
 
 class Orderer {
  public:
-  Orderer(absl::Span<const Move> moves, int nodes) : moves_(moves), nodes_(nodes) {}
+  Orderer(absl::Span<const Move> moves, int nodes, bool reorders)
+      : moves_(moves), nodes_(nodes), reorders_(reorders) {}
 
   MoveOrder Run() {
     best_.bound = Bound();
     best_.sender = ChooseSenders();
-    best_.order = ListOrder(best_.sender);
+    best_.order = reorders_ ? ListOrder(best_.sender) : NaturalOrder();
     best_.makespan = Makespan(best_.order, best_.sender);
-    if (moves_.size() <= kSearched) {
+    if (reorders_ && moves_.size() <= kSearched) {
       std::vector<double> must(nodes_, 0);
       for (size_t i = 0; i < moves_.size(); ++i) Forced(i, 1, &must);
       std::vector<bool> done(moves_.size(), false);
@@ -82,8 +83,7 @@ class Orderer {
   }
 
   std::vector<int> ChooseSenders() const {
-    std::vector<size_t> longest(moves_.size());
-    std::iota(longest.begin(), longest.end(), size_t{0});
+    std::vector<size_t> longest = NaturalOrder();
     std::stable_sort(longest.begin(), longest.end(),
                      [&](size_t a, size_t b) { return moves_[a].seconds > moves_[b].seconds; });
     std::vector<int> sender(moves_.size());
@@ -140,13 +140,18 @@ class Orderer {
     for (int node : Occupied(i, sender)) (*free)[node] = end;
   }
 
+  std::vector<size_t> NaturalOrder() const {
+    std::vector<size_t> order(moves_.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    return order;
+  }
+
   std::vector<size_t> ListOrder(const std::vector<int>& sender) const {
     std::vector<double> free(nodes_, 0), left(nodes_, 0);
     for (size_t i = 0; i < moves_.size(); ++i) {
       for (int node : Occupied(i, sender[i])) left[node] += moves_[i].seconds;
     }
-    std::vector<size_t> rest(moves_.size()), order;
-    std::iota(rest.begin(), rest.end(), size_t{0});
+    std::vector<size_t> rest = NaturalOrder(), order;
     while (!rest.empty()) {
       const auto key = [&](size_t i) {
         double most = 0;
@@ -202,14 +207,15 @@ class Orderer {
 
   const absl::Span<const Move> moves_;
   const int nodes_;
+  const bool reorders_;
   MoveOrder best_;
   int steps_ = 0;
 };
 
 }  // namespace
 
-MoveOrder OrderMoves(absl::Span<const Move> moves, int nodes) {
-  return Orderer(moves, nodes).Run();
+MoveOrder OrderMoves(absl::Span<const Move> moves, int nodes, bool reorders) {
+  return Orderer(moves, nodes, reorders).Run();
 }
 
 }  // namespace stretto

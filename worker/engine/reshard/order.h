@@ -26,7 +26,7 @@ struct MoveOrder {
 };
 
 // Up to eight moves are searched exactly, within a limit on the search that depends on nothing but
-// the moves. More are placed greedily. Deterministic.
-MoveOrder OrderMoves(absl::Span<const Move> moves, int nodes);
+// the moves. More are placed greedily. Without `reorders` the moves keep their order. Deterministic.
+MoveOrder OrderMoves(absl::Span<const Move> moves, int nodes, bool reorders = true);
 
 }  // namespace stretto

@@ -40,8 +40,9 @@ int DivisibleBy(const Box& box, int n) {
 
 class Planner {
  public:
-  Planner(const Topology& topology, const LinkCost& link, int64_t element_bytes, ReshardMode mode)
-      : topology_(topology), link_(link), element_bytes_(element_bytes), mode_(mode) {
+  Planner(const Topology& topology, const LinkCost& link, int64_t element_bytes,
+          const ReshardRules& rules)
+      : topology_(topology), link_(link), element_bytes_(element_bytes), rules_(rules) {
     for (int node : topology.node) nodes_ = std::max(nodes_, node + 1);
   }
 
@@ -79,6 +80,7 @@ class Planner {
     }
     if (task.receivers.empty()) return;
     task.candidates = source.ranks;
+    if (!rules_.balances) task.candidates.resize(1);
     tasks->push_back(std::move(task));
   }
 
@@ -128,7 +130,7 @@ class Planner {
                      (chunks + nodes - 1) * (link_.latency_seconds + whole / chunks)};
     const Cost gather{ReshardMode::kGather,
                       CopiesOfGather(task) * whole + receivers * link_.latency_seconds};
-    switch (mode_) {
+    switch (rules_.mode) {
       case ReshardMode::kSend:
         return send;
       case ReshardMode::kChain:
@@ -152,7 +154,7 @@ class Planner {
       moves.push_back(
           {.seconds = cost.seconds, .senders = NodesOf(task.candidates), .receivers = receivers});
     }
-    const MoveOrder order = OrderMoves(moves, nodes_);
+    const MoveOrder order = OrderMoves(moves, nodes_, rules_.orders);
     Resharding plan{.copies = copies_,
                     .steps = {},
                     .makespan_seconds = order.makespan,
@@ -220,7 +222,7 @@ class Planner {
   const Topology& topology_;
   const LinkCost& link_;
   const int64_t element_bytes_;
-  const ReshardMode mode_;
+  const ReshardRules rules_;
   int nodes_ = 0;
   std::vector<LocalCopy> copies_;
 };
@@ -229,7 +231,7 @@ class Planner {
 
 absl::StatusOr<Resharding> PlanResharding(const Tiling& from, const Tiling& to,
                                           const Topology& topology, const LinkCost& link,
-                                          int64_t element_bytes, ReshardMode mode) {
+                                          int64_t element_bytes, const ReshardRules& rules) {
   if (from.shape != to.shape) {
     return absl::InvalidArgumentError(
         absl::StrCat("reshard: found shapes [", absl::StrJoin(from.shape, ","), "] and [",
@@ -245,7 +247,7 @@ absl::StatusOr<Resharding> PlanResharding(const Tiling& from, const Tiling& to,
       }
     }
   }
-  return Planner(topology, link, element_bytes, mode).Run(from, to);
+  return Planner(topology, link, element_bytes, rules).Run(from, to);
 }
 
 }  // namespace stretto

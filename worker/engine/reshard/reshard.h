@@ -31,6 +31,13 @@ enum class ReshardMode : uint8_t {
   kAuto,    // for each box the cheapest of the three
 };
 
+// How a plan is made. The defaults are the best; the others are what they are compared with.
+struct ReshardRules {
+  ReshardMode mode = ReshardMode::kAuto;
+  bool balances = true;  // the sender is chosen by what its node sends; or it is the first holder
+  bool orders = true;    // steps have the order of least time; or that of the target's tiles
+};
+
 struct Step {
   enum class Kind : uint8_t {
     kChain,   // ranks[0] has `box`; each later rank receives it from the one before it
@@ -61,7 +68,7 @@ struct Resharding {
 // has no node.
 absl::StatusOr<Resharding> PlanResharding(const Tiling& from, const Tiling& to,
                                           const Topology& topology, const LinkCost& link,
-                                          int64_t element_bytes, ReshardMode mode);
+                                          int64_t element_bytes, const ReshardRules& rules);
 
 // Proves that every rank of `to` gets every element of its tile exactly once, from a rank that has
 // it by then. Errors: InvalidArgument, naming the step or the rank.

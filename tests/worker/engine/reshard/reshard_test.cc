@@ -8,41 +8,18 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/worker/engine/reshard/cases.h"
 
 namespace stretto {
 namespace {
 
 using ::testing::HasSubstr;
 
-using Splits = std::vector<std::vector<int>>;
-
 constexpr LinkCost kLink = {.bytes_per_second = 1.25e9, .latency_seconds = 0};  // 10 Gbit/s
 
-// Two meshes of nodes x ranks, one behind the other; a node per row.
-struct Case {
-  Mesh from, to;
-  Tiling source, target;
-  Topology topology;
-};
-Case CaseOf(std::vector<int> from, const Splits& source, std::vector<int> to, const Splits& target,
-            const std::vector<int64_t>& shape) {
-  Case result;
-  result.from = {.extents = std::move(from), .first = 0};
-  result.to = {.extents = std::move(to), .first = Rank::Of(result.from.size())};
-  for (const Mesh* mesh : {&result.from, &result.to}) {
-    const int first = result.topology.node.empty() ? 0 : result.topology.node.back() + 1;
-    for (int i = 0; i < mesh->size(); ++i) {
-      result.topology.node.push_back(first + i / mesh->extents[1]);
-    }
-  }
-  result.source = *TilingOf(result.from, shape, source);
-  result.target = *TilingOf(result.to, shape, target);
-  return result;
-}
-
-Resharding PlanOf(const Case& at, ReshardMode mode = ReshardMode::kAuto,
+Resharding PlanOf(const ReshardCase& at, ReshardMode mode = ReshardMode::kAuto,
                   const LinkCost& link = kLink) {
-  const auto plan = PlanResharding(at.source, at.target, at.topology, link, 4, mode);
+  const auto plan = PlanResharding(at.source, at.target, at.topology, link, 4, {.mode = mode});
   EXPECT_TRUE(plan.ok()) << plan.status();
   if (!plan.ok()) return {};
   const absl::Status status = CheckResharding(*plan, at.source, at.target);
@@ -130,20 +107,6 @@ TEST(ReshardTest, ReachesTheBoundOnThePublishedCases) {
   }
 }
 
-// Each mesh axis cuts one of three dimensions, or none.
-std::vector<Splits> AllSplits() {
-  std::vector<Splits> all;
-  for (int first = 0; first < 4; ++first) {
-    for (int second = 0; second < 4; ++second) {
-      Splits splits(3);
-      if (first < 3) splits[first].push_back(0);
-      if (second < 3) splits[second].push_back(1);
-      all.push_back(std::move(splits));
-    }
-  }
-  return all;
-}
-
 template <class Visit>
 void ForEachPair(const Visit& visit) {
   for (const Splits& source : AllSplits()) {
@@ -155,16 +118,13 @@ void ForEachPair(const Visit& visit) {
 // the model counts, and the plan stays near the bound.
 TEST(ReshardTest, EveryPairOfSpecsIsMovedOnceAndNearTheBound) {
   const std::vector<int64_t> shape = {72, 72, 72};
-  std::vector<std::vector<int>> meshes;
-  for (int nodes = 1; nodes <= 3; ++nodes) {
-    for (int ranks = 1; ranks <= 4; ++ranks) meshes.push_back({nodes, ranks});
-  }
+  const std::vector<std::vector<int>> meshes = AllMeshes();
   double worst = 1;
   int plans = 0;
   for (const std::vector<int>& from : meshes) {
     for (const std::vector<int>& to : meshes) {
       ForEachPair([&](const Splits& source, const Splits& target) {
-        const Case at = CaseOf(from, source, to, target, shape);
+        const ReshardCase at = CaseOf(from, source, to, target, shape);
         const Resharding plan = PlanOf(at, ReshardMode::kChain);
         ASSERT_GT(plan.bound_seconds, 0);
         ASSERT_GE(plan.makespan_seconds, plan.bound_seconds * (1 - 1e-9));
@@ -181,16 +141,16 @@ TEST(ReshardTest, EveryPairOfSpecsIsMovedOnceAndNearTheBound) {
 // Three ranks of a node cannot share a box whose extents are no multiple of three: each gets a
 // copy.
 TEST(ReshardTest, AGatherThatCannotBeIsNotCountedAsOne) {
-  const Case at = CaseOf({1, 1}, {{}}, {1, 3}, {{}}, {4});
+  const ReshardCase at = CaseOf({1, 1}, {{}}, {1, 3}, {{}}, {4});
   const double copy = 4 * 4 / kLink.bytes_per_second;
   EXPECT_DOUBLE_EQ(PlanOf(at, ReshardMode::kGather).makespan_seconds, 3 * copy);
-  const Case shared = CaseOf({1, 1}, {{}}, {1, 3}, {{}}, {6});
+  const ReshardCase shared = CaseOf({1, 1}, {{}}, {1, 3}, {{}}, {6});
   EXPECT_DOUBLE_EQ(PlanOf(shared, ReshardMode::kGather).makespan_seconds, 6 * copy / 4);
 }
 
 TEST(ReshardTest, ModesMoveTheSameElements) {
   ForEachPair([](const Splits& source, const Splits& target) {
-    const Case at = CaseOf({2, 2}, source, {2, 3}, target, {12, 12, 12});
+    const ReshardCase at = CaseOf({2, 2}, source, {2, 3}, target, {12, 12, 12});
     for (ReshardMode mode :
          {ReshardMode::kSend, ReshardMode::kChain, ReshardMode::kGather, ReshardMode::kAuto}) {
       PlanOf(at, mode);
@@ -201,7 +161,7 @@ TEST(ReshardTest, ModesMoveTheSameElements) {
 
 // A chain puts the tensor on each interface once; sending it to each of six ranks, six times.
 TEST(ReshardTest, AChainLoadsTheSendersInterfaceOnce) {
-  const Case at = CaseOf({1, 1}, {{}}, {3, 2}, {{}}, {1 << 20});
+  const ReshardCase at = CaseOf({1, 1}, {{}}, {3, 2}, {{}}, {1 << 20});
   const int64_t bytes = 4 << 20;
   EXPECT_EQ(TrafficOf(PlanOf(at, ReshardMode::kChain), at.topology).first[0], bytes);
   EXPECT_EQ(TrafficOf(PlanOf(at, ReshardMode::kGather), at.topology).first[0], 3 * bytes);
@@ -210,6 +170,23 @@ TEST(ReshardTest, AChainLoadsTheSendersInterfaceOnce) {
        TrafficOf(PlanOf(at, ReshardMode::kChain), at.topology).second) {
     EXPECT_EQ(received, bytes) << node;
   }
+}
+
+// By the reference's model, with the time of the tensor on one interface as the unit.
+TEST(ReshardTest, BalancedSendersAndTheirOrderEachSaveTime) {
+  const auto seconds = [](const Splits& source, bool balances, bool orders) {
+    const ReshardCase at = CaseOf({2, 2}, source, {2, 2}, {{0}, {}, {}}, {1024, 1024, 512});
+    const absl::StatusOr<Resharding> plan =
+        PlanResharding(at.source, at.target, at.topology, kLink, 4,
+                       {.mode = ReshardMode::kChain, .balances = balances, .orders = orders});
+    EXPECT_TRUE(CheckResharding(*plan, at.source, at.target).ok());
+    return plan->makespan_seconds * kLink.bytes_per_second / (4.0 * 1024 * 1024 * 512);
+  };
+  const Splits replicated = {{}, {}, {}}, columns = {{}, {0}, {}};
+  EXPECT_NEAR(seconds(replicated, false, true), 1, 1e-6);
+  EXPECT_NEAR(seconds(replicated, true, true), 0.5, 1e-6);
+  EXPECT_NEAR(seconds(columns, true, false), 0.75, 1e-6);
+  EXPECT_NEAR(seconds(columns, true, true), 0.5, 1e-6);
 }
 
 TEST(ReshardTest, AutoSendsSmallTensorsPlainlyAndLongOnesInChains) {
@@ -228,7 +205,7 @@ TEST(ReshardTest, AutoSendsSmallTensorsPlainlyAndLongOnesInChains) {
 
 // Half of the ranks stay: they copy what they have.
 TEST(ReshardTest, ARankThatHasABoxCopiesIt) {
-  Case at = CaseOf({1, 2}, {{1}}, {1, 2}, {{}}, {8});
+  ReshardCase at = CaseOf({1, 2}, {{1}}, {1, 2}, {{}}, {8});
   at.target = *TilingOf({.extents = {1, 2}, .first = 0}, {8}, {{}});
   const Resharding plan = PlanOf(at);
   EXPECT_EQ(plan.copies.size(), 2u);
@@ -237,7 +214,7 @@ TEST(ReshardTest, ARankThatHasABoxCopiesIt) {
 }
 
 TEST(ReshardTest, TheSameInputGivesTheSamePlan) {
-  const Case at = CaseOf({2, 4}, {{}, {0, 1}, {}}, {3, 4}, {{0}, {}, {1}}, {72, 72, 72});
+  const ReshardCase at = CaseOf({2, 4}, {{}, {0, 1}, {}}, {3, 4}, {{0}, {}, {1}}, {72, 72, 72});
   const Resharding one = PlanOf(at), two = PlanOf(at);
   ASSERT_EQ(one.steps.size(), two.steps.size());
   for (size_t i = 0; i < one.steps.size(); ++i) {
@@ -247,12 +224,10 @@ TEST(ReshardTest, TheSameInputGivesTheSamePlan) {
 }
 
 TEST(ReshardTest, UnequalShapesAndRanksWithoutNodesAreRefused) {
-  Case at = CaseOf({1, 1}, {{}}, {1, 1}, {{}}, {8});
+  ReshardCase at = CaseOf({1, 1}, {{}}, {1, 1}, {{}}, {8});
   const auto message = [&] {
     return std::string(
-        PlanResharding(at.source, at.target, at.topology, kLink, 4, ReshardMode::kAuto)
-            .status()
-            .message());
+        PlanResharding(at.source, at.target, at.topology, kLink, 4, {}).status().message());
   };
   at.topology.node.pop_back();
   EXPECT_THAT(message(), HasSubstr("reshard: found no node of rank 1, expected one"));
@@ -261,7 +236,7 @@ TEST(ReshardTest, UnequalShapesAndRanksWithoutNodesAreRefused) {
 }
 
 TEST(CheckReshardingTest, FaultsAreNamed) {
-  const Case at = CaseOf({1, 2}, {{1}}, {1, 2}, {{}}, {8});
+  const ReshardCase at = CaseOf({1, 2}, {{1}}, {1, 2}, {{}}, {8});
   const Resharding plan = PlanOf(at, ReshardMode::kChain);
   ASSERT_EQ(plan.steps.size(), 2u);
   const auto message = [&](const std::function<void(Resharding*)>& change) {
