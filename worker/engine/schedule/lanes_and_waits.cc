@@ -125,8 +125,7 @@ class WaitFinder {
 
 }  // namespace
 
-absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
-  AssignLanes(step);
+void AssignWaits(StepProgram* step) {
   const Program program = Expand(*step);
   WaitFinder finder(program);
   std::vector<OpId> base;  // first operation of each instance
@@ -154,6 +153,11 @@ absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
       unit.ops[local].waits = std::move(all);
     }
   }
+}
+
+absl::Status AssignLanesAndWaits(const EngineSpec&, StepProgram* step) {
+  AssignLanes(step);
+  AssignWaits(step);
   return absl::OkStatus();
 }
 

@@ -67,6 +67,8 @@ absl::Status KeepCollectives(const EngineSpec& spec, StepProgram* step);
 // Then assigns the fewest waits that order every conflicting pair of accesses, within units and
 // (carried) between instances.
 absl::Status AssignLanesAndWaits(const EngineSpec& spec, StepProgram* step);
+// The second half of it, for a step whose lanes are given.
+void AssignWaits(StepProgram* step);
 
 // For synchronous schedules, after lanes are assigned: wherever the lane changes, within a unit or
 // from one instance to the next, the operation waits for the one before it. A collective therefore
