@@ -4,8 +4,8 @@
 # shapes on both ends, one rank in each, rank r and all its threads on core r.
 set -euo pipefail
 
-readonly BURST_KB=256 # below 128 kB tbf splits segments and burns a core
 FOLDER=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+. "$FOLDER/nodes.sh"
 
 usage() {
   cat <<'TEXT'
@@ -30,11 +30,6 @@ for the default work, 10 minutes for all schedules.
 Exit: 0; 1 a run failed, a schedule failed parity or a time cannot be; 2 arguments, or not root;
 77 namespaces cannot be made here.
 TEXT
-}
-
-fail() { # CODE MESSAGE
-  echo "overlap_link.sh: $2" >&2
-  exit "$1"
 }
 
 gbps='' json=overlap.json peer='' repeats=5 wire=f32 layout=tp2
@@ -63,9 +58,8 @@ while (($# > 0)); do
   esac
   shift 2
 done
-[[ $gbps =~ ^[0-9]+(\.[0-9]+)?$ && ! $gbps =~ ^[0.]+$ ]] ||
-  fail 2 "--gbps: found '$gbps', expected a number above 0"
-[[ $repeats =~ ^[1-9][0-9]*$ ]] || fail 2 "--repeats: found '$repeats', expected a number above 0"
+is_above_zero "$gbps" || fail 2 "--gbps: found '$gbps', expected a number above 0"
+is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number above 0"
 [[ $wire == f32 || $wire == bf16 ]] || fail 2 "--wire: found '$wire', expected f32 or bf16"
 [[ $layout =~ ^(tp2|pp2|dp2)$ ]] || fail 2 "--layout: found '$layout', expected tp2, pp2 or dp2"
 [[ -z $peer || $layout != pp2 ]] || fail 2 "--peer: found '$peer', expected none with --layout pp2"
@@ -73,66 +67,9 @@ done
   fail 2 "--wire: found '$wire', expected f32 with --layout dp2, which sends gradients alone"
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"
 [[ -x $bench ]] || fail 2 "--bench: found no program $bench; build stretto-bench first"
-((EUID == 0)) || fail 2 "needs root, to make network namespaces and shape a link"
-for tool in ip tc taskset python3; do
-  command -v "$tool" >/dev/null || fail 77 "found no program '$tool'"
-done
 (($(nproc) >= 2)) || fail 77 "found $(nproc) core, expected 2, one for each rank"
-
-read -r load _ </proc/loadavg
-((${load%.*} == 0)) ||
-  echo "overlap_link.sh: load average $load: what else runs here will show in the times" >&2
-scratch=$(mktemp -d)
-spaces=("stretto-$$-0" "stretto-$$-1")
-pids=()
-
-# shellcheck disable=SC2317  # reached by the trap
-clean_up() {
-  local code=$?
-  trap - EXIT INT TERM HUP
-  ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
-  wait
-  for space in "${spaces[@]}"; do ip netns delete "$space" 2>/dev/null || true; done
-  rm -rf "$scratch"
-  exit "$code"
-}
-trap clean_up EXIT
-trap 'exit 130' INT
-trap 'exit 143' TERM HUP
-
-make_link() {
-  local rank
-  ip netns add "${spaces[0]}" && ip netns add "${spaces[1]}" &&
-    ip -netns "${spaces[0]}" link add name shaped type veth \
-      peer name shaped netns "${spaces[1]}" || return
-  for rank in 0 1; do
-    local here=(-netns "${spaces[rank]}")
-    ip "${here[@]}" address add "10.99.0.$((rank + 1))/24" dev shaped &&
-      ip "${here[@]}" link set lo up && ip "${here[@]}" link set shaped up &&
-      tc "${here[@]}" qdisc add dev shaped root tbf rate "${gbps}gbit" \
-        burst "${BURST_KB}kb" latency 50ms || return
-  done
-}
-
-# run_ranks COMMAND...: one in each namespace. When one fails the other is ended.
-run_ranks() {
-  local rank code=0 meeting
-  meeting=$(mktemp -d "$scratch/meeting.XXXX")
-  pids=()
-  for rank in 0 1; do
-    ip netns exec "${spaces[rank]}" taskset -c "$rank" \
-      "$@" --rank "$rank" --rendezvous "$meeting" --repeats "$repeats" \
-      "${work[@]}" ${by_address:+--address "10.99.0.$((rank + 1))"} >"$scratch/stdout.$rank" &
-    pids+=($!)
-  done
-  for rank in 0 1; do
-    wait -n && continue
-    ((code != 0)) || code=$?
-    kill "${pids[@]}" 2>/dev/null || true
-  done
-  pids=()
-  return "$code"
-}
+nodes=2 node_ranks=1 pinned=yes
+need_nodes taskset python3
 
 run_peer() { # FILE PROGRAM
   [[ $peer == torch ]] || return 0
@@ -141,23 +78,23 @@ run_peer() { # FILE PROGRAM
     return
   fi
   echo "PyTorch" >&2
-  local all=$repeats code=0
-  repeats=$(((repeats + 1) / 2))
-  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/$2" --ranks 2 --interface shaped --json "$1" || code=$?
-  repeats=$all
-  return "$code"
+  run_ranks "$STRETTO_PEER_PYTHON" "$FOLDER/$2" --ranks 2 --interface shaped --json "$1" \
+    --repeats $(((repeats + 1) / 2)) "${same[@]}"
 }
 
-make_link || fail 77 "network namespaces or the tbf queue cannot be made here"
+same=("${work[@]}")
+[[ $layout == dp2 ]] || same+=(--wire "$wire")
+make_pair "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made here"
 if [[ $layout == pp2 ]]; then
   code=0
-  by_address=yes run_ranks "$bench" pipeline --pp 2 --wire "$wire" --json "$json" \
-    "${only_bench[@]}" || code=$?
+  by_address=yes run_ranks "$bench" pipeline --pp 2 --json "$json" --repeats "$repeats" \
+    "${same[@]}" "${only_bench[@]}" || code=$?
   exit "$code"
 fi
 if [[ $layout == dp2 ]]; then
   run_peer "$scratch/peer.before.json" torch_replicas.py
-  by_address=yes run_ranks "$bench" replicas --dp 2 --json "$json" "${only_bench[@]}"
+  by_address=yes run_ranks "$bench" replicas --dp 2 --json "$json" --repeats "$repeats" \
+    "${same[@]}" "${only_bench[@]}"
   run_peer "$scratch/peer.after.json" torch_replicas.py
   [[ -z $peer ]] || python3 - "$json" "$scratch"/peer.*.json <<'PYTHON'
 import json, statistics, sys
@@ -175,11 +112,10 @@ for v in after.get("variants", [{"name": "", **after}]):
 PYTHON
   exit
 fi
-work+=(--wire "$wire")
 run_peer "$scratch/peer.before.json" torch_peer.py
 code=0
 by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scratch/overlap.json" \
-  "${only_bench[@]}" || code=$?
+  --repeats "$repeats" "${same[@]}" "${only_bench[@]}" || code=$?
 [[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
 run_peer "$scratch/peer.after.json" torch_peer.py
 python3 "$FOLDER/overlap_report.py" --burst $((BURST_KB * 1024)) --load "$load" --out "$json" \

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+# For benchmarks of ranks on links of their own, sourced: network namespaces as nodes, links that tbf
+# shapes, and processes in them. All of it goes when the script ends, however it ends.
+#
+# The script sets nodes (their number), node_ranks (ranks on each) and, to have rank r and all its
+# threads on core r, pinned. The interface of node n has the address 10.99.0.(n+1).
+
+readonly BURST_KB=256 # below 128 kB tbf splits segments and burns a core
+ME=$(basename "$0")
+
+fail() { # CODE MESSAGE
+  echo "$ME: $2" >&2
+  exit "$1"
+}
+
+is_above_zero() { [[ $1 =~ ^[0-9]+(\.[0-9]+)?$ && ! $1 =~ ^[0.]+$ ]]; }
+is_count() { [[ $1 =~ ^[1-9][0-9]*$ ]]; }
+
+# need_nodes TOOL...: ends the script unless nodes can be made here. Sets `load`.
+need_nodes() {
+  ((EUID == 0)) || fail 2 "needs root, to make network namespaces and shape a link"
+  local tool
+  for tool in ip tc "$@"; do
+    command -v "$tool" >/dev/null || fail 77 "found no program '$tool'"
+  done
+  read -r load _ </proc/loadavg
+  ((${load%.*} == 0)) ||
+    echo "$ME: load average $load: what else runs here will show in the times" >&2
+  scratch=$(mktemp -d)
+  spaces=()
+  local node
+  for ((node = 0; node < nodes; ++node)); do spaces+=("stretto-$$-$node"); done
+  pids=()
+  trap clean_up_nodes EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+}
+
+# shellcheck disable=SC2317  # reached by the trap
+clean_up_nodes() {
+  local code=$?
+  trap - EXIT INT TERM HUP
+  ((${#pids[@]} == 0)) || kill "${pids[@]}" 2>/dev/null || true
+  wait
+  local space
+  for space in "${spaces[@]}" "stretto-$$-switch"; do
+    ip netns delete "$space" 2>/dev/null || true
+  done
+  rm -rf "$scratch"
+  exit "$code"
+}
+
+shape() { # SPACE DEVICE GBPS: what leaves by the device
+  tc -netns "$1" qdisc add dev "$2" root tbf rate "${3}gbit" burst "${BURST_KB}kb" latency 50ms
+}
+
+give_address() { # NODE
+  local here=(-netns "${spaces[$1]}")
+  ip "${here[@]}" address add "10.99.0.$(($1 + 1))/24" dev shaped &&
+    ip "${here[@]}" link set lo up && ip "${here[@]}" link set shaped up
+}
+
+# Two nodes, joined by a cable.
+make_pair() { # GBPS
+  local node
+  ip netns add "${spaces[0]}" && ip netns add "${spaces[1]}" &&
+    ip -netns "${spaces[0]}" link add name shaped type veth \
+      peer name shaped netns "${spaces[1]}" || return
+  for node in 0 1; do give_address "$node" && shape "${spaces[node]}" shaped "$1" || return; done
+}
+
+# Any number of nodes, each on a port of a switch, which is a namespace too. A node's interface has
+# the rate in each direction.
+make_switch() { # GBPS
+  local switch=stretto-$$-switch node
+  ip netns add "$switch" && ip -netns "$switch" link add name bridge type bridge &&
+    ip -netns "$switch" link set bridge up || return
+  for ((node = 0; node < nodes; ++node)); do
+    ip netns add "${spaces[node]}" &&
+      ip -netns "$switch" link add name "port$node" type veth \
+        peer name shaped netns "${spaces[node]}" &&
+      ip -netns "$switch" link set "port$node" master bridge up &&
+      give_address "$node" && shape "${spaces[node]}" shaped "$1" &&
+      shape "$switch" "port$node" "$1" || return
+  done
+}
+
+# run_ranks COMMAND...: one for each rank, in its node. When one fails the others are ended, and its
+# code is returned. With by_address set, each gets --address.
+run_ranks() {
+  local rank node ended code=0 meeting
+  meeting=$(mktemp -d "$scratch/meeting.XXXX")
+  pids=()
+  for ((rank = 0; rank < nodes * node_ranks; ++rank)); do
+    node=$((rank / node_ranks))
+    ip netns exec "${spaces[node]}" ${pinned:+taskset -c "$rank"} \
+      "$@" --rank "$rank" --rendezvous "$meeting" \
+      ${by_address:+--address "10.99.0.$((node + 1))"} >"$scratch/stdout.$rank" &
+    pids+=($!)
+  done
+  for ((rank = 0; rank < nodes * node_ranks; ++rank)); do
+    ended=0
+    wait -n || ended=$?
+    ((ended != 0)) || continue
+    ((code != 0)) || code=$ended
+    kill "${pids[@]}" 2>/dev/null || true
+  done
+  pids=()
+  return "$code"
+}
