@@ -11,6 +11,7 @@
 #include "worker/bench/overlap/command.h"
 #include "worker/bench/pipeline/command.h"
 #include "worker/bench/replicas/command.h"
+#include "worker/bench/reshard/command.h"
 #include "worker/bench/sim_command.h"
 #include "worker/bench/step/command.h"
 
@@ -45,6 +46,7 @@ constexpr Command kCommands[] = {
     {"overlap", "compare the schedules on this machine", Overlap},
     {"pipeline", "compare the orders of a pipeline on this machine", PipelineCommand},
     {"replicas", "measure how replicas add up their gradients on this machine", ReplicasCommand},
+    {"reshard", "move a tensor between meshes over real connections", ReshardCommand},
 };
 
 void PrintUsage(std::ostream& out) {

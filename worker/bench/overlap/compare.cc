@@ -20,15 +20,13 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
+#include "worker/bench/overlap/drain_link.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/plan/engine_spec.h"
 
 namespace stretto::bench {
 namespace {
-
-// Payload share of a full frame: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
-constexpr double kPayload = 0.956;
 
 // How long t_occupy's blocks stay, relative to the schedule's own time.
 constexpr double kOccupied = 1.5;
@@ -212,7 +210,7 @@ class Comparer {
     result_.wire_bytes = static_cast<int64_t>(bytes);
     if (rig_.emulated()) result_.wire_seconds = emulated;
     if (options_.gbps == 0) return;
-    result_.wire_seconds = bytes * 8 / (kPayload * options_.gbps * 1e9);
+    result_.wire_seconds = bytes * 8 / (kPayloadShare * options_.gbps * 1e9);
   }
 
   // Only for links with a known rate. On loopback the time of a collective depends on what else

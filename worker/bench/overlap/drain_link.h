@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// A shaped link lets a burst pass for free. A measurement must find none left.
+// A shaped link counts whole frames, and lets a burst pass for free. A measurement must find none
+// left.
 
 #include "absl/status/status.h"
 #include "worker/comm/communicator.h"
 
 namespace stretto::bench {
+
+// Payload share of a full frame: 1448 of 1514 bytes, with IPv4 and TCP timestamps.
+inline constexpr double kPayloadShare = 0.956;
 
 // Empties the token bucket of the link and waits for all ranks, which call this together. Errors:
 // those of the communicator.
