@@ -184,9 +184,9 @@ std::string ClusterTest::Write(const JobFile& job) {
       "name: ", job.name, "\nmodel: ", job.model, "\ndata: ",
       absl::StartsWith(job.data, "{") ? job.data : absl::StrCat("{prefix: ", job.data, "}"),
       "\nparallelism: {tp_size: ", job.tp_size, ", dp_size: ", job.dp_size,
-      job.zero > 0 ? absl::StrCat(", zero: ", job.zero) : "",
-      ", pp_size: ", job.pp_size, job.wire.empty() ? "" : ", wire: ", job.wire,
-      "}\nschedule: ", job.schedule, "\nsteps: ", job.steps, "\nmicro_batch_size: 4\n", job.more);
+      job.zero > 0 ? absl::StrCat(", zero: ", job.zero) : "", ", pp_size: ", job.pp_size,
+      job.wire.empty() ? "" : ", wire: ", job.wire, "}\nschedule: ", job.schedule,
+      "\nsteps: ", job.steps, "\nmicro_batch_size: 4\n", job.more);
   EXPECT_TRUE(WriteFileAtomic(path, text).ok());
   return path;
 }
