@@ -2,33 +2,20 @@
 #include "worker/bench/sim_command.h"
 
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
 #include "tests/golden_messages.h"
+#include "tests/worker/bench/testing/sim_run.h"
 
 namespace stretto {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
-
-struct SimRun {
-  int code = 0;
-  std::string out, err;
-};
-
-SimRun Sim(const std::string& arguments) {
-  std::ostringstream out, err;
-  const std::vector<std::string> words = absl::StrSplit(arguments, ' ', absl::SkipEmpty());
-  const int code = SimCommand(words, out, err);
-  return {code, out.str(), err.str()};
-}
 
 nlohmann::json Figures(const std::string& arguments) {
   const SimRun run = Sim(absl::StrCat(arguments, " --json"));

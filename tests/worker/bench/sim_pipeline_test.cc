@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -11,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "proto/spec/pipelines.h"
 #include "tests/golden_messages.h"
+#include "tests/worker/bench/testing/sim_run.h"
 #include "worker/bench/options/sim_options.h"
 #include "worker/bench/sim_command.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
@@ -22,20 +22,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-struct PipelineRun {
-  int code = 0;
-  std::string out, err;
-};
-
-PipelineRun Simulated(const std::string& arguments) {
-  std::ostringstream out, err;
-  const std::vector<std::string> words = absl::StrSplit(arguments, ' ', absl::SkipEmpty());
-  const int code = SimCommand(words, out, err);
-  return {code, out.str(), err.str()};
-}
-
 nlohmann::json Rows(const std::string& arguments) {
-  const PipelineRun run = Simulated(absl::StrCat(arguments, " --json"));
+  const SimRun run = Sim(absl::StrCat(arguments, " --json"));
   EXPECT_EQ(run.code, 0) << arguments << ": " << run.err;
   if (run.code != 0) return {};
   const nlohmann::json result = nlohmann::json::parse(run.out);
@@ -46,7 +34,7 @@ nlohmann::json Rows(const std::string& arguments) {
 constexpr char kSmall[] = "--layers 4 --tp 1 --micro-batch 1 --micro-batches 8 ";
 
 TEST(SimPipelineCommandTest, TheTableHasEveryOrderAtEachNumberOfStages) {
-  const PipelineRun run = Simulated(absl::StrCat(kSmall, "--pp 2,4"));
+  const SimRun run = Sim(absl::StrCat(kSmall, "--pp 2,4"));
   EXPECT_EQ(run.code, 0) << run.err;
   std::vector<std::string> facts = PipelineNames();
   facts.push_back("SIMULATED");
@@ -137,7 +125,7 @@ TEST(SimPipelineCommandTest, WrongPipelinesAreOneLineWithFlagFoundAndExpected) {
   };
   GoldenMessages golden("stretto-bench");
   for (const auto& [arguments, facts] : cases) {
-    const PipelineRun run = Simulated(arguments);
+    const SimRun run = Sim(arguments);
     EXPECT_EQ(run.code, 2) << arguments;
     EXPECT_THAT(run.err, MatchesRegex("error: [^\n]+\n"));
     golden.Add(run.err, facts);

@@ -75,14 +75,7 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
         *std::find_if(choices.begin(), choices.end(),
                       [&](const OrderChoice& choice) { return choice.name == name; }));
   }
-  if (flags.tp != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--tp: found ", flags.tp, ", expected 1, because the link is measured for stages alone"));
-  }
-  absl::StatusOr<EngineSpec> spec = SpecOf(flags);
-  RETURN_IF_ERROR(NameFlags(spec.status()));
-  o.spec = *std::move(spec);
-  RETURN_IF_ERROR(CheckRank(o.ranks, o.spec));
+  ASSIGN_OR_RETURN(o.spec, SpecOfRanks(flags, o.ranks, "stages"));
   return o;
 }
 

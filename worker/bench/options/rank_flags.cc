@@ -4,14 +4,15 @@
 #include <CLI/CLI.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
 #include "worker/bench/options/flags.h"
 
 namespace stretto::bench {
 
-void AddRankFlags(CLI::App& app, RankFlags& flags) {
+void AddRankFlags(CLI::App& app, RankFlags& flags, int ranks) {
   const std::string group = "Ranks";
-  app.add_option("--rank", flags.rank, "rank of this process, stage by stage")
-      ->check(Integer(0, 1 << 16))
+  app.add_option("--rank", flags.rank, "rank of this process")
+      ->check(Integer(0, ranks - 1))
       ->group(group);
   app.add_option("--rendezvous", flags.rendezvous,
                  "empty folder in which the ranks find each other")
@@ -27,10 +28,18 @@ void AddRankFlags(CLI::App& app, RankFlags& flags) {
   app.add_option("--json", flags.json, "file for a copy of the result as JSON");
 }
 
-absl::Status CheckRank(const RankFlags& flags, const EngineSpec& spec) {
-  if (flags.rank < spec.world_size()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("--rank: found ", flags.rank, ", expected below ",
-                                                 spec.world_size(), ", the number of ranks"));
+absl::StatusOr<EngineSpec> SpecOfRanks(const SpecFlags& flags, const RankFlags& ranks,
+                                       absl::string_view measured) {
+  if (flags.tp != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tp: found ", flags.tp, ", expected 1, because the link is measured for ",
+                     measured, " alone"));
+  }
+  absl::StatusOr<EngineSpec> spec = SpecOf(flags);
+  RETURN_IF_ERROR(NameFlags(spec.status()));
+  if (ranks.rank < spec->world_size()) return spec;
+  return absl::InvalidArgumentError(absl::StrCat("--rank: found ", ranks.rank, ", expected below ",
+                                                 spec->world_size(), ", the number of ranks"));
 }
 
 }  // namespace stretto::bench

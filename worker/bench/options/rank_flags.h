@@ -5,8 +5,9 @@
 
 #include <string>
 
-#include "absl/status/status.h"
-#include "worker/engine/spec/spec.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "worker/bench/options/spec_flags.h"
 
 namespace CLI {
 class App;
@@ -22,9 +23,14 @@ struct RankFlags {
   std::string json = {};              // file for a copy of the JSON, written by rank 0
 };
 
-void AddRankFlags(CLI::App& app, RankFlags& flags);
+inline constexpr int kMostRanks = (1 << 16) + 1;
 
-// Errors: InvalidArgument naming the flag, if the work has no such rank.
-absl::Status CheckRank(const RankFlags& flags, const EngineSpec& spec);
+// Adds --rank (below `ranks`), --rendezvous (required), --address, --repeats and --json.
+void AddRankFlags(CLI::App& app, RankFlags& flags, int ranks = kMostRanks);
+
+// Returns the spec of the flags, of ranks that differ in stage or replica alone, which is what
+// `measured` names ("stages"). Errors: InvalidArgument naming the flag.
+absl::StatusOr<EngineSpec> SpecOfRanks(const SpecFlags& flags, const RankFlags& ranks,
+                                       absl::string_view measured);
 
 }  // namespace stretto::bench

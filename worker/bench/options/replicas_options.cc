@@ -39,14 +39,7 @@ absl::StatusOr<ReplicasOptions> ParseReplicasOptions(const std::vector<std::stri
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
-  if (flags.tp != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--tp: found ", flags.tp, ", expected 1, because the link is measured for replicas alone"));
-  }
-  absl::StatusOr<EngineSpec> spec = SpecOf(flags);
-  RETURN_IF_ERROR(NameFlags(spec.status()));
-  o.spec = *std::move(spec);
-  RETURN_IF_ERROR(CheckRank(o.ranks, o.spec));
+  ASSIGN_OR_RETURN(o.spec, SpecOfRanks(flags, o.ranks, "replicas"));
   return o;
 }
 

@@ -71,16 +71,7 @@ void AddRuleFlags(CLI::App& app, ReshardOptions& o, Lists& lists) {
 }
 
 void AddReshardFlags(CLI::App& app, ReshardOptions& o) {
-  app.add_option("--rank", o.rank, "rank of this process")
-      ->check(Integer(0, kReshardRanks - 1))
-      ->group("Ranks");
-  app.add_option("--rendezvous", o.rendezvous, "empty folder in which the ranks find each other")
-      ->check(CLI::ExistingDirectory)
-      ->required()
-      ->group("Ranks");
-  app.add_option("--address", o.address, "numeric address of the network interface")
-      ->capture_default_str()
-      ->group("Ranks");
+  AddRankFlags(app, o.ranks, kReshardRanks);
   app.add_option("--gbps", o.gbps, "rate of a node's interface in Gbit/s, frames included")
       ->check(Number(1e-6, 1e6, "a number above 0"))
       ->required()
@@ -92,10 +83,6 @@ void AddReshardFlags(CLI::App& app, ReshardOptions& o) {
   app.add_option("--mebibytes", o.mebibytes, "size of the tensor")
       ->check(Integer(1, 1 << 10))
       ->capture_default_str();
-  app.add_option("--repeats", o.repeats, "number of runs; a time is their median")
-      ->check(Integer(1, 1000))
-      ->capture_default_str();
-  app.add_option("--json", o.json, "file for a copy of the result as JSON");
 }
 
 }  // namespace

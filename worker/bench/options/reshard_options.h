@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/options/rank_flags.h"
 #include "worker/engine/reshard/reshard.h"
 
 namespace stretto::bench {
@@ -19,14 +20,10 @@ struct ReshardOptions {
   std::string help = {};  // if not empty, print it and do nothing else
   std::vector<std::string> cases = {};
   std::vector<NamedRules> rules = {};  // every combination of the flags
-  int rank = 0;                        // of this process
-  std::string rendezvous = {};         // shared by the ranks only
-  std::string address = "127.0.0.1";   // of the network interface
-  double gbps = 0;                     // of a node's interface, each direction, frames included
-  double latency_us = 50;              // of a message, for the plan
-  int mebibytes = 8;                   // of the tensor
-  int repeats = 3;                     // measured runs; a time is their median
-  std::string json = {};               // file for a copy of the JSON, written by rank 0
+  RankFlags ranks = {.repeats = 3};
+  double gbps = 0;         // of a node's interface, each direction, frames included
+  double latency_us = 50;  // of a message, for the plan
+  int mebibytes = 8;       // of the tensor
 };
 
 // Errors: InvalidArgument, in one line: the flag, found and expected.

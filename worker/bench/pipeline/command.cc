@@ -5,12 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "proto/base/files.h"
 #include "proto/spec/pipelines.h"
-#include "worker/bench/options/flags.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/options/spec_flags.h"
 #include "worker/bench/pipeline/measure.h"
+#include "worker/bench/ranks/rank_command.h"
 
 namespace stretto {
 namespace {
@@ -54,7 +53,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
   return json;
 }
 
-std::string TableOf(const PipelineResult& result) {
+std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
   std::string text = absl::StrFormat(
       "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n",
       result.forward_seconds * 1e3, result.backward_seconds * 1e3, result.transfer_seconds * 1e3,
@@ -80,24 +79,8 @@ std::string TableOf(const PipelineResult& result) {
 
 int PipelineCommand(const std::vector<std::string>& arguments, std::ostream& out,
                     std::ostream& err) {
-  const absl::StatusOr<PipelineOptions> options = bench::ParsePipelineOptions(arguments);
-  if (!options.ok()) return bench::ExitCodeOf(options.status(), err);
-  if (!options->help.empty()) {
-    out << options->help;
-    return 0;
-  }
-  const bool speaks = options->ranks.rank == 0;
-  const absl::StatusOr<PipelineResult> result =
-      bench::MeasurePipeline(*options, [&](const std::string& line) {
-        if (speaks) err << line << std::endl;
-      });
-  if (!result.ok()) return bench::ExitCodeOf(result.status(), err);
-  if (!speaks) return 0;
-  const std::string json = JsonOf(*options, *result).dump(2) + "\n";
-  err << TableOf(*result);
-  out << json;
-  if (options->ranks.json.empty()) return 0;
-  return bench::ExitCodeOf(WriteFileAtomic(options->ranks.json, json), err);
+  return bench::RunOnRanks(bench::ParsePipelineOptions(arguments), bench::MeasurePipeline, JsonOf,
+                           TableOf, out, err);
 }
 
 }  // namespace stretto

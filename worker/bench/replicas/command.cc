@@ -4,10 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "proto/base/files.h"
-#include "worker/bench/options/flags.h"
 #include "worker/bench/options/replicas_options.h"
 #include "worker/bench/options/spec_flags.h"
+#include "worker/bench/ranks/rank_command.h"
 #include "worker/bench/replicas/measure.h"
 
 namespace stretto {
@@ -36,7 +35,7 @@ nlohmann::ordered_json JsonOf(const ReplicasOptions& options,
   return json;
 }
 
-std::string TableOf(const std::vector<VariantResult>& results) {
+std::string TableOf(const ReplicasOptions&, const std::vector<VariantResult>& results) {
   std::string text =
       absl::StrFormat("%-12s %12s %12s %12s %12s %12s %12s %16s\n", "variant", "step", "step/ideal",
                       "computation", "comm", "hidden", "speed-up", "optimizer");
@@ -54,24 +53,8 @@ std::string TableOf(const std::vector<VariantResult>& results) {
 
 int ReplicasCommand(const std::vector<std::string>& arguments, std::ostream& out,
                     std::ostream& err) {
-  const absl::StatusOr<ReplicasOptions> options = bench::ParseReplicasOptions(arguments);
-  if (!options.ok()) return bench::ExitCodeOf(options.status(), err);
-  if (!options->help.empty()) {
-    out << options->help;
-    return 0;
-  }
-  const bool speaks = options->ranks.rank == 0;
-  const absl::StatusOr<std::vector<VariantResult>> results =
-      bench::MeasureReplicas(*options, [&](const std::string& line) {
-        if (speaks) err << line << std::endl;
-      });
-  if (!results.ok()) return bench::ExitCodeOf(results.status(), err);
-  if (!speaks) return 0;
-  const std::string json = JsonOf(*options, *results).dump(2) + "\n";
-  err << TableOf(*results);
-  out << json;
-  if (options->ranks.json.empty()) return 0;
-  return bench::ExitCodeOf(WriteFileAtomic(options->ranks.json, json), err);
+  return bench::RunOnRanks(bench::ParseReplicasOptions(arguments), bench::MeasureReplicas, JsonOf,
+                           TableOf, out, err);
 }
 
 }  // namespace stretto

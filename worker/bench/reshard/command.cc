@@ -4,9 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_format.h"
-#include "proto/base/files.h"
-#include "worker/bench/options/flags.h"
 #include "worker/bench/options/reshard_options.h"
+#include "worker/bench/ranks/rank_command.h"
 #include "worker/bench/reshard/measure.h"
 
 namespace stretto {
@@ -60,24 +59,8 @@ std::string TableOf(const ReshardOptions& options, const std::vector<ReshardResu
 
 int ReshardCommand(const std::vector<std::string>& arguments, std::ostream& out,
                    std::ostream& err) {
-  const absl::StatusOr<ReshardOptions> options = bench::ParseReshardOptions(arguments);
-  if (!options.ok()) return bench::ExitCodeOf(options.status(), err);
-  if (!options->help.empty()) {
-    out << options->help;
-    return 0;
-  }
-  const bool speaks = options->rank == 0;
-  const absl::StatusOr<std::vector<ReshardResult>> results =
-      bench::MeasureReshard(*options, [&](const std::string& line) {
-        if (speaks) err << line << std::endl;
-      });
-  if (!results.ok()) return bench::ExitCodeOf(results.status(), err);
-  if (!speaks) return 0;
-  const std::string json = JsonOf(*options, *results).dump(2) + "\n";
-  err << TableOf(*options, *results);
-  out << json;
-  if (options->json.empty()) return 0;
-  return bench::ExitCodeOf(WriteFileAtomic(options->json, json), err);
+  return bench::RunOnRanks(bench::ParseReshardOptions(arguments), bench::MeasureReshard, JsonOf,
+                           TableOf, out, err);
 }
 
 }  // namespace stretto

@@ -17,6 +17,7 @@
 #include "absl/strings/str_format.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "proto/base/status_macros.h"
+#include "worker/bench/common/median.h"
 #include "worker/bench/options/reshard_cases.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
@@ -59,13 +60,13 @@ class ReshardMeasurement {
                      const std::function<void(const std::string&)>& say)
       : options_(options),
         say_(say),
-        rank_(Rank::Of(options.rank)),
+        rank_(Rank::Of(options.ranks.rank)),
         shape_(ReshardShape(options.mebibytes)),
-        store_(options.rendezvous) {}
+        store_(options.ranks.rendezvous) {}
 
   absl::StatusOr<std::vector<ReshardResult>> Run() {
-    ASSIGN_OR_RETURN(network_, OpenGlooNetwork(options_.address));
-    ASSIGN_OR_RETURN(control_, Connect("control", kReshardRanks, options_.rank));
+    ASSIGN_OR_RETURN(network_, OpenGlooNetwork(options_.ranks.address));
+    ASSIGN_OR_RETURN(control_, Connect("control", kReshardRanks, options_.ranks.rank));
     std::vector<ReshardResult> results;
     for (const std::string& name : options_.cases) {
       for (const NamedRules& rules : options_.rules) {
@@ -125,7 +126,7 @@ class ReshardMeasurement {
     ASSIGN_OR_RETURN(const auto executor, MakeCpuExecutor(mine.program, mine.arenas, ops_.get(),
                                                           std::move(executor_options)));
     Fill(from, mine.in, *executor);
-    for (int run = 0; run <= options_.repeats; ++run) {
+    for (int run = 0; run <= options_.ranks.repeats; ++run) {
       ASSIGN_OR_RETURN(const double seconds, TimeOf(to, mine.out, *executor, at.name));
       if (run > 0) result.runs.push_back(seconds);
     }
@@ -181,11 +182,7 @@ class ReshardMeasurement {
 
 }  // namespace
 
-double ReshardResult::median() const {
-  std::vector<double> sorted = runs;
-  std::sort(sorted.begin(), sorted.end());
-  return sorted[sorted.size() / 2];
-}
+double ReshardResult::median() const { return MedianOf(runs); }
 
 double WireSeconds(const ReshardOptions& options) {
   return options.mebibytes * 1048576.0 / BytesPerSecond(options);
