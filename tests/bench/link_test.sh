@@ -47,12 +47,14 @@ expect "the table has a row for each schedule" grep -q '^domino_row' "$scratch/t
 
 # Two stages, on the same link.
 expect "stages run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout pp2 \
-  --repeats 1 --json "$scratch/stages.json" -- --model gpt-tiny --micro-batches 4
+  --peer torch --layers 2 --hidden 64 --heads 4 --micro-batches 4 --sequence 16 --vocab 64 \
+  --repeats 1 --json "$scratch/stages.json" -- --model gpt-tiny
 expect "every order is in the JSON" python3 - "$scratch/stages.json" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
 assert [o["order"] for o in report["orders"]] == ["1f1b", "eager_1f1b", "1f1b_blocking", "gpipe",
                                                  "slack"]
+assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 2, report["peer"]
 PYTHON
 # Two replicas.
 expect "replicas run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout dp2 \
@@ -64,7 +66,8 @@ report = json.load(open(sys.argv[1]))
 assert [v["name"] for v in report["variants"]] == ["synchronous", "all_reduce", "zero"]
 assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 2, report["peer"]
 PYTHON
-expect "PyTorch is no peer of stages" exits_with 2 "$script" --gbps 1 --layout pp2 --peer torch
+expect "PyTorch sends f32 between stages" exits_with 2 "$script" --gbps 1 --layout pp2 \
+  --peer torch --wire bf16
 expect "an unknown layout is refused" exits_with 2 "$script" --gbps 1 --layout tp3
 
 # A run that is interrupted cleans up, too.

@@ -62,7 +62,8 @@ is_above_zero "$gbps" || fail 2 "--gbps: found '$gbps', expected a number above 
 is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number above 0"
 [[ $wire == f32 || $wire == bf16 ]] || fail 2 "--wire: found '$wire', expected f32 or bf16"
 [[ $layout =~ ^(tp2|pp2|dp2)$ ]] || fail 2 "--layout: found '$layout', expected tp2, pp2 or dp2"
-[[ -z $peer || $layout != pp2 ]] || fail 2 "--peer: found '$peer', expected none with --layout pp2"
+[[ -z $peer || $layout != pp2 || $wire == f32 ]] ||
+  fail 2 "--wire: found '$wire', expected f32 with --layout pp2 and a peer, which has no other"
 [[ $wire == f32 || $layout != dp2 ]] ||
   fail 2 "--wire: found '$wire', expected f32 with --layout dp2, which sends gradients alone"
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"
@@ -82,36 +83,46 @@ run_peer() { # FILE PROGRAM
     --repeats $(((repeats + 1) / 2)) "${same[@]}"
 }
 
-same=("${work[@]}")
-[[ $layout == dp2 ]] || same+=(--wire "$wire")
-make_pair "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made here"
-if [[ $layout == pp2 ]]; then
-  code=0
-  by_address=yes run_ranks "$bench" pipeline --pp 2 --json "$json" --repeats "$repeats" \
-    "${same[@]}" "${only_bench[@]}" || code=$?
-  exit "$code"
-fi
-if [[ $layout == dp2 ]]; then
-  run_peer "$scratch/peer.before.json" torch_replicas.py
-  by_address=yes run_ranks "$bench" replicas --dp 2 --json "$json" --repeats "$repeats" \
-    "${same[@]}" "${only_bench[@]}"
-  run_peer "$scratch/peer.after.json" torch_replicas.py
-  [[ -z $peer ]] || python3 - "$json" "$scratch"/peer.*.json <<'PYTHON'
+# measure_beside PEER PARTS COMMAND...: a command of stretto-bench between two halves of its peer. Of
+# its report, PARTS are what it has timed.
+measure_beside() {
+  local program=$1 parts=$2 code=0
+  run_peer "$scratch/peer.before.json" "$program"
+  by_address=yes run_ranks "$bench" "${@:3}" --json "$json" --repeats "$repeats" "${same[@]}" \
+    "${only_bench[@]}" || code=$?
+  ((code == 0)) && [[ -n $peer ]] || return "$code"
+  run_peer "$scratch/peer.after.json" "$program"
+  python3 - "$json" "$parts" "$scratch"/peer.*.json <<'PYTHON'
 import json, statistics, sys
-report, before, after = (json.load(open(path)) for path in sys.argv[1:])
+report, after, before = (json.load(open(path)) for path in (sys.argv[1], *sys.argv[3:]))
 report["peer"] = after
 for first, v in zip(before.get("variants", []), after.get("variants", [])):
     if "skipped" not in v:
         v["samples"] = first["samples"] + v["samples"]
         v["step_seconds"] = statistics.median(v["samples"])
 json.dump(report, open(sys.argv[1], "w"), indent=2)
-ours = min(report["variants"], key=lambda v: v["step_seconds"])
+ours = min(report[sys.argv[2]], key=lambda v: v["step_seconds"])
 for v in after.get("variants", [{"name": "", **after}]):
     print(f"torch {v['name']}: " + (v.get("skipped") or f"{v['step_seconds']:.3f} s, "
-          f"{v['step_seconds'] / ours['step_seconds']:.3f} of {ours['name']}'s time"))
+          f"{v['step_seconds'] / ours['step_seconds']:.3f} of the time of "
+          f"{ours.get('name') or ours['order']}"))
 PYTHON
-  exit
-fi
+}
+
+same=("${work[@]}")
+make_pair "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made here"
+case $layout in
+  pp2)
+    [[ -n $peer ]] || same+=(--wire "$wire")
+    measure_beside torch_pipeline.py orders pipeline --pp 2
+    exit
+    ;;
+  dp2)
+    measure_beside torch_replicas.py variants replicas --dp 2
+    exit
+    ;;
+esac
+same+=(--wire "$wire")
 run_peer "$scratch/peer.before.json" torch_peer.py
 code=0
 by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scratch/overlap.json" \

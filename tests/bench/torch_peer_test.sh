@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # torch_peer.py: its arguments, which need no PyTorch; and a step of each family, which does
-# (STRETTO_PEER_PYTHON). Exit 77: the arguments are right, the steps were skipped.
+# (STRETTO_PEER_PYTHON). Then the peers of stages and replicas in the same way. Exit 77: the
+# arguments are right, the steps were skipped.
 set -uo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -23,6 +24,15 @@ expect "keys that ranks cannot share" \
   --ranks 2 --rendezvous . --kv-heads 3
 expect "an MLP that ranks cannot share" refuses "--ffn: found 5, expected a multiple of --ranks, 2" \
   --ranks 2 --rendezvous . --ffn 5
+for peer_of in torch_pipeline torch_replicas; do
+  peer=$here/$peer_of.py
+  expect "help of $peer_of is no error" exits_with 0 python3 "$peer" --help
+  expect "$peer_of without a folder" refuses "required: --rendezvous" --ranks 2
+  expect "heads that $peer_of cannot cut" \
+    refuses "--hidden: found 64, expected a multiple of --heads, 5" \
+    --rendezvous . --hidden 64 --heads 5
+done
+peer=$here/torch_peer.py
 ((failures == 0)) || exit 1
 
 python=${STRETTO_PEER_PYTHON-}
@@ -39,5 +49,16 @@ for family in gpt llama; do
   expect "the report says its family" grep -q "\"family\": \"$family\"" "$scratch/said"
   wait
   expect "one rank of $family" exits_with 0 "$python" "$peer" "${work[@]}" --variants eager
+done
+for peer_of in torch_pipeline torch_replicas; do
+  work=(--layers 2 --hidden 64 --heads 8 --sequence 16 --micro-batches 4 --vocab 128 --repeats 1
+    --ranks 2 --rendezvous "$scratch/$peer_of")
+  mkdir "$scratch/$peer_of"
+  "$python" "$here/$peer_of.py" "${work[@]}" --rank 1 &
+  # Compares the gradient's norm with plain autograd's before it times anything.
+  expect "two ranks of $peer_of" exits_with 0 "$python" "$here/$peer_of.py" "${work[@]}" --rank 0
+  expect "every variant of $peer_of is timed" \
+    test "$(grep -o '"step_seconds"' "$scratch/said" | wc -l)" -eq 2
+  wait
 done
 ((failures == 0))
