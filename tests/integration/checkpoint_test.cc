@@ -44,6 +44,21 @@ void FlipByte(const std::string& path, int64_t from_end) {
 // The learning rate must not depend on where a run stops.
 constexpr char kDecay[] = "optimizer: {warmup_steps: 3, decay_steps: 20}\n";
 
+// Otherwise the job would learn it from its first checkpoint, which may be hours later.
+TEST_F(CheckpointTest, NodesWithRootsOfTheirOwnAreRefusedBeforeTheFirstStep) {
+  StartCoordinator();
+  StartWorker("node-a", 1);
+  checkpoint_root_ = Path("elsewhere");
+  StartWorker("node-b", 1);
+  const Json job = RunJob({.name = "apart", .steps = 2}, "FAILED");
+  const Json ended = ConditionOf(job, "Succeeded");
+  EXPECT_EQ(ended["reason"], "PrepareFailed") << job.dump(1);
+  EXPECT_THAT(ended["message"].get<std::string>(),
+              AllOf(HasSubstr("checkpoint root: rank 1 does not see "),
+                    HasSubstr("/apart.shared, which rank 0 has written")));
+  RunJob({.name = "without", .steps = 2, .more = "checkpoint: {disabled: true}\n"});
+}
+
 TEST_F(CheckpointTest, ResumedRunIsBitwiseTheRunThatNeverStopped) {
   StartCluster();
   RunJob({.name = "straight", .steps = 20, .more = kDecay});

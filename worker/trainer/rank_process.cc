@@ -21,6 +21,7 @@
 #include "worker/comm/republishing_store.h"
 #include "worker/data/training_data.h"
 #include "worker/engine/program/text.h"
+#include "worker/trainer/agreement/same_folder.h"
 #include "worker/trainer/agreement/same_kernels.h"
 #include "worker/trainer/agreement/same_step.h"
 #include "worker/trainer/agreement/work_together.h"
@@ -102,6 +103,11 @@ class RankProcess {
     RETURN_IF_ERROR(Connect());
     // From here on the ranks act together: each of these functions is called by all of them.
     RETURN_IF_ERROR(CheckSameKernels(device_->kernels(), device_->control()));
+    if (!config_.checkpoint_disabled) {
+      RETURN_IF_ERROR(CheckSameFolder(absl::StrCat(config_.checkpoint_folder, ".shared"),
+                                      absl::StrCat(config_.job_uid, " ", config_.epoch),
+                                      device_->control()));
+    }
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
                      FindSavedState(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
