@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/schedule/pipeline/order.h"
 #include "worker/trainer/plan/arenas.h"
 
 namespace stretto::trainer {
@@ -31,6 +33,33 @@ std::string Largest(const ArenaBytes& arenas) {
   return absl::StrJoin(order, ", ", [&](std::string* out, size_t arena) {
     absl::StrAppend(out, NameOf(static_cast<ArenaClass>(arena)), " ", FormatBytes(arenas[arena]));
   });
+}
+
+// Returns the spec with fewer micro-batches in flight in the first stage, and sets `named` to what a
+// job says for it; nothing if there are no fewer. The order that keeps fewest comes first; behind it
+// stages that take turns.
+std::optional<EngineSpec> WithFewerInFlight(EngineSpec spec, std::string* named) {
+  const auto in_flight = [](const EngineSpec& spec) {
+    return OrderFor(spec, /*rank=*/0, spec.micro_batches).InFlight();
+  };
+  const int now = in_flight(spec);
+  spec.schedule.pipeline = kDefaultPipeline;
+  for (const std::vector<int>& warm_up :
+       {std::vector<int>(), std::vector<int>(static_cast<size_t>(spec.pp_size), 1)}) {
+    spec.schedule.warm_up = warm_up;
+    if (in_flight(spec) >= now) continue;
+    *named = absl::StrCat("schedule.pipeline {order: ", kDefaultPipeline);
+    if (!warm_up.empty()) absl::StrAppend(named, ", warm_up: [", absl::StrJoin(warm_up, ", "), "]");
+    *named += "}";
+    return spec;
+  }
+  return std::nullopt;
+}
+
+int64_t BytesOfRanks(const std::vector<RankArenas>& ranks) {
+  int64_t total = 0;
+  for (const RankArenas& rank : ranks) total += TotalBytes(rank.arenas);
+  return total;
 }
 
 }  // namespace
@@ -53,27 +82,42 @@ absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
                         {.profiled = config.profile_steps > 0,
                          .evaluated_batches = config.evaluates() ? config.evaluation.batches : 0}));
     }
-    ranks.push_back({rank, arenas->second});
+    ranks.push_back({rank, arenas->second, config.engine.pp_size > 1 ? place.stage : -1});
   }
   return ranks;
 }
 
 absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int64_t available) {
-  int64_t total = 0;
+  const int64_t total = BytesOfRanks(ranks);
   const RankArenas* largest = &ranks.front();
   for (const RankArenas& rank : ranks) {
-    total += TotalBytes(rank.arenas);
     if (TotalBytes(rank.arenas) > TotalBytes(largest->arenas)) largest = &rank;
   }
   if (total <= available) return absl::OkStatus();
   const int64_t most = TotalBytes(largest->arenas);
   const bool alike = total == most * std::ssize(ranks);
+  const std::string of_stage = largest->stage < 0 ? "" : absl::StrCat(" of stage ", largest->stage);
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory of this ", on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),
       " available, expected at least ", FormatBytes(total), " for ", ranks.size(),
       ranks.size() == 1 ? " rank of the job: " : " ranks of the job: ",
-      alike ? "" : absl::StrCat("rank ", largest->rank.value(), " has "), FormatBytes(most),
-      alike ? " each (" : " (", Largest(largest->arenas), ")"));
+      alike ? "" : absl::StrCat("rank ", largest->rank.value(), of_stage, " has "),
+      FormatBytes(most), alike ? absl::StrCat(" each", of_stage, " (") : " (",
+      Largest(largest->arenas), ")"));
+}
+
+absl::Status CheckMemory(const JobConfig& config, int64_t available) {
+  ASSIGN_OR_RETURN(const std::vector<RankArenas> ranks, ArenasOf(config));
+  const absl::Status refused = CheckMemory(ranks, config.on_gpu, available);
+  if (refused.ok() || config.engine.pp_size == 1) return refused;
+  std::string named;
+  const std::optional<EngineSpec> fewer = WithFewerInFlight(config.engine, &named);
+  if (!fewer.has_value()) return refused;
+  JobConfig other = config;
+  other.engine = *fewer;
+  ASSIGN_OR_RETURN(const std::vector<RankArenas> others, ArenasOf(other));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      refused.message(), "; with ", named, " at least ", FormatBytes(BytesOfRanks(others))));
 }
 
 }  // namespace stretto::trainer

@@ -16,14 +16,19 @@ namespace stretto::trainer {
 struct RankArenas {
   Rank rank;
   ArenaBytes arenas = {};
+  int stage = -1;  // of a pipeline; -1: the model is in one stage
 };
 
 // Returns FullestArenas (plan/arenas.h) of the ranks whose memory this rank shares: those of its
 // node, or this rank alone on a GPU.
 absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config);
 
-// Returns ResourceExhausted, naming the estimate, the available memory and the largest arenas of
-// the largest rank, unless the ranks fit together into `available` bytes.
+// Returns ResourceExhausted, naming the estimate, the available memory, the largest rank with its
+// stage, and its largest arenas, unless the ranks fit together into `available` bytes.
 absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int64_t available);
+
+// The same for ArenasOf(config). With stages, a refusal also says what fewer micro-batches in flight
+// would need.
+absl::Status CheckMemory(const JobConfig& config, int64_t available);
 
 }  // namespace stretto::trainer

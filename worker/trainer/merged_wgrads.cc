@@ -39,8 +39,8 @@ absl::StatusOr<int> MostMergedWgrads(JobConfig config, int64_t available) {
   while (fit < fit_not) {
     const size_t middle = (fit + fit_not) / 2;
     SetMergedWgrads(candidates[middle], &config);
-    ASSIGN_OR_RETURN(const std::vector<RankArenas> ranks, ArenasOf(config));
-    const absl::Status fits = CheckMemory(ranks, config.on_gpu, available);
+    const absl::Status fits = CheckMemory(config, available);
+    if (!absl::IsResourceExhausted(fits)) RETURN_IF_ERROR(fits);
     if (!fits.ok() && middle == 0) return fits;
     (fits.ok() ? fit : fit_not) = fits.ok() ? middle + 1 : middle;
   }

@@ -188,8 +188,7 @@ class RankProcess {
       ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available));
       return absl::OkStatus();
     }
-    ASSIGN_OR_RETURN(const std::vector<RankArenas> ranks, ArenasOf(config_));
-    return CheckMemory(ranks, config_.on_gpu, available);
+    return CheckMemory(config_, available);
   }
 
   absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {

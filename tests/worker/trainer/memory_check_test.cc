@@ -4,9 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "proto/base/units.h"
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/schedule/plan.h"
@@ -112,6 +114,43 @@ TEST(ArenasOfTest, EveryStageOfTheNodeCounts) {
   EXPECT_EQ((*arenas)[0].arenas, BuildPlan(config.engine, 0)->arenas);
   EXPECT_EQ((*arenas)[1].arenas, BuildPlan(config.engine, 2)->arenas);
   EXPECT_NE((*arenas)[0].arenas, (*arenas)[1].arenas);
+}
+
+// The first stage is refused, and learns what fewer warm-ups would do.
+TEST(CheckMemoryTest, ARefusedStageLearnsWhatFewerInFlightNeed) {
+  JobConfig config = Config(kTiny, 1);
+  config.engine.pp_size = 2;
+  config.engine.micro_batches = 8;
+  config.engine.schedule.pipeline = "eager_1f1b";
+  config.ranks_on_node = {0, 1};
+  const auto bytes = [&](const std::string& order, const std::vector<int>& warm_up) {
+    JobConfig other = config;
+    other.engine.schedule.pipeline = order;
+    other.engine.schedule.warm_up = warm_up;
+    int64_t total = 0;
+    const auto ranks = ArenasOf(other);
+    for (const RankArenas& rank : *ranks)
+      total = std::accumulate(rank.arenas.begin(), rank.arenas.end(), total);
+    return total;
+  };
+  const int64_t eager = bytes("eager_1f1b", {}), plain = bytes("1f1b", {}),
+                in_turn = bytes("1f1b", {1, 1});
+  ASSERT_GT(eager, plain);
+  ASSERT_GT(plain, in_turn);
+  EXPECT_EQ(CheckMemory(config, eager), absl::OkStatus());
+  const std::string refusal(CheckMemory(config, eager - 1).message());
+  EXPECT_THAT(refusal, HasSubstr("rank 0 of stage 0 has "));
+  EXPECT_THAT(refusal, HasSubstr(absl::StrCat("; with schedule.pipeline {order: 1f1b} at least ",
+                                              FormatBytes(plain))));
+  config.engine.schedule.pipeline = "1f1b";
+  EXPECT_THAT(std::string(CheckMemory(config, plain - 1).message()),
+              HasSubstr(absl::StrCat("; with schedule.pipeline {order: 1f1b, warm_up: [1, 1]} at "
+                                     "least ",
+                                     FormatBytes(in_turn))));
+  // There are no fewer.
+  config.engine.schedule.warm_up = {1, 1};
+  EXPECT_THAT(std::string(CheckMemory(config, in_turn - 1).message()),
+              testing::Not(HasSubstr("; with")));
 }
 
 // What is recomputed in the step is kept by the unsliced program that the profile times.
