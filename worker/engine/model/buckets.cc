@@ -15,8 +15,12 @@ constexpr int64_t kPartMultiple = 32;
 std::string NameOfBucket(const EngineSpec& spec, const Parameter& parameter) {
   const bool sequence_parallel = spec.schedule.sequence_parallel && spec.tp_size > 1;
   if (sequence_parallel && !parameter.sharded()) return kReplicatedBucket;
-  // A layer's gradients become final at about the same time and are large enough to fill a link.
-  if (spec.dp_size > 1 && parameter.layer >= 0) return absl::StrCat("layers.", parameter.layer);
+  // The gradients of half a layer become final at about the same time and are large enough to fill a
+  // link. Whole layers would take twice as long where nothing hides them: the sum of the lowest
+  // bucket, and with ZeRO its gathering.
+  if (spec.dp_size > 1 && parameter.layer >= 0) {
+    return absl::StrCat("layers.", parameter.layer, parameter.second_half ? ".mlp" : ".attention");
+  }
   return parameter.name;
 }
 

@@ -21,7 +21,9 @@ namespace stretto {
 inline constexpr char kReplicatedBucket[] = "replicated";
 
 struct Bucket {
-  std::string name;                // "layers.3", kReplicatedBucket, or that of its only parameter
+  // "layers.3.attention", "layers.3.mlp", each with the norm in front of it; kReplicatedBucket, or
+  // that of its only parameter
+  std::string name;
   std::vector<size_t> parameters;  // indices in the list, which are adjacent in this order
   int64_t count = 0;               // elements, without padding
   int parts = 1;                   // dp_size if it is dealt

@@ -39,8 +39,11 @@ class Builder {
     for (int layer = 0; layer < model_.layers; ++layer) {
       AddNorm(layer, "ln1");
       AddAttention(layer);
+      const size_t first_half_end = parameters_.size();
       AddNorm(layer, "ln2");
       AddMlp(layer);
+      for (size_t i = first_half_end; i < parameters_.size(); ++i)
+        parameters_[i].second_half = true;
     }
     AddNorm(-1, "final_norm");
     if (!model_.head_is_tied()) AddVocabulary("head.weight");

@@ -24,6 +24,7 @@ struct Parameter {
   std::string name;  // global: "layers.3.mlp.fc1.weight"
   int index = 0;     // among all parameters of the model
   int layer = -1;
+  bool second_half = false;      // of its layer: the MLP and the norm in front of it
   std::vector<int64_t> shape;    // of the full tensor
   std::vector<int64_t> starts;   // of this rank's shard in it
   std::vector<int64_t> extents;  // of this rank's shard

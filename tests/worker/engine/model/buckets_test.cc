@@ -21,13 +21,14 @@ std::vector<std::string> NamesOf(const Buckets& buckets) {
   return names;
 }
 
-TEST(BucketsTest, ALayerIsOneWhereReplicasAddItUp) {
+TEST(BucketsTest, HalfALayerIsOneWhereReplicasAddItUp) {
   const EngineSpec one = Spec({}), two = Spec({.dp_size = 2});
   const Buckets of_one(one, ParametersOf(one, 0)), of_two(two, ParametersOf(two, 0));
   EXPECT_EQ(of_one.all().size(), ParametersOf(one, 0).size());
   EXPECT_THAT(NamesOf(of_two),
-              ElementsAre("embedding.token.weight", "embedding.position.weight", "layers.0",
-                          "layers.1", "final_norm.weight", "final_norm.bias"));
+              ElementsAre("embedding.token.weight", "embedding.position.weight",
+                          "layers.0.attention", "layers.0.mlp", "layers.1.attention",
+                          "layers.1.mlp", "final_norm.weight", "final_norm.bias"));
 }
 
 // Every element is in one piece, pieces of a part are in its range, and all parts are equally long.

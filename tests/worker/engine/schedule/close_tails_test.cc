@@ -95,7 +95,7 @@ TEST(CloseTailsTest, SumsOverReplicasHoldUpNoneOfBackward) {
   for (OpId id : program.ops.ids()) {
     const Op& op = program.ops[id];
     if (op.tag.phase == Phase::kBackward) last_backward = id;
-    if (op.group == FindGroup(program.groups, kDpGroupName) && op.tag.name == "layers.1")
+    if (op.group == FindGroup(program.groups, kDpGroupName) && op.tag.name == "layers.1.mlp")
       upper_layer = id;
     if (op.kind == OpKind::kSumSquares) first_square = std::min(first_square, id);
   }

@@ -4,6 +4,7 @@
 // memory it saves.
 
 #include <map>
+#include <tuple>
 
 #include "absl/algorithm/container.h"
 #include "gtest/gtest.h"
@@ -39,19 +40,21 @@ bool WaitsFor(const Program& program, OpId op, OpId other) {
   return absl::c_linear_search(program.ops[op].waits, other);
 }
 
-TEST(ZeroTest, OnlyTheFirstReaderOfALayerWaitsForItsWeights) {
+TEST(ZeroTest, OnlyTheFirstReaderOfHalfALayerWaitsForItsWeights) {
   const Program program = PlanOf(Shared(2)).program;
   const auto gathers = CollectivesOf(program, OpKind::kAllGather);
-  ASSERT_EQ(gathers.size(), 6u);
-  for (int layer : {0, 1}) {
-    const OpId gather = gathers.at("layers." + std::to_string(layer));
+  ASSERT_EQ(gathers.size(), 8u);
+  for (const auto& [bucket, layer, reader] :
+       {std::tuple{"layers.0.attention", 0, "ln1"}, std::tuple{"layers.0.mlp", 0, "ln2"},
+        std::tuple{"layers.1.attention", 1, "ln1"}, std::tuple{"layers.1.mlp", 1, "ln2"}}) {
+    const OpId gather = gathers.at(bucket);
     int waiting = 0;
     for (OpId id : program.ops.ids()) {
       const Op& op = program.ops[id];
       if (op.group >= 0 || !WaitsFor(program, id, gather)) continue;
       ++waiting;
       EXPECT_EQ(op.tag.layer, layer) << PrintTag(op.tag);
-      EXPECT_EQ(op.tag.name, "ln1");
+      EXPECT_EQ(op.tag.name, reader);
       EXPECT_EQ(op.tag.micro_batch, 0);
     }
     EXPECT_EQ(waiting, 1);
@@ -62,9 +65,9 @@ TEST(ZeroTest, OnlyTheFirstReaderOfALayerWaitsForItsWeights) {
 TEST(ZeroTest, SumsBeginUnderBackward) {
   const Program program = PlanOf(Shared(2)).program;
   const auto sums = CollectivesOf(program, OpKind::kReduceScatter);
-  ASSERT_EQ(sums.size(), 6u);
+  ASSERT_EQ(sums.size(), 8u);
   EXPECT_TRUE(CollectivesOf(program, OpKind::kAllReduce).contains("grad_norm"));
-  for (OpId wait : program.ops[sums.at("layers.1")].waits)
+  for (OpId wait : program.ops[sums.at("layers.1.attention")].waits)
     EXPECT_NE(program.ops[wait].tag.layer, 0) << PrintTag(program.ops[wait].tag);
 }
 
@@ -121,7 +124,7 @@ TEST(ZeroTest, AReplicaMayUpdateNothingOfAParameter) {
 TEST(ZeroTest, AnEvaluationGathersWeightsAndNothingElse) {
   EngineSpec spec = SpecOf(Shared(2));
   const Program program = BuildPlan(spec, 0, Variant::kEvaluation)->program;
-  EXPECT_EQ(CollectivesOf(program, OpKind::kAllGather).size(), 6u);
+  EXPECT_EQ(CollectivesOf(program, OpKind::kAllGather).size(), 8u);
   EXPECT_TRUE(CollectivesOf(program, OpKind::kReduceScatter).empty());
   spec.zero = 0;
   EXPECT_TRUE(
