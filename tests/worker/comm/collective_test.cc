@@ -51,8 +51,8 @@ TEST(CollectiveTest, PartsMustBeAsManyAsRanks) {
 TEST(CollectiveTest, KindsOfTheHostAreRefusedOnADevice) {
   Tensor tensor(DType::kF32, 2);
   EXPECT_TRUE(CheckDeviceCollective(Collective::AllReduce(tensor.view(), ReduceOp::kMax), 2).ok());
-  ExpectRefused(CheckDeviceCollective(Collective::Broadcast(tensor.view(), 0), 2),
-                "broadcast: found on a device, expected on the host");
+  ExpectRefused(CheckDeviceCollective(Collective::Broadcast(tensor.view(), 2), 2),
+                "broadcast: root is 2, expected 0 to 1");
   ExpectRefused(CheckDeviceCollective(Collective::Barrier(), 2),
                 "barrier: found on a device, expected on the host");
 }

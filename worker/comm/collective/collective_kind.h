@@ -70,7 +70,11 @@ inline constexpr CollectiveInfo kCollectives[] = {
      .out_parts = true,
      .on_device = true,
      .ring_passes = 1},
-    {.kind = CollectiveKind::kBroadcast, .name = "broadcast", .in_place = true, .rooted = true},
+    {.kind = CollectiveKind::kBroadcast,
+     .name = "broadcast",
+     .in_place = true,
+     .rooted = true,
+     .on_device = true},
     {.kind = CollectiveKind::kBarrier, .name = "barrier", .in_place = true},
 };
 

@@ -60,7 +60,8 @@ class EmulatedLink final : public DeviceCommunicator {
                              .blocks = options_.blocks};
     if (size() == 1) return transfer;
     // An all_reduce, which passes the ring twice, takes its bytes / bandwidth.
-    const double bytes = static_cast<double>(collective.bytes()) * info.ring_passes / 2;
+    const int passes = info.rooted ? 1 : info.ring_passes;
+    const double bytes = static_cast<double>(collective.bytes()) * passes / 2;
     transfer.latency_nanoseconds = absl::ToInt64Nanoseconds(options_.latency);
     transfer.transfer_nanoseconds = static_cast<int64_t>(bytes / options_.bytes_per_second * 1e9);
     return transfer;

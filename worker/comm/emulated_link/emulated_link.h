@@ -12,7 +12,7 @@
 //
 // A collective takes latency + bytes * ring_passes / 2 / bandwidth (collective_kind.h), with the
 // bytes of the larger tensor: all of them for an all_reduce, half for a kind that passes the ring
-// once. A group of one rank takes no time.
+// once and for a broadcast, which passes a chain once. A group of one rank takes no time.
 
 #include <memory>
 

@@ -160,7 +160,9 @@ class Nccl final : public NcclCommunicator {
         return nccl_.ReduceScatter(in.data, out.data, out.count(), type, op, comm_, stream);
       case CollectiveKind::kAllGather:
         return nccl_.AllGather(in.data, out.data, in_count, type, comm_, stream);
+      // NCCL's ring from the root is a chain, which a tensor travels in pieces.
       case CollectiveKind::kBroadcast:
+        return nccl_.Broadcast(in.data, out.data, in_count, type, collective.root, comm_, stream);
       case CollectiveKind::kBarrier:
         break;
     }

@@ -32,7 +32,8 @@ namespace stretto {
   F(CommWindowDeregister)         \
   F(AllReduce)                    \
   F(AllGather)                    \
-  F(ReduceScatter)
+  F(ReduceScatter)                \
+  F(Broadcast)
 
 // The functions of one library, which is never closed because it keeps threads. Copies are cheap.
 struct NcclLibrary {

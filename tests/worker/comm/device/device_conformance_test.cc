@@ -133,6 +133,20 @@ TEST_P(DeviceCommunicatorTest, ReduceScatterGivesEachRankItsPartOfTheSumInPlace)
       });
 }
 
+TEST_P(DeviceCommunicatorTest, BroadcastGivesAllRanksWhatAnyRootHas) {
+  for (int root = 0; root < size(); ++root) {
+    SCOPED_TRACE(::testing::Message() << "root " << root);
+    OnEveryShape(
+        PatternedOf,
+        [&](DeviceCommunicator& comm, Tensor& tensor, int64_t) {
+          return comm.Run(Collective::Broadcast(tensor.view(), root), StreamOf(comm.rank()));
+        },
+        [&](int, const Tensor& tensor, int64_t count) {
+          ExpectElements(tensor, 0, count, [&](int64_t i) { return Pattern(root, i); });
+        });
+  }
+}
+
 TEST_P(DeviceCommunicatorTest, RegisteredMemoryGivesTheSameNumbers) {
   OnEveryShape(
       PatternedOf,

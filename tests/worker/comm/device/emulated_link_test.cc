@@ -114,6 +114,19 @@ TEST(EmulatedLinkTest, BlocksStayForLatencyAndBytesOverBandwidth) {
           kBlocks,
           [&] { return link->Run(Collective::ReduceScatter(whole.view(), part.view()), nullptr); }),
       near(12 + 200));
+  EXPECT_THAT(ResidentNanoseconds(
+                  kBlocks,
+                  [&] { return link->Run(Collective::Broadcast(whole.view(), 0), nullptr); }),
+              near(12 + 200));
+}
+
+TEST(EmulatedLinkTest, ABroadcastLeavesTheTensorAsItIs) {
+  const auto link = Make();
+  for (int64_t count : kCounts) {
+    Tensor tensor = Patterned(DType::kF32, kRank, count);
+    ASSERT_TRUE(link->Run(Collective::Broadcast(tensor.view(), 0), nullptr).ok());
+    ExpectElements(tensor, 0, count, 1, 0);
+  }
 }
 
 // A tensor on the emulated device, which copies, unlike kernels, insist on.

@@ -16,7 +16,7 @@ using stretto::BF16;
 
 namespace {
 
-enum class Kind { kAllReduce, kAllGather, kReduceScatter };
+enum class Kind { kAllReduce, kAllGather, kReduceScatter, kBroadcast };
 
 struct Call {
   Kind kind;
@@ -26,6 +26,7 @@ struct Call {
   ncclDataType_t type;
   ncclRedOp_t op;
   cudaStream_t stream;
+  int root = 0;
 };
 
 struct Group {
@@ -115,6 +116,9 @@ void RunAll(const std::map<int, Call>& calls) {
     for (const auto& [rank, call] : calls) {
       for (size_t i = 0; i < call.count; ++i) values.push_back(Load(call.in, call.type, i));
     }
+  } else if (first.kind == Kind::kBroadcast) {
+    const Call& root = calls.at(first.root);
+    for (size_t i = 0; i < root.count; ++i) values.push_back(Load(root.in, root.type, i));
   } else {
     values = Reduced(calls, first.count * parts);
   }
@@ -412,4 +416,9 @@ ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType
 ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return Enqueue("ReduceScatter", comm, {Kind::kReduceScatter, in, out, count, type, op, stream});
+}
+
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
+                           ncclComm_t comm, cudaStream_t stream) {
+  return Enqueue("Broadcast", comm, {Kind::kBroadcast, in, out, count, type, ncclSum, stream, root});
 }
