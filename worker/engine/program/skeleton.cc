@@ -2,9 +2,7 @@
 
 // The clock of an operation (happens_before.h) counts, per lane, the operations that complete
 // before it starts. All operations of a group are on one lane, so the count of a group is the
-// number of its calls among the first operations of that lane. The rehearsal then needs no
-// computation: a call of a rank is ready when as many calls of each group are done there as it
-// counts, and it happens when it is ready on all members.
+// number of its calls among the first operations of that lane.
 
 #include "worker/engine/program/skeleton.h"
 
@@ -13,17 +11,15 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/program/collective_op.h"
 #include "worker/engine/program/happens_before.h"
-#include "worker/engine/program/text.h"
 
 namespace stretto {
 namespace {
 
-constexpr int32_t kFormat = 0x534b4c31;  // "SKL1"
+constexpr int32_t kFormat = 0x534b4c32;  // "SKL2"
 
 uint32_t ChecksumOf(const Program& program, const Op& op) { return Crc32c(CallOf(program, op)); }
 
@@ -83,120 +79,19 @@ class Reader {
   bool ok_ = true;
 };
 
-class SkeletonRehearsal {
- public:
-  explicit SkeletonRehearsal(absl::Span<const Skeleton* const> skeletons) : skeletons_(skeletons) {
-    for (const Skeleton* skeleton : skeletons) {
-      done_.push_back(IdVector<GroupId, int32_t>(skeleton->groups.size(), 0));
-      peers_.push_back(IdVector<GroupId, std::vector<Peer>>(skeleton->groups.size()));
-    }
+// Whether the order of issue, where there is one, has each call once.
+bool IssuesEveryCall(const Skeleton& skeleton) {
+  if (skeleton.issued.empty()) return true;
+  IdVector<GroupId, size_t> calls(skeleton.groups.size(), 0);
+  for (GroupId group : skeleton.issued) {
+    if (!calls.Has(group)) return false;
+    ++calls[group];
   }
-
-  absl::Status Run() {
-    for (Rank r : done_.ids()) {
-      for (GroupId group : At(r).groups.ids()) RETURN_IF_ERROR(FindPeers(r, group));
-    }
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (Rank r : done_.ids()) {
-        for (GroupId group : At(r).groups.ids()) {
-          while (true) {
-            ASSIGN_OR_RETURN(const bool stepped, Step(r, group));
-            if (!stepped) break;
-            moved = true;
-          }
-        }
-      }
-    }
-    return CheckFinished();
+  for (GroupId group : calls.ids()) {
+    if (calls[group] != skeleton.calls[group].size()) return false;
   }
-
- private:
-  // A member of a group, and the group on that member.
-  struct Peer {
-    Rank rank;
-    GroupId group;
-  };
-
-  const Skeleton& At(Rank r) const { return *skeletons_[r.position()]; }
-
-  // Returns the group of that name on a rank; -1: it has none.
-  GroupId Find(Rank r, const std::string& name) const {
-    if (!done_.Has(r)) return -1;
-    const IdVector<GroupId, Group>& groups = At(r).groups;
-    for (GroupId id : groups.ids()) {
-      if (groups[id].name == name) return id;
-    }
-    return -1;
-  }
-
-  absl::Status FindPeers(Rank r, GroupId id) {
-    const Group& group = At(r).groups[id];
-    for (Rank member : group.ranks) {
-      const GroupId theirs = Find(member, group.name);
-      peers_[r][id].push_back({member, theirs});
-      if (theirs >= 0 && At(member).groups[theirs].ranks == group.ranks) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "rank ", member.value(), ": found ",
-          theirs < 0 ? "none" : PrintRanks(At(member).groups[theirs].ranks), " in group ",
-          group.name, ", expected ", PrintRanks(group.ranks), ", as on rank ", r.value()));
-    }
-    return absl::OkStatus();
-  }
-
-  // Whether the next call of a group may start on a rank.
-  bool Ready(Rank r, GroupId group) const {
-    const Skeleton& skeleton = At(r);
-    const size_t next = done_[r][group], groups = skeleton.groups.size();
-    if (next >= skeleton.calls[group].size()) return false;
-    for (GroupId other : skeleton.groups.ids()) {
-      if (done_[r][other] < skeleton.before[group][next * groups + other.position()]) return false;
-    }
-    return true;
-  }
-
-  absl::StatusOr<bool> Step(Rank r, GroupId group) {
-    const std::vector<Peer>& peers = peers_[r][group];
-    for (const Peer& peer : peers) {
-      if (!Ready(peer.rank, peer.group)) return false;
-    }
-    for (const Peer& peer : peers) RETURN_IF_ERROR(SameCall(r, group, peer));
-    for (const Peer& peer : peers) ++done_[peer.rank][peer.group];
-    return true;
-  }
-
-  const Skeleton::Call& Next(Rank r, GroupId group) const {
-    return At(r).calls[group][done_[r][group]];
-  }
-  std::string Place(Rank r, GroupId group) const {
-    return absl::StrCat("rank ", r.value(), " at operation ", Next(r, group).op.value());
-  }
-
-  absl::Status SameCall(Rank r, GroupId group, const Peer& peer) const {
-    if (Next(r, group).checksum == Next(peer.rank, peer.group).checksum) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("group ", At(r).groups[group].name, ", call ", done_[r][group], ": found ",
-                     Place(r, group), " and ", Place(peer.rank, peer.group),
-                     ", which differ, expected the same collective on every member"));
-  }
-
-  absl::Status CheckFinished() const {
-    std::vector<std::string> stuck;
-    for (Rank r : done_.ids()) {
-      for (GroupId group : At(r).groups.ids()) {
-        if (static_cast<size_t>(done_[r][group]) == At(r).calls[group].size()) continue;
-        stuck.push_back(absl::StrCat(Place(r, group), " of group ", At(r).groups[group].name));
-      }
-    }
-    if (stuck.empty()) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("deadlock: nothing can proceed, with ", absl::StrJoin(stuck, "; ")));
-  }
-
-  const absl::Span<const Skeleton* const> skeletons_;
-  IdVector<Rank, IdVector<GroupId, int32_t>> done_;  // calls
-  IdVector<Rank, IdVector<GroupId, std::vector<Peer>>> peers_;
-};
+  return true;
+}
 
 }  // namespace
 
@@ -205,7 +100,8 @@ absl::StatusOr<Skeleton> SkeletonOf(const Program& program) {
   const size_t groups = program.groups.size();
   Skeleton skeleton{.groups = program.groups,
                     .calls = IdVector<GroupId, std::vector<Skeleton::Call>>(groups),
-                    .before = IdVector<GroupId, std::vector<int32_t>>(groups)};
+                    .before = IdVector<GroupId, std::vector<int32_t>>(groups),
+                    .issued = {}};
   // For each group, its lane, and of each of its calls the position on that lane.
   IdVector<GroupId, LaneId> lane_of(groups);
   IdVector<GroupId, std::vector<int>> positions(groups);
@@ -248,6 +144,8 @@ std::string Pack(const Skeleton& skeleton) {
     }
     for (int32_t count : skeleton.before[id]) writer.Word(count);
   }
+  writer.Word(static_cast<int32_t>(skeleton.issued.size()));
+  for (GroupId group : skeleton.issued) writer.Word(group.value());
   return writer.Take();
 }
 
@@ -272,14 +170,12 @@ absl::StatusOr<Skeleton> Unpack(absl::string_view bytes) {
     std::vector<int32_t>& before = skeleton.before.emplace_back();
     for (int32_t i = 0; i < calls * groups; ++i) before.push_back(reader.Word());
   }
-  if (known && reader.done()) return skeleton;
+  const int32_t issued = known ? reader.Count(sizeof(int32_t)) : 0;
+  for (int32_t i = 0; i < issued; ++i) skeleton.issued.push_back(GroupId::Of(reader.Word()));
+  if (known && reader.done() && IssuesEveryCall(skeleton)) return skeleton;
   return absl::InvalidArgumentError(absl::StrCat("skeleton of ", bytes.size(), " bytes: found ",
                                                  known ? "another length" : "another format",
                                                  ", expected that of this build"));
-}
-
-absl::Status VerifySkeletons(absl::Span<const Skeleton* const> skeletons) {
-  return SkeletonRehearsal(skeletons).Run();
 }
 
 }  // namespace stretto

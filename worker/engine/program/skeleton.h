@@ -33,6 +33,9 @@ struct Skeleton {
   // [call * groups + other]: how many calls of group `other` complete before this call starts, at
   // least its position for its own group.
   IdVector<GroupId, std::vector<int32_t>> before;
+  // The groups of all calls in the order in which the rank enqueues them, where a call may start
+  // only when all before it have started (issue_order.h). Empty: there is no such order.
+  std::vector<GroupId> issued;
 
   bool operator==(const Skeleton&) const = default;
 };
@@ -47,7 +50,8 @@ absl::StatusOr<Skeleton> Unpack(absl::string_view bytes);
 
 // Rehearses the skeletons of all ranks, in rank order; ranks may share one. Errors:
 // InvalidArgument, naming the group, the position in it, and ranks with their operations: members
-// see a group differently, make different calls, or wait for each other forever.
+// see a group differently, make different calls, or wait for each other forever. What can start
+// stays able to, so one rehearsal that ends proves that no timing deadlocks.
 absl::Status VerifySkeletons(absl::Span<const Skeleton* const> skeletons);
 
 }  // namespace stretto

@@ -114,10 +114,10 @@ TEST(EmulatedLinkTest, BlocksStayForLatencyAndBytesOverBandwidth) {
           kBlocks,
           [&] { return link->Run(Collective::ReduceScatter(whole.view(), part.view()), nullptr); }),
       near(12 + 200));
-  EXPECT_THAT(ResidentNanoseconds(
-                  kBlocks,
-                  [&] { return link->Run(Collective::Broadcast(whole.view(), 0), nullptr); }),
-              near(12 + 200));
+  EXPECT_THAT(
+      ResidentNanoseconds(
+          kBlocks, [&] { return link->Run(Collective::Broadcast(whole.view(), 0), nullptr); }),
+      near(12 + 200));
 }
 
 TEST(EmulatedLinkTest, ABroadcastLeavesTheTensorAsItIs) {

@@ -56,7 +56,8 @@ TEST(SkeletonTest, OperationsOfOneLaneWaitForEachOther) {
 }
 
 TEST(SkeletonTest, PackedBytesGiveTheSameSkeleton) {
-  const Skeleton skeleton = Of(kTwoGroups);
+  Skeleton skeleton = Of(kTwoGroups);
+  skeleton.issued = {0, 1, 0};
   const std::string bytes = Pack(skeleton);
   EXPECT_EQ(*Unpack(bytes), skeleton);
   for (size_t size = 0; size < bytes.size(); ++size) {
@@ -64,6 +65,10 @@ TEST(SkeletonTest, PackedBytesGiveTheSameSkeleton) {
   }
   EXPECT_FALSE(Unpack(bytes + "x").ok());
   ExpectRejected(Unpack("other").status(), "skeleton of 5 bytes: found another format");
+  for (const std::vector<GroupId>& issued : {std::vector<GroupId>{0, 1}, {0, 0, 0}, {0, 1, 2}}) {
+    skeleton.issued = issued;
+    EXPECT_FALSE(Unpack(Pack(skeleton)).ok());
+  }
   // A length of any value must neither crash nor allocate.
   for (size_t at = 0; at + 4 <= bytes.size(); at += 4) {
     for (char byte : {'\x7f', '\x80', '\xff'}) {
@@ -117,6 +122,27 @@ TEST(VerifySkeletonsTest, CrossedWaitsThroughComputationAreADeadlock) {
       "deadlock: nothing can proceed, with rank 0 at operation 0 of group tp; rank 0 at "
       "operation 2 of group dp; rank 1 at operation 2 of group tp; rank 1 at operation 0 "
       "of group dp");
+}
+
+// Both ranks enqueue `first` and `second`.
+absl::Status Issued(const std::vector<GroupId>& first, const std::vector<GroupId>& second) {
+  Skeleton one = Of(kTwoGroups), two = Of(OnRank1(kTwoGroups));
+  one.issued = first;
+  two.issued = second;
+  return VerifySkeletons({&one, &two});
+}
+
+TEST(VerifySkeletonsTest, AnOrderOfIssueThatStopsCallsFromStartingIsADeadlock) {
+  const GroupId tp = 0, dp = 1;
+  EXPECT_TRUE(Issued({tp, dp, tp}, {tp, dp, tp}).ok());
+  // The last two start whatever the other rank does.
+  EXPECT_TRUE(Issued({tp, dp, tp}, {tp, tp, dp}).ok());
+  EXPECT_TRUE(Issued({tp, dp, tp}, {}).ok());
+  // dp waits for computation, and that for the first call of tp.
+  ExpectRejected(Issued({tp, dp, tp}, {dp, tp, tp}),
+                 "deadlock: nothing can proceed, with rank 0 at operation 0 of group tp; rank 0 at "
+                 "operation 2 of group dp; rank 1 at operation 0 of group tp, enqueued behind "
+                 "operation 2; rank 1 at operation 2 of group dp");
 }
 
 TEST(VerifySkeletonsTest, MembersThatSeeAnotherGroupAreRejected) {

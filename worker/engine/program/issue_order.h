@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The order in which a host thread enqueues the operations of a step on a device.
+//
+// Lanes are queues of the device, so the order between operations of different lanes matters in one
+// place: a GPU starts communication in the order in which it was enqueued (NCCL_LAUNCH_ORDER_
+// IMPLICIT). A communication may start only when all that were enqueued before it have started,
+// which VerifySkeletons (skeleton.h) rehearses.
+//
+// Operations are enqueued in program order, except receives, which would begin when the pass before
+// them has ended, and nothing would hide the transfer. A receive is enqueued one pass earlier: at
+// the front of the instance that reads what its lane received before, once there is room for it.
+// The communication of that instance needs that earlier receive anyway, so it waits for nothing
+// more.
+
+#include <vector>
+
+#include "worker/engine/program/program.h"
+
+namespace stretto {
+
+// Operations of one instance that are enqueued together.
+struct IssuedRun {
+  InstanceId instance = 0;
+  std::vector<OpId> ops;  // of its unit, ascending
+  bool operator==(const IssuedRun&) const = default;
+};
+
+// Returns the step in the order in which it is enqueued. Each operation is in one run, behind all
+// that it waits for and behind the operations of its lane that precede it. `step` must be verified.
+std::vector<IssuedRun> IssueOrder(const StepProgram& step);
+
+// Returns the groups of all communication in that order. Calls of one group come in lane order, so
+// this defines which call comes when.
+std::vector<GroupId> CallsInIssueOrder(const StepProgram& step);
+
+}  // namespace stretto
