@@ -100,6 +100,23 @@ std::vector<Layout> Layouts() {
                        .merge_wgrads = 2,
                        .micro_batches = 4});
   }
+  // Replicas and stages, which are unlike.
+  layouts.push_back({.tp_size = 1, .dp_size = 2, .micro_batches = 2});
+  layouts.push_back({.schedule = "domino_row", .pp_size = 2, .slices = {2, 2}, .micro_batches = 3});
+  layouts.push_back({.tp_size = 1, .dp_size = 2, .zero = 1, .pp_size = 2, .micro_batches = 3});
+  layouts.push_back({.family = Family::kLlama,
+                     .tp_size = 1,
+                     .pp_size = 2,
+                     .pipeline = "1f1b",
+                     .wgrad_delay = WgradDelay::kBubble,
+                     .micro_batches = 4,
+                     .dtype = DType::kBF16});
+  layouts.push_back({.tp_size = 1,
+                     .pp_size = 3,
+                     .pipeline = "eager_1f1b",
+                     .micro_batches = 5,
+                     .layers = 3,
+                     .wire = DType::kBF16});
   return layouts;
 }
 

@@ -16,13 +16,14 @@ TensorView NarrowOf(TensorView wide, void* memory) {
 
 }  // namespace
 
-absl::Status WireMemory::Allocate(int64_t in_bytes, int64_t out_bytes, DeviceCommunicator* user,
+absl::Status WireMemory::Allocate(int64_t in_bytes, int64_t out_bytes,
+                                  const std::vector<DeviceCommunicator*>& users,
                                   const Report& report) {
   if (in_bytes > 0) {
-    ASSIGN_OR_RETURN(in_, CollectiveMemory::Make(in_bytes, {user}, report));
+    ASSIGN_OR_RETURN(in_, CollectiveMemory::Make(in_bytes, users, report));
   }
   if (out_bytes > 0) {
-    ASSIGN_OR_RETURN(out_, CollectiveMemory::Make(out_bytes, {user}, report));
+    ASSIGN_OR_RETURN(out_, CollectiveMemory::Make(out_bytes, users, report));
   }
   return absl::OkStatus();
 }
@@ -43,13 +44,14 @@ Enqueue BindDeviceCollective(const Op& op, TensorView in, TensorView out,
   if (WireTypeOf(op, in.dtype) == in.dtype) {
     return [=] { return communicator->Run(call, stream); };
   }
+  const bool brings = !op.in.empty(), gets = !op.out.empty();
   return [=]() -> absl::Status {
     Collective narrow = call;
     narrow.in = NarrowOf(in, wire->in());
     narrow.out = call.info().in_place ? narrow.in : NarrowOf(out, wire->out());
-    RETURN_IF_CUDA_ERROR(LaunchConvert(in, narrow.in, stream));
+    if (brings) RETURN_IF_CUDA_ERROR(LaunchConvert(in, narrow.in, stream));
     RETURN_IF_ERROR(communicator->Run(narrow, stream));
-    RETURN_IF_CUDA_ERROR(LaunchConvert(narrow.out, out, stream));
+    if (gets) RETURN_IF_CUDA_ERROR(LaunchConvert(narrow.out, out, stream));
     return absl::OkStatus();
   };
 }

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include <functional>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/comm/device_communicator.h"
@@ -18,8 +19,8 @@ namespace stretto::cuda {
 class WireMemory {
  public:
   // Call once, before anything is bound. Errors: those of CollectiveMemory::Make.
-  absl::Status Allocate(int64_t in_bytes, int64_t out_bytes, DeviceCommunicator* user,
-                        const Report& report);
+  absl::Status Allocate(int64_t in_bytes, int64_t out_bytes,
+                        const std::vector<DeviceCommunicator*>& users, const Report& report);
   void* in() const { return in_.get(); }
   void* out() const { return out_.get(); }
 

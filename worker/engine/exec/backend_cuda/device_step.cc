@@ -20,10 +20,9 @@
 namespace stretto::cuda {
 namespace {
 
-// Returns the communicators whose collectives use each arena. A group whose ranks are all on this
-// device, `here` of them, needs none. Slots are not registered: collectives rarely use them, and
-// they are small.
-StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
+// Returns the communicators whose collectives use each arena, of the only rank of a device. Slots
+// are not registered: collectives rarely use them, and they are small.
+StepMemory::Users UsersOf(const CudaRank& rank) {
   const StepProgram& step = rank.step;
   StepMemory::Users users;
   const auto add = [&](BufferId id, DeviceCommunicator* user) {
@@ -35,7 +34,7 @@ StepMemory::Users UsersOf(const CudaRank& rank, size_t here) {
   // The order, by group and then by operation, is the same on all ranks, as registration requires.
   for (GroupId group : IdRange<GroupId>(rank.communicators.size())) {
     DeviceCommunicator* const user = rank.communicators[group.position()];
-    if (user == nullptr || step.groups[group].ranks.size() == here) continue;
+    if (user == nullptr || !HasAlikeMembers(step.groups[group])) continue;
     for (const Unit& unit : step.units) {
       for (const Op& op : unit.ops) {
         if (op.group != group) continue;
@@ -65,16 +64,16 @@ absl::Status DeviceStep::Prepare() {
     intervals_.emplace_back(rank.program.ops.size());
   }
   ASSIGN_OR_RETURN(plan_, PlanIssue(programs, options_.collective_sms > 0));
-  segments_of_.resize(ranks_[0].program.lanes.size());
+  segments_of_.resize(plan_.lanes.size());
   for (const Segment& segment : plan_.segments) segments_of_[segment.lane].push_back(&segment);
   RETURN_IF_ERROR(UseDevice());
   for (const CudaRank& rank : ranks_) {
     ASSIGN_OR_RETURN(StepMemory memory,
-                     StepMemory::Create(rank.step, rank.program, rank.arenas, rank.borrowed,
-                                        UsersOf(rank, ranks_.size()), options_.report));
+                     StepMemory::Create(rank.step, rank.program, plan_.staging_slots, rank.arenas,
+                                        rank.borrowed, UsersOf(rank), options_.report));
     memory_.push_back(std::move(memory));
   }
-  ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(ranks_, memory_, options_));
+  ASSIGN_OR_RETURN(LaneStreams lanes, LaneStreams::Create(plan_, ranks_, memory_, options_));
   lanes_ = std::make_unique<LaneStreams>(std::move(lanes));
   ASSIGN_OR_RETURN(
       InstancePlayer player,
@@ -109,7 +108,7 @@ absl::Status DeviceStep::RunStep() {
   if (cancelled_.load()) return absl::AbortedError("the step was cancelled");
   if (check_ != nullptr) RETURN_IF_ERROR(check_->Begin());
   at_rest_ = false;
-  segments_done_.assign(ranks_[0].program.lanes.size(), 0);
+  segments_done_.assign(plan_.lanes.size(), 0);
   // The device is idle, so its clock and the host's are read at the same moment here.
   RETURN_IF_ERROR(player_->Begin());
   RETURN_IF_ERROR(AwaitDevice(
@@ -208,9 +207,8 @@ absl::Status DeviceStep::ReadIntervals() {
 absl::Status DeviceStep::MakeLedgerCheck() {
   if (options_.cupti.empty()) return absl::OkStatus();
   std::vector<LedgerCheck::Lane> lanes;
-  const IdVector<LaneId, Lane>& declared = ranks_[0].program.lanes;
-  for (LaneId lane : declared.ids())
-    lanes.push_back({declared[lane].name, lanes_->stream(lane), lanes_->communicates(lane)});
+  for (LaneId lane : plan_.lanes.ids())
+    lanes.push_back({plan_.lanes[lane], lanes_->stream(lane), lanes_->communicates(lane)});
   ASSIGN_OR_RETURN(check_, LedgerCheck::Create(options_.cupti, lanes));
   return absl::OkStatus();
 }

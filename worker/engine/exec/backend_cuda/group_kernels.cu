@@ -74,6 +74,16 @@ __global__ void AllGather(Pointers<T> p, int64_t part, Wire wire) {
   }
 }
 
+// The first rank sends, and the others receive.
+template <class T, class Wire>
+__global__ void Broadcast(Pointers<T> p, int64_t count, Wire wire) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
+    const T value = FromFloat<T>(wire(ToFloat(p.in[0][i])));
+    for (int r = 1; r < p.ranks; ++r) p.out[r][i] = value;
+  }
+}
+
 template <class From, class To>
 __global__ void Convert(const From* from, To* to, int64_t count) {
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
@@ -109,6 +119,7 @@ cudaError_t LaunchTyped(CollectiveKind kind, const GroupTensors& tensors, Combin
     case CollectiveKind::kAllGather:
       return Launch(out, stream, AllGather<T, Wire>, p, in, wire);
     case CollectiveKind::kBroadcast:
+      return Launch(in, stream, Broadcast<T, Wire>, p, in, wire);
     case CollectiveKind::kBarrier:
       break;
   }

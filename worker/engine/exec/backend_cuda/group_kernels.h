@@ -13,7 +13,8 @@ namespace stretto::cuda {
 
 inline constexpr int kMaxLocalRanks = 16;
 
-// The operands of every rank, in rank order.
+// The operands of every rank, in the order of the group. A broadcast is from the first to the
+// others.
 struct GroupTensors {
   int ranks = 0;
   TensorView in[kMaxLocalRanks], out[kMaxLocalRanks];

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -46,11 +45,14 @@ absl::Status AwaitNew(std::vector<Event>* events, cudaStream_t stream) {
 absl::StatusOr<InstancePlayer> InstancePlayer::Create(const Setting& setting) {
   InstancePlayer player(setting);
   RETURN_IF_ERROR(player.MakeEvents());
-  player.FindSlotUse();
-  const int period = AddressPeriod((*setting.ranks)[0].step);
+  IdVector<LocalRank, RankProgram> programs;
+  for (const CudaRank& rank : *setting.ranks) programs.push_back({&rank.step, &rank.program});
   for (const IssuedInstance& instance : setting.plan->instances) {
-    player.part_of_.push_back(&player.parts_[ShapeOf(instance, period)]);
+    Part& part = player.parts_[ShapeOf(programs, *setting.plan, instance)];
+    ++part.instances;
+    player.part_of_.push_back(&part);
   }
+  if (setting.graphs) player.ChooseGraphs();
   return player;
 }
 
@@ -62,7 +64,7 @@ absl::Status InstancePlayer::MakeEvents() {
     ASSIGN_OR_RETURN(InFlight in_flight, InFlight::Create(origin.get()));
     of_origins_.push_back(std::move(in_flight));
   }
-  for (LaneId lane : (*s_.ranks)[0].program.lanes.ids()) {
+  for (LaneId lane : s_.plan->lanes.ids()) {
     ASSIGN_OR_RETURN(InFlight in_flight, InFlight::Create(s_.lanes->stream(lane)));
     of_lanes_.push_back(std::move(in_flight));
   }
@@ -71,7 +73,7 @@ absl::Status InstancePlayer::MakeEvents() {
     ASSIGN_OR_RETURN(mark, MakeEvent(true));
   }
   ASSIGN_OR_RETURN(begin_, MakeEvent(true));
-  stored_.resize((*s_.memory)[0].slots());
+  stored_.resize(s_.plan->staging_slots);
   std::vector<Event*> plain = {&inputs_, &end_, &entered_[0], &entered_[1]};
   for (Event& event : stored_) plain.push_back(&event);
   for (Event* event : plain) {
@@ -80,28 +82,22 @@ absl::Status InstancePlayer::MakeEvents() {
   return absl::OkStatus();
 }
 
-void InstancePlayer::FindSlotUse() {
-  const StepProgram& step = (*s_.ranks)[0].step;
-  const StepMemory& memory = (*s_.memory)[0];
-  std::set<LaneId> lanes;
-  for (const IssuedInstance& instance : s_.plan->instances) {
-    std::set<int> outputs;
-    for (const Op& op : step.units[instance.unit].ops) {
-      const auto slotted = [&](BufferId id) { return memory.IsSlotted(id); };
-      const bool writes = std::any_of(op.out.begin(), op.out.end(), slotted);
-      if (writes || std::any_of(op.in.begin(), op.in.end(), slotted)) lanes.insert(op.lane);
-      if (writes) outputs.insert(instance.micro_batches[op.tag.micro_batch]);
-    }
-    outputs_.emplace_back(outputs.begin(), outputs.end());
-  }
-  slotted_lanes_.assign(lanes.begin(), lanes.end());
+// Graphs take memory of the device: shapes beyond kMaxGraphs, those with the fewest instances, are
+// played call by call.
+void InstancePlayer::ChooseGraphs() {
+  std::vector<Part*> parts;
+  for (auto& [shape, part] : parts_) parts.push_back(&part);
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part* a, const Part* b) { return a->instances > b->instances; });
+  if (parts.size() > kMaxGraphs) parts.resize(kMaxGraphs);
+  for (Part* part : parts) part->as_graph = true;
 }
 
 absl::Status InstancePlayer::Begin() { return Record(begin_.get(), origins_[0].get()); }
 
 absl::StatusOr<bool> InstancePlayer::AtRest() const {
   std::vector<cudaStream_t> streams = {origins_[0].get(), origins_[1].get()};
-  for (LaneId lane : (*s_.ranks)[0].program.lanes.ids()) streams.push_back(s_.lanes->stream(lane));
+  for (LaneId lane : s_.plan->lanes.ids()) streams.push_back(s_.lanes->stream(lane));
   for (cudaStream_t stream : streams) {
     const cudaError_t error = cudaStreamQuery(stream);
     if (error == cudaErrorNotReady) return false;
@@ -129,7 +125,7 @@ absl::Status InstancePlayer::Play(size_t index) {
   const cudaStream_t origin = origins_[index % 2].get();
   RETURN_IF_ERROR(Load(index, origin));
   if (part.calls.empty()) part.calls = s_.lanes->Bind(instance);
-  if (s_.graphs && part.played && part.exec == nullptr && !instance.items.empty())
+  if (part.as_graph && part.played && part.exec == nullptr && !instance.items.empty())
     RETURN_IF_ERROR(CaptureGraph(instance, part, origin));
   RETURN_IF_ERROR(part.exec != nullptr ? PlayGraph(instance, part, origin)
                                        : PlayCalls(instance, part, origin));
@@ -159,7 +155,7 @@ absl::Status InstancePlayer::Load(size_t index, cudaStream_t origin) {
   for (int micro_batch : s_.plan->instances[index].micro_batches) {
     const size_t slot = micro_batch % loaded_.size();
     if (loaded_[slot] == micro_batch) continue;
-    if (!waited) RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
+    if (!waited) RETURN_IF_ERROR(AwaitMarks(s_.plan->staged, origin));
     waited = true;
     if (is_stored_[slot]) RETURN_IF_ERROR(Await(origin, stored_[slot].get()));
     for (const StepMemory& memory : *s_.memory)
@@ -170,9 +166,10 @@ absl::Status InstancePlayer::Load(size_t index, cudaStream_t origin) {
 }
 
 absl::Status InstancePlayer::Store(size_t index, cudaStream_t origin) {
-  if (outputs_[index].empty()) return absl::OkStatus();
-  RETURN_IF_ERROR(AwaitMarks(slotted_lanes_, origin));
-  for (int micro_batch : outputs_[index]) {
+  const std::vector<int>& written = s_.plan->instances[index].written;
+  if (written.empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(AwaitMarks(s_.plan->staged, origin));
+  for (int micro_batch : written) {
     const size_t slot = micro_batch % stored_.size();
     for (const StepMemory& memory : *s_.memory)
       RETURN_IF_ERROR(memory.StoreSlot(micro_batch, origin));

@@ -23,6 +23,9 @@
 
 namespace stretto::cuda {
 
+// The number of shapes of instances that are played as graphs.
+inline constexpr size_t kMaxGraphs = 64;
+
 class InstancePlayer {
  public:
   struct Setting {  // all borrowed
@@ -62,6 +65,8 @@ class InstancePlayer {
   };
   // The state shared by all instances of a shape.
   struct Part {
+    int instances = 0;                 // of the step
+    bool as_graph = false;             // from the second time on
     std::vector<cuda::Enqueue> calls;  // empty until first played
     bool played = false;
     Capture capture;  // must outlive the graph, which does not own the events
@@ -72,7 +77,7 @@ class InstancePlayer {
 
   explicit InstancePlayer(const Setting& s) : s_(s) {}
   absl::Status MakeEvents();
-  void FindSlotUse();
+  void ChooseGraphs();
 
   absl::Status Play(size_t index);
   absl::Status Load(size_t index, cudaStream_t origin);
@@ -105,9 +110,6 @@ class InstancePlayer {
   IdVector<LaneId, size_t> segments_;
   std::vector<int> loaded_;  // [slot] micro-batch; -1: none
   std::vector<bool> is_stored_;
-
-  std::vector<LaneId> slotted_lanes_;      // that use slots
-  std::vector<std::vector<int>> outputs_;  // [instance] micro-batches whose outputs it writes
 };
 
 }  // namespace stretto::cuda

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Plans what is issued in a step. Merge interleaves the operations of the ranks on the device, one
-// of each rank in turn, and makes a collective one item once all ranks have reached it. Issue then
-// walks the items of an instance, turns waits into joins (within the instance) or carried marks
-// (from an earlier one), and puts each item into its lane's current segment or starts a new one.
+// Plans what is issued in a step. The runs of operations are those of one rank's order of issue, or
+// of all ranks of the device merged. Issue then walks the items of an instance, turns waits into
+// joins (within the instance) or carried marks (from an earlier one), and puts each item into its
+// lane's current segment or starts a new one. Stage finds the buffers of micro-batches that
+// instances use.
 
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 
 #include <algorithm>
 #include <iterator>
-#include <numeric>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/exec/backend_cuda/merge_ranks.h"
+#include "worker/engine/exec/backend_cuda/unit_ops.h"
 #include "worker/engine/program/happens_before.h"
+#include "worker/engine/program/issue_order.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto::cuda {
@@ -46,32 +50,51 @@ absl::StatusOr<IdVector<OpId, bool>> UnderCollectives(const Program& program) {
   return under;
 }
 
+// The order of issue of the only rank of a device.
+std::vector<MergedRun> RunsOf(const StepProgram& step) {
+  const UnitOps units(step);
+  std::vector<MergedRun> runs;
+  for (const IssuedRun& run : IssueOrder(step)) {
+    MergedRun& made = runs.emplace_back();
+    for (OpId op : run.ops) made.push_back({{0, units.first(run.instance) + op.value()}});
+  }
+  return runs;
+}
+
 class Planner {
  public:
-  explicit Planner(const IdVector<LocalRank, RankProgram>& ranks)
-      : ranks_(ranks), last_of_lane_(ranks[0].program->lanes.size()) {
+  explicit Planner(const IdVector<LocalRank, RankProgram>& ranks) : ranks_(ranks) {
     for (const RankProgram& rank : ranks) {
       places_.emplace_back(rank.program->ops.size());
       awaited_.emplace_back(rank.program->ops.size());
+      units_.emplace_back(*rank.step);
     }
   }
 
   absl::StatusOr<IssuePlan> Plan(bool leave_room) {
     for (LocalRank r : ranks_.ids()) RETURN_IF_ERROR(Check(r));
     for (const RankProgram& rank : ranks_) {
+      NameLanes(*rank.program);
       under_.emplace_back(rank.program->ops.size());
       if (!leave_room) continue;
       ASSIGN_OR_RETURN(under_.back(), UnderCollectives(*rank.program));
     }
-    IdVector<LocalRank, OpId> next(ranks_.size(), 0);
-    for (const Instance& source : ranks_[0].step->instances) {
-      IssuedInstance instance{source.unit, source.micro_batches, next, {}, {}};
-      for (LocalRank r : ranks_.ids())
-        next[r] = next[r] + ranks_[r].step->units[source.unit].ops.size();
-      RETURN_IF_ERROR(Merge(next, &instance));
+    last_of_lane_.resize(plan_.lanes.size());
+    std::vector<MergedRun> runs;
+    if (ranks_.size() == 1) {
+      runs = RunsOf(*ranks_[0].step);
+    } else {
+      ASSIGN_OR_RETURN(runs, MergeRanks(ranks_));
+    }
+    for (MergedRun& run : runs) {
+      IssuedInstance instance;
+      for (std::vector<RankOp>& ops : run) Add(std::move(ops), &instance);
+      Stage(&instance);
       plan_.instances.push_back(std::move(instance));
       Issue(&plan_.instances.back());
     }
+    std::sort(plan_.staged.begin(), plan_.staged.end());
+    while (!SlotsApart()) ++plan_.staging_slots;
     return std::move(plan_);
   }
 
@@ -95,16 +118,6 @@ class Planner {
           "program of ", program->ops.size(), " operations and ", program->buffers.size(),
           " buffers, expected the expansion of its units: ", ops, " and ", buffers));
     }
-    const auto same = [](const Instance& a, const Instance& b) {
-      return a.unit == b.unit && a.micro_batches == b.micro_batches;
-    };
-    const auto& first = ranks_[0].step->instances;
-    if (!std::equal(first.begin(), first.end(), step->instances.begin(), step->instances.end(),
-                    same)) {
-      return absl::InvalidArgumentError(absl::StrCat("ranks 0 and ", r.value(),
-                                                     " of the device: found "
-                                                     "other instances, expected the same"));
-    }
     for (OpId op : program->ops.ids()) {
       for (OpId wait : program->ops[op].waits) {
         awaited_[r][wait] = true;
@@ -117,45 +130,18 @@ class Planner {
     return absl::OkStatus();
   }
 
-  // The ranks take turns, operation by operation, and wait for each other at collectives.
-  absl::Status Merge(const IdVector<LocalRank, OpId>& end, IssuedInstance* instance) {
-    IdVector<LocalRank, OpId> next = instance->first;
-    while (true) {
-      bool moved = false;
-      for (LocalRank r : ranks_.ids()) {
-        if (next[r] == end[r] || IsCollective(OpOf({r, next[r]}).kind)) continue;
-        Add({{r, next[r]}}, instance);
-        ++next[r];
-        moved = true;
-      }
-      if (moved) continue;
-      std::vector<RankOp> collective;
-      for (LocalRank r : ranks_.ids()) {
-        if (next[r] == end[r]) continue;
-        collective.push_back({r, next[r]});
-        ++next[r];
-      }
-      if (collective.empty()) return absl::OkStatus();
-      RETURN_IF_ERROR(CheckCollective(collective));
-      Add(std::move(collective), instance);
+  void NameLanes(const Program& program) {
+    IdVector<LaneId, LaneId>& lane_of = plan_.lane_of.emplace_back();
+    for (const Lane& lane : program.lanes) {
+      const auto known = std::find(plan_.lanes.begin(), plan_.lanes.end(), lane.name);
+      lane_of.push_back(LaneId::Of(known - plan_.lanes.begin()));
+      if (known == plan_.lanes.end()) plan_.lanes.push_back(lane.name);
     }
-  }
-
-  absl::Status CheckCollective(const std::vector<RankOp>& ops) const {
-    for (const RankOp& of : ops) {
-      const Op &a = OpOf(ops[0]), &b = OpOf(of);
-      if (ops.size() == ranks_.size() && a.kind == b.kind && a.lane == b.lane && a.tag == b.tag)
-        continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          "ranks of the device: found ", PrintOp(*ranks_[ops[0].rank].program, ops[0].op),
-          " on rank ", ops[0].rank.value(), ", expected the same collective on every rank"));
-    }
-    return absl::OkStatus();
   }
 
   void Add(std::vector<RankOp> ops, IssuedInstance* instance) {
     Item item;
-    item.lane = OpOf(ops[0]).lane;
+    item.lane = plan_.lane_of[ops[0].rank][OpOf(ops[0]).lane];
     item.ops = std::move(ops);
     for (const RankOp& of : item.ops) {
       item.under_collective |= !IsCollective(OpOf(of).kind) && under_[of.rank][of.op];
@@ -163,6 +149,36 @@ class Planner {
       PlaceOf(of).position = std::ssize(instance->items);
     }
     instance->items.push_back(std::move(item));
+  }
+
+  // Finds the micro-batches whose own buffers the instance uses.
+  void Stage(IssuedInstance* instance) {
+    std::set<int> used, written;
+    for (const Item& item : instance->items) {
+      for (const RankOp& of : item.ops) {
+        const Op& op = units_[of.rank].of(of.op);
+        const int micro_batch = units_[of.rank].Find(of.op).micro_batch;
+        const auto staged = [&](BufferId id) {
+          return ranks_[of.rank].step->buffers[id].slots == kPerMicroBatch;
+        };
+        const bool writes = std::any_of(op.out.begin(), op.out.end(), staged);
+        if (!writes && std::none_of(op.in.begin(), op.in.end(), staged)) continue;
+        used.insert(micro_batch);
+        if (writes) written.insert(micro_batch);
+        AddOnce(item.lane, &plan_.staged);
+      }
+    }
+    instance->micro_batches.assign(used.begin(), used.end());
+    instance->written.assign(written.begin(), written.end());
+  }
+
+  bool SlotsApart() const {
+    return std::all_of(
+        plan_.instances.begin(), plan_.instances.end(), [&](const IssuedInstance& instance) {
+          std::set<int> taken;
+          return std::all_of(instance.micro_batches.begin(), instance.micro_batches.end(),
+                             [&](int mb) { return taken.insert(mb % plan_.staging_slots).second; });
+        });
   }
 
   void Issue(IssuedInstance* instance) {
@@ -198,7 +214,8 @@ class Planner {
     AddOnce(plan_.segments[PlaceOf(producer).segment].end_mark, &item->carried);
   }
 
-  static void AddOnce(int value, std::vector<int>* values) {
+  template <class T>
+  static void AddOnce(T value, std::vector<T>* values) {
     if (std::find(values->begin(), values->end(), value) == values->end()) values->push_back(value);
   }
 
@@ -233,6 +250,7 @@ class Planner {
   }
 
   const IdVector<LocalRank, RankProgram>& ranks_;
+  IdVector<LocalRank, UnitOps> units_;
   IssuePlan plan_;
   IdVector<LocalRank, IdVector<OpId, Place>> places_;
   IdVector<LocalRank, IdVector<OpId, bool>> awaited_;   // by another lane
@@ -247,33 +265,24 @@ absl::StatusOr<IssuePlan> PlanIssue(const IdVector<LocalRank, RankProgram>& rank
   return Planner(ranks).Plan(leave_room);
 }
 
-int StagingSlots(const StepProgram& step) {
-  const auto distinct = [](const std::vector<int>& micro_batches, int slots) {
-    std::set<int> taken;
-    return std::all_of(micro_batches.begin(), micro_batches.end(),
-                       [&](int micro_batch) { return taken.insert(micro_batch % slots).second; });
-  };
-  int slots = 1;
-  while (!std::all_of(step.instances.begin(), step.instances.end(), [&](const Instance& instance) {
-    return distinct(instance.micro_batches, slots);
-  })) {
-    ++slots;
-  }
-  return slots;
-}
-
-int AddressPeriod(const StepProgram& step) {
-  int period = StagingSlots(step);
-  for (const Buffer& buffer : step.buffers) {
-    if (buffer.slots != kPerMicroBatch) period = std::lcm(period, buffer.slots);
-  }
-  return period;
-}
-
-std::vector<int> ShapeOf(const IssuedInstance& instance, int period) {
-  std::vector<int> shape = {instance.unit.value()};
-  for (int micro_batch : instance.micro_batches) shape.push_back(micro_batch % period);
+std::vector<int> ShapeOf(const IdVector<LocalRank, RankProgram>& ranks, const IssuePlan& plan,
+                         const IssuedInstance& instance) {
+  IdVector<LocalRank, UnitOps> units;
+  for (const RankProgram& rank : ranks) units.emplace_back(*rank.step);
+  std::vector<int> shape;
   for (const Item& item : instance.items) {
+    for (const RankOp& of : item.ops) {
+      const UnitOps::Place at = units[of.rank].Find(of.op);
+      shape.insert(shape.end(), {of.rank.value(), at.unit.value(), at.position.value()});
+      const Op& op = units[of.rank].of(of.op);
+      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+        for (BufferId id : *ids) {
+          const int slots = ranks[of.rank].step->buffers[id].slots;
+          const int copies = slots == kPerMicroBatch ? plan.staging_slots : slots;
+          shape.push_back(std::max(at.micro_batch, 0) % copies);
+        }
+      }
+    }
     const int carried = std::ssize(item.carried), joins = std::ssize(item.joins);
     shape.insert(shape.end(), {carried, item.begin_mark >= 0 ? 1 : 0, item.end_mark >= 0 ? 1 : 0,
                                item.under_collective ? 1 : 0, joins});

@@ -3,17 +3,20 @@
 // The plan of what a host thread enqueues for a step, computed once before the first step: a
 // function of the programs, without a device.
 //
-// The ranks on a device share its streams. Their operations are issued in turn, each rank's in its
-// own order; a collective among them is one item, issued when all have reached it.
+// One rank's operations are enqueued in the order of issue (worker/engine/program/issue_order.h).
+// Ranks that share a device share its streams, and their operations are merged (merge_ranks.h); a
+// collective or a transfer among them is one item, enqueued when all members have reached it.
 //
-// Lanes are streams. They are timed, and wait for each other, at marks, which are events at the
-// ends of segments. A segment is a run of items of one lane and one instance, all of them compute
-// or all communication, and of one phase. Waits lead only to its first item and only from its last.
+// Lanes are streams; lanes of several ranks that have the same name are one. They are timed, and
+// wait for each other, at marks, which are events at the ends of segments. A segment is a run of
+// items of one lane and one instance, all of them compute or all communication, and of one phase.
+// Waits lead only to its first item and only from its last.
 //
 // Instances are enqueued one after the other, each as a graph or call by call, and only marks order
 // them. The first item of a lane in an instance therefore also waits for the last item of that lane
 // before it.
 
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -33,10 +36,10 @@ struct RankOp {
   bool operator==(const RankOp&) const = default;
 };
 
-// An operation of one rank, or a collective of all.
+// An operation of one rank, or a collective of the members of a group, in the order of the group.
 struct Item {
   std::vector<RankOp> ops;
-  LaneId lane = 0;
+  LaneId lane = 0;           // of IssuePlan::lanes
   std::vector<int> joins;    // items of the same instance to wait for, by position in it
   std::vector<int> carried;  // marks of earlier instances to wait for
   int begin_mark = -1;       // recorded before it, after its waits; -1: none
@@ -47,11 +50,13 @@ struct Item {
   bool under_collective = false;
 };
 
+// What is enqueued as one graph: an instance of the step, the receives of one that are enqueued
+// early, or instances of several ranks that need each other.
 struct IssuedInstance {
-  UnitId unit = 0;
-  std::vector<int> micro_batches;
-  IdVector<LocalRank, OpId> first;  // [rank] its first operation
-  std::vector<LaneId> lanes;        // the lanes that it uses, ascending
+  // The micro-batches whose own buffers (kPerMicroBatch) it uses, and those of them whose it
+  // writes, ascending.
+  std::vector<int> micro_batches, written;
+  std::vector<LaneId> lanes;  // the lanes that it uses, ascending
   std::vector<Item> items;
 };
 
@@ -63,24 +68,24 @@ struct Segment {
 
 struct IssuePlan {
   int marks = 0;
+  IdVector<LaneId, std::string> lanes;                    // names of the lanes of all ranks
+  IdVector<LocalRank, IdVector<LaneId, LaneId>> lane_of;  // a rank's lanes among them
   std::vector<IssuedInstance> instances;
   std::vector<Segment> segments;  // in the order in which they are issued
+  // The least number of slots such that the micro-batches of every instance, which are loaded
+  // together, have slots of their own: micro-batch modulo slots.
+  int staging_slots = 1;
+  std::vector<LaneId> staged;  // lanes that use buffers of micro-batches, ascending
 };
 
 // Plans the step. Without `leave_room`, under_collective is false everywhere and therefore not part
 // of a shape. Errors: InvalidArgument, when a program is not the expansion of its step, when an
-// operation waits for a later one, or when the ranks' instances or collectives differ.
+// operation waits for a later one, or those of MergeRanks.
 absl::StatusOr<IssuePlan> PlanIssue(const IdVector<LocalRank, RankProgram>& ranks, bool leave_room);
 
-// Returns a key that is equal for instances that differ only in their marks and in micro-batches of
-// addresses, so that one graph serves them. `period`: that of the addresses.
-std::vector<int> ShapeOf(const IssuedInstance& instance, int period);
-
-// Returns the least number of slots such that the micro-batches of every instance, which are loaded
-// together, have slots of their own: micro-batch modulo slots.
-int StagingSlots(const StepProgram& step);
-// Returns the number of micro-batches after which all slots repeat, those of buffers and those of
-// staging.
-int AddressPeriod(const StepProgram& step);
+// Returns a key that is equal for instances of the same operations on the same memory, which may
+// differ in their marks, so that one graph serves them.
+std::vector<int> ShapeOf(const IdVector<LocalRank, RankProgram>& ranks, const IssuePlan& plan,
+                         const IssuedInstance& instance);
 
 }  // namespace stretto::cuda

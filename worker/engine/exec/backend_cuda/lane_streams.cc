@@ -18,22 +18,6 @@
 namespace stretto::cuda {
 namespace {
 
-// Returns the unit's operation that `of` is an expansion of.
-const Op& OpOf(const IdVector<LocalRank, CudaRank>& ranks, const IssuedInstance& instance,
-               RankOp of) {
-  const int first = instance.first[of.rank].value();
-  return ranks[of.rank].step.units[instance.unit].ops[of.op - first];
-}
-
-std::vector<TensorView> Operands(const StepMemory& memory, const IssuedInstance& instance,
-                                 const Op& op, const std::vector<BufferId>& ids) {
-  const int role = op.tag.micro_batch;
-  const int micro_batch = role < 0 ? role : instance.micro_batches[role];
-  std::vector<TensorView> views;
-  for (BufferId id : ids) views.push_back(memory.Operand(id, micro_batch));
-  return views;
-}
-
 // Returns the next item of the same rank in the same segment, or the number of items.
 size_t NextOfSegment(const IssuedInstance& instance, size_t position) {
   const Item& item = instance.items[position];
@@ -49,10 +33,11 @@ size_t NextOfSegment(const IssuedInstance& instance, size_t position) {
 
 }  // namespace
 
-absl::StatusOr<LaneStreams> LaneStreams::Create(const IdVector<LocalRank, CudaRank>& ranks,
+absl::StatusOr<LaneStreams> LaneStreams::Create(const IssuePlan& plan,
+                                                const IdVector<LocalRank, CudaRank>& ranks,
                                                 const IdVector<LocalRank, StepMemory>& memory,
                                                 const CudaExecutorOptions& options) {
-  LaneStreams streams(ranks, memory);
+  LaneStreams streams(plan, ranks, memory);
   RETURN_IF_ERROR(streams.CheckGroups());
   if (options.collective_sms > 0) {
     cudaDeviceProp device = {};
@@ -60,63 +45,53 @@ absl::StatusOr<LaneStreams> LaneStreams::Create(const IdVector<LocalRank, CudaRa
     streams.sms_under_collectives_ =
         std::max(1, device.multiProcessorCount - options.collective_sms);
   }
-  for (LaneId lane : ranks[0].program.lanes.ids()) RETURN_IF_ERROR(streams.MakeLane(lane, options));
+  for (LaneId lane : plan.lanes.ids()) RETURN_IF_ERROR(streams.MakeLane(lane, options));
   return streams;
 }
 
-DeviceCommunicator* LaneStreams::CommunicatorOf(LocalRank rank, GroupId group) const {
-  const auto& communicators = (*ranks_)[rank].communicators;
+DeviceCommunicator* LaneStreams::CommunicatorOf(GroupId group) const {
+  const auto& communicators = (*ranks_)[0].communicators;
   return group.position() < communicators.size() ? communicators[group.position()] : nullptr;
 }
 
-bool LaneStreams::IsLocal(GroupId group) const {
-  return (*ranks_)[0].program.groups[group].ranks.size() == ranks_->size();
+// All groups of several ranks are on this device (merge_ranks.h).
+bool LaneStreams::IsLocal(LocalRank rank, GroupId group) const {
+  return ranks_->size() > 1 || (*ranks_)[rank].program.groups[group].ranks.size() == 1;
 }
 
 absl::Status LaneStreams::CheckGroups() const {
   const IdVector<GroupId, Group>& groups = (*ranks_)[0].program.groups;
   for (GroupId g : groups.ids()) {
-    if (IsLocal(g)) {
-      for (const CudaRank& rank : *ranks_) {
-        if (rank.program.groups.Has(g) && rank.program.groups[g] == groups[g]) continue;
-        return absl::InvalidArgumentError(
-            absl::StrCat("group ", groups[g].name,
-                         ": found ranks of several groups on one device, expected one"));
-      }
-      continue;
-    }
+    if (IsLocal(0, g)) continue;
     const size_t size = groups[g].ranks.size();
-    const DeviceCommunicator* communicator = CommunicatorOf(0, g);
-    if (ranks_->size() == 1 && communicator != nullptr &&
-        std::cmp_equal(communicator->size(), size)) {
-      continue;
-    }
+    const DeviceCommunicator* communicator = CommunicatorOf(g);
+    if (communicator != nullptr && std::cmp_equal(communicator->size(), size)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", groups[g].name, ": found ",
-        ranks_->size() > 1
-            ? absl::StrCat(ranks_->size(), " ranks on one device")
-            : (communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none"),
+        communicator ? absl::StrCat("a communicator of ", communicator->size()) : "none",
         ", expected one of ", size, " ranks"));
   }
   return absl::OkStatus();
 }
 
 absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& options) {
-  const Program& program = (*ranks_)[0].program;
   Lane made;
   bool computes = false;
   GroupId wire_group;
   int64_t wire_in = 0, wire_out = 0;
-  for (const Op& op : program.ops) {
-    if (op.lane != lane) continue;
-    (op.group >= 0 ? made.communicates : computes) = true;
-    if (op.group < 0) continue;
-    const Buffer &in = program.buffers[op.in[0]], &out = program.buffers[op.out[0]];
-    if (IsLocal(op.group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
-    wire_group = op.group;
-    // bf16 takes half the bytes of the f32 tensor.
-    wire_in = std::max(wire_in, in.bytes() / 2);
-    wire_out = std::max(wire_out, out.bytes() / 2);
+  for (LocalRank r : ranks_->ids()) {
+    const Program& program = (*ranks_)[r].program;
+    for (const Op& op : program.ops) {
+      if (plan_->lane_of[r][op.lane] != lane) continue;
+      (op.group >= 0 ? made.communicates : computes) = true;
+      if (op.group < 0) continue;
+      const Buffer &in = program.buffers[BroughtBy(op)], &out = program.buffers[ReceivedBy(op)];
+      if (IsLocal(r, op.group) || WireTypeOf(op, in.dtype) == in.dtype) continue;
+      wire_group = op.group;
+      // bf16 takes half the bytes of the f32 tensor.
+      wire_in = std::max(wire_in, in.bytes() / 2);
+      wire_out = std::max(wire_out, out.bytes() / 2);
+    }
   }
   // Communication gets the higher priority: a collective whose kernel had to wait for the end of a
   // product would not run under it.
@@ -127,8 +102,10 @@ absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& optio
     ASSIGN_OR_RETURN(made.compute, options.make_ops(made.stream.get()));
   }
   if (wire_in > 0) {
-    RETURN_IF_ERROR(
-        made.wire.Allocate(wire_in, wire_out, CommunicatorOf(0, wire_group), options.report));
+    std::vector<DeviceCommunicator*> users;
+    if (HasAlikeMembers((*ranks_)[0].program.groups[wire_group]))
+      users.push_back(CommunicatorOf(wire_group));
+    RETURN_IF_ERROR(made.wire.Allocate(wire_in, wire_out, users, options.report));
   }
   lanes_.push_back(std::move(made));
   return absl::OkStatus();
@@ -144,7 +121,7 @@ std::vector<Enqueue> LaneStreams::Bind(const IssuedInstance& instance) const {
   std::vector<Enqueue> calls(instance.items.size());
   for (size_t k = 0; k < calls.size(); ++k) {
     if (calls[k]) continue;  // done with the one before
-    if (IsCollective(OpOf(*ranks_, instance, instance.items[k].ops[0]).kind)) {
+    if (IsCollective(OpOf(instance.items[k].ops[0]).kind)) {
       calls[k] = BindCollectiveAt(instance, k);
       continue;
     }
@@ -168,45 +145,52 @@ Enqueue LaneStreams::Checked(std::function<void()> call, CudaOps* ops, bool unde
   };
 }
 
+TensorView LaneStreams::Operand(RankOp of, BufferId id) const {
+  return (*memory_)[of.rank].Operand(id, units_[of.rank].Find(of.op).micro_batch);
+}
+
+std::vector<TensorView> LaneStreams::Operands(RankOp of, const std::vector<BufferId>& ids) const {
+  std::vector<TensorView> views;
+  for (BufferId id : ids) views.push_back(Operand(of, id));
+  return views;
+}
+
 Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t position) const {
   const Item& item = instance.items[position];
-  const Op& op = OpOf(*ranks_, instance, item.ops[0]);
+  const Op& op = OpOf(item.ops[0]);
   const Lane& lane = lanes_[item.lane];
   GroupTensors tensors;
-  tensors.ranks = std::ssize(item.ops);
   for (const RankOp& of : item.ops) {
-    const Op& of_rank = OpOf(*ranks_, instance, of);
-    const StepMemory& memory = (*memory_)[of.rank];
-    tensors.in[of.rank.position()] = Operands(memory, instance, of_rank, of_rank.in)[0];
-    tensors.out[of.rank.position()] = Operands(memory, instance, of_rank, of_rank.out)[0];
+    tensors.in[tensors.ranks] = Operand(of, BroughtBy(OpOf(of)));
+    tensors.out[tensors.ranks] = Operand(of, ReceivedBy(OpOf(of)));
+    ++tensors.ranks;
   }
-  if (IsLocal(op.group)) return BindGroupCollective(op, tensors, lane.stream.get());
-  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(0, op.group),
+  if (IsLocal(item.ops[0].rank, op.group))
+    return BindGroupCollective(op, tensors, lane.stream.get());
+  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(op.group),
                               &lane.wire, lane.stream.get());
 }
 
 Enqueue LaneStreams::BindComputeAt(const IssuedInstance& instance, size_t position) const {
   const Item& item = instance.items[position];
   CudaOps* ops = lanes_[item.lane].compute.ops.get();
-  const Op& op = OpOf(*ranks_, instance, item.ops[0]);
-  const StepMemory& memory = (*memory_)[item.ops[0].rank];
-  return Checked(BindCompute(op, Operands(memory, instance, op, op.in),
-                             Operands(memory, instance, op, op.out), ops),
-                 ops, item.under_collective);
+  const RankOp of = item.ops[0];
+  const Op& op = OpOf(of);
+  return Checked(BindCompute(op, Operands(of, op.in), Operands(of, op.out), ops), ops,
+                 item.under_collective);
 }
 
 Enqueue LaneStreams::BindPairAt(const IssuedInstance& instance, size_t position,
                                 size_t next) const {
   const Item& item = instance.items[position];
   CudaOps* ops = lanes_[item.lane].compute.ops.get();
-  const Op &first = OpOf(*ranks_, instance, item.ops[0]),
-           &second = OpOf(*ranks_, instance, instance.items[next].ops[0]);
-  if (first.tag.micro_batch != second.tag.micro_batch) return {};
-  const StepMemory& memory = (*memory_)[item.ops[0].rank];
-  std::function<void()> pair = BindPair(first, second, Operands(memory, instance, first, first.in),
-                                        Operands(memory, instance, first, first.out),
-                                        Operands(memory, instance, second, second.in),
-                                        Operands(memory, instance, second, second.out), ops);
+  const RankOp a = item.ops[0], b = instance.items[next].ops[0];
+  const UnitOps& units = units_[a.rank];
+  if (units.Find(a.op).micro_batch != units.Find(b.op).micro_batch) return {};
+  const Op &first = OpOf(a), &second = OpOf(b);
+  std::function<void()> pair =
+      BindPair(first, second, Operands(a, first.in), Operands(a, first.out), Operands(b, second.in),
+               Operands(b, second.out), ops);
   const bool under = item.under_collective || instance.items[next].under_collective;
   return pair ? Checked(std::move(pair), ops, under) : Enqueue();
 }

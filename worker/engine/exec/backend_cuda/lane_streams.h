@@ -14,13 +14,15 @@
 #include "worker/engine/exec/backend_cuda/cuda_executor.h"
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 #include "worker/engine/exec/backend_cuda/step_memory.h"
+#include "worker/engine/exec/backend_cuda/unit_ops.h"
 
 namespace stretto::cuda {
 
 class LaneStreams {
  public:
-  // `ranks` and `memory` (one per rank) are borrowed. Errors: those of MakeCudaExecutors.
-  static absl::StatusOr<LaneStreams> Create(const IdVector<LocalRank, CudaRank>& ranks,
+  // `plan`, `ranks` and `memory` (one per rank) are borrowed. Errors: those of MakeCudaExecutors.
+  static absl::StatusOr<LaneStreams> Create(const IssuePlan& plan,
+                                            const IdVector<LocalRank, CudaRank>& ranks,
                                             const IdVector<LocalRank, StepMemory>& memory,
                                             const CudaExecutorOptions& options);
 
@@ -39,13 +41,19 @@ class LaneStreams {
     bool communicates = false;
   };
 
-  LaneStreams(const IdVector<LocalRank, CudaRank>& ranks,
+  LaneStreams(const IssuePlan& plan, const IdVector<LocalRank, CudaRank>& ranks,
               const IdVector<LocalRank, StepMemory>& memory)
-      : ranks_(&ranks), memory_(&memory) {}
+      : plan_(&plan), ranks_(&ranks), memory_(&memory) {
+    for (const CudaRank& rank : ranks) units_.emplace_back(rank.step);
+  }
   absl::Status CheckGroups() const;
   absl::Status MakeLane(LaneId lane, const CudaExecutorOptions& options);
-  DeviceCommunicator* CommunicatorOf(LocalRank rank, GroupId group) const;
-  bool IsLocal(GroupId group) const;
+  // Returns the communicator of the only rank of the device.
+  DeviceCommunicator* CommunicatorOf(GroupId group) const;
+  bool IsLocal(LocalRank rank, GroupId group) const;
+  const Op& OpOf(RankOp of) const { return units_[of.rank].of(of.op); }
+  TensorView Operand(RankOp of, BufferId id) const;
+  std::vector<TensorView> Operands(RankOp of, const std::vector<BufferId>& ids) const;
   Enqueue BindCollectiveAt(const IssuedInstance& instance, size_t position) const;
   Enqueue BindComputeAt(const IssuedInstance& instance, size_t position) const;
   // Returns a call that also reports the error of the kernels. `under`: a collective may run at the
@@ -54,8 +62,10 @@ class LaneStreams {
   // Binds the operation and the next one of its segment as one call; empty where Ops has none.
   Enqueue BindPairAt(const IssuedInstance& instance, size_t position, size_t next) const;
 
+  const IssuePlan* plan_;
   const IdVector<LocalRank, CudaRank>* ranks_;
   const IdVector<LocalRank, StepMemory>* memory_;
+  IdVector<LocalRank, UnitOps> units_;
   int sms_under_collectives_ = 0;  // 0: all
   IdVector<LaneId, Lane> lanes_;
 };

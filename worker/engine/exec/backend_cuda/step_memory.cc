@@ -38,10 +38,11 @@ absl::Status Named(const absl::Status& status, absl::string_view what, int64_t b
 }  // namespace
 
 absl::StatusOr<StepMemory> StepMemory::Create(const StepProgram& step, const Program& program,
-                                              const ArenaBytes& arenas, const PerArena<Arena>& lent,
-                                              const Users& users, const Report& report) {
+                                              int slots, const ArenaBytes& arenas,
+                                              const PerArena<Arena>& lent, const Users& users,
+                                              const Report& report) {
   RETURN_IF_ERROR(CheckBorrowed(lent, arenas));
-  StepMemory memory(step, program);
+  StepMemory memory(step, program, slots);
   RETURN_IF_ERROR(memory.Allocate(arenas, lent, users, report));
   return memory;
 }

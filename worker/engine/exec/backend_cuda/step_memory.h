@@ -5,7 +5,7 @@
 // Arenas are on the device. Inputs and outputs have a mirror in pinned host memory, which is copied
 // at the ends of a step. A buffer that exists once per micro-batch (tokens, losses) would have an
 // address per micro-batch, so no graph could be replayed. Operations therefore use a copy in a
-// slot, micro-batch modulo slots (issue_plan.h, StagingSlots), which is loaded from the arena
+// slot, micro-batch modulo slots (issue_plan.h, staging_slots), which is loaded from the arena
 // before an instance and stored after it.
 
 #include <cuda_runtime.h>
@@ -18,7 +18,6 @@
 #include "worker/engine/exec/arena_view.h"
 #include "worker/engine/exec/backend_cuda/collective_memory.h"
 #include "worker/engine/exec/backend_cuda/handles.h"
-#include "worker/engine/exec/backend_cuda/issue_plan.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/program/verify.h"
@@ -36,12 +35,12 @@ class StepMemory {
   // CollectiveMemory::Make, naming the arena and its size; InvalidArgument, lent memory is too
   // small.
   static absl::StatusOr<StepMemory> Create(const StepProgram& step, const Program& program,
-                                           const ArenaBytes& arenas, const PerArena<Arena>& lent,
-                                           const Users& users, const Report& report);
+                                           int slots, const ArenaBytes& arenas,
+                                           const PerArena<Arena>& lent, const Users& users,
+                                           const Report& report);
 
   // Returns the operand of a unit's operation: buffer `id` of the step program, for a micro-batch.
   TensorView Operand(BufferId id, int micro_batch) const;
-  int slots() const { return slots_; }
   // Whether operations use that buffer through slots.
   bool IsSlotted(BufferId id) const;
 
@@ -70,8 +69,8 @@ class StepMemory {
   };
   using Bytes = std::vector<std::byte>;
 
-  StepMemory(const StepProgram& step, const Program& program)
-      : step_(&step), program_(&program), slots_(StagingSlots(step)) {}
+  StepMemory(const StepProgram& step, const Program& program, int slots)
+      : step_(&step), program_(&program), slots_(slots) {}
   absl::Status Allocate(const ArenaBytes& arenas, const PerArena<Arena>& lent, const Users& users,
                         const Report& report);
   absl::Status MakeArena(ArenaClass arena, const std::vector<DeviceCommunicator*>& users,

@@ -2,17 +2,21 @@
 #include "worker/engine/exec/backend_cuda/issue_plan.h"
 
 #include <set>
+#include <string>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/parity/specs.h"
 #include "tests/worker/engine/ids.h"
+#include "worker/engine/exec/backend_cuda/unit_ops.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::cuda {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 Op OpOn(LaneId lane, std::vector<OpId> waits = {}, OpKind kind = OpKind::kZero,
@@ -124,22 +128,69 @@ TEST(IssuePlanTest, WhatIsNotOrderedWithACollectiveMayRunUnderIt) {
               ElementsAre(1));
 }
 
+// A program of one of two ranks with group tp, whose lane is the second.
+StepProgram StepOfRank(Rank rank, std::vector<IdVector<OpId, Op>> units) {
+  StepProgram step = StepOf(std::move(units));
+  step.rank = rank;
+  step.world_size = 2;
+  step.groups = {Group{"tp", {0, 1}}};
+  step.buffers = {Buffer{.name = "x", .shape = {4}}};
+  return step;
+}
+
+Op CallOn(LaneId lane, std::vector<OpId> waits, OpKind kind = OpKind::kAllReduce) {
+  Op op = OpOn(lane, std::move(waits), kind);
+  op.group = 0;
+  if (kind != OpKind::kRecv) op.in = {0};
+  if (kind != OpKind::kSend) op.out = {0};
+  return op;
+}
+
+std::vector<std::vector<RankOp>> ItemsOf(const IssuedInstance& instance) {
+  std::vector<std::vector<RankOp>> items;
+  for (const Item& item : instance.items) items.push_back(item.ops);
+  return items;
+}
+
 // Compute of one rank only; then a collective; and one that the other rank does not have.
 TEST(IssuePlanTest, RanksTakeTurnsAndMeetAtCollectives) {
-  const Op reduce = OpOn(1, {0}, OpKind::kAllReduce);
-  const StepProgram a = StepOf({{OpOn(0), reduce, OpOn(0, {1})}}),
-                    b = StepOf({{OpOn(0), OpOn(0), OpOn(1, {1}, OpKind::kAllReduce), OpOn(0)}}),
-                    c = StepOf({{OpOn(0)}});
+  const StepProgram a = StepOfRank(0, {{OpOn(0), CallOn(1, {0}), OpOn(0, {1})}}),
+                    b = StepOfRank(1, {{OpOn(0), OpOn(0), CallOn(1, {1}), OpOn(0)}}),
+                    c = StepOfRank(1, {{OpOn(0)}});
   const Program pa = Expand(a), pb = Expand(b), pc = Expand(c);
   const std::vector<RankProgram> alike = {{&a, &pa}, {&b, &pb}}, unlike = {{&a, &pa}, {&c, &pc}};
   const IssuePlan plan = *PlanIssue(alike, true);
-  std::vector<std::vector<RankOp>> order;
-  for (const Item& item : plan.instances[0].items) order.push_back(item.ops);
-  EXPECT_THAT(order, ElementsAre(ElementsAre(RankOp{0, 0}), ElementsAre(RankOp{1, 0}),
-                                 ElementsAre(RankOp{1, 1}), ElementsAre(RankOp{0, 1}, RankOp{1, 2}),
-                                 ElementsAre(RankOp{0, 2}), ElementsAre(RankOp{1, 3})));
+  ASSERT_EQ(plan.instances.size(), 1u);
+  EXPECT_THAT(ItemsOf(plan.instances[0]),
+              ElementsAre(ElementsAre(RankOp{0, 0}), ElementsAre(RankOp{1, 0}),
+                          ElementsAre(RankOp{1, 1}), ElementsAre(RankOp{0, 1}, RankOp{1, 2}),
+                          ElementsAre(RankOp{1, 3}), ElementsAre(RankOp{0, 2})));
   EXPECT_THAT(plan.instances[0].items[3].joins, ElementsAre(0, 2));
-  EXPECT_EQ(PlanIssue(unlike, true).status().code(), absl::StatusCode::kInvalidArgument);
+  const absl::Status refused = PlanIssue(unlike, true).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("on rank 0, for which nothing on the device comes"));
+}
+
+// The second rank receives in its second instance what the first one sends in its first.
+TEST(IssuePlanTest, InstancesThatNeedEachOtherAreIssuedTogether) {
+  const StepProgram a = StepOfRank(0, {{CallOn(1, {}, OpKind::kSend)}, {OpOn(0)}, {OpOn(0)}}),
+                    b = StepOfRank(1, {{OpOn(0)}, {CallOn(1, {}, OpKind::kRecv)}, {OpOn(0)}});
+  const Program pa = Expand(a), pb = Expand(b);
+  const IssuePlan plan = *PlanIssue(std::vector<RankProgram>{{&a, &pa}, {&b, &pb}}, true);
+  ASSERT_EQ(plan.instances.size(), 2u);
+  EXPECT_THAT(ItemsOf(plan.instances[0]),
+              ElementsAre(ElementsAre(RankOp{1, 0}), ElementsAre(RankOp{0, 0}, RankOp{1, 1}),
+                          ElementsAre(RankOp{0, 1})));
+  EXPECT_EQ(plan.instances[1].items.size(), 2u);
+}
+
+TEST(IssuePlanTest, RanksOfAGroupThatIsElsewhereAreRefused) {
+  const StepProgram a = StepOfRank(0, {{OpOn(0)}}), b = StepOfRank(2, {{OpOn(0)}});
+  const Program pa = Expand(a), pb = Expand(b);
+  EXPECT_EQ(PlanIssue(std::vector<RankProgram>{{&a, &pa}, {&b, &pb}}, true).status(),
+            absl::InvalidArgumentError("ranks of the device: found no rank 1 of group tp with "
+                                       "ranks 0,1, expected all of them"));
 }
 
 TEST(IssuePlanTest, RefusesWhatCannotBeIssuedInOrder) {
@@ -151,19 +202,53 @@ TEST(IssuePlanTest, RefusesWhatCannotBeIssuedInOrder) {
   EXPECT_EQ(PlanWith(step, program).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
+struct Issued {
+  StepProgram step;
+  IssuePlan plan;
+  std::set<std::vector<int>> shapes;
+};
+
+Issued IssuedOf(const Layout& layout, Rank rank) {
+  const RankPlan of_rank = *BuildPlan(parity::SpecOf(layout), rank);
+  Issued issued = {of_rank.step, *PlanWith(of_rank.step, of_rank.program), {}};
+  const std::vector<RankProgram> ranks = {{&of_rank.step, &of_rank.program}};
+  for (const IssuedInstance& instance : issued.plan.instances)
+    issued.shapes.insert(ShapeOf(ranks, issued.plan, instance));
+  return issued;
+}
+
 TEST(IssuePlanTest, ALongStepHasAsFewShapesAsAShortOne) {
-  Layout layout = {.schedule = "domino_row", .slices = {2, 2}};
-  std::vector<size_t> shapes;
-  for (int micro_batches : {6, 12}) {
-    layout.micro_batches = micro_batches;
-    const RankPlan plan = *BuildPlan(parity::SpecOf(layout), 0);
-    std::set<std::vector<int>> found;
-    const IssuePlan issued = *PlanWith(plan.step, plan.program);
-    for (const IssuedInstance& instance : issued.instances)
-      found.insert(ShapeOf(instance, AddressPeriod(plan.step)));
-    shapes.push_back(found.size());
+  Layout domino = {.schedule = "domino_row", .slices = {2, 2}};
+  // Buffers with one, two and three slots; a graph serves those micro-batches for which all agree.
+  Layout stage = domino;
+  stage.pp_size = 2;
+  for (Layout& layout : std::vector<Layout>{domino, stage}) {
+    std::vector<size_t> shapes;
+    for (int micro_batches : {16, 32}) {
+      layout.micro_batches = micro_batches;
+      shapes.push_back(IssuedOf(layout, 0).shapes.size());
+    }
+    EXPECT_EQ(shapes[0], shapes[1]);
   }
-  EXPECT_EQ(shapes[0], shapes[1]);
+}
+
+// A stage loads tokens, or stores losses, only for the passes that use them.
+TEST(IssuePlanTest, StagesTheMicroBatchesWhoseBuffersAnInstanceUses) {
+  const Layout layout = {.tp_size = 1, .pp_size = 2, .micro_batches = 3};
+  const Issued issued = IssuedOf(layout, 1);
+  std::vector<int> used, written;
+  for (const IssuedInstance& instance : issued.plan.instances) {
+    used.insert(used.end(), instance.micro_batches.begin(), instance.micro_batches.end());
+    written.insert(written.end(), instance.written.begin(), instance.written.end());
+    const Item& first = instance.items[0];
+    const OpKind kind = UnitOps(issued.step).of(first.ops[0].op).kind;
+    if (kind == OpKind::kRecv) {
+      EXPECT_THAT(instance.micro_batches, IsEmpty());
+    }
+  }
+  EXPECT_THAT(written, ElementsAre(0, 1, 2));
+  EXPECT_THAT(used, ElementsAre(0, 0, 1, 1, 2, 2));  // forward and backward
+  EXPECT_EQ(issued.plan.staging_slots, 1);
 }
 
 }  // namespace
