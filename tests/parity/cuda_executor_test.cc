@@ -13,6 +13,7 @@
 #include "tests/parity/enqueued_ops.h"
 #include "tests/parity/expect.h"
 #include "tests/parity/harness.h"
+#include "worker/engine/exec/backend_cuda/instance_player.h"
 #include "worker/engine/exec/ledger.h"
 
 namespace stretto::parity {
@@ -187,6 +188,15 @@ TEST_F(CudaExecutorTest, UnitsAreCapturedOncePerSlotAndReplayed) {
   EXPECT_GE(counts.instantiated, 4);
   EXPECT_LE(counts.instantiated, 7);
   EXPECT_GE(counts.launched, (steps - 1) * (instances - 2));
+}
+
+// All micro-batches are in flight, each in memory of its own.
+TEST_F(CudaExecutorTest, TheRarestOfTooManyShapesArePlayedCallByCall) {
+  const EngineSpec spec =
+      SpecOf({.tp_size = 1, .pp_size = 2, .pipeline = "gpipe", .slices = {1}, .micro_batches = 40});
+  cuda_emulator::Reset();
+  ExpectSameBits(Train(spec, {.steps = 3}, CudaMachine({})), Train(spec, {.steps = 3}));
+  EXPECT_EQ(cuda_emulator::Graphs().instantiated, static_cast<int>(cuda::kMaxGraphs));
 }
 
 TEST_F(CudaExecutorTest, ANormBehindAResidualIsOneCallWithIt) {

@@ -158,6 +158,70 @@ TEST_F(CudaPeersTest, GraphsOfCollectivesGiveTheBitsOfCalls) {
   }
 }
 
+// What the next stage of a pipeline has done.
+struct NextStage {
+  int received = 0, returned = 0;
+};
+
+// One direction of a stage's transfers: the next stage takes every tensor at once, and returns a
+// gradient for each.
+class TransferDevice final : public DeviceCommunicator {
+ public:
+  TransferDevice(NextStage* next, bool sends) : next_(next), sends_(sends) {}
+
+  int rank() const override { return sends_ ? 0 : 1; }
+  int size() const override { return 2; }
+  absl::Status Run(const Collective& collective, void* stream) override {
+    EXPECT_EQ(collective.kind, CollectiveKind::kBroadcast);
+    EXPECT_EQ(collective.root, 0);
+    const cudaError_t error = cuda_emulator::Enqueue(
+        static_cast<cudaStream_t>(stream),
+        [this] { ++(sends_ ? next_->received : next_->returned); },
+        [this] { return sends_ || next_->returned < next_->received; });
+    return error == cudaSuccess ? absl::OkStatus() : absl::InternalError("enqueue");
+  }
+  absl::Status Register(const std::shared_ptr<void>&, int64_t) override {
+    ADD_FAILURE() << "the next stage has memory of another size";
+    return absl::OkStatus();
+  }
+  absl::Status Poll() override { return absl::OkStatus(); }
+  void Abort() override {}
+
+ private:
+  NextStage* const next_;
+  const bool sends_;
+};
+
+// A receive is enqueued early, and waits until this stage has sent: it must hold up nothing.
+TEST_F(CudaPeersTest, AStageComputesWhileAReceiveWaits) {
+  const Layout layout = {.tp_size = 1, .pp_size = 2, .micro_batches = 6};
+  const RankPlan plan = PlanOf(layout);
+  for (bool graphs : {false, true}) {
+    NextStage next;
+    LonelyDevice all(2), tied(2);
+    TransferDevice forward(&next, true), back(&next, false);
+    std::vector<DeviceCommunicator*> communicators;
+    for (const Group& group : plan.program.groups) {
+      communicators.push_back(group.name == "pp.0-1"   ? &forward
+                              : group.name == "pp.1-0" ? &back
+                              : group.name == "pp"     ? static_cast<DeviceCommunicator*>(&all)
+                                                       : &tied);
+    }
+    std::vector<CudaRank> ranks;
+    ranks.push_back({plan.step, plan.program, plan.arenas, communicators, {}});
+    auto executors = *MakeCudaExecutors(
+        std::move(ranks),
+        {.make_ops = MakeEnqueuedOps, .graphs = graphs, .wait = {.timeout = absl::Seconds(20)}});
+    for (int step = 1; step <= 3; ++step) {
+      const absl::Status status = executors[0]->Run();
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_EQ(next.received, 6 * step);
+      EXPECT_EQ(next.returned, 6 * step);
+    }
+    EXPECT_EQ(cuda_emulator::Graphs().alive > 0, graphs);
+  }
+}
+
 TEST_F(CudaPeersTest, TensorsTravelInTheTypeOfTheWire) {
   Layout layout = kDomino;
   layout.wire = DType::kBF16;

@@ -2,8 +2,7 @@
 
 // One walk in program order gives each receive its front: the first instance before which it may be
 // enqueued. That is behind everything that it waits for, behind what precedes it on its lane, and
-// not before the instance of the receive before it. The other operations of an instance stay
-// together.
+// not before the instance of the receive before it. All other operations stay in place.
 
 #include "worker/engine/program/issue_order.h"
 
@@ -73,25 +72,23 @@ class Fronts {
 
 std::vector<IssuedRun> IssueOrder(const StepProgram& step) {
   const Fronts fronts(step);
-  IdVector<InstanceId, std::vector<IssuedRun>> before(step.instances.size());
-  IdVector<InstanceId, IssuedRun> rest(step.instances.size());
+  IdVector<InstanceId, std::vector<IssuedRun>> early(step.instances.size());
+  IdVector<InstanceId, std::vector<IssuedRun>> in_place(step.instances.size());
   for (InstanceId i : step.instances.ids()) {
-    rest[i].instance = i;
-    for (OpId op : step.units[step.instances[i].unit].ops.ids()) {
+    const IdVector<OpId, Op>& ops = step.units[step.instances[i].unit].ops;
+    for (OpId op : ops.ids()) {
       const InstanceId front = fronts.of(i, op);
-      if (front < 0) {
-        rest[i].ops.push_back(op);
-        continue;
-      }
-      std::vector<IssuedRun>& runs = before[front];
-      if (runs.empty() || runs.back().instance != i) runs.push_back({i, {}});
+      std::vector<IssuedRun>& runs = front >= 0 ? early[front] : in_place[i];
+      const bool transfers = IsTransfer(ops[op].kind);
+      if (runs.empty() || runs.back().instance != i || runs.back().transfers != transfers)
+        runs.push_back({i, {}, transfers});
       runs.back().ops.push_back(op);
     }
   }
   std::vector<IssuedRun> order;
   for (InstanceId i : step.instances.ids()) {
-    std::move(before[i].begin(), before[i].end(), std::back_inserter(order));
-    order.push_back(std::move(rest[i]));
+    std::move(early[i].begin(), early[i].end(), std::back_inserter(order));
+    std::move(in_place[i].begin(), in_place[i].end(), std::back_inserter(order));
   }
   return order;
 }

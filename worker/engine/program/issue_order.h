@@ -12,6 +12,9 @@
 // the front of the instance that reads what its lane received before, once there is room for it.
 // The communication of that instance needs that earlier receive anyway, so it waits for nothing
 // more.
+//
+// Transfers between stages are runs of their own. A graph holds up the stream that it is launched
+// on until all of it is done, and a transfer may take longer than the next pass.
 
 #include <vector>
 
@@ -19,10 +22,11 @@
 
 namespace stretto {
 
-// Operations of one instance that are enqueued together.
+// Operations of one instance that are enqueued together: only transfers, or none.
 struct IssuedRun {
   InstanceId instance = 0;
-  std::vector<OpId> ops;  // of its unit, ascending
+  std::vector<OpId> ops;  // of its unit, ascending, at least one
+  bool transfers = false;
   bool operator==(const IssuedRun&) const = default;
 };
 

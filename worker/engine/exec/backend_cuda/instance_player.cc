@@ -49,7 +49,7 @@ absl::StatusOr<InstancePlayer> InstancePlayer::Create(const Setting& setting) {
   for (const CudaRank& rank : *setting.ranks) programs.push_back({&rank.step, &rank.program});
   for (const IssuedInstance& instance : setting.plan->instances) {
     Part& part = player.parts_[ShapeOf(programs, *setting.plan, instance)];
-    ++part.instances;
+    part.instances += instance.transfers ? 0 : 1;
     player.part_of_.push_back(&part);
   }
   if (setting.graphs) player.ChooseGraphs();
@@ -86,7 +86,9 @@ absl::Status InstancePlayer::MakeEvents() {
 // played call by call.
 void InstancePlayer::ChooseGraphs() {
   std::vector<Part*> parts;
-  for (auto& [shape, part] : parts_) parts.push_back(&part);
+  for (auto& [shape, part] : parts_) {
+    if (part.instances > 0) parts.push_back(&part);
+  }
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part* a, const Part* b) { return a->instances > b->instances; });
   if (parts.size() > kMaxGraphs) parts.resize(kMaxGraphs);
@@ -107,6 +109,7 @@ absl::StatusOr<bool> InstancePlayer::AtRest() const {
 }
 
 absl::Status InstancePlayer::Enqueue() {
+  turns_ = 0;
   lane_end_.assign(of_lanes_.size(), -1);
   segments_.assign(of_lanes_.size(), 0);
   loaded_.assign(stored_.size(), -1);
@@ -122,16 +125,22 @@ absl::Status InstancePlayer::Enqueue() {
 absl::Status InstancePlayer::Play(size_t index) {
   const IssuedInstance& instance = s_.plan->instances[index];
   Part& part = *part_of_[index];
-  const cudaStream_t origin = origins_[index % 2].get();
-  RETURN_IF_ERROR(Load(index, origin));
   if (part.calls.empty()) part.calls = s_.lanes->Bind(instance);
+  if (instance.transfers) return PlayCalls(instance, part, inputs_.get());
+  const size_t turn = turns_++ % 2;
+  const cudaStream_t origin = origins_[turn].get();
+  RETURN_IF_ERROR(Load(index, origin));
   if (part.as_graph && part.played && part.exec == nullptr && !instance.items.empty())
     RETURN_IF_ERROR(CaptureGraph(instance, part, origin));
-  RETURN_IF_ERROR(part.exec != nullptr ? PlayGraph(instance, part, origin)
-                                       : PlayCalls(instance, part, origin));
+  if (part.exec != nullptr) {
+    RETURN_IF_ERROR(PlayGraph(instance, part, origin));
+  } else {
+    RETURN_IF_ERROR(Record(entered_[turn].get(), origin));
+    RETURN_IF_ERROR(PlayCalls(instance, part, entered_[turn].get()));
+  }
   part.played = true;
   RETURN_IF_ERROR(Store(index, origin));
-  return of_origins_[index % 2].Add(kCommandsOfInstance, s_.await);
+  return of_origins_[turn].Add(kCommandsOfInstance, s_.await);
 }
 
 void InstancePlayer::NoteEnd(const Item& item) {
@@ -192,9 +201,7 @@ absl::Status InstancePlayer::Finish() {
 }
 
 absl::Status InstancePlayer::PlayCalls(const IssuedInstance& instance, Part& part,
-                                       cudaStream_t origin) {
-  const cudaEvent_t entered = entered_[origin == origins_[0].get() ? 0 : 1].get();
-  RETURN_IF_ERROR(Record(entered, origin));
+                                       cudaEvent_t entered) {
   for (LaneId lane : instance.lanes) RETURN_IF_ERROR(Await(s_.lanes->stream(lane), entered));
   for (size_t k = 0; k < instance.items.size(); ++k) {
     const Item& item = instance.items[k];

@@ -4,7 +4,8 @@
 //
 // A graph holds the operations of one shape of instance on all lanes, forked from and joined to the
 // stream that it is launched on. Two such streams alternate, so that an instance may begin before
-// the previous one has ended. Order between instances is kept by marks, which are event nodes in
+// the previous one has ended. Transfers between stages bypass both: the next passes need not wait
+// until they are done. Order between instances is kept by marks, which are event nodes in
 // the graph; before every launch they are set to the marks of the instance.
 
 #include <cuda_runtime.h>
@@ -81,7 +82,8 @@ class InstancePlayer {
 
   absl::Status Play(size_t index);
   absl::Status Load(size_t index, cudaStream_t origin);
-  absl::Status PlayCalls(const IssuedInstance& instance, Part& part, cudaStream_t origin);
+  // Lanes begin behind `entered`.
+  absl::Status PlayCalls(const IssuedInstance& instance, Part& part, cudaEvent_t entered);
   absl::Status PlayGraph(const IssuedInstance& instance, Part& part, cudaStream_t origin);
   absl::Status Store(size_t index, cudaStream_t origin);
   absl::Status Finish();
@@ -106,6 +108,7 @@ class InstancePlayer {
   std::vector<Part*> part_of_;  // [instance]
 
   // The state of the step that is being enqueued.
+  size_t turns_ = 0;                // of the origins
   IdVector<LaneId, int> lane_end_;  // the mark after its last operation so far; -1: none
   IdVector<LaneId, size_t> segments_;
   std::vector<int> loaded_;  // [slot] micro-batch; -1: none

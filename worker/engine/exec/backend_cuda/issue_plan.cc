@@ -89,6 +89,8 @@ class Planner {
     for (MergedRun& run : runs) {
       IssuedInstance instance;
       for (std::vector<RankOp>& ops : run) Add(std::move(ops), &instance);
+      instance.transfers = ranks_.size() == 1 && !instance.items.empty() &&
+                           IsTransfer(OpOf(instance.items[0].ops[0]).kind);
       Stage(&instance);
       plan_.instances.push_back(std::move(instance));
       Issue(&plan_.instances.back());

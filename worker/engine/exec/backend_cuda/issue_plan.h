@@ -50,9 +50,10 @@ struct Item {
   bool under_collective = false;
 };
 
-// What is enqueued as one graph: an instance of the step, the receives of one that are enqueued
-// early, or instances of several ranks that need each other.
+// What is enqueued as one graph: an instance of the step, its operations between transfers, or
+// instances of several ranks that need each other. Transfers to other devices are call by call.
 struct IssuedInstance {
+  bool transfers = false;  // it is nothing but transfers to other devices
   // The micro-batches whose own buffers (kPerMicroBatch) it uses, and those of them whose it
   // writes, ascending.
   std::vector<int> micro_batches, written;
