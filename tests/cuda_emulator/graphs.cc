@@ -235,6 +235,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
       number = node.event->state->issued;
     }
     run->numbers.push_back(number);
+    if (node.issued) node.issued();
   }
   ++cuda_emulator::counts.launched;
   Task task;

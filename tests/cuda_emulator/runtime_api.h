@@ -130,9 +130,10 @@ namespace cuda_emulator {
 // Seeds the order in which threads and streams run. 0: ascending.
 void Seed(uint64_t seed);
 // Appends work to a stream (a node to a graph while it is captured). `ready`: the stream stands
-// still until it says true; empty: it is.
+// still until it says true; empty: it is. `issued` is called when the work is on the stream: now,
+// or at every launch of the graph, for its nodes in the order in which they were captured.
 cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work,
-                    std::function<bool()> ready = {});
+                    std::function<bool()> ready = {}, std::function<void()> issued = {});
 
 // Device memory in bytes; what is asked for beyond it is refused.
 void SetMemory(size_t bytes);

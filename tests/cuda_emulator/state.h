@@ -32,7 +32,8 @@ struct EventState {
 struct Node {
   cudaGraphNodeType type = cudaGraphNodeTypeKernel;
   std::function<void()> work;
-  std::function<bool()> ready;  // empty: yes
+  std::function<bool()> ready;   // empty: yes
+  std::function<void()> issued;  // called at a launch; empty: nothing is
   cudaEvent_t event = nullptr;
   std::vector<int> after;       // nodes
   cudaStream_t lane = nullptr;  // captured on; its turns are drawn with that stream's

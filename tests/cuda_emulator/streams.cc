@@ -195,12 +195,14 @@ void RunSome(const std::function<bool()>& done) {
   }
 }
 
-cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work, std::function<bool()> ready) {
+cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work, std::function<bool()> ready,
+                    std::function<void()> issued) {
   if (device().sticky != cudaSuccess) return device().sticky;
   if (device().launches_left >= 0 && device().launches_left-- == 0) return cudaErrorLaunchFailure;
   if (stream == nullptr) {
     if (const cudaError_t error = cudaStreamSynchronize(nullptr); error != cudaSuccess)
       return error;
+    if (issued) issued();
     work();
     return cudaSuccess;
   }
@@ -209,11 +211,13 @@ cudaError_t Enqueue(cudaStream_t stream, std::function<void()> work, std::functi
     task.work = std::move(work);
     task.ready = std::move(ready);
     Append(stream, std::move(task));
+    if (issued) issued();
     return cudaSuccess;
   }
   Node node;
   node.work = std::move(work);
   node.ready = std::move(ready);
+  node.issued = std::move(issued);
   AddNode(stream, std::move(node));
   return cudaSuccess;
 }

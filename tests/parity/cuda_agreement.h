@@ -28,7 +28,7 @@ inline void ExpectAgreesWithTheCpu(const Layout& layout, const MakeMachine& mach
 }
 
 // Both families and types, not sliced on one rank, and overlapped on two with other options of the
-// model.
+// model; stages and replicas.
 inline std::vector<Layout> CudaLayouts() {
   std::vector<Layout> layouts;
   for (Family family : EveryFamily()) {
@@ -43,6 +43,15 @@ inline std::vector<Layout> CudaLayouts() {
                          .dtype = dtype});
     }
   }
+  // Stages, which have unlike programs, sliced on two ranks each, and with replicas.
+  layouts.push_back({.schedule = "domino_row", .pp_size = 2, .slices = {2, 2}, .micro_batches = 3});
+  layouts.push_back({.family = Family::kLlama,
+                     .tp_size = 1,
+                     .dp_size = 2,
+                     .zero = 1,
+                     .pp_size = 2,
+                     .micro_batches = 3,
+                     .dtype = DType::kBF16});
   return layouts;
 }
 

@@ -32,8 +32,14 @@ constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
 // computed what they run ahead. Both may take most of a step. A peer that dies is noticed at once;
 // this limit is for one that hangs.
 constexpr absl::Duration kDistantTimeout = absl::Hours(1);
-// A few blocks saturate NVLink, and kernels hardly need the SMs; not measured yet.
-constexpr int kCollectiveBlocks = 4;
+// A few blocks saturate NVLink, and kernels hardly need the SMs; not measured yet. Between stages
+// one tensor crosses while a whole pass computes.
+constexpr int kCollectiveBlocks = 4, kStageBlocks = 2;
+
+int BlocksOf(const Group& group) {
+  if (group.ranks.size() == 1) return 0;
+  return group.axis() == kPpGroupName ? kStageBlocks : kCollectiveBlocks;
+}
 
 }  // namespace
 
@@ -58,13 +64,10 @@ absl::Status RankDevice::OpenCpu() {
 absl::Status RankDevice::OpenCuda() {
   ASSIGN_OR_RETURN(plugin_, LoadPlugin(CudaPluginOptions()));
   // Collectives of all groups may be in flight at once.
-  const auto groups = GroupsOf(config_.engine, config_.rank);
-  const auto communicating = std::count_if(
-      groups.begin(), groups.end(), [](const Group& group) { return group.ranks.size() > 1; });
-  ASSIGN_OR_RETURN(backend_,
-                   plugin_->make_backend(
-                       {.tuning_folder = config_.tuning_folder,
-                        .collective_sms = kCollectiveBlocks * static_cast<int>(communicating)}));
+  int blocks = 0;
+  for (const Group& group : GroupsOf(config_.engine, config_.rank)) blocks += BlocksOf(group);
+  ASSIGN_OR_RETURN(backend_, plugin_->make_backend({.tuning_folder = config_.tuning_folder,
+                                                    .collective_sms = blocks}));
   ASSIGN_OR_RETURN(const std::vector<DeviceInfo> devices, plugin_->devices());
   if (!devices.empty()) {
     const DeviceInfo& gpu = devices.front();
@@ -107,7 +110,7 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
         plugin_->connect({.rank = rank,
                           .size = size,
                           .store = &store,
-                          .max_blocks = kCollectiveBlocks,
+                          .max_blocks = BlocksOf(group),
                           .prefix = absl::StrCat("device-", name),
                           .timeout = kPeerTimeout});
     if (absl::IsUnavailable(device.status())) return device.status();  // a peer went away

@@ -20,6 +20,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/comm/republishing_store.h"
 #include "worker/data/training_data.h"
+#include "worker/engine/program/issue_order.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/agreement/same_folder.h"
 #include "worker/trainer/agreement/same_kernels.h"
@@ -119,7 +120,9 @@ class RankProcess {
       RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
-    RETURN_IF_ERROR(CheckSameStep(plan.program, device_->control()));
+    std::vector<GroupId> issued;
+    if (config_.on_gpu) issued = CallsInIssueOrder(plan.step);
+    RETURN_IF_ERROR(CheckSameStep(plan.program, std::move(issued), device_->control()));
     if (config_.evaluates()) {
       ASSIGN_OR_RETURN(evaluation_arenas_,
                        MakeRoomForEvaluation(config_.engine, config_.evaluation.batches,

@@ -50,7 +50,8 @@ absl::StatusOr<std::unique_ptr<DeviceCommunicator>> Connect(const DeviceGroupOpt
                                               .prefix = options.prefix,
                                               .network = std::move(network),
                                               .timeout = options.timeout}));
-  return std::make_unique<GlooDevice>(std::move(host));
+  static auto* issued = new IssuedCalls;  // of the process
+  return std::make_unique<GlooDevice>(std::move(host), issued);
 }
 
 absl::StatusOr<std::unique_ptr<DeviceCommunicator>> EmulateLink(int, const EmulatedLinkOptions&) {

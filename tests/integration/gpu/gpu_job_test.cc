@@ -29,8 +29,8 @@ constexpr char kTiny[] =
 
 class GpuJobTest : public ClusterTest {
  protected:
-  // Two cores and two GPUs. `plugin`: the folder it is found in.
-  void StartGpus(const std::string& plugin) {
+  // Workers with two cores and two GPUs each. `plugin`: the folder it is found in.
+  void StartGpus(const std::string& plugin, const std::vector<std::string>& workers = {"node-a"}) {
     setenv("STRETTO_PLUGIN_PATH", Fake(plugin).c_str(), 1);
     setenv("LD_LIBRARY_PATH", Fake("driver").c_str(), 1);
     // Away from the plug-in that may lie beside the program.
@@ -38,8 +38,11 @@ class GpuJobTest : public ClusterTest {
     std::filesystem::copy_file(absl::StrCat(STRETTO_BINARY_DIR, "/stretto-trainer"),
                                Path("bin/stretto-trainer"));
     StartCoordinator();
-    StartWorker("node-a", 2,
-                {"--nvml", Fake("nvml/libtwo_gpus.so"), "--trainer", Path("bin/stretto-trainer")});
+    for (const std::string& worker : workers) {
+      StartWorker(
+          worker, 2,
+          {"--nvml", Fake("nvml/libtwo_gpus.so"), "--trainer", Path("bin/stretto-trainer")});
+    }
   }
 
   static JobFile OnGpus(const std::string& name, int steps, const std::string& more = "") {
@@ -123,6 +126,39 @@ TEST_F(GpuJobTest, ReplicasThatShareUpdatesTrainAsOthersDo) {
   EXPECT_EQ(RunJob(shared)["profile"]["verified_parity"], true);
   ASSERT_EQ(Losses("plain").size(), 4u);
   EXPECT_EQ(Losses("shared"), Losses("plain"));
+}
+
+// Stages, with replicas and with tensor parallelism, on the GPUs of one node and of two. Each has
+// the losses of the same layout on cores, whose products and sums round differently.
+TEST_F(GpuJobTest, StagesTrainAsOnCores) {
+  StartGpus("emulated", {"node-a", "node-b"});
+  struct Case {
+    std::string name;
+    int tp_size, dp_size;
+  };
+  for (const Case& of : {Case{"two", 1, 1}, Case{"four", 2, 1}, Case{"replicas", 1, 2}}) {
+    SCOPED_TRACE(of.name);
+    const std::string more = "global_batch_size: 16\neval: {interval_steps: 3, batches: 3}\n";
+    JobFile gpu = OnGpus(of.name, 3, more);
+    gpu.data = "{prefix: text, held_out: 0.2}";
+    gpu.tp_size = of.tp_size;
+    gpu.dp_size = of.dp_size;
+    gpu.pp_size = 2;
+    JobFile cpu = gpu;
+    cpu.name = of.name + "-cpu";
+    cpu.more = "optimizer: {decay_steps: 6}\n" + more;
+    RunJob(gpu);
+    RunJob(cpu);
+    const std::vector<double> found = Losses(gpu.name), expected = Losses(cpu.name);
+    ASSERT_EQ(found.size(), 3u);
+    ASSERT_EQ(expected.size(), 3u);
+    for (size_t step = 0; step < found.size(); ++step)
+      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step + 1;
+    const auto evaluated = [&](const std::string& name) {
+      return Steps(name)[2]["evaluation"]["loss"].get<double>();
+    };
+    EXPECT_NEAR(evaluated(gpu.name), evaluated(cpu.name), 1e-5 * evaluated(cpu.name));
+  }
 }
 
 TEST_F(GpuJobTest, AScheduleThatComputesAWrongBitFailsTheJob) {

@@ -93,7 +93,6 @@ const Refusal kRefusals[] = {
      "schedule { pipeline { order: 'gpipe' wgrad_delay: WGRAD_DELAY_SEND } }",
      kDelay},
     {"parallelism { pp_size: 2 } schedule { pipeline { wgrad_delay: 9 } }", kDelay},
-    {"device: DEVICE_CUDA parallelism { pp_size: 2 }", "parallelism.pp_size"},
     {"parallelism { dp_size: -1 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 1025 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 2 zero: 2 }", "parallelism.zero"},
@@ -177,6 +176,8 @@ const Refusal kRefusals[] = {
     {"device: DEVICE_CUDA micro_batch_size: 32769", "micro_batch_size"},
     {"device: DEVICE_CUDA parallelism { tp_size: 2 dp_size: 3 }", "parallelism.dp_size"},
     {"device: DEVICE_CUDA parallelism { tp_size: 3 dp_size: 2 }", "parallelism.dp_size"},
+    {"device: DEVICE_CUDA parallelism { tp_size: 1 pp_size: 2 dp_size: 4 } global_batch_size: 16",
+     "parallelism.dp_size"},
     {"precision: 9", "precision"},
     {"device: 9", "device"},
     {"emulated_link { gigabits_per_second: 0 }", "emulated_link.gigabits_per_second"},
@@ -334,7 +335,11 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "model { norm_epsilon: 1 }", "data { prefix: 'llmc:web/train_*.bin' }",
         "eval { interval_steps: 5 prefix: 'held' }",
         "eval { interval_steps: 5 } data { held_out: 0.25 }",
-        "device: DEVICE_CUDA precision: PRECISION_BF16"}) {
+        "device: DEVICE_CUDA precision: PRECISION_BF16",
+        "device: DEVICE_CUDA parallelism { pp_size: 2 tp_size: 2 dp_size: 2 } global_batch_size: 8",
+        "device: DEVICE_CUDA parallelism { pp_size: 2 dp_size: 4 tp_size: 1 } model { tied_head: "
+        "false } "
+        "global_batch_size: 16"}) {
     EXPECT_EQ(Validate(Normalize(SpecWith(change))), absl::OkStatus()) << change;
   }
   for (const char* change :

@@ -15,8 +15,10 @@
 // the machine have those (NCCL_WIN_ENABLE=0 forbids them), else a registered buffer; either takes
 // fewer blocks from the GPU than memory that NCCL does not know. Registering waits for the peers.
 //
-// Groups whose collectives are in flight together on one device must start in the same order on all
-// ranks: set NCCL_LAUNCH_ORDER_IMPLICIT=1 for the process.
+// Where several groups have work on one device, set NCCL_LAUNCH_ORDER_IMPLICIT=1 for the process. A
+// collective then starts only when all that the process enqueued before it, in any group, have
+// started, and all ranks must enqueue in orders under which that ends: VerifySkeletons
+// (worker/engine/program/skeleton.h) proves it.
 
 #include <memory>
 #include <string>

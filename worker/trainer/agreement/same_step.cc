@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +23,10 @@ absl::Status Refused(const absl::Status& status) {
 
 }  // namespace
 
-absl::Status CheckSameStep(const Program& mine, Communicator& control) {
-  ASSIGN_OR_RETURN(const Skeleton own, SkeletonOf(mine));
+absl::Status CheckSameStep(const Program& mine, std::vector<GroupId> issued,
+                           Communicator& control) {
+  ASSIGN_OR_RETURN(Skeleton own, SkeletonOf(mine));
+  own.issued = std::move(issued);
   const std::string bytes = Pack(own);
   ASSIGN_OR_RETURN(const std::vector<std::string> digests,
                    ExchangeText(control, absl::StrCat(bytes.size(), " ", Crc32c(bytes))));

@@ -15,9 +15,10 @@ namespace {
 using testing::HasSubstr;
 
 // By rank. The programs' first line names the rank.
-std::vector<absl::Status> Check(const std::vector<std::string>& programs) {
+std::vector<absl::Status> Check(const std::vector<std::string>& programs,
+                                const std::vector<std::vector<GroupId>>& issued = {{}, {}}) {
   return OnRanks(programs.size(), [&](size_t rank, Communicator& control) {
-    return CheckSameStep(ProgramOf(programs[rank]), control);
+    return CheckSameStep(ProgramOf(programs[rank]), issued[rank], control);
   });
 }
 
@@ -48,6 +49,29 @@ TEST(SameStepTest, EveryRankIsToldOfADeadlock) {
     EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
     EXPECT_THAT(std::string(status.message()),
                 HasSubstr("deadlock: nothing can proceed, with rank 0 at operation 1 of group tp"));
+  }
+}
+
+TEST(SameStepTest, EveryRankIsToldOfAnOrderOfIssueThatDeadlocks) {
+  const std::string program =
+      "program rank=0 world=2\n"
+      "group tp 0,1\n"
+      "group dp 0,1\n"
+      "lane compute\n"
+      "lane comm.tp\n"
+      "lane comm.dp\n"
+      "buffer %0 x f32 4 input\n"
+      "buffer %1 y f32 4 input\n"
+      "0 comm.tp all_reduce a fwd in=%0 out=%0 on=tp\n"
+      "1 comm.dp all_reduce b fwd in=%1 out=%1 on=dp wait=0\n";
+  const std::string other = With(program, "rank=0", "rank=1");
+  for (const absl::Status& status : Check({program, other}, {{0, 1}, {0, 1}})) {
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  for (const absl::Status& status : Check({program, other}, {{0, 1}, {1, 0}})) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("rank 1 at operation 0 of group tp, enqueued behind operation 1"));
   }
 }
 

@@ -4,7 +4,7 @@
 // (issue_plan.h). The host only enqueues, and at the end polls until everything is done.
 //
 // Several ranks may share the device and the streams. Their operations are then issued side by
-// side, and a collective among them is one kernel (group_kernels.h). This is the local communicator
+// side (merge_ranks.h), and a collective among them is one kernel (group_kernels.h). This is the local communicator
 // of the backend, and it proves programs of several ranks on one GPU.
 
 #include <array>
@@ -68,8 +68,8 @@ struct CudaExecutorOptions {
 // intervals() are those of the segment (issue_plan.h) of each operation, and communication uses no
 // CPU time.
 //
-// Errors: InvalidArgument (ranks whose instances or collectives differ; communicators that do not
-// fit their group), ResourceExhausted naming arena and size, those of the device. Run also returns
+// Errors: InvalidArgument (ranks whose collectives differ or whose groups have members elsewhere;
+// communicators that do not fit their group), ResourceExhausted naming arena and size, those of the device. Run also returns
 // Internal when a launch fails, naming the operation, or when the device breaks or a communicator
 // fails, naming the first operation that was not seen to complete.
 absl::StatusOr<std::vector<std::unique_ptr<Executor>>> MakeCudaExecutors(
