@@ -5,7 +5,7 @@
 //
 // As with NCCL_LAUNCH_ORDER_IMPLICIT, a call starts only when all calls that the process issued
 // before it, on any stream, have started. From then on a thread of the communicator runs it, as a
-// kernel would, and other streams go on.
+// kernel would, and other streams continue.
 
 #include <cuda_runtime.h>
 

@@ -420,5 +420,6 @@ ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclData
 
 ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t type, int root,
                            ncclComm_t comm, cudaStream_t stream) {
-  return Enqueue("Broadcast", comm, {Kind::kBroadcast, in, out, count, type, ncclSum, stream, root});
+  return Enqueue("Broadcast", comm,
+                 {Kind::kBroadcast, in, out, count, type, ncclSum, stream, root});
 }
