@@ -35,6 +35,7 @@ class Evaluation {
   absl::StatusOr<std::optional<double>> MeanLoss(Stop stop);
 
   int64_t tokens() const;
+  const RankEngine& engine() const { return *engine_; }
 
  private:
   Evaluation(const JobConfig& config, const Sampler& held_out, Communicator& control,

@@ -48,6 +48,7 @@ class RankEngine {
       RankEngine& training, int64_t batches, GroupLinks links, Backend& backend, OnBegin on_begin);
 
   int micro_batches() const { return spec_.micro_batches; }
+  const StepProgram& step() const { return plan_.step; }
   const Program& program() const { return plan_.program; }
   const ArenaBytes& arenas() const { return plan_.arenas; }
   Executor& executor() { return *executor_; }

@@ -120,9 +120,7 @@ class RankProcess {
       RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
-    std::vector<GroupId> issued;
-    if (config_.on_gpu) issued = CallsInIssueOrder(plan.step);
-    RETURN_IF_ERROR(CheckSameStep(plan.program, std::move(issued), device_->control()));
+    RETURN_IF_ERROR(Rehearse(plan.step, plan.program));
     if (config_.evaluates()) {
       ASSIGN_OR_RETURN(evaluation_arenas_,
                        MakeRoomForEvaluation(config_.engine, config_.evaluation.batches,
@@ -139,6 +137,13 @@ class RankProcess {
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
     return WorkTogether(device_->control(),
                         [&] { return Load(saved.get(), weights.get(), state); });
+  }
+
+  // Proves that the programs of all ranks fit together. Called by all of them.
+  absl::Status Rehearse(const StepProgram& step, const Program& program) {
+    std::vector<GroupId> issued;
+    if (config_.on_gpu) issued = CallsInIssueOrder(step);
+    return CheckSameStep(program, std::move(issued), device_->control());
   }
 
   absl::Status Load(const SavedState* saved, const ModelSource* weights, TrainState* state) {
@@ -180,7 +185,7 @@ class RankProcess {
     ASSIGN_OR_RETURN(evaluation_,
                      Evaluation::Create(config_, *held_out_.sampler, *engine_, device_->links(),
                                         device_->control(), device_->backend(), on_begin));
-    return absl::OkStatus();
+    return Rehearse(evaluation_->engine().step(), evaluation_->engine().program());
   }
 
   // Called before Connect, which no rank passes until all have reached it. No rank has therefore
