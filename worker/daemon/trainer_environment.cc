@@ -67,11 +67,15 @@ std::vector<std::string> TrainerEnvironment(const std::string& gpu_uuid,
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const absl::string_view text = *variable;
     const bool ours = absl::StartsWith(text, "NCCL_LAUNCH_ORDER_IMPLICIT=") ||
+                      absl::StartsWith(text, "NCCL_RUNTIME_CONNECT=") ||
                       absl::StartsWith(text, "NCCL_GRAPH_REGISTER=");
     if (absl::StartsWith(text, "NCCL_") && !ours) env.emplace_back(text);
   }
   // Concurrent collectives of two groups start in the order of issue, on all ranks.
   env.push_back("NCCL_LAUNCH_ORDER_IMPLICIT=1");
+  // Groups connect when they are made. Otherwise the host waits for the peers in the first call of
+  // a group, and two stages that begin with receives from each other would wait forever.
+  env.push_back("NCCL_RUNTIME_CONNECT=0");
   // We register the arenas. NCCL would forget buffers that a graph registered only at a later
   // launch, when the memory may belong to something else.
   env.push_back("NCCL_GRAPH_REGISTER=0");

@@ -18,7 +18,8 @@
 // Where several groups have work on one device, set NCCL_LAUNCH_ORDER_IMPLICIT=1 for the process. A
 // collective then starts only when all that the process enqueued before it, in any group, have
 // started, and all ranks must enqueue in orders under which that ends: VerifySkeletons
-// (worker/engine/program/skeleton.h) proves it.
+// (worker/engine/program/skeleton.h) proves it. Set NCCL_RUNTIME_CONNECT=0 too: the group then
+// connects in Connect, and first calls do not wait for peers on the host.
 
 #include <memory>
 #include <string>

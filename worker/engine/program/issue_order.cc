@@ -2,7 +2,8 @@
 
 // One walk in program order gives each receive its front: the first instance before which it may be
 // enqueued. That is behind everything that it waits for, behind what precedes it on its lane, and
-// not before the instance of the receive before it. All other operations stay in place.
+// not before the instance of the receive before it, or its own instance if it is the first. All
+// other operations stay in place.
 
 #include "worker/engine/program/issue_order.h"
 
@@ -48,7 +49,7 @@ class Fronts {
   InstanceId FrontOf(At receive) const {
     const Instance& instance = step_.instances[receive.instance];
     const Op& op = step_.units[instance.unit].ops[receive.op];
-    InstanceId front = std::max<InstanceId>(0, received_[op.lane]);
+    InstanceId front = received_[op.lane] >= 0 ? received_[op.lane] : receive.instance;
     if (last_[op.lane].op >= 0) front = std::max(front, Behind(last_[op.lane]));
     for (OpId wait : op.waits) front = std::max(front, Behind({receive.instance, wait}));
     for (const CarriedWait& wait : instance.waits) {

@@ -84,9 +84,10 @@ TEST(IssueOrderTest, AReceiveComesAPassEarly) {
                     step.units[instance.unit].name.substr(0, 1) +
                     std::to_string(instance.micro_batches[0]));
   }
-  EXPECT_THAT(order, ElementsAre("recv f0", "recv b0", "recv f1", "f0", "recv f2", "f1",  //
-                                 "recv b1", "b0", "recv f3", "f2", "recv b2", "b1",       //
-                                 "recv f4", "f3", "recv b3", "b2", "recv f5", "f4",       //
+  EXPECT_THAT(order, ElementsAre("recv f0", "recv f1", "f0", "recv f2", "f1",  //
+                                 "recv b0", "recv b1", "b0", "recv f3", "f2",  //
+                                 "recv b2", "b1", "recv f4", "f3",             //
+                                 "recv b3", "b2", "recv f5", "f4",             //
                                  "recv b4", "b3", "f5", "recv b5", "b4", "b5"));
 }
 
