@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # From a clean clone to a trained transformer: installs what is missing, builds what is shipped, starts a
-# local cluster with two workers, trains a GPT of about 10 million parameters on real text with overlapped
+# local cluster, trains a GPT of about 10 million parameters on real text with overlapped
 # tensor parallelism, then compares schedules on an emulated slow link and on the real one.
 #
 #   deploy/quickstart.sh [--report FILE] [--steps N] [--state-dir DIR]
@@ -50,10 +50,10 @@ mkdir -p build
 cmake --build --preset release --target programs
 PATH="$PWD/build/release/bin:$PATH"
 
-say "start a cluster: one coordinator, two workers"
+say "start a cluster: a coordinator and a worker with two slots"
 rm -rf "$state"
 mkdir -p "$state/data"
-stretto up --workers 2 --slots 1 --listen 127.0.0.1:0 --state-dir "$state" >"$state/up.log" 2>&1 &
+stretto up --slots 2 --listen 127.0.0.1:0 --state-dir "$state" >"$state/up.log" 2>&1 &
 cluster=$!
 stop_cluster() {
   kill -INT "$cluster" 2>/dev/null || return 0
@@ -126,7 +126,7 @@ if [[ -n "$report" ]]; then
   echo "report: $report"
 fi
 
-say "look further (start the cluster again with: build/release/bin/stretto up --workers 2 --state-dir $state)"
+say "look further (start the cluster again with: build/release/bin/stretto up --state-dir $state)"
 cat <<TEXT
   stretto job describe perl-gpt        conditions, placement, ledger
   stretto job get perl-gpt -o json     everything, for programs

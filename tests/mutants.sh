@@ -23,7 +23,7 @@ data order|worker/data/sampler.cc|s/Permute(seed, consumed .*epoch,$/Permute(see
 hash of a spec|proto/spec/job/hash.cc|s/";", spec.seed(), ";"/";;"/|job_spec_test
 gradient scale|worker/trainer/profile.cc|s/1.0 \/ static_cast<double>(config/2.0 \/ static_cast<double>(config/|trainer_test
 export dtype|worker/exchange/export_hf.cc|s/source.dtype_of(.*) : dtype;/source.dtype() : dtype;/|export_test
-placement rule|coordinator/placement/placement.cc|s/free.size() < best->free/free.size() > best->free/|core_test
+placement rule|coordinator/placement/gang.cc|s/room\[worker\] < room\[\*best\]/room[worker] > room[*best]/|core_test
 ROWS
 }
 

@@ -76,7 +76,8 @@ const JobRecord& Core::AttachSummary(const std::string& job_id, std::string summ
 // ---- requests
 
 absl::Status Core::Handle(const CreateJob& event) {
-  STRETTO_CHECK(event.world_size >= 1 && event.block_size >= 1);
+  const int32_t ranks = event.gang.ranks();
+  STRETTO_CHECK(ranks >= 1);
   if (const auto known = id_by_request_.find(event.request_id); known != id_by_request_.end()) {
     if (Get(known->second).fingerprint != event.fingerprint) {
       return absl::AlreadyExistsError(absl::StrCat("request_id \"", event.request_id,
@@ -92,12 +93,12 @@ absl::Status Core::Handle(const CreateJob& event) {
   }
   const std::vector<WorkerView> cluster = ClusterView();
   const int32_t known_slots = KnownSlots(cluster, event.device_kind);
-  if (!workers().empty() && known_slots < event.world_size) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "job \"", event.job_id, "\" needs ", CountOf(event.world_size, event.device_kind),
-        "; this cluster has ", known_slots, " on ", workers().size(),
-        workers().size() == 1 ? " worker" : " workers",
-        FaultyNote(FaultySlots(cluster, event.device_kind))));
+  if (!workers().empty() && known_slots < ranks) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job \"", event.job_id, "\" needs ", CountOf(ranks, event.device_kind),
+                     "; this cluster has ", known_slots, " on ", workers().size(),
+                     workers().size() == 1 ? " worker" : " workers",
+                     FaultyNote(FaultySlots(cluster, event.device_kind))));
   }
   effects_.job_id = event.job_id;
   if (event.validate_only) return absl::OkStatus();
@@ -106,8 +107,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.id = event.job_id;
   record.uid = event.uid;
   record.spec = event.spec;
-  record.world_size = event.world_size;
-  record.block_size = event.block_size;
+  record.gang = event.gang;
   record.device_kind = event.device_kind;
   record.total_steps = event.total_steps;
   record.request_id = event.request_id;
@@ -175,8 +175,7 @@ std::vector<QueuedJob> Core::Queue() const {
   for (const auto& [number, id] : live_) {
     const JobRecord& job = Get(id);
     if (job.state != JobState::kPending) continue;
-    queue.push_back(
-        {.id = id, .slots = job.world_size, .block = job.block_size, .kind = job.device_kind});
+    queue.push_back({.id = id, .gang = job.gang, .kind = job.device_kind});
   }
   return queue;
 }

@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/membership/membership.h"
+#include "coordinator/placement/placement.h"
 #include "proto/base/ids.h"
 
 namespace stretto::coordinator {
@@ -22,8 +23,7 @@ struct CreateJob {
   std::string job_id;
   std::string uid;   // fresh
   std::string spec;  // serialised v1alpha1.JobSpec
-  int32_t world_size = 1;
-  int32_t block_size = 1;  // QueuedJob::block
+  Gang gang;
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::string request_id;      // empty: not idempotent

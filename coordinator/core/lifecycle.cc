@@ -49,7 +49,7 @@ void Core::PlaceQueued() {
 void Core::Start(const Placed& placed) {
   JobRecord& job = Change(placed.job_id);
   STRETTO_CHECK(job.state == JobState::kPending);
-  STRETTO_CHECK(static_cast<int32_t>(placed.ranks.size()) == job.world_size);
+  STRETTO_CHECK(static_cast<int32_t>(placed.ranks.size()) == job.world_size());
   epoch_.last = Epoch(epoch_.last.value() + 1);
   job.state = JobState::kPreparing;
   job.attempt = 1;
@@ -60,9 +60,9 @@ void Core::Start(const Placed& placed) {
   jobs_.at(placed.job_id).acked.assign(job.ranks.size(), 0);
   const std::set<std::string> on = WorkersOf(job);
   SetCondition(placed.job_id, "Scheduled", ConditionStatus::kTrue, "Placed",
-               absl::StrCat(job.world_size, job.world_size == 1 ? " rank on " : " ranks on ",
+               absl::StrCat(job.world_size(), job.world_size() == 1 ? " rank on " : " ranks on ",
                             absl::StrJoin(on, ", "),
-                            CutsBlock(placed.ranks, job.block_size)
+                            CutsBlock(placed.ranks, job.gang)
                                 ? "; a tensor-parallel group is on more than one worker"
                                 : ""));
   SetCondition(placed.job_id, "Prepared", ConditionStatus::kFalse, "Preparing", "");

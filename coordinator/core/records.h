@@ -10,6 +10,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/membership/membership.h"
+#include "coordinator/placement/placement.h"
 #include "proto/base/exit_reason.h"
 #include "proto/base/ids.h"
 
@@ -85,8 +86,7 @@ struct JobRecord {
   std::string id;
   std::string uid;
   std::string spec;  // serialised v1alpha1.JobSpec; opaque here
-  int32_t world_size = 1;
-  int32_t block_size = 1;  // QueuedJob::block
+  Gang gang;
   int32_t device_kind = 0;
   int64_t total_steps = 0;
   std::string request_id;   // of CreateJob; may be empty
@@ -117,6 +117,7 @@ struct JobRecord {
   std::optional<absl::Duration> submit_to_first_step;
   std::string summary;  // opaque; attached by the driver when the job ends
 
+  int32_t world_size() const { return gang.ranks(); }
   // The number of steps that all ranks have finished.
   int64_t steps_done() const;
   const Condition* FindCondition(const std::string& type) const;

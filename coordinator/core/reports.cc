@@ -110,7 +110,8 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
   // A job that is already stopping never becomes RUNNING, even if its last rank gets prepared.
   if (!all || job.state != JobState::kPreparing || !job.stop_reason.empty()) return;
   job.state = JobState::kRunning;
-  const std::string ranks = absl::StrCat(job.world_size, " of ", job.world_size, " ranks prepared");
+  const std::string ranks =
+      absl::StrCat(job.world_size(), " of ", job.world_size(), " ranks prepared");
   SetCondition(id, "Prepared", ConditionStatus::kTrue, "AllRanksPrepared", ranks);
   if (report.resumed_inexactly) {
     SetCondition(id, "ResumedExactly", ConditionStatus::kFalse, "OtherLayout",

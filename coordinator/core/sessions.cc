@@ -187,7 +187,7 @@ void Core::SendAssignTo(const JobRecord& job, const std::string& worker) {
                     .job_uid = job.uid,
                     .epoch = job.epoch,
                     .spec = job.spec,
-                    .world_size = job.world_size,
+                    .world_size = job.world_size(),
                     .ranks = {},
                     .create_time = job.create_time};
   for (size_t i = 0; i < job.ranks.size(); ++i) {

@@ -10,90 +10,96 @@
 #include <map>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/placement/gang.h"
 
 namespace stretto::coordinator {
 namespace {
 
-// The free slots of one worker that suit one job.
-struct Candidate {
-  WorkerView* worker;
-  std::vector<SlotView*> free;
-};
-
-std::vector<Candidate> Candidates(std::vector<WorkerView>& workers, int32_t kind) {
-  std::vector<Candidate> candidates;
-  for (WorkerView& worker : workers) {
-    if (!worker.ready) continue;
-    Candidate candidate{.worker = &worker, .free = {}};
-    for (SlotView& slot : worker.slots) {
-      if (slot.free && slot.healthy && slot.kind == kind) candidate.free.push_back(&slot);
-    }
-    if (!candidate.free.empty()) candidates.push_back(std::move(candidate));
-  }
-  return candidates;
-}
-
-// Takes as many of the free slots as the gang still needs, in multiples of `unit`.
-void Take(const Candidate& candidate, int32_t slots, int32_t unit, std::vector<RankSlot>& ranks) {
-  const size_t usable = candidate.free.size() / unit * unit;
-  for (size_t i = 0; i < usable && static_cast<int32_t>(ranks.size()) < slots; ++i) {
-    candidate.free[i]->free = false;
-    ranks.push_back({.worker = candidate.worker->id, .slot = candidate.free[i]->slot});
-  }
-}
-
 // Returns the slots by rank, empty if the gang does not fit, and marks them as taken.
 std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob& job) {
-  std::vector<Candidate> candidates = Candidates(workers, job.kind);
-  const size_t slots = job.slots, block = job.block;
-  size_t free = 0, in_blocks = 0;
-  const Candidate* best = nullptr;
-  for (const Candidate& candidate : candidates) {
-    free += candidate.free.size();
-    in_blocks += candidate.free.size() / block * block;
-    if (candidate.free.size() < slots) continue;
-    if (best == nullptr || candidate.free.size() < best->free.size()) best = &candidate;
+  std::vector<std::vector<SlotView*>> free(workers.size());
+  std::vector<int32_t> room;
+  for (size_t i = 0; i < workers.size(); ++i) {
+    for (SlotView& slot : workers[i].slots) {
+      if (workers[i].ready && slot.free && slot.healthy && slot.kind == job.kind)
+        free[i].push_back(&slot);
+    }
+    room.push_back(static_cast<int32_t>(free[i].size()));
   }
+  std::vector<size_t> taken(workers.size());
   std::vector<RankSlot> ranks;
-  if (best != nullptr) {
-    Take(*best, job.slots, 1, ranks);
-  } else if (free >= slots) {
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const auto& a, const auto& b) { return a.free.size() > b.free.size(); });
-    const int32_t unit = in_blocks >= slots ? job.block : 1;
-    for (const Candidate& candidate : candidates) Take(candidate, job.slots, unit, ranks);
+  for (size_t worker : DealGang(room, job.gang)) {
+    SlotView& slot = *free[worker][taken[worker]++];
+    slot.free = false;
+    ranks.push_back({.worker = workers[worker].id, .slot = slot.slot});
   }
   return ranks;
+}
+
+// Whether the gang would fit if it had the cluster for itself.
+bool IsPossible(const std::vector<WorkerView>& workers, const QueuedJob& job) {
+  std::vector<int32_t> room;
+  for (const WorkerView& worker : workers) room.push_back(KnownSlots({worker}, job.kind));
+  return !DealGang(room, job.gang).empty();
 }
 
 std::string Count(size_t n, const char* noun) {
   return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
 
+// Says why a gang does not fit.
 std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& job) {
-  size_t known = 0, free = 0, holders = 0, lost = 0;
+  size_t known = 0, holders = 0, lost = 0;
+  int32_t free = 0;
+  std::vector<int32_t> room;
   for (const WorkerView& worker : workers) {
     size_t here = 0;
+    int32_t free_here = 0;
     for (const SlotView& slot : worker.slots) {
       if (slot.kind != job.kind || !slot.healthy) continue;
       ++here;
-      free += worker.ready && slot.free;
+      free_here += worker.ready && slot.free;
     }
+    room.push_back(free_here);
+    free += free_here;
     known += here;
     holders += here > 0;
     lost += here > 0 && !worker.ready;
   }
-  std::string text = absl::StrCat("needs ", CountOf(job.slots, job.kind), "; ", free, " free of ",
-                                  known, " on ", Count(holders, "worker"));
+  std::string text = absl::StrCat("needs ", CountOf(job.gang.ranks(), job.kind), "; ", free,
+                                  " free of ", known, " on ", Count(holders, "worker"));
   if (lost > 0) absl::StrAppend(&text, " (", lost, " lost)");
-  return absl::StrCat(text, FaultyNote(FaultySlots(workers, job.kind)));
+  text += FaultyNote(FaultySlots(workers, job.kind));
+  if (free < job.gang.ranks()) return text;
+  int32_t blocks = 0, largest = 0;
+  for (const StageBlocks& stage : job.gang.stages) {
+    blocks += stage.blocks;
+    largest = std::max(largest, stage.size);
+  }
+  if (*std::max_element(room.begin(), room.end()) < largest) {
+    absl::StrAppend(&text, ", but no worker has room for a block of ", largest);
+  } else {
+    absl::StrAppend(&text, ", but whole blocks find room for ", WholeBlocks(room, job.gang), " of ",
+                    blocks, " only");
+  }
+  return text + " (set placement.split_blocks to let one span workers)";
 }
 
 }  // namespace
 
-bool CutsBlock(const std::vector<RankSlot>& ranks, int32_t block) {
-  for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    if (ranks[rank].worker != ranks[rank / block * block].worker) return true;
+int32_t Gang::ranks() const {
+  int32_t sum = 0;
+  for (const StageBlocks& stage : stages) sum += stage.ranks();
+  return sum;
+}
+
+bool CutsBlock(const std::vector<RankSlot>& ranks, const Gang& gang) {
+  size_t rank = 0;
+  for (const StageBlocks& stage : gang.stages) {
+    for (int32_t i = 0; i < stage.ranks(); ++i, ++rank) {
+      if (ranks[rank].worker != ranks[rank - static_cast<size_t>(i % stage.size)].worker)
+        return true;
+    }
   }
   return false;
 }
@@ -133,12 +139,12 @@ Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> wor
   std::map<int32_t, std::string> heads;  // by kind: the job that blocks it, and its need
   for (const QueuedJob& job : queue) {
     if (workers.empty()) {
-      placement.unplaced.push_back(
-          {job.id, "NoWorkers",
-           absl::StrCat("needs ", CountOf(job.slots, job.kind), "; no worker has registered")});
+      placement.unplaced.push_back({job.id, "NoWorkers",
+                                    absl::StrCat("needs ", CountOf(job.gang.ranks(), job.kind),
+                                                 "; no worker has registered")});
       continue;
     }
-    const bool possible = job.slots <= KnownSlots(workers, job.kind);
+    const bool possible = IsPossible(workers, job);
     if (const auto head = heads.find(job.kind); possible && head != heads.end()) {
       placement.unplaced.push_back(
           {job.id, "BehindEarlierJob", absl::StrCat("waits behind job ", head->second)});

@@ -5,15 +5,13 @@
 // Jobs are served first come, first served, for each kind of slot: the queue is tried from its
 // head, and the first job that does not fit blocks all later jobs of the same kind, so that no
 // small job can starve a large one. Jobs of another kind may overtake it, because they cannot take
-// the slots that it waits for. A job that needs more slots than all known workers have together
-// cannot run on this cluster as it is, and blocks nobody.
+// the slots that it waits for. A job that would not fit if all known slots were free cannot run on
+// this cluster as it is, and blocks nobody.
 //
 // A gang is placed whole or not at all. If it fits on one worker, it goes to the one that keeps the
-// fewest free slots (best fit); otherwise it is spread over as few workers as possible, those with
-// the most free slots first, each of which takes whole blocks. Only if the blocks do not fit in
-// this way are they cut by the borders of workers. Ties go to the smaller worker id, slots are
-// taken in ascending order, and consecutive ranks are adjacent. The same input gives the same
-// output.
+// fewest free slots (best fit); otherwise it is spread over as few workers as possible (gang.h). A
+// block is never cut by the border of workers, unless its job allows that and would otherwise wait.
+// Ties go to the smaller worker id. The same input gives the same output.
 
 #include <cstdint>
 #include <string>
@@ -36,11 +34,28 @@ struct WorkerView {
   std::vector<SlotView> slots;
 };
 
+// The ranks of a stage: blocks of consecutive ranks. Ranks communicate most within a block, and
+// then within a stage.
+struct StageBlocks {
+  int32_t blocks = 1;
+  int32_t size = 1;  // ranks of a block
+
+  int32_t ranks() const { return blocks * size; }
+  bool operator==(const StageBlocks&) const = default;
+};
+
+// What a job asks for: a slot for each rank.
+struct Gang {
+  std::vector<StageBlocks> stages = {{}};  // in the order of ranks
+  bool split_blocks = false;               // a block may be on several workers
+
+  int32_t ranks() const;
+  bool operator==(const Gang&) const = default;
+};
+
 struct QueuedJob {
   std::string id;
-  int32_t slots = 1;  // one per rank
-  // Ranks communicate most within blocks: [0, block), [block, 2 * block), ... Divides `slots`.
-  int32_t block = 1;
+  Gang gang;
   int32_t kind = 0;
 };
 
@@ -66,8 +81,8 @@ struct Placement {
   std::vector<Unplaced> unplaced;
 };
 
-// Whether some block of a gang is on more than one worker.
-bool CutsBlock(const std::vector<RankSlot>& ranks, int32_t block);
+// Whether some block of a gang is on more than one worker. `ranks` are all of the gang's.
+bool CutsBlock(const std::vector<RankSlot>& ranks, const Gang& gang);
 
 // `queue` is in order of creation; worker ids are unique.
 Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers);

@@ -95,14 +95,22 @@ std::string Fingerprint(v1alpha1::CreateJobRequest request) {
       absl::string_view(reinterpret_cast<const char*>(digest), sizeof(digest)));
 }
 
+// A block is the ranks that share a replica of a stage.
+coordinator::Gang GangOf(const v1alpha1::JobSpec& spec) {
+  const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
+  const coordinator::StageBlocks stage = {.blocks = parallelism.dp_size(),
+                                          .size = parallelism.tp_size()};
+  return {.stages = std::vector(static_cast<size_t>(parallelism.pp_size()), stage),
+          .split_blocks = spec.placement().split_blocks()};
+}
+
 coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
                                    const v1alpha1::JobSpec& spec) {
   coordinator::CreateJob event;
   event.job_id = request.job_id();
   event.uid = NewUid();
   event.spec = spec.SerializeAsString();
-  event.world_size = spec::WorldSizeOf(spec.parallelism());
-  event.block_size = spec::BlockSizeOf(spec.parallelism());
+  event.gang = GangOf(spec);
   event.device_kind = spec.device();
   event.total_steps = spec.steps();
   event.request_id = request.request_id();
@@ -160,10 +168,8 @@ absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha
     job->set_name(absl::StrCat("jobs/", request.job_id()));
     *job->mutable_spec() = spec;
     job->set_state(v1alpha1::Job::PENDING);
-    const coordinator::QueuedJob queued = {.id = request.job_id(),
-                                           .slots = spec::WorldSizeOf(spec.parallelism()),
-                                           .block = spec::BlockSizeOf(spec.parallelism()),
-                                           .kind = spec.device()};
+    const coordinator::QueuedJob queued = {
+        .id = request.job_id(), .gang = GangOf(spec), .kind = spec.device()};
     FillTrial(hub.driver().Read([&](const Core& core) { return core.PlaceNow(queued); }), job);
   }
   return absl::OkStatus();

@@ -136,9 +136,9 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
     const auto record = LookUpJob(hub_, request_.name());
     if (!record.ok()) return Close(record.status());
     job_id_ = record->id;
-    if (request_.has_rank() && (request_.rank() < 0 || request_.rank() >= record->world_size)) {
+    if (request_.has_rank() && (request_.rank() < 0 || request_.rank() >= record->world_size())) {
       return Close(FieldError("rank", absl::StrCat("found ", request_.rank(), ", expected 0 to ",
-                                                   record->world_size - 1)));
+                                                   record->world_size() - 1)));
     }
     hub_.Listen(job_id_, this);
     Open();

@@ -71,14 +71,14 @@ class Trace final : public WriteStream<StreamJobTraceResponse>, public RunFilePo
                      "JOB_NOT_PLACED", {{"job", job_.id}}));
     }
     rank_ = request_.rank();
-    last_rank_ = request_.has_rank() ? rank_ : job_.world_size - 1;
+    last_rank_ = request_.has_rank() ? rank_ : job_.world_size() - 1;
     Open();
   }
 
   absl::Status Validate() const {
-    if (request_.has_rank() && (request_.rank() < 0 || request_.rank() >= job_.world_size)) {
-      return FieldError(
-          "rank", absl::StrCat("found ", request_.rank(), ", expected 0 to ", job_.world_size - 1));
+    if (request_.has_rank() && (request_.rank() < 0 || request_.rank() >= job_.world_size())) {
+      return FieldError("rank", absl::StrCat("found ", request_.rank(), ", expected 0 to ",
+                                             job_.world_size() - 1));
     }
     if (request_.first_step() < 0) {
       return FieldError("first_step",

@@ -6,7 +6,6 @@
 
 #include "coordinator/store/record_codec.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -117,14 +116,32 @@ void ReadFailure(const Json& json, const char* key, std::optional<FirstFailure>*
   *value = std::move(failure);
 }
 
+// [[blocks, size], ...]
+Json FromStages(const std::vector<StageBlocks>& stages) {
+  Json json = Json::array();
+  for (const StageBlocks& stage : stages) json.push_back({stage.blocks, stage.size});
+  return json;
+}
+
+void ReadGang(const Json& json, Gang* gang) {
+  // Of a release that did not know blocks.
+  Read(json, "world_size", &gang->stages.front().blocks);
+  Read(json, "split_blocks", &gang->split_blocks);
+  const auto found = json.find("stages");
+  if (found == json.end()) return;
+  gang->stages.clear();
+  for (const Json& stage : *found) {
+    gang->stages.push_back(
+        {.blocks = stage.at(0).get<int32_t>(), .size = stage.at(1).get<int32_t>()});
+  }
+}
+
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 void ReadJob(const Json& json, JobRecord* job) {
-  Read(json, "world_size", &job->world_size);
-  Read(json, "block_size", &job->block_size);
-  job->block_size = std::max(1, job->block_size);
+  ReadGang(json, &job->gang);
   Read(json, "device_kind", &job->device_kind);
   Read(json, "total_steps", &job->total_steps);
   Read(json, "request_id", &job->request_id);
@@ -180,8 +197,8 @@ absl::Status Decode(const std::string& body, const std::string& object, F read) 
 }  // namespace
 
 std::string EncodeJobBody(const JobRecord& job) {
-  Json json = {{"world_size", job.world_size},
-               {"block_size", job.block_size},
+  Json json = {{"stages", FromStages(job.gang.stages)},
+               {"split_blocks", job.gang.split_blocks},
                {"device_kind", job.device_kind},
                {"total_steps", job.total_steps},
                {"request_id", job.request_id},

@@ -129,6 +129,15 @@ std::vector<Field> TrainingRows() {
        .help = "What a rank computes on.",
        .value = "cpu",
        .in_hash = InHash::kYes},
+      {.path = "placement",
+       .help = "Which workers the ranks may be on.",
+       .derived = "the defaults of its fields"},
+      {.path = "placement.split_blocks",
+       .help =
+           "Lets the tp_size ranks that share a replica of a stage be on several workers, where "
+           "the job would otherwise wait for one with room for all of them. They exchange "
+           "activations all the time, so a link between workers makes each step slower.",
+       .value = "false"},
       {.path = "emulated_link",
        .help = "A slower link than the real one, for experiments.",
        .derived = "the real link",

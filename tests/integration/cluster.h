@@ -44,6 +44,9 @@ struct JobFile {
 inline constexpr char kSlow[] =
     "emulated_link: {gigabits_per_second: 100, latency_microseconds: 2000}\n";
 
+// For ranks of a block on several nodes.
+inline constexpr char kSplit[] = "placement: {split_blocks: true}\n";
+
 class ClusterTest : public ::testing::Test {
  protected:
   ClusterTest();

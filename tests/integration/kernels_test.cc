@@ -26,7 +26,7 @@ TEST_F(KernelsTest, UnlikeCpusAreRefusedBeforeARankTrains) {
   StartCoordinator();
   StartWorkerOn("AVX2", "node-a", 1);
   StartWorkerOn("SSE41", "node-b", 1);
-  const Json job = RunJob({.name = "mixed"}, "FAILED");
+  const Json job = RunJob({.name = "mixed", .more = kSplit}, "FAILED");
   const Json condition = ConditionOf(job, "Prepared");
   EXPECT_EQ(condition["status"], "FALSE");
   EXPECT_EQ(condition["reason"], "PrepareFailed");

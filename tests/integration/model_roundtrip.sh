@@ -30,7 +30,7 @@ mkdir -p "$data" "$work/out"
 say() { echo "$*"; [[ -z "$report" ]] || echo "$*" >>"$report"; }
 
 cluster_starts() {
-  stretto up --workers 2 --slots 1 --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 >"$work/up.log" 2>&1 &
+  stretto up --slots 2 --listen 127.0.0.1:0 --metrics-listen 127.0.0.1:0 >"$work/up.log" 2>&1 &
   cluster=$!
   STRETTO_COORDINATOR=$(timeout 60 tail -f -n +1 --pid="$cluster" "$work/up.log" | sed -n '/STRETTO_COORDINATOR=/{s/.*STRETTO_COORDINATOR=\([^ ]*\).*/\1/p;q}')
   export STRETTO_COORDINATOR

@@ -6,6 +6,7 @@
 
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "tests/integration/cluster.h"
 
 namespace stretto::integration {
@@ -17,7 +18,9 @@ using PlacementTest = ClusterTest;
 
 TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
   StartCoordinator();
-  ASSERT_EQ(Stretto(Submit({.name = "first", .steps = 15, .more = kSlow}, {})).code, 0);
+  ASSERT_EQ(
+      Stretto(Submit({.name = "first", .steps = 15, .more = absl::StrCat(kSlow, kSplit)}, {})).code,
+      0);
   Json scheduled = ConditionOf(Job("first"), "Scheduled");
   EXPECT_EQ(scheduled["status"], "FALSE");
   EXPECT_EQ(scheduled["reason"], "NoWorkers");
@@ -30,7 +33,7 @@ TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
   EXPECT_THAT(describe.out, HasSubstr("1 free of 1 on 1 worker"));
 
   StartWorker("node-b", 1);
-  ASSERT_EQ(Stretto(Submit({.name = "second", .steps = 3}, {})).code, 0);
+  ASSERT_EQ(Stretto(Submit({.name = "second", .steps = 3, .more = kSplit}, {})).code, 0);
   scheduled = ConditionOf(Job("second"), "Scheduled");
   EXPECT_EQ(scheduled["reason"], "NotEnoughSlots");
   EXPECT_EQ(scheduled["message"], "needs 2 slots; 0 free of 2 on 2 workers");
@@ -46,6 +49,24 @@ TEST_F(PlacementTest, PendingJobSaysWhyAndRunsAcrossTwoNodesWhenTheyCome) {
   EXPECT_LT(first["end_time"], second["start_time"]);
 }
 
+TEST_F(PlacementTest, ABlockWaitsForANodeThatHasRoomForAllOfIt) {
+  StartCoordinator();
+  StartWorker("node-a", 1);
+  StartWorker("node-b", 1);
+  const char* why =
+      "needs 2 slots; 2 free of 2 on 2 workers, but no worker has room for a block of 2 (set "
+      "placement.split_blocks to let one span workers)";
+  const Outcome tried = Stretto(Submit({.name = "whole", .steps = 2}, {"--dry-run"}));
+  EXPECT_THAT(tried.out, HasSubstr(absl::StrCat("It would wait: NotEnoughSlots: ", why)));
+  ASSERT_EQ(Stretto(Submit({.name = "whole", .steps = 2}, {})).code, 0);
+  const Json scheduled = ConditionOf(Job("whole"), "Scheduled");
+  EXPECT_EQ(scheduled["reason"], "NotEnoughSlots");
+  EXPECT_EQ(scheduled["message"], why);
+  StartWorker("node-c", 2);
+  const Json job = AwaitState("whole", "SUCCEEDED");
+  EXPECT_EQ(ConditionOf(job, "Scheduled")["message"], "2 ranks on node-c");
+}
+
 TEST_F(PlacementTest, GangLargerThanTheClusterIsRefused) {
   StartCluster();
   const Outcome outcome = Stretto(Submit({.name = "large", .tp_size = 4}, {}));
@@ -59,8 +80,8 @@ TEST_F(PlacementTest, KilledTrainerOnOneNodeEndsTheOtherNodesToo) {
   StartCoordinator();
   StartWorker("node-a", 1);
   StartWorker("node-b", 1);
-  const auto waiting =
-      StartStretto(Submit({.name = "gang", .steps = 100000, .more = kSlow}, {"--wait"}));
+  const auto waiting = StartStretto(
+      Submit({.name = "gang", .steps = 100000, .more = absl::StrCat(kSlow, kSplit)}, {"--wait"}));
   ASSERT_TRUE(Eventually([&] { return Stretto({"job", "get", "gang"}).code == 0; }));
   AwaitStep("gang", 2);
   const pid_t other = TrainerPid("gang", 1);

@@ -58,7 +58,10 @@ TEST_F(ProgramTest, InterruptedUpLeavesNoProcessBehind) {
                                 "--data-root", Path("data")});
   const std::string line = up->AwaitLine("STRETTO_COORDINATOR=127.0.0.1:");
   grpc_port_ = line.substr(line.rfind(':') + 1);
-  ASSERT_EQ(Stretto(Submit({.name = "running", .steps = 100000, .more = kSlow}, {})).code, 0);
+  ASSERT_EQ(
+      Stretto(Submit({.name = "running", .steps = 100000, .more = absl::StrCat(kSlow, kSplit)}, {}))
+          .code,
+      0);
   AwaitStep("running", 2);
   const pid_t trainers[] = {TrainerPid("running", 0), TrainerPid("running", 1)};
   up->Signal(SIGINT);

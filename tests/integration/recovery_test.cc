@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 
 class RecoveryTest : public ClusterTest {
  protected:
-  void SubmitSlow(const std::string& name, int steps) {
-    ASSERT_EQ(Stretto(Submit({.name = name, .steps = steps, .more = kSlow}, {})).code, 0);
+  void SubmitSlow(const std::string& name, int steps, const std::string& more = "") {
+    ASSERT_EQ(Stretto(Submit({.name = name, .steps = steps, .more = kSlow + more}, {})).code, 0);
     AwaitStep(name, 2);
   }
 };
@@ -63,7 +63,7 @@ TEST_F(RecoveryTest, LossOfOneNodeForGoodFailsTheGangWithACheckpoint) {
   StartCoordinator({"--lease", "1", "--lost-rank-timeout", "4"});
   StartWorker("node-a", 1, {"--lease", "2"});
   StartWorker("node-b", 1, {"--lease", "2"});
-  SubmitSlow("split", 100000);
+  SubmitSlow("split", 100000, kSplit);
   const pid_t trainers[] = {TrainerPid("split", 0), TrainerPid("split", 1)};
   worker("node-b").Kill();
   const Json job = AwaitState("split", "FAILED");

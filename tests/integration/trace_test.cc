@@ -108,7 +108,7 @@ TEST_F(TraceTest, RanksOfTwoDaemonsOnOneMachineShareTheAxis) {
   StartCoordinator();
   StartWorker("node-a", 1);
   StartWorker("node-b", 1);
-  RunJob({.name = "spread", .steps = 3, .more = kSlow});
+  RunJob({.name = "spread", .steps = 3, .more = absl::StrCat(kSlow, kSplit)});
   const Json trace = Trace("spread", "3");
   EXPECT_THAT(trace_check::Faults(trace), IsEmpty());
   const auto tracks = trace_check::Slices(trace);

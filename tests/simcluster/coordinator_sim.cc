@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/placement/gang.h"
 
 namespace stretto::coordinator::testing {
 namespace {
@@ -65,18 +66,18 @@ void ClusterSim::Step() {
 
 void ClusterSim::RunToEnd() {
   store_.FailCommit(0, FaultyStore::Fault::kNone);
-  int32_t cores = 0, gpus = 0;
+  std::vector<int32_t> cores, gpus;  // by node
   for (Node& node : nodes_) {
     node.faulty.clear();
-    cores += node.slots;
-    gpus += node.gpus;
+    cores.push_back(node.slots);
+    gpus.push_back(node.gpus);
   }
   for (int round = 0; round < 5000; ++round) {
-    const bool busy = driver_->Read([=](const Core& core) {
+    const bool busy = driver_->Read([&](const Core& core) {
       for (const JobRecord* job : core.Jobs()) {
-        // A job that came before any worker may be too large for all of them.
-        const int32_t slots = job->device_kind == kGpuKind ? gpus : cores;
-        if (!IsEnded(job->state) && job->world_size <= slots) return true;
+        // A job may be too large for all workers together, and its blocks for any of them.
+        const std::vector<int32_t>& room = job->device_kind == kGpuKind ? gpus : cores;
+        if (!IsEnded(job->state) && !DealGang(room, job->gang).empty()) return true;
       }
       return false;
     });
@@ -132,7 +133,9 @@ void ClusterSim::SubmitJob() {
   CreateJob create;
   create.job_id = absl::StrCat("job-", next_job_);
   create.uid = absl::StrCat("uid-", next_job_++);
-  create.world_size = static_cast<int32_t>(1 + Pick(4));
+  const auto size = static_cast<int32_t>(1 + Pick(3));
+  create.gang.stages.assign(1 + Pick(2), {.blocks = size == 1 ? 2 : 1, .size = size});
+  create.gang.split_blocks = Pick(4) == 0;
   create.device_kind = Pick(3) == 0 ? kGpuKind : 1;
   create.total_steps = 3;
   Submit(create);

@@ -43,7 +43,8 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
        {"SUCCEEDED", "FAILED", "CANCELLED", "Killed", "PeerLost", "WorkerLost", "TrainerLost",
         "store failed", "coordinator restarted", "daemon restarted", "report refused",
         "report repeated", "rank of an older epoch", "held rank ended", "GPU failed",
-        "job on a faulty GPU", "started past another kind's queue"}) {
+        "job on a faulty GPU", "started past another kind's queue", "block on several workers",
+        "block that no worker could hold"}) {
     EXPECT_GT(probes[probe], 0) << probe;
     RecordProperty(probe, static_cast<int>(probes[probe]));
   }

@@ -3,9 +3,11 @@
 // What must hold after every event (coordinator_sim.h lists it): the core's state is compared with
 // what the simulation itself knows, and with what has been stored.
 
+#include <numeric>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/placement/gang.h"
 #include "tests/simcluster/coordinator_sim.h"
 
 namespace stretto::coordinator::testing {
@@ -28,7 +30,7 @@ void ClusterSim::CheckCore() {
   std::set<std::pair<std::string, int32_t>> held;
   for (const JobRecord* job : core.Jobs()) {
     const bool placed = job->attempt > 0;
-    Check(job->ranks.size() == (placed ? static_cast<size_t>(job->world_size) : 0),
+    Check(job->ranks.size() == (placed ? static_cast<size_t>(job->world_size()) : 0),
           "a gang is whole or absent");
     Check(placed == (job->epoch.value() > 0) && job->epoch <= core.last_epoch(),
           "a placed job has an epoch that has been given out");
@@ -70,12 +72,16 @@ void ClusterSim::CheckQueues(const Core& core) {
       if (IsActive(job->state)) held.emplace(rank.worker, rank.slot);
     }
   }
-  std::map<int32_t, int32_t> known, free;
+  std::map<int32_t, std::vector<int32_t>> known, free;  // by kind and worker
   for (const auto& [id, worker] : core.workers()) {
-    for (const WorkerDevice& device : worker.record.devices) {
-      if (!device.fault.empty()) continue;
-      ++known[device.kind];
-      free[device.kind] += worker.ready() && !held.contains({id, device.slot});
+    for (int32_t kind : {1, kGpuKind}) {
+      int32_t& known_here = known[kind].emplace_back(0);
+      int32_t& free_here = free[kind].emplace_back(0);
+      for (const WorkerDevice& device : worker.record.devices) {
+        if (device.kind != kind || !device.fault.empty()) continue;
+        ++known_here;
+        free_here += worker.ready() && !held.contains({id, device.slot});
+      }
     }
   }
   std::map<int32_t, std::string> heads;  // by kind: the first job that waits and could run
@@ -84,15 +90,25 @@ void ClusterSim::CheckQueues(const Core& core) {
     if (job->attempt > 0 && placed_.insert(job->id).second) {
       Check(!heads.contains(kind), "nobody overtakes an earlier job of its kind");
       if (!heads.empty()) ++probes_["started past another kind's queue"];
+      std::vector<RankSlot> slots;
+      for (const RankRecord& rank : job->ranks)
+        slots.push_back({.worker = rank.worker, .slot = rank.slot});
+      const bool cut = CutsBlock(slots, job->gang);
+      Check(!cut || job->gang.split_blocks, "no block is cut that must not be");
+      probes_["block on several workers"] += cut;
       for (const RankRecord& rank : job->ranks) {
         for (const WorkerDevice& device : core.FindWorker(rank.worker)->record.devices) {
           Check(device.slot != rank.slot || device.fault.empty(), "no job starts on a faulty slot");
         }
       }
     }
-    if (job->state != JobState::kPending || job->world_size > known[kind]) continue;
-    if (!heads.emplace(kind, job->id).second) continue;
-    Check(job->world_size > free[kind], "the first job of a kind starts when it can");
+    if (job->state != JobState::kPending) continue;
+    const int32_t ranks = job->world_size();
+    const bool possible = !DealGang(known[kind], job->gang).empty();
+    if (!possible && std::accumulate(known[kind].begin(), known[kind].end(), 0) >= ranks)
+      ++probes_["block that no worker could hold"];
+    if (!possible || !heads.emplace(kind, job->id).second) continue;
+    Check(DealGang(free[kind], job->gang).empty(), "the first job of a kind starts when it can");
   }
 }
 

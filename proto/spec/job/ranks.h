@@ -12,11 +12,6 @@ inline int WorldSizeOf(const v1alpha1::ParallelismSpec& parallelism) {
   return parallelism.pp_size() * parallelism.dp_size() * parallelism.tp_size();
 }
 
-// Consecutive ranks that exchange activations all the time, and so belong on one node.
-inline int BlockSizeOf(const v1alpha1::ParallelismSpec& parallelism) {
-  return parallelism.tp_size();
-}
-
 // The micro-batches of a step that each replica of the model computes.
 inline int MicroBatchesOf(const v1alpha1::JobSpec& spec) {
   return static_cast<int>(spec.global_batch_size() /

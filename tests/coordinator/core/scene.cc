@@ -123,13 +123,13 @@ Result Scene::Do(const Event& event) {
   return result;
 }
 
-Result Scene::Submit(const std::string& id, int32_t ranks, const std::string& request,
+Result Scene::Submit(const std::string& id, Gang gang, const std::string& request,
                      const std::string& body, bool validate_only, int32_t kind) {
   CreateJob create;
   create.job_id = id;
   create.uid = absl::StrCat("uid-", id);
   create.spec = "spec";
-  create.world_size = ranks;
+  create.gang = std::move(gang);
   create.device_kind = kind;
   create.total_steps = 100;
   create.request_id = request;
@@ -223,7 +223,7 @@ void Scene::Restart() {
 }
 
 void Scene::Prepare(const std::string& id) {
-  for (int32_t rank = 0; rank < Copy(id).world_size; ++rank) Report(id, rank, RankPrepared{now_});
+  for (int32_t rank = 0; rank < Copy(id).world_size(); ++rank) Report(id, rank, RankPrepared{now_});
 }
 
 Result Scene::Exit(const std::string& job, int32_t rank, RankExited exit) {
@@ -232,7 +232,7 @@ Result Scene::Exit(const std::string& job, int32_t rank, RankExited exit) {
 }
 
 void Scene::Complete(const std::string& id) {
-  for (int32_t rank = 0; rank < Copy(id).world_size; ++rank) Exit(id, rank, Completed());
+  for (int32_t rank = 0; rank < Copy(id).world_size(); ++rank) Exit(id, rank, Completed());
 }
 
 JobRecord Scene::Copy(const std::string& id) const {

@@ -20,9 +20,14 @@ class Scene final : public Transport, public Persistence {
  public:
   Scene();
 
-  // A gang of `ranks`; uid is "uid-ID".
-  Result Submit(const std::string& id, int32_t ranks, const std::string& request = "",
+  // uid is "uid-ID".
+  Result Submit(const std::string& id, Gang gang, const std::string& request = "",
                 const std::string& body = "body", bool validate_only = false, int32_t kind = 1);
+  // Of blocks of one rank.
+  Result Submit(const std::string& id, int32_t ranks, const std::string& request = "",
+                const std::string& body = "body", bool validate_only = false, int32_t kind = 1) {
+    return Submit(id, Gang{.stages = {{.blocks = ranks}}}, request, body, validate_only, kind);
+  }
   Result Cancel(const std::string& id);
   // `held` in the scene's words: (job id, rank, alive), of the job's epoch.
   struct Held {

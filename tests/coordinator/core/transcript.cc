@@ -68,6 +68,20 @@ void RunWorker(const Command& command, Scene& scene) {
                  static_cast<int32_t>(command.Int("gpus")));
 }
 
+// "ranks=4" of blocks of one rank, or "stages=BLOCKSxSIZE,... split".
+Gang MakeGang(const Command& command) {
+  Gang gang;
+  gang.stages = {{.blocks = static_cast<int32_t>(command.Int("ranks", 1))}};
+  if (command.Has("stages")) gang.stages.clear();
+  for (const std::string& word : command.List("stages")) {
+    const std::pair<std::string, std::string> stage = absl::StrSplit(word, 'x');
+    gang.stages.push_back({.blocks = static_cast<int32_t>(Number(stage.first)),
+                           .size = static_cast<int32_t>(Number(stage.second))});
+  }
+  gang.split_blocks = command.Has("split");
+  return gang;
+}
+
 // "SLOT:FAULT,..."; no fault: healthy.
 std::vector<SlotHealth> MakeHealth(const Command& command) {
   std::vector<SlotHealth> health;
@@ -119,8 +133,8 @@ void RunCommand(const Command& command, Scene& scene) {
   if (verb == "worker") {
     RunWorker(command, scene);
   } else if (verb == "submit") {
-    scene.Submit(command.object, static_cast<int32_t>(command.Int("ranks")),
-                 command.Text("request"), command.Text("body", "body"), /*validate_only=*/false,
+    scene.Submit(command.object, MakeGang(command), command.Text("request"),
+                 command.Text("body", "body"), /*validate_only=*/false,
                  command.Text("on") == "gpu" ? kGpuKind : 1);
   } else if (verb == "cancel") {
     scene.Cancel(command.object);

@@ -20,7 +20,11 @@ WorkerView Node(const std::string& id, int32_t slots, int32_t taken = 0, bool re
 }
 
 QueuedJob Job(const std::string& id, int32_t slots) {
-  return {.id = id, .slots = slots, .kind = 1};
+  return {.id = id, .gang = {.stages = {{.blocks = slots}}}, .kind = 1};
+}
+
+QueuedJob Staged(std::vector<StageBlocks> stages) {
+  return {.id = "j", .gang = {.stages = std::move(stages)}, .kind = 1};
 }
 
 TEST(PlacementTest, GangGoesToTheWorkerThatKeepsFewestFreeSlots) {
@@ -46,23 +50,119 @@ TEST(PlacementTest, GangThatFitsNoWorkerIsSpreadOverFewest) {
 // The ranks of a block communicate all the time, so a worker takes whole blocks where that
 // suffices.
 TEST(PlacementTest, BlocksAreNotCutByTheBordersOfWorkers) {
-  QueuedJob job = Job("j", 4);
-  job.block = 2;
+  const QueuedJob job = Staged({{.blocks = 2, .size = 2}});
   const Placement placement = Place({job}, {Node("a", 3), Node("b", 2)});
   ASSERT_EQ(placement.placed.size(), 1u);
   EXPECT_THAT(placement.placed[0].ranks,
               ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 1}, RankSlot{"b", 0}, RankSlot{"b", 1}));
-  EXPECT_FALSE(CutsBlock(placement.placed[0].ranks, job.block));
+  EXPECT_FALSE(CutsBlock(placement.placed[0].ranks, job.gang));
 }
 
-TEST(PlacementTest, BlocksAreCutOnlyWhereTheGangWouldNotFit) {
-  QueuedJob job = Job("j", 4);
-  job.block = 2;
+TEST(PlacementTest, ABlockThatNoWorkerHasRoomForWaitsAndSaysHowToLetItSpanWorkers) {
+  const std::string advice = " (set placement.split_blocks to let one span workers)";
+  const auto message = [](const QueuedJob& job, const std::vector<WorkerView>& workers) {
+    const Placement placement = Place({job}, workers);
+    EXPECT_THAT(placement.placed, IsEmpty());
+    EXPECT_EQ(placement.unplaced.at(0).reason, "NotEnoughSlots");
+    return placement.unplaced.at(0).message;
+  };
+  const QueuedJob two_blocks = Staged({{.blocks = 2, .size = 4}});
+  EXPECT_EQ(
+      message(two_blocks, {Node("a", 3), Node("b", 3), Node("c", 2)}),
+      "needs 8 slots; 8 free of 8 on 3 workers, but no worker has room for a block of 4" + advice);
+  EXPECT_EQ(message(two_blocks, {Node("a", 7), Node("b", 1)}),
+            "needs 8 slots; 8 free of 8 on 2 workers, but whole blocks find room for 1 of 2 only" +
+                advice);
+  // A block that fits nowhere does not hide that slots are missing.
+  EXPECT_EQ(message(two_blocks, {Node("a", 3), Node("b", 4, 1)}),
+            "needs 8 slots; 6 free of 7 on 2 workers");
+}
+
+TEST(PlacementTest, AJobWhoseBlocksFitNoWorkerBlocksNobody) {
+  QueuedJob job = Staged({{.blocks = 1, .size = 4}});
+  job.id = "wide";
+  const std::vector<WorkerView> workers = {Node("a", 3), Node("b", 3)};
+  const Placement placement = Place({job, Job("small", 1)}, workers);
+  ASSERT_EQ(placement.placed.size(), 1u);
+  EXPECT_EQ(placement.placed[0].job_id, "small");
+  // Where they would fit if the cluster were free, it keeps its turn.
+  const Placement waiting = Place({job, Job("small", 1)}, {Node("a", 4, 1), Node("b", 3)});
+  EXPECT_THAT(waiting.placed, IsEmpty());
+  EXPECT_EQ(waiting.unplaced[1].reason, "BehindEarlierJob");
+}
+
+TEST(PlacementTest, BlocksAreCutOnlyWhereTheJobAllowsItAndWouldNotFit) {
+  QueuedJob job = Staged({{.blocks = 2, .size = 2}});
+  job.gang.split_blocks = true;
+  EXPECT_FALSE(CutsBlock(Place({job}, {Node("a", 3), Node("b", 2)}).placed.at(0).ranks, job.gang));
   const Placement placement = Place({job}, {Node("a", 3), Node("b", 1)});
   ASSERT_EQ(placement.placed.size(), 1u);
   EXPECT_THAT(placement.placed[0].ranks,
               ElementsAre(RankSlot{"a", 0}, RankSlot{"a", 1}, RankSlot{"a", 2}, RankSlot{"b", 0}));
-  EXPECT_TRUE(CutsBlock(placement.placed[0].ranks, job.block));
+  EXPECT_TRUE(CutsBlock(placement.placed[0].ranks, job.gang));
+}
+
+// By rank.
+std::string WorkersOf(const QueuedJob& job, const std::vector<WorkerView>& workers) {
+  const Placement placement = Place({job}, workers);
+  if (placement.placed.empty()) return placement.unplaced.at(0).message;
+  std::string text;
+  for (const RankSlot& rank : placement.placed[0].ranks) text += rank.worker;
+  return text;
+}
+
+TEST(PlacementTest, StagesAreCutByAsFewBordersAsPossible) {
+  const StageBlocks pair = {.blocks = 2, .size = 2};
+  EXPECT_EQ(WorkersOf(Staged({pair, pair}), {Node("a", 4), Node("b", 4)}), "aaaabbbb");
+  // Room for three blocks each: one stage is whole on each, and the third is cut.
+  EXPECT_EQ(WorkersOf(Staged({pair, pair, pair}), {Node("a", 6), Node("b", 6)}), "aaaabbbbaabb");
+  // The last blocks of a stage go to the worker that keeps least room.
+  const StageBlocks three = {.blocks = 3, .size = 2};
+  EXPECT_EQ(WorkersOf(Staged({three, three}), {Node("a", 4), Node("b", 4), Node("c", 4)}),
+            "aaaabbccccbb");
+  // A stage that fits on a worker goes there before one that must be cut takes its room.
+  EXPECT_EQ(WorkersOf(Staged({{.blocks = 4, .size = 2}, three}),
+                      {Node("a", 6), Node("b", 4), Node("c", 4)}),
+            "bbbbccccaaaaaa");
+}
+
+TEST(PlacementTest, NeighbouringStagesShareAWorker) {
+  const StageBlocks stage = {.blocks = 1, .size = 2};
+  EXPECT_EQ(WorkersOf(Staged({stage, stage, stage, stage}), {Node("a", 4), Node("b", 4)}),
+            "aaaabbbb");
+}
+
+TEST(PlacementTest, AsFewWorkersAsPossibleComeBeforeWholeStages) {
+  const StageBlocks stage = {.blocks = 2, .size = 1};
+  // Four workers would cut no stage.
+  EXPECT_EQ(WorkersOf(Staged({stage, stage, stage}),
+                      {Node("a", 3), Node("b", 3), Node("c", 2), Node("d", 2)}),
+            "aabbab");
+}
+
+TEST(PlacementTest, StagesMayHaveBlocksOfTheirOwnSize) {
+  const StageBlocks small = {.blocks = 1, .size = 2}, large = {.blocks = 1, .size = 4};
+  // The small stage must not take the room of the large one.
+  EXPECT_EQ(WorkersOf(Staged({small, large}), {Node("a", 4), Node("b", 2)}), "bbaaaa");
+  // Here its whole blocks find room only if it is cut.
+  const StageBlocks two_small = {.blocks = 2, .size = 2}, two_large = {.blocks = 2, .size = 4};
+  EXPECT_EQ(WorkersOf(Staged({two_small, two_large}), {Node("a", 6), Node("b", 6)}),
+            "aabbaaaabbbb");
+  EXPECT_EQ(WorkersOf(Staged({large, small, small}), {Node("a", 5), Node("b", 3)}),
+            "needs 8 slots; 8 free of 8 on 2 workers, but whole blocks find room for 2 of 3 only "
+            "(set placement.split_blocks to let one span workers)");
+}
+
+// 10,240 ranks on 1,280 workers.
+TEST(PlacementTest, ALargeJobIsPlaced) {
+  QueuedJob job = Staged(std::vector<StageBlocks>(16, {.blocks = 80, .size = 8}));
+  std::vector<WorkerView> workers;
+  for (int i = 0; i < 1280; ++i) workers.push_back(Node(std::to_string(10000 + i), 8));
+  const Placement placement = Place({job}, workers);
+  ASSERT_EQ(placement.placed.size(), 1u);
+  EXPECT_EQ(placement.placed[0].ranks.size(), 10240u);
+  EXPECT_FALSE(CutsBlock(placement.placed[0].ranks, job.gang));
+  EXPECT_EQ(placement.placed[0].ranks.back(), (RankSlot{"11279", 7}));
 }
 
 TEST(PlacementTest, GangIsPlacedWholeOrNotAtAll) {

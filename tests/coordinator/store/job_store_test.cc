@@ -13,6 +13,7 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/store/record_codec.h"
 
 namespace stretto::coordinator {
 namespace {
@@ -29,8 +30,7 @@ JobRecord FullJob(const std::string& id, int64_t number) {
   job.id = id;
   job.uid = "uid-" + id;
   job.spec = std::string("\x00\xff binary", 9);
-  job.world_size = 2;
-  job.block_size = 2;
+  job.gang = {.stages = {{.blocks = 2, .size = 4}, {.blocks = 1, .size = 2}}, .split_blocks = true};
   job.device_kind = 1;
   job.total_steps = 1000;
   job.request_id = "request-" + id;
@@ -126,6 +126,12 @@ TEST_P(JobStoreTest, NewStoreIsEmpty) {
   EXPECT_THAT(snapshot->jobs, IsEmpty());
   EXPECT_THAT(snapshot->workers, IsEmpty());
   EXPECT_EQ(snapshot->epoch.last, Epoch(0));
+}
+
+TEST(RecordCodecTest, AJobOfAReleaseWithoutBlocksHasBlocksOfOneRank) {
+  JobRecord job;
+  ASSERT_EQ(DecodeJobBody(R"({"world_size": 4})", &job), absl::OkStatus());
+  EXPECT_EQ(job.gang, (Gang{.stages = {{.blocks = 4, .size = 1}}}));
 }
 
 TEST_P(JobStoreTest, EveryFieldComesBack) {

@@ -182,7 +182,7 @@ JobSpec FullSpec() {
       "schedule { name: 'domino_hybrid' pipeline { warm_up: [ 3, 1 ] } } "
       "steps: 10 micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
-      "eval { interval_steps: 5 early_stop { patience: 2 } }"));
+      "eval { interval_steps: 5 early_stop { patience: 2 } } placement {}"));
 }
 
 Message* MutableParent(JobSpec* spec, const std::string& path) {

@@ -82,7 +82,8 @@ TEST(ExplainTest, AnUnknownPathNamesTheNearestAndAll) {
   EXPECT_EQ(std::string(ExplainField("job.spec.shedule").status().message()),
             "job.spec has no field \"shedule\"; did you mean \"schedule\"? It is one of: model, "
             "data, parallelism, schedule, optimizer, precision, steps, micro_batch_size, "
-            "global_batch_size, seed, checkpoint, device, emulated_link, profile, eval");
+            "global_batch_size, seed, checkpoint, device, emulated_link, profile, eval, "
+            "placement");
   EXPECT_THAT(
       std::string(ExplainField("jib").status().message()),
       StartsWith("no field \"jib\"; did you mean \"job\"? It is one of: job, worker, spec"));
