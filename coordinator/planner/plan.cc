@@ -9,6 +9,8 @@
 #include "proto/spec/job/normalize.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/memory/plan.h"
+#include "worker/engine/model/buckets.h"
 #include "worker/engine/model/parameters.h"
 #include "worker/engine/program/text.h"
 #include "worker/engine/schedule/plan.h"
@@ -22,6 +24,27 @@ int64_t CountOf(const std::vector<Parameter>& parameters) {
   int64_t count = 0;
   for (const Parameter& parameter : parameters) count += parameter.count();
   return count;
+}
+
+// Ranks of a stage differ in which elements they have, not in how many. With ZeRO, replicas update
+// equal parts of the parameters that begin and end in different ones, so alignment adds some bytes
+// more to one than to another. Returns the replica with most.
+int LargestReplica(const EngineSpec& spec, int stage) {
+  if (spec.zero == 0) return 0;
+  const std::vector<Parameter> parameters = ParametersOf(spec, RankAt(spec, {.stage = stage}));
+  const Buckets buckets(spec, parameters);
+  constexpr int64_t kElements = kArenaAlignment / SizeOf(DType::kF32);
+  int largest = 0;
+  int64_t most = 0;
+  for (int replica = 0; replica < spec.dp_size; ++replica) {
+    int64_t units = 0;  // of alignment
+    for (size_t i = 0; i < parameters.size(); ++i)
+      units += (buckets.UpdatedBy(replica, i).count() + kElements - 1) / kElements;
+    if (units <= most) continue;
+    most = units;
+    largest = replica;
+  }
+  return largest;
 }
 
 absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
@@ -52,18 +75,13 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   const v1alpha1::JobSpec normal = spec::Normalize(spec);
   const trainer::Extras extras{.profiled = normal.profile().steps() > 0,
                                .evaluated_batches = normal.eval().batches()};
-  for (Rank rank : IdRange<Rank>(engine.world_size())) {
-    // Ranks of a stage differ in which elements they have, not in how many. With ZeRO, replicas also
-    // differ by the rounding of the pieces that they update, some bytes for each.
-    const Place place = PlaceOf(engine, rank);
-    const bool first = place.replica == 0 && place.tp_rank == 0;
-    v1alpha1::Plan::Rank planned;
-    if (first) {
-      ASSIGN_OR_RETURN(planned, RankOf(engine, rank, extras));
-    } else {
-      planned = plan.ranks(rank.value() - 1);
-    }
-    planned.set_rank(rank.value());
+  for (int stage = 0; stage < engine.pp_size; ++stage) {
+    const Rank first = RankAt(engine, {.stage = stage});
+    const Rank largest = RankAt(engine, {.stage = stage, .replica = LargestReplica(engine, stage)});
+    ASSIGN_OR_RETURN(v1alpha1::Plan::Rank planned, RankOf(engine, largest, extras));
+    planned.set_rank(first.value());
+    planned.set_count(engine.dp_size * engine.tp_size);
+    planned.set_stage(stage);
     *plan.add_ranks() = std::move(planned);
   }
   plan.set_parameters(CountOf(ParametersOf(engine.model, 1, 0)));

@@ -12,8 +12,8 @@
 namespace stretto::planner {
 
 // Returns the plan of a spec that the coordinator has normalised and validated. It allocates no
-// tensor; time and memory grow with the number of operations of one rank's step. Errors:
-// InvalidArgument, naming the field.
+// tensor; time grows with the number of operations in the steps of one rank of each stage, memory
+// with those of one rank. Errors: InvalidArgument, naming the field.
 absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec);
 
 // Returns the verified step program of one rank as text (program/text.h). Errors: InvalidArgument

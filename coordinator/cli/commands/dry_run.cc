@@ -7,10 +7,12 @@
 #include "coordinator/cli/commands/dry_run.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/text/resource_name.h"
@@ -84,13 +86,21 @@ struct Room {
   int64_t asked = 0;
 };
 
+// Returns the class that a rank is in; null if the plan has none.
+const Plan::Rank* ClassOf(const Plan& plan, int rank) {
+  const auto next = std::find_if(plan.ranks().begin(), plan.ranks().end(),
+                                 [&](const Plan::Rank& planned) { return planned.rank() > rank; });
+  return next == plan.ranks().begin() ? nullptr : &*std::prev(next);
+}
+
 // Returns the places by name: "node a", "worker a, slot 2 (NVIDIA H200 (GPU 0))". Workers of one
 // host share its memory.
 std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {
   std::map<std::string, Room> rooms;
   const bool cuda = run.job().spec().device() == v1alpha1::DEVICE_CUDA;
   for (const auto& rank : run.job().placement()) {
-    if (rank.rank() >= run.plan().ranks_size()) continue;
+    const Plan::Rank* planned = ClassOf(run.plan(), rank.rank());
+    if (planned == nullptr) continue;
     const Worker* worker = FindWorker(workers, rank.worker());
     const v1alpha1::WorkerDevice* device = FindDevice(worker, rank.slot());
     if (worker == nullptr || device == nullptr) {
@@ -101,7 +111,7 @@ std::map<std::string, Room> Rooms(const v1alpha1::DryRun& run, const std::vector
     Room& room = rooms[cuda ? absl::StrCat("worker ", id, ", slot ", rank.slot(), " (",
                                            Printable(device->description()), ")")
                             : absl::StrCat("node ", Printable(worker->host()))];
-    room.asked += run.plan().ranks(rank.rank()).bytes();
+    room.asked += planned->bytes();
     room.offered = cuda ? device->memory_bytes() : NodeMemory(*worker);
   }
   return rooms;
@@ -124,40 +134,41 @@ std::string PlacementText(const Job& job, const std::vector<Worker>& workers) {
   return Table({">RANK", "WORKER", ">SLOT", "DEVICE"}, rows);
 }
 
-// Ranks with equal memory share a column: "0", "1-7".
+// "0", "1-7"
+std::string RanksText(const Plan::Rank& planned) {
+  if (planned.count() <= 1) return absl::StrCat(planned.rank());
+  return absl::StrCat(planned.rank(), "-", planned.rank() + planned.count() - 1);
+}
+
+// Has a row for each class of ranks.
 std::string MemoryTable(const Plan& plan) {
-  std::vector<std::string> headings = {"ARENA"};
-  std::vector<const Plan::Rank*> columns;
-  for (int rank = 0; rank < plan.ranks_size();) {
-    int next = rank + 1;
-    const auto same = [&](int other) {
-      return plan.ranks(other).bytes() == plan.ranks(rank).bytes() &&
-             plan.ranks(other).operations() == plan.ranks(rank).operations();
-    };
-    while (next < plan.ranks_size() && same(next)) ++next;
-    headings.push_back(next == rank + 1 ? absl::StrCat(">RANK ", rank)
-                                        : absl::StrCat(">RANKS ", rank, "-", next - 1));
-    columns.push_back(&plan.ranks(rank));
-    rank = next;
+  std::vector<std::string> arenas;  // of any rank
+  for (const Plan::Rank& planned : plan.ranks()) {
+    for (const Plan::Arena& arena : planned.arenas()) {
+      if (std::find(arenas.begin(), arenas.end(), arena.name()) == arenas.end())
+        arenas.push_back(arena.name());
+    }
   }
+  const bool staged = plan.ranks_size() > 0 && plan.ranks().rbegin()->stage() > 0;
+  std::vector<std::string> headings = {"RANKS"};
+  if (staged) headings.emplace_back(">STAGE");
+  for (const std::string& arena : arenas)
+    headings.push_back(absl::StrCat(">", absl::AsciiStrToUpper(arena)));
+  headings.insert(headings.end(), {">TOTAL", ">PARAMETERS", ">OPERATIONS"});
   std::vector<std::vector<std::string>> rows;
-  const auto add = [&](const std::string& name, auto value) {
-    std::vector<std::string>& row = rows.emplace_back(1, name);
-    for (const Plan::Rank* rank : columns) row.push_back(value(*rank));
-  };
-  if (columns.empty()) return "";
-  for (const Plan::Arena& arena : columns[0]->arenas()) {
-    add(arena.name(), [&](const Plan::Rank& rank) -> std::string {
-      for (const Plan::Arena& own : rank.arenas()) {
-        if (own.name() == arena.name()) return FormatBytes(own.bytes());
-      }
-      return "-";
-    });
+  for (const Plan::Rank& planned : plan.ranks()) {
+    std::vector<std::string>& row = rows.emplace_back(1, RanksText(planned));
+    if (staged) row.push_back(absl::StrCat(planned.stage()));
+    for (const std::string& name : arenas) {
+      const auto found =
+          std::find_if(planned.arenas().begin(), planned.arenas().end(),
+                       [&](const Plan::Arena& arena) { return arena.name() == name; });
+      row.push_back(found == planned.arenas().end() ? "-" : FormatBytes(found->bytes()));
+    }
+    row.insert(row.end(), {FormatBytes(planned.bytes()), FormatCount(planned.parameters()),
+                           FormatCount(planned.operations())});
   }
-  add("total", [](const Plan::Rank& rank) { return FormatBytes(rank.bytes()); });
-  add("parameters", [](const Plan::Rank& rank) { return FormatCount(rank.parameters()); });
-  add("operations", [](const Plan::Rank& rank) { return FormatCount(rank.operations()); });
-  return Table(headings, rows);
+  return rows.empty() ? "" : Table(headings, rows);
 }
 
 std::string PlanText(const v1alpha1::DryRun& run, const std::vector<Worker>& workers) {

@@ -56,8 +56,10 @@ v1alpha1::DryRun MakeRun(v1alpha1::Device device, const std::vector<std::string>
     placement->set_rank(static_cast<int>(rank));
     placement->set_worker("workers/" + workers[rank]);
     placement->set_slot(first_slot + static_cast<int>(rank));
+    if (rank > 1) continue;  // the others are as the second
     auto* planned = run.mutable_plan()->add_ranks();
     planned->set_rank(static_cast<int>(rank));
+    planned->set_count(rank == 0 ? 1 : static_cast<int>(workers.size()) - 1);
     planned->set_bytes(bytes);
     planned->set_operations(rank == 0 ? 7 : 6);
     auto* arena = planned->add_arenas();
@@ -93,14 +95,28 @@ TEST(FitsTest, WhatIsNotKnownIsNotGuessed) {
   EXPECT_EQ(Fits(MakeRun(v1alpha1::DEVICE_CPU, {}, 0, 1), workers), std::nullopt);
 }
 
-TEST(DryRunTextTest, ShowsPlacementAndMemoryWithAColumnForRanksThatAreAlike) {
+TEST(DryRunTextTest, ShowsPlacementAndMemoryWithARowForRanksThatAreAlike) {
   const v1alpha1::DryRun run = MakeRun(v1alpha1::DEVICE_CPU, {"a", "a", "a"}, 0, 5 * kGiB);
   const std::string text = DryRunText(run, {MakeWorker("a", "box", 3, 0)});
   EXPECT_THAT(text, HasSubstr("RANK  WORKER  SLOT  DEVICE\n   0  a          0  cpu core\n"));
-  EXPECT_THAT(text, HasSubstr("ARENA        RANK 0  RANKS 1-2\n"
-                              "activation  5.0 GiB    5.0 GiB\n"));
-  EXPECT_THAT(text, HasSubstr("operations        7          6\n"));
+  EXPECT_THAT(text, HasSubstr("RANKS  ACTIVATION    TOTAL  PARAMETERS  OPERATIONS\n"
+                              "0         5.0 GiB  5.0 GiB           0           7\n"
+                              "1-2       5.0 GiB  5.0 GiB           0           6\n"));
   EXPECT_THAT(text, EndsWith("node box: 15.0 GiB of 12.0 GiB, does NOT fit\n"));
+}
+
+TEST(DryRunTextTest, ShowsTheMemoryOfEachStage) {
+  v1alpha1::DryRun run = MakeRun(v1alpha1::DEVICE_CPU, {"a", "a", "a"}, 0, 5 * kGiB);
+  v1alpha1::Plan::Rank* last = run.mutable_plan()->mutable_ranks(1);
+  last->set_stage(1);
+  auto* losses = last->add_arenas();
+  losses->set_name("output");
+  losses->set_bytes(kGiB);
+  const std::string text = DryRunText(run, {});
+  EXPECT_THAT(text,
+              HasSubstr("RANKS  STAGE  ACTIVATION   OUTPUT    TOTAL  PARAMETERS  OPERATIONS\n"
+                        "0          0     5.0 GiB        -  5.0 GiB           0           7\n"
+                        "1-2        1     5.0 GiB  1.0 GiB  5.0 GiB           0           6\n"));
 }
 
 TEST(DryRunTextTest, AJobThatWouldWaitSaysWhy) {
@@ -182,7 +198,9 @@ TEST_F(CommandsTest, DryRunStoresNothingAndShowsThePlan) {
   EXPECT_EQ(Run({"job", "submit", file_, "--dry-run"}), kOk) << err();
   EXPECT_TRUE(jobs_.create_request.validate_only());
   EXPECT_THAT(out(), HasSubstr("  tp_size: 3\n"));
-  EXPECT_THAT(out(), HasSubstr("activation  1.0 MiB\n"));
+  EXPECT_THAT(
+      out(),
+      HasSubstr("RANKS  ACTIVATION    TOTAL  PARAMETERS  OPERATIONS\n0         1.0 MiB  1.0 MiB"));
   ExpectMessage({"job gpt "});
   std::ifstream spec(dir_ + "/spec.json");
   const std::string json(std::istreambuf_iterator<char>(spec), {});
