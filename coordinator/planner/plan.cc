@@ -86,7 +86,8 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   }
   plan.set_parameters(CountOf(ParametersOf(engine.model, 1, 0)));
   plan.set_flops_per_token(FlopsPerToken(engine.model));
-  plan.set_smallest(spec.schedule().parameters().auto_merge_wgrads());
+  plan.set_smallest(spec.schedule().parameters().auto_merge_wgrads() ||
+                    spec.schedule().pipeline().auto_warm_up());
   return plan;
 }
 

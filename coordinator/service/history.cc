@@ -24,6 +24,13 @@ using google::protobuf::util::SerializeDelimitedToZeroCopyStream;
 
 constexpr size_t kRecentSteps = 10;
 
+// Between messages that have these fields of Job.
+template <class From, class To>
+void CopyChoices(const From& from, To* to) {
+  to->set_merged_wgrads(from.merged_wgrads());
+  *to->mutable_warm_ups() = from.warm_ups();
+}
+
 }  // namespace
 
 void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum) {
@@ -53,7 +60,7 @@ JobHistory::JobHistory(const std::string& summary) {
     if (message.has_job()) {
       final_progress_ = message.job().progress();
       if (message.job().has_profile()) profile_ = message.job().profile();
-      merged_wgrads_ = message.job().merged_wgrads();
+      CopyChoices(message.job(), &choices_);
     } else {
       steps_.emplace_back(message.step().step(), message.step().SerializeAsString());
     }
@@ -128,10 +135,14 @@ v1alpha1::Progress JobHistory::Live(const coordinator::JobRecord& record) const 
   return progress;
 }
 
+void JobHistory::SetChoices(const v1alpha1::RankPrepared& prepared) {
+  CopyChoices(prepared, &choices_);
+}
+
 void JobHistory::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const {
   *job->mutable_progress() = final_progress_ ? *final_progress_ : Live(record);
   if (profile_) *job->mutable_profile() = *profile_;
-  job->set_merged_wgrads(merged_wgrads_);
+  CopyChoices(choices_, job);
 }
 
 std::set<size_t> JobHistory::StepsOfSummary() const {

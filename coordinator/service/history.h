@@ -18,6 +18,7 @@
 
 #include "coordinator/core/records.h"
 #include "stretto/v1alpha1/job.pb.h"
+#include "stretto/v1alpha1/worker.pb.h"
 
 namespace stretto::service {
 
@@ -33,8 +34,8 @@ class JobHistory {
 
   void AddStep(int32_t rank, const v1alpha1::StepReport& step);
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
-  // As Job.merged_wgrads; equal for every rank.
-  void SetMergedWgrads(int32_t merged) { merged_wgrads_ = merged; }
+  // Keeps what the ranks chose, which is equal for every rank.
+  void SetChoices(const v1alpha1::RankPrepared& prepared);
 
   // Returns the first step of rank 0 after `step`, or nothing if there is none yet.
   std::optional<v1alpha1::StepReport> NextStep(int64_t step) const;
@@ -59,7 +60,7 @@ class JobHistory {
   v1alpha1::StepReport last_evaluated_;                // the last of them; step 0: none
   double first_loss_ = 0;
   int64_t skipped_updates_ = 0;
-  int32_t merged_wgrads_ = 0;
+  v1alpha1::RankPrepared choices_;  // merged_wgrads and warm_ups alone
   std::optional<v1alpha1::Profile> profile_;
   std::optional<v1alpha1::Progress> final_progress_;  // set when read from a summary
 };

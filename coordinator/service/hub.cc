@@ -102,8 +102,9 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   // An error ends the session. A repeat is already in the history.
   if (!result.status.ok() || !result.fresh) return result.status;
   const bool step = report.has_step(), profile = report.has_profile(),
-             merged = report.has_prepared() && report.prepared().merged_wgrads() > 0;
-  if (!step && !profile && !merged) return absl::OkStatus();
+             chosen = report.has_prepared() && (report.prepared().merged_wgrads() > 0 ||
+                                                report.prepared().warm_ups_size() > 0);
+  if (!step && !profile && !chosen) return absl::OkStatus();
   auto record = driver_->Read([&report](const Core& core) -> std::optional<JobRecord> {
     const JobRecord* found = core.FindJobByUid(report.job_uid());
     if (found == nullptr) return std::nullopt;
@@ -113,7 +114,7 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   JobHistory& history = histories_.Of(*record);
   if (step) history.AddStep(report.rank(), report.step());
   if (profile) history.SetProfile(report.profile());
-  if (merged) history.SetMergedWgrads(report.prepared().merged_wgrads());
+  if (chosen) history.SetChoices(report.prepared());
   NotifyJob(record->id);
   return absl::OkStatus();
 }

@@ -171,6 +171,13 @@ std::vector<Field> WorkRows() {
        .unit = "micro-batches",
        .derived = "those of the order",
        .taker = Taker::kAdjusting},
+      {.path = "schedule.pipeline.auto_warm_up",
+       .help =
+           "Chooses warm_up when the ranks prepare, from the times of passes and transfers that "
+           "they measure: as few micro-batches as hide the transfers, and no more than the "
+           "nodes have memory for. warm_up is then left out.",
+       .value = "false",
+       .taker = Taker::kAdjusting},
       {.path = "schedule.pipeline.wgrad_delay",
        .help =
            "What weight gradients of layers wait for, except those under which the schedule "

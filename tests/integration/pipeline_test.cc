@@ -83,6 +83,53 @@ TEST_F(PipelineTest, WarmUpsByHandAndDelayedWeightGradientsChangeNoBit) {
               HasSubstr(", pp 2 1f1b, warm-ups 4 1, wgrads delayed: bubble"));
 }
 
+// On a link whose transfers take far longer than a pass: one micro-batch more for each of the two
+// periods that the way there and back takes, or for one of them where passes are slow.
+TEST_F(PipelineTest, RanksChooseWarmUpsByWhatTheyMeasureAndChangeNoBit) {
+  StartCoordinator();
+  StartWorker("node-a", 1);
+  StartWorker("node-b", 1);
+  const auto file = [](const std::string& name, int steps, const std::string& pipeline,
+                       const std::string& more = "") {
+    JobFile job = Staged(
+        name, steps,
+        absl::StrCat("emulated_link: {gigabits_per_second: 100, latency_microseconds: 20000}\n",
+                     more));
+    job.tp_size = 1;
+    job.schedule =
+        absl::StrCat("{name: domino_row, parameters: {slices: 2}, pipeline: ", pipeline, "}");
+    return job;
+  };
+  const JobFile chosen = file("chosen", 4, "{auto_warm_up: true}");
+  const Outcome tried = Stretto(Submit(chosen, {"--dry-run"}));
+  EXPECT_THAT(tried.out, HasSubstr("auto_warm_up chooses warm-ups when the ranks prepare: this is "
+                                   "the least it can be."));
+  const Json job = RunJob(chosen);
+  ASSERT_EQ(job["warm_ups"].size(), 2u) << job["warm_ups"];
+  const int first = job["warm_ups"][0];
+  EXPECT_GE(first, 3);
+  EXPECT_LE(first, 4);
+  EXPECT_EQ(job["warm_ups"][1], 1);
+  const std::string described = Stretto({"job", "describe", "chosen"}).out;
+  EXPECT_THAT(described, HasSubstr(", pp 2 1f1b, warm-ups by measured times"));
+  EXPECT_THAT(described, HasSubstr(absl::StrCat("Warm-ups:    ", first,
+                                                " 1, by measured times and as memory allowed\n")));
+  for (int rank : {0, 1}) {
+    const std::string log = ReadRun("chosen", rank, "trainer.log");
+    EXPECT_THAT(log, HasSubstr("seconds of a micro-batch, forward/backward: stages "));
+    EXPECT_THAT(log, HasSubstr(absl::StrCat("warm-ups ", first, " 1 of 6 micro-batches")));
+  }
+  RunJob(file("plain", 8, "{order: 1f1b}"));
+  const std::vector<double> plain = Losses("plain"), found = Losses("chosen");
+  EXPECT_EQ(found, std::vector<double>(plain.begin(), plain.begin() + 4));
+
+  // A run that resumes chooses anew and continues bit by bit.
+  const Json rest =
+      RunJob(file("rest", 8, "{auto_warm_up: true}", "checkpoint: {resume_from: chosen}\n"));
+  EXPECT_EQ(rest["warm_ups"].size(), 2u);
+  EXPECT_EQ(Losses("rest"), std::vector<double>(plain.begin() + 4, plain.end()));
+}
+
 TEST_F(PipelineTest, GoesOnFromACheckpointBitByBit) {
   StartCoordinator();
   StartWorker("node-a", 4);

@@ -129,6 +129,7 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   config.on_gpu = spec.device() == v1alpha1::DEVICE_CUDA;
   ASSIGN_OR_RETURN(config.engine, EngineSpecFrom(spec));
   config.auto_merge_wgrads = spec.schedule().parameters().auto_merge_wgrads();
+  config.auto_warm_up = spec.schedule().pipeline().auto_warm_up();
   config.optimizer = OptimizerFrom(spec.optimizer());
   config.steps = spec.steps();
   config.seed = spec.seed();

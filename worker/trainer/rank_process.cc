@@ -39,6 +39,7 @@
 #include "worker/trainer/saved_state.h"
 #include "worker/trainer/signal_thread.h"
 #include "worker/trainer/train_loop.h"
+#include "worker/trainer/warm_ups.h"
 
 namespace stretto::trainer {
 namespace {
@@ -112,6 +113,7 @@ class RankProcess {
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
                      FindSavedState(config_, device_->control()));
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
+    if (config_.auto_warm_up) RETURN_IF_ERROR(ChooseWarmUps());
     // Rank 0 alone commits checkpoints.
     if (config_.rank == 0) RETURN_IF_ERROR(OfData(ReadAttachments(weights.get(), saved.get())));
     if (config_.profile_steps > 0) {
@@ -161,6 +163,9 @@ class RankProcess {
     if (config_.auto_merge_wgrads) {
       prepared->set_merged_wgrads(config_.engine.schedule.merge_wgrads);
     }
+    if (config_.auto_warm_up) {
+      for (int stage : config_.engine.schedule.warm_up) prepared->add_warm_ups(stage);
+    }
     for (size_t arena = 0; arena < engine_->arenas().size(); ++arena) {
       v1alpha1::Arena* added = prepared->add_arenas();
       added->set_arena(NameOf(static_cast<ArenaClass>(arena)));
@@ -191,12 +196,12 @@ class RankProcess {
   // Called before Connect, which no rank passes until all have reached it. No rank has therefore
   // allocated memory that another counts as available.
   absl::Status CheckFreeMemory() {
-    ASSIGN_OR_RETURN(const int64_t available, device_->backend().FreeMemory());
+    ASSIGN_OR_RETURN(available_, device_->backend().FreeMemory());
     if (config_.auto_merge_wgrads) {
-      ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available));
+      ASSIGN_OR_RETURN(most_merged_wgrads_, MostMergedWgrads(config_, available_));
       return absl::OkStatus();
     }
-    return CheckMemory(config_, available);
+    return CheckMemory(config_, available_);
   }
 
   absl::Status ReadAttachments(const ModelSource* weights, const SavedState* saved) {
@@ -220,6 +225,12 @@ class RankProcess {
                  config_.engine.schedule.merge_wgrads, config_.engine.micro_batches,
                  most_merged_wgrads_);
     return absl::OkStatus();
+  }
+
+  absl::Status ChooseWarmUps() {
+    ASSIGN_OR_RETURN(const PassTimes times, MeasurePasses(config_, data_->train(), device_->links(),
+                                                          device_->control(), device_->backend()));
+    return AgreeOnWarmUps(times, available_, device_->control(), &config_);
   }
 
   absl::Status Connect() {
@@ -288,6 +299,7 @@ class RankProcess {
   std::optional<TrainingData> data_;
   HeldOutData held_out_;  // of a job that evaluates
   std::vector<Attachment> attachments_;
+  int64_t available_ = 0;       // bytes of memory before any rank has allocated some
   int most_merged_wgrads_ = 0;  // the largest number that fits this rank's memory
   std::unique_ptr<RankDevice> device_;
   std::vector<FlightPhase> phases_;

@@ -178,7 +178,11 @@ std::string PlanText(const v1alpha1::DryRun& run, const std::vector<Worker>& wor
       FormatCount(plan.flops_per_token()), " floating point operations per token\n\n",
       "Memory of a rank, allocated before step 1 (libraries take some more):\n", MemoryTable(plan));
   if (plan.smallest()) {
-    out += "auto_merge_wgrads then takes what is free: this is the least it can be.\n";
+    const bool warm_ups = run.job().spec().schedule().pipeline().auto_warm_up();
+    absl::StrAppend(&out,
+                    warm_ups ? "auto_warm_up chooses warm-ups when the ranks prepare"
+                             : "auto_merge_wgrads then takes what is free",
+                    ": this is the least it can be.\n");
   }
   for (const auto& [name, room] : Rooms(run, workers)) {
     if (room.offered == 0) continue;

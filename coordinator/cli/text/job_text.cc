@@ -181,6 +181,10 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
                                       job.merged_wgrads() == 1 ? " micro-batch" : " micro-batches",
                                       ", as memory allowed"));
   }
+  if (job.warm_ups_size() > 0) {
+    fields.Add("Warm-ups", absl::StrCat(absl::StrJoin(job.warm_ups(), " "),
+                                        ", by measured times and as memory allowed"));
+  }
   fields.Add("Device", ShortName(job.spec().device()));
   fields.Add("Link", LinkText(job.spec()));
   AddProgress(job, &fields);

@@ -98,6 +98,8 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
                     spec.schedule().pipeline().order());
     const auto& warm_up = spec.schedule().pipeline().warm_up();
     if (!warm_up.empty()) absl::StrAppend(&text, ", warm-ups ", absl::StrJoin(warm_up, " "));
+    if (spec.schedule().pipeline().auto_warm_up())
+      absl::StrAppend(&text, ", warm-ups by measured times");
     const v1alpha1::WgradDelay delay = spec.schedule().pipeline().wgrad_delay();
     if (delay > v1alpha1::WGRAD_DELAY_NONE)
       absl::StrAppend(&text, ", wgrads delayed: ", ShortName(delay));

@@ -61,12 +61,16 @@ void CheckMerge(const v1alpha1::JobSpec& spec, Violations* violations) {
 // turn, and with fewer they would wait for each other forever. The last stage waits for nobody.
 void CheckWarmUp(const v1alpha1::JobSpec& spec, Violations* violations) {
   const std::string field = "schedule.pipeline.warm_up";
-  if (spec.schedule().pipeline().warm_up().empty() ||
+  const v1alpha1::PipelineSpec& pipeline = spec.schedule().pipeline();
+  if (pipeline.warm_up().empty() ||
+      !violations->Expect(!pipeline.auto_warm_up(), field,
+                          absl::StrCat("[", absl::StrJoin(pipeline.warm_up(), ", "), "]"),
+                          "none, because auto_warm_up chooses them") ||
       !violations->Sound({field, "schedule.pipeline.order", "parallelism.pp_size",
                           "parallelism.dp_size", "micro_batch_size", "global_batch_size"})) {
     return;
   }
-  const auto& warm_up = spec.schedule().pipeline().warm_up();
+  const auto& warm_up = pipeline.warm_up();
   const int stages = spec.parallelism().pp_size(), micro_batches = MicroBatchesOf(spec);
   if (!violations->Expect(warm_up.size() == stages, field,
                           absl::StrCat("[", absl::StrJoin(warm_up, ", "), "]"),

@@ -95,7 +95,10 @@ TEST(JobHistoryTest, SummaryThinsEvenlyAndReadsBack) {
   v1alpha1::Profile profile;
   profile.set_t_comp(0.25);
   history.SetProfile(profile);
-  history.SetMergedWgrads(4);
+  v1alpha1::RankPrepared prepared;
+  prepared.set_merged_wgrads(4);
+  prepared.add_warm_ups(3);
+  history.SetChoices(prepared);
   const auto record = Record("u", coordinator::JobState::kSucceeded);
   const std::string summary = history.Summary(record);
   EXPECT_LT(summary.size(), 200u << 10);
@@ -116,6 +119,8 @@ TEST(JobHistoryTest, SummaryThinsEvenlyAndReadsBack) {
   EXPECT_EQ(after.progress().rank_ledgers_size(), 2);
   EXPECT_DOUBLE_EQ(after.profile().t_comp(), 0.25);
   EXPECT_EQ(after.merged_wgrads(), 4);
+  ASSERT_EQ(after.warm_ups_size(), 1);
+  EXPECT_EQ(after.warm_ups(0), 3);
 }
 
 v1alpha1::StepReport EvaluatedStep(int64_t step) {

@@ -88,6 +88,11 @@ const Refusal kRefusals[] = {
     {"parallelism { pp_size: 3 } global_batch_size: 8 "
      "schedule { pipeline { warm_up: [ 1, 2, 1 ] } }",
      kWarmUp},
+    {"schedule { pipeline { auto_warm_up: true } }", "schedule.pipeline.auto_warm_up"},
+    {"parallelism { pp_size: 2 } schedule { pipeline { order: 'gpipe' auto_warm_up: true } }",
+     "schedule.pipeline.auto_warm_up"},
+    {"parallelism { pp_size: 2 } schedule { pipeline { warm_up: [ 1, 1 ] auto_warm_up: true } }",
+     kWarmUp},
     {"schedule { pipeline { wgrad_delay: WGRAD_DELAY_SEND } }", kDelay},
     {"parallelism { pp_size: 2 } "
      "schedule { pipeline { order: 'gpipe' wgrad_delay: WGRAD_DELAY_SEND } }",

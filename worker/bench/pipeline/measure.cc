@@ -70,14 +70,9 @@ Computation ComputationOf(const Program& program, absl::Span<const Interval> int
   return found;
 }
 
-// Returns the computation of a micro-batch that follows its last send back.
 double SecondsBehindSend(const Program& program, const CostModel& cost) {
   double seconds = 0;
-  for (const Op& op : program.ops) {
-    if (op.tag.micro_batch != 0) continue;
-    if (op.kind == OpKind::kSend) seconds = 0;
-    if (op.group < 0) seconds += cost.Alone(program, op);
-  }
+  for (OpId op : BehindSend(program)) seconds += cost.Alone(program, program.ops[op]);
   return seconds;
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/passes.h"
 
 namespace stretto {
@@ -18,30 +19,52 @@ void MakeGiven(StepProgram* step, BufferId id) {
   }
 }
 
-}  // namespace
-
-// What collectives would have written to other buffers is given.
-absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
+// Removes the operations that `goes` selects. What they would have written to other buffers is
+// given.
+template <class Goes>
+void Remove(StepProgram* step, Goes goes) {
   const auto memory = [&](BufferId id) { return RootOf(step->buffers, id).buffer; };
   for (Unit& unit : step->units) {
     for (const Op& op : unit.ops) {
-      if (!IsCollective(op.kind) || op.out.empty()) continue;
+      if (!goes(op) || op.out.empty()) continue;
       const bool in_place = !op.in.empty() && memory(op.in[0]) == memory(op.out[0]);
       if (!in_place) MakeGiven(step, op.out[0]);
     }
-    std::erase_if(unit.ops, [](const Op& op) { return IsCollective(op.kind); });
+    std::erase_if(unit.ops, goes);
   }
-  return absl::OkStatus();
 }
 
-// No compute operation is left to write what the collectives read, so it is given.
-absl::Status KeepCollectives(const EngineSpec&, StepProgram* step) {
+// Removes all but the operations that `stays` selects. No operation is left to write what these
+// read, so it is given.
+template <class Stays>
+void Keep(StepProgram* step, Stays stays) {
   for (Unit& unit : step->units) {
-    std::erase_if(unit.ops, [](const Op& op) { return !IsCollective(op.kind); });
+    std::erase_if(unit.ops, [&](const Op& op) { return !stays(op); });
     for (const Op& op : unit.ops) {
       if (!op.in.empty()) MakeGiven(step, op.in[0]);
     }
   }
+}
+
+}  // namespace
+
+absl::Status RemoveCollectives(const EngineSpec&, StepProgram* step) {
+  Remove(step, [](const Op& op) { return IsCollective(op.kind); });
+  return absl::OkStatus();
+}
+
+absl::Status KeepCollectives(const EngineSpec&, StepProgram* step) {
+  Keep(step, [](const Op& op) { return IsCollective(op.kind); });
+  return absl::OkStatus();
+}
+
+absl::Status StayWithinStage(const EngineSpec&, StepProgram* step) {
+  Remove(step, [](const Op& op) { return IsCollective(op.kind) && op.group != kTpGroup; });
+  return absl::OkStatus();
+}
+
+absl::Status KeepTransfers(const EngineSpec&, StepProgram* step) {
+  Keep(step, [](const Op& op) { return IsTransfer(op.kind); });
   return absl::OkStatus();
 }
 

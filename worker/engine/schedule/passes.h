@@ -59,9 +59,12 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 absl::Status BlockTransfers(const EngineSpec& spec, StepProgram* step);
 
 // For measurements only. RemoveCollectives leaves the computation, whose time is T_comp;
-// KeepCollectives leaves the collectives, whose time is T_comm.
+// KeepCollectives leaves the collectives, whose time is T_comm. StayWithinStage leaves computation
+// and tensor-parallel collectives, and KeepTransfers the transfers between stages.
 absl::Status RemoveCollectives(const EngineSpec& spec, StepProgram* step);
 absl::Status KeepCollectives(const EngineSpec& spec, StepProgram* step);
+absl::Status StayWithinStage(const EngineSpec& spec, StepProgram* step);
+absl::Status KeepTransfers(const EngineSpec& spec, StepProgram* step);
 
 // Assigns the collectives of each group to a lane of its own and everything else to lane compute.
 // Then assigns the fewest waits that order every conflicting pair of accesses, within units and

@@ -32,6 +32,23 @@ size_t IndexOf(const std::string& name) {
   return rules - kSchedules.data();
 }
 
+// Whether the program leaves out operations, so that its results mean nothing.
+bool Measures(Variant variant) {
+  switch (variant) {
+    case Variant::kComputeOnly:
+    case Variant::kCommunicationOnly:
+    case Variant::kWithinStage:
+    case Variant::kTransfersOnly:
+      return true;
+    case Variant::kSchedule:
+    case Variant::kSerialOracle:
+    case Variant::kOpenTails:
+    case Variant::kEvaluation:
+      return false;
+  }
+  return false;
+}
+
 std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   const size_t index = IndexOf(spec.schedule.name);
   const ScheduleRules& schedule = kSchedules[index];
@@ -51,9 +68,12 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
   if (variant == Variant::kCommunicationOnly)
     passes.push_back({"keep_collectives", KeepCollectives});
+  if (variant == Variant::kWithinStage) passes.push_back({"stay_within_stage", StayWithinStage});
+  if (variant == Variant::kTransfersOnly) passes.push_back({"keep_transfers", KeepTransfers});
   passes.push_back({"lanes_and_waits", AssignLanesAndWaits});
   if (schedule.synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
-  const bool computes = variant != Variant::kCommunicationOnly;
+  const bool computes =
+      variant != Variant::kCommunicationOnly && variant != Variant::kTransfersOnly;
   if (pipeline && trains && computes && FindPipeline(spec.schedule.pipeline)->blocking)
     passes.push_back({"block_transfers", BlockTransfers});
   return passes;
@@ -79,8 +99,7 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
   const int together = trains ? std::max(1, spec.schedule.merge_wgrads) : 1;
   ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, together, MostSlots(spec, rank, trains)));
-  const bool measures = variant == Variant::kComputeOnly || variant == Variant::kCommunicationOnly;
-  const MicroBatches apart = measures ? MicroBatches::kMixed : MicroBatches::kApart;
+  const MicroBatches apart = Measures(variant) ? MicroBatches::kMixed : MicroBatches::kApart;
   const auto proved = [&](absl::string_view pass) {
     if (!prove) return absl::OkStatus();
     plan.program = Expand(plan.step);

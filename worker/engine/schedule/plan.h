@@ -19,6 +19,8 @@ enum class Variant : uint8_t {
   kSerialOracle,       // the same slices, canonical order, one lane: the bitwise oracle, T_serial
   kComputeOnly,        // without collectives, results not meaningful: T_comp when unsliced
   kCommunicationOnly,  // only the collectives, back to back: T_comm
+  kWithinStage,        // without what connects stages and replicas: the time of passes
+  kTransfersOnly,      // only what stages send each other
   kOpenTails,          // kSchedule without CloseTails
   kEvaluation,         // forward and loss of each micro-batch in the schedule's order, no dropout
 };

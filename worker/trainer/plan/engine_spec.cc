@@ -59,7 +59,8 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
   if (schedule.slices.empty()) schedule.slices = {spec.micro_batch_size()};
   if (spec.parallelism().pp_size() > 1) {
     const v1alpha1::PipelineSpec& pipeline = spec.schedule().pipeline();
-    schedule.pipeline = pipeline.order();
+    // Until the ranks have chosen warm-ups they are the fewest.
+    schedule.pipeline = pipeline.auto_warm_up() ? kDefaultPipeline : pipeline.order();
     schedule.warm_up = {pipeline.warm_up().begin(), pipeline.warm_up().end()};
     if (pipeline.wgrad_delay() != v1alpha1::WGRAD_DELAY_UNSPECIFIED)
       schedule.wgrad_delay = static_cast<WgradDelay>(static_cast<int>(pipeline.wgrad_delay()) - 1);

@@ -10,7 +10,8 @@
 namespace stretto::trainer {
 
 // Converts any job spec, which is normalized and validated here. With auto_merge_wgrads
-// schedule.merge_wgrads is 1 until memory has chosen. Errors: InvalidArgument, naming the field.
+// schedule.merge_wgrads is 1 until memory has chosen, and with auto_warm_up the warm-ups are those
+// of 1f1b until the ranks have chosen. Errors: InvalidArgument, naming the field.
 absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& spec);
 
 // Convert the dimensions of a normalized model.

@@ -117,6 +117,12 @@ TEST(DryRunTextTest, ShowsTheMemoryOfEachStage) {
               HasSubstr("RANKS  STAGE  ACTIVATION   OUTPUT    TOTAL  PARAMETERS  OPERATIONS\n"
                         "0          0     5.0 GiB        -  5.0 GiB           0           7\n"
                         "1-2        1     5.0 GiB  1.0 GiB  5.0 GiB           0           6\n"));
+  EXPECT_THAT(text, Not(HasSubstr("the least it can be")));
+  run.mutable_plan()->set_smallest(true);
+  run.mutable_job()->mutable_spec()->mutable_schedule()->mutable_pipeline()->set_auto_warm_up(true);
+  EXPECT_THAT(DryRunText(run, {}),
+              HasSubstr("auto_warm_up chooses warm-ups when the ranks prepare: "
+                        "this is the least it can be.\n"));
 }
 
 TEST(DryRunTextTest, AJobThatWouldWaitSaysWhy) {

@@ -225,11 +225,13 @@ TEST(DescribeTest, ShowsConditionsPlacementLedgerAndProfile) {
   job.mutable_profile()->set_verified_parity(true);
   job.mutable_profile()->set_parity_message("3 steps, equal bits");
   job.set_merged_wgrads(4);
+  for (int micro_batches : {3, 1}) job.add_warm_ups(micro_batches);
   job.mutable_spec()->set_device(v1alpha1::DEVICE_CUDA);
   const std::string text = DescribeJob(job, absl::FromUnixSeconds(1100), false);
   EXPECT_THAT(text, HasSubstr("Schedule:    domino_row, 2 slices, tp 2\n"
                               "Merged:      weight gradients of 4 micro-batches, as memory "
-                              "allowed\n"));
+                              "allowed\n"
+                              "Warm-ups:    3 1, by measured times and as memory allowed\n"));
   EXPECT_THAT(text, HasSubstr("Device:      cuda\n"));
   EXPECT_THAT(text, HasSubstr("Link:        emulated link, 1 Gbit/s, 50 us latency\n"));
   EXPECT_THAT(

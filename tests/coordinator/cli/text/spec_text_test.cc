@@ -110,6 +110,9 @@ TEST(SpecTextTest, SchedulesOfStagesHaveAnOrder) {
   EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b, warm-ups 5 3 1");
   pipeline.set_wgrad_delay(v1alpha1::WGRAD_DELAY_SEND);
   EXPECT_THAT(ScheduleText(spec), HasSubstr(", warm-ups 5 3 1, wgrads delayed: send"));
+  pipeline.clear_warm_up();
+  pipeline.set_auto_warm_up(true);
+  EXPECT_THAT(ScheduleText(spec), HasSubstr(", pp 3 1f1b, warm-ups by measured times, "));
   pipeline.set_wgrad_delay(static_cast<v1alpha1::WgradDelay>(9));  // of a newer coordinator
   EXPECT_THAT(ScheduleText(spec), HasSubstr(", wgrads delayed: 9"));
 }

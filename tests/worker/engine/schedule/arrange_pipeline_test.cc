@@ -187,7 +187,8 @@ TEST(DelayedWgradsTest, EveryOrderThatDelaysVerifies) {
         EXPECT_EQ(ProgramsOf(layout).size(), 3u);
       }
     }
-    for (Variant variant : {Variant::kCommunicationOnly, Variant::kComputeOnly}) {
+    for (Variant variant : {Variant::kCommunicationOnly, Variant::kComputeOnly,
+                            Variant::kWithinStage, Variant::kTransfersOnly}) {
       const auto plans = BuildPlans(SpecOf(Delaying(3, 8, delay)), variant);
       EXPECT_TRUE(plans.ok()) << plans.status();
     }
@@ -205,12 +206,36 @@ TEST(ArrangePipelineTest, SynchronousSchedulesKeepTransfersBesideComputation) {
 // Programs for measurements: of communication alone, and of computation alone.
 TEST(ArrangePipelineTest, EveryOrderHasItsMeasurements) {
   for (const std::string& order : PipelineNames()) {
-    for (Variant variant : {Variant::kCommunicationOnly, Variant::kComputeOnly, Variant::kOpenTails,
-                            Variant::kEvaluation}) {
+    for (Variant variant :
+         {Variant::kCommunicationOnly, Variant::kComputeOnly, Variant::kWithinStage,
+          Variant::kTransfersOnly, Variant::kOpenTails, Variant::kEvaluation}) {
       const auto plans = BuildPlans(SpecOf(Staged(3, 8, order)), variant);
       EXPECT_TRUE(plans.ok()) << order << ": " << plans.status();
     }
   }
+}
+
+// What the times of auto_warm_up are measured on.
+TEST(ArrangePipelineTest, PassesAndTransfersAreMeasuredApart) {
+  Layout layout = Staged(3, 1);
+  layout.tp_size = layout.dp_size = 2;
+  layout.zero = 1;
+  const EngineSpec spec = SpecOf(layout);
+  const Rank middle = RankAt(spec, {.stage = 1});
+  const auto count = [](const Program& program, auto chosen) {
+    return std::count_if(program.ops.begin(), program.ops.end(), chosen);
+  };
+  const auto within = [](const Op& op) { return op.group < 0 || op.group == kTpGroup; };
+  const auto transfers = [](const Op& op) { return IsTransfer(op.kind); };
+  const Program whole = PlanOf(spec, middle).program;
+  const Program passes = PlanOf(spec, middle, Variant::kWithinStage).program;
+  EXPECT_EQ(std::ssize(passes.ops), count(whole, within));
+  EXPECT_EQ(count(passes, within), count(whole, within));
+  const Program links = PlanOf(spec, middle, Variant::kTransfersOnly).program;
+  EXPECT_EQ(std::ssize(links.ops), count(whole, transfers));
+  EXPECT_EQ(count(links, transfers), 2 * 2 * 2);  // slices, directions, both ends
+  // All of it may leave at once.
+  for (const Op& op : links.ops) EXPECT_TRUE(op.waits.empty()) << PrintTag(op.tag);
 }
 
 // ---- faults

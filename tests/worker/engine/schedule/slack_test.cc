@@ -119,6 +119,15 @@ TEST(SlackTest, EachBoundaryHasItsOwn) {
   EXPECT_THAT(SlackWarmUps(stages, {{2, 0.5}, {0, 0}}, 32), ElementsAre(4, 2, 1));
 }
 
+TEST(SlackTest, WithLessMemoryTheFirstStagesGiveWay) {
+  EXPECT_THAT(WithAtMost(9, {10, 7, 4, 1}), ElementsAre(10, 7, 4, 1));
+  EXPECT_THAT(WithAtMost(4, {10, 7, 4, 1}), ElementsAre(8, 7, 4, 1));
+  EXPECT_THAT(WithAtMost(1, {10, 7, 4, 1}), ElementsAre(5, 4, 3, 1));
+  EXPECT_THAT(WithAtMost(0, {10, 7, 4, 1}), ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(WithAtMost(1, {3, 3, 3, 1}), ElementsAre(3, 3, 3, 1));  // three micro-batches
+  EXPECT_THAT(WithAtMost(0, {2, 2, 2, 1}), ElementsAre(2, 2, 2, 1));
+}
+
 TEST(SlackTest, NeverAsksForMoreThanAllMicroBatches) {
   EXPECT_THAT(SlackWarmUps(Even(4, 3, 0).stages, Even(4, 3, 0).boundaries, 5),
               ElementsAre(5, 5, 4, 1));

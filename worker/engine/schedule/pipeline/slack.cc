@@ -39,4 +39,24 @@ std::vector<int> SlackWarmUps(const std::vector<StageSeconds>& stages,
   return warm_ups;
 }
 
+std::vector<int> WithAtMost(int extra, std::vector<int> warm_ups) {
+  const int stages = static_cast<int>(warm_ups.size());
+  for (int stage = 0; stage < stages; ++stage) {
+    int& own = warm_ups[static_cast<size_t>(stage)];
+    own = std::min(own, stages - stage + extra);
+  }
+  return warm_ups;
+}
+
+std::vector<OpId> BehindSend(const Program& program) {
+  std::vector<OpId> behind;
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    if (op.tag.micro_batch != 0) continue;
+    if (op.kind == OpKind::kSend) behind.clear();
+    if (op.group < 0) behind.push_back(id);
+  }
+  return behind;
+}
+
 }  // namespace stretto

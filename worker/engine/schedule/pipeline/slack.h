@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "worker/engine/program/program.h"
+
 namespace stretto {
 
 // Seconds of a micro-batch in a stage. `delayed` is what the stage computes behind the send of
@@ -22,5 +24,13 @@ struct BoundarySeconds {
 // `micro_batches`. There is a boundary behind every stage but the last.
 std::vector<int> SlackWarmUps(const std::vector<StageSeconds>& stages,
                               const std::vector<BoundarySeconds>& boundaries, int micro_batches);
+
+// Returns the warm-ups with at most `extra` micro-batches in a stage beyond those of 1f1b. They are
+// as valid as `warm_ups`: each stage keeps at least one more than the next, if there are as many.
+std::vector<int> WithAtMost(int extra, std::vector<int> warm_ups);
+
+// Returns the computations of a stage's first micro-batch behind its last send, whose seconds are
+// StageSeconds::delayed.
+std::vector<OpId> BehindSend(const Program& program);
 
 }  // namespace stretto
