@@ -199,6 +199,8 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   if (job.progress().ledger().entries_size() > 0) {
     absl::StrAppend(&out, "\nLedger of rank 0\n",
                     LedgerTable(job.progress().ledger(), job.spec().has_emulated_link()));
+    const std::string stages = StageTable(job);
+    if (!stages.empty()) absl::StrAppend(&out, "\nLedger of the stages\n", stages);
   }
   if (job.has_profile()) absl::StrAppend(&out, "\n", ProfileTable(job));
   return out;

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Both tables add up entries by row: a part, and for exposed time the group that was waited for. One
+// has a column for each phase of a rank, the other for each stage.
+
 #include "coordinator/cli/text/ledger_table.h"
 
 #include <algorithm>
@@ -41,18 +45,27 @@ const char* PartName(Ledger::Part part) {
   }
 }
 
+// A row: a part and, for exposed time alone, its group, which is the one that the rank waited for.
+using Row = std::pair<int, std::string>;
+Row RowOf(const Ledger::Entry& entry) {
+  return {entry.part(), entry.part() == Ledger::EXPOSED ? entry.group() : ""};
+}
+std::string NameOf(const Row& row) {
+  std::string name = PartName(static_cast<Ledger::Part>(row.first));
+  if (!row.second.empty()) absl::StrAppend(&name, " ", Printable(row.second));
+  return name;
+}
+
 std::string Cell(double seconds) { return seconds == 0 ? "-" : absl::StrFormat("%.3f", seconds); }
 
 }  // namespace
 
 std::string LedgerTable(const Ledger& ledger, bool emulated) {
   std::vector<std::string> phases;
-  std::map<std::pair<int, std::string>, std::map<std::string, double>> parts;
+  std::map<Row, std::map<std::string, double>> parts;
   double sum = 0;
   for (const Ledger::Entry& entry : ledger.entries()) {
-    // Only exposed time has an interesting group: the one that the rank waited for.
-    const std::string group = entry.part() == Ledger::EXPOSED ? entry.group() : "";
-    parts[{entry.part(), group}][entry.phase()] += entry.seconds();
+    parts[RowOf(entry)][entry.phase()] += entry.seconds();
     sum += entry.seconds();
     if (!entry.phase().empty() &&
         std::find(phases.begin(), phases.end(), entry.phase()) == phases.end()) {
@@ -70,9 +83,7 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
   headings.insert(headings.end(), {">other", ">total", ">share"});
   std::vector<std::vector<std::string>> rows;
   for (auto& [key, seconds] : parts) {
-    std::string name = PartName(static_cast<Ledger::Part>(key.first));
-    if (!key.second.empty()) absl::StrAppend(&name, " ", Printable(key.second));
-    std::vector<std::string> row = {name};
+    std::vector<std::string> row = {NameOf(key)};
     double total = 0;
     for (const std::string& phase : phases) {
       row.push_back(Cell(seconds[phase]));
@@ -97,6 +108,33 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
                         Percent(overlap), ledger.hidden_seconds(), ledger.communication_seconds(),
                         emulated ? " (emulated link)" : "");
   return out;
+}
+
+std::string StageTable(const v1alpha1::Job& job) {
+  const v1alpha1::ParallelismSpec& parallelism = job.spec().parallelism();
+  const auto& ledgers = job.progress().rank_ledgers();
+  const int stages = parallelism.pp_size(), ranks = parallelism.dp_size() * parallelism.tp_size();
+  if (stages <= 1 || ledgers.size() != stages * ranks) return "";
+  std::vector<std::string> headings = {"share"};
+  std::map<Row, std::vector<double>> parts;  // by stage
+  std::vector<double> sums(static_cast<size_t>(stages));
+  for (int stage = 0; stage < stages; ++stage) {
+    headings.push_back(absl::StrCat(">stage ", stage));
+    for (int rank = stage * ranks; rank < (stage + 1) * ranks; ++rank) {
+      for (const Ledger::Entry& entry : ledgers[rank].entries()) {
+        const auto seconds = parts.try_emplace(RowOf(entry), sums.size()).first;
+        seconds->second[static_cast<size_t>(stage)] += entry.seconds();
+        sums[static_cast<size_t>(stage)] += entry.seconds();
+      }
+    }
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const auto& [key, seconds] : parts) {
+    std::vector<std::string>& row = rows.emplace_back(1, NameOf(key));
+    for (size_t stage = 0; stage < sums.size(); ++stage)
+      row.push_back(seconds[stage] == 0 ? "-" : Percent(seconds[stage] / sums[stage]));
+  }
+  return Table(headings, rows);
 }
 
 }  // namespace stretto::cli

@@ -92,6 +92,35 @@ TEST(LedgerTableTest, ShowsPartsByPhaseAndSumsThem) {
             "hidden (emulated link)\n");
 }
 
+TEST(StageTableTest, ShowsTheSharesOfEachStagesRanks) {
+  v1alpha1::Job job;
+  v1alpha1::ParallelismSpec& parallelism = *job.mutable_spec()->mutable_parallelism();
+  parallelism.set_tp_size(2);
+  parallelism.set_dp_size(1);
+  parallelism.set_pp_size(2);
+  const auto add = [&](std::vector<std::pair<Ledger::Part, double>> entries) {
+    Ledger* ledger = job.mutable_progress()->add_rank_ledgers();
+    for (const auto& [part, seconds] : entries)
+      AddEntry(ledger, part, part == Ledger::EXPOSED ? "tp" : "", "forward", seconds);
+  };
+  add({{Ledger::COMPUTE_ALONE, 3}, {Ledger::EXPOSED, 1}});
+  add({{Ledger::COMPUTE_ALONE, 1}, {Ledger::EXPOSED, 3}});
+  add({{Ledger::COMPUTE_ALONE, 1}, {Ledger::PIPELINE_WAIT, 1}});
+  EXPECT_EQ(StageTable(job), "") << "not all ranks have reported";
+  add({{Ledger::COMPUTE_ALONE, 2}});
+  EXPECT_EQ(StageTable(job),
+            "share          stage 0  stage 1\n"
+            "compute alone   50.0 %   75.0 %\n"
+            "exposed tp      50.0 %        -\n"
+            "pipeline wait        -   25.0 %\n");
+  EXPECT_THAT(DescribeJob(job, absl::Now(), false), Not(HasSubstr("Ledger of the stages")));
+  job.mutable_progress()->mutable_ledger()->add_entries();
+  EXPECT_THAT(DescribeJob(job, absl::Now(), false), HasSubstr("\nLedger of the stages\nshare  "));
+  parallelism.set_pp_size(1);
+  parallelism.set_dp_size(2);
+  EXPECT_EQ(StageTable(job), "") << "one stage";
+}
+
 TEST(LedgerTableTest, WithoutCommunicationOrEntriesSaysSo) {
   EXPECT_EQ(LedgerTable(Ledger(), false),
             "seconds  other  total  share\n"
