@@ -79,13 +79,21 @@ std::string TextOf(Taker taker) {
   return "";
 }
 
-std::string AdjustableOrders() {
+namespace {
+
+// "orders A, B", those that have a property.
+std::string OrdersThat(bool PipelineRules::*has) {
   std::vector<std::string> names;
   for (const PipelineRules& rules : kPipelines) {
-    if (rules.adjustable) names.emplace_back(rules.name);
+    if (rules.*has) names.emplace_back(rules.name);
   }
-  return absl::StrCat("orders ", absl::StrJoin(names, ", "));
+  return absl::StrCat(names.size() == 1 ? "order " : "orders ", absl::StrJoin(names, ", "));
 }
+
+}  // namespace
+
+std::string AdjustableOrders() { return OrdersThat(&PipelineRules::adjustable); }
+std::string ChunkedOrders() { return OrdersThat(&PipelineRules::chunked); }
 
 const std::vector<Field>& JobFields() {
   static const std::vector<Field>& fields = [] {

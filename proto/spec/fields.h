@@ -40,6 +40,7 @@ enum class Taker : uint8_t {
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 std::string AdjustableOrders();   // "orders 1f1b, eager_1f1b"
+std::string ChunkedOrders();      // "order interleaved_1f1b"
 
 // Whether a field affects numbers that a resumed run must reproduce.
 enum class InHash : uint8_t {

@@ -15,6 +15,7 @@ struct PipelineRules {
   const char* help;         // one line
   bool blocking = false;    // no stage computes while it sends or receives
   bool adjustable = false;  // takes warm_up and wgrad_delay
+  bool chunked = false;     // takes several chunks_per_stage, and no fewer
 };
 
 inline constexpr auto kPipelines = std::to_array<PipelineRules>({

@@ -60,6 +60,18 @@ std::vector<Field> WorkRows() {
        .unit = "stages",
        .value = "1",
        .in_hash = InHash::kLayout},
+      {.path = "parallelism.chunks_per_stage",
+       .help =
+           "Number of chunks of consecutive layers that each stage has (interleaved stages). A "
+           "micro-batch then runs through the stages as many times, so a stage is idle for a "
+           "shorter time at the begin and the end of a step, and boundaries are crossed as many "
+           "times as often. More than 1 needs an order that takes them, pp_size x "
+           "chunks_per_stage layers or more, and micro-batches that pp_size divides.",
+       .range = {1, 1024},
+       .unit = "chunks",
+       .value = "1",
+       .taker = Taker::kStaged,
+       .in_hash = InHash::kLayout},
       {.path = "parallelism.dp_size",
        .help =
            "Number of replicas of the model, which compute different micro-batches of a step and "

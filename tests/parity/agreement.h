@@ -49,7 +49,7 @@ inline void ExpectBitsOfOneStage(const Layout& layout, const EngineSpec& spec,
                                  const Options& options, const Result& result) {
   if (layout.pp_size == 1 || layout.wire == DType::kBF16 || spec.model.head_is_tied()) return;
   Layout whole = layout;
-  whole.pp_size = 1;
+  whole.pp_size = whole.chunks = 1;
   ExpectSameBits(result, Train(SpecOf(whole), options));
 }
 

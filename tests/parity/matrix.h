@@ -102,8 +102,11 @@ inline Layout LayoutOf(const Row& row) {
   constexpr std::array<int, 3> kSizes = {1, 2, 4}, kPieces = {1, 2, 4};
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
   const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
-  // So many that a pipeline warms up, repeats and ends.
-  const int micro_batches = row[kMicroBatches] * (row[kPpSize] > 0 ? 3 : 1) + 1;
+  // So many that a pipeline warms up, repeats and ends; with several chunks they go in groups.
+  const bool chunked = at(kPipeline) < kPipelines.size() && kPipelines[at(kPipeline)].chunked;
+  const int wanted = row[kMicroBatches] * (row[kPpSize] > 0 ? 3 : 1) + 1;
+  const int group = chunked ? kSizes[at(kPpSize)] : 1;
+  const int micro_batches = (wanted + group - 1) / group * group;
   // The value behind the orders of the table is 1f1b with warm-ups by hand.
   const std::vector<int> by_hand = at(kPipeline) == kPipelines.size()
                                        ? WarmUpsByHand(kSizes[at(kPpSize)], micro_batches)
@@ -114,6 +117,7 @@ inline Layout LayoutOf(const Row& row) {
           .dp_size = kSizes[at(kDpSize)],
           .zero = row[kZero],
           .pp_size = kSizes[at(kPpSize)],
+          .chunks = chunked ? 2 : 1,
           .pipeline = by_hand.empty() ? kPipelines[at(kPipeline)].name : kDefaultPipeline,
           .warm_up = by_hand,
           .wgrad_delay = static_cast<WgradDelay>(row[kDelay]),
@@ -127,7 +131,9 @@ inline Layout LayoutOf(const Row& row) {
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,
           .micro_batches = micro_batches,
-          .layers = row[kPpSize] == 2 ? 5 : 2,
+          .layers = chunked             ? 2 * group + 1
+                    : row[kPpSize] == 2 ? 5
+                                        : 2,
           .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,
           .wire = row[kType] == 2 ? DType::kBF16 : DType::kF32};
 }

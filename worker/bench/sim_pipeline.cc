@@ -15,6 +15,7 @@
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/program/collective_op.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto {
@@ -53,6 +54,17 @@ absl::StatusOr<Means> Played(const EngineSpec& spec, const std::vector<RankPlan>
   return means;
 }
 
+// What a rank sends to other stages.
+int64_t SentBytes(const Program& program) {
+  int64_t bytes = 0;
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::kSend) continue;
+    const Buffer& x = program.buffers[BroughtBy(op)];
+    bytes += x.count() * static_cast<int64_t>(SizeOf(WireTypeOf(op, x.dtype)));
+  }
+  return bytes;
+}
+
 absl::StatusOr<PipelineFigures> Figures(const EngineSpec& spec, const CostModel& cost) {
   std::vector<RankPlan> plans;
   for (int stage = 0; stage < spec.pp_size; ++stage) {
@@ -63,7 +75,10 @@ absl::StatusOr<PipelineFigures> Figures(const EngineSpec& spec, const CostModel&
   free.interconnect = {};
   ASSIGN_OR_RETURN(const Means ideal, Played(spec, plans, free));
   ASSIGN_OR_RETURN(const Means means, Played(spec, plans, cost));
+  int64_t most_sent = 0;
+  for (const RankPlan& plan : plans) most_sent = std::max(most_sent, SentBytes(plan.program));
   return PipelineFigures{.order = spec.schedule.pipeline,
+                         .chunks = spec.chunks_per_stage,
                          .step = means.step,
                          .ideal = ideal.step,
                          .compute = means.compute,
@@ -71,6 +86,7 @@ absl::StatusOr<PipelineFigures> Figures(const EngineSpec& spec, const CostModel&
                          .exposed_dp = means.exposed_dp,
                          .bubble = ideal.waiting(),
                          .exposed_pp = means.waiting() - ideal.waiting(),
+                         .sent_bytes = most_sent,
                          .first_activation_bytes = plans.front().arenas[ArenaClass::kActivation],
                          .last_activation_bytes = plans.back().arenas[ArenaClass::kActivation]};
 }
@@ -83,18 +99,18 @@ const char* BlockingOrder() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec spec,
-                                                          const std::vector<std::string>& orders,
+absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(const std::vector<EngineSpec>& specs,
                                                           const CostModel& cost) {
+  EngineSpec spec = specs.front();
+  spec.chunks_per_stage = 1;
   spec.schedule.pipeline = BlockingOrder();
   ASSIGN_OR_RETURN(const PipelineFigures blocking, Figures(spec, cost));
   std::vector<PipelineFigures> all;
-  for (const std::string& order : orders) {
-    spec.schedule.pipeline = order;
-    if (order == blocking.order) {
+  for (const EngineSpec& row : specs) {
+    if (row.schedule.pipeline == blocking.order) {
       all.push_back(blocking);
     } else {
-      ASSIGN_OR_RETURN(all.emplace_back(), Figures(spec, cost));
+      ASSIGN_OR_RETURN(all.emplace_back(), Figures(row, cost));
     }
     all.back().blocking_step = blocking.step;
   }

@@ -17,6 +17,7 @@ namespace stretto {
 //   compute + exposed_tp + exposed_dp + bubble + exposed_pp = step
 struct PipelineFigures {
   std::string order;
+  int chunks = 1;  // of a stage
   double step = 0;
   // The same order with a network that takes no time: computation and bubble only. Measured times
   // of collectives (CostModel::table) stay as they are.
@@ -24,17 +25,17 @@ struct PipelineFigures {
   double compute = 0;     // slowed down by contention
   double exposed_tp = 0;  // communication without computation, of an axis
   double exposed_dp = 0;
-  double bubble = 0;      // a stage waits for others in the ideal step
-  double exposed_pp = 0;  // and for how much longer in this one
+  double bubble = 0;       // a stage waits for others in the ideal step
+  double exposed_pp = 0;   // and for how much longer in this one
+  int64_t sent_bytes = 0;  // to other stages, by the rank that sends most
   int64_t first_activation_bytes = 0, last_activation_bytes = 0;  // of a rank of that stage
   double blocking_step = 0;  // of the order that blocks, at the same stages
 };
 
 // Simulates one rank of each stage; the others are its copies. Shards of a stage differ only in
-// sums of a few numbers, so the first one stands for all. `spec` has several stages; its order is
-// replaced by each of `orders`. Errors: those of DraftPlan and of Simulate.
-absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec spec,
-                                                          const std::vector<std::string>& orders,
+// sums of a few numbers, so the first one stands for all. `specs`, at least one, differ in the order
+// and in chunks of a stage alone. Errors: those of DraftPlan and of Simulate.
+absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(const std::vector<EngineSpec>& specs,
                                                           const CostModel& cost);
 
 }  // namespace stretto

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Prints one row for each order of a pipeline at each number of stages. The first line of the text
+// Prints one row for each order of a pipeline, and number of chunks, at each number of stages. The first line of the text
 // and a field of the JSON mark the figures as simulated, because they end up in documents.
 
 #include "worker/bench/sim_report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -38,10 +39,20 @@ std::string Machines(const SimOptions& options) {
       cost.interconnect.node_latency_seconds * 1e6);
 }
 
+// "interleaved_1f1b x 2"
+std::string NameOf(const PipelineFigures& row) {
+  return row.chunks == 1 ? row.order : absl::StrCat(row.order, " x ", row.chunks);
+}
+
 std::string TableOf(const std::vector<Rows>& tables) {
-  std::string text = absl::StrFormat("%6s %-14s %12s %12s %7s %7s %7s %7s %7s %12s %12s %9s\n",
-                                     "stages", "order", "step", "ideal", "/ ideal", "bubble", "pp",
-                                     "tp", "dp", "first", "last", "speed-up");
+  size_t width = 14;
+  for (const Rows& rows : tables) {
+    for (const PipelineFigures& row : rows.orders) width = std::max(width, NameOf(row).size());
+  }
+  const int columns = static_cast<int>(width);
+  std::string text = absl::StrFormat(
+      "%6s %-*s %12s %12s %7s %7s %7s %7s %7s %12s %12s %12s %9s\n", "stages", columns, "order",
+      "step", "ideal", "/ ideal", "bubble", "pp", "tp", "dp", "sent", "first", "last", "speed-up");
   for (const Rows& rows : tables) {
     for (const PipelineFigures& row : rows.orders) {
       const auto share = [&](double seconds) {
@@ -51,10 +62,10 @@ std::string TableOf(const std::vector<Rows>& tables) {
         return absl::StrFormat("%.1f MiB", static_cast<double>(bytes) / (1 << 20));
       };
       absl::StrAppendFormat(
-          &text, "%6d %-14s %9.3f ms %9.3f ms %7.3f %s %s %s %s %12s %12s %9.3f\n", rows.stages,
-          row.order, row.step * 1e3, row.ideal * 1e3, row.step / row.ideal, share(row.bubble),
-          share(row.exposed_pp), share(row.exposed_tp), share(row.exposed_dp),
-          mib(row.first_activation_bytes), mib(row.last_activation_bytes),
+          &text, "%6d %-*s %9.3f ms %9.3f ms %7.3f %s %s %s %s %12s %12s %12s %9.3f\n", rows.stages,
+          columns, NameOf(row), row.step * 1e3, row.ideal * 1e3, row.step / row.ideal,
+          share(row.bubble), share(row.exposed_pp), share(row.exposed_tp), share(row.exposed_dp),
+          mib(row.sent_bytes), mib(row.first_activation_bytes), mib(row.last_activation_bytes),
           row.blocking_step / row.step);
     }
   }
@@ -74,6 +85,7 @@ std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
     for (const PipelineFigures& row : rows.orders) {
       json["pipelines"].push_back({{"pp_size", rows.stages},
                                    {"order", row.order},
+                                   {"chunks_per_stage", row.chunks},
                                    {"step_seconds", row.step},
                                    {"ideal_seconds", row.ideal},
                                    {"compute_seconds", row.compute},
@@ -81,6 +93,7 @@ std::string JsonOf(const SimOptions& options, const std::vector<Rows>& tables) {
                                    {"exposed_pp_seconds", row.exposed_pp},
                                    {"exposed_tp_seconds", row.exposed_tp},
                                    {"exposed_dp_seconds", row.exposed_dp},
+                                   {"sent_bytes", row.sent_bytes},
                                    {"first_activation_bytes", row.first_activation_bytes},
                                    {"last_activation_bytes", row.last_activation_bytes},
                                    {"speed_up", row.blocking_step / row.step}});
@@ -108,10 +121,10 @@ std::string SimTitle(const SimOptions& options) {
 
 int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<Rows> tables;
-  for (const EngineSpec& spec : options.pipelines) {
-    auto orders = RunPipelines(spec, options.orders, CostOf(options, spec));
+  for (const std::vector<EngineSpec>& specs : options.pipelines) {
+    auto orders = RunPipelines(specs, CostOf(options, specs.front()));
     if (!orders.ok()) return bench::ExitCodeOf(bench::NameFlags(orders.status()), err);
-    tables.push_back({.stages = spec.pp_size, .orders = *std::move(orders)});
+    tables.push_back({.stages = specs.front().pp_size, .orders = *std::move(orders)});
   }
   if (options.json) {
     out << JsonOf(options, tables) << "\n";

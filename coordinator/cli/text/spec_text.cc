@@ -96,6 +96,8 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
   if (spec.parallelism().pp_size() > 1) {
     absl::StrAppend(&text, ", pp ", spec.parallelism().pp_size(), " ",
                     spec.schedule().pipeline().order());
+    const int chunks = spec.parallelism().chunks_per_stage();
+    if (chunks > 1) absl::StrAppend(&text, ", ", chunks, " chunks per stage");
     const auto& warm_up = spec.schedule().pipeline().warm_up();
     if (!warm_up.empty()) absl::StrAppend(&text, ", warm-ups ", absl::StrJoin(warm_up, " "));
     if (spec.schedule().pipeline().auto_warm_up())

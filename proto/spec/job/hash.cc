@@ -91,7 +91,8 @@ std::string DataText(const v1alpha1::DataSpec& data) {
 std::string AddedText(const JobSpec& spec, InHash kind) {
   std::string text;
   for (const Field& field : JobFields()) {
-    if (field.in_hash != kind) continue;
+    // A field that the spec does not take has no value, not the default one.
+    if (field.in_hash != kind || Takes(field.taker, spec) == false) continue;
     JobSpec plain;
     google::protobuf::Message* parent = ParentOf(&plain, field.path, /*make=*/true);
     SetFromText(parent, *DescriptorOf(*spec.GetDescriptor(), field.path), field.value);

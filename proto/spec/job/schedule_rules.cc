@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/spec/job/ranks.h"
 #include "proto/spec/job/rules.h"
+#include "proto/spec/pipelines.h"
 #include "proto/spec/schedules.h"
 
 namespace stretto::spec {
@@ -95,6 +96,35 @@ void CheckWarmUp(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
 }
 
+// Some orders are of several chunks, and the others of one.
+void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const char* field = "parallelism.chunks_per_stage";
+  const int stages = spec.parallelism().pp_size();
+  const PipelineRules* order = FindPipeline(spec.schedule().pipeline().order());
+  if (order == nullptr || stages <= 1 || !violations->Sound({field, "parallelism.pp_size"})) return;
+  const int chunks = spec.parallelism().chunks_per_stage(), layers = spec.model().layers();
+  if (!order->chunked) {
+    violations->Expect(chunks == 1, field, chunks,
+                       absl::StrCat("1, because order ", order->name, " is of one chunk; ",
+                                    ChunkedOrders(), " takes more"));
+    return;
+  }
+  violations->Expect(chunks > 1, field, chunks,
+                     absl::StrCat("at least 2 with order ", order->name));
+  if (violations->Sound({"model.layers"}) && stages <= layers) {
+    violations->Expect(int64_t{stages} * chunks <= layers, field, chunks,
+                       absl::StrCat("at most ", layers / stages, ", because ", stages,
+                                    " stages share the ", layers, " layers of the model"));
+  }
+  const char* batch = "global_batch_size";
+  if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
+  const int64_t unit = int64_t{stages} * spec.micro_batch_size() * spec.parallelism().dp_size();
+  violations->Expect(
+      spec.global_batch_size() % unit == 0, batch, spec.global_batch_size(),
+      absl::StrCat("a multiple of ", unit, " with order ", order->name,
+                   ", so that each replica has a multiple of pp_size ", stages, " micro-batches"));
+}
+
 }  // namespace
 
 void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
@@ -117,6 +147,7 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
   CheckMerge(spec, violations);
   CheckWarmUp(spec, violations);
+  CheckChunks(spec, violations);
 }
 
 }  // namespace stretto::spec

@@ -103,6 +103,7 @@ TEST(MathHashTest, LeavesOutTheLayoutAlone) {
   for (const char* layout :
        {"parallelism { tp_size: 1 }", "parallelism { tp_size: 3 dp_size: 2 }",
         "parallelism { dp_size: 2 zero: 1 }", "parallelism { pp_size: 2 }",
+        "parallelism { pp_size: 2 chunks_per_stage: 3 }",
         "schedule { parameters { slice_sizes: [1, 3] } }",
         "schedule { parameters { sequence_parallel: true merge_wgrads: 2 } }"}) {
     EXPECT_EQ(MathHashOf(spec(layout, 4, 16)), math) << layout;

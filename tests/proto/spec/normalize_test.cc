@@ -62,6 +62,11 @@ TEST(NormalizeTest, AStepHasAMicroBatchOfEachReplica) {
       15);
 }
 
+TEST(NormalizeTest, StagesHaveAChunk) {
+  EXPECT_EQ(Normalize(SpecWith("parallelism { pp_size: 2 }")).parallelism().chunks_per_stage(), 1);
+  EXPECT_EQ(Normalize(SpecWith("")).parallelism().chunks_per_stage(), 0);
+}
+
 TEST(NormalizeTest, StagesHaveAnOrder) {
   EXPECT_EQ(Normalize(SpecWith("parallelism { pp_size: 2 }")).schedule().pipeline().order(),
             "1f1b");

@@ -39,6 +39,7 @@ constexpr char kBlend[] =
 
 constexpr char kWarmUp[] = "schedule.pipeline.warm_up";
 constexpr char kDelay[] = "schedule.pipeline.wgrad_delay";
+constexpr char kChunks[] = "parallelism.chunks_per_stage";
 
 struct Refusal {
   std::string change;
@@ -98,6 +99,24 @@ const Refusal kRefusals[] = {
      "schedule { pipeline { order: 'gpipe' wgrad_delay: WGRAD_DELAY_SEND } }",
      kDelay},
     {"parallelism { pp_size: 2 } schedule { pipeline { wgrad_delay: 9 } }", kDelay},
+    {"parallelism { chunks_per_stage: 2 }", kChunks},
+    {"parallelism { pp_size: 2 chunks_per_stage: -1 }", kChunks},
+    {"parallelism { pp_size: 2 chunks_per_stage: 2 }", kChunks},
+    {"parallelism { pp_size: 2 } schedule { pipeline { order: 'interleaved_1f1b' } } "
+     "global_batch_size: 8",
+     kChunks},
+    {"parallelism { pp_size: 2 chunks_per_stage: 4 } global_batch_size: 8 "
+     "schedule { pipeline { order: 'interleaved_1f1b' } }",
+     kChunks},
+    {"parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 12 "
+     "schedule { pipeline { order: 'interleaved_1f1b' } }",
+     "global_batch_size"},
+    {"parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
+     "schedule { pipeline { order: 'interleaved_1f1b' warm_up: 4 } }",
+     kWarmUp},
+    {"parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
+     "schedule { pipeline { order: 'interleaved_1f1b' wgrad_delay: WGRAD_DELAY_BUBBLE } }",
+     kDelay},
     {"parallelism { dp_size: -1 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 1025 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 2 zero: 2 }", "parallelism.zero"},
@@ -373,6 +392,13 @@ TEST(AcceptedTest, WarmUpsFallUnlessTheyAreAllMicroBatches) {
                      pipeline, "} }")));
     EXPECT_EQ(Validate(spec), absl::OkStatus()) << pipeline;
   }
+}
+
+TEST(AcceptedTest, ChunksWithTheOrderThatTakesThem) {
+  const JobSpec spec =
+      Normalize(SpecWith("parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
+                         "schedule { pipeline { order: 'interleaved_1f1b' } }"));
+  EXPECT_EQ(Validate(spec), absl::OkStatus());
 }
 
 TEST(AcceptedTest, EveryPresetAndEverySchedule) {

@@ -36,8 +36,10 @@ constexpr char kSmall[] = "--layers 4 --tp 1 --micro-batch 1 --micro-batches 8 "
 TEST(SimPipelineCommandTest, TheTableHasEveryOrderAtEachNumberOfStages) {
   const SimRun run = Sim(absl::StrCat(kSmall, "--pp 2,4"));
   EXPECT_EQ(run.code, 0) << run.err;
-  std::vector<std::string> facts = PipelineNames();
-  facts.push_back("SIMULATED");
+  std::vector<std::string> facts = {"SIMULATED"};
+  for (const PipelineRules& rules : kPipelines) {
+    if (!rules.chunked) facts.emplace_back(rules.name);
+  }
   GoldenMessages("stretto-bench").Add(run.out, facts);
 }
 
@@ -53,9 +55,9 @@ TEST(SimPipelineCommandTest, OneRankOfAStageStandsForTheOthers) {
       const auto options =
           ParseSimOptions(absl::StrSplit(absl::StrCat(flags), ' ', absl::SkipEmpty()));
       ASSERT_TRUE(options.ok()) << options.status();
-      EngineSpec spec = options->pipelines.at(0);
+      const EngineSpec spec = options->pipelines.at(0).at(0);
       const CostModel cost = CostOf(*options, spec);
-      const auto rows = RunPipelines(spec, {"1f1b"}, cost);
+      const auto rows = RunPipelines({spec}, cost);
       ASSERT_TRUE(rows.ok()) << rows.status();
 
       const auto plans = BuildPlans(spec);
@@ -97,6 +99,29 @@ TEST(SimPipelineCommandTest, TheBlockingOrderIsItsOwnBaseline) {
   EXPECT_GT(rows[1]["first_activation_bytes"], rows[0]["first_activation_bytes"]);
 }
 
+// On a free network the bubble of p stages is (p - 1) / (v m) of a stage's work.
+TEST(SimPipelineCommandTest, ChunksShortenTheBubbleAndSendMore) {
+  const nlohmann::json rows = Rows(
+      "--layers 16 --vocab 128 --tp 1 --micro-batch 1 --micro-batches 8 --pp 4 --gbps 1000 "
+      "--pipeline 1f1b,interleaved_1f1b --chunks 2,4");
+  ASSERT_EQ(rows.size(), 3);
+  const auto bubble = [&](size_t row) { return rows[row]["bubble_seconds"].get<double>(); };
+  const auto sent = [&](size_t row) { return rows[row]["sent_bytes"].get<int64_t>(); };
+  EXPECT_EQ(rows[0]["chunks_per_stage"], 1);
+  EXPECT_EQ(rows[1]["chunks_per_stage"], 2);
+  EXPECT_NEAR(bubble(0), 3.0 / 8 * rows[0]["compute_seconds"].get<double>(), 0.05 * bubble(0));
+  EXPECT_NEAR(bubble(1), bubble(0) / 2, 0.05 * bubble(0));
+  EXPECT_NEAR(bubble(2), bubble(0) / 4, 0.05 * bubble(0));
+  EXPECT_EQ(sent(1), 2 * sent(0));
+  EXPECT_EQ(sent(2), 4 * sent(0));
+}
+
+TEST(SimPipelineCommandTest, RowsOfChunksSaySo) {
+  const SimRun run = Sim(absl::StrCat(kSmall, "--pp 2 --chunks 2"));
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("     2 interleaved_1f1b x 2 "));
+}
+
 // Four ranks of a node share the interface that each of them would have alone.
 TEST(SimPipelineCommandTest, RanksOfANodeShareItsInterface) {
   const std::string flags = absl::StrCat(kSmall, "--dp 4 --pp 2 --pipeline gpipe");
@@ -118,6 +143,12 @@ TEST(SimPipelineCommandTest, WrongPipelinesAreOneLineWithFlagFoundAndExpected) {
       {"--pp 2 --pipeline zigzag", {"--pipeline", "'zigzag'", "eager_1f1b"}},
       {"--pp 2 --pipeline 1f1b,1f1b", {"--pipeline", "1f1b twice"}},
       {"--pipeline 1f1b", {"--pipeline", "1f1b", "--pp 1"}},
+      {"--chunks 2", {"--chunks", "found 2", "--pp 1"}},
+      {"--pp 2 --chunks 1", {"--chunks", "1", "2 to 64"}},
+      {"--pp 2 --pipeline interleaved_1f1b", {"--pipeline", "interleaved_1f1b", "--chunks"}},
+      {"--pp 2 --pipeline 1f1b --chunks 2", {"--chunks", "found 2", "--pipeline"}},
+      {"--pp 2 --chunks 4 --micro-batches 2", {"--chunks", "found 4", "at most 3", "6 layers"}},
+      {"--pp 2 --chunks 2 --micro-batches 3", {"--micro-batches", "multiple of 8", "pp_size 2"}},
       {"--pp 6 --tp 1 --dp 1024 --micro-batch 1", {"--pp x --dp x --tp", "6144", "4096"}},
       {"--ranks-per-node 0", {"--ranks-per-node", "0", "1 to 65536"}},
       {"--node-gbps 0", {"--node-gbps", "0", "above 0"}},

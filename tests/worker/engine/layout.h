@@ -17,6 +17,7 @@ struct Layout {
   int dp_size = 1;
   int zero = 0;
   int pp_size = 1;
+  int chunks = 1;  // of a stage
   std::string pipeline = kDefaultPipeline;
   std::vector<int> warm_up = {};
   WgradDelay wgrad_delay = WgradDelay::kNone;
@@ -50,6 +51,7 @@ inline std::string Describe(const Layout& layout) {
   if (layout.dp_size > 1) name += "_dp" + std::to_string(layout.dp_size);
   if (layout.zero > 0) name += "_zero" + std::to_string(layout.zero);
   if (layout.pp_size > 1) name += "_pp" + std::to_string(layout.pp_size) + "_" + layout.pipeline;
+  if (layout.chunks > 1) name += "_chunks" + std::to_string(layout.chunks);
   for (int micro_batches : layout.warm_up) name += "_w" + std::to_string(micro_batches);
   if (layout.wgrad_delay != WgradDelay::kNone)
     name += std::string("_delay_") + NameOf(layout.wgrad_delay);
@@ -100,6 +102,7 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
   spec.dp_size = layout.dp_size;
   spec.zero = layout.zero;
   spec.pp_size = layout.pp_size;
+  spec.chunks_per_stage = layout.chunks;
   spec.dtype = layout.dtype;
   spec.wire_dtype = layout.wire;
   spec.micro_batch_size = 0;

@@ -86,6 +86,10 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   staged.warm_up = {};
   staged.pipeline = "gpipe";
   layouts.push_back(staged);
+  staged.pipeline = "interleaved_1f1b";
+  staged.chunks = 2;
+  staged.layers = 4;
+  layouts.push_back(staged);
   for (Layout layout : layouts) {
     layout.dropout = 0.1;
     layout.dtype = DType::kBF16;

@@ -36,7 +36,10 @@ std::vector<OrderChoice> Choices() {
           {.name = absl::StrCat(order, "+", NameOf(delay)), .order = order, .delay = delay});
     }
   };
-  for (const PipelineRules& rules : kPipelines) add(rules.name, rules.adjustable);
+  for (const PipelineRules& rules : kPipelines) {
+    // The oracle of another number of chunks has other parameters on a rank.
+    if (!rules.chunked) add(rules.name, rules.adjustable);
+  }
   add(kSlackOrder, true);
   plain.insert(plain.end(), delayed.begin(), delayed.end());
   return plain;

@@ -62,6 +62,12 @@ void AddLayoutFlags(CLI::App& app, SimFlags& f) {
                        absl::StrCat("order of a pipeline to compare: ",
                                     absl::StrJoin(PipelineNames(), ", "), " (default: all)"),
                        PipelineNames(), f.orders);
+  app.add_option("--chunks", f.chunks,
+                 "numbers of chunks of a stage, each a row of the orders that take several "
+                 "(default: none of these orders)")
+      ->delimiter(',')
+      ->check(Integer(2, 64))
+      ->group(group);
 }
 
 void AddOutputFlags(CLI::App& app, SimFlags& f) {

@@ -21,7 +21,8 @@ struct SimFlags {
   bool json = false, reference = false;
   std::vector<double> shares{std::begin(kReferenceShares), std::end(kReferenceShares)};
   std::vector<int> stages{1};
-  std::vector<std::string> orders;  // empty: all
+  std::vector<int> chunks;          // of a stage, for the orders that take several
+  std::vector<std::string> orders;  // empty: all, without chunks those that take one
   int ranks_per_node = 1;
   double gbps = 1, latency_us = 0, gflops = 100, membw = 10;
   double node_gbps = 0, node_latency_us = 0;  // 0 Gbit/s: no limit

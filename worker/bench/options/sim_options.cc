@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes the specs and costs of a simulation from its flags: one spec for each number of stages.
+// Makes the specs and costs of a simulation from its flags: one spec, or with several stages one for
+// each number of stages, order and number of chunks.
 // Costs have no topology until CostOf adds that of a job, because it depends on the ranks.
 
 #include "worker/bench/options/sim_options.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -27,7 +30,8 @@ constexpr char kSimExamples[] =
     "With several stages, one row compares an order of a pipeline with its ideal, the same order\n"
     "on a network that takes no time, and with 1f1b_blocking. Shares are means over ranks and add\n"
     "up, with computation, to the step: a stage waits for others in the ideal step (bubble), and\n"
-    "longer in this one (pp); it waits for its own shards (tp) and replicas (dp).\n\n"
+    "longer in this one (pp); it waits for its own shards (tp) and replicas (dp). 'sent' is what\n"
+    "the busiest rank sends to other stages. interleaved_1f1b has a row for each of --chunks.\n\n"
     "Examples:\n"
     "  one layer of GPT-3 on eight GPUs, in slices:\n"
     "    stretto-bench sim --model gpt3-175b --tp 8 --dtype bf16 --schedule domino_row \\\n"
@@ -63,12 +67,45 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   return cost;
 }
 
-absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
+bool IsChunked(const std::string& order) { return FindPipeline(order)->chunked; }
+
+absl::Status CheckPipelineFlags(const SimFlags& f) {
+  const auto error = [](const auto&... words) {
+    return absl::InvalidArgumentError(absl::StrCat(words...));
+  };
   const bool staged = f.stages != std::vector<int>{1};
   if (!staged && !f.orders.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("--pipeline: found ", f.orders.front(),
-                                                   " with --pp 1, expected --pp of at least 2"));
+    return error("--pipeline: found ", f.orders.front(),
+                 " with --pp 1, expected --pp of at least 2");
   }
+  if (!staged && !f.chunks.empty())
+    return error("--chunks: found ", f.chunks.front(), " with --pp 1, expected --pp of at least 2");
+  const auto chunked = std::find_if(f.orders.begin(), f.orders.end(), IsChunked);
+  if (f.chunks.empty() && chunked != f.orders.end())
+    return error("--pipeline: found ", *chunked, ", expected --chunks with it");
+  if (!f.chunks.empty() && !f.orders.empty() && chunked == f.orders.end()) {
+    return error("--chunks: found ", f.chunks.front(), ", expected an order of --pipeline that ",
+                 "takes chunks");
+  }
+  return bench::ExpectEachOnce("--pipeline", f.orders);
+}
+
+// Returns the specs of every order at a number of stages.
+absl::StatusOr<std::vector<EngineSpec>> SpecsOf(const SimFlags& f, bench::SpecFlags flags) {
+  std::vector<EngineSpec> specs;
+  for (const std::string& order : f.orders.empty() ? PipelineNames() : f.orders) {
+    for (int chunks : IsChunked(order) ? f.chunks : std::vector<int>{1}) {
+      flags.pipeline = order;
+      flags.chunks = chunks;
+      ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(flags));
+    }
+  }
+  return specs;
+}
+
+absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
+  RETURN_IF_ERROR(CheckPipelineFlags(f));
+  const bool staged = f.stages != std::vector<int>{1};
   for (int stages : f.stages) {
     bench::SpecFlags flags = f.spec;
     flags.pp = stages;
@@ -83,10 +120,10 @@ absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
                                                      " ranks, expected at most ", kMaxRanks,
                                                      " with several stages or ranks of a node"));
     }
-    if (staged) options->pipelines.push_back(options->spec);
+    if (!staged) continue;
+    ASSIGN_OR_RETURN(options->pipelines.emplace_back(), SpecsOf(f, flags));
   }
-  options->orders = f.orders.empty() ? PipelineNames() : f.orders;
-  return bench::ExpectEachOnce("--pipeline", options->orders);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {

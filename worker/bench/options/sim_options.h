@@ -20,9 +20,8 @@ struct SimOptions {
   bool json = false;
   std::string model = {};  // the preset's name, and whether flags changed it
   EngineSpec spec = {};
-  // More than one stage: one spec for each number of stages, and the orders to compare.
-  std::vector<EngineSpec> pipelines = {};
-  std::vector<std::string> orders = {};
+  // More than one stage: for each number of stages, a spec of each order to compare.
+  std::vector<std::vector<EngineSpec>> pipelines = {};
   CostModel cost = {};  // its topology is CostOf's
   int ranks_per_node = 1;
   GridWindow grid = GridWindow::kLayer;

@@ -195,6 +195,10 @@ absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& f) {
   spec.mutable_parallelism()->set_tp_size(f.tp);
   spec.mutable_parallelism()->set_dp_size(f.dp);
   spec.mutable_parallelism()->set_pp_size(f.pp);
+  if (f.pp > 1) {
+    spec.mutable_parallelism()->set_chunks_per_stage(f.chunks);
+    spec.mutable_schedule()->mutable_pipeline()->set_order(f.pipeline);
+  }
   spec.set_precision(PrecisionOf(f.dtype));
   if (!f.wire.empty()) spec.mutable_parallelism()->set_wire(PrecisionOf(f.wire));
   spec.set_micro_batch_size(f.micro_batch);
@@ -259,6 +263,7 @@ absl::Status NameFlags(const absl::Status& status) {
                            {"spec.parallelism.tp_size", "--tp"},
                            {"spec.parallelism.dp_size", "--dp"},
                            {"spec.parallelism.pp_size", "--pp"},
+                           {"spec.parallelism.chunks_per_stage", "--chunks"},
                            {"spec.parallelism.wire", "--wire"},
                            {"spec.micro_batch_size", "--micro-batch"},
                            {"micro_batch_size", "--micro-batch"},

@@ -80,10 +80,10 @@ double SecondsBehindSend(const Program& program, const CostModel& cost) {
 std::vector<int> WarmUpsOf(const EngineSpec& spec) {
   std::vector<int> warm_ups;
   for (int stage = 0; stage < spec.pp_size; ++stage) {
+    const StageOfPipeline at =
+        StageOfRank(spec, RankAt(spec, {.stage = stage}), spec.micro_batches);
     warm_ups.push_back(
-        OrderFor(spec.schedule,
-                 {.stage = stage, .stages = spec.pp_size, .micro_batches = spec.micro_batches})
-            .InFlight(PassKind::kForward, PassKind::kBackward));
+        OrderFor(spec.schedule, at).InFlight(PassKind::kForward, PassKind::kBackward));
   }
   return warm_ups;
 }

@@ -20,17 +20,21 @@ Rank RankAt(const EngineSpec& spec, const Place& place) {
                   place.tp_rank.value());
 }
 
-Stage StageOf(const EngineSpec& spec, int stage) {
-  const int layers = spec.model.layers, stages = spec.pp_size;
-  const auto first = [&](int i) { return i * (layers / stages) + std::min(i, layers % stages); };
-  return {.first_layer = first(stage),
-          .end_layer = first(stage + 1),
-          .embeds = stage == 0,
-          .predicts = stage == stages - 1};
+std::vector<Chunk> ChunksOf(const EngineSpec& spec, int stage) {
+  const int layers = spec.model.layers, chunks = spec.pp_size * spec.chunks_per_stage;
+  const auto first = [&](int i) { return i * (layers / chunks) + std::min(i, layers % chunks); };
+  std::vector<Chunk> of_stage;
+  for (int chunk = stage; chunk < chunks; chunk += spec.pp_size) {
+    of_stage.push_back({.first_layer = first(chunk),
+                        .end_layer = first(chunk + 1),
+                        .embeds = chunk == 0,
+                        .predicts = chunk == chunks - 1});
+  }
+  return of_stage;
 }
 
-std::string TransferGroupName(int from_stage, int to_stage) {
-  return absl::StrCat(kPpGroupName, ".", from_stage, "-", to_stage);
+std::string TransferGroupName(int from_stage, int to_stage, bool wraps) {
+  return absl::StrCat(kPpGroupName, wraps ? ".wrap." : ".", from_stage, "-", to_stage);
 }
 
 IdVector<GroupId, Group> GroupsOf(const EngineSpec& spec, Rank rank) {
@@ -60,11 +64,15 @@ IdVector<GroupId, Group> GroupsOf(const EngineSpec& spec, Rank rank) {
     if (spec.model.head_is_tied() && (place.stage == 0 || place.stage == last))
       add(kTiedGroupName, {0, last}, set_stage);
   }
+  const auto add_neighbours = [&](int from, int to, bool wraps) {
+    add(TransferGroupName(from, to, wraps), {from, to}, set_stage);
+    add(TransferGroupName(to, from, wraps), {to, from}, set_stage);
+  };
   for (int from : {place.stage - 1, place.stage}) {
-    if (from < 0 || from == last) continue;
-    add(TransferGroupName(from, from + 1), {from, from + 1}, set_stage);
-    add(TransferGroupName(from + 1, from), {from + 1, from}, set_stage);
+    if (from >= 0 && from < last) add_neighbours(from, from + 1, /*wraps=*/false);
   }
+  if (spec.chunks_per_stage > 1 && (place.stage == 0 || place.stage == last))
+    add_neighbours(last, 0, /*wraps=*/true);
   if (spec.dp_size > 1)
     add(kDpGroupName, all(spec.dp_size), [](Place* member, int i) { member->replica = i; });
   return groups;

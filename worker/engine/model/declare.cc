@@ -89,10 +89,10 @@ void Emitter::DeclareStep() {
   const auto input = [&](const char* name, std::vector<int64_t> shape) {
     return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, kPerMicroBatch);
   };
-  if (stage_.embeds) ids_.tokens = input("tokens", {b, s});
-  if (stage_.predicts) ids_.targets = input("targets", {b, s});
+  if (Embeds()) ids_.tokens = input("tokens", {b, s});
+  if (Predicts()) ids_.targets = input("targets", {b, s});
   ids_.keys = input("keys", {kKeyCount});
-  if (stage_.predicts)
+  if (Predicts())
     ids_.losses = NewBuffer("losses", DType::kF32, {b * s}, ArenaClass::kOutput, kPerMicroBatch);
   if (extent_ == Extent::kStep) {
     ids_.scalars = NewBuffer("scalars", DType::kF32, {kScalarCount}, ArenaClass::kInput);

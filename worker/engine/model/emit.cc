@@ -36,7 +36,7 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
       features_(model_.architecture),
       place_(PlaceOf(spec, rank)),
       tp_rank_(place_.tp_rank),
-      stage_(StageOf(spec, place_.stage)),
+      chunks_(ChunksOf(spec, place_.stage)),
       extent_(extent),
       hidden_(model_.hidden),
       ffn_(model_.ffn_hidden / spec.tp_size),
@@ -128,9 +128,11 @@ void Emitter::AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId o
 void Emitter::AddTransfer(OpKind kind, const Tag& tag, std::vector<BufferId> in,
                           std::vector<BufferId> out) {
   const bool forward = tag.phase == Phase::kForward, sends = kind == OpKind::kSend;
-  const int other = place_.stage + (forward == sends ? 1 : -1);
-  const std::string group =
-      sends ? TransferGroupName(place_.stage, other) : TransferGroupName(other, place_.stage);
+  const int next = place_.stage + (forward == sends ? 1 : -1);
+  const bool wraps = next < 0 || next == spec_.pp_size;
+  const int other = wraps ? spec_.pp_size - 1 - place_.stage : next;
+  const std::string group = sends ? TransferGroupName(place_.stage, other, wraps)
+                                  : TransferGroupName(other, place_.stage, wraps);
   Add(kind, tag, std::move(in), std::move(out), {static_cast<int64_t>(spec_.wire_dtype)});
   step_.units.back().ops.back().group = FindGroup(step_.groups, group);
 }
@@ -250,7 +252,8 @@ void CheckShares(const EngineSpec& spec) {
   STRETTO_CHECK(model.heads % model.key_heads() == 0 && model.hidden % model.heads == 0);
   STRETTO_CHECK(model.key_heads() % spec.tp_size == 0 && model.ffn_hidden % spec.tp_size == 0);
   STRETTO_CHECK(model.padded_vocab() % spec.tp_size == 0);
-  STRETTO_CHECK(model.layers >= spec.pp_size);
+  STRETTO_CHECK(model.layers >= spec.pp_size * spec.chunks_per_stage);
+  STRETTO_CHECK(spec.chunks_per_stage == 1 || spec.pp_size > 1);
   STRETTO_CHECK(model.hidden % spec.schedule.splits == 0);
   STRETTO_CHECK(std::accumulate(slices.begin(), slices.end(), 0) == spec.micro_batch_size);
 }

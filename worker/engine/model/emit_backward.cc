@@ -10,25 +10,28 @@
 namespace stretto {
 
 void Emitter::EmitBackward() {
-  for (SliceState& slice : slices_) BackwardBegin(slice);
-  for (int layer = stage_.end_layer - 1; layer >= stage_.first_layer; --layer) {
-    for (SliceState& slice : slices_) BackwardMlp(slice, layer);
-    for (SliceState& slice : slices_) BackwardAttention(slice, layer);
+  for (auto chunk = chunks_.rbegin(); chunk != chunks_.rend(); ++chunk) {
+    chunk_ = *chunk;
+    for (SliceState& slice : slices_) BackwardBegin(slice);
+    for (int layer = chunk->end_layer - 1; layer >= chunk->first_layer; --layer) {
+      for (SliceState& slice : slices_) BackwardMlp(slice, layer);
+      for (SliceState& slice : slices_) BackwardAttention(slice, layer);
+    }
+    for (SliceState& slice : slices_) BackwardEnd(slice);
   }
-  for (SliceState& slice : slices_) BackwardEnd(slice);
 }
 
 void Emitter::BackwardBegin(SliceState& slice) {
-  if (stage_.predicts) return BackwardHead(slice);
-  slice.d = Receive(slice, stage_.end_layer, Phase::kBackward);
+  if (chunk_.predicts) return BackwardHead(slice);
+  slice.d = Receive(slice, chunk_.end_layer, Phase::kBackward);
 }
 
 void Emitter::BackwardEnd(SliceState& slice) {
-  const int first = stage_.first_layer;
+  const int first = chunk_.first_layer;
   const LayerParameters& p = index_.layers[first];
   const LayerActivations& act = slice.layers[first];
   BackwardNorm(slice, "ln1", first, act.x, act.stats1, p.ln1_w, p.ln1_b);
-  if (stage_.embeds) return BackwardEmbedding(slice);
+  if (chunk_.embeds) return BackwardEmbedding(slice);
   Send(slice, first, Phase::kBackward, slice.d);
 }
 
@@ -95,11 +98,11 @@ void Emitter::BackwardHead(SliceState& slice) {
 
 void Emitter::BackwardMlp(SliceState& slice, int layer) {
   // The norm that reads this layer's output: the next layer's first norm, or the final one. Behind
-  // the last layer of a stage it is on the next stage.
+  // the last layer of a chunk it is on the next stage.
   if (layer == model_.layers - 1) {
     BackwardNorm(slice, "final_norm", -1, slice.final_x, slice.final_stats, index_.final_w,
                  index_.final_b);
-  } else if (layer + 1 < stage_.end_layer) {
+  } else if (layer + 1 < chunk_.end_layer) {
     const LayerActivations& above = slice.layers[layer + 1];
     const LayerParameters& q = index_.layers[layer + 1];
     BackwardNorm(slice, "ln1", layer + 1, above.x, above.stats1, q.ln1_w, q.ln1_b);

@@ -143,12 +143,15 @@ void Emitter::TurnHeads(const Tag& tag, BufferId qkv, bool inverse) {
 }
 
 void Emitter::EmitForward() {
-  for (SliceState& slice : slices_) ForwardBegin(slice);
-  for (int layer = stage_.first_layer; layer < stage_.end_layer; ++layer) {
-    for (SliceState& slice : slices_) ForwardAttention(slice, layer);
-    for (SliceState& slice : slices_) ForwardMlp(slice, layer);
+  for (const Chunk& chunk : chunks_) {
+    chunk_ = chunk;
+    for (SliceState& slice : slices_) ForwardBegin(slice);
+    for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) {
+      for (SliceState& slice : slices_) ForwardAttention(slice, layer);
+      for (SliceState& slice : slices_) ForwardMlp(slice, layer);
+    }
+    for (SliceState& slice : slices_) ForwardEnd(slice);
   }
-  for (SliceState& slice : slices_) ForwardEnd(slice);
 }
 
 Tag Emitter::Boundary(const SliceState& slice, int layer, Phase phase) const {
@@ -167,15 +170,15 @@ BufferId Emitter::Receive(const SliceState& slice, int layer, Phase phase) {
 }
 
 void Emitter::ForwardBegin(SliceState& slice) {
-  if (stage_.embeds) return ForwardEmbedding(slice);
-  slice.x = Receive(slice, stage_.first_layer, Phase::kForward);
+  if (chunk_.embeds) return ForwardEmbedding(slice);
+  slice.x = Receive(slice, chunk_.first_layer, Phase::kForward);
 }
 
 void Emitter::ForwardEnd(SliceState& slice) {
-  if (stage_.predicts) return ForwardHead(slice);
-  const int last = stage_.end_layer - 1;
+  if (chunk_.predicts) return ForwardHead(slice);
+  const int last = chunk_.end_layer - 1;
   const BufferId x = Residual(slice, "res2", "x", last, index_.layers[last].fc2_b, 2);
-  Send(slice, stage_.end_layer, Phase::kForward, x);
+  Send(slice, chunk_.end_layer, Phase::kForward, x);
 }
 
 void Emitter::ForwardEmbedding(SliceState& slice) {
@@ -199,7 +202,7 @@ void Emitter::ForwardAttention(SliceState& slice, int layer) {
           DropAttributes(-1, 0, slice.own_first));
       slice.x = dropped;
     }
-  } else if (layer > stage_.first_layer) {
+  } else if (layer > chunk_.first_layer) {
     slice.x = Residual(slice, "res2", "x", layer - 1, index_.layers[layer - 1].fc2_b, 2);
     // The residual of the layer before runs here, so that it follows that layer's last collective.
   }

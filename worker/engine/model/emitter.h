@@ -87,7 +87,10 @@ class Emitter {
            std::vector<int64_t> attributes = {});
   Tag At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const;
 
-  // Add what crosses a boundary between stages: the residual stream in front of a layer, forward,
+  bool Embeds() const { return chunks_.front().embeds; }
+  bool Predicts() const { return chunks_.back().predicts; }
+
+  // Add what crosses a boundary between chunks: the residual stream in front of a layer, forward,
   // or its gradient, backward. Both ends have one tag.
   Tag Boundary(const SliceState& slice, int layer, Phase phase) const;
   void Send(const SliceState& slice, int layer, Phase phase, BufferId x);
@@ -196,7 +199,8 @@ class Emitter {
   const Architecture& features_;
   const Place place_;
   const GroupRank tp_rank_;
-  const Stage stage_;
+  const std::vector<Chunk> chunks_;  // of the stage
+  Chunk chunk_;                      // the one that is being emitted
   const Extent extent_;
   const int64_t hidden_, ffn_, vocab_;  // ffn and vocab: of this rank
   const AttentionShape attention_;

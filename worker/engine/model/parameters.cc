@@ -181,17 +181,21 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRa
 
 std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank) {
   const Place place = PlaceOf(spec, rank);
-  const Stage stage = StageOf(spec, place.stage);
+  const std::vector<Chunk> chunks = ChunksOf(spec, place.stage);
   std::vector<Parameter> parameters = ParametersOf(spec.model, spec.tp_size, place.tp_rank);
   const ModelParameters ids = IndexOf(parameters, spec.model.layers);
   std::erase_if(parameters, [&](const Parameter& p) {
-    if (p.layer >= 0) return p.layer < stage.first_layer || p.layer >= stage.end_layer;
+    if (p.layer >= 0) {
+      return std::none_of(chunks.begin(), chunks.end(), [&](const Chunk& chunk) {
+        return p.layer >= chunk.first_layer && p.layer < chunk.end_layer;
+      });
+    }
     const bool embeds = p.index == ids.token_embedding || p.index == ids.position_embedding;
     const bool predicts = p.index == ids.head || p.index == ids.final_w || p.index == ids.final_b;
-    return !(embeds && stage.embeds) && !(predicts && stage.predicts);
+    return !(embeds && chunks.front().embeds) && !(predicts && chunks.back().predicts);
   });
   for (Parameter& p : parameters) {
-    p.copy = p.index == ids.token_embedding && !stage.embeds;
+    p.copy = p.index == ids.token_embedding && !chunks.front().embeds;
   }
   return parameters;
 }

@@ -7,6 +7,7 @@
 #include "worker/engine/program/shortened.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
@@ -15,10 +16,11 @@ namespace stretto {
 namespace {
 
 // The number of micro-batches that shows every kind of neighbour: the first ones, which have too
-// few before them, two with neighbours on both sides, and the last ones.
-int Enough(const StepProgram& step, int slots) {
+// few before them, two with neighbours on both sides, and the last ones. `together` of them always
+// have one of the same at their side.
+int Enough(const StepProgram& step, int together, int slots) {
   for (const Buffer& buffer : step.buffers) slots = std::max(slots, buffer.slots);
-  return 3 * slots;
+  return std::max(3 * slots, 6 * together);
 }
 
 // Returns by how many micro-batches `later` follows `earlier`, or 0 if they are of different kinds.
@@ -78,11 +80,12 @@ bool ReachesBefore(const Instance& instance, InstanceId first, const Repeat& run
 absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together, int slots) {
   RETURN_IF_ERROR(CheckRepeat(step));
   const Repeat& run = step.repeat;
-  const int enough = Enough(step, slots) * together;
-  int surplus = std::min(step.micro_batches - enough, run.count() - (enough - 2));
-  surplus -= surplus % together;
-  if (surplus <= 0 || run.stride != 1) return step;
-  const int removed = surplus * run.period;
+  const int enough = Enough(step, together, slots);
+  int surplus =
+      std::min(step.micro_batches - enough, run.count() * run.stride - (enough - 2 * run.stride));
+  surplus -= surplus % std::lcm(together, run.stride);
+  if (surplus <= 0) return step;
+  const int periods = surplus / run.stride, removed = periods * run.period;
   StepProgram shorter = WithMicroBatches(step, step.micro_batches - surplus);
   shorter.repeat.end = run.end - removed;
   for (InstanceId i : step.instances.ids()) {
@@ -91,7 +94,7 @@ absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together, int
     // A wait for a removed instance cannot be distinguished from a wait for what comes before the
     // repeat, so such a step is not shortened.
     if (moves && ReachesBefore(step.instances[i], run.begin + removed, run)) return step;
-    shorter.instances.push_back(moves ? Moved(step.instances[i], -surplus, run)
+    shorter.instances.push_back(moves ? Moved(step.instances[i], -periods, run)
                                       : step.instances[i]);
   }
   return shorter;

@@ -12,9 +12,10 @@
 
 namespace stretto {
 
-// Returns the step with as few micro-batches, a multiple of `together`, as show how they begin,
-// follow each other and end, if no buffer will have more than `slots` copies. Returns `step` itself
-// when it has no more than that, or when its instances do not repeat.
+// Returns the step with as few micro-batches as show how they begin, follow each other and end, if
+// no buffer will have more than `slots` copies. `together` divides the number of micro-batches that
+// are left out. Returns `step` itself when it has no more than that, or when its instances do not
+// repeat.
 absl::StatusOr<StepProgram> Shortened(const StepProgram& step, int together = 1, int slots = 2);
 
 // Returns the step with `micro_batches` micro-batches, by repeating the last period of its

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Turns the step of a stage into a pipeline. Schedules have ordered the unit of a micro-batch,
-// forward and backward. It is cut between the two into the units "forward" and "backward", and the
-// instances are those of the pipeline's order. Weight gradients that are delayed stand at the end
-// of backward, behind its sends, or are a unit of their own, "weights".
+// forward and backward, or one for each chunk. It is cut between the two into the units "forward"
+// and "backward", and the instances are those of the pipeline's order. Weight gradients that are
+// delayed stand at the end of backward, behind its sends, or are a unit of their own, "weights".
 //
 // Several micro-batches are then in flight, so a buffer may need copies (slots): as many as
 // micro-batches are at once between the first pass that touches it and the end of the last one. A
@@ -23,8 +23,11 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
@@ -62,7 +65,8 @@ std::map<BufferId, Use> UsesOf(const StepProgram& step,
   return uses;
 }
 
-void KeepCopies(const std::map<BufferId, Use>& uses, const PipelineOrder& order,
+// Gives the activations of a chunk their copies.
+void KeepCopies(const std::map<BufferId, Use>& uses, const PipelineOrder& order, int chunk,
                 StepProgram* step) {
   for (BufferId id : step->buffers.ids()) {
     Buffer& buffer = step->buffers[id];
@@ -70,7 +74,7 @@ void KeepCopies(const std::map<BufferId, Use>& uses, const PipelineOrder& order,
     const auto found = uses.find(RootOf(step->buffers, id).buffer);
     if (found == uses.end()) continue;
     const Use& use = found->second;
-    const int copies = order.InFlight(use.first, use.last) + (use.crosses ? 1 : 0);
+    const int copies = order.InFlight(use.first, use.last, chunk) + (use.crosses ? 1 : 0);
     buffer.slots = std::min(copies, step->micro_batches);
   }
 }
@@ -100,17 +104,15 @@ void SendLast(OpList* pass) {
                         [](const Op& op) { return op.kind != OpKind::kSend; });
 }
 
-}  // namespace
+bool IsForward(const Op& op) { return op.tag.phase == Phase::kForward; }
 
-absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
-  const UnitId unit = FindUnit(*step, kMicroBatchUnit);
+// Cuts the unit of a chunk in place: its passes are that unit and new ones. Returns them.
+absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, const PipelineOrder& order,
+                                               int chunk, UnitId unit, StepProgram* step) {
   ASSIGN_OR_RETURN(const std::ptrdiff_t delayed, DelayWgrads(spec, unit, step));
   const OpList ops = std::move(step->units[unit].ops);
-  const auto turn = std::find_if(ops.begin(), ops.end(),
-                                 [](const Op& op) { return op.tag.phase != Phase::kForward; });
-  const PipelineOrder order = OrderFor(spec, step->rank, step->micro_batches);
-  const bool apart = order.weights();
-  const auto rest = ops.end() - (apart ? delayed : 0);
+  const auto turn = std::find_if_not(ops.begin(), ops.end(), IsForward);
+  const auto rest = ops.end() - (order.weights() ? delayed : 0);
   OpList forward(ops.begin(), turn), backward(turn, rest), weights(rest, ops.end());
   if (FindPipeline(spec.schedule.pipeline)->blocking) {
     SendLast(&forward);
@@ -119,29 +121,51 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
   KeepCopies(UsesOf(*step, {{PassKind::kForward, &forward},
                             {PassKind::kBackward, &backward},
                             {PassKind::kWeights, &weights}}),
-             order, step);
-  if (backward.empty()) {  // an evaluation
-    step->units[unit].ops = std::move(forward);
-    return absl::OkStatus();
-  }
-
-  step->units[unit] = {"forward", std::move(forward)};
+             order, chunk, step);
   std::map<PassKind, UnitId> units = {{PassKind::kForward, unit}};
-  units[PassKind::kBackward] = step->units.Add({"backward", std::move(backward)});
-  if (apart) units[PassKind::kWeights] = step->units.Add({"weights", std::move(weights)});
+  step->units[unit].ops = std::move(forward);
+  if (backward.empty()) return units;  // an evaluation
+  const std::string number = spec.chunks_per_stage > 1 ? absl::StrCat(".", chunk) : "";
+  step->units[unit].name = absl::StrCat("forward", number);
+  units[PassKind::kBackward] =
+      step->units.Add({absl::StrCat("backward", number), std::move(backward)});
+  if (order.weights()) {
+    units[PassKind::kWeights] =
+        step->units.Add({absl::StrCat("weights", number), std::move(weights)});
+  }
+  return units;
+}
+
+}  // namespace
+
+absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
+  const std::vector<UnitId> chunks = MicroBatchUnits(*step);
+  const OpList& ops = step->units[chunks.front()].ops;
+  const bool evaluates = std::all_of(ops.begin(), ops.end(), IsForward);
+  const StageOfPipeline at = StageOfRank(spec, step->rank, step->micro_batches);
+  const PipelineOrder order = evaluates ? ForwardAlone(at) : OrderFor(spec.schedule, at);
+  std::vector<std::map<PassKind, UnitId>> units;
+  for (UnitId unit : chunks) {
+    ASSIGN_OR_RETURN(units.emplace_back(),
+                     Cut(spec, order, static_cast<int>(units.size()), unit, step));
+  }
   IdVector<InstanceId, Instance> instances;
   for (const Instance& instance : step->instances) {
-    if (instance.unit != unit) {
+    if (std::find(chunks.begin(), chunks.end(), instance.unit) == chunks.end()) {
       instances.push_back(instance);
       continue;
     }
-    // The first of the micro-batches stands for all of them.
-    if (instance.micro_batches.at(0) != 0) continue;
+    // The first chunk of the first micro-batch stands for all of them.
+    if (instance.unit != chunks.front() || instance.micro_batches.at(0) != 0) continue;
     const InstanceId first = instances.next();
-    step->repeat = {.begin = first + order.begin, .end = first + order.end, .period = order.period};
+    step->repeat = {.begin = first + order.begin,
+                    .end = first + order.end,
+                    .period = order.period,
+                    .stride = order.stride};
     for (const Turn& of : order.turns) {
-      instances.push_back(
-          {.unit = units.at(of.pass), .micro_batches = {of.micro_batch}, .waits = {}});
+      instances.push_back({.unit = units[static_cast<size_t>(of.chunk)].at(of.pass),
+                           .micro_batches = {of.micro_batch},
+                           .waits = {}});
     }
   }
   step->instances = std::move(instances);

@@ -22,7 +22,11 @@ absl::Status RecomputeActivations(const EngineSpec& spec, StepProgram* step);
 // are kept for all of them. Does nothing when merge_wgrads is 0.
 absl::Status MergeWgrads(const EngineSpec& spec, StepProgram* step);
 
-// Schedules. Each orders the unit of a micro-batch; a unit with several roles is ordered role by
+// With several chunks in a stage, cuts the unit of a micro-batch into one for each chunk (units.h),
+// with forward and backward of its layers.
+absl::Status SplitChunks(const EngineSpec& spec, StepProgram* step);
+
+// Schedules. Each orders the units of a micro-batch; a unit with several roles is ordered role by
 // role. The input is in canonical order on one lane. The rows of proto/spec/schedules.inc declare
 // them.
 #define STRETTO_SCHEDULE(pass, ...) absl::Status pass(const EngineSpec& spec, StepProgram* step);
@@ -48,9 +52,10 @@ absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 // optimizer.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
-// With several stages, cuts the unit of a micro-batch into "forward", "backward" and, if weight
+// With several stages, cuts each unit of a micro-batch into "forward", "backward" and, if weight
 // gradients wait for the bubble, "weights", and orders them by spec.schedule.pipeline, warm_up and
-// wgrad_delay. A unit without backward stays whole.
+// wgrad_delay. The units of a chunk have its number behind the name. A unit without backward stays
+// whole.
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is

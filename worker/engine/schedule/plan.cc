@@ -59,6 +59,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   // same ones. All later passes only arrange them.
   if (trains) passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
   if (variant == Variant::kSerialOracle) return passes;
+  if (spec.chunks_per_stage > 1) passes.push_back({"split_chunks", SplitChunks});
   passes.push_back({schedule.name, kOrders[index]});
   if (trains && schedule.defers) {
     passes.push_back({"defer_wgrads", DeferWgrads});
@@ -79,10 +80,16 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   return passes;
 }
 
+// Returns by how many micro-batches the finished step repeats.
+int RepeatsBy(const EngineSpec& spec, bool trains) {
+  if (spec.chunks_per_stage > 1) return spec.pp_size;
+  return trains ? std::max(1, spec.schedule.merge_wgrads) : 1;
+}
+
 // Returns a bound for the copies of a buffer that passes will ask for.
 int MostSlots(const EngineSpec& spec, Rank rank, bool trains) {
-  if (spec.pp_size == 1 || !trains) return 2;
-  return OrderFor(spec, rank, spec.micro_batches).InFlight() + 1;
+  if (spec.pp_size == 1 || !trains) return 2 * RepeatsBy(spec, trains);
+  return OrderFor(spec.schedule, StageOfRank(spec, rank, spec.micro_batches)).InFlight() + 1;
 }
 
 // Reports a program that fails verification after a pass as Internal: it is our bug, not the
@@ -97,8 +104,8 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   Emitted emitted = Emit(spec, rank, trains ? Extent::kStep : Extent::kForward);
   const std::vector<Pass> passes = PassesFor(spec, variant);
   RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
-  const int together = trains ? std::max(1, spec.schedule.merge_wgrads) : 1;
-  ASSIGN_OR_RETURN(plan.step, Shortened(emitted.step, together, MostSlots(spec, rank, trains)));
+  ASSIGN_OR_RETURN(plan.step,
+                   Shortened(emitted.step, RepeatsBy(spec, trains), MostSlots(spec, rank, trains)));
   const MicroBatches apart = Measures(variant) ? MicroBatches::kMixed : MicroBatches::kApart;
   const auto proved = [&](absl::string_view pass) {
     if (!prove) return absl::OkStatus();

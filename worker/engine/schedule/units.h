@@ -3,7 +3,9 @@
 // Names of the units that passes search for.
 
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/base/check.h"
 #include "worker/engine/program/program.h"
@@ -12,6 +14,20 @@ namespace stretto {
 
 inline constexpr absl::string_view kMicroBatchUnit = "micro_batch";
 inline constexpr absl::string_view kOptimizerUnit = "optimizer";
+
+// With several chunks in a stage, each has a unit (split_chunks.cc): "micro_batch.0", ...
+inline std::string ChunkUnitName(int chunk) { return absl::StrCat(kMicroBatchUnit, ".", chunk); }
+
+// Returns the units of a micro-batch, in the order of chunks: one, or those of SplitChunks.
+inline std::vector<UnitId> MicroBatchUnits(const StepProgram& step) {
+  std::vector<UnitId> units;
+  for (UnitId unit : step.units.ids()) {
+    const std::string& name = step.units[unit].name;
+    if (name == kMicroBatchUnit || name == ChunkUnitName(static_cast<int>(units.size())))
+      units.push_back(unit);
+  }
+  return units;
+}
 
 // Returns the index of the unit `name`. CHECKs that it exists.
 inline UnitId FindUnit(const StepProgram& step, absl::string_view name) {

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Files the operations of a unit by word, layer and slice, and appends those of a word that is
+// played, each behind all that it depends on. A micro-batch is played from the first layer of its
+// unit to the last and back, with what is outside the layers around them.
+
 #include "worker/engine/schedule/weave.h"
 
 #include <algorithm>
@@ -6,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "proto/base/check.h"
+#include "proto/base/status_macros.h"
 #include "worker/engine/schedule/dependencies.h"
 #include "worker/engine/schedule/reorder.h"
 #include "worker/engine/schedule/units.h"
@@ -105,13 +111,15 @@ void PlayMicroBatch(const Score& score, Weaver& weaver) {
 }  // namespace
 
 absl::Status Arrange(const Score& score, StepProgram* step) {
-  const UnitId unit = FindUnit(*step, kMicroBatchUnit);
-  Weaver weaver(*step, unit);
-  for (int role = 0; role < weaver.roles(); ++role) {
-    weaver.Enter(role);
-    PlayMicroBatch(score, weaver);
+  for (UnitId unit : MicroBatchUnits(*step)) {
+    Weaver weaver(*step, unit);
+    for (int role = 0; role < weaver.roles(); ++role) {
+      weaver.Enter(role);
+      PlayMicroBatch(score, weaver);
+    }
+    RETURN_IF_ERROR(Reorder(step, unit, weaver.Finish()));
   }
-  return Reorder(step, unit, weaver.Finish());
+  return absl::OkStatus();
 }
 
 }  // namespace stretto

@@ -40,7 +40,7 @@ class Weaver {
   // Borrows `step`, whose operations must be in canonical order and have no waits.
   Weaver(const StepProgram& step, UnitId unit);
 
-  int first_layer() const { return first_layer_; }  // of the stage
+  int first_layer() const { return first_layer_; }  // of the unit
   int layers() const { return layers_; }            // its last layer is the one below
   int slices() const { return slices_; }
   int roles() const { return std::ssize(words_); }
@@ -80,7 +80,7 @@ struct Score {
   void (*backward)(Weaver& weaver, int layer);
 };
 
-// Orders every micro-batch of the unit by a score.
+// Orders every micro-batch of each unit of one (MicroBatchUnits) by a score.
 absl::Status Arrange(const Score& score, StepProgram* step);
 
 }  // namespace stretto

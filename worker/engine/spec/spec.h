@@ -95,6 +95,9 @@ struct EngineSpec {
   ScheduleSpec schedule;
   int tp_size = 1;  // ranks that share a stage of a replica of the model
   int pp_size = 1;  // stages, each of which has some of the layers
+  // Chunks of consecutive layers that a stage has. More than one needs an order that takes them
+  // (PipelineRules::chunked), and such an order needs more than one.
+  int chunks_per_stage = 1;
   int dp_size = 1;  // replicas, each of which computes its own micro-batches
   // The stage of ZeRO (Rajbhandari et al. 2020, section 5): 0, each replica updates all parameters;
   // 1, each updates a part of them and has the optimizer's state of that part alone.

@@ -164,6 +164,7 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   engine.dp_size = spec.parallelism().dp_size();
   engine.zero = spec.parallelism().zero();
   engine.pp_size = spec.parallelism().pp_size();
+  engine.chunks_per_stage = std::max(1, spec.parallelism().chunks_per_stage());
   engine.dtype = DTypeFrom(spec.precision());
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
@@ -183,8 +184,10 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   spec.mutable_parallelism()->set_dp_size(engine.dp_size);
   spec.mutable_parallelism()->set_zero(engine.zero);
   spec.mutable_parallelism()->set_pp_size(engine.pp_size);
-  if (engine.pp_size > 1)
+  if (engine.pp_size > 1) {
+    spec.mutable_parallelism()->set_chunks_per_stage(engine.chunks_per_stage);
     *spec.mutable_schedule()->mutable_pipeline() = PipelineOf(engine.schedule);
+  }
   spec.set_precision(MessageOf(engine.dtype));
   spec.mutable_parallelism()->set_wire(MessageOf(engine.wire_dtype));
   spec.set_micro_batch_size(engine.micro_batch_size);

@@ -105,6 +105,11 @@ TEST(SpecTextTest, SchedulesOfStagesHaveAnOrder) {
   v1alpha1::PipelineSpec& pipeline = *spec.mutable_schedule()->mutable_pipeline();
   pipeline.set_order("1f1b");
   EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b");
+  spec.mutable_parallelism()->set_chunks_per_stage(1);
+  EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b");
+  spec.mutable_parallelism()->set_chunks_per_stage(4);
+  EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b, 4 chunks per stage");
+  spec.mutable_parallelism()->set_chunks_per_stage(1);
   for (int micro_batches : {5, 3, 1}) pipeline.add_warm_up(micro_batches);
   pipeline.set_wgrad_delay(v1alpha1::WGRAD_DELAY_NONE);
   EXPECT_EQ(ScheduleText(spec), "megatron_async, tp 2, pp 3 1f1b, warm-ups 5 3 1");

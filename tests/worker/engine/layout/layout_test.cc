@@ -58,12 +58,29 @@ TEST(LayoutTest, StagesShareTheLayersInOrder) {
   const EngineSpec spec = SpecOf(1, 1, 3);
   std::vector<std::pair<int, int>> layers;
   for (int stage = 0; stage < 3; ++stage) {
-    const Stage of = StageOf(spec, stage);
+    const Chunk of = ChunksOf(spec, stage).at(0);
     layers.emplace_back(of.first_layer, of.end_layer);
     EXPECT_EQ(of.embeds, stage == 0);
     EXPECT_EQ(of.predicts, stage == 2);
   }
   EXPECT_THAT(layers, ElementsAre(std::pair{0, 3}, std::pair{3, 5}, std::pair{5, 7}));
+}
+
+TEST(LayoutTest, ChunksGoAroundTheStages) {
+  EngineSpec spec = SpecOf(1, 1, 2);
+  spec.chunks_per_stage = 2;
+  std::vector<std::pair<int, int>> layers;
+  for (int stage = 0; stage < 2; ++stage) {
+    const std::vector<Chunk> chunks = ChunksOf(spec, stage);
+    ASSERT_THAT(chunks, SizeIs(2));
+    for (const Chunk& chunk : chunks) layers.emplace_back(chunk.first_layer, chunk.end_layer);
+    EXPECT_EQ(chunks[0].embeds, stage == 0);
+    EXPECT_EQ(chunks[1].predicts, stage == 1);
+    EXPECT_FALSE(chunks[1].embeds || chunks[0].predicts);
+  }
+  // The first three of four chunks have one more of seven layers.
+  EXPECT_THAT(layers,
+              ElementsAre(std::pair{0, 2}, std::pair{4, 6}, std::pair{2, 4}, std::pair{6, 7}));
 }
 
 // "NAME RANKS"
@@ -83,6 +100,11 @@ TEST(LayoutTest, AStageHasAGroupForEachNeighbourAndDirection) {
   EXPECT_THAT(NamesOf(GroupsOf(spec, 0)),
               ElementsAre("tp 0,1", "pp 0,2,4", "pp.tied 0,4", "pp.0-1 0,2", "pp.1-0 2,0"));
   EXPECT_EQ(FindGroup(GroupsOf(spec, 2), kTiedGroupName), GroupId(-1));
+  spec.chunks_per_stage = 2;
+  EXPECT_THAT(NamesOf(GroupsOf(spec, 0)),
+              ElementsAre("tp 0,1", "pp 0,2,4", "pp.tied 0,4", "pp.0-1 0,2", "pp.1-0 2,0",
+                          "pp.wrap.2-0 4,0", "pp.wrap.0-2 0,4"));
+  EXPECT_EQ(FindGroup(GroupsOf(spec, 2), TransferGroupName(2, 0, true)), GroupId(-1));
   EXPECT_EQ(GroupsOf(spec, 0)[2].axis(), "pp");
 }
 
@@ -90,6 +112,7 @@ TEST(LayoutTest, AStageHasAGroupForEachNeighbourAndDirection) {
 TEST(LayoutTest, MembersAgreeOnTheirGroups) {
   EngineSpec spec = SpecOf(4, 2, 3);
   spec.model.tied_head = true;
+  spec.chunks_per_stage = 2;
   for (Rank rank : IdRange<Rank>(spec.world_size())) {
     for (const Group& group : GroupsOf(spec, rank)) {
       EXPECT_THAT(group.ranks, testing::Contains(rank));

@@ -68,6 +68,26 @@ TEST(ShortenedTest, MicroBatchesInFlightAllowForMore) {
   StepProgram step = Alternating(20);
   step.buffers[0].slots = 3;
   EXPECT_EQ(Shortened(step)->micro_batches, 9);
+  EXPECT_EQ(Shortened(step, 4)->micro_batches, 24 - 4);  // six times four are more than there are
+  EXPECT_EQ(Shortened(Alternating(64), 4, 10)->micro_batches, 32);
+}
+
+// A period of two micro-batches: forward of both, then backward of both.
+StepProgram InPairs(int micro_batches) {
+  StepProgram step = Alternating(micro_batches);
+  for (InstanceId i = 1; i + 3 < step.instances.next() - 1; i = i + 4)
+    std::swap(step.instances[i + 1], step.instances[i + 2]);
+  for (InstanceId i = 1; i < step.instances.next() - 1; ++i)
+    step.instances[i].waits = {{0, i - 1, 0}};
+  step.repeat = {.begin = 1, .end = step.instances.next() - 1, .period = 4, .stride = 2};
+  return step;
+}
+
+TEST(ShortenedTest, WholePeriodsOfAStrideAreLeftOut) {
+  EXPECT_EQ(TextOf(*Shortened(InPairs(20))), TextOf(InPairs(6)));
+  EXPECT_EQ(Shortened(InPairs(20), 3)->micro_batches, 20);  // 18 would be three and two
+  EXPECT_EQ(Shortened(InPairs(24), 3)->micro_batches, 18);
+  EXPECT_EQ(TextOf(*Lengthened(*Shortened(InPairs(20)), 20)), TextOf(InPairs(20)));
 }
 
 TEST(ShortenedTest, WhatDoesNotRepeatStaysAsItIs) {

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/spec/pipelines.h"
 #include "tests/worker/engine/program/expect_rejected.h"
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/layout/layout.h"
@@ -25,9 +26,11 @@ namespace {
 using ::testing::ElementsAre;
 
 Layout Staged(int stages, int micro_batches, const std::string& order = "1f1b") {
-  Layout layout = Domino({1, 1}, micro_batches, stages);
+  const int chunks = FindPipeline(order)->chunked ? 2 : 1;
+  Layout layout = Domino({1, 1}, micro_batches, stages * chunks);
   layout.tp_size = 1;
   layout.pp_size = stages;
+  layout.chunks = chunks;
   layout.pipeline = order;
   return layout;
 }

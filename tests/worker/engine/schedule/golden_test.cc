@@ -126,5 +126,17 @@ TEST(GoldenTest, DominoRowInAStage) {
   ExpectGolden("domino_row_stage", layout, Declarations::kWithoutBuffers, 2);
 }
 
+// The first of two stages of two chunks each.
+TEST(GoldenTest, DominoRowInAStageOfTwoChunks) {
+  Layout layout = OneLayer();
+  layout.layers = 4;
+  layout.pp_size = 2;
+  layout.chunks = 2;
+  layout.pipeline = "interleaved_1f1b";
+  layout.micro_batches = 2;
+  layout.tp_size = 1;
+  ExpectGolden("domino_row_chunks", layout, Declarations::kWithoutBuffers, 0);
+}
+
 }  // namespace
 }  // namespace stretto

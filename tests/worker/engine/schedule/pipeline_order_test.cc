@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,12 +15,13 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// "F0 F1 B0 ..."
+// "F0 F1 B0 ...", with a prime for each chunk behind the first
 std::string TextOf(const PipelineOrder& order) {
   std::string text;
   for (const Turn& turn : order.turns) {
     absl::StrAppend(&text, text.empty() ? "" : " ",
-                    std::string(1, "FBW"[static_cast<size_t>(turn.pass)]), turn.micro_batch);
+                    std::string(1, "FBW"[static_cast<size_t>(turn.pass)]), turn.micro_batch,
+                    std::string(static_cast<size_t>(turn.chunk), '\''));
   }
   return text;
 }
@@ -45,6 +48,62 @@ TEST(PipelineOrderTest, EagerRunsOneMicroBatchFurtherAheadForEachStage) {
 
 TEST(PipelineOrderTest, GPipeComputesAllForwardPassesFirst) {
   EXPECT_EQ(TurnsOf("gpipe", 1, 2, 3), "F0 F1 F2 B0 B1 B2");
+}
+
+PipelineOrder Interleaved(int stage, int stages, int chunks, int micro_batches) {
+  return OrderFor(
+      ScheduleSpec{.pipeline = "interleaved_1f1b"},
+      {.stage = stage, .stages = stages, .micro_batches = micro_batches, .chunks = chunks});
+}
+
+TEST(PipelineOrderTest, InterleavedPassesGoThroughTheChunksInGroups) {
+  const auto turns = [](int stage, int micro_batches) {
+    return TextOf(Interleaved(stage, 2, 2, micro_batches));
+  };
+  EXPECT_EQ(turns(0, 4), "F0 F1 F0' F1' F2 B0' F3 B1' F2' B0 F3' B1 B2' B3' B2 B3");
+  EXPECT_EQ(turns(1, 4), "F0 F1 F0' B0' F1' B1' F2 B0 F3 B1 F2' B2' F3' B3' B2 B3");
+  EXPECT_EQ(turns(0, 2), "F0 F1 F0' F1' B0' B1' B0 B1");
+  EXPECT_EQ(TextOf(Interleaved(2, 3, 3, 3)),
+            "F0 F1 F2 F0' F1' F2' F0'' B0'' F1'' B1'' F2'' B2'' B0' B1' B2' B0 B1 B2");
+}
+
+// (v - 1) p passes up to the last chunk, and two for each stage that follows.
+TEST(PipelineOrderTest, InterleavedWarmUpsAreThoseOfMegatron) {
+  for (int stages : {2, 4, 8}) {
+    for (int chunks : {2, 4}) {
+      for (int stage = 0; stage < stages; ++stage) {
+        const std::vector<Turn> turns = Interleaved(stage, stages, chunks, 8 * stages).turns;
+        const auto backward = std::find_if(turns.begin(), turns.end(), [](const Turn& turn) {
+          return turn.pass == PassKind::kBackward;
+        });
+        // The steady state's first forward pass is behind the warm-ups that Megatron counts.
+        EXPECT_EQ(backward - turns.begin() - 1, (stages - stage - 1) * 2 + (chunks - 1) * stages);
+      }
+    }
+  }
+}
+
+TEST(PipelineOrderTest, ChunksKeepWhatTheyHaveInFlight) {
+  const PipelineOrder first = Interleaved(0, 4, 2, 16), last = Interleaved(3, 4, 2, 16);
+  const auto kept = [](const PipelineOrder& order, int chunk) {
+    return order.InFlight(PassKind::kForward, PassKind::kBackward, chunk);
+  };
+  EXPECT_EQ(kept(first, 0), 8);
+  EXPECT_EQ(kept(first, 1), 4);
+  EXPECT_EQ(kept(last, 0), 5);
+  EXPECT_EQ(kept(last, 1), 1);
+  EXPECT_EQ(first.InFlight(), 8);
+}
+
+TEST(PipelineOrderTest, ForwardAloneHasTheOrderOfForward) {
+  const PipelineOrder order =
+      ForwardAlone({.stage = 1, .stages = 2, .micro_batches = 5, .chunks = 2});
+  EXPECT_EQ(TextOf(order), "F0 F1 F0' F1' F2 F3 F2' F3' F4 F4'");
+  EXPECT_EQ(order.begin, 0);
+  EXPECT_EQ(order.end, 8);
+  EXPECT_EQ(order.period, 4);
+  EXPECT_EQ(order.stride, 2);
+  EXPECT_EQ(TextOf(ForwardAlone({.micro_batches = 3})), "F0 F1 F2");
 }
 
 TEST(PipelineOrderTest, FewMicroBatchesAreAllInFlight) {
@@ -105,33 +164,41 @@ TEST(PipelineOrderTest, InFlightCountsForwardPassesWithoutTheirBackward) {
   EXPECT_THAT(in_flight, ElementsAre(4, 7, 16));
 }
 
-void ExpectOrder(const PipelineOrder& order, int micro_batches, size_t passes) {
-  int next[3] = {0, 0, 0};
+void ExpectOrder(const PipelineOrder& order, const StageOfPipeline& at, size_t passes) {
+  std::map<int, std::array<int, 3>> next;  // by chunk
   for (const Turn& turn : order.turns) {
-    EXPECT_EQ(turn.micro_batch, next[static_cast<size_t>(turn.pass)]++);
-    EXPECT_LE(next[1], next[0]);
-    EXPECT_LE(next[2], next[1]);
+    std::array<int, 3>& of_chunk = next[turn.chunk];
+    EXPECT_EQ(turn.micro_batch, of_chunk[static_cast<size_t>(turn.pass)]++);
+    EXPECT_LE(of_chunk[1], of_chunk[0]);
+    EXPECT_LE(of_chunk[2], of_chunk[1]);
   }
-  for (size_t pass = 0; pass < 3; ++pass) EXPECT_EQ(next[pass], pass < passes ? micro_batches : 0);
+  EXPECT_EQ(next.size(), static_cast<size_t>(at.chunks));
+  for (const auto& [chunk, of_chunk] : next) {
+    for (size_t pass = 0; pass < 3; ++pass)
+      EXPECT_EQ(of_chunk[pass], pass < passes ? at.micro_batches : 0);
+  }
   ASSERT_EQ((order.end - order.begin) % order.period, 0);
   for (int i = order.begin + order.period; i < order.end; ++i) {
     const auto turn = [&](int at) { return order.turns[static_cast<size_t>(at)]; };
     EXPECT_EQ(turn(i).pass, turn(i - order.period).pass);
-    EXPECT_EQ(turn(i).micro_batch, turn(i - order.period).micro_batch + 1);
+    EXPECT_EQ(turn(i).chunk, turn(i - order.period).chunk);
+    EXPECT_EQ(turn(i).micro_batch, turn(i - order.period).micro_batch + order.stride);
   }
 }
 
-// Every order: each pass once, in the order of micro-batches, one behind the other; the declared
-// repeat is one.
+// Every order: each pass of a chunk once, in the order of micro-batches, one behind the other; the
+// declared repeat is one. A last group of interleaved stages may have fewer micro-batches.
 TEST(PipelineOrderTest, EveryOrderIsOne) {
   for (const PipelineRules& rules : kPipelines) {
     for (int stages : {1, 2, 5}) {
       for (int stage = 0; stage < stages; ++stage) {
         for (int micro_batches : {1, 3, 12}) {
-          const StageOfPipeline at = {
-              .stage = stage, .stages = stages, .micro_batches = micro_batches};
-          ExpectOrder(OrderFor(ScheduleSpec{.pipeline = rules.name}, at), micro_batches, 2);
-          if (rules.adjustable) ExpectOrder(OrderFor(Delaying(rules.name), at), micro_batches, 3);
+          for (int chunks : rules.chunked ? std::vector<int>{2, 3} : std::vector<int>{1}) {
+            const StageOfPipeline at = {
+                .stage = stage, .stages = stages, .micro_batches = micro_batches, .chunks = chunks};
+            ExpectOrder(OrderFor(ScheduleSpec{.pipeline = rules.name}, at), at, 2);
+            if (rules.adjustable) ExpectOrder(OrderFor(Delaying(rules.name), at), at, 3);
+          }
         }
       }
     }

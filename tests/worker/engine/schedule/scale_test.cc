@@ -54,6 +54,7 @@ EngineSpec EightStages(const std::string& order, int tp_size, int micro_batches)
   spec.pp_size = 8;
   spec.tp_size = tp_size;
   spec.schedule.pipeline = order;
+  spec.chunks_per_stage = FindPipeline(order)->chunked ? 4 : 1;
   return spec;
 }
 

@@ -57,7 +57,7 @@ struct Stage {
 double StepOf(const Pipeline& pipeline, const std::vector<int>& warm_ups) {
   std::vector<Stage> stages(pipeline.stages.size());
   for (size_t i = 0; i < stages.size(); ++i)
-    stages[i].turns = InTurn(warm_ups[i], kMicroBatches).turns;
+    stages[i].turns = InTurn(warm_ups[i], {.micro_batches = kMicroBatches}).turns;
   const size_t last = stages.size() - 1;
   // Computes the next turn of a stage, if its input has arrived.
   const auto advance = [&](size_t i) {

@@ -21,51 +21,84 @@ int WarmUps(const ScheduleSpec& schedule, const StageOfPipeline& at) {
   STRETTO_CHECK(rules != nullptr);
   const int warm_ups = schedule.warm_up.empty() ? kWarmUps[rules - kPipelines.data()](at)
                                                 : schedule.warm_up.at(at.stage);
-  return std::min(warm_ups, at.micro_batches);
+  return std::min(warm_ups, at.micro_batches * at.chunks);
 }
+
+// After how many passes of a kind, and how many micro-batches, an order repeats.
+struct Period {
+  int passes = 1, micro_batches = 1;
+};
+Period PeriodOf(const StageOfPipeline& at) {
+  if (at.chunks == 1) return {};
+  return {.passes = at.stages * at.chunks, .micro_batches = at.stages};
+}
+
+int RoundDown(int count, int multiple) { return count - count % multiple; }
 
 }  // namespace
 
-int PipelineOrder::InFlight(PassKind from, PassKind to) const {
+int PipelineOrder::InFlight(PassKind from, PassKind to, int chunk) const {
   int now = 0, most = 0;
   for (const Turn& turn : turns) {
+    if (turn.chunk != chunk) continue;
     if (turn.pass == from) most = std::max(most, ++now);
     if (turn.pass == to) --now;
   }
   return most;
 }
 
-int PipelineOrder::InFlight() const { return InFlight(PassKind::kForward, turns.back().pass); }
+int PipelineOrder::InFlight() const {
+  int most = 0, chunks = 1;
+  for (const Turn& turn : turns) chunks = std::max(chunks, turn.chunk + 1);
+  for (int chunk = 0; chunk < chunks; ++chunk)
+    most = std::max(most, InFlight(PassKind::kForward, turns.back().pass, chunk));
+  return most;
+}
 
-PipelineOrder InTurn(int warm_ups, int micro_batches) {
+PipelineOrder ForwardAlone(const StageOfPipeline& at) {
+  const Period period = PeriodOf(at);
+  PipelineOrder order{.turns = PassesInTurn(PassKind::kForward, at)};
+  order.end = RoundDown(static_cast<int>(order.turns.size()), period.passes);
+  order.period = period.passes;
+  order.stride = period.micro_batches;
+  return order;
+}
+
+PipelineOrder InTurn(int warm_ups, const StageOfPipeline& at) {
   STRETTO_CHECK(warm_ups >= 1);
-  const int ahead = std::min(warm_ups, micro_batches) - 1;
+  const std::vector<Turn> forward = PassesInTurn(PassKind::kForward, at);
+  const std::vector<Turn> backward = PassesInTurn(PassKind::kBackward, at);
+  const Period period = PeriodOf(at);
+  const auto passes = static_cast<int>(forward.size()), ahead = std::min(warm_ups, passes) - 1;
+  // Passes of whole periods; a last group may have fewer micro-batches.
+  const int whole = RoundDown(at.micro_batches, period.micro_batches) * at.chunks;
   PipelineOrder order;
-  for (int mb = 0; mb < ahead; ++mb)
-    order.turns.push_back({.pass = PassKind::kForward, .micro_batch = mb});
-  order.begin = ahead;
-  for (int mb = 0; mb < micro_batches; ++mb) {
-    if (mb + ahead < micro_batches)
-      order.turns.push_back({.pass = PassKind::kForward, .micro_batch = mb + ahead});
-    if (mb + ahead + 1 == micro_batches) order.end = static_cast<int>(order.turns.size()) + 1;
-    order.turns.push_back({.pass = PassKind::kBackward, .micro_batch = mb});
+  order.turns.assign(forward.begin(), forward.begin() + ahead);
+  for (int pass = 0; pass < passes; ++pass) {
+    if (pass + ahead < passes) order.turns.push_back(forward[static_cast<size_t>(pass + ahead)]);
+    order.turns.push_back(backward[static_cast<size_t>(pass)]);
   }
-  order.period = 2;
+  order.begin = ahead;
+  order.end = ahead + 2 * RoundDown(std::max(whole - ahead, 0), period.passes);
+  order.period = 2 * period.passes;
+  order.stride = period.micro_batches;
   return order;
 }
 
 PipelineOrder OrderFor(const ScheduleSpec& schedule, const StageOfPipeline& at) {
-  PipelineOrder order = InTurn(WarmUps(schedule, at), at.micro_batches);
+  PipelineOrder order = InTurn(WarmUps(schedule, at), at);
   if (schedule.wgrad_delay != WgradDelay::kBubble) return order;
+  STRETTO_CHECK(at.chunks == 1);
   StageOfPipeline first = at;
   first.stage = 0;
   return WithWeights(order, WarmUps(schedule, first) - WarmUps(schedule, at));
 }
 
-PipelineOrder OrderFor(const EngineSpec& spec, Rank rank, int micro_batches) {
-  return OrderFor(
-      spec.schedule,
-      {.stage = PlaceOf(spec, rank).stage, .stages = spec.pp_size, .micro_batches = micro_batches});
+StageOfPipeline StageOfRank(const EngineSpec& spec, Rank rank, int micro_batches) {
+  return {.stage = PlaceOf(spec, rank).stage,
+          .stages = spec.pp_size,
+          .micro_batches = micro_batches,
+          .chunks = spec.chunks_per_stage};
 }
 
 }  // namespace stretto

@@ -3,7 +3,7 @@
 // Orders of a pipeline: in what turn a stage computes the passes of its micro-batches.
 //
 // Orders differ in their warm-ups: the forward passes of a stage up to its first backward pass, and
-// so its micro-batches in flight. Each order is a pure function in a file of its own that says how
+// so its micro-batches in flight. A pass is of one chunk of the stage's layers. Each order is a pure function in a file of its own that says how
 // many they are, draws its timeline and cites its source; the rows of proto/spec/pipelines.inc
 // declare them. A job may give them by hand instead (ScheduleSpec::warm_up).
 
@@ -15,52 +15,66 @@
 
 namespace stretto {
 
-// Where an order is asked for: a stage of `stages`, for `micro_batches` of a step.
+// Where an order is asked for: a stage of `stages`, for `micro_batches` of a step. Each stage has
+// `chunks` of layers; chunk c of stage s is chunk c * stages + s of the model.
 struct StageOfPipeline {
   int stage = 0, stages = 1;
   int micro_batches = 1;
+  int chunks = 1;
 };
 
-// The passes of a micro-batch, in their order. Not every order has kWeights, the weight gradients
+// The passes of a micro-batch through a chunk, in their order. Not every order has kWeights, the weight gradients
 // that nobody waits for; they are then in backward.
 enum class PassKind : uint8_t { kForward, kBackward, kWeights };
 
 struct Turn {
   PassKind pass = PassKind::kForward;
   int micro_batch = 0;
+  int chunk = 0;
 };
 
-// What a stage computes in a step. Each kind of pass is in the order of the micro-batches.
+// What a stage computes in a step. Each kind of pass of a chunk is in the order of the
+// micro-batches.
 struct PipelineOrder {
   std::vector<Turn> turns;
-  // As Repeat of a step, in turns: [begin, end) repeats with this period, a micro-batch later.
-  int begin = 0, end = 0, period = 1;
+  // As Repeat of a step, in turns: [begin, end) repeats with this period, `stride` micro-batches
+  // later.
+  int begin = 0, end = 0, period = 1, stride = 1;
 
   // Whether weight gradients have passes of their own.
   bool weights() const { return turns.back().pass == PassKind::kWeights; }
   // Returns the largest number of micro-batches that are at once between the begin of one pass and
-  // the end of another, or of the same: the copies that a stage keeps of what the two share.
-  int InFlight(PassKind from, PassKind to) const;
-  // From the first pass to the last.
+  // the end of another, or of the same, in a chunk: the copies that a stage keeps of what the two
+  // share.
+  int InFlight(PassKind from, PassKind to, int chunk = 0) const;
+  // From the first pass to the last, in the chunk that has most.
   int InFlight() const;
 };
 
-// Warm-ups. There may be more of them than micro-batches.
+// Warm-ups. There may be more of them than passes.
 #define STRETTO_PIPELINE(order, ...) int order(const StageOfPipeline& at);
 #include "proto/spec/pipelines.inc"
 #undef STRETTO_PIPELINE
 
-// Forward and backward in turn, with `warm_ups` micro-batches in flight, or all if there are fewer:
-// that many forward passes less one, then pairs, then the backward passes that are left.
-PipelineOrder InTurn(int warm_ups, int micro_batches);
+// Every pass of one kind: in groups of as many micro-batches as there are stages, chunk by chunk,
+// in the direction of data flow. With one chunk that is the order of the micro-batches.
+std::vector<Turn> PassesInTurn(PassKind pass, const StageOfPipeline& at);  // interleaved.cc
+
+// Forward alone, for evaluations.
+PipelineOrder ForwardAlone(const StageOfPipeline& at);
+
+// Forward and backward in turn: `warm_ups` forward passes less one, or all if there are fewer, then
+// pairs, then the backward passes that are left.
+PipelineOrder InTurn(int warm_ups, const StageOfPipeline& at);
 
 // The same with passes of weight gradients, each `delay` micro-batches behind backward
-// (zero_bubble.cc).
+// (zero_bubble.cc). CHECKs that a stage has one chunk.
 PipelineOrder WithWeights(const PipelineOrder& in_turn, int delay);
 
 // Returns the order of a stage. CHECKs that there is one of the name schedule.pipeline.
 PipelineOrder OrderFor(const ScheduleSpec& schedule, const StageOfPipeline& at);
-// Returns the order of a rank's stage.
-PipelineOrder OrderFor(const EngineSpec& spec, Rank rank, int micro_batches);
+
+// Returns where a rank is, in a step of this many micro-batches.
+StageOfPipeline StageOfRank(const EngineSpec& spec, Rank rank, int micro_batches);
 
 }  // namespace stretto

@@ -20,11 +20,13 @@
 
 #include <algorithm>
 
+#include "proto/base/check.h"
 #include "worker/engine/schedule/pipeline/order.h"
 
 namespace stretto {
 
 PipelineOrder WithWeights(const PipelineOrder& in_turn, int delay) {
+  STRETTO_CHECK(in_turn.stride == 1);
   PipelineOrder order;
   order.period = in_turn.period + 1;
   const auto next = [&] { return static_cast<int>(order.turns.size()); };
