@@ -185,6 +185,7 @@ std::string ClusterTest::Write(const JobFile& job) {
       absl::StartsWith(job.data, "{") ? job.data : absl::StrCat("{prefix: ", job.data, "}"),
       "\nparallelism: {tp_size: ", job.tp_size, ", dp_size: ", job.dp_size,
       job.zero > 0 ? absl::StrCat(", zero: ", job.zero) : "", ", pp_size: ", job.pp_size,
+      job.chunks_per_stage > 1 ? absl::StrCat(", chunks_per_stage: ", job.chunks_per_stage) : "",
       job.wire.empty() ? "" : ", wire: ", job.wire, "}\nschedule: ", job.schedule,
       "\nsteps: ", job.steps, "\nmicro_batch_size: 4\n", job.more);
   EXPECT_TRUE(WriteFileAtomic(path, text).ok());

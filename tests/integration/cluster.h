@@ -36,6 +36,7 @@ struct JobFile {
   int dp_size = 1;
   int zero = 0;
   int pp_size = 1;
+  int chunks_per_stage = 1;
   std::string wire = "";  // as precision
   std::string schedule = "{name: domino_row, parameters: {slices: 2}}";
   std::string more = "";  // whole lines
