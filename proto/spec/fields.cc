@@ -75,6 +75,8 @@ std::string TextOf(Taker taker) {
       return "jobs with dp_size above 1";
     case Taker::kAdjusting:
       return absl::StrCat(AdjustableOrders(), " with pp_size above 1");
+    case Taker::kDelaying:
+      return absl::StrCat(DelayingOrders(), " with pp_size above 1");
   }
   return "";
 }
@@ -93,6 +95,7 @@ std::string OrdersThat(bool PipelineRules::*has) {
 }  // namespace
 
 std::string AdjustableOrders() { return OrdersThat(&PipelineRules::adjustable); }
+std::string DelayingOrders() { return OrdersThat(&PipelineRules::delays); }
 std::string ChunkedOrders() { return OrdersThat(&PipelineRules::chunked); }
 
 const std::vector<Field>& JobFields() {

@@ -36,10 +36,12 @@ enum class Taker : uint8_t {
   kOnCpu,       // ranks on CPUs
   kStaged,      // jobs with several stages
   kReplicated,  // jobs with several replicas
-  kAdjusting,   // orders of a pipeline that may be adjusted
+  kAdjusting,   // orders of a pipeline that take warm-ups by hand
+  kDelaying,    // orders of a pipeline in which weight gradients may wait
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 std::string AdjustableOrders();   // "orders 1f1b, eager_1f1b"
+std::string DelayingOrders();     // those in which weight gradients may wait
 std::string ChunkedOrders();      // "order interleaved_1f1b"
 
 // Whether a field affects numbers that a resumed run must reproduce.

@@ -14,8 +14,9 @@ struct PipelineRules {
   const char* name;
   const char* help;         // one line
   bool blocking = false;    // no stage computes while it sends or receives
-  bool adjustable = false;  // takes warm_up and wgrad_delay
-  bool chunked = false;     // takes several chunks_per_stage, and no fewer
+  bool adjustable = false;  // takes warm_up
+  bool delays = false;      // takes wgrad_delay
+  bool chunked = false;     // takes several chunks_per_stage, and no fewer; delays to no bubble
 };
 
 inline constexpr auto kPipelines = std::to_array<PipelineRules>({

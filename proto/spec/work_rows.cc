@@ -196,7 +196,7 @@ std::vector<Field> WorkRows() {
            "hides collectives. The longer they wait, the sooner other stages can go on, and the "
            "more memory their operands take.",
        .value = "none",
-       .taker = Taker::kAdjusting},
+       .taker = Taker::kDelaying},
   };
 }
 

@@ -71,8 +71,11 @@ inline bool Allowed(const Row& row) {
   const bool staged = row[kPipeline] > 0 || row[kDelay] > 0;
   if (row[kPpSize] == 0 && staged) return false;
   const auto pipeline = static_cast<size_t>(std::max(row[kPipeline], 0));
-  if (row[kDelay] > 0 && pipeline < kPipelines.size() && !kPipelines[pipeline].adjustable)
-    return false;
+  if (row[kDelay] > 0 && pipeline < kPipelines.size()) {
+    const PipelineRules& order = kPipelines[pipeline];
+    const bool bubble = row[kDelay] == static_cast<int>(WgradDelay::kBubble);
+    if (!order.delays || (order.chunked && bubble)) return false;
+  }
   const int stages = std::max(row[kPpSize], staged ? 1 : 0);  // powers of two
   const int replicas = std::max(row[kDpSize], row[kZero] > 0 ? 1 : 0);
   if (std::max(row[kTpSize], 0) + replicas + stages > 4) return false;

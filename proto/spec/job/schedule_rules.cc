@@ -116,6 +116,12 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
                        absl::StrCat("at most ", layers / stages, ", because ", stages,
                                     " stages share the ", layers, " layers of the model"));
   }
+  const char* delay = "schedule.pipeline.wgrad_delay";
+  if (violations->Sound({delay})) {
+    violations->Expect(
+        spec.schedule().pipeline().wgrad_delay() != v1alpha1::WGRAD_DELAY_BUBBLE, delay, "bubble",
+        absl::StrCat("none or send with order ", order->name, ", whose chunks shorten the bubble"));
+  }
   const char* batch = "global_batch_size";
   if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
   const int64_t unit = int64_t{stages} * spec.micro_batch_size() * spec.parallelism().dp_size();

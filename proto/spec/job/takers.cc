@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Decides from the other fields of a spec whether it takes a field of a kind, and says why not.
+
 #include "proto/spec/job/takers.h"
 
 #include <vector>
@@ -31,6 +34,7 @@ bool TakenBy(const ScheduleRules& rules, Taker taker) {
     case Taker::kStaged:
     case Taker::kReplicated:
     case Taker::kAdjusting:
+    case Taker::kDelaying:
       return true;
   }
   return true;
@@ -68,11 +72,12 @@ std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec) {
       return spec.parallelism().pp_size() > 1;
     case Taker::kReplicated:
       return spec.parallelism().dp_size() > 1;
-    case Taker::kAdjusting: {
+    case Taker::kAdjusting:
+    case Taker::kDelaying: {
       if (spec.parallelism().pp_size() <= 1) return false;
       const PipelineRules* rules = FindPipeline(spec.schedule().pipeline().order());
       if (rules == nullptr) return std::nullopt;
-      return rules->adjustable;
+      return taker == Taker::kAdjusting ? rules->adjustable : rules->delays;
     }
     case Taker::kSliced:
     case Taker::kSplit:
@@ -99,8 +104,12 @@ std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec) {
              "emulated "
              "one)";
     case Taker::kAdjusting:
-      if (spec.parallelism().pp_size() > 1)
-        return absl::StrCat("only ", AdjustableOrders(), " take it");
+    case Taker::kDelaying:
+      if (spec.parallelism().pp_size() > 1) {
+        return absl::StrCat("only ",
+                            taker == Taker::kAdjusting ? AdjustableOrders() : DelayingOrders(),
+                            " take it");
+      }
       [[fallthrough]];
     case Taker::kStaged:
       return "the model is in one stage (parallelism.pp_size)";

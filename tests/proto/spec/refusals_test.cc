@@ -395,10 +395,13 @@ TEST(AcceptedTest, WarmUpsFallUnlessTheyAreAllMicroBatches) {
 }
 
 TEST(AcceptedTest, ChunksWithTheOrderThatTakesThem) {
-  const JobSpec spec =
-      Normalize(SpecWith("parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
-                         "schedule { pipeline { order: 'interleaved_1f1b' } }"));
-  EXPECT_EQ(Validate(spec), absl::OkStatus());
+  for (const char* delay : {"", "wgrad_delay: WGRAD_DELAY_SEND"}) {
+    const JobSpec spec = Normalize(
+        SpecWith(absl::StrCat("parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
+                              "schedule { pipeline { order: 'interleaved_1f1b' ",
+                              delay, " } }")));
+    EXPECT_EQ(Validate(spec), absl::OkStatus()) << delay;
+  }
 }
 
 TEST(AcceptedTest, EveryPresetAndEverySchedule) {

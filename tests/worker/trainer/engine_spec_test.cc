@@ -90,6 +90,8 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   staged.chunks = 2;
   staged.layers = 4;
   layouts.push_back(staged);
+  staged.wgrad_delay = WgradDelay::kSend;
+  layouts.push_back(staged);
   for (Layout layout : layouts) {
     layout.dropout = 0.1;
     layout.dtype = DType::kBF16;

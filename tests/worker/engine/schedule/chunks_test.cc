@@ -81,6 +81,19 @@ TEST(ChunksTest, EveryScheduleOrdersAChunk) {
   }
 }
 
+TEST(ChunksTest, WeightGradientsMayWaitForTheSendsOfTheirPass) {
+  Layout layout = Chunked(3, 2, 9);
+  layout.wgrad_delay = WgradDelay::kSend;
+  EXPECT_EQ(VerdictOf(layout), absl::OkStatus());
+  const auto last = [&](Rank rank, const std::string& unit) {
+    const StepProgram step = PlanOf(layout, rank).step;
+    const IdVector<OpId, Op>& ops = step.units[FindUnit(step, unit)].ops;
+    return InfoOf(ops[ops.next() - 1].kind).role;
+  };
+  EXPECT_EQ(last(1, "backward.0"), OperationRole::kWeightGradient);
+  EXPECT_EQ(last(0, "backward.1"), OperationRole::kWeightGradient);
+}
+
 TEST(ChunksTest, AStageHasItsMeasurements) {
   for (Variant variant : {Variant::kCommunicationOnly, Variant::kComputeOnly,
                           Variant::kSerialOracle, Variant::kOpenTails}) {
