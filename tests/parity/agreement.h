@@ -77,8 +77,9 @@ inline void ExpectAgreement(const Layout& layout) {
   const double norm = Norm(result.gradients);
   EXPECT_NEAR(result.steps[0].gradient_norm, norm, 1e-6 * norm);
 
-  const double gradient_bound = Rounds(spec) ? kBF16GradientBound : kF32GradientBound;
-  const double loss_bound = Rounds(spec) ? kBF16LossBound : kF32LossBound;
+  const double depth = DepthOf(spec);
+  const double gradient_bound = Rounds(spec) ? kBF16GradientBound * depth : kF32GradientBound;
+  const double loss_bound = Rounds(spec) ? kBF16LossBound * depth : kF32LossBound;
   for (int tp_size : {layout.tp_size, 1}) {
     const Result baseline = Train(SpecOf(BaselineOf(layout, tp_size)), options);
     const bool same_bits = tp_size == layout.tp_size && HasBitsOfBaseline(layout);

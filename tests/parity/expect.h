@@ -2,6 +2,7 @@
 #pragma once
 // What parity tests expect of trainings, and the bounds they expect it within (DESIGN section 5).
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -42,6 +43,11 @@ inline constexpr double kF32GradientBound = 1e-4, kF32LossBound = 1e-5;
 // models stay below 1/2, so that their rounding moves a token's loss by 2^-10 or less, which is
 // 2^-12 of it.
 inline constexpr double kBF16GradientBound = 0x1p-5, kBF16LossBound = 0x1p-12;
+
+// That is of models of up to five layers. The roundings of more add up in the same way.
+inline double DepthOf(const EngineSpec& spec) {
+  return std::sqrt(std::max(1.0, spec.model.layers / 5.0));
+}
 
 inline void ExpectGradientsWithin(double bound, const ModelSpec& model, const Tensors& gradients,
                                   const Tensors& reference) {
