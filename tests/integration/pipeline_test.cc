@@ -196,6 +196,8 @@ TEST_F(PipelineTest, InterleavedStagesTrainAndEvaluateAsOneStageDoesBitByBit) {
   StartWorker("node-a", 1);
   StartWorker("node-b", 1);
   const std::string eval = "eval: {interval_steps: 3, batches: 3}\n";
+  const Json dry = Stretto(Submit(Interleaved("dry", 6), {"--dry-run", "-o", "json"})).json();
+  EXPECT_EQ(dry["plan"]["ranks"].size(), 2);
   RunJob(Interleaved("chunks", 6, eval));
   const std::string program = ReadRun("chunks", 0, "program.txt");
   EXPECT_THAT(program, HasSubstr("group pp.wrap.1-0 1,0\n"));

@@ -180,6 +180,23 @@ TEST(PlanTest, ALargeJobIsPlannedInTwoSecondsAndAGigabyte) {
   EXPECT_GT(plan.ranks(1).bytes(), plan.ranks(14).bytes());
 }
 
+TEST(PlanTest, AStageOfSeveralChunksIsPlanned) {
+  v1alpha1::JobSpec spec = Spec("gpt-10m", 2, "domino_row");
+  spec.mutable_parallelism()->set_pp_size(2);
+  spec.set_global_batch_size(8 * spec.micro_batch_size());
+  const v1alpha1::Plan plain = Planned(spec::Normalize(spec));
+  spec.mutable_parallelism()->set_chunks_per_stage(3);
+  spec.mutable_schedule()->mutable_pipeline()->set_order("interleaved_1f1b");
+  spec = spec::Normalize(spec);
+  ExpectEveryRankAsPlanned(spec);
+  // As many layers, of which more micro-batches are in flight.
+  const v1alpha1::Plan plan = Planned(spec);
+  for (int stage : {0, 1}) {
+    EXPECT_EQ(plan.ranks(stage).parameters(), plain.ranks(stage).parameters());
+    EXPECT_GT(plan.ranks(stage).bytes(), plain.ranks(stage).bytes());
+  }
+}
+
 TEST(PlanTest, AProfileCountsTheProgramsThatItRuns) {
   v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
   spec.mutable_schedule()->mutable_parameters()->set_recompute(v1alpha1::RECOMPUTE_FULL);
