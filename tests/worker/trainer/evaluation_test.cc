@@ -165,6 +165,12 @@ TEST_F(EvaluationTest, StagesHaveTheBitsOfOne) {
       }
     }
     config_.engine.zero = 0;
+    config_.engine.dp_size = 1;
+    config_.engine.pp_size = config_.engine.chunks_per_stage = config_.engine.micro_batches = 2;
+    config_.engine.schedule.pipeline = "interleaved_1f1b";
+    EXPECT_EQ(evaluated(), one) << batches << " in chunks";
+    config_.engine.chunks_per_stage = 1;
+    config_.engine.schedule.pipeline = kDefaultPipeline;
   }
 }
 

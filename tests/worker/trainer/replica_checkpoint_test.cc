@@ -125,6 +125,19 @@ TEST_F(ReplicaCheckpointTest, EachElementIsWrittenOnce) {
   }
 }
 
+// Of two stages, the first has layers 0 and 2.
+TEST_F(ReplicaCheckpointTest, EachElementOfAChunkIsWrittenOnce) {
+  config_.engine.model.layers = 4;
+  config_.engine.pp_size = config_.engine.chunks_per_stage = 2;
+  config_.engine.schedule.pipeline = "interleaved_1f1b";
+  config_.engine.dp_size = 2;
+  config_.engine.micro_batches = 2;
+  for (int zero : {0, 1}) {
+    config_.engine.zero = zero;
+    ExpectEachElementOnce(config_.engine, WrittenBy(config_));
+  }
+}
+
 // Without ZeRO a parameter is written by one rank. The largest is the embedding, of which a rank
 // has 64 x 16 elements and which is more than a third of the whole, so its writer writes nothing
 // else. With ZeRO every rank writes about as much as the others.
@@ -273,6 +286,21 @@ TEST_F(ReplicaCheckpointTest, StagesReportTheLossesOfOneStage) {
   std::filesystem::remove_all(config_.checkpoint_folder);
   for (Rank rank : IdRange<Rank>(4)) std::filesystem::remove_all(FolderOf(rank));
   config_.engine.pp_size = 2;
+  RunJob();
+  for (Rank rank : IdRange<Rank>(4)) EXPECT_EQ(LossesOf(rank), of_one) << rank.value();
+}
+
+TEST_F(ReplicaCheckpointTest, ChunksReportTheLossesOfOneStage) {
+  config_.engine.model.layers = 5;
+  config_.engine.model.tied_head = false;
+  config_.engine.micro_batches = 4;
+  RunJob();
+  const auto of_one = LossesOf(0);
+  ASSERT_EQ(of_one.size(), 2u);
+  std::filesystem::remove_all(config_.checkpoint_folder);
+  for (Rank rank : IdRange<Rank>(4)) std::filesystem::remove_all(FolderOf(rank));
+  config_.engine.pp_size = config_.engine.chunks_per_stage = 2;
+  config_.engine.schedule.pipeline = "interleaved_1f1b";
   RunJob();
   for (Rank rank : IdRange<Rank>(4)) EXPECT_EQ(LossesOf(rank), of_one) << rank.value();
 }

@@ -90,6 +90,19 @@ TEST(SimPipelineTest, TheBubbleIsThatOfItsStages) {
   }
 }
 
+// (p - 1) (F + B) / v of a step of m (F + B), where stages have equal work: the vocabulary is small.
+TEST(SimPipelineTest, ChunksShortenTheBubble) {
+  const auto seconds = [](int chunks) {
+    EngineSpec spec = Staged(4, chunks > 1 ? "interleaved_1f1b" : "1f1b");
+    spec.chunks_per_stage = chunks;
+    spec.model.vocab_size = 2;
+    return Played(spec, 0).seconds;
+  };
+  const double one = seconds(1), period = one / (kMicroBatches + 3);
+  for (int chunks : {2, 4})
+    EXPECT_NEAR(seconds(chunks), (kMicroBatches + 3.0 / chunks) * period, 0.02 * one) << chunks;
+}
+
 // On a link on which a transfer takes about as long as a forward pass.
 TEST(SimPipelineTest, RunningAheadHidesTransfersAndBlockingHidesNone) {
   const double free = Played(2, "eager_1f1b", 0).seconds;

@@ -117,6 +117,10 @@ TEST(HoldersTest, AreTheRanksThatHoldTheSame) {
   found = holders_of(layout, 0, "layers.1.ln1.weight");
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(ranks(found[0]), ElementsAre(4, 5, 6, 7));
+  // The second chunk of the first stage.
+  const Layout chunked{.pp_size = 2, .chunks = 2, .layers = 4};
+  EXPECT_THAT(ranks(holders_of(chunked, 0, "layers.2.ln1.weight").at(0)), ElementsAre(0, 1));
+  EXPECT_THAT(ranks(holders_of(chunked, 0, "layers.3.ln1.weight").at(0)), ElementsAre(2, 3));
   // A tied embedding is in the first stage and in the last one.
   found = holders_of(layout, 1, "embedding.token.weight");
   ASSERT_EQ(found.size(), 4u);
