@@ -27,9 +27,11 @@ enum Axis : size_t {
   kDpSize,
   kZero,
   kPpSize,
+  kStages,  // alike, TP size falling, TP size rising
   kPipeline,
   kDelay,  // of weight gradients
-  kCut,    // slices as equal as can be, or not
+  kTransfer,
+  kCut,  // slices as equal as can be, or not
   kSplits,
   kDefer,
   kMerge,    // nothing, slices, all micro-batches
@@ -49,8 +51,10 @@ inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
                                                    3,
                                                    2,
                                                    3,
+                                                   3,
                                                    kPipelines.size() + 1,
                                                    3,
+                                                   4,
                                                    2,
                                                    3,
                                                    2,
@@ -65,20 +69,23 @@ using Row = std::array<int, kAxes>;
 
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
-  // ZeRO needs replicas. An order other than the first needs stages, and so does a delay, which not
-  // all of them take. There are at most 16 ranks, and micro-batches are merged in one stage only.
+  // ZeRO needs replicas. An order other than the first needs stages, and so do transfers, and a
+  // delay, which not all of them take. Unlike stages need several ranks. There are at most 16 ranks,
+  // and micro-batches are merged in one stage only.
   if (row[kDpSize] == 0 && row[kZero] > 0) return false;
-  const bool staged = row[kPipeline] > 0 || row[kDelay] > 0;
-  if (row[kPpSize] == 0 && staged) return false;
+  const bool unlike = row[kStages] > 0;
+  const bool staged = row[kPipeline] > 0 || row[kDelay] > 0 || row[kTransfer] > 0 || unlike;
+  if ((row[kPpSize] == 0 && staged) || (row[kTpSize] == 0 && unlike)) return false;
   const auto pipeline = static_cast<size_t>(std::max(row[kPipeline], 0));
-  if (row[kDelay] > 0 && pipeline < kPipelines.size()) {
+  if (pipeline < kPipelines.size()) {
     const PipelineRules& order = kPipelines[pipeline];
     const bool bubble = row[kDelay] == static_cast<int>(WgradDelay::kBubble);
-    if (!order.delays || (order.chunked && bubble)) return false;
+    if (order.chunked && (unlike || bubble)) return false;
+    if (row[kDelay] > 0 && !order.delays) return false;
   }
   const int stages = std::max(row[kPpSize], staged ? 1 : 0);  // powers of two
   const int replicas = std::max(row[kDpSize], row[kZero] > 0 ? 1 : 0);
-  if (std::max(row[kTpSize], 0) + replicas + stages > 4) return false;
+  if (std::max(row[kTpSize], unlike ? 1 : 0) + replicas + stages > 4) return false;
   if (stages > 0 && row[kMerge] == 2) return false;
   const auto fits = [&](const ScheduleRules& takes) {
     using Slices = ScheduleRules::Slices;
@@ -101,6 +108,18 @@ inline std::vector<int> WarmUpsByHand(int stages, int micro_batches) {
   return warm_ups;
 }
 
+// One stage has `tp_size`, each next one or each one before half as much, down to 1. One in the
+// middle has the layers that the others, of one each, do not have.
+inline std::vector<StageSpec> UnlikeStages(bool rising, int tp_size, int stages, int layers) {
+  std::vector<StageSpec> all;
+  for (int stage = 0; stage < stages; ++stage) {
+    const int halved = tp_size >> (rising ? stages - 1 - stage : stage);
+    all.push_back({.layers = 1, .tp_size = std::max(1, halved)});
+  }
+  all[static_cast<size_t>(stages / 2)].layers += layers - stages;
+  return all;
+}
+
 inline Layout LayoutOf(const Row& row) {
   constexpr std::array<int, 3> kSizes = {1, 2, 4}, kPieces = {1, 2, 4};
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
@@ -114,6 +133,10 @@ inline Layout LayoutOf(const Row& row) {
   const std::vector<int> by_hand = at(kPipeline) == kPipelines.size()
                                        ? WarmUpsByHand(kSizes[at(kPpSize)], micro_batches)
                                        : std::vector<int>();
+  const int layers = chunked             ? 2 * group + 1
+                     : row[kPpSize] == 2 ? 5
+                     : row[kStages] > 0  ? 3
+                                         : 2;
   return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],
@@ -121,9 +144,13 @@ inline Layout LayoutOf(const Row& row) {
           .zero = row[kZero],
           .pp_size = kSizes[at(kPpSize)],
           .chunks = chunked ? 2 : 1,
+          .stages = row[kStages] == 0 ? std::vector<StageSpec>()
+                                      : UnlikeStages(row[kStages] == 2, kSizes[at(kTpSize)],
+                                                     kSizes[at(kPpSize)], layers),
           .pipeline = by_hand.empty() ? kPipelines[at(kPipeline)].name : kDefaultPipeline,
           .warm_up = by_hand,
           .wgrad_delay = static_cast<WgradDelay>(row[kDelay]),
+          .transfer = static_cast<Transfer>(row[kTransfer]),
           .slices = slices[at(kSlices)][at(kCut)],
           .splits = kPieces[at(kSplits)],
           .sequence_parallel = row[kSequenceParallel] == 1,
@@ -134,9 +161,7 @@ inline Layout LayoutOf(const Row& row) {
           .defer_wgrads = 2 * row[kDefer],
           .update_at_once = row[kUpdate] == 1,
           .micro_batches = micro_batches,
-          .layers = chunked             ? 2 * group + 1
-                    : row[kPpSize] == 2 ? 5
-                                        : 2,
+          .layers = layers,
           .dtype = row[kType] == 1 ? DType::kBF16 : DType::kF32,
           .wire = row[kType] == 2 ? DType::kBF16 : DType::kF32};
 }

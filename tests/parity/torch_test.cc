@@ -54,6 +54,13 @@ std::vector<TorchCase> Cases() {
                     .slices = {1, 1},
                     .recompute = Recompute::kSelective,
                     .micro_batches = 2}});
+  // Six ranks: a stage of four and one of two.
+  cases.push_back({"gpt",
+                   {.tp_size = 4,
+                    .pp_size = 2,
+                    .stages = {{1, 4}, {1, 2}},
+                    .slices = {1},
+                    .micro_batches = 4}});
   for (TorchCase& c : cases) {
     if (c.golden.starts_with("llama")) c.layout.family = Family::kLlama;
   }

@@ -18,9 +18,11 @@ struct Layout {
   int zero = 0;
   int pp_size = 1;
   int chunks = 1;  // of a stage
+  std::vector<StageSpec> stages = {};  // pp_size of them, if they differ
   std::string pipeline = kDefaultPipeline;
   std::vector<int> warm_up = {};
   WgradDelay wgrad_delay = WgradDelay::kNone;
+  Transfer transfer = Transfer::kAuto;
   std::vector<int> slices = {4};  // sequences of each; their sum is the micro-batch
   int splits = 1;
   bool sequence_parallel = false;
@@ -52,6 +54,9 @@ inline std::string Describe(const Layout& layout) {
   if (layout.zero > 0) name += "_zero" + std::to_string(layout.zero);
   if (layout.pp_size > 1) name += "_pp" + std::to_string(layout.pp_size) + "_" + layout.pipeline;
   if (layout.chunks > 1) name += "_chunks" + std::to_string(layout.chunks);
+  for (const StageSpec& stage : layout.stages)
+    name += "_" + std::to_string(stage.layers) + "x" + std::to_string(stage.tp_size);
+  if (layout.transfer != Transfer::kAuto) name += std::string("_") + NameOf(layout.transfer);
   for (int micro_batches : layout.warm_up) name += "_w" + std::to_string(micro_batches);
   if (layout.wgrad_delay != WgradDelay::kNone)
     name += std::string("_delay_") + NameOf(layout.wgrad_delay);
@@ -97,12 +102,14 @@ inline EngineSpec SpecOf(const Layout& layout, ModelSpec model) {
                    .merge_wgrads = layout.merge_wgrads,
                    .pipeline = layout.pipeline,
                    .warm_up = layout.warm_up,
-                   .wgrad_delay = layout.wgrad_delay};
+                   .wgrad_delay = layout.wgrad_delay,
+                   .transfer = layout.transfer};
   spec.tp_size = layout.tp_size;
   spec.dp_size = layout.dp_size;
   spec.zero = layout.zero;
   spec.pp_size = layout.pp_size;
   spec.chunks_per_stage = layout.chunks;
+  spec.stages = layout.stages;
   spec.dtype = layout.dtype;
   spec.wire_dtype = layout.wire;
   spec.micro_batch_size = 0;

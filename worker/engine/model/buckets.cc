@@ -12,9 +12,9 @@ namespace {
 // Parts begin at a line of cache, in any type.
 constexpr int64_t kPartMultiple = 32;
 
-std::string NameOfBucket(const EngineSpec& spec, const Parameter& parameter) {
-  const bool sequence_parallel = spec.schedule.sequence_parallel && spec.tp_size > 1;
-  if (sequence_parallel && !parameter.sharded()) return kReplicatedBucket;
+std::string NameOfBucket(const EngineSpec& spec, int tp_size, const Parameter& parameter) {
+  if (spec.schedule.sequence_parallel && tp_size > 1 && !parameter.sharded())
+    return kReplicatedBucket;
   // The gradients of half a layer become final at about the same time and are large enough to fill a
   // link. Whole layers would take twice as long where nothing hides them: the sum of the lowest
   // bucket, and with ZeRO its gathering.
@@ -32,10 +32,10 @@ int64_t Bucket::part_count() const {
   return (count + unit - 1) / unit * kPartMultiple;
 }
 
-Buckets::Buckets(const EngineSpec& spec, const std::vector<Parameter>& parameters)
+Buckets::Buckets(const EngineSpec& spec, int tp_size, const std::vector<Parameter>& parameters)
     : shared_(spec.zero > 0) {
   for (size_t i = 0; i < parameters.size(); ++i) {
-    std::string name = NameOfBucket(spec, parameters[i]);
+    std::string name = NameOfBucket(spec, tp_size, parameters[i]);
     auto bucket = std::find_if(buckets_.begin(), buckets_.end(),
                                [&](const Bucket& known) { return known.name == name; });
     if (bucket == buckets_.end()) {
@@ -75,16 +75,18 @@ ElementRange Buckets::UpdatedBy(int replica, size_t parameter) const {
 }
 
 AllHolders HoldersOf(const EngineSpec& spec) {
-  AllHolders of_all(ParametersOf(spec.model, spec.tp_size, 0).size());
+  AllHolders of_all(ParametersOf(spec.model, 1, 0).size());
   for (int stage = 0; stage < spec.pp_size; ++stage) {
+    const int tp_size = TpSizeOf(spec, stage);
     const std::vector<Parameter> parameters = ParametersOf(spec, RankAt(spec, {.stage = stage}));
-    const Buckets buckets(spec, parameters);
+    const Buckets buckets(spec, tp_size, parameters);
     for (size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters[i].copy && tp_size != TpSizeOf(spec, 0)) continue;
       const bool dealt = spec.zero > 0 && buckets.Of(i).parts > 1, whole = !parameters[i].sharded();
       std::vector<Holders>& all = of_all[parameters[i].index];
       size_t next = 0;  // two stages that have a parameter have the same list of its holders
       // The loops run once for each group of ranks that hold the same.
-      for (int shard = 0; shard < (whole ? 1 : spec.tp_size); ++shard) {
+      for (int shard = 0; shard < (whole ? 1 : tp_size); ++shard) {
         for (int part = 0; part < (dealt ? spec.dp_size : 1); ++part) {
           const ElementRange range = buckets.UpdatedBy(part, i);
           if (range.count() == 0) continue;
@@ -92,7 +94,7 @@ AllHolders HoldersOf(const EngineSpec& spec) {
           std::vector<Rank>& ranks = all[next++].ranks;
           for (int replica = dealt ? part : 0; replica < (dealt ? part + 1 : spec.dp_size);
                ++replica) {
-            for (int tp = shard; tp < (whole ? spec.tp_size : shard + 1); ++tp) {
+            for (int tp = shard; tp < (whole ? tp_size : shard + 1); ++tp) {
               ranks.push_back(
                   RankAt(spec, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(tp)}));
             }

@@ -110,7 +110,7 @@ void Emitter::DeclareSlices() {
     slice.index = i;
     slice.rows = sequences * s;
     slice.first = first * s;
-    slice.own_rows = SequenceParallel() ? slice.rows / spec_.tp_size : slice.rows;
+    slice.own_rows = SequenceParallel() ? slice.rows / tp_size_ : slice.rows;
     slice.own_first = slice.first + (SequenceParallel() ? slice.own_rows * tp_rank_.value() : 0);
     const auto view = [&](BufferId of, absl::string_view name, std::vector<int64_t> shape) {
       return of < 0 ? of : View(of, absl::StrCat(name, ".s", i), first * s, std::move(shape));

@@ -36,18 +36,19 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
       features_(model_.architecture),
       place_(PlaceOf(spec, rank)),
       tp_rank_(place_.tp_rank),
+      tp_size_(TpSizeOf(spec, place_.stage)),
       chunks_(ChunksOf(spec, place_.stage)),
       extent_(extent),
       hidden_(model_.hidden),
-      ffn_(model_.ffn_hidden / spec.tp_size),
-      vocab_(model_.padded_vocab() / spec.tp_size),
+      ffn_(model_.ffn_hidden / tp_size_),
+      vocab_(model_.padded_vocab() / tp_size_),
       attention_({.sequence_length = model_.sequence_length,
-                  .heads = model_.heads / spec.tp_size,
-                  .kv_heads = model_.key_heads() / spec.tp_size,
+                  .heads = model_.heads / tp_size_,
+                  .kv_heads = model_.key_heads() / tp_size_,
                   .head_dim = model_.head_dim(),
-                  .first_head = model_.heads / spec.tp_size * tp_rank_.value()}),
+                  .first_head = model_.heads / tp_size_ * tp_rank_.value()}),
       parameters_(ParametersOf(spec, rank)),
-      buckets_(spec, parameters_),
+      buckets_(spec, tp_size_, parameters_),
       index_(IndexOf(parameters_, model_.layers)),
       // The threshold counts in units of 2^-32; evaluation drops nothing.
       drop_threshold_(extent == Extent::kForward ? 0
@@ -123,18 +124,6 @@ void Emitter::AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId o
                             GroupId group) {
   Add(kind, tag, {in}, {out}, {static_cast<int64_t>(wire)});
   step_.units.back().ops.back().group = group;
-}
-
-void Emitter::AddTransfer(OpKind kind, const Tag& tag, std::vector<BufferId> in,
-                          std::vector<BufferId> out) {
-  const bool forward = tag.phase == Phase::kForward, sends = kind == OpKind::kSend;
-  const int next = place_.stage + (forward == sends ? 1 : -1);
-  const bool wraps = next < 0 || next == spec_.pp_size;
-  const int other = wraps ? spec_.pp_size - 1 - place_.stage : next;
-  const std::string group = sends ? TransferGroupName(place_.stage, other, wraps)
-                                  : TransferGroupName(other, place_.stage, wraps);
-  Add(kind, tag, std::move(in), std::move(out), {static_cast<int64_t>(spec_.wire_dtype)});
-  step_.units.back().ops.back().group = FindGroup(step_.groups, group);
 }
 
 Tag Emitter::At(const SliceState& slice, absl::string_view name, int layer, Phase phase) const {
@@ -250,10 +239,14 @@ void CheckShares(const EngineSpec& spec) {
   const ModelSpec& model = spec.model;
   const std::vector<int>& slices = spec.schedule.slices;
   STRETTO_CHECK(model.heads % model.key_heads() == 0 && model.hidden % model.heads == 0);
-  STRETTO_CHECK(model.key_heads() % spec.tp_size == 0 && model.ffn_hidden % spec.tp_size == 0);
-  STRETTO_CHECK(model.padded_vocab() % spec.tp_size == 0);
+  for (int stage = 0; stage < spec.pp_size; ++stage) {
+    const int tp = TpSizeOf(spec, stage);
+    STRETTO_CHECK(model.key_heads() % tp == 0 && model.ffn_hidden % tp == 0);
+    STRETTO_CHECK(model.padded_vocab() % tp == 0 || (stage > 0 && stage < spec.pp_size - 1));
+  }
   STRETTO_CHECK(model.layers >= spec.pp_size * spec.chunks_per_stage);
-  STRETTO_CHECK(spec.chunks_per_stage == 1 || spec.pp_size > 1);
+  STRETTO_CHECK(spec.chunks_per_stage == 1 || (spec.pp_size > 1 && spec.stages.empty()));
+  STRETTO_CHECK(ChunksOf(spec, spec.pp_size - 1).back().end_layer == model.layers);
   STRETTO_CHECK(model.hidden % spec.schedule.splits == 0);
   STRETTO_CHECK(std::accumulate(slices.begin(), slices.end(), 0) == spec.micro_batch_size);
 }

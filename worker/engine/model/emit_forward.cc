@@ -12,7 +12,7 @@
 namespace stretto {
 
 void Emitter::AllReduce(const Tag& tag, BufferId buffer, bool travels_as_activation) {
-  if (spec_.tp_size == 1) return;
+  if (tp_size_ == 1) return;
   AddCollective(OpKind::kAllReduce, tag, buffer, buffer,
                 travels_as_activation ? spec_.wire_dtype : DType::kF32);
 }
@@ -154,21 +154,6 @@ void Emitter::EmitForward() {
   }
 }
 
-Tag Emitter::Boundary(const SliceState& slice, int layer, Phase phase) const {
-  return At(slice, "x", layer, phase);
-}
-
-// A slice is sent as soon as it exists, so slices follow each other through the stages.
-void Emitter::Send(const SliceState& slice, int layer, Phase phase, BufferId x) {
-  AddTransfer(OpKind::kSend, Boundary(slice, layer, phase), {x}, {});
-}
-
-BufferId Emitter::Receive(const SliceState& slice, int layer, Phase phase) {
-  const BufferId x = Own(slice, phase == Phase::kForward ? "x" : "d_x", layer);
-  AddTransfer(OpKind::kRecv, Boundary(slice, layer, phase), {}, {x});
-  return x;
-}
-
 void Emitter::ForwardBegin(SliceState& slice) {
   if (chunk_.embeds) return ForwardEmbedding(slice);
   slice.x = Receive(slice, chunk_.first_layer, Phase::kForward);
@@ -268,7 +253,7 @@ void Emitter::ForwardHead(SliceState& slice) {
 
   Add(OpKind::kGemm, at("head"), {slice.final_y, W(index_.head)}, {slice.logits});
   Add(OpKind::kCrossEntropyMax, at("max"), {slice.logits}, {slice.max}, VocabAttributes());
-  if (spec_.tp_size > 1) {
+  if (tp_size_ > 1) {
     AddCollective(OpKind::kAllReduceMax, at("max"), slice.max, slice.max, DType::kF32);
   }
   Add(OpKind::kCrossEntropySum, at("sum"), {slice.logits, slice.max, slice.targets}, {slice.sums},

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "worker/engine/model/emitter.h"
 
@@ -36,14 +37,27 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
 }
 
 // The first stage and the last one have each added up their part of the gradient of a tied
-// embedding. Both need the whole, because both update their copy.
+// embedding. Both need the whole, because both update their copy. If their TP sizes differ, a rank
+// shares rows with several ranks of the other.
 void Emitter::ReduceTied() {
-  const GroupId tied = FindGroup(step_.groups, kTiedGroupName);
-  if (tied < 0) return;
-  const int embedding = index_.token_embedding;
-  AddCollective(OpKind::kAllReduce,
-                {.name = parameters_[embedding].name, .phase = Phase::kOptimizer}, G(embedding),
-                G(embedding), DType::kF32, tied);
+  for (GroupId group : step_.groups.ids()) {
+    if (!absl::StartsWith(step_.groups[group].name, kTiedGroupName)) continue;
+    const int embedding = index_.token_embedding;
+    // The rows that both ranks have, of the embedding and then of this rank's shard.
+    int64_t begin = 0, end = model_.padded_vocab();
+    for (Rank rank : step_.groups[group].ranks) {
+      const Place at = PlaceOf(spec_, rank);
+      const int64_t rows = model_.padded_vocab() / TpSizeOf(spec_, at.stage);
+      begin = std::max(begin, rows * at.tp_rank.value());
+      end = std::min(end, rows * (at.tp_rank.value() + 1));
+    }
+    const int64_t first = vocab_ * tp_rank_.value();
+    const BufferId common = Elements(
+        G(embedding), {.begin = (begin - first) * hidden_, .end = (end - first) * hidden_});
+    AddCollective(OpKind::kAllReduce,
+                  {.name = parameters_[embedding].name, .phase = Phase::kOptimizer}, common, common,
+                  DType::kF32, group);
+  }
 }
 
 // Each replica has computed the gradients of its own sequences. A bucket is summed as soon as its
@@ -70,16 +84,36 @@ bool Emitter::Counts(const Parameter& parameter) const {
   return !parameter.copy && (parameter.sharded() || tp_rank_ == 0);
 }
 
+// Returns the number of the first piece of each parameter of the model, and behind them that of all
+// pieces. The shards of a parameter, and so its pieces, follow from the stage that counts it.
+std::vector<int64_t> Emitter::FirstPieces() const {
+  std::vector<int64_t> pieces;  // of each parameter
+  std::set<int> sizes;
+  for (int stage = 0; stage < spec_.pp_size; ++stage) {
+    const int tp_size = TpSizeOf(spec_, stage);
+    if (!sizes.insert(tp_size).second) continue;
+    const std::vector<Parameter> all = ParametersOf(model_, tp_size, 0);
+    const Buckets buckets(spec_, tp_size, all);
+    pieces.resize(all.size());
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (TpSizeOf(spec_, OwnerOf(spec_, all[i])) == tp_size)
+        pieces[i] = std::ssize(buckets.PiecesOf(i));
+    }
+  }
+  std::vector<int64_t> first = {0};
+  for (int64_t count : pieces) first.push_back(first.back() + count);
+  return first;
+}
+
 // Every piece of a parameter (model/buckets.h) has a part of the norm. Stages, and replicas that
 // update different pieces, add up their parts before the sum over all pieces: a part is then a
 // number plus zeros, so the norm has the same bits for any number of stages, with and without ZeRO.
+// Ranks at the same place of all stages add up their parts, and then those of a stage their sums. If
+// stages differ in TP size there are no such places, and all ranks of a replica add up their parts.
 BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
-  const std::vector<Parameter> all = ParametersOf(model_, spec_.tp_size, tp_rank_);
-  const Buckets of_all(spec_, all);
-  std::vector<int64_t> first = {0};  // part of each parameter of the model
-  for (size_t i = 0; i < all.size(); ++i)
-    first.push_back(first.back() + std::ssize(of_all.PiecesOf(i)));
+  const std::vector<int64_t> first = FirstPieces();
   const int64_t count = first.back();
+  const bool equal = TpSizesAreEqual(spec_);
   const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
   const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
   const auto part = [&](int64_t index, int64_t size) {
@@ -87,6 +121,8 @@ BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   };
   std::vector<bool> written(static_cast<size_t>(count));
   for (size_t i : order) {
+    // The shards of a copy, and so its pieces, are others than those that count.
+    if (parameters_[i].copy && !equal) continue;
     const Tag tag{.name = parameters_[i].name, .phase = Phase::kOptimizer};
     int64_t index = first[parameters_[i].index] - 1;
     for (const Piece& piece : buckets_.PiecesOf(i)) {
@@ -113,6 +149,7 @@ BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   if (spec_.zero > 0) add_up(FindGroup(step_.groups, kDpGroupName));
   add_up(FindGroup(step_.groups, kPpGroupName));
   Add(OpKind::kSum, norm, {parts}, {total});
+  if (equal) AllReduce(norm, total, false);
   return total;
 }
 
@@ -139,7 +176,6 @@ void Emitter::EmitOptimizer() {
     clip(zero);
   }
   const BufferId total = NormTotal(order, norm);
-  AllReduce(norm, total, false);
   if (!spec_.update_at_once) clip(total);
   for (size_t i : order) {
     if (ids_.updated[i].count() == 0) continue;

@@ -9,8 +9,10 @@
 
 #include "kernels/ops.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/layout/transfers.h"
 #include "worker/engine/model/buckets.h"
 #include "worker/engine/model/emit.h"
+#include "worker/engine/reshard/operations.h"
 
 namespace stretto {
 
@@ -90,13 +92,14 @@ class Emitter {
   bool Embeds() const { return chunks_.front().embeds; }
   bool Predicts() const { return chunks_.back().predicts; }
 
-  // Add what crosses a boundary between chunks: the residual stream in front of a layer, forward,
-  // or its gradient, backward. Both ends have one tag.
-  Tag Boundary(const SliceState& slice, int layer, Phase phase) const;
+  // Add what crosses a boundary between chunks (emit_transfers.cc): the residual stream in front of
+  // a layer, forward, or its gradient, backward.
+  Boundary BoundaryTo(bool next, bool sends) const;
   void Send(const SliceState& slice, int layer, Phase phase, BufferId x);
   BufferId Receive(const SliceState& slice, int layer, Phase phase);
-  void AddTransfer(OpKind kind, const Tag& tag, std::vector<BufferId> in,
-                   std::vector<BufferId> out);
+  HeldBox RowsIn(const SliceState& slice, BufferId x) const;
+  void AddTransfers(const SliceState& slice, const Boundary& boundary, const Tag& tag,
+                    const HeldBox& in, const HeldBox& out);
 
   // Adds a collective. f32 operands travel as `wire`.
   void AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire,
@@ -138,6 +141,7 @@ class Emitter {
   void ReduceOverReplicas(const std::vector<size_t>& order);
   // Whether this rank's part of a gradient counts in the norm: each part of the model counts once.
   bool Counts(const Parameter& parameter) const;
+  std::vector<int64_t> FirstPieces() const;
   // Returns the sum of squares of the gradients of the whole model.
   BufferId NormTotal(const std::vector<size_t>& order, const Tag& norm);
   void DeclareSlices();
@@ -180,7 +184,7 @@ class Emitter {
   void Wgrad(const Tag& tag, BufferId dy, BufferId x, int w);
   void BiasGrad(const Tag& tag, BufferId dy, int b);
 
-  bool SequenceParallel() const { return spec_.schedule.sequence_parallel && spec_.tp_size > 1; }
+  bool SequenceParallel() const { return spec_.schedule.sequence_parallel && tp_size_ > 1; }
   std::vector<int64_t> VocabAttributes() const;
   std::vector<int64_t> AttentionAttributes(const SliceState& slice, int layer) const;
   std::vector<int64_t> RotaryAttributes(bool inverse) const;
@@ -199,6 +203,7 @@ class Emitter {
   const Architecture& features_;
   const Place place_;
   const GroupRank tp_rank_;
+  const int tp_size_;  // of the stage
   const std::vector<Chunk> chunks_;  // of the stage
   Chunk chunk_;                      // the one that is being emitted
   const Extent extent_;

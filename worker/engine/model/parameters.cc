@@ -14,7 +14,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/base/check.h"
 #include "proto/base/random.h"
 #include "worker/engine/layout/layout.h"
 
@@ -22,6 +21,7 @@ namespace stretto {
 namespace {
 
 constexpr float kStd = 0.02f;  // GPT-2
+constexpr char kEmbeddings[] = "embedding.";
 
 class Builder {
  public:
@@ -126,8 +126,8 @@ class Builder {
     p.starts.assign(shape.size(), 0);
     p.extents = std::move(shape);
     if (shard >= 0) {
+      // A stage between the first and the last has no vocabulary, and its TP size need not divide it.
       int64_t& extent = p.extents[shard];
-      STRETTO_CHECK(extent % tp_size_ == 0);
       extent /= tp_size_;
       p.starts[shard] = extent * tp_rank_.value();
     }
@@ -182,7 +182,8 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRa
 std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank) {
   const Place place = PlaceOf(spec, rank);
   const std::vector<Chunk> chunks = ChunksOf(spec, place.stage);
-  std::vector<Parameter> parameters = ParametersOf(spec.model, spec.tp_size, place.tp_rank);
+  std::vector<Parameter> parameters =
+      ParametersOf(spec.model, TpSizeOf(spec, place.stage), place.tp_rank);
   const ModelParameters ids = IndexOf(parameters, spec.model.layers);
   std::erase_if(parameters, [&](const Parameter& p) {
     if (p.layer >= 0) {
@@ -198,6 +199,17 @@ std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank) {
     p.copy = p.index == ids.token_embedding && !chunks.front().embeds;
   }
   return parameters;
+}
+
+int OwnerOf(const EngineSpec& spec, const Parameter& parameter) {
+  const int last = spec.pp_size - 1;
+  if (parameter.layer < 0) return parameter.name.starts_with(kEmbeddings) ? 0 : last;
+  for (int stage = 0; stage < last; ++stage) {
+    for (const Chunk& chunk : ChunksOf(spec, stage)) {
+      if (parameter.layer >= chunk.first_layer && parameter.layer < chunk.end_layer) return stage;
+    }
+  }
+  return last;
 }
 
 std::vector<Parameter> BoxesOf(const Parameter& shard, ElementRange range) {

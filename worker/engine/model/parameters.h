@@ -48,6 +48,9 @@ std::vector<Parameter> ParametersOf(const ModelSpec& model, int tp_size, GroupRa
 // stage and in the last one.
 std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank);
 
+// Returns the stage that counts a parameter of the model in the norm and saves it.
+int OwnerOf(const EngineSpec& spec, const Parameter& parameter);
+
 // Returns the elements of a range of a shard, in order, as shards of their own, each of which is a
 // box. The shard itself if the range is all of it.
 std::vector<Parameter> BoxesOf(const Parameter& shard, ElementRange range);

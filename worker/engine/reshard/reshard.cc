@@ -191,9 +191,10 @@ class Planner {
 
   void AddSteps(const Task& task, int node, ReshardMode mode, size_t turn,
                 std::vector<Step>* steps) const {
-    const Rank sender = SenderOn(task, node, turn);
+    // The ranks of the node that have the box take turns, so that none sends all of its parts.
+    size_t sent = turn;
     const auto chain = [&](const Box& box, std::vector<Rank> ranks, int hops) {
-      ranks.insert(ranks.begin(), sender);
+      ranks.insert(ranks.begin(), SenderOn(task, node, sent++));
       steps->push_back({.kind = Step::Kind::kChain,
                         .box = box,
                         .ranks = std::move(ranks),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/units.h"
 
 namespace stretto {
 namespace {
@@ -25,10 +26,8 @@ Roles RolesOf(const Unit& unit) {
   Roles pass;
   for (OpId op : unit.ops.ids()) {
     const OpKind kind = unit.ops[op].kind;
-    if (IsTransfer(kind)) {
-      (kind == OpKind::kSend ? pass.sends : pass.receives).push_back(op);
-      continue;
-    }
+    if (IsTransfer(kind)) (kind == OpKind::kSend ? pass.sends : pass.receives).push_back(op);
+    if (MovesBetweenStages(unit.ops[op])) continue;
     if (pass.first < 0) pass.first = op;
     pass.last = op;
   }

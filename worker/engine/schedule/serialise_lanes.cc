@@ -3,30 +3,31 @@
 #include <vector>
 
 #include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/units.h"
 
 namespace stretto {
 namespace {
 
-// Returns the first operation of `ops` in [begin, end) that is no transfer, or `end`.
+// Returns the first operation in [begin, end) that is of no transfer, or `end`.
 template <class Iterator>
 Iterator NextInTurn(Iterator begin, Iterator end) {
-  return std::find_if(begin, end, [](const Op& op) { return !IsTransfer(op.kind); });
+  return std::find_if(begin, end, [](const Op& op) { return !MovesBetweenStages(op); });
 }
 
 }  // namespace
 
 absl::Status SerialiseLanes(const EngineSpec&, StepProgram* step) {
-  const auto kind = [&](InstanceId instance, OpId op) {
-    return step->units[step->instances[instance].unit].ops[op].kind;
+  const auto at = [&](InstanceId instance, OpId op) -> const Op& {
+    return step->units[step->instances[instance].unit].ops[op];
   };
   for (Unit& unit : step->units) {
     OpId before = -1;
     for (OpId op : unit.ops.ids()) {
-      if (IsTransfer(unit.ops[op].kind)) continue;
+      if (MovesBetweenStages(unit.ops[op])) continue;
       if (before >= 0 && unit.ops[op].lane != unit.ops[before].lane) {
         // The operation before it comes after all that it waited for, except transfers.
         std::vector<OpId>& waits = unit.ops[op].waits;
-        std::erase_if(waits, [&](OpId wait) { return !IsTransfer(unit.ops[wait].kind); });
+        std::erase_if(waits, [&](OpId wait) { return !MovesBetweenStages(unit.ops[wait]); });
         waits.insert(std::upper_bound(waits.begin(), waits.end(), before), before);
       }
       before = op;
@@ -41,7 +42,7 @@ absl::Status SerialiseLanes(const EngineSpec&, StepProgram* step) {
     const OpId op = OpId::Of(first - ops.begin());
     std::vector<CarriedWait>& waits = step->instances[next].waits;
     std::erase_if(waits, [&](const CarriedWait& wait) {
-      return wait.op == op && !IsTransfer(kind(wait.instance, wait.producer));
+      return wait.op == op && !MovesBetweenStages(at(wait.instance, wait.producer));
     });
     waits.insert(waits.begin(),
                  {.op = op, .instance = next - 1, .producer = OpId::Of(before.rend() - last) - 1});

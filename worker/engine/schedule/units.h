@@ -9,6 +9,7 @@
 #include "absl/strings/string_view.h"
 #include "proto/base/check.h"
 #include "worker/engine/program/program.h"
+#include "worker/engine/reshard/operations.h"
 
 namespace stretto {
 
@@ -36,6 +37,13 @@ inline UnitId FindUnit(const StepProgram& step, absl::string_view name) {
   }
   STRETTO_CHECK(false && "no such unit");
   return -1;
+}
+
+// Whether an operation communicates with another stage, or completes what comes from it. Such
+// operations wait for other stages, so nothing of their own stage may be made to wait for them.
+inline bool MovesBetweenStages(const Op& op) {
+  return IsTransfer(op.kind) ||
+         (op.kind == OpKind::kAllGather && op.tag.name == NameOf(ReshardRole::kGather));
 }
 
 }  // namespace stretto

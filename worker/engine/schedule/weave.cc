@@ -84,7 +84,7 @@ namespace {
 
 void PlayMicroBatch(const Score& score, Weaver& weaver) {
   // Transfers are in the order of slices, so that both ends have the same order.
-  weaver.PlayAll("embed recv", -1);
+  weaver.PlayAll("embed recv gather", -1);
   for (int layer = weaver.first_layer(); layer < weaver.layers(); ++layer)
     score.forward(weaver, layer);
   weaver.PlayAll("send", -1);
@@ -95,7 +95,7 @@ void PlayMicroBatch(const Score& score, Weaver& weaver) {
   weaver.PlayAll("d.loss d.head w.head", -1);
   // Only the host reads the losses, so they are computed off the critical path.
   weaver.PlayAll("loss", -1);
-  weaver.PlayAll("d.recv", -1);
+  weaver.PlayAll("d.recv d.gather", -1);
   for (int layer = weaver.layers() - 1; layer >= weaver.first_layer(); --layer) {
     score.backward(weaver, layer);
     // Nothing but the optimizer waits for the gradients of norms.

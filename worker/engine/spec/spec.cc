@@ -41,4 +41,24 @@ const char* NameOf(WgradDelay delay) {
   return "?";
 }
 
+const char* NameOf(Transfer transfer) {
+  switch (transfer) {
+    case Transfer::kAuto:
+      return "auto";
+    case Transfer::kSend:
+      return "send";
+    case Transfer::kChain:
+      return "chain";
+    case Transfer::kGather:
+      return "gather";
+  }
+  return "?";
+}
+
+int EngineSpec::world_size() const {
+  int of_replica = stages.empty() ? pp_size * tp_size : 0;
+  for (const StageSpec& stage : stages) of_replica += stage.tp_size;
+  return of_replica * dp_size;
+}
+
 }  // namespace stretto

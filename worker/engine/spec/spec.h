@@ -68,6 +68,13 @@ const char* NameOf(Recompute recompute);  // "none", "selective", "full"
 enum class WgradDelay : uint8_t { kNone, kSend, kBubble };
 const char* NameOf(WgradDelay delay);  // "none", "send", "bubble"
 
+// How the residual stream reaches the ranks of another stage. kSend: each of them gets all that it
+// needs from a rank that has it. kChain: ranks that need the same pass it on to each other.
+// kGather: they get a part each and exchange the parts. kAuto: kSend between stages of one tp_size,
+// the cheapest of the three between others (worker/engine/layout/transfers.h).
+enum class Transfer : uint8_t { kAuto, kSend, kChain, kGather };
+const char* NameOf(Transfer transfer);  // "auto", "send", "chain", "gather"
+
 struct ScheduleSpec {
   std::string name = "megatron_sync";
   // Sequences of each slice of a micro-batch, which sum to micro_batch_size. One entry: not sliced.
@@ -88,16 +95,26 @@ struct ScheduleSpec {
   // The micro-batches in flight in each stage; empty: as many as the order has.
   std::vector<int> warm_up = {};
   WgradDelay wgrad_delay = WgradDelay::kNone;
+  Transfer transfer = Transfer::kAuto;
+};
+
+// A stage of a pipeline whose stages differ.
+struct StageSpec {
+  int layers = 0;
+  int tp_size = 1;
 };
 
 struct EngineSpec {
   ModelSpec model;
   ScheduleSpec schedule;
-  int tp_size = 1;  // ranks that share a stage of a replica of the model
+  int tp_size = 1;  // ranks that share a stage of a replica of the model, unless `stages` has it
   int pp_size = 1;  // stages, each of which has some of the layers
   // Chunks of consecutive layers that a stage has. More than one needs an order that takes them
   // (PipelineRules::chunked), and such an order needs more than one.
   int chunks_per_stage = 1;
+  // All stages, if they are not alike; pp_size is then their number. Empty: each has tp_size, and
+  // they share the layers evenly. Stages of one chunk only. Read it through worker/engine/layout.
+  std::vector<StageSpec> stages = {};
   int dp_size = 1;  // replicas, each of which computes its own micro-batches
   // The stage of ZeRO (Rajbhandari et al. 2020, section 5): 0, each replica updates all parameters;
   // 1, each updates a part of them and has the optimizer's state of that part alone.
@@ -112,7 +129,7 @@ struct EngineSpec {
   // norm is not finite.
   bool update_at_once = false;
 
-  int world_size() const { return pp_size * dp_size * tp_size; }
+  int world_size() const;
   // Of the whole job.
   int64_t sequences_per_step() const { return int64_t{micro_batch_size} * micro_batches * dp_size; }
 };

@@ -15,6 +15,9 @@ EngineSpec SpecOf(int tp_size, int dp_size, int pp_size = 1) {
   EngineSpec spec;
   spec.model.layers = 7;
   spec.model.tied_head = false;
+  spec.model.hidden = 4;
+  spec.model.sequence_length = 8;
+  spec.schedule.slices = {1};
   spec.pp_size = pp_size;
   spec.tp_size = tp_size;
   spec.dp_size = dp_size;

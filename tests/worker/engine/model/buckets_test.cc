@@ -23,7 +23,7 @@ std::vector<std::string> NamesOf(const Buckets& buckets) {
 
 TEST(BucketsTest, HalfALayerIsOneWhereReplicasAddItUp) {
   const EngineSpec one = Spec({}), two = Spec({.dp_size = 2});
-  const Buckets of_one(one, ParametersOf(one, 0)), of_two(two, ParametersOf(two, 0));
+  const Buckets of_one(one, 2, ParametersOf(one, 0)), of_two(two, 2, ParametersOf(two, 0));
   EXPECT_EQ(of_one.all().size(), ParametersOf(one, 0).size());
   EXPECT_THAT(NamesOf(of_two),
               ElementsAre("embedding.token.weight", "embedding.position.weight",
@@ -39,7 +39,7 @@ TEST(BucketsTest, PartsShareTheElements) {
         const EngineSpec spec =
             Spec({.family = family, .dp_size = dp_size, .sequence_parallel = sequence_parallel});
         const std::vector<Parameter> parameters = ParametersOf(spec, 1);
-        const Buckets buckets(spec, parameters);
+        const Buckets buckets(spec, 2, parameters);
         for (size_t i = 0; i < parameters.size(); ++i) {
           const Bucket& bucket = buckets.Of(i);
           EXPECT_EQ(bucket.parts, bucket.name == kReplicatedBucket ? 1 : dp_size);
@@ -65,12 +65,12 @@ TEST(BucketsTest, PiecesAreThoseOfTheWholeModel) {
     Layout layout{.dp_size = 3, .sequence_parallel = sequence_parallel, .layers = 4};
     const EngineSpec whole = Spec(layout);
     const std::vector<Parameter> all = ParametersOf(whole, 0);
-    const Buckets of_all(whole, all);
+    const Buckets of_all(whole, 2, all);
     layout.pp_size = 2;
     const EngineSpec staged = Spec(layout, 1);
     for (Rank rank : {Rank::Of(0), Rank::Of(6)}) {
       const std::vector<Parameter> parameters = ParametersOf(staged, rank);
-      const Buckets buckets(staged, parameters);
+      const Buckets buckets(staged, 2, parameters);
       for (size_t i = 0; i < parameters.size(); ++i) {
         const std::vector<Piece> found = buckets.PiecesOf(i),
                                  expected = of_all.PiecesOf(parameters[i].index);
@@ -86,7 +86,7 @@ TEST(BucketsTest, AReplicaUpdatesAllOrWithZeroItsPart) {
   const EngineSpec plain = Spec({.tp_size = 1, .dp_size = 2});
   const EngineSpec shared = Spec({.tp_size = 1, .dp_size = 2}, 1);
   const std::vector<Parameter> parameters = ParametersOf(plain, 0);
-  const Buckets of_plain(plain, parameters), of_shared(shared, parameters);
+  const Buckets of_plain(plain, 1, parameters), of_shared(shared, 1, parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ElementRange all{0, parameters[i].count()};
     EXPECT_EQ(of_plain.UpdatedBy(1, i), all);
@@ -129,6 +129,15 @@ TEST(HoldersTest, AreTheRanksThatHoldTheSame) {
   EXPECT_THAT(ranks(found[2]), ElementsAre(1, 5));
   EXPECT_THAT(ranks(found[3]), ElementsAre(3, 7));
   EXPECT_EQ(found[0].range.end, found[1].range.begin);
+  // Stages that differ have other shards of it, and those of the first stage count.
+  Layout unlike = layout;
+  unlike.stages = {{.layers = 1, .tp_size = 1}, {.layers = 1, .tp_size = 2}};
+  found = holders_of(unlike, 0, "embedding.token.weight");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_THAT(ranks(found[0]), ElementsAre(0, 1));
+  found = holders_of(unlike, 0, "layers.1.mlp.fc1.weight");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(ranks(found[1]), ElementsAre(3, 5));
   // A short parameter is in one part of its layer.
   found = holders_of(layout, 1, "layers.0.ln1.weight");
   ASSERT_EQ(found.size(), 1u);

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Programs of stages that differ in TP size.
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/delete_waits.h"
+#include "tests/worker/engine/program/expect_rejected.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/layout/layout.h"
+#include "worker/engine/program/verify.h"
+
+namespace stretto {
+namespace {
+
+// Stages of these TP sizes, of a layer each.
+Layout Unlike(const std::vector<int>& tp_sizes, Transfer transfer, bool sequence_parallel = false) {
+  Layout layout{.schedule = "domino_row",
+                .pp_size = static_cast<int>(tp_sizes.size()),
+                .transfer = transfer,
+                .slices = {1, 1},
+                .sequence_parallel = sequence_parallel,
+                .micro_batches = 4,
+                .layers = static_cast<int>(tp_sizes.size())};
+  for (int tp_size : tp_sizes) layout.stages.push_back({.layers = 1, .tp_size = tp_size});
+  return layout;
+}
+
+constexpr Transfer kTransfers[] = {Transfer::kAuto, Transfer::kSend, Transfer::kChain,
+                                   Transfer::kGather};
+
+TEST(UnlikePlanTest, AllRanksVerifyTogetherInEveryVariant) {
+  for (const std::vector<int>& tp_sizes : {std::vector<int>{4, 2, 1}, {1, 4}, {2, 1, 2}}) {
+    for (Transfer transfer : kTransfers) {
+      for (const char* schedule : {"megatron_sync", "domino_row"}) {
+        for (const char* order : {"1f1b", "gpipe", "1f1b_blocking"}) {
+          Layout layout = Unlike(tp_sizes, transfer);
+          layout.schedule = schedule;
+          if (layout.schedule == "megatron_sync") layout.slices = {2};
+          layout.pipeline = order;
+          layout.recompute = Recompute::kFull;
+          for (Variant variant :
+               {Variant::kSchedule, Variant::kSerialOracle, Variant::kEvaluation}) {
+            const auto plans = BuildPlans(SpecOf(layout), variant);
+            EXPECT_TRUE(plans.ok()) << Describe(layout) << ": " << plans.status();
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(UnlikePlanTest, EveryWaitIsNeededOrRedundant) {
+  for (Transfer transfer : {Transfer::kChain, Transfer::kGather}) {
+    for (Rank rank : {Rank::Of(0), Rank::Of(3)}) {
+      const RankPlan plan = PlanOf(SpecOf(Unlike({2, 4}, transfer)), rank);
+      EXPECT_GT(ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas).needed, 0);
+    }
+  }
+}
+
+std::vector<Program> ProgramsOf(const Layout& layout) {
+  std::vector<Program> programs;
+  const auto plans = BuildPlans(SpecOf(layout));
+  EXPECT_TRUE(plans.ok()) << plans.status();
+  for (const RankPlan& plan : *plans) programs.push_back(plan.program);
+  return programs;
+}
+
+// Bytes of a step that a rank sends over the group, forward or backward.
+int64_t SentBytes(const Program& program, absl::string_view group) {
+  int64_t bytes = 0;
+  for (const Op& op : program.ops) {
+    if (op.kind == OpKind::kSend && program.groups[op.group].name == group)
+      bytes += program.buffers[op.in[0]].bytes();
+  }
+  return bytes;
+}
+
+// A slice is [4, 8] f32: 128 bytes; two of each of four micro-batches.
+TEST(UnlikePlanTest, BytesOfALinkAreThoseOfThePlan) {
+  constexpr int64_t kAll = 8 * int64_t{128};
+  const std::vector<Program> sends = ProgramsOf(Unlike({2, 4}, Transfer::kSend));
+  EXPECT_EQ(SentBytes(sends[0], "pp.0-1"), kAll);
+  EXPECT_EQ(SentBytes(sends[0], "pp.0-1.0-4"), kAll);
+  EXPECT_EQ(SentBytes(sends[1], "pp.0-1.1-5"), kAll);
+  EXPECT_EQ(SentBytes(sends[2], "pp.1-0"), kAll);
+  EXPECT_EQ(SentBytes(sends[4], "pp.1-0.4-0"), 0);
+  const std::vector<Program> gathers = ProgramsOf(Unlike({2, 4}, Transfer::kGather));
+  EXPECT_EQ(SentBytes(gathers[0], "pp.0-1"), kAll / 4);
+  EXPECT_EQ(SentBytes(gathers[0], "pp.0-1.0-4"), kAll / 4);
+  EXPECT_EQ(SentBytes(gathers[2], "pp.1-0"), kAll / 2);
+  const std::vector<Program> rows = ProgramsOf(Unlike({2, 4}, Transfer::kAuto, true));
+  EXPECT_EQ(SentBytes(rows[0], "pp.0-1"), kAll / 4);
+  EXPECT_EQ(SentBytes(rows[0], "pp.0-1.0-3"), kAll / 4);
+}
+
+// Under the all-gather of a boundary a stage waits for others, so no weight gradient stays for it.
+TEST(UnlikePlanTest, GathersDoNotKeepWeightGradients) {
+  const auto delayed = [](Transfer transfer) {
+    Layout layout = Unlike({2, 4}, transfer);
+    layout.wgrad_delay = WgradDelay::kBubble;
+    size_t count = 0;
+    for (const Unit& unit : PlanOf(SpecOf(layout)).step.units) {
+      if (unit.name == "weights") count = unit.ops.size();
+    }
+    return count;
+  };
+  EXPECT_GT(delayed(Transfer::kSend), 0u);
+  EXPECT_EQ(delayed(Transfer::kGather), delayed(Transfer::kSend));
+}
+
+OpId Find(const Program& program, OpKind kind, absl::string_view group, int micro_batch) {
+  OpId found = -1;
+  for (OpId op : program.ops.ids()) {
+    const Op& of = program.ops[op];
+    if (of.kind == kind && of.tag.micro_batch == micro_batch &&
+        program.groups[of.group].name == group)
+      found = op;
+  }
+  EXPECT_GE(found.value(), 0) << group;
+  return found;
+}
+
+TEST(UnlikeFaultTest, AMissingPartIsADeadlock) {
+  std::vector<Program> programs = ProgramsOf(Unlike({2, 4}, Transfer::kGather));
+  Op& op = programs[1].ops[Find(programs[1], OpKind::kSend, "pp.0-1", 3)];
+  op.kind = OpKind::kZero;
+  op.out = std::exchange(op.in, {});
+  op.lane = 0;
+  op.group = -1;
+  op.attributes.clear();
+  ExpectRejected(VerifyRanks(programs), "deadlock: nothing can proceed");
+}
+
+TEST(UnlikeFaultTest, GathersOfOtherMicroBatchesAreRejected) {
+  std::vector<Program> programs = ProgramsOf(Unlike({2, 4}, Transfer::kGather));
+  const OpId a = Find(programs[3], OpKind::kAllGather, "pp.0-1.2-3-4-5", 1);
+  const OpId b = Find(programs[3], OpKind::kAllGather, "pp.0-1.2-3-4-5", 2);
+  std::swap(programs[3].ops[a].tag.micro_batch, programs[3].ops[b].tag.micro_batch);
+  ExpectRejected(VerifyRanks(programs), "collectives differ");
+}
+
+// The gather would exchange what the rank has not received yet.
+TEST(UnlikeFaultTest, AGatherThatDoesNotWaitForItsPartIsRejected) {
+  Program program = ProgramsOf(Unlike({2, 4}, Transfer::kGather))[2];
+  const OpId part = Find(program, OpKind::kRecv, "pp.0-1", 1);
+  Op& gather = program.ops[Find(program, OpKind::kAllGather, "pp.0-1.2-3-4-5", 1)];
+  ASSERT_THAT(gather.waits, testing::Contains(part));
+  std::erase(gather.waits, part);
+  EXPECT_FALSE(Verify(program).ok());
+}
+
+TEST(UnlikeFaultTest, AnotherOrderOfAChainIsRejected) {
+  std::vector<Program> programs = ProgramsOf(Unlike({1, 2}, Transfer::kChain));
+  for (Group& group : programs[2].groups) {
+    if (group.name == "pp.0-1.0-1-2")
+      std::swap(group.ranks[GroupRank(1)], group.ranks[GroupRank(2)]);
+  }
+  ExpectRejected(VerifyRanks(programs), "in group pp.0-1.0-1-2, expected 0,1,2");
+}
+
+// Two ranks do not divide five rows, so each of them gets all.
+TEST(UnlikePlanTest, RowsThatCannotBeSharedAreSentToEachRank) {
+  EngineSpec spec = SpecOf(Unlike({1, 2}, Transfer::kGather));
+  const auto sends = [&] {
+    const IdVector<OpId, Op> ops = PlanOf(spec).program.ops;
+    return std::count_if(ops.begin(), ops.end(),
+                         [](const Op& op) { return op.kind == OpKind::kSend; });
+  };
+  EXPECT_EQ(sends(), 16);
+  EXPECT_THAT(GroupsOf(spec, 1), testing::SizeIs(6));  // tp, pp, pp.tied, to it, back, gather
+  spec.model.sequence_length = 5;
+  EXPECT_EQ(sends(), 16);
+  EXPECT_THAT(GroupsOf(spec, 1), testing::SizeIs(5));
+}
+
+}  // namespace
+}  // namespace stretto
