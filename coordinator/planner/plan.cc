@@ -9,6 +9,7 @@
 #include "proto/spec/job/normalize.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/layout/transfers.h"
 #include "worker/engine/memory/plan.h"
 #include "worker/engine/model/buckets.h"
 #include "worker/engine/model/parameters.h"
@@ -32,7 +33,7 @@ int64_t CountOf(const std::vector<Parameter>& parameters) {
 int LargestReplica(const EngineSpec& spec, int stage) {
   if (spec.zero == 0) return 0;
   const std::vector<Parameter> parameters = ParametersOf(spec, RankAt(spec, {.stage = stage}));
-  const Buckets buckets(spec, parameters);
+  const Buckets buckets(spec, TpSizeOf(spec, stage), parameters);
   constexpr int64_t kElements = kArenaAlignment / SizeOf(DType::kF32);
   int largest = 0;
   int64_t most = 0;
@@ -76,11 +77,17 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   const trainer::Extras extras{.profiled = normal.profile().steps() > 0,
                                .evaluated_batches = normal.eval().batches()};
   for (int stage = 0; stage < engine.pp_size; ++stage) {
-    const Rank first = RankAt(engine, {.stage = stage});
-    const Rank largest = RankAt(engine, {.stage = stage, .replica = LargestReplica(engine, stage)});
-    ASSIGN_OR_RETURN(v1alpha1::Plan::Rank planned, RankOf(engine, largest, extras));
-    planned.set_rank(first.value());
-    planned.set_count(engine.dp_size * engine.tp_size);
+    const int shards = TpSizeOf(engine, stage), replica = LargestReplica(engine, stage);
+    // Ranks that share a stage may differ in what they send and receive; the largest counts.
+    v1alpha1::Plan::Rank planned;
+    for (int shard = 0; shard < (RanksAreAlike(engine, stage) ? 1 : shards); ++shard) {
+      const Rank rank = RankAt(
+          engine, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(shard)});
+      ASSIGN_OR_RETURN(v1alpha1::Plan::Rank of_shard, RankOf(engine, rank, extras));
+      if (of_shard.bytes() > planned.bytes()) planned = std::move(of_shard);
+    }
+    planned.set_rank(RankAt(engine, {.stage = stage}).value());
+    planned.set_count(engine.dp_size * shards);
     planned.set_stage(stage);
     *plan.add_ranks() = std::move(planned);
   }

@@ -98,10 +98,10 @@ std::string Fingerprint(v1alpha1::CreateJobRequest request) {
 // A block is the ranks that share a replica of a stage.
 coordinator::Gang GangOf(const v1alpha1::JobSpec& spec) {
   const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
-  const coordinator::StageBlocks stage = {.blocks = parallelism.dp_size(),
-                                          .size = parallelism.tp_size()};
-  return {.stages = std::vector(static_cast<size_t>(parallelism.pp_size()), stage),
-          .split_blocks = spec.placement().split_blocks()};
+  coordinator::Gang gang{.stages = {}, .split_blocks = spec.placement().split_blocks()};
+  for (int size : spec::TpSizesOf(parallelism))
+    gang.stages.push_back({.blocks = parallelism.dp_size(), .size = size});
+  return gang;
 }
 
 coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,

@@ -55,7 +55,8 @@ std::vector<Field> WorkRows() {
        .help = "Number of stages, each of which has consecutive layers (pipeline parallelism); at "
                "most the number of layers. The first stage also has the embeddings, the last one "
                "the head. Micro-batches run through the stages one behind the other, so a step "
-               "needs several times as many of them as there are stages.",
+               "needs several times as many of them as there are stages. With a list of stages it "
+               "is their number.",
        .range = {1, 1024},
        .unit = "stages",
        .value = "1",
@@ -72,11 +73,29 @@ std::vector<Field> WorkRows() {
        .value = "1",
        .taker = Taker::kStaged,
        .in_hash = InHash::kLayout},
+      {.path = "parallelism.stages",
+       .help = "All stages, where they are not alike: consecutive layers each, of their own number "
+               "and their own tensor parallel size. Each has dp_size replicas.",
+       .derived = "pp_size stages of tp_size ranks, which share the layers evenly"},
+      {.path = "parallelism.stages.layers",
+       .help = "Number of layers of the stage. All stages together have those of the model.",
+       .range = {1, 256},
+       .unit = "layers",
+       .required = "always",
+       .in_hash = InHash::kYes},
+      {.path = "parallelism.stages.tp_size",
+       .help = "Number of ranks that share every layer of the stage, in place of "
+               "parallelism.tp_size. It divides kv_heads and ffn_hidden; that of the first and "
+               "the last stage also divides the padded vocabulary.",
+       .range = {1, 1024},
+       .unit = "ranks",
+       .derived = "parallelism.tp_size",
+       .in_hash = InHash::kYes},
       {.path = "parallelism.dp_size",
        .help =
            "Number of replicas of the model, which compute different micro-batches of a step and "
            "add up their gradients (data parallelism). A job has pp_size x dp_size x "
-           "tp_size ranks.",
+           "tp_size ranks, or dp_size times the sum of the tp_size of its stages.",
        .range = {1, 1024},
        .unit = "replicas",
        .value = "1",
@@ -197,6 +216,13 @@ std::vector<Field> WorkRows() {
            "more memory their operands take.",
        .value = "none",
        .taker = Taker::kDelaying},
+      {.path = "schedule.pipeline.transfer",
+       .help = "How the residual stream and its gradient reach the ranks of another stage. It "
+               "matters where several ranks of a stage need the same, which they do without "
+               "sequence_parallel. On a slow link gather sends the least; the ranks of the stage "
+               "then exchange what they got.",
+       .value = "auto",
+       .taker = Taker::kStaged},
   };
 }
 

@@ -183,8 +183,10 @@ std::string ClusterTest::Write(const JobFile& job) {
   const std::string text = absl::StrCat(
       "name: ", job.name, "\nmodel: ", job.model, "\ndata: ",
       absl::StartsWith(job.data, "{") ? job.data : absl::StrCat("{prefix: ", job.data, "}"),
-      "\nparallelism: {tp_size: ", job.tp_size, ", dp_size: ", job.dp_size,
-      job.zero > 0 ? absl::StrCat(", zero: ", job.zero) : "", ", pp_size: ", job.pp_size,
+      "\nparallelism: {dp_size: ", job.dp_size,
+      job.zero > 0 ? absl::StrCat(", zero: ", job.zero) : "",
+      job.stages.empty() ? absl::StrCat(", tp_size: ", job.tp_size, ", pp_size: ", job.pp_size)
+                         : absl::StrCat(", stages: ", job.stages),
       job.chunks_per_stage > 1 ? absl::StrCat(", chunks_per_stage: ", job.chunks_per_stage) : "",
       job.wire.empty() ? "" : ", wire: ", job.wire, "}\nschedule: ", job.schedule,
       "\nsteps: ", job.steps, "\nmicro_batch_size: 4\n", job.more);

@@ -37,7 +37,8 @@ struct JobFile {
   int zero = 0;
   int pp_size = 1;
   int chunks_per_stage = 1;
-  std::string wire = "";  // as precision
+  std::string stages = "";  // a list, in place of tp_size and pp_size
+  std::string wire = "";    // as precision
   std::string schedule = "{name: domino_row, parameters: {slices: 2}}";
   std::string more = "";  // whole lines
 };

@@ -10,6 +10,7 @@
 #include "absl/strings/strip.h"
 #include "proto/base/clock.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/replicas.h"
 
@@ -28,7 +29,7 @@ TrainingState StateOf(const TrainContext& context, const TrainState& state) {
           .tokenizer_hash = context.tokenizer_hash,
           .padded_vocab = config.engine.model.padded_vocab(),
           .world_size = config.engine.world_size(),
-          .tp_size = config.engine.tp_size,
+          .tp_size = TpSizeOf(config.engine, 0),
           .held_out = state.held_out};
 }
 

@@ -54,7 +54,7 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
       return absl::OkStatus();
     };
     const auto run = [&] { return engine_->executor().Run(); };
-    if (spec.world_size() == spec.tp_size) {
+    if (spec.pp_size == 1 && spec.dp_size == 1) {
       RETURN_IF_ERROR(read());
       RETURN_IF_ERROR(run());
     } else {

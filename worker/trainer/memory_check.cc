@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/base/units.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/layout/transfers.h"
 #include "worker/engine/schedule/pipeline/order.h"
 #include "worker/trainer/plan/arenas.h"
 
@@ -67,14 +69,15 @@ int64_t BytesOfRanks(const std::vector<RankArenas>& ranks) {
 absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
   const std::vector<Rank> own = {config.rank};
   const bool alone = config.on_gpu || config.ranks_on_node.empty();
-  // Ranks of a stage have arenas of equal sizes. With ZeRO, those of replicas differ by the rounding
-  // of the pieces that they update.
-  std::map<std::pair<int, int>, ArenaBytes> known;  // by stage and replica
+  // Ranks of a stage have arenas of equal sizes, unless they send and receive differently. With ZeRO,
+  // those of replicas differ by the rounding of the pieces that they update.
+  std::map<std::tuple<int, int, GroupRank>, ArenaBytes> known;  // by stage, replica and place
   std::vector<RankArenas> ranks;
   for (Rank rank : alone ? own : config.ranks_on_node) {
     const Place place = PlaceOf(config.engine, rank);
     const auto [arenas, fresh] =
-        known.try_emplace({place.stage, config.engine.zero > 0 ? place.replica : 0});
+        known.try_emplace({place.stage, config.engine.zero > 0 ? place.replica : 0,
+                           RanksAreAlike(config.engine, place.stage) ? 0 : place.tp_rank});
     if (fresh) {
       ASSIGN_OR_RETURN(
           arenas->second,

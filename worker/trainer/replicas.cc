@@ -61,7 +61,7 @@ absl::Status CheckReplicas(const EngineSpec& spec, RankEngine& engine, Communica
   std::vector<uint32_t> mine = *std::move(checksums);
   std::vector<uint32_t> all(mine.size() * control.size());
   RETURN_IF_ERROR(control.Run(Collective::AllGather(Words(mine), Words(all))));
-  for (const Parameter& parameter : ParametersOf(spec.model, spec.tp_size, 0)) {
+  for (const Parameter& parameter : ParametersOf(spec.model, 1, 0)) {
     for (const Holders& part : holders[parameter.index]) {
       for (size_t tensor = 0; tensor < kTensors; ++tensor) {
         const auto crc_on = [&](Rank rank) {

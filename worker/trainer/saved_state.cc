@@ -19,6 +19,7 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/exchange/model_note.h"
 #include "worker/trainer/agreement/control.h"
 #include "worker/trainer/agreement/work_together.h"
@@ -157,7 +158,7 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
                              .tokenizer_hash = tokenizer_hash,
                              .padded_vocab = config.engine.model.padded_vocab()};
   // Compare the hash last: earlier checks can often name the field that differs.
-  if (state.math_hash.empty() && !exact) expected.tp_size = config.engine.tp_size;
+  if (state.math_hash.empty() && !exact) expected.tp_size = TpSizeOf(config.engine, 0);
   RETURN_IF_ERROR(CheckResumable(saved.name(), state, expected));
   RETURN_IF_ERROR(engine.SetState([&](const Parameter& box, Slot slot, float* values) {
     return saved.Read(box, slot, values);

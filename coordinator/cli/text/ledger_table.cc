@@ -113,18 +113,19 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
 std::string StageTable(const v1alpha1::Job& job) {
   const v1alpha1::ParallelismSpec& parallelism = job.spec().parallelism();
   const auto& ledgers = job.progress().rank_ledgers();
-  const int stages = parallelism.pp_size(), ranks = parallelism.dp_size() * parallelism.tp_size();
-  if (stages <= 1 || ledgers.size() != stages * ranks) return "";
+  const std::vector<int> tp_sizes = spec::TpSizesOf(parallelism);
+  if (tp_sizes.size() <= 1 || ledgers.size() != spec::WorldSizeOf(parallelism)) return "";
   std::vector<std::string> headings = {"share"};
   std::map<Row, std::vector<double>> parts;  // by stage
-  std::vector<double> sums(static_cast<size_t>(stages));
-  for (int stage = 0; stage < stages; ++stage) {
+  std::vector<double> sums(tp_sizes.size());
+  int rank = 0;
+  for (size_t stage = 0; stage < tp_sizes.size(); ++stage) {
     headings.push_back(absl::StrCat(">stage ", stage));
-    for (int rank = stage * ranks; rank < (stage + 1) * ranks; ++rank) {
+    for (const int end = rank + parallelism.dp_size() * tp_sizes[stage]; rank < end; ++rank) {
       for (const Ledger::Entry& entry : ledgers[rank].entries()) {
         const auto seconds = parts.try_emplace(RowOf(entry), sums.size()).first;
-        seconds->second[static_cast<size_t>(stage)] += entry.seconds();
-        sums[static_cast<size_t>(stage)] += entry.seconds();
+        seconds->second[stage] += entry.seconds();
+        sums[stage] += entry.seconds();
       }
     }
   }

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// One line for each section of a spec: what it has, and what differs from the defaults.
+
 #include "coordinator/cli/text/spec_text.h"
 
 #include <vector>
@@ -92,7 +95,14 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
     absl::StrAppend(&text, ", ", parameters.slices(), " slices");
   }
   if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
-  absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
+  const auto stage = [](std::string* out, const v1alpha1::StageSpec& of) {
+    absl::StrAppend(out, of.layers(), " x tp ", of.tp_size());
+  };
+  if (spec.parallelism().stages().empty()) {
+    absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());
+  } else {
+    absl::StrAppend(&text, ", layers ", absl::StrJoin(spec.parallelism().stages(), " + ", stage));
+  }
   if (spec.parallelism().pp_size() > 1) {
     absl::StrAppend(&text, ", pp ", spec.parallelism().pp_size(), " ",
                     spec.schedule().pipeline().order());
@@ -105,6 +115,9 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
     const v1alpha1::WgradDelay delay = spec.schedule().pipeline().wgrad_delay();
     if (delay > v1alpha1::WGRAD_DELAY_NONE)
       absl::StrAppend(&text, ", wgrads delayed: ", ShortName(delay));
+    const v1alpha1::Transfer transfer = spec.schedule().pipeline().transfer();
+    if (transfer > v1alpha1::TRANSFER_AUTO)
+      absl::StrAppend(&text, ", transfers: ", ShortName(transfer));
   }
   if (spec.parallelism().dp_size() > 1) {
     absl::StrAppend(&text, ", dp ", spec.parallelism().dp_size());

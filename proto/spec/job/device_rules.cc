@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/spec/architecture.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/job/rules.h"
 
 namespace stretto::spec {
@@ -31,13 +32,27 @@ void CheckHeads(const v1alpha1::ModelSpec& model, Violations* violations) {
 // Stages add up one number and zeros, which has the same bits in any order.
 void CheckReplicas(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "parallelism.dp_size";
-  if (!violations->Sound({field, "parallelism.tp_size", "parallelism.pp_size"})) return;
-  const int tp = spec.parallelism().tp_size(), dp = spec.parallelism().dp_size();
+  if (!violations->Sound({field, "parallelism.tp_size", "parallelism.pp_size", "parallelism.stages"})) return;
+  const int tp = TpSizesOf(spec.parallelism()).front(), dp = spec.parallelism().dp_size();
   const bool tied = spec.parallelism().pp_size() > 1 && spec.model().tied_head();
   const int most = tp > 2 ? 1 : tp == 2 || tied ? 2 : dp;
   const std::string where = tp > 1 ? absl::StrCat("tp_size ", tp) : "stages with a tied head";
   violations->Expect(dp <= most, field, dp,
                      absl::StrCat("at most ", most, " with DEVICE_CUDA and ", where));
+}
+
+// What moves between stages of several sizes, or by other ways than sends, takes all-gathers of some
+// ranks of a stage, whose place in the order of issue is not proved for GPUs.
+void CheckTransfers(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const auto& stages = spec.parallelism().stages();
+  violations->Expect(stages.empty(), "parallelism.stages", absl::StrCat(stages.size(), " stages"),
+                     "nothing with DEVICE_CUDA, whose stages are alike");
+  const char* field = "schedule.pipeline.transfer";
+  if (!violations->Sound({field})) return;
+  const v1alpha1::Transfer transfer = spec.schedule().pipeline().transfer();
+  violations->Expect(
+      transfer != v1alpha1::TRANSFER_CHAIN && transfer != v1alpha1::TRANSFER_GATHER, field,
+      transfer == v1alpha1::TRANSFER_CHAIN ? "chain" : "gather", "auto or send with DEVICE_CUDA");
 }
 
 }  // namespace
@@ -53,6 +68,7 @@ void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
   CheckHeads(model, violations);
   CheckReplicas(spec, violations);
+  CheckTransfers(spec, violations);
   if (violations->Sound({"micro_batch_size", "model.sequence_length"})) {
     const int64_t tokens = int64_t{spec.micro_batch_size()} * model.sequence_length();
     violations->Expect(tokens <= kMaxTokens, "micro_batch_size", absl::StrCat(tokens, " tokens"),

@@ -114,6 +114,15 @@ std::string TrainingText(const JobSpec& spec) {
       AddedText(spec, InHash::kAdded));
 }
 
+// "stages=5x4,3x2", nothing if stages are alike.
+std::string StagesText(const v1alpha1::ParallelismSpec& parallelism) {
+  if (parallelism.stages().empty()) return "";
+  const auto stage = [](std::string* out, const v1alpha1::StageSpec& of) {
+    absl::StrAppend(out, of.layers(), "x", of.tp_size());
+  };
+  return absl::StrCat(";stages=", absl::StrJoin(parallelism.stages(), ",", stage));
+}
+
 std::string HashOfText(const std::string& text) {
   return absl::StrFormat("%08x%08x", Crc32c(text), Crc32c(text, 0x5eed));
 }
@@ -124,7 +133,7 @@ std::string HashOf(const JobSpec& spec) {
   return HashOfText(absl::StrCat(ModelText(spec.model()), ";", spec.parallelism().tp_size(), ",",
                                  spec.micro_batch_size(), ",", MicroBatchesOf(spec), ";",
                                  ScheduleText(spec), ";", TrainingText(spec),
-                                 AddedText(spec, InHash::kLayout)));
+                                 AddedText(spec, InHash::kLayout), StagesText(spec.parallelism())));
 }
 
 std::string MathHashOf(const JobSpec& spec) {

@@ -86,14 +86,30 @@ void CheckStages(const v1alpha1::JobSpec& spec, Violations* violations) {
           one);
 }
 
-}  // namespace
+// What a list of stages must agree with.
+void CheckStageList(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const char* field = "parallelism.stages";
+  const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
+  const int stages = parallelism.stages_size();
+  if (stages == 0 || !violations->Sound({field})) return;
+  if (violations->Sound({"parallelism.pp_size"})) {
+    violations->Expect(parallelism.pp_size() == stages, "parallelism.pp_size",
+                       parallelism.pp_size(),
+                       absl::StrCat("nothing, or the ", stages, " stages of parallelism.stages"));
+  }
+  int64_t layers = 0;
+  for (const v1alpha1::StageSpec& stage : parallelism.stages()) layers += stage.layers();
+  if (violations->Sound({"model.layers"})) {
+    violations->Expect(
+        layers == spec.model().layers(), field, absl::StrCat("stages of ", layers, " layers"),
+        absl::StrCat("stages that together have the ", spec.model().layers(), " of the model"));
+  }
+}
 
-void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
-  CheckStages(spec, violations);
-  const char* field = "parallelism.tp_size";
+// The number of ranks that share a stage. `words`: it has an embedding or a head.
+void CheckTpSize(const v1alpha1::ModelSpec& model, const std::string& field, int tp, bool words,
+                 Violations* violations) {
   if (!violations->Sound({field})) return;
-  const int tp = spec.parallelism().tp_size();
-  const v1alpha1::ModelSpec& model = spec.model();
   const auto divides = [&](const char* path, absl::string_view name, int total) {
     if (!violations->Sound({path}) || total < 1) return;
     violations->Expect(total % tp == 0, field, tp, absl::StrCat("a divisor of ", name, " ", total));
@@ -101,7 +117,25 @@ void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
   divides("model.kv_heads", model.kv_heads() == model.heads() ? "heads" : "kv_heads",
           model.kv_heads());
   divides("model.ffn_hidden", "ffn_hidden", model.ffn_hidden());
-  divides("model.vocab_size", "the padded vocabulary", PaddedVocabulary(model.vocab_size()));
+  if (words)
+    divides("model.vocab_size", "the padded vocabulary", PaddedVocabulary(model.vocab_size()));
+}
+
+}  // namespace
+
+void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
+  CheckStages(spec, violations);
+  CheckStageList(spec, violations);
+  if (parallelism.stages().empty()) {
+    return CheckTpSize(spec.model(), "parallelism.tp_size", parallelism.tp_size(), true,
+                       violations);
+  }
+  for (int i = 0; i < parallelism.stages_size(); ++i) {
+    CheckTpSize(spec.model(), absl::StrCat("parallelism.stages[", i, "].tp_size"),
+                parallelism.stages(i).tp_size(), i == 0 || i == parallelism.stages_size() - 1,
+                violations);
+  }
 }
 
 }  // namespace stretto::spec

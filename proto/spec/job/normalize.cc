@@ -60,6 +60,11 @@ void DeriveModel(v1alpha1::ModelSpec* model) {
   }
 }
 
+void DeriveStages(v1alpha1::ParallelismSpec* parallelism) {
+  for (v1alpha1::StageSpec& stage : *parallelism->mutable_stages())
+    stage.set_tp_size(OrDefault(stage.tp_size(), parallelism->tp_size()));
+}
+
 void DeriveSlices(JobSpec* spec) {
   if (!Takes(Taker::kSliced, *spec).value_or(false)) return;
   v1alpha1::ScheduleParameters* parameters = spec->mutable_schedule()->mutable_parameters();
@@ -100,7 +105,13 @@ void ExpandPreset(v1alpha1::ModelSpec* model) {
 
 JobSpec Normalize(JobSpec spec) {
   ExpandPreset(spec.mutable_model());
+  // Other fields ask for the number of stages.
+  if (const int stages = spec.parallelism().stages_size(); stages > 0) {
+    v1alpha1::ParallelismSpec* parallelism = spec.mutable_parallelism();
+    parallelism->set_pp_size(OrDefault(parallelism->pp_size(), stages));
+  }
   for (const Field& field : JobFields()) FillValue(field, &spec);
+  if (spec.has_parallelism()) DeriveStages(spec.mutable_parallelism());
   DeriveModel(spec.mutable_model());
   const int replicas = std::max(1, spec.parallelism().dp_size());
   if (const int64_t step = int64_t{spec.micro_batch_size()} * replicas;

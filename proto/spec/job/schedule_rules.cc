@@ -111,6 +111,8 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
   violations->Expect(chunks > 1, field, chunks,
                      absl::StrCat("at least 2 with order ", order->name));
+  violations->Expect(spec.parallelism().stages().empty(), field, chunks,
+                     "1 with parallelism.stages, each of which has consecutive layers");
   if (violations->Sound({"model.layers"}) && stages <= layers) {
     violations->Expect(int64_t{stages} * chunks <= layers, field, chunks,
                        absl::StrCat("at most ", layers / stages, ", because ", stages,
@@ -145,11 +147,16 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
                        absl::StrCat("a divisor of hidden ", spec.model().hidden()));
   }
   if (parameters.sequence_parallel() &&
-      violations->Sound({"parallelism.tp_size", "model.sequence_length"})) {
-    const int tp = spec.parallelism().tp_size(), sequence = spec.model().sequence_length();
-    violations->Expect(
-        sequence % tp == 0, "schedule.parameters.sequence_parallel", "true",
-        absl::StrCat("false, because tp_size ", tp, " does not divide sequence_length ", sequence));
+      violations->Sound({"parallelism.tp_size", "parallelism.pp_size", "parallelism.stages",
+                         "model.sequence_length"})) {
+    const int sequence = spec.model().sequence_length();
+    for (int tp : TpSizesOf(spec.parallelism())) {
+      const bool divides =
+          violations->Expect(sequence % tp == 0, "schedule.parameters.sequence_parallel", "true",
+                             absl::StrCat("false, because tp_size ", tp,
+                                          " does not divide sequence_length ", sequence));
+      if (!divides) break;
+    }
   }
   CheckMerge(spec, violations);
   CheckWarmUp(spec, violations);

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "proto/spec/job/normalize.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/job/validate.h"
 #include "proto/spec/schedules.h"
 #include "worker/engine/program/text.h"
@@ -195,6 +196,32 @@ TEST(PlanTest, AStageOfSeveralChunksIsPlanned) {
     EXPECT_EQ(plan.ranks(stage).parameters(), plain.ranks(stage).parameters());
     EXPECT_GT(plan.ranks(stage).bytes(), plain.ranks(stage).bytes());
   }
+}
+
+// Ranks of one stage may send differently; the largest is planned.
+TEST(PlanTest, TheLargestRankOfUnlikeStagesIsPlanned) {
+  v1alpha1::JobSpec spec = Spec("gpt-tiny", 1, "domino_row");
+  for (int tp_size : {4, 1}) {
+    v1alpha1::StageSpec& stage = *spec.mutable_parallelism()->add_stages();
+    stage.set_layers(1);
+    stage.set_tp_size(tp_size);
+  }
+  spec.mutable_parallelism()->set_pp_size(2);
+  spec.set_global_batch_size(8 * spec.micro_batch_size());
+  spec = spec::Normalize(spec);
+  const v1alpha1::Plan plan = Planned(spec);
+  ASSERT_EQ(plan.ranks_size(), 2);
+  EXPECT_EQ(plan.ranks(0).count(), 4);
+  EXPECT_EQ(plan.ranks(1).rank(), 4);
+  int64_t most = 0;
+  for (int rank = 0; rank < 4; ++rank) {
+    int64_t bytes = 0;
+    for (const auto& [name, arena] : ArenasOfTrainer(spec, Rank::Of(rank))) bytes += arena;
+    most = std::max(most, bytes);
+  }
+  EXPECT_EQ(plan.ranks(0).bytes(), most);
+  EXPECT_EQ(ArenasOfPlan(plan.ranks(1)), ArenasOfTrainer(spec, 4));
+  EXPECT_GT(plan.ranks(1).parameters(), 2 * plan.ranks(0).parameters());
 }
 
 TEST(PlanTest, AProfileCountsTheProgramsThatItRuns) {

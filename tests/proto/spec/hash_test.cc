@@ -104,6 +104,7 @@ TEST(MathHashTest, LeavesOutTheLayoutAlone) {
        {"parallelism { tp_size: 1 }", "parallelism { tp_size: 3 dp_size: 2 }",
         "parallelism { dp_size: 2 zero: 1 }", "parallelism { pp_size: 2 }",
         "parallelism { pp_size: 2 chunks_per_stage: 3 }",
+        "parallelism { stages { layers: 2 tp_size: 2 } stages { layers: 4 tp_size: 1 } }",
         "schedule { parameters { slice_sizes: [1, 3] } }",
         "schedule { parameters { sequence_parallel: true merge_wgrads: 2 } }"}) {
     EXPECT_EQ(MathHashOf(spec(layout, 4, 16)), math) << layout;
@@ -179,7 +180,7 @@ JobSpec FullSpec() {
       "  sequence_length: 64 vocab_size: 300 dropout: 0.1 "
       "  rotary_scaling { kind: LLAMA3 factor: 8 original_sequence_length: 64 } } "
       "data { held_out: 0.1 blend { prefix: 'a' weight: 1 } blend { prefix: 'b' weight: 1 } } "
-      "parallelism { pp_size: 2 dp_size: 2 zero: 1 } "
+      "parallelism { dp_size: 2 zero: 1 stages { layers: 1 } stages { layers: 1 tp_size: 2 } } "
       "schedule { name: 'domino_hybrid' pipeline { warm_up: [ 3, 1 ] } } "
       "steps: 10 micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
@@ -189,6 +190,8 @@ JobSpec FullSpec() {
 Message* MutableParent(JobSpec* spec, const std::string& path) {
   const std::string blend = "data.blend.";
   if (path.rfind(blend, 0) == 0) return spec->mutable_data()->mutable_blend(1);
+  const std::string stages = "parallelism.stages.";
+  if (path.rfind(stages, 0) == 0) return spec->mutable_parallelism()->mutable_stages(1);
   return ParentOf(spec, path, /*make=*/false);
 }
 

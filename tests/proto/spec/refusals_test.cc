@@ -117,6 +117,36 @@ const Refusal kRefusals[] = {
     {"parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
      "schedule { pipeline { order: 'interleaved_1f1b' wgrad_delay: WGRAD_DELAY_BUBBLE } }",
      kDelay},
+    {"parallelism { stages { layers: 5 } stages { layers: 3 } }", "parallelism.stages"},
+    {"parallelism { stages { layers: 6 } stages { tp_size: 2 } }", "parallelism.stages[1].layers"},
+    {"parallelism { stages { layers: 7 } stages { layers: -1 } }", "parallelism.stages[1].layers"},
+    {"parallelism { stages { layers: 3 tp_size: -1 } stages { layers: 3 } }",
+     "parallelism.stages[0].tp_size"},
+    {"parallelism { stages { layers: 3 tp_size: 4 } stages { layers: 3 } }",
+     "parallelism.stages[0].tp_size"},
+    {"parallelism { stages { layers: 2 } stages { layers: 2 tp_size: 4 } stages { layers: 2 } }",
+     "parallelism.stages[1].tp_size"},
+    // 3 divides heads and ffn_hidden, but not the vocabulary.
+    {"model { layers: 2 hidden: 48 heads: 3 ffn_hidden: 192 sequence_length: 64 vocab_size: 256 } "
+     "parallelism { stages { layers: 1 tp_size: 1 } stages { layers: 1 tp_size: 3 } }",
+     "parallelism.stages[1].tp_size", kNoModel},
+    {"parallelism { stages { layers: 3 } stages { layers: 3 } pp_size: 3 }", "parallelism.pp_size"},
+    {"model { sequence_length: 63 } parallelism { stages { layers: 3 } stages { layers: 3 tp_size: "
+     "2 } } schedule { parameters { sequence_parallel: true } }",
+     "schedule.parameters.sequence_parallel"},
+    {"device: DEVICE_CUDA parallelism { stages { layers: 3 } stages { layers: 3 tp_size: 2 } }",
+     "parallelism.stages"},
+    {"device: DEVICE_CUDA parallelism { pp_size: 2 } schedule { pipeline { transfer: TRANSFER_GATHER "
+     "} }",
+     "schedule.pipeline.transfer"},
+    {"parallelism { stages { layers: 3 } stages { layers: 3 } chunks_per_stage: 2 } "
+     "schedule { pipeline { order: 'interleaved_1f1b' } } global_batch_size: 8",
+     kChunks},
+    {"parallelism { stages { layers: 3 } stages { layers: 3 } } profile { steps: 1 }",
+     "profile.steps"},
+    {"schedule { pipeline { transfer: TRANSFER_GATHER } }", "schedule.pipeline.transfer"},
+    {"parallelism { pp_size: 2 } schedule { pipeline { transfer: 9 } }",
+     "schedule.pipeline.transfer"},
     {"parallelism { dp_size: -1 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 1025 }", "parallelism.dp_size"},
     {"parallelism { dp_size: 2 zero: 2 }", "parallelism.zero"},
@@ -382,6 +412,18 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
   EXPECT_EQ(
       Validate(Normalize(SpecWith("data { blend { prefix: 'llmc:b_*' weight: 0.3 } }", kBlend))),
       absl::OkStatus());
+}
+
+TEST(AcceptedTest, UnlikeStages) {
+  // The stage in the middle has no vocabulary, which 3 does not divide.
+  const JobSpec spec = Normalize(SpecWith(
+      "model { layers: 4 hidden: 96 heads: 6 ffn_hidden: 192 sequence_length: 64 vocab_size: 256 } "
+      "parallelism { tp_size: 2 stages { layers: 1 tp_size: 1 } stages { layers: 2 tp_size: 3 } "
+      "stages { layers: 1 } } schedule { pipeline { transfer: TRANSFER_CHAIN } }",
+      kNoModel));
+  EXPECT_EQ(Validate(spec), absl::OkStatus());
+  EXPECT_EQ(spec.parallelism().pp_size(), 3);
+  EXPECT_EQ(spec.parallelism().stages(2).tp_size(), 2);
 }
 
 TEST(AcceptedTest, WarmUpsFallUnlessTheyAreAllMicroBatches) {

@@ -92,6 +92,13 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   layouts.push_back(staged);
   staged.wgrad_delay = WgradDelay::kSend;
   layouts.push_back(staged);
+  staged.wgrad_delay = WgradDelay::kNone;
+  staged.pipeline = "gpipe";
+  staged.chunks = 1;
+  staged.transfer = Transfer::kGather;
+  staged.stages = {{.layers = 2, .tp_size = 4}, {.layers = 1, .tp_size = 1}};
+  staged.layers = 3;
+  layouts.push_back(staged);
   for (Layout layout : layouts) {
     layout.dropout = 0.1;
     layout.dtype = DType::kBF16;

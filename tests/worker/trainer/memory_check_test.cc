@@ -153,6 +153,19 @@ TEST(CheckMemoryTest, ARefusedStageLearnsWhatFewerInFlightNeed) {
               testing::Not(HasSubstr("; with")));
 }
 
+// Only the first rank of the first stage sends.
+TEST(ArenasOfTest, RanksOfAStageThatSendDifferentlyCount) {
+  JobConfig config = Config(kTiny, 2);
+  config.engine.pp_size = 2;
+  config.engine.stages = {{.layers = 1, .tp_size = 2}, {.layers = 1, .tp_size = 1}};
+  config.engine.micro_batches = 4;
+  config.ranks_on_node = {0, 1, 2};
+  const auto arenas = ArenasOf(config);
+  ASSERT_TRUE(arenas.ok()) << arenas.status();
+  for (Rank rank : config.ranks_on_node)
+    EXPECT_EQ((*arenas)[rank.position()].arenas, BuildPlan(config.engine, rank)->arenas);
+}
+
 // What is recomputed in the step is kept by the unsliced program that the profile times.
 TEST(ArenasOfTest, TheProfilesProgramsCount) {
   JobConfig config = Config(kTiny, 2);

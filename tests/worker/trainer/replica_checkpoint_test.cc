@@ -138,6 +138,21 @@ TEST_F(ReplicaCheckpointTest, EachElementOfAChunkIsWrittenOnce) {
   }
 }
 
+// A tied embedding has other shards in the last stage, which are not written.
+TEST_F(ReplicaCheckpointTest, EachElementOfUnlikeStagesIsWrittenOnce) {
+  config_.engine.model.layers = 2;
+  config_.engine.pp_size = 2;
+  config_.engine.dp_size = 2;
+  for (int first : {1, 2}) {
+    config_.engine.stages = {{.layers = 1, .tp_size = first}, {.layers = 1, .tp_size = 3 - first}};
+    for (int zero : {0, 1}) {
+      SCOPED_TRACE(absl::StrCat(first, " ranks first, zero ", zero));
+      config_.engine.zero = zero;
+      ExpectEachElementOnce(config_.engine, WrittenBy(config_));
+    }
+  }
+}
+
 // Without ZeRO a parameter is written by one rank. The largest is the embedding, of which a rank
 // has 64 x 16 elements and which is more than a third of the whole, so its writer writes nothing
 // else. With ZeRO every rank writes about as much as the others.

@@ -64,6 +64,7 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
     schedule.warm_up = {pipeline.warm_up().begin(), pipeline.warm_up().end()};
     if (pipeline.wgrad_delay() != v1alpha1::WGRAD_DELAY_UNSPECIFIED)
       schedule.wgrad_delay = static_cast<WgradDelay>(static_cast<int>(pipeline.wgrad_delay()) - 1);
+    schedule.transfer = static_cast<Transfer>(static_cast<int>(pipeline.transfer()) - 1);
   }
   return schedule;
 }
@@ -76,6 +77,7 @@ v1alpha1::PipelineSpec PipelineOf(const ScheduleSpec& schedule) {
   if (schedule.wgrad_delay != WgradDelay::kNone)
     message.set_wgrad_delay(
         static_cast<v1alpha1::WgradDelay>(static_cast<int>(schedule.wgrad_delay) + 1));
+  message.set_transfer(static_cast<v1alpha1::Transfer>(static_cast<int>(schedule.transfer) + 1));
   return message;
 }
 
@@ -165,6 +167,8 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   engine.zero = spec.parallelism().zero();
   engine.pp_size = spec.parallelism().pp_size();
   engine.chunks_per_stage = std::max(1, spec.parallelism().chunks_per_stage());
+  for (const v1alpha1::StageSpec& stage : spec.parallelism().stages())
+    engine.stages.push_back({.layers = stage.layers(), .tp_size = stage.tp_size()});
   engine.dtype = DTypeFrom(spec.precision());
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
@@ -184,6 +188,11 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   spec.mutable_parallelism()->set_dp_size(engine.dp_size);
   spec.mutable_parallelism()->set_zero(engine.zero);
   spec.mutable_parallelism()->set_pp_size(engine.pp_size);
+  for (const StageSpec& stage : engine.stages) {
+    v1alpha1::StageSpec* added = spec.mutable_parallelism()->add_stages();
+    added->set_layers(stage.layers);
+    added->set_tp_size(stage.tp_size);
+  }
   if (engine.pp_size > 1) {
     spec.mutable_parallelism()->set_chunks_per_stage(engine.chunks_per_stage);
     *spec.mutable_schedule()->mutable_pipeline() = PipelineOf(engine.schedule);

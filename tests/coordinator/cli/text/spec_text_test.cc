@@ -9,6 +9,7 @@
 namespace stretto::cli {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 TEST(SpecTextTest, DataSaysItsPartsAndWhatIsHeldOut) {
@@ -120,6 +121,23 @@ TEST(SpecTextTest, SchedulesOfStagesHaveAnOrder) {
   EXPECT_THAT(ScheduleText(spec), HasSubstr(", pp 3 1f1b, warm-ups by measured times, "));
   pipeline.set_wgrad_delay(static_cast<v1alpha1::WgradDelay>(9));  // of a newer coordinator
   EXPECT_THAT(ScheduleText(spec), HasSubstr(", wgrads delayed: 9"));
+  pipeline.set_transfer(v1alpha1::TRANSFER_AUTO);
+  EXPECT_THAT(ScheduleText(spec), EndsWith(", wgrads delayed: 9"));
+  pipeline.set_transfer(v1alpha1::TRANSFER_CHAIN);
+  EXPECT_THAT(ScheduleText(spec), EndsWith(", transfers: chain"));
+}
+
+TEST(SpecTextTest, UnlikeStagesHaveTheirLayersAndRanks) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_schedule()->set_name("domino_row");
+  spec.mutable_schedule()->mutable_pipeline()->set_order("1f1b");
+  spec.mutable_parallelism()->set_pp_size(2);
+  for (int layers : {5, 3}) {
+    v1alpha1::StageSpec& stage = *spec.mutable_parallelism()->add_stages();
+    stage.set_layers(layers);
+    stage.set_tp_size(layers - 1);
+  }
+  EXPECT_EQ(ScheduleText(spec), "domino_row, layers 5 x tp 4 + 3 x tp 2, pp 2 1f1b");
 }
 
 }  // namespace
