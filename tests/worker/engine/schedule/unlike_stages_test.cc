@@ -3,6 +3,8 @@
 // Programs of stages that differ in TP size.
 
 #include <algorithm>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -99,19 +101,33 @@ TEST(UnlikePlanTest, BytesOfALinkAreThoseOfThePlan) {
   EXPECT_EQ(SentBytes(rows[0], "pp.0-1.0-3"), kAll / 4);
 }
 
-// Under the all-gather of a boundary a stage waits for others, so no weight gradient stays for it.
-TEST(UnlikePlanTest, GathersDoNotKeepWeightGradients) {
-  const auto delayed = [](Transfer transfer) {
-    Layout layout = Unlike({2, 4}, transfer);
-    layout.wgrad_delay = WgradDelay::kBubble;
-    size_t count = 0;
-    for (const Unit& unit : PlanOf(SpecOf(layout)).step.units) {
-      if (unit.name == "weights") count = unit.ops.size();
+// Whether two operations touch the same memory.
+bool Share(const Program& program, const Op& a, const Op& b) {
+  const auto memory = [&](const Op& op) {
+    std::set<BufferId> roots;
+    for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
+      for (BufferId id : *ids) roots.insert(RootOf(program.buffers, id).buffer);
     }
-    return count;
+    return roots;
   };
-  EXPECT_GT(delayed(Transfer::kSend), 0u);
-  EXPECT_EQ(delayed(Transfer::kGather), delayed(Transfer::kSend));
+  const std::set<BufferId> of_b = memory(b);
+  const std::set<BufferId> of_a = memory(a);
+  return std::any_of(of_a.begin(), of_a.end(), [&](BufferId id) { return of_b.contains(id); });
+}
+
+// Also in a schedule that puts the collectives of a stage in turn with its computation.
+TEST(UnlikePlanTest, AGatherWaitsForNothingButItsMemory) {
+  Layout layout = Unlike({2, 4}, Transfer::kGather);
+  layout.schedule = "megatron_sync";
+  layout.slices = {2};
+  const Program program = PlanOf(SpecOf(layout), 3).program;
+  int gathers = 0;
+  for (const Op& op : program.ops) {
+    if (op.kind != OpKind::kAllGather) continue;
+    ++gathers;
+    for (OpId wait : op.waits) EXPECT_TRUE(Share(program, op, program.ops[wait]));
+  }
+  EXPECT_EQ(gathers, 4);
 }
 
 OpId Find(const Program& program, OpKind kind, absl::string_view group, int micro_batch) {
