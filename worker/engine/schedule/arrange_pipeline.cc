@@ -5,10 +5,8 @@
 // and "backward", and the instances are those of the pipeline's order. Weight gradients that are
 // delayed stand at the end of backward, behind its sends, or are a unit of their own, "weights".
 //
-// Several micro-batches are then in flight, so a buffer may need copies (slots): as many as
-// micro-batches are at once between the first pass that touches it and the end of the last one. A
-// buffer that is received or sent has one more, so that the next may arrive early and the last may
-// leave late. In 1f1b these are:
+// Several micro-batches are then in flight, so a buffer may need copies (memory/copies.h). In 1f1b
+// these are:
 //
 //   written by                      read by             copies
 //   forward                         backward            one for each micro-batch in flight
@@ -29,6 +27,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/memory/copies.h"
 #include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/pipeline/order.h"
@@ -39,45 +38,6 @@ namespace stretto {
 namespace {
 
 using OpList = IdVector<OpId, Op>;
-
-// How passes use a buffer's memory.
-struct Use {
-  PassKind first, last;
-  bool crosses = false;  // it is received or sent
-};
-
-// By root buffer. `passes` are in their order.
-std::map<BufferId, Use> UsesOf(const StepProgram& step,
-                               const std::vector<std::pair<PassKind, const OpList*>>& passes) {
-  std::map<BufferId, Use> uses;
-  for (const auto& [pass, ops] : passes) {
-    for (const Op& op : *ops) {
-      for (const std::vector<BufferId>* ids : {&op.in, &op.out}) {
-        for (BufferId id : *ids) {
-          const BufferId root = RootOf(step.buffers, id).buffer;
-          Use& use = uses.try_emplace(root, Use{.first = pass, .last = pass}).first->second;
-          use.last = pass;
-          use.crosses |= IsTransfer(op.kind);
-        }
-      }
-    }
-  }
-  return uses;
-}
-
-// Gives the activations of a chunk their copies.
-void KeepCopies(const std::map<BufferId, Use>& uses, const PipelineOrder& order, int chunk,
-                StepProgram* step) {
-  for (BufferId id : step->buffers.ids()) {
-    Buffer& buffer = step->buffers[id];
-    if (buffer.arena != ArenaClass::kActivation) continue;
-    const auto found = uses.find(RootOf(step->buffers, id).buffer);
-    if (found == uses.end()) continue;
-    const Use& use = found->second;
-    const int copies = order.InFlight(use.first, use.last, chunk) + (use.crosses ? 1 : 0);
-    buffer.slots = std::min(copies, step->micro_batches);
-  }
-}
 
 // Moves the weight gradients that the spec delays to the end of the unit, and returns their number.
 absl::StatusOr<std::ptrdiff_t> DelayWgrads(const EngineSpec& spec, UnitId unit, StepProgram* step) {
@@ -118,10 +78,6 @@ absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, const Pip
     SendLast(&forward);
     SendLast(&backward);
   }
-  KeepCopies(UsesOf(*step, {{PassKind::kForward, &forward},
-                            {PassKind::kBackward, &backward},
-                            {PassKind::kWeights, &weights}}),
-             order, chunk, step);
   std::map<PassKind, UnitId> units = {{PassKind::kForward, unit}};
   step->units[unit].ops = std::move(forward);
   if (backward.empty()) return units;  // an evaluation
@@ -169,6 +125,7 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
     }
   }
   step->instances = std::move(instances);
+  KeepCopies(step);
   return absl::OkStatus();
 }
 

@@ -61,11 +61,11 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   if (variant == Variant::kSerialOracle) return passes;
   if (spec.chunks_per_stage > 1) passes.push_back({"split_chunks", SplitChunks});
   passes.push_back({schedule.name, kOrders[index]});
-  if (trains && schedule.defers) {
-    passes.push_back({"defer_wgrads", DeferWgrads});
-    if (variant != Variant::kOpenTails && !pipeline) passes.push_back({"close_tails", CloseTails});
-  }
+  if (trains && schedule.defers) passes.push_back({"defer_wgrads", DeferWgrads});
   if (pipeline) passes.push_back({"pipeline", ArrangePipeline});
+  const bool blocks = pipeline && FindPipeline(spec.schedule.pipeline)->blocking;
+  const bool closes = trains && schedule.defers && !blocks && spec.chunks_per_stage == 1;
+  if (closes && variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});
   if (variant == Variant::kComputeOnly) passes.push_back({"remove_collectives", RemoveCollectives});
   if (variant == Variant::kCommunicationOnly)
     passes.push_back({"keep_collectives", KeepCollectives});
@@ -75,8 +75,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   if (schedule.synchronous) passes.push_back({"serialise_lanes", SerialiseLanes});
   const bool computes =
       variant != Variant::kCommunicationOnly && variant != Variant::kTransfersOnly;
-  if (pipeline && trains && computes && FindPipeline(spec.schedule.pipeline)->blocking)
-    passes.push_back({"block_transfers", BlockTransfers});
+  if (blocks && trains && computes) passes.push_back({"block_transfers", BlockTransfers});
   return passes;
 }
 
@@ -89,7 +88,8 @@ int RepeatsBy(const EngineSpec& spec, bool trains) {
 // Returns a bound for the copies of a buffer that passes will ask for.
 int MostSlots(const EngineSpec& spec, Rank rank, bool trains) {
   if (spec.pp_size == 1 || !trains) return 2 * RepeatsBy(spec, trains);
-  return OrderFor(spec.schedule, StageOfRank(spec, rank, spec.micro_batches)).InFlight() + 1;
+  // One more where a transfer leaves or arrives, and one where passes overlap.
+  return OrderFor(spec.schedule, StageOfRank(spec, rank, spec.micro_batches)).InFlight() + 2;
 }
 
 // Reports a program that fails verification after a pass as Internal: it is our bug, not the

@@ -156,6 +156,38 @@ TEST(SimPipelineTest, SlackHidesTransfersThatEagerDoesNot) {
   EXPECT_GT(Played(spec, 0, transfer).seconds, 1.2 * bound);
 }
 
+// Two ranks share each of four stages of one layer, and a collective takes about as long as what
+// hides it.
+TEST(SimPipelineTest, ClosedTailsHideWhatAPassEndsWith) {
+  const auto seconds = [](bool sequence_parallel, Variant variant) {
+    EngineSpec spec = Staged(4, "eager_1f1b");
+    spec.model.layers = 4;
+    spec.model.sequence_length = 64;
+    spec.tp_size = 2;
+    spec.schedule.name = "domino_row";
+    spec.schedule.slices = {2, 2};
+    spec.schedule.sequence_parallel = sequence_parallel;
+    CostModel cost = {.machine = {1e9, 1e11},
+                      .interconnect = {.bytes_per_second = 1e9, .node_bytes_per_second = 1e7},
+                      .contention = {}};
+    for (int rank = 0; rank < spec.world_size(); ++rank)
+      cost.interconnect.topology.node.push_back(rank / spec.tp_size);
+    const auto plans = BuildPlans(spec, variant);
+    EXPECT_TRUE(plans.ok()) << plans.status();
+    std::vector<SimulatedRank> ranks;
+    for (const RankPlan& plan : *plans) ranks.push_back({&plan.program, &cost});
+    const auto intervals = Simulate(ranks);
+    EXPECT_TRUE(intervals.ok()) << intervals.status();
+    int64_t end = 0;
+    for (const auto& of_rank : *intervals) end = std::max(end, SpanOf(of_rank).end);
+    return static_cast<double>(end) * 1e-9;
+  };
+  for (bool sequence_parallel : {false, true}) {
+    EXPECT_LT(seconds(sequence_parallel, Variant::kSchedule),
+              0.995 * seconds(sequence_parallel, Variant::kOpenTails));
+  }
+}
+
 TEST(SimPipelineTest, ABlockingStageComputesNothingDuringATransfer) {
   for (const auto& [stages, slices] : {std::pair{2, 1}, {3, 1}, {5, 1}, {3, 2}}) {
     EngineSpec spec = Staged(stages, "1f1b_blocking");

@@ -138,5 +138,15 @@ TEST(GoldenTest, DominoRowInAStageOfTwoChunks) {
   ExpectGolden("domino_row_chunks", layout, Declarations::kWithoutBuffers, 0);
 }
 
+// The last one of two stages, of which the first runs ahead: backward ends under the next forward.
+TEST(GoldenTest, DominoRowInAStageWithSlack) {
+  Layout layout = OneLayer();
+  layout.layers = 2;
+  layout.pp_size = 2;
+  layout.pipeline = "eager_1f1b";
+  layout.micro_batches = 3;
+  ExpectGolden("domino_row_stage_slack", layout, Declarations::kWithoutBuffers, 2);
+}
+
 }  // namespace
 }  // namespace stretto
