@@ -52,6 +52,10 @@ void AddLayoutFlags(CLI::App& app, SimFlags& f) {
       ->check(Integer(1, 1024))
       ->capture_default_str()
       ->group(group);
+  app.add_option("--zero", f.spec.zero, "1: replicas share the optimizer's state and its work")
+      ->check(Integer(0, 1))
+      ->capture_default_str()
+      ->group(group);
   app.add_option("--pp", f.stages,
                  "numbers of stages; with more than one stage, orders are compared in a table")
       ->delimiter(',')

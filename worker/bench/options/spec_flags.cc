@@ -194,6 +194,7 @@ absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& f) {
   *spec.mutable_schedule() = ScheduleMessage(f);
   spec.mutable_parallelism()->set_tp_size(f.tp);
   spec.mutable_parallelism()->set_dp_size(f.dp);
+  spec.mutable_parallelism()->set_zero(f.zero);
   spec.mutable_parallelism()->set_pp_size(f.pp);
   if (f.pp > 1) {
     spec.mutable_parallelism()->set_chunks_per_stage(f.chunks);
@@ -262,6 +263,7 @@ absl::Status NameFlags(const absl::Status& status) {
                            {"spec.model.vocab_size", "--vocab"},
                            {"spec.parallelism.tp_size", "--tp"},
                            {"spec.parallelism.dp_size", "--dp"},
+                           {"spec.parallelism.zero", "--zero"},
                            {"spec.parallelism.pp_size", "--pp"},
                            {"spec.parallelism.chunks_per_stage", "--chunks"},
                            {"spec.parallelism.wire", "--wire"},

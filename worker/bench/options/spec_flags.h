@@ -23,7 +23,7 @@ struct SpecFlags {
   std::string recompute = "none";
   int layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, sequence = 0, vocab = 0;
   int slices = 0, splits = 0, defer_wgrads = 0, merge_wgrads = 0;
-  int tp = 2, dp = 1, pp = 1, chunks = 1, micro_batch = 4, micro_batches = 1;
+  int tp = 2, dp = 1, zero = 0, pp = 1, chunks = 1, micro_batch = 4, micro_batches = 1;
   std::string pipeline = {};  // the order; empty: the default one
   bool sequence_parallel = false;
 };
