@@ -48,8 +48,13 @@ inline constexpr decltype(Pass::run) kOrders[] = {
 // Delays each weight gradient of a layer by spec.schedule.defer_wgrads collectives.
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 
-// Overlaps the end of a micro-batch with the start of the next, and the last one with the
-// optimizer.
+// With several replicas, computes the weight gradients of each norm right behind the gradient of its
+// input. Schedules compute them a layer later, because they hide nothing. But they are the last
+// contributions to the bucket of a layer, whose sum over the replicas would start a layer later.
+absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step);
+
+// Overlaps the end of each pass with the start of the next, and the last one with the optimizer. A
+// pass is a micro-batch or, in a pipeline, forward or backward of it.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
 // With several stages, cuts each unit of a micro-batch into "forward", "backward" and, if weight

@@ -62,6 +62,7 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   if (spec.chunks_per_stage > 1) passes.push_back({"split_chunks", SplitChunks});
   passes.push_back({schedule.name, kOrders[index]});
   if (trains && schedule.defers) passes.push_back({"defer_wgrads", DeferWgrads});
+  if (trains) passes.push_back({"finish_buckets", FinishBuckets});
   if (pipeline) passes.push_back({"pipeline", ArrangePipeline});
   const bool blocks = pipeline && FindPipeline(spec.schedule.pipeline)->blocking;
   const bool closes = trains && schedule.defers && !blocks && spec.chunks_per_stage == 1;
