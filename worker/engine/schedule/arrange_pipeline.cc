@@ -31,7 +31,7 @@
 #include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/pipeline/order.h"
-#include "worker/engine/schedule/reorder.h"
+#include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
 namespace stretto {

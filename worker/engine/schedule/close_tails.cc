@@ -36,9 +36,9 @@
 #include "absl/strings/str_cat.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/memory/copies.h"
-#include "worker/engine/schedule/dependencies.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/pipeline/order.h"
+#include "worker/engine/schedule/reorder/dependencies.h"
 #include "worker/engine/schedule/tails/parts.h"
 
 namespace stretto {

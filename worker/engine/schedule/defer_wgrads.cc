@@ -3,7 +3,7 @@
 
 #include "proto/base/status_macros.h"
 #include "worker/engine/schedule/passes.h"
-#include "worker/engine/schedule/reorder.h"
+#include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
 namespace stretto {

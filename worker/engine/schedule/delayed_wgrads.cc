@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "worker/engine/schedule/dependencies.h"
+#include "worker/engine/schedule/reorder/dependencies.h"
 
 namespace stretto {
 namespace {

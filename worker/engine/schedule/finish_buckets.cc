@@ -4,8 +4,9 @@
 #include <map>
 #include <vector>
 
+#include "proto/base/status_macros.h"
 #include "worker/engine/schedule/passes.h"
-#include "worker/engine/schedule/reorder.h"
+#include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
 namespace stretto {
@@ -18,11 +19,7 @@ bool IsNormWgrad(OpKind kind) {
   return kind == OpKind::kLayerNormWgrad || kind == OpKind::kRmsNormWgrad;
 }
 
-}  // namespace
-
-absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step) {
-  if (spec.dp_size == 1) return absl::OkStatus();
-  const UnitId unit = FindUnit(*step, kMicroBatchUnit);
+absl::Status FinishBucketsOf(UnitId unit, StepProgram* step) {
   const IdVector<OpId, Op>& ops = step->units[unit].ops;
   std::map<BufferId, std::deque<OpId>> left;  // the contributions to each gradient, in their order
   for (OpId op : ops.ids()) {
@@ -47,6 +44,14 @@ absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step) {
     }
   }
   return Reorder(step, unit, order);
+}
+
+}  // namespace
+
+absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step) {
+  if (spec.dp_size == 1) return absl::OkStatus();
+  for (UnitId unit : MicroBatchUnits(*step)) RETURN_IF_ERROR(FinishBucketsOf(unit, step));
+  return absl::OkStatus();
 }
 
 }  // namespace stretto

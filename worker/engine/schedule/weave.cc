@@ -12,8 +12,8 @@
 #include "absl/strings/str_split.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
-#include "worker/engine/schedule/dependencies.h"
-#include "worker/engine/schedule/reorder.h"
+#include "worker/engine/schedule/reorder/dependencies.h"
+#include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
 namespace stretto {

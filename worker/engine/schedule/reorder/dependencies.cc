@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/engine/schedule/dependencies.h"
+#include "worker/engine/schedule/reorder/dependencies.h"
 
 #include "worker/engine/program/memory_map.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/engine/schedule/reorder.h"
+#include "worker/engine/schedule/reorder/reorder.h"
 
 #include <utility>
 
