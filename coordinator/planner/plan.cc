@@ -81,8 +81,8 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
     // Ranks that share a stage may differ in what they send and receive; the largest counts.
     v1alpha1::Plan::Rank planned;
     for (int shard = 0; shard < (RanksAreAlike(engine, stage) ? 1 : shards); ++shard) {
-      const Rank rank = RankAt(
-          engine, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(shard)});
+      const Rank rank =
+          RankAt(engine, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(shard)});
       ASSIGN_OR_RETURN(v1alpha1::Plan::Rank of_shard, RankOf(engine, rank, extras));
       if (of_shard.bytes() > planned.bytes()) planned = std::move(of_shard);
     }

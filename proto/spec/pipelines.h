@@ -24,6 +24,10 @@ inline constexpr auto kPipelines = std::to_array<PipelineRules>({
 #include "proto/spec/pipelines.inc"
 #undef STRETTO_PIPELINE
 });
+// The most micro-batches that warm-ups by hand may have in flight beyond those of the next stage. A
+// stage that warms up longer has no room for the gradients that come back meanwhile: the next stage
+// waits for room, and the first for that stage, forever.
+inline constexpr int kMostFurtherAhead = 7;
 inline constexpr const char* kDefaultPipeline = kPipelines[0].name;
 
 // Returns null if no order has this name.

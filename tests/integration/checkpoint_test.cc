@@ -50,13 +50,17 @@ TEST_F(CheckpointTest, NodesWithRootsOfTheirOwnAreRefusedBeforeTheFirstStep) {
   StartWorker("node-a", 1);
   checkpoint_root_ = Path("elsewhere");
   StartWorker("node-b", 1);
-  const Json job = RunJob({.name = "apart", .steps = 2}, "FAILED");
+  const Json job = RunJob({.name = "apart", .steps = 2, .tp_size = 1, .dp_size = 2}, "FAILED");
   const Json ended = ConditionOf(job, "Succeeded");
   EXPECT_EQ(ended["reason"], "PrepareFailed") << job.dump(1);
   EXPECT_THAT(ended["message"].get<std::string>(),
               AllOf(HasSubstr("checkpoint root: rank 1 does not see "),
                     HasSubstr("/apart.shared, which rank 0 has written")));
-  RunJob({.name = "without", .steps = 2, .more = "checkpoint: {disabled: true}\n"});
+  RunJob({.name = "without",
+          .steps = 2,
+          .tp_size = 1,
+          .dp_size = 2,
+          .more = "checkpoint: {disabled: true}\n"});
 }
 
 TEST_F(CheckpointTest, ResumedRunIsBitwiseTheRunThatNeverStopped) {

@@ -130,7 +130,8 @@ TEST_F(ReplicasTest, SharedUpdatesChangeNoBit) {
   JobFile shared = Four("shared", 8, eval);
   shared.zero = 1;
   const Json job = RunJob(shared);
-  EXPECT_THAT(ReadRun("shared", 3, "program.txt"), HasSubstr(" reduce_scatter layers.0 "));
+  EXPECT_THAT(ReadRun("shared", 3, "program.txt"),
+              HasSubstr(" reduce_scatter layers.0.attention "));
   EXPECT_THAT(Stretto({"job", "describe", "shared"}).out, HasSubstr(", tp 2, dp 2 zero 1"));
   const std::vector<double> plain = Losses("plain");
   ASSERT_EQ(plain.size(), 8u);

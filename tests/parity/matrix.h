@@ -133,10 +133,7 @@ inline Layout LayoutOf(const Row& row) {
   const std::vector<int> by_hand = at(kPipeline) == kPipelines.size()
                                        ? WarmUpsByHand(kSizes[at(kPpSize)], micro_batches)
                                        : std::vector<int>();
-  const int layers = chunked             ? 2 * group + 1
-                     : row[kPpSize] == 2 ? 5
-                     : row[kStages] > 0  ? 3
-                                         : 2;
+  const int layers = chunked ? 2 * group + 1 : row[kPpSize] == 2 ? 5 : row[kStages] > 0 ? 3 : 2;
   return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],

@@ -37,25 +37,17 @@ std::string Largest(const ArenaBytes& arenas) {
   });
 }
 
-// Returns the spec with fewer micro-batches in flight in the first stage, and sets `named` to what a
-// job says for it; nothing if there are no fewer. The order that keeps fewest comes first; behind it
-// stages that take turns.
-std::optional<EngineSpec> WithFewerInFlight(EngineSpec spec, std::string* named) {
+// Returns the spec with the order that keeps the fewest micro-batches in flight; nothing if it has no
+// fewer.
+std::optional<EngineSpec> WithFewestInFlight(EngineSpec spec) {
   const auto in_flight = [](const EngineSpec& spec) {
-    return OrderFor(spec, /*rank=*/0, spec.micro_batches).InFlight();
+    return OrderFor(spec.schedule, StageOfRank(spec, /*rank=*/0, spec.micro_batches)).InFlight();
   };
+  if (spec.chunks_per_stage > 1) return std::nullopt;  // its order has no other warm-ups
   const int now = in_flight(spec);
   spec.schedule.pipeline = kDefaultPipeline;
-  for (const std::vector<int>& warm_up :
-       {std::vector<int>(), std::vector<int>(static_cast<size_t>(spec.pp_size), 1)}) {
-    spec.schedule.warm_up = warm_up;
-    if (in_flight(spec) >= now) continue;
-    *named = absl::StrCat("schedule.pipeline {order: ", kDefaultPipeline);
-    if (!warm_up.empty()) absl::StrAppend(named, ", warm_up: [", absl::StrJoin(warm_up, ", "), "]");
-    *named += "}";
-    return spec;
-  }
-  return std::nullopt;
+  spec.schedule.warm_up = {};
+  return in_flight(spec) < now ? std::optional(spec) : std::nullopt;
 }
 
 int64_t BytesOfRanks(const std::vector<RankArenas>& ranks) {
@@ -113,14 +105,14 @@ absl::Status CheckMemory(const JobConfig& config, int64_t available) {
   ASSIGN_OR_RETURN(const std::vector<RankArenas> ranks, ArenasOf(config));
   const absl::Status refused = CheckMemory(ranks, config.on_gpu, available);
   if (refused.ok() || config.engine.pp_size == 1) return refused;
-  std::string named;
-  const std::optional<EngineSpec> fewer = WithFewerInFlight(config.engine, &named);
+  const std::optional<EngineSpec> fewer = WithFewestInFlight(config.engine);
   if (!fewer.has_value()) return refused;
   JobConfig other = config;
   other.engine = *fewer;
   ASSIGN_OR_RETURN(const std::vector<RankArenas> others, ArenasOf(other));
-  return absl::ResourceExhaustedError(absl::StrCat(
-      refused.message(), "; with ", named, " at least ", FormatBytes(BytesOfRanks(others))));
+  return absl::ResourceExhaustedError(
+      absl::StrCat(refused.message(), "; with schedule.pipeline.order ", kDefaultPipeline,
+                   " at least ", FormatBytes(BytesOfRanks(others))));
 }
 
 }  // namespace stretto::trainer

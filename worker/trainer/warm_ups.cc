@@ -120,7 +120,7 @@ class Measurement {
       BoundarySeconds last;
       for (OpId id : engine->program().ops.ids()) {
         const Op& op = engine->program().ops[id];
-        if (op.kind != OpKind::kRecv) continue;
+        if (op.kind == OpKind::kSend) continue;  // gathers complete what is received
         double& seconds = op.tag.phase == Phase::kForward ? last.forward : last.backward;
         const int64_t end = engine->executor().intervals()[id.position()].end;
         seconds = std::max(seconds, Seconds({begin, end}));

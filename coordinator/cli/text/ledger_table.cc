@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,18 @@ std::string NameOf(const Row& row) {
 }
 
 std::string Cell(double seconds) { return seconds == 0 ? "-" : absl::StrFormat("%.3f", seconds); }
+
+// The ranks of each stage.
+std::vector<int> SizesOfStages(const v1alpha1::ParallelismSpec& parallelism) {
+  std::vector<int> sizes;
+  for (const v1alpha1::StageSpec& stage : parallelism.stages())
+    sizes.push_back(parallelism.dp_size() * stage.tp_size());
+  if (sizes.empty()) {
+    sizes.assign(static_cast<size_t>(parallelism.pp_size()),
+                 parallelism.dp_size() * parallelism.tp_size());
+  }
+  return sizes;
+}
 
 }  // namespace
 
@@ -113,15 +126,16 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
 std::string StageTable(const v1alpha1::Job& job) {
   const v1alpha1::ParallelismSpec& parallelism = job.spec().parallelism();
   const auto& ledgers = job.progress().rank_ledgers();
-  const std::vector<int> tp_sizes = spec::TpSizesOf(parallelism);
-  if (tp_sizes.size() <= 1 || ledgers.size() != spec::WorldSizeOf(parallelism)) return "";
+  const std::vector<int> sizes = SizesOfStages(parallelism);
+  if (sizes.size() <= 1 || ledgers.size() != std::accumulate(sizes.begin(), sizes.end(), 0))
+    return "";
   std::vector<std::string> headings = {"share"};
   std::map<Row, std::vector<double>> parts;  // by stage
-  std::vector<double> sums(tp_sizes.size());
+  std::vector<double> sums(sizes.size());
   int rank = 0;
-  for (size_t stage = 0; stage < tp_sizes.size(); ++stage) {
+  for (size_t stage = 0; stage < sizes.size(); ++stage) {
     headings.push_back(absl::StrCat(">stage ", stage));
-    for (const int end = rank + parallelism.dp_size() * tp_sizes[stage]; rank < end; ++rank) {
+    for (const int end = rank + sizes[stage]; rank < end; ++rank) {
       for (const Ledger::Entry& entry : ledgers[rank].entries()) {
         const auto seconds = parts.try_emplace(RowOf(entry), sums.size()).first;
         seconds->second[stage] += entry.seconds();

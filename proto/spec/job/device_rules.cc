@@ -32,7 +32,9 @@ void CheckHeads(const v1alpha1::ModelSpec& model, Violations* violations) {
 // Stages add up one number and zeros, which has the same bits in any order.
 void CheckReplicas(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "parallelism.dp_size";
-  if (!violations->Sound({field, "parallelism.tp_size", "parallelism.pp_size", "parallelism.stages"})) return;
+  if (!violations->Sound(
+          {field, "parallelism.tp_size", "parallelism.pp_size", "parallelism.stages"}))
+    return;
   const int tp = TpSizesOf(spec.parallelism()).front(), dp = spec.parallelism().dp_size();
   const bool tied = spec.parallelism().pp_size() > 1 && spec.model().tied_head();
   const int most = tp > 2 ? 1 : tp == 2 || tied ? 2 : dp;
@@ -50,9 +52,9 @@ void CheckTransfers(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "schedule.pipeline.transfer";
   if (!violations->Sound({field})) return;
   const v1alpha1::Transfer transfer = spec.schedule().pipeline().transfer();
-  violations->Expect(
-      transfer != v1alpha1::TRANSFER_CHAIN && transfer != v1alpha1::TRANSFER_GATHER, field,
-      transfer == v1alpha1::TRANSFER_CHAIN ? "chain" : "gather", "auto or send with DEVICE_CUDA");
+  violations->Expect(transfer != v1alpha1::TRANSFER_CHAIN && transfer != v1alpha1::TRANSFER_GATHER,
+                     field, transfer == v1alpha1::TRANSFER_CHAIN ? "chain" : "gather",
+                     "auto or send with DEVICE_CUDA");
 }
 
 }  // namespace

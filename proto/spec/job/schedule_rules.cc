@@ -89,7 +89,10 @@ void CheckWarmUp(const v1alpha1::JobSpec& spec, Violations* violations) {
             absl::StrCat("at most the ", micro_batches, " micro-batches of a step")) ||
         !violations->Expect(found >= least, field, where,
                             absl::StrCat("at least ", least, ", one more than stage ", stage + 1,
-                                         " or all micro-batches of a step"))) {
+                                         " or all micro-batches of a step")) ||
+        !violations->Expect(last || found <= warm_up[stage + 1] + kMostFurtherAhead, field, where,
+                            absl::StrCat("at most ", kMostFurtherAhead, " more than stage ",
+                                         stage + 1, ", which has no room for more gradients"))) {
       return;
     }
     least = std::min(found + 1, micro_batches);

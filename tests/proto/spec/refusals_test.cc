@@ -89,6 +89,9 @@ const Refusal kRefusals[] = {
     {"parallelism { pp_size: 3 } global_batch_size: 8 "
      "schedule { pipeline { warm_up: [ 1, 2, 1 ] } }",
      kWarmUp},
+    {"parallelism { pp_size: 2 } global_batch_size: 64 "
+     "schedule { pipeline { warm_up: [ 9, 1 ] } }",
+     kWarmUp},
     {"schedule { pipeline { auto_warm_up: true } }", "schedule.pipeline.auto_warm_up"},
     {"parallelism { pp_size: 2 } schedule { pipeline { order: 'gpipe' auto_warm_up: true } }",
      "schedule.pipeline.auto_warm_up"},
@@ -136,7 +139,8 @@ const Refusal kRefusals[] = {
      "schedule.parameters.sequence_parallel"},
     {"device: DEVICE_CUDA parallelism { stages { layers: 3 } stages { layers: 3 tp_size: 2 } }",
      "parallelism.stages"},
-    {"device: DEVICE_CUDA parallelism { pp_size: 2 } schedule { pipeline { transfer: TRANSFER_GATHER "
+    {"device: DEVICE_CUDA parallelism { pp_size: 2 } schedule { pipeline { transfer: "
+     "TRANSFER_GATHER "
      "} }",
      "schedule.pipeline.transfer"},
     {"parallelism { stages { layers: 3 } stages { layers: 3 } chunks_per_stage: 2 } "

@@ -2,6 +2,7 @@
 #pragma once
 // Every axis along which tests vary what the engine runs, and the spec that a layout of a model is.
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,7 +18,7 @@ struct Layout {
   int dp_size = 1;
   int zero = 0;
   int pp_size = 1;
-  int chunks = 1;  // of a stage
+  int chunks = 1;                      // of a stage
   std::vector<StageSpec> stages = {};  // pp_size of them, if they differ
   std::string pipeline = kDefaultPipeline;
   std::vector<int> warm_up = {};
@@ -44,6 +45,18 @@ inline std::vector<Family> EveryFamily() {
   std::vector<Family> families;
   for (const Architecture& architecture : kArchitectures) families.push_back(architecture.family);
   return families;
+}
+
+// Returns the layout in an order of a pipeline. One of several chunks gets two in each stage, and as
+// many layers and micro-batches as they need.
+inline Layout InOrder(Layout layout, const std::string& order) {
+  layout.pipeline = order;
+  if (!FindPipeline(order)->chunked) return layout;
+  layout.chunks = 2;
+  layout.layers = std::max(layout.layers, layout.chunks * layout.pp_size);
+  const int groups = (layout.micro_batches + layout.pp_size - 1) / layout.pp_size;
+  layout.micro_batches = groups * layout.pp_size;
+  return layout;
 }
 
 // "gpt_domino_row_tp2_2_2_mb1_f32", and what is not the default.

@@ -203,7 +203,7 @@ class Emitter {
   const Architecture& features_;
   const Place place_;
   const GroupRank tp_rank_;
-  const int tp_size_;  // of the stage
+  const int tp_size_;                // of the stage
   const std::vector<Chunk> chunks_;  // of the stage
   Chunk chunk_;                      // the one that is being emitted
   const Extent extent_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/units.h"
 
 namespace stretto {
 
@@ -64,7 +65,7 @@ absl::Status StayWithinStage(const EngineSpec&, StepProgram* step) {
 }
 
 absl::Status KeepTransfers(const EngineSpec&, StepProgram* step) {
-  Keep(step, [](const Op& op) { return IsTransfer(op.kind); });
+  Keep(step, MovesBetweenStages);
   return absl::OkStatus();
 }
 

@@ -55,9 +55,9 @@ TEST(MemoryPlanTest, EveryBufferHasTheLowestGap) {
   for (const Layout& layout : {Domino({1, 1}, 2, 3), LayoutOf("megatron_sync", 3)})
     specs.push_back(SpecOf(layout));
   for (const std::string& order : PipelineNames()) {
-    specs.push_back(SpecOf(Domino({1, 1}, 9, 6)));
-    specs.back().pp_size = 2;
-    specs.back().schedule.pipeline = order;
+    Layout layout = Domino({1, 1}, 9, 6);
+    layout.pp_size = 2;
+    specs.push_back(SpecOf(InOrder(layout, order)));
   }
   for (const EngineSpec& spec : specs) {
     const Program program = PlanOf(spec).program;

@@ -23,12 +23,12 @@ const Op& OpOf(const StepProgram& step, InstanceId instance, OpId op) {
 }
 
 Layout Stages(int pp_size, const std::string& order, int micro_batches) {
-  return {.tp_size = 1,
-          .pp_size = pp_size,
-          .pipeline = order,
-          .slices = {1},
-          .micro_batches = micro_batches,
-          .layers = pp_size};
+  const Layout layout{.tp_size = 1,
+                      .pp_size = pp_size,
+                      .slices = {1},
+                      .micro_batches = micro_batches,
+                      .layers = pp_size};
+  return InOrder(layout, order);
 }
 
 // Stages, in every order, with every other axis that adds communication or moves it.
@@ -40,8 +40,8 @@ std::vector<Layout> Pipelines() {
       for (const char* schedule : {"megatron_async", "domino_row"}) {
         Layout layout = LayoutOf(schedule, pp_size + 1);
         layout.pp_size = pp_size;
-        layout.pipeline = order;
         layout.micro_batches = 5;
+        layout = InOrder(layout, order);
         layouts.push_back(layout);
         if (pp_size > 2) continue;
         layout.dp_size = 2;

@@ -26,13 +26,10 @@ namespace {
 using ::testing::ElementsAre;
 
 Layout Staged(int stages, int micro_batches, const std::string& order = "1f1b") {
-  const int chunks = FindPipeline(order)->chunked ? 2 : 1;
-  Layout layout = Domino({1, 1}, micro_batches, stages * chunks);
+  Layout layout = Domino({1, 1}, micro_batches, stages);
   layout.tp_size = 1;
   layout.pp_size = stages;
-  layout.chunks = chunks;
-  layout.pipeline = order;
-  return layout;
+  return InOrder(layout, order);
 }
 
 std::vector<Program> ProgramsOf(const Layout& layout) {
@@ -242,6 +239,24 @@ TEST(ArrangePipelineTest, PassesAndTransfersAreMeasuredApart) {
   EXPECT_EQ(count(links, transfers), 2 * 2 * 2);  // slices, directions, both ends
   // All of it may leave at once.
   for (const Op& op : links.ops) EXPECT_TRUE(op.waits.empty()) << PrintTag(op.tag);
+}
+
+// They complete what is received.
+TEST(ArrangePipelineTest, GathersOfABoundaryAreMeasuredWithTransfers) {
+  Layout layout = Staged(2, 1);
+  layout.tp_size = 2;
+  layout.transfer = Transfer::kGather;
+  const EngineSpec spec = SpecOf(layout);
+  for (Variant variant : {Variant::kWithinStage, Variant::kTransfersOnly}) {
+    const auto plans = BuildPlans(spec, variant);
+    ASSERT_TRUE(plans.ok()) << plans.status();
+    for (const RankPlan& plan : *plans) {
+      const auto gathers = std::count_if(
+          plan.program.ops.begin(), plan.program.ops.end(),
+          [](const Op& op) { return op.kind == OpKind::kAllGather && MovesBetweenStages(op); });
+      EXPECT_EQ(gathers, variant == Variant::kTransfersOnly ? 2 : 0);  // slices
+    }
+  }
 }
 
 // ---- faults

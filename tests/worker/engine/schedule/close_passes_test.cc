@@ -25,9 +25,8 @@ Layout Staged(int stages, int micro_batches, const std::string& order,
               bool sequence_parallel = false) {
   Layout layout = Domino({1, 1}, micro_batches, stages);
   layout.pp_size = stages;
-  layout.pipeline = order;
   layout.sequence_parallel = sequence_parallel;
-  return layout;
+  return InOrder(layout, order);
 }
 
 // Of the first rank of a stage.
@@ -178,6 +177,23 @@ TEST(ClosePassesTest, WarmUpsByHandVerify) {
         EXPECT_TRUE(plans.ok()) << Describe(layout) << ": " << plans.status();
       }
     }
+  }
+}
+
+// The rules of a job spec bound what the proof would refuse.
+TEST(ClosePassesTest, AStageMayBeSoFarAheadAndNoFurther) {
+  for (int ahead : {kMostFurtherAhead, kMostFurtherAhead + 1}) {
+    bool all = true;
+    for (int tp_size : {1, 2}) {
+      for (WgradDelay delay : {WgradDelay::kNone, WgradDelay::kSend, WgradDelay::kBubble}) {
+        Layout layout = Staged(2, 20, "1f1b");
+        layout.tp_size = tp_size;
+        layout.warm_up = {1 + ahead, 1};
+        layout.wgrad_delay = delay;
+        all = all && BuildPlans(SpecOf(layout)).ok();
+      }
+    }
+    EXPECT_EQ(all, ahead == kMostFurtherAhead) << ahead;
   }
 }
 

@@ -24,7 +24,7 @@ TEST(FinishBucketsTest, ALayersSumRunsUnderTheLayerBelowIt) {
       OpId sum = -1;
       for (OpId op : at.program().ops.ids()) {
         if (at.op(op).group == FindGroup(at.program().groups, kDpGroupName) &&
-            at.op(op).tag.name == "layers.1")
+            at.op(op).tag.name == "layers.1.attention")
           sum = op;
       }
       ASSERT_TRUE(sum >= 0);

@@ -23,8 +23,8 @@ struct StageOfPipeline {
   int chunks = 1;
 };
 
-// The passes of a micro-batch through a chunk, in their order. Not every order has kWeights, the weight gradients
-// that nobody waits for; they are then in backward.
+// The passes of a micro-batch through a chunk, in their order. Not every order has kWeights, the
+// weight gradients that nobody waits for; they are then in backward.
 enum class PassKind : uint8_t { kForward, kBackward, kWeights };
 
 struct Turn {
