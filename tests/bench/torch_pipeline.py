@@ -40,7 +40,8 @@ def run(o):
     def accumulate(variant):
         model, schedule = variant["model"], variant["schedule"]
         inputs = (variant["tokens"],) if model.first else ()
-        schedule.step(*inputs, **({"target": variant["targets"], "losses": []} if model.last else {}))
+        targets = {"target": variant["targets"], "losses": []} if model.last else {}
+        schedule.step(*inputs, **targets)
         if model.first != model.last:
             dist.all_reduce(model.token.grad, group=ends)
 

@@ -70,8 +70,8 @@ using Row = std::array<int, kAxes>;
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
   // ZeRO needs replicas. An order other than the first needs stages, and so do transfers, and a
-  // delay, which not all of them take. Unlike stages need several ranks. There are at most 16 ranks,
-  // and micro-batches are merged in one stage only.
+  // delay, which not all of them take. Unlike stages need several ranks. There are at most 16
+  // ranks, and micro-batches are merged in one stage only.
   if (row[kDpSize] == 0 && row[kZero] > 0) return false;
   const bool unlike = row[kStages] > 0;
   const bool staged = row[kPipeline] > 0 || row[kDelay] > 0 || row[kTransfer] > 0 || unlike;

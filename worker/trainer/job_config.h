@@ -46,7 +46,8 @@ struct JobConfig {
   EngineSpec engine;
   // Whether memory chooses engine.schedule.merge_wgrads (SetMergedWgrads), which is 1 until then.
   bool auto_merge_wgrads = false;
-  // Whether the ranks choose engine.schedule.warm_up (warm_ups.h), which is that of 1f1b until then.
+  // Whether the ranks choose engine.schedule.warm_up (warm_ups.h), which is that of 1f1b until
+  // then.
   bool auto_warm_up = false;
   OptimizerConfig optimizer;
   int64_t steps = 0;

@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Plans the memory of the ranks that share a node, one of each kind, and compares the sum with what
+// is free. A refusal of stages is planned once more with the order that keeps the fewest
+// micro-batches in flight.
+
 #include "worker/trainer/memory_check.h"
 
 #include <algorithm>
@@ -37,8 +42,8 @@ std::string Largest(const ArenaBytes& arenas) {
   });
 }
 
-// Returns the spec with the order that keeps the fewest micro-batches in flight; nothing if it has no
-// fewer.
+// Returns the spec with the order that keeps the fewest micro-batches in flight; nothing if it has
+// no fewer.
 std::optional<EngineSpec> WithFewestInFlight(EngineSpec spec) {
   const auto in_flight = [](const EngineSpec& spec) {
     return OrderFor(spec.schedule, StageOfRank(spec, /*rank=*/0, spec.micro_batches)).InFlight();
@@ -61,8 +66,8 @@ int64_t BytesOfRanks(const std::vector<RankArenas>& ranks) {
 absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
   const std::vector<Rank> own = {config.rank};
   const bool alone = config.on_gpu || config.ranks_on_node.empty();
-  // Ranks of a stage have arenas of equal sizes, unless they send and receive differently. With ZeRO,
-  // those of replicas differ by the rounding of the pieces that they update.
+  // Ranks of a stage have arenas of equal sizes, unless they send and receive differently. With
+  // ZeRO, those of replicas differ by the rounding of the pieces that they update.
   std::map<std::tuple<int, int, GroupRank>, ArenaBytes> known;  // by stage, replica and place
   std::vector<RankArenas> ranks;
   for (Rank rank : alone ? own : config.ranks_on_node) {
@@ -90,7 +95,9 @@ absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int6
   }
   if (total <= available) return absl::OkStatus();
   const int64_t most = TotalBytes(largest->arenas);
-  const bool alike = total == most * std::ssize(ranks);
+  const bool alike = std::all_of(ranks.begin(), ranks.end(), [&](const RankArenas& rank) {
+    return TotalBytes(rank.arenas) == most && rank.stage == largest->stage;
+  });
   const std::string of_stage = largest->stage < 0 ? "" : absl::StrCat(" of stage ", largest->stage);
   return absl::ResourceExhaustedError(absl::StrCat(
       "memory of this ", on_gpu ? "rank's GPU" : "node", ": found ", FormatBytes(available),

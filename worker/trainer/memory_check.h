@@ -27,8 +27,8 @@ absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config);
 // stage, and its largest arenas, unless the ranks fit together into `available` bytes.
 absl::Status CheckMemory(const std::vector<RankArenas>& ranks, bool on_gpu, int64_t available);
 
-// The same for ArenasOf(config). With stages, a refusal also says what fewer micro-batches in flight
-// would need.
+// The same for ArenasOf(config). With stages, a refusal also says what fewer micro-batches in
+// flight would need.
 absl::Status CheckMemory(const JobConfig& config, int64_t available);
 
 }  // namespace stretto::trainer

@@ -103,7 +103,11 @@ class Measurement {
       forward.push_back(in(Phase::kForward));
       backward.push_back(in(Phase::kRecompute) + in(Phase::kBackward));
       // Without sends, as many computations are at the end.
-      const std::vector<OpId> all = BehindSend(engine->program());
+      std::vector<OpId> all;
+      for (OpId id : engine->program().ops.ids()) {
+        const Op& op = engine->program().ops[id];
+        if (op.group < 0 && op.tag.micro_batch == 0) all.push_back(id);
+      }
       double seconds = 0;
       for (size_t i = all.size() - std::min(all.size(), behind_send); i < all.size(); ++i)
         seconds += Seconds(intervals[all[i].position()]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Chooses the warm-ups of a pipeline where the job leaves them to its ranks (auto_warm_up): those of
-// the rule of slack (worker/engine/schedule/pipeline/slack.h), by times that the ranks measure on
-// the job's own model and links, as far as memory allows. Warm-ups change no bit of a result, so a
-// run that resumes chooses them anew.
+// Chooses the warm-ups of a pipeline where the job leaves them to its ranks (auto_warm_up): those
+// of the rule of slack (worker/engine/schedule/pipeline/slack.h), by times that the ranks measure
+// on the job's own model and links, as far as memory allows. Warm-ups change no bit of a result, so
+// a run that resumes chooses them anew.
 
 #include <cstdint>
 #include <vector>
@@ -35,8 +35,8 @@ absl::StatusOr<PassTimes> MeasurePasses(const JobConfig& config, const Sampler& 
                                         const GroupLinks& training, Communicator& control,
                                         Backend& backend);
 
-// Returns SlackWarmUps of the times of all ranks, by rank, and logs the times: a stage is as slow as
-// its slowest rank, and so is the way to it.
+// Returns SlackWarmUps of the times of all ranks, by rank, and logs the times: a stage is as slow
+// as its slowest rank, and so is the way to it.
 std::vector<int> WarmUpsBy(const EngineSpec& spec, const std::vector<PassTimes>& ranks);
 
 // Returns `warm_ups` with as many micro-batches beyond those of 1f1b (WithAtMost) as fit into

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Both tables add up entries by row: a part, and for exposed time the group that was waited for. One
-// has a column for each phase of a rank, the other for each stage.
+// Both tables add up entries by row: a part, and for exposed time the group that was waited for.
+// One has a column for each phase of a rank, the other for each stage.
 
 #include "coordinator/cli/text/ledger_table.h"
 

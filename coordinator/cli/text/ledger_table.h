@@ -12,8 +12,8 @@ namespace stretto::cli {
 // ratio. `emulated` labels it "emulated link".
 std::string LedgerTable(const v1alpha1::Ledger& ledger, bool emulated);
 
-// A table with a row per part and a column per stage of a pipeline: shares of the time of its ranks.
-// Empty if the model is in one stage, or until all ranks have reported a step.
+// A table with a row per part and a column per stage of a pipeline: shares of the time of its
+// ranks. Empty if the model is in one stage, or until all ranks have reported a step.
 std::string StageTable(const v1alpha1::Job& job);
 
 }  // namespace stretto::cli

@@ -43,8 +43,8 @@ void CheckReplicas(const v1alpha1::JobSpec& spec, Violations* violations) {
                      absl::StrCat("at most ", most, " with DEVICE_CUDA and ", where));
 }
 
-// What moves between stages of several sizes, or by other ways than sends, takes all-gathers of some
-// ranks of a stage, whose place in the order of issue is not proved for GPUs.
+// What moves between stages of several sizes, or by other ways than sends, takes all-gathers of
+// some ranks of a stage, whose place in the order of issue is not proved for GPUs.
 void CheckTransfers(const v1alpha1::JobSpec& spec, Violations* violations) {
   const auto& stages = spec.parallelism().stages();
   violations->Expect(stages.empty(), "parallelism.stages", absl::StrCat(stages.size(), " stages"),

@@ -47,8 +47,8 @@ inline std::vector<Family> EveryFamily() {
   return families;
 }
 
-// Returns the layout in an order of a pipeline. One of several chunks gets two in each stage, and as
-// many layers and micro-batches as they need.
+// Returns the layout in an order of a pipeline. One of several chunks gets two in each stage, and
+// as many layers and micro-batches as they need.
 inline Layout InOrder(Layout layout, const std::string& order) {
   layout.pipeline = order;
   if (!FindPipeline(order)->chunked) return layout;

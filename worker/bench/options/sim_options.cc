@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes the specs and costs of a simulation from its flags: one spec, or with several stages one for
-// each number of stages, order and number of chunks.
-// Costs have no topology until CostOf adds that of a job, because it depends on the ranks.
+// Makes the specs and costs of a simulation from its flags: one spec, or with several stages one
+// for each number of stages, order and number of chunks. Costs have no topology until CostOf adds
+// that of a job, because it depends on the ranks.
 
 #include "worker/bench/options/sim_options.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a rank is in its job. A job has pp_size stages of the model, dp_size replicas of each stage,
-// and as many ranks as the stage's TP size over which a replica of it is sharded:
+// Where a rank is in its job. A job has pp_size stages of the model, dp_size replicas of each
+// stage, and as many ranks as the stage's TP size over which a replica of it is sharded:
 //   rank = first rank of the stage + replica * TP size + position in the replica
 // The ranks of a stage are adjacent, and so are those of a replica of it, so that placement can put
 // them whole on a node.
@@ -29,8 +29,8 @@ Rank RankAt(const EngineSpec& spec, const Place& place);
 // A chunk has consecutive layers. The first one of the model also has the embeddings, and the last
 // one the final norm, the head and the loss. Data flows through the chunks in order, and chunk c is
 // on stage c modulo pp_size, so two chunks of a stage are never neighbours. Unless the spec has a
-// number for each stage, the chunks share the layers evenly; if that is not possible, the first ones
-// have one more.
+// number for each stage, the chunks share the layers evenly; if that is not possible, the first
+// ones have one more.
 struct Chunk {
   int first_layer = 0, end_layer = 0;  // [first, end)
   bool embeds = false;                 // has the embeddings
@@ -43,14 +43,14 @@ std::vector<Chunk> ChunksOf(const EngineSpec& spec, int stage);
 // that waits for several, of their priority in the ledger. A group that the layout does not need is
 // left out, except the first.
 //   tp       the ranks that share a replica of a stage
-//   pp       the ranks of all stages at the same place of a replica; all ranks of the replica if the
-//            stages differ in TP size
+//   pp       the ranks of all stages at the same place of a replica; all ranks of the replica if
+//            the stages differ in TP size
 //   pp.tied  a rank of the first stage and one of the last that have rows of a tied embedding in
 //            common: those at the same place. Others are named by their ranks, "pp.tied.1-6"
-//   pp.0-1   ranks of stage 0 and stage 1 that a plan moves the residual stream between (transfers.h);
-//            pp.1-0: back
-//   pp.wrap.2-0  the same with several chunks, of the last stage and the first; pp.wrap.0-2: back. With
-//            two stages, these two have other groups in the same direction.
+//   pp.0-1   ranks of stage 0 and stage 1 that a plan moves the residual stream between
+//            (transfers.h); pp.1-0: back
+//   pp.wrap.2-0  the same with several chunks, of the last stage and the first; pp.wrap.0-2: back.
+//            With two stages, these two have other groups in the same direction.
 //   dp       the ranks that hold the same shard of the same layers
 inline constexpr GroupId kTpGroup = 0;
 inline constexpr char kTpGroupName[] = "tp", kDpGroupName[] = "dp", kPpGroupName[] = "pp",

@@ -15,8 +15,8 @@ constexpr int64_t kPartMultiple = 32;
 std::string NameOfBucket(const EngineSpec& spec, int tp_size, const Parameter& parameter) {
   if (spec.schedule.sequence_parallel && tp_size > 1 && !parameter.sharded())
     return kReplicatedBucket;
-  // The gradients of half a layer become final at about the same time and are large enough to fill a
-  // link. Whole layers would take twice as long where nothing hides them: the sum of the lowest
+  // The gradients of half a layer become final at about the same time and are large enough to fill
+  // a link. Whole layers would take twice as long where nothing hides them: the sum of the lowest
   // bucket, and with ZeRO its gathering.
   if (spec.dp_size > 1 && parameter.layer >= 0) {
     return absl::StrCat("layers.", parameter.layer, parameter.second_half ? ".mlp" : ".attention");

@@ -13,8 +13,8 @@
 //
 // A collective carries the tag of the product or norm that it belongs to.
 //
-// A stage of a pipeline has chunks of layers. The first layer of a chunk receives the residual stream
-// and sends the stream's gradient back; its last layer sends the stream on and receives the
+// A stage of a pipeline has chunks of layers. The first layer of a chunk receives the residual
+// stream and sends the stream's gradient back; its last layer sends the stream on and receives the
 // gradient. "micro_batch" has forward of all chunks, then backward of all.
 
 #include "worker/engine/model/parameters.h"

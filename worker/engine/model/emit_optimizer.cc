@@ -108,8 +108,9 @@ std::vector<int64_t> Emitter::FirstPieces() const {
 // Every piece of a parameter (model/buckets.h) has a part of the norm. Stages, and replicas that
 // update different pieces, add up their parts before the sum over all pieces: a part is then a
 // number plus zeros, so the norm has the same bits for any number of stages, with and without ZeRO.
-// Ranks at the same place of all stages add up their parts, and then those of a stage their sums. If
-// stages differ in TP size there are no such places, and all ranks of a replica add up their parts.
+// Ranks at the same place of all stages add up their parts, and then those of a stage their sums.
+// If stages differ in TP size there are no such places, and all ranks of a replica add up their
+// parts.
 BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   const std::vector<int64_t> first = FirstPieces();
   const int64_t count = first.back();

@@ -2,8 +2,8 @@
 
 // What crosses a boundary between stages: the residual stream in front of a layer, forward, or its
 // gradient, backward. A plan of the layout (layout/transfers.h) says which rank sends which rows to
-// whom. Both ends of a transfer have one tag. A slice is sent as soon as it exists, so slices follow
-// each other through the stages.
+// whom. Both ends of a transfer have one tag. A slice is sent as soon as it exists, so slices
+// follow each other through the stages.
 
 #include <utility>
 

@@ -126,7 +126,8 @@ class Builder {
     p.starts.assign(shape.size(), 0);
     p.extents = std::move(shape);
     if (shard >= 0) {
-      // A stage between the first and the last has no vocabulary, and its TP size need not divide it.
+      // A stage between the first and the last has no vocabulary, and its TP size need not divide
+      // it.
       int64_t& extent = p.extents[shard];
       extent /= tp_size_;
       p.starts[shard] = extent * tp_rank_.value();

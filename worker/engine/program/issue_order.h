@@ -12,7 +12,8 @@
 // the front of the instance that reads what its lane received before, once there is room for it.
 // The communication of that instance needs that earlier receive anyway, so it waits for nothing
 // more. The first receive of a lane is at the front of its own instance: it must not depend on what
-// the host has yet to enqueue, because libraries may wait for the whole device in their first calls.
+// the host has yet to enqueue, because libraries may wait for the whole device in their first
+// calls.
 //
 // Transfers between stages are runs of their own. A graph holds up the stream that it is launched
 // on until all of it is done, and a transfer may take longer than the next pass.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The rehearsal of skeletons needs no computation. A call of a rank is ready when as many calls of
-// each group are done there as it counts. It starts then, or, on a rank with an order of issue, when
-// all calls that were enqueued before it have started too. It is done when it has started on all
-// members. Whatever can start stays able to start, so the order in which the rehearsal tries calls
-// does not matter.
+// each group are done there as it counts. It starts then, or, on a rank with an order of issue,
+// when all calls that were enqueued before it have started too. It is done when it has started on
+// all members. Whatever can start stays able to start, so the order in which the rehearsal tries
+// calls does not matter.
 
 #include <string>
 #include <vector>

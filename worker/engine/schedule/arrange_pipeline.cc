@@ -27,6 +27,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/memory/copies.h"
 #include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
@@ -40,13 +41,13 @@ namespace {
 using OpList = IdVector<OpId, Op>;
 
 // Moves the weight gradients that the spec delays to the end of the unit, and returns their number.
-absl::StatusOr<std::ptrdiff_t> DelayWgrads(const EngineSpec& spec, UnitId unit, StepProgram* step) {
+absl::StatusOr<std::ptrdiff_t> DelayWgrads(const EngineSpec& spec, int chunk, UnitId unit,
+                                           StepProgram* step) {
   const WgradDelay delay = spec.schedule.wgrad_delay;
   const OpList& ops = step->units[unit].ops;
-  // Only the first stage sends nothing in backward.
-  const bool sends = std::any_of(ops.begin(), ops.end(), [](const Op& op) {
-    return op.kind == OpKind::kSend && op.tag.phase == Phase::kBackward;
-  });
+  // Only the first chunk of the first stage sends nothing back. In other stages a rank may send
+  // nothing, but those that share the stage with it do, and all of them keep one order.
+  const bool sends = chunk > 0 || PlaceOf(spec, step->rank).stage > 0;
   if (delay == WgradDelay::kNone || (delay == WgradDelay::kSend && !sends)) return 0;
   const IdVector<OpId, bool> goes = DelayableWgrads(*step, unit);
   std::vector<OpId> order;
@@ -69,7 +70,7 @@ bool IsForward(const Op& op) { return op.tag.phase == Phase::kForward; }
 // Cuts the unit of a chunk in place: its passes are that unit and new ones. Returns them.
 absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, const PipelineOrder& order,
                                                int chunk, UnitId unit, StepProgram* step) {
-  ASSIGN_OR_RETURN(const std::ptrdiff_t delayed, DelayWgrads(spec, unit, step));
+  ASSIGN_OR_RETURN(const std::ptrdiff_t delayed, DelayWgrads(spec, chunk, unit, step));
   const OpList ops = std::move(step->units[unit].ops);
   const auto turn = std::find_if_not(ops.begin(), ops.end(), IsForward);
   const auto rest = ops.end() - (order.weights() ? delayed : 0);

@@ -3,9 +3,9 @@
 // Overlaps the end of each pass with the start of the next one, and the end of the last one with
 // the optimizer. A pass is what an instance computes of its micro-batches: forward and backward or,
 // in a stage of a pipeline, one of them. It is cut into parts (tails/parts.h), and the unit of a
-// pass B behind a pass A is opening(B) last(A) head(B) tail(A) body(B). So the first all-gather of B
-// has the last product of A to hide under, the last collective of A has the head of B, and the next
-// one of B has the tail of A:
+// pass B behind a pass A is opening(B) last(A) head(B) tail(A) body(B). So the first all-gather of
+// B has the last product of A to hide under, the last collective of A has the head of B, and the
+// next one of B has the tail of A:
 //
 //   compute | ... w(ATT) | embed(k) | tail(k-1) | ATT0(k) ...  | tail(last) | norm parts, updates
 //   comm.tp | ATT'(k-1)  .......... | embed(k)  | ...          | ATT'(last) ...

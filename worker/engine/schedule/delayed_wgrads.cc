@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "worker/engine/schedule/reorder/dependencies.h"
+#include "worker/engine/schedule/units.h"
 
 namespace stretto {
 namespace {
@@ -18,7 +19,8 @@ IdVector<OpId, bool> HidesCollectives(const IdVector<OpId, Op>& ops,
   IdVector<OpId, bool> met(ops.size(), false);
   for (OpId op : ops.ids()) {
     for (OpId before : needs[op]) {
-      if (!IsCollective(ops[before].kind) || IsTransfer(ops[before].kind) || met[before]) continue;
+      if (!IsCollective(ops[before].kind) || MovesBetweenStages(ops[before]) || met[before])
+        continue;
       met[before] = true;
       for (OpId between = before + 1; between < op; ++between) hides[between] = true;
     }

@@ -35,8 +35,8 @@ void Remove(StepProgram* step, Goes goes) {
   }
 }
 
-// Removes all but the operations that `stays` selects. No operation is left to write what these
-// read, so it is given.
+// Removes all but the operations that `stays` selects. What these read is given: no operation may
+// be left that would write it. A receive still writes what its gather reads.
 template <class Stays>
 void Keep(StepProgram* step, Stays stays) {
   for (Unit& unit : step->units) {

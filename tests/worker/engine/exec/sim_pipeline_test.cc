@@ -90,7 +90,8 @@ TEST(SimPipelineTest, TheBubbleIsThatOfItsStages) {
   }
 }
 
-// (p - 1) (F + B) / v of a step of m (F + B), where stages have equal work: the vocabulary is small.
+// (p - 1) (F + B) / v of a step of m (F + B), where stages have equal work: the vocabulary is
+// small.
 TEST(SimPipelineTest, ChunksShortenTheBubble) {
   const auto seconds = [](int chunks) {
     EngineSpec spec = Staged(4, chunks > 1 ? "interleaved_1f1b" : "1f1b");

@@ -89,7 +89,8 @@ OpId Transfer(const Program& program, OpKind kind, Phase phase, int micro_batch,
   return found;
 }
 
-// Neither stage may wait for the other before it has sent: 1f1b exchanges a micro-batch for another.
+// Neither stage may wait for the other before it has sent: 1f1b exchanges a micro-batch for
+// another.
 TEST(ClosePassesTest, WithoutSlackASendWaitsForNoReceive) {
   for (bool slack : {false, true}) {
     const Positions at(PlanOfStage(Staged(3, 12, slack ? "eager_1f1b" : "1f1b"), 1).program);

@@ -15,6 +15,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/base/random.h"
+#include "tests/worker/engine/specs.h"
 #include "worker/engine/schedule/pipeline/order.h"
 
 namespace stretto {
@@ -188,6 +189,34 @@ TEST(SlackTest, IsNearTheBestForUnlikeStages) {
     sum += ratio;
   }
   EXPECT_LE(sum / kPipelinesDrawn, 1.01);
+}
+
+// Ranks 1 and 2 share the second stage; the first stage has one rank, to which one of them sends.
+TEST(BehindSendTest, IsNothingWhereNothingIsSentBack) {
+  Layout layout = Domino({1, 1}, 3, 2);
+  layout.pp_size = 2;
+  layout.stages = {{.layers = 1, .tp_size = 1}, {.layers = 1, .tp_size = 2}};
+  layout.wgrad_delay = WgradDelay::kSend;
+  EXPECT_TRUE(BehindSend(PlanOf(layout, 0).program).empty());
+  EXPECT_FALSE(BehindSend(PlanOf(layout, 1).program).empty());
+  EXPECT_TRUE(BehindSend(PlanOf(layout, 2).program).empty());
+}
+
+// All ranks of a stage delay the same weight gradients, whether they send or not.
+TEST(BehindSendTest, RanksOfAStageHaveOneOrder) {
+  Layout layout = Domino({1, 1}, 3, 2);
+  layout.pp_size = 2;
+  layout.stages = {{.layers = 1, .tp_size = 1}, {.layers = 1, .tp_size = 2}};
+  layout.wgrad_delay = WgradDelay::kSend;
+  const auto computed = [&](Rank rank) {
+    std::vector<Tag> tags;
+    const Program program = PlanOf(layout, rank).program;
+    for (const Op& op : program.ops) {
+      if (op.group < 0 && op.tag.micro_batch >= 0) tags.push_back(op.tag);
+    }
+    return tags;
+  };
+  EXPECT_EQ(computed(1), computed(2));
 }
 
 }  // namespace

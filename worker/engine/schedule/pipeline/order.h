@@ -3,9 +3,10 @@
 // Orders of a pipeline: in what turn a stage computes the passes of its micro-batches.
 //
 // Orders differ in their warm-ups: the forward passes of a stage up to its first backward pass, and
-// so its micro-batches in flight. A pass is of one chunk of the stage's layers. Each order is a pure function in a file of its own that says how
-// many they are, draws its timeline and cites its source; the rows of proto/spec/pipelines.inc
-// declare them. A job may give them by hand instead (ScheduleSpec::warm_up).
+// so its micro-batches in flight. A pass is of one chunk of the stage's layers. Each order is a
+// pure function in a file of its own that says how many they are, draws its timeline and cites its
+// source; the rows of proto/spec/pipelines.inc declare them. A job may give them by hand instead
+// (ScheduleSpec::warm_up).
 
 #include <vector>
 

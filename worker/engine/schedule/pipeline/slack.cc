@@ -50,11 +50,15 @@ std::vector<int> WithAtMost(int extra, std::vector<int> warm_ups) {
 
 std::vector<OpId> BehindSend(const Program& program) {
   std::vector<OpId> behind;
+  bool sent = false;
   for (OpId id : program.ops.ids()) {
     const Op& op = program.ops[id];
     if (op.tag.micro_batch != 0) continue;
-    if (op.kind == OpKind::kSend) behind.clear();
-    if (op.group < 0) behind.push_back(id);
+    if (op.kind == OpKind::kSend && op.tag.phase == Phase::kBackward) {
+      sent = true;
+      behind.clear();
+    }
+    if (op.group < 0 && sent) behind.push_back(id);
   }
   return behind;
 }

@@ -29,8 +29,9 @@ std::vector<int> SlackWarmUps(const std::vector<StageSeconds>& stages,
 // as valid as `warm_ups`: each stage keeps at least one more than the next, if there are as many.
 std::vector<int> WithAtMost(int extra, std::vector<int> warm_ups);
 
-// Returns the computations of a stage's first micro-batch behind its last send, whose seconds are
-// StageSeconds::delayed.
+// Returns the computations of a stage's first micro-batch behind its last send of backward, whose
+// seconds are StageSeconds::delayed. None in the first stage, and on ranks that send nothing
+// because the stage before has fewer.
 std::vector<OpId> BehindSend(const Program& program);
 
 }  // namespace stretto
