@@ -68,13 +68,7 @@ def run(o):
         variant["optimizer"] = torch.optim.AdamW(variant["model"].parameters(), lr=1e-4, fused=True)
         variants.append(variant)
 
-    def step(variant):
-        accumulate(variant)
-        variant["optimizer"].step()
-        variant["optimizer"].zero_grad()
-
-    torch_ranks.run_rounds(o, variants, step)
-    torch_ranks.finish(o, shape, variants)
+    torch_ranks.compare(o, shape, variants, accumulate)
 
 
 if __name__ == "__main__":

@@ -114,6 +114,17 @@ def run_rounds(o, variants, step):
             variant["step_seconds"] = statistics.median(variant["samples"])
 
 
+def compare(o, shape, variants, accumulate):
+    """Times a step of every variant, accumulate(variant) and its optimizer, and reports."""
+    def step(variant):
+        accumulate(variant)
+        variant["optimizer"].step()
+        variant["optimizer"].zero_grad()
+
+    run_rounds(o, variants, step)
+    finish(o, shape, variants)
+
+
 def finish(o, shape, variants):
     """Prints one JSON object on rank 0, of the variants' plain values, and leaves the others."""
     import torch

@@ -72,13 +72,7 @@ def run(o):
                          "optimizer": torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)})
     work = batches(shape, o.micro_batches)
 
-    def step(variant):
-        accumulate(variant["model"], work)
-        variant["optimizer"].step()
-        variant["optimizer"].zero_grad()
-
-    torch_ranks.run_rounds(o, variants, step)
-    torch_ranks.finish(o, shape, variants)
+    torch_ranks.compare(o, shape, variants, lambda v: accumulate(v["model"], work))
 
 
 if __name__ == "__main__":

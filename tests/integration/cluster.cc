@@ -280,6 +280,15 @@ std::string ClusterTest::ReadRun(const std::string& job, int rank, const std::st
   return ContentOf(absl::StrCat(RunFolder(job, rank), "/", file));
 }
 
+void ClusterTest::LoseARank(JobFile job, int rank) {
+  job.steps = 100000;
+  absl::StrAppend(&job.more, kSlow, "checkpoint: {interval_steps: 4}\n");
+  ASSERT_EQ(Stretto(Submit(job, {})).code, 0);
+  AwaitStep(job.name, 5);
+  ASSERT_EQ(kill(TrainerPid(job.name, rank), SIGKILL), 0);
+  AwaitState(job.name, "FAILED");
+}
+
 pid_t ClusterTest::TrainerPid(const std::string& job, int rank) const {
   int pid = 0;
   const std::string text = ReadRun(job, rank, "pid");

@@ -84,6 +84,9 @@ class ClusterTest : public ::testing::Test {
                 const std::function<bool(const Json&)>& done);
   Json AwaitState(const std::string& name, const std::string& state);
   Json AwaitStep(const std::string& name, int step);
+  // Runs the job slowly, kills the trainer of `rank` once step 5 is done, and waits until the job has
+  // failed. What is left is the checkpoint of step 4.
+  void LoseARank(JobFile job, int rank);
   // Step reports of `job watch`, or of what `submit --follow -o json` wrote.
   std::vector<Json> Steps(const std::string& name);
   std::vector<double> Losses(const std::string& name);

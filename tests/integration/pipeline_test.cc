@@ -2,8 +2,6 @@
 
 // Jobs whose model is in several stages.
 
-#include <signal.h>
-
 #include <string>
 #include <vector>
 
@@ -150,14 +148,7 @@ TEST_F(PipelineTest, AJobThatLostAStageGoesOnUnderOtherLayouts) {
   StartWorker("node-a", 2);
   StartWorker("node-b", 2);
   RunJob(Staged("whole", 8));
-  ASSERT_EQ(Stretto(Submit(Staged("lost", 100000,
-                                  absl::StrCat(kSlow, "checkpoint: {interval_steps: 4}\n")),
-                           {}))
-                .code,
-            0);
-  AwaitStep("lost", 5);
-  ASSERT_EQ(kill(TrainerPid("lost", 3), SIGKILL), 0);
-  AwaitState("lost", "FAILED");
+  LoseARank(Staged("lost", 8), 3);
 
   JobFile replicas = OneStage("replicas", 6, "checkpoint: {resume_from: lost/step-00000004}\n");
   replicas.tp_size = 1;
@@ -219,11 +210,7 @@ TEST_F(PipelineTest, AJobThatLostItsChunksGoesOnUnderOtherLayoutsBitByBit) {
   StartWorker("node-a", 1);
   StartWorker("node-b", 1);
   RunJob(Interleaved("whole", 8));
-  const std::string saves = "checkpoint: {interval_steps: 4}\n";
-  ASSERT_EQ(Stretto(Submit(Interleaved("lost", 100000, absl::StrCat(kSlow, saves)), {})).code, 0);
-  AwaitStep("lost", 5);
-  ASSERT_EQ(kill(TrainerPid("lost", 1), SIGKILL), 0);
-  AwaitState("lost", "FAILED");
+  LoseARank(Interleaved("lost", 8), 1);
 
   JobFile stages = FourLayers("stages", 6, "checkpoint: {resume_from: lost/step-00000004}\n");
   stages.pp_size = 2;

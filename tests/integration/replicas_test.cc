@@ -2,8 +2,6 @@
 
 // Jobs with several replicas of the model.
 
-#include <signal.h>
-
 #include <string>
 #include <vector>
 
@@ -88,14 +86,7 @@ TEST_F(ReplicasTest, AJobThatLostARankGoesOnUnderAnotherLayout) {
   StartWorker("node-a", 2);
   StartWorker("node-b", 2);
   RunJob(Four("whole", 8));
-  ASSERT_EQ(
-      Stretto(Submit(Four("lost", 100000, absl::StrCat(kSlow, "checkpoint: {interval_steps: 4}\n")),
-                     {}))
-          .code,
-      0);
-  AwaitStep("lost", 5);
-  ASSERT_EQ(kill(TrainerPid("lost", 3), SIGKILL), 0);
-  AwaitState("lost", "FAILED");
+  LoseARank(Four("lost", 8), 3);
 
   JobFile rest = Four("rest", 8, "checkpoint: {resume_from: lost/step-00000004}\n");
   rest.tp_size = rest.dp_size = 1;
@@ -137,12 +128,9 @@ TEST_F(ReplicasTest, SharedUpdatesChangeNoBit) {
   ASSERT_EQ(plain.size(), 8u);
   EXPECT_EQ(Losses("shared"), plain);
   EXPECT_EQ(Steps("shared")[3]["evaluation"]["loss"], Steps("plain")[3]["evaluation"]["loss"]);
-  JobFile lost = Four("lost", 100000, absl::StrCat(kSlow, "checkpoint: {interval_steps: 4}\n"));
+  JobFile lost = Four("lost", 8);
   lost.zero = 1;
-  ASSERT_EQ(Stretto(Submit(lost, {})).code, 0);
-  AwaitStep("lost", 5);
-  ASSERT_EQ(kill(TrainerPid("lost", 3), SIGKILL), 0);
-  AwaitState("lost", "FAILED");
+  LoseARank(lost, 3);
   RunJob(Four("rest", 8, "checkpoint: {resume_from: lost/step-00000004}\n"));
   EXPECT_EQ(Losses("rest"), std::vector<double>(plain.begin() + 4, plain.end()));
 }

@@ -2,8 +2,6 @@
 
 // Jobs whose stages differ in layers and in TP size.
 
-#include <signal.h>
-
 #include <string>
 #include <vector>
 
@@ -87,14 +85,7 @@ TEST_F(UnlikeStagesTest, AJobThatLostAStageGoesOnUnderOtherLayouts) {
   StartWorker("node-a", 2);
   StartWorker("node-b", 2);
   RunJob(OneStage("whole", 8));
-  ASSERT_EQ(Stretto(Submit(Unlike("lost", 100000,
-                                  absl::StrCat(kSlow, "checkpoint: {interval_steps: 4}\n")),
-                           {}))
-                .code,
-            0);
-  AwaitStep("lost", 5);
-  ASSERT_EQ(kill(TrainerPid("lost", 2), SIGKILL), 0);
-  AwaitState("lost", "FAILED");
+  LoseARank(Unlike("lost", 8), 2);
 
   JobFile replicas = OneStage("replicas", 6, "checkpoint: {resume_from: lost/step-00000004}\n");
   replicas.tp_size = 1;

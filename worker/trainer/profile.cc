@@ -19,12 +19,6 @@
 namespace stretto::trainer {
 namespace {
 
-double Median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
-                   values.end());
-  return values[values.size() / 2];
-}
-
 absl::Status SlowestRank(Communicator& control, float* values, int64_t count) {
   if (control.size() == 1) return absl::OkStatus();
   return control.Run(Collective::AllReduce(
@@ -133,6 +127,12 @@ class Profiler {
 };
 
 }  // namespace
+
+double Median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2),
+                   values.end());
+  return values[values.size() / 2];
+}
 
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine) {

@@ -3,6 +3,8 @@
 // Measures, on the job's own model, ranks and link, the times by which a schedule is judged (DESIGN
 // section 6), after proving that the schedule computes the same results as its serial oracle.
 
+#include <vector>
+
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/job.pb.h"
 #include "worker/comm/communicator.h"
@@ -25,5 +27,8 @@ absl::StatusOr<v1alpha1::Profile> MeasureProfile(const JobConfig& config, const 
 // scalars.
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine);
+
+// Returns the median of at least one value; of an even number the higher of the two in the middle.
+double Median(std::vector<double> values);
 
 }  // namespace stretto::trainer

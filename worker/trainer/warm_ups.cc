@@ -37,12 +37,6 @@ double Seconds(const Interval& interval) {
   return static_cast<double>(interval.end - interval.begin) * 1e-9;
 }
 
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 class Measurement {
  public:
   Measurement(const JobConfig& config, const Sampler& sampler, const GroupLinks& training,
@@ -114,7 +108,7 @@ class Measurement {
       delayed.push_back(seconds);
     }));
     return StageSeconds{
-        .forward = MedianOf(forward), .backward = MedianOf(backward), .delayed = MedianOf(delayed)};
+        .forward = Median(forward), .backward = Median(backward), .delayed = Median(delayed)};
   }
 
   absl::StatusOr<BoundarySeconds> Transfers() {
@@ -132,7 +126,7 @@ class Measurement {
       forward.push_back(last.forward);
       backward.push_back(last.backward);
     }));
-    return BoundarySeconds{.forward = MedianOf(forward), .backward = MedianOf(backward)};
+    return BoundarySeconds{.forward = Median(forward), .backward = Median(backward)};
   }
 
   JobConfig config_;  // of one micro-batch

@@ -30,6 +30,8 @@ class ReplicaCheckpointTest : public TrainingTest {
     config_.math_hash = "math";
   }
 
+  void ExpectLossesOfOneStage(int chunks);
+
   // Runs the job, from its checkpoint if it names one; every rank has a run folder of its own.
   void RunJob() {
     OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
@@ -296,34 +298,32 @@ TEST_F(ReplicaCheckpointTest, EveryRankReportsTheLossOfTheJob) {
   EXPECT_NEAR(of_one.at(2), losses.at(2), 1e-5 * losses.at(2));
 }
 
-// The losses of stages are those of one, whose head is not tied: bit by bit, also after updates.
-TEST_F(ReplicaCheckpointTest, StagesReportTheLossesOfOneStage) {
-  config_.engine.model.layers = 2;
+// Runs the job in one stage and in two, of this many chunks. The losses of stages are those of one,
+// whose head is not tied: bit by bit, also after updates.
+void ReplicaCheckpointTest::ExpectLossesOfOneStage(int chunks) {
   config_.engine.model.tied_head = false;
-  config_.engine.micro_batches = 3;
   RunJob();
   const auto of_one = LossesOf(0);
   ASSERT_EQ(of_one.size(), 2u);
   std::filesystem::remove_all(config_.checkpoint_folder);
   for (Rank rank : IdRange<Rank>(4)) std::filesystem::remove_all(FolderOf(rank));
   config_.engine.pp_size = 2;
+  config_.engine.chunks_per_stage = chunks;
+  if (chunks > 1) config_.engine.schedule.pipeline = "interleaved_1f1b";
   RunJob();
   for (Rank rank : IdRange<Rank>(4)) EXPECT_EQ(LossesOf(rank), of_one) << rank.value();
 }
 
+TEST_F(ReplicaCheckpointTest, StagesReportTheLossesOfOneStage) {
+  config_.engine.model.layers = 2;
+  config_.engine.micro_batches = 3;
+  ExpectLossesOfOneStage(1);
+}
+
 TEST_F(ReplicaCheckpointTest, ChunksReportTheLossesOfOneStage) {
   config_.engine.model.layers = 5;
-  config_.engine.model.tied_head = false;
   config_.engine.micro_batches = 4;
-  RunJob();
-  const auto of_one = LossesOf(0);
-  ASSERT_EQ(of_one.size(), 2u);
-  std::filesystem::remove_all(config_.checkpoint_folder);
-  for (Rank rank : IdRange<Rank>(4)) std::filesystem::remove_all(FolderOf(rank));
-  config_.engine.pp_size = config_.engine.chunks_per_stage = 2;
-  config_.engine.schedule.pipeline = "interleaved_1f1b";
-  RunJob();
-  for (Rank rank : IdRange<Rank>(4)) EXPECT_EQ(LossesOf(rank), of_one) << rank.value();
+  ExpectLossesOfOneStage(2);
 }
 
 }  // namespace
