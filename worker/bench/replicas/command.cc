@@ -30,20 +30,23 @@ nlohmann::ordered_json JsonOf(const ReplicasOptions& options,
                                 {"comm_cpu_seconds", result.comm_cpu},
                                 {"ideal_seconds", result.ideal()},
                                 {"hidden", result.hidden()},
+                                {"hidden_interval", result.hidden_interval},
+                                {"most_hidden", result.most_hidden()},
                                 {"optimizer_bytes", result.optimizer_bytes}});
   }
   return json;
 }
 
 std::string TableOf(const ReplicasOptions&, const std::vector<VariantResult>& results) {
-  std::string text =
-      absl::StrFormat("%-12s %12s %12s %12s %12s %12s %12s %16s\n", "variant", "step", "step/ideal",
-                      "computation", "comm", "hidden", "speed-up", "optimizer");
+  std::string text = absl::StrFormat("%-12s %12s %12s %12s %12s %12s %9s %12s %16s\n", "variant",
+                                     "step", "step/ideal", "computation", "comm", "hidden",
+                                     "at most", "speed-up", "optimizer");
   for (const VariantResult& result : results) {
     absl::StrAppendFormat(
-        &text, "%-12s %9.1f ms %12.3f %9.1f ms %9.1f ms %10.1f %% %12.3f %12.1f MiB\n", result.name,
-        result.median() * 1e3, result.median() / result.ideal(), result.compute * 1e3,
-        result.comm * 1e3, result.hidden() * 100, results.front().median() / result.median(),
+        &text, "%-12s %9.1f ms %12.3f %9.1f ms %9.1f ms %10.1f %% %7.1f %% %12.3f %12.1f MiB\n",
+        result.name, result.median() * 1e3, result.median() / result.ideal(), result.compute * 1e3,
+        result.comm * 1e3, result.hidden() * 100, result.most_hidden() * 100,
+        results.front().median() / result.median(),
         static_cast<double>(result.optimizer_bytes) / (1 << 20));
   }
   return text;

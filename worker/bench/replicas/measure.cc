@@ -131,6 +131,8 @@ double VariantResult::hidden() const {
   return std::clamp((compute + comm - median()) / comm, 0.0, hidden_interval);
 }
 
+double VariantResult::most_hidden() const { return (compute + comm - ideal()) / comm; }
+
 absl::StatusOr<std::vector<VariantResult>> MeasureReplicas(
     const ReplicasOptions& options, const std::function<void(const std::string&)>& say) {
   return Measurement(options, say).Run();

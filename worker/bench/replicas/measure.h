@@ -23,8 +23,9 @@ struct VariantResult {
   int64_t optimizer_bytes = 0;  // that a rank keeps
 
   double median() const;
-  double ideal() const;   // no step can be shorter: max(compute + comm_cpu, comm)
-  double hidden() const;  // the smaller of hidden_interval and what the step saved of `comm`
+  double ideal() const;        // no step can be shorter: max(compute + comm_cpu, comm)
+  double hidden() const;       // the smaller of hidden_interval and what the step saved of `comm`
+  double most_hidden() const;  // what a step of ideal() saves of `comm`: no step can hide more
 };
 
 // Every rank calls this together; all get the same result. `say` gets lines for the user. Errors:

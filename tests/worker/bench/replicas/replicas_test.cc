@@ -40,6 +40,7 @@ TEST(VariantResultTest, HiddenIsTheSmallerOfWhatOverlappedAndWhatItSaved) {
   result.hidden_interval = 0.75;
   EXPECT_EQ(result.median(), 2);
   EXPECT_EQ(result.ideal(), 1.75);
+  EXPECT_EQ(result.most_hidden(), 0.75);
   EXPECT_EQ(result.hidden(), 0.5);  // 2.5 without overlap
   result.hidden_interval = 0.25;
   EXPECT_EQ(result.hidden(), 0.25);
