@@ -30,17 +30,19 @@ const OrderResult* BaselineOf(const PipelineResult& result) {
 
 nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResult& result) {
   nlohmann::ordered_json json = {{"model", options.model}, {"work", bench::WorkOf(options.spec)}};
-  json.update({{"schedule", options.spec.schedule.name},
-               {"pp_size", options.spec.pp_size},
-               {"dp_size", options.spec.dp_size},
-               {"tp_size", options.spec.tp_size},
-               {"forward_seconds", result.forward_seconds},
-               {"backward_seconds", result.backward_seconds},
-               {"transfer_seconds", result.transfer_seconds},
-               {"rested_transfer_seconds", result.rested_seconds},
-               {"transfer_cpu_share", result.transfer_cpu},
-               {"transfer_over_forward", result.transfer_seconds / result.forward_seconds},
-               {"orders", nlohmann::ordered_json::array()}});
+  json.update(
+      {{"schedule", options.spec.schedule.name},
+       {"pp_size", options.spec.pp_size},
+       {"dp_size", options.spec.dp_size},
+       {"tp_size", options.spec.tp_size},
+       {"forward_seconds", result.parts.forward_seconds},
+       {"backward_seconds", result.parts.backward_seconds},
+       {"transfer_seconds", result.parts.transfer_seconds},
+       {"rested_transfer_seconds", result.parts.rested_seconds},
+       {"computation_loses", result.parts.contention.compute},
+       {"transfer_loses", result.parts.contention.communication},
+       {"transfer_over_forward", result.parts.transfer_seconds / result.parts.forward_seconds},
+       {"orders", nlohmann::ordered_json::array()}});
   for (const OrderResult& order : result.orders) {
     json["orders"].push_back({{"order", order.order.name},
                               {"warm_ups", order.warm_ups},
@@ -54,10 +56,13 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
 }
 
 std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
+  const bench::PipelineParts& parts = result.parts;
   std::string text = absl::StrFormat(
-      "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n",
-      result.forward_seconds * 1e3, result.backward_seconds * 1e3, result.transfer_seconds * 1e3,
-      result.transfer_seconds / result.forward_seconds);
+      "forward %.1f ms, backward %.1f ms, transfer %.1f ms (%.2f of forward)\n"
+      "together, computation loses %.0f %% of its rate and a transfer %.0f %%\n",
+      parts.forward_seconds * 1e3, parts.backward_seconds * 1e3, parts.transfer_seconds * 1e3,
+      parts.transfer_seconds / parts.forward_seconds, parts.contention.compute * 100,
+      parts.contention.communication * 100);
   absl::StrAppendFormat(&text, "%-18s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
                         "simulated", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/bench/options/pipeline_options.h"
+#include "worker/bench/pipeline/parts.h"
 
 namespace stretto::bench {
 
@@ -23,11 +24,7 @@ struct OrderResult {
 };
 
 struct PipelineResult {
-  double forward_seconds = 0;   // of a micro-batch, in the slowest stage
-  double backward_seconds = 0;  // the same
-  double transfer_seconds = 0;  // of what crosses a boundary, alone, on a link without tokens
-  double rested_seconds = 0;    // the same after a pause as long as the transfer
-  double transfer_cpu = 0;      // the share of a core that it takes, mean of both ends
+  PipelineParts parts;
   std::vector<OrderResult> orders;
 };
 

@@ -21,9 +21,13 @@ TEST_F(PipelineCommandTest, EveryOrderPassesParityAndHasAllFigures) {
               HasSubstr("1f1b, warm-ups 2 1: 2 steps bitwise equal to the serial oracle"));
   const Json result = Json::parse(Printed("json"));
   EXPECT_EQ(result["work"]["micro_batches"], 6);
-  for (const char* key : {"forward_seconds", "backward_seconds", "transfer_seconds",
-                          "rested_transfer_seconds", "transfer_cpu_share"})
+  for (const char* key :
+       {"forward_seconds", "backward_seconds", "transfer_seconds", "rested_transfer_seconds"})
     EXPECT_GT(result[key], 0) << key;
+  for (const char* key : {"computation_loses", "transfer_loses"}) {
+    EXPECT_GE(result[key], 0) << key;
+    EXPECT_LT(result[key], 1) << key;
+  }
   ASSERT_EQ(result["orders"].size(), 5u);
   EXPECT_EQ(result["orders"][0]["warm_ups"], Json::parse("[2, 1]"));
   EXPECT_EQ(result["orders"][4]["order"], "slack");

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// A round runs the computation alone, a transfer on a drained and on a rested link, and the
+// computation again under transfers that follow each other. The last tells what the two take from
+// each other. CPU time of a transfer would not: a core that waits for it wakes up more often than
+// one that computes.
+
+#include "worker/bench/pipeline/parts.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "proto/base/status_macros.h"
+#include "worker/bench/common/inputs.h"
+#include "worker/bench/common/median.h"
+#include "worker/bench/overlap/drain_link.h"
+#include "worker/bench/overlap/simulate.h"
+#include "worker/engine/layout/layout.h"
+#include "worker/trainer/agreement/control.h"
+
+namespace stretto::bench {
+namespace {
+
+constexpr double kMostContention = 0.95;
+
+// The part of a computation under which transfers run to measure their contention: less than all of
+// it, so that they end first on both ranks.
+constexpr double kUnderTransfers = 0.9;
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<PartsMeasurement>> PartsMeasurement::Create(
+    const PipelineOptions& options, MeasuredJob& job) {
+  std::unique_ptr<PartsMeasurement> parts(new PartsMeasurement(options, job));
+  ASSIGN_OR_RETURN(parts->engine_, job.Make(options.spec, Variant::kComputeOnly));
+  FillInputs(options.spec, 1, *parts->engine_);
+  RETURN_IF_ERROR(parts->engine_->executor().Run());  // touches the memory
+  parts->payload_.resize(parts->TransferCount());
+  return parts;
+}
+
+absl::Status PartsMeasurement::MeasureRound() {
+  RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
+  ASSIGN_OR_RETURN(computations_.emplace_back(), Compute());
+  RETURN_IF_ERROR(MeasureTransfers());
+  return MeasureContention();
+}
+
+absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Compute() {
+  RETURN_IF_ERROR(engine_->executor().Run());
+  const Program& program = engine_->program();
+  const absl::Span<const Interval> intervals = engine_->executor().intervals();
+  Computation found;
+  for (OpId id : program.ops.ids()) {
+    const Op& op = program.ops[id];
+    if (op.group >= 0) continue;
+    const Interval& ran = intervals[id.position()];
+    const double seconds = static_cast<double>(ran.end - ran.begin) * 1e-9;
+    found.total += seconds;
+    if (op.tag.phase == Phase::kForward) found.forward += seconds;
+    if (op.tag.phase == Phase::kBackward || op.tag.phase == Phase::kRecompute)
+      found.backward += seconds;
+  }
+  for (const auto& [key, seconds] : MeanSeconds(program, intervals))
+    absl::StrAppendFormat(&found.table, "%s %.9g\n", key, seconds);
+  return found;
+}
+
+// The token bucket of the link fills up in the pause.
+absl::Status PartsMeasurement::MeasureTransfers() {
+  RETURN_IF_ERROR(DrainLink(job_.control()));
+  ASSIGN_OR_RETURN(drained_.emplace_back(), Transfers(1));
+  ASSIGN_OR_RETURN(const double pause, job_.Slowest(drained_.back()));
+  std::this_thread::sleep_for(std::chrono::duration<double>(pause));
+  RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
+  ASSIGN_OR_RETURN(rested_.emplace_back(), Transfers(1));
+  return absl::OkStatus();
+}
+
+absl::Status PartsMeasurement::MeasureContention() {
+  const double alone = computations_.back().total;
+  ASSIGN_OR_RETURN(const auto all,
+                   trainer::ExchangeNumbers(job_.control(), {alone, drained_.back()}));
+  double computing = alone, transfer = 0;
+  for (const std::vector<double>& of_rank : all) {
+    computing = std::min(computing, of_rank[0]);
+    transfer = std::max(transfer, of_rank[1]);
+  }
+  const int count = std::max(1, static_cast<int>(kUnderTransfers * computing / transfer));
+  RETURN_IF_ERROR(DrainLink(job_.control()));
+  absl::StatusOr<double> in_transfers = 0.0;
+  std::thread transfers([&] { in_transfers = Transfers(count); });
+  const absl::StatusOr<Computation> under = Compute();
+  transfers.join();
+  RETURN_IF_ERROR(under.status());
+  RETURN_IF_ERROR(in_transfers.status());
+  const auto share = [](double lost) { return std::clamp(lost, 0.0, kMostContention); };
+  computation_loses_.push_back(
+      share((under->total - alone) / std::min(*in_transfers, under->total)));
+  transfer_loses_.push_back(share(1 - count * transfer / *in_transfers));
+  return absl::OkStatus();
+}
+
+int64_t PartsMeasurement::TransferCount() const {
+  const EngineSpec& spec = options_.spec;
+  return int64_t{spec.micro_batch_size} * spec.model.sequence_length * spec.model.hidden;
+}
+
+// Sends `count` micro-batches from the first stage to the second, one after the other. Returns the
+// seconds of that; almost none on ranks of other stages.
+absl::StatusOr<double> PartsMeasurement::Transfers(int count) {
+  const GroupId group = FindGroup(GroupsOf(options_.spec, job_.rank()), TransferGroupName(0, 1));
+  const TensorView view{.data = payload_.data(),
+                        .dtype = options_.spec.wire_dtype,
+                        .shape = {TransferCount(), 1, 1, 1},
+                        .rank = 1};
+  const int64_t begin = NowNanoseconds();
+  for (int i = 0; i < count && group >= 0; ++i) {
+    Communicator* link = job_.links()[group.position()].host;
+    RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));
+  }
+  return static_cast<double>(NowNanoseconds() - begin) * 1e-9;
+}
+
+absl::StatusOr<PipelineParts> PartsMeasurement::Medians() {
+  const auto middle = computations_.begin() + std::ssize(computations_) / 2;
+  std::nth_element(computations_.begin(), middle, computations_.end(),
+                   [](const Computation& a, const Computation& b) { return a.total < b.total; });
+  ASSIGN_OR_RETURN(const std::vector<std::string> tables,
+                   trainer::ExchangeText(job_.control(), middle->table));
+  PipelineParts parts;
+  parts.transfer_bytes =
+      static_cast<double>(TransferCount()) * static_cast<double>(SizeOf(options_.spec.wire_dtype));
+  for (const std::string& table : tables) {
+    ASSIGN_OR_RETURN(parts.tables.emplace_back(), CostTable::Parse(table));
+  }
+  const double micro_batches = options_.spec.micro_batches;
+  const double share = options_.ranks.rank < 2 ? 0.5 : 0;  // of the ends of the transfer
+  ASSIGN_OR_RETURN(const auto all,
+                   trainer::ExchangeNumbers(
+                       job_.control(),
+                       {middle->forward / micro_batches, middle->backward / micro_batches,
+                        MedianOf(drained_), MedianOf(rested_), share * MedianOf(computation_loses_),
+                        share * MedianOf(transfer_loses_)}));
+  for (const std::vector<double>& of_rank : all) {
+    parts.seconds.push_back({.forward = of_rank[0], .backward = of_rank[1]});
+    parts.forward_seconds = std::max(parts.forward_seconds, of_rank[0]);
+    parts.backward_seconds = std::max(parts.backward_seconds, of_rank[1]);
+    parts.transfer_seconds = std::max(parts.transfer_seconds, of_rank[2]);
+    parts.rested_seconds = std::max(parts.rested_seconds, of_rank[3]);
+    parts.contention.compute += of_rank[4];
+    parts.contention.communication += of_rank[5];
+  }
+  return parts;
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// What a step of a pipeline is made of, each part measured without the others.
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/bench/options/pipeline_options.h"
+#include "worker/bench/ranks/measured_job.h"
+#include "worker/engine/cost/model.h"
+#include "worker/engine/cost/table.h"
+#include "worker/engine/schedule/pipeline/slack.h"
+
+namespace stretto::bench {
+
+// Medians over the rounds so far, the same on all ranks.
+struct PipelineParts {
+  double forward_seconds = 0;   // of a micro-batch, in the slowest stage
+  double backward_seconds = 0;  // the same
+  double transfer_bytes = 0;    // that cross a boundary for a micro-batch
+  double transfer_seconds = 0;  // of these, alone, on a link whose bucket was drained
+  double rested_seconds = 0;    // the same after a pause as long as the transfer
+  Contention contention;        // between computation and a transfer, mean of both ends
+  // By rank: its operations, and its seconds without `delayed`.
+  std::vector<CostTable> tables;
+  std::vector<StageSeconds> seconds;
+};
+
+// Every rank calls each function together with the others. Errors: those of executors and of
+// communicators.
+class PartsMeasurement {
+ public:
+  // `job` and `options` must outlive the measurement.
+  static absl::StatusOr<std::unique_ptr<PartsMeasurement>> Create(const PipelineOptions& options,
+                                                                  MeasuredJob& job);
+  absl::Status MeasureRound();
+  absl::StatusOr<PipelineParts> Medians();
+
+ private:
+  // What this rank takes for its computations.
+  struct Computation {
+    double forward = 0, backward = 0;  // of all micro-batches
+    double total = 0;                  // and of the optimizer
+    std::string table;                 // as CostTable::Parse reads it
+  };
+
+  PartsMeasurement(const PipelineOptions& options, MeasuredJob& job)
+      : options_(options), job_(job) {}
+
+  absl::StatusOr<Computation> Compute();
+  absl::Status MeasureTransfers();
+  absl::Status MeasureContention();
+  int64_t TransferCount() const;
+  absl::StatusOr<double> Transfers(int count);
+
+  const PipelineOptions& options_;
+  MeasuredJob& job_;
+  std::unique_ptr<trainer::RankEngine> engine_;  // computation without transfers
+  std::vector<float> payload_;                   // of a transfer
+  // Of this rank, by round.
+  std::vector<Computation> computations_;
+  std::vector<double> drained_, rested_;
+  std::vector<double> computation_loses_, transfer_loses_;  // shares of their rates
+};
+
+}  // namespace stretto::bench
