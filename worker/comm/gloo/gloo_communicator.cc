@@ -269,31 +269,6 @@ class Gloo final : public GlooCommunicator {
   std::vector<char> scratch_;  // of a fixed size; none for a group of one
 };
 
-absl::Status CheckOptions(const GlooOptions& options) {
-  const std::string group = absl::StrCat("gloo group '", options.prefix, "': ");
-  if (options.size < 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(group, "size is ", options.size, ", expected at least 1"));
-  }
-  if (options.rank < 0 || options.rank >= options.size) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(group, "rank is ", options.rank, ", expected 0 to ", options.size - 1));
-  }
-  if (options.size > 1 && options.store == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(group, "no store, expected one for ", options.size, " ranks"));
-  }
-  if (options.size > 1 && options.network == nullptr) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(group, "no network, expected one for ", options.size, " ranks"));
-  }
-  if (options.timeout <= absl::ZeroDuration()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        group, "timeout is ", absl::FormatDuration(options.timeout), ", expected above 0"));
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GlooCommunicator>> GlooCommunicator::Connect(

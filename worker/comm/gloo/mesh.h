@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "worker/comm/gloo/gloo_communicator.h"
 
@@ -23,6 +24,10 @@ bool IsTimeout(const std::string& text);
 
 // In gloo's unit, at least one, because gloo reads zero as "forever".
 std::chrono::milliseconds ToMilliseconds(absl::Duration duration);
+
+// Whether a group can be made of these, of one rank or more. Errors: InvalidArgument naming the
+// group and the option.
+absl::Status CheckOptions(const GlooOptions& options);
 
 // Publishes our addresses as "<prefix>/<rank>" and connects to all peers. The result owns its pairs
 // and shares the network; it is shared because gloo's buffers refer to it. Needs options.size > 1,
