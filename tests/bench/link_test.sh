@@ -15,12 +15,13 @@ namespaces() { ip netns list | grep -c '^stretto-'; }
 before=$(namespaces)
 
 expect "a rate of 0 is refused" exits_with 2 "$script" --gbps 0 --bench "$bench"
+expect "a bucket that tbf cannot use is refused" exits_with 2 "$script" --gbps 1 --burst-kb 64
 expect "an unknown argument is refused" exits_with 2 "$script" --gbps 1 --tempo 2
 expect "the refusal says which" grep -q -- "--tempo" "$scratch/said"
 expect "help is no error" exits_with 0 "$script" --help
 
 small=(--gbps 2 --bench "$bench" --schedules "megatron_sync,domino_row" --repeats 1
-  --layers 4 --hidden 256 --heads 4)
+  --layers 2 --hidden 256 --heads 4 --batch 12 --micro-batches 2 --burst-kb 128)
 "$script" "${small[@]}" --peer torch --json "$scratch/link.json" -- --slices 1,2 >"$scratch/table"
 code=$?
 if ((code == 77)); then
@@ -35,14 +36,22 @@ import json, sys
 report = json.load(open(sys.argv[1]))
 assert [s["schedule"] for s in report["schedules"]] == ["megatron_sync", "domino_row"], report
 assert all(c["parity"] for c in report["searched"]), report["searched"]
-assert report["gbps"] == 2 and report["wire_bytes"] >= 100 * 256 * 1024, report["wire_bytes"]
+assert report["gbps"] == 2 and report["least_collective_bytes"] == 12 * 256 * 256 * 4, report
+assert report["work"]["micro_batches"] == 2, report["work"]
 for schedule in report["schedules"]:
+    assert abs(2 * schedule["t_ideal_pairs"] - schedule["t_ideal_phase"] -
+               schedule["t_ideal_step"]) < 1e-9, schedule
     # The link really is shaped: the collectives alone take what the wire needs, or more.
     assert schedule["t_comm"] >= 0.99 * report["wire_seconds"], schedule
     assert schedule["peer"] is not None
 for error in report["errors"]:
     assert "expected at least 0.99 of" in error, error
 PYTHON
+expect "a collective of a few bursts is an error" exits_with 1 "$script" --gbps 2 \
+  --bench "$bench" --schedules megatron_sync --repeats 1 --layers 1 --hidden 64 --heads 4 \
+  --json "$scratch/small.json"
+expect "which says what to change" grep -q "expected at least 20 times the link's burst of 262144: \
+raise --sequence or --batch, or lower --burst-kb" "$scratch/said"
 expect "the table has a row for each schedule" grep -q '^domino_row' "$scratch/table"
 
 # Two stages, on the same link.

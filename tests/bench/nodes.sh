@@ -5,7 +5,8 @@
 # The script sets nodes (their number), node_ranks (ranks on each) and, to have rank r and all its
 # threads on core r, pinned. The interface of node n has the address 10.99.0.(n+1).
 
-readonly BURST_KB=256 # below 128 kB tbf splits segments and burns a core
+burst_kb=256 # of the token buckets
+readonly LEAST_BURST_KB=128 # below it tbf splits segments and burns a core
 ME=$(basename "$0")
 
 fail() { # CODE MESSAGE
@@ -51,7 +52,7 @@ clean_up_nodes() {
 }
 
 shape() { # SPACE DEVICE GBPS: what leaves by the device
-  tc -netns "$1" qdisc add dev "$2" root tbf rate "${3}gbit" burst "${BURST_KB}kb" latency 50ms
+  tc -netns "$1" qdisc add dev "$2" root tbf rate "${3}gbit" burst "${burst_kb}kb" latency 50ms
 }
 
 give_address() { # NODE

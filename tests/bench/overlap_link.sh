@@ -24,8 +24,9 @@ for the default work, 10 minutes for all schedules.
   --peer torch        also measure PyTorch, half before and half after; needs STRETTO_PEER_PYTHON
                       (tests/bench/peer_env.sh makes it), is left out with the reason without it
   --family gpt|llama, --layers, --hidden, --heads, --kv-heads, --ffn, --sequence, --vocab N,
-  --batch N (tp2), --micro-batch, --micro-batches N (pp2, dp2)
+  --batch N (tp2) or --micro-batch N (pp2, dp2), --micro-batches N
                       the work, for both
+  --burst-kb N        token bucket of the link, from 128 (default: 256)
   --bench FILE        stretto-bench (default: build/release/bin/stretto-bench)
 Exit: 0; 1 a run failed, a schedule failed parity or a time cannot be; 2 arguments, or not root;
 77 namespaces cannot be made here.
@@ -39,7 +40,7 @@ while (($# > 0)); do
   case $1 in
     -h | --help) usage; exit 0 ;;
     --) shift; only_bench+=("$@"); break ;;
-    --gbps | --json | --peer | --layout | --repeats | --wire | --bench | --schedules | \
+    --gbps | --burst-kb | --json | --peer | --layout | --repeats | --wire | --bench | --schedules | \
       --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab | \
       --micro-batch | --micro-batches)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
@@ -47,6 +48,7 @@ while (($# > 0)); do
   esac
   case $1 in
     --gbps) gbps=$2 ;;
+    --burst-kb) burst_kb=$2 ;;
     --json) json=$2 ;;
     --peer) peer=$2 ;;
     --layout) layout=$2 ;;
@@ -59,6 +61,8 @@ while (($# > 0)); do
   shift 2
 done
 is_above_zero "$gbps" || fail 2 "--gbps: found '$gbps', expected a number above 0"
+is_count "$burst_kb" && ((burst_kb >= LEAST_BURST_KB)) ||
+  fail 2 "--burst-kb: found '$burst_kb', expected at least $LEAST_BURST_KB"
 is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number above 0"
 [[ $wire == f32 || $wire == bf16 ]] || fail 2 "--wire: found '$wire', expected f32 or bf16"
 [[ $layout =~ ^(tp2|pp2|dp2)$ ]] || fail 2 "--layout: found '$layout', expected tp2, pp2 or dp2"
@@ -129,6 +133,6 @@ by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scra
   --repeats "$repeats" "${same[@]}" "${only_bench[@]}" || code=$?
 [[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
 run_peer "$scratch/peer.after.json" torch_peer.py
-python3 "$FOLDER/overlap_report.py" --burst $((BURST_KB * 1024)) --load "$load" --out "$json" \
+python3 "$FOLDER/overlap_report.py" --burst $((burst_kb * 1024)) --load "$load" --out "$json" \
   "$scratch/overlap.json" "$scratch"/peer.*.json || code=1
 exit "$code"

@@ -3,8 +3,8 @@
 """Puts what `stretto-bench overlap` and its peer measured into one JSON file and prints a table.
 
 Adds to the object of `stretto-bench overlap` the peer's, as "peer", and to each schedule its
-comparison with the peer's fastest variant. Exit 1 when too few bytes went over the wire for the
-link's burst not to matter.
+comparison with the peer's fastest variant. Exit 1 when a collective is so small that the link's
+burst matters.
 """
 
 import argparse
@@ -14,7 +14,8 @@ import pathlib
 import statistics
 import sys
 
-LEAST_BURSTS = 100
+# Of a collective of a layer. The token bucket can fill up before each of them.
+LEAST_BURSTS = 20
 
 
 def cpu_name():
@@ -75,12 +76,16 @@ def table(report):
 
 def print_report(report):
     print(f"{report['gbps']:g} Gbit/s, {report['dtype']}, wire {report['wire']}, "
-          f"{report['repeats']} rounds, {report['wire_bytes'] / 1e6:.1f} MB a step and direction")
+          f"{report['repeats']} rounds, {report['wire_bytes'] / 1e6:.1f} MB a step and direction, at least "
+          f"{report['least_collective_bytes'] / 1e6:.2f} MB a layer's collective")
+    for refused in report["refused"]:
+        print(f"not measured: {refused}")
     if report["schedules"]:
         s = report["schedules"][0]
         print(f"t_comp {s['t_comp']:.3f} s   t_comm {s['t_comm']:.3f} s "
               f"(cpu {s['comm_cpu_seconds']:.3f} s)   t_serial {s['t_serial']:.3f} s   "
-              f"t_ideal_step {s['t_ideal_step']:.3f} s   t_ideal_phase {s['t_ideal_phase']:.3f} s")
+              f"t_ideal_step {s['t_ideal_step']:.3f} s   t_ideal_phase {s['t_ideal_phase']:.3f} s   "
+              f"t_ideal_pairs {s['t_ideal_pairs']:.3f} s")
         print(table(report))
     peer = report["peer"]
     if peer is None:
@@ -111,9 +116,11 @@ def main():
     report["peer"] = merge_peers([json.loads(p.read_text()) for p in o.peers if p.exists()])
     for result in report["schedules"]:
         result["peer"] = compare(result, report["peer"])
-    if report["wire_bytes"] < LEAST_BURSTS * o.burst:
-        report["errors"].append(f"a step sends {report['wire_bytes']} bytes, expected at least "
-                                f"{LEAST_BURSTS} times the link's burst of {o.burst}")
+    if report["least_collective_bytes"] < LEAST_BURSTS * o.burst:
+        report["errors"].append(
+            f"a collective of a layer sends {report['least_collective_bytes']} bytes, expected at "
+            f"least {LEAST_BURSTS} times the link's burst of {o.burst}: raise --sequence or "
+            f"--batch, or lower --burst-kb")
         print(f"error: {report['errors'][-1]}", file=sys.stderr)
     o.out.write_text(json.dumps(report, indent=2) + "\n")
     print_report(report)

@@ -9,8 +9,8 @@ variants are
   async  the all-reduce of a column-parallel linear's input gradient runs under its weight gradient
 
 and with one rank `eager` and `compile` (torch.compile). Times are seconds, medians over repeats
-taken in turn (sync async sync async ...), each the slowest rank's; t_step is forward and backward,
-the optimizer is timed apart. One process per rank, one thread each; pin it from outside. Prints one
+taken in turn (sync async sync async ...), each the slowest rank's; t_step is forward and backward
+of all micro-batches in turn, the optimizer is timed apart. One process per rank, one thread each; pin it from outside. Prints one
 JSON object on rank 0. Before anything is timed, every variant's loss and gradients on a tiny model
 must equal those of plain autograd on one rank.
 """
@@ -38,7 +38,8 @@ def parse():
     add("--kv-heads", type=int, help="heads of keys and values (default: --heads)")
     add("--ffn", type=int, help="width of the MLP (default: four times --hidden)")
     add("--sequence", type=int, default=256)
-    add("--batch", type=int, default=8)
+    add("--batch", type=int, default=8, help="sequences of a micro-batch")
+    add("--micro-batches", type=int, default=1, help="of a step")
     add("--vocab", type=int, default=512)
     add("--json", type=pathlib.Path, help="also write the JSON here")
     o = parser.parse_args()

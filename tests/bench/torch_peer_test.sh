@@ -37,7 +37,8 @@ peer=$here/torch_peer.py
 
 python=${STRETTO_PEER_PYTHON-}
 [[ -n $python ]] || { echo "skipped: steps, as STRETTO_PEER_PYTHON is not set"; exit 77; }
-small=(--layers 2 --hidden 64 --heads 8 --sequence 16 --batch 2 --vocab 128 --repeats 1)
+small=(--layers 2 --hidden 64 --heads 8 --sequence 16 --batch 2 --micro-batches 2 --vocab 128
+  --repeats 1)
 for family in gpt llama; do
   work=("${small[@]}" --family "$family")
   [[ $family == gpt ]] || work+=(--kv-heads 4 --ffn 96)

@@ -25,13 +25,14 @@ def run(o):
     from torch.nn.functional import cross_entropy
 
     from torch_modules import Model
+    from torch_step import batch
 
     known = {"1f1b": Schedule1F1B, "gpipe": ScheduleGPipe}
 
     def make(name, shape):
         model = Model(shape, o.rank, o.ranks)
         stage = PipelineStage(model, o.rank, o.ranks, torch.device("cpu"))
-        batches = [torch_ranks.batch(shape, i) for i in range(o.micro_batches)]
+        batches = [batch(shape, i) for i in range(o.micro_batches)]
         return {"name": name, "model": model,
                 "schedule": known[name](stage, o.micro_batches, loss_fn=cross_entropy),
                 "tokens": torch.cat([tokens for tokens, _ in batches]),

@@ -67,17 +67,11 @@ def tiny_shape(layers):
                  vocab=32)
 
 
-def batch(shape, index):
-    """Tokens [batch, sequence] and targets [batch * sequence], the same on every rank."""
-    import torch
-    drawn = torch.randint(shape.vocab, (shape.batch, shape.sequence + 1),
-                          generator=torch.Generator().manual_seed(2 + index))
-    return drawn[:, :-1].contiguous(), drawn[:, 1:].flatten()
-
-
 def plain_norm(model, shape, count):
     """The gradient's norm of `count` batches, by plain autograd."""
     from torch.nn.functional import cross_entropy
+
+    from torch_step import batch
     for tokens, targets in (batch(shape, i) for i in range(count)):
         (cross_entropy(model(tokens), targets) / count).backward()
     return sum((p.grad.double() ** 2).sum() for p in model.parameters()).sqrt().item()

@@ -28,6 +28,7 @@ def run(o):
     from torch.nn.parallel import DistributedDataParallel
 
     from torch_modules import Layer, Model
+    from torch_step import batch
 
     def wrap(name, shape):
         model = Model(shape)
@@ -44,7 +45,7 @@ def run(o):
                 (cross_entropy(model(tokens), targets) / len(batches)).backward()
 
     def batches(shape, count):
-        return [torch_ranks.batch(shape, i * o.ranks + o.rank) for i in range(count)]
+        return [batch(shape, i * o.ranks + o.rank) for i in range(count)]
 
     def check(name):
         tiny = torch_ranks.tiny_shape(layers=2)

@@ -10,7 +10,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from torch_step import Shape, Wire, batch, check, forward, parameters
+from torch_step import Shape, Wire, accumulate, batch, check, forward, parameters
 
 
 def shape_of(o):
@@ -30,26 +30,24 @@ class Timed:
         self.parameters = parameters(shape, options.ranks, options.rank)
         self.optimizer = torch.optim.AdamW(self.parameters.values(), lr=1e-4, fused=True)
         self.forward = torch.compile(forward) if name == "compile" else forward
-        self.inputs = batch(shape)
+        self.batches = [batch(shape, index) for index in range(options.micro_batches)]
         self.losses, self.samples = [], []
 
     def step(self):
         o = self.options
         if o.ranks > 1:
             dist.barrier()
-        times = [time.perf_counter()]
-        loss = self.forward(self.parameters, self.shape, o.ranks, o.rank, self.wire, *self.inputs)
-        times.append(time.perf_counter())
-        loss.backward()
-        times.append(time.perf_counter())
+        begin = time.perf_counter()
+        loss, t_forward, t_backward = accumulate(self.batches, lambda *inputs: self.forward(
+            self.parameters, self.shape, o.ranks, o.rank, self.wire, *inputs))
+        middle = time.perf_counter()
         self.optimizer.step()
         self.optimizer.zero_grad()
-        times.append(time.perf_counter())
-        seconds = torch.tensor([times[1] - times[0], times[2] - times[1], times[2] - times[0],
-                                times[3] - times[2]], dtype=torch.float64)
+        seconds = torch.tensor([t_forward, t_backward, middle - begin,
+                                time.perf_counter() - middle], dtype=torch.float64)
         if o.ranks > 1:
             dist.all_reduce(seconds, dist.ReduceOp.MAX)
-        self.losses.append(loss.item())
+        self.losses.append(loss)
         self.samples.append(seconds.tolist())
 
     def report(self):
@@ -57,7 +55,7 @@ class Timed:
         t_forward, t_backward, t_step, t_optimizer = map(statistics.median, zip(*timed))
         return {"name": self.name, "t_forward": t_forward, "t_backward": t_backward,
                 "t_step": t_step, "t_optimizer": t_optimizer,
-                "tokens_per_second": self.shape.tokens / t_step,
+                "tokens_per_second": self.options.micro_batches * self.shape.tokens / t_step,
                 "loss_first": self.losses[0], "loss_last": self.losses[-1],
                 "samples": timed}  # rows of forward, backward, both, optimizer
 
@@ -100,11 +98,11 @@ def run(o):
         tolerance = 1e-5 if o.wire == "f32" else 2**-8 * 4 * tiny.layers
         for name in o.variants:
             wire = Wire(wire_dtype(o), name == "async")
-            checked[name] = check(tiny, o.ranks, o.rank, wire, tolerance)
+            checked[name] = check(tiny, o.ranks, o.rank, wire, tolerance, o.micro_batches)
     results = measure(o)
     if o.rank == 0:
         report = {"peer": "torch", "version": torch.__version__, "ranks": o.ranks, "dtype": "f32",
-                  "wire": o.wire, **shape_of(o)._asdict(),
+                  "wire": o.wire, **shape_of(o)._asdict(), "micro_batches": o.micro_batches,
                   "loss_expected_first": math.log(o.vocab), "equal_to_one_rank": checked,
                   "variants": [results[name] for name in o.variants]}
         text = json.dumps(report)

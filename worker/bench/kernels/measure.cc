@@ -16,6 +16,7 @@
 #include "kernels/bf16.h"
 #include "kernels/ops.h"
 #include "proto/base/status_macros.h"
+#include "worker/bench/common/median.h"
 #include "worker/engine/memory/plan.h"
 
 namespace stretto::bench {
@@ -203,9 +204,7 @@ absl::StatusOr<double> TimeOf(const KernelCase& timed, const KernelTiming& timin
     if (run >= timing.warm_up) seconds.push_back(SpanOf(executor->intervals()) / copies);
   }
   RETURN_IF_ERROR(CheckFinite(timed, *executor));
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
+  return MedianOf(std::move(seconds));
 }
 
 }  // namespace stretto::bench

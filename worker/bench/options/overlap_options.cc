@@ -69,7 +69,8 @@ void AddWorkFlags(CLI::App& app, OverlapOptions& o) {
           "width of the MLP (default: the preset's, or four times --hidden)");
   size("--sequence", o.model.sequence_length, "length of a sequence in tokens");
   size("--vocab", o.model.vocab_size, "size of the vocabulary in tokens");
-  size("--batch", o.batch, "number of sequences in a step");
+  size("--batch", o.batch, "number of sequences in a micro-batch");
+  size("--micro-batches", o.micro_batches, "number of micro-batches in a step");
   type("--dtype", o.dtype, "type of weights and activations: f32 or bf16");
   type("--wire", o.wire, "type on the link: f32 or bf16");
 }
@@ -163,6 +164,7 @@ EngineSpec OverlapOptions::Unsliced() const {
   spec.dtype = TypeOf(dtype);
   spec.wire_dtype = TypeOf(wire);
   spec.micro_batch_size = batch;
+  spec.micro_batches = micro_batches;
   return spec;
 }
 

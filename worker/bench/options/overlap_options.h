@@ -37,7 +37,8 @@ struct OverlapOptions {
                      .ffn_hidden = 3072,
                      .sequence_length = 256,
                      .vocab_size = 512};
-  int batch = 8;  // sequences, in one micro-batch
+  int batch = 8;  // sequences of a micro-batch
+  int micro_batches = 1;
   std::string dtype = "f32";
   std::string wire = "f32";
 

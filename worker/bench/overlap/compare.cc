@@ -9,7 +9,9 @@
 #include "worker/bench/overlap/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <deque>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -20,6 +22,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
+#include "worker/bench/common/median.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/program/text.h"
@@ -32,12 +35,10 @@ namespace {
 constexpr double kOccupied = 1.5;
 
 template <class Get>
-double MedianOf(const Measured& measured, Get get) {
+double MedianOfRuns(const Measured& measured, Get get) {
   std::vector<double> values;
   for (const Run& run : measured.runs) values.push_back(get(run.slowest));
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return MedianOf(std::move(values));
 }
 
 // Measurements of a schedule and of the programs that bound it.
@@ -49,7 +50,7 @@ struct Programs {
 
 PhaseMedians MediansOf(const Programs& programs, PhaseSample StepSample::*phase) {
   const auto median = [&](const Measured* measured, double PhaseSample::*field) {
-    return MedianOf(*measured, [&](const StepSample& s) { return s.*phase.*field; });
+    return MedianOfRuns(*measured, [&](const StepSample& s) { return s.*phase.*field; });
   };
   constexpr auto seconds = &PhaseSample::seconds;
   return {.t_comp = median(programs.comp, seconds),
@@ -131,7 +132,11 @@ class Comparer {
       }
     }
     if (programs.empty()) {
-      result_.errors.push_back(absl::StrCat(schedule, ": no choice fits: ", refused.message()));
+      // With all schedules, some do not fit this work; by its name, one was asked for.
+      const bool asked = !options_.schedules.empty();
+      (asked ? result_.errors : result_.refused)
+          .push_back(absl::StrCat(schedule, ": no choice fits: ", refused.message()));
+      say_(absl::StrCat(schedule, ": refused: ", refused.message()));
     }
     if (passed.size() > 1 && !options_.every_choice) {
       passed = {*absl::c_min_element(passed, [](const Candidate& a, const Candidate& b) {
@@ -175,12 +180,12 @@ class Comparer {
                         " programs"));
     }
     CountWire(comm->program);
-    const double t_comm = MedianOf(*comm, [](const StepSample& s) { return s.step.seconds; });
+    const double t_comm = MedianOfRuns(*comm, [](const StepSample& s) { return s.step.seconds; });
     CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
     for (size_t i = 0; i < finalists.size(); ++i) {
       ASSIGN_OR_RETURN(ScheduleResult result, Evaluate(finalists[i], programs[i]));
       if (const Measured* occupied = programs[i].occupied) {
-        result.t_occupy = MedianOf(*occupied, [](const StepSample& s) { return s.step.seconds; });
+        result.t_occupy = MedianOfRuns(*occupied, [](const StepSample& s) { return s.step.seconds; });
       }
       result_.schedules.push_back(std::move(result));
     }
@@ -198,16 +203,22 @@ class Comparer {
                OccupationOf(plan.program, *link, kOccupied * candidate.parity.seconds));
   }
 
+  // `communication` has the unsliced collectives. Those of the loss, a few numbers of each token,
+  // belong to no layer.
   void CountWire(const Program& communication) {
     const double n = options_.ranks;
-    double bytes = 0, emulated = 0;
+    double bytes = 0, emulated = 0, least = std::numeric_limits<double>::infinity();
     for (const Op& op : communication.ops) {
       if (op.tag.phase == Phase::kOptimizer || !IsCollective(op.kind)) continue;
       const int passes = InfoOf(InfoOf(op.kind).collective).ring_passes;
-      bytes += passes * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
+      const double sent =
+          passes * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
+      bytes += sent;
+      if (op.tag.layer >= 0) least = std::min(least, sent);
       if (rig_.emulated()) emulated += SecondsOf(*rig_.emulated(), communication, op);
     }
     result_.wire_bytes = static_cast<int64_t>(bytes);
+    if (std::isfinite(least)) result_.least_collective_bytes = static_cast<int64_t>(least);
     if (rig_.emulated()) result_.wire_seconds = emulated;
     if (options_.gbps == 0) return;
     result_.wire_seconds = bytes * 8 / (kPayloadShare * options_.gbps * 1e9);
@@ -228,9 +239,10 @@ class Comparer {
     result.figures = {.forward = MediansOf(programs, &StepSample::forward),
                       .backward = MediansOf(programs, &StepSample::backward),
                       .step = MediansOf(programs, &StepSample::step),
+                      .micro_batches = options_.micro_batches,
                       .mixes_phases = MixesPhases(programs.overlap->program)};
     result.t_optimizer =
-        MedianOf(*programs.overlap, [](const StepSample& s) { return s.optimizer; });
+        MedianOfRuns(*programs.overlap, [](const StepSample& s) { return s.optimizer; });
     for (const auto& run : programs.overlap->runs) {
       result.samples.push_back(run.slowest.step.seconds);
     }

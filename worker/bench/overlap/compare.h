@@ -37,8 +37,10 @@ struct Comparison {
   std::vector<ScheduleResult> schedules;
   Link link;
   int64_t wire_bytes = 0;              // sent by a rank in one t_comm
+  int64_t least_collective_bytes = 0;  // the least that it sends in a collective of a layer there
   std::optional<double> wire_seconds;  // their minimum time; none if the link has no given rate
-  // Schedules that failed parity or accepted no choice, and impossible times.
+  std::vector<std::string> refused;    // schedules that accept no choice, unless asked for by name
+  // Schedules that failed parity, or accepted no choice though asked for, and impossible times.
   std::vector<std::string> errors;
 };
 

@@ -25,10 +25,17 @@ struct PhaseMedians {
 
 struct Figures {
   PhaseMedians forward, backward, step;
+  int micro_batches = 1;
   bool mixes_phases = false;
 
   double ideal_step() const { return step.ideal(); }
   double ideal_phase() const { return forward.ideal() + backward.ideal(); }
+  // The ideal of schedules that run forward of each micro-batch together with backward of the one
+  // before: the first forward and the last backward are alone, and together they are one
+  // micro-batch of which the phases are apart.
+  double ideal_pairs() const {
+    return (ideal_phase() + (micro_batches - 1) * ideal_step()) / micro_batches;
+  }
   // The valid bound: the sum of the phases' bounds, unless the schedule mixes the phases.
   double ideal() const { return mixes_phases ? ideal_step() : ideal_phase(); }
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
@@ -66,7 +67,11 @@ absl::Status Occupy(const Occupation& occupation, RankPlan* plan) {
     Unit& unit = step.units[instance.unit];
     if (largest == nullptr || unit.ops.size() > largest->ops.size()) largest = &unit;
   }
-  largest->ops.insert(largest->ops.end(), occupation.calls, call);
+  const auto instances = absl::c_count_if(step.instances, [&](const Instance& instance) {
+    return &step.units[instance.unit] == largest;
+  });
+  const auto each = (occupation.calls + instances - 1) / instances;
+  largest->ops.insert(largest->ops.end(), static_cast<size_t>(each), call);
   plan->program = Expand(step);
   ASSIGN_OR_RETURN(plan->arenas, PlanMemory(&plan->program));
   const absl::Status verified = Verify(plan->program, &plan->arenas);

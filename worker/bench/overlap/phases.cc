@@ -44,6 +44,26 @@ Part PartOf(const Op& op) {
   return op.tag.phase == Phase::kOptimizer ? Part::kOptimizer : Part::kBackward;
 }
 
+// Numbers the passes of a program in their order: forward of a micro-batch, then its backward.
+class Passes {
+ public:
+  explicit Passes(const Program& program) {
+    for (const Op& op : program.ops) last_ = std::max(last_, op.tag.micro_batch);
+  }
+  size_t size() const { return 2 * (static_cast<size_t>(last_) + 1); }
+  // `op` is not of the optimizer. An operation of no micro-batch is of the last one in backward,
+  // which adds up what is merged, and of the first one in forward.
+  size_t Of(const Op& op) const {
+    const bool backward = PartOf(op) == Part::kBackward;
+    const int of_none = backward ? last_ : 0;
+    const int micro_batch = op.tag.micro_batch < 0 ? of_none : op.tag.micro_batch;
+    return 2 * static_cast<size_t>(micro_batch) + (backward ? 1 : 0);
+  }
+
+ private:
+  int last_ = 0;
+};
+
 template <class Wanted>
 Intervals Pick(const Program& program, absl::Span<const Interval> intervals, Wanted wanted) {
   Intervals picked;
@@ -61,40 +81,48 @@ Intervals Computations(const Program& program, absl::Span<const Interval> interv
 
 StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, int64_t begin) {
   const Intervals compute = Computations(program, intervals);
-  const auto phase = [&](auto in_phase, int64_t from, int64_t* end) {
-    for (OpId op : program.ops.ids()) {
-      if (in_phase(PartOf(program.ops[op]))) *end = std::max(*end, intervals[op.position()].end);
-    }
-    const Intervals communication = Pick(program, intervals, [&](const Op& op) {
+  const auto communication = [&](auto in_phase) {
+    const Intervals picked = Pick(program, intervals, [&](const Op& op) {
       return IsCollective(op.kind) && in_phase(PartOf(op));
     });
-    return PhaseTimes{.seconds = static_cast<double>(*end - from) * 1e-9,
-                      .communication = Common(communication, communication),
-                      .hidden = Common(compute, communication)};
+    return PhaseTimes{.communication = Common(picked, picked), .hidden = Common(compute, picked)};
   };
-  int64_t first = std::numeric_limits<int64_t>::max();
-  for (OpId op : program.ops.ids()) {
-    if (PartOf(program.ops[op]) != Part::kOptimizer)
-      first = std::min(first, intervals[op.position()].begin);
-  }
-  int64_t forward_end = first;
   StepTimes times;
-  times.forward = phase([](Part part) { return part == Part::kForward; }, first, &forward_end);
-  int64_t end = forward_end;
-  times.backward = phase([](Part part) { return part == Part::kBackward; }, forward_end, &end);
-  end = first;
-  times.step = phase([](Part part) { return part != Part::kOptimizer; }, first, &end);
-  for (const Interval& interval : intervals) end = std::max(end, interval.end);
-  times.optimizer = static_cast<double>(end - begin) * 1e-9 - times.step.seconds;
+  times.forward = communication([](Part part) { return part == Part::kForward; });
+  times.backward = communication([](Part part) { return part == Part::kBackward; });
+  times.step = communication([](Part part) { return part != Part::kOptimizer; });
+
+  const Passes passes(program);
+  std::vector<int64_t> ends(passes.size(), std::numeric_limits<int64_t>::min());
+  int64_t first = std::numeric_limits<int64_t>::max(), last = begin;
+  for (OpId id : program.ops.ids()) {
+    const Interval& interval = intervals[id.position()];
+    last = std::max(last, interval.end);
+    if (PartOf(program.ops[id]) == Part::kOptimizer) continue;
+    first = std::min(first, interval.begin);
+    int64_t& end = ends[passes.Of(program.ops[id])];
+    end = std::max(end, interval.end);
+  }
+  int64_t now = first;
+  for (size_t pass = 0; pass < ends.size(); ++pass) {
+    const int64_t end = std::max(now, ends[pass]);
+    (pass % 2 == 0 ? times.forward : times.backward).seconds +=
+        static_cast<double>(end - now) * 1e-9;
+    now = end;
+  }
+  times.step.seconds = static_cast<double>(now - first) * 1e-9;
+  times.optimizer = static_cast<double>(last - begin) * 1e-9 - times.step.seconds;
   return times;
 }
 
 bool MixesPhases(const Program& program) {
-  IdVector<LaneId, bool> backward_began(program.lanes.size());
+  const Passes passes(program);
+  IdVector<LaneId, size_t> latest(program.lanes.size());
   for (const Op& op : program.ops) {
-    const Part part = PartOf(op);
-    if (part == Part::kBackward) backward_began[op.lane] = true;
-    if (part == Part::kForward && backward_began[op.lane]) return true;
+    if (PartOf(op) == Part::kOptimizer) continue;
+    const size_t pass = passes.Of(op);
+    if (pass < latest[op.lane]) return true;
+    latest[op.lane] = pass;
   }
   return false;
 }

@@ -21,10 +21,11 @@ struct PhaseTimes {
   double exposed_share() const { return communication > 0 ? 1 - hidden / communication : 0; }
 };
 
-// Forward lasts from the begin of its first operation to the end of its last on any lane. Backward,
-// which includes recomputation and the loss (nothing waits for the loss), lasts from there to its
-// own last end. `step` is both together. The optimizer has the remaining time since `begin`,
-// including clearing gradients.
+// The passes of a step are forward and backward of each micro-batch in turn. Backward includes
+// recomputation and the loss, because nothing waits for the loss. The first pass begins with its
+// first operation; each other one begins where the one before it ended. A pass ends with its last
+// operation on any lane. `forward` and `backward` are sums over micro-batches, `step` is both
+// together. The optimizer has the remaining time since `begin`, including clearing gradients.
 struct StepTimes {
   PhaseTimes forward, backward, step;
   double optimizer = 0;
@@ -34,8 +35,8 @@ struct StepTimes {
 // `begin` is not later than any of them.
 StepTimes TimesOf(const Program& program, absl::Span<const Interval> intervals, int64_t begin);
 
-// Returns whether an operation of forward comes after one of backward on its lane. Then the phases
-// have no boundary, and only the figures of the step are meaningful.
+// Returns whether an operation comes after one of a later pass on its lane. Then passes have no
+// boundary, and only the figures of the step are meaningful.
 bool MixesPhases(const Program& program);
 
 // Returns for each operation the share of its time (0 to 1) that overlaps the other side:

@@ -13,7 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double TokensPerSecond(const OverlapOptions& options, double seconds) {
-  return options.batch * options.model.sequence_length / seconds;
+  return static_cast<double>(options.micro_batches) * options.batch *
+         options.model.sequence_length / seconds;
 }
 
 Json WorkOf(const OverlapOptions& options) {
@@ -28,6 +29,7 @@ Json WorkOf(const OverlapOptions& options) {
           {"kv_heads", model.key_heads()},
           {"sequence", model.sequence_length},
           {"batch", options.batch},
+          {"micro_batches", options.micro_batches},
           {"vocab", model.vocab_size}};
 }
 
@@ -69,6 +71,7 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result) {
                {"t_optimizer", result.t_optimizer},
                {"t_ideal_step", f.ideal_step()},
                {"t_ideal_phase", f.ideal_phase()},
+               {"t_ideal_pairs", f.ideal_pairs()},
                {"t_ideal", f.ideal()},
                {"t_simulated", result.simulated.step.t_overlap},
                {"t_occupy", nullptr}});
@@ -103,9 +106,11 @@ std::string ToJson(const OverlapOptions& options, const Comparison& comparison) 
                 {{"latency_seconds", comparison.link.latency_seconds},
                  {"bytes_per_second", comparison.link.bytes_per_second}}},
                {"wire_bytes", comparison.wire_bytes},
+               {"least_collective_bytes", comparison.least_collective_bytes},
                {"wire_seconds", nullptr},
                {"schedules", Json::array()},
                {"searched", Json::array()},
+               {"refused", comparison.refused},
                {"errors", comparison.errors}};
   if (comparison.wire_seconds) json["wire_seconds"] = *comparison.wire_seconds;
   for (const ScheduleResult& result : comparison.schedules) {

@@ -16,6 +16,7 @@
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
+#include "worker/bench/common/median.h"
 #include "worker/bench/common/process_cpu.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
@@ -40,10 +41,20 @@ Link AsRing(const EmulatedLinkOptions& link) {
 
 }  // namespace
 
+void CpuMarks::Reset() {
+  const MutexLock lock(mutex_);
+  phase_ = Phase::kForward;
+  since_ = ProcessCpuSeconds();
+  forward_ = backward_ = 0;
+}
+
 void CpuMarks::Note(const Op& op) {
-  if (op.tag.phase == Phase::kForward) return;
-  std::atomic<double>& mark = op.tag.phase == Phase::kOptimizer ? optimizer_ : backward_;
-  if (mark.load() == 0) mark.store(ProcessCpuSeconds());
+  const MutexLock lock(mutex_);
+  const double now = ProcessCpuSeconds();
+  if (phase_ == Phase::kForward) forward_ += now - since_;
+  if (phase_ == Phase::kBackward || phase_ == Phase::kRecompute) backward_ += now - since_;
+  since_ = now;
+  phase_ = op.tag.phase;
 }
 
 absl::StatusOr<std::unique_ptr<Rig>> Rig::Create(const OverlapOptions& options, Machine& machine) {
@@ -120,7 +131,6 @@ absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& 
     RETURN_IF_ERROR(DrainLink(*communicator_));
   }
   marks->Reset();
-  const double cpu = ProcessCpuSeconds();
   const int64_t begin = NowNanoseconds();
   RETURN_IF_ERROR(engine.executor().Run());
   const absl::Span<const Interval> intervals = engine.executor().intervals();
@@ -132,11 +142,9 @@ absl::StatusOr<Run> Rig::RunOnce(const Measured& measured, trainer::RankEngine& 
   Run run{.slowest = {sample(times.forward), sample(times.backward), sample(times.step),
                       times.optimizer},
           .intervals = {intervals.begin(), intervals.end()}};
-  if (marks->optimizer() > 0) {
-    run.slowest.forward.cpu = marks->backward() - cpu;
-    run.slowest.backward.cpu = marks->optimizer() - marks->backward();
-    run.slowest.step.cpu = marks->optimizer() - cpu;
-  }
+  run.slowest.forward.cpu = marks->forward();
+  run.slowest.backward.cpu = marks->backward();
+  run.slowest.step.cpu = marks->forward() + marks->backward();
   RETURN_IF_ERROR(SlowestRank(&run.slowest));
   return run;
 }
@@ -210,8 +218,7 @@ absl::StatusOr<Link> Rig::MeasureLink() {
     // All ranks must compute the same result from the same number.
     RETURN_IF_ERROR(communicator_->Run(
         Collective::AllReduce(Floats(seconds, kLinkRepeats * 4), ReduceOp::kMax)));
-    std::nth_element(seconds.begin(), seconds.begin() + kLinkRepeats / 2, seconds.end());
-    return seconds[kLinkRepeats / 2];
+    return MedianOf({seconds.begin(), seconds.end()});
   };
   ASSIGN_OR_RETURN(const double small, median(kSmallBytes));
   ASSIGN_OR_RETURN(const double large, median(kLargeBytes));

@@ -2,12 +2,12 @@
 #pragma once
 // Runs programs on one rank of the benchmark, synchronised with all other ranks.
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/base/mutex.h"
 #include "worker/bench/common/machine.h"
 #include "worker/bench/options/overlap_options.h"
 #include "worker/bench/overlap/occupy.h"
@@ -58,17 +58,22 @@ struct Link {
   double bytes_per_second = 0;
 };
 
-// The process's CPU time at the begin of backward and of the optimizer.
+// The CPU time of the process in forward and in backward, from the begins of operations. Thread-safe
+// except for Reset.
 class CpuMarks {
  public:
-  // Called at the begin of a step.
-  void Reset() { backward_ = optimizer_ = 0; }
+  // Called at the begin of a step: the time from here counts as forward.
+  void Reset();
+  // Called at the begin of `op`: the time since the last call was that of the operation before it.
   void Note(const Op& op);
-  double backward() const { return backward_.load(); }
-  double optimizer() const { return optimizer_.load(); }  // 0: not noted
+  double forward() const { return forward_; }
+  double backward() const { return backward_; }
 
  private:
-  std::atomic<double> backward_{0}, optimizer_{0};
+  Mutex mutex_;
+  Phase phase_ GUARDED_BY(mutex_) = Phase::kForward;
+  double since_ GUARDED_BY(mutex_) = 0;
+  double forward_ = 0, backward_ = 0;  // read after the step
 };
 
 // Not thread-safe. Every rank makes the same calls in the same order. An engine exists for one

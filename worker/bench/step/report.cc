@@ -5,13 +5,13 @@
 
 #include "worker/bench/step/report.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/units.h"
+#include "worker/bench/common/median.h"
 #include "worker/bench/options/spec_flags.h"
 #include "worker/engine/cost/mfu.h"
 #include "worker/engine/exec/backend_sim/grid.h"
@@ -20,12 +20,6 @@ namespace stretto::bench {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-double MedianOf(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 struct Utilisation {
   std::optional<double> peak, mfu;

@@ -34,6 +34,8 @@ TEST(OverlapOptionsTest, UnslicedIsOneSliceOfTheWholeBatch) {
   EXPECT_THAT(spec.schedule.slices, ElementsAre(3));
   EXPECT_EQ(spec.tp_size, 1);
   EXPECT_EQ(spec.model.ffn_hidden, 384);
+  EXPECT_EQ(spec.micro_batches, 1);
+  EXPECT_EQ(ParseOverlapOptions({"--tp1", "--micro-batches", "5"})->Unsliced().micro_batches, 5);
   EXPECT_EQ(trainer::Validate(spec), absl::OkStatus());
 }
 
@@ -93,6 +95,7 @@ TEST(OverlapOptionsTest, WrongFlagsAreRefusedInOneLine) {
            {{}, {"--rendezvous"}},
            {{"--tp1", "--schedules", "fugue"}, {"--schedules", "fugue"}},
            {{"--tp1", "--slices", "0"}, {"--slices", "0"}},
+           {{"--tp1", "--micro-batches", "0"}, {"--micro-batches", "0"}},
            {{"--tp1", "--dtype", "f16"}, {"--dtype", "f16"}},
            {{"--tp1", "--rank", "1"}, {"--rank", "1"}},
            {{"--device", "cuda", "--tp1"}, {"--ranks", "1", "--device cuda", "2"}},

@@ -37,6 +37,18 @@ TEST(FiguresTest, PhasesApartBoundASchedulethatKeepsThemApart) {
   EXPECT_DOUBLE_EQ(figures.ideal(), 4);
 }
 
+// Of four micro-batches, three pairs share their slack, and the two ends together do not.
+TEST(FiguresTest, PairsLeaveBothEndsApart) {
+  Figures figures{.forward = {.t_comp = 12, .t_comm = 4},
+                  .backward = {.t_comp = 4, .t_comm = 12},
+                  .step = {.t_comp = 16, .t_comm = 16},
+                  .micro_batches = 4};
+  EXPECT_DOUBLE_EQ(figures.ideal_pairs(), (24 + 3 * 16) / 4.0);
+
+  figures.micro_batches = 1;  // no pair
+  EXPECT_DOUBLE_EQ(figures.ideal_pairs(), figures.ideal_phase());
+}
+
 TEST(FiguresTest, BelowItsBoundATimeIsAMeasuringError) {
   EXPECT_EQ(MeasuringError("t", 0.995, "t_ideal", 1), "");
   EXPECT_EQ(MeasuringError("t", 0.98, "t_ideal", 1),

@@ -114,6 +114,23 @@ TEST_F(OverlapTest, EveryChoiceIsMeasuredWhereAskedFor) {
   EXPECT_EQ(result["schedules"][1]["slices"], 2);
 }
 
+TEST_F(OverlapTest, AStepMayHaveSeveralMicroBatches) {
+  ASSERT_EQ(RunTwoRanks("--micro-batches 3 --slices 1 --splits 1"), 0)
+      << ReadFile(PathOf("rank0")).value_or("") << ReadFile(PathOf("rank1")).value_or("");
+
+  const Json result = Result();
+  EXPECT_EQ(result["work"]["micro_batches"], 3);
+  // Rows [4 x 16, 32] of f32: 2(n-1)/n of the bytes.
+  EXPECT_EQ(result["least_collective_bytes"], 4 * 16 * 32 * 4);
+  EXPECT_THAT(result["refused"].dump(), HasSubstr("domino_paper: no choice fits"));
+  ASSERT_GE(result["schedules"].size(), 2u);
+  for (const Json& schedule : result["schedules"]) {
+    EXPECT_THAT(schedule["parity"].get<std::string>(), HasSubstr("bitwise equal"));
+    const double phase = schedule["t_ideal_phase"], step = schedule["t_ideal_step"];
+    EXPECT_NEAR(schedule["t_ideal_pairs"], (phase + 2 * step) / 3, 1e-9);
+  }
+}
+
 TEST_F(OverlapTest, ScheduleThatFitsNoChoiceIsAnError) {
   EXPECT_EQ(RunTwoRanks("--schedules megatron_sync --slices 2"), 1);
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/overlap/phases.h"
 
+#include <utility>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/exec/intervals.h"
@@ -40,6 +42,55 @@ TEST(PhasesTest, ForwardEndsWithItsLastOperationOnAnyLane) {
   EXPECT_DOUBLE_EQ(times.backward.seconds, 3);  // 5 to 8
   EXPECT_DOUBLE_EQ(times.step.seconds, 7);
   EXPECT_DOUBLE_EQ(times.optimizer, 2);  // clearing, the update, and the gap before
+}
+
+// seconds    0   1   2   3   4   5   6   7   8
+// compute    |f0 |b0 |       |f1     |b1 |o  |
+// comm.tp        |   |r0     |   |r1     |
+constexpr char kTwoMicroBatches[] =
+    "program rank=0 world=2\n"
+    "group tp 0,1\n"
+    "lane compute\n"
+    "lane comm.tp\n"
+    "buffer %0 x f32 4 input\n"
+    "0 compute zero f fwd mb0 out=%0\n"
+    "1 compute zero b bwd mb0 out=%0\n"
+    "2 comm.tp all_reduce r bwd mb0 in=%0 out=%0 on=tp\n"
+    "3 compute zero f fwd mb1 out=%0\n"
+    "4 comm.tp all_reduce r fwd mb1 in=%0 out=%0 on=tp\n"
+    "5 compute zero b bwd mb1 out=%0\n"
+    "6 compute zero o opt out=%0\n";
+
+TEST(PhasesTest, PhasesAreSumsOverMicroBatches) {
+  const StepTimes times = TimesOf(
+      ProgramOf(kTwoMicroBatches),
+      {{At(0, 1), At(1, 2), At(2, 4), At(4, 6), At(5, 7), At(6, 7), At(7, 8)}}, 0);
+
+  EXPECT_DOUBLE_EQ(times.forward.seconds, 1 + 3);   // 0 to 1, 4 to 7
+  EXPECT_DOUBLE_EQ(times.backward.seconds, 3 + 0);  // 1 to 4; b1 ends with forward
+  EXPECT_DOUBLE_EQ(times.step.seconds, 7);
+  EXPECT_DOUBLE_EQ(times.optimizer, 1);
+  EXPECT_DOUBLE_EQ(times.forward.communication, 2);
+  EXPECT_DOUBLE_EQ(times.backward.communication, 2);
+}
+
+// A sum over micro-batches has no number of one.
+TEST(PhasesTest, BackwardOfNoMicroBatchIsOfTheLast) {
+  Program program = ProgramOf(kTwoMicroBatches);
+  program.ops[5].tag.micro_batch = -1;
+
+  EXPECT_FALSE(MixesPhases(program));
+  program.ops[1].tag.micro_batch = -1;
+  EXPECT_TRUE(MixesPhases(program));
+}
+
+TEST(PhasesTest, ForwardOfTheNextMicroBatchDoesNotMixThePhases) {
+  Program program = ProgramOf(kTwoMicroBatches);
+  EXPECT_FALSE(MixesPhases(program));
+
+  std::swap(program.ops[1].tag, program.ops[3].tag);
+
+  EXPECT_TRUE(MixesPhases(program));
 }
 
 TEST(PhasesTest, CommunicationIsHiddenByComputationOfAnyPhase) {
