@@ -9,14 +9,11 @@
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/median.h"
 #include "worker/bench/overlap/phases.h"
+#include "worker/engine/cost/contention.h"
 #include "worker/engine/exec/bind.h"
 
 namespace stretto::bench {
 namespace {
-
-bool IsGemm(OpKind kind) {
-  return kind == OpKind::kGemm || kind == OpKind::kGemmDgrad || kind == OpKind::kGemmWgrad;
-}
 
 using Calls = std::vector<std::function<void()>>;
 
@@ -24,7 +21,7 @@ using Calls = std::vector<std::function<void()>>;
 absl::StatusOr<Calls> GemmsOf(trainer::RankEngine& engine, Ops* ops) {
   Calls calls;
   for (const Op& op : engine.program().ops) {
-    if (!IsGemm(op.kind)) continue;
+    if (IsCollective(op.kind) || ClassOf(op.kind) != ComputeClass::kProduct) continue;
     std::vector<TensorView> in, out;
     for (auto [ids, views] : {std::pair(&op.in, &in), std::pair(&op.out, &out)}) {
       for (BufferId id : *ids) {

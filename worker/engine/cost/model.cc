@@ -60,6 +60,12 @@ double CostModel::Alone(const Program& program, const Op& op) const {
   return work.flops / machine.flops_per_second + work.bytes / machine.bytes_per_second;
 }
 
+const Contention& CostModel::Together(OpKind computation, CollectiveKind collective) const {
+  if (pairs.empty()) return contention;
+  const auto found = pairs.find({ClassOf(computation), collective});
+  return found == pairs.end() ? contention : found->second;
+}
+
 absl::Status Validate(const CostModel& model) {
   auto share = [](absl::string_view field, double found) {
     return ExpectField(found >= 0 && found < 1, field, found, "at least 0 and below 1");
@@ -67,8 +73,16 @@ absl::Status Validate(const CostModel& model) {
   RETURN_IF_ERROR(ExpectRate("machine.flops_per_second", model.machine.flops_per_second));
   RETURN_IF_ERROR(ExpectRate("machine.bytes_per_second", model.machine.bytes_per_second));
   RETURN_IF_ERROR(Validate(model.interconnect));
-  RETURN_IF_ERROR(share("contention.compute", model.contention.compute));
-  return share("contention.communication", model.contention.communication);
+  const auto both = [&](const std::string& field, const Contention& found) {
+    RETURN_IF_ERROR(share(absl::StrCat(field, ".compute"), found.compute));
+    return share(absl::StrCat(field, ".communication"), found.communication);
+  };
+  RETURN_IF_ERROR(both("contention", model.contention));
+  for (const auto& [pair, found] : model.pairs) {
+    RETURN_IF_ERROR(
+        both(absl::StrCat("pairs.", NameOf(pair.first), ".", InfoOf(pair.second).name), found));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace stretto

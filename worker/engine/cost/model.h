@@ -7,12 +7,12 @@
 // each latency + bytes / bandwidth of the port that its ring crosses most slowly (topology.h). A
 // table of measured durations takes precedence over both.
 //
-// Two operations that run at once slow each other down by one factor for each side (Contention).
-// Planned: a second table with measured durations of pairs of segments.
+// Two operations that run at once slow each other down by one factor for each side (contention.h).
 
 #include <limits>
 
 #include "absl/status/status.h"
+#include "worker/engine/cost/contention.h"
 #include "worker/engine/cost/table.h"
 #include "worker/engine/cost/topology.h"
 #include "worker/engine/program/program.h"
@@ -25,22 +25,18 @@ struct Machine {
   double bytes_per_second = std::numeric_limits<double>::infinity();  // of memory
 };
 
-// The shares of speed that each side loses while the other runs on the same rank, each at least 0
-// and below 1.
-struct Contention {
-  double compute = 0;        // the share of a core, or of the SMs, that communication burns
-  double communication = 0;  // the slow-down of a transfer under compute
-};
-
 struct CostModel {
   Machine machine = {};
   Interconnect interconnect = {};
-  Contention contention = {};
+  Contention contention = {};  // of pairs that `pairs` does not have
+  PairTable pairs = {};
   CostTable table = {};
 
   // Returns the seconds that an operation takes when nothing else runs: finite and not negative.
   // The time of a collective starts when all its ranks are ready.
   double Alone(const Program& program, const Op& op) const;
+  // Returns what a computation and a collective take from each other while both run.
+  const Contention& Together(OpKind computation, CollectiveKind collective) const;
 };
 
 // Errors: InvalidArgument naming the field, found and expected.

@@ -81,6 +81,17 @@ TEST(CostModelTest, TheTableComesFirstAndTheOperationBeforeItsTag) {
   EXPECT_EQ(model.Alone(program, program.ops[6]), 4) << "the same operation in another phase";
 }
 
+TEST(CostModelTest, PairsThatWereNotMeasuredHaveTheDefault) {
+  const CostModel model{
+      .contention = {.compute = 0.1},
+      .pairs = {{{ComputeClass::kProduct, CollectiveKind::kAllReduce}, {0.2, 0.3}}}};
+  EXPECT_EQ(model.Together(OpKind::kGemmWgrad, CollectiveKind::kAllReduce).compute, 0.2);
+  EXPECT_EQ(model.Together(OpKind::kGemm, CollectiveKind::kAllReduce).communication, 0.3);
+  EXPECT_EQ(model.Together(OpKind::kGemm, CollectiveKind::kAllGather).compute, 0.1);
+  EXPECT_EQ(model.Together(OpKind::kGelu, CollectiveKind::kAllReduce).compute, 0.1);
+  EXPECT_EQ(model.Together(OpKind::kAttention, CollectiveKind::kAllReduce).communication, 0);
+}
+
 TEST(CostModelTest, ValidateNamesTheField) {
   const double nan = std::nan(""), infinity = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(Validate(CostModel{}).ok());
@@ -95,7 +106,9 @@ TEST(CostModelTest, ValidateNamesTheField) {
       {{.interconnect = {.topology = {{0, -1}}}},
        "interconnect.topology.node[1]: found -1, expected at least 0"},
       {{.contention = {1, 0}}, "contention.compute: found 1, expected at least 0 and below 1"},
-      {{.contention = {0, -0.5}}, "contention.communication: found -0.5"}};
+      {{.contention = {0, -0.5}}, "contention.communication: found -0.5"},
+      {{.pairs = {{{ComputeClass::kMemory, CollectiveKind::kAllGather}, {0, 2}}}},
+       "pairs.memory.all_gather.communication: found 2"}};
   for (const auto& [model, message] : bad) {
     EXPECT_EQ(Validate(model).code(), absl::StatusCode::kInvalidArgument);
     EXPECT_THAT(std::string(Validate(model).message()), HasSubstr(message));

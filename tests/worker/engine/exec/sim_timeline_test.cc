@@ -98,6 +98,31 @@ TEST(SimTimelineTest, TwoLanesOfTransfersCountOnce) {
               ElementsAre(At(0, 2), At(0, 2), At(2, 4), At(0, 5)));
 }
 
+TEST(SimTimelineTest, EachPairSlowsDownByItsOwnRates) {
+  const Program program = ProgramOf(
+      "program rank=0 world=2\n"
+      "group tp 0,1\n"
+      "lane compute\n"
+      "lane comm.tp\n"
+      "buffer %0 x f32 4 input\n"
+      "buffer %1 u bf16 4 input\n"
+      "buffer %2 y bf16 4 input\n"
+      "0 compute gelu b fwd in=%1 out=%2\n"
+      "1 comm.tp all_reduce r fwd in=%0 out=%0 on=tp\n"
+      "2 compute zero c fwd out=%2\n");
+  CostModel cost = Costs({{"r", 4}, {"c", 2}});
+  cost.table.Set("fwd b gelu", 3);
+  const auto memory = std::pair{ComputeClass::kMemory, CollectiveKind::kAllReduce};
+  cost.pairs[memory] = {.compute = 0.25};
+  // All are of one class: b takes 4 s, which is as long as the transfer.
+  EXPECT_THAT(TimelineOf(program, cost), ElementsAre(At(0, 4), At(0, 4), At(4, 6)));
+  cost.pairs[memory] = {.communication = 0.5};
+  // The transfer is half as fast until c ends at 5, and moves 2.5 s of its 4 s by then.
+  EXPECT_THAT(TimelineOf(program, cost), ElementsAre(At(0, 3), At(0, 6.5), At(3, 5)));
+  cost.pairs = {{{ComputeClass::kProduct, CollectiveKind::kAllReduce}, {.compute = 0.25}}};
+  EXPECT_THAT(TimelineOf(program, cost), ElementsAre(At(0, 3), At(0, 4), At(3, 5)));
+}
+
 // The same program on both ranks, rank 1 computing at half the speed.
 TEST(SimTimelineTest, ATransferBeginsWhenTheLastRankIsReady) {
   const Program first = ProgramOf(kTwoLanes);

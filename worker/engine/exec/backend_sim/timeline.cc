@@ -51,6 +51,7 @@ struct Meeting {
   size_t needed = 0;
   size_t arrived = 0;
   double seconds = 0;  // the longest of those that came
+  CollectiveKind kind = CollectiveKind::kBarrier;
 };
 
 // A computation or a transfer in progress: `remaining` seconds of work at time `since`, done at
@@ -173,8 +174,8 @@ class Simulation {
     Meeting& meeting = meetings_[joined];
     meeting.seconds = std::max(meeting.seconds, seconds);
     if (++meeting.arrived < meeting.needed) return;
-    const double sooner =
-        network_.Begin(joined, InfoOf(op.kind).collective, WireBytes(*input.program, op), now_);
+    meeting.kind = InfoOf(op.kind).collective;
+    const double sooner = network_.Begin(joined, meeting.kind, WireBytes(*input.program, op), now_);
     Begin(lanes_.size() + joined, std::max(0.0, meeting.seconds - sooner));
     for (size_t member : meeting.lanes) {
       ++ranks_[lanes_[member].rank].transferring;
@@ -230,22 +231,40 @@ class Simulation {
       SetRate(lanes_.size() + meeting, TransferRate(lanes_.size() + meeting));
     for (size_t r : unsettled_) {
       const SimRank& rank = ranks_[r];
-      const double share = rank.input.cost->contention.compute;
-      for (size_t lane : rank.lanes) SetRate(lane, rank.transferring > 0 ? 1 - share : 1);
+      for (size_t lane : rank.lanes) SetRate(lane, ComputeRate(rank, lane));
       for (size_t transfer : rank.transfers) SetRate(transfer, TransferRate(transfer));
     }
     unsettled_.clear();
   }
 
+  // Beside the transfers of its rank.
+  double ComputeRate(const SimRank& rank, size_t lane) const {
+    double rate = 1;
+    if (rank.transferring == 0 || !activities_[lane].active) return rate;
+    for (size_t transfer : rank.transfers) {
+      if (!activities_[transfer].active) continue;
+      rate = std::min(rate, 1 - TogetherOf(rank, lane, transfer).compute);
+    }
+    return rate;
+  }
+
   double TransferRate(size_t activity) const {
-    double rate = 1;  // under computation
-    for (size_t lane : meetings_[activity - lanes_.size()].lanes) {
-      const SimRank& rank = ranks_[lanes_[lane].rank];
-      if (rank.computing > 0) {
-        rate = std::min(rate, 1 - rank.input.cost->contention.communication);
+    double rate = 1;  // beside computation
+    for (size_t member : meetings_[activity - lanes_.size()].lanes) {
+      const SimRank& rank = ranks_[lanes_[member].rank];
+      if (rank.computing == 0) continue;
+      for (size_t lane : rank.lanes) {
+        if (!activities_[lane].active) continue;
+        rate = std::min(rate, 1 - TogetherOf(rank, lane, activity).communication);
       }
     }
     return rate * network_.RateOf(activity - lanes_.size());
+  }
+
+  // Of the computation that a lane runs and of a transfer of its rank.
+  const Contention& TogetherOf(const SimRank& rank, size_t lane, size_t transfer) const {
+    return rank.input.cost->Together(HeadOf(lanes_[lane]).kind,
+                                     meetings_[transfer - lanes_.size()].kind);
   }
 
   void SetRate(size_t index, double rate) {

@@ -6,9 +6,9 @@
 //
 // A lane runs its operations one after the other, each when its waits are done. A collective begins
 // when its lane reaches it with its waits done, and its transfer starts when all ranks of its group
-// have reached it. While a transfer involves a rank, everything that the rank computes runs at rate
-// 1 - contention.compute; while a rank computes, the transfers that it takes part in run at rate
-// 1 - contention.communication. Rates change at events, also in the middle of an operation.
+// have reached it. A computation and a transfer that involve a rank at once run at the rates that
+// CostModel::Together leaves them; beside several, the slowest of their rates counts. Rates change
+// at events, also in the middle of an operation.
 // Computing lanes do not slow each other down. Transfers that cross the same ports of the network
 // share them fairly (worker/engine/cost/topology.h), also those of different groups of one rank.
 
