@@ -96,20 +96,26 @@ measure_beside() {
     "${only_bench[@]}" || code=$?
   ((code == 0)) && [[ -n $peer ]] || return "$code"
   run_peer "$scratch/peer.after.json" "$program"
-  python3 - "$json" "$parts" "$scratch"/peer.*.json <<'PYTHON'
+  PYTHONPATH=$FOLDER python3 - "$json" "$parts" "$scratch"/peer.*.json <<'PYTHON'
 import json, statistics, sys
+import disturbed
 report, after, before = (json.load(open(path)) for path in (sys.argv[1], *sys.argv[3:]))
 report["peer"] = after
 for first, v in zip(before.get("variants", []), after.get("variants", [])):
     if "skipped" not in v:
         v["samples"] = first["samples"] + v["samples"]
         v["step_seconds"] = statistics.median(v["samples"])
+for v in after.get("variants", []):
+    if "skipped" not in v:
+        disturbed.add(report, v["name"], v["samples"])
 json.dump(report, open(sys.argv[1], "w"), indent=2)
 ours = min(report[sys.argv[2]], key=lambda v: v["step_seconds"])
 for v in after.get("variants", [{"name": "", **after}]):
-    print(f"torch {v['name']}: " + (v.get("skipped") or f"{v['step_seconds']:.3f} s, "
-          f"{v['step_seconds'] / ours['step_seconds']:.3f} of the time of "
-          f"{ours.get('name') or ours['order']}"))
+    print(f"torch {v['name']}: " + (v.get("skipped") or f"{v['step_seconds']:.3f} s" + (
+        "" if report["disturbed"] else f", {v['step_seconds'] / ours['step_seconds']:.3f} of the "
+        f"time of {ours.get('name') or ours['order']}")))
+if report["disturbed"]:
+    print(disturbed.text(report))
 PYTHON
 }
 

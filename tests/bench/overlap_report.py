@@ -14,6 +14,8 @@ import pathlib
 import statistics
 import sys
 
+import disturbed
+
 # Of a collective of a layer. The token bucket can fill up before each of them.
 LEAST_BURSTS = 20
 
@@ -45,30 +47,35 @@ def merge_peers(parts):
     return merged
 
 
-def compare(result, peer):
+def compare(result, peer, is_disturbed):
     """A schedule's "peer": the peer's fastest variant, and how many times its time ours fits."""
     if peer is None or "skipped" in peer:
         return peer
     best = min((v for v in peer["variants"] if "skipped" not in v), key=lambda v: v["t_step"])
     return {"name": f"torch {peer['version']} {best['name']}", "t_step": best["t_step"],
-            "speed_up": best["t_step"] / result["t_overlap"]}
+            "speed_up": None if is_disturbed else best["t_step"] / result["t_overlap"]}
 
 
 def table(report):
     head = ("schedule", "slices", "splits", "t_overlap", "/ideal", "/serial", "tax", "hidden fwd",
             "(ceiling)", "hidden bwd", "(ceiling)", "simulated/t", "slowdown", "tokens/s", "peer/t")
     rows = [head]
+
+    def ratio(over, under=1, form=".3f"):
+        return "-" if report["disturbed"] or over is None else format(over / under, form)
+
     for s in report["schedules"]:
-        peer = s["peer"] or {}
+        peer, t = s["peer"] or {}, s["t_overlap"]
         rows.append((
             s["schedule"] + " sp" * s["sequence_parallel"] +
-            f" d{s['defer_wgrads']}" * (s["defer_wgrads"] > 0), str(s["slices"]), str(s["splits"]), f"{s['t_overlap']:.3f} s",
-            f"{s['t_overlap'] / s['t_ideal']:.3f}", f"{s['t_overlap'] / s['t_serial']:.3f}",
-            f"{s['t_comp_sliced'] / s['t_comp']:.3f}", f"{s['hidden_forward']:.1%}",
-            f"{s['hidden_ceiling_forward']:.1%}", f"{s['hidden_backward']:.1%}",
-            f"{s['hidden_ceiling_backward']:.1%}", f"{s['t_simulated'] / s['t_overlap']:.3f}",
-            f"{s['slowdown']:.2f}", f"{s['tokens_per_second']:.0f}",
-            f"{peer['speed_up']:.3f}" if "speed_up" in peer else "-"))
+            f" d{s['defer_wgrads']}" * (s["defer_wgrads"] > 0), str(s["slices"]), str(s["splits"]),
+            f"{t:.3f} s", ratio(t, s["t_ideal"]), ratio(t, s["t_serial"]),
+            ratio(s["t_comp_sliced"], s["t_comp"]), ratio(s["hidden_forward"], form=".1%"),
+            ratio(s["hidden_ceiling_forward"], form=".1%"),
+            ratio(s["hidden_backward"], form=".1%"),
+            ratio(s["hidden_ceiling_backward"], form=".1%"), ratio(s["t_simulated"], t),
+            ratio(s["slowdown"], form=".2f"), ratio(s["tokens_per_second"], form=".0f"),
+            ratio(peer.get("speed_up"))))
     widths = [max(map(len, column)) for column in zip(*rows)]
     return "\n".join("  ".join(cell.ljust(w) if i == 0 else cell.rjust(w)
                                for i, (cell, w) in enumerate(zip(row, widths))) for row in rows)
@@ -87,6 +94,8 @@ def print_report(report):
               f"t_ideal_step {s['t_ideal_step']:.3f} s   t_ideal_phase {s['t_ideal_phase']:.3f} s   "
               f"t_ideal_pairs {s['t_ideal_pairs']:.3f} s")
         print(table(report))
+    if report["disturbed"]:
+        print(disturbed.text(report))
     peer = report["peer"]
     if peer is None:
         return
@@ -114,8 +123,11 @@ def main():
     report = json.loads(o.overlap.read_text())
     report["machine"] = {"cpu": cpu_name(), "cores": os.cpu_count(), "load_before": o.load}
     report["peer"] = merge_peers([json.loads(p.read_text()) for p in o.peers if p.exists()])
+    for v in (report["peer"] or {}).get("variants", []):
+        if "skipped" not in v:
+            disturbed.add(report, v["name"], [row[2] for row in v["samples"]])
     for result in report["schedules"]:
-        result["peer"] = compare(result, report["peer"])
+        result["peer"] = compare(result, report["peer"], bool(report["disturbed"]))
     if report["least_collective_bytes"] < LEAST_BURSTS * o.burst:
         report["errors"].append(
             f"a collective of a layer sends {report['least_collective_bytes']} bytes, expected at "

@@ -41,6 +41,26 @@ double MedianOfRuns(const Measured& measured, Get get) {
   return MedianOf(std::move(values));
 }
 
+// Names a program by its schedule and what it has of it.
+std::string NameOf(const Measured& measured) {
+  std::string part;
+  if (measured.variant == Variant::kSerialOracle) part = ": on one lane";
+  if (measured.variant == Variant::kCommunicationOnly) part = ": communication alone";
+  if (measured.variant == Variant::kComputeOnly) {
+    part = measured.occupation.calls > 0 ? ": computation on a busy link" : ": computation alone";
+  }
+  return absl::StrCat(Describe(measured.spec.schedule), part);
+}
+
+std::vector<ProgramRounds> RoundsOf(const std::deque<Measured>& programs) {
+  std::vector<ProgramRounds> rounds;
+  for (const Measured& measured : programs) {
+    rounds.push_back({NameOf(measured), {}});
+    for (const Run& run : measured.runs) rounds.back().seconds.push_back(run.slowest.step.seconds);
+  }
+  return rounds;
+}
+
 // Measurements of a schedule and of the programs that bound it.
 struct Programs {
   const Measured *comp, *comm, *serial;            // of megatron_sync, unsliced
@@ -179,13 +199,15 @@ class Comparer {
       say_(absl::StrCat("round ", round, " of ", options_.repeats, ": ", measured_.size(),
                         " programs"));
     }
+    result_.disturbed = DisturbancesOf(RoundsOf(measured_));
     CountWire(comm->program);
     const double t_comm = MedianOfRuns(*comm, [](const StepSample& s) { return s.step.seconds; });
     CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
     for (size_t i = 0; i < finalists.size(); ++i) {
       ASSIGN_OR_RETURN(ScheduleResult result, Evaluate(finalists[i], programs[i]));
       if (const Measured* occupied = programs[i].occupied) {
-        result.t_occupy = MedianOfRuns(*occupied, [](const StepSample& s) { return s.step.seconds; });
+        result.t_occupy =
+            MedianOfRuns(*occupied, [](const StepSample& s) { return s.step.seconds; });
       }
       result_.schedules.push_back(std::move(result));
     }
@@ -211,8 +233,7 @@ class Comparer {
     for (const Op& op : communication.ops) {
       if (op.tag.phase == Phase::kOptimizer || !IsCollective(op.kind)) continue;
       const int passes = InfoOf(InfoOf(op.kind).collective).ring_passes;
-      const double sent =
-          passes * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
+      const double sent = passes * (n - 1) / n * static_cast<double>(WireBytes(communication, op));
       bytes += sent;
       if (op.tag.layer >= 0) least = std::min(least, sent);
       if (rig_.emulated()) emulated += SecondsOf(*rig_.emulated(), communication, op);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/common/disturbance.h"
 #include "worker/bench/overlap/figures.h"
 #include "worker/bench/overlap/rig.h"
 #include "worker/bench/overlap/simulate.h"
@@ -33,7 +34,8 @@ struct ScheduleResult {
 };
 
 struct Comparison {
-  std::vector<Candidate> candidates;  // every candidate of the search
+  std::vector<Disturbance> disturbed;  // of the rounds
+  std::vector<Candidate> candidates;   // every candidate of the search
   std::vector<ScheduleResult> schedules;
   Link link;
   int64_t wire_bytes = 0;              // sent by a rank in one t_comm

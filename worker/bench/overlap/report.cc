@@ -7,6 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "worker/bench/common/disturbance.h"
+
 namespace stretto::bench {
 namespace {
 
@@ -41,7 +43,9 @@ Json ChoiceOf(const EngineSpec& spec) {
           {"defer_wgrads", spec.schedule.defer_wgrads}};
 }
 
-Json PhaseOf(const PhaseMedians& phase) {
+using Disturbances = absl::Span<const Disturbance>;
+
+Json PhaseOf(const PhaseMedians& phase, Disturbances disturbed) {
   return {{"t_comp", phase.t_comp},
           {"t_comm", phase.t_comm},
           {"comm_cpu_seconds", phase.comm_cpu},
@@ -50,12 +54,14 @@ Json PhaseOf(const PhaseMedians& phase) {
           {"t_overlap", phase.t_overlap},
           {"t_comp_sliced", phase.t_comp_sliced},
           {"t_ideal", phase.ideal()},
-          {"hidden_interval", phase.hidden_interval},
-          {"hidden_saved", phase.hidden_saved()}};
+          {"hidden_interval", RatioJson(phase.hidden_interval, disturbed)},
+          {"hidden_saved", RatioJson(phase.hidden_saved(), disturbed)}};
 }
 
-Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result) {
+Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
+                Disturbances disturbed) {
   const Figures& f = result.figures;
+  const auto ratio = [&](double value) { return RatioJson(value, disturbed); };
   Json json = ChoiceOf(result.candidate.spec);
   json.update({{"gbps", options.gbps},
                {"dtype", options.dtype},
@@ -76,18 +82,18 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result) {
                {"t_simulated", result.simulated.step.t_overlap},
                {"t_occupy", nullptr}});
   if (result.t_occupy) json["t_occupy"] = *result.t_occupy;
-  json.update({{"hidden", f.step.hidden()},
-               {"hidden_forward", f.forward.hidden()},
-               {"hidden_backward", f.backward.hidden()},
+  json.update({{"hidden", ratio(f.step.hidden())},
+               {"hidden_forward", ratio(f.forward.hidden())},
+               {"hidden_backward", ratio(f.backward.hidden())},
                {"hidden_ceiling_forward", result.ceiling.forward.hidden()},
                {"hidden_ceiling_backward", result.ceiling.backward.hidden()},
                {"mixes_phases", f.mixes_phases},
                {"comm_cpu_seconds", f.step.comm_cpu},
-               {"slowdown", result.slowdown.compute},
-               {"slowdown_communication", result.slowdown.communication},
+               {"slowdown", ratio(result.slowdown.compute)},
+               {"slowdown_communication", ratio(result.slowdown.communication)},
                {"tokens_per_second", TokensPerSecond(options, f.step.t_overlap)},
-               {"forward", PhaseOf(f.forward)},
-               {"backward", PhaseOf(f.backward)},
+               {"forward", PhaseOf(f.forward, disturbed)},
+               {"backward", PhaseOf(f.backward, disturbed)},
                {"samples", result.samples},
                {"peer", nullptr}});
   return json;
@@ -112,9 +118,10 @@ std::string ToJson(const OverlapOptions& options, const Comparison& comparison) 
                {"searched", Json::array()},
                {"refused", comparison.refused},
                {"errors", comparison.errors}};
+  AddTo(&json, comparison.disturbed);
   if (comparison.wire_seconds) json["wire_seconds"] = *comparison.wire_seconds;
   for (const ScheduleResult& result : comparison.schedules) {
-    json["schedules"].push_back(ScheduleOf(options, result));
+    json["schedules"].push_back(ScheduleOf(options, result, comparison.disturbed));
   }
   for (const Candidate& candidate : comparison.candidates) {
     Json searched = ChoiceOf(candidate.spec);

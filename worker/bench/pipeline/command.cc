@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/spec/pipelines.h"
+#include "worker/bench/common/disturbance.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/options/spec_flags.h"
 #include "worker/bench/pipeline/measure.h"
@@ -43,6 +45,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
        {"transfer_loses", result.parts.contention.communication},
        {"transfer_over_forward", result.parts.transfer_seconds / result.parts.forward_seconds},
        {"orders", nlohmann::ordered_json::array()}});
+  bench::AddTo(&json, result.disturbed);
   for (const OrderResult& order : result.orders) {
     json["orders"].push_back({{"order", order.order.name},
                               {"warm_ups", order.warm_ups},
@@ -63,21 +66,22 @@ std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
       parts.forward_seconds * 1e3, parts.backward_seconds * 1e3, parts.transfer_seconds * 1e3,
       parts.transfer_seconds / parts.forward_seconds, parts.contention.compute * 100,
       parts.contention.communication * 100);
+  const auto ratio = [&](double value) { return bench::RatioText(value, result.disturbed); };
   absl::StrAppendFormat(&text, "%-18s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
                         "simulated", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);
   for (const OrderResult& order : result.orders) {
-    absl::StrAppendFormat(&text, "%-18s %9.1f ms %12.3f %12.3f", order.order.name,
-                          order.median() * 1e3, order.median() / order.ideal,
-                          order.simulated / order.median());
+    absl::StrAppendFormat(&text, "%-18s %9.1f ms %12s %12s", order.order.name, order.median() * 1e3,
+                          ratio(order.median() / order.ideal),
+                          ratio(order.simulated / order.median()));
     if (baseline != nullptr) {
       const double measured = baseline->median() / order.median();
-      absl::StrAppendFormat(&text, " %12.3f %12.3f", measured,
-                            measured / (baseline->simulated / order.simulated));
+      absl::StrAppendFormat(&text, " %12s %12s", ratio(measured),
+                            ratio(measured / (baseline->simulated / order.simulated)));
     }
     text += "\n";
   }
-  return text;
+  return absl::StrCat(text, bench::ToText(result.disturbed));
 }
 
 }  // namespace

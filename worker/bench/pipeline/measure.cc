@@ -60,7 +60,7 @@ class Measurement {
   absl::StatusOr<PipelineResult> Run() {
     ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(options_.spec, options_.ranks));
     ASSIGN_OR_RETURN(const auto parts, PartsMeasurement::Create(options_, *job_));
-    RETURN_IF_ERROR(parts->MeasureRound());
+    RETURN_IF_ERROR(parts->MeasureRound().status());
     PipelineResult result;
     ASSIGN_OR_RETURN(result.parts, parts->Medians());
     std::vector<EngineSpec> specs;
@@ -69,14 +69,20 @@ class Measurement {
       result.orders.push_back({.order = order, .warm_ups = WarmUpsOf(specs.back()), .steps = {}});
     }
     RETURN_IF_ERROR(CheckParity(specs));
+    std::vector<ProgramRounds> rounds = {{"computation alone", {}}, {"a transfer alone", {}}};
     for (int round = 0; round < options_.ranks.repeats; ++round) {
-      RETURN_IF_ERROR(parts->MeasureRound());
+      ASSIGN_OR_RETURN(const PartsMeasurement::Round alone, parts->MeasureRound());
+      rounds[0].seconds.push_back(alone.computation);
+      rounds[1].seconds.push_back(alone.transfer);
       for (size_t i = 0; i < engines_.size(); ++i) {
         ASSIGN_OR_RETURN(const StepTime step, job_->Step(*engines_[i]));
         result.orders[i].steps.push_back(step.seconds);
       }
     }
     ASSIGN_OR_RETURN(result.parts, parts->Medians());
+    for (const OrderResult& order : result.orders)
+      rounds.push_back({order.order.name, order.steps});
+    result.disturbed = DisturbancesOf(std::move(rounds));
     for (size_t i = 0; i < specs.size(); ++i)
       RETURN_IF_ERROR(Simulated(specs[i], result.parts, &result.orders[i]));
     return result;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/common/disturbance.h"
 #include "worker/bench/options/pipeline_options.h"
 #include "worker/bench/pipeline/parts.h"
 
@@ -26,6 +27,7 @@ struct OrderResult {
 struct PipelineResult {
   PipelineParts parts;
   std::vector<OrderResult> orders;
+  std::vector<Disturbance> disturbed;  // of the rounds
 };
 
 // Every rank calls this together; all get the same result. `say` gets lines for the user. Errors:

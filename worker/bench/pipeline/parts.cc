@@ -42,11 +42,15 @@ absl::StatusOr<std::unique_ptr<PartsMeasurement>> PartsMeasurement::Create(
   return parts;
 }
 
-absl::Status PartsMeasurement::MeasureRound() {
+absl::StatusOr<PartsMeasurement::Round> PartsMeasurement::MeasureRound() {
   RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
   ASSIGN_OR_RETURN(computations_.emplace_back(), Compute());
   RETURN_IF_ERROR(MeasureTransfers());
-  return MeasureContention();
+  RETURN_IF_ERROR(MeasureContention());
+  Round slowest;
+  ASSIGN_OR_RETURN(slowest.computation, job_.Slowest(computations_.back().total));
+  ASSIGN_OR_RETURN(slowest.transfer, job_.Slowest(drained_.back()));
+  return slowest;
 }
 
 absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Compute() {

@@ -32,10 +32,16 @@ struct PipelineParts {
 // communicators.
 class PartsMeasurement {
  public:
+  // Seconds of a round, of the slowest rank, each alone.
+  struct Round {
+    double computation = 0;
+    double transfer = 0;
+  };
+
   // `job` and `options` must outlive the measurement.
   static absl::StatusOr<std::unique_ptr<PartsMeasurement>> Create(const PipelineOptions& options,
                                                                   MeasuredJob& job);
-  absl::Status MeasureRound();
+  absl::StatusOr<Round> MeasureRound();
   absl::StatusOr<PipelineParts> Medians();
 
  private:

@@ -33,12 +33,24 @@ struct Runs {
   std::vector<double> compute, comm, comm_cpu, hidden;
 };
 
+std::vector<ProgramRounds> RoundsOf(const std::vector<VariantResult>& results,
+                                    const std::vector<Runs>& runs) {
+  std::vector<ProgramRounds> rounds;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const std::string& name = results[i].name;
+    rounds.push_back({name, results[i].steps});
+    rounds.push_back({absl::StrCat(name, ": computation alone"), runs[i].compute});
+    rounds.push_back({absl::StrCat(name, ": communication alone"), runs[i].comm});
+  }
+  return rounds;
+}
+
 class Measurement {
  public:
   Measurement(const ReplicasOptions& options, const std::function<void(const std::string&)>& say)
       : options_(options), say_(say) {}
 
-  absl::StatusOr<std::vector<VariantResult>> Run() {
+  absl::StatusOr<ReplicasResult> Run() {
     ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(options_.spec, options_.ranks));
     EngineSpec synchronous = options_.spec, zero = options_.spec;
     synchronous.schedule = {.name = "megatron_sync", .slices = {options_.spec.micro_batch_size}};
@@ -57,6 +69,7 @@ class Measurement {
       for (size_t i = 0; i < results.size(); ++i)
         RETURN_IF_ERROR(MeasureRound(&results[i], &runs[i]));
     }
+    const std::vector<Disturbance> disturbed = DisturbancesOf(RoundsOf(results, runs));
     for (size_t i = 0; i < results.size(); ++i) {
       results[i].compute = MedianOf(runs[i].compute);
       results[i].comm = MedianOf(runs[i].comm);
@@ -65,7 +78,7 @@ class Measurement {
       ASSIGN_OR_RETURN(const double exposed, job_->Slowest(1 - MedianOf(runs[i].hidden)));
       results[i].hidden_interval = 1 - exposed;
     }
-    return results;
+    return ReplicasResult{std::move(results), disturbed};
   }
 
  private:
@@ -133,8 +146,8 @@ double VariantResult::hidden() const {
 
 double VariantResult::most_hidden() const { return (compute + comm - ideal()) / comm; }
 
-absl::StatusOr<std::vector<VariantResult>> MeasureReplicas(
-    const ReplicasOptions& options, const std::function<void(const std::string&)>& say) {
+absl::StatusOr<ReplicasResult> MeasureReplicas(const ReplicasOptions& options,
+                                               const std::function<void(const std::string&)>& say) {
   return Measurement(options, say).Run();
 }
 

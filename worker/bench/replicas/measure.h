@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/bench/common/disturbance.h"
 #include "worker/bench/options/replicas_options.h"
 
 namespace stretto::bench {
@@ -28,9 +29,14 @@ struct VariantResult {
   double most_hidden() const;  // what a step of ideal() saves of `comm`: no step can hide more
 };
 
+struct ReplicasResult {
+  std::vector<VariantResult> variants;
+  std::vector<Disturbance> disturbed;  // of the rounds
+};
+
 // Every rank calls this together; all get the same result. `say` gets lines for the user. Errors:
 // those of MeasuredJob; Internal also if ZeRO changes a loss or a norm.
-absl::StatusOr<std::vector<VariantResult>> MeasureReplicas(
-    const ReplicasOptions& options, const std::function<void(const std::string&)>& say);
+absl::StatusOr<ReplicasResult> MeasureReplicas(const ReplicasOptions& options,
+                                               const std::function<void(const std::string&)>& say);
 
 }  // namespace stretto::bench
