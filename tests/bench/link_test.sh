@@ -59,14 +59,14 @@ expect "the table has a row for each schedule" grep -q '^domino_row' "$scratch/t
 
 # Two stages, on the same link.
 expect "stages run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout pp2 \
-  --peer torch --layers 2 --hidden 64 --heads 4 --micro-batches 4 --sequence 16 --vocab 64 \
-  --repeats 1 --json "$scratch/stages.json" -- --model gpt-tiny
+  --peer torch --layers 4 --hidden 64 --heads 4 --micro-batches 4 --sequence 16 --vocab 64 \
+  --chunks 2 --repeats 1 --json "$scratch/stages.json" -- --model gpt-tiny
 expect "every order is in the JSON" python3 - "$scratch/stages.json" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
-assert [o["order"] for o in report["orders"]] == ["1f1b", "eager_1f1b", "1f1b_blocking", "gpipe",
-                                                 "slack"]
-assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 2, report["peer"]
+assert [o["order"] for o in report["orders"]] == [
+    "1f1b", "eager_1f1b", "interleaved_1f1b x 2", "1f1b_blocking", "gpipe", "slack"], report
+assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 3, report["peer"]
 PYTHON
 # Two replicas.
 expect "replicas run on it" exits_with 0 "$script" --gbps 2 --bench "$bench" --layout dp2 \

@@ -26,6 +26,7 @@ for the default work, 10 minutes for all schedules.
   --family gpt|llama, --layers, --hidden, --heads, --kv-heads, --ffn, --sequence, --vocab N,
   --batch N (tp2) or --micro-batch N (pp2, dp2), --micro-batches N
                       the work, for both
+  --chunks A,B        numbers of chunks of a stage, with pp2, for both
   --burst-kb N        token bucket of the link, from 128 (default: 256)
   --bench FILE        stretto-bench (default: build/release/bin/stretto-bench)
 Exit: 0; 1 a run failed, a schedule failed parity or a time cannot be; 2 arguments, or not root;
@@ -42,7 +43,7 @@ while (($# > 0)); do
     --) shift; only_bench+=("$@"); break ;;
     --gbps | --burst-kb | --json | --peer | --layout | --repeats | --wire | --bench | --schedules | \
       --family | --layers | --hidden | --heads | --kv-heads | --ffn | --sequence | --batch | --vocab | \
-      --micro-batch | --micro-batches)
+      --micro-batch | --micro-batches | --chunks)
       (($# > 1)) || fail 2 "$1: found no value, expected one; see --help" ;;
     *) fail 2 "found argument '$1', expected one of those in --help" ;;
   esac
@@ -68,6 +69,8 @@ is_count "$repeats" || fail 2 "--repeats: found '$repeats', expected a number ab
 [[ $layout =~ ^(tp2|pp2|dp2)$ ]] || fail 2 "--layout: found '$layout', expected tp2, pp2 or dp2"
 [[ -z $peer || $layout != pp2 || $wire == f32 ]] ||
   fail 2 "--wire: found '$wire', expected f32 with --layout pp2 and a peer, which has no other"
+[[ $layout == pp2 || " ${work[*]} " != *" --chunks "* ]] ||
+  fail 2 "--chunks: found with --layout $layout, expected --layout pp2"
 [[ $wire == f32 || $layout != dp2 ]] ||
   fail 2 "--wire: found '$wire', expected f32 with --layout dp2, which sends gradients alone"
 [[ -z $peer || $peer == torch ]] || fail 2 "--peer: found '$peer', expected torch"

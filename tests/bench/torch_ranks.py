@@ -16,8 +16,9 @@ import time
 NORM_TOLERANCE = 1e-5
 
 
-def parse(description, micro_batch, micro_batches, of):
-    """The flags; the defaults of a micro-batch's sequences and of a step's micro-batches `of`."""
+def parse(description, micro_batch, micro_batches, of, chunked=False):
+    """The flags; the defaults of a micro-batch's sequences and of a step's micro-batches `of`;
+    --chunks if `chunked`."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
@@ -34,11 +35,19 @@ def parse(description, micro_batch, micro_batches, of):
     add("--micro-batch", type=int, default=micro_batch, help="sequences of a micro-batch")
     add("--micro-batches", type=int, default=micro_batches, help=f"of {of}")
     add("--vocab", type=int, default=512)
+    if chunked:
+        add("--chunks", type=lambda text: [int(c) for c in text.split(",")], default=[],
+            help="numbers of chunks of a stage, as 2,3")
     add("--json", type=pathlib.Path, help="also write the JSON here")
     o = parser.parse_args()
     o.ffn = o.ffn or 4 * o.hidden
     if o.hidden % o.heads:
         parser.error(f"--hidden: found {o.hidden}, expected a multiple of --heads, {o.heads}")
+    for chunks in o.chunks if chunked else []:
+        # Stages of pipelining then have the layers of our chunks.
+        if chunks < 2 or o.layers % (chunks * o.ranks):
+            parser.error(f"--chunks: found {chunks}, expected at least 2, and --layers, {o.layers}, "
+                         f"a multiple of chunks x ranks, {chunks * o.ranks}")
     return o
 
 

@@ -36,10 +36,7 @@ std::vector<OrderChoice> Choices() {
           {.name = absl::StrCat(order, "+", NameOf(delay)), .order = order, .delay = delay});
     }
   };
-  for (const PipelineRules& rules : kPipelines) {
-    // The oracle of another number of chunks has other parameters on a rank.
-    if (!rules.chunked) add(rules.name, rules.adjustable);
-  }
+  for (const PipelineRules& rules : kPipelines) add(rules.name, rules.adjustable);
   add(kSlackOrder, true);
   plain.insert(plain.end(), delayed.begin(), delayed.end());
   return plain;
@@ -67,18 +64,36 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   AddOrdersFlag(app, "--orders",
                 absl::StrCat("orders to measure: ", absl::StrJoin(known, ", "),
                              "; slack has warm-ups by measured times, and + delays weight "
-                             "gradients (default: those without +)"),
+                             "gradients (default: those without +, and without --chunks those that "
+                             "take one)"),
                 known, chosen);
+  std::vector<int> chunks;
+  app.add_option("--chunks", chunks,
+                 "numbers of chunks of a stage, each a row of the orders that take several")
+      ->delimiter(',')
+      ->check(Integer(2, 64))
+      ->group("Schedule");
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
   RETURN_IF_ERROR(ExpectEachOnce("--orders", chosen));
-  for (const std::string& name : chosen.empty() ? plain : chosen) {
-    o.orders.push_back(
-        *std::find_if(choices.begin(), choices.end(),
-                      [&](const OrderChoice& choice) { return choice.name == name; }));
-  }
+  RETURN_IF_ERROR(ExpectChunks("--orders", chosen, chunks));
   ASSIGN_OR_RETURN(o.spec, SpecOfRanks(flags, o.ranks, "stages"));
+  for (const std::string& name : chosen.empty() ? plain : chosen) {
+    OrderChoice choice = *std::find_if(choices.begin(), choices.end(),
+                                       [&](const OrderChoice& each) { return each.name == name; });
+    if (!TakesChunks(name)) {
+      o.orders.push_back(choice);
+      continue;
+    }
+    flags.pipeline = choice.order;
+    for (int count : chunks) {
+      flags.chunks = choice.chunks = count;
+      RETURN_IF_ERROR(SpecOfRanks(flags, o.ranks, "stages").status());
+      choice.name = absl::StrCat(name, " x ", count);
+      o.orders.push_back(choice);
+    }
+  }
   return o;
 }
 

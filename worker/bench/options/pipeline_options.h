@@ -18,6 +18,7 @@ struct OrderChoice {
   std::string name = {};   // as given: "1f1b+send"
   std::string order = {};  // of the table, or kSlackOrder
   WgradDelay delay = WgradDelay::kNone;
+  int chunks = 1;  // of a stage
 };
 
 struct PipelineOptions {

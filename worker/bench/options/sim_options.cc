@@ -67,8 +67,6 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   return cost;
 }
 
-bool IsChunked(const std::string& order) { return FindPipeline(order)->chunked; }
-
 absl::Status CheckPipelineFlags(const SimFlags& f) {
   const auto error = [](const auto&... words) {
     return absl::InvalidArgumentError(absl::StrCat(words...));
@@ -80,13 +78,7 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
   }
   if (!staged && !f.chunks.empty())
     return error("--chunks: found ", f.chunks.front(), " with --pp 1, expected --pp of at least 2");
-  const auto chunked = std::find_if(f.orders.begin(), f.orders.end(), IsChunked);
-  if (f.chunks.empty() && chunked != f.orders.end())
-    return error("--pipeline: found ", *chunked, ", expected --chunks with it");
-  if (!f.chunks.empty() && !f.orders.empty() && chunked == f.orders.end()) {
-    return error("--chunks: found ", f.chunks.front(), ", expected an order of --pipeline that ",
-                 "takes chunks");
-  }
+  RETURN_IF_ERROR(bench::ExpectChunks("--pipeline", f.orders, f.chunks));
   return bench::ExpectEachOnce("--pipeline", f.orders);
 }
 
@@ -94,7 +86,7 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
 absl::StatusOr<std::vector<EngineSpec>> SpecsOf(const SimFlags& f, bench::SpecFlags flags) {
   std::vector<EngineSpec> specs;
   for (const std::string& order : f.orders.empty() ? PipelineNames() : f.orders) {
-    for (int chunks : IsChunked(order) ? f.chunks : std::vector<int>{1}) {
+    for (int chunks : bench::TakesChunks(order) ? f.chunks : std::vector<int>{1}) {
       flags.pipeline = order;
       flags.chunks = chunks;
       ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(flags));

@@ -249,6 +249,25 @@ absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::stri
   return absl::OkStatus();
 }
 
+bool TakesChunks(const std::string& order) {
+  const PipelineRules* rules = FindPipeline(order.substr(0, order.find('+')));
+  return rules != nullptr && rules->chunked;
+}
+
+absl::Status ExpectChunks(const std::string& flag, const std::vector<std::string>& orders,
+                          const std::vector<int>& chunks) {
+  const auto chunked = std::find_if(orders.begin(), orders.end(), TakesChunks);
+  if (chunks.empty() && chunked != orders.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flag, ": found ", *chunked, ", expected --chunks with it"));
+  }
+  if (!chunks.empty() && !orders.empty() && chunked == orders.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--chunks: found ", chunks.front(), ", expected an order of ", flag, " that takes chunks"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status NameFlags(const absl::Status& status) {
   if (status.ok()) return status;
   return absl::Status(

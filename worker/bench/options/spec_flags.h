@@ -54,6 +54,14 @@ void AddOrdersFlag(CLI::App& app, const std::string& flag, const std::string& he
 // Errors: InvalidArgument naming the flag, if an order is there twice.
 absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::string>& orders);
 
+// Whether the order, to which a delay of weight gradients may be added ("1f1b+send"), takes several
+// chunks of a stage, and no fewer.
+bool TakesChunks(const std::string& order);
+// Errors: InvalidArgument, if the orders of `flag`, empty for all, need --chunks that were not
+// given, or the reverse.
+absl::Status ExpectChunks(const std::string& flag, const std::vector<std::string>& orders,
+                          const std::vector<int>& chunks);
+
 // Replaces the names of spec fields in an error by those of the flags.
 absl::Status NameFlags(const absl::Status& status);
 

@@ -48,6 +48,7 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
   bench::AddTo(&json, result.disturbed);
   for (const OrderResult& order : result.orders) {
     json["orders"].push_back({{"order", order.order.name},
+                              {"chunks", order.order.chunks},
                               {"warm_ups", order.warm_ups},
                               {"step_seconds", order.median()},
                               {"steps", order.steps},
@@ -67,11 +68,11 @@ std::string TableOf(const PipelineOptions&, const PipelineResult& result) {
       parts.transfer_seconds / parts.forward_seconds, parts.contention.compute * 100,
       parts.contention.communication * 100);
   const auto ratio = [&](double value) { return bench::RatioText(value, result.disturbed); };
-  absl::StrAppendFormat(&text, "%-18s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
+  absl::StrAppendFormat(&text, "%-22s %12s %12s %12s %12s %12s\n", "order", "step", "step/ideal",
                         "simulated", "speed-up", "of model's");
   const OrderResult* baseline = BaselineOf(result);
   for (const OrderResult& order : result.orders) {
-    absl::StrAppendFormat(&text, "%-18s %9.1f ms %12s %12s", order.order.name, order.median() * 1e3,
+    absl::StrAppendFormat(&text, "%-22s %9.1f ms %12s %12s", order.order.name, order.median() * 1e3,
                           ratio(order.median() / order.ideal),
                           ratio(order.simulated / order.median()));
     if (baseline != nullptr) {

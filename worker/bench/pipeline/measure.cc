@@ -10,6 +10,7 @@
 #include "worker/bench/pipeline/measure.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <utility>
 
@@ -58,7 +59,7 @@ class Measurement {
       : options_(options), say_(say) {}
 
   absl::StatusOr<PipelineResult> Run() {
-    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(options_.spec, options_.ranks));
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(WidestSpec(), options_.ranks));
     ASSIGN_OR_RETURN(const auto parts, PartsMeasurement::Create(options_, *job_));
     RETURN_IF_ERROR(parts->MeasureRound().status());
     PipelineResult result;
@@ -89,9 +90,21 @@ class Measurement {
   }
 
  private:
+  EngineSpec WithChunks(int chunks) const {
+    EngineSpec spec = options_.spec;
+    spec.chunks_per_stage = chunks;
+    return spec;
+  }
+  // Returns the spec of the order with the most groups: chunks need all of those of one chunk.
+  EngineSpec WidestSpec() const {
+    int chunks = 1;
+    for (const OrderChoice& order : options_.orders) chunks = std::max(chunks, order.chunks);
+    return WithChunks(chunks);
+  }
+
   // What was measured decides the warm-ups of slack.
   absl::StatusOr<EngineSpec> SpecOf(const OrderChoice& order, const PipelineParts& parts) const {
-    EngineSpec spec = options_.spec;
+    EngineSpec spec = WithChunks(order.chunks);
     spec.schedule.wgrad_delay = order.delay;
     if (order.order != kSlackOrder) {
       spec.schedule.pipeline = order.order;
@@ -113,20 +126,28 @@ class Measurement {
     return spec;
   }
 
-  // Keeps the engines of the orders.
+  // Keeps the engines of the orders. A rank holds other layers with another number of chunks, so
+  // each number has an oracle of its own.
   absl::Status CheckParity(const std::vector<EngineSpec>& specs) {
-    ASSIGN_OR_RETURN(auto serial, job_->Make(options_.spec, Variant::kSerialOracle));
-    ASSIGN_OR_RETURN(const auto oracle, job_->FirstSteps(*serial));
-    serial.reset();
+    std::map<int, std::vector<trainer::StepResult>> oracles;  // by chunks
     for (size_t i = 0; i < specs.size(); ++i) {
       const std::string& name = options_.orders[i].name;
+      const auto [oracle, added] = oracles.try_emplace(specs[i].chunks_per_stage);
+      if (added) {
+        ASSIGN_OR_RETURN(oracle->second, OracleOf(specs[i]));
+      }
       ASSIGN_OR_RETURN(engines_.emplace_back(), job_->Make(specs[i], Variant::kSchedule));
       ASSIGN_OR_RETURN(const auto found, job_->FirstSteps(*engines_.back()));
-      RETURN_IF_ERROR(job_->ExpectBits(absl::StrCat("order ", name), oracle, found));
+      RETURN_IF_ERROR(job_->ExpectBits(absl::StrCat("order ", name), oracle->second, found));
       say_(absl::StrFormat("%s, warm-ups %s: %d steps bitwise equal to the serial oracle", name,
                            absl::StrJoin(WarmUpsOf(specs[i]), " "), trainer::kParitySteps));
     }
     return absl::OkStatus();
+  }
+
+  absl::StatusOr<std::vector<trainer::StepResult>> OracleOf(const EngineSpec& spec) {
+    ASSIGN_OR_RETURN(const auto serial, job_->Make(spec, Variant::kSerialOracle));
+    return job_->FirstSteps(*serial);
   }
 
   absl::Status Simulated(const EngineSpec& spec, const PipelineParts& parts, OrderResult* result) {

@@ -123,7 +123,7 @@ absl::StatusOr<double> PartsMeasurement::Transfers(int count) {
                         .rank = 1};
   const int64_t begin = NowNanoseconds();
   for (int i = 0; i < count && group >= 0; ++i) {
-    Communicator* link = job_.links()[group.position()].host;
+    Communicator* link = job_.LinksOf(options_.spec)[group.position()].host;
     RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));
   }
   return static_cast<double>(NowNanoseconds() - begin) * 1e-9;

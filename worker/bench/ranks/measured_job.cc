@@ -4,11 +4,13 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
 #include "worker/bench/common/process_cpu.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/bench/overlap/file_store.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/control.h"
 
 namespace stretto::bench {
@@ -28,10 +30,22 @@ absl::StatusOr<std::unique_ptr<MeasuredJob>> MeasuredJob::Connect(const EngineSp
   return job;
 }
 
+GroupLinks MeasuredJob::LinksOf(const EngineSpec& spec) const {
+  const IdVector<GroupId, Group> connected = GroupsOf(config_.engine, rank());
+  const GroupLinks all = device_->links();
+  GroupLinks links;
+  for (const Group& group : GroupsOf(spec, rank())) {
+    const GroupId found = FindGroup(connected, group.name);
+    STRETTO_CHECK(found >= 0 && connected[found] == group);
+    links.push_back(all[found.position()]);
+  }
+  return links;
+}
+
 absl::StatusOr<std::unique_ptr<RankEngine>> MeasuredJob::Make(const EngineSpec& spec,
                                                               Variant variant) {
-  ASSIGN_OR_RETURN(auto engine,
-                   RankEngine::Create(spec, rank(), variant, links(), device_->backend(), {}));
+  ASSIGN_OR_RETURN(auto engine, RankEngine::Create(spec, rank(), variant, LinksOf(spec),
+                                                   device_->backend(), {}));
   RETURN_IF_ERROR(engine->Initialise(kSeed));
   return engine;
 }

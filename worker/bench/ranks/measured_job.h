@@ -24,13 +24,14 @@ struct StepTime {
 // of communicators.
 class MeasuredJob {
  public:
-  // `spec` decides the groups; engines may be of others with the same ones.
+  // `spec` decides the groups; engines may be of others with the same ones or fewer.
   static absl::StatusOr<std::unique_ptr<MeasuredJob>> Connect(const EngineSpec& spec,
                                                               const RankFlags& flags);
 
   Rank rank() const { return config_.rank; }
   Communicator& control() { return device_->control(); }
-  GroupLinks links() const { return device_->links(); }
+  // Returns the connections of the groups of `spec`.
+  GroupLinks LinksOf(const EngineSpec& spec) const;
 
   // Returns an engine with weights drawn from kSeed.
   absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Make(const EngineSpec& spec,

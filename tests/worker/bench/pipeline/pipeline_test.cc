@@ -57,6 +57,23 @@ TEST_F(PipelineCommandTest, OrdersMayDelayWeightGradients) {
   EXPECT_EQ(result["orders"][2]["warm_ups"][1], 1);
 }
 
+class ChunksTest : public TwoRanksTest {
+ protected:
+  ChunksTest() : TwoRanksTest("pipeline", 6) {}
+};
+
+TEST_F(ChunksTest, EachNumberOfChunksHasAnOracleOfItsOwn) {
+  ASSERT_EQ(RunTwoRanks("--chunks 2,3 --orders 1f1b,interleaved_1f1b"), 0)
+      << Printed("rank0") << Printed("rank1");
+  EXPECT_THAT(Printed("rank0"), HasSubstr("steps bitwise equal to the serial oracle"));
+  const Json result = Json::parse(Printed("json"));
+  ASSERT_EQ(result["orders"].size(), 3u);
+  EXPECT_EQ(result["orders"][0]["chunks"], 1);
+  EXPECT_EQ(result["orders"][1]["order"], "interleaved_1f1b x 2");
+  EXPECT_EQ(result["orders"][2]["chunks"], 3);
+  for (const Json& order : result["orders"]) EXPECT_GT(order["ideal_seconds"], 0);
+}
+
 TEST_F(PipelineCommandTest, RefusesWhatCannotRun) {
   ExpectRefused(
       {{"--pp 3", "--pp: found 3, expected at most the 2 layers of the model"},
@@ -64,6 +81,10 @@ TEST_F(PipelineCommandTest, RefusesWhatCannotRun) {
        {"--orders zigzag", "--orders: "},
        {"--orders gpipe,gpipe", "--orders: found gpipe twice, expected each order once"},
        {"--orders gpipe+send", "--orders: "},
+       {"--orders interleaved_1f1b", "--orders: found interleaved_1f1b, expected --chunks with it"},
+       {"--orders 1f1b --chunks 2", "--chunks: found 2, expected an order of --orders that takes"},
+       {"--chunks 1", "--chunks: found 1, expected an integer from 2 to 64"},
+       {"--chunks 2", "--chunks: found 2, expected"},
        {"--tp 2", "--tp: found 2, expected 1"},
        {"--merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1 with pp_size above 1"},
        {"--rendezvous /nowhere", "--rendezvous: "}});

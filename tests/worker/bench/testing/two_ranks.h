@@ -19,9 +19,10 @@ namespace stretto::bench {
 class TwoRanksTest : public ::testing::Test {
  protected:
   // `command` is of stretto-bench.
-  explicit TwoRanksTest(const std::string& command)
+  explicit TwoRanksTest(const std::string& command, int layers = 2)
       : program_(absl::StrCat(STRETTO_BINARY_DIR "/stretto-bench ", command,
-                              " --model gpt-tiny --layers 2 --hidden 32 --heads 4 --sequence 16"
+                              " --model gpt-tiny --layers ", layers,
+                              " --hidden 32 --heads 4 --sequence 16"
                               " --micro-batch 2 --micro-batches 6 --repeats 2")),
         folder_(::testing::TempDir() + "/two-ranks-XXXXXX") {
     EXPECT_NE(mkdtemp(folder_.data()), nullptr);
