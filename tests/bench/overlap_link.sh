@@ -122,6 +122,21 @@ if report["disturbed"]:
 PYTHON
 }
 
+# calibrate COMMAND FLAGS...: measures the costs that predict what the command will measure, with
+# programs that it does not run. Sets `costs`, the flag of the command.
+calibrate() {
+  local code=0
+  costs=()
+  echo "calibration" >&2
+  by_address=yes run_ranks "$bench" calibrate "$scratch/costs" "$@" "${same[@]}" \
+    "${only_bench[@]}" || code=$?
+  case $code in
+    0) costs=(--costs "$scratch/costs") ;;
+    3) echo "$ME: the calibration did not settle, so no step is predicted" >&2 ;;
+    *) fail "$code" "stretto-bench calibrate failed" ;;
+  esac
+}
+
 same=("${work[@]}")
 make_pair "$gbps" || fail 77 "network namespaces or the tbf queue cannot be made here"
 case $layout in
@@ -136,9 +151,10 @@ case $layout in
     ;;
 esac
 same+=(--wire "$wire")
+calibrate overlap --ranks 2
 run_peer "$scratch/peer.before.json" torch_peer.py
 code=0
-by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scratch/overlap.json" \
+by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" "${costs[@]}" --json "$scratch/overlap.json" \
   --repeats "$repeats" "${same[@]}" "${only_bench[@]}" || code=$?
 [[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
 run_peer "$scratch/peer.after.json" torch_peer.py

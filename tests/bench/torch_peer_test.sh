@@ -32,6 +32,10 @@ for peer_of in torch_pipeline torch_replicas; do
     refuses "--hidden: found 64, expected a multiple of --heads, 5" \
     --rendezvous . --hidden 64 --heads 5
 done
+peer=$here/torch_pipeline.py
+expect "chunks that layers cannot fill" \
+  refuses "--chunks: found 2, expected at least 2, and --layers, 6, a multiple of chunks x ranks, 4" \
+  --rendezvous . --chunks 2
 peer=$here/torch_peer.py
 ((failures == 0)) || exit 1
 
@@ -52,14 +56,16 @@ for family in gpt llama; do
   expect "one rank of $family" exits_with 0 "$python" "$peer" "${work[@]}" --variants eager
 done
 for peer_of in torch_pipeline torch_replicas; do
-  work=(--layers 2 --hidden 64 --heads 8 --sequence 16 --micro-batches 4 --vocab 128 --repeats 1
+  variants=2
+  work=(--layers 4 --hidden 64 --heads 8 --sequence 16 --micro-batches 4 --vocab 128 --repeats 1
     --ranks 2 --rendezvous "$scratch/$peer_of")
+  [[ $peer_of != torch_pipeline ]] || { work+=(--chunks 2) variants=3; }
   mkdir "$scratch/$peer_of"
   "$python" "$here/$peer_of.py" "${work[@]}" --rank 1 &
   # Compares the gradient's norm with plain autograd's before it times anything.
   expect "two ranks of $peer_of" exits_with 0 "$python" "$here/$peer_of.py" "${work[@]}" --rank 0
   expect "every variant of $peer_of is timed" \
-    test "$(grep -o '"step_seconds"' "$scratch/said" | wc -l)" -eq 2
+    test "$(grep -o '"step_seconds"' "$scratch/said" | wc -l)" -eq "$variants"
   wait
 done
 ((failures == 0))

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "worker/bench/calibrate/command.h"
 #include "worker/bench/devices_command.h"
 #include "worker/bench/kernels/command.h"
 #include "worker/bench/overlap/command.h"
@@ -44,6 +45,8 @@ constexpr Command kCommands[] = {
     {"kernels", "time every operation of a step against the machine's limits", Kernels},
     {"step", "train a model on one device: tokens per second, MFU and ledger", Step},
     {"overlap", "compare the schedules on this machine", Overlap},
+    {"calibrate", "measure the costs that predict what overlap or pipeline will measure",
+     CalibrateCommand},
     {"pipeline", "compare the orders of a pipeline on this machine", PipelineCommand},
     {"replicas", "measure how replicas add up their gradients on this machine", ReplicasCommand},
     {"reshard", "move a tensor between meshes over real connections", ReshardCommand},

@@ -6,10 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "proto/base/files.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
 #include "tests/golden_messages.h"
 #include "tests/worker/bench/testing/sim_run.h"
+#include "worker/engine/cost/profile.h"
 
 namespace stretto {
 namespace {
@@ -198,6 +200,32 @@ TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
     golden.Add(run.err, bad.facts);
     EXPECT_EQ(run.out, "") << bad.arguments;
   }
+}
+
+// A calibration without operations: its link and its contention are those of the flags.
+TEST(SimCommandTest, CalibratedCostsReplaceTheLinkAndTheContentionOfTheFlags) {
+  const std::string file = ::testing::TempDir() + "/sim-costs.txt";
+  CostProfile costs{.machine = "cpu, of nobody", .build = "1"};
+  costs.latency_seconds = {1e-5, 0};
+  costs.bytes_per_second = {2.5e8, 0};
+  costs.cpu_share = 0.25;
+  ASSERT_EQ(WriteFileAtomic(file, Print(costs)), absl::OkStatus());
+
+  EXPECT_EQ(Figures("--schedule domino_row --costs " + file),
+            Figures("--schedule domino_row --gbps 2 --latency-us 10 --contention 0.25"));
+  costs.pairs[{ComputeClass::kProduct, CollectiveKind::kAllReduce}].contention.compute = 0.5;
+  ASSERT_EQ(WriteFileAtomic(file, Print(costs)), absl::OkStatus());
+  EXPECT_GT(
+      Figures("--schedule domino_row --costs " + file)["step_seconds"],
+      Figures("--schedule domino_row --gbps 2 --latency-us 10 --contention 0.25")["step_seconds"]);
+
+  costs.latency_seconds.spread = 0.5;
+  ASSERT_EQ(WriteFileAtomic(file, Print(costs)), absl::OkStatus());
+  const SimRun run = Sim("--costs " + file);
+  EXPECT_EQ(run.code, 2);
+  EXPECT_EQ(run.err, absl::StrCat("error: --costs ", file, ": costs line 4: found repeats that ",
+                                  "spread by 50.0 %, expected at most 10 %: calibrate on an idle ",
+                                  "machine\n"));
 }
 
 TEST(SimCommandTest, UnknownNamesListTheKnown) {

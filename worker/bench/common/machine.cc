@@ -4,7 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "kernels/cpu/cpu_ops.h"
 #include "proto/base/files.h"
@@ -57,6 +60,25 @@ absl::StatusOr<Machine> OpenCuda(const MachineFlags& flags) {
 
 absl::StatusOr<Machine> OpenMachine(const MachineFlags& flags) {
   return flags.device == "cpu" ? OpenCpu() : OpenCuda(flags);
+}
+
+absl::StatusOr<std::string> CpuKind() {
+  ASSIGN_OR_RETURN(const Machine machine, OpenCpu());
+  const absl::StatusOr<std::string> text = ReadFile("/proc/cpuinfo");
+  std::string model = "of unknown model";
+  for (absl::string_view line : absl::StrSplit(text.value_or(""), '\n')) {
+    if (!absl::StartsWith(line, "model name")) continue;
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(':', 1));
+    model = std::string(absl::StripAsciiWhitespace(parts.second));
+    break;
+  }
+  return absl::StrCat("cpu, ", machine.name, ", ", model);
+}
+
+absl::Status ExpectThisCpu(const CostProfile& costs) {
+  ASSIGN_OR_RETURN(const std::string kind, CpuKind());
+  return ExpectMachine(costs, kind);
 }
 
 nlohmann::ordered_json ToJson(const Machine& machine) {

@@ -14,6 +14,7 @@
 #include "worker/bench/options/machine_flags.h"
 #include "worker/comm/device_communicator.h"
 #include "worker/comm/emulated_link_options.h"
+#include "worker/engine/cost/profile.h"
 #include "worker/engine/exec/backend.h"
 
 namespace stretto::bench {
@@ -37,6 +38,13 @@ using MachineOpener = std::function<absl::StatusOr<Machine>(const MachineFlags&)
 // Errors: those of LoadPlugin, of the plug-in's functions and of CheckArchitecture; Unavailable if
 // the CPU lacks instructions that the operations need.
 absl::StatusOr<Machine> OpenMachine(const MachineFlags& flags);
+
+// Returns the kind of this machine's CPU, which costs are of: "cpu, ", the instructions of its
+// products, and the model. Errors: those of OpenMachine.
+absl::StatusOr<std::string> CpuKind();
+
+// Errors: InvalidArgument, if the costs are not of this kind of CPU; those of CpuKind.
+absl::Status ExpectThisCpu(const CostProfile& costs);
 
 // {device, name, driver, backend}. `backend` is the backend's own description, which may name
 // choices that it measured, so call this after the run.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/bench/kernels/cases.h"
 
+#include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -87,6 +89,30 @@ std::vector<KernelCase> CasesOf(const Program& program) {
     ++cases[found->second].count;
   }
   return cases;
+}
+
+std::vector<KernelCase> OperationsOf(const Program& program) {
+  std::map<std::string, KernelCase> cases;
+  std::map<std::string, std::set<std::vector<BufferId>>> weights;
+  for (const Op& op : program.ops) {
+    if (IsCollective(op.kind)) continue;
+    KernelCase next = CaseOf(program, {op});
+    std::vector<BufferId> read;  // of the program
+    for (size_t i = 0; i < op.in.size(); ++i) {
+      if (program.buffers[op.in[i]].arena != ArenaClass::kParameter) continue;
+      read.push_back(op.in[i]);
+      next.weights.push_back(next.ops[0].in[i]);
+    }
+    weights[next.operation].insert(std::move(read));
+    const std::string key = next.operation;
+    ++cases.try_emplace(key, std::move(next)).first->second.count;
+  }
+  std::vector<KernelCase> result;
+  for (auto& [key, found] : cases) {
+    found.uses = std::max(1, found.count / static_cast<int>(weights[key].size()));
+    result.push_back(std::move(found));
+  }
+  return result;
 }
 
 KernelCase CopyCase(DType dtype, int64_t n) {

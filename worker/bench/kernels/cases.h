@@ -20,10 +20,18 @@ struct KernelCase {
   Work work;                           // of one call; a pair moves the sum in between only once
   IdVector<BufferId, Buffer> buffers;  // memory of its own for every buffer
   std::vector<Op> ops;                 // over `buffers`
+  // Calls of a step that multiply by the same weights, which are these buffers. A backend may
+  // prepare weights once for all of them.
+  int uses = 1;
+  std::vector<BufferId> weights = {};
 };
 
 // Returns the cases in the order of their first occurrence in the program, without collectives.
 std::vector<KernelCase> CasesOf(const Program& program);
+
+// Returns the operations instead: each with its shapes is a case of its own, and `uses` is as in the
+// program.
+std::vector<KernelCase> OperationsOf(const Program& program);
 
 // The cases that set the limits: a copy of n x n elements (dropout that is off), and the product of
 // two such matrices.

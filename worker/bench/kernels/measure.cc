@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/bf16.h"
 #include "kernels/ops.h"
@@ -28,27 +29,6 @@ int64_t BytesOf(const KernelCase& timed) {
   int64_t bytes = 0;
   for (const Buffer& buffer : timed.buffers) bytes += buffer.bytes();
   return bytes;
-}
-
-// Repeats the case on other buffers each time.
-StepProgram Repeated(const KernelCase& timed, int copies) {
-  StepProgram step;
-  step.lanes.push_back({"compute"});
-  step.units.push_back({"copies", {}});
-  step.instances.emplace_back();
-  for (int copy = 0; copy < copies; ++copy) {
-    const int first = step.buffers.next().value();
-    for (Buffer buffer : timed.buffers) {
-      absl::StrAppend(&buffer.name, "#", copy);
-      step.buffers.push_back(std::move(buffer));
-    }
-    for (Op op : timed.ops) {
-      for (BufferId& id : op.in) id = id + first;
-      for (BufferId& id : op.out) id = id + first;
-      step.units[0].ops.push_back(std::move(op));
-    }
-  }
-  return step;
 }
 
 // The values that an operand may have, by its name in the table of operations. A maximum is well
@@ -168,7 +148,66 @@ absl::Status CheckFinite(const KernelCase& timed, Executor& executor) {
   return absl::OkStatus();
 }
 
-double SpanOf(absl::Span<const Interval> intervals) {
+}  // namespace
+
+CaseCopies CopiesOf(const KernelCase& timed, int copies) {
+  CaseCopies result;
+  StepProgram& step = result.step;
+  step.lanes.push_back({"compute"});
+  step.units.push_back({"copies", {}});
+  step.instances.emplace_back();
+  IdVector<BufferId, BufferId> at(timed.buffers.size(), -1);  // in the step, of this copy
+  for (int copy = 0; copy < copies; ++copy) {
+    for (BufferId id : timed.buffers.ids()) {
+      const bool shared = copy % timed.uses != 0 && absl::c_linear_search(timed.weights, id);
+      if (shared) continue;
+      at[id] = step.buffers.next();
+      Buffer buffer = timed.buffers[id];
+      absl::StrAppend(&buffer.name, "#", copy);
+      step.buffers.push_back(std::move(buffer));
+      result.of.push_back(id);
+    }
+    for (Op op : timed.ops) {
+      for (BufferId& id : op.in) id = at[id];
+      for (BufferId& id : op.out) id = at[id];
+      step.units[0].ops.push_back(std::move(op));
+    }
+  }
+  return result;
+}
+
+int CountFor(const KernelCase& timed, int64_t working_set) {
+  const auto copies =
+      std::clamp<int64_t>(working_set / std::max<int64_t>(BytesOf(timed), 1) + 1, 2, kMostCopies);
+  return std::max(static_cast<int>(copies), timed.uses);
+}
+
+absl::StatusOr<std::unique_ptr<Executor>> MakeFilled(const KernelCase& timed, CaseCopies copies,
+                                                     GroupLinks links, Backend& backend) {
+  static const Source* source = new Source();
+  ExecutorRequest request;
+  request.step = std::move(copies.step);
+  request.program = Expand(request.step);
+  request.links = std::move(links);
+  ASSIGN_OR_RETURN(request.arenas, PlanMemory(&request.program));
+  RETURN_IF_ERROR(Verify(request.program, &request.arenas));
+  const size_t buffers = request.program.buffers.size();
+  ASSIGN_OR_RETURN(auto executor, backend.MakeExecutor(std::move(request)));
+  const IdVector<BufferId, Filling> fillings = FillingsOf(timed);
+  for (BufferId id : IdRange<BufferId>(buffers)) {
+    RETURN_IF_ERROR(executor->Write(id, [&](TensorView view) {
+      if (copies.of.Has(id)) {
+        source->Fill(fillings[copies.of[id]], view);
+      } else {
+        std::memset(view.data, 0, static_cast<size_t>(view.bytes()));
+      }
+      return absl::OkStatus();
+    }));
+  }
+  return executor;
+}
+
+double SpanSeconds(absl::Span<const Interval> intervals) {
   Interval span = intervals[0];
   for (const Interval& interval : intervals) {
     span.begin = std::min(span.begin, interval.begin);
@@ -177,31 +216,14 @@ double SpanOf(absl::Span<const Interval> intervals) {
   return static_cast<double>(span.end - span.begin) * 1e-9;
 }
 
-}  // namespace
-
 absl::StatusOr<double> TimeOf(const KernelCase& timed, const KernelTiming& timing,
                               Backend& backend) {
-  static const Source* source = new Source();
-  const int copies = static_cast<int>(std::clamp<int64_t>(
-      timing.working_set / std::max<int64_t>(BytesOf(timed), 1) + 1, 2, kMostCopies));
-  ExecutorRequest request;
-  request.step = Repeated(timed, copies);
-  request.program = Expand(request.step);
-  ASSIGN_OR_RETURN(request.arenas, PlanMemory(&request.program));
-  RETURN_IF_ERROR(Verify(request.program, &request.arenas));
-  const size_t buffers = request.program.buffers.size();
-  ASSIGN_OR_RETURN(const auto executor, backend.MakeExecutor(std::move(request)));
-  const IdVector<BufferId, Filling> fillings = FillingsOf(timed);
-  for (BufferId id : IdRange<BufferId>(buffers)) {
-    RETURN_IF_ERROR(executor->Write(id, [&](TensorView view) {
-      source->Fill(fillings[BufferId::Of(id.position() % fillings.size())], view);
-      return absl::OkStatus();
-    }));
-  }
+  const int copies = CountFor(timed, timing.working_set);
+  ASSIGN_OR_RETURN(const auto executor, MakeFilled(timed, CopiesOf(timed, copies), {}, backend));
   std::vector<double> seconds;
   for (int run = 0; run < timing.warm_up + timing.repeats; ++run) {
     RETURN_IF_ERROR(executor->Run());
-    if (run >= timing.warm_up) seconds.push_back(SpanOf(executor->intervals()) / copies);
+    if (run >= timing.warm_up) seconds.push_back(SpanSeconds(executor->intervals()) / copies);
   }
   RETURN_IF_ERROR(CheckFinite(timed, *executor));
   return MedianOf(std::move(seconds));

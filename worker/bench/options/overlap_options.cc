@@ -12,6 +12,7 @@
 #include "absl/strings/str_replace.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
+#include "worker/bench/options/costs_flag.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/spec_flags.h"
 #include "worker/trainer/plan/engine_spec.h"
@@ -194,6 +195,8 @@ absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> argu
   AddMachineFlags(app, o.machine);
   AddEmulatedLinkFlags(app, o);
   AddScheduleFlags(app, o);
+  std::string costs;
+  AddCostsFlag(app, costs);
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, std::move(arguments)));
   if (!o.help.empty()) return o;
   if (tp1) o.ranks = 1;
@@ -222,6 +225,11 @@ absl::StatusOr<OverlapOptions> ParseOverlapOptions(std::vector<std::string> argu
                        ", expected at least 2: `stretto-bench step` is for one"));
     }
   }
+  if (!costs.empty() && (o.emulated() || o.ranks == 1)) {
+    return absl::InvalidArgumentError(
+        "--costs: found a file, expected none unless ranks on CPUs share a link");
+  }
+  ASSIGN_OR_RETURN(o.costs, ReadCosts(costs));
   if (o.rank >= o.ranks) {
     return absl::InvalidArgumentError(
         absl::StrCat("--rank: found ", o.rank, ", expected below --ranks, ", o.ranks));

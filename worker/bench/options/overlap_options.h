@@ -3,12 +3,14 @@
 // The options of `stretto-bench overlap`: the work, the link and the schedules to compare.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/bench/options/machine_flags.h"
 #include "worker/comm/emulated_link_options.h"
+#include "worker/engine/cost/profile.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto::bench {
@@ -53,7 +55,8 @@ struct OverlapOptions {
   int repeats = 5;  // rounds
   // Per program and round. On a device the first steps choose algorithms and record graphs.
   int warm_up_steps = 0, steps = 1;
-  std::string json;  // file for a copy of the JSON, written by rank 0
+  std::string json;                  // file for a copy of the JSON, written by rank 0
+  std::optional<CostProfile> costs;  // steps are predicted from them
 
   // The unsliced spec, which megatron_sync runs.
   EngineSpec Unsliced() const;

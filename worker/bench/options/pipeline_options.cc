@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/pipelines.h"
+#include "worker/bench/options/costs_flag.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/spec_flags.h"
 
@@ -73,6 +74,8 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
       ->delimiter(',')
       ->check(Integer(2, 64))
       ->group("Schedule");
+  std::string costs;
+  AddCostsFlag(app, costs);
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
@@ -94,6 +97,7 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
       o.orders.push_back(choice);
     }
   }
+  ASSIGN_OR_RETURN(o.costs, ReadCosts(costs));
   return o;
 }
 

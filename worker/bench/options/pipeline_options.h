@@ -2,11 +2,13 @@
 #pragma once
 // The options of `stretto-bench pipeline`: the work, the ranks and the orders to compare.
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/bench/options/rank_flags.h"
+#include "worker/engine/cost/profile.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto::bench {
@@ -27,6 +29,7 @@ struct PipelineOptions {
   EngineSpec spec = {};    // of the default order
   std::vector<OrderChoice> orders = {};
   RankFlags ranks = {};
+  std::optional<CostProfile> costs = {};  // steps are predicted from them
 };
 
 // Errors: InvalidArgument, in one line: the flag, found and expected.

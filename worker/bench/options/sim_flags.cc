@@ -42,7 +42,9 @@ void AddMachineFlags(CLI::App& app, SimFlags& f) {
   number("--link-contention", f.link_contention, share,
          "share of the link's bandwidth lost during computation");
   app.add_option("--costs", f.costs,
-                 "file of measured costs, one 'KEY SECONDS' per line, which override the model's")
+                 "file of measured costs, which override the model's: one of `stretto-bench "
+                 "calibrate`, also in place of --gbps, --latency-us, --contention and "
+                 "--link-contention; or one 'KEY SECONDS' per line")
       ->group(group);
 }
 

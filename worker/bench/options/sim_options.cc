@@ -8,14 +8,17 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/pipelines.h"
+#include "worker/bench/options/costs_flag.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/sim_flags.h"
 
@@ -47,6 +50,16 @@ constexpr char kSimExamples[] =
 // Beyond it, the copies of simulated ranks take gigabytes.
 constexpr int kMaxRanks = 4096;
 
+// Takes the link, the contention and the times of a calibration in place of those of the flags.
+absl::StatusOr<CostModel> CalibratedCosts(CostModel cost, const std::string& file) {
+  ASSIGN_OR_RETURN(const std::optional<CostProfile> profile, bench::ReadCosts(file));
+  CostModel measured = ModelOf(*profile);
+  measured.machine = cost.machine;
+  measured.interconnect.node_bytes_per_second = cost.interconnect.node_bytes_per_second;
+  measured.interconnect.node_latency_seconds = cost.interconnect.node_latency_seconds;
+  return measured;
+}
+
 absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   CostModel cost;
   cost.machine = {.flops_per_second = f.gflops * 1e9, .bytes_per_second = f.membw * 1e9};
@@ -57,12 +70,12 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   cost.contention = {.compute = f.contention, .communication = f.link_contention};
   if (!f.costs.empty()) {
     absl::StatusOr<std::string> text = ReadFile(f.costs);
-    if (text.ok()) {
-      ASSIGN_OR_RETURN(cost.table, CostTable::Parse(*text));
-    } else {
+    if (!text.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("--costs: ", std::string(text.status().message())));
     }
+    if (absl::StartsWith(*text, kCostsTitle)) return CalibratedCosts(std::move(cost), f.costs);
+    ASSIGN_OR_RETURN(cost.table, CostTable::Parse(*text));
   }
   return cost;
 }

@@ -3,8 +3,9 @@
 // Parity comes first: a schedule whose bits differ from the serial oracle's is not timed. The
 // parity steps also choose the slicing of each schedule. Then all programs are timed in rounds, a
 // few steps of each in turn, so that a change of the machine's speed affects all. Programs with the
-// same text are measured once. Finally each schedule is simulated with the measured costs, with and
-// without the measured contention.
+// same text are measured once. Finally each schedule is simulated: with the measured costs without
+// contention, which is what its order could hide, and with those of a calibration, which were
+// measured before it and without it, which predicts its time.
 
 #include "worker/bench/overlap/compare.h"
 
@@ -23,6 +24,7 @@
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
 #include "worker/bench/common/median.h"
+#include "worker/bench/overlap/choices.h"
 #include "worker/bench/overlap/drain_link.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/program/text.h"
@@ -89,9 +91,10 @@ class Comparer {
       : options_(options), rig_(rig), say_(say) {}
 
   absl::StatusOr<Comparison> Run() {
+    if (options_.costs) RETURN_IF_ERROR(ExpectThisCpu(*options_.costs));
     ASSIGN_OR_RETURN(result_.link, rig_.MeasureLink());
     std::vector<Candidate> finalists;
-    for (const std::string& name : Schedules()) {
+    for (const std::string& name : SchedulesOf(options_)) {
       RETURN_IF_ERROR(Search(name, &finalists));
     }
     if (!finalists.empty()) RETURN_IF_ERROR(Measure(finalists));
@@ -99,44 +102,20 @@ class Comparer {
   }
 
  private:
-  std::vector<std::string> Schedules() const {
-    return options_.schedules.empty() ? ScheduleNames() : options_.schedules;
-  }
-
-  std::vector<EngineSpec> Choices(const std::string& schedule) const {
-    std::vector<EngineSpec> specs;
-    for (int sequence_parallel : options_.sequence_parallel) {
-      for (int splits : options_.splits) {
-        for (int slices : options_.slices) {
-          for (int defer : options_.defer_wgrads) {
-            if (slices > options_.batch) continue;
-            EngineSpec spec = options_.Unsliced();
-            spec.schedule.name = schedule;
-            spec.schedule.slices = EvenSlices(options_.batch, slices);
-            spec.schedule.splits = splits;
-            spec.schedule.sequence_parallel = sequence_parallel != 0;
-            spec.schedule.defer_wgrads = defer;
-            specs.push_back(std::move(spec));
-          }
-        }
-      }
-    }
-    return specs;
-  }
-
   // Appends the choice with the fastest parity steps, or all that passed with --every-choice. If
   // there is none, an error of the result has the reason.
   absl::Status Search(const std::string& schedule, std::vector<Candidate>* finalists) {
     std::vector<Candidate> passed;
     std::set<std::string> programs;
     absl::Status refused;
-    for (EngineSpec& spec : Choices(schedule)) {
+    for (EngineSpec& spec : ChoicesOf(options_, schedule)) {
       if (const absl::Status valid = trainer::Validate(spec); !valid.ok()) {
         refused = valid;
         continue;
       }
       const absl::StatusOr<RankPlan> plan = BuildPlan(spec, Rank::Of(options_.rank));
       RETURN_IF_ERROR(plan.status());
+      if (options_.costs) RETURN_IF_ERROR(ExpectOperations(*options_.costs, plan->program));
       if (!programs.insert(Print(plan->program)).second) continue;
       ASSIGN_OR_RETURN(Parity parity, rig_.CheckParity(spec));
       Candidate candidate{std::move(spec), std::move(parity)};
@@ -276,8 +255,9 @@ class Comparer {
     const Simulands simulands{programs.overlap->program, programs.oracle->program,
                               programs.comm->program};
     ASSIGN_OR_RETURN(result.ceiling, SimulateFigures(simulands, cost));
-    cost.contention = result.slowdown.AsContention();
-    ASSIGN_OR_RETURN(result.simulated, SimulateFigures(simulands, cost));
+    if (!options_.costs) return result;
+    ASSIGN_OR_RETURN(const Figures predicted, SimulateFigures(simulands, ModelOf(*options_.costs)));
+    result.t_simulated = predicted.step.t_overlap;
     return result;
   }
 

@@ -94,11 +94,6 @@ Interconnect LinkOf(const Measured& communication, double latency_seconds) {
   return {.bytes_per_second = sent / seconds, .latency_seconds = latency_seconds};
 }
 
-Contention Slowdown::AsContention() const {
-  const auto lost = [](double slowdown) { return std::clamp(1 - 1 / slowdown, 0.0, 0.95); };
-  return {.compute = lost(compute), .communication = lost(communication)};
-}
-
 Slowdown SlowdownOf(const Measured& overlap, const CostModel& alone) {
   Ratio compute, communication;
   for (const Run& run : overlap.runs) {

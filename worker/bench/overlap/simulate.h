@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Simulates a schedule with costs measured in the same run: how much communication its order could
-// hide, and how long its step should take.
+// Simulates a schedule, and finds the costs of a run for that.
 
 #include <map>
 #include <string>
@@ -34,8 +33,6 @@ struct Slowdown {
   // 1 if there were none.
   double compute = 1;
   double communication = 1;  // includes waits for a peer that comes late
-
-  Contention AsContention() const;
 };
 
 // `alone` has the times without the other side.

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/status_macros.h"
+#include "worker/bench/common/machine.h"
 #include "worker/bench/common/median.h"
 #include "worker/bench/ranks/measured_job.h"
 #include "worker/engine/cost/model.h"
@@ -59,6 +60,7 @@ class Measurement {
       : options_(options), say_(say) {}
 
   absl::StatusOr<PipelineResult> Run() {
+    RETURN_IF_ERROR(CheckCosts());
     ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(WidestSpec(), options_.ranks));
     ASSIGN_OR_RETURN(const auto parts, PartsMeasurement::Create(options_, *job_));
     RETURN_IF_ERROR(parts->MeasureRound().status());
@@ -90,6 +92,17 @@ class Measurement {
   }
 
  private:
+  // Orders have the same operations.
+  absl::Status CheckCosts() const {
+    if (!options_.costs) return absl::OkStatus();
+    RETURN_IF_ERROR(ExpectThisCpu(*options_.costs));
+    for (Rank rank : IdRange<Rank>(options_.spec.world_size())) {
+      ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(options_.spec, rank));
+      RETURN_IF_ERROR(ExpectOperations(*options_.costs, plan.program));
+    }
+    return absl::OkStatus();
+  }
+
   EngineSpec WithChunks(int chunks) const {
     EngineSpec spec = options_.spec;
     spec.chunks_per_stage = chunks;
@@ -153,23 +166,41 @@ class Measurement {
   absl::Status Simulated(const EngineSpec& spec, const PipelineParts& parts, OrderResult* result) {
     ASSIGN_OR_RETURN(const auto plans, BuildPlans(spec));
     result->activation_bytes = plans.front().arenas[ArenaClass::kActivation];
+    RETURN_IF_ERROR(ExpectMeasured(plans, parts.tables));
+    std::vector<CostModel> costs;
+    for (const CostTable& table : parts.tables) costs.push_back({.table = table});
+    ASSIGN_OR_RETURN(result->ideal, Played(plans, costs));
     const double rate = parts.transfer_bytes / parts.transfer_seconds;
     const double saved = std::max(0.0, parts.transfer_seconds - parts.rested_seconds);
-    ASSIGN_OR_RETURN(
-        result->simulated,
-        Played(plans, parts.tables,
-               {.interconnect = {.bytes_per_second = rate, .burst_bytes = saved * rate},
-                .contention = parts.contention}));
-    ASSIGN_OR_RETURN(result->ideal, Played(plans, parts.tables, {}));
+    for (CostModel& cost : costs) {
+      cost.interconnect = {.bytes_per_second = rate, .burst_bytes = saved * rate};
+      cost.contention = parts.contention;
+      if (options_.costs) cost = ModelOf(*options_.costs);
+    }
+    ASSIGN_OR_RETURN(result->simulated, Played(plans, costs));
     return absl::OkStatus();
   }
 
-  // `tables` has the costs of each rank's computations, `link` those of communication.
+  // What was not measured would take no time in the ideal step. How many parts of the norm a rank
+  // sets to zero depends on the number of its chunks.
+  static absl::Status ExpectMeasured(const IdVector<Rank, RankPlan>& plans,
+                                     const std::vector<CostTable>& tables) {
+    for (Rank rank : plans.ids()) {
+      const Program& program = plans[rank].program;
+      for (const Op& op : program.ops) {
+        if (IsCollective(op.kind) || op.kind == OpKind::kZero) continue;
+        if (tables[rank.position()].Find(program, op) != nullptr) continue;
+        return absl::InternalError(absl::StrCat("rank ", rank.value(), ": found '",
+                                                OperationKey(program, op),
+                                                "' in an order, expected what was measured"));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // `costs` are of each rank.
   static absl::StatusOr<double> Played(const IdVector<Rank, RankPlan>& plans,
-                                       const std::vector<CostTable>& tables,
-                                       const CostModel& link) {
-    std::vector<CostModel> costs;
-    for (const CostTable& table : tables) costs.emplace_back(link).table = table;
+                                       const std::vector<CostModel>& costs) {
     std::vector<SimulatedRank> ranks;
     for (Rank r : plans.ids()) ranks.push_back({&plans[r].program, &costs[r.position()], {}});
     ASSIGN_OR_RETURN(const auto intervals, Simulate(ranks));

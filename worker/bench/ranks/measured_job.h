@@ -32,6 +32,7 @@ class MeasuredJob {
   Communicator& control() { return device_->control(); }
   // Returns the connections of the groups of `spec`.
   GroupLinks LinksOf(const EngineSpec& spec) const;
+  Backend& backend() { return device_->backend(); }
 
   // Returns an engine with weights drawn from kSeed.
   absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Make(const EngineSpec& spec,

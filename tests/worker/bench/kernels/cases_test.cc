@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "kernels/ops.h"
+#include "worker/bench/kernels/measure.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::bench {
@@ -66,6 +67,47 @@ TEST(CasesTest, AResidualWithTheNormBehindItIsOneCallThatMovesTheSumOnce) {
   // Read: r, x, four keys, bias, weight and bias of the norm. Written: sum, y and statistics.
   EXPECT_EQ(pair->work.bytes,
             4.0 * (4 * kTokens * 32 + 3 * 32 + 2 * kTokens) + 4.0 * static_cast<int>(kKeyCount));
+}
+
+// Two slices of two micro-batches multiply by the weights of each layer.
+TEST(CasesTest, AnOperationKnowsHowManyCallsShareItsWeights) {
+  EngineSpec spec = Spec();
+  spec.schedule = {.name = "domino_row", .slices = {1, 1}};
+  spec.micro_batches = 2;
+  const Program program = BuildPlan(spec, 0)->program;
+  const std::vector<KernelCase> cases = OperationsOf(program);
+
+  int calls = 0;
+  for (const KernelCase& each : cases) {
+    EXPECT_EQ(each.ops.size(), 1u) << each.operation;
+    calls += each.count;
+  }
+  EXPECT_EQ(calls, static_cast<int>(program.ops.size()));
+  const KernelCase* qkv = Find(cases, "gemm f32[16,32] f32[96,32]");
+  ASSERT_NE(qkv, nullptr);
+  EXPECT_EQ(qkv->count, 4 * kLayers);
+  EXPECT_EQ(qkv->uses, 4);
+  EXPECT_EQ(qkv->weights.size(), 2u);  // with the bias
+  EXPECT_EQ(Find(cases, "adamw")->uses, 1);
+}
+
+TEST(CasesTest, CopiesInARowShareTheWeights) {
+  EngineSpec spec = Spec();
+  spec.micro_batches = 2;
+  const std::vector<KernelCase> cases = OperationsOf(BuildPlan(spec, 0)->program);
+  const KernelCase& qkv = *Find(cases, "gemm f32[32,32] f32[96,32]");
+
+  const CaseCopies copies = CopiesOf(qkv, 5);
+
+  const IdVector<OpId, Op>& ops = copies.step.units[0].ops;
+  ASSERT_EQ(ops.size(), 5u);
+  EXPECT_EQ(ops[0].in[1], ops[1].in[1]);
+  EXPECT_EQ(ops[2].in[1], ops[3].in[1]);
+  EXPECT_NE(ops[1].in[1], ops[2].in[1]);
+  EXPECT_NE(ops[0].in[0], ops[1].in[0]);
+  EXPECT_EQ(copies.of[ops[3].out[0]], qkv.ops[0].out[0]);
+  EXPECT_EQ(CountFor(qkv, 1), 2);
+  EXPECT_EQ(CountFor(qkv, int64_t{1} << 40), 64);
 }
 
 TEST(CasesTest, LimitsCountWhatTheyMove) {

@@ -65,7 +65,7 @@ TEST(EmulatedOverlapTest, EveryLinkHasEveryTimeOfEverySchedule) {
       EXPECT_THAT(schedule["parity"].get<std::string>(), HasSubstr("bitwise equal"));
       for (const char* time :
            {"t_comp", "t_comm", "t_serial", "t_serial_sliced", "t_overlap", "t_comp_sliced",
-            "t_occupy", "t_ideal_step", "t_ideal_phase", "t_simulated"}) {
+            "t_occupy", "t_ideal_step", "t_ideal_phase", "t_ideal_pairs"}) {
         EXPECT_GT(schedule[time], 0) << schedule["schedule"] << ": " << time;
       }
       EXPECT_EQ(schedule["comm_cpu_seconds"], 0);

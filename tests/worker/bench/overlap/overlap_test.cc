@@ -11,6 +11,11 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "proto/base/files.h"
+#include "tests/worker/bench/testing/made_up_costs.h"
+#include "worker/bench/options/overlap_options.h"
+#include "worker/bench/overlap/phases.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/schedule/plan.h"
 
 namespace stretto::bench {
 namespace {
@@ -95,9 +100,10 @@ TEST_F(OverlapTest, EverySchedulePassesParityAndHasAllFigures) {
       EXPECT_TRUE(schedule.contains(key)) << schedule["schedule"] << ": " << key;
     }
     for (const char* time : {"t_comp", "t_comm", "t_serial", "t_overlap", "t_comp_sliced",
-                             "t_ideal_step", "t_simulated", "comm_cpu_seconds"}) {
+                             "t_ideal_step", "comm_cpu_seconds"}) {
       EXPECT_GT(schedule[time], 0) << schedule["schedule"] << ": " << time;
     }
+    EXPECT_TRUE(schedule["t_simulated"].is_null());  // without costs of a calibration
     EXPECT_THAT(schedule["parity"].get<std::string>(), HasSubstr("bitwise equal"));
     EXPECT_NEAR(schedule["loss_first"].get<double>(), std::log(100), 0.1);
   }
@@ -129,6 +135,27 @@ TEST_F(OverlapTest, AStepMayHaveSeveralMicroBatches) {
     const double phase = schedule["t_ideal_phase"], step = schedule["t_ideal_step"];
     EXPECT_NEAR(schedule["t_ideal_pairs"], (phase + 2 * step) / 3, 1e-9);
   }
+}
+
+TEST_F(OverlapTest, StepsArePredictedFromCostsThatWereGiven) {
+  const OverlapOptions options =
+      *ParseOverlapOptions({"--rendezvous", "/tmp", "--layers", "2", "--hidden", "32", "--heads",
+                            "4", "--sequence", "16", "--batch", "4", "--vocab", "100"});
+  EngineSpec sliced = options.Unsliced();
+  sliced.schedule.name = "domino_row";
+  sliced.schedule.slices = {2, 2};
+  const CostProfile costs = MadeUpCosts({options.Unsliced(), sliced});
+  ASSERT_EQ(WriteFileAtomic(PathOf("costs"), Print(costs)), absl::OkStatus());
+  const std::string arguments = absl::StrCat(
+      "--schedules megatron_sync,domino_row --slices 1,2 --splits 1 --costs ", PathOf("costs"));
+  ASSERT_EQ(RunTwoRanks(arguments), 0) << ReadFile(PathOf("rank0")).value_or("");
+
+  const Json result = Result();
+  ASSERT_EQ(result["schedules"].size(), 2u);
+  const Program program = BuildPlan(options.Unsliced(), 0)->program;
+  const auto intervals = Simulate(program, ModelOf(costs));
+  EXPECT_EQ(result["schedules"][0]["t_simulated"], TimesOf(program, *intervals, 0).step.seconds);
+  EXPECT_GT(result["schedules"][1]["t_simulated"], 0);
 }
 
 TEST_F(OverlapTest, ScheduleThatFitsNoChoiceIsAnError) {

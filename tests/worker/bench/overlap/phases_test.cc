@@ -62,9 +62,9 @@ constexpr char kTwoMicroBatches[] =
     "6 compute zero o opt out=%0\n";
 
 TEST(PhasesTest, PhasesAreSumsOverMicroBatches) {
-  const StepTimes times = TimesOf(
-      ProgramOf(kTwoMicroBatches),
-      {{At(0, 1), At(1, 2), At(2, 4), At(4, 6), At(5, 7), At(6, 7), At(7, 8)}}, 0);
+  const StepTimes times =
+      TimesOf(ProgramOf(kTwoMicroBatches),
+              {{At(0, 1), At(1, 2), At(2, 4), At(4, 6), At(5, 7), At(6, 7), At(7, 8)}}, 0);
 
   EXPECT_DOUBLE_EQ(times.forward.seconds, 1 + 3);   // 0 to 1, 4 to 7
   EXPECT_DOUBLE_EQ(times.backward.seconds, 3 + 0);  // 1 to 4; b1 ends with forward

@@ -123,13 +123,6 @@ TEST(SimulateTest, SlowdownIsOfOperationsThatRanUnderTheOtherSide) {
   EXPECT_DOUBLE_EQ(slowdown.compute, 1.25);
 }
 
-TEST(SimulateTest, SlowdownBecomesTheShareOfARateThatIsLost) {
-  const Contention contention = Slowdown{.compute = 1.25, .communication = 0.8}.AsContention();
-
-  EXPECT_DOUBLE_EQ(contention.compute, 0.2);
-  EXPECT_DOUBLE_EQ(contention.communication, 0);  // faster than alone is noise
-}
-
 TEST(SimulateTest, TheOrderBoundsWhatCanBeHidden) {
   const Program overlap = ProgramOf(kOverlap), serial = ProgramOf(kSerial);
   const Program communication = ProgramOf(kCommunication);

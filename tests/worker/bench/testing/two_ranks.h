@@ -35,6 +35,7 @@ class TwoRanksTest : public ::testing::Test {
   // Returns the exit code of rank 0, whose output is Printed("rank0") and Printed("json"); rank 1
   // must end well.
   int RunTwoRanks(const std::string& arguments) const {
+    std::filesystem::remove_all(PathOf("meeting"));  // of an earlier run
     std::filesystem::create_directory(PathOf("meeting"));
     const std::string each =
         absl::StrCat(program_, " --rendezvous ", PathOf("meeting"), " ", arguments, " --rank ");

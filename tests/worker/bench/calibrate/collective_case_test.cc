@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/calibrate/collective_case.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/exec/intervals.h"
+#include "tests/worker/engine/program/programs.h"
+#include "worker/engine/program/text.h"
+
+namespace stretto::bench {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr char kStep[] =
+    "program rank=0 world=2\n"
+    "group tp 0,1\n"
+    "group pp.0-1 0,1\n"
+    "lane compute\n"
+    "lane comm.tp\n"
+    "lane comm.pp.0-1\n"
+    "buffer %0 x f32 4,8 input\n"
+    "buffer %1 y f32 2,8 input\n"
+    "0 comm.tp all_reduce a fwd mb0 in=%0 out=%0 on=tp wire=1\n"
+    "1 comm.tp all_reduce b fwd mb1 in=%0 out=%0 on=tp wire=1\n"
+    "2 comm.tp all_gather c fwd mb1 in=%1 out=%0 on=tp\n"
+    "3 comm.pp.0-1 send d fwd mb0 in=%1 on=pp.0-1\n";
+
+TEST(CollectiveCaseTest, WhatIsAlikeIsOneCaseAndMembersAgreeOnItsName) {
+  const auto cases = CollectivesOf(ProgramOf(kStep));
+
+  ASSERT_EQ(cases.size(), 3u);
+  EXPECT_EQ(cases.at("tp all_reduce 64").ranks, 2);
+  EXPECT_EQ(cases.at("tp all_reduce 64").buffers.size(), 1u);
+  EXPECT_EQ(cases.at("tp all_gather 128").kind, CollectiveKind::kAllGather);
+  EXPECT_EQ(cases.at("tp all_gather 128").buffers.size(), 2u);
+  EXPECT_EQ(cases.at("pp.0-1 transfer 64").operation, "send f32[2,8] > wire=0 ranks=2");
+}
+
+TEST(CollectiveCaseTest, CallsFollowOneAnotherOnALaneBesideTheComputation) {
+  const Program program = ProgramOf(kStep);
+  const auto cases = CollectivesOf(program);
+  StepProgram step;
+  step.lanes.push_back({"compute"});
+  AddCalls(cases.at("tp all_gather 128"), 2, program.groups, &step);
+
+  const Program calls = Expand(step);
+  ASSERT_EQ(calls.ops.size(), 2u);
+  EXPECT_EQ(calls.lanes[calls.ops[1].lane].name, "comm.tp");
+  EXPECT_EQ(calls.ops[1].kind, OpKind::kAllGather);
+  EXPECT_TRUE(calls.ops[1].waits.empty());
+}
+
+// Copies of 2 s and calls of 4 s alone. Both ran from 1 to 7.
+TEST(CollectiveCaseTest, ProgressIsOfTheTimeInWhichBothRan) {
+  const Progress progress =
+      ProgressOf({{At(0, 3), At(3, 5), At(5, 7), At(1, 6), At(6, 11)}}, 3, 2, 4);
+
+  EXPECT_DOUBLE_EQ(progress.seconds, 6);
+  EXPECT_DOUBLE_EQ(progress.compute, (2.0 / 3 + 2) * 2);
+  EXPECT_DOUBLE_EQ(progress.communication, 1.2 * 4);
+  EXPECT_DOUBLE_EQ(progress.compute_slowdown(), 6 / (8.0 / 3 * 2));
+  EXPECT_DOUBLE_EQ(progress.communication_slowdown(), 1.25);
+}
+
+TEST(CollectiveCaseTest, FasterThanAloneIsNoise) {
+  EXPECT_EQ((Progress{.seconds = 2, .compute = 3, .communication = 2}.compute_slowdown()), 1);
+}
+
+}  // namespace
+}  // namespace stretto::bench

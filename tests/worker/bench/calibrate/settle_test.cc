@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/calibrate/settle.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stretto::bench {
+namespace {
+
+using ::testing::ElementsAre;
+
+TEST(SettleTest, SteadyValuesTakeTheFewestRounds) {
+  int calls = 0;
+  const absl::StatusOr<Settled> settled = Settle("x", [&]() -> absl::StatusOr<std::vector<double>> {
+    ++calls;
+    return std::vector<double>{1 + 0.01 * calls, 2};
+  });
+
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_EQ(calls, kSettledRounds);
+  EXPECT_THAT(settled->medians, ElementsAre(1.03, 2));
+  EXPECT_DOUBLE_EQ(settled->spread, 1.05 / 1.01 - 1);
+}
+
+TEST(SettleTest, ADisturbedRoundIsLeftBehind) {
+  int calls = 0;
+  const absl::StatusOr<Settled> settled = Settle("x", [&]() -> absl::StatusOr<std::vector<double>> {
+    return std::vector<double>{++calls == 3 ? 9.0 : 1.0};
+  });
+
+  ASSERT_TRUE(settled.ok()) << settled.status();
+  EXPECT_EQ(calls, 3 + kSettledRounds);
+  EXPECT_THAT(settled->medians, ElementsAre(1));
+  EXPECT_EQ(settled->spread, 0);
+}
+
+TEST(SettleTest, ValuesThatNeverAgreeAreRefused) {
+  int calls = 0;
+  const absl::Status status =
+      Settle("gelu f32[4] > f32[4]", [&]() -> absl::StatusOr<std::vector<double>> {
+        return std::vector<double>{1, ++calls % 2 == 0 ? 1.0 : 1.25};
+      }).status();
+
+  EXPECT_EQ(calls, kMostRounds);
+  EXPECT_TRUE(IsUnsettled(status));
+  EXPECT_EQ(status.message(),
+            "gelu f32[4] > f32[4]: found repeats that spread by 25.0 %, expected at most 10 % "
+            "within 40 rounds; calibrate on an idle machine");
+}
+
+TEST(SettleTest, ErrorsOfTheMeasurementArePassedOn) {
+  EXPECT_EQ(
+      Settle("x",
+             []() -> absl::StatusOr<std::vector<double>> { return absl::InternalError("lost"); })
+          .status(),
+      absl::InternalError("lost"));
+  EXPECT_FALSE(IsUnsettled(absl::InternalError("lost")));
+}
+
+}  // namespace
+}  // namespace stretto::bench

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The collectives that a calibration measures, and the program of one collective and one
+// computation at once.
+
+#include <map>
+#include <string>
+
+#include "worker/bench/kernels/measure.h"
+#include "worker/engine/program/program.h"
+
+namespace stretto::bench {
+
+// One collective of a program, on buffers of its own.
+struct CollectiveCase {
+  std::string operation = {};  // OperationKey
+  CollectiveKind kind = CollectiveKind::kBarrier;
+  int ranks = 0;
+  int64_t wire_bytes = 0;
+  IdVector<BufferId, Buffer> buffers = {};
+  Op op = {};  // over `buffers`; its group is that of the program
+};
+
+// Returns the collectives of a program that differ, by a name on which the members of a group agree:
+// the group, the kind or "transfer", and what travels.
+std::map<std::string, CollectiveCase> CollectivesOf(const Program& program);
+
+// Adds `calls` of a collective to a step, in sequence on a lane of their own. `groups` are those of
+// the rank, as numbered in the case's program.
+void AddCalls(const CollectiveCase& collective, int calls, const IdVector<GroupId, Group>& groups,
+              StepProgram* step);
+
+// What a computation and collectives that ran at once achieved.
+struct Progress {
+  double seconds = 0;  // during which both ran
+  // Work done in that time, in seconds that it takes alone.
+  double compute = 0, communication = 0;
+
+  // How many times as long each side takes beside the other, at least 1.
+  double compute_slowdown() const;
+  double communication_slowdown() const;
+};
+
+// The first `copies` intervals are of computations that take `compute_alone` each, the others of
+// collectives that take `communication_alone` each.
+Progress ProgressOf(absl::Span<const Interval> intervals, size_t copies, double compute_alone,
+                    double communication_alone);
+
+}  // namespace stretto::bench

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Connects the ranks as a job does. First each rank measures its own computations, all ranks at
+// once, as they compute in a step. Everything after that is in lockstep: collectives alone on a
+// drained link; the largest of them for the CPU that it takes and for what an idle link saves up;
+// then, for each class of computations and kind of collective, the class's most expensive operation
+// beside the kind's largest collective. At last the ranks exchange their costs.
+
+#include "worker/bench/calibrate/measure.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "proto/base/status_macros.h"
+#include "proto/base/version.h"
+#include "worker/bench/calibrate/collective_case.h"
+#include "worker/bench/calibrate/settle.h"
+#include "worker/bench/common/machine.h"
+#include "worker/bench/common/median.h"
+#include "worker/bench/common/process_cpu.h"
+#include "worker/bench/kernels/measure.h"
+#include "worker/bench/overlap/drain_link.h"
+#include "worker/bench/ranks/measured_job.h"
+#include "worker/engine/layout/layout.h"
+#include "worker/engine/schedule/plan.h"
+#include "worker/trainer/agreement/control.h"
+
+namespace stretto::bench {
+namespace {
+
+// Of the copies of an operation, so that most of them are not in a cache.
+constexpr int64_t kWorkingSet = int64_t{64} << 20;
+// How long one repeat lasts at least, if kMostCalls suffice.
+constexpr double kLeastSeconds = 0.01, kLeastPairSeconds = 0.2;
+// What takes less is over before the other lane has woken up.
+constexpr double kShortestPair = 1e-3;
+constexpr int kMostCalls = 64;
+
+// Returns how many calls of `seconds` each take `least` seconds: 2 to kMostCalls.
+int CallsFor(double seconds, double least) {
+  return seconds * kMostCalls < least ? kMostCalls
+                                      : static_cast<int>(std::max(2.0, std::ceil(least / seconds)));
+}
+
+class Calibration {
+ public:
+  Calibration(const std::vector<EngineSpec>& specs, const RankFlags& ranks,
+              const std::function<void(const std::string&)>& say)
+      : specs_(specs), ranks_(ranks), say_(say) {}
+
+  absl::StatusOr<CostProfile> Run() {
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(specs_[0], ranks_));
+    ASSIGN_OR_RETURN(profile_.machine, CpuKind());
+    profile_.build = kBuildVersion;
+    RETURN_IF_ERROR(CollectCases());
+    say_(absl::StrFormat("%d computations and %d collectives", computations_.size(),
+                         collectives_.size()));
+    RETURN_IF_ERROR(MeasureComputations());
+    RETURN_IF_ERROR(MeasureCollectives());
+    if (profile_.has_link()) RETURN_IF_ERROR(MeasurePairs());
+    return Merge();
+  }
+
+ private:
+  Communicator& control() { return job_->control(); }
+
+  absl::Status CollectCases() {
+    std::map<std::string, CollectiveCase> mine;
+    for (const EngineSpec& spec : specs_) {
+      ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, job_->rank()));
+      groups_ = plan.program.groups;
+      for (KernelCase& next : OperationsOf(plan.program)) {
+        const std::string key = next.operation;
+        const auto [at, added] = computations_.try_emplace(key, std::move(next));
+        if (!added) at->second.uses = std::max(at->second.uses, next.uses);
+      }
+      mine.merge(CollectivesOf(plan.program));
+    }
+    // All ranks walk one list; one that is not a member of a group only keeps step.
+    std::vector<std::string> names;
+    for (const auto& [name, each] : mine) names.push_back(name);
+    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeText(control(), absl::StrJoin(names, "\n")));
+    for (const std::string& of_rank : all) {
+      for (absl::string_view name : absl::StrSplit(of_rank, '\n', absl::SkipEmpty()))
+        collectives_[std::string(name)];
+    }
+    for (auto& [name, each] : mine) collectives_[name] = std::move(each);
+    return absl::OkStatus();
+  }
+
+  absl::Status MeasureComputations() {
+    const absl::Status mine = MeasureEach();
+    // The others wait for this rank, so it may fail only together with them.
+    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control(), !mine.ok()));
+    RETURN_IF_ERROR(mine);
+    return failed ? UnsettledError("found computations of another rank that did not settle")
+                  : absl::OkStatus();
+  }
+
+  absl::Status MeasureEach() {
+    for (const auto& [key, timed] : computations_) {
+      const int copies = CountFor(timed, kWorkingSet);
+      ASSIGN_OR_RETURN(const auto executor,
+                       MakeFilled(timed, CopiesOf(timed, copies), {}, job_->backend()));
+      RETURN_IF_ERROR(executor->Run());  // touches the memory
+      ASSIGN_OR_RETURN(const Settled settled,
+                       Settle(key, [&]() -> absl::StatusOr<std::vector<double>> {
+                         double seconds = 0, calls = 0;
+                         while (seconds < kLeastSeconds) {
+                           RETURN_IF_ERROR(executor->Run());
+                           seconds += SpanSeconds(executor->intervals());
+                           calls += copies;
+                         }
+                         return std::vector<double>{seconds / calls};
+                       }));
+      profile_.operations[key] = {settled.medians[0], settled.spread};
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns an executor of `calls` in sequence; null on a rank that does not take part.
+  absl::StatusOr<std::unique_ptr<Executor>> MakeCalls(const CollectiveCase& collective, int calls) {
+    if (collective.ranks == 0) return nullptr;
+    CaseCopies none;
+    none.step.lanes.push_back({"compute"});
+    AddCalls(collective, calls, groups_, &none.step);
+    SetRank(&none.step);
+    return MakeFilled(KernelCase{}, std::move(none), job_->LinksOf(specs_[0]), job_->backend());
+  }
+
+  void SetRank(StepProgram* step) const {
+    step->rank = job_->rank();
+    step->world_size = specs_[0].world_size();
+  }
+
+  // Runs it on a drained link and returns its seconds, of the slowest rank.
+  absl::StatusOr<double> RunDrained(Executor* executor) {
+    RETURN_IF_ERROR(DrainLink(control()));
+    return RunNow(executor);
+  }
+  absl::StatusOr<double> RunNow(Executor* executor) {
+    if (executor != nullptr) RETURN_IF_ERROR(executor->Run());
+    return job_->Slowest(executor == nullptr ? 0 : SpanSeconds(executor->intervals()));
+  }
+
+  absl::Status MeasureCollectives() {
+    for (auto& [name, collective] : collectives_) {
+      ASSIGN_OR_RETURN(auto executor, MakeCalls(collective, 1));
+      ASSIGN_OR_RETURN(const double once, RunDrained(executor.get()));
+      const int calls = CallsFor(once, kLeastSeconds);
+      ASSIGN_OR_RETURN(executor, MakeCalls(collective, calls));
+      ASSIGN_OR_RETURN(const Settled settled,
+                       Settle(name, [&]() -> absl::StatusOr<std::vector<double>> {
+                         ASSIGN_OR_RETURN(const double seconds, RunDrained(executor.get()));
+                         return std::vector<double>{seconds / calls};
+                       }));
+      alone_[name] = {settled.medians[0], settled.spread};
+      if (collective.ranks > 0) profile_.operations[collective.operation] = alone_[name];
+    }
+    return MeasureLink();
+  }
+
+  // The collective of the smallest step has the latency, that of the largest the bandwidth.
+  absl::Status MeasureLink() {
+    const auto larger = [&](const auto& a, const auto& b) {
+      return BytesOf(a.first) < BytesOf(b.first);
+    };
+    const auto [small, large] =
+        std::minmax_element(collectives_.begin(), collectives_.end(), larger);
+    if (small == collectives_.end()) return absl::OkStatus();
+    double latency = 0, bandwidth = 0;
+    if (small->second.ranks > 0 && large->second.ranks > 0) {
+      const LinkSteps least = StepsOf(small->second), most = StepsOf(large->second);
+      latency = alone_[small->first].value / least.steps;
+      const double transfer = alone_[large->first].value / most.steps - latency;
+      bandwidth = transfer > 0 ? most.step_bytes / transfer : 0;
+    }
+    // A rank that takes no part in one of them has the others' figures.
+    ASSIGN_OR_RETURN(latency, job_->Slowest(latency));
+    ASSIGN_OR_RETURN(bandwidth, job_->Slowest(bandwidth));
+    if (bandwidth == 0) {
+      return UnsettledError(absl::StrCat("link: found a collective of ", BytesOf(large->first),
+                                         " bytes as fast as one of ", BytesOf(small->first),
+                                         ", expected larger ones to take longer"));
+    }
+    profile_.latency_seconds = {latency, alone_[small->first].spread};
+    profile_.bytes_per_second = {bandwidth, alone_[large->first].spread};
+    return MeasureShares(large->first);
+  }
+
+  // What a collective takes of the CPU, and what it saves on a link that was idle as long.
+  absl::Status MeasureShares(const std::string& name) {
+    ASSIGN_OR_RETURN(const auto executor, MakeCalls(collectives_[name], 1));
+    std::vector<double> cpu, saved;
+    for (int round = 0; round < kSettledRounds; ++round) {
+      RETURN_IF_ERROR(DrainLink(control()));
+      const double begin = ProcessCpuSeconds();
+      ASSIGN_OR_RETURN(const double drained, RunNow(executor.get()));
+      cpu.push_back(executor == nullptr ? 0 : (ProcessCpuSeconds() - begin) / drained);
+      std::this_thread::sleep_for(std::chrono::duration<double>(drained));
+      RETURN_IF_ERROR(control().Run(Collective::Barrier()));
+      ASSIGN_OR_RETURN(const double rested, RunNow(executor.get()));
+      saved.push_back(drained - rested);
+    }
+    constexpr double kLeastShare = 1e-6, kMostShare = 0.95;
+    ASSIGN_OR_RETURN(const double share, job_->Slowest(MedianOf(cpu)));
+    profile_.cpu_share = std::clamp(share, kLeastShare, kMostShare);
+    profile_.burst_bytes = std::max(0.0, MedianOf(saved)) * profile_.bytes_per_second.value;
+    return absl::OkStatus();
+  }
+
+  static int64_t BytesOf(const std::string& name) {
+    return std::stoll(name.substr(name.rfind(' ') + 1));
+  }
+  static LinkSteps StepsOf(const CollectiveCase& collective) {
+    return LinkStepsOf(collective.kind, collective.ranks, collective.wire_bytes);
+  }
+
+  absl::Status MeasurePairs() {
+    std::map<CollectiveKind, std::string> largest;
+    for (const auto& [name, collective] : collectives_) {
+      std::string& found = largest[KindOf(name)];
+      if (found.empty() || BytesOf(name) > BytesOf(found)) found = name;
+    }
+    for (ComputeClass compute : kComputeClasses) {
+      for (const auto& [kind, name] : largest) RETURN_IF_ERROR(MeasurePair(compute, name));
+    }
+    return absl::OkStatus();
+  }
+
+  // Returns the operation of forward and backward that takes most of a step in its class; null if
+  // this rank has none.
+  const KernelCase* MostExpensive(ComputeClass compute) const {
+    const KernelCase* most = nullptr;
+    double seconds = 0;
+    for (const auto& [key, timed] : computations_) {
+      const Op& op = timed.ops[0];
+      if (ClassOf(op.kind) != compute || op.tag.phase == Phase::kOptimizer) continue;
+      const double found = timed.count * profile_.operations.at(key).value;
+      if (found <= seconds) continue;
+      most = &timed;
+      seconds = found;
+    }
+    return most;
+  }
+
+  absl::Status MeasurePair(ComputeClass compute, const std::string& name) {
+    const CollectiveCase& collective = collectives_[name];
+    const KernelCase* timed = MostExpensive(compute);
+    const std::string what = absl::StrCat(NameOf(compute), " beside ", name);
+    const double call = alone_[name].value,
+                 operation = timed == nullptr ? 0 : profile_.operations.at(timed->operation).value;
+    const double wanted = std::max({kLeastPairSeconds, 3 * call, 3 * operation});
+    const int copies = CallsFor(operation, wanted);
+    const double reached = copies * operation;
+    ASSIGN_OR_RETURN(const bool too_short,
+                     trainer::AnyRank(control(), std::min(reached, call) < kShortestPair));
+    if (too_short) {
+      say_(absl::StrCat(what, ": too short to be measured, the default holds"));
+      return absl::OkStatus();
+    }
+    ASSIGN_OR_RETURN(const double longest, job_->Slowest(reached));
+    const int calls = CallsFor(call, longest);
+    CaseCopies step = CopiesOf(*timed, copies);
+    if (collective.ranks > 0) AddCalls(collective, calls, groups_, &step.step);
+    SetRank(&step.step);
+    ASSIGN_OR_RETURN(const auto executor, MakeFilled(*timed, std::move(step),
+                                                     job_->LinksOf(specs_[0]), job_->backend()));
+    const auto repeat = [&]() -> absl::StatusOr<std::vector<double>> {
+      RETURN_IF_ERROR(DrainLink(control()));
+      RETURN_IF_ERROR(executor->Run());
+      Progress progress{.seconds = 1, .compute = 1, .communication = 1};
+      if (collective.ranks > 0)
+        progress = ProgressOf(executor->intervals(), static_cast<size_t>(copies), operation, call);
+      ASSIGN_OR_RETURN(const double computing, job_->Slowest(progress.compute_slowdown()));
+      ASSIGN_OR_RETURN(const double moving, job_->Slowest(progress.communication_slowdown()));
+      return std::vector<double>{computing, moving};
+    };
+    ASSIGN_OR_RETURN(const Settled settled, Settle(what, repeat));
+    const auto lost = [](double slowdown) { return 1 - 1 / slowdown; };
+    const CollectiveKind kind = KindOf(name);
+    profile_.pairs[{compute, kind}] = {
+        .contention = {lost(settled.medians[0]), lost(settled.medians[1])},
+        .spread = settled.spread};
+    say_(absl::StrFormat("%s: %.3f and %.3f times as long", what, settled.medians[0],
+                         settled.medians[1]));
+    return absl::OkStatus();
+  }
+
+  // Of a name in `collectives_`.
+  static CollectiveKind KindOf(const std::string& name) {
+    const std::vector<std::string> words = absl::StrSplit(name, ' ');
+    const OpInfo* info = FindOp(words[1]);
+    return info == nullptr ? CollectiveKind::kBroadcast : info->collective;
+  }
+
+  // Takes the longest time of every operation, and what only other ranks have.
+  absl::StatusOr<CostProfile> Merge() {
+    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeText(control(), Print(profile_)));
+    for (const std::string& text : all) {
+      ASSIGN_OR_RETURN(const CostProfile other, ParseCostProfile(text));
+      RETURN_IF_ERROR(ExpectMachine(profile_, other.machine));
+      for (const auto& [key, number] : other.operations) {
+        CostProfile::Number& mine = profile_.operations[key];
+        if (number.value > mine.value) mine = number;
+      }
+    }
+    return profile_;
+  }
+
+  const std::vector<EngineSpec>& specs_;
+  const RankFlags& ranks_;
+  const std::function<void(const std::string&)>& say_;
+  std::unique_ptr<MeasuredJob> job_;
+  IdVector<GroupId, Group> groups_;
+  std::map<std::string, KernelCase> computations_;     // by OperationKey
+  std::map<std::string, CollectiveCase> collectives_;  // of all ranks; of no ranks if not of this
+  std::map<std::string, CostProfile::Number> alone_;   // of collectives, by name
+  CostProfile profile_;
+};
+
+}  // namespace
+
+absl::StatusOr<CostProfile> MeasureCosts(const std::vector<EngineSpec>& specs,
+                                         const RankFlags& ranks,
+                                         const std::function<void(const std::string&)>& say) {
+  return Calibration(specs, ranks, say).Run();
+}
+
+}  // namespace stretto::bench

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// Repeats a measurement until it agrees with itself.
+
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+
+namespace stretto::bench {
+
+inline constexpr int kSettledRounds = 5, kMostRounds = 40;
+
+struct Settled {
+  std::vector<double> medians;
+  double spread = 0;  // the largest
+};
+
+// Calls `measure`, which returns the same number of values above 0 each time, until no value of the
+// last kSettledRounds calls spreads by more than kMostSpread (worker/engine/cost/profile.h). Returns
+// the medians of those. Errors: those of `measure`; after kMostRounds calls UnsettledError, naming
+// `what`.
+absl::StatusOr<Settled> Settle(const std::string& what,
+                               absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
+
+// An error of a machine that is too busy to be measured.
+absl::Status UnsettledError(const std::string& message);
+bool IsUnsettled(const absl::Status& status);
+
+}  // namespace stretto::bench
