@@ -154,8 +154,8 @@ same+=(--wire "$wire")
 calibrate overlap --ranks 2
 run_peer "$scratch/peer.before.json" torch_peer.py
 code=0
-by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" "${costs[@]}" --json "$scratch/overlap.json" \
-  --repeats "$repeats" "${same[@]}" "${only_bench[@]}" || code=$?
+by_address=yes run_ranks "$bench" overlap --ranks 2 --gbps "$gbps" --json "$scratch/overlap.json" \
+  --repeats "$repeats" "${costs[@]}" "${same[@]}" "${only_bench[@]}" || code=$?
 [[ -s $scratch/overlap.json ]] || fail "$code" "stretto-bench overlap failed"
 run_peer "$scratch/peer.after.json" torch_peer.py
 python3 "$FOLDER/overlap_report.py" --burst $((burst_kb * 1024)) --load "$load" --out "$json" \

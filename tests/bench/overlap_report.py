@@ -83,8 +83,8 @@ def table(report):
 
 def print_report(report):
     print(f"{report['gbps']:g} Gbit/s, {report['dtype']}, wire {report['wire']}, "
-          f"{report['repeats']} rounds, {report['wire_bytes'] / 1e6:.1f} MB a step and direction, at least "
-          f"{report['least_collective_bytes'] / 1e6:.2f} MB a layer's collective")
+          f"{report['repeats']} rounds, {report['wire_bytes'] / 1e6:.1f} MB a step and direction, "
+          f"at least {report['least_collective_bytes'] / 1e6:.2f} MB a layer's collective")
     for refused in report["refused"]:
         print(f"not measured: {refused}")
     if report["schedules"]:

@@ -10,9 +10,9 @@ variants are
 
 and with one rank `eager` and `compile` (torch.compile). Times are seconds, medians over repeats
 taken in turn (sync async sync async ...), each the slowest rank's; t_step is forward and backward
-of all micro-batches in turn, the optimizer is timed apart. One process per rank, one thread each; pin it from outside. Prints one
-JSON object on rank 0. Before anything is timed, every variant's loss and gradients on a tiny model
-must equal those of plain autograd on one rank.
+of all micro-batches in turn, the optimizer is timed apart. One process per rank, one thread each;
+pin it from outside. Prints one JSON object on rank 0. Before anything is timed, every variant's
+loss and gradients on a tiny model must equal those of plain autograd on one rank.
 """
 
 import argparse

@@ -5,6 +5,7 @@
 
 #include "worker/bench/calibrate/command.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -65,7 +66,10 @@ absl::StatusOr<Work> WorkOf(const OverlapOptions& options) {
 }
 
 absl::StatusOr<Work> WorkOf(const PipelineOptions& options) {
-  return Work{.ranks = options.ranks, .specs = {options.spec}};
+  Work work{.ranks = options.ranks};
+  for (int chunks : options.ChunksOfOrders()) work.specs.push_back(options.WithChunks(chunks));
+  std::reverse(work.specs.begin(), work.specs.end());  // several chunks have more groups
+  return work;
 }
 
 template <class Options>

@@ -74,16 +74,20 @@ class Calibration {
   Communicator& control() { return job_->control(); }
 
   absl::Status CollectCases() {
+    groups_ = GroupsOf(specs_[0], job_->rank());
     std::map<std::string, CollectiveCase> mine;
     for (const EngineSpec& spec : specs_) {
       ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, job_->rank()));
-      groups_ = plan.program.groups;
       for (KernelCase& next : OperationsOf(plan.program)) {
         const std::string key = next.operation;
         const auto [at, added] = computations_.try_emplace(key, std::move(next));
         if (!added) at->second.uses = std::max(at->second.uses, next.uses);
       }
-      mine.merge(CollectivesOf(plan.program));
+      for (auto& [name, collective] : CollectivesOf(plan.program)) {
+        const Group& group = plan.program.groups[collective.op.group];
+        collective.op.group = FindGroup(groups_, group.name);
+        mine.try_emplace(name, std::move(collective));
+      }
     }
     // All ranks walk one list; one that is not a member of a group only keeps step.
     std::vector<std::string> names;
@@ -321,7 +325,7 @@ class Calibration {
   const RankFlags& ranks_;
   const std::function<void(const std::string&)>& say_;
   std::unique_ptr<MeasuredJob> job_;
-  IdVector<GroupId, Group> groups_;
+  IdVector<GroupId, Group> groups_;                    // of the first spec
   std::map<std::string, KernelCase> computations_;     // by OperationKey
   std::map<std::string, CollectiveCase> collectives_;  // of all ranks; of no ranks if not of this
   std::map<std::string, CostProfile::Number> alone_;   // of collectives, by name

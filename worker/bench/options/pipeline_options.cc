@@ -45,6 +45,21 @@ std::vector<OrderChoice> Choices() {
 
 }  // namespace
 
+std::set<int> PipelineOptions::ChunksOfOrders() const {
+  std::set<int> numbers;
+  for (const OrderChoice& order : orders) numbers.insert(order.chunks);
+  return numbers;
+}
+
+EngineSpec PipelineOptions::WithChunks(int chunks) const {
+  EngineSpec with = spec;
+  with.chunks_per_stage = chunks;
+  for (const OrderChoice& order : orders) {
+    if (chunks > 1 && order.chunks == chunks) with.schedule.pipeline = order.order;
+  }
+  return with;
+}
+
 absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments) {
   PipelineOptions o;
   SpecFlags flags{.tp = 1, .pp = 2, .micro_batches = 8};

@@ -3,6 +3,7 @@
 // The options of `stretto-bench pipeline`: the work, the ranks and the orders to compare.
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,11 @@ struct PipelineOptions {
   std::vector<OrderChoice> orders = {};
   RankFlags ranks = {};
   std::optional<CostProfile> costs = {};  // steps are predicted from them
+
+  // The numbers of chunks that the orders have. What a rank holds and computes depends on it.
+  std::set<int> ChunksOfOrders() const;
+  // Returns the spec of an order with one of these numbers.
+  EngineSpec WithChunks(int chunks) const;
 };
 
 // Errors: InvalidArgument, in one line: the flag, found and expected.

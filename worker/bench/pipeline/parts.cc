@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "proto/base/status_macros.h"
 #include "worker/bench/common/inputs.h"
@@ -35,28 +36,35 @@ constexpr double kUnderTransfers = 0.9;
 absl::StatusOr<std::unique_ptr<PartsMeasurement>> PartsMeasurement::Create(
     const PipelineOptions& options, MeasuredJob& job) {
   std::unique_ptr<PartsMeasurement> parts(new PartsMeasurement(options, job));
-  ASSIGN_OR_RETURN(parts->engine_, job.Make(options.spec, Variant::kComputeOnly));
-  FillInputs(options.spec, 1, *parts->engine_);
-  RETURN_IF_ERROR(parts->engine_->executor().Run());  // touches the memory
+  for (int chunks : options.ChunksOfOrders()) {
+    const EngineSpec spec = options.WithChunks(chunks);
+    std::unique_ptr<trainer::RankEngine>& engine = parts->computed_[chunks].engine;
+    ASSIGN_OR_RETURN(engine, job.Make(spec, Variant::kComputeOnly));
+    FillInputs(spec, 1, *engine);
+    RETURN_IF_ERROR(engine->executor().Run());  // touches the memory
+  }
   parts->payload_.resize(parts->TransferCount());
   return parts;
 }
 
-absl::StatusOr<PartsMeasurement::Round> PartsMeasurement::MeasureRound() {
-  RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
-  ASSIGN_OR_RETURN(computations_.emplace_back(), Compute());
+absl::StatusOr<std::map<std::string, double>> PartsMeasurement::MeasureRound() {
+  std::map<std::string, double> alone;
+  for (auto& [chunks, computed] : computed_) {
+    RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
+    ASSIGN_OR_RETURN(computed.rounds.emplace_back(), Run(*computed.engine));
+    ASSIGN_OR_RETURN(alone[absl::StrCat("computation alone, chunks ", chunks)],
+                     job_.Slowest(computed.rounds.back().total));
+  }
   RETURN_IF_ERROR(MeasureTransfers());
+  ASSIGN_OR_RETURN(alone["a transfer alone"], job_.Slowest(drained_.back()));
   RETURN_IF_ERROR(MeasureContention());
-  Round slowest;
-  ASSIGN_OR_RETURN(slowest.computation, job_.Slowest(computations_.back().total));
-  ASSIGN_OR_RETURN(slowest.transfer, job_.Slowest(drained_.back()));
-  return slowest;
+  return alone;
 }
 
-absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Compute() {
-  RETURN_IF_ERROR(engine_->executor().Run());
-  const Program& program = engine_->program();
-  const absl::Span<const Interval> intervals = engine_->executor().intervals();
+absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Run(trainer::RankEngine& engine) {
+  RETURN_IF_ERROR(engine.executor().Run());
+  const Program& program = engine.program();
+  const absl::Span<const Interval> intervals = engine.executor().intervals();
   Computation found;
   for (OpId id : program.ops.ids()) {
     const Op& op = program.ops[id];
@@ -85,7 +93,7 @@ absl::Status PartsMeasurement::MeasureTransfers() {
 }
 
 absl::Status PartsMeasurement::MeasureContention() {
-  const double alone = computations_.back().total;
+  const double alone = fewest_chunks().rounds.back().total;
   ASSIGN_OR_RETURN(const auto all,
                    trainer::ExchangeNumbers(job_.control(), {alone, drained_.back()}));
   double computing = alone, transfer = 0;
@@ -97,7 +105,7 @@ absl::Status PartsMeasurement::MeasureContention() {
   RETURN_IF_ERROR(DrainLink(job_.control()));
   absl::StatusOr<double> in_transfers = 0.0;
   std::thread transfers([&] { in_transfers = Transfers(count); });
-  const absl::StatusOr<Computation> under = Compute();
+  const absl::StatusOr<Computation> under = Run(*fewest_chunks().engine);
   transfers.join();
   RETURN_IF_ERROR(under.status());
   RETURN_IF_ERROR(in_transfers.status());
@@ -130,23 +138,29 @@ absl::StatusOr<double> PartsMeasurement::Transfers(int count) {
 }
 
 absl::StatusOr<PipelineParts> PartsMeasurement::Medians() {
-  const auto middle = computations_.begin() + std::ssize(computations_) / 2;
-  std::nth_element(computations_.begin(), middle, computations_.end(),
-                   [](const Computation& a, const Computation& b) { return a.total < b.total; });
-  ASSIGN_OR_RETURN(const std::vector<std::string> tables,
-                   trainer::ExchangeText(job_.control(), middle->table));
   PipelineParts parts;
+  const auto middle_of = [](std::vector<Computation>& rounds) {
+    const auto middle = rounds.begin() + std::ssize(rounds) / 2;
+    std::nth_element(rounds.begin(), middle, rounds.end(),
+                     [](const Computation& a, const Computation& b) { return a.total < b.total; });
+    return *middle;
+  };
+  for (auto& [chunks, computed] : computed_) {
+    ASSIGN_OR_RETURN(const std::vector<std::string> tables,
+                     trainer::ExchangeText(job_.control(), middle_of(computed.rounds).table));
+    for (const std::string& table : tables) {
+      ASSIGN_OR_RETURN(parts.tables[chunks].emplace_back(), CostTable::Parse(table));
+    }
+  }
+  const Computation middle = middle_of(fewest_chunks().rounds);
   parts.transfer_bytes =
       static_cast<double>(TransferCount()) * static_cast<double>(SizeOf(options_.spec.wire_dtype));
-  for (const std::string& table : tables) {
-    ASSIGN_OR_RETURN(parts.tables.emplace_back(), CostTable::Parse(table));
-  }
   const double micro_batches = options_.spec.micro_batches;
   const double share = options_.ranks.rank < 2 ? 0.5 : 0;  // of the ends of the transfer
   ASSIGN_OR_RETURN(const auto all,
                    trainer::ExchangeNumbers(
                        job_.control(),
-                       {middle->forward / micro_batches, middle->backward / micro_batches,
+                       {middle.forward / micro_batches, middle.backward / micro_batches,
                         MedianOf(drained_), MedianOf(rested_), share * MedianOf(computation_loses_),
                         share * MedianOf(transfer_loses_)}));
   for (const std::vector<double>& of_rank : all) {

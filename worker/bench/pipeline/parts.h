@@ -2,7 +2,9 @@
 #pragma once
 // What a step of a pipeline is made of, each part measured without the others.
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -23,25 +25,20 @@ struct PipelineParts {
   double transfer_seconds = 0;  // of these, alone, on a link whose bucket was drained
   double rested_seconds = 0;    // the same after a pause as long as the transfer
   Contention contention;        // between computation and a transfer, mean of both ends
-  // By rank: its operations, and its seconds without `delayed`.
-  std::vector<CostTable> tables;
-  std::vector<StageSeconds> seconds;
+  // By number of chunks, and by rank. What a rank holds and computes depends on that number.
+  std::map<int, std::vector<CostTable>> tables;
+  std::vector<StageSeconds> seconds;  // by rank, without `delayed`, with the fewest chunks
 };
 
 // Every rank calls each function together with the others. Errors: those of executors and of
 // communicators.
 class PartsMeasurement {
  public:
-  // Seconds of a round, of the slowest rank, each alone.
-  struct Round {
-    double computation = 0;
-    double transfer = 0;
-  };
-
   // `job` and `options` must outlive the measurement.
   static absl::StatusOr<std::unique_ptr<PartsMeasurement>> Create(const PipelineOptions& options,
                                                                   MeasuredJob& job);
-  absl::StatusOr<Round> MeasureRound();
+  // Returns the seconds of each part, alone, of the slowest rank.
+  absl::StatusOr<std::map<std::string, double>> MeasureRound();
   absl::StatusOr<PipelineParts> Medians();
 
  private:
@@ -55,7 +52,14 @@ class PartsMeasurement {
   PartsMeasurement(const PipelineOptions& options, MeasuredJob& job)
       : options_(options), job_(job) {}
 
-  absl::StatusOr<Computation> Compute();
+  // The program without communication.
+  struct Computed {
+    std::unique_ptr<trainer::RankEngine> engine;
+    std::vector<Computation> rounds;  // of this rank
+  };
+
+  static absl::StatusOr<Computation> Run(trainer::RankEngine& engine);
+  Computed& fewest_chunks() { return computed_.begin()->second; }
   absl::Status MeasureTransfers();
   absl::Status MeasureContention();
   int64_t TransferCount() const;
@@ -63,10 +67,9 @@ class PartsMeasurement {
 
   const PipelineOptions& options_;
   MeasuredJob& job_;
-  std::unique_ptr<trainer::RankEngine> engine_;  // computation without transfers
-  std::vector<float> payload_;                   // of a transfer
+  std::map<int, Computed> computed_;  // by number of chunks
+  std::vector<float> payload_;        // of a transfer
   // Of this rank, by round.
-  std::vector<Computation> computations_;
   std::vector<double> drained_, rested_;
   std::vector<double> computation_loses_, transfer_loses_;  // shares of their rates
 };
