@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// A case is a program of one operation, or of a pair that devices run as one, with buffers of its
+// own in place of those of the step. Operations of equal kind and shapes are one case.
+
 #include "worker/bench/kernels/cases.h"
 
 #include <algorithm>

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Sets of intervals are kept as disjoint intervals in ascending order, so that unions and what two
+// of them have in common take one walk.
+
 #include "worker/bench/overlap/phases.h"
 
 #include <algorithm>
