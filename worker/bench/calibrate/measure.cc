@@ -37,8 +37,8 @@
 namespace stretto::bench {
 namespace {
 
-// Of the copies of an operation, so that most of them are not in a cache.
-constexpr int64_t kWorkingSet = int64_t{64} << 20;
+// Of the copies of an operation: about what a step touches before it comes back to an activation.
+constexpr int64_t kWorkingSet = int64_t{16} << 20;
 // How long one repeat lasts at least, if kMostCalls suffice.
 constexpr double kLeastSeconds = 0.01, kLeastPairSeconds = 0.2;
 // What takes less is over before the other lane has woken up.
@@ -277,17 +277,26 @@ class Calibration {
     CaseCopies step = CopiesOf(*timed, copies);
     if (collective.ranks > 0) AddCalls(collective, calls, groups_, &step.step);
     SetRank(&step.step);
-    ASSIGN_OR_RETURN(const auto executor, MakeFilled(*timed, std::move(step),
-                                                     job_->LinksOf(specs_[0]), job_->backend()));
+    Backend& backend = job_->backend();
+    ASSIGN_OR_RETURN(const auto together,
+                     MakeFilled(*timed, std::move(step), job_->LinksOf(specs_[0]), backend));
+    ASSIGN_OR_RETURN(const auto computing,
+                     MakeFilled(*timed, CopiesOf(*timed, copies), {}, backend));
+    ASSIGN_OR_RETURN(const auto moving, MakeCalls(collective, calls));
+    // Alone in the same round, so that a machine whose speed drifts does not count as contention.
     const auto repeat = [&]() -> absl::StatusOr<std::vector<double>> {
+      RETURN_IF_ERROR(computing->Run());
+      ASSIGN_OR_RETURN(const double move, RunDrained(moving.get()));
       RETURN_IF_ERROR(DrainLink(control()));
-      RETURN_IF_ERROR(executor->Run());
+      RETURN_IF_ERROR(together->Run());
       Progress progress{.seconds = 1, .compute = 1, .communication = 1};
-      if (collective.ranks > 0)
-        progress = ProgressOf(executor->intervals(), static_cast<size_t>(copies), operation, call);
-      ASSIGN_OR_RETURN(const double computing, job_->Slowest(progress.compute_slowdown()));
-      ASSIGN_OR_RETURN(const double moving, job_->Slowest(progress.communication_slowdown()));
-      return std::vector<double>{computing, moving};
+      if (collective.ranks > 0) {
+        progress = ProgressOf(together->intervals(), static_cast<size_t>(copies),
+                              SpanSeconds(computing->intervals()) / copies, move / calls);
+      }
+      ASSIGN_OR_RETURN(const double slow, job_->Slowest(progress.compute_slowdown()));
+      ASSIGN_OR_RETURN(const double late, job_->Slowest(progress.communication_slowdown()));
+      return std::vector<double>{slow, late};
     };
     ASSIGN_OR_RETURN(const Settled settled, Settle(what, repeat));
     const auto lost = [](double slowdown) { return 1 - 1 / slowdown; };
