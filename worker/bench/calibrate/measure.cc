@@ -39,16 +39,17 @@ namespace {
 
 // Of the copies of an operation: about what a step touches before it comes back to an activation.
 constexpr int64_t kWorkingSet = int64_t{16} << 20;
-// How long one repeat lasts at least, if kMostCalls suffice.
-constexpr double kLeastSeconds = 0.01, kLeastPairSeconds = 0.2;
+// How long one repeat of an operation, of a collective and of a pair lasts at least, if that many
+// calls suffice. Short collectives vary more than computations.
+constexpr double kLeastSeconds = 0.02, kLeastCollectiveSeconds = 0.05, kLeastPairSeconds = 0.2;
+constexpr int kMostCalls = 64, kMostCollectives = 512;
 // What takes less is over before the other lane has woken up.
 constexpr double kShortestPair = 1e-3;
-constexpr int kMostCalls = 64;
 
-// Returns how many calls of `seconds` each take `least` seconds: 2 to kMostCalls.
-int CallsFor(double seconds, double least) {
-  return seconds * kMostCalls < least ? kMostCalls
-                                      : static_cast<int>(std::max(2.0, std::ceil(least / seconds)));
+// Returns how many calls of `seconds` each take `least` seconds: 2 to `most`.
+int CallsFor(double seconds, double least, int most) {
+  return seconds * most < least ? most
+                                : static_cast<int>(std::max(2.0, std::ceil(least / seconds)));
 }
 
 class Calibration {
@@ -160,7 +161,7 @@ class Calibration {
     for (auto& [name, collective] : collectives_) {
       ASSIGN_OR_RETURN(auto executor, MakeCalls(collective, 1));
       ASSIGN_OR_RETURN(const double once, RunDrained(executor.get()));
-      const int calls = CallsFor(once, kLeastSeconds);
+      const int calls = CallsFor(once, kLeastCollectiveSeconds, kMostCollectives);
       ASSIGN_OR_RETURN(executor, MakeCalls(collective, calls));
       ASSIGN_OR_RETURN(const Settled settled,
                        Settle(name, [&]() -> absl::StatusOr<std::vector<double>> {
@@ -264,7 +265,7 @@ class Calibration {
     const double call = alone_[name].value,
                  operation = timed == nullptr ? 0 : profile_.operations.at(timed->operation).value;
     const double wanted = std::max({kLeastPairSeconds, 3 * call, 3 * operation});
-    const int copies = CallsFor(operation, wanted);
+    const int copies = CallsFor(operation, wanted, kMostCalls);
     const double reached = copies * operation;
     ASSIGN_OR_RETURN(const bool too_short,
                      trainer::AnyRank(control(), std::min(reached, call) < kShortestPair));
@@ -273,7 +274,7 @@ class Calibration {
       return absl::OkStatus();
     }
     ASSIGN_OR_RETURN(const double longest, job_->Slowest(reached));
-    const int calls = CallsFor(call, longest);
+    const int calls = CallsFor(call, longest, kMostCalls);
     CaseCopies step = CopiesOf(*timed, copies);
     if (collective.ranks > 0) AddCalls(collective, calls, groups_, &step.step);
     SetRank(&step.step);

@@ -10,7 +10,7 @@
 
 namespace stretto::bench {
 
-inline constexpr int kSettledRounds = 5, kMostRounds = 40;
+inline constexpr int kSettledRounds = 5, kMostRounds = 100;
 
 struct Settled {
   std::vector<double> medians;
