@@ -121,11 +121,7 @@ class RankProcess {
       // Memory that peers still map from the last engine is not free yet.
       RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
-    // On GPUs a communication starts only when all that were issued before it have started. With
-    // passes of a stage that overlap, ranks then waited for each other forever.
-    const bool open = config_.on_gpu && config_.engine.pp_size > 1;
-    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank,
-                                              open ? Variant::kOpenTails : Variant::kSchedule));
+    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
     RETURN_IF_ERROR(Rehearse(plan.step, plan.program));
     if (config_.evaluates()) {
       ASSIGN_OR_RETURN(evaluation_arenas_,

@@ -1,95 +1,131 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// One walk in program order gives each receive its front: the first instance before which it may be
-// enqueued. That is behind everything that it waits for, behind what precedes it on its lane, and
-// not before the instance of the receive before it, or its own instance if it is the first. All
-// other operations stay in place.
+// One walk in program order gives each receive its front: the operation that it is enqueued before.
+// All other operations stay in place.
+//
+// Where a receive is between two other calls decides which calls it holds up, and nothing else. So
+// it may be anywhere between the two, and is put where a run ends anyway, if there is such a place.
 
 #include "worker/engine/program/issue_order.h"
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
+
+#include "proto/base/check.h"
+#include "worker/engine/program/happens_before.h"
 
 namespace stretto {
 namespace {
 
-// An operation of an instance.
-struct At {
-  InstanceId instance = -1;
-  OpId op = -1;
-};
-
+// Positions are operations of the expansion.
 class Fronts {
  public:
-  explicit Fronts(const StepProgram& step)
-      : step_(step), last_(step.lanes.size()), received_(step.lanes.size()) {
-    for (const Instance& instance : step.instances)
-      front_.push_back(IdVector<OpId, InstanceId>(step.units[instance.unit].ops.size(), -1));
-    for (InstanceId i : step.instances.ids()) Walk(i);
+  Fronts(const Program& program, const std::vector<OpId>& instances)
+      : program_(program),
+        front_(program.ops.size()),
+        last_(program.lanes.size()),
+        received_(program.lanes.size()),
+        ends_(instances.begin(), instances.end()) {
+    auto order = HappensBefore::Build(program);
+    STRETTO_CHECK(order.ok());
+    order_ = *std::move(order);
+    for (OpId op : program.ops.ids()) {
+      if (program.ops[op].kind == OpKind::kSend) ends_.insert(op + 1);
+    }
+    for (OpId op : program.ops.ids()) Walk(op);
   }
 
-  // The instance before which an operation is enqueued; -1: it stays where it is.
-  InstanceId of(InstanceId instance, OpId op) const { return front_[instance][op]; }
+  // The operation that `op` is enqueued before, behind others of which that is true: itself, unless
+  // it is a receive.
+  OpId of(OpId op) const { return front_[op]; }
 
  private:
-  void Walk(InstanceId i) {
-    const IdVector<OpId, Op>& ops = step_.units[step_.instances[i].unit].ops;
-    for (OpId op : ops.ids()) {
-      const LaneId lane = ops[op].lane;
-      if (ops[op].kind == OpKind::kRecv) {
-        const InstanceId front = FrontOf({i, op});
-        if (front <= i) front_[i][op] = front;
-        received_[lane] = i;
-      }
-      last_[lane] = {i, op};
+  void Walk(OpId op) {
+    const LaneId lane = program_.ops[op].lane;
+    front_[op] = op;
+    if (program_.ops[op].kind == OpKind::kRecv) {
+      front_[op] = FrontOf(op);
+      if (front_[op] < op) fronts_.insert(front_[op]);
+      ends_.insert({front_[op], front_[op] == op ? op + 1 : front_[op]});
+      received_[lane] = op;
     }
+    last_[lane] = op;
   }
 
-  InstanceId FrontOf(At receive) const {
-    const Instance& instance = step_.instances[receive.instance];
-    const Op& op = step_.units[instance.unit].ops[receive.op];
-    InstanceId front = received_[op.lane] >= 0 ? received_[op.lane] : receive.instance;
-    if (last_[op.lane].op >= 0) front = std::max(front, Behind(last_[op.lane]));
-    for (OpId wait : op.waits) front = std::max(front, Behind({receive.instance, wait}));
-    for (const CarriedWait& wait : instance.waits) {
-      if (wait.op == receive.op) front = std::max(front, Behind({wait.instance, wait.producer}));
+  OpId FrontOf(OpId receive) const {
+    const Op& op = program_.ops[receive];
+    OpId front = received_[op.lane] < 0 ? BehindSendOf(op.tag.micro_batch, receive)
+                                        : BeforeCallBehind(received_[op.lane], receive);
+    front = std::max(front, Behind(last_[op.lane]));
+    for (OpId wait : op.waits) front = std::max(front, Behind(wait));
+    if (front >= receive) return receive;
+    OpId next = front;
+    while (next < receive && !IsCall(next)) ++next;
+    const auto end = ends_.lower_bound(front);
+    return end != ends_.end() && *end <= next ? *end : next;
+  }
+
+  // Returns the operation behind the last send of a micro-batch before `receive`, or `receive`.
+  OpId BehindSendOf(int micro_batch, OpId receive) const {
+    for (OpId op = receive; op > 0; op = op - 1) {
+      const Op& before = program_.ops[op - 1];
+      if (before.kind == OpKind::kSend && before.tag.micro_batch == micro_batch) return op;
     }
-    return front;
+    return receive;
   }
 
-  InstanceId Behind(At at) const {
-    const InstanceId front = front_[at.instance][at.op];
-    return front >= 0 ? front : at.instance + 1;
+  // Returns the first place before `receive` behind which the next call waits for `earlier`, or the
+  // first one behind the last call before `receive`.
+  OpId BeforeCallBehind(OpId earlier, OpId receive) const {
+    OpId op = earlier + 1;
+    while (op < receive && !(IsCall(op) && order_.Before(earlier, op))) ++op;
+    while (op > 0 && !IsCall(op - 1) && !fronts_.contains(op)) op = op - 1;
+    return op;
   }
 
-  const StepProgram& step_;
-  IdVector<InstanceId, IdVector<OpId, InstanceId>> front_;
-  IdVector<LaneId, At> last_;              // the last operation of each lane so far
-  IdVector<LaneId, InstanceId> received_;  // the last instance with a receive on it; -1: none
+  // Whether an operation is a call that is enqueued in place.
+  bool IsCall(OpId op) const { return program_.ops[op].group >= 0 && front_[op] == op; }
+
+  OpId Behind(OpId op) const { return front_[op] < op ? front_[op] : op + 1; }
+
+  const Program& program_;
+  HappensBefore order_;
+  IdVector<OpId, OpId> front_;
+  IdVector<LaneId, OpId> last_;      // the last operation of each lane so far; -1: none
+  IdVector<LaneId, OpId> received_;  // the last receive on it
+  std::set<OpId> fronts_;            // of receives that are not enqueued in place
+  std::set<OpId> ends_;              // where runs end
 };
 
 }  // namespace
 
 std::vector<IssuedRun> IssueOrder(const StepProgram& step) {
-  const Fronts fronts(step);
-  IdVector<InstanceId, std::vector<IssuedRun>> early(step.instances.size());
-  IdVector<InstanceId, std::vector<IssuedRun>> in_place(step.instances.size());
-  for (InstanceId i : step.instances.ids()) {
-    const IdVector<OpId, Op>& ops = step.units[step.instances[i].unit].ops;
-    for (OpId op : ops.ids()) {
-      const InstanceId front = fronts.of(i, op);
-      std::vector<IssuedRun>& runs = front >= 0 ? early[front] : in_place[i];
-      const bool transfers = IsTransfer(ops[op].kind);
-      if (runs.empty() || runs.back().instance != i || runs.back().transfers != transfers)
-        runs.push_back({i, {}, transfers});
-      runs.back().ops.push_back(op);
-    }
+  const Program program = Expand(step);
+  std::vector<OpId> first;  // of each instance
+  OpId next = 0;
+  for (const Instance& instance : step.instances) {
+    first.push_back(next);
+    next = next + std::ssize(step.units[instance.unit].ops);
   }
+  const Fronts fronts(program, first);
+  IdVector<OpId, std::vector<OpId>> early(program.ops.size());
   std::vector<IssuedRun> order;
-  for (InstanceId i : step.instances.ids()) {
-    std::move(early[i].begin(), early[i].end(), std::back_inserter(order));
-    std::move(in_place[i].begin(), in_place[i].end(), std::back_inserter(order));
+  const auto add = [&](OpId op) {
+    const auto behind = std::upper_bound(first.begin(), first.end(), op);
+    const InstanceId instance = InstanceId::Of(behind - first.begin() - 1);
+    const bool transfers = IsTransfer(program.ops[op].kind);
+    if (order.empty() || order.back().instance != instance || order.back().transfers != transfers)
+      order.push_back({instance, {}, transfers});
+    order.back().ops.push_back(OpId::Of(op - first[instance.position()]));
+  };
+  for (OpId op : program.ops.ids()) {
+    if (fronts.of(op) < op) early[fronts.of(op)].push_back(op);
+  }
+  for (OpId op : program.ops.ids()) {
+    for (OpId receive : early[op]) add(receive);
+    if (fronts.of(op) == op) add(op);
   }
   return order;
 }

@@ -8,12 +8,15 @@
 // which VerifySkeletons (skeleton.h) rehearses.
 //
 // Operations are enqueued in program order, except receives, which would begin when the pass before
-// them has ended, and nothing would hide the transfer. A receive is enqueued one pass earlier: at
-// the front of the instance that reads what its lane received before, once there is room for it.
-// The communication of that instance needs that earlier receive anyway, so it waits for nothing
-// more. The first receive of a lane is at the front of its own instance: it must not depend on what
-// the host has yet to enqueue, because libraries may wait for the whole device in their first
-// calls.
+// them has ended, and nothing would hide the transfer. A receive cannot start before the one before
+// it on its lane is done, and holds up all calls that are enqueued behind it until then. So it is
+// enqueued as early as it holds up nothing else: directly before the first call that waits for that
+// earlier receive anyway, or later, once there is room for it. With one slice that is a pass early.
+//
+// The first receive of a lane holds up nothing. It is enqueued behind what this rank sends of the
+// same micro-batch, on which it depends: it must not depend on what the host has yet to enqueue,
+// because libraries may wait for the whole device in their first calls. If the rank sends nothing
+// of it before, the receive stays in place.
 //
 // Transfers between stages are runs of their own. A graph holds up the stream that it is launched
 // on until all of it is done, and a transfer may take longer than the next pass.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The rehearsal of skeletons needs no computation. A call of a rank is ready when as many calls of
-// each group are done there as it counts. It starts then, or, on a rank with an order of issue,
-// when all calls that were enqueued before it have started too. It is done when it has started on
+// each group are done there as it counts, its own group included: a call that has started is not
+// done. It starts when it is ready or, on a rank with an order of issue, when all calls that were
+// enqueued before it have started too. It is done when it has started on
 // all members. Whatever can start stays able to start, so the order in which the rehearsal tries
 // calls does not matter.
 
@@ -81,13 +82,14 @@ class SkeletonRehearsal {
     return absl::OkStatus();
   }
 
-  // Whether the waits of the next call of a group are done on a rank.
-  bool Ready(Rank r, GroupId group) const {
+  // Whether the waits of a call of a group are done on a rank. They include the calls of the group
+  // before it.
+  bool Ready(Rank r, GroupId group, size_t call) const {
     const Skeleton& skeleton = At(r);
-    const size_t next = done_[r][group], groups = skeleton.groups.size();
-    if (next >= skeleton.calls[group].size()) return false;
+    const size_t groups = skeleton.groups.size();
+    if (call >= skeleton.calls[group].size()) return false;
     for (GroupId other : skeleton.groups.ids()) {
-      if (done_[r][other] < skeleton.before[group][next * groups + other.position()]) return false;
+      if (done_[r][other] < skeleton.before[group][call * groups + other.position()]) return false;
     }
     return true;
   }
@@ -95,9 +97,12 @@ class SkeletonRehearsal {
   // Whether the next call of a group has started on a rank. Starts what can start there.
   bool Started(Rank r, GroupId group) {
     const std::vector<GroupId>& issued = At(r).issued;
-    if (issued.empty()) return Ready(r, group);
-    for (; next_[r] < issued.size() && Ready(r, issued[next_[r]]); ++next_[r])
-      ++started_[r][issued[next_[r]]];
+    if (issued.empty()) return Ready(r, group, done_[r][group]);
+    for (; next_[r] < issued.size(); ++next_[r]) {
+      int32_t& started = started_[r][issued[next_[r]]];
+      if (!Ready(r, issued[next_[r]], started)) break;
+      ++started;
+    }
     return started_[r][group] > done_[r][group];
   }
 
@@ -129,9 +134,11 @@ class SkeletonRehearsal {
   // What keeps a call that is ready from starting.
   std::string Behind(Rank r, GroupId group) const {
     const std::vector<GroupId>& issued = At(r).issued;
-    if (next_[r] == issued.size() || issued[next_[r]] == group || !Ready(r, group)) return "";
-    if (started_[r][group] > done_[r][group]) return "";
-    return absl::StrCat(", enqueued behind operation ", Next(r, issued[next_[r]]).op.value());
+    if (next_[r] == issued.size() || issued[next_[r]] == group) return "";
+    if (started_[r][group] > done_[r][group] || !Ready(r, group, done_[r][group])) return "";
+    const GroupId first = issued[next_[r]];
+    const Skeleton::Call& call = At(r).calls[first][started_[r][first]];
+    return absl::StrCat(", enqueued behind operation ", call.op.value());
   }
 
   absl::Status CheckFinished() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/engine/program/issue_order.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -17,6 +18,7 @@ namespace stretto {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 const Op& OpOf(const StepProgram& step, InstanceId instance, OpId op) {
   return step.units[step.instances[instance].unit].ops[op];
@@ -84,11 +86,11 @@ TEST(IssueOrderTest, AReceiveComesAPassEarly) {
                     step.units[instance.unit].name.substr(0, 1) +
                     std::to_string(instance.micro_batches[0]));
   }
-  EXPECT_THAT(order, ElementsAre("recv f0", "recv f1", "f0", "recv f2", "f1",  //
-                                 "recv b0", "recv b1", "b0", "recv f3", "f2",  //
-                                 "recv b2", "b1", "recv f4", "f3",             //
-                                 "recv b3", "b2", "recv f5", "f4",             //
-                                 "recv b4", "b3", "f5", "recv b5", "b4", "b5"));
+  EXPECT_THAT(order, ElementsAre("recv f0", "recv f1", "f0",                   //
+                                 "recv b0", "recv f2", "f1", "recv b1", "b0",  //
+                                 "recv f3", "f2", "recv b2", "b1",             //
+                                 "recv f4", "f3", "recv b3", "b2",             //
+                                 "recv f5", "f4", "recv b4", "b3", "f5", "recv b5", "b4", "b5"));
 }
 
 TEST(IssueOrderTest, TransfersAreRunsOfTheirOwn) {
@@ -125,22 +127,112 @@ TEST(IssueOrderTest, HasEveryOperationBehindWhatItWaitsForAndInTheOrderOfItsLane
   }
 }
 
+// Skeletons of all ranks, as they rehearse them on devices.
+std::vector<Skeleton> SkeletonsOf(const Layout& layout, Variant variant = Variant::kSchedule) {
+  const std::vector<RankPlan> plans = *BuildPlans(SpecOf(layout), variant);
+  std::vector<Skeleton> skeletons;
+  for (const RankPlan& plan : plans) {
+    skeletons.push_back(*SkeletonOf(plan.program));
+    skeletons.back().issued = CallsInIssueOrder(plan.step);
+  }
+  return skeletons;
+}
+
+absl::Status Rehearse(const std::vector<Skeleton>& skeletons) {
+  std::vector<const Skeleton*> all;
+  for (const Skeleton& skeleton : skeletons) all.push_back(&skeleton);
+  return VerifySkeletons(all);
+}
+
 TEST(IssueOrderTest, NoPipelineDeadlocksInIt) {
   for (const Layout& layout : Pipelines()) {
-    for (Variant variant : {Variant::kSchedule, Variant::kEvaluation}) {
-      SCOPED_TRACE(Describe(layout));
-      const std::vector<RankPlan> plans = *BuildPlans(SpecOf(layout), variant);
-      std::vector<Skeleton> skeletons;
-      for (const RankPlan& plan : plans) {
-        skeletons.push_back(*SkeletonOf(plan.program));
-        skeletons.back().issued = CallsInIssueOrder(plan.step);
-      }
-      std::vector<const Skeleton*> all;
-      for (const Skeleton& skeleton : skeletons) all.push_back(&skeleton);
-      const absl::Status status = VerifySkeletons(all);
-      EXPECT_TRUE(status.ok()) << status;
+    for (Variant variant : {Variant::kSchedule, Variant::kOpenTails, Variant::kEvaluation}) {
+      const absl::Status status = Rehearse(SkeletonsOf(layout, variant));
+      EXPECT_TRUE(status.ok()) << Describe(layout) << ": " << status;
     }
   }
+}
+
+// Stages of these TP sizes, of a layer each.
+Layout Unlike(const std::vector<int>& tp_sizes, Transfer transfer, const std::string& schedule) {
+  Layout layout = LayoutOf(schedule, static_cast<int>(tp_sizes.size()));
+  layout.pp_size = layout.layers;
+  layout.transfer = transfer;
+  layout.micro_batches = 5;
+  for (int tp_size : tp_sizes) layout.stages.push_back({.layers = 1, .tp_size = tp_size});
+  return layout;
+}
+
+TEST(IssueOrderTest, NoBoundaryOfUnlikeStagesDeadlocksInIt) {
+  for (const std::vector<int>& tp_sizes :
+       {std::vector<int>{4, 2}, {2, 4}, {4, 2, 1}, {1, 4}, {2, 2}}) {
+    for (Transfer transfer : {Transfer::kSend, Transfer::kChain, Transfer::kGather}) {
+      for (const std::string& order : PipelineNames()) {
+        if (FindPipeline(order)->chunked) continue;  // their stages are alike
+        for (const char* schedule : {"megatron_sync", "domino_row"}) {
+          Layout layout = Unlike(tp_sizes, transfer, schedule);
+          layout.pipeline = order;
+          for (bool sequence_parallel : {false, true}) {
+            layout.sequence_parallel = sequence_parallel;
+            for (Variant variant : {Variant::kSchedule, Variant::kEvaluation}) {
+              const absl::Status status = Rehearse(SkeletonsOf(layout, variant));
+              EXPECT_TRUE(status.ok()) << Describe(layout) << ": " << status;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The rank would wait for rows that are sent when its peers have passed collectives behind it.
+TEST(IssueOrderTest, AGatherThatOneRankEnqueuesElsewhereIsADeadlock) {
+  const std::vector<Skeleton> skeletons =
+      SkeletonsOf(Unlike({2, 4}, Transfer::kGather, "domino_row"));
+  const Rank rank = 3;
+  const IdVector<GroupId, Group>& groups = skeletons[rank.position()].groups;
+  const GroupId gather = FindGroup(groups, "pp.0-1.2-3-4-5");
+  const std::vector<GroupId>& issued = skeletons[rank.position()].issued;
+  ASSERT_TRUE(std::count(issued.begin(), issued.end(), gather) == 2 * 5);
+  // Its last gather as its first call, and its first gather as its last call.
+  for (bool early : {true, false}) {
+    std::vector<Skeleton> changed = skeletons;
+    std::vector<GroupId>& order = changed[rank.position()].issued;
+    if (early) {
+      order.erase(std::find(order.rbegin(), order.rend(), gather).base() - 1);
+      order.insert(order.begin(), gather);
+    } else {
+      order.erase(std::find(order.begin(), order.end(), gather));
+      order.push_back(gather);
+    }
+    EXPECT_THAT(std::string(Rehearse(changed).message()), HasSubstr("deadlock")) << early;
+  }
+}
+
+// On devices, a stage of the smallest job with tails closed between its passes stood still when
+// each receive was enqueued before the sends of the pass before it.
+TEST(IssueOrderTest, ReceivesBeforeTheSendsOfBothStagesAreADeadlock) {
+  Layout layout = Domino({1, 1}, 4);
+  layout.pp_size = 2;
+  std::vector<Skeleton> skeletons = SkeletonsOf(layout);
+  ASSERT_TRUE(Rehearse(skeletons).ok());
+  for (Skeleton& skeleton : skeletons) {
+    const auto is = [&](GroupId group, const char* first, const char* second) {
+      const std::string& name = skeleton.groups[group].name;
+      return name == first || name == second;
+    };
+    const bool first_stage = skeleton.groups[kTpGroup].ranks.front() == 0;
+    const char* received = first_stage ? "pp.1-0" : "pp.0-1";
+    const char* sent = first_stage ? "pp.0-1" : "pp.1-0";
+    // Receives pass sends and the last collective of the pass before.
+    for (size_t pass = 0; pass < 3; ++pass) {
+      for (size_t i = 1; i < skeleton.issued.size(); ++i) {
+        if (is(skeleton.issued[i], received, received) && is(skeleton.issued[i - 1], sent, "tp"))
+          std::swap(skeleton.issued[i], skeleton.issued[i - 1]);
+      }
+    }
+  }
+  EXPECT_THAT(std::string(Rehearse(skeletons).message()), HasSubstr("deadlock"));
 }
 
 }  // namespace

@@ -145,6 +145,37 @@ TEST(VerifySkeletonsTest, AnOrderOfIssueThatStopsCallsFromStartingIsADeadlock) {
                  "operation 2; rank 1 at operation 2 of group dp");
 }
 
+// Two calls of each group, which wait for nothing.
+constexpr char kFreeCalls[] =
+    "program rank=0 world=2\n"
+    "group a 0,1\n"
+    "group b 0,1\n"
+    "lane comm.a\n"
+    "lane comm.b\n"
+    "buffer %0 x f32 4 input\n"
+    "buffer %1 y f32 4 input\n"
+    "0 comm.a all_reduce p fwd in=%0 out=%0 on=a\n"
+    "1 comm.a all_reduce q fwd in=%0 out=%0 on=a\n"
+    "2 comm.b all_reduce r fwd in=%1 out=%1 on=b\n"
+    "3 comm.b all_reduce s fwd in=%1 out=%1 on=b\n";
+
+// The second call of a group starts when the first is done, not when it has started. So neither
+// rank starts the group that the other begins with.
+TEST(VerifySkeletonsTest, ACallIsEnqueuedBehindTheEndOfTheOneBeforeItOnItsLane) {
+  const auto issued = [](const std::vector<GroupId>& first, const std::vector<GroupId>& second) {
+    Skeleton one = Of(kFreeCalls), two = Of(OnRank1(kFreeCalls));
+    one.issued = first;
+    two.issued = second;
+    return VerifySkeletons({&one, &two});
+  };
+  const GroupId a = 0, b = 1;
+  EXPECT_TRUE(issued({a, b, a, b}, {b, a, b, a}).ok());
+  ExpectRejected(issued({a, a, b, b}, {b, b, a, a}),
+                 "deadlock: nothing can proceed, with rank 0 at operation 0 of group a; rank 0 at "
+                 "operation 2 of group b, enqueued behind operation 1; rank 1 at operation 0 of "
+                 "group a, enqueued behind operation 3; rank 1 at operation 2 of group b");
+}
+
 TEST(VerifySkeletonsTest, MembersThatSeeAnotherGroupAreRejected) {
   ExpectRejected(Together(kTwoGroups, With(With(OnRank1(kTwoGroups), "group dp", "group pp"),
                                            "on=dp", "on=pp")),
