@@ -118,6 +118,29 @@ std::vector<Layout> Layouts() {
                      .micro_batches = 5,
                      .layers = 3,
                      .wire = DType::kBF16});
+  layouts.push_back({.schedule = "domino_row",
+                     .pp_size = 2,
+                     .pipeline = "eager_1f1b",
+                     .slices = {2, 2},
+                     .micro_batches = 4});
+  // Stages of several TP sizes, by every way of transfers.
+  for (Transfer transfer : {Transfer::kSend, Transfer::kChain, Transfer::kGather}) {
+    layouts.push_back({.schedule = "domino_row",
+                       .tp_size = 4,
+                       .pp_size = 2,
+                       .stages = {{1, 2}, {1, 4}},
+                       .transfer = transfer,
+                       .slices = {2, 2},
+                       .micro_batches = 3});
+  }
+  layouts.push_back({.schedule = "domino_row",
+                     .tp_size = 4,
+                     .pp_size = 3,
+                     .stages = {{1, 4}, {1, 2}, {1, 1}},
+                     .slices = {2, 2},
+                     .sequence_parallel = true,
+                     .micro_batches = 3,
+                     .layers = 3});
   return layouts;
 }
 

@@ -13,6 +13,7 @@
 #include "tests/parity/specs.h"
 #include "worker/comm/emulated_link/emulated_link.h"
 #include "worker/engine/exec/backend_cuda/cuda_executor.h"
+#include "worker/engine/layout/transfers.h"
 
 namespace stretto::parity {
 namespace {
@@ -58,7 +59,7 @@ absl::StatusOr<std::unique_ptr<Executor>> MakeLonely(const RankPlan& plan,
                                                      DeviceCommunicator* communicator,
                                                      bool graphs = true) {
   std::vector<CudaRank> ranks;
-  ranks.push_back({plan.step, plan.program, plan.arenas, {communicator}, {}});
+  ranks.push_back({plan.step, plan.program, plan.arenas, {{.device = communicator}}, {}});
   auto executors =
       MakeCudaExecutors(std::move(ranks), {.make_ops = MakeEnqueuedOps, .graphs = graphs});
   if (!executors.ok()) return executors.status();
@@ -200,15 +201,17 @@ TEST_F(CudaPeersTest, AStageComputesWhileAReceiveWaits) {
     NextStage next;
     LonelyDevice all(2), tied(2);
     TransferDevice forward(&next, true), back(&next, false);
-    std::vector<DeviceCommunicator*> communicators;
+    GroupLinks links;
     for (const Group& group : plan.program.groups) {
-      communicators.push_back(group.name == "pp.0-1"   ? &forward
-                              : group.name == "pp.1-0" ? &back
-                              : group.name == "pp"     ? static_cast<DeviceCommunicator*>(&all)
-                                                       : &tied);
+      DeviceCommunicator* const device = group.name == "pp.0-1"   ? &forward
+                                         : group.name == "pp.1-0" ? &back
+                                         : group.name == "pp"
+                                             ? static_cast<DeviceCommunicator*>(&all)
+                                             : &tied;
+      links.push_back({.device = device, .alike = MembersAreAlike(SpecOf(layout), 0, group)});
     }
     std::vector<CudaRank> ranks;
-    ranks.push_back({plan.step, plan.program, plan.arenas, communicators, {}});
+    ranks.push_back({plan.step, plan.program, plan.arenas, links, {}});
     auto executors = *MakeCudaExecutors(
         std::move(ranks),
         {.make_ops = MakeEnqueuedOps, .graphs = graphs, .wait = {.timeout = absl::Seconds(20)}});

@@ -42,7 +42,8 @@ class CudaRegistrationTest : public ::testing::Test {
 
   // The executors of all ranks, one for each communicator.
   absl::StatusOr<std::vector<std::unique_ptr<Executor>>> Make(const Layout& layout,
-                                                              const DeviceRanks& group) {
+                                                              const DeviceRanks& group,
+                                                              bool alike = true) {
     if (backend_ == nullptr) {
       backend_ = *MakeCudaBackend({.make_ops = MakeEnqueuedOps,
                                    .report = [this](const std::string& s) { said_.push_back(s); }});
@@ -51,10 +52,11 @@ class CudaRegistrationTest : public ::testing::Test {
     for (const auto& communicator : group) {
       plans_.push_back(*BuildPlan(SpecOf(layout), stretto::Rank::Of(communicator->rank())));
       const RankPlan& plan = plans_.back();
-      auto executor = backend_->MakeExecutor({.step = plan.step,
-                                              .program = plan.program,
-                                              .arenas = plan.arenas,
-                                              .links = {{.device = communicator.get()}}});
+      auto executor =
+          backend_->MakeExecutor({.step = plan.step,
+                                  .program = plan.program,
+                                  .arenas = plan.arenas,
+                                  .links = {{.device = communicator.get(), .alike = alike}}});
       if (!executor.ok()) return executor.status();
       executors.push_back(*std::move(executor));
     }
@@ -120,6 +122,15 @@ TEST_F(CudaRegistrationTest, WhatTravelsInAnotherTypeIsRegisteredToo) {
   // Of one lane: in and out. Maxima and the like still travel as they are.
   EXPECT_THAT(fake_nccl::Registrations(0), SizeIs(3));
   EXPECT_EQ(fake_nccl::Registrations(0), fake_nccl::Registrations(1));
+}
+
+// A window has the same size and offsets on all members.
+TEST_F(CudaRegistrationTest, MemoryOfUnlikeMembersIsNotRegistered) {
+  Layout layout = kDomino;
+  layout.wire = DType::kBF16;
+  const DeviceRanks group = stretto::testing::Nccl(2);
+  const auto executors = *Make(layout, group, /*alike=*/false);
+  EXPECT_THAT(fake_nccl::Registrations(0), IsEmpty());
 }
 
 TEST_F(CudaRegistrationTest, MemoryThatIsRefusedIsSaidOnceAndTheExecutorMade) {

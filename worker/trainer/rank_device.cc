@@ -22,6 +22,7 @@
 #include "worker/engine/exec/backend_cpu/cpu_backend.h"
 #include "worker/engine/exec/plugin/loader.h"
 #include "worker/engine/layout/layout.h"
+#include "worker/engine/layout/transfers.h"
 #include "worker/trainer/exit_reason.h"
 
 namespace stretto::trainer {
@@ -91,6 +92,7 @@ absl::Status RankDevice::Connect(Store& store) {
                                                         .timeout = kPeerTimeout}));
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) {
     ASSIGN_OR_RETURN(Connection connection, ConnectGroup(group, store));
+    connection.alike = MembersAreAlike(config_.engine, config_.rank, group);
     groups_.push_back(std::move(connection));
   }
   return absl::OkStatus();
@@ -137,7 +139,7 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
 GroupLinks RankDevice::links() const {
   GroupLinks links;
   for (const Connection& group : groups_) {
-    links.push_back({.host = group.host.get(), .device = group.device.get()});
+    links.push_back({.host = group.host.get(), .device = group.device.get(), .alike = group.alike});
   }
   return links;
 }

@@ -58,6 +58,7 @@ class RankDevice {
   struct Connection {
     std::unique_ptr<Communicator> host;
     std::unique_ptr<DeviceCommunicator> device;
+    bool alike = true;  // GroupLink::alike
   };
   absl::StatusOr<Connection> ConnectGroup(const Group& group, Store& store) const;
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The limits of the CUDA kernels (kernels/cuda/cuda_ops.h).
+#include <algorithm>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/spec/architecture.h"
@@ -29,32 +31,23 @@ void CheckHeads(const v1alpha1::ModelSpec& model, Violations* violations) {
 // in its communicator, so sums of more than two ranks may differ between communicators: the norm
 // between those of replicas, gradients of unsharded parameters between those of shards, and the
 // gradient of a tied embedding between the replicas of the first stage and those of the last.
-// Stages add up one number and zeros, which has the same bits in any order.
+// Stages of one tp_size add up one number and zeros, which has the same bits in any order. In unlike
+// stages, all ranks of a replica add up the norm at once.
 void CheckReplicas(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "parallelism.dp_size";
   if (!violations->Sound(
           {field, "parallelism.tp_size", "parallelism.pp_size", "parallelism.stages"}))
     return;
-  const int tp = TpSizesOf(spec.parallelism()).front(), dp = spec.parallelism().dp_size();
+  const std::vector<int> sizes = TpSizesOf(spec.parallelism());
+  const int tp = sizes.front(), dp = spec.parallelism().dp_size();
+  const bool unlike = std::any_of(sizes.begin(), sizes.end(), [=](int size) { return size != tp; });
   const bool tied = spec.parallelism().pp_size() > 1 && spec.model().tied_head();
-  const int most = tp > 2 ? 1 : tp == 2 || tied ? 2 : dp;
-  const std::string where = tp > 1 ? absl::StrCat("tp_size ", tp) : "stages with a tied head";
+  const int most = unlike || tp > 2 ? 1 : tp == 2 || tied ? 2 : dp;
+  const std::string where = unlike   ? "stages of several tp_size"
+                            : tp > 1 ? absl::StrCat("tp_size ", tp)
+                                     : "stages with a tied head";
   violations->Expect(dp <= most, field, dp,
                      absl::StrCat("at most ", most, " with DEVICE_CUDA and ", where));
-}
-
-// What moves between stages of several sizes, or by other ways than sends, takes all-gathers of
-// some ranks of a stage, whose place in the order of issue is not proved for GPUs.
-void CheckTransfers(const v1alpha1::JobSpec& spec, Violations* violations) {
-  const auto& stages = spec.parallelism().stages();
-  violations->Expect(stages.empty(), "parallelism.stages", absl::StrCat(stages.size(), " stages"),
-                     "nothing with DEVICE_CUDA, whose stages are alike");
-  const char* field = "schedule.pipeline.transfer";
-  if (!violations->Sound({field})) return;
-  const v1alpha1::Transfer transfer = spec.schedule().pipeline().transfer();
-  violations->Expect(transfer != v1alpha1::TRANSFER_CHAIN && transfer != v1alpha1::TRANSFER_GATHER,
-                     field, transfer == v1alpha1::TRANSFER_CHAIN ? "chain" : "gather",
-                     "auto or send with DEVICE_CUDA");
 }
 
 }  // namespace
@@ -70,7 +63,6 @@ void CheckDevice(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
   CheckHeads(model, violations);
   CheckReplicas(spec, violations);
-  CheckTransfers(spec, violations);
   if (violations->Sound({"micro_batch_size", "model.sequence_length"})) {
     const int64_t tokens = int64_t{spec.micro_batch_size()} * model.sequence_length();
     violations->Expect(tokens <= kMaxTokens, "micro_batch_size", absl::StrCat(tokens, " tokens"),

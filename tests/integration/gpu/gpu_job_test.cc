@@ -58,6 +58,35 @@ class GpuJobTest : public ClusterTest {
     return losses;
   }
 
+  // Two slices, and options of a pipeline.
+  static std::string Scheduled(const std::string& pipeline) {
+    return absl::StrCat("{name: domino_row, parameters: {slices: 2}, pipeline: {", pipeline, "}}");
+  }
+
+  // Trains with stages on GPUs and on cores, whose products and sums round differently, and
+  // compares losses, also of an evaluation.
+  void ExpectTrainsAsOnCores(const JobFile& job) {
+    SCOPED_TRACE(job.name);
+    const std::string more = "global_batch_size: 16\neval: {interval_steps: 3, batches: 3}\n";
+    JobFile gpu = job;
+    gpu.more += more;
+    gpu.data = "{prefix: text, held_out: 0.2}";
+    JobFile cpu = gpu;
+    cpu.name = job.name + "-cpu";
+    cpu.more = "optimizer: {decay_steps: 6}\n" + more;
+    RunJob(gpu);
+    RunJob(cpu);
+    const std::vector<double> found = Losses(gpu.name), expected = Losses(cpu.name);
+    ASSERT_EQ(found.size(), 3u);
+    ASSERT_EQ(expected.size(), 3u);
+    for (size_t step = 0; step < found.size(); ++step)
+      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step + 1;
+    const auto evaluated = [&](const std::string& name) {
+      return Steps(name)[2]["evaluation"]["loss"].get<double>();
+    };
+    EXPECT_NEAR(evaluated(gpu.name), evaluated(cpu.name), 1e-5 * evaluated(cpu.name));
+  }
+
   static std::set<int64_t> SlotsOf(const Json& job) {
     std::set<int64_t> slots;
     for (const Json& rank : job["placement"]) slots.insert(Int(rank.value("slot", Json(0))));
@@ -128,8 +157,7 @@ TEST_F(GpuJobTest, ReplicasThatShareUpdatesTrainAsOthersDo) {
   EXPECT_EQ(Losses("shared"), Losses("plain"));
 }
 
-// Stages, with replicas and with tensor parallelism, on the GPUs of one node and of two. Each has
-// the losses of the same layout on cores, whose products and sums round differently.
+// Stages, with replicas and with tensor parallelism, on the GPUs of one node and of two.
 TEST_F(GpuJobTest, StagesTrainAsOnCores) {
   StartGpus("emulated", {"node-a", "node-b"});
   struct Case {
@@ -137,27 +165,30 @@ TEST_F(GpuJobTest, StagesTrainAsOnCores) {
     int tp_size, dp_size;
   };
   for (const Case& of : {Case{"two", 1, 1}, Case{"four", 2, 1}, Case{"replicas", 1, 2}}) {
-    SCOPED_TRACE(of.name);
-    const std::string more = "global_batch_size: 16\neval: {interval_steps: 3, batches: 3}\n";
-    JobFile gpu = OnGpus(of.name, 3, more);
-    gpu.data = "{prefix: text, held_out: 0.2}";
-    gpu.tp_size = of.tp_size;
-    gpu.dp_size = of.dp_size;
-    gpu.pp_size = 2;
-    JobFile cpu = gpu;
-    cpu.name = of.name + "-cpu";
-    cpu.more = "optimizer: {decay_steps: 6}\n" + more;
-    RunJob(gpu);
-    RunJob(cpu);
-    const std::vector<double> found = Losses(gpu.name), expected = Losses(cpu.name);
-    ASSERT_EQ(found.size(), 3u);
-    ASSERT_EQ(expected.size(), 3u);
-    for (size_t step = 0; step < found.size(); ++step)
-      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step + 1;
-    const auto evaluated = [&](const std::string& name) {
-      return Steps(name)[2]["evaluation"]["loss"].get<double>();
-    };
-    EXPECT_NEAR(evaluated(gpu.name), evaluated(cpu.name), 1e-5 * evaluated(cpu.name));
+    JobFile job = OnGpus(of.name, 3);
+    job.tp_size = of.tp_size;
+    job.dp_size = of.dp_size;
+    job.pp_size = 2;
+    ExpectTrainsAsOnCores(job);
+  }
+}
+
+// A stage that runs further ahead begins passes before the ones before them end.
+TEST_F(GpuJobTest, StagesThatRunAheadTrainAsOnCores) {
+  StartGpus("emulated", {"node-a", "node-b"});
+  JobFile job = OnGpus("eager", 3);
+  job.pp_size = 2;
+  job.schedule = Scheduled("order: eager_1f1b");
+  ExpectTrainsAsOnCores(job);
+}
+
+TEST_F(GpuJobTest, UnlikeStagesTrainAsOnCores) {
+  StartGpus("emulated", {"node-a", "node-b"});
+  for (const std::string transfer : {"send", "chain", "gather"}) {
+    JobFile job = OnGpus(transfer, 3);
+    job.stages = "[{layers: 1, tp_size: 1}, {layers: 1, tp_size: 2}]";
+    job.schedule = Scheduled("transfer: " + transfer);
+    ExpectTrainsAsOnCores(job);
   }
 }
 

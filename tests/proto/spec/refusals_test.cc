@@ -137,12 +137,9 @@ const Refusal kRefusals[] = {
     {"model { sequence_length: 63 } parallelism { stages { layers: 3 } stages { layers: 3 tp_size: "
      "2 } } schedule { parameters { sequence_parallel: true } }",
      "schedule.parameters.sequence_parallel"},
-    {"device: DEVICE_CUDA parallelism { stages { layers: 3 } stages { layers: 3 tp_size: 2 } }",
-     "parallelism.stages"},
-    {"device: DEVICE_CUDA parallelism { pp_size: 2 } schedule { pipeline { transfer: "
-     "TRANSFER_GATHER "
-     "} }",
-     "schedule.pipeline.transfer"},
+    {"device: DEVICE_CUDA parallelism { stages { layers: 3 tp_size: 1 } stages { layers: 3 "
+     "tp_size: 2 } dp_size: 2 } global_batch_size: 8",
+     "parallelism.dp_size"},
     {"parallelism { stages { layers: 3 } stages { layers: 3 } chunks_per_stage: 2 } "
      "schedule { pipeline { order: 'interleaved_1f1b' } } global_batch_size: 8",
      kChunks},
@@ -397,7 +394,11 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
         "device: DEVICE_CUDA parallelism { pp_size: 2 tp_size: 2 dp_size: 2 } global_batch_size: 8",
         "device: DEVICE_CUDA parallelism { pp_size: 2 dp_size: 4 tp_size: 1 } model { tied_head: "
         "false } "
-        "global_batch_size: 16"}) {
+        "global_batch_size: 16",
+        "device: DEVICE_CUDA parallelism { stages { layers: 3 tp_size: 1 } stages { layers: 3 "
+        "tp_size: 2 } }",
+        "device: DEVICE_CUDA parallelism { pp_size: 2 } schedule { pipeline { transfer: "
+        "TRANSFER_GATHER } }"}) {
     EXPECT_EQ(Validate(Normalize(SpecWith(change))), absl::OkStatus()) << change;
   }
   for (const char* change :

@@ -23,6 +23,9 @@ class DeviceCommunicator;
 struct GroupLink {
   Communicator* host = nullptr;
   DeviceCommunicator* device = nullptr;
+  // Whether all members have arenas of equal sizes with the group's tensors at equal offsets, so
+  // that a device may register them.
+  bool alike = true;
 };
 
 // By the index of the group in the program.

@@ -106,4 +106,11 @@ bool RanksAreAlike(const EngineSpec& spec, int stage) {
   return alike;
 }
 
+bool MembersAreAlike(const EngineSpec& spec, Rank rank, const Group& group) {
+  const std::string axis = group.axis();
+  if (axis == kPpGroupName) return false;
+  // Replicas at the same place of a stage are alike, whatever others send.
+  return axis == kDpGroupName || RanksAreAlike(spec, PlaceOf(spec, rank).stage);
+}
+
 }  // namespace stretto

@@ -41,4 +41,8 @@ std::string GroupNameOf(const EngineSpec& spec, const Boundary& boundary,
 // in names of ranks alone.
 bool RanksAreAlike(const EngineSpec& spec, int stage);
 
+// Whether the members of a group of a rank have programs alike in this sense, so that their arenas
+// are equal and hold its tensors at equal offsets.
+bool MembersAreAlike(const EngineSpec& spec, Rank rank, const Group& group);
+
 }  // namespace stretto

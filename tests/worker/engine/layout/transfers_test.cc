@@ -81,6 +81,19 @@ TEST(UnlikeStagesTest, AChainVisitsAllReceivers) {
   EXPECT_TRUE(RanksAreAlike(spec, 1));
 }
 
+// What devices may register is at equal offsets on all members.
+TEST(UnlikeStagesTest, ReplicasAreAlikeAndTheRanksOfAnUnlikeStageAreNot) {
+  const auto alike = [](const EngineSpec& spec, Rank rank) {
+    std::vector<std::string> names;
+    for (const Group& group : GroupsOf(spec, rank)) {
+      if (MembersAreAlike(spec, rank, group)) names.push_back(group.name);
+    }
+    return names;
+  };
+  EXPECT_THAT(alike(Unlike({1, 2}, 2), 5), ElementsAre("dp"));
+  EXPECT_THAT(alike(Unlike({2, 2}, 2), 5), ElementsAre("tp", "dp"));
+}
+
 TEST(UnlikeStagesTest, ATiedEmbeddingIsSharedByThoseWithCommonRows) {
   EngineSpec spec = Unlike({4, 2});
   spec.model.tied_head = true;

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/exec/backend_cuda/handles.h"
-#include "worker/engine/layout/layout.h"
 
 namespace stretto::cuda {
 namespace {
@@ -22,8 +21,6 @@ absl::StatusOr<std::shared_ptr<void>> Allocate(size_t bytes,
 }
 
 }  // namespace
-
-bool HasAlikeMembers(const Group& group) { return group.axis() != kPpGroupName; }
 
 absl::StatusOr<CollectiveMemory> CollectiveMemory::Make(
     size_t bytes, const std::vector<DeviceCommunicator*>& users, const Report& report) {

@@ -17,10 +17,6 @@ namespace stretto::cuda {
 // Receives messages for the log about features that work, but slower than they could.
 using Report = std::function<void(const std::string&)>;
 
-// Whether the members of a group have arenas of equal sizes with its tensors at equal offsets, as
-// registered memory must (DeviceCommunicator::Register). Ranks of different stages do not.
-bool HasAlikeMembers(const Group& group);
-
 // Owns the memory, which is of the kind that its users prefer and registered with all of them until
 // it is destroyed. Graphs and enqueued work with collectives on it must end before.
 class CollectiveMemory {

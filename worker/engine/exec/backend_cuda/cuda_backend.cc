@@ -38,10 +38,9 @@ class CudaBackend final : public Backend {
     CudaRank rank{.step = std::move(request.step),
                   .program = std::move(request.program),
                   .arenas = request.arenas,
-                  .communicators = {},
+                  .links = std::move(request.links),
                   .on_begin = std::move(request.on_begin),
                   .borrowed = std::move(request.borrowed)};
-    for (const GroupLink& link : request.links) rank.communicators.push_back(link.device);
     IdVector<LocalRank, CudaRank> ranks;
     ranks.push_back(std::move(rank));
     CudaExecutorOptions options = options_;

@@ -17,6 +17,7 @@
 #include "kernels/cuda/cuda_ops.h"
 #include "worker/comm/device_communicator.h"
 #include "worker/comm/device_wait.h"
+#include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/program/verify.h"
@@ -27,10 +28,10 @@ struct CudaRank {
   StepProgram step;
   Program program;  // its expansion, verified with planned memory
   ArenaBytes arenas = {};
-  // By group index; borrowed, for this device, and used by at most one lane each. They must outlive
+  // By group index; communicators for this device, used by at most one lane each. They must outlive
   // the executors, whose graphs hold their collectives and whose memory is registered with them.
   // Empty for groups whose ranks are all on this device.
-  std::vector<DeviceCommunicator*> communicators;
+  GroupLinks links;
   OnBegin on_begin;               // may be empty
   PerArena<Arena> borrowed = {};  // as ExecutorRequest::borrowed
 };

@@ -32,9 +32,9 @@ StepMemory::Users UsersOf(const CudaRank& rank) {
     known.push_back(user);
   };
   // The order, by group and then by operation, is the same on all ranks, as registration requires.
-  for (GroupId group : IdRange<GroupId>(rank.communicators.size())) {
-    DeviceCommunicator* const user = rank.communicators[group.position()];
-    if (user == nullptr || !HasAlikeMembers(step.groups[group])) continue;
+  for (GroupId group : IdRange<GroupId>(rank.links.size())) {
+    const auto [host, user, alike] = rank.links[group.position()];
+    if (user == nullptr || !alike) continue;
     for (const Unit& unit : step.units) {
       for (const Op& op : unit.ops) {
         if (op.group != group) continue;
@@ -131,8 +131,8 @@ absl::Status DeviceStep::Await(cudaEvent_t event) {
 
 std::vector<DeviceCommunicator*> DeviceStep::Communicators() const {
   std::vector<DeviceCommunicator*> found;
-  for (DeviceCommunicator* communicator : ranks_[0].communicators) {
-    if (communicator != nullptr) found.push_back(communicator);
+  for (const GroupLink& link : ranks_[0].links) {
+    if (link.device != nullptr) found.push_back(link.device);
   }
   return found;
 }

@@ -49,9 +49,9 @@ absl::StatusOr<LaneStreams> LaneStreams::Create(const IssuePlan& plan,
   return streams;
 }
 
-DeviceCommunicator* LaneStreams::CommunicatorOf(GroupId group) const {
-  const auto& communicators = (*ranks_)[0].communicators;
-  return group.position() < communicators.size() ? communicators[group.position()] : nullptr;
+GroupLink LaneStreams::LinkOf(GroupId group) const {
+  const GroupLinks& links = (*ranks_)[0].links;
+  return group.position() < links.size() ? links[group.position()] : GroupLink();
 }
 
 // All groups of several ranks are on this device (merge_ranks.h).
@@ -64,7 +64,7 @@ absl::Status LaneStreams::CheckGroups() const {
   for (GroupId g : groups.ids()) {
     if (IsLocal(0, g)) continue;
     const size_t size = groups[g].ranks.size();
-    const DeviceCommunicator* communicator = CommunicatorOf(g);
+    const DeviceCommunicator* communicator = LinkOf(g).device;
     if (communicator != nullptr && std::cmp_equal(communicator->size(), size)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "group ", groups[g].name, ": found ",
@@ -103,8 +103,8 @@ absl::Status LaneStreams::MakeLane(LaneId lane, const CudaExecutorOptions& optio
   }
   if (wire_in > 0) {
     std::vector<DeviceCommunicator*> users;
-    if (HasAlikeMembers((*ranks_)[0].program.groups[wire_group]))
-      users.push_back(CommunicatorOf(wire_group));
+    const GroupLink link = LinkOf(wire_group);
+    if (link.alike) users.push_back(link.device);
     RETURN_IF_ERROR(made.wire.Allocate(wire_in, wire_out, users, options.report));
   }
   lanes_.push_back(std::move(made));
@@ -167,7 +167,7 @@ Enqueue LaneStreams::BindCollectiveAt(const IssuedInstance& instance, size_t pos
   }
   if (IsLocal(item.ops[0].rank, op.group))
     return BindGroupCollective(op, tensors, lane.stream.get());
-  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], CommunicatorOf(op.group),
+  return BindDeviceCollective(op, tensors.in[0], tensors.out[0], LinkOf(op.group).device,
                               &lane.wire, lane.stream.get());
 }
 

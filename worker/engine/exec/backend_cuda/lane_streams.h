@@ -48,8 +48,8 @@ class LaneStreams {
   }
   absl::Status CheckGroups() const;
   absl::Status MakeLane(LaneId lane, const CudaExecutorOptions& options);
-  // Returns the communicator of the only rank of the device.
-  DeviceCommunicator* CommunicatorOf(GroupId group) const;
+  // Returns the link of the only rank of the device.
+  GroupLink LinkOf(GroupId group) const;
   bool IsLocal(LocalRank rank, GroupId group) const;
   const Op& OpOf(RankOp of) const { return units_[of.rank].of(of.op); }
   TensorView Operand(RankOp of, BufferId id) const;
