@@ -50,6 +50,13 @@ inline RankPlan PlanOf(const Layout& layout, Rank rank = 0, Variant variant = Va
   return PlanOf(SpecOf(layout), rank, variant);
 }
 
+// The values of the emitted step.
+inline CanonicalValues EmittedValues(const EngineSpec& spec, Rank rank = 0) {
+  absl::StatusOr<CanonicalValues> values = CanonicalValues::Of(Emit(spec, rank).step);
+  EXPECT_TRUE(values.ok()) << values.status();
+  return *std::move(values);
+}
+
 // A few layouts that cover sizes, types and micro-batches of an unsliced and a sliced schedule.
 inline std::vector<Layout> ManyLayouts() {
   std::vector<Layout> layouts;

@@ -45,6 +45,7 @@ Segments SegmentsOf(const IdVector<BufferId, Region>& regions) {
     segments.end.push_back(index(region.space, region.end));
   }
   segments.count = cuts.size();
+  for (const Cut& cut : cuts) segments.byte.push_back(cut.second);
   return segments;
 }
 

@@ -21,12 +21,19 @@ struct Region {
 // Returns the region of every buffer.
 IdVector<BufferId, Region> RegionsOf(const IdVector<BufferId, Buffer>& buffers);
 
+// Whether memory of this class holds values before the step.
+inline bool IsGiven(ArenaClass arena) {
+  return arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
+         arena == ArenaClass::kInput;
+}
+
 // Every space, cut at the ends of all regions. Two regions overlap if and only if they share a
 // segment, and a region covers each segment completely or not at all.
 struct Segments {
   // For each region, its segments [begin, end); none when the region is empty.
   IdVector<BufferId, size_t> begin, end;
   size_t count = 0;
+  std::vector<int64_t> byte;  // [segment]: where it begins in its space
 };
 Segments SegmentsOf(const IdVector<BufferId, Region>& regions);
 

@@ -8,77 +8,36 @@
 #include "worker/engine/program/race_check.h"
 
 #include <algorithm>
-#include <bit>
-#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
-#include "worker/engine/program/memory_map.h"
+#include "worker/engine/program/memory_runs.h"
 #include "worker/engine/program/text.h"
 
 namespace stretto {
 namespace {
-
-// The numbers [0, count), divided into runs. A buffer that is written becomes one run, even if
-// other buffers have cut its memory, so the cost of an access depends only on the runs that it
-// touches.
-class Runs {
- public:
-  explicit Runs(size_t count) : count_(count), heads_(count / 64 + 1, 0) { Set(0); }
-
-  // Returns the start of the run after the one that starts at `head`, or `count`.
-  size_t Next(size_t head) const {
-    size_t word = ++head / 64;
-    if (word == heads_.size()) return count_;
-    uint64_t bits = heads_[word] >> (head % 64) << (head % 64);
-    while (bits == 0) {
-      if (++word == heads_.size()) return count_;
-      bits = heads_[word];
-    }
-    return word * 64 + std::countr_zero(bits);
-  }
-  // Returns the start of the run that contains `at`.
-  size_t Head(size_t at) const {
-    size_t word = at / 64;
-    uint64_t bits = heads_[word] << (63 - at % 64) >> (63 - at % 64);
-    while (bits == 0) bits = heads_[--word];
-    return word * 64 + 63 - std::countl_zero(bits);
-  }
-  bool IsHead(size_t at) const { return at == count_ || (heads_[at / 64] >> (at % 64) & 1) != 0; }
-  void Set(size_t head) { heads_[head / 64] |= uint64_t{1} << (head % 64); }
-  void Clear(size_t head) { heads_[head / 64] &= ~(uint64_t{1} << (head % 64)); }
-
- private:
-  size_t count_;
-  std::vector<uint64_t> heads_;  // bits
-};
 
 // Walks the operations in one legal order and keeps, per piece of memory, the last writer and the
 // last reader since on each lane. That suffices, because all accesses before the last write were
 // proved to be ordered before it (FastTrack, Flanagan and Freund 2009).
 class RaceCheck {
  public:
-  RaceCheck(const Program& program, const HappensBefore& order, bool apart)
+  RaceCheck(const Program& program, const HappensBefore& order)
       : program_(program),
         order_(order),
-        apart_(apart),
         regions_(RegionsOf(program.buffers)),
-        segments_(SegmentsOf(regions_)),
+        runs_(regions_),
         lanes_(program.lanes.size()),
-        runs_(segments_.count),
-        owner_(segments_.count, -1),
+        owner_(runs_.count(), -1),
         writer_(owner_.size(), -1),
         readers_(owner_.size() * lanes_, -1) {
     root_.reserve(program.buffers.size());
     for (BufferId id : program.buffers.ids()) {
       root_.push_back(RootOf(program.buffers, id).buffer);
-      const ArenaClass arena = program.buffers[id].arena;
-      const bool external = arena == ArenaClass::kParameter || arena == ArenaClass::kOptimizer ||
-                            arena == ArenaClass::kInput;
       // Memory that is filled before the step holds its value from the start, without a writer.
-      if (!external || root_[id] != id) continue;
+      if (!IsGiven(program.buffers[id].arena) || root_[id] != id) continue;
       Cut(id);
       Own(id, -1);
     }
@@ -142,10 +101,9 @@ class RaceCheck {
   absl::Status Read(OpId op, LaneId lane, BufferId id) {
     const BufferId root = root_[id];
     Cut(id);
-    for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
+    for (size_t run = runs_.Begin(id); run < runs_.End(id); run = runs_.Next(run)) {
       if (owner_[run] != root) return Undefined(op, id);
       if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
-      if (IsOfAnother(writer_[run], op, id)) return Mixed(op, id, writer_[run]);
       readers_[run * lanes_ + lane.position()] = op;
     }
     return absl::OkStatus();
@@ -153,7 +111,7 @@ class RaceCheck {
 
   absl::Status Write(OpId op, BufferId id) {
     Cut(id);
-    for (size_t run = Begin(id); run < End(id); run = runs_.Next(run)) {
+    for (size_t run = runs_.Begin(id); run < runs_.End(id); run = runs_.Next(run)) {
       if (!Ordered(writer_[run], op)) return Race(op, id, writer_[run], "writes");
       for (size_t lane = 0; lane < lanes_; ++lane) {
         const OpId reader = readers_[run * lanes_ + lane];
@@ -164,25 +122,20 @@ class RaceCheck {
     return absl::OkStatus();
   }
 
-  // Makes runs begin and end at the ends of the buffer; the parts of a run that is cut keep its
-  // state.
   void Cut(BufferId id) {
-    for (const size_t at : {Begin(id), End(id)}) {
-      if (runs_.IsHead(at)) continue;
-      const size_t from = runs_.Head(at);
-      owner_[at] = owner_[from];
-      writer_[at] = writer_[from];
-      std::copy_n(Readers(from), lanes_, Readers(at));
-      runs_.Set(at);
-    }
+    runs_.Cut(id, [this](size_t from, size_t to) {
+      owner_[to] = owner_[from];
+      writer_[to] = writer_[from];
+      std::copy_n(Readers(from), lanes_, Readers(to));
+    });
   }
 
   // Makes the buffer, at whose ends runs are already cut, one run that holds its value and has no
   // reader.
   void Own(BufferId id, OpId writer) {
-    const size_t begin = Begin(id), end = End(id);
-    if (begin == end) return;
-    for (size_t run = runs_.Next(begin); run < end; run = runs_.Next(run)) runs_.Clear(run);
+    const size_t begin = runs_.Begin(id);
+    if (begin == runs_.End(id)) return;
+    runs_.Join(id);
     owner_[begin] = root_[id];
     writer_[begin] = writer;
     std::fill_n(Readers(begin), lanes_, OpId());
@@ -191,31 +144,8 @@ class RaceCheck {
   std::vector<OpId>::iterator Readers(size_t segment) {
     return readers_.begin() + static_cast<std::ptrdiff_t>(segment * lanes_);
   }
-  size_t Begin(BufferId id) const { return segments_.begin[id]; }
-  size_t End(BufferId id) const { return segments_.end[id]; }
   bool Ordered(OpId earlier, OpId op) const {
     return earlier < 0 || earlier == op || order_.Before(earlier, op);
-  }
-
-  // Whether the value of `id` that `writer` wrote belongs to another micro-batch than `op`, which
-  // reads it. Two values do not: a gradient to which `op` adds, and the rows of a merged product,
-  // which several micro-batches have written through views. The product has the tag of the last.
-  bool IsOfAnother(OpId writer, OpId op, BufferId id) const {
-    if (!apart_ || writer < 0) return false;
-    const Op &from = program_.ops[writer], &to = program_.ops[op];
-    const int written = from.tag.micro_batch, read = to.tag.micro_batch;
-    if (written < 0 || read < 0 || written == read) return false;
-    if (written > read || InfoOf(to.kind).role != OperationRole::kWeightGradient) return true;
-    const auto has = [&](const std::vector<BufferId>& ids) {
-      return std::find(ids.begin(), ids.end(), id) != ids.end();
-    };
-    return !has(to.out) && has(from.out);
-  }
-
-  absl::Status Mixed(OpId op, BufferId id, OpId writer) const {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "micro-batches mixed: ", PrintOp(program_, op), " reads ", Name(id), ", which ",
-        PrintOp(program_, writer), " wrote, expected a value of its own micro-batch"));
   }
 
   absl::Status Undefined(OpId op, BufferId id) const {
@@ -242,21 +172,19 @@ class RaceCheck {
 
   const Program& program_;
   const HappensBefore& order_;
-  const bool apart_;  // whether micro-batches are
   const IdVector<BufferId, Region> regions_;
-  const Segments segments_;
+  MemoryRuns runs_;
   const size_t lanes_;
-  Runs runs_;  // of segments that share what follows, which is kept at the first of each
   IdVector<BufferId, BufferId> root_;
-  std::vector<BufferId> owner_;  // [segment]: the root buffer whose value it holds, -1 for none
-  std::vector<OpId> writer_;     // [segment]: its last writer, -1 for none in this program
-  std::vector<OpId> readers_;    // [segment][lane]: last reader since, -1 for none
+  std::vector<BufferId> owner_;  // [run]: the root buffer whose value it holds, -1 for none
+  std::vector<OpId> writer_;     // [run]: its last writer, -1 for none in this program
+  std::vector<OpId> readers_;    // [run][lane]: last reader since, -1 for none
 };
 
 }  // namespace
 
-absl::Status CheckRaces(const Program& program, const HappensBefore& order, bool apart) {
-  return RaceCheck(program, order, apart).Run();
+absl::Status CheckRaces(const Program& program, const HappensBefore& order) {
+  return RaceCheck(program, order).Run();
 }
 
 }  // namespace stretto

@@ -9,8 +9,7 @@
 namespace stretto {
 
 // Checks overlap by planned address where memory is planned. Operands must exist, and aliases must
-// be inside their roots. With `apart`, no operation reads what another micro-batch wrote
-// (verify.h). Errors: InvalidArgument naming operations and buffers.
-absl::Status CheckRaces(const Program& program, const HappensBefore& order, bool apart);
+// be inside their roots. Errors: InvalidArgument naming operations and buffers.
+absl::Status CheckRaces(const Program& program, const HappensBefore& order);
 
 }  // namespace stretto

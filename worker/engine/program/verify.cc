@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks in order of dependence, so that each check may rely on those before it: lanes and groups,
-// buffers, the operands of each operation, arenas, then happens-before and races. Operations that
-// the check of operands cannot distinguish are checked once.
+// buffers, the operands of each operation, arenas, then happens-before, races and values. Operations
+// that the check of operands cannot distinguish are checked once.
 
 #include "worker/engine/program/verify.h"
 
@@ -191,11 +191,15 @@ absl::Status VerifyArenas(const Program& program, const ArenaBytes& arenas) {
 
 }  // namespace
 
-absl::Status Verify(const Program& program, const ArenaBytes* arenas, MicroBatches micro_batches) {
+absl::Status Verify(const Program& program, const ArenaBytes* arenas,
+                    absl::Span<const CanonicalValues> canonical) {
   RETURN_IF_ERROR(VerifyStructure(program));
   if (arenas != nullptr) RETURN_IF_ERROR(VerifyArenas(program, *arenas));
   ASSIGN_OR_RETURN(const HappensBefore order, HappensBefore::Build(program));
-  return CheckRaces(program, order, micro_batches == MicroBatches::kApart);
+  RETURN_IF_ERROR(CheckRaces(program, order));
+  for (const CanonicalValues& values : canonical)
+    RETURN_IF_ERROR(CheckSameValues(values, program, order));
+  return absl::OkStatus();
 }
 
 }  // namespace stretto

@@ -9,12 +9,11 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "worker/engine/program/program.h"
+#include "worker/engine/program/same_values.h"
 
 namespace stretto {
 
 using ArenaBytes = PerArena<int64_t>;
-
-enum class MicroBatches : uint8_t { kMixed, kApart };
 
 // One rank's program:
 //  - names of groups and lanes are unique, and the operations of a group are on one lane;
@@ -27,11 +26,11 @@ enum class MicroBatches : uint8_t { kMixed, kApart };
 //    included, occupies all its operands from its start to its completion. Once memory is planned,
 //    overlap is by address, so unsafe reuse is found too;
 //  - planned buffers are inside their arena (when `arenas` is given) and aliases inside their root;
-//  - with kApart, an operation of a micro-batch reads no value that another micro-batch wrote,
-//    other than sums over micro-batches. Programs for measurements compute nothing and may read such.
+//  - it computes the values of each canonical program that is given (same_values.h). Programs for
+//    measurements leave out operations, so they have none.
 // Errors: InvalidArgument naming the operations and buffers.
 absl::Status Verify(const Program& program, const ArenaBytes* arenas = nullptr,
-                    MicroBatches micro_batches = MicroBatches::kMixed);
+                    absl::Span<const CanonicalValues> canonical = {});
 
 // Verifies the programs of all ranks of the job together, in rank order, after each has passed
 // Verify: the members of each group issue the same collectives, with the same tag, attributes,

@@ -16,7 +16,7 @@
 //   either pass                     its own pass only   one
 //
 // The waits that keep a copy from being overwritten too early follow from the accesses
-// (lanes_and_waits.cc), and the verifier proves that no pass reads values of another micro-batch.
+// (lanes_and_waits.cc), and the verifier proves that every pass reads its own values.
 
 #include <algorithm>
 #include <cstddef>

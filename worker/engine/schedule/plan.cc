@@ -57,12 +57,14 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   std::vector<Pass> passes;
   // These passes run for the oracle too: they change the operations, and the oracle must run the
   // same ones. All later passes only arrange them.
-  if (trains) passes = {{"recompute", RecomputeActivations}, {"merge_wgrads", MergeWgrads}};
+  if (trains && spec.schedule.recompute != Recompute::kNone)
+    passes.push_back({"recompute", RecomputeActivations});
+  if (trains && spec.schedule.merge_wgrads > 0) passes.push_back({"merge_wgrads", MergeWgrads});
   if (variant == Variant::kSerialOracle) return passes;
   if (spec.chunks_per_stage > 1) passes.push_back({"split_chunks", SplitChunks});
   passes.push_back({schedule.name, kOrders[index]});
-  if (trains && schedule.defers) passes.push_back({"defer_wgrads", DeferWgrads});
-  if (trains) passes.push_back({"finish_buckets", FinishBuckets});
+  if (trains && spec.schedule.defer_wgrads > 0) passes.push_back({"defer_wgrads", DeferWgrads});
+  if (trains && spec.dp_size > 1) passes.push_back({"finish_buckets", FinishBuckets});
   if (pipeline) passes.push_back({"pipeline", ArrangePipeline});
   const bool blocks = pipeline && FindPipeline(spec.schedule.pipeline)->blocking;
   const bool closes = trains && schedule.defers && !blocks && spec.chunks_per_stage == 1;
@@ -93,11 +95,51 @@ int MostSlots(const EngineSpec& spec, Rank rank, bool trains) {
   return OrderFor(spec.schedule, StageOfRank(spec, rank, spec.micro_batches)).InFlight() + 2;
 }
 
-// Reports a program that fails verification after a pass as Internal: it is our bug, not the
-// user's.
-absl::Status Verified(absl::Status status, absl::string_view pass) {
-  if (status.ok()) return status;
+// Reports a program that fails verification as Internal: it is our bug, not the user's.
+absl::Status BrokenBy(absl::string_view pass, const absl::Status& status) {
   return absl::InternalError(absl::StrCat("after pass ", pass, ": ", status.message()));
+}
+
+// Verifies programs and, unless they measure, that they compute the values of a canonical step.
+class Proof {
+ public:
+  explicit Proof(Variant variant) : computes_(!Measures(variant)) {}
+
+  // The canonical step of the programs that are to come, with as many micro-batches.
+  absl::Status CompareWith(const StepProgram& canonical, Sums sums = Sums::kInOrder) {
+    canonical_.clear();
+    if (!computes_) return absl::OkStatus();
+    ASSIGN_OR_RETURN(CanonicalValues values, CanonicalValues::Of(canonical, sums));
+    canonical_.push_back(std::move(values));
+    return absl::OkStatus();
+  }
+  absl::Status After(absl::string_view pass, const Program& program,
+                     const ArenaBytes* arenas = nullptr) const {
+    const absl::Status status = Verify(program, arenas, canonical_);
+    return status.ok() ? status : BrokenBy(pass, status);
+  }
+
+ private:
+  const bool computes_;
+  std::vector<CanonicalValues> canonical_;  // at most one
+};
+
+// Runs the passes and proves each. The canonical step is the emitted one until MergeWgrads has
+// merged its products too: these round differently, and the oracle runs them.
+absl::Status ArrangeProved(const EngineSpec& spec, const std::vector<Pass>& passes, Proof* proof,
+                           StepProgram* step) {
+  StepProgram canonical = *step;
+  RETURN_IF_ERROR(proof->After("emit", Expand(*step)));
+  RETURN_IF_ERROR(proof->CompareWith(canonical));
+  for (const Pass& pass : passes) {
+    RETURN_IF_ERROR(pass.run(spec, step));
+    const bool merges = pass.run == MergeWgrads;
+    if (merges) RETURN_IF_ERROR(proof->CompareWith(canonical, Sums::kInAnyOrder));
+    RETURN_IF_ERROR(proof->After(pass.name, Expand(*step)));
+    if (merges) RETURN_IF_ERROR(MergeWgrads(spec, &canonical));
+    if (merges) RETURN_IF_ERROR(proof->CompareWith(canonical));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant variant, bool prove) {
@@ -107,21 +149,19 @@ absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant varian
   RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
   ASSIGN_OR_RETURN(plan.step,
                    Shortened(emitted.step, RepeatsBy(spec, trains), MostSlots(spec, rank, trains)));
-  const MicroBatches apart = Measures(variant) ? MicroBatches::kMixed : MicroBatches::kApart;
-  const auto proved = [&](absl::string_view pass) {
-    if (!prove) return absl::OkStatus();
-    plan.program = Expand(plan.step);
-    return Verified(Verify(plan.program, nullptr, apart), pass);
-  };
-  RETURN_IF_ERROR(proved("emit"));
-  for (const Pass& pass : passes) {
-    RETURN_IF_ERROR(pass.run(spec, &plan.step));
-    RETURN_IF_ERROR(proved(pass.name));
+  Proof proof(variant);
+  if (prove) {
+    RETURN_IF_ERROR(ArrangeProved(spec, passes, &proof, &plan.step));
+  } else {
+    for (const Pass& pass : passes) RETURN_IF_ERROR(pass.run(spec, &plan.step));
   }
   ASSIGN_OR_RETURN(plan.step, Lengthened(plan.step, spec.micro_batches));
   plan.program = Expand(plan.step);
   ASSIGN_OR_RETURN(plan.arenas, PlanMemory(&plan.program));
-  if (prove) RETURN_IF_ERROR(Verified(Verify(plan.program, &plan.arenas, apart), "memory"));
+  if (!prove) return plan;
+  if (trains) RETURN_IF_ERROR(MergeWgrads(spec, &emitted.step));
+  RETURN_IF_ERROR(proof.CompareWith(emitted.step));
+  RETURN_IF_ERROR(proof.After("memory", plan.program, &plan.arenas));
   return plan;
 }
 
@@ -148,7 +188,8 @@ absl::StatusOr<IdVector<Rank, RankPlan>> BuildPlans(const EngineSpec& spec, Vari
     programs.push_back(plan.program);
     plans.push_back(std::move(plan));
   }
-  RETURN_IF_ERROR(Verified(VerifyRanks(programs), "all ranks"));
+  const absl::Status together = VerifyRanks(programs);
+  if (!together.ok()) return BrokenBy("all ranks", together);
   return plans;
 }
 

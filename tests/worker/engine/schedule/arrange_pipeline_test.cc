@@ -312,6 +312,7 @@ TEST(PipelineFaultTest, ATransferOnTheLaneOfTheOtherDirectionIsRejected) {
 TEST(PipelineFaultTest, OneCopyTooFewIsRejected) {
   const EngineSpec spec = SpecOf(Staged(2, 4));
   StepProgram step = Emit(spec, 0).step;
+  const CanonicalValues canonical = EmittedValues(spec, 0);
   ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
   const auto verified = [&](int fewer) {
     StepProgram changed = step;
@@ -319,16 +320,17 @@ TEST(PipelineFaultTest, OneCopyTooFewIsRejected) {
       if (absl::StartsWith(buffer.name, "L0.y1")) buffer.slots -= fewer;
     }
     EXPECT_TRUE(AssignLanesAndWaits(spec, &changed).ok());
-    return Verify(Expand(changed), nullptr, MicroBatches::kApart);
+    return Verify(Expand(changed), nullptr, {&canonical, 1});
   };
   EXPECT_EQ(verified(0), absl::OkStatus());
-  ExpectRejected(verified(1), "micro-batches mixed:");
+  ExpectRejected(verified(1), "values differ:");
 }
 
 // The same between backward and weights, and between forward and weights.
 TEST(PipelineFaultTest, OneCopyTooFewOfWhatWeightsReadIsRejected) {
   const EngineSpec spec = SpecOf(Delaying(2, 6, WgradDelay::kBubble));
   StepProgram step = Emit(spec, 1).step;
+  const CanonicalValues canonical = EmittedValues(spec, 1);
   ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
   const auto verified = [&](const char* name) {
     StepProgram changed = step;
@@ -340,11 +342,11 @@ TEST(PipelineFaultTest, OneCopyTooFewOfWhatWeightsReadIsRejected) {
     }
     EXPECT_TRUE(AssignLanesAndWaits(spec, &changed).ok());
     EXPECT_EQ(found, *name == '\0' ? 0 : 1) << name;
-    return Verify(Expand(changed), nullptr, MicroBatches::kApart);
+    return Verify(Expand(changed), nullptr, {&canonical, 1});
   };
   EXPECT_EQ(verified(""), absl::OkStatus());
-  ExpectRejected(verified("L1.d_u.s0"), "micro-batches mixed:");
-  ExpectRejected(verified("L1.y1.s0"), "micro-batches mixed:");
+  ExpectRejected(verified("L1.d_u.s0"), "values differ:");
+  ExpectRejected(verified("L1.y1.s0"), "values differ:");
 }
 
 // Contributions to a gradient come in the order of micro-batches: one that stays behind in backward
@@ -352,6 +354,7 @@ TEST(PipelineFaultTest, OneCopyTooFewOfWhatWeightsReadIsRejected) {
 TEST(PipelineFaultTest, AContributionThatOvertakesIsRejected) {
   const EngineSpec spec = SpecOf(Delaying(2, 6, WgradDelay::kBubble));
   StepProgram step = Emit(spec, 1).step;
+  const CanonicalValues canonical = EmittedValues(spec, 1);
   ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
   OpList& backward = step.units[FindUnit(step, "backward")].ops;
   OpList& weights = step.units[FindUnit(step, "weights")].ops;
@@ -362,24 +365,27 @@ TEST(PipelineFaultTest, AContributionThatOvertakesIsRejected) {
   backward.push_back(*at);
   weights.erase(at);
   ASSERT_TRUE(AssignLanesAndWaits(spec, &step).ok());
-  ExpectRejected(Verify(Expand(step), nullptr, MicroBatches::kApart), "micro-batches mixed:");
+  ExpectRejected(Verify(Expand(step), nullptr, {&canonical, 1}), "values differ:");
 }
 
 // A weight gradient is a sum over micro-batches, but what it adds must be of its own.
 TEST(PipelineFaultTest, AWeightGradientOfAnotherMicroBatchIsRejected) {
   const EngineSpec spec = SpecOf(Staged(2, 4));
-  StepProgram step = Emit(spec, 1).step;
+  StepProgram step = Emit(spec, 0).step;
+  const CanonicalValues canonical = EmittedValues(spec, 0);
   ASSERT_TRUE(ArrangePipeline(spec, &step).ok());
   ASSERT_TRUE(AssignLanesAndWaits(spec, &step).ok());
   Program program = Expand(step);
-  ASSERT_EQ(Verify(program, nullptr, MicroBatches::kApart), absl::OkStatus());
-  for (OpId id : program.ops.ids()) {
-    Op& op = program.ops[id];
-    // The product of the last micro-batch but one now claims to be of the last.
-    if (op.kind == OpKind::kGemmWgrad && op.tag.name == "fc1" && op.tag.micro_batch == 2)
-      op.tag.micro_batch = 3;
-  }
-  ExpectRejected(Verify(program, nullptr, MicroBatches::kApart), "micro-batches mixed:");
+  ASSERT_EQ(Verify(program, nullptr, {&canonical, 1}), absl::OkStatus());
+  const auto product = [&](int micro_batch) -> Op& {
+    return *std::find_if(program.ops.begin(), program.ops.end(), [&](const Op& op) {
+      return op.kind == OpKind::kGemmWgrad && op.tag.name == "fc1" &&
+             op.tag.micro_batch == micro_batch;
+    });
+  };
+  ASSERT_NE(product(1).in[1], product(2).in[1]);
+  product(2).in[1] = product(1).in[1];
+  ExpectRejected(Verify(program, nullptr, {&canonical, 1}), "values differ:");
 }
 
 }  // namespace

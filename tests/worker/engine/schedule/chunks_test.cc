@@ -172,7 +172,8 @@ absl::Status Changed(const Layout& layout, const Change& change) {
     change(&step);
     EXPECT_TRUE(AssignLanesAndWaits(spec, &step).ok());
     programs.push_back(Expand(step));
-    const absl::Status verdict = Verify(programs.back(), nullptr, MicroBatches::kApart);
+    const CanonicalValues canonical = EmittedValues(spec, rank);
+    const absl::Status verdict = Verify(programs.back(), nullptr, {&canonical, 1});
     if (!verdict.ok()) return verdict;
   }
   return VerifyRanks(programs);
@@ -211,8 +212,8 @@ TEST(ChunkFaultTest, OneCopyTooFewIsRejected) {
       }
     });
   };
-  ExpectRejected(fewer("L0.y1"), "micro-batches mixed:");
-  ExpectRejected(fewer("L2.y1"), "micro-batches mixed:");
+  ExpectRejected(fewer("L0.y1"), "values differ:");
+  ExpectRejected(fewer("L2.y1"), "values differ:");
 }
 
 // The input of the second chunk comes from the first one, through the other stage.

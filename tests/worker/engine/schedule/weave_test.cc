@@ -125,12 +125,14 @@ TEST(WeaverTest, AnyScoreKeepsEveryValue) {
       [](Weaver& weaver, int layer) { weaver.PlayAll("w.qkv d.ln1 nothing w.fc1", layer); }};
   const Score silent = {[](Weaver&, int) {}, [](Weaver&, int) {}};
   for (const Score& score : {backwards, silent}) {
-    StepProgram step = PlanOf(Domino({2, 1}), 0, Variant::kSerialOracle).step;
+    const EngineSpec spec = SpecOf(Domino({2, 1}));
+    const CanonicalValues canonical = EmittedValues(spec);
+    StepProgram step = PlanOf(spec, 0, Variant::kSerialOracle).step;
     const UnitId unit = FindUnit(step, kMicroBatchUnit);
     const size_t count = step.units[unit].ops.size();
-    EXPECT_TRUE(Arrange(score, &step).ok());  // Reorder refuses what moves a value
+    EXPECT_TRUE(Arrange(score, &step).ok());
     EXPECT_EQ(step.units[unit].ops.size(), count);
-    EXPECT_TRUE(Verify(Expand(step)).ok());
+    EXPECT_EQ(Verify(Expand(step), nullptr, {&canonical, 1}), absl::OkStatus());
   }
 }
 
