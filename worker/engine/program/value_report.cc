@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Explains an operation whose words the canonical step lacks by the one that it most likely is: of
+// the same kind and tag, with most operands in common. The first operand that differs is named,
+// with the operations that computed what it holds and what it should hold.
+
 #include "worker/engine/program/value_report.h"
 
 #include "absl/strings/str_cat.h"
