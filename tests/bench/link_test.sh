@@ -65,7 +65,7 @@ expect "every order is in the JSON" python3 - "$scratch/stages.json" <<'PYTHON'
 import json, sys
 report = json.load(open(sys.argv[1]))
 assert [o["order"] for o in report["orders"]] == [
-    "1f1b", "eager_1f1b", "interleaved_1f1b x 2", "1f1b_blocking", "gpipe", "slack"], report
+    "1f1b", "eager_1f1b", "1f1b_blocking", "gpipe", "interleaved_1f1b x 2", "slack"], report
 assert "skipped" in report["peer"] or len(report["peer"]["variants"]) == 3, report["peer"]
 PYTHON
 # Two replicas.
