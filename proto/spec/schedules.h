@@ -15,16 +15,21 @@
 namespace stretto {
 
 struct ScheduleRules {
-  enum class Slices : uint8_t { kNone, kTwo, kAny };
+  enum class Slices : uint8_t { kNone, kTwo, kAny, kOneOrMore };
 
   const char* name;
-  const char* help;          // one line
-  Slices slices;             // kTwo: a published order that is defined for two slices
+  const char* help;  // one line
+  // kTwo: a published order that is defined for two slices. kOneOrMore: as kAny, but the schedule
+  // needs no second slice to hide communication, so one is the default.
+  Slices slices;
   bool splits = false;       // takes column pieces of products
   bool defers = false;       // may defer weight gradients, and closes the ends of micro-batches
   bool synchronous = false;  // nothing overlaps a collective
+  bool weaves = false;       // weaves forward of a micro-batch with backward of the one before
 
   constexpr bool sliced() const { return slices != Slices::kNone; }
+  // Of a job that does not say how many.
+  constexpr int default_slices() const { return slices == Slices::kOneOrMore ? 1 : 2; }
 };
 
 inline constexpr auto kSchedules = [] {

@@ -140,7 +140,7 @@ std::vector<Field> WorkRows() {
        .help = "Number of slices of a micro-batch, of sizes as equal as possible; at most "
                "micro_batch_size. Published orders take 2 only.",
        .range = {1, 65536},
-       .derived = "the number of slice_sizes, or 2",
+       .derived = "the number of slice_sizes, or 2 (helix: 1)",
        .taker = Taker::kSliced,
        .in_hash = InHash::kYes},
       {.path = "schedule.parameters.slice_sizes",

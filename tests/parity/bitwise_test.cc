@@ -51,6 +51,33 @@ std::vector<Layout> Layouts() {
   return layouts;
 }
 
+// Two micro-batches and more, also of a step that passes shorten; also of one sequence each. The
+// other options take turns.
+std::vector<Layout> WovenLayouts() {
+  std::vector<Layout> layouts;
+  for (const auto& [micro_batches, slices] :
+       {std::pair{2, std::vector<int>{4}}, {3, {1, 3}}, {4, {1}}, {5, {2, 1, 1}}, {9, {2}}}) {
+    for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+      for (bool sequence_parallel : {false, true}) {
+        const size_t turn = layouts.size();
+        layouts.push_back({.family = turn % 4 < 2 ? Family::kGpt : Family::kLlama,
+                           .schedule = "helix",
+                           .tp_size = turn % 5 == 4 ? 4 : 2,
+                           .slices = slices,
+                           .sequence_parallel = sequence_parallel,
+                           .recompute = recompute,
+                           .dropout = turn % 3 == 1 ? 0.1 : 0,
+                           .micro_batches = micro_batches,
+                           .layers = 3});
+      }
+    }
+  }
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Woven, BitwiseOracleTest, ::testing::ValuesIn(WovenLayouts()),
+                         NameOfLayout);
+
 INSTANTIATE_TEST_SUITE_P(Layouts, BitwiseOracleTest, ::testing::ValuesIn(Layouts()), NameOfLayout);
 
 // Where nothing is clipped and every norm is finite, an update does not care when it runs.

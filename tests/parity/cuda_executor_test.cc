@@ -72,6 +72,14 @@ std::vector<Layout> Layouts() {
     layouts.push_back({.schedule = "megatron_sync", .micro_batches = micro_batches});
     layouts.push_back({.schedule = "domino_row", .slices = {2, 2}, .micro_batches = micro_batches});
   }
+  layouts.push_back({.schedule = "helix", .micro_batches = 3});
+  layouts.push_back({.family = Family::kLlama,
+                     .schedule = "helix",
+                     .slices = {2, 2},
+                     .sequence_parallel = true,
+                     .recompute = Recompute::kFull,
+                     .dropout = 0.1,
+                     .micro_batches = 8});
   layouts.push_back({.schedule = "megatron_sync", .tp_size = 1});
   layouts.push_back({.family = Family::kLlama, .schedule = "megatron_async", .micro_batches = 2});
   layouts.push_back({.family = Family::kLlama,

@@ -90,9 +90,13 @@ inline bool Allowed(const Row& row) {
   const auto fits = [&](const ScheduleRules& takes) {
     using Slices = ScheduleRules::Slices;
     const int slices = row[kSlices] + 1;
-    const bool cut = row[kSlices] < 0 || takes.slices == Slices::kAny ||
-                     slices == (takes.slices == Slices::kTwo ? 2 : 1);
-    return cut && (row[kSplits] <= 0 || takes.splits) && (row[kDefer] <= 0 || takes.defers);
+    const bool any = takes.slices == Slices::kAny || takes.slices == Slices::kOneOrMore;
+    const bool cut = row[kSlices] < 0 || any || slices == (takes.slices == Slices::kTwo ? 2 : 1);
+    // Two micro-batches to weave, in one stage, each with its own weight gradients.
+    const bool woven =
+        !takes.weaves || (stages == 0 && row[kMicroBatches] != 0 && row[kMerge] != 2);
+    return cut && woven && (row[kSplits] <= 0 || takes.splits) &&
+           (row[kDefer] <= 0 || takes.defers);
   };
   if (row[kSchedule] >= 0) return fits(kSchedules[static_cast<size_t>(row[kSchedule])]);
   return std::any_of(kSchedules.begin(), kSchedules.end(), fits);

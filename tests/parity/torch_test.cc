@@ -31,6 +31,14 @@ std::vector<TorchCase> Cases() {
   cases.push_back({"gpt_untied", {.schedule = "megatron_async", .sequence_parallel = true}});
   cases.push_back(
       {"llama_tied", {.schedule = "domino_row", .slices = {1, 3}, .sequence_parallel = true}});
+  cases.push_back({"gpt", {.schedule = "helix", .slices = {2}, .micro_batches = 2}});
+  cases.push_back({"llama_grouped",
+                   {.schedule = "helix",
+                    .tp_size = 4,
+                    .slices = {1},
+                    .sequence_parallel = true,
+                    .recompute = Recompute::kFull,
+                    .micro_batches = 4}});
   cases.push_back({"gpt_untied", {.tp_size = 1, .dp_size = 4, .slices = {1}}});
   cases.push_back({"gpt", {.schedule = "megatron_async", .dp_size = 2, .slices = {2}}});
   cases.push_back({"llama_grouped",

@@ -67,9 +67,11 @@ void DeriveStages(v1alpha1::ParallelismSpec* parallelism) {
 
 void DeriveSlices(JobSpec* spec) {
   if (!Takes(Taker::kSliced, *spec).value_or(false)) return;
+  const ScheduleRules& rules = *FindSchedule(spec->schedule().name());
   v1alpha1::ScheduleParameters* parameters = spec->mutable_schedule()->mutable_parameters();
   const int micro = spec->micro_batch_size(), given = parameters->slice_sizes_size();
-  parameters->set_slices(OrDefault(parameters->slices(), given > 0 ? given : 2));
+  parameters->set_slices(
+      OrDefault(parameters->slices(), given > 0 ? given : rules.default_slices()));
   const int slices = parameters->slices();
   if (given > 0 || slices < 1 || slices > micro) return;
   for (int sequences : EvenSlices(micro, slices)) parameters->add_slice_sizes(sequences);

@@ -26,9 +26,10 @@ void CheckSlices(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
   const int micro = spec.micro_batch_size(), slices = parameters.slices();
   const int sizes = parameters.slice_sizes_size();
   const bool two = rules.slices == ScheduleRules::Slices::kTwo;
+  const bool needs_two = rules.slices != ScheduleRules::Slices::kOneOrMore;
   int64_t sum = 0;
   for (int size : parameters.slice_sizes()) sum += size;
-  if (violations->Expect(micro > 1, "micro_batch_size", micro,
+  if (violations->Expect(micro > 1 || !needs_two, "micro_batch_size", micro,
                          absl::StrCat("at least 2: ", rules.name,
                                       " cuts the batch into slices of whole sequences")) &&
       violations->Expect(!two || slices == 2, kSlices, slices,
@@ -136,6 +137,33 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
                    ", so that each replica has a multiple of pp_size ", stages, " micro-batches"));
 }
 
+// A micro-batch needs another one in the same stage to be woven with. Products merged over several
+// would have to keep the operands of all of them.
+void CheckWeaving(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
+                  Violations* violations) {
+  if (!rules.weaves) return;
+  const char* stages = "parallelism.pp_size";
+  if (violations->Sound({stages})) {
+    violations->Expect(
+        spec.parallelism().pp_size() == 1, stages, spec.parallelism().pp_size(),
+        absl::StrCat("1 with schedule ", rules.name, ", which weaves the passes of one stage"));
+  }
+  const ScheduleParameters& parameters = spec.schedule().parameters();
+  const char* merge = "schedule.parameters.merge_wgrads";
+  if (violations->Sound({merge})) {
+    violations->Expect(parameters.merge_wgrads() <= 1, merge, parameters.merge_wgrads(),
+                       absl::StrCat("0 or 1 with schedule ", rules.name));
+  }
+  violations->Expect(!parameters.auto_merge_wgrads(), "schedule.parameters.auto_merge_wgrads",
+                     "true", absl::StrCat("false with schedule ", rules.name));
+  const char* batch = "global_batch_size";
+  if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
+  const int64_t least = int64_t{2} * spec.micro_batch_size() * spec.parallelism().dp_size();
+  violations->Expect(MicroBatchesOf(spec) > 1, batch, spec.global_batch_size(),
+                     absl::StrCat("at least ", least, " with schedule ", rules.name,
+                                  ", which weaves a micro-batch with the one before it"));
+}
+
 }  // namespace
 
 void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
@@ -162,6 +190,7 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
     }
   }
   CheckMerge(spec, violations);
+  CheckWeaving(*rules, spec, violations);
   CheckWarmUp(spec, violations);
   CheckChunks(spec, violations);
 }

@@ -169,6 +169,17 @@ const Refusal kRefusals[] = {
     {"schedule { name: 'megatron_sync' parameters { defer_wgrads: 1 } }",
      "schedule.parameters.defer_wgrads"},
     {"schedule { name: 'domino_col' parameters { slices: 2 } }", "schedule.parameters.slices"},
+    {"schedule { name: 'helix' }", "global_batch_size"},
+    {"global_batch_size: 16 parallelism { dp_size: 4 } schedule { name: 'helix' }",
+     "global_batch_size"},
+    {"global_batch_size: 8 parallelism { pp_size: 2 } schedule { name: 'helix' }",
+     "parallelism.pp_size"},
+    {"global_batch_size: 16 schedule { name: 'helix' parameters { merge_wgrads: 2 } }",
+     "schedule.parameters.merge_wgrads"},
+    {"global_batch_size: 16 schedule { name: 'helix' parameters { auto_merge_wgrads: true } }",
+     "schedule.parameters.auto_merge_wgrads"},
+    {"global_batch_size: 16 schedule { name: 'helix' parameters { slices: 5 } }",
+     "schedule.parameters.slices"},
     {"global_batch_size: 24 schedule { parameters { merge_wgrads: 4 } }",
      "schedule.parameters.merge_wgrads"},
     {"schedule { parameters { merge_wgrads: -1 } }", "schedule.parameters.merge_wgrads"},
@@ -451,6 +462,13 @@ TEST(AcceptedTest, ChunksWithTheOrderThatTakesThem) {
   }
 }
 
+TEST(AcceptedTest, MicroBatchesOfOneSequenceWoven) {
+  const JobSpec spec =
+      Normalize(SpecWith("micro_batch_size: 1 global_batch_size: 2 schedule { name: 'helix' }"));
+  EXPECT_EQ(Validate(spec), absl::OkStatus());
+  EXPECT_EQ(spec.schedule().parameters().slices(), 1);
+}
+
 TEST(AcceptedTest, EveryPresetAndEverySchedule) {
   for (const ModelPreset& preset : kModelPresets) {
     JobSpec spec = SpecWith("model { dropout: 0.1 }");
@@ -462,6 +480,7 @@ TEST(AcceptedTest, EveryPresetAndEverySchedule) {
         "parallelism { wire: PRECISION_BF16 } "
         "schedule { parameters { sequence_parallel: true recompute: RECOMPUTE_FULL } }");
     spec.mutable_schedule()->set_name(rules.name);
+    spec.set_global_batch_size(2 * spec.micro_batch_size());  // two micro-batches to weave
     EXPECT_EQ(Validate(Normalize(spec)), absl::OkStatus()) << rules.name;
   }
 }

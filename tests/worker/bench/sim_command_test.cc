@@ -63,7 +63,8 @@ TEST(SimCommandTest, TheSameFlagsGiveTheSameText) {
 
 TEST(SimCommandTest, EveryScheduleRunsWithItsDefaults) {
   for (const std::string& name : ScheduleNames()) {
-    const nlohmann::json figures = Figures(absl::StrCat("--model gpt-tiny --schedule ", name));
+    const nlohmann::json figures =
+        Figures(absl::StrCat("--model gpt-tiny --micro-batches 2 --schedule ", name));
     EXPECT_EQ(figures["schedule"], name);
     EXPECT_GT(figures["step_seconds"], 0) << name;
   }
@@ -93,6 +94,20 @@ TEST(SimCommandTest, ClosedTailsAreFasterOnlyWhereAScheduleClosesThem) {
   EXPECT_GT(figures["open_tails_seconds"], figures["step_seconds"]);
   const auto published = Figures("--schedule nanotron --micro-batches 4");
   EXPECT_EQ(published["open_tails_seconds"], published["step_seconds"]);
+}
+
+// A micro-batch of one sequence cannot be sliced, so its forward is exposed unless it is woven.
+TEST(SimCommandTest, WovenMicroBatchesOfOneSequenceHideForward) {
+  const std::string work = "--micro-batch 1 --micro-batches 8 --gbps 1 --schedule ";
+  const auto exposed = [](const nlohmann::json& figures, const char* pass) {
+    return figures[pass]["exposed_share"].get<double>();
+  };
+  const auto async = Figures(work + "megatron_async"), helix = Figures(work + "helix");
+  EXPECT_EQ(exposed(async, "forward"), 1);
+  EXPECT_LT(exposed(helix, "forward"), 0.2);  // an eighth has no partner
+  EXPECT_LT(exposed(helix, "backward"), 0.2);
+  EXPECT_GT(helix["speed_up"], 1.2 * async["speed_up"].get<double>());
+  EXPECT_GE(helix["step_seconds"], helix["t_ideal_step"]);
 }
 
 TEST(SimCommandTest, NoStepBeatsItsBound) {

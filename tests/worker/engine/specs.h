@@ -29,13 +29,24 @@ inline Layout Domino(std::vector<int> slices, int micro_batches = 1, int layers 
           .layers = layers};
 }
 
-// Two sequences, cut as the schedule cuts them.
+// Two sequences, cut as the schedule cuts them, and as few micro-batches as it takes.
 inline Layout LayoutOf(const std::string& schedule, int layers = 2) {
   const ScheduleRules& rules = *FindSchedule(schedule);
   return {.schedule = schedule,
           .slices = rules.sliced() ? std::vector<int>{1, 1} : std::vector<int>{2},
           .splits = rules.splits ? 2 : 1,
+          .micro_batches = rules.weaves ? 2 : 1,
           .layers = layers};
+}
+
+// Those of a step that is one micro-batch after the other, in a stage or without any. The others
+// take neither stages nor weight gradients merged over micro-batches.
+inline std::vector<std::string> UnwovenSchedules() {
+  std::vector<std::string> names;
+  for (const ScheduleRules& rules : kSchedules) {
+    if (!rules.weaves) names.emplace_back(rules.name);
+  }
+  return names;
 }
 
 // The plan of a spec that must be valid.

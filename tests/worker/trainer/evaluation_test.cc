@@ -96,7 +96,8 @@ class EvaluationTest : public TinyJobTest {
 
 TEST_F(EvaluationTest, HasTheLossThatAStepHasOnTheSameTokensBitForBit) {
   for (int tp_size : {1, 2, 4}) {
-    for (const char* schedule : {"megatron_sync", "domino_row", "domino_col", "nanotron"}) {
+    for (const char* schedule :
+         {"megatron_sync", "domino_row", "domino_col", "nanotron", "helix"}) {
       for (bool sequence_parallel : {false, true}) {
         SCOPED_TRACE(absl::StrCat(schedule, " ", tp_size, " ", sequence_parallel));
         const bool sliced =

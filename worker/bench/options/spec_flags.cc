@@ -87,7 +87,7 @@ void AddScheduleFlags(CLI::App& app, SpecFlags& f) {
   count("--tp", f.tp, 1, "number of tensor-parallel ranks")->capture_default_str();
   const char* cut = " (default: 2 if the schedule takes them)";
   count("--slices", f.slices, 1,
-        absl::StrCat("number of row slices of a micro-batch", cut).c_str());
+        "number of row slices of a micro-batch (default: 2 if the schedule needs them, else 1)");
   count("--splits", f.splits, 1,
         absl::StrCat("number of column pieces of each product before a collective", cut).c_str());
   count("--defer-wgrads", f.defer_wgrads, 0,

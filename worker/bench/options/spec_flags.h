@@ -37,7 +37,7 @@ std::vector<std::string> PresetNames();
 ModelSpec ModelOf(const SpecFlags& flags);
 
 // Applies the defaults and rules of a job spec, so slices and splits that were not given are 2 if
-// the schedule takes them. Errors: InvalidArgument, with names of fields that NameFlags replaces by
+// the schedule needs them. Errors: InvalidArgument, with names of fields that NameFlags replaces by
 // flags.
 absl::StatusOr<EngineSpec> SpecOf(const SpecFlags& flags);
 

@@ -8,7 +8,13 @@
 namespace stretto::bench {
 
 std::vector<std::string> SchedulesOf(const OverlapOptions& options) {
-  return options.schedules.empty() ? ScheduleNames() : options.schedules;
+  if (!options.schedules.empty()) return options.schedules;
+  std::vector<std::string> names;
+  for (const ScheduleRules& rules : kSchedules) {
+    // One micro-batch has no other to be woven with.
+    if (!rules.weaves || options.micro_batches > 1) names.emplace_back(rules.name);
+  }
+  return names;
 }
 
 std::vector<EngineSpec> ChoicesOf(const OverlapOptions& options, const std::string& schedule) {

@@ -5,6 +5,10 @@
 // and "backward", and the instances are those of the pipeline's order. Weight gradients that are
 // delayed stand at the end of backward, behind its sends, or are a unit of their own, "weights".
 //
+// A schedule that weaves is a pipeline of one stage, two of whose passes share a cell. The unit of
+// such a cell has a role for each: forward first, then backward, in the order of the list. Which
+// operations take turns is decided later (helix.cc).
+//
 // Several micro-batches are then in flight, so a buffer may need copies (memory/copies.h). In 1f1b
 // these are:
 //
@@ -26,12 +30,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/memory/copies.h"
 #include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
-#include "worker/engine/schedule/pipeline/order.h"
+#include "worker/engine/schedule/pipeline/timetable.h"
 #include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
@@ -67,13 +72,14 @@ void SendLast(OpList* pass) {
 
 bool IsForward(const Op& op) { return op.tag.phase == Phase::kForward; }
 
-// Cuts the unit of a chunk in place: its passes are that unit and new ones. Returns them.
-absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, const PipelineOrder& order,
-                                               int chunk, UnitId unit, StepProgram* step) {
+// Cuts the unit of a chunk in place: its passes are that unit and new ones. Returns them. With
+// `weights`, delayed weight gradients are one of them.
+absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, bool with_weights, int chunk,
+                                               UnitId unit, StepProgram* step) {
   ASSIGN_OR_RETURN(const std::ptrdiff_t delayed, DelayWgrads(spec, chunk, unit, step));
   const OpList ops = std::move(step->units[unit].ops);
   const auto turn = std::find_if_not(ops.begin(), ops.end(), IsForward);
-  const auto rest = ops.end() - (order.weights() ? delayed : 0);
+  const auto rest = ops.end() - (with_weights ? delayed : 0);
   OpList forward(ops.begin(), turn), backward(turn, rest), weights(rest, ops.end());
   if (FindPipeline(spec.schedule.pipeline)->blocking) {
     SendLast(&forward);
@@ -86,26 +92,74 @@ absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, const Pip
   step->units[unit].name = absl::StrCat("forward", number);
   units[PassKind::kBackward] =
       step->units.Add({absl::StrCat("backward", number), std::move(backward)});
-  if (order.weights()) {
+  if (with_weights) {
     units[PassKind::kWeights] =
         step->units.Add({absl::StrCat("weights", number), std::move(weights)});
   }
   return units;
 }
 
+Timetable TimetableFor(const EngineSpec& spec, const StepProgram& step, bool trains) {
+  const StageOfPipeline at = StageOfRank(spec, step.rank, step.micro_batches);
+  if (!trains) return OneByOne(ForwardAlone(at));
+  if (!FindSchedule(spec.schedule.name)->weaves) return OneByOne(OrderFor(spec.schedule, at));
+  STRETTO_CHECK(spec.pp_size == 1);
+  return HelixOf(step.micro_batches);
+}
+
+// Makes the units of cells from those of passes.
+class Cells {
+ public:
+  Cells(std::vector<std::map<PassKind, UnitId>> passes, StepProgram* step)
+      : passes_(std::move(passes)), step_(step) {}
+
+  Instance InstanceOf(const Cell& cell) {
+    Instance instance = {.unit = -1, .micro_batches = {}, .waits = {}};
+    std::vector<UnitId> units;
+    for (const Turn& strand : cell) {
+      units.push_back(passes_[static_cast<size_t>(strand.chunk)].at(strand.pass));
+      instance.micro_batches.push_back(strand.micro_batch);
+    }
+    instance.unit = units.size() == 1 ? units[0] : Together(units);
+    return instance;
+  }
+
+ private:
+  // The unit of several strands, one behind the other.
+  UnitId Together(const std::vector<UnitId>& strands) {
+    const auto [made, fresh] = cells_.try_emplace(strands);
+    if (!fresh) return made->second;
+    Unit unit;
+    for (size_t role = 0; role < strands.size(); ++role) {
+      const Unit& strand = step_->units[strands[role]];
+      absl::StrAppend(&unit.name, role == 0 ? "" : kWovenWith, strand.name);
+      for (Op op : strand.ops) {
+        op.tag.micro_batch = static_cast<int>(role);
+        unit.ops.push_back(std::move(op));
+      }
+    }
+    return made->second = step_->units.Add(std::move(unit));
+  }
+
+  const std::vector<std::map<PassKind, UnitId>> passes_;  // by chunk
+  StepProgram* const step_;
+  std::map<std::vector<UnitId>, UnitId> cells_;
+};
+
 }  // namespace
 
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
   const std::vector<UnitId> chunks = MicroBatchUnits(*step);
   const OpList& ops = step->units[chunks.front()].ops;
-  const bool evaluates = std::all_of(ops.begin(), ops.end(), IsForward);
-  const StageOfPipeline at = StageOfRank(spec, step->rank, step->micro_batches);
-  const PipelineOrder order = evaluates ? ForwardAlone(at) : OrderFor(spec.schedule, at);
-  std::vector<std::map<PassKind, UnitId>> units;
+  const bool trains = !std::all_of(ops.begin(), ops.end(), IsForward);
+  const Timetable timetable = TimetableFor(spec, *step, trains);
+  const bool with_weights = timetable.cells.back().back().pass == PassKind::kWeights;
+  std::vector<std::map<PassKind, UnitId>> passes;
   for (UnitId unit : chunks) {
-    ASSIGN_OR_RETURN(units.emplace_back(),
-                     Cut(spec, order, static_cast<int>(units.size()), unit, step));
+    ASSIGN_OR_RETURN(passes.emplace_back(),
+                     Cut(spec, with_weights, static_cast<int>(passes.size()), unit, step));
   }
+  Cells cells(std::move(passes), step);
   IdVector<InstanceId, Instance> instances;
   for (const Instance& instance : step->instances) {
     if (std::find(chunks.begin(), chunks.end(), instance.unit) == chunks.end()) {
@@ -115,15 +169,11 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
     // The first chunk of the first micro-batch stands for all of them.
     if (instance.unit != chunks.front() || instance.micro_batches.at(0) != 0) continue;
     const InstanceId first = instances.next();
-    step->repeat = {.begin = first + order.begin,
-                    .end = first + order.end,
-                    .period = order.period,
-                    .stride = order.stride};
-    for (const Turn& of : order.turns) {
-      instances.push_back({.unit = units[static_cast<size_t>(of.chunk)].at(of.pass),
-                           .micro_batches = {of.micro_batch},
-                           .waits = {}});
-    }
+    step->repeat = {.begin = first + timetable.begin,
+                    .end = first + timetable.end,
+                    .period = timetable.period,
+                    .stride = timetable.stride};
+    for (const Cell& cell : timetable.cells) instances.push_back(cells.InstanceOf(cell));
   }
   step->instances = std::move(instances);
   KeepCopies(step);

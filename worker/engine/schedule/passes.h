@@ -60,8 +60,13 @@ absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 // With several stages, cuts each unit of a micro-batch into "forward", "backward" and, if weight
 // gradients wait for the bubble, "weights", and orders them by spec.schedule.pipeline, warm_up and
 // wgrad_delay. The units of a chunk have its number behind the name. A unit without backward stays
-// whole.
+// whole. For a schedule that weaves, orders the passes of one stage by its timetable instead, with
+// "forward|backward" for the two of a cell.
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
+
+// Weaves the two passes of each cell, as spec.schedule.weave says. Errors: InvalidArgument, the
+// text is no weave plan, or not one for this model.
+absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is
 // computed, and the next pass starts when they are done. The transfers between two passes run

@@ -65,7 +65,9 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   passes.push_back({schedule.name, kOrders[index]});
   if (trains && spec.schedule.defer_wgrads > 0) passes.push_back({"defer_wgrads", DeferWgrads});
   if (trains && spec.dp_size > 1) passes.push_back({"finish_buckets", FinishBuckets});
-  if (pipeline) passes.push_back({"pipeline", ArrangePipeline});
+  const bool weaves = schedule.weaves && trains;
+  if (pipeline || weaves) passes.push_back({"pipeline", ArrangePipeline});
+  if (weaves) passes.push_back({"weave_cells", WeaveCells});
   const bool blocks = pipeline && FindPipeline(spec.schedule.pipeline)->blocking;
   const bool closes = trains && schedule.defers && !blocks && spec.chunks_per_stage == 1;
   if (closes && variant != Variant::kOpenTails) passes.push_back({"close_tails", CloseTails});

@@ -19,6 +19,9 @@ inline constexpr absl::string_view kOptimizerUnit = "optimizer";
 // With several chunks in a stage, each has a unit (split_chunks.cc): "micro_batch.0", ...
 inline std::string ChunkUnitName(int chunk) { return absl::StrCat(kMicroBatchUnit, ".", chunk); }
 
+// Between the names of two passes whose cell is a unit: "forward|backward".
+inline constexpr absl::string_view kWovenWith = "|";
+
 // Returns the units of a micro-batch, in the order of chunks: one, or those of SplitChunks.
 inline std::vector<UnitId> MicroBatchUnits(const StepProgram& step) {
   std::vector<UnitId> units;

@@ -13,6 +13,7 @@
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/schedule/reorder/dependencies.h"
+#include "worker/engine/schedule/reorder/expand_unit.h"
 #include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
@@ -29,12 +30,17 @@ std::string WordOf(const Op& op) {
   return absl::StrCat(wgrad ? "w." : "d.", op.tag.name);
 }
 
+IdVector<OpId, std::vector<OpId>> NeedsOf(const StepProgram& step, UnitId unit) {
+  const Program expanded = ExpandUnit(step, unit);
+  return DependenciesOf(expanded.ops, expanded.buffers);
+}
+
 }  // namespace
 
 Weaver::Weaver(const StepProgram& step, UnitId unit)
     : ops_(step.units.at(unit).ops),
       words_(1),
-      needs_(DependenciesOf(ops_, step.buffers)),
+      needs_(NeedsOf(step, unit)),
       placed_(ops_.size(), false) {
   for (OpId op : ops_.ids()) {
     const Tag& tag = ops_[op].tag;
@@ -59,6 +65,21 @@ void Weaver::Place(OpId op) {
 void Weaver::Enter(int role) {
   for (OpId op = 0; op < ops_.next() && ops_[op].tag.micro_batch < role; ++op) Place(op);
   role_ = role;
+}
+
+bool Weaver::Has(absl::string_view word, int layer, int slice) const {
+  const auto& mine = words_[role_];
+  if (slice >= 0) return mine.contains({std::string(word), layer, slice});
+  const auto it = mine.lower_bound({std::string(word), layer, -1});
+  return it != mine.end() && std::get<0>(it->first) == word && std::get<1>(it->first) == layer;
+}
+
+std::vector<std::string> Weaver::words() const {
+  std::vector<std::string> words;
+  for (const auto& [word, ops] : words_[role_]) {
+    if (words.empty() || words.back() != std::get<0>(word)) words.push_back(std::get<0>(word));
+  }
+  return words;
 }
 
 void Weaver::Play(absl::string_view words, int layer, int slice) {

@@ -48,6 +48,17 @@ class Weaver {
   // Selects another of the unit's micro-batches, in ascending order; the weaver starts with 0.
   // Operations of earlier micro-batches that were not played are appended in canonical order.
   void Enter(int role);
+  // Selects any of the unit's micro-batches and appends nothing.
+  void TurnTo(int role) { role_ = role; }
+
+  // Whether the current role has operations of this word; slice -1: in any slice.
+  bool Has(absl::string_view word, int layer, int slice) const;
+  // The words of the current role, ascending.
+  std::vector<std::string> words() const;
+
+  const IdVector<OpId, Op>& ops() const { return ops_; }  // in canonical order
+  // From now on, `earlier` is placed before `op`, on which it must not depend.
+  void Require(OpId op, OpId earlier) { needs_[op].push_back(earlier); }
 
   // Appends the operations of `words`, separated by spaces, for one slice of the current role.
   // Layer -1, or a layer that the model does not have, selects the operations outside the layers.

@@ -96,6 +96,9 @@ struct ScheduleSpec {
   std::vector<int> warm_up = {};
   WgradDelay wgrad_delay = WgradDelay::kNone;
   Transfer transfer = Transfer::kAuto;
+  // How the two passes of a schedule that weaves take turns: a weave plan as text
+  // (worker/engine/schedule/strands/weave_plan.h). Empty: the default plan.
+  std::string weave = {};
 };
 
 // A stage of a pipeline whose stages differ.

@@ -53,7 +53,8 @@ TEST(MemoryPlanTest, StaysCloseToTheFloor) {
 // each buffer has the lowest offset at which it overlaps none placed before with which it conflicts.
 TEST(MemoryPlanTest, EveryBufferHasTheLowestGap) {
   std::vector<EngineSpec> specs;
-  for (const Layout& layout : {Domino({1, 1}, 2, 3), LayoutOf("megatron_sync", 3)})
+  for (const Layout& layout :
+       {Domino({1, 1}, 2, 3), LayoutOf("megatron_sync", 3), LayoutOf("helix", 3)})
     specs.push_back(SpecOf(layout));
   for (const std::string& order : PipelineNames()) {
     Layout layout = Domino({1, 1}, 9, 6);

@@ -154,7 +154,7 @@ TEST(DelayedWgradsTest, LeaveThoseThatHideCollectives) {
 
 // Some hide a collective under the contribution of one slice only: the others then stay as well.
 TEST(DelayedWgradsTest, KeepTheOrderOfSumsInEverySchedule) {
-  for (const std::string& schedule : ScheduleNames()) {
+  for (const std::string& schedule : UnwovenSchedules()) {
     for (WgradDelay delay : {WgradDelay::kSend, WgradDelay::kBubble}) {
       for (int merged : {0, 1}) {
         Layout layout = LayoutOf(schedule, 4);

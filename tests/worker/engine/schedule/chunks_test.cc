@@ -67,7 +67,7 @@ TEST(ChunksTest, AnEvaluationTakesAnyNumberOfMicroBatches) {
 }
 
 TEST(ChunksTest, EveryScheduleOrdersAChunk) {
-  for (const std::string& schedule : ScheduleNames()) {
+  for (const std::string& schedule : UnwovenSchedules()) {
     for (Recompute recompute : {Recompute::kNone, Recompute::kFull}) {
       Layout layout = LayoutOf(schedule, 5);
       layout.pp_size = 2;

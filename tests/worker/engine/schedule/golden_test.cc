@@ -5,9 +5,7 @@
 // leave them out. Where buffers are in memory is the planner's decision and never part of a file.
 // STRETTO_REWRITE=1 writes the files anew.
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include "tests/worker/engine/golden.h"
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -31,22 +29,11 @@ std::string WithoutBuffers(const std::string& text) {
 
 void ExpectGolden(const std::string& name, const Layout& layout,
                   Declarations declarations = Declarations::kWithoutBuffers, Rank rank = 0) {
-  const std::string path =
-      std::string(STRETTO_SOURCE_DIR) + "/tests/golden/schedule/" + name + ".txt";
   Program program = PlanOf(layout, rank).program;
   for (Buffer& buffer : program.buffers) buffer.offset = -1;
   const bool all = declarations == Declarations::kAll;
   const std::string text = all ? Print(program) : WithoutBuffers(Print(program));
-  if (std::getenv("STRETTO_REWRITE") != nullptr) {
-    std::ofstream file(path);
-    file << text;
-    ASSERT_TRUE(file.good()) << path;
-  }
-  std::ifstream file(path);
-  ASSERT_TRUE(file.good()) << path;
-  std::stringstream golden;
-  golden << file.rdbuf();
-  EXPECT_EQ(text, golden.str()) << "set STRETTO_REWRITE=1 to accept the new " << path;
+  ExpectGoldenText("schedule/" + name, text);
 }
 
 class ScheduleGoldenTest : public testing::TestWithParam<std::string> {};

@@ -135,7 +135,7 @@ TEST(MergeWgradsTest, SmallGradientsAndTheEmbeddingsStayPerMicroBatch) {
 }
 
 TEST(MergeWgradsTest, EveryScheduleMergesOverMicroBatches) {
-  for (const std::string& name : ScheduleNames()) {
+  for (const std::string& name : UnwovenSchedules()) {
     const RankPlan plan = PlanOf(MergedOverTwo(name));
     std::map<int, int> products;
     for (const Op& op : plan.program.ops) {
@@ -175,7 +175,7 @@ TEST(MergeWgradsTest, MemoryGrowsByWhatTheProductsRead) {
 
 // What the search for as many as fit counts on.
 TEST(MergeWgradsTest, MoreMicroBatchesTakeMoreMemory) {
-  for (const std::string& schedule : ScheduleNames()) {
+  for (const std::string& schedule : UnwovenSchedules()) {
     Layout layout = MergedOverTwo(schedule);
     layout.micro_batches = 12;
     int64_t before = 0;

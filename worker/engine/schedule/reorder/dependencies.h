@@ -10,6 +10,7 @@ namespace stretto {
 
 // For each operation, the earlier operations that it must stay behind: the two touch the same
 // memory, and at least one of them writes it. Dependencies that follow from others may be missing.
+// Micro-batches are not told apart: expand a unit first (expand_unit.h).
 IdVector<OpId, std::vector<OpId>> DependenciesOf(const IdVector<OpId, Op>& ops,
                                                  const IdVector<BufferId, Buffer>& buffers);
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// helix (Wang et al. 2024, "DHelix"): forward of micro-batch k + 1 is woven with backward of
+// micro-batch k. The two have nothing to wait for from each other, so each computes while the
+// other communicates, also in a micro-batch of one sequence. Forward and backward of the first and
+// last micro-batch have no partner; slices make these hide their own collectives as in domino_row.
+//
+// The default plan takes half-blocks in turn: forward, then the dgrads of backward, then the weight
+// gradients that they have made available. Forward thus runs under the collective of backward,
+// dgrads under that of forward, and weight gradients under their own:
+//
+//   compute | F.ATT(l) | d(MLP) | w(MLP) | F.MLP(l) | d(ATT) | w(ATT) | F.ATT(l+1) | ...
+//   comm.tp |          | AR F ..| AR B ......       | AR F ..| AR B ......         |
+//
+// With sequence parallelism a half-block has a second collective, the gather behind its norm. The
+// norm of forward is played before the weight gradients and that of backward behind them:
+//
+//   compute | F.QKV..PROJ | d(MLP) | F.LN2 | w(MLP) | d.LN2 | F.FC1..FC2 | d(ATT) | F.LN1 | ...
+//   comm.tp |             | RS F   | RS B    AG F            | AG B      | RS F   | RS B
+//
+// What a plan must not decide is added to the dependencies, so that every plan keeps it: its pace
+// (strands/weave_plan.h), and that backward computes a layer again no earlier than it has come to
+// the layer above. Otherwise a plan could keep the activations of all layers at once.
+
+#include "worker/engine/schedule/helix.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/schedule/passes.h"
+#include "worker/engine/schedule/reorder/reorder.h"
+#include "worker/engine/schedule/units.h"
+
+namespace stretto {
+namespace {
+
+constexpr int RoleOf(Strand strand) { return strand == Strand::kForward ? 0 : 1; }
+
+// Collects lines, without words that the cell lacks. A layer above the last is what is outside the
+// layers, as for the weaver.
+class PlanWriter {
+ public:
+  explicit PlanWriter(Weaver* weaver) : weaver_(weaver) {}
+
+  void Forward(absl::string_view words, int layer = -1) { Add(Strand::kForward, words, layer); }
+  void Backward(absl::string_view words, int layer = -1) { Add(Strand::kBackward, words, layer); }
+  WeavePlan Take() { return std::move(plan_); }
+
+ private:
+  void Add(Strand strand, absl::string_view words, int layer) {
+    if (layer >= weaver_->layers()) layer = -1;
+    std::vector<std::string> present;
+    weaver_->TurnTo(RoleOf(strand));
+    for (absl::string_view word : absl::StrSplit(words, ' ')) {
+      if (weaver_->Has(word, layer, -1)) present.emplace_back(word);
+    }
+    if (present.empty()) return;
+    std::vector<WeaveLine>& lines = plan_.lines;
+    const bool joins =
+        !lines.empty() && lines.back().strand == strand && lines.back().layer == layer;
+    if (!joins) lines.push_back({.strand = strand, .layer = layer});
+    lines.back().words.insert(lines.back().words.end(), present.begin(), present.end());
+  }
+
+  Weaver* const weaver_;
+  WeavePlan plan_;
+};
+
+// Forward of layer `f` beside backward of layer `b`.
+void WeaveLayers(int f, int b, PlanWriter* plan) {
+  plan->Backward("r.qkv r.attention r.proj", b);
+  plan->Forward("ln1 qkv attention proj", f);
+  plan->Backward("r.fc1 r.act d.fc2 d.act d.fc1", b);
+  plan->Backward("w.fc2 w.fc1", b);
+  plan->Backward("w.ln1 w.final_norm", b + 1);
+  plan->Forward("res1 ln2 fc1 act fc2", f);
+  plan->Backward("d.ln2 d.proj d.attention d.qkv", b);
+  plan->Backward("w.proj w.qkv w.ln2", b);
+}
+
+// The same with gathers. What a line of norms launches runs under the line behind it.
+void WeaveLayersWithGathers(int f, int b, PlanWriter* plan) {
+  plan->Backward("r.qkv r.attention r.proj", b);
+  plan->Forward("qkv attention", f);
+  plan->Backward("r.res1 r.ln2", b);
+  plan->Forward("proj", f);
+  plan->Backward("r.fc1 r.act d.fc2 d.act d.fc1", b);
+  plan->Forward("res1 ln2", f);
+  plan->Backward("w.fc2 w.fc1", b);
+  plan->Backward("w.ln1 w.final_norm", b + 1);
+  plan->Backward("d.ln2 d.res1", b);
+  plan->Forward("fc1 act fc2", f);
+  plan->Backward("d.proj d.attention d.qkv", b);
+  plan->Forward("res2", f);
+  plan->Forward("ln1 final_norm", f + 1);
+  plan->Backward("r.ln1", b - 1);
+  plan->Backward("w.proj w.qkv w.ln2", b);
+  plan->Backward("d.ln1", b);
+  plan->Backward("d.res2", b - 1);
+}
+
+absl::Status CheckLine(size_t index, const WeaveLine& line, const Weaver& weaver) {
+  const bool in_unit = line.layer >= weaver.first_layer() && line.layer < weaver.layers();
+  if (line.layer >= 0 && !in_unit) {
+    return WeavePlanError(index, absl::StrCat("layer ", line.layer),
+                          absl::StrCat(weaver.first_layer(), " to ", weaver.layers() - 1));
+  }
+  if (line.slice >= weaver.slices()) {
+    return WeavePlanError(index, absl::StrCat("slice ", line.slice),
+                          absl::StrCat("0 to ", weaver.slices() - 1));
+  }
+  for (const std::string& word : line.words) {
+    if (weaver.Has(word, line.layer, line.slice)) continue;
+    const std::vector<std::string> words = weaver.words();
+    if (std::find(words.begin(), words.end(), word) == words.end()) {
+      return WeavePlanError(index, absl::StrCat("'", word, "'"),
+                            absl::StrCat("one of ", absl::StrJoin(words, ", ")));
+    }
+    const std::string place =
+        line.layer < 0 ? "outside the layers" : absl::StrCat("in layer ", line.layer);
+    const std::string slice = line.slice < 0 ? "" : absl::StrCat(", slice ", line.slice);
+    return WeavePlanError(index, absl::StrCat("'", word, "' ", place, slice),
+                          "a place that has it");
+  }
+  return absl::OkStatus();
+}
+
+bool IsDgrad(const Op& op) {
+  return op.tag.phase == Phase::kBackward && InfoOf(op.kind).role != OperationRole::kWeightGradient;
+}
+
+// Adds the dependencies that no plan may break.
+void KeepMemory(int pace, Weaver* weaver) {
+  const IdVector<OpId, Op>& ops = weaver->ops();
+  std::map<int, std::vector<OpId>> backward;  // by layer
+  for (OpId op : ops.ids()) {
+    if (ops[op].tag.micro_batch == RoleOf(Strand::kBackward))
+      backward[ops[op].tag.layer].push_back(op);
+  }
+  const int first = weaver->first_layer(), last = weaver->layers() - 1;
+  for (OpId op : ops.ids()) {
+    const auto& [layer, name, phase, role, slice] = ops[op].tag;
+    if (role == RoleOf(Strand::kForward) && layer >= 0 && name != "ln1") {
+      for (OpId earlier : backward[first + last - layer + pace]) {
+        if (ops[earlier].tag.name != "ln1") weaver->Require(op, earlier);
+      }
+    }
+    if (phase != Phase::kRecompute) continue;
+    // Backward comes to a layer behind the dgrads of the MLP above it, or of the head.
+    for (OpId earlier : backward[layer == last ? -1 : layer + 1]) {
+      const bool above = ops[earlier].tag.name == (layer == last ? "head" : "fc1");
+      if (above && IsDgrad(ops[earlier])) weaver->Require(op, earlier);
+    }
+  }
+}
+
+absl::Status WeaveUnit(const ScheduleSpec& schedule, UnitId unit, StepProgram* step) {
+  Weaver weaver(*step, unit);
+  WeavePlan plan;
+  if (schedule.weave.empty()) {
+    plan = DefaultWeavePlan(&weaver, schedule.sequence_parallel);
+  } else {
+    ASSIGN_OR_RETURN(plan, ParseWeavePlan(schedule.weave));
+  }
+  KeepMemory(plan.pace, &weaver);
+  for (size_t i = 0; i < plan.lines.size(); ++i) {
+    const WeaveLine& line = plan.lines[i];
+    weaver.TurnTo(RoleOf(line.strand));
+    RETURN_IF_ERROR(CheckLine(i, line, weaver));
+    const std::string words = absl::StrJoin(line.words, " ");
+    if (line.slice < 0) {
+      weaver.PlayAll(words, line.layer);
+    } else {
+      weaver.Play(words, line.layer, line.slice);
+    }
+  }
+  return Reorder(step, unit, weaver.Finish());
+}
+
+}  // namespace
+
+WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel) {
+  PlanWriter plan(weaver);
+  const int first = weaver->first_layer(), last = weaver->layers() - 1;
+  plan.Forward("embed");
+  // Only the host reads the losses.
+  plan.Backward("d.loss d.head w.head loss");
+  if (sequence_parallel) {
+    plan.Forward("position");
+    plan.Forward("ln1", first);
+    plan.Backward("r.ln1", last);
+    plan.Backward("d.final_norm");
+    plan.Backward("d.res2", last);
+  }
+  for (int layer = first; layer <= last; ++layer) {
+    const int from_end = first + last - layer;
+    sequence_parallel ? WeaveLayersWithGathers(layer, from_end, &plan)
+                      : WeaveLayers(layer, from_end, &plan);
+  }
+  plan.Forward(sequence_parallel ? "head max" : "final_norm head max");
+  plan.Backward(sequence_parallel ? "w.ln1" : "d.ln1 w.ln1", first);
+  plan.Forward("sum");
+  plan.Backward("d.position d.embed w.embed w.position");
+  return plan.Take();
+}
+
+// Each strand alone is ordered as in domino_row, also where it has no partner.
+absl::Status Helix(const EngineSpec& spec, StepProgram* step) { return DominoRow(spec, step); }
+
+absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step) {
+  for (UnitId unit : step->units.ids()) {
+    if (!absl::StrContains(step->units[unit].name, kWovenWith)) continue;
+    RETURN_IF_ERROR(WeaveUnit(spec.schedule, unit, step));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stretto

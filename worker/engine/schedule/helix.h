@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The default weave plan of schedule helix.
+
+#include "worker/engine/schedule/strands/weave_plan.h"
+#include "worker/engine/schedule/weave.h"
+
+namespace stretto {
+
+// Returns the plan for a cell of forward and backward, which `weaver` holds, that is used when none
+// was given. It needs no costs and names words that the cell has only.
+WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel);
+
+}  // namespace stretto
