@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Drafts the program of one rank of each kind: ranks of a stage have tensors of equal sizes, but may
+// differ in transfers and, with ZeRO, in alignment.
+
 #include "coordinator/planner/plan.h"
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,11 +39,11 @@ int64_t CountOf(const std::vector<Parameter>& parameters) {
 int LargestReplica(const EngineSpec& spec, int stage) {
   if (spec.zero == 0) return 0;
   const std::vector<Parameter> parameters = ParametersOf(spec, RankAt(spec, {.stage = stage}));
-  const Buckets buckets(spec, TpSizeOf(spec, stage), parameters);
+  const Buckets buckets(spec, stage, parameters);
   constexpr int64_t kElements = kArenaAlignment / SizeOf(DType::kF32);
   int largest = 0;
   int64_t most = 0;
-  for (int replica = 0; replica < spec.dp_size; ++replica) {
+  for (int replica = 0; replica < ReplicasOf(spec, stage); ++replica) {
     int64_t units = 0;  // of alignment
     for (size_t i = 0; i < parameters.size(); ++i)
       units += (buckets.UpdatedBy(replica, i).count() + kElements - 1) / kElements;
@@ -46,6 +52,22 @@ int LargestReplica(const EngineSpec& spec, int stage) {
     largest = replica;
   }
   return largest;
+}
+
+// Ranks of a stage may differ in what they send and receive. Returns one of each kind, in the
+// largest replica that has it.
+std::vector<Rank> KindsOf(const EngineSpec& spec, int stage) {
+  std::vector<Rank> ranks;
+  std::set<std::string> kinds;
+  const int replicas = ReplicasOf(spec, stage), largest = LargestReplica(spec, stage);
+  for (int i = 0; i < replicas; ++i) {
+    for (int shard = 0; shard < TpSizeOf(spec, stage); ++shard) {
+      const Place place{
+          .stage = stage, .replica = (largest + i) % replicas, .tp_rank = GroupRank::Of(shard)};
+      if (kinds.insert(TransferKindOf(spec, place)).second) ranks.push_back(RankAt(spec, place));
+    }
+  }
+  return ranks;
 }
 
 absl::StatusOr<v1alpha1::Plan::Rank> RankOf(const EngineSpec& spec, Rank rank,
@@ -77,17 +99,13 @@ absl::StatusOr<v1alpha1::Plan> PlanOf(const v1alpha1::JobSpec& spec) {
   const trainer::Extras extras{.profiled = normal.profile().steps() > 0,
                                .evaluated_batches = normal.eval().batches()};
   for (int stage = 0; stage < engine.pp_size; ++stage) {
-    const int shards = TpSizeOf(engine, stage), replica = LargestReplica(engine, stage);
-    // Ranks that share a stage may differ in what they send and receive; the largest counts.
     v1alpha1::Plan::Rank planned;
-    for (int shard = 0; shard < (RanksAreAlike(engine, stage) ? 1 : shards); ++shard) {
-      const Rank rank =
-          RankAt(engine, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(shard)});
-      ASSIGN_OR_RETURN(v1alpha1::Plan::Rank of_shard, RankOf(engine, rank, extras));
-      if (of_shard.bytes() > planned.bytes()) planned = std::move(of_shard);
+    for (Rank rank : KindsOf(engine, stage)) {
+      ASSIGN_OR_RETURN(v1alpha1::Plan::Rank of_kind, RankOf(engine, rank, extras));
+      if (of_kind.bytes() > planned.bytes()) planned = std::move(of_kind);
     }
     planned.set_rank(RankAt(engine, {.stage = stage}).value());
-    planned.set_count(engine.dp_size * shards);
+    planned.set_count(ReplicasOf(engine, stage) * TpSizeOf(engine, stage));
     planned.set_stage(stage);
     *plan.add_ranks() = std::move(planned);
   }

@@ -99,8 +99,10 @@ std::string Fingerprint(v1alpha1::CreateJobRequest request) {
 coordinator::Gang GangOf(const v1alpha1::JobSpec& spec) {
   const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
   coordinator::Gang gang{.stages = {}, .split_blocks = spec.placement().split_blocks()};
-  for (int size : spec::TpSizesOf(parallelism))
-    gang.stages.push_back({.blocks = parallelism.dp_size(), .size = size});
+  const std::vector<int> sizes = spec::TpSizesOf(parallelism),
+                         replicas = spec::ReplicasOf(parallelism);
+  for (size_t stage = 0; stage < sizes.size(); ++stage)
+    gang.stages.push_back({.blocks = replicas[stage], .size = sizes[stage]});
   return gang;
 }
 

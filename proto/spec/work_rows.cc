@@ -75,7 +75,7 @@ std::vector<Field> WorkRows() {
        .in_hash = InHash::kLayout},
       {.path = "parallelism.stages",
        .help = "All stages, where they are not alike: consecutive layers each, of their own number "
-               "and their own tensor parallel size. Each has dp_size replicas.",
+               "and with their own tensor parallel size and number of replicas.",
        .derived = "pp_size stages of tp_size ranks, which share the layers evenly"},
       {.path = "parallelism.stages.layers",
        .help = "Number of layers of the stage. All stages together have those of the model.",
@@ -91,11 +91,18 @@ std::vector<Field> WorkRows() {
        .unit = "ranks",
        .derived = "parallelism.tp_size",
        .in_hash = InHash::kYes},
+      {.path = "parallelism.stages.dp_size",
+       .help = "Number of replicas of the stage, a divisor of parallelism.dp_size. A stage with "
+               "fewer replicas computes larger micro-batches.",
+       .range = {1, 1024},
+       .unit = "replicas",
+       .derived = "parallelism.dp_size",
+       .in_hash = InHash::kYes},
       {.path = "parallelism.dp_size",
        .help =
            "Number of replicas of the model, which compute different micro-batches of a step and "
            "add up their gradients (data parallelism). A job has pp_size x dp_size x "
-           "tp_size ranks, or dp_size times the sum of the tp_size of its stages.",
+           "tp_size ranks, or the sum of dp_size x tp_size over its stages.",
        .range = {1, 1024},
        .unit = "replicas",
        .value = "1",

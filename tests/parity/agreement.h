@@ -36,16 +36,21 @@ inline void ExpectLossesWithin(double bound, const Result& result, const Result&
   }
 }
 
+inline bool TpSizesAreEqual(const Layout& layout) {
+  return std::all_of(layout.stages.begin(), layout.stages.end(),
+                     [&](const StageSpec& stage) { return stage.tp_size == layout.tp_size; });
+}
+
 // Whether forward has the baseline's bits at the same TP size. Column pieces may run by another
 // kernel; a narrow wire also rounds what sequence parallelism gathers and what stages send.
 inline bool HasBitsOfBaseline(const Layout& layout) {
   const bool more_travels = (layout.sequence_parallel && layout.tp_size > 1) || layout.pp_size > 1;
-  return layout.splits == 1 && layout.stages.empty() &&
+  return layout.splits == 1 && TpSizesAreEqual(layout) &&
          !(more_travels && layout.wire == DType::kBF16);
 }
 
 // A pipeline is bitwise equal to one stage, the norm included, unless something is added
-// up or rounded in another way. Stages of other TP sizes add up in another way.
+// up or rounded in another way. Stages that are not alike add up in another way.
 inline void ExpectBitsOfOneStage(const Layout& layout, const EngineSpec& spec,
                                  const Options& options, const Result& result) {
   if (layout.pp_size == 1 || !layout.stages.empty() || layout.wire == DType::kBF16 ||

@@ -205,7 +205,7 @@ class Job {
   }
 
   const Options options_;
-  const size_t micro_batches_;  // of a replica
+  const size_t micro_batches_;  // of every rank
   int next_step_ = 0;
   std::vector<std::shared_ptr<void>> ground_;
   std::vector<std::unique_ptr<Rank>> ranks_;

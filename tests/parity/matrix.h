@@ -27,7 +27,8 @@ enum Axis : size_t {
   kDpSize,
   kZero,
   kPpSize,
-  kStages,  // alike, TP size falling, TP size rising
+  kStages,    // alike, TP size falling, TP size rising
+  kReplicas,  // of the stages: alike, falling, rising
   kPipeline,
   kDelay,  // of weight gradients
   kTransfer,
@@ -52,6 +53,7 @@ inline constexpr std::array<int, kAxes> kValues = {kSchedules.size(),
                                                    2,
                                                    3,
                                                    3,
+                                                   3,
                                                    kPipelines.size() + 1,
                                                    3,
                                                    4,
@@ -70,12 +72,13 @@ using Row = std::array<int, kAxes>;
 // Whether no two values of a row exclude each other.
 inline bool Allowed(const Row& row) {
   // ZeRO needs replicas. An order other than the first needs stages, and so do transfers, and a
-  // delay, which not all of them take. Unlike stages need several ranks. There are at most 16
-  // ranks, and micro-batches are merged in one stage only.
-  if (row[kDpSize] == 0 && row[kZero] > 0) return false;
-  const bool unlike = row[kStages] > 0;
+  // delay, which not all of them take. Unlike stages need several ranks, or several replicas. There
+  // are at most 16 ranks, and micro-batches are merged in one stage only.
+  const bool replicated = row[kZero] > 0 || row[kReplicas] > 0;
+  if (row[kDpSize] == 0 && replicated) return false;
+  const bool unlike = row[kStages] > 0 || row[kReplicas] > 0;
   const bool staged = row[kPipeline] > 0 || row[kDelay] > 0 || row[kTransfer] > 0 || unlike;
-  if ((row[kPpSize] == 0 && staged) || (row[kTpSize] == 0 && unlike)) return false;
+  if ((row[kPpSize] == 0 && staged) || (row[kTpSize] == 0 && row[kStages] > 0)) return false;
   const auto pipeline = static_cast<size_t>(std::max(row[kPipeline], 0));
   if (pipeline < kPipelines.size()) {
     const PipelineRules& order = kPipelines[pipeline];
@@ -84,8 +87,8 @@ inline bool Allowed(const Row& row) {
     if (row[kDelay] > 0 && !order.delays) return false;
   }
   const int stages = std::max(row[kPpSize], staged ? 1 : 0);  // powers of two
-  const int replicas = std::max(row[kDpSize], row[kZero] > 0 ? 1 : 0);
-  if (std::max(row[kTpSize], unlike ? 1 : 0) + replicas + stages > 4) return false;
+  const int replicas = std::max(row[kDpSize], replicated ? 1 : 0);
+  if (std::max(row[kTpSize], row[kStages] > 0 ? 1 : 0) + replicas + stages > 4) return false;
   if (stages > 0 && row[kMerge] == 2) return false;
   const auto fits = [&](const ScheduleRules& takes) {
     using Slices = ScheduleRules::Slices;
@@ -112,13 +115,21 @@ inline std::vector<int> WarmUpsByHand(int stages, int micro_batches) {
   return warm_ups;
 }
 
-// One stage has `tp_size`, each next one or each one before half as much, down to 1. One in the
-// middle has the layers that the others, of one each, do not have.
-inline std::vector<StageSpec> UnlikeStages(bool rising, int tp_size, int stages, int layers) {
+// `size` in each stage; or in one, and half as much, down to 1, in each next one or in each one
+// before.
+enum class Sizes { kAlike, kFalling, kRising };
+inline int SizeIn(int stage, int stages, Sizes sizes, int size) {
+  if (sizes == Sizes::kAlike) return size;
+  return std::max(1, size >> (sizes == Sizes::kRising ? stages - 1 - stage : stage));
+}
+
+// A stage in the middle has the layers that the others, of one each, do not have.
+inline std::vector<StageSpec> UnlikeStages(int stages, int layers, Sizes tp_sizes, int tp_size,
+                                           Sizes dp_sizes, int dp_size) {
   std::vector<StageSpec> all;
   for (int stage = 0; stage < stages; ++stage) {
-    const int halved = tp_size >> (rising ? stages - 1 - stage : stage);
-    all.push_back({.layers = 1, .tp_size = std::max(1, halved)});
+    all.push_back({.layers = 1, .tp_size = SizeIn(stage, stages, tp_sizes, tp_size)});
+    if (dp_sizes != Sizes::kAlike) all.back().dp_size = SizeIn(stage, stages, dp_sizes, dp_size);
   }
   all[static_cast<size_t>(stages / 2)].layers += layers - stages;
   return all;
@@ -137,7 +148,8 @@ inline Layout LayoutOf(const Row& row) {
   const std::vector<int> by_hand = at(kPipeline) == kPipelines.size()
                                        ? WarmUpsByHand(kSizes[at(kPpSize)], micro_batches)
                                        : std::vector<int>();
-  const int layers = chunked ? 2 * group + 1 : row[kPpSize] == 2 ? 5 : row[kStages] > 0 ? 3 : 2;
+  const bool unlike = row[kStages] > 0 || row[kReplicas] > 0;
+  const int layers = chunked ? 2 * group + 1 : row[kPpSize] == 2 ? 5 : unlike ? 3 : 2;
   return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],
@@ -145,9 +157,10 @@ inline Layout LayoutOf(const Row& row) {
           .zero = row[kZero],
           .pp_size = kSizes[at(kPpSize)],
           .chunks = chunked ? 2 : 1,
-          .stages = row[kStages] == 0 ? std::vector<StageSpec>()
-                                      : UnlikeStages(row[kStages] == 2, kSizes[at(kTpSize)],
-                                                     kSizes[at(kPpSize)], layers),
+          .stages = unlike ? UnlikeStages(kSizes[at(kPpSize)], layers,
+                                          static_cast<Sizes>(row[kStages]), kSizes[at(kTpSize)],
+                                          static_cast<Sizes>(row[kReplicas]), kSizes[at(kDpSize)])
+                           : std::vector<StageSpec>(),
           .pipeline = by_hand.empty() ? kPipelines[at(kPipeline)].name : kDefaultPipeline,
           .warm_up = by_hand,
           .wgrad_delay = static_cast<WgradDelay>(row[kDelay]),

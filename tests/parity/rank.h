@@ -91,8 +91,9 @@ class Rank {
     const ModelSpec& model = spec_.model;
     const int batch = options_.same_batch ? 0 : step;
     for (int mb = 0; mb < spec_.micro_batches; ++mb) {
-      // Of the micro-batch, among those of all replicas.
-      const int first = (mb * spec_.dp_size + place_.replica) * spec_.micro_batch_size;
+      // Of the micro-batch, among those of all replicas of the stage.
+      const int first = (mb * ReplicasOf(spec_, place_.stage) + place_.replica) *
+                        SequencesOf(spec_, place_.stage);
       WriteTokens(plan_.buffers.tokens, mb, batch, first, 0);
       WriteTokens(plan_.buffers.targets, mb, batch, first, 1);
       int32_t* keys = View(plan_.buffers.keys, mb).as<int32_t>();
@@ -166,7 +167,7 @@ class Rank {
   void WriteTokens(BufferId id, int micro_batch, int batch, int first, int shift) {
     if (id < 0) return;
     int32_t* tokens = View(id, micro_batch).as<int32_t>();
-    for (int b = 0; b < spec_.micro_batch_size; ++b) {
+    for (int b = 0; b < SequencesOf(spec_, place_.stage); ++b) {
       for (int s = 0; s < spec_.model.sequence_length; ++s)
         *tokens++ = TokenAt(spec_.model, batch, first + b, s + shift);
     }

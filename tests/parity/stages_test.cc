@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Stages of other TP sizes change the order of sums and nothing else, and no transfer changes a
-// bit.
+// Stages of other TP sizes or other numbers of replicas change the order of sums and nothing else,
+// and no transfer changes a bit.
 
 #include "gtest/gtest.h"
 #include "tests/parity/agreement.h"
@@ -57,6 +57,53 @@ TEST(TiedStagesTest, ShardsOfATiedEmbeddingMayDiffer) {
     }
   }
 }
+
+// Replicas whose borders are those of no other stage's, and one that has replicas on both sides.
+std::vector<Layout> UnlikeReplicas() {
+  std::vector<Layout> layouts;
+  for (Family family : EveryFamily()) {
+    for (const std::vector<StageSpec>& stages :
+         {std::vector<StageSpec>{{1, 1, 2}, {1, 1, 3}, {1, 1, 6}},
+          {{1, 2, 3}, {1, 4, 1}, {1, 2, 2}}}) {
+      for (int zero : {0, 1}) {
+        layouts.push_back({.family = family,
+                           .schedule = "domino_row",
+                           .tp_size = stages[0].tp_size,
+                           .dp_size = 6,
+                           .zero = zero,
+                           .pp_size = 3,
+                           .stages = stages,
+                           .pipeline = "eager_1f1b",
+                           .transfer = zero == 0 ? Transfer::kChain : Transfer::kSend,
+                           .slices = {1, 3},
+                           .dropout = 0.1,
+                           .micro_batches = 3,
+                           .layers = 3});
+      }
+    }
+  }
+  return layouts;
+}
+
+class UnlikeReplicasTest : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(UnlikeReplicasTest, AgreeWithTheirOracleAndUniformReplicas) {
+  ExpectAgreement(GetParam());
+  // With one TP size, only contributions to gradients of parameters are added in another order.
+  Layout uniform = GetParam();
+  if (!TpSizesAreEqual(uniform)) return;
+  uniform.stages.clear();
+  const Options options = ThreeSteps(uniform);
+  const Result found = Train(SpecOf(GetParam()), options),
+               expected = Train(SpecOf(uniform), options);
+  EXPECT_TRUE(SameBits(found.steps[0].token_losses, expected.steps[0].token_losses));
+  const EngineSpec spec = SpecOf(uniform);
+  ExpectGradientsWithin(WgradOrderBound(spec), spec.model, found.gradients, expected.gradients);
+  ExpectLossesWithin(kF32LossBound, found, expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, UnlikeReplicasTest, ::testing::ValuesIn(UnlikeReplicas()),
+                         NameOfLayout);
 
 }  // namespace
 }  // namespace stretto::parity

@@ -69,6 +69,21 @@ std::vector<TorchCase> Cases() {
                     .stages = {{1, 4}, {1, 2}},
                     .slices = {1},
                     .micro_batches = 4}});
+  // A stage of one replica on several ranks, and one of two replicas.
+  cases.push_back({"gpt",
+                   {.dp_size = 2,
+                    .zero = 1,
+                    .pp_size = 2,
+                    .stages = {{1, 2, 1}, {1, 1, 2}},
+                    .slices = {1},
+                    .micro_batches = 2}});
+  cases.push_back({"gpt_untied",
+                   {.schedule = "domino_row",
+                    .dp_size = 2,
+                    .pp_size = 2,
+                    .stages = {{1, 1, 2}, {1, 4, 1}},
+                    .transfer = Transfer::kGather,
+                    .slices = {1, 1}}});
   for (TorchCase& c : cases) {
     if (c.golden.starts_with("llama")) c.layout.family = Family::kLlama;
   }

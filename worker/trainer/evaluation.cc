@@ -37,19 +37,27 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
   const EngineSpec& spec = config_.engine;
   const int64_t size = spec.micro_batch_size, batches = config_.evaluation.batches;
   const int64_t in_run = engine_->micro_batches();
-  // The replicas take batches in turn.
+  // A batch is a share of a micro-batch, of which each replica of a stage has some.
+  const Place place = PlaceOf(spec, config_.rank);
+  const int64_t shares = SharesOf(spec, place.stage), length = spec.model.sequence_length;
   std::vector<double> sums;  // of the batches of this replica; 0 where there is none left
-  for (int64_t first = PlaceOf(spec, config_.rank).replica;
-       std::ssize(sums) * spec.dp_size < batches; first += spec.dp_size * in_run) {
+  for (int64_t turn = 0; turn * spec.dp_size < batches; turn += in_run) {
     ASSIGN_OR_RETURN(const bool stopped, stop());
     if (stopped) return std::nullopt;
-    const auto batch = [&](int mb) { return first + int64_t{mb} * spec.dp_size; };
+    const auto batch = [&](int64_t mb, int64_t share) {
+      return (turn + mb) * spec.dp_size + place.replica * shares + share;
+    };
+    const auto read_share = [&](int mb, int64_t share) {
+      const auto of_share = [&](int32_t* tokens) {
+        return tokens == nullptr ? tokens : tokens + share * size * length;
+      };
+      // Where none is left, the last batch is measured again and does not count.
+      return held_out_.ReadBatch(std::min(batch(mb, share), batches - 1) * size, size,
+                                 of_share(engine_->tokens(mb)), of_share(engine_->targets(mb)));
+    };
     const auto read = [&]() -> absl::Status {
       for (int mb = 0; mb < in_run; ++mb) {
-        // Where none is left, the last batch is measured again and does not count.
-        const int64_t sample = std::min(batch(mb), batches - 1) * size;
-        RETURN_IF_ERROR(
-            held_out_.ReadBatch(sample, size, engine_->tokens(mb), engine_->targets(mb)));
+        for (int64_t share = 0; share < shares; ++share) RETURN_IF_ERROR(read_share(mb, share));
       }
       return absl::OkStatus();
     };
@@ -64,8 +72,11 @@ absl::StatusOr<std::optional<double>> Evaluation::MeanLoss(Stop stop) {
       RETURN_IF_ERROR(WorkTogether(control_, run));
     }
     const std::vector<double> found = engine_->LossSums();
-    for (int mb = 0; mb < in_run; ++mb)
-      sums.push_back(batch(mb) < batches ? found[static_cast<size_t>(mb)] : 0);
+    const int64_t counted = std::ssize(found) / in_run;  // of a micro-batch
+    for (int64_t i = 0; i < std::ssize(found); ++i) {
+      const bool counts = batch(i / counted, i % counted) < batches;
+      sums.push_back(counts ? found[static_cast<size_t>(i)] : 0);
+    }
   }
   // All ranks get the same bits, so that none decides differently because of a last bit.
   ASSIGN_OR_RETURN(const double sum, SumInTurn(spec, control_, sums));

@@ -68,13 +68,13 @@ absl::StatusOr<std::vector<RankArenas>> ArenasOf(const JobConfig& config) {
   const bool alone = config.on_gpu || config.ranks_on_node.empty();
   // Ranks of a stage have arenas of equal sizes, unless they send and receive differently. With
   // ZeRO, those of replicas differ by the rounding of the pieces that they update.
-  std::map<std::tuple<int, int, GroupRank>, ArenaBytes> known;  // by stage, replica and place
+  std::map<std::tuple<int, int, std::string>, ArenaBytes> known;  // by stage, replica and transfers
   std::vector<RankArenas> ranks;
   for (Rank rank : alone ? own : config.ranks_on_node) {
     const Place place = PlaceOf(config.engine, rank);
     const auto [arenas, fresh] =
         known.try_emplace({place.stage, config.engine.zero > 0 ? place.replica : 0,
-                           RanksAreAlike(config.engine, place.stage) ? 0 : place.tp_rank});
+                           TransferKindOf(config.engine, place)});
     if (fresh) {
       ASSIGN_OR_RETURN(
           arenas->second,

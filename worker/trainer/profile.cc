@@ -137,12 +137,13 @@ double Median(std::vector<double> values) {
 absl::Status FillStep(const JobConfig& config, const Sampler& sampler, int64_t consumed,
                       int64_t step, int64_t updates, RankEngine& engine) {
   const EngineSpec& spec = config.engine;
-  const int replica = PlaceOf(spec, config.rank).replica;
+  const Place place = PlaceOf(spec, config.rank);
+  const int64_t sequences = SequencesOf(spec, place.stage);
   for (int mb = 0; mb < spec.micro_batches; ++mb) {
-    // The sequences of a step are dealt to the replicas in turn, a micro-batch each.
-    const int64_t first = (int64_t{mb} * spec.dp_size + replica) * spec.micro_batch_size;
-    RETURN_IF_ERROR(sampler.ReadBatch(consumed + first, spec.micro_batch_size, engine.tokens(mb),
-                                      engine.targets(mb)));
+    // The sequences of a step are dealt to the replicas of the stage in turn, a micro-batch each.
+    const int64_t first = (int64_t{mb} * ReplicasOf(spec, place.stage) + place.replica) * sequences;
+    RETURN_IF_ERROR(
+        sampler.ReadBatch(consumed + first, sequences, engine.tokens(mb), engine.targets(mb)));
     int32_t* keys = engine.keys(mb);
     keys[kSeedLow] = static_cast<int32_t>(config.seed);
     keys[kSeedHigh] = static_cast<int32_t>(config.seed >> 32);

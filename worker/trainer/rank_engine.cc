@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/bf16.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/model/buckets.h"
 #include "worker/trainer/draw_weights.h"
 #include "worker/trainer/plan/arenas.h"
@@ -197,11 +198,13 @@ std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
 
 std::vector<double> RankEngine::LossSums() {
   const int64_t tokens = int64_t{spec_.micro_batch_size} * spec_.model.sequence_length;
+  const int shares = SharesOf(spec_, spec_.pp_size - 1);
   std::vector<double> sums;
-  if (plan_.buffers.losses < 0) return std::vector<double>(spec_.micro_batches);
+  if (plan_.buffers.losses < 0) return std::vector<double>(spec_.micro_batches * shares);
   for (int mb = 0; mb < spec_.micro_batches; ++mb) {
     const float* losses = Host<float>(plan_.buffers.losses, mb);
-    sums.push_back(std::accumulate(losses, losses + tokens, 0.0));
+    for (int share = 0; share < shares; ++share, losses += tokens)
+      sums.push_back(std::accumulate(losses, losses + tokens, 0.0));
   }
   return sums;
 }

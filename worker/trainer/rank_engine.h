@@ -87,8 +87,9 @@ class RankEngine {
   absl::StatusOr<TensorView> Gradient(size_t parameter) {
     return executor_->Read(map_.Find(plan_.buffers.gradient[parameter], -1));
   }
-  // Returns, for each micro-batch, the sum of its tokens' losses, added in their order; 0 in stages
-  // that have no head.
+  // Returns, for each micro-batch and each share of it that a replica of the last stage has
+  // (worker/engine/layout), the sum of its tokens' losses, added in their order; 0 in stages that
+  // have no head.
   std::vector<double> LossSums();
   // Returns the mean over the tokens of this rank's replica; 0 in stages that have no head.
   double MeanLoss();

@@ -17,6 +17,7 @@
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/table.h"
 #include "proto/base/printable.h"
+#include "proto/spec/job/ranks.h"
 
 namespace stretto::cli {
 namespace {
@@ -58,18 +59,6 @@ std::string NameOf(const Row& row) {
 }
 
 std::string Cell(double seconds) { return seconds == 0 ? "-" : absl::StrFormat("%.3f", seconds); }
-
-// The ranks of each stage.
-std::vector<int> SizesOfStages(const v1alpha1::ParallelismSpec& parallelism) {
-  std::vector<int> sizes;
-  for (const v1alpha1::StageSpec& stage : parallelism.stages())
-    sizes.push_back(parallelism.dp_size() * stage.tp_size());
-  if (sizes.empty()) {
-    sizes.assign(static_cast<size_t>(parallelism.pp_size()),
-                 parallelism.dp_size() * parallelism.tp_size());
-  }
-  return sizes;
-}
 
 }  // namespace
 
@@ -124,9 +113,8 @@ std::string LedgerTable(const Ledger& ledger, bool emulated) {
 }
 
 std::string StageTable(const v1alpha1::Job& job) {
-  const v1alpha1::ParallelismSpec& parallelism = job.spec().parallelism();
   const auto& ledgers = job.progress().rank_ledgers();
-  const std::vector<int> sizes = SizesOfStages(parallelism);
+  const std::vector<int> sizes = spec::RanksOf(job.spec().parallelism());
   if (sizes.size() <= 1 || ledgers.size() != std::accumulate(sizes.begin(), sizes.end(), 0))
     return "";
   std::vector<std::string> headings = {"share"};

@@ -95,8 +95,10 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
     absl::StrAppend(&text, ", ", parameters.slices(), " slices");
   }
   if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
-  const auto stage = [](std::string* out, const v1alpha1::StageSpec& of) {
+  const int replicas = spec.parallelism().dp_size();
+  const auto stage = [&](std::string* out, const v1alpha1::StageSpec& of) {
     absl::StrAppend(out, of.layers(), " x tp ", of.tp_size());
+    if (of.dp_size() > 0 && of.dp_size() != replicas) absl::StrAppend(out, " x dp ", of.dp_size());
   };
   if (spec.parallelism().stages().empty()) {
     absl::StrAppend(&text, ", tp ", spec.parallelism().tp_size());

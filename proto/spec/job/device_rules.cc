@@ -38,8 +38,14 @@ void CheckReplicas(const v1alpha1::JobSpec& spec, Violations* violations) {
   if (!violations->Sound(
           {field, "parallelism.tp_size", "parallelism.pp_size", "parallelism.stages"}))
     return;
+  const std::vector<int> replicas = ReplicasOf(spec.parallelism());
+  const bool equal = std::all_of(replicas.begin(), replicas.end(),
+                                 [&](int of_stage) { return of_stage == replicas.front(); });
+  violations->Expect(equal, "parallelism.stages", "stages of several dp_size",
+                     "stages of one dp_size with DEVICE_CUDA");
+  if (!equal) return;
   const std::vector<int> sizes = TpSizesOf(spec.parallelism());
-  const int tp = sizes.front(), dp = spec.parallelism().dp_size();
+  const int tp = sizes.front(), dp = replicas.front();
   const bool unlike = std::any_of(sizes.begin(), sizes.end(), [=](int size) { return size != tp; });
   const bool tied = spec.parallelism().pp_size() > 1 && spec.model().tied_head();
   const int most = unlike || tp > 2 ? 1 : tp == 2 || tied ? 2 : dp;

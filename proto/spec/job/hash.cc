@@ -114,11 +114,14 @@ std::string TrainingText(const JobSpec& spec) {
       AddedText(spec, InHash::kAdded));
 }
 
-// "stages=5x4,3x2", nothing if stages are alike.
+// "stages=5x4,3x2x1", nothing if stages are alike. The third number is that of replicas where it is
+// not the job's.
 std::string StagesText(const v1alpha1::ParallelismSpec& parallelism) {
   if (parallelism.stages().empty()) return "";
-  const auto stage = [](std::string* out, const v1alpha1::StageSpec& of) {
+  const auto stage = [&](std::string* out, const v1alpha1::StageSpec& of) {
     absl::StrAppend(out, of.layers(), "x", of.tp_size());
+    if (of.dp_size() > 0 && of.dp_size() != parallelism.dp_size())
+      absl::StrAppend(out, "x", of.dp_size());
   };
   return absl::StrCat(";stages=", absl::StrJoin(parallelism.stages(), ",", stage));
 }

@@ -106,6 +106,16 @@ void CheckStageList(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
 }
 
+// The replicas of a stage take equal numbers of the shares that the job's dp_size makes.
+void CheckStageReplicas(const v1alpha1::ParallelismSpec& parallelism, int stage,
+                        Violations* violations) {
+  const std::string field = absl::StrCat("parallelism.stages[", stage, "].dp_size");
+  if (!violations->Sound({field, "parallelism.dp_size"})) return;
+  const int replicas = parallelism.stages(stage).dp_size(), shares = parallelism.dp_size();
+  violations->Expect(shares % replicas == 0, field, replicas,
+                     absl::StrCat("a divisor of parallelism.dp_size ", shares));
+}
+
 // The number of ranks that share a stage. `words`: it has an embedding or a head.
 void CheckTpSize(const v1alpha1::ModelSpec& model, const std::string& field, int tp, bool words,
                  Violations* violations) {
@@ -132,6 +142,7 @@ void CheckParallelism(const v1alpha1::JobSpec& spec, Violations* violations) {
                        violations);
   }
   for (int i = 0; i < parallelism.stages_size(); ++i) {
+    CheckStageReplicas(parallelism, i, violations);
     CheckTpSize(spec.model(), absl::StrCat("parallelism.stages[", i, "].tp_size"),
                 parallelism.stages(i).tp_size(), i == 0 || i == parallelism.stages_size() - 1,
                 violations);

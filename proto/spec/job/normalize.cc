@@ -61,8 +61,10 @@ void DeriveModel(v1alpha1::ModelSpec* model) {
 }
 
 void DeriveStages(v1alpha1::ParallelismSpec* parallelism) {
-  for (v1alpha1::StageSpec& stage : *parallelism->mutable_stages())
+  for (v1alpha1::StageSpec& stage : *parallelism->mutable_stages()) {
     stage.set_tp_size(OrDefault(stage.tp_size(), parallelism->tp_size()));
+    stage.set_dp_size(OrDefault(stage.dp_size(), parallelism->dp_size()));
+  }
 }
 
 void DeriveSlices(JobSpec* spec) {

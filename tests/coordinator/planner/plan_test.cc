@@ -224,6 +224,40 @@ TEST(PlanTest, TheLargestRankOfUnlikeStagesIsPlanned) {
   EXPECT_GT(plan.ranks(1).parameters(), 2 * plan.ranks(0).parameters());
 }
 
+// Two of four replicas send what a replica of the next stage has in its first slice, and the others
+// what it has in its second.
+TEST(PlanTest, TheLargestRankOfUnlikeReplicasIsPlanned) {
+  v1alpha1::JobSpec spec = Spec("gpt-tiny", 1, "domino_row");
+  v1alpha1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+  for (int replicas : {4, 2}) {
+    v1alpha1::StageSpec& stage = *parallelism.add_stages();
+    stage.set_layers(1);
+    stage.set_dp_size(replicas);
+  }
+  parallelism.set_dp_size(4);
+  parallelism.set_pp_size(2);
+  spec.mutable_schedule()->mutable_parameters()->clear_slice_sizes();
+  spec.mutable_schedule()->mutable_parameters()->add_slice_sizes(1);
+  spec.mutable_schedule()->mutable_parameters()->add_slice_sizes(3);
+  spec.set_micro_batch_size(4);
+  spec.set_global_batch_size(8 * 4 * spec.micro_batch_size());
+  spec = spec::Normalize(spec);
+  const v1alpha1::Plan plan = Planned(spec);
+  ASSERT_EQ(plan.ranks_size(), 2);
+  EXPECT_EQ(plan.ranks(0).count(), 4);
+  EXPECT_EQ(plan.ranks(1).count(), 2);
+  EXPECT_EQ(plan.ranks(1).rank(), 4);
+  for (int stage : {0, 1}) {
+    int64_t most = 0;
+    for (int rank = 4 * stage; rank < 4 + 2 * stage; ++rank) {
+      int64_t bytes = 0;
+      for (const auto& [name, arena] : ArenasOfTrainer(spec, Rank::Of(rank))) bytes += arena;
+      most = std::max(most, bytes);
+    }
+    EXPECT_EQ(plan.ranks(stage).bytes(), most) << stage;
+  }
+}
+
 TEST(PlanTest, AProfileCountsTheProgramsThatItRuns) {
   v1alpha1::JobSpec spec = Spec("gpt-tiny", 2, "domino_row");
   spec.mutable_schedule()->mutable_parameters()->set_recompute(v1alpha1::RECOMPUTE_FULL);

@@ -105,6 +105,7 @@ TEST(MathHashTest, LeavesOutTheLayoutAlone) {
         "parallelism { dp_size: 2 zero: 1 }", "parallelism { pp_size: 2 }",
         "parallelism { pp_size: 2 chunks_per_stage: 3 }",
         "parallelism { stages { layers: 2 tp_size: 2 } stages { layers: 4 tp_size: 1 } }",
+        "parallelism { dp_size: 2 stages { layers: 2 } stages { layers: 4 dp_size: 1 } }",
         "schedule { parameters { slice_sizes: [1, 3] } }",
         "schedule { parameters { sequence_parallel: true merge_wgrads: 2 } }"}) {
     EXPECT_EQ(MathHashOf(spec(layout, 4, 16)), math) << layout;
@@ -117,6 +118,18 @@ TEST(MathHashTest, LeavesOutTheLayoutAlone) {
         "parallelism { wire: PRECISION_BF16 }", "device: DEVICE_CUDA", "data { held_out: 0.1 }"}) {
     EXPECT_NE(MathHashOf(spec(other, 4, 16)), math) << other;
   }
+}
+
+// Stages of older releases have no number of replicas of their own.
+TEST(HashTest, StagesWithTheReplicasOfTheJobHaveTheHashOfStagesWithoutANumber) {
+  const std::string stages = "stages { layers: 2 tp_size: 2 } stages { layers: 4 tp_size: 1 ";
+  JobSpec plain = Normalize(SpecWith("parallelism { dp_size: 2 " + stages + "} }"));
+  for (v1alpha1::StageSpec& stage : *plain.mutable_parallelism()->mutable_stages())
+    stage.clear_dp_size();
+  EXPECT_EQ(HashOf(plain),
+            HashOf(Normalize(SpecWith("parallelism { dp_size: 2 " + stages + "dp_size: 2 } }"))));
+  EXPECT_NE(HashOf(plain),
+            HashOf(Normalize(SpecWith("parallelism { dp_size: 2 " + stages + "dp_size: 1 } }"))));
 }
 
 TEST(HashTest, AMergeLeftToMemoryHasTheHashOfTheNumberChosen) {

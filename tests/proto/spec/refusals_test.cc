@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "proto/spec/fields.h"
+#include "proto/spec/job/ranks.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
 #include "tests/proto/spec/job_specs.h"
@@ -133,6 +134,21 @@ const Refusal kRefusals[] = {
     {"model { layers: 2 hidden: 48 heads: 3 ffn_hidden: 192 sequence_length: 64 vocab_size: 256 } "
      "parallelism { stages { layers: 1 tp_size: 1 } stages { layers: 1 tp_size: 3 } }",
      "parallelism.stages[1].tp_size", kNoModel},
+    {"parallelism { dp_size: 4 stages { layers: 3 dp_size: 2 } stages { layers: 3 dp_size: 3 } } "
+     "global_batch_size: 16",
+     "parallelism.stages[1].dp_size"},
+    {"parallelism { stages { layers: 3 dp_size: 2 } stages { layers: 3 } }",
+     "parallelism.stages[0].dp_size"},
+    {"parallelism { dp_size: 2 stages { layers: 3 } stages { layers: 3 dp_size: -1 } } "
+     "global_batch_size: 16",
+     "parallelism.stages[1].dp_size"},
+    {"parallelism { dp_size: 2 chunks_per_stage: 2 stages { layers: 3 } "
+     "stages { layers: 3 dp_size: 1 } } schedule { pipeline { order: 'interleaved_1f1b' } } "
+     "global_batch_size: 16",
+     "parallelism.chunks_per_stage"},
+    {"device: DEVICE_CUDA parallelism { dp_size: 2 stages { layers: 3 } "
+     "stages { layers: 3 dp_size: 1 } } global_batch_size: 16",
+     "parallelism.stages"},
     {"parallelism { stages { layers: 3 } stages { layers: 3 } pp_size: 3 }", "parallelism.pp_size"},
     {"model { sequence_length: 63 } parallelism { stages { layers: 3 } stages { layers: 3 tp_size: "
      "2 } } schedule { parameters { sequence_parallel: true } }",
@@ -440,6 +456,17 @@ TEST(AcceptedTest, UnlikeStages) {
   EXPECT_EQ(Validate(spec), absl::OkStatus());
   EXPECT_EQ(spec.parallelism().pp_size(), 3);
   EXPECT_EQ(spec.parallelism().stages(2).tp_size(), 2);
+}
+
+// Neither stage has as many replicas as there are shares.
+TEST(AcceptedTest, UnlikeReplicas) {
+  const JobSpec spec = Normalize(SpecWith(
+      "parallelism { dp_size: 6 stages { layers: 3 dp_size: 2 } stages { layers: 2 dp_size: 3 } "
+      "stages { layers: 1 } } global_batch_size: 48"));
+  EXPECT_EQ(Validate(spec), absl::OkStatus());
+  EXPECT_EQ(spec.parallelism().stages(2).dp_size(), 6);
+  EXPECT_THAT(ReplicasOf(spec.parallelism()), testing::ElementsAre(2, 3, 6));
+  EXPECT_EQ(WorldSizeOf(spec.parallelism()), 11 * spec.parallelism().tp_size());
 }
 
 TEST(AcceptedTest, WarmUpsFallUnlessTheyAreAllMicroBatches) {

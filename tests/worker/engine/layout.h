@@ -67,8 +67,10 @@ inline std::string Describe(const Layout& layout) {
   if (layout.zero > 0) name += "_zero" + std::to_string(layout.zero);
   if (layout.pp_size > 1) name += "_pp" + std::to_string(layout.pp_size) + "_" + layout.pipeline;
   if (layout.chunks > 1) name += "_chunks" + std::to_string(layout.chunks);
-  for (const StageSpec& stage : layout.stages)
+  for (const StageSpec& stage : layout.stages) {
     name += "_" + std::to_string(stage.layers) + "x" + std::to_string(stage.tp_size);
+    if (stage.dp_size > 0) name += "x" + std::to_string(stage.dp_size);
+  }
   if (layout.transfer != Transfer::kAuto) name += std::string("_") + NameOf(layout.transfer);
   for (int micro_batches : layout.warm_up) name += "_w" + std::to_string(micro_batches);
   if (layout.wgrad_delay != WgradDelay::kNone)

@@ -99,6 +99,9 @@ TEST(EngineSpecTest, NothingIsLostBetweenAJobsSpecAndTheEngines) {
   staged.stages = {{.layers = 2, .tp_size = 4}, {.layers = 1, .tp_size = 1}};
   staged.layers = 3;
   layouts.push_back(staged);
+  staged.dp_size = 4;
+  staged.stages[1].dp_size = 2;
+  layouts.push_back(staged);
   for (Layout layout : layouts) {
     layout.dropout = 0.1;
     layout.dtype = DType::kBF16;

@@ -175,6 +175,32 @@ TEST_F(EvaluationTest, StagesHaveTheBitsOfOne) {
   }
 }
 
+// A replica of a stage may have several batches in a micro-batch, of which the last may lack some.
+TEST_F(EvaluationTest, UnlikeReplicasHaveTheBitsOfOne) {
+  config_.engine.model.layers = 2;
+  config_.engine.tp_size = 1;
+  const auto evaluated = [&] {
+    std::vector<double> losses(static_cast<size_t>(config_.engine.world_size()));
+    OnAllRanks([&](const JobConfig& config, Rank& rank) {
+      losses[config.rank.position()] = rank.evaluation->MeanLoss(GoOn).value().value();
+    });
+    for (double loss : losses) EXPECT_EQ(loss, losses[0]);
+    return losses[0];
+  };
+  for (int batches : {1, 3, 17}) {
+    config_.evaluation.batches = batches;
+    config_.engine.pp_size = config_.engine.dp_size = 1;
+    config_.engine.stages.clear();
+    const double one = evaluated();
+    config_.engine.pp_size = 2;
+    config_.engine.dp_size = 6;
+    for (const auto& [first, last] : {std::pair(2, 1), {1, 2}, {2, 3}, {6, 1}}) {
+      config_.engine.stages = {{.layers = 1, .dp_size = first}, {.layers = 1, .dp_size = last}};
+      EXPECT_EQ(evaluated(), one) << first << " and " << last << ", " << batches;
+    }
+  }
+}
+
 // The other ranks wait for it in the forward pass, so it must return before theirs ends.
 TEST_F(EvaluationTest, ARankThatCannotReadEndsItForAll) {
   const Sampler good = *held_out_.sampler;

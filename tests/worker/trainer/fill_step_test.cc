@@ -71,6 +71,28 @@ TEST_F(FillStepTest, ReplicasTakeMicroBatchesInTurn) {
   });
 }
 
+// The only replica of the second stage has the sequences of both replicas of the first.
+TEST_F(FillStepTest, AStageWithFewerReplicasTakesLargerMicroBatches) {
+  config_.engine.dp_size = config_.engine.pp_size = 2;
+  config_.engine.model.layers = 2;
+  config_.engine.stages = {{.layers = 1}, {.layers = 1, .dp_size = 1}};
+  std::vector<int32_t> tokens(12 * 8), targets(12 * 8);
+  ASSERT_TRUE(sampler_->ReadBatch(6, 12, tokens.data(), targets.data()).ok());
+  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+    ASSERT_TRUE(FillStep(rank.config, *sampler_, 6, 2, 1, engine).ok());
+    const bool last = rank.config.rank == 2;
+    for (int mb = 0; mb < 3; ++mb) {
+      const int first = mb * 32 + (last ? 0 : rank.config.rank.value() * 16);
+      EXPECT_EQ(engine.keys(mb)[kFirstToken], first);
+      const auto& expected = last ? targets : tokens;
+      const int32_t* found = last ? engine.targets(mb) : engine.tokens(mb);
+      EXPECT_TRUE(
+          std::equal(expected.begin() + first, expected.begin() + first + (last ? 32 : 16), found));
+    }
+    EXPECT_FLOAT_EQ(engine.scalars()[kLossWeight], 1.0f / 96);
+  });
+}
+
 // What `stretto data batch` says about a step is what its micro-batches get.
 TEST_F(FillStepTest, ConsumesTheBatchThatIsDescribed) {
   config_.data.seed = 7;

@@ -157,6 +157,24 @@ TEST_F(ReplicaCheckpointTest, EachElementOfUnlikeStagesIsWrittenOnce) {
   }
 }
 
+// Both stages have a tied embedding, in other shards or in other parts.
+TEST_F(ReplicaCheckpointTest, EachElementOfUnlikeReplicasIsWrittenOnce) {
+  config_.engine.model.layers = 2;
+  config_.engine.pp_size = 2;
+  config_.engine.dp_size = 6;
+  for (const auto& [first, last] : {std::pair(2, 1), {1, 3}, {2, 3}}) {
+    for (int tp_size : {1, 2}) {
+      config_.engine.stages = {{.layers = 1, .tp_size = tp_size, .dp_size = first},
+                               {.layers = 1, .tp_size = 2, .dp_size = last}};
+      for (int zero : {0, 1}) {
+        SCOPED_TRACE(absl::StrCat(first, " x ", tp_size, " and ", last, " zero ", zero));
+        config_.engine.zero = zero;
+        ExpectEachElementOnce(config_.engine, WrittenBy(config_));
+      }
+    }
+  }
+}
+
 // Without ZeRO a parameter is written by one rank. The largest is the embedding, of which a rank
 // has 64 x 16 elements and which is more than a third of the whole, so its writer writes nothing
 // else. With ZeRO every rank writes about as much as the others.
@@ -173,7 +191,7 @@ TEST_F(ReplicaCheckpointTest, RanksShareTheWriting) {
   config_.engine.zero = 1;
   const int64_t mean = WrittenBy(config_).all() / config_.engine.world_size();
   // A part of a bucket is rounded up to 32 elements, each of a master and two moments.
-  const Buckets buckets(config_.engine, config_.engine.tp_size, ParametersOf(config_.engine, 0));
+  const Buckets buckets(config_.engine, 0, ParametersOf(config_.engine, 0));
   EXPECT_LE(most(), mean + 3 * 32 * std::ssize(buckets.all()));
   EXPECT_LT(most(), largest_parameter);
 }
@@ -296,6 +314,32 @@ TEST_F(ReplicaCheckpointTest, EveryRankReportsTheLossOfTheJob) {
   const auto of_one = LossesOf(0);
   EXPECT_EQ(of_one.at(1), losses.at(1));
   EXPECT_NEAR(of_one.at(2), losses.at(2), 1e-5 * losses.at(2));
+}
+
+// The checkpoint compares what replicas of a stage hold and, without ZeRO, both copies of the tied
+// embedding.
+TEST_F(ReplicaCheckpointTest, EveryRankOfUnlikeReplicasReportsTheLossOfTheJob) {
+  config_.engine.model.layers = 2;
+  config_.engine.micro_batches = 4;
+  RunJob();
+  const auto of_one = LossesOf(0);
+  ASSERT_EQ(of_one.size(), 2u);
+  config_.engine.micro_batches = 2;
+  config_.engine.pp_size = config_.engine.dp_size = 2;
+  for (int first : {1, 2}) {
+    config_.engine.stages = {{.layers = 1, .tp_size = 2, .dp_size = first},
+                             {.layers = 1, .tp_size = 2, .dp_size = 3 - first}};
+    for (int zero : {0, 1}) {
+      std::filesystem::remove_all(config_.checkpoint_folder);
+      for (Rank rank : IdRange<Rank>(6)) std::filesystem::remove_all(FolderOf(rank));
+      config_.engine.zero = zero;
+      RunJob();
+      const auto losses = LossesOf(0);
+      for (Rank rank : IdRange<Rank>(6)) EXPECT_EQ(LossesOf(rank), losses) << rank.value();
+      EXPECT_EQ(losses.at(1), of_one.at(1));
+      EXPECT_NEAR(losses.at(2), of_one.at(2), 1e-5 * of_one.at(2));
+    }
+  }
 }
 
 // Runs the job in one stage and in two, of this many chunks. The losses of stages are those of one,

@@ -36,5 +36,31 @@ TEST(SumInTurnTest, IsThatOfOneReplicaBitForBit) {
   }
 }
 
+// One replica of the last stage has the shares of two of the first.
+TEST(SumInTurnTest, AddsTheSharesOfAReplicaInTheirOrder) {
+  double expected = 0;
+  for (double number : kNumbers) expected += number;
+  for (int replicas : {1, 2, 4}) {
+    JobConfig config;
+    config.engine.pp_size = 2;
+    config.engine.dp_size = 4;
+    config.engine.model.layers = 2;
+    config.engine.stages = {{.layers = 1}, {.layers = 1, .dp_size = replicas}};
+    config.engine.schedule.slices = {1};
+    OnLocalRanks(config, [&](LocalRank& rank) {
+      const Place place = PlaceOf(config.engine, rank.config.rank);
+      const auto shares = static_cast<size_t>(4 / replicas);
+      std::vector<double> mine(2 * shares);
+      for (size_t i = 0; i < mine.size() && place.stage == 1; ++i) {
+        const size_t share = static_cast<size_t>(place.replica) * shares + i % shares;
+        mine[i] = kNumbers[4 * (i / shares) + share];
+      }
+      const auto sum = SumInTurn(config.engine, *rank.control, mine);
+      ASSERT_TRUE(sum.ok()) << sum.status();
+      EXPECT_EQ(*sum, expected) << replicas;
+    });
+  }
+}
+
 }  // namespace
 }  // namespace stretto::trainer

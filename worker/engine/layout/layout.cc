@@ -2,12 +2,12 @@
 
 // Ranks are counted stage by stage. Groups are lists of ranks that differ from this one in one
 // coordinate, or that a plan of a boundary names (transfers.h); a rank has those that it is in.
+// Places in a replica have no counterpart in a stage of another TP size, and replicas none in a
+// stage of another number of them; a group of several stages then has all of them.
 
 #include "worker/engine/layout/layout.h"
 
 #include <algorithm>
-#include <iterator>
-#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,8 +20,15 @@ namespace {
 // The number of ranks in front of a stage.
 int RanksBefore(const EngineSpec& spec, int stage) {
   int ranks = 0;
-  for (int i = 0; i < stage; ++i) ranks += TpSizeOf(spec, i);
-  return ranks * spec.dp_size;
+  for (int i = 0; i < stage; ++i) ranks += TpSizeOf(spec, i) * ReplicasOf(spec, i);
+  return ranks;
+}
+
+bool AllEqual(const EngineSpec& spec, int (*of)(const EngineSpec&, int)) {
+  for (int stage = 1; stage < spec.pp_size; ++stage) {
+    if (of(spec, stage) != of(spec, 0)) return false;
+  }
+  return true;
 }
 
 class GroupList {
@@ -33,21 +40,22 @@ class GroupList {
     const int tp = TpSizeOf(spec_, place_.stage);
     AddAxis(kTpGroupName, tp, [](Place* member, int i) { member->tp_rank = GroupRank::Of(i); });
     if (spec_.pp_size > 1) {
+      const int last = spec_.pp_size - 1;
+      const bool at_end = place_.stage == 0 || place_.stage == last;
       AddPipeline();
-      if (spec_.model.head_is_tied()) AddTied();
+      if (spec_.model.head_is_tied() && at_end) AddTied();
       for (int from : {place_.stage - 1, place_.stage}) {
         if (from < 0 || from == spec_.pp_size - 1) continue;
-        AddBoundary({.from = from, .to = from + 1, .replica = place_.replica});
-        AddBoundary({.from = from + 1, .to = from, .replica = place_.replica});
+        AddBoundary({.from = from, .to = from + 1});
+        AddBoundary({.from = from + 1, .to = from});
       }
-      const int last = spec_.pp_size - 1;
-      if (spec_.chunks_per_stage > 1 && (place_.stage == 0 || place_.stage == last)) {
-        AddBoundary({.from = last, .to = 0, .replica = place_.replica, .wraps = true});
-        AddBoundary({.from = 0, .to = last, .replica = place_.replica, .wraps = true});
+      if (spec_.chunks_per_stage > 1 && at_end) {
+        AddBoundary({.from = last, .to = 0, .wraps = true});
+        AddBoundary({.from = 0, .to = last, .wraps = true});
       }
     }
-    if (spec_.dp_size > 1) {
-      AddAxis(kDpGroupName, spec_.dp_size, [](Place* member, int i) { member->replica = i; });
+    if (const int replicas = ReplicasOf(spec_, place_.stage); replicas > 1) {
+      AddAxis(kDpGroupName, replicas, [](Place* member, int i) { member->replica = i; });
     }
     return std::move(groups_);
   }
@@ -72,16 +80,31 @@ class GroupList {
   }
 
   void AddPipeline() {
-    const bool equal = TpSizesAreEqual(spec_);
+    const bool replicas_equal = ReplicasAreEqual(spec_), meshes_equal = MeshesAreEqual(spec_);
     std::vector<Rank> ranks;
     for (int stage = 0; stage < spec_.pp_size; ++stage) {
-      Place member{.stage = stage, .replica = place_.replica, .tp_rank = place_.tp_rank};
-      for (int i = 0; i < (equal ? 1 : TpSizeOf(spec_, stage)); ++i) {
-        if (!equal) member.tp_rank = GroupRank::Of(i);
-        ranks.push_back(RankAt(spec_, member));
+      for (int replica = 0; replica < ReplicasOf(spec_, stage); ++replica) {
+        if (replicas_equal && replica != place_.replica) continue;
+        for (int i = 0; i < TpSizeOf(spec_, stage); ++i) {
+          const Place member{.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(i)};
+          if (meshes_equal && member.tp_rank != place_.tp_rank) continue;
+          ranks.push_back(RankAt(spec_, member));
+        }
       }
     }
     Add(kPpGroupName, ranks);
+  }
+
+  // This replica, or all of a stage if the first stage and the last one differ in them.
+  std::vector<Rank> TiedAt(int stage, int tp_rank) const {
+    std::vector<Rank> ranks;
+    const bool equal = ReplicasOf(spec_, 0) == ReplicasOf(spec_, spec_.pp_size - 1);
+    for (int replica = 0; replica < ReplicasOf(spec_, stage); ++replica) {
+      if (equal && replica != place_.replica) continue;
+      ranks.push_back(
+          RankAt(spec_, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(tp_rank)}));
+    }
+    return ranks;
   }
 
   // Rank i of n has rows [i / n, (i + 1) / n) of the embedding.
@@ -90,26 +113,18 @@ class GroupList {
     for (int i = 0; i < n; ++i) {
       for (int j = 0; j < m; ++j) {
         if (i * m >= (j + 1) * n || j * n >= (i + 1) * m) continue;
-        const auto at = [&](int stage, int tp_rank) {
-          return RankAt(
-              spec_,
-              {.stage = stage, .replica = place_.replica, .tp_rank = GroupRank::Of(tp_rank)});
-        };
-        const std::vector<Rank> ranks = {at(0, i), at(last, j)};
-        const std::string pair =
-            i == j ? "" : absl::StrCat(".", ranks[0].value(), "-", ranks[1].value());
-        Add(absl::StrCat(kTiedGroupName, pair), ranks);
+        std::vector<Rank> ranks = TiedAt(0, i);
+        for (Rank rank : TiedAt(last, j)) ranks.push_back(rank);
+        const std::string ends =
+            i == j ? "" : absl::StrCat(".", ranks.front().value(), "-", ranks.back().value());
+        Add(absl::StrCat(kTiedGroupName, ends), ranks);
       }
     }
   }
 
   void AddBoundary(const Boundary& boundary) {
-    std::set<int> sizes;  // slices of equal size have one plan
-    for (int sequences : spec_.schedule.slices) {
-      if (!sizes.insert(sequences).second) continue;
-      const Resharding plan =
-          TransferPlan(spec_, boundary, int64_t{sequences} * spec_.model.sequence_length);
-      for (const Step& step : plan.steps) {
+    for (const CommonRows& rows : CommonRowsOf(spec_, boundary, place_)) {
+      for (const Step& step : TransferPlan(spec_, boundary, rows).steps) {
         Add(GroupNameOf(spec_, boundary, step.ranks), step.ranks);
       }
     }
@@ -127,17 +142,35 @@ int TpSizeOf(const EngineSpec& spec, int stage) {
   return spec.stages.empty() ? spec.tp_size : spec.stages.at(static_cast<size_t>(stage)).tp_size;
 }
 
-bool TpSizesAreEqual(const EngineSpec& spec) {
-  return std::all_of(spec.stages.begin(), spec.stages.end(), [&](const StageSpec& stage) {
-    return stage.tp_size == spec.stages.front().tp_size;
-  });
+int ReplicasOf(const EngineSpec& spec, int stage) {
+  const int own = spec.stages.empty() ? 0 : spec.stages.at(static_cast<size_t>(stage)).dp_size;
+  return own > 0 ? own : spec.dp_size;
+}
+
+int SharesOf(const EngineSpec& spec, int stage) { return spec.dp_size / ReplicasOf(spec, stage); }
+
+int SequencesOf(const EngineSpec& spec, int stage) {
+  return spec.micro_batch_size * SharesOf(spec, stage);
+}
+
+std::vector<int> SlicesOf(const EngineSpec& spec, int stage) {
+  std::vector<int> slices = spec.schedule.slices;
+  for (int& sequences : slices) sequences *= SharesOf(spec, stage);
+  return slices;
+}
+
+bool ReplicasAreEqual(const EngineSpec& spec) { return AllEqual(spec, ReplicasOf); }
+
+bool MeshesAreEqual(const EngineSpec& spec) {
+  return ReplicasAreEqual(spec) && AllEqual(spec, TpSizeOf);
 }
 
 Place PlaceOf(const EngineSpec& spec, Rank rank) {
   Place place;
   int position = rank.value();
-  while (position >= TpSizeOf(spec, place.stage) * spec.dp_size) {
-    position -= TpSizeOf(spec, place.stage) * spec.dp_size;
+  const auto ranks = [&] { return TpSizeOf(spec, place.stage) * ReplicasOf(spec, place.stage); };
+  while (position >= ranks()) {
+    position -= ranks();
     ++place.stage;
   }
   const int tp = TpSizeOf(spec, place.stage);

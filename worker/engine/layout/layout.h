@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Where a rank is in its job. A job has pp_size stages of the model, dp_size replicas of each
-// stage, and as many ranks as the stage's TP size over which a replica of it is sharded:
+// Where a rank is in its job. A job has pp_size stages of the model, replicas of each stage, and as
+// many ranks as the stage's TP size over which a replica of it is sharded:
 //   rank = first rank of the stage + replica * TP size + position in the replica
 // The ranks of a stage are adjacent, and so are those of a replica of it, so that placement can put
 // them whole on a node.
+//
+// A micro-batch of the job has dp_size shares of micro_batch_size sequences, in the order of the
+// step. Each of d replicas of a stage computes dp_size / d consecutive shares, as one micro-batch.
 
 #include <string>
 #include <vector>
@@ -17,12 +20,20 @@ namespace stretto {
 
 struct Place {
   int stage = 0;          // below pp_size: which layers of the model it holds
-  int replica = 0;        // below dp_size: which sequences of a step it computes
+  int replica = 0;        // of the stage: which sequences of a step it computes
   GroupRank tp_rank = 0;  // below the stage's TP size: which shard of the layers it holds
 };
-// The ranks that share a replica of a stage, and whether all stages have as many.
+// The ranks that share a replica of a stage.
 int TpSizeOf(const EngineSpec& spec, int stage);
-bool TpSizesAreEqual(const EngineSpec& spec);
+// The replicas of a stage, and the shares of a micro-batch that each of them computes.
+int ReplicasOf(const EngineSpec& spec, int stage);
+int SharesOf(const EngineSpec& spec, int stage);
+// The sequences of a micro-batch of a replica of a stage, and those of each of its slices.
+int SequencesOf(const EngineSpec& spec, int stage);
+std::vector<int> SlicesOf(const EngineSpec& spec, int stage);
+// Whether all stages have as many replicas; whether they also have the same TP size.
+bool ReplicasAreEqual(const EngineSpec& spec);
+bool MeshesAreEqual(const EngineSpec& spec);
 Place PlaceOf(const EngineSpec& spec, Rank rank);
 Rank RankAt(const EngineSpec& spec, const Place& place);
 
@@ -44,9 +55,10 @@ std::vector<Chunk> ChunksOf(const EngineSpec& spec, int stage);
 // left out, except the first.
 //   tp       the ranks that share a replica of a stage
 //   pp       the ranks of all stages at the same place of a replica; all ranks of the replica if
-//            the stages differ in TP size
+//            the stages differ in TP size, and all of the job if they differ in replicas
 //   pp.tied  a rank of the first stage and one of the last that have rows of a tied embedding in
-//            common: those at the same place. Others are named by their ranks, "pp.tied.1-6"
+//            common: those at the same place. Others are named by their ranks, "pp.tied.1-6". If
+//            the two stages differ in replicas, those at these places in all replicas
 //   pp.0-1   ranks of stage 0 and stage 1 that a plan moves the residual stream between
 //            (transfers.h); pp.1-0: back
 //   pp.wrap.2-0  the same with several chunks, of the last stage and the first; pp.wrap.0-2: back.

@@ -4,8 +4,8 @@
 // the weights have the same buckets, so that one collective spreads them after an update.
 //
 // A bucket is dealt to the replicas in parts of equal size, a range of elements each. A part may
-// begin and end anywhere in a parameter. The parts of a bucket follow from the model, dp_size
-// and the stage's TP size alone, not from stages or ZeRO, and the norm has a number for each of
+// begin and end anywhere in a parameter. The parts of a bucket follow from the model and from the
+// stage's replicas and TP size alone, not from stages or ZeRO, and the norm has a number for each of
 // them. It has therefore the same bits with and without ZeRO and for any number of stages.
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Bucket {
   std::string name;
   std::vector<size_t> parameters;  // indices in the list, which are adjacent in this order
   int64_t count = 0;               // elements, without padding
-  int parts = 1;                   // dp_size if it is dealt
+  int parts = 1;                   // the stage's replicas if it is dealt
 
   // Elements of a part. `parts` of them have room for all parameters, and padding behind them.
   int64_t part_count() const;
@@ -40,8 +40,8 @@ struct Piece {
 
 class Buckets {
  public:
-  // Of a list of parameters that ParametersOf returned for a stage of this TP size.
-  Buckets(const EngineSpec& spec, int tp_size, const std::vector<Parameter>& parameters);
+  // Of a list of parameters that ParametersOf returned for the TP size of the stage.
+  Buckets(const EngineSpec& spec, int stage, const std::vector<Parameter>& parameters);
 
   const std::vector<Bucket>& all() const { return buckets_; }  // by their first parameters
   // The bucket of a parameter, by number and itself, and the parameter's first element in it.
@@ -71,7 +71,8 @@ struct Holders {
 
 // All holders of each parameter of the model, by Parameter::index. A rank is in at most one of a
 // parameter. The ranges of sharded parameters are those of each rank's shard. A tied embedding has
-// those of the first stage, and of the last one if that has the same shards.
+// those of the first stage, and of the last one if that has the same shards and, with ZeRO, as many
+// replicas.
 using AllHolders = std::vector<std::vector<Holders>>;
 AllHolders HoldersOf(const EngineSpec& spec);
 

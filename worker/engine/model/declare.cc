@@ -85,7 +85,7 @@ BufferId Emitter::OwnPart(const Bucket& bucket, BufferId whole) {
 
 void Emitter::DeclareStep() {
   DeclareParameters();
-  const int64_t b = spec_.micro_batch_size, s = model_.sequence_length;
+  const int64_t b = SequencesOf(spec_, place_.stage), s = model_.sequence_length;
   const auto input = [&](const char* name, std::vector<int64_t> shape) {
     return NewBuffer(name, DType::kI32, std::move(shape), ArenaClass::kInput, kPerMicroBatch);
   };
@@ -104,8 +104,8 @@ void Emitter::DeclareStep() {
 void Emitter::DeclareSlices() {
   int64_t first = 0;  // sequence
   const int64_t s = model_.sequence_length;
-  for (int i = 0; i < std::ssize(spec_.schedule.slices); ++i) {
-    const int64_t sequences = spec_.schedule.slices[i];
+  for (const int64_t sequences : SlicesOf(spec_, place_.stage)) {
+    const int i = static_cast<int>(slices_.size());
     SliceState slice;
     slice.index = i;
     slice.rows = sequences * s;

@@ -48,7 +48,7 @@ Emitter::Emitter(const EngineSpec& spec, Rank rank, Extent extent)
                   .head_dim = model_.head_dim(),
                   .first_head = model_.heads / tp_size_ * tp_rank_.value()}),
       parameters_(ParametersOf(spec, rank)),
-      buckets_(spec, tp_size_, parameters_),
+      buckets_(spec, place_.stage, parameters_),
       index_(IndexOf(parameters_, model_.layers)),
       // The threshold counts in units of 2^-32; evaluation drops nothing.
       drop_threshold_(extent == Extent::kForward ? 0
@@ -243,6 +243,7 @@ void CheckShares(const EngineSpec& spec) {
     const int tp = TpSizeOf(spec, stage);
     STRETTO_CHECK(model.key_heads() % tp == 0 && model.ffn_hidden % tp == 0);
     STRETTO_CHECK(model.padded_vocab() % tp == 0 || (stage > 0 && stage < spec.pp_size - 1));
+    STRETTO_CHECK(spec.dp_size % ReplicasOf(spec, stage) == 0);
   }
   STRETTO_CHECK(model.layers >= spec.pp_size * spec.chunks_per_stage);
   STRETTO_CHECK(spec.chunks_per_stage == 1 || (spec.pp_size > 1 && spec.stages.empty()));

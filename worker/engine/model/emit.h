@@ -25,12 +25,12 @@ namespace stretto {
 
 // The buffers of a step program that the host reads or writes. Map the ids with BufferMap.
 struct StepBuffers {
-  // i32 [micro_batch_size, sequence], per micro-batch; -1 in stages that have no embeddings
+  // i32 [sequences of a replica, sequence], per micro-batch; -1 in stages that have no embeddings
   BufferId tokens = -1;
   BufferId targets = -1;  // the same; -1, as the losses, in stages that have no head
   BufferId keys;          // i32 [kKeyCount], per micro-batch: what keys random draws
   BufferId scalars;       // f32 [kScalarCount]
-  // f32 [micro_batch_size * sequence], per micro-batch: each token's loss
+  // f32 [sequences of a replica * sequence], per micro-batch: each token's loss
   BufferId losses = -1;
   BufferId clip_state;  // f32 [kClipStateCount]
   // Per parameter of the rank, in ParametersOf order. weight has the compute type. A forward pass

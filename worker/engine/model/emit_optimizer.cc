@@ -38,12 +38,13 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
 
 // The first stage and the last one have each added up their part of the gradient of a tied
 // embedding. Both need the whole, because both update their copy. If their TP sizes differ, a rank
-// shares rows with several ranks of the other.
+// shares rows with several ranks of the other. If their numbers of replicas differ, replicas have no
+// counterparts, and one sum adds up all of both stages.
 void Emitter::ReduceTied() {
   for (GroupId group : step_.groups.ids()) {
     if (!absl::StartsWith(step_.groups[group].name, kTiedGroupName)) continue;
     const int embedding = index_.token_embedding;
-    // The rows that both ranks have, of the embedding and then of this rank's shard.
+    // The rows that all ranks have, of the embedding and then of this rank's shard.
     int64_t begin = 0, end = model_.padded_vocab();
     for (Rank rank : step_.groups[group].ranks) {
       const Place at = PlaceOf(spec_, rank);
@@ -60,16 +61,24 @@ void Emitter::ReduceTied() {
   }
 }
 
+bool Emitter::TiedSumsReplicas(const Bucket& bucket) const {
+  const int last = spec_.pp_size - 1, embedding = index_.token_embedding;
+  return model_.head_is_tied() && embedding >= 0 &&
+         bucket.parameters.front() == static_cast<size_t>(embedding) &&
+         ReplicasOf(spec_, 0) != ReplicasOf(spec_, last);
+}
+
 // Each replica has computed the gradients of its own sequences. A bucket is summed as soon as its
 // last contribution is there, because the operation waits for nothing else, so sums run under the
 // rest of backward. A replica that updates a part needs the sum of that part alone.
 void Emitter::ReduceOverReplicas(const std::vector<size_t>& order) {
-  if (spec_.dp_size == 1) return;
+  if (ReplicasOf(spec_, place_.stage) == 1) return;
   std::set<size_t> reduced;
   for (size_t i : order) {
     const size_t b = buckets_.NumberOf(i);
     if (!reduced.insert(b).second) continue;
     const Bucket& bucket = buckets_.all()[b];
+    if (TiedSumsReplicas(bucket)) continue;
     const BufferId all = GradientsOf(b);
     const bool shares = Shares(bucket);
     AddCollective(shares ? OpKind::kReduceScatter : OpKind::kAllReduce,
@@ -88,15 +97,17 @@ bool Emitter::Counts(const Parameter& parameter) const {
 // pieces. The shards of a parameter, and so its pieces, follow from the stage that counts it.
 std::vector<int64_t> Emitter::FirstPieces() const {
   std::vector<int64_t> pieces;  // of each parameter
-  std::set<int> sizes;
+  const auto mesh_of = [&](int stage) {
+    return std::pair(TpSizeOf(spec_, stage), ReplicasOf(spec_, stage));
+  };
+  std::set<std::pair<int, int>> meshes;
   for (int stage = 0; stage < spec_.pp_size; ++stage) {
-    const int tp_size = TpSizeOf(spec_, stage);
-    if (!sizes.insert(tp_size).second) continue;
-    const std::vector<Parameter> all = ParametersOf(model_, tp_size, 0);
-    const Buckets buckets(spec_, tp_size, all);
+    if (!meshes.insert(mesh_of(stage)).second) continue;
+    const std::vector<Parameter> all = ParametersOf(model_, TpSizeOf(spec_, stage), 0);
+    const Buckets buckets(spec_, stage, all);
     pieces.resize(all.size());
     for (size_t i = 0; i < all.size(); ++i) {
-      if (TpSizeOf(spec_, OwnerOf(spec_, all[i])) == tp_size)
+      if (mesh_of(OwnerOf(spec_, all[i])) == mesh_of(stage))
         pieces[i] = std::ssize(buckets.PiecesOf(i));
     }
   }
@@ -110,11 +121,12 @@ std::vector<int64_t> Emitter::FirstPieces() const {
 // number plus zeros, so the norm has the same bits for any number of stages, with and without ZeRO.
 // Ranks at the same place of all stages add up their parts, and then those of a stage their sums.
 // If stages differ in TP size there are no such places, and all ranks of a replica add up their
-// parts.
+// parts. If they differ in replicas all ranks of the job do, of which the first replica of a stage
+// counts what all of them have.
 BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   const std::vector<int64_t> first = FirstPieces();
   const int64_t count = first.back();
-  const bool equal = TpSizesAreEqual(spec_);
+  const bool equal = MeshesAreEqual(spec_), all_replicas = !ReplicasAreEqual(spec_);
   const BufferId parts = NewBuffer("norm_parts", DType::kF32, {count}, ArenaClass::kActivation);
   const BufferId total = NewBuffer("norm_total", DType::kF32, {1}, ArenaClass::kActivation);
   const auto part = [&](int64_t index, int64_t size) {
@@ -129,7 +141,8 @@ BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
     for (const Piece& piece : buckets_.PiecesOf(i)) {
       ++index;
       // What every replica updates is counted by the first.
-      if (spec_.zero > 0 && piece.part != place_.replica) continue;
+      const int counts = spec_.zero > 0 ? piece.part : all_replicas ? 0 : place_.replica;
+      if (counts != place_.replica) continue;
       written[static_cast<size_t>(index)] = true;
       if (Counts(parameters_[i])) {
         Add(OpKind::kSumSquares, tag, {Elements(G(i), piece.range)}, {part(index, 1)});
@@ -147,7 +160,7 @@ BufferId Emitter::NormTotal(const std::vector<size_t>& order, const Tag& norm) {
   const auto add_up = [&](GroupId group) {
     if (group >= 0) AddCollective(OpKind::kAllReduce, norm, parts, parts, DType::kF32, group);
   };
-  if (spec_.zero > 0) add_up(FindGroup(step_.groups, kDpGroupName));
+  if (spec_.zero > 0 && !all_replicas) add_up(FindGroup(step_.groups, kDpGroupName));
   add_up(FindGroup(step_.groups, kPpGroupName));
   Add(OpKind::kSum, norm, {parts}, {total});
   if (equal) AllReduce(norm, total, false);

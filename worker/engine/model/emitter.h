@@ -97,9 +97,8 @@ class Emitter {
   Boundary BoundaryTo(bool next, bool sends) const;
   void Send(const SliceState& slice, int layer, Phase phase, BufferId x);
   BufferId Receive(const SliceState& slice, int layer, Phase phase);
-  HeldBox RowsIn(const SliceState& slice, BufferId x) const;
-  void AddTransfers(const SliceState& slice, const Boundary& boundary, const Tag& tag,
-                    const HeldBox& in, const HeldBox& out);
+  // x: the rows of the slice that this rank holds.
+  void AddTransfers(const SliceState& slice, const Boundary& boundary, const Tag& tag, BufferId x);
 
   // Adds a collective. f32 operands travel as `wire`.
   void AddCollective(OpKind kind, const Tag& tag, BufferId in, BufferId out, DType wire,
@@ -138,6 +137,8 @@ class Emitter {
   void ReduceReplicated();
   void ReduceTied();
   std::vector<size_t> InOrderOfGradients() const;
+  // Whether the sums over stages of a tied embedding are sums over their replicas, too.
+  bool TiedSumsReplicas(const Bucket& bucket) const;
   void ReduceOverReplicas(const std::vector<size_t>& order);
   // Whether this rank's part of a gradient counts in the norm: each part of the model counts once.
   bool Counts(const Parameter& parameter) const;

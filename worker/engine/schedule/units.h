@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "proto/base/check.h"
@@ -43,10 +44,11 @@ inline UnitId FindUnit(const StepProgram& step, absl::string_view name) {
 }
 
 // Whether an operation communicates with another stage, or completes what comes from it. Such
-// operations wait for other stages, so nothing of their own stage may be made to wait for them.
+// operations wait for other stages, so nothing of their own stage may be made to wait for them. The
+// name of a gather has its layer behind it.
 inline bool MovesBetweenStages(const Op& op) {
-  return IsTransfer(op.kind) ||
-         (op.kind == OpKind::kAllGather && op.tag.name == NameOf(ReshardRole::kGather));
+  return IsTransfer(op.kind) || (op.kind == OpKind::kAllGather &&
+                                 absl::StartsWith(op.tag.name, NameOf(ReshardRole::kGather)));
 }
 
 }  // namespace stretto

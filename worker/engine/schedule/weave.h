@@ -11,7 +11,7 @@
 //   "r.qkv"  recomputed        "w.qkv"  backward, gradients of parameters (wgrad)
 //
 // The ends of transfers between stages are "recv" and "send", with "d." in backward, outside the
-// layers. What was received may need a "gather".
+// layers. What was received in front of layer 3 may need a "gather3".
 //
 // Names: embed position | ln1 qkv attention proj res1 ln2 fc1 act fc2 res2 | final_norm head max
 // sum loss. res1 and res2 are the operations after a half-block's last collective (bias, dropout,

@@ -56,9 +56,10 @@ const char* NameOf(Transfer transfer) {
 }
 
 int EngineSpec::world_size() const {
-  int of_replica = stages.empty() ? pp_size * tp_size : 0;
-  for (const StageSpec& stage : stages) of_replica += stage.tp_size;
-  return of_replica * dp_size;
+  int ranks = stages.empty() ? pp_size * tp_size * dp_size : 0;
+  for (const StageSpec& stage : stages)
+    ranks += stage.tp_size * (stage.dp_size > 0 ? stage.dp_size : dp_size);
+  return ranks;
 }
 
 }  // namespace stretto

@@ -105,6 +105,7 @@ struct ScheduleSpec {
 struct StageSpec {
   int layers = 0;
   int tp_size = 1;
+  int dp_size = 0;  // replicas; divides EngineSpec::dp_size. 0: as many
 };
 
 struct EngineSpec {
@@ -118,15 +119,17 @@ struct EngineSpec {
   // All stages, if they are not alike; pp_size is then their number. Empty: each has tp_size, and
   // they share the layers evenly. Stages of one chunk only. Read it through worker/engine/layout.
   std::vector<StageSpec> stages = {};
-  int dp_size = 1;  // replicas, each of which computes its own micro-batches
+  // Replicas, each of which computes its own sequences of a micro-batch, unless `stages` has the
+  // number; the shares to which the sequences of a micro-batch are dealt.
+  int dp_size = 1;
   // The stage of ZeRO (Rajbhandari et al. 2020, section 5): 0, each replica updates all parameters;
   // 1, each updates a part of them and has the optimizer's state of that part alone.
   int zero = 0;
   DType dtype = DType::kF32;
   // The type of activations on the wire; kBF16 with f32 compute halves the bytes.
   DType wire_dtype = DType::kF32;
-  int micro_batch_size = 1;  // sequences
-  int micro_batches = 1;     // per step and replica
+  int micro_batch_size = 1;  // sequences of a share
+  int micro_batches = 1;     // per step
   // Updates a parameter as soon as its gradient is final instead of when the norm is known; the
   // norm is still computed. For callers that do not clip and that discard the parameters when the
   // norm is not finite.

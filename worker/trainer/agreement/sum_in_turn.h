@@ -10,11 +10,11 @@
 
 namespace stretto::trainer {
 
-// Work items, such as micro-batches, are dealt to the replicas in turn: item i is the (i /
-// dp_size)th of replica i modulo dp_size. `mine` has the number of each item of this rank's
-// replica; every rank passes equally many, and those of the last stage count. Returns the sum over
-// all items, added in their order: the same bits on every rank. Every rank calls this together.
-// Errors: those of the communicator.
+// Work items are the shares of micro-batches (worker/engine/layout): micro-batch by micro-batch,
+// each replica of the last stage has SharesOf consecutive ones. `mine` has the number of each item
+// of this rank's replica; every rank passes as many as one of the last stage, and those count.
+// Returns the sum over all items, added in their order: the same bits on every rank, and for any
+// number of replicas. Every rank calls this together. Errors: those of the communicator.
 absl::StatusOr<double> SumInTurn(const EngineSpec& spec, Communicator& control,
                                  const std::vector<double>& mine);
 

@@ -12,6 +12,7 @@
 #include "proto/spec/job/ranks.h"
 #include "proto/spec/job/validate.h"
 #include "proto/spec/schedules.h"
+#include "worker/engine/layout/layout.h"
 
 namespace stretto::trainer {
 namespace {
@@ -168,7 +169,8 @@ absl::StatusOr<EngineSpec> EngineSpecFrom(const v1alpha1::JobSpec& job) {
   engine.pp_size = spec.parallelism().pp_size();
   engine.chunks_per_stage = std::max(1, spec.parallelism().chunks_per_stage());
   for (const v1alpha1::StageSpec& stage : spec.parallelism().stages())
-    engine.stages.push_back({.layers = stage.layers(), .tp_size = stage.tp_size()});
+    engine.stages.push_back(
+        {.layers = stage.layers(), .tp_size = stage.tp_size(), .dp_size = stage.dp_size()});
   engine.dtype = DTypeFrom(spec.precision());
   engine.wire_dtype = DTypeFrom(spec.parallelism().wire());
   engine.micro_batch_size = spec.micro_batch_size();
@@ -188,10 +190,11 @@ v1alpha1::JobSpec JobSpecOf(const EngineSpec& engine) {
   spec.mutable_parallelism()->set_dp_size(engine.dp_size);
   spec.mutable_parallelism()->set_zero(engine.zero);
   spec.mutable_parallelism()->set_pp_size(engine.pp_size);
-  for (const StageSpec& stage : engine.stages) {
+  for (int stage = 0; stage < static_cast<int>(engine.stages.size()); ++stage) {
     v1alpha1::StageSpec* added = spec.mutable_parallelism()->add_stages();
-    added->set_layers(stage.layers);
-    added->set_tp_size(stage.tp_size);
+    added->set_layers(engine.stages[static_cast<size_t>(stage)].layers);
+    added->set_tp_size(TpSizeOf(engine, stage));
+    added->set_dp_size(ReplicasOf(engine, stage));
   }
   if (engine.pp_size > 1) {
     spec.mutable_parallelism()->set_chunks_per_stage(engine.chunks_per_stage);

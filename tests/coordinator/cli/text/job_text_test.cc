@@ -121,6 +121,24 @@ TEST(StageTableTest, ShowsTheSharesOfEachStagesRanks) {
   EXPECT_EQ(StageTable(job), "") << "one stage";
 }
 
+TEST(StageTableTest, AStageHasTheRanksOfItsOwnReplicas) {
+  v1alpha1::Job job;
+  v1alpha1::ParallelismSpec& parallelism = *job.mutable_spec()->mutable_parallelism();
+  parallelism.set_dp_size(2);
+  parallelism.set_pp_size(2);
+  for (int replicas : {2, 1}) {
+    v1alpha1::StageSpec& stage = *parallelism.add_stages();
+    stage.set_tp_size(1);
+    stage.set_dp_size(replicas);
+  }
+  for (Ledger::Part part : {Ledger::COMPUTE_ALONE, Ledger::COMPUTE_ALONE, Ledger::IDLE})
+    AddEntry(job.mutable_progress()->add_rank_ledgers(), part, "", "forward", 1);
+  EXPECT_EQ(StageTable(job),
+            "share          stage 0  stage 1\n"
+            "compute alone  100.0 %        -\n"
+            "idle                 -  100.0 %\n");
+}
+
 TEST(LedgerTableTest, WithoutCommunicationOrEntriesSaysSo) {
   EXPECT_EQ(LedgerTable(Ledger(), false),
             "seconds  other  total  share\n"

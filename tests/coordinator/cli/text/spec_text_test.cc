@@ -138,6 +138,10 @@ TEST(SpecTextTest, UnlikeStagesHaveTheirLayersAndRanks) {
     stage.set_tp_size(layers - 1);
   }
   EXPECT_EQ(ScheduleText(spec), "domino_row, layers 5 x tp 4 + 3 x tp 2, pp 2 1f1b");
+  spec.mutable_parallelism()->set_dp_size(2);
+  spec.mutable_parallelism()->mutable_stages(0)->set_dp_size(2);
+  spec.mutable_parallelism()->mutable_stages(1)->set_dp_size(1);
+  EXPECT_EQ(ScheduleText(spec), "domino_row, layers 5 x tp 4 + 3 x tp 2 x dp 1, pp 2 1f1b, dp 2");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/worker/engine/specs.h"
+#include "worker/engine/layout/layout.h"
 
 namespace stretto {
 namespace {
@@ -23,7 +24,7 @@ std::vector<std::string> NamesOf(const Buckets& buckets) {
 
 TEST(BucketsTest, HalfALayerIsOneWhereReplicasAddItUp) {
   const EngineSpec one = Spec({}), two = Spec({.dp_size = 2});
-  const Buckets of_one(one, 2, ParametersOf(one, 0)), of_two(two, 2, ParametersOf(two, 0));
+  const Buckets of_one(one, 0, ParametersOf(one, 0)), of_two(two, 0, ParametersOf(two, 0));
   EXPECT_EQ(of_one.all().size(), ParametersOf(one, 0).size());
   EXPECT_THAT(NamesOf(of_two),
               ElementsAre("embedding.token.weight", "embedding.position.weight",
@@ -39,7 +40,7 @@ TEST(BucketsTest, PartsShareTheElements) {
         const EngineSpec spec =
             Spec({.family = family, .dp_size = dp_size, .sequence_parallel = sequence_parallel});
         const std::vector<Parameter> parameters = ParametersOf(spec, 1);
-        const Buckets buckets(spec, 2, parameters);
+        const Buckets buckets(spec, 0, parameters);
         for (size_t i = 0; i < parameters.size(); ++i) {
           const Bucket& bucket = buckets.Of(i);
           EXPECT_EQ(bucket.parts, bucket.name == kReplicatedBucket ? 1 : dp_size);
@@ -65,12 +66,12 @@ TEST(BucketsTest, PiecesAreThoseOfTheWholeModel) {
     Layout layout{.dp_size = 3, .sequence_parallel = sequence_parallel, .layers = 4};
     const EngineSpec whole = Spec(layout);
     const std::vector<Parameter> all = ParametersOf(whole, 0);
-    const Buckets of_all(whole, 2, all);
+    const Buckets of_all(whole, 0, all);
     layout.pp_size = 2;
     const EngineSpec staged = Spec(layout, 1);
     for (Rank rank : {Rank::Of(0), Rank::Of(6)}) {
       const std::vector<Parameter> parameters = ParametersOf(staged, rank);
-      const Buckets buckets(staged, 2, parameters);
+      const Buckets buckets(staged, PlaceOf(staged, rank).stage, parameters);
       for (size_t i = 0; i < parameters.size(); ++i) {
         const std::vector<Piece> found = buckets.PiecesOf(i),
                                  expected = of_all.PiecesOf(parameters[i].index);
@@ -86,7 +87,7 @@ TEST(BucketsTest, AReplicaUpdatesAllOrWithZeroItsPart) {
   const EngineSpec plain = Spec({.tp_size = 1, .dp_size = 2});
   const EngineSpec shared = Spec({.tp_size = 1, .dp_size = 2}, 1);
   const std::vector<Parameter> parameters = ParametersOf(plain, 0);
-  const Buckets of_plain(plain, 1, parameters), of_shared(shared, 1, parameters);
+  const Buckets of_plain(plain, 0, parameters), of_shared(shared, 0, parameters);
   for (size_t i = 0; i < parameters.size(); ++i) {
     const ElementRange all{0, parameters[i].count()};
     EXPECT_EQ(of_plain.UpdatedBy(1, i), all);
@@ -138,6 +139,17 @@ TEST(HoldersTest, AreTheRanksThatHoldTheSame) {
   found = holders_of(unlike, 0, "layers.1.mlp.fc1.weight");
   ASSERT_EQ(found.size(), 2u);
   EXPECT_THAT(ranks(found[1]), ElementsAre(3, 5));
+  // A stage of one replica deals nothing, and the copy of the embedding is of other parts.
+  Layout replicas = layout;
+  replicas.stages = {{.layers = 1, .tp_size = 2, .dp_size = 1}, {.layers = 1, .tp_size = 2}};
+  found = holders_of(replicas, 1, "layers.0.mlp.fc1.weight");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(ranks(found[0]), ElementsAre(0));
+  EXPECT_EQ(holders_of(replicas, 1, "layers.1.attention.qkv.weight").size(), 4u);
+  found = holders_of(replicas, 1, "embedding.token.weight");
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_THAT(ranks(found[1]), ElementsAre(1));
+  EXPECT_THAT(ranks(holders_of(replicas, 0, "embedding.token.weight").at(1)), ElementsAre(1, 3, 5));
   // A short parameter is in one part of its layer.
   found = holders_of(layout, 1, "layers.0.ln1.weight");
   ASSERT_EQ(found.size(), 1u);

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Jobs whose stages differ in replicas.
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/cluster.h"
+
+namespace stretto::integration {
+namespace {
+
+using ::testing::HasSubstr;
+
+class UnlikeReplicasTest : public ClusterTest {
+ protected:
+  // Three micro-batches of eight sequences: two replicas of a layer with four sequences each, and
+  // one of three layers, on two ranks, with all of them.
+  static JobFile Unlike(const std::string& name, int steps, const std::string& more = "") {
+    return {.name = name,
+            .steps = steps,
+            .model =
+                "{family: gpt, layers: 4, hidden: 64, heads: 4, sequence_length: 64, "
+                "vocab_size: 257}",
+            .data = "{prefix: text, held_out: 0.2}",
+            .dp_size = 2,
+            .stages = "[{layers: 1, tp_size: 1}, {layers: 3, tp_size: 2, dp_size: 1}]",
+            .schedule = "{name: domino_row, parameters: {slices: 2}}",
+            .more = absl::StrCat("global_batch_size: 24\noptimizer: {decay_steps: 8}\n", more)};
+  }
+  // The same model, data and batch in one replica of one stage.
+  static JobFile OneStage(const std::string& name, int steps, const std::string& more = "") {
+    JobFile one = Unlike(name, steps, more);
+    one.stages = "";
+    one.dp_size = 1;
+    return one;
+  }
+  static void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t step = 0; step < found.size(); ++step)
+      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step;
+  }
+};
+
+TEST_F(UnlikeReplicasTest, TrainAndEvaluateAsOneReplicaDoes) {
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  StartWorker("node-b", 2);
+  const std::string eval = "eval: {interval_steps: 3, batches: 3}\n";
+  const Json job = RunJob(Unlike("unlike", 6, eval));
+  EXPECT_EQ(ConditionOf(job, "Scheduled")["message"], "4 ranks on node-a, node-b");
+  EXPECT_EQ(job["placement"][2]["worker"], job["placement"][3]["worker"]);
+  const std::string program = ReadRun("unlike", 2, "program.txt");
+  EXPECT_THAT(program, HasSubstr("group pp 0,1,2,3\n"));
+  EXPECT_THAT(program, HasSubstr("group pp.tied 0,1,2\n"));
+  EXPECT_THAT(program, HasSubstr("group pp.0-1.1-2-3 1,2,3\n"));
+  EXPECT_THAT(Stretto({"job", "describe", "unlike"}).out,
+              HasSubstr(", layers 1 x tp 1 + 3 x tp 2 x dp 1, pp 2 1f1b, dp 2"));
+
+  RunJob(OneStage("one", 6, eval));
+  ExpectNear(Losses("unlike"), Losses("one"));
+  const auto evaluated = [&](const std::string& name) {
+    return Steps(name)[2]["evaluation"]["loss"].get<double>();
+  };
+  EXPECT_NEAR(evaluated("unlike"), evaluated("one"), 1e-5 * evaluated("one"));
+}
+
+TEST_F(UnlikeReplicasTest, NoTransferChangesABit) {
+  StartCoordinator();
+  StartWorker("node-a", 4);
+  for (const std::string transfer : {"send", "chain", "gather"}) {
+    JobFile job = Unlike(transfer, 3);
+    job.schedule = absl::StrCat(
+        "{name: domino_row, parameters: {slices: 2}, pipeline: {transfer: ", transfer, "}}");
+    RunJob(job);
+  }
+  EXPECT_EQ(Losses("chain"), Losses("send"));
+  EXPECT_EQ(Losses("gather"), Losses("send"));
+  EXPECT_THAT(ReadRun("chain", 2, "program.txt"), HasSubstr("group pp.0-1.1-2-3 1,2,3\n"));
+  EXPECT_THAT(ReadRun("gather", 2, "program.txt"), HasSubstr("group pp.0-1.2-3 2,3\n"));
+}
+
+// A replica of the first stage is killed. One stage continues, and then stages of other replicas.
+TEST_F(UnlikeReplicasTest, AJobThatLostAReplicaContinuesUnderOtherLayouts) {
+  StartCoordinator();
+  StartWorker("node-a", 2);
+  StartWorker("node-b", 2);
+  RunJob(OneStage("whole", 8));
+  JobFile lost = Unlike("lost", 8);
+  lost.zero = 1;
+  LoseARank(lost, 1);
+
+  const Json job = RunJob(OneStage("one", 6, "checkpoint: {resume_from: lost/step-00000004}\n"));
+  EXPECT_EQ(ConditionOf(job, "ResumedExactly")["reason"], "OtherLayout");
+  JobFile other = Unlike("rest", 8, "checkpoint: {resume_from: one}\n");
+  other.stages = "[{layers: 2, tp_size: 2, dp_size: 1}, {layers: 2, tp_size: 1}]";
+  RunJob(other);
+  std::vector<double> resumed = Losses("one");
+  for (double loss : Losses("rest")) resumed.push_back(loss);
+  const std::vector<double> whole = Losses("whole");
+  ExpectNear(resumed, {whole.begin() + 4, whole.end()});
+}
+
+TEST_F(UnlikeReplicasTest, ContinueFromACheckpointBitByBit) {
+  StartCoordinator();
+  StartWorker("node-a", 4);
+  const auto shared = [](const std::string& name, int steps, const std::string& more = "") {
+    JobFile job = Unlike(name, steps, more);
+    job.zero = 1;
+    return job;
+  };
+  RunJob(shared("whole", 6));
+  RunJob(shared("half", 3));
+  RunJob(shared("rest", 6, "checkpoint: {resume_from: half}\n"));
+  const std::vector<double> whole = Losses("whole");
+  ASSERT_EQ(whole.size(), 6u);
+  EXPECT_EQ(Losses("rest"), std::vector<double>(whole.begin() + 3, whole.end()));
+}
+
+TEST_F(UnlikeReplicasTest, TheExampleRunsAsItStands) {
+  StartCoordinator();
+  StartWorker("node-a", 4);
+  RunExample("unlike-replicas");
+  EXPECT_THAT(Stretto({"job", "describe", "unlike-replicas"}).out,
+              HasSubstr(", layers 3 x tp 1 + 1 x tp 2 x dp 1, pp 2 eager_1f1b, dp 2 zero 1"));
+}
+
+}  // namespace
+}  // namespace stretto::integration
