@@ -143,9 +143,9 @@ class RankProcess {
 
   // Proves that the programs of all ranks fit together. Called by all of them.
   absl::Status Rehearse(const StepProgram& step, const Program& program) {
-    std::vector<GroupId> issued;
-    if (config_.on_gpu) issued = CallsInIssueOrder(step);
-    return CheckSameStep(program, std::move(issued), device_->control());
+    if (!config_.on_gpu) return CheckSameStep(program, {}, device_->control());
+    return CheckSameStep(WithRunsInTurn(step, program), CallsInIssueOrder(step),
+                         device_->control());
   }
 
   absl::Status Load(const SavedState* saved, const ModelSource* weights, TrainState* state) {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -99,16 +100,22 @@ class Fronts {
   std::set<OpId> ends_;              // where runs end
 };
 
-}  // namespace
-
-std::vector<IssuedRun> IssueOrder(const StepProgram& step) {
-  const Program program = Expand(step);
-  std::vector<OpId> first;  // of each instance
+// Returns the first operation of each instance in the expansion.
+std::vector<OpId> FirstOps(const StepProgram& step) {
+  std::vector<OpId> first;
   OpId next = 0;
   for (const Instance& instance : step.instances) {
     first.push_back(next);
     next = next + std::ssize(step.units[instance.unit].ops);
   }
+  return first;
+}
+
+}  // namespace
+
+std::vector<IssuedRun> IssueOrder(const StepProgram& step) {
+  const Program program = Expand(step);
+  const std::vector<OpId> first = FirstOps(step);
   const Fronts fronts(program, first);
   IdVector<OpId, std::vector<OpId>> early(program.ops.size());
   std::vector<IssuedRun> order;
@@ -139,6 +146,28 @@ std::vector<GroupId> CallsInIssueOrder(const StepProgram& step) {
     }
   }
   return calls;
+}
+
+Program WithRunsInTurn(const StepProgram& step, Program program) {
+  const std::vector<OpId> first = FirstOps(step);
+  std::map<LaneId, OpId> before;  // the last operations of the run of computation before
+  for (const IssuedRun& run : IssueOrder(step)) {
+    std::map<LaneId, OpId> begin, end;
+    for (OpId in_unit : run.ops) {
+      const OpId op = first[run.instance.position()] + in_unit.value();
+      begin.try_emplace(program.ops[op].lane, op);
+      end[program.ops[op].lane] = op;
+    }
+    for (const auto& [lane, op] : begin) {
+      std::vector<OpId>& waits = program.ops[op].waits;
+      for (const auto& [other, last] : before) {
+        const auto at = std::lower_bound(waits.begin(), waits.end(), last);
+        if (other != lane && (at == waits.end() || *at != last)) waits.insert(at, last);
+      }
+    }
+    if (!run.transfers) before = std::move(end);
+  }
+  return program;
 }
 
 }  // namespace stretto

@@ -43,4 +43,10 @@ std::vector<IssuedRun> IssueOrder(const StepProgram& step);
 // this defines which call comes when.
 std::vector<GroupId> CallsInIssueOrder(const StepProgram& step);
 
+// Returns `program`, the expansion of `step`, with waits for what a device and its host hold up
+// besides: every run waits for all of the run of computation before it. A device waits for less,
+// because its graphs take turns on several streams and its host may be several runs ahead. A
+// rehearsal that ends with more waits also ends with fewer.
+Program WithRunsInTurn(const StepProgram& step, Program program);
+
 }  // namespace stretto

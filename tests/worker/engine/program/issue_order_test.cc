@@ -132,7 +132,7 @@ std::vector<Skeleton> SkeletonsOf(const Layout& layout, Variant variant = Varian
   const std::vector<RankPlan> plans = *BuildPlans(SpecOf(layout), variant);
   std::vector<Skeleton> skeletons;
   for (const RankPlan& plan : plans) {
-    skeletons.push_back(*SkeletonOf(plan.program));
+    skeletons.push_back(*SkeletonOf(WithRunsInTurn(plan.step, plan.program)));
     skeletons.back().issued = CallsInIssueOrder(plan.step);
   }
   return skeletons;
@@ -142,6 +142,46 @@ absl::Status Rehearse(const std::vector<Skeleton>& skeletons) {
   std::vector<const Skeleton*> all;
   for (const Skeleton& skeleton : skeletons) all.push_back(&skeleton);
   return VerifySkeletons(all);
+}
+
+Op OpOn(LaneId lane, OpKind kind, GroupId group = -1, std::vector<OpId> waits = {}) {
+  Op op;
+  op.kind = kind;
+  op.lane = lane;
+  op.group = group;
+  if (kind != OpKind::kRecv) op.in = {0};
+  if (kind != OpKind::kSend) op.out = {0};
+  op.waits = std::move(waits);
+  return op;
+}
+
+// A receive and what waits for it hold up a graph behind them, whose collective the sender needs.
+TEST(IssueOrderTest, ARunThatWaitsForTheWholeRunBeforeItMayBeADeadlock) {
+  const LaneId compute = 0, tp_lane = 1, pp_lane = 2;
+  const GroupId tp = 0, pp = 1;
+  StepProgram receiver;
+  receiver.world_size = 2;
+  receiver.groups = {Group{"tp", {0, 1}}, Group{"pp.1-0", {1, 0}}};
+  receiver.lanes = {Lane{"compute"}, Lane{"comm.tp"}, Lane{"comm.pp.1-0"}};
+  receiver.buffers = {Buffer{.name = "x", .shape = {4}}};
+  StepProgram sender = receiver;
+  sender.rank = 1;
+  receiver.units = {Unit{"receive", IdVector<OpId, Op>({OpOn(pp_lane, OpKind::kRecv, pp),
+                                                        OpOn(compute, OpKind::kZero, -1, {0})})},
+                    Unit{"reduce", IdVector<OpId, Op>({OpOn(tp_lane, OpKind::kAllReduce, tp)})}};
+  receiver.instances = {Instance{0, {}, {}}, Instance{1, {}, {}}};
+  sender.units = {Unit{"send", IdVector<OpId, Op>({OpOn(tp_lane, OpKind::kAllReduce, tp),
+                                                   OpOn(pp_lane, OpKind::kSend, pp, {0})})}};
+  sender.instances = {Instance{0, {}, {}}};
+  for (bool in_turn : {false, true}) {
+    std::vector<Skeleton> skeletons;
+    for (const StepProgram* step : {&receiver, &sender}) {
+      const Program program = Expand(*step);
+      skeletons.push_back(*SkeletonOf(in_turn ? WithRunsInTurn(*step, program) : program));
+      skeletons.back().issued = CallsInIssueOrder(*step);
+    }
+    EXPECT_EQ(Rehearse(skeletons).ok(), !in_turn) << Rehearse(skeletons);
+  }
 }
 
 TEST(IssueOrderTest, NoPipelineDeadlocksInIt) {
