@@ -135,7 +135,8 @@ bool IsDgrad(const Op& op) {
   return op.tag.phase == Phase::kBackward && InfoOf(op.kind).role != OperationRole::kWeightGradient;
 }
 
-// Adds the dependencies that no plan may break.
+}  // namespace
+
 void KeepMemory(int pace, Weaver* weaver) {
   const IdVector<OpId, Op>& ops = weaver->ops();
   std::map<int, std::vector<OpId>> backward;  // by layer
@@ -159,6 +160,8 @@ void KeepMemory(int pace, Weaver* weaver) {
     }
   }
 }
+
+namespace {
 
 absl::Status WeaveUnit(const ScheduleSpec& schedule, UnitId unit, StepProgram* step) {
   Weaver weaver(*step, unit);

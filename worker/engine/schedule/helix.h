@@ -11,4 +11,8 @@ namespace stretto {
 // was given. It needs no costs and names words that the cell has only.
 WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel);
 
+// Adds what no plan may break to the dependencies of such a cell: the pace, and that layers are
+// computed again in turn.
+void KeepMemory(int pace, Weaver* weaver);
+
 }  // namespace stretto

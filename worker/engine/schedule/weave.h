@@ -37,6 +37,8 @@ namespace stretto {
 
 class Weaver {
  public:
+  using Word = std::tuple<std::string, int, int>;  // word, layer, slice
+
   // Borrows `step`, whose operations must be in canonical order and have no waits.
   Weaver(const StepProgram& step, UnitId unit);
 
@@ -55,8 +57,12 @@ class Weaver {
   bool Has(absl::string_view word, int layer, int slice) const;
   // The words of the current role, ascending.
   std::vector<std::string> words() const;
+  // The operations that each word of a role stands for.
+  const std::map<Word, std::vector<OpId>>& words_of(int role) const { return words_[role]; }
 
   const IdVector<OpId, Op>& ops() const { return ops_; }  // in canonical order
+  // What is placed before each operation: what it depends on, and what Require has added.
+  const IdVector<OpId, std::vector<OpId>>& needs() const { return needs_; }
   // From now on, `earlier` is placed before `op`, on which it must not depend.
   void Require(OpId op, OpId earlier) { needs_[op].push_back(earlier); }
 
@@ -71,7 +77,6 @@ class Weaver {
   std::vector<OpId> Finish();
 
  private:
-  using Word = std::tuple<std::string, int, int>;  // word, layer, slice
   void Place(OpId op);
 
   const IdVector<OpId, Op>& ops_;

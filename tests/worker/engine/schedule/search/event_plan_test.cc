@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// The search against all merges of small cells.
+
+#include "worker/engine/schedule/search/event_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/schedule/search/random_cell.h"
+#include "worker/engine/schedule/search/block_plan.h"
+
+namespace stretto {
+namespace {
+
+// Tries every merge, with times of its own: no front, no bound.
+class EveryMerge {
+ public:
+  explicit EveryMerge(const CellItems& cell)
+      : cell_(cell), free_(static_cast<size_t>(cell.lanes)), ends_(cell.ops.size()) {
+    Try();
+  }
+  double shortest() const { return shortest_; }
+
+ private:
+  void Try() {
+    bool done = true;
+    for (size_t q = 0; q < kQueues; ++q) {
+      if (at_[q] == static_cast<int>(cell_.queues[q].size())) continue;
+      done = false;
+      const CellItem& item = cell_.queues[q][static_cast<size_t>(at_[q])];
+      const bool may =
+          at_[0] >= item.behind[0] && at_[1] >= item.behind[1] && at_[2] >= item.behind[2];
+      if (!may) continue;
+      const std::vector<double> before = free_;
+      for (int op = item.begin; op < item.end; ++op) {
+        const CellOp& at = cell_.ops[static_cast<size_t>(op)];
+        double start = free_[static_cast<size_t>(at.lane)];
+        for (int earlier : at.after) start = std::max(start, ends_[static_cast<size_t>(earlier)]);
+        ends_[static_cast<size_t>(op)] = free_[static_cast<size_t>(at.lane)] = start + at.seconds;
+      }
+      ++at_[q];
+      Try();
+      --at_[q];
+      free_ = before;
+    }
+    if (done) shortest_ = std::min(shortest_, *std::max_element(free_.begin(), free_.end()));
+  }
+
+  const CellItems& cell_;
+  PerQueue<int> at_ = {};
+  std::vector<double> free_, ends_;
+  double shortest_ = std::numeric_limits<double>::infinity();
+};
+
+CellPlan PlanFor(const CellItems& cell, size_t most_fronts = kMostFronts) {
+  const absl::StatusOr<CellPlan> plan = EventPlan(cell, most_fronts);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  return plan.ok() ? *plan : CellPlan{};
+}
+
+TEST(EventPlanTest, TheShortestOfAllMerges) {
+  CellMaker maker(1);
+  int above_bound = 0;
+  for (int run = 0; run < 1000; ++run) {
+    const bool wide = run % 20 == 0;
+    const PerQueue<int> sizes = wide
+                                    ? PerQueue<int>{7, 7, 1}
+                                    : PerQueue<int>{maker.Below(6), maker.Below(6), maker.Below(4)};
+    const CellItems cell = maker.Make(sizes);
+    const CellPlan plan = PlanFor(cell);
+    EXPECT_TRUE(plan.exact);
+    EXPECT_EQ(plan.seconds, EveryMerge(cell).shortest()) << "run " << run;
+    EXPECT_EQ(plan.seconds, CellPlayer(cell).SecondsOf(plan.order)) << "run " << run;
+    EXPECT_LE(LowerBound(cell), plan.seconds) << "run " << run;
+    above_bound += LowerBound(cell) < plan.seconds ? 1 : 0;
+  }
+  EXPECT_GT(above_bound, 300);  // the bound does not decide for the search
+}
+
+TEST(EventPlanTest, NarrowSearchesArePlayableAndSayThatTheyAreNotExact) {
+  CellMaker maker(2);
+  int worse = 0;
+  for (int run = 0; run < 200; ++run) {
+    const CellItems cell = maker.Make({7, 7, 4});
+    const CellPlan best = PlanFor(cell), narrow = PlanFor(cell, 1);
+    EXPECT_EQ(narrow.seconds, CellPlayer(cell).SecondsOf(narrow.order)) << "run " << run;
+    EXPECT_GE(narrow.seconds, best.seconds) << "run " << run;
+    if (narrow.seconds == best.seconds) continue;
+    EXPECT_FALSE(narrow.exact) << "run " << run;
+    ++worse;
+  }
+  EXPECT_GT(worse, 20);
+}
+
+TEST(EventPlanTest, SearchesAgain) {
+  for (size_t most_fronts : {size_t{40}, kMostFronts}) {
+    CellMaker maker(3), again(3);
+    for (int run = 0; run < 50; ++run) {
+      EXPECT_EQ(PlanFor(maker.Make({6, 6, 4}), most_fronts).order,
+                PlanFor(again.Make({6, 6, 4}), most_fronts).order);
+    }
+  }
+}
+
+// Two chains that compute for 1 and communicate for 1 hide each other's collectives.
+TEST(EventPlanTest, TwoChainsHideEachOthersCollectives) {
+  CellItems cell = {.lanes = 2, .ops = {}, .queues = {}};
+  for (size_t q : {0, 1}) {
+    for (int i = 0; i < 3; ++i) {
+      const auto begin = static_cast<int>(cell.ops.size());
+      cell.ops.push_back({.lane = 0, .seconds = 1});
+      if (i > 0) cell.ops.back().after = {begin - 1};
+      cell.ops.push_back({.lane = 1, .seconds = 1, .after = {begin}});
+      cell.queues[q].push_back({.begin = begin, .end = begin + 2});
+    }
+  }
+  EXPECT_EQ(LowerBound(cell), 6);
+  EXPECT_EQ(PlanFor(cell).seconds, 7);  // the last collective has nothing left to hide under
+}
+
+TEST(EventPlanTest, QueuesThatWaitForEachOtherAreRefused) {
+  CellItems cell = {.lanes = 1, .ops = {{.seconds = 1}, {.seconds = 1}}, .queues = {}};
+  cell.queues[0] = {{.begin = 0, .end = 1, .behind = {0, 1, 0}}};
+  cell.queues[1] = {{.begin = 1, .end = 2, .behind = {1, 0, 0}}};
+  EXPECT_EQ(EventPlan(cell).status().message(), "the queues of a cell wait for each other");
+  EXPECT_EQ(BlockPlan(cell).status().message(), "no sequence of blocks plays the cell");
+}
+
+TEST(BlockPlanTest, BarriersCostTimeAndTheOrderWithoutThemDoesNot) {
+  CellMaker maker(4);
+  int longer = 0;
+  for (int run = 0; run < 300; ++run) {
+    const CellItems cell = maker.Make({3 + maker.Below(5), 3 + maker.Below(5), maker.Below(4)});
+    const absl::StatusOr<CellPlan> blocks = BlockPlan(cell);
+    ASSERT_TRUE(blocks.ok()) << blocks.status() << " in run " << run;
+    const double events = PlanFor(cell).seconds;
+    const double without = CellPlayer(cell).SecondsOf(blocks->order);
+    EXPECT_LE(events, without) << "run " << run;
+    EXPECT_LE(without, blocks->seconds) << "run " << run;
+    longer += events < blocks->seconds ? 1 : 0;
+  }
+  EXPECT_GT(longer, 20);
+}
+
+// In the example above, blocks are: f | f's collective under b | b's under f | ... | b's.
+TEST(BlockPlanTest, ABlockBeginsWithTheCollectiveOfTheOneBefore) {
+  CellItems cell = {.lanes = 2, .ops = {}, .queues = {}};
+  for (size_t q : {0, 1}) {
+    const auto begin = static_cast<int>(cell.ops.size());
+    cell.ops.push_back({.lane = 0, .seconds = 2});
+    cell.ops.push_back({.lane = 1, .seconds = 3, .after = {begin}});
+    cell.queues[q].push_back({.begin = begin, .end = begin + 2});
+  }
+  EXPECT_EQ(BlockPlan(cell)->seconds, 2 + 3 + 3);
+  EXPECT_EQ(EventPlan(cell)->seconds, 2 + 3 + 3);
+  cell.ops[2].seconds = 4;  // is longer than the collective above it
+  EXPECT_EQ(BlockPlan(cell)->seconds, 2 + 4 + 3);
+}
+
+}  // namespace
+}  // namespace stretto

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Found plans in the steps of helix, against the simulator.
+
+#include "worker/engine/schedule/search/find_weave.h"
+
+#include <random>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/worker/engine/specs.h"
+#include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/schedule/reorder/expand_unit.h"
+#include "worker/engine/schedule/search/woven_cell.h"
+#include "worker/engine/schedule/units.h"
+
+namespace stretto {
+namespace {
+
+// Families, sequence parallelism, slices and what is recomputed.
+std::vector<Layout> ManyHelices(int layers) {
+  std::vector<Layout> layouts;
+  for (Family family : EveryFamily()) {
+    for (bool sequence_parallel : {false, true}) {
+      for (Recompute recompute : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+        for (const std::vector<int>& slices : {std::vector<int>{2}, {1, 1}}) {
+          layouts.push_back({.family = family,
+                             .schedule = "helix",
+                             .slices = slices,
+                             .sequence_parallel = sequence_parallel,
+                             .recompute = recompute,
+                             .micro_batches = 3,
+                             .layers = layers});
+        }
+      }
+    }
+  }
+  return layouts;
+}
+
+// Products take several times as long as the rest, and collectives up to as long as a product.
+CostModel RandomCosts(const StepProgram& step, std::mt19937* random) {
+  CostModel cost;
+  for (const Unit& unit : step.units) {
+    for (const Op& op : unit.ops) {
+      const bool long_one = op.group >= 0 ||
+                            InfoOf(op.kind).role == OperationRole::kWeightGradient ||
+                            op.kind == OpKind::kGemm || op.kind == OpKind::kGemmDgrad;
+      const double seconds = static_cast<double>(1 + (*random)() % 1000) * (long_one ? 1e-3 : 1e-4);
+      cost.table.Set(TagKey(op), seconds);
+    }
+  }
+  return cost;
+}
+
+// The time of a woven step's cell, simulated alone.
+double SimulatedCell(const StepProgram& step, const CostModel& cost) {
+  for (UnitId unit : step.units.ids()) {
+    if (!absl::StrContains(step.units[unit].name, kWovenWith)) continue;
+    const auto intervals = Simulate(ExpandUnit(step, unit), cost);
+    EXPECT_TRUE(intervals.ok()) << intervals.status();
+    return static_cast<double>(SpanOf(*intervals).end) * 1e-9;
+  }
+  ADD_FAILURE() << "no cell";
+  return 0;
+}
+
+StepProgram Woven(EngineSpec spec, const WeavePlan& plan) {
+  spec.schedule.weave = PrintWeavePlan(plan);
+  return PlanOf(spec).step;  // verified
+}
+
+FoundWeave Find(const StepProgram& step, const CostModel& cost, int pace,
+                WeaveForm form = WeaveForm::kEvents) {
+  const absl::StatusOr<FoundWeave> found = FindWeave(step, cost, pace, form);
+  EXPECT_TRUE(found.ok()) << found.status();
+  return found.ok() ? *found : FoundWeave{};
+}
+
+constexpr double kRounding = 1e-6;  // simulated times are whole nanoseconds
+
+TEST(FindWeaveTest, HelixPlaysWhatWasFoundInThePredictedTime) {
+  std::mt19937 random(1);
+  for (const Layout& layout : ManyHelices(3)) {
+    const EngineSpec spec = SpecOf(layout);
+    const StepProgram given = PlanOf(spec).step;
+    const CostModel cost = RandomCosts(given, &random);
+    const int pace = static_cast<int>(random() % 3);
+    const FoundWeave found = Find(given, cost, pace);
+    EXPECT_NEAR(SimulatedCell(Woven(spec, found.plan), cost), found.seconds, kRounding)
+        << Describe(layout) << " pace " << pace;
+    EXPECT_EQ(found.plan.pace, pace);
+    EXPECT_LE(found.lower_bound, found.seconds + kRounding) << Describe(layout);
+    EXPECT_TRUE(found.given_seconds >= 0 || pace == 0) << Describe(layout);
+    if (found.given_seconds < 0) continue;
+    EXPECT_NEAR(SimulatedCell(given, cost), found.given_seconds, kRounding) << Describe(layout);
+    EXPECT_LE(found.seconds, found.given_seconds + kRounding) << Describe(layout);
+  }
+}
+
+TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
+  std::mt19937 random(2);
+  for (const Layout& layout : ManyHelices(1)) {
+    if (layout.slices.size() > 1) continue;
+    const EngineSpec spec = SpecOf(layout);
+    const StepProgram given = PlanOf(spec).step;
+    const CostModel cost = RandomCosts(given, &random);
+    const FoundWeave events = Find(given, cost, 1),
+                     blocks = Find(given, cost, 1, WeaveForm::kBlocks);
+    EXPECT_TRUE(events.exact) << Describe(layout);
+    EXPECT_LE(events.seconds, blocks.seconds + kRounding) << Describe(layout);
+    EXPECT_LE(SimulatedCell(Woven(spec, blocks.plan), cost), blocks.seconds + kRounding)
+        << Describe(layout);
+  }
+}
+
+// GPT of a size at which memory and the link count. A product of a layer takes about as long as a
+// collective at 0.5 Gbit/s.
+EngineSpec LargeSpec(const Layout& layout) {
+  return SpecOf(layout, {.hidden = 768,
+                         .heads = 12,
+                         .kv_heads = 0,
+                         .ffn_hidden = 3072,
+                         .sequence_length = 256,
+                         .vocab_size = 8000});
+}
+
+double ActivationsOf(const EngineSpec& spec) {
+  return static_cast<double>((*PlanArenas(spec, 0))[ArenaClass::kActivation]);
+}
+
+class FindWeaveInLayersTest : public testing::TestWithParam<int> {};
+
+TEST_P(FindWeaveInLayersTest, CloseToTheLowerBoundInLittleMoreMemory) {
+  const int layers = GetParam();
+  for (Layout layout : ManyHelices(layers)) {
+    // With full recomputation, most of the memory is that of the layer that is computed again.
+    if (layout.family != Family::kGpt || layout.recompute == Recompute::kFull) continue;
+    EngineSpec spec = LargeSpec(layout);
+    const absl::StatusOr<RankPlan> given = DraftPlan(spec, 0);
+    ASSERT_TRUE(given.ok()) << given.status();
+    Layout sync = layout;
+    sync.schedule = "megatron_sync";
+    sync.slices = {2};
+    for (double gbps : {0.25, 0.5, 1.0, 2.0}) {
+      CostModel cost;
+      cost.machine = {.flops_per_second = 1e11, .bytes_per_second = 1e10};
+      cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
+      const FoundWeave found = Find(given->step, cost, 1);
+      const std::string where = absl::StrCat(Describe(layout), " at ", gbps, " Gbit/s");
+      EXPECT_TRUE(found.exact || found.seconds <= 1.03 * found.lower_bound) << where;
+      spec.schedule.weave = PrintWeavePlan(found.plan);
+      // A recomputed layer keeps little, so what its weight gradients need counts for more.
+      const double over = layout.recompute == Recompute::kNone ? 2 : 2.5;
+      EXPECT_LE(ActivationsOf(spec) / ActivationsOf(LargeSpec(sync)), 1 + over / layers) << where;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest, testing::Values(2, 8, 24));
+
+TEST(FindWeaveTest, AStepWithoutACellIsRefused) {
+  const absl::Status status = FindWeave(PlanOf(Domino({2, 2})).step, {}, 1).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "found no cell of two passes, expected a woven schedule");
+}
+
+}  // namespace
+}  // namespace stretto

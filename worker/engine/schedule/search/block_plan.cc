@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Dynamic programming over states: the items played of each queue, and whether the last item of
+// forward, and of backward, has collectives that the next block begins with. Every block leads to a
+// later state, so states are finished in ascending order.
+
+#include "worker/engine/schedule/search/block_plan.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace stretto {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr int kStrands = 2;  // forward and backward, whose collectives may be in flight
+constexpr int kFlights = 1 << kStrands;
+
+// An item as blocks see it.
+struct BlockItem {
+  double compute = 0;         // seconds up to the collectives that it ends with
+  double flight = 0;          // seconds of these
+  unsigned lanes = 0;         // of these, as bits
+  bool mixed = false;         // it also communicates before
+  PerQueue<int> behind = {};  // as of the cell
+  // Of forward and backward, the items up to the last whose collectives it waits for.
+  std::array<int, kStrands> lands = {};
+};
+
+struct State {
+  double seconds = kNever;
+  PerQueue<int> from = {};  // of the last block
+  int flights_before = 0;
+  std::array<int, kQueues> turns = {};  // the order of the queues in it
+};
+
+class Blocks {
+ public:
+  explicit Blocks(const CellItems& cell) : cell_(cell) {
+    std::vector<std::pair<int, int>> flight_of(cell.ops.size(), {-1, -1});  // queue, item
+    for (int q = 0; q < kQueues; ++q) {
+      for (const CellItem& item : cell.queues[Of(q)]) AddItem(q, item, &flight_of);
+      size_[Of(q)] = static_cast<int>(items_[Of(q)].size());
+    }
+    for (int q = 0; q < kQueues; ++q) {
+      for (size_t i = 0; i < items_[Of(q)].size(); ++i) {
+        const CellItem& item = cell.queues[Of(q)][i];
+        for (int op = item.begin; op < item.end; ++op) {
+          for (int earlier : cell.ops[Of(op)].after) {
+            const auto& [queue, at] = flight_of[Of(earlier)];
+            const bool own = queue == q && at == static_cast<int>(i);
+            if (queue < 0 || own) continue;
+            int& lands = items_[Of(q)][i].lands[Of(queue)];
+            lands = std::max(lands, at + 1);
+          }
+        }
+      }
+    }
+    states_.resize(Of((size_[0] + 1) * (size_[1] + 1) * (size_[2] + 1) * kFlights));
+  }
+
+  absl::StatusOr<CellPlan> Solve() {
+    states_[Number({}, 0)].seconds = 0;
+    for (int i = 0; i <= size_[0]; ++i) {
+      for (int j = 0; j <= size_[1]; ++j) {
+        for (int k = 0; k <= size_[2]; ++k) {
+          for (int flights = kFlights; flights-- > 0;) Continue({i, j, k}, flights);
+        }
+      }
+    }
+    return PlanTo(size_);
+  }
+
+ private:
+  static size_t Of(int value) { return static_cast<size_t>(value); }
+
+  void AddItem(int q, const CellItem& item, std::vector<std::pair<int, int>>* flight_of) {
+    BlockItem block = {.behind = item.behind};
+    int cut = item.end;
+    const auto communicates = [&](int op) { return cell_.ops[Of(op)].lane > 0; };
+    while (q < kStrands && cut > item.begin && communicates(cut - 1)) --cut;
+    for (int op = item.begin; op < item.end; ++op) {
+      const CellOp& at = cell_.ops[Of(op)];
+      if (op < cut) {
+        block.compute += at.seconds;
+        block.mixed = block.mixed || communicates(op);
+        continue;
+      }
+      block.flight += at.seconds;
+      block.lanes |= 1u << static_cast<unsigned>(at.lane);
+      (*flight_of)[Of(op)] = {q, static_cast<int>(items_[Of(q)].size())};
+    }
+    items_[Of(q)].push_back(block);
+  }
+
+  size_t Number(const PerQueue<int>& at, int flights) const {
+    return Of((((at[0] * (size_[1] + 1)) + at[1]) * (size_[2] + 1) + at[2]) * kFlights + flights);
+  }
+
+  // Tries every block that may follow a state.
+  void Continue(const PerQueue<int>& from, int flights) {
+    if (states_[Number(from, flights)].seconds == kNever) return;
+    PerQueue<int> to;
+    for (to[0] = from[0]; to[0] <= LastOf(0, from); ++to[0]) {
+      for (to[1] = from[1]; to[1] <= LastOf(1, from); ++to[1]) {
+        for (to[2] = from[2]; to[2] <= LastOf(2, from); ++to[2]) {
+          if (to != from || flights != 0) Try(from, flights, to);
+        }
+      }
+    }
+  }
+  int LastOf(int q, const PerQueue<int>& from) const {
+    return std::min(size_[Of(q)], from[Of(q)] + kMostBlockItems);
+  }
+
+  // The items of a queue in one block, as one.
+  BlockItem SegmentOf(int q, int from, int to) const {
+    BlockItem all;
+    for (int i = from; i < to; ++i) {
+      const BlockItem& item = items_[Of(q)][Of(i)];
+      all.compute += item.compute;
+      all.flight = item.flight;
+      all.lanes = item.lanes;
+      all.mixed = all.mixed || item.mixed || (item.lanes != 0 && i + 1 < to);
+      for (size_t r = 0; r < kQueues; ++r) all.behind[r] = std::max(all.behind[r], item.behind[r]);
+      for (size_t r = 0; r < kStrands; ++r) all.lands[r] = std::max(all.lands[r], item.lands[r]);
+    }
+    return all;
+  }
+
+  void Try(const PerQueue<int>& from, int flights, const PerQueue<int>& to) {
+    PerQueue<BlockItem> segments;
+    std::array<double, kStrands> landed = {};
+    int played = 0, next_flights = 0;
+    bool mixed = false;
+    for (int q = 0; q < kQueues; ++q) {
+      segments[Of(q)] = SegmentOf(q, from[Of(q)], to[Of(q)]);
+      played += to[Of(q)] - from[Of(q)];
+      mixed = mixed || segments[Of(q)].mixed;
+      if (q == kStrands) continue;
+      if (segments[Of(q)].lanes != 0) next_flights |= 1 << q;
+      if ((flights >> q & 1) != 0) landed[Of(q)] = items_[Of(q)][Of(from[Of(q)] - 1)].flight;
+    }
+    if (mixed && played > 1) return;
+    if ((segments[0].lanes & segments[1].lanes) != 0) return;
+    State& state = states_[Number(to, next_flights)];
+    const double before = states_[Number(from, flights)].seconds;
+    std::array<int, kQueues> turns;
+    std::iota(turns.begin(), turns.end(), 0);
+    do {
+      const double seconds = before + SecondsOf(segments, turns, from, to, landed, mixed);
+      if (seconds >= state.seconds) continue;
+      state = {.seconds = seconds, .from = from, .flights_before = flights, .turns = turns};
+    } while (std::next_permutation(turns.begin(), turns.end()));
+  }
+
+  // Returns the time of a block whose collectives have landed at `landed`, kNever if a segment may
+  // not come there.
+  static double SecondsOf(const PerQueue<BlockItem>& segments, const std::array<int, 3>& turns,
+                          const PerQueue<int>& from, const PerQueue<int>& to,
+                          const std::array<double, kStrands>& landed, bool mixed) {
+    PerQueue<int> at = from;
+    const double all_landed = std::max(landed[0], landed[1]);
+    double now = mixed ? all_landed : 0;
+    for (int q : turns) {
+      if (to[Of(q)] == from[Of(q)]) continue;
+      const BlockItem& segment = segments[Of(q)];
+      for (size_t r = 0; r < kQueues; ++r) {
+        if (r != Of(q) && segment.behind[r] > at[r]) return kNever;
+      }
+      for (size_t r = 0; r < kStrands; ++r) {
+        if (segment.lands[r] > from[r]) return kNever;
+        if (segment.lands[r] == from[r]) now = std::max(now, landed[r]);
+      }
+      now += segment.compute;
+      at[Of(q)] = to[Of(q)];
+    }
+    return std::max(now, all_landed);
+  }
+
+  absl::StatusOr<CellPlan> PlanTo(PerQueue<int> at) const {
+    int flights = 0;
+    const double seconds = states_[Number(at, flights)].seconds;
+    if (seconds == kNever)
+      return absl::InvalidArgumentError("no sequence of blocks plays the cell");
+    CellPlan plan = {.order = {}, .seconds = seconds, .exact = true};
+    while (at != PerQueue<int>{} || flights != 0) {
+      const State& state = states_[Number(at, flights)];
+      for (size_t turn = kQueues; turn-- > 0;) {
+        const int q = state.turns[turn];
+        plan.order.insert(plan.order.end(), Of(at[Of(q)] - state.from[Of(q)]),
+                          static_cast<Queue>(q));
+      }
+      at = state.from;
+      flights = state.flights_before;
+    }
+    std::reverse(plan.order.begin(), plan.order.end());
+    return plan;
+  }
+
+  const CellItems& cell_;
+  PerQueue<std::vector<BlockItem>> items_;
+  PerQueue<int> size_ = {};
+  std::vector<State> states_;  // by items played, then by flights
+};
+
+}  // namespace
+
+absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell) { return Blocks(cell).Solve(); }
+
+}  // namespace stretto

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The shortest order of a cell in blocks with barriers, the form that was published (Wang et al.
+// 2024, "DHelix"). It exists to be compared with EventPlan.
+
+#include "absl/status/statusor.h"
+#include "worker/engine/schedule/search/cell_items.h"
+
+namespace stretto {
+
+// The most items of one queue in a block.
+inline constexpr int kMostBlockItems = 4;
+
+// A block starts when all that came before is done. It begins with the collectives that ended the
+// segment of a strand in the block before, at most one strand's on each lane. Then it computes a
+// segment of each queue, up to kMostBlockItems items in a row, in the best of the six orders. A
+// segment waits for the collectives of its own strand, weight gradients for those that they need.
+// Only the last item of a segment may end with collectives. An item that communicates and then
+// computes has a block of its own.
+//
+// Exact, by dynamic programming over the items played, in time and memory proportional to the
+// product of the lengths of the queues: for cells of a few layers. The time of the plan is that
+// with barriers; without them its order takes no longer. Errors: InvalidArgument, if no sequence of
+// blocks plays all items.
+absl::StatusOr<CellPlan> BlockPlan(const CellItems& cell);
+
+}  // namespace stretto

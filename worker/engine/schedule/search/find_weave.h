@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// The weave plan of a cell that is the shortest at given costs. Pure and deterministic: all ranks
+// that search with the same costs find the same plan, but a job should search once and send it.
+
+#include "absl/status/statusor.h"
+#include "worker/engine/cost/model.h"
+#include "worker/engine/program/program.h"
+#include "worker/engine/schedule/strands/weave_plan.h"
+
+namespace stretto {
+
+// Which orders a search considers. Events: every order of words, run as helix runs it. Blocks: the
+// published form, in which both strands wait for each other behind each block (Wang et al. 2024);
+// helix runs its plan without these barriers, which is no slower.
+enum class WeaveForm : uint8_t { kEvents, kBlocks };
+
+// Times are of the cell alone, from the first operation to the end of the last, without contention.
+struct FoundWeave {
+  WeavePlan plan;
+  double seconds = 0;        // with barriers, if the plan was sought with them
+  double lower_bound = 0;    // that no plan can beat
+  double given_seconds = 0;  // of the order that the step has; -1 if it breaks the pace
+  bool exact = false;        // no plan of this form is shorter
+};
+
+// Searches the order of the cell of a woven step, which has its lanes, for example that of
+// DraftPlan. The plan keeps `pace`, and is not slower than the order that the step has if that
+// keeps it too. Contention of `cost` does not count. Errors: InvalidArgument, if the step has no
+// cell of two passes.
+absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
+                                     WeaveForm form = WeaveForm::kEvents);
+
+}  // namespace stretto

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Makes an item of each word of a cell's unit, in the order in which the unit completes them. The
+// weaver knows the words and what they depend on. Of the dependencies between lanes, the last on
+// each lane of each queue is enough, because a lane runs the items of a queue in their order.
+
+#include "worker/engine/schedule/search/woven_cell.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "worker/engine/schedule/helix.h"
+#include "worker/engine/schedule/reorder/expand_unit.h"
+#include "worker/engine/schedule/units.h"
+#include "worker/engine/schedule/weave.h"
+
+namespace stretto {
+namespace {
+
+struct WordItem {
+  Queue queue = Queue::kForward;
+  WeaveLine word;
+  std::vector<OpId> ops;  // ascending
+};
+
+// Where an operation of the unit is in the cell.
+struct Position {
+  Queue queue = Queue::kForward;
+  int item = 0;
+  int op = 0;
+};
+
+absl::StatusOr<UnitId> WovenUnit(const StepProgram& step) {
+  for (UnitId unit : step.units.ids()) {
+    if (absl::StrContains(step.units[unit].name, kWovenWith)) return unit;
+  }
+  return absl::InvalidArgumentError("found no cell of two passes, expected a woven schedule");
+}
+
+Queue QueueOf(int role, const std::vector<OpId>& word, const IdVector<OpId, Op>& ops) {
+  if (role == 0) return Queue::kForward;
+  const bool weights = std::all_of(word.begin(), word.end(), [&](OpId op) {
+    return InfoOf(ops[op].kind).role == OperationRole::kWeightGradient;
+  });
+  return weights ? Queue::kWeights : Queue::kBackward;
+}
+
+std::vector<WordItem> ItemsOf(const Weaver& weaver) {
+  std::vector<WordItem> items;
+  for (int role = 0; role < weaver.roles(); ++role) {
+    for (const auto& [word, ops] : weaver.words_of(role)) {
+      const auto& [name, layer, slice] = word;
+      items.push_back({.queue = QueueOf(role, ops, weaver.ops()),
+                       .word = {.strand = role == 0 ? Strand::kForward : Strand::kBackward,
+                                .words = {name},
+                                .layer = layer,
+                                .slice = weaver.slices() > 1 ? slice : -1},
+                       .ops = ops});
+    }
+  }
+  std::sort(items.begin(), items.end(),
+            [](const WordItem& a, const WordItem& b) { return a.ops.back() < b.ops.back(); });
+  return items;
+}
+
+// Adds the items to the cell, without their dependencies. Returns where each operation is.
+IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, const Program& program,
+                                  const CostModel& cost, WovenCell* woven) {
+  CellItems& cell = woven->cell;
+  cell.lanes = static_cast<int>(program.lanes.size());
+  IdVector<OpId, Position> positions(program.ops.size());
+  for (const WordItem& item : items) {
+    const auto q = static_cast<size_t>(item.queue);
+    const auto begin = static_cast<int>(cell.ops.size());
+    for (OpId op : item.ops) {
+      positions[op] = {item.queue, static_cast<int>(cell.queues[q].size()),
+                       static_cast<int>(cell.ops.size())};
+      const Op& of = program.ops[op];
+      cell.ops.push_back({.lane = of.lane.value(), .seconds = cost.Alone(program, of)});
+    }
+    cell.queues[q].push_back({.begin = begin, .end = static_cast<int>(cell.ops.size())});
+    woven->words[q].push_back(item.word);
+    woven->given.push_back(item.queue);
+  }
+  return positions;
+}
+
+// Adds the times that an operation has to wait for.
+void AddWaits(const IdVector<OpId, Position>& positions, OpId op, const std::vector<OpId>& needs,
+              CellItems* cell) {
+  CellOp& waiting = cell->ops[static_cast<size_t>(positions[op].op)];
+  std::map<std::pair<Queue, int>, std::pair<int, int>> last;  // by lane: item, operation
+  for (OpId needed : needs) {
+    const Position& at = positions[needed];
+    const int lane = cell->ops[static_cast<size_t>(at.op)].lane;
+    if (lane == waiting.lane) continue;
+    auto& latest = last.try_emplace({at.queue, lane}, at.item, at.op).first->second;
+    latest = std::max(latest, {at.item, at.op});
+  }
+  for (const auto& [lane, latest] : last) waiting.after.push_back(latest.second);
+}
+
+// Keeps the item of an operation behind those of `needs`.
+absl::Status AddOrder(const IdVector<OpId, Position>& positions, OpId op,
+                      const std::vector<OpId>& needs, WovenCell* woven) {
+  const Position& at = positions[op];
+  const auto q = static_cast<size_t>(at.queue);
+  CellItem& item = woven->cell.queues[q][static_cast<size_t>(at.item)];
+  for (OpId needed : needs) {
+    const Position& earlier = positions[needed];
+    const auto of = static_cast<size_t>(earlier.queue);
+    if (earlier.queue != at.queue) {
+      item.behind[of] = std::max(item.behind[of], earlier.item + 1);
+    } else if (earlier.item > at.item) {
+      const auto word = [&](const Position& place) {
+        const WeaveLine& line = woven->words[q][static_cast<size_t>(place.item)];
+        return absl::StrCat(line.words.front(), " L", line.layer, " s", line.slice);
+      };
+      return absl::InternalError(
+          absl::StrCat("the word ", word(at), " needs the later word ", word(earlier)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Keeps backward from entering a layer before the weight gradients of the layers above, and of the
+// head: what these need is in memory until then, and the pace bounds only what forward adds to it.
+// As there, the first norm counts as part of the layer before, for both.
+void BoundBacklog(int layers, WovenCell* woven) {
+  const auto weights = static_cast<size_t>(Queue::kWeights);
+  std::vector<int> behind(static_cast<size_t>(layers) + 1, 0);  // by layer; the head is the last
+  bool head = true;
+  for (size_t i = 0; i < woven->words[weights].size(); ++i) {
+    const WeaveLine& word = woven->words[weights][i];
+    const int layer = word.words.front() == "w.ln1" ? word.layer - 1 : word.layer;
+    head = head && word.layer < 0;
+    if (layer < 0 && !head) continue;
+    behind[static_cast<size_t>(head ? layers : layer)] = static_cast<int>(i) + 1;
+  }
+  const auto backward = static_cast<size_t>(Queue::kBackward);
+  for (size_t i = 0; i < woven->words[backward].size(); ++i) {
+    const WeaveLine& word = woven->words[backward][i];
+    if (word.layer < 0 || word.words.front() == "r.ln1") continue;
+    int& most = woven->cell.queues[backward][i].behind[weights];
+    for (size_t above = static_cast<size_t>(word.layer) + 1; above < behind.size(); ++above)
+      most = std::max(most, behind[above]);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const CostModel& cost, int pace) {
+  ASSIGN_OR_RETURN(const UnitId unit, WovenUnit(step));
+  Weaver weaver(step, unit);
+  const IdVector<OpId, std::vector<OpId>> waits = weaver.needs();
+  KeepMemory(pace, &weaver);
+  WovenCell woven;
+  const IdVector<OpId, Position> positions =
+      AddItems(ItemsOf(weaver), ExpandUnit(step, unit), cost, &woven);
+  for (OpId op : weaver.ops().ids()) {
+    AddWaits(positions, op, waits[op], &woven.cell);
+    RETURN_IF_ERROR(AddOrder(positions, op, weaver.needs()[op], &woven));
+  }
+  BoundBacklog(weaver.layers(), &woven);
+  return woven;
+}
+
+WeavePlan PlanOfMerge(const WovenCell& cell, int pace, const Merge& order) {
+  WeavePlan plan = {.pace = pace, .lines = {}};
+  PerQueue<size_t> next = {};
+  for (Queue queue : order) {
+    const auto q = static_cast<size_t>(queue);
+    const WeaveLine& word = cell.words[q][next[q]++];
+    const bool joins = !plan.lines.empty() && plan.lines.back().strand == word.strand &&
+                       plan.lines.back().layer == word.layer &&
+                       plan.lines.back().slice == word.slice;
+    if (!joins) {
+      plan.lines.push_back(word);
+    } else {
+      plan.lines.back().words.push_back(word.words.front());
+    }
+  }
+  return plan;
+}
+
+}  // namespace stretto
