@@ -59,6 +59,14 @@ std::string Summary(const SimFigures& figures) {
        absl::StrFormat("speed-up %.3f", figures.sync_seconds / seconds));
   time("t_ideal_step", figures.t_ideal_step,
        absl::StrFormat("step / ideal %.3f", seconds / figures.t_ideal_step));
+  if (figures.cell.has_value()) {
+    const FoundWeave& cell = *figures.cell;
+    time("cell, default plan", cell.given_seconds, "without contention");
+    time("cell, found plan", cell.seconds,
+         absl::StrFormat("default / found %.3f", cell.given_seconds / cell.seconds));
+    time("cell, lower bound", cell.lower_bound,
+         absl::StrFormat("found / bound %.3f", cell.seconds / cell.lower_bound));
+  }
   time("t_comp", figures.t_comp, "");
   time("t_comm", figures.t_comm, "");
   absl::StrAppendFormat(&text, "\n%-34s %12s    %12s\n", "communication", "forward", "backward");
@@ -119,6 +127,13 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"forward", PassJson(step.forward, figures.uncontended.forward)},
       {"backward", PassJson(step.backward, figures.uncontended.backward)},
       {"ledger", nlohmann::ordered_json::array()}};
+  if (figures.cell.has_value()) {
+    json["cell"] = {{"default_seconds", figures.cell->given_seconds},
+                    {"found_seconds", figures.cell->seconds},
+                    {"lower_bound_seconds", figures.cell->lower_bound},
+                    {"exact", figures.cell->exact},
+                    {"plan", PrintWeavePlan(figures.cell->plan)}};
+  }
   for (const LedgerEntry& entry : step.ledger.entries) {
     json["ledger"].push_back({{"part", NameOf(entry.part)},
                               {"group", entry.group},
@@ -171,7 +186,8 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
   }
   if (options->reference) return PrintReference(options->shares, out, err);
   if (!options->pipelines.empty()) return PrintPipelines(*options, out, err);
-  const absl::StatusOr<SimFigures> figures = RunSim(options->spec, CostOf(*options, options->spec));
+  const absl::StatusOr<SimFigures> figures =
+      RunSim(options->spec, CostOf(*options, options->spec), options->find_plan);
   if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
   if (options->json) {
     out << Json(*options, *figures) << "\n";

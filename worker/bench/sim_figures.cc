@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "proto/base/status_macros.h"
+#include "proto/spec/schedules.h"
 #include "worker/bench/sim_job.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/plan.h"
@@ -72,8 +73,13 @@ StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals) {
   return figures;
 }
 
-absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost) {
+absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool find_plan) {
   SimFigures figures;
+  if (FindSchedule(spec.schedule.name)->weaves) {
+    ASSIGN_OR_RETURN(const RankPlan given, DraftPlan(spec, 0));
+    ASSIGN_OR_RETURN(figures.cell, FindWeave(given.step, cost, WeavePlan().pace));
+    if (find_plan) spec.schedule.weave = PrintWeavePlan(figures.cell->plan);
+  }
   ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, 0));
   figures.program = std::move(plan.program);
   ASSIGN_OR_RETURN(figures.step, StepOf(spec, figures.program, cost));

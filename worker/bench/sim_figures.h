@@ -2,6 +2,7 @@
 #pragma once
 // The figures of `stretto-bench sim`: the simulated step of a schedule against the synchronous one.
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -9,6 +10,7 @@
 #include "worker/engine/exec/executor.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/engine/program/program.h"
+#include "worker/engine/schedule/search/find_weave.h"
 #include "worker/engine/spec/spec.h"
 
 namespace stretto {
@@ -39,12 +41,14 @@ struct SimFigures {
   double sync_seconds = 0;
   // Sums over that program alone: of its computations, and of its collectives (DESIGN section 6).
   double t_comp = 0, t_comm = 0;
-  double t_ideal_step = 0;  // max(t_comp + CPU time of communication, t_comm)
+  std::optional<FoundWeave> cell;  // of a schedule that weaves
+  double t_ideal_step = 0;         // max(t_comp + CPU time of communication, t_comm)
 };
 
 StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals);
 
-// Errors: those of BuildPlan and of Simulate.
-absl::StatusOr<SimFigures> RunSim(const EngineSpec& spec, const CostModel& cost);
+// With `find_plan`, the cells of a schedule that weaves are in the order that is the shortest at
+// these costs, otherwise in that of the spec. Errors: those of BuildPlan and of Simulate.
+absl::StatusOr<SimFigures> RunSim(EngineSpec spec, const CostModel& cost, bool find_plan);
 
 }  // namespace stretto

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "coordinator/cli/screen/ledger_bar.h"
+#include "coordinator/cli/screen/rank_rows.h"
 #include "coordinator/cli/screen/text_line.h"
 #include "coordinator/cli/text/figures.h"
 #include "coordinator/cli/text/job_text.h"
@@ -24,47 +25,10 @@ namespace {
 
 using v1alpha1::Condition;
 using v1alpha1::Job;
-using v1alpha1::Ledger;
 
 constexpr int kMaxPlot = 20;
 constexpr int kAxis = 2;     // lines of a curve's axis
 constexpr int kMinPlot = 3;  // lines of the smallest curve
-
-struct RankRow {
-  int rank;
-  std::string worker, slot, step, exposed;
-  int64_t behind;
-  double share;
-};
-
-// A rank's ledger counts its steps; the job's progress is that of the slowest rank.
-std::vector<RankRow> RankRows(const Job& job) {
-  const auto& ledgers = job.progress().rank_ledgers();
-  int64_t most = 0, least = 0;
-  for (const Ledger& ledger : ledgers) {
-    most = std::max(most, ledger.steps());
-    least = &ledger == &ledgers[0] ? ledger.steps() : std::min(least, ledger.steps());
-  }
-  std::vector<RankRow> rows;
-  for (const v1alpha1::RankPlacement& placed : job.placement()) {
-    RankRow row{placed.rank(),
-                ShortResourceName(placed.worker()),
-                absl::StrCat(placed.slot()),
-                "-",
-                "-",
-                0,
-                0};
-    if (placed.rank() < ledgers.size()) {
-      const Ledger& ledger = ledgers[placed.rank()];
-      row.step = absl::StrCat(job.progress().steps() + ledger.steps() - least);
-      row.share = ShareOf(ledger, Ledger::EXPOSED);
-      row.exposed = Percent(row.share);
-      row.behind = most - ledger.steps();
-    }
-    rows.push_back(row);
-  }
-  return rows;
-}
 
 class View {
  public:
@@ -252,14 +216,21 @@ class View {
     for (size_t i = 0; i < count; ++i) name = std::max(name, Columns(ranks[i].worker));
     const std::string more =
         count < ranks.size() ? absl::StrCat("  (slowest of ", ranks.size(), ")") : "";
-    Add(Line().Add(absl::StrFormat("%4s  %-*s  %4s  %8s  %8s  %6s%s", "RANK", name, "WORKER",
-                                   "SLOT", "STEP", "EXPOSED", "BEHIND", more),
-                   Ink::kGray));
+    // The stages of a pipeline wait for each other.
+    const bool staged = !ranks.front().stage.empty();
+    const auto of_stages = [&](const std::string& stage, const std::string& waits) {
+      return staged ? absl::StrFormat("%5s  %8s  ", stage, waits) : "";
+    };
+    Add(Line().Add(
+        absl::StrFormat("%4s  %-*s  %4s  %s%8s  %8s  %6s%s", "RANK", name, "WORKER", "SLOT",
+                        of_stages("STAGE", "WAITS"), "STEP", "EXPOSED", "BEHIND", more),
+        Ink::kGray));
     for (size_t i = 0; i < count; ++i) {
       const RankRow& row = ranks[i];
       Add(Line()
-              .Add(absl::StrFormat("%4d  %-*s  %4s  %8s  %8s  ", row.rank, name, row.worker,
-                                   row.slot, row.step, row.exposed))
+              .Add(absl::StrFormat("%4d  %-*s  %4s  %s%8s  %8s  ", row.rank, name, row.worker,
+                                   row.slot, of_stages(row.stage, row.waits), row.step,
+                                   row.exposed))
               .Add(absl::StrFormat("%6d", row.behind), row.behind > 0 ? Ink::kRed : Ink::kPlain));
     }
   }

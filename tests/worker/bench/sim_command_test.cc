@@ -70,6 +70,26 @@ TEST(SimCommandTest, EveryScheduleRunsWithItsDefaults) {
   }
 }
 
+TEST(SimCommandTest, ASearchedPlanIsComparedWithTheDefaultOne) {
+  const std::string flags =
+      "--model gpt-10m --schedule helix --micro-batches 4 --sequence-parallel --gbps 1";
+  const nlohmann::json given = Figures(flags), found = Figures(flags + " --plan found");
+  EXPECT_EQ(given["cell"], found["cell"]);
+  EXPECT_LT(found["cell"]["found_seconds"], given["cell"]["default_seconds"]);
+  EXPECT_LT(found["step_seconds"], given["step_seconds"]);
+  EXPECT_GE(found["cell"]["found_seconds"], found["cell"]["lower_bound_seconds"]);
+  EXPECT_THAT(std::string(found["cell"]["plan"]), HasSubstr("weave f0|b0 pace=1\n"));
+  EXPECT_THAT(Sim(flags).out, HasSubstr("cell, lower bound"));
+  EXPECT_FALSE(Figures("--schedule domino_row").contains("cell"));
+}
+
+TEST(SimCommandTest, OnlyAScheduleThatWeavesHasAPlan) {
+  const SimRun run = Sim("--schedule domino_row --plan found");
+  EXPECT_EQ(run.code, 2);
+  EXPECT_THAT(run.err, HasSubstr("--plan: found found with --schedule domino_row, expected a "
+                                 "schedule that weaves"));
+}
+
 TEST(SimCommandTest, EveryPresetRuns) {
   for (const ModelPreset& preset : kModelPresets) {
     const nlohmann::json figures =

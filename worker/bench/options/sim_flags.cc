@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Declares the flags by group, with the check of each value. What flags mean together is checked
+// where they become options (sim_options.cc).
+
 #include "worker/bench/options/sim_flags.h"
 
 #include <CLI/CLI.hpp>
@@ -80,6 +84,13 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
   const std::string group = "Output";
   app.add_option("--grid", f.grid, "timeline to draw, of a model in one stage: layer, step or none")
       ->check(OneOf({"layer", "step", "none"}))
+      ->capture_default_str()
+      ->group(group);
+  app.add_option(
+         "--plan", f.plan,
+         "order of the two passes of a schedule that weaves: default, or found, the shortest "
+         "at these costs without contention")
+      ->check(OneOf({"default", "found"}))
       ->capture_default_str()
       ->group(group);
   app.add_option("--layer", f.layer, "layer to draw (default: the middle one)")

@@ -16,7 +16,7 @@ namespace stretto {
 
 struct SimFlags {
   bench::SpecFlags spec;
-  std::string grid = "layer", costs;
+  std::string grid = "layer", plan = "default", costs;
   int layer = -1, columns = 150;
   bool json = false, reference = false;
   std::vector<double> shares{std::begin(kReferenceShares), std::end(kReferenceShares)};

@@ -18,6 +18,7 @@
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/pipelines.h"
+#include "proto/spec/schedules.h"
 #include "worker/bench/options/costs_flag.h"
 #include "worker/bench/options/flags.h"
 #include "worker/bench/options/sim_flags.h"
@@ -139,6 +140,12 @@ absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
   if (f.reference) return options;
   RETURN_IF_ERROR(AddPipelines(f, &options));
   options.ranks_per_node = f.ranks_per_node;
+  options.find_plan = f.plan == "found";
+  if (options.find_plan && !FindSchedule(options.spec.schedule.name)->weaves) {
+    return absl::InvalidArgumentError(absl::StrCat("--plan: found found with --schedule ",
+                                                   options.spec.schedule.name,
+                                                   ", expected a schedule that weaves"));
+  }
   ASSIGN_OR_RETURN(options.cost, CostsOf(f));
   options.grid = f.grid == "layer"  ? GridWindow::kLayer
                  : f.grid == "step" ? GridWindow::kStep

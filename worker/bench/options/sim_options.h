@@ -24,6 +24,7 @@ struct SimOptions {
   std::vector<std::vector<EngineSpec>> pipelines = {};
   CostModel cost = {};  // its topology is CostOf's
   int ranks_per_node = 1;
+  bool find_plan = false;  // of a cell, instead of the default one
   GridWindow grid = GridWindow::kLayer;
   int layer = 0;
   int columns = 0;

@@ -126,6 +126,20 @@ TEST(WatchViewTest, LooksAsItsGoldenTexts) {
   }
 }
 
+TEST(WatchViewTest, RanksOfAPipelineHaveAStageAndWhatTheyWaitForOthers) {
+  WatchState state = Running(4);
+  Job job = RunningJob(4);
+  v1alpha1::ParallelismSpec& parallelism = *job.mutable_spec()->mutable_parallelism();
+  parallelism.set_tp_size(2);
+  parallelism.set_dp_size(1);
+  parallelism.set_pp_size(2);
+  for (int rank : {2, 3})
+    AddEntry(job.mutable_progress()->mutable_rank_ledgers(rank), Ledger::PIPELINE_WAIT, 0.25);
+  state.job = job;
+  const ViewStyle style{.width = 80, .height = 40, .color = false, .unicode = true};
+  CompareWithGolden("watch_80x40_stages", Text(RenderWatch(state, At(62), style)));
+}
+
 TEST(WatchViewTest, AJobThatEvaluatesShowsItsHeldOutLoss) {
   WatchState state = Running();
   v1alpha1::StepReport step = Step(61);
