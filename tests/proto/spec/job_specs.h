@@ -33,6 +33,18 @@ inline constexpr char kDimensions[] =
     "data { prefix: 'text/corpus' } parallelism { tp_size: 2 } "
     "schedule { name: 'domino_row' } steps: 100 micro_batch_size: 4";
 
+inline constexpr char kLlama[] =
+    "model { preset: 'llama-10m' } data { prefix: 'text' } steps: 1 micro_batch_size: 1";
+inline constexpr char kLlama3[] =
+    "model { preset: 'llama-10m' "
+    "  rotary_scaling { kind: LLAMA3 factor: 8 original_sequence_length: 8192 } } "
+    "data { prefix: 'text' } steps: 1 micro_batch_size: 1";
+inline constexpr char kNoSteps[] =
+    "model { preset: 'gpt-10m' } data { prefix: 'text' } micro_batch_size: 1";
+inline constexpr char kBlend[] =
+    "model { preset: 'gpt-10m' } data { blend { prefix: 'a' weight: 1 } } steps: 1 "
+    "micro_batch_size: 1";
+
 // `base` with `change` merged over it, not normalized.
 inline v1alpha1::JobSpec SpecWith(const std::string& change, const std::string& base = kPreset) {
   v1alpha1::JobSpec spec = Parsed(base);

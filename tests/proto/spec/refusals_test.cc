@@ -16,7 +16,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "proto/spec/fields.h"
-#include "proto/spec/job/ranks.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
 #include "tests/proto/spec/job_specs.h"
@@ -25,18 +24,6 @@ namespace stretto::spec {
 namespace {
 
 using v1alpha1::JobSpec;
-
-constexpr char kLlama[] =
-    "model { preset: 'llama-10m' } data { prefix: 'text' } steps: 1 micro_batch_size: 1";
-constexpr char kLlama3[] =
-    "model { preset: 'llama-10m' "
-    "  rotary_scaling { kind: LLAMA3 factor: 8 original_sequence_length: 8192 } } "
-    "data { prefix: 'text' } steps: 1 micro_batch_size: 1";
-constexpr char kNoSteps[] =
-    "model { preset: 'gpt-10m' } data { prefix: 'text' } micro_batch_size: 1";
-constexpr char kBlend[] =
-    "model { preset: 'gpt-10m' } data { blend { prefix: 'a' weight: 1 } } steps: 1 "
-    "micro_batch_size: 1";
 
 constexpr char kWarmUp[] = "schedule.pipeline.warm_up";
 constexpr char kDelay[] = "schedule.pipeline.wgrad_delay";
@@ -405,111 +392,6 @@ TEST(RefusalsTest, ABlendHasAtMost1024Parts) {
   }
   EXPECT_EQ(Validate(Normalize(spec)).message(),
             "spec.data.blend: found 1025 parts, expected at most 1024");
-}
-
-TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
-  for (const char* change :
-       {"model { initial_weights: 'hf:models/gpt' }",
-        "model { initial_weights: 'llmc:gpt2_124M.bin' }", "model { initial_weights: 'hf:a:b' }",
-        "checkpoint { resume_from: 'hf:exports/gpt' }", "checkpoint { resume_from: 'a/step-1' }",
-        "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }",
-        "model { initial_weights: 'hf:gpt' } steps: 0", "model { norm_epsilon: 1.2e-38 }",
-        "model { norm_epsilon: 1 }", "data { prefix: 'llmc:web/train_*.bin' }",
-        "eval { interval_steps: 5 prefix: 'held' }",
-        "eval { interval_steps: 5 } data { held_out: 0.25 }",
-        "device: DEVICE_CUDA precision: PRECISION_BF16",
-        "device: DEVICE_CUDA parallelism { pp_size: 2 tp_size: 2 dp_size: 2 } global_batch_size: 8",
-        "device: DEVICE_CUDA parallelism { pp_size: 2 dp_size: 4 tp_size: 1 } model { tied_head: "
-        "false } "
-        "global_batch_size: 16",
-        "device: DEVICE_CUDA parallelism { stages { layers: 3 tp_size: 1 } stages { layers: 3 "
-        "tp_size: 2 } }",
-        "device: DEVICE_CUDA parallelism { pp_size: 2 } schedule { pipeline { transfer: "
-        "TRANSFER_GATHER } }"}) {
-    EXPECT_EQ(Validate(Normalize(SpecWith(change))), absl::OkStatus()) << change;
-  }
-  for (const char* change :
-       {"model { rotary_scaling { low_frequency_factor: 2 high_frequency_factor: 1024 } }", ""}) {
-    EXPECT_EQ(Validate(Normalize(SpecWith(change, kLlama3))), absl::OkStatus()) << change;
-  }
-  for (const char* change :
-       {"", "model { family: FAMILY_LLAMA }", "model { family: FAMILY_LLAMA kv_heads: 2 }",
-        "model { layers: 18 hidden: 65536 heads: 64 vocab_size: 1048576 }",
-        "device: DEVICE_CUDA model { hidden: 16384 heads: 64 }",
-        "device: DEVICE_CUDA model { hidden: 16448 heads: 64 } precision: PRECISION_BF16"}) {
-    EXPECT_EQ(Validate(Normalize(SpecWith(change, kDimensions))), absl::OkStatus()) << change;
-  }
-  EXPECT_EQ(Validate(Normalize(SpecWith("model { initial_weights: 'hf:gpt' }", kNoSteps))),
-            absl::OkStatus());
-  EXPECT_EQ(
-      Validate(Normalize(SpecWith("data { blend { prefix: 'llmc:b_*' weight: 0.3 } }", kBlend))),
-      absl::OkStatus());
-}
-
-TEST(AcceptedTest, UnlikeStages) {
-  // The stage in the middle has no vocabulary, which 3 does not divide.
-  const JobSpec spec = Normalize(SpecWith(
-      "model { layers: 4 hidden: 96 heads: 6 ffn_hidden: 192 sequence_length: 64 vocab_size: 256 } "
-      "parallelism { tp_size: 2 stages { layers: 1 tp_size: 1 } stages { layers: 2 tp_size: 3 } "
-      "stages { layers: 1 } } schedule { pipeline { transfer: TRANSFER_CHAIN } }",
-      kNoModel));
-  EXPECT_EQ(Validate(spec), absl::OkStatus());
-  EXPECT_EQ(spec.parallelism().pp_size(), 3);
-  EXPECT_EQ(spec.parallelism().stages(2).tp_size(), 2);
-}
-
-// Neither stage has as many replicas as there are shares.
-TEST(AcceptedTest, UnlikeReplicas) {
-  const JobSpec spec = Normalize(SpecWith(
-      "parallelism { dp_size: 6 stages { layers: 3 dp_size: 2 } stages { layers: 2 dp_size: 3 } "
-      "stages { layers: 1 } } global_batch_size: 48"));
-  EXPECT_EQ(Validate(spec), absl::OkStatus());
-  EXPECT_EQ(spec.parallelism().stages(2).dp_size(), 6);
-  EXPECT_THAT(ReplicasOf(spec.parallelism()), testing::ElementsAre(2, 3, 6));
-  EXPECT_EQ(WorldSizeOf(spec.parallelism()), 11 * spec.parallelism().tp_size());
-}
-
-TEST(AcceptedTest, WarmUpsFallUnlessTheyAreAllMicroBatches) {
-  for (const char* pipeline : {"warm_up: [ 3, 2, 1 ]", "order: 'eager_1f1b' warm_up: [ 4, 2, 1 ]",
-                               "warm_up: [ 4, 4, 1 ]"}) {
-    const JobSpec spec = Normalize(SpecWith(
-        absl::StrCat("parallelism { pp_size: 3 } global_batch_size: 16 schedule { pipeline { ",
-                     pipeline, "} }")));
-    EXPECT_EQ(Validate(spec), absl::OkStatus()) << pipeline;
-  }
-}
-
-TEST(AcceptedTest, ChunksWithTheOrderThatTakesThem) {
-  for (const char* delay : {"", "wgrad_delay: WGRAD_DELAY_SEND"}) {
-    const JobSpec spec = Normalize(
-        SpecWith(absl::StrCat("parallelism { pp_size: 2 chunks_per_stage: 3 } global_batch_size: 8 "
-                              "schedule { pipeline { order: 'interleaved_1f1b' ",
-                              delay, " } }")));
-    EXPECT_EQ(Validate(spec), absl::OkStatus()) << delay;
-  }
-}
-
-TEST(AcceptedTest, MicroBatchesOfOneSequenceWoven) {
-  const JobSpec spec =
-      Normalize(SpecWith("micro_batch_size: 1 global_batch_size: 2 schedule { name: 'helix' }"));
-  EXPECT_EQ(Validate(spec), absl::OkStatus());
-  EXPECT_EQ(spec.schedule().parameters().slices(), 1);
-}
-
-TEST(AcceptedTest, EveryPresetAndEverySchedule) {
-  for (const ModelPreset& preset : kModelPresets) {
-    JobSpec spec = SpecWith("model { dropout: 0.1 }");
-    spec.mutable_model()->set_preset(preset.name);
-    EXPECT_EQ(Validate(Normalize(spec)), absl::OkStatus()) << preset.name;
-  }
-  for (const ScheduleRules& rules : kSchedules) {
-    JobSpec spec = SpecWith(
-        "parallelism { wire: PRECISION_BF16 } "
-        "schedule { parameters { sequence_parallel: true recompute: RECOMPUTE_FULL } }");
-    spec.mutable_schedule()->set_name(rules.name);
-    spec.set_global_batch_size(2 * spec.micro_batch_size());  // two micro-batches to weave
-    EXPECT_EQ(Validate(Normalize(spec)), absl::OkStatus()) << rules.name;
-  }
 }
 
 }  // namespace
