@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Drafts the program of one rank of each kind: ranks of a stage have tensors of equal sizes, but may
-// differ in transfers and, with ZeRO, in alignment.
+// Drafts the program of one rank of each kind: ranks of a stage have tensors of equal sizes, but
+// may differ in transfers and, with ZeRO, in alignment.
 
 #include "coordinator/planner/plan.h"
 

@@ -100,8 +100,9 @@ std::vector<Field> WorkRows() {
        .in_hash = InHash::kYes},
       {.path = "parallelism.dp_size",
        .help =
-           "Number of replicas of the model, which compute different micro-batches of a step and "
-           "add up their gradients (data parallelism). A job has pp_size x dp_size x "
+           "Number of shares to which the sequences of each micro-batch are dealt. A stage has as "
+           "many replicas, which compute them and add up their gradients (data parallelism), "
+           "unless it has a number of its own. A job has pp_size x dp_size x "
            "tp_size ranks, or the sum of dp_size x tp_size over its stages.",
        .range = {1, 1024},
        .unit = "replicas",

@@ -210,7 +210,7 @@ std::vector<double> RankEngine::LossSums() {
 }
 
 double RankEngine::MeanLoss() {
-  const int64_t sequences = int64_t{spec_.micro_batch_size} * spec_.micro_batches;
+  const int64_t sequences = int64_t{SequencesOf(spec_, spec_.pp_size - 1)} * spec_.micro_batches;
   const std::vector<double> sums = LossSums();
   return std::accumulate(sums.begin(), sums.end(), 0.0) /
          static_cast<double>(sequences * spec_.model.sequence_length);

@@ -31,8 +31,8 @@ void CheckHeads(const v1alpha1::ModelSpec& model, Violations* violations) {
 // in its communicator, so sums of more than two ranks may differ between communicators: the norm
 // between those of replicas, gradients of unsharded parameters between those of shards, and the
 // gradient of a tied embedding between the replicas of the first stage and those of the last.
-// Stages of one tp_size add up one number and zeros, which has the same bits in any order. In unlike
-// stages, all ranks of a replica add up the norm at once.
+// Stages of one tp_size add up one number and zeros, which has the same bits in any order. In
+// unlike stages, all ranks of a replica add up the norm at once.
 void CheckReplicas(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "parallelism.dp_size";
   if (!violations->Sound(

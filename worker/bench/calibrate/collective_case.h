@@ -21,8 +21,8 @@ struct CollectiveCase {
   Op op = {};  // over `buffers`; its group is that of the program
 };
 
-// Returns the collectives of a program that differ, by a name on which the members of a group agree:
-// the group, the kind or "transfer", and what travels.
+// Returns the collectives of a program that differ, by a name on which the members of a group
+// agree: the group, the kind or "transfer", and what travels.
 std::map<std::string, CollectiveCase> CollectivesOf(const Program& program);
 
 // Adds `calls` of a collective to a step, in sequence on a lane of their own. `groups` are those of

@@ -18,9 +18,9 @@ struct Settled {
 };
 
 // Calls `measure`, which returns the same number of values above 0 each time, until no value of the
-// last kSettledRounds calls spreads by more than kMostSpread (worker/engine/cost/profile.h). Returns
-// the medians of those. Errors: those of `measure`; after kMostRounds calls UnsettledError, naming
-// `what`.
+// last kSettledRounds calls spreads by more than kMostSpread (worker/engine/cost/profile.h).
+// Returns the medians of those. Errors: those of `measure`; after kMostRounds calls UnsettledError,
+// naming `what`.
 absl::StatusOr<Settled> Settle(const std::string& what,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
 

@@ -29,8 +29,8 @@ struct KernelCase {
 // Returns the cases in the order of their first occurrence in the program, without collectives.
 std::vector<KernelCase> CasesOf(const Program& program);
 
-// Returns the operations instead: each with its shapes is a case of its own, and `uses` is as in the
-// program.
+// Returns the operations instead: each with its shapes is a case of its own, and `uses` is as in
+// the program.
 std::vector<KernelCase> OperationsOf(const Program& program);
 
 // The cases that set the limits: a copy of n x n elements (dropout that is off), and the product of

@@ -26,7 +26,8 @@ Occupation OccupationOf(const Program& program, const EmulatedLinkOptions& link,
 
 // Adds them to a plan of Variant::kComputeOnly, in sequence on its communication lane from the
 // begin of the unit with the most operations, on a separate buffer; where that unit runs several
-// times, they are shared out evenly. They count as operations of the optimizer. Errors: Internal if the resulting plan does not verify.
+// times, they are shared out evenly. They count as operations of the optimizer. Errors: Internal if
+// the resulting plan does not verify.
 absl::Status Occupy(const Occupation& occupation, RankPlan* plan);
 
 // Returns the time of a collective on an otherwise idle link.

@@ -58,8 +58,8 @@ struct Link {
   double bytes_per_second = 0;
 };
 
-// The CPU time of the process in forward and in backward, from the begins of operations. Thread-safe
-// except for Reset.
+// The CPU time of the process in forward and in backward, from the begins of operations.
+// Thread-safe except for Reset.
 class CpuMarks {
  public:
   // Called at the begin of a step: the time from here counts as forward.

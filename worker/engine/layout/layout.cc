@@ -98,9 +98,8 @@ class GroupList {
   // This replica, or all of a stage if the first stage and the last one differ in them.
   std::vector<Rank> TiedAt(int stage, int tp_rank) const {
     std::vector<Rank> ranks;
-    const bool equal = ReplicasOf(spec_, 0) == ReplicasOf(spec_, spec_.pp_size - 1);
     for (int replica = 0; replica < ReplicasOf(spec_, stage); ++replica) {
-      if (equal && replica != place_.replica) continue;
+      if (!TiedEndsDiffer(spec_) && replica != place_.replica) continue;
       ranks.push_back(
           RankAt(spec_, {.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(tp_rank)}));
     }
@@ -143,8 +142,12 @@ int TpSizeOf(const EngineSpec& spec, int stage) {
 }
 
 int ReplicasOf(const EngineSpec& spec, int stage) {
-  const int own = spec.stages.empty() ? 0 : spec.stages.at(static_cast<size_t>(stage)).dp_size;
-  return own > 0 ? own : spec.dp_size;
+  if (spec.stages.empty()) return spec.dp_size;
+  return spec.stages.at(static_cast<size_t>(stage)).ReplicasOf(spec.dp_size);
+}
+
+bool TiedEndsDiffer(const EngineSpec& spec) {
+  return ReplicasOf(spec, 0) != ReplicasOf(spec, spec.pp_size - 1);
 }
 
 int SharesOf(const EngineSpec& spec, int stage) { return spec.dp_size / ReplicasOf(spec, stage); }

@@ -34,6 +34,9 @@ std::vector<int> SlicesOf(const EngineSpec& spec, int stage);
 // Whether all stages have as many replicas; whether they also have the same TP size.
 bool ReplicasAreEqual(const EngineSpec& spec);
 bool MeshesAreEqual(const EngineSpec& spec);
+// Whether the first and the last stage differ in replicas. The gradient of a tied embedding is then
+// one sum over all replicas of both, instead of one over pairs and then one over replicas.
+bool TiedEndsDiffer(const EngineSpec& spec);
 Place PlaceOf(const EngineSpec& spec, Rank rank);
 Rank RankAt(const EngineSpec& spec, const Place& place);
 

@@ -183,11 +183,13 @@ std::string TransferKindOf(const EngineSpec& spec, const Place& place) {
 bool MembersAreAlike(const EngineSpec& spec, Rank rank, const Group& group) {
   const std::string axis = group.axis();
   if (axis == kPpGroupName) return false;
-  // Replicas at the same place of a stage send and receive the same rows of their own.
+  // Replicas at the same place of a stage send and receive the same rows of their own. With ZeRO they
+  // update different parameters, so their tensors may be at other offsets.
+  if (axis == kDpGroupName && spec.zero > 0) return false;
   if (axis == kDpGroupName && ReplicasAreEqual(spec)) return true;
   const std::string kind = TransferKindOf(spec, PlaceOf(spec, rank));
   return std::all_of(group.ranks.begin(), group.ranks.end(), [&](Rank member) {
-    return TransferKindOf(spec, PlaceOf(spec, member)) == kind;
+    return member == rank || TransferKindOf(spec, PlaceOf(spec, member)) == kind;
   });
 }
 

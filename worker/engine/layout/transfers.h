@@ -7,10 +7,10 @@
 // replica of one stage to those of one of the other.
 //
 // Without sequence parallelism, and in a stage of one rank, every rank of a replica holds all rows
-// of a slice; otherwise each holds an equal range. Plans and groups must be the same on all ranks, also
-// before a job is placed, so they follow from the spec alone: the ranks of a replica of a stage are
-// taken for one node, which placement makes true unless it must split them, and the links for
-// 10 Gbit/s and 50 microseconds.
+// of a slice; otherwise each holds an equal range. Plans and groups must be the same on all ranks,
+// also before a job is placed, so they follow from the spec alone: the ranks of a replica of a
+// stage are taken for one node, which placement makes true unless it must split them, and the links
+// for 10 Gbit/s and 50 microseconds.
 
 #include <cstdint>
 #include <string>
@@ -56,9 +56,9 @@ Resharding TransferPlan(const EngineSpec& spec, const Boundary& boundary, const 
 std::string GroupNameOf(const EngineSpec& spec, const Boundary& boundary,
                         const std::vector<Rank>& ranks);
 
-// Returns what a rank sends and receives, but for the ranks at the other ends. Ranks of a stage that
-// have the same text have programs that differ in ranks and offsets alone and, with ZeRO, in the
-// parts that they update. Empty if all ranks of the stage are alike.
+// Returns what a rank sends and receives, but for the ranks at the other ends. Ranks of a stage
+// that have the same text have programs that differ in ranks and offsets alone and, with ZeRO, in
+// the parts that they update. Empty if all ranks of the stage are alike.
 std::string TransferKindOf(const EngineSpec& spec, const Place& place);
 
 // Whether the members of a group of a rank have programs alike in this sense, so that their arenas

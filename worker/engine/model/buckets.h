@@ -5,8 +5,8 @@
 //
 // A bucket is dealt to the replicas in parts of equal size, a range of elements each. A part may
 // begin and end anywhere in a parameter. The parts of a bucket follow from the model and from the
-// stage's replicas and TP size alone, not from stages or ZeRO, and the norm has a number for each of
-// them. It has therefore the same bits with and without ZeRO and for any number of stages.
+// stage's replicas and TP size alone, not from stages or ZeRO, and the norm has a number for each
+// of them. It has therefore the same bits with and without ZeRO and for any number of stages.
 
 #include <cstdint>
 #include <string>

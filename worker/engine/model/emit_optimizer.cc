@@ -38,8 +38,8 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
 
 // The first stage and the last one have each added up their part of the gradient of a tied
 // embedding. Both need the whole, because both update their copy. If their TP sizes differ, a rank
-// shares rows with several ranks of the other. If their numbers of replicas differ, replicas have no
-// counterparts, and one sum adds up all of both stages.
+// shares rows with several ranks of the other. If their numbers of replicas differ, replicas have
+// no counterparts, and one sum adds up all of both stages.
 void Emitter::ReduceTied() {
   for (GroupId group : step_.groups.ids()) {
     if (!absl::StartsWith(step_.groups[group].name, kTiedGroupName)) continue;
@@ -62,10 +62,9 @@ void Emitter::ReduceTied() {
 }
 
 bool Emitter::TiedSumsReplicas(const Bucket& bucket) const {
-  const int last = spec_.pp_size - 1, embedding = index_.token_embedding;
+  const int embedding = index_.token_embedding;
   return model_.head_is_tied() && embedding >= 0 &&
-         bucket.parameters.front() == static_cast<size_t>(embedding) &&
-         ReplicasOf(spec_, 0) != ReplicasOf(spec_, last);
+         bucket.parameters.front() == static_cast<size_t>(embedding) && TiedEndsDiffer(spec_);
 }
 
 // Each replica has computed the gradients of its own sequences. A bucket is summed as soon as its

@@ -2,9 +2,9 @@
 
 // What crosses a boundary between stages: the residual stream in front of a layer, forward, or its
 // gradient, backward. Plans of the layout (layout/transfers.h) say which rank sends which rows to
-// whom, one for each slice of a replica of the other stage that has rows of this one. Both ends of a
-// transfer have one tag, with the slice of the sender, and take transfers in one order. A slice is
-// sent as soon as it exists, so slices follow each other through the stages.
+// whom, one for each slice of a replica of the other stage that has rows of this one. Both ends of
+// a transfer have one tag, with the slice of the sender, and take transfers in one order. A slice
+// is sent as soon as it exists, so slices follow each other through the stages.
 
 #include <utility>
 
@@ -33,8 +33,8 @@ void Emitter::AddTransfers(const SliceState& slice, const Boundary& boundary, co
       Op& op = of.op;
       op.tag = tag;
       op.tag.slice = rows.from.slice;
-      // A gather is of no layer: nothing recomputes it or orders it with the layer. Chunks share its
-      // group, so its name has the layer.
+      // A gather is of no layer: nothing recomputes it or orders it with the layer. Chunks share
+      // its group, so its name has the layer.
       if (of.role != ReshardRole::kChain) {
         op.tag.layer = -1;
         op.tag.name = absl::StrCat(NameOf(of.role), tag.layer);

@@ -13,10 +13,10 @@
 // operand is the sum before it, so sums keep their order and with it their bits.
 //
 // A collective is known by its group, its tag and how many of its group had that tag before. Where
-// all members of a group make the same calls in the same order (VerifyRanks, VerifySkeletons), calls
-// that meet are therefore the same call of the canonical programs. If each rank's program passes
-// CheckSameValues as well, all ranks together compute what their canonical programs compute: by
-// induction over happens-before, whatever a collective brings to a rank is what it brings there.
+// all members of a group make the same calls in the same order (VerifyRanks, VerifySkeletons),
+// calls that meet are therefore the same call of the canonical programs. If each rank's program
+// passes CheckSameValues as well, all ranks together compute what their canonical programs compute:
+// by induction over happens-before, whatever a collective brings to a rank is what it brings there.
 //
 // Linear in the number of operations.
 

@@ -98,8 +98,8 @@ class ValueWalk {
 
   // Executes the next operation: gives its outputs their values. Calls number(words, near,
   // unique), which returns the number of words in ValueTables::operations, or -1, which ends the
-  // call with false. `near` is for Numbers. `unique` words describe a contribution, which a step has
-  // once.
+  // call with false. `near` is for Numbers. `unique` words describe a contribution, which a step
+  // has once.
   template <class Number>
   bool Next(const Execution& at, const Number& number) {
     STRETTO_CHECK(at.out.size() <= kMostOutputs);

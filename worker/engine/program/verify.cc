@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Checks in order of dependence, so that each check may rely on those before it: lanes and groups,
-// buffers, the operands of each operation, arenas, then happens-before, races and values. Operations
-// that the check of operands cannot distinguish are checked once.
+// buffers, the operands of each operation, arenas, then happens-before, races and values.
+// Operations that the check of operands cannot distinguish are checked once.
 
 #include "worker/engine/program/verify.h"
 

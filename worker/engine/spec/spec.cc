@@ -57,8 +57,7 @@ const char* NameOf(Transfer transfer) {
 
 int EngineSpec::world_size() const {
   int ranks = stages.empty() ? pp_size * tp_size * dp_size : 0;
-  for (const StageSpec& stage : stages)
-    ranks += stage.tp_size * (stage.dp_size > 0 ? stage.dp_size : dp_size);
+  for (const StageSpec& stage : stages) ranks += stage.tp_size * stage.ReplicasOf(dp_size);
   return ranks;
 }
 

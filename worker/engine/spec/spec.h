@@ -105,7 +105,9 @@ struct ScheduleSpec {
 struct StageSpec {
   int layers = 0;
   int tp_size = 1;
-  int dp_size = 0;  // replicas; divides EngineSpec::dp_size. 0: as many
+  int dp_size = 0;  // replicas; divides EngineSpec::dp_size. 0: EngineSpec::dp_size
+
+  int ReplicasOf(int all) const { return dp_size > 0 ? dp_size : all; }  // `all`: that of the job
 };
 
 struct EngineSpec {

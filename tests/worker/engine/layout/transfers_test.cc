@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Stages that differ in layers, in TP size and in replicas: their ranks, their groups, and what moves
-// between them.
+// Stages that differ in layers, in TP size and in replicas: their ranks, their groups, and what
+// moves between them.
 
 #include "worker/engine/layout/transfers.h"
 

@@ -50,7 +50,8 @@ TEST(MemoryPlanTest, StaysCloseToTheFloor) {
 }
 
 // The definition of the plan, without what makes it fast: by decreasing size, then time in use,
-// each buffer has the lowest offset at which it overlaps none placed before with which it conflicts.
+// each buffer has the lowest offset at which it overlaps none placed before with which it
+// conflicts.
 TEST(MemoryPlanTest, EveryBufferHasTheLowestGap) {
   std::vector<EngineSpec> specs;
   for (const Layout& layout :

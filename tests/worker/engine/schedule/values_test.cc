@@ -47,8 +47,8 @@ BufferId Named(const Program& program, const std::string& name) {
   return 0;
 }
 
-// Every pair of schedule, order, recomputation, merging, slices, chunks, ZeRO and all other axes, in
-// the first and the last stage. The plan of each is proved after every pass.
+// Every pair of schedule, order, recomputation, merging, slices, chunks, ZeRO and all other axes,
+// in the first and the last stage. The plan of each is proved after every pass.
 TEST(ValuesTest, EveryPairOfTheMatrixHasTheValuesOfItsEmittedStep) {
   for (const Layout& layout : parity::LayoutsOf(parity::PairwiseRows())) {
     const EngineSpec spec = parity::SpecOf(layout);

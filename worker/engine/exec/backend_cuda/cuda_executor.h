@@ -4,8 +4,8 @@
 // (issue_plan.h). The host only enqueues, and at the end polls until everything is done.
 //
 // Several ranks may share the device and the streams. Their operations are then issued side by
-// side (merge_ranks.h), and a collective among them is one kernel (group_kernels.h). This is the local communicator
-// of the backend, and it proves programs of several ranks on one GPU.
+// side (merge_ranks.h), and a collective among them is one kernel (group_kernels.h). This is the
+// local communicator of the backend, and it proves programs of several ranks on one GPU.
 
 #include <array>
 #include <functional>
@@ -70,9 +70,9 @@ struct CudaExecutorOptions {
 // CPU time.
 //
 // Errors: InvalidArgument (ranks whose collectives differ or whose groups have members elsewhere;
-// communicators that do not fit their group), ResourceExhausted naming arena and size, those of the device. Run also returns
-// Internal when a launch fails, naming the operation, or when the device breaks or a communicator
-// fails, naming the first operation that was not seen to complete.
+// communicators that do not fit their group), ResourceExhausted naming arena and size, those of the
+// device. Run also returns Internal when a launch fails, naming the operation, or when the device
+// breaks or a communicator fails, naming the first operation that was not seen to complete.
 absl::StatusOr<std::vector<std::unique_ptr<Executor>>> MakeCudaExecutors(
     IdVector<LocalRank, CudaRank> ranks, CudaExecutorOptions options);
 
