@@ -5,6 +5,8 @@
 
 #include "coordinator/planner/plan.h"
 
+#include <algorithm>
+#include <numeric>
 #include <set>
 #include <string>
 #include <utility>
@@ -35,23 +37,25 @@ int64_t CountOf(const std::vector<Parameter>& parameters) {
 
 // Ranks of a stage differ in which elements they have, not in how many. With ZeRO, replicas update
 // equal parts of the parameters that begin and end in different ones, so alignment adds some bytes
-// more to one than to another. Returns the replica with most.
-int LargestReplica(const EngineSpec& spec, int stage) {
-  if (spec.zero == 0) return 0;
+// more to one than to another. Returns the replicas, those with most first.
+std::vector<int> LargestReplicas(const EngineSpec& spec, int stage) {
+  std::vector<int> replicas(static_cast<size_t>(ReplicasOf(spec, stage)));
+  std::iota(replicas.begin(), replicas.end(), 0);
+  if (spec.zero == 0) return replicas;
   const std::vector<Parameter> parameters = ParametersOf(spec, RankAt(spec, {.stage = stage}));
   const Buckets buckets(spec, stage, parameters);
   constexpr int64_t kElements = kArenaAlignment / SizeOf(DType::kF32);
-  int largest = 0;
-  int64_t most = 0;
-  for (int replica = 0; replica < ReplicasOf(spec, stage); ++replica) {
-    int64_t units = 0;  // of alignment
-    for (size_t i = 0; i < parameters.size(); ++i)
-      units += (buckets.UpdatedBy(replica, i).count() + kElements - 1) / kElements;
-    if (units <= most) continue;
-    most = units;
-    largest = replica;
+  std::vector<int64_t> units(replicas.size());  // of alignment
+  for (int replica : replicas) {
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      units[static_cast<size_t>(replica)] +=
+          (buckets.UpdatedBy(replica, i).count() + kElements - 1) / kElements;
+    }
   }
-  return largest;
+  std::stable_sort(replicas.begin(), replicas.end(), [&](int a, int b) {
+    return units[static_cast<size_t>(a)] > units[static_cast<size_t>(b)];
+  });
+  return replicas;
 }
 
 // Ranks of a stage may differ in what they send and receive. Returns one of each kind, in the
@@ -59,11 +63,9 @@ int LargestReplica(const EngineSpec& spec, int stage) {
 std::vector<Rank> KindsOf(const EngineSpec& spec, int stage) {
   std::vector<Rank> ranks;
   std::set<std::string> kinds;
-  const int replicas = ReplicasOf(spec, stage), largest = LargestReplica(spec, stage);
-  for (int i = 0; i < replicas; ++i) {
+  for (int replica : LargestReplicas(spec, stage)) {
     for (int shard = 0; shard < TpSizeOf(spec, stage); ++shard) {
-      const Place place{
-          .stage = stage, .replica = (largest + i) % replicas, .tp_rank = GroupRank::Of(shard)};
+      const Place place{.stage = stage, .replica = replica, .tp_rank = GroupRank::Of(shard)};
       if (kinds.insert(TransferKindOf(spec, place)).second) ranks.push_back(RankAt(spec, place));
     }
   }

@@ -7,6 +7,7 @@
 
 burst_kb=256 # of the token buckets
 readonly LEAST_BURST_KB=128 # below it tbf splits segments and burns a core
+readonly MOST_BURST_KB=1024 # half of what the benchmarks send to drain it
 ME=$(basename "$0")
 
 fail() { # CODE MESSAGE

@@ -241,20 +241,23 @@ TEST(PlanTest, TheLargestRankOfUnlikeReplicasIsPlanned) {
   spec.mutable_schedule()->mutable_parameters()->add_slice_sizes(3);
   spec.set_micro_batch_size(4);
   spec.set_global_batch_size(8 * 4 * spec.micro_batch_size());
-  spec = spec::Normalize(spec);
-  const v1alpha1::Plan plan = Planned(spec);
-  ASSERT_EQ(plan.ranks_size(), 2);
-  EXPECT_EQ(plan.ranks(0).count(), 4);
-  EXPECT_EQ(plan.ranks(1).count(), 2);
-  EXPECT_EQ(plan.ranks(1).rank(), 4);
-  for (int stage : {0, 1}) {
-    int64_t most = 0;
-    for (int rank = 4 * stage; rank < 4 + 2 * stage; ++rank) {
-      int64_t bytes = 0;
-      for (const auto& [name, arena] : ArenasOfTrainer(spec, Rank::Of(rank))) bytes += arena;
-      most = std::max(most, bytes);
+  for (int zero : {0, 1}) {
+    parallelism.set_zero(zero);
+    const v1alpha1::JobSpec job = spec::Normalize(spec);
+    const v1alpha1::Plan plan = Planned(job);
+    ASSERT_EQ(plan.ranks_size(), 2);
+    EXPECT_EQ(plan.ranks(0).count(), 4);
+    EXPECT_EQ(plan.ranks(1).count(), 2);
+    EXPECT_EQ(plan.ranks(1).rank(), 4);
+    for (int stage : {0, 1}) {
+      int64_t most = 0;
+      for (int rank = 4 * stage; rank < 4 + 2 * stage; ++rank) {
+        int64_t bytes = 0;
+        for (const auto& [name, arena] : ArenasOfTrainer(job, Rank::Of(rank))) bytes += arena;
+        most = std::max(most, bytes);
+      }
+      EXPECT_EQ(plan.ranks(stage).bytes(), most) << stage << ", zero " << zero;
     }
-    EXPECT_EQ(plan.ranks(stage).bytes(), most) << stage;
   }
 }
 

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <map>
 #include <memory>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -42,6 +43,9 @@ constexpr int64_t kWorkingSet = int64_t{16} << 20;
 // How long one repeat of an operation, of a collective and of a pair lasts at least, if that many
 // calls suffice. Short collectives vary more than computations.
 constexpr double kLeastSeconds = 0.02, kLeastCollectiveSeconds = 0.05, kLeastPairSeconds = 0.2;
+// Shorter collectives are latency alone. It depends on how soon threads wake up, which does not
+// settle even on an idle machine, and is a small part of a step.
+constexpr double kShortestSettled = 1e-3;
 constexpr int kMostCalls = 64, kMostCollectives = 512;
 // What takes less is over before the other lane has woken up.
 constexpr double kShortestPair = 1e-3;
@@ -102,33 +106,45 @@ class Calibration {
     return absl::OkStatus();
   }
 
+  // Ranks meet after each computation, also those that lack it: all that have it compute at once,
+  // and none waits for another longer than one measurement takes.
   absl::Status MeasureComputations() {
-    const absl::Status mine = MeasureEach();
-    // The others wait for this rank, so it may fail only together with them.
-    ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control(), !mine.ok()));
-    RETURN_IF_ERROR(mine);
-    return failed ? UnsettledError("found computations of another rank that did not settle")
-                  : absl::OkStatus();
+    std::vector<std::string> mine;
+    for (const auto& [key, timed] : computations_) mine.push_back(key);
+    ASSIGN_OR_RETURN(const auto all, trainer::ExchangeText(control(), absl::StrJoin(mine, "\n")));
+    std::set<std::string> keys;
+    for (const std::string& of_rank : all) {
+      for (absl::string_view key : absl::StrSplit(of_rank, '\n', absl::SkipEmpty()))
+        keys.emplace(key);
+    }
+    for (const std::string& key : keys) {
+      const auto timed = computations_.find(key);
+      const absl::Status measured =
+          timed == computations_.end() ? absl::OkStatus() : MeasureComputation(timed->second);
+      ASSIGN_OR_RETURN(const bool failed, trainer::AnyRank(control(), !measured.ok()));
+      RETURN_IF_ERROR(measured);
+      if (failed)
+        return UnsettledError(absl::StrCat(key, ": found repeats on another rank that differ"));
+    }
+    return absl::OkStatus();
   }
 
-  absl::Status MeasureEach() {
-    for (const auto& [key, timed] : computations_) {
-      const int copies = CountFor(timed, kWorkingSet);
-      ASSIGN_OR_RETURN(const auto executor,
-                       MakeFilled(timed, CopiesOf(timed, copies), {}, job_->backend()));
-      RETURN_IF_ERROR(executor->Run());  // touches the memory
-      ASSIGN_OR_RETURN(const Settled settled,
-                       Settle(key, [&]() -> absl::StatusOr<std::vector<double>> {
-                         double seconds = 0, calls = 0;
-                         while (seconds < kLeastSeconds) {
-                           RETURN_IF_ERROR(executor->Run());
-                           seconds += SpanSeconds(executor->intervals());
-                           calls += copies;
-                         }
-                         return std::vector<double>{seconds / calls};
-                       }));
-      profile_.operations[key] = {settled.medians[0], settled.spread};
-    }
+  absl::Status MeasureComputation(const KernelCase& timed) {
+    const int copies = CountFor(timed, kWorkingSet);
+    ASSIGN_OR_RETURN(const auto executor,
+                     MakeFilled(timed, CopiesOf(timed, copies), {}, job_->backend()));
+    RETURN_IF_ERROR(executor->Run());  // touches the memory
+    ASSIGN_OR_RETURN(const Settled settled,
+                     Settle(timed.operation, [&]() -> absl::StatusOr<std::vector<double>> {
+                       double seconds = 0, calls = 0;
+                       while (seconds < kLeastSeconds) {
+                         RETURN_IF_ERROR(executor->Run());
+                         seconds += SpanSeconds(executor->intervals());
+                         calls += copies;
+                       }
+                       return std::vector<double>{seconds / calls};
+                     }));
+    profile_.operations[timed.operation] = {settled.medians[0], settled.spread};
     return absl::OkStatus();
   }
 
@@ -163,24 +179,38 @@ class Calibration {
       ASSIGN_OR_RETURN(const double once, RunDrained(executor.get()));
       const int calls = CallsFor(once, kLeastCollectiveSeconds, kMostCollectives);
       ASSIGN_OR_RETURN(executor, MakeCalls(collective, calls));
-      ASSIGN_OR_RETURN(const Settled settled,
-                       Settle(name, [&]() -> absl::StatusOr<std::vector<double>> {
-                         ASSIGN_OR_RETURN(const double seconds, RunDrained(executor.get()));
-                         return std::vector<double>{seconds / calls};
-                       }));
-      alone_[name] = {settled.medians[0], settled.spread};
+      const auto measure = [&]() -> absl::StatusOr<std::vector<double>> {
+        ASSIGN_OR_RETURN(const double seconds, RunDrained(executor.get()));
+        return std::vector<double>{seconds / calls};
+      };
+      if (once < kShortestSettled) {
+        ASSIGN_OR_RETURN(const double median, MedianOfFew(measure));
+        alone_[name] = {median, 0};
+      } else {
+        ASSIGN_OR_RETURN(const Settled settled, Settle(name, measure));
+        alone_[name] = {settled.medians[0], settled.spread};
+      }
       if (collective.ranks > 0) profile_.operations[collective.operation] = alone_[name];
     }
     return MeasureLink();
   }
 
+  template <class Measure>
+  static absl::StatusOr<double> MedianOfFew(const Measure& measure) {
+    std::vector<double> seconds;
+    for (int round = 0; round < kSettledRounds; ++round) {
+      ASSIGN_OR_RETURN(const std::vector<double> values, measure());
+      seconds.push_back(values[0]);
+    }
+    return MedianOf(seconds);
+  }
+
   // The collective of the smallest step has the latency, that of the largest the bandwidth.
   absl::Status MeasureLink() {
-    const auto larger = [&](const auto& a, const auto& b) {
+    const auto less = [&](const auto& a, const auto& b) {
       return BytesOf(a.first) < BytesOf(b.first);
     };
-    const auto [small, large] =
-        std::minmax_element(collectives_.begin(), collectives_.end(), larger);
+    const auto [small, large] = std::minmax_element(collectives_.begin(), collectives_.end(), less);
     if (small == collectives_.end()) return absl::OkStatus();
     double latency = 0, bandwidth = 0;
     if (small->second.ranks > 0 && large->second.ranks > 0) {

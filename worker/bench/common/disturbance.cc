@@ -49,6 +49,10 @@ std::string RatioText(double ratio, absl::Span<const Disturbance> disturbances) 
   return disturbances.empty() ? absl::StrFormat("%.3f", ratio) : "-";
 }
 
+std::string PercentText(double ratio, absl::Span<const Disturbance> disturbances) {
+  return disturbances.empty() ? absl::StrFormat("%.1f %%", 100 * ratio) : "-";
+}
+
 nlohmann::ordered_json RatioJson(double ratio, absl::Span<const Disturbance> disturbances) {
   return disturbances.empty() ? nlohmann::ordered_json(ratio) : nlohmann::ordered_json(nullptr);
 }

@@ -36,8 +36,9 @@ std::string ToText(absl::Span<const Disturbance> disturbances);
 // Adds "most_spread" and "disturbed", a list of {program, spread}, to a report.
 void AddTo(nlohmann::ordered_json* report, absl::Span<const Disturbance> disturbances);
 
-// Returns a ratio of times for a table, or "-" in a disturbed run.
+// Returns a ratio of times for a table, as "0.953" or "95.3 %", or "-" in a disturbed run.
 std::string RatioText(double ratio, absl::Span<const Disturbance> disturbances);
+std::string PercentText(double ratio, absl::Span<const Disturbance> disturbances);
 // Returns it for a report, or null in a disturbed run.
 nlohmann::ordered_json RatioJson(double ratio, absl::Span<const Disturbance> disturbances);
 

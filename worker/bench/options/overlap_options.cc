@@ -118,7 +118,8 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   const auto list = [&](const char* flag, auto& values, const char* help) -> CLI::Option* {
     return app.add_option(flag, values, help)->delimiter(',')->group("Schedules");
   };
-  list("--schedules", o.schedules, "schedules to measure (default: all that need one micro-batch)")
+  list("--schedules", o.schedules,
+       "schedules to measure (default: all that this number of micro-batches allows)")
       ->check(CLI::IsMember(ScheduleNames()));
   list("--slices", o.slices, "numbers of slices to try")
       ->check(CLI::Range(1, 1 << 10))

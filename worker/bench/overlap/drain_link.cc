@@ -9,7 +9,7 @@
 namespace stretto::bench {
 namespace {
 
-// Eight times the bucket of the tbf that shapes the link (burst 256 kB).
+// At least twice the bucket of the tbf that shapes the link (tests/bench/nodes.sh).
 constexpr int64_t kDrainBytes = 2 << 20;
 
 }  // namespace

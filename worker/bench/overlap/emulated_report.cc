@@ -21,14 +21,15 @@ std::string ToText(const Comparison& comparison) {
       absl::StrFormat("%-44s %10s %7s %7s %7s %7s %7s %7s\n", "schedule", "t_overlap", "/ideal",
                       "/serial", "tax", "occupy", "hid fwd", "hid bwd");
   const auto ratio = [&](double value) { return RatioText(value, comparison.disturbed); };
+  const auto percent = [&](double value) { return PercentText(value, comparison.disturbed); };
   for (const ScheduleResult& result : comparison.schedules) {
     const Figures& f = result.figures;
     absl::StrAppendFormat(
         &text, "%-44s %7.2f ms %7s %7s %7s %7s %7s %7s\n", Describe(result.candidate.spec.schedule),
         f.step.t_overlap * 1e3, ratio(f.step.t_overlap / f.ideal()),
         ratio(f.step.t_overlap / f.step.t_serial), ratio(f.step.t_comp_sliced / f.step.t_comp),
-        ratio(result.t_occupy.value_or(0) / f.step.t_comp_sliced), ratio(f.forward.hidden()),
-        ratio(f.backward.hidden()));
+        ratio(result.t_occupy.value_or(0) / f.step.t_comp_sliced), percent(f.forward.hidden()),
+        percent(f.backward.hidden()));
   }
   return absl::StrCat(text, ToText(comparison.disturbed));
 }

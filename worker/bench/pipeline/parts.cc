@@ -28,8 +28,12 @@ namespace {
 constexpr double kMostContention = 0.95;
 
 // The part of a computation under which transfers run to measure their contention: less than all of
-// it, so that they end first on both ranks.
+// it, so that few of them end behind it.
 constexpr double kUnderTransfers = 0.9;
+
+double SecondsBetween(int64_t begin, int64_t end) {
+  return static_cast<double>(end - begin) * 1e-9;
+}
 
 }  // namespace
 
@@ -56,7 +60,6 @@ absl::StatusOr<std::map<std::string, double>> PartsMeasurement::MeasureRound() {
                      job_.Slowest(computed.rounds.back().total));
   }
   RETURN_IF_ERROR(MeasureTransfers());
-  ASSIGN_OR_RETURN(alone["a transfer alone"], job_.Slowest(drained_.back()));
   RETURN_IF_ERROR(MeasureContention());
   return alone;
 }
@@ -70,7 +73,7 @@ absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Run(trainer::Ran
     const Op& op = program.ops[id];
     if (op.group >= 0) continue;
     const Interval& ran = intervals[id.position()];
-    const double seconds = static_cast<double>(ran.end - ran.begin) * 1e-9;
+    const double seconds = SecondsBetween(ran.begin, ran.end);
     found.total += seconds;
     if (op.tag.phase == Phase::kForward) found.forward += seconds;
     if (op.tag.phase == Phase::kBackward || op.tag.phase == Phase::kRecompute)
@@ -84,12 +87,18 @@ absl::StatusOr<PartsMeasurement::Computation> PartsMeasurement::Run(trainer::Ran
 // The token bucket of the link fills up in the pause.
 absl::Status PartsMeasurement::MeasureTransfers() {
   RETURN_IF_ERROR(DrainLink(job_.control()));
-  ASSIGN_OR_RETURN(drained_.emplace_back(), Transfers(1));
+  ASSIGN_OR_RETURN(drained_.emplace_back(), TransferAlone());
   ASSIGN_OR_RETURN(const double pause, job_.Slowest(drained_.back()));
   std::this_thread::sleep_for(std::chrono::duration<double>(pause));
   RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
-  ASSIGN_OR_RETURN(rested_.emplace_back(), Transfers(1));
+  ASSIGN_OR_RETURN(rested_.emplace_back(), TransferAlone());
   return absl::OkStatus();
+}
+
+// Seconds; 0 on ranks of other stages.
+absl::StatusOr<double> PartsMeasurement::TransferAlone() {
+  ASSIGN_OR_RETURN(const std::vector<Interval> sent, Transfers(1));
+  return sent.empty() ? 0.0 : SecondsBetween(sent[0].begin, sent[0].end);
 }
 
 absl::Status PartsMeasurement::MeasureContention() {
@@ -103,16 +112,21 @@ absl::Status PartsMeasurement::MeasureContention() {
   }
   const int count = std::max(1, static_cast<int>(kUnderTransfers * computing / transfer));
   RETURN_IF_ERROR(DrainLink(job_.control()));
-  absl::StatusOr<double> in_transfers = 0.0;
-  std::thread transfers([&] { in_transfers = Transfers(count); });
+  absl::StatusOr<std::vector<Interval>> sent = std::vector<Interval>();
+  std::thread transfers([&] { sent = Transfers(count); });
   const absl::StatusOr<Computation> under = Run(*fewest_chunks().engine);
+  const int64_t computed = NowNanoseconds();
   transfers.join();
   RETURN_IF_ERROR(under.status());
-  RETURN_IF_ERROR(in_transfers.status());
-  const auto share = [](double lost) { return std::clamp(lost, 0.0, kMostContention); };
-  computation_loses_.push_back(
-      share((under->total - alone) / std::min(*in_transfers, under->total)));
-  transfer_loses_.push_back(share(1 - count * transfer / *in_transfers));
+  RETURN_IF_ERROR(sent.status());
+  // What ended while this rank computed.
+  while (sent->size() > 1 && sent->back().end > computed) sent->pop_back();
+  const double both = sent->empty() ? 0 : SecondsBetween(sent->front().begin, sent->back().end);
+  const auto share = [&](double lost) {
+    return both > 0 ? std::clamp(lost / both, 0.0, kMostContention) : 0;
+  };
+  computation_loses_.push_back(share(under->total - alone));
+  transfer_loses_.push_back(share(both - static_cast<double>(sent->size()) * transfer));
   return absl::OkStatus();
 }
 
@@ -121,20 +135,23 @@ int64_t PartsMeasurement::TransferCount() const {
   return int64_t{spec.micro_batch_size} * spec.model.sequence_length * spec.model.hidden;
 }
 
-// Sends `count` micro-batches from the first stage to the second, one after the other. Returns the
-// seconds of that; almost none on ranks of other stages.
-absl::StatusOr<double> PartsMeasurement::Transfers(int count) {
+// Sends `count` micro-batches from the first stage to the second, one after the other. Returns when;
+// nothing on ranks of other stages.
+absl::StatusOr<std::vector<Interval>> PartsMeasurement::Transfers(int count) {
   const GroupId group = FindGroup(GroupsOf(options_.spec, job_.rank()), TransferGroupName(0, 1));
   const TensorView view{.data = payload_.data(),
                         .dtype = options_.spec.wire_dtype,
                         .shape = {TransferCount(), 1, 1, 1},
                         .rank = 1};
-  const int64_t begin = NowNanoseconds();
-  for (int i = 0; i < count && group >= 0; ++i) {
-    Communicator* link = job_.LinksOf(options_.spec)[group.position()].host;
+  std::vector<Interval> sent;
+  if (group < 0) return sent;
+  Communicator* link = job_.LinksOf(options_.spec)[group.position()].host;
+  for (int i = 0; i < count; ++i) {
+    const int64_t begin = NowNanoseconds();
     RETURN_IF_ERROR(link->Run(Collective::Broadcast(view, 0)));
+    sent.push_back({begin, NowNanoseconds()});
   }
-  return static_cast<double>(NowNanoseconds() - begin) * 1e-9;
+  return sent;
 }
 
 absl::StatusOr<PipelineParts> PartsMeasurement::Medians() {

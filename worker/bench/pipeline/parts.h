@@ -37,7 +37,8 @@ class PartsMeasurement {
   // `job` and `options` must outlive the measurement.
   static absl::StatusOr<std::unique_ptr<PartsMeasurement>> Create(const PipelineOptions& options,
                                                                   MeasuredJob& job);
-  // Returns the seconds of each part, alone, of the slowest rank.
+  // Returns the seconds of each computation alone, of the slowest rank. A transfer is too short to
+  // tell whether the machine was disturbed.
   absl::StatusOr<std::map<std::string, double>> MeasureRound();
   absl::StatusOr<PipelineParts> Medians();
 
@@ -60,10 +61,11 @@ class PartsMeasurement {
 
   static absl::StatusOr<Computation> Run(trainer::RankEngine& engine);
   Computed& fewest_chunks() { return computed_.begin()->second; }
+  absl::StatusOr<double> TransferAlone();
   absl::Status MeasureTransfers();
   absl::Status MeasureContention();
   int64_t TransferCount() const;
-  absl::StatusOr<double> Transfers(int count);
+  absl::StatusOr<std::vector<Interval>> Transfers(int count);
 
   const PipelineOptions& options_;
   MeasuredJob& job_;

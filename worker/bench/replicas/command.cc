@@ -46,11 +46,12 @@ std::string TableOf(const ReplicasOptions&, const ReplicasResult& measured) {
                                      "step", "step/ideal", "computation", "comm", "hidden",
                                      "at most", "speed-up", "optimizer");
   const auto ratio = [&](double value) { return bench::RatioText(value, measured.disturbed); };
+  const auto percent = [&](double value) { return bench::PercentText(value, measured.disturbed); };
   for (const VariantResult& result : measured.variants) {
     absl::StrAppendFormat(
         &text, "%-12s %9.1f ms %12s %9.1f ms %9.1f ms %12s %12s %12s %12.1f MiB\n", result.name,
         result.median() * 1e3, ratio(result.median() / result.ideal()), result.compute * 1e3,
-        result.comm * 1e3, ratio(result.hidden()), ratio(result.most_hidden()),
+        result.comm * 1e3, percent(result.hidden()), percent(result.most_hidden()),
         ratio(measured.variants.front().median() / result.median()),
         static_cast<double>(result.optimizer_bytes) / (1 << 20));
   }

@@ -238,7 +238,8 @@ TEST(UnlikeReplicasFaultTest, RowsOfTwoReplicasThatLandInOnePlaceAreRejected) {
 TEST(UnlikeReplicasFaultTest, RanksThatPlanOtherReplicasAreRejected) {
   std::vector<Program> programs = ProgramsOf(Unlike(2, {{1, 2}, {1, 1}}));
   programs[2] = ProgramsOf(Unlike(1, {{1, 1}, {1, 1}, {1, 1}}))[2];
-  ExpectRejected(VerifyRanks(programs), "rank 2: found none in group pp.0-1, expected 0,2, as on rank 0");
+  ExpectRejected(VerifyRanks(programs),
+                 "rank 2: found none in group pp.0-1, expected 0,2, as on rank 0");
 }
 
 }  // namespace
