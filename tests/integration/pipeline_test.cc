@@ -32,12 +32,6 @@ class PipelineTest : public ClusterTest {
     one.schedule = "{name: domino_row, parameters: {slices: 2}}";
     return one;
   }
-  // Another order of the sums of a tied embedding is all that differs.
-  static void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t step = 0; step < found.size(); ++step)
-      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step;
-  }
 };
 
 TEST_F(PipelineTest, StagesOnTwoNodesTrainAndEvaluateAsOneStageDoes) {

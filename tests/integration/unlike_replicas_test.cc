@@ -36,11 +36,6 @@ class UnlikeReplicasTest : public ClusterTest {
     one.dp_size = 1;
     return one;
   }
-  static void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t step = 0; step < found.size(); ++step)
-      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step;
-  }
 };
 
 TEST_F(UnlikeReplicasTest, TrainAndEvaluateAsOneReplicaDoes) {

@@ -33,11 +33,6 @@ class UnlikeStagesTest : public ClusterTest {
     one.stages = "";
     return one;
   }
-  static void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
-    ASSERT_EQ(found.size(), expected.size());
-    for (size_t step = 0; step < found.size(); ++step)
-      EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step;
-  }
 };
 
 TEST_F(UnlikeStagesTest, TrainAndEvaluateAsOneStageDoes) {

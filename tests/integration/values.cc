@@ -46,6 +46,12 @@ std::vector<int64_t> NumbersOf(const std::vector<Json>& steps) {
   return numbers;
 }
 
+void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t step = 0; step < found.size(); ++step)
+    EXPECT_NEAR(found[step], expected[step], 1e-5 * expected[step]) << "step " << step;
+}
+
 bool Eventually(const std::function<bool()>& holds) {
   const absl::Duration deadline = Clock::Real().Monotonic() + kDeadline;
   while (!holds()) {

@@ -21,6 +21,8 @@ int64_t Int(const Json& value);
 // The steps first..last, each once, in order.
 std::vector<int64_t> Range(int64_t first, int64_t last);
 std::vector<int64_t> NumbersOf(const std::vector<Json>& steps);
+// Expects losses of steps that differ by at most the rounding of another order of sums.
+void ExpectNear(const std::vector<double>& found, const std::vector<double>& expected);
 // True within the deadline; looks again and again.
 bool Eventually(const std::function<bool()>& holds);
 

@@ -144,7 +144,8 @@ class RankProcess {
   // Proves that the programs of all ranks fit together. Called by all of them.
   absl::Status Rehearse(const StepProgram& step, const Program& program) {
     if (!config_.on_gpu) return CheckSameStep(program, {}, device_->control());
-    return CheckSameStep(WithRunsInTurn(step, program), CallsInIssueOrder(step),
+    const std::vector<IssuedRun> order = IssueOrder(step);
+    return CheckSameStep(WithRunsInTurn(step, order, program), CallsInIssueOrder(step, order),
                          device_->control());
   }
 

@@ -76,6 +76,16 @@ class EvaluationTest : public TinyJobTest {
     });
   }
 
+  // The held-out loss, which is the same on all ranks.
+  double Evaluated() {
+    std::vector<double> losses(static_cast<size_t>(config_.engine.world_size()));
+    OnAllRanks([&](const JobConfig& config, Rank& rank) {
+      losses[config.rank.position()] = rank.evaluation->MeanLoss(GoOn).value().value();
+    });
+    for (double loss : losses) EXPECT_EQ(loss, losses[0]);
+    return losses[0];
+  }
+
   // The held-out loss, and that of a training step on the same tokens and weights.
   std::pair<double, double> Losses() {
     std::vector<std::pair<double, double>> losses(static_cast<size_t>(config_.engine.world_size()));
@@ -121,20 +131,12 @@ TEST_F(EvaluationTest, ReplicasHaveTheBitsOfOne) {
   for (int tp_size : {1, 2}) {
     config_.engine.tp_size = tp_size;
     config_.engine.dp_size = 1;
-    const auto evaluated = [&] {
-      std::vector<double> losses(static_cast<size_t>(config_.engine.world_size()));
-      OnAllRanks([&](const JobConfig& config, Rank& rank) {
-        losses[config.rank.position()] = rank.evaluation->MeanLoss(GoOn).value().value();
-      });
-      for (double loss : losses) EXPECT_EQ(loss, losses[0]);
-      return losses[0];
-    };
-    const double one = evaluated();
+    const double one = Evaluated();
     for (int dp_size : {2, 4}) {
       for (int zero : {0, 1}) {
         config_.engine.dp_size = dp_size;
         config_.engine.zero = zero;
-        EXPECT_EQ(evaluated(), one) << dp_size << " " << zero;
+        EXPECT_EQ(Evaluated(), one) << dp_size << " " << zero;
       }
     }
     config_.engine.zero = 0;
@@ -145,31 +147,23 @@ TEST_F(EvaluationTest, ReplicasHaveTheBitsOfOne) {
 TEST_F(EvaluationTest, StagesHaveTheBitsOfOne) {
   config_.engine.model.layers = 4;
   config_.engine.tp_size = 1;
-  const auto evaluated = [&] {
-    double loss = 0;
-    OnAllRanks([&](const JobConfig& config, Rank& rank) {
-      const double mine = rank.evaluation->MeanLoss(GoOn).value().value();
-      if (config.rank == 0) loss = mine;
-    });
-    return loss;
-  };
   for (int batches : {1, 3, 17}) {
     config_.evaluation.batches = batches;
     config_.engine.pp_size = config_.engine.dp_size = 1;
-    const double one = evaluated();
+    const double one = Evaluated();
     for (int stages : {2, 4}) {
       for (const auto& [replicas, zero] : {std::pair(1, 0), {2, 0}, {2, 1}}) {
         config_.engine.pp_size = stages;
         config_.engine.dp_size = replicas;
         config_.engine.zero = zero;
-        EXPECT_EQ(evaluated(), one) << stages << " x " << replicas << ", " << batches;
+        EXPECT_EQ(Evaluated(), one) << stages << " x " << replicas << ", " << batches;
       }
     }
     config_.engine.zero = 0;
     config_.engine.dp_size = 1;
     config_.engine.pp_size = config_.engine.chunks_per_stage = config_.engine.micro_batches = 2;
     config_.engine.schedule.pipeline = "interleaved_1f1b";
-    EXPECT_EQ(evaluated(), one) << batches << " in chunks";
+    EXPECT_EQ(Evaluated(), one) << batches << " in chunks";
     config_.engine.chunks_per_stage = 1;
     config_.engine.schedule.pipeline = kDefaultPipeline;
   }
@@ -179,24 +173,16 @@ TEST_F(EvaluationTest, StagesHaveTheBitsOfOne) {
 TEST_F(EvaluationTest, UnlikeReplicasHaveTheBitsOfOne) {
   config_.engine.model.layers = 2;
   config_.engine.tp_size = 1;
-  const auto evaluated = [&] {
-    std::vector<double> losses(static_cast<size_t>(config_.engine.world_size()));
-    OnAllRanks([&](const JobConfig& config, Rank& rank) {
-      losses[config.rank.position()] = rank.evaluation->MeanLoss(GoOn).value().value();
-    });
-    for (double loss : losses) EXPECT_EQ(loss, losses[0]);
-    return losses[0];
-  };
   for (int batches : {1, 3, 17}) {
     config_.evaluation.batches = batches;
     config_.engine.pp_size = config_.engine.dp_size = 1;
     config_.engine.stages.clear();
-    const double one = evaluated();
+    const double one = Evaluated();
     config_.engine.pp_size = 2;
     config_.engine.dp_size = 6;
     for (const auto& [first, last] : {std::pair(2, 1), {1, 2}, {2, 3}, {6, 1}}) {
       config_.engine.stages = {{.layers = 1, .dp_size = first}, {.layers = 1, .dp_size = last}};
-      EXPECT_EQ(evaluated(), one) << first << " and " << last << ", " << batches;
+      EXPECT_EQ(Evaluated(), one) << first << " and " << last << ", " << batches;
     }
   }
 }

@@ -137,9 +137,10 @@ std::vector<IssuedRun> IssueOrder(const StepProgram& step) {
   return order;
 }
 
-std::vector<GroupId> CallsInIssueOrder(const StepProgram& step) {
+std::vector<GroupId> CallsInIssueOrder(const StepProgram& step,
+                                       const std::vector<IssuedRun>& order) {
   std::vector<GroupId> calls;
-  for (const IssuedRun& run : IssueOrder(step)) {
+  for (const IssuedRun& run : order) {
     const IdVector<OpId, Op>& ops = step.units[step.instances[run.instance].unit].ops;
     for (OpId op : run.ops) {
       if (ops[op].group >= 0) calls.push_back(ops[op].group);
@@ -148,10 +149,11 @@ std::vector<GroupId> CallsInIssueOrder(const StepProgram& step) {
   return calls;
 }
 
-Program WithRunsInTurn(const StepProgram& step, Program program) {
+Program WithRunsInTurn(const StepProgram& step, const std::vector<IssuedRun>& order,
+                       Program program) {
   const std::vector<OpId> first = FirstOps(step);
   std::map<LaneId, OpId> before;  // the last operations of the run of computation before
-  for (const IssuedRun& run : IssueOrder(step)) {
+  for (const IssuedRun& run : order) {
     std::map<LaneId, OpId> begin, end;
     for (OpId in_unit : run.ops) {
       const OpId op = first[run.instance.position()] + in_unit.value();

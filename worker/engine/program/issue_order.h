@@ -39,14 +39,18 @@ struct IssuedRun {
 // that it waits for and behind the operations of its lane that precede it. `step` must be verified.
 std::vector<IssuedRun> IssueOrder(const StepProgram& step);
 
+// In both functions below, `order` is IssueOrder(step).
+
 // Returns the groups of all communication in that order. Calls of one group come in lane order, so
 // this defines which call comes when.
-std::vector<GroupId> CallsInIssueOrder(const StepProgram& step);
+std::vector<GroupId> CallsInIssueOrder(const StepProgram& step,
+                                       const std::vector<IssuedRun>& order);
 
 // Returns `program`, the expansion of `step`, with waits for what a device and its host hold up
 // besides: every run waits for all of the run of computation before it. A device waits for less,
 // because its graphs take turns on several streams and its host may be several runs ahead. A
 // rehearsal that ends with more waits also ends with fewer.
-Program WithRunsInTurn(const StepProgram& step, Program program);
+Program WithRunsInTurn(const StepProgram& step, const std::vector<IssuedRun>& order,
+                       Program program);
 
 }  // namespace stretto

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "proto/base/status_macros.h"
-#include "worker/engine/layout/layout.h"
 #include "worker/engine/schedule/passes.h"
 #include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
@@ -49,8 +48,7 @@ absl::Status FinishBucketsOf(UnitId unit, StepProgram* step) {
 
 }  // namespace
 
-absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step) {
-  if (ReplicasOf(spec, PlaceOf(spec, step->rank).stage) == 1) return absl::OkStatus();
+absl::Status FinishBuckets(const EngineSpec&, StepProgram* step) {
   for (UnitId unit : MicroBatchUnits(*step)) RETURN_IF_ERROR(FinishBucketsOf(unit, step));
   return absl::OkStatus();
 }

@@ -48,7 +48,7 @@ inline constexpr decltype(Pass::run) kOrders[] = {
 // Delays each weight gradient of a layer by spec.schedule.defer_wgrads collectives.
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 
-// With several replicas, computes the weight gradients of each norm right behind the gradient of
+// For stages with several replicas. Computes the weight gradients of each norm right behind the gradient of
 // its input. Schedules compute them a layer later, because they hide nothing. But they are the last
 // contributions to the bucket of a layer, whose sum over the replicas would start a layer later.
 absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step);

@@ -4,7 +4,7 @@
 // order, and plans memory.
 //
 // The table kSchedules defines which parameters a schedule takes and which passes follow it;
-// PassesFor turns a spec and a variant into the list of passes. With `prove`, the program is
+// PassesFor turns a spec, a rank and a variant into the list of passes. With `prove`, the program is
 // expanded and verified after every pass, so that an error names the pass that caused it. Passes
 // run on a shortened step, which has just enough micro-batches to show every kind of neighbour; the
 // step is lengthened to its full number before memory is planned.
@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
+#include "worker/engine/layout/layout.h"
 #include "worker/engine/memory/plan.h"
 #include "worker/engine/program/shortened.h"
 #include "worker/engine/schedule/passes.h"
@@ -49,7 +50,7 @@ bool Measures(Variant variant) {
   return false;
 }
 
-std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
+std::vector<Pass> PassesFor(const EngineSpec& spec, Rank rank, Variant variant) {
   const size_t index = IndexOf(spec.schedule.name);
   const ScheduleRules& schedule = kSchedules[index];
   const bool trains = variant != Variant::kEvaluation;
@@ -64,7 +65,8 @@ std::vector<Pass> PassesFor(const EngineSpec& spec, Variant variant) {
   if (spec.chunks_per_stage > 1) passes.push_back({"split_chunks", SplitChunks});
   passes.push_back({schedule.name, kOrders[index]});
   if (trains && spec.schedule.defer_wgrads > 0) passes.push_back({"defer_wgrads", DeferWgrads});
-  if (trains && spec.dp_size > 1) passes.push_back({"finish_buckets", FinishBuckets});
+  const bool sums = ReplicasOf(spec, PlaceOf(spec, rank).stage) > 1;
+  if (trains && sums) passes.push_back({"finish_buckets", FinishBuckets});
   const bool weaves = schedule.weaves && trains;
   if (pipeline || weaves) passes.push_back({"pipeline", ArrangePipeline});
   if (weaves) passes.push_back({"weave_cells", WeaveCells});
@@ -147,7 +149,7 @@ absl::Status ArrangeProved(const EngineSpec& spec, const std::vector<Pass>& pass
 absl::StatusOr<RankPlan> Build(const EngineSpec& spec, Rank rank, Variant variant, bool prove) {
   const bool trains = variant != Variant::kEvaluation;
   Emitted emitted = Emit(spec, rank, trains ? Extent::kStep : Extent::kForward);
-  const std::vector<Pass> passes = PassesFor(spec, variant);
+  const std::vector<Pass> passes = PassesFor(spec, rank, variant);
   RankPlan plan{.step = {}, .program = {}, .arenas = {}, .buffers = std::move(emitted.buffers)};
   ASSIGN_OR_RETURN(plan.step,
                    Shortened(emitted.step, RepeatsBy(spec, trains), MostSlots(spec, rank, trains)));

@@ -132,8 +132,9 @@ std::vector<Skeleton> SkeletonsOf(const Layout& layout, Variant variant = Varian
   const std::vector<RankPlan> plans = *BuildPlans(SpecOf(layout), variant);
   std::vector<Skeleton> skeletons;
   for (const RankPlan& plan : plans) {
-    skeletons.push_back(*SkeletonOf(WithRunsInTurn(plan.step, plan.program)));
-    skeletons.back().issued = CallsInIssueOrder(plan.step);
+    const std::vector<IssuedRun> order = IssueOrder(plan.step);
+    skeletons.push_back(*SkeletonOf(WithRunsInTurn(plan.step, order, plan.program)));
+    skeletons.back().issued = CallsInIssueOrder(plan.step, order);
   }
   return skeletons;
 }
@@ -177,8 +178,9 @@ TEST(IssueOrderTest, ARunThatWaitsForTheWholeRunBeforeItMayBeADeadlock) {
     std::vector<Skeleton> skeletons;
     for (const StepProgram* step : {&receiver, &sender}) {
       const Program program = Expand(*step);
-      skeletons.push_back(*SkeletonOf(in_turn ? WithRunsInTurn(*step, program) : program));
-      skeletons.back().issued = CallsInIssueOrder(*step);
+      const std::vector<IssuedRun> order = IssueOrder(*step);
+      skeletons.push_back(*SkeletonOf(in_turn ? WithRunsInTurn(*step, order, program) : program));
+      skeletons.back().issued = CallsInIssueOrder(*step, order);
     }
     EXPECT_EQ(Rehearse(skeletons).ok(), !in_turn) << Rehearse(skeletons);
   }

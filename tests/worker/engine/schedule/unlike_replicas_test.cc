@@ -13,6 +13,7 @@
 #include "tests/worker/engine/delete_waits.h"
 #include "tests/worker/engine/program/expect_rejected.h"
 #include "tests/worker/engine/specs.h"
+#include "tests/worker/engine/stage_programs.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/program/verify.h"
 
@@ -32,17 +33,6 @@ Layout Unlike(int dp_size, const std::vector<std::pair<int, int>>& meshes,
   for (const auto& [tp_size, replicas] : meshes)
     layout.stages.push_back({.layers = 1, .tp_size = tp_size, .dp_size = replicas});
   return layout;
-}
-
-constexpr Transfer kTransfers[] = {Transfer::kAuto, Transfer::kSend, Transfer::kChain,
-                                   Transfer::kGather};
-
-std::vector<Program> ProgramsOf(const Layout& layout) {
-  std::vector<Program> programs;
-  const auto plans = BuildPlans(SpecOf(layout));
-  EXPECT_TRUE(plans.ok()) << plans.status();
-  for (const RankPlan& plan : *plans) programs.push_back(plan.program);
-  return programs;
 }
 
 TEST(UnlikeReplicasPlanTest, AllRanksVerifyTogetherInEveryVariant) {
@@ -119,16 +109,6 @@ TEST(UnlikeReplicasPlanTest, EveryWaitIsNeededOrRedundant) {
       EXPECT_GT(ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas).needed, 0);
     }
   }
-}
-
-// Bytes of a step that a rank sends over the group.
-int64_t SentBytes(const Program& program, absl::string_view group) {
-  int64_t bytes = 0;
-  for (const Op& op : program.ops) {
-    if (op.kind == OpKind::kSend && program.groups[op.group].name == group)
-      bytes += program.buffers[op.in[0]].bytes();
-  }
-  return bytes;
 }
 
 // A sequence is [4, 8] f32: 128 bytes; a replica of two has two of each of four micro-batches, and

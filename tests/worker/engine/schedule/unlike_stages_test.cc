@@ -13,6 +13,7 @@
 #include "tests/worker/engine/delete_waits.h"
 #include "tests/worker/engine/program/expect_rejected.h"
 #include "tests/worker/engine/specs.h"
+#include "tests/worker/engine/stage_programs.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/program/verify.h"
 
@@ -31,9 +32,6 @@ Layout Unlike(const std::vector<int>& tp_sizes, Transfer transfer, bool sequence
   for (int tp_size : tp_sizes) layout.stages.push_back({.layers = 1, .tp_size = tp_size});
   return layout;
 }
-
-constexpr Transfer kTransfers[] = {Transfer::kAuto, Transfer::kSend, Transfer::kChain,
-                                   Transfer::kGather};
 
 TEST(UnlikePlanTest, AllRanksVerifyTogetherInEveryVariant) {
   for (const std::vector<int>& tp_sizes : {std::vector<int>{4, 2, 1}, {1, 4}, {2, 1, 2}}) {
@@ -63,24 +61,6 @@ TEST(UnlikePlanTest, EveryWaitIsNeededOrRedundant) {
       EXPECT_GT(ExpectEveryWaitNeededOrRedundant(plan.program, plan.arenas).needed, 0);
     }
   }
-}
-
-std::vector<Program> ProgramsOf(const Layout& layout) {
-  std::vector<Program> programs;
-  const auto plans = BuildPlans(SpecOf(layout));
-  EXPECT_TRUE(plans.ok()) << plans.status();
-  for (const RankPlan& plan : *plans) programs.push_back(plan.program);
-  return programs;
-}
-
-// Bytes of a step that a rank sends over the group, forward or backward.
-int64_t SentBytes(const Program& program, absl::string_view group) {
-  int64_t bytes = 0;
-  for (const Op& op : program.ops) {
-    if (op.kind == OpKind::kSend && program.groups[op.group].name == group)
-      bytes += program.buffers[op.in[0]].bytes();
-  }
-  return bytes;
 }
 
 // A slice is [4, 8] f32: 128 bytes; two of each of four micro-batches.

@@ -13,7 +13,7 @@ class CellMaker {
  public:
   explicit CellMaker(unsigned seed) : random_(seed) {}
 
-  // A cell with so many items in each queue. Strands are chains, some of whose items skip the
+  // A cell with these numbers of items in its queues. Strands are chains, some of whose items skip the
   // collective before them, as those of another slice do. Weight gradients need an item of backward
   // and stay behind it, and forward has to stay behind some of them.
   CellItems Make(const PerQueue<int>& sizes) {
