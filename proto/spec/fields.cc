@@ -28,7 +28,7 @@ std::string SchedulesThat(Takes takes) {
   for (const ScheduleRules& rules : kSchedules) {
     if (takes(rules)) names.emplace_back(rules.name);
   }
-  return absl::StrCat("schedules ", absl::StrJoin(names, ", "));
+  return absl::StrCat(names.size() == 1 ? "schedule " : "schedules ", absl::StrJoin(names, ", "));
 }
 
 }  // namespace
@@ -77,6 +77,8 @@ std::string TextOf(Taker taker) {
       return absl::StrCat(AdjustableOrders(), " with pp_size above 1");
     case Taker::kDelaying:
       return absl::StrCat(DelayingOrders(), " with pp_size above 1");
+    case Taker::kWeaving:
+      return WeavingSchedules();
   }
   return "";
 }
@@ -97,6 +99,10 @@ std::string OrdersThat(bool PipelineRules::*has) {
 std::string AdjustableOrders() { return OrdersThat(&PipelineRules::adjustable); }
 std::string DelayingOrders() { return OrdersThat(&PipelineRules::delays); }
 std::string ChunkedOrders() { return OrdersThat(&PipelineRules::chunked); }
+std::string FoldedOrders() { return OrdersThat(&PipelineRules::folds); }
+std::string WeavingSchedules() {
+  return SchedulesThat([](const ScheduleRules& rules) { return rules.weaves; });
+}
 
 const std::vector<Field>& JobFields() {
   static const std::vector<Field>& fields = [] {

@@ -38,11 +38,14 @@ enum class Taker : uint8_t {
   kReplicated,  // jobs with several replicas
   kAdjusting,   // orders of a pipeline that take warm-ups by hand
   kDelaying,    // orders of a pipeline in which weight gradients may wait
+  kWeaving,     // schedules that weave
 };
 std::string TextOf(Taker taker);  // "family llama", "schedules domino_col, domino_hybrid"
 std::string AdjustableOrders();   // "orders 1f1b, eager_1f1b"
 std::string DelayingOrders();     // those in which weight gradients may wait
-std::string ChunkedOrders();      // "order interleaved_1f1b"
+std::string ChunkedOrders();      // "orders interleaved_1f1b, folded"
+std::string FoldedOrders();       // "order folded"
+std::string WeavingSchedules();   // "schedule helix"
 
 // Whether a field affects numbers that a resumed run must reproduce.
 enum class InHash : uint8_t {

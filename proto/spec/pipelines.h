@@ -17,11 +17,16 @@ struct PipelineRules {
   bool adjustable = false;  // takes warm_up
   bool delays = false;      // takes wgrad_delay
   bool chunked = false;     // takes several chunks_per_stage, and no fewer; delays to no bubble
+  // Chunks go down the stages and back up, and a schedule weaves the two of a stage
+  // (ScheduleRules::weaves). It takes two chunks_per_stage.
+  bool folds = false;
 };
 
 inline constexpr auto kPipelines = std::to_array<PipelineRules>({
 #define STRETTO_PIPELINE(order, ...) {__VA_ARGS__},
+#define STRETTO_FOLDED_PIPELINE(...) {__VA_ARGS__},
 #include "proto/spec/pipelines.inc"
+#undef STRETTO_FOLDED_PIPELINE
 #undef STRETTO_PIPELINE
 });
 // The most micro-batches that warm-ups by hand may have in flight beyond those of the next stage. A

@@ -138,6 +138,26 @@ std::vector<Field> TrainingRows() {
            "the job would otherwise wait for one with room for all of them. They exchange "
            "activations all the time, so a link between workers makes each step slower.",
        .value = "false"},
+      {.path = "restart",
+       .help = "Starts the job again when an attempt fails: as a new attempt on workers that are "
+               "alive, from the newest checkpoint of the job, or from its first state if there is "
+               "none. Training continues with the same numbers.",
+       .derived = "never",
+       .optional = true},
+      {.path = "restart.max",
+       .help = "Number of restarts, after which the job fails. Preemptions are not counted.",
+       .range = {0, 1000},
+       .unit = "restarts",
+       .value = "3"},
+      {.path = "restart.backoff",
+       .help = "Time from the end of an attempt to the next. It doubles with each attempt in a row "
+               "that saved no checkpoint, up to 5 minutes.",
+       .range = {0, 3600},
+       .unit = "seconds",
+       .value = "1"},
+      {.path = "restart.on",
+       .help = "The causes that a restart can cure. Bad input is never retried.",
+       .derived = "crash, node_loss, hang and preemption"},
       {.path = "emulated_link",
        .help = "A slower link than the real one, for experiments.",
        .derived = "the real link",

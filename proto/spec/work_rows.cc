@@ -54,7 +54,8 @@ std::vector<Field> WorkRows() {
       {.path = "parallelism.pp_size",
        .help = "Number of stages, each of which has consecutive layers (pipeline parallelism); at "
                "most the number of layers. The first stage also has the embeddings, the last one "
-               "the head. Micro-batches run through the stages one behind the other, so a step "
+               "(order folded: the first) the head. Micro-batches run through the stages one "
+               "behind the other, so a step "
                "needs several times as many of them as there are stages. With a list of stages it "
                "is their number.",
        .range = {1, 1024},
@@ -67,7 +68,9 @@ std::vector<Field> WorkRows() {
            "micro-batch then runs through the stages as many times, so a stage is idle for a "
            "shorter time at the begin and the end of a step, and boundaries are crossed as many "
            "times as often. More than 1 needs an order that takes them, pp_size x "
-           "chunks_per_stage layers or more, and micro-batches that pp_size divides.",
+           "chunks_per_stage layers or more, and micro-batches that pp_size divides. Order folded "
+           "has 2, which is then the default, of equally many layers, and takes more micro-batches "
+           "than stages.",
        .range = {1, 1024},
        .unit = "chunks",
        .value = "1",
@@ -140,6 +143,13 @@ std::vector<Field> WorkRows() {
        .help = "Name of the schedule.",
        .value = "megatron_sync",
        .values = ScheduleValues},
+      {.path = "schedule.plan",
+       .help =
+           "How the two passes of a cell take turns, as text of several lines: a weave plan, "
+           "for example one that `stretto-bench sim --print-plan` prints. It changes no number, "
+           "so a job may resume with another one.",
+       .derived = "a plan that needs no measurement",
+       .taker = Taker::kWeaving},
       {.path = "schedule.parameters",
        .help =
            "Parameters of the schedule. A parameter that the schedule does not take is refused.",

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# For benchmarks of ranks on links of their own, sourced: network namespaces as nodes, links that tbf
-# shapes, and processes in them. All of it goes when the script ends, however it ends.
+# For benchmarks of ranks on links of their own, sourced: network namespaces as nodes, links that
+# tbf shapes, and processes in them. All of it goes when the script ends, however it ends.
 #
 # The script sets nodes (their number), node_ranks (ranks on each) and, to have rank r and all its
 # threads on core r, pinned. The interface of node n has the address 10.99.0.(n+1).
@@ -58,6 +58,10 @@ shape() { # SPACE DEVICE GBPS: what leaves by the device
 
 give_address() { # NODE
   local here=(-netns "${spaces[$1]}")
+  # A connection keeps little in the queue of the link, as on a NIC with a short queue. With the
+  # kernel's 4 MiB, "a receive is posted" waits behind a whole transfer in the other direction.
+  ip netns exec "${spaces[$1]}" \
+    sysctl -qw "net.ipv4.tcp_limit_output_bytes=$((LEAST_BURST_KB * 1024))" || return
   ip "${here[@]}" address add "10.99.0.$(($1 + 1))/24" dev shaped &&
     ip "${here[@]}" link set lo up && ip "${here[@]}" link set shaped up
 }

@@ -75,6 +75,62 @@ std::vector<Layout> WovenLayouts() {
   return layouts;
 }
 
+// One stage of two chunks, two and four, with as few micro-batches as they take and with more.
+std::vector<Layout> FoldedLayouts() {
+  std::vector<Layout> layouts;
+  for (int stages : {1, 2, 4}) {
+    for (int tp_size : {1, 2}) {
+      for (bool sequence_parallel : {false, true}) {
+        const size_t turn = layouts.size();
+        layouts.push_back(
+            InOrder({.family = turn % 4 < 2 ? Family::kGpt : Family::kLlama,
+                     .tp_size = tp_size,
+                     .dp_size = turn % 3 == 2 ? 2 : 1,
+                     .zero = turn % 6 == 5 ? 1 : 0,
+                     .pp_size = stages,
+                     .slices = turn % 2 == 0 ? std::vector<int>{2} : std::vector{1, 1},
+                     .sequence_parallel = sequence_parallel,
+                     .recompute = static_cast<Recompute>(turn % 3),
+                     .dropout = turn % 3 == 1 ? 0.1 : 0,
+                     .other_options = turn % 4 == 1,
+                     .micro_batches = turn % 3 == 0 ? 7 : 1},
+                    "folded"));
+      }
+    }
+  }
+  return layouts;
+}
+
+INSTANTIATE_TEST_SUITE_P(Folded, BitwiseOracleTest, ::testing::ValuesIn(FoldedLayouts()),
+                         NameOfLayout);
+
+// Without a second stage, the order of two chunks is helix in halves.
+TEST(FoldedTest, OneStageIsBitwiseEqualToHelix) {
+  for (bool sequence_parallel : {false, true}) {
+    const Layout helix = {.schedule = "helix",
+                          .slices = {2},
+                          .sequence_parallel = sequence_parallel,
+                          .micro_batches = 4,
+                          .layers = 4};
+    const Options options = {.steps = 3, .gradients_of_step = 0};
+    ExpectSameBits(Train(SpecOf(InOrder(helix, "folded")), options), Train(SpecOf(helix), options));
+  }
+}
+
+// Also with a tied head, whose gradient each end adds up for itself.
+TEST(FoldedTest, StagesAreBitwiseEqualToThoseOfOtherOrders) {
+  for (bool other_options : {false, true}) {
+    const Layout plain = {.schedule = "domino_row",
+                          .pp_size = 2,
+                          .slices = {1, 1},
+                          .other_options = other_options,
+                          .micro_batches = 4,
+                          .layers = 4};
+    const Options options = {.steps = 3, .gradients_of_step = 0};
+    ExpectSameBits(Train(SpecOf(InOrder(plain, "folded")), options), Train(SpecOf(plain), options));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Woven, BitwiseOracleTest, ::testing::ValuesIn(WovenLayouts()),
                          NameOfLayout);
 

@@ -80,11 +80,13 @@ inline bool Allowed(const Row& row) {
   const bool staged = row[kPipeline] > 0 || row[kDelay] > 0 || row[kTransfer] > 0 || unlike;
   if ((row[kPpSize] == 0 && staged) || (row[kTpSize] == 0 && row[kStages] > 0)) return false;
   const auto pipeline = static_cast<size_t>(std::max(row[kPipeline], 0));
+  bool folds = false;
   if (pipeline < kPipelines.size()) {
     const PipelineRules& order = kPipelines[pipeline];
     const bool bubble = row[kDelay] == static_cast<int>(WgradDelay::kBubble);
     if (order.chunked && (unlike || bubble)) return false;
     if (row[kDelay] > 0 && !order.delays) return false;
+    folds = order.folds;
   }
   const int stages = std::max(row[kPpSize], staged ? 1 : 0);  // powers of two
   const int replicas = std::max(row[kDpSize], replicated ? 1 : 0);
@@ -95,9 +97,12 @@ inline bool Allowed(const Row& row) {
     const int slices = row[kSlices] + 1;
     const bool any = takes.slices == Slices::kAny || takes.slices == Slices::kOneOrMore;
     const bool cut = row[kSlices] < 0 || any || slices == (takes.slices == Slices::kTwo ? 2 : 1);
-    // Two micro-batches to weave, in one stage, each with its own weight gradients.
+    // Two micro-batches to weave, each with its own weight gradients, in one stage or in folded
+    // ones.
+    const bool may_fold = folds || (row[kPipeline] < 0 && !unlike && row[kDelay] <= 0);
     const bool woven =
-        !takes.weaves || (stages == 0 && row[kMicroBatches] != 0 && row[kMerge] != 2);
+        takes.weaves ? (stages == 0 || may_fold) && row[kMicroBatches] != 0 && row[kMerge] != 2
+                     : !folds;
     return cut && woven && (row[kSplits] <= 0 || takes.splits) &&
            (row[kDefer] <= 0 || takes.defers);
   };
@@ -139,17 +144,24 @@ inline Layout LayoutOf(const Row& row) {
   constexpr std::array<int, 3> kSizes = {1, 2, 4}, kPieces = {1, 2, 4};
   const std::vector<int> slices[][2] = {{{4}, {4}}, {{2, 2}, {1, 3}}, {{2, 1, 1}, {1, 2, 1}}};
   const auto at = [&](Axis axis) { return static_cast<size_t>(row[axis]); };
-  // So many that a pipeline warms up, repeats and ends; with several chunks they go in groups.
-  const bool chunked = at(kPipeline) < kPipelines.size() && kPipelines[at(kPipeline)].chunked;
+  // Enough for a pipeline to warm up, repeat and end. With several chunks they go in groups, or
+  // are more than the stages.
+  const bool ordered = at(kPipeline) < kPipelines.size();
+  const bool chunked = ordered && kPipelines[at(kPipeline)].chunked;
+  const bool folds = ordered && kPipelines[at(kPipeline)].folds;
   const int wanted = row[kMicroBatches] * (row[kPpSize] > 0 ? 3 : 1) + 1;
   const int group = chunked ? kSizes[at(kPpSize)] : 1;
-  const int micro_batches = (wanted + group - 1) / group * group;
+  const int micro_batches = folds ? std::max(wanted, group + 1) : RoundUp(wanted, group);
   // The value behind the orders of the table is 1f1b with warm-ups by hand.
   const std::vector<int> by_hand = at(kPipeline) == kPipelines.size()
                                        ? WarmUpsByHand(kSizes[at(kPpSize)], micro_batches)
                                        : std::vector<int>();
   const bool unlike = row[kStages] > 0 || row[kReplicas] > 0;
-  const int layers = chunked ? 2 * group + 1 : row[kPpSize] == 2 ? 5 : unlike ? 3 : 2;
+  const int layers = folds               ? 2 * group
+                     : chunked           ? 2 * group + 1
+                     : row[kPpSize] == 2 ? 5
+                     : unlike            ? 3
+                                         : 2;
   return {.family = kArchitectures[at(kFamily)].family,
           .schedule = kSchedules[at(kSchedule)].name,
           .tp_size = kSizes[at(kTpSize)],

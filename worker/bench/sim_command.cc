@@ -61,9 +61,11 @@ std::string Summary(const SimFigures& figures) {
        absl::StrFormat("step / ideal %.3f", seconds / figures.t_ideal_step));
   if (figures.cell.has_value()) {
     const FoundWeave& cell = *figures.cell;
-    time("cell, default plan", cell.given_seconds, "without contention");
+    const bool found = cell.given_seconds >= 0;  // with the memory that the search keeps to
+    if (found) time("cell, given plan", cell.given_seconds, "without contention");
     time("cell, found plan", cell.seconds,
-         absl::StrFormat("default / found %.3f", cell.given_seconds / cell.seconds));
+         found ? absl::StrFormat("given / found %.3f", cell.given_seconds / cell.seconds)
+               : "the given plan takes more memory");
     time("cell, lower bound", cell.lower_bound,
          absl::StrFormat("found / bound %.3f", cell.seconds / cell.lower_bound));
   }
@@ -128,7 +130,7 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"backward", PassJson(step.backward, figures.uncontended.backward)},
       {"ledger", nlohmann::ordered_json::array()}};
   if (figures.cell.has_value()) {
-    json["cell"] = {{"default_seconds", figures.cell->given_seconds},
+    json["cell"] = {{"given_seconds", figures.cell->given_seconds},
                     {"found_seconds", figures.cell->seconds},
                     {"lower_bound_seconds", figures.cell->lower_bound},
                     {"exact", figures.cell->exact},
@@ -189,6 +191,10 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
   const absl::StatusOr<SimFigures> figures =
       RunSim(options->spec, CostOf(*options, options->spec), options->find_plan);
   if (!figures.ok()) return bench::ExitCodeOf(bench::NameFlags(figures.status()), err);
+  if (options->print_plan) {
+    out << PrintWeavePlan(options->find_plan ? figures->cell->plan : figures->cell->given_plan);
+    return 0;
+  }
   if (options->json) {
     out << Json(*options, *figures) << "\n";
     return 0;

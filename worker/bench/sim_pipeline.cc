@@ -99,12 +99,12 @@ const char* BlockingOrder() {
 
 }  // namespace
 
-absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(const std::vector<EngineSpec>& specs,
+absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec plain,
+                                                          const std::vector<EngineSpec>& specs,
                                                           const CostModel& cost) {
-  EngineSpec spec = specs.front();
-  spec.chunks_per_stage = 1;
-  spec.schedule.pipeline = BlockingOrder();
-  ASSIGN_OR_RETURN(const PipelineFigures blocking, Figures(spec, cost));
+  plain.pp_size = specs.front().pp_size;
+  plain.schedule.pipeline = BlockingOrder();
+  ASSIGN_OR_RETURN(const PipelineFigures blocking, Figures(plain, cost));
   std::vector<PipelineFigures> all;
   for (const EngineSpec& row : specs) {
     if (row.schedule.pipeline == blocking.order) {

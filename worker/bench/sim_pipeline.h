@@ -34,8 +34,11 @@ struct PipelineFigures {
 
 // Simulates one rank of each stage; the others are its copies. Shards of a stage differ only in
 // sums of a few numbers, so the first one stands for all. `specs`, at least one, differ in the
-// order and in chunks of a stage alone. Errors: those of DraftPlan and of Simulate.
-absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(const std::vector<EngineSpec>& specs,
+// order and in chunks of a stage alone, and a folded one in the schedule. `plain` is of one chunk;
+// with as many stages, its order that blocks is the baseline. Errors: those of DraftPlan and of
+// Simulate.
+absl::StatusOr<std::vector<PipelineFigures>> RunPipelines(EngineSpec plain,
+                                                          const std::vector<EngineSpec>& specs,
                                                           const CostModel& cost);
 
 }  // namespace stretto

@@ -123,7 +123,7 @@ std::string SimTitle(const SimOptions& options) {
 int PrintPipelines(const SimOptions& options, std::ostream& out, std::ostream& err) {
   std::vector<Rows> tables;
   for (const std::vector<EngineSpec>& specs : options.pipelines) {
-    auto orders = RunPipelines(specs, CostOf(options, specs.front()));
+    auto orders = RunPipelines(options.spec, specs, CostOf(options, specs.front()));
     if (!orders.ok()) return bench::ExitCodeOf(bench::NameFlags(orders.status()), err);
     tables.push_back({.stages = specs.front().pp_size, .orders = *std::move(orders)});
   }

@@ -13,6 +13,7 @@
 #include "proto/spec/fields.h"
 #include "proto/spec/job/places.h"
 #include "proto/spec/job/takers.h"
+#include "proto/spec/pipelines.h"
 #include "proto/spec/presets.h"
 #include "proto/spec/schedules.h"
 
@@ -79,6 +80,16 @@ void DeriveSlices(JobSpec* spec) {
   for (int sequences : EvenSlices(micro, slices)) parameters->add_slice_sizes(sequences);
 }
 
+// A step that did not fit into memory does not fit the next time either.
+void DeriveRestart(v1alpha1::RestartSpec* restart) {
+  using v1alpha1::RestartSpec;
+  if (restart->on_size() > 0) return;
+  for (const auto cause :
+       {RestartSpec::CRASH, RestartSpec::NODE_LOSS, RestartSpec::HANG, RestartSpec::PREEMPTION}) {
+    restart->add_on(cause);
+  }
+}
+
 void DeriveOptimizer(JobSpec* spec) {
   v1alpha1::OptimizerSpec* optimizer = spec->mutable_optimizer();
   const double rate = optimizer->learning_rate();
@@ -114,6 +125,11 @@ JobSpec Normalize(JobSpec spec) {
     v1alpha1::ParallelismSpec* parallelism = spec.mutable_parallelism();
     parallelism->set_pp_size(OrDefault(parallelism->pp_size(), stages));
   }
+  const PipelineRules* order = FindPipeline(spec.schedule().pipeline().order());
+  if (order != nullptr && order->folds && spec.parallelism().pp_size() > 1) {
+    v1alpha1::ParallelismSpec* parallelism = spec.mutable_parallelism();
+    parallelism->set_chunks_per_stage(OrDefault(parallelism->chunks_per_stage(), 2));
+  }
   for (const Field& field : JobFields()) FillValue(field, &spec);
   if (spec.has_parallelism()) DeriveStages(spec.mutable_parallelism());
   DeriveModel(spec.mutable_model());
@@ -128,6 +144,7 @@ JobSpec Normalize(JobSpec spec) {
   }
   DeriveSlices(&spec);
   DeriveOptimizer(&spec);
+  if (spec.has_restart()) DeriveRestart(spec.mutable_restart());
   return spec;
 }
 

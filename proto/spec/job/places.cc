@@ -88,7 +88,11 @@ double Place::number() const {
   }
 }
 
-int Place::enum_value() const { return parent->GetReflection()->GetEnumValue(*parent, field); }
+int Place::enum_value() const {
+  const Reflection& get = *parent->GetReflection();
+  return index >= 0 ? get.GetRepeatedEnumValue(*parent, field, index)
+                    : get.GetEnumValue(*parent, field);
+}
 
 std::string Place::text() const {
   const Reflection& get = *parent->GetReflection();

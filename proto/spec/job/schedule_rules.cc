@@ -6,10 +6,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "proto/spec/fields.h"
 #include "proto/spec/job/ranks.h"
 #include "proto/spec/job/rules.h"
 #include "proto/spec/pipelines.h"
 #include "proto/spec/schedules.h"
+#include "proto/spec/strands/weave_plan.h"
 
 namespace stretto::spec {
 namespace {
@@ -18,6 +20,7 @@ using v1alpha1::ScheduleParameters;
 
 constexpr char kSlices[] = "schedule.parameters.slices";
 constexpr char kSizes[] = "schedule.parameters.slice_sizes";
+constexpr size_t kMostPlanBytes = size_t{1} << 20;  // as a job file
 
 void CheckSlices(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
                  Violations* violations) {
@@ -100,6 +103,49 @@ void CheckWarmUp(const v1alpha1::JobSpec& spec, Violations* violations) {
   }
 }
 
+// Micro-batches go through interleaved chunks in groups of as many as there are stages.
+void CheckGroups(const PipelineRules& order, const v1alpha1::JobSpec& spec,
+                 Violations* violations) {
+  const char* batch = "global_batch_size";
+  if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
+  const int stages = spec.parallelism().pp_size();
+  const int64_t unit = int64_t{stages} * spec.micro_batch_size() * spec.parallelism().dp_size();
+  violations->Expect(
+      spec.global_batch_size() % unit == 0, batch, spec.global_batch_size(),
+      absl::StrCat("a multiple of ", unit, " with order ", order.name,
+                   ", so that each replica has a multiple of pp_size ", stages, " micro-batches"));
+}
+
+// Forward and backward meet on every stage if all chunks have equally many layers and the first
+// micro-batch comes back before the last one begins.
+void CheckFold(const PipelineRules& order, const v1alpha1::JobSpec& spec, Violations* violations) {
+  const v1alpha1::ParallelismSpec& parallelism = spec.parallelism();
+  const int stages = parallelism.pp_size(), layers = spec.model().layers();
+  const char* name = "schedule.name";
+  if (violations->Sound({name})) {
+    violations->Expect(FindSchedule(spec.schedule().name())->weaves, name, spec.schedule().name(),
+                       absl::StrCat(WeavingSchedules(), " with order ", order.name));
+  }
+  const char* chunks = "parallelism.chunks_per_stage";
+  if (violations->Sound({chunks})) {
+    violations->Expect(parallelism.chunks_per_stage() == 2, chunks, parallelism.chunks_per_stage(),
+                       absl::StrCat("2 with order ", order.name,
+                                    ", one on the way down the stages and one on the way up"));
+  }
+  if (violations->Sound({"model.layers"})) {
+    violations->Expect(layers % (2 * stages) == 0, "model.layers", layers,
+                       absl::StrCat("a multiple of ", 2 * stages, " with order ", order.name,
+                                    ", so that the 2 chunks of ", stages, " stages are equal"));
+  }
+  const char* batch = "global_batch_size";
+  if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
+  const int64_t least = (int64_t{stages} + 1) * spec.micro_batch_size() * parallelism.dp_size();
+  violations->Expect(
+      MicroBatchesOf(spec) > stages, batch, spec.global_batch_size(),
+      absl::StrCat("at least ", least, " with order ", order.name,
+                   ", which takes more micro-batches than the ", stages, " stages of pp_size"));
+}
+
 // Some orders are of several chunks, and the others of one.
 void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
   const char* field = "parallelism.chunks_per_stage";
@@ -110,13 +156,14 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
   if (!order->chunked) {
     violations->Expect(chunks == 1, field, chunks,
                        absl::StrCat("1, because order ", order->name, " is of one chunk; ",
-                                    ChunkedOrders(), " takes more"));
+                                    ChunkedOrders(), " take more"));
     return;
   }
-  violations->Expect(chunks > 1, field, chunks,
-                     absl::StrCat("at least 2 with order ", order->name));
   violations->Expect(spec.parallelism().stages().empty(), field, chunks,
                      "1 with parallelism.stages, each of which has consecutive layers");
+  if (order->folds) return CheckFold(*order, spec, violations);
+  violations->Expect(chunks > 1, field, chunks,
+                     absl::StrCat("at least 2 with order ", order->name));
   if (violations->Sound({"model.layers"}) && stages <= layers) {
     violations->Expect(int64_t{stages} * chunks <= layers, field, chunks,
                        absl::StrCat("at most ", layers / stages, ", because ", stages,
@@ -128,13 +175,7 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
         spec.schedule().pipeline().wgrad_delay() != v1alpha1::WGRAD_DELAY_BUBBLE, delay, "bubble",
         absl::StrCat("none or send with order ", order->name, ", whose chunks shorten the bubble"));
   }
-  const char* batch = "global_batch_size";
-  if (!violations->Sound({batch, "micro_batch_size", "parallelism.dp_size"})) return;
-  const int64_t unit = int64_t{stages} * spec.micro_batch_size() * spec.parallelism().dp_size();
-  violations->Expect(
-      spec.global_batch_size() % unit == 0, batch, spec.global_batch_size(),
-      absl::StrCat("a multiple of ", unit, " with order ", order->name,
-                   ", so that each replica has a multiple of pp_size ", stages, " micro-batches"));
+  CheckGroups(*order, spec, violations);
 }
 
 // A micro-batch needs another one in the same stage to be woven with. Products merged over several
@@ -142,11 +183,12 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
 void CheckWeaving(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
                   Violations* violations) {
   if (!rules.weaves) return;
-  const char* stages = "parallelism.pp_size";
-  if (violations->Sound({stages})) {
-    violations->Expect(
-        spec.parallelism().pp_size() == 1, stages, spec.parallelism().pp_size(),
-        absl::StrCat("1 with schedule ", rules.name, ", which weaves the passes of one stage"));
+  const char* order = "schedule.pipeline.order";
+  const PipelineRules* found = FindPipeline(spec.schedule().pipeline().order());
+  if (found != nullptr && violations->Sound({order, "parallelism.pp_size"})) {
+    violations->Expect(spec.parallelism().pp_size() <= 1 || found->folds, order, found->name,
+                       absl::StrCat(FoldedOrders(), " with schedule ", rules.name,
+                                    ", so that forward and backward meet on every stage"));
   }
   const ScheduleParameters& parameters = spec.schedule().parameters();
   const char* merge = "schedule.parameters.merge_wgrads";
@@ -162,6 +204,28 @@ void CheckWeaving(const ScheduleRules& rules, const v1alpha1::JobSpec& spec,
   violations->Expect(MicroBatchesOf(spec) > 1, batch, spec.global_batch_size(),
                      absl::StrCat("at least ", least, " with schedule ", rules.name,
                                   ", which weaves a micro-batch with the one before it"));
+}
+
+void CheckPlan(const v1alpha1::JobSpec& spec, Violations* violations) {
+  const char* field = "schedule.plan";
+  const std::string& text = spec.schedule().plan();
+  if (text.empty() || !violations->Sound({field, "model.layers", "parallelism.pp_size",
+                                          "parallelism.chunks_per_stage", "schedule.pipeline.order",
+                                          kSlices, kSizes})) {
+    return;
+  }
+  if (!violations->Expect(text.size() <= kMostPlanBytes, field, absl::StrCat(text.size(), " bytes"),
+                          absl::StrCat("at most ", kMostPlanBytes))) {
+    return;
+  }
+  const int chunks = std::max(1, spec.parallelism().chunks_per_stage());
+  const WeaveShape shape = {
+      .chunks = chunks,
+      .layers = spec.model().layers() / (std::max(1, spec.parallelism().pp_size()) * chunks),
+      .slices = std::max(1, spec.schedule().parameters().slice_sizes_size())};
+  const absl::StatusOr<std::vector<WeavePlan>> plans = ParseWeavePlans(text);
+  const absl::Status status = plans.ok() ? CheckWeavePlans(*plans, shape) : plans.status();
+  violations->Require(status.ok(), field, std::string(status.message()));
 }
 
 }  // namespace
@@ -193,6 +257,7 @@ void CheckSchedule(const v1alpha1::JobSpec& spec, Violations* violations) {
   CheckWeaving(*rules, spec, violations);
   CheckWarmUp(spec, violations);
   CheckChunks(spec, violations);
+  CheckPlan(spec, violations);
 }
 
 }  // namespace stretto::spec

@@ -27,6 +27,8 @@ bool TakenBy(const ScheduleRules& rules, Taker taker) {
       return rules.splits;
     case Taker::kDeferring:
       return rules.defers;
+    case Taker::kWeaving:
+      return rules.weaves;
     case Taker::kAll:
     case Taker::kRotary:
     case Taker::kLlama3:
@@ -81,7 +83,8 @@ std::optional<bool> Takes(Taker taker, const v1alpha1::JobSpec& spec) {
     }
     case Taker::kSliced:
     case Taker::kSplit:
-    case Taker::kDeferring: {
+    case Taker::kDeferring:
+    case Taker::kWeaving: {
       const ScheduleRules* rules = FindSchedule(spec.schedule().name());
       if (rules == nullptr) return std::nullopt;
       return TakenBy(*rules, taker);
@@ -115,6 +118,8 @@ std::string ReasonAgainst(Taker taker, const v1alpha1::JobSpec& spec) {
       return "the model is in one stage (parallelism.pp_size)";
     case Taker::kReplicated:
       return "the model has one replica (parallelism.dp_size)";
+    case Taker::kWeaving:
+      return absl::StrCat(spec.schedule().name(), " weaves no passes");
     case Taker::kSliced:
     case Taker::kSplit:
     case Taker::kDeferring:

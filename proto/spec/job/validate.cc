@@ -65,7 +65,8 @@ void CheckField(const Field& field, const JobSpec& spec, Violations* violations)
     if (*takes) {
       CheckPlace(field, place, violations);
     } else {
-      violations->Expect(!place.given(), place.path, place.text(),
+      const bool text = place.field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+      violations->Expect(!place.given(), place.path, text ? Quoted(place.text()) : place.text(),
                          absl::StrCat("nothing, because ", ReasonAgainst(field.taker, spec)));
     }
   }

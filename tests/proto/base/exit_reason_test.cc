@@ -9,7 +9,7 @@
 namespace stretto {
 namespace {
 
-constexpr auto kLast = ExitReason::kWorkerLost;
+constexpr auto kLast = ExitReason::kHang;
 
 TEST(ExitReasonTest, EveryNameLeadsBackToItsReason) {
   std::set<std::string> names;

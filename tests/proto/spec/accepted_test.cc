@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -20,12 +21,19 @@ using v1alpha1::JobSpec;
 TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
   for (const char* change :
        {"model { initial_weights: 'hf:models/gpt' }",
-        "model { initial_weights: 'llmc:gpt2_124M.bin' }", "model { initial_weights: 'hf:a:b' }",
-        "checkpoint { resume_from: 'hf:exports/gpt' }", "checkpoint { resume_from: 'a/step-1' }",
+        "model { initial_weights: 'llmc:gpt2_124M.bin' }",
+        "model { initial_weights: 'hf:a:b' }",
+        "checkpoint { resume_from: 'hf:exports/gpt' }",
+        "checkpoint { resume_from: 'a/step-1' }",
         "model { initial_weights: 'hf:gpt' } checkpoint { resume_from: 'j' }",
-        "model { initial_weights: 'hf:gpt' } steps: 0", "model { norm_epsilon: 1.2e-38 }",
-        "model { norm_epsilon: 1 }", "data { prefix: 'llmc:web/train_*.bin' }",
+        "model { initial_weights: 'hf:gpt' } steps: 0",
+        "model { norm_epsilon: 1.2e-38 }",
+        "model { norm_epsilon: 1 }",
+        "data { prefix: 'llmc:web/train_*.bin' }",
         "eval { interval_steps: 5 prefix: 'held' }",
+        "restart {}",
+        "restart { max: 0 backoff: 0 on: OUT_OF_MEMORY }",
+        "restart { max: 1000 backoff: 3600 }",
         "eval { interval_steps: 5 } data { held_out: 0.25 }",
         "device: DEVICE_CUDA precision: PRECISION_BF16",
         "device: DEVICE_CUDA parallelism { pp_size: 2 tp_size: 2 dp_size: 2 } global_batch_size: 8",
@@ -54,6 +62,17 @@ TEST(AcceptedTest, WeightsDataAndOptionsInAllTheirForms) {
   EXPECT_EQ(
       Validate(Normalize(SpecWith("data { blend { prefix: 'llmc:b_*' weight: 0.3 } }", kBlend))),
       absl::OkStatus());
+}
+
+TEST(AcceptedTest, RestartHasItsDefaults) {
+  EXPECT_FALSE(Normalize(SpecWith("")).has_restart());
+  const v1alpha1::RestartSpec restart = Normalize(SpecWith("restart {}")).restart();
+  EXPECT_EQ(restart.max(), 3);
+  EXPECT_EQ(restart.backoff(), 1);
+  EXPECT_EQ(restart.on_size(), 4);
+  EXPECT_EQ(
+      std::count(restart.on().begin(), restart.on().end(), v1alpha1::RestartSpec::OUT_OF_MEMORY),
+      0);
 }
 
 TEST(AcceptedTest, UnlikeStages) {
@@ -104,6 +123,35 @@ TEST(AcceptedTest, MicroBatchesOfOneSequenceWoven) {
       Normalize(SpecWith("micro_batch_size: 1 global_batch_size: 2 schedule { name: 'helix' }"));
   EXPECT_EQ(Validate(spec), absl::OkStatus());
   EXPECT_EQ(spec.schedule().parameters().slices(), 1);
+}
+
+// Of a model of six layers.
+TEST(AcceptedTest, APlanForTheLayersAndSlicesOfTheJob) {
+  const JobSpec spec = Normalize(
+      SpecWith("global_batch_size: 8 schedule { name: 'helix' parameters { slices: 2 } "
+               "plan: 'weave f0|b0 pace=2\\n f ln1 L0 s1\\n b r.qkv d.fc2 L5\\n b loss' }"));
+  EXPECT_EQ(Validate(spec), absl::OkStatus());
+}
+
+TEST(AcceptedTest, APlanHasABoundedSize) {
+  JobSpec spec = SpecWith("global_batch_size: 8 schedule { name: 'helix' }");
+  std::string plan = "weave f0|b0 pace=1\n";
+  while (plan.size() < 1 << 20) plan += "  f sum\n";
+  plan.resize(1 << 20);
+  plan.replace(plan.rfind('\n'), std::string::npos, (1 << 20) - plan.rfind('\n'), ' ');
+  spec.mutable_schedule()->set_plan(plan);
+  EXPECT_EQ(Validate(Normalize(spec)), absl::OkStatus());
+  spec.mutable_schedule()->set_plan(plan + " ");
+  EXPECT_EQ(Validate(Normalize(spec)).message(),
+            "spec.schedule.plan: found 1048577 bytes, expected at most 1048576");
+}
+
+TEST(AcceptedTest, FoldedStages) {
+  const JobSpec spec =
+      Normalize(SpecWith("global_batch_size: 16 parallelism { pp_size: 3 } "
+                         "schedule { name: 'helix' pipeline { order: 'folded' } }"));
+  EXPECT_EQ(Validate(spec), absl::OkStatus());
+  EXPECT_EQ(spec.parallelism().chunks_per_stage(), 2);
 }
 
 TEST(AcceptedTest, EveryPresetAndEverySchedule) {

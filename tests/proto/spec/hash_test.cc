@@ -176,6 +176,7 @@ void Change(Message* parent, const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return set.SetBool(parent, &field, !set.GetBool(*parent, &field));
     case FieldDescriptor::CPPTYPE_ENUM: {
+      if (field.is_repeated()) return set.AddEnumValue(parent, &field, 1);
       const int value = set.GetEnumValue(*parent, &field);
       return set.SetEnumValue(parent, &field, value == 1 ? 2 : 1);
     }
@@ -197,7 +198,7 @@ JobSpec FullSpec() {
       "schedule { name: 'domino_hybrid' pipeline { warm_up: [ 3, 1 ] } } "
       "steps: 10 micro_batch_size: 2 global_batch_size: 16 "
       "emulated_link { gigabits_per_second: 1 } profile { steps: 1 } "
-      "eval { interval_steps: 5 early_stop { patience: 2 } } placement {}"));
+      "eval { interval_steps: 5 early_stop { patience: 2 } } placement {} restart {}"));
 }
 
 Message* MutableParent(JobSpec* spec, const std::string& path) {

@@ -27,6 +27,7 @@ using v1alpha1::JobSpec;
 
 constexpr char kWarmUp[] = "schedule.pipeline.warm_up";
 constexpr char kDelay[] = "schedule.pipeline.wgrad_delay";
+constexpr char kPlan[] = "schedule.plan";
 constexpr char kChunks[] = "parallelism.chunks_per_stage";
 
 struct Refusal {
@@ -175,14 +176,52 @@ const Refusal kRefusals[] = {
     {"schedule { name: 'helix' }", "global_batch_size"},
     {"global_batch_size: 16 parallelism { dp_size: 4 } schedule { name: 'helix' }",
      "global_batch_size"},
-    {"global_batch_size: 8 parallelism { pp_size: 2 } schedule { name: 'helix' }",
-     "parallelism.pp_size"},
+    {"global_batch_size: 16 parallelism { pp_size: 2 } schedule { name: 'helix' }",
+     "schedule.pipeline.order"},
+    {"global_batch_size: 16 parallelism { pp_size: 3 } "
+     "schedule { name: 'domino_row' pipeline { order: 'folded' } }",
+     "schedule.name"},
+    {"global_batch_size: 12 parallelism { pp_size: 3 } "
+     "schedule { name: 'helix' pipeline { order: 'folded' } }",
+     "global_batch_size"},
+    {"global_batch_size: 16 parallelism { pp_size: 2 } "
+     "schedule { name: 'helix' pipeline { order: 'folded' } }",
+     "model.layers"},
+    {"global_batch_size: 16 parallelism { pp_size: 3 chunks_per_stage: 1 } "
+     "schedule { name: 'helix' pipeline { order: 'folded' } }",
+     kChunks},
+    {"global_batch_size: 16 parallelism { stages { layers: 2 } stages { layers: 2 } "
+     "stages { layers: 2 } } schedule { name: 'helix' pipeline { order: 'folded' } }",
+     kChunks},
+    {"global_batch_size: 16 parallelism { pp_size: 3 } "
+     "schedule { name: 'helix' pipeline { order: 'folded' wgrad_delay: WGRAD_DELAY_SEND } }",
+     kDelay},
+    {"global_batch_size: 16 parallelism { pp_size: 3 } "
+     "schedule { name: 'helix' pipeline { order: 'folded' warm_up: 4 } }",
+     kWarmUp},
+    {"global_batch_size: 16 parallelism { pp_size: 3 } "
+     "schedule { name: 'helix' parameters { merge_wgrads: 2 } pipeline { order: 'folded' } }",
+     "schedule.parameters.merge_wgrads"},
     {"global_batch_size: 16 schedule { name: 'helix' parameters { merge_wgrads: 2 } }",
      "schedule.parameters.merge_wgrads"},
     {"global_batch_size: 16 schedule { name: 'helix' parameters { auto_merge_wgrads: true } }",
      "schedule.parameters.auto_merge_wgrads"},
     {"global_batch_size: 16 schedule { name: 'helix' parameters { slices: 5 } }",
      "schedule.parameters.slices"},
+    {"schedule { name: 'domino_row' plan: 'weave f0|b0 pace=1' }", kPlan},
+    {"global_batch_size: 8 schedule { name: 'helix' plan: 'weave f0|b0 pace=-1' }", kPlan},
+    {"global_batch_size: 8 schedule { name: 'helix' "
+     "plan: 'weave f0|b0 pace=1\\n  f ln1 fc3 L0\\n' }",
+     kPlan},
+    {"global_batch_size: 8 schedule { name: 'helix' "
+     "plan: 'weave f0|b0 pace=1\\n  f ln1 L0\\n  b d.fc2 L6\\n' }",
+     kPlan},
+    {"global_batch_size: 8 schedule { name: 'helix' "
+     "plan: 'weave f0|b0 pace=1\\n  f ln1 L4\\n  b d.fc2 L3\\n' }",
+     kPlan},
+    {"global_batch_size: 8 schedule { name: 'helix' "
+     "plan: 'weave f0|b0 pace=1\\n  f sum s1\\n' }",
+     kPlan},
     {"global_batch_size: 24 schedule { parameters { merge_wgrads: 4 } }",
      "schedule.parameters.merge_wgrads"},
     {"schedule { parameters { merge_wgrads: -1 } }", "schedule.parameters.merge_wgrads"},
@@ -236,6 +275,11 @@ const Refusal kRefusals[] = {
     {"checkpoint { resume_from: '../other' }", "checkpoint.resume_from"},
     {"checkpoint { resume_from: 'hf:/exports/gpt' }", "checkpoint.resume_from"},
     {"checkpoint { resume_from: 'hf:' }", "checkpoint.resume_from"},
+    {"restart { max: 1000000 }", "restart.max"},
+    {"restart { max: -1 }", "restart.max"},
+    {"restart { backoff: 3601 }", "restart.backoff"},
+    {"restart { backoff: nan }", "restart.backoff"},
+    {"restart { on: [ CRASH, 77 ] }", "restart.on"},
     {"model { initial_weights: 'gpt2' }", "model.initial_weights"},
     {"model { initial_weights: 'torch:gpt2' }", "model.initial_weights"},
     {"model { initial_weights: 'hf:' }", "model.initial_weights"},

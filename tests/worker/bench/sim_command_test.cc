@@ -25,6 +25,12 @@ nlohmann::json Figures(const std::string& arguments) {
   return run.code == 0 ? nlohmann::json::parse(run.out) : nlohmann::json();
 }
 
+std::string FileWith(const std::string& text) {
+  std::string path = ::testing::TempDir() + "/weave.plan";
+  EXPECT_EQ(WriteFileAtomic(path, text), absl::OkStatus());
+  return path;
+}
+
 TEST(SimCommandTest, DrawsALayerAndSumsTheStep) {
   const SimRun run = Sim("--schedule domino_row");
   EXPECT_EQ(run.code, 0) << run.err;
@@ -75,7 +81,7 @@ TEST(SimCommandTest, ASearchedPlanIsComparedWithTheDefaultOne) {
       "--model gpt-10m --schedule helix --micro-batches 4 --sequence-parallel --gbps 1";
   const nlohmann::json given = Figures(flags), found = Figures(flags + " --plan found");
   EXPECT_EQ(given["cell"], found["cell"]);
-  EXPECT_LT(found["cell"]["found_seconds"], given["cell"]["default_seconds"]);
+  EXPECT_LT(found["cell"]["found_seconds"], given["cell"]["given_seconds"]);
   EXPECT_LT(found["step_seconds"], given["step_seconds"]);
   EXPECT_GE(found["cell"]["found_seconds"], found["cell"]["lower_bound_seconds"]);
   EXPECT_THAT(std::string(found["cell"]["plan"]), HasSubstr("weave f0|b0 pace=1\n"));
@@ -83,11 +89,41 @@ TEST(SimCommandTest, ASearchedPlanIsComparedWithTheDefaultOne) {
   EXPECT_FALSE(Figures("--schedule domino_row").contains("cell"));
 }
 
-TEST(SimCommandTest, OnlyAScheduleThatWeavesHasAPlan) {
-  const SimRun run = Sim("--schedule domino_row --plan found");
-  EXPECT_EQ(run.code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--plan: found found with --schedule domino_row, expected a "
-                                 "schedule that weaves"));
+// What is printed, read again, gives the same step.
+TEST(SimCommandTest, APlanIsPrintedAndReadFromAFile) {
+  const std::string flags =
+      "--model gpt-10m --schedule helix --micro-batches 4 --sequence-parallel --gbps 1";
+  const nlohmann::json found = Figures(flags + " --plan found");
+  const SimRun printed = Sim(flags + " --plan found --print-plan");
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  EXPECT_EQ(printed.out, found["cell"]["plan"]);
+  const std::string file = FileWith(printed.out);
+  const nlohmann::json read = Figures(flags + " --plan " + file);
+  EXPECT_EQ(read["step_seconds"], found["step_seconds"]);
+  EXPECT_EQ(read["cell"]["given_seconds"], found["cell"]["found_seconds"]);
+  EXPECT_EQ(Sim(flags + " --print-plan --plan " + file).out, printed.out);
+  EXPECT_NE(Sim(flags + " --print-plan").out, printed.out);
+}
+
+TEST(SimCommandTest, AFaultyPlanIsRefused) {
+  const auto error = [](const std::string& flags) {
+    const SimRun run = Sim(flags);
+    EXPECT_EQ(run.code, 2) << flags;
+    return run.err;
+  };
+  const std::string helix = "--model gpt-tiny --schedule helix --micro-batches 4 ";
+  EXPECT_THAT(error("--schedule domino_row --plan found"),
+              HasSubstr("--plan: found found with --schedule domino_row, expected a schedule that "
+                        "weaves"));
+  EXPECT_THAT(error("--schedule domino_row --print-plan"),
+              HasSubstr("--print-plan: found it with --schedule domino_row, expected a schedule "
+                        "that weaves"));
+  EXPECT_THAT(error(helix + "--plan nowhere.plan"), HasSubstr("--plan: "));
+  const std::string file = FileWith("weave f0|b0 pace=1\n  f ln1 L0\n  f fc3 L1\n");
+  EXPECT_THAT(error(helix + "--plan " + file),
+              HasSubstr("--plan: found 'fc3' in line 3 of the plan, expected one of ln1, "));
+  EXPECT_THAT(error("--schedule domino_row --plan " + file),
+              HasSubstr("expected nothing, because domino_row weaves no passes"));
 }
 
 TEST(SimCommandTest, EveryPresetRuns) {

@@ -57,7 +57,7 @@ TEST(SimPipelineCommandTest, OneRankOfAStageStandsForTheOthers) {
       ASSERT_TRUE(options.ok()) << options.status();
       const EngineSpec spec = options->pipelines.at(0).at(0);
       const CostModel cost = CostOf(*options, spec);
-      const auto rows = RunPipelines({spec}, cost);
+      const auto rows = RunPipelines(options->spec, {spec}, cost);
       ASSERT_TRUE(rows.ok()) << rows.status();
 
       const auto plans = BuildPlans(spec);
@@ -120,6 +120,18 @@ TEST(SimPipelineCommandTest, RowsOfChunksSaySo) {
   const SimRun run = Sim(absl::StrCat(kSmall, "--pp 2 --chunks 2"));
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("     2 interleaved_1f1b x 2 "));
+}
+
+// Where ranks of a stage communicate as long as they compute, a woven pair hides it.
+TEST(SimPipelineCommandTest, FoldedStagesHideWhatOtherOrdersExpose) {
+  const nlohmann::json rows = Rows(
+      "--layers 8 --vocab 128 --tp 2 --micro-batch 1 --micro-batches 8 --pp 2 --gbps 1 "
+      "--schedule megatron_async --pipeline 1f1b,folded");
+  ASSERT_EQ(rows.size(), 2);
+  EXPECT_EQ(rows[1]["order"], "folded");
+  EXPECT_EQ(rows[1]["chunks_per_stage"], 2);
+  EXPECT_LT(rows[1]["exposed_tp_seconds"], 0.7 * rows[0]["exposed_tp_seconds"].get<double>());
+  EXPECT_LT(rows[1]["step_seconds"], rows[0]["step_seconds"]);
 }
 
 // Four ranks of a node share the interface that each of them would have alone.

@@ -47,15 +47,23 @@ inline std::vector<Family> EveryFamily() {
   return families;
 }
 
+inline int RoundUp(int count, int multiple) { return (count + multiple - 1) / multiple * multiple; }
+
 // Returns the layout in an order of a pipeline. One of several chunks gets two in each stage, and
-// as many layers and micro-batches as they need.
+// as many layers and micro-batches as they need; a folded one also the schedule.
 inline Layout InOrder(Layout layout, const std::string& order) {
+  const PipelineRules& rules = *FindPipeline(order);
   layout.pipeline = order;
-  if (!FindPipeline(order)->chunked) return layout;
+  if (!rules.chunked) return layout;
   layout.chunks = 2;
   layout.layers = std::max(layout.layers, layout.chunks * layout.pp_size);
-  const int groups = (layout.micro_batches + layout.pp_size - 1) / layout.pp_size;
-  layout.micro_batches = groups * layout.pp_size;
+  if (!rules.folds) {
+    layout.micro_batches = RoundUp(layout.micro_batches, layout.pp_size);
+    return layout;
+  }
+  layout.schedule = "helix";
+  layout.layers = RoundUp(layout.layers, layout.chunks * layout.pp_size);
+  layout.micro_batches = std::max(layout.micro_batches, layout.pp_size + 1);
   return layout;
 }
 

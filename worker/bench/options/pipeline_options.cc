@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Makes the list of orders from the flags: every order of the table that holds the layers of its
+// number of chunks, and with a delay where it takes one.
+
 #include "worker/bench/options/pipeline_options.h"
 
 #include <CLI/CLI.hpp>
@@ -37,7 +41,9 @@ std::vector<OrderChoice> Choices() {
           {.name = absl::StrCat(order, "+", NameOf(delay)), .order = order, .delay = delay});
     }
   };
-  for (const PipelineRules& rules : kPipelines) add(rules.name, rules.adjustable);
+  for (const PipelineRules& rules : kPipelines) {
+    if (!rules.folds) add(rules.name, rules.adjustable);  // its ranks hold other layers
+  }
   add(kSlackOrder, true);
   plain.insert(plain.end(), delayed.begin(), delayed.end());
   return plain;

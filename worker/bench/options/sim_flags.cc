@@ -68,10 +68,11 @@ void AddLayoutFlags(CLI::App& app, SimFlags& f) {
       ->check(Integer(1, 64))
       ->capture_default_str()
       ->group(group);
-  bench::AddOrdersFlag(app, "--pipeline",
-                       absl::StrCat("order of a pipeline to compare: ",
-                                    absl::StrJoin(PipelineNames(), ", "), " (default: all)"),
-                       PipelineNames(), f.orders);
+  bench::AddOrdersFlag(
+      app, "--pipeline",
+      absl::StrCat("order of a pipeline to compare: ", absl::StrJoin(PipelineNames(), ", "),
+                   " (default: all but folded)"),
+      PipelineNames(), f.orders);
   app.add_option("--chunks", f.chunks,
                  "numbers of chunks of a stage, each a row of the orders that take several "
                  "(default: none of these orders)")
@@ -88,10 +89,12 @@ void AddOutputFlags(CLI::App& app, SimFlags& f) {
       ->group(group);
   app.add_option(
          "--plan", f.plan,
-         "order of the two passes of a schedule that weaves: default, or found, the shortest "
-         "at these costs without contention")
-      ->check(OneOf({"default", "found"}))
+         "order of the two passes of a schedule that weaves: default, found, the shortest at "
+         "these costs, or a file with a weave plan as text")
       ->capture_default_str()
+      ->group(group);
+  app.add_flag("--print-plan", f.print_plan,
+               "print that order as a weave plan, for --plan or schedule.plan of a job, and exit")
       ->group(group);
   app.add_option("--layer", f.layer, "layer to draw (default: the middle one)")
       ->check(Integer(0, 1 << 20))

@@ -14,11 +14,14 @@ class App;
 
 namespace stretto {
 
+// Values of --plan that are no file.
+inline constexpr char kDefaultPlan[] = "default", kFoundPlan[] = "found";
+
 struct SimFlags {
   bench::SpecFlags spec;
-  std::string grid = "layer", plan = "default", costs;
+  std::string grid = "layer", plan = kDefaultPlan, costs;
   int layer = -1, columns = 150;
-  bool json = false, reference = false;
+  bool print_plan = false, json = false, reference = false;
   std::vector<double> shares{std::begin(kReferenceShares), std::end(kReferenceShares)};
   std::vector<int> stages{1};
   std::vector<int> chunks;          // of a stage, for the orders that take several

@@ -35,7 +35,8 @@ constexpr char kSimExamples[] =
     "on a network that takes no time, and with 1f1b_blocking. Shares are means over ranks and add\n"
     "up, with computation, to the step: a stage waits for others in the ideal step (bubble), and\n"
     "longer in this one (pp); it waits for its own shards (tp) and replicas (dp). 'sent' is what\n"
-    "the busiest rank sends to other stages. interleaved_1f1b has a row for each of --chunks.\n\n"
+    "the busiest rank sends to other stages. interleaved_1f1b has a row for each of --chunks, and\n"
+    "folded has one where it is asked for, with helix in place of --schedule.\n\n"
     "Examples:\n"
     "  one layer of GPT-3 on eight GPUs, in slices:\n"
     "    stretto-bench sim --model gpt3-175b --tp 8 --dtype bf16 --schedule domino_row \\\n"
@@ -44,6 +45,8 @@ constexpr char kSimExamples[] =
     "  the same with a shared core:             ... --contention 0.2\n"
     "  a comparison of the published orders:    stretto-bench sim --reference\n"
     "  the same with more communication:        ... --reference --shares 0.5,0.6\n"
+    "  the plan of two woven passes, for schedule.plan of a job or for --plan:\n"
+    "    stretto-bench sim --schedule helix --micro-batches 8 --plan found --print-plan\n"
     "  pipelines on nodes of eight GPUs:        stretto-bench sim --model gpt3-175b --tp 8 \\\n"
     "      --pp 2,4,8 --micro-batches 32 --dtype bf16 --gflops 600000 --membw 3000 --gbps 400 \\\n"
     "      --ranks-per-node 8 --node-gbps 3600\n";
@@ -61,6 +64,12 @@ absl::StatusOr<CostModel> CalibratedCosts(CostModel cost, const std::string& fil
   return measured;
 }
 
+absl::StatusOr<std::string> TextOf(absl::string_view flag, const std::string& file) {
+  absl::StatusOr<std::string> text = ReadFile(file);
+  if (text.ok()) return text;
+  return absl::InvalidArgumentError(absl::StrCat(flag, ": ", text.status().message()));
+}
+
 absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   CostModel cost;
   cost.machine = {.flops_per_second = f.gflops * 1e9, .bytes_per_second = f.membw * 1e9};
@@ -70,13 +79,9 @@ absl::StatusOr<CostModel> CostsOf(const SimFlags& f) {
   if (f.node_gbps > 0) cost.interconnect.node_bytes_per_second = f.node_gbps * 1e9 / 8;
   cost.contention = {.compute = f.contention, .communication = f.link_contention};
   if (!f.costs.empty()) {
-    absl::StatusOr<std::string> text = ReadFile(f.costs);
-    if (!text.ok()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("--costs: ", std::string(text.status().message())));
-    }
-    if (absl::StartsWith(*text, kCostsTitle)) return CalibratedCosts(std::move(cost), f.costs);
-    ASSIGN_OR_RETURN(cost.table, CostTable::Parse(*text));
+    ASSIGN_OR_RETURN(const std::string text, TextOf("--costs", f.costs));
+    if (absl::StartsWith(text, kCostsTitle)) return CalibratedCosts(std::move(cost), f.costs);
+    ASSIGN_OR_RETURN(cost.table, CostTable::Parse(text));
   }
   return cost;
 }
@@ -96,12 +101,32 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
   return bench::ExpectEachOnce("--pipeline", f.orders);
 }
 
-// Returns the specs of every order at a number of stages.
-absl::StatusOr<std::vector<EngineSpec>> SpecsOf(const SimFlags& f, bench::SpecFlags flags) {
+const char* WeavingSchedule() {
+  return std::find_if(kSchedules.begin(), kSchedules.end(),
+                      [](const ScheduleRules& rules) { return rules.weaves; })
+      ->name;
+}
+
+// The orders that any other schedule may have.
+std::vector<std::string> PlainOrders() {
+  std::vector<std::string> names = PipelineNames();
+  std::erase_if(names, [](const std::string& name) { return FindPipeline(name)->folds; });
+  return names;
+}
+
+// Returns the specs of every order at a number of stages. A folded one has a schedule of its own.
+absl::StatusOr<std::vector<EngineSpec>> SpecsOf(const SimFlags& f, const bench::SpecFlags& given) {
   std::vector<EngineSpec> specs;
-  for (const std::string& order : f.orders.empty() ? PipelineNames() : f.orders) {
+  for (const std::string& order : f.orders.empty() ? PlainOrders() : f.orders) {
+    bench::SpecFlags flags = given;
+    flags.pipeline = order;
+    if (FindPipeline(order)->folds) {
+      flags.schedule = WeavingSchedule();
+      flags.chunks = 2;
+      ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(flags));
+      continue;
+    }
     for (int chunks : bench::TakesChunks(order) ? f.chunks : std::vector<int>{1}) {
-      flags.pipeline = order;
       flags.chunks = chunks;
       ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(flags));
     }
@@ -132,20 +157,30 @@ absl::Status AddPipelines(const SimFlags& f, SimOptions* options) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<SimOptions> Assemble(const SimFlags& f) {
+// Reads the file of --plan, if that is one, and decides which plan to simulate and to print.
+absl::Status AddPlan(SimFlags* f, SimOptions* options) {
+  options->find_plan = f->plan == kFoundPlan;
+  options->print_plan = f->print_plan;
+  const bool weaves = FindSchedule(f->spec.schedule)->weaves;
+  if ((options->find_plan || f->print_plan) && !weaves) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(f->print_plan ? "--print-plan: found it" : "--plan: found found",
+                     " with --schedule ", f->spec.schedule, ", expected a schedule that weaves"));
+  }
+  if (options->find_plan || f->plan == kDefaultPlan) return absl::OkStatus();
+  ASSIGN_OR_RETURN(f->spec.plan, TextOf("--plan", f->plan));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SimOptions> Assemble(SimFlags f) {
   SimOptions options{.reference = f.reference,
                      .shares = f.shares,
                      .json = f.json,
                      .model = bench::TitleOf(f.spec)};
   if (f.reference) return options;
+  RETURN_IF_ERROR(AddPlan(&f, &options));
   RETURN_IF_ERROR(AddPipelines(f, &options));
   options.ranks_per_node = f.ranks_per_node;
-  options.find_plan = f.plan == "found";
-  if (options.find_plan && !FindSchedule(options.spec.schedule.name)->weaves) {
-    return absl::InvalidArgumentError(absl::StrCat("--plan: found found with --schedule ",
-                                                   options.spec.schedule.name,
-                                                   ", expected a schedule that weaves"));
-  }
   ASSIGN_OR_RETURN(options.cost, CostsOf(f));
   options.grid = f.grid == "layer"  ? GridWindow::kLayer
                  : f.grid == "step" ? GridWindow::kStep
@@ -177,7 +212,7 @@ absl::StatusOr<SimOptions> ParseSimOptions(std::vector<std::string> arguments) {
   AddSimFlags(app, flags);
   ASSIGN_OR_RETURN(std::string help, bench::ParseFlags(app, std::move(arguments)));
   if (!help.empty()) return SimOptions{.help = std::move(help)};
-  return Assemble(flags);
+  return Assemble(std::move(flags));
 }
 
 }  // namespace stretto

@@ -24,7 +24,8 @@ struct SimOptions {
   std::vector<std::vector<EngineSpec>> pipelines = {};
   CostModel cost = {};  // its topology is CostOf's
   int ranks_per_node = 1;
-  bool find_plan = false;  // of a cell, instead of the default one
+  bool find_plan = false;   // of a cell, instead of that of the spec
+  bool print_plan = false;  // and do nothing else
   GridWindow grid = GridWindow::kLayer;
   int layer = 0;
   int columns = 0;

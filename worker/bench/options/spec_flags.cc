@@ -148,6 +148,7 @@ v1alpha1::ModelSpec ModelMessage(const SpecFlags& f) {
 v1alpha1::ScheduleSpec ScheduleMessage(const SpecFlags& f) {
   v1alpha1::ScheduleSpec schedule;
   schedule.set_name(f.schedule);
+  schedule.set_plan(f.plan);
   v1alpha1::ScheduleParameters& parameters = *schedule.mutable_parameters();
   const ScheduleRules& rules = *FindSchedule(f.schedule);
   if (f.slices > 1 || rules.sliced()) parameters.set_slices(f.slices);
@@ -251,7 +252,7 @@ absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::stri
 
 bool TakesChunks(const std::string& order) {
   const PipelineRules* rules = FindPipeline(order.substr(0, order.find('+')));
-  return rules != nullptr && rules->chunked;
+  return rules != nullptr && rules->chunked && !rules->folds;
 }
 
 absl::Status ExpectChunks(const std::string& flag, const std::vector<std::string>& orders,
@@ -290,6 +291,7 @@ absl::Status NameFlags(const absl::Status& status) {
                            {"micro_batch_size", "--micro-batch"},
                            {"spec.global_batch_size", "--micro-batch x --micro-batches"},
                            {"spec.schedule.name", "--schedule"},
+                           {"spec.schedule.plan", "--plan"},
                            {"spec.schedule.parameters.slice_sizes", "--slices"},
                            {"spec.schedule.parameters.slices", "--slices"},
                            {"spec.schedule.parameters.splits", "--splits"},

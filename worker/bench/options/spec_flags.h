@@ -25,6 +25,7 @@ struct SpecFlags {
   int slices = 0, splits = 0, defer_wgrads = 0, merge_wgrads = 0;
   int tp = 2, dp = 1, zero = 0, pp = 1, chunks = 1, micro_batch = 4, micro_batches = 1;
   std::string pipeline = {};  // the order; empty: the default one
+  std::string plan = {};      // the text of a weave plan; empty: the default one
   bool sequence_parallel = false;
 };
 
@@ -55,7 +56,7 @@ void AddOrdersFlag(CLI::App& app, const std::string& flag, const std::string& he
 absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::string>& orders);
 
 // Whether the order, to which a delay of weight gradients may be added ("1f1b+send"), takes several
-// chunks of a stage, and no fewer.
+// chunks of a stage, as many as --chunks has. A folded order always has two.
 bool TakesChunks(const std::string& order);
 // Errors: InvalidArgument, if the orders of `flag`, empty for all, need --chunks that were not
 // given, or the reverse.

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<MeasuredJob>> MeasuredJob::Connect(const EngineSp
   job->config_.interface_address = flags.address;
   ASSIGN_OR_RETURN(job->device_, trainer::RankDevice::Open(job->config_));
   FileStore store(flags.rendezvous);
-  RETURN_IF_ERROR(job->device_->Connect(store));
+  RETURN_IF_ERROR(job->device_->Connect(store, nullptr));
   return job;
 }
 

@@ -40,19 +40,11 @@ class GroupList {
     const int tp = TpSizeOf(spec_, place_.stage);
     AddAxis(kTpGroupName, tp, [](Place* member, int i) { member->tp_rank = GroupRank::Of(i); });
     if (spec_.pp_size > 1) {
-      const int last = spec_.pp_size - 1;
-      const bool at_end = place_.stage == 0 || place_.stage == last;
       AddPipeline();
-      if (spec_.model.head_is_tied() && at_end) AddTied();
-      for (int from : {place_.stage - 1, place_.stage}) {
-        if (from < 0 || from == spec_.pp_size - 1) continue;
-        AddBoundary({.from = from, .to = from + 1});
-        AddBoundary({.from = from + 1, .to = from});
-      }
-      if (spec_.chunks_per_stage > 1 && at_end) {
-        AddBoundary({.from = last, .to = 0, .wraps = true});
-        AddBoundary({.from = 0, .to = last, .wraps = true});
-      }
+      const int head = HeadStageOf(spec_);
+      const bool at_end = place_.stage == 0 || place_.stage == head;
+      if (spec_.model.head_is_tied() && head > 0 && at_end) AddTied();
+      for (int chunk = 1; chunk < ChunkCount(spec_); ++chunk) AddBoundaries(chunk);
     }
     if (const int replicas = ReplicasOf(spec_, place_.stage); replicas > 1) {
       AddAxis(kDpGroupName, replicas, [](Place* member, int i) { member->replica = i; });
@@ -108,7 +100,7 @@ class GroupList {
 
   // Rank i of n has rows [i / n, (i + 1) / n) of the embedding.
   void AddTied() {
-    const int last = spec_.pp_size - 1, n = TpSizeOf(spec_, 0), m = TpSizeOf(spec_, last);
+    const int last = HeadStageOf(spec_), n = TpSizeOf(spec_, 0), m = TpSizeOf(spec_, last);
     for (int i = 0; i < n; ++i) {
       for (int j = 0; j < m; ++j) {
         if (i * m >= (j + 1) * n || j * n >= (i + 1) * m) continue;
@@ -119,6 +111,16 @@ class GroupList {
         Add(absl::StrCat(kTiedGroupName, ends), ranks);
       }
     }
+  }
+
+  // Adds the boundary in front of a chunk, unless the chunk before it is on the same stage.
+  void AddBoundaries(int chunk) {
+    Boundary boundary = BoundaryBefore(spec_, chunk);
+    const bool here = boundary.from == place_.stage || boundary.to == place_.stage;
+    if (!here || boundary.from == boundary.to) return;
+    AddBoundary(boundary);
+    std::swap(boundary.from, boundary.to);
+    AddBoundary(boundary);
   }
 
   void AddBoundary(const Boundary& boundary) {
@@ -147,7 +149,7 @@ int ReplicasOf(const EngineSpec& spec, int stage) {
 }
 
 bool TiedEndsDiffer(const EngineSpec& spec) {
-  return ReplicasOf(spec, 0) != ReplicasOf(spec, spec.pp_size - 1);
+  return ReplicasOf(spec, 0) != ReplicasOf(spec, HeadStageOf(spec));
 }
 
 int SharesOf(const EngineSpec& spec, int stage) { return spec.dp_size / ReplicasOf(spec, stage); }
@@ -187,8 +189,18 @@ Rank RankAt(const EngineSpec& spec, const Place& place) {
                   place.tp_rank.value());
 }
 
+int ChunkCount(const EngineSpec& spec) { return spec.pp_size * spec.chunks_per_stage; }
+
+int StageOfChunk(const EngineSpec& spec, int chunk) {
+  const int stage = chunk % spec.pp_size;
+  const bool back = FindPipeline(spec.schedule.pipeline)->folds && chunk / spec.pp_size % 2 == 1;
+  return back ? spec.pp_size - 1 - stage : stage;
+}
+
+int HeadStageOf(const EngineSpec& spec) { return StageOfChunk(spec, ChunkCount(spec) - 1); }
+
 std::vector<Chunk> ChunksOf(const EngineSpec& spec, int stage) {
-  const int layers = spec.model.layers, chunks = spec.pp_size * spec.chunks_per_stage;
+  const int layers = spec.model.layers, chunks = ChunkCount(spec);
   const auto first = [&](int i) {
     if (spec.stages.empty()) return i * (layers / chunks) + std::min(i, layers % chunks);
     int before = 0;
@@ -196,8 +208,10 @@ std::vector<Chunk> ChunksOf(const EngineSpec& spec, int stage) {
     return before;
   };
   std::vector<Chunk> of_stage;
-  for (int chunk = stage; chunk < chunks; chunk += spec.pp_size) {
-    of_stage.push_back({.first_layer = first(chunk),
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    if (StageOfChunk(spec, chunk) != stage) continue;
+    of_stage.push_back({.number = chunk,
+                        .first_layer = first(chunk),
                         .end_layer = first(chunk + 1),
                         .embeds = chunk == 0,
                         .predicts = chunk == chunks - 1});

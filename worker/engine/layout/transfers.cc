@@ -81,6 +81,11 @@ ReshardMode ModeOf(const EngineSpec& spec, int senders, int receivers) {
 
 }  // namespace
 
+Boundary BoundaryBefore(const EngineSpec& spec, int chunk) {
+  const int from = StageOfChunk(spec, chunk - 1), to = StageOfChunk(spec, chunk);
+  return {.from = from, .to = to, .wraps = to < from};
+}
+
 std::vector<CommonRows> CommonRowsOf(const EngineSpec& spec, const Boundary& boundary,
                                      const Place& place) {
   const bool sends = place.stage == boundary.from;
@@ -183,8 +188,8 @@ std::string TransferKindOf(const EngineSpec& spec, const Place& place) {
 bool MembersAreAlike(const EngineSpec& spec, Rank rank, const Group& group) {
   const std::string axis = group.axis();
   if (axis == kPpGroupName) return false;
-  // Replicas at the same place of a stage send and receive the same rows of their own. With ZeRO they
-  // update different parameters, so their tensors may be at other offsets.
+  // Replicas at the same place of a stage send and receive the same rows of their own. With ZeRO
+  // they update different parameters, so their tensors may be at other offsets.
   if (axis == kDpGroupName && spec.zero > 0) return false;
   if (axis == kDpGroupName && ReplicasAreEqual(spec)) return true;
   const std::string kind = TransferKindOf(spec, PlaceOf(spec, rank));

@@ -22,16 +22,19 @@
 
 namespace stretto {
 
-// Transfers from one stage to a neighbour.
+// Transfers from one stage to another, whose chunks are neighbours.
 struct Boundary {
   int from = 0, to = 0;  // stages
-  bool wraps = false;    // between the last stage and the first, where a stage has several chunks
+  bool wraps = false;    // in the order of data flow, the second chunk is on the lower stage
 };
 
 struct ReplicaSlice {
   int replica = 0;  // of the stage
   int slice = 0;
 };
+
+// Returns that of forward into a chunk; from and to are equal where nothing is sent.
+Boundary BoundaryBefore(const EngineSpec& spec, int chunk);
 
 // The rows that a slice of the sending stage and one of the receiving stage have in common.
 struct CommonRows {

@@ -51,6 +51,11 @@ void Emitter::DeclareParameters() {
     ids_.weight.push_back(DeclareTensor(i, "", spec_.dtype, ArenaClass::kParameter));
     if (trains) DeclareTraining(i);
   }
+  if (trains && TiedEndsMeet()) {
+    head_gradient_ =
+        NewBuffer("head.weight.grad", DType::kF32, step_.buffers[G(index_.token_embedding)].shape,
+                  ArenaClass::kGradient);
+  }
 }
 
 void Emitter::DeclareTraining(size_t parameter) {

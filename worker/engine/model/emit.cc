@@ -205,6 +205,7 @@ void Emitter::EmitBegin() {
     Add(OpKind::kZero, {.name = name, .phase = Phase::kOptimizer}, {}, {id});
   };
   for (size_t i = 0; i < parameters_.size(); ++i) zero(parameters_[i].name, ids_.gradient[i]);
+  if (head_gradient_ >= 0) zero("head.weight", head_gradient_);
   for (size_t b = 0; b < buckets_.all().size(); ++b) {
     const Bucket& bucket = buckets_.all()[b];
     if (!Shares(bucket)) continue;
@@ -242,12 +243,12 @@ void CheckShares(const EngineSpec& spec) {
   for (int stage = 0; stage < spec.pp_size; ++stage) {
     const int tp = TpSizeOf(spec, stage);
     STRETTO_CHECK(model.key_heads() % tp == 0 && model.ffn_hidden % tp == 0);
-    STRETTO_CHECK(model.padded_vocab() % tp == 0 || (stage > 0 && stage < spec.pp_size - 1));
+    STRETTO_CHECK(model.padded_vocab() % tp == 0 || (stage > 0 && stage != HeadStageOf(spec)));
     STRETTO_CHECK(spec.dp_size % ReplicasOf(spec, stage) == 0);
   }
-  STRETTO_CHECK(model.layers >= spec.pp_size * spec.chunks_per_stage);
-  STRETTO_CHECK(spec.chunks_per_stage == 1 || (spec.pp_size > 1 && spec.stages.empty()));
-  STRETTO_CHECK(ChunksOf(spec, spec.pp_size - 1).back().end_layer == model.layers);
+  STRETTO_CHECK(model.layers >= ChunkCount(spec));
+  STRETTO_CHECK(spec.chunks_per_stage == 1 || spec.stages.empty());
+  STRETTO_CHECK(ChunksOf(spec, HeadStageOf(spec)).back().end_layer == model.layers);
   STRETTO_CHECK(model.hidden % spec.schedule.splits == 0);
   STRETTO_CHECK(std::accumulate(slices.begin(), slices.end(), 0) == spec.micro_batch_size);
 }

@@ -35,8 +35,8 @@ void Emitter::BackwardEnd(SliceState& slice) {
   Send(slice, first, Phase::kBackward, slice.d);
 }
 
-void Emitter::Wgrad(const Tag& tag, BufferId dy, BufferId x, int w) {
-  Add(OpKind::kGemmWgrad, tag, {dy, x, G(w)}, {G(w)});
+void Emitter::Wgrad(const Tag& tag, BufferId dy, BufferId x, BufferId gradient) {
+  Add(OpKind::kGemmWgrad, tag, {dy, x, gradient}, {gradient});
 }
 
 void Emitter::BiasGrad(const Tag& tag, BufferId dy, int b) {
@@ -91,14 +91,14 @@ void Emitter::BackwardHead(SliceState& slice) {
   Add(OpKind::kCrossEntropyGrad, loss,
       {slice.max, slice.sums, slice.targets, ids_.scalars, slice.logits}, {slice.logits},
       VocabAttributes());
-  Wgrad(head, slice.logits, slice.final_y, index_.head);
+  Wgrad(head, slice.logits, slice.final_y, HeadGradient());
   slice.reduced =
       ReducedProduct(OpKind::kGemmDgrad, slice, head, slice.logits, W(index_.head), "d_y_final");
 }
 
 void Emitter::BackwardMlp(SliceState& slice, int layer) {
   // The norm that reads this layer's output: the next layer's first norm, or the final one. Behind
-  // the last layer of a chunk it is on the next stage.
+  // the last layer of a chunk it belongs to the next chunk.
   if (layer == model_.layers - 1) {
     BackwardNorm(slice, "final_norm", -1, slice.final_x, slice.final_stats, index_.final_w,
                  index_.final_b);
@@ -125,10 +125,10 @@ void Emitter::BackwardDense(SliceState& slice, int layer, BufferId own, BufferId
   Add(OpKind::kGemmDgrad, at("fc2"), {d, W(p.fc2_w)}, {da});
   // A replicated bias sums this rank's own rows. With sequence parallelism the optimizer adds the
   // sums of all ranks; otherwise every rank has all rows.
-  Wgrad(at("fc2"), d, act.a, p.fc2_w);
+  Wgrad(at("fc2"), d, act.a, G(p.fc2_w));
   BiasGrad(at("fc2"), own, p.fc2_b);
   Add(OpsOf(features_.activation).backward, at("act"), {act.u, da}, {du});
-  Wgrad(at("fc1"), du, act.y2, p.fc1_w);
+  Wgrad(at("fc1"), du, act.y2, G(p.fc1_w));
   BiasGrad(at("fc1"), du, p.fc1_b);
   slice.reduced = ReducedProduct(OpKind::kGemmDgrad, slice, at("fc1"), du, W(p.fc1_w), "d_y2");
 }
@@ -144,7 +144,7 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
   const BufferId dcontext = Rows(slice, "d_context", layer, attention_.context_columns());
   const BufferId dqkv = Rows(slice, "d_qkv", layer, attention_.qkv_columns());
   Add(OpKind::kGemmDgrad, at("proj"), {d, W(p.proj_w)}, {dcontext});
-  Wgrad(at("proj"), d, act.context, p.proj_w);
+  Wgrad(at("proj"), d, act.context, G(p.proj_w));
   BiasGrad(at("proj"), own, p.proj_b);
   switch (features_.attention) {
     case AttentionKind::kCausal:
@@ -155,7 +155,7 @@ void Emitter::BackwardAttention(SliceState& slice, int layer) {
   }
   // The gradient is rotated back, because the weight gradient needs that of the product's output.
   TurnHeads(at("qkv"), dqkv, true);
-  Wgrad(at("qkv"), dqkv, act.y1, p.qkv_w);
+  Wgrad(at("qkv"), dqkv, act.y1, G(p.qkv_w));
   BiasGrad(at("qkv"), dqkv, p.qkv_b);
   slice.reduced = ReducedProduct(OpKind::kGemmDgrad, slice, at("qkv"), dqkv, W(p.qkv_w), "d_y1");
 }

@@ -162,8 +162,8 @@ void Emitter::ForwardBegin(SliceState& slice) {
 void Emitter::ForwardEnd(SliceState& slice) {
   if (chunk_.predicts) return ForwardHead(slice);
   const int last = chunk_.end_layer - 1;
-  const BufferId x = Residual(slice, "res2", "x", last, index_.layers[last].fc2_b, 2);
-  Send(slice, chunk_.end_layer, Phase::kForward, x);
+  slice.x = Residual(slice, "res2", "x", last, index_.layers[last].fc2_b, 2);
+  Send(slice, chunk_.end_layer, Phase::kForward, slice.x);
 }
 
 void Emitter::ForwardEmbedding(SliceState& slice) {

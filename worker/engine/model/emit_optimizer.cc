@@ -36,11 +36,17 @@ std::vector<size_t> Emitter::InOrderOfGradients() const {
   return order;
 }
 
-// The first stage and the last one have each added up their part of the gradient of a tied
-// embedding. Both need the whole, because both update their copy. If their TP sizes differ, a rank
-// shares rows with several ranks of the other. If their numbers of replicas differ, replicas have
-// no counterparts, and one sum adds up all of both stages.
+// The stages of the embeddings and of the head have each added up their part of the gradient of a
+// tied embedding. Both need the whole, because both update their copy. If their TP sizes differ, a
+// rank shares rows with several ranks of the other. If their numbers of replicas differ, replicas
+// have no counterparts, and one sum adds up all of both stages. If both ends are on one stage, it
+// adds the two parts.
 void Emitter::ReduceTied() {
+  if (head_gradient_ >= 0) {  // row by row, as positions are added up
+    const int embedding = index_.token_embedding;
+    Add(OpKind::kPositionGrad, {.name = parameters_[embedding].name, .phase = Phase::kOptimizer},
+        {head_gradient_, G(embedding)}, {G(embedding)});
+  }
   for (GroupId group : step_.groups.ids()) {
     if (!absl::StartsWith(step_.groups[group].name, kTiedGroupName)) continue;
     const int embedding = index_.token_embedding;

@@ -46,25 +46,25 @@ void Emitter::AddTransfers(const SliceState& slice, const Boundary& boundary, co
   }
 }
 
-// Between this stage and the next one in the order of data flow, or the one before.
-Boundary Emitter::BoundaryTo(bool next, bool sends) const {
-  const int other = place_.stage + (next ? 1 : -1);
-  Boundary boundary{.from = place_.stage,
-                    .to = (other + spec_.pp_size) % spec_.pp_size,
-                    .wraps = other < 0 || other == spec_.pp_size};
-  if (!sends) std::swap(boundary.from, boundary.to);
+// Between this chunk and the next one in the order of data flow, or the one before.
+Boundary Emitter::BoundaryTo(bool next, Phase phase) const {
+  Boundary boundary = BoundaryBefore(spec_, chunk_.number + (next ? 1 : 0));
+  if (phase != Phase::kForward) std::swap(boundary.from, boundary.to);
   return boundary;
 }
 
 void Emitter::Send(const SliceState& slice, int layer, Phase phase, BufferId x) {
-  AddTransfers(slice, BoundaryTo(/*next=*/phase == Phase::kForward, /*sends=*/true),
-               At(slice, "x", layer, phase), x);
+  const Boundary boundary = BoundaryTo(/*next=*/phase == Phase::kForward, phase);
+  if (boundary.from == boundary.to) return;
+  AddTransfers(slice, boundary, At(slice, "x", layer, phase), x);
 }
 
 BufferId Emitter::Receive(const SliceState& slice, int layer, Phase phase) {
-  const BufferId x = Own(slice, phase == Phase::kForward ? "x" : "d_x", layer);
-  AddTransfers(slice, BoundaryTo(/*next=*/phase != Phase::kForward, /*sends=*/false),
-               At(slice, "x", layer, phase), x);
+  const bool forward = phase == Phase::kForward;
+  const Boundary boundary = BoundaryTo(/*next=*/!forward, phase);
+  if (boundary.from == boundary.to) return forward ? slice.x : slice.d;
+  const BufferId x = Own(slice, forward ? "x" : "d_x", layer);
+  AddTransfers(slice, boundary, At(slice, "x", layer, phase), x);
   return x;
 }
 

@@ -91,10 +91,16 @@ class Emitter {
 
   bool Embeds() const { return chunks_.front().embeds; }
   bool Predicts() const { return chunks_.back().predicts; }
+  // Whether both ends of a tied model are on this stage, which is not the only one. Contributions
+  // of the head and of the embedding then come in no order of micro-batches, so that each end adds
+  // up its own, as on two stages.
+  bool TiedEndsMeet() const {
+    return model_.head_is_tied() && Embeds() && Predicts() && spec_.pp_size > 1;
+  }
 
   // Add what crosses a boundary between chunks (emit_transfers.cc): the residual stream in front of
-  // a layer, forward, or its gradient, backward.
-  Boundary BoundaryTo(bool next, bool sends) const;
+  // a layer, forward, or its gradient, backward. Between two chunks of this stage nothing does.
+  Boundary BoundaryTo(bool next, Phase phase) const;
   void Send(const SliceState& slice, int layer, Phase phase, BufferId x);
   BufferId Receive(const SliceState& slice, int layer, Phase phase);
   // x: the rows of the slice that this rank holds.
@@ -182,7 +188,7 @@ class Emitter {
   // stream.
   BufferId BranchGrad(const SliceState& slice, absl::string_view name, int layer, int place);
   // Emit the gradients of a linear layer's weight and bias (b is -1 when it has none).
-  void Wgrad(const Tag& tag, BufferId dy, BufferId x, int w);
+  void Wgrad(const Tag& tag, BufferId dy, BufferId x, BufferId gradient);
   void BiasGrad(const Tag& tag, BufferId dy, int b);
 
   bool SequenceParallel() const { return spec_.schedule.sequence_parallel && tp_size_ > 1; }
@@ -198,6 +204,7 @@ class Emitter {
 
   BufferId W(int parameter) const { return ids_.weight[parameter]; }
   BufferId G(int parameter) const { return ids_.gradient[parameter]; }
+  BufferId HeadGradient() const { return head_gradient_ >= 0 ? head_gradient_ : G(index_.head); }
 
   const EngineSpec& spec_;
   const ModelSpec& model_;
@@ -218,6 +225,7 @@ class Emitter {
   StepBuffers ids_;
   // By Buckets::all; -1 where a bucket has no memory of its own. Weights have it with ZeRO.
   std::vector<BufferId> gradient_buckets_, weight_buckets_;
+  BufferId head_gradient_ = -1;  // if tied ends meet
   std::vector<SliceState> slices_;
   std::map<std::pair<BufferId, int>, BufferId> weight_rows_;  // (weight, piece): its view
 };

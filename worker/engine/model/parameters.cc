@@ -203,8 +203,8 @@ std::vector<Parameter> ParametersOf(const EngineSpec& spec, Rank rank) {
 }
 
 int OwnerOf(const EngineSpec& spec, const Parameter& parameter) {
+  if (parameter.layer < 0) return parameter.name.starts_with(kEmbeddings) ? 0 : HeadStageOf(spec);
   const int last = spec.pp_size - 1;
-  if (parameter.layer < 0) return parameter.name.starts_with(kEmbeddings) ? 0 : last;
   for (int stage = 0; stage < last; ++stage) {
     for (const Chunk& chunk : ChunksOf(spec, stage)) {
       if (parameter.layer >= chunk.first_layer && parameter.layer < chunk.end_layer) return stage;

@@ -5,8 +5,8 @@
 // and "backward", and the instances are those of the pipeline's order. Weight gradients that are
 // delayed stand at the end of backward, behind its sends, or are a unit of their own, "weights".
 //
-// A schedule that weaves is a pipeline of one stage, two of whose passes share a cell. The unit of
-// such a cell has a role for each: forward first, then backward, in the order of the list. Which
+// A schedule that weaves has cells of two passes, in one stage or in folded ones. The unit of such
+// a cell has a role for each: forward first, then backward, in the order of the list. Which
 // operations take turns is decided later (helix.cc).
 //
 // Several micro-batches are then in flight, so a buffer may need copies (memory/copies.h). In 1f1b
@@ -36,7 +36,7 @@
 #include "worker/engine/memory/copies.h"
 #include "worker/engine/schedule/delayed_wgrads.h"
 #include "worker/engine/schedule/passes.h"
-#include "worker/engine/schedule/pipeline/timetable.h"
+#include "worker/engine/schedule/pipeline/order.h"
 #include "worker/engine/schedule/reorder/reorder.h"
 #include "worker/engine/schedule/units.h"
 
@@ -88,23 +88,14 @@ absl::StatusOr<std::map<PassKind, UnitId>> Cut(const EngineSpec& spec, bool with
   std::map<PassKind, UnitId> units = {{PassKind::kForward, unit}};
   step->units[unit].ops = std::move(forward);
   if (backward.empty()) return units;  // an evaluation
-  const std::string number = spec.chunks_per_stage > 1 ? absl::StrCat(".", chunk) : "";
-  step->units[unit].name = absl::StrCat("forward", number);
-  units[PassKind::kBackward] =
-      step->units.Add({absl::StrCat("backward", number), std::move(backward)});
-  if (with_weights) {
-    units[PassKind::kWeights] =
-        step->units.Add({absl::StrCat("weights", number), std::move(weights)});
-  }
+  const auto name = [&](const char* pass) {
+    return PassUnitName(pass, chunk, spec.chunks_per_stage);
+  };
+  step->units[unit].name = name("forward");
+  units[PassKind::kBackward] = step->units.Add({name("backward"), std::move(backward)});
+  if (with_weights)
+    units[PassKind::kWeights] = step->units.Add({name("weights"), std::move(weights)});
   return units;
-}
-
-Timetable TimetableFor(const EngineSpec& spec, const StepProgram& step, bool trains) {
-  const StageOfPipeline at = StageOfRank(spec, step.rank, step.micro_batches);
-  if (!trains) return OneByOne(ForwardAlone(at));
-  if (!FindSchedule(spec.schedule.name)->weaves) return OneByOne(OrderFor(spec.schedule, at));
-  STRETTO_CHECK(spec.pp_size == 1);
-  return HelixOf(step.micro_batches);
 }
 
 // Makes the units of cells from those of passes.
@@ -152,12 +143,13 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
   const std::vector<UnitId> chunks = MicroBatchUnits(*step);
   const OpList& ops = step->units[chunks.front()].ops;
   const bool trains = !std::all_of(ops.begin(), ops.end(), IsForward);
-  const Timetable timetable = TimetableFor(spec, *step, trains);
-  const bool with_weights = timetable.cells.back().back().pass == PassKind::kWeights;
+  const StageOfPipeline at = StageOfRank(spec, step->rank, step->micro_batches);
+  const PipelineOrder order =
+      trains ? OrderFor(spec.schedule, at) : ForwardAlone(spec.schedule, at);
   std::vector<std::map<PassKind, UnitId>> passes;
   for (UnitId unit : chunks) {
     ASSIGN_OR_RETURN(passes.emplace_back(),
-                     Cut(spec, with_weights, static_cast<int>(passes.size()), unit, step));
+                     Cut(spec, order.weights(), static_cast<int>(passes.size()), unit, step));
   }
   Cells cells(std::move(passes), step);
   IdVector<InstanceId, Instance> instances;
@@ -169,11 +161,11 @@ absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step) {
     // The first chunk of the first micro-batch stands for all of them.
     if (instance.unit != chunks.front() || instance.micro_batches.at(0) != 0) continue;
     const InstanceId first = instances.next();
-    step->repeat = {.begin = first + timetable.begin,
-                    .end = first + timetable.end,
-                    .period = timetable.period,
-                    .stride = timetable.stride};
-    for (const Cell& cell : timetable.cells) instances.push_back(cells.InstanceOf(cell));
+    step->repeat = {.begin = first + order.begin,
+                    .end = first + order.end,
+                    .period = order.period,
+                    .stride = order.stride};
+    for (const Cell& cell : order.cells) instances.push_back(cells.InstanceOf(cell));
   }
   step->instances = std::move(instances);
   KeepCopies(step);

@@ -17,6 +17,8 @@
 //   - its head receives, and the tail that would wait for it might be what the sender waits for, or
 //     is late without need (HasSlack).
 //
+// Strands that are woven take turns already, so a schedule that weaves closes its last tail alone.
+//
 // The last tail runs with the optimizer, in the unit "finish": the part of the optimizer that does
 // not depend on the last collective, or on one of its own, runs before the operations that wait for
 // it. It computes the norm parts of gradients that are final and, with EngineSpec::update_at_once,
@@ -34,6 +36,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/spec/schedules.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/engine/memory/copies.h"
 #include "worker/engine/schedule/passes.h"
@@ -163,10 +166,16 @@ OpList Finish(const StepProgram& step, const OpList& ready, const OpList& pendin
 
 class Closer {
  public:
-  Closer(const EngineSpec& spec, const StepProgram& step) : spec_(spec), step_(step) {
+  Closer(const EngineSpec& spec, const StepProgram& step)
+      : spec_(spec), step_(step), only_last_(FindSchedule(spec.schedule.name)->weaves) {
+    UnitId last = -1;
+    for (const Instance& instance : step.instances) {
+      if (!instance.micro_batches.empty()) last = instance.unit;
+    }
     for (const Instance& instance : step.instances) {
       if (instance.micro_batches.empty() || passes_.contains(instance.unit)) continue;
-      passes_[instance.unit] = PartsOf(step.units[instance.unit]);
+      const Unit& unit = step.units[instance.unit];
+      passes_[instance.unit] = only_last_ && instance.unit != last ? Whole(unit) : PartsOf(unit);
     }
   }
 
@@ -175,6 +184,8 @@ class Closer {
     return std::any_of(passes_.begin(), passes_.end(),
                        [](const auto& pass) { return !pass.second[0].last.empty(); });
   }
+  // Whether a pass begins while the one before it still needs its copies.
+  bool Overlaps() const { return !only_last_; }
 
   StepProgram Run() {
     StepProgram closed = step_;
@@ -191,7 +202,8 @@ class Closer {
         closed.instances.push_back(
             {.unit = unit, .micro_batches = {before->micro_batches.back()}, .waits = {}});
       } else {
-        closed.instances.push_back(PassBehind(before, instance, &closed.units));
+        closed.instances.push_back(
+            PassBehind(only_last_ ? nullptr : before, instance, &closed.units));
         before = &instance;
       }
     }
@@ -204,7 +216,11 @@ class Closer {
   }
 
  private:
-  // `before` is null for the first pass.
+  static std::vector<Parts> Whole(const Unit& unit) {
+    return {{.opening = {}, .head = {}, .body = unit.ops, .last = {}, .tail = {}}};
+  }
+
+  // `before` is null if the pass stays behind all of it, or is the first.
   Instance PassBehind(const Instance* before, const Instance& pass, IdVector<UnitId, Unit>* units) {
     Instance closed = {.unit = -1, .micro_batches = pass.micro_batches, .waits = {}};
     const bool same = before != nullptr && before->micro_batches.back() == pass.micro_batches[0];
@@ -251,6 +267,7 @@ class Closer {
 
   const EngineSpec& spec_;
   const StepProgram& step_;
+  const bool only_last_;
   std::map<UnitId, std::vector<Parts>> passes_;
   std::map<std::tuple<UnitId, UnitId, int>, UnitId> units_;  // made: before, pass, role of before
 };
@@ -262,7 +279,7 @@ absl::Status CloseTails(const EngineSpec& spec, StepProgram* step) {
   if (!closer.HasTails()) return absl::OkStatus();
   StepProgram closed = closer.Run();
   *step = std::move(closed);
-  KeepCopies(step);
+  if (closer.Overlaps()) KeepCopies(step);
   return absl::OkStatus();
 }
 

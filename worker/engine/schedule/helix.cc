@@ -4,6 +4,7 @@
 // micro-batch k. The two have nothing to wait for from each other, so each computes while the
 // other communicates, also in a micro-batch of one sequence. Forward and backward of the first and
 // last micro-batch have no partner; slices make these hide their own collectives as in domino_row.
+// On p folded stages micro-batch k + p is woven with k, in two cells (pipeline/folded.cc).
 //
 // The default plan takes half-blocks in turn: forward, then the dgrads of backward, then the weight
 // gradients that they have made available. Forward thus runs under the collective of backward,
@@ -19,7 +20,7 @@
 //   comm.tp |             | RS F   | RS B    AG F            | AG B      | RS F   | RS B
 //
 // What a plan must not decide is added to the dependencies, so that every plan keeps it: its pace
-// (strands/weave_plan.h), and that backward computes a layer again no earlier than it has come to
+// (proto/spec/strands/weave_plan.h), and that backward computes a layer again no earlier than it has come to
 // the layer above. Otherwise a plan could keep the activations of all layers at once.
 
 #include "worker/engine/schedule/helix.h"
@@ -28,7 +29,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -54,13 +54,14 @@ class PlanWriter {
 
  private:
   void Add(Strand strand, absl::string_view words, int layer) {
-    if (layer >= weaver_->layers()) layer = -1;
     std::vector<std::string> present;
     weaver_->TurnTo(RoleOf(strand));
+    if (layer >= weaver_->layers()) layer = -1;
     for (absl::string_view word : absl::StrSplit(words, ' ')) {
       if (weaver_->Has(word, layer, -1)) present.emplace_back(word);
     }
     if (present.empty()) return;
+    if (layer >= 0) layer -= weaver_->first_layer();
     std::vector<WeaveLine>& lines = plan_.lines;
     const bool joins =
         !lines.empty() && lines.back().strand == strand && lines.back().layer == layer;
@@ -105,32 +106,6 @@ void WeaveLayersWithGathers(int f, int b, PlanWriter* plan) {
   plan->Backward("d.res2", b - 1);
 }
 
-absl::Status CheckLine(size_t index, const WeaveLine& line, const Weaver& weaver) {
-  const bool in_unit = line.layer >= weaver.first_layer() && line.layer < weaver.layers();
-  if (line.layer >= 0 && !in_unit) {
-    return WeavePlanError(index, absl::StrCat("layer ", line.layer),
-                          absl::StrCat(weaver.first_layer(), " to ", weaver.layers() - 1));
-  }
-  if (line.slice >= weaver.slices()) {
-    return WeavePlanError(index, absl::StrCat("slice ", line.slice),
-                          absl::StrCat("0 to ", weaver.slices() - 1));
-  }
-  for (const std::string& word : line.words) {
-    if (weaver.Has(word, line.layer, line.slice)) continue;
-    const std::vector<std::string> words = weaver.words();
-    if (std::find(words.begin(), words.end(), word) == words.end()) {
-      return WeavePlanError(index, absl::StrCat("'", word, "'"),
-                            absl::StrCat("one of ", absl::StrJoin(words, ", ")));
-    }
-    const std::string place =
-        line.layer < 0 ? "outside the layers" : absl::StrCat("in layer ", line.layer);
-    const std::string slice = line.slice < 0 ? "" : absl::StrCat(", slice ", line.slice);
-    return WeavePlanError(index, absl::StrCat("'", word, "' ", place, slice),
-                          "a place that has it");
-  }
-  return absl::OkStatus();
-}
-
 bool IsDgrad(const Op& op) {
   return op.tag.phase == Phase::kBackward && InfoOf(op.kind).role != OperationRole::kWeightGradient;
 }
@@ -141,14 +116,18 @@ void KeepMemory(int pace, Weaver* weaver) {
   const IdVector<OpId, Op>& ops = weaver->ops();
   std::map<int, std::vector<OpId>> backward;  // by layer
   for (OpId op : ops.ids()) {
-    if (ops[op].tag.micro_batch == RoleOf(Strand::kBackward))
+    if (ops[op].tag.micro_batch == RoleOf(Strand::kBackward) && !IsTransfer(ops[op].kind))
       backward[ops[op].tag.layer].push_back(op);
   }
-  const int first = weaver->first_layer(), last = weaver->layers() - 1;
+  weaver->TurnTo(RoleOf(Strand::kForward));
+  const int first = weaver->first_layer();  // of forward
+  weaver->TurnTo(RoleOf(Strand::kBackward));
+  const int last = weaver->layers() - 1;  // of backward
   for (OpId op : ops.ids()) {
     const auto& [layer, name, phase, role, slice] = ops[op].tag;
-    if (role == RoleOf(Strand::kForward) && layer >= 0 && name != "ln1") {
-      for (OpId earlier : backward[first + last - layer + pace]) {
+    const bool enters = layer >= 0 && name != "ln1" && !IsTransfer(ops[op].kind);
+    if (role == RoleOf(Strand::kForward) && enters) {
+      for (OpId earlier : backward[last - (layer - first) + pace]) {
         if (ops[earlier].tag.name != "ln1") weaver->Require(op, earlier);
       }
     }
@@ -163,24 +142,21 @@ void KeepMemory(int pace, Weaver* weaver) {
 
 namespace {
 
-absl::Status WeaveUnit(const ScheduleSpec& schedule, UnitId unit, StepProgram* step) {
+// Weaves a unit by the given plan or, without one, by the default plan.
+absl::Status WeaveUnit(const ScheduleSpec& schedule, const WeavePlan* given, UnitId unit,
+                       StepProgram* step) {
   Weaver weaver(*step, unit);
-  WeavePlan plan;
-  if (schedule.weave.empty()) {
-    plan = DefaultWeavePlan(&weaver, schedule.sequence_parallel);
-  } else {
-    ASSIGN_OR_RETURN(plan, ParseWeavePlan(schedule.weave));
-  }
+  const WeavePlan plan =
+      given != nullptr ? *given : DefaultWeavePlan(&weaver, schedule.sequence_parallel);
   KeepMemory(plan.pace, &weaver);
-  for (size_t i = 0; i < plan.lines.size(); ++i) {
-    const WeaveLine& line = plan.lines[i];
+  for (const WeaveLine& line : plan.lines) {
     weaver.TurnTo(RoleOf(line.strand));
-    RETURN_IF_ERROR(CheckLine(i, line, weaver));
     const std::string words = absl::StrJoin(line.words, " ");
+    const int layer = line.layer < 0 ? -1 : weaver.first_layer() + line.layer;
     if (line.slice < 0) {
-      weaver.PlayAll(words, line.layer);
+      weaver.PlayAll(words, layer);
     } else {
-      weaver.Play(words, line.layer, line.slice);
+      weaver.Play(words, layer, line.slice);
     }
   }
   return Reorder(step, unit, weaver.Finish());
@@ -190,24 +166,31 @@ absl::Status WeaveUnit(const ScheduleSpec& schedule, UnitId unit, StepProgram* s
 
 WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel) {
   PlanWriter plan(weaver);
-  const int first = weaver->first_layer(), last = weaver->layers() - 1;
-  plan.Forward("embed");
+  weaver->TurnTo(RoleOf(Strand::kForward));
+  const int f = weaver->first_layer(), layers = weaver->layers() - f;
+  weaver->TurnTo(RoleOf(Strand::kBackward));
+  const int b = weaver->layers() - 1, b_end = weaver->first_layer();
+  plan.Forward("recv embed");
   // Only the host reads the losses.
-  plan.Backward("d.loss d.head w.head loss");
+  plan.Backward("d.recv d.loss d.head w.head loss");
   if (sequence_parallel) {
     plan.Forward("position");
-    plan.Forward("ln1", first);
-    plan.Backward("r.ln1", last);
+    plan.Forward("ln1", f);
+    plan.Backward("r.ln1", b);
     plan.Backward("d.final_norm");
-    plan.Backward("d.res2", last);
+    plan.Backward("d.res2", b);
   }
-  for (int layer = first; layer <= last; ++layer) {
-    const int from_end = first + last - layer;
-    sequence_parallel ? WeaveLayersWithGathers(layer, from_end, &plan)
-                      : WeaveLayers(layer, from_end, &plan);
+  for (int i = 0; i < layers; ++i) {
+    sequence_parallel ? WeaveLayersWithGathers(f + i, b - i, &plan)
+                      : WeaveLayers(f + i, b - i, &plan);
   }
-  plan.Forward(sequence_parallel ? "head max" : "final_norm head max");
-  plan.Backward(sequence_parallel ? "w.ln1" : "d.ln1 w.ln1", first);
+  plan.Forward(sequence_parallel ? "send head max" : "send final_norm head max");
+  weaver->TurnTo(RoleOf(Strand::kForward));
+  const bool read = weaver->Has("send", -1, -1) || weaver->Has("final_norm", -1, -1);
+  if (!read) plan.Forward("res2", weaver->layers() - 1);  // by the next chunk of this stage
+  // Another stage waits for what backward sends, and nobody for the gradients of the norm.
+  plan.Backward("d.send");
+  plan.Backward(sequence_parallel ? "w.ln1" : "d.ln1 w.ln1", b_end);
   plan.Forward("sum");
   plan.Backward("d.position d.embed w.embed w.position");
   return plan.Take();
@@ -217,9 +200,22 @@ WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel) {
 absl::Status Helix(const EngineSpec& spec, StepProgram* step) { return DominoRow(spec, step); }
 
 absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step) {
-  for (UnitId unit : step->units.ids()) {
-    if (!absl::StrContains(step->units[unit].name, kWovenWith)) continue;
-    RETURN_IF_ERROR(WeaveUnit(spec.schedule, unit, step));
+  std::vector<WeavePlan> plans;
+  if (!spec.schedule.weave.empty()) {
+    ASSIGN_OR_RETURN(plans, ParseWeavePlans(spec.schedule.weave));
+  }
+  const int chunks = spec.chunks_per_stage;
+  for (int chunk = 0; chunk < chunks; ++chunk) {
+    const std::string cell = absl::StrCat(PassUnitName("forward", chunk, chunks), kWovenWith,
+                                          PassUnitName("backward", chunks - 1 - chunk, chunks));
+    const auto given = std::find_if(plans.begin(), plans.end(), [&](const WeavePlan& plan) {
+      return plan.forward_chunk == chunk;
+    });
+    for (UnitId unit : step->units.ids()) {
+      if (step->units[unit].name != cell) continue;
+      RETURN_IF_ERROR(
+          WeaveUnit(spec.schedule, given == plans.end() ? nullptr : &*given, unit, step));
+    }
   }
   return absl::OkStatus();
 }

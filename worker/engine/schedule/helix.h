@@ -2,17 +2,18 @@
 #pragma once
 // The default weave plan of schedule helix.
 
-#include "worker/engine/schedule/strands/weave_plan.h"
+#include "proto/spec/strands/weave_plan.h"
 #include "worker/engine/schedule/weave.h"
 
 namespace stretto {
 
 // Returns the plan for a cell of forward and backward, which `weaver` holds, that is used when none
-// was given. It needs no costs and names words that the cell has only.
+// was given. It needs no costs and names words that the cell has only. Layers are those of the chunks;
+// the numbers of the chunks are 0, and the caller knows them.
 WeavePlan DefaultWeavePlan(Weaver* weaver, bool sequence_parallel);
 
 // Adds what no plan may break to the dependencies of such a cell: the pace, and that layers are
-// computed again in turn.
+// computed again in turn. Leaves the weaver at backward.
 void KeepMemory(int pace, Weaver* weaver);
 
 }  // namespace stretto

@@ -36,6 +36,9 @@ absl::Status SplitChunks(const EngineSpec& spec, StepProgram* step);
 struct Pass {
   const char* name;
   absl::Status (*run)(const EngineSpec&, StepProgram*);
+  // Whether the step is one again behind the pass. Chunks that follow each other on a stage are so
+  // only when the pipeline has put forward of the second before backward of the first.
+  bool whole = true;
 };
 
 // What orders a step of each schedule, in the order of kSchedules.
@@ -48,24 +51,27 @@ inline constexpr decltype(Pass::run) kOrders[] = {
 // Delays each weight gradient of a layer by spec.schedule.defer_wgrads collectives.
 absl::Status DeferWgrads(const EngineSpec& spec, StepProgram* step);
 
-// For stages with several replicas. Computes the weight gradients of each norm right behind the gradient of
-// its input. Schedules compute them a layer later, because they hide nothing. But they are the last
-// contributions to the bucket of a layer, whose sum over the replicas would start a layer later.
+// For stages with several replicas. Computes the weight gradients of each norm right behind the
+// gradient of its input. Schedules compute them a layer later, because they hide nothing. But they
+// are the last contributions to the bucket of a layer, whose sum over the replicas would start a
+// layer later.
 absl::Status FinishBuckets(const EngineSpec& spec, StepProgram* step);
 
 // Overlaps the end of each pass with the start of the next, and the last one with the optimizer. A
-// pass is a micro-batch or, in a pipeline, forward or backward of it.
+// pass is a micro-batch or, in a pipeline, forward or backward of it. Where passes of one
+// chunk are woven, the last one alone overlaps, with the optimizer. Stages of several chunks stay as
+// they are.
 absl::Status CloseTails(const EngineSpec& spec, StepProgram* step);
 
 // With several stages, cuts each unit of a micro-batch into "forward", "backward" and, if weight
 // gradients wait for the bubble, "weights", and orders them by spec.schedule.pipeline, warm_up and
 // wgrad_delay. The units of a chunk have its number behind the name. A unit without backward stays
-// whole. For a schedule that weaves, orders the passes of one stage by its timetable instead, with
-// "forward|backward" for the two of a cell.
+// whole. For a schedule that weaves, two passes may share a unit: "forward|backward" or, with
+// chunks, "forward.0|backward.1".
 absl::Status ArrangePipeline(const EngineSpec& spec, StepProgram* step);
 
-// Weaves the two passes of each cell, as spec.schedule.weave says. Errors: InvalidArgument, the
-// text is no weave plan, or not one for this model.
+// Weaves the two passes of each cell in the order of spec.schedule.weave. Errors: InvalidArgument, if
+// the text is no weave plan.
 absl::Status WeaveCells(const EngineSpec& spec, StepProgram* step);
 
 // For orders that block, after lanes are assigned: transfers start when the pass before them is

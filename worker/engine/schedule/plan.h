@@ -36,7 +36,7 @@ struct RankPlan {
 // (program/shortened.h); the final program is verified at full length.
 //
 // `spec` must be valid (worker/engine/spec/spec.h). Errors: Internal, a pass broke the program,
-// which is a bug of ours; InvalidArgument, schedule.weave is no plan for this job, naming its line.
+// which is a bug of ours; InvalidArgument, schedule.weave is no weave plan, naming its line.
 absl::StatusOr<RankPlan> BuildPlan(const EngineSpec& spec, Rank rank,
                                    Variant variant = Variant::kSchedule);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -11,19 +11,23 @@ namespace stretto {
 namespace {
 
 // Deals the operations of a unit to the chunks. Transfers have the number of the layer behind the
-// boundary. No chunk of the stage follows another directly, so that layer is either the first of a
-// chunk or the one behind its last. What is outside the layers stands next to them.
+// boundary, which is the first of a chunk or, if no chunk of the stage has it, the one behind the
+// last of one. What is outside the layers is next to them.
 std::vector<IdVector<OpId, Op>> Deal(const IdVector<OpId, Op>& ops,
                                      const std::vector<Chunk>& chunks) {
   std::vector<IdVector<OpId, Op>> dealt(chunks.size());
-  size_t chunk = 0;
+  std::map<int, size_t> chunk_of;  // by layer
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    for (int layer = chunks[chunk].first_layer; layer < chunks[chunk].end_layer; ++layer)
+      chunk_of[layer] = chunk;
+  }
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk)
+    chunk_of.try_emplace(chunks[chunk].end_layer, chunk);
+  size_t now = 0;
   for (const Op& op : ops) {
-    const int layer = op.tag.layer;
-    const auto of_layer = std::find_if(chunks.begin(), chunks.end(), [&](const Chunk& has) {
-      return has.first_layer <= layer && layer <= has.end_layer;
-    });
-    if (of_layer != chunks.end()) chunk = static_cast<size_t>(of_layer - chunks.begin());
-    dealt[chunk].push_back(op);
+    const auto of_layer = chunk_of.find(op.tag.layer);
+    if (of_layer != chunk_of.end()) now = of_layer->second;
+    dealt[now].push_back(op);
   }
   return dealt;
 }

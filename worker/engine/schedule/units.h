@@ -20,6 +20,12 @@ inline constexpr absl::string_view kOptimizerUnit = "optimizer";
 // With several chunks in a stage, each has a unit (split_chunks.cc): "micro_batch.0", ...
 inline std::string ChunkUnitName(int chunk) { return absl::StrCat(kMicroBatchUnit, ".", chunk); }
 
+// The units of the passes of a chunk (arrange_pipeline.cc): "forward", or "forward.1" where a stage
+// has several.
+inline std::string PassUnitName(absl::string_view pass, int chunk, int chunks) {
+  return chunks > 1 ? absl::StrCat(pass, ".", chunk) : std::string(pass);
+}
+
 // Between the names of two passes whose cell is a unit: "forward|backward".
 inline constexpr absl::string_view kWovenWith = "|";
 

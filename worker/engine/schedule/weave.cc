@@ -39,6 +39,7 @@ IdVector<OpId, std::vector<OpId>> NeedsOf(const StepProgram& step, UnitId unit) 
 
 Weaver::Weaver(const StepProgram& step, UnitId unit)
     : ops_(step.units.at(unit).ops),
+      layers_(1),
       words_(1),
       needs_(NeedsOf(step, unit)),
       placed_(ops_.size(), false) {
@@ -46,10 +47,12 @@ Weaver::Weaver(const StepProgram& step, UnitId unit)
     const Tag& tag = ops_[op].tag;
     const size_t role = std::max(tag.micro_batch, 0);
     words_.resize(std::max(words_.size(), role + 1));
+    layers_.resize(words_.size());
     const int layer = IsTransfer(ops_[op].kind) ? -1 : tag.layer;
     words_[role][{WordOf(ops_[op]), layer, tag.slice}].push_back(op);
-    if (layer >= 0) first_layer_ = std::min(first_layer_, layer);
-    layers_ = std::max(layers_, layer + 1);
+    Layers& layers = layers_[role];
+    if (layer >= 0) layers.first = std::min(layers.first, layer);
+    layers.end = std::max(layers.end, layer + 1);
     slices_ = std::max(slices_, tag.slice + 1);
   }
 }
@@ -74,16 +77,8 @@ bool Weaver::Has(absl::string_view word, int layer, int slice) const {
   return it != mine.end() && std::get<0>(it->first) == word && std::get<1>(it->first) == layer;
 }
 
-std::vector<std::string> Weaver::words() const {
-  std::vector<std::string> words;
-  for (const auto& [word, ops] : words_[role_]) {
-    if (words.empty() || words.back() != std::get<0>(word)) words.push_back(std::get<0>(word));
-  }
-  return words;
-}
-
 void Weaver::Play(absl::string_view words, int layer, int slice) {
-  if (layer >= layers_) layer = -1;
+  if (layer >= layers()) layer = -1;
   for (absl::string_view word : absl::StrSplit(words, ' ')) {
     const auto& mine = words_[role_];
     const auto it = mine.find({std::string(word), layer, slice});
@@ -113,6 +108,8 @@ void PlayMicroBatch(const Score& score, Weaver& weaver) {
   // under the head of the next.
   weaver.PlayAll("final_norm head max", -1);
   weaver.PlayAll("sum", -1);
+  // Where the next chunk is on the same stage, nothing of this one reads the result.
+  weaver.PlayAll("res2", weaver.layers() - 1);
   weaver.PlayAll("d.loss d.head w.head", -1);
   // Only the host reads the losses, so they are computed off the critical path.
   weaver.PlayAll("loss", -1);

@@ -42,8 +42,9 @@ class Weaver {
   // Borrows `step`, whose operations must be in canonical order and have no waits.
   Weaver(const StepProgram& step, UnitId unit);
 
-  int first_layer() const { return first_layer_; }  // of the unit
-  int layers() const { return layers_; }            // its last layer is the one below
+  // Of the current role: its first layer, and the one behind its last.
+  int first_layer() const { return layers_[role_].first; }
+  int layers() const { return layers_[role_].end; }
   int slices() const { return slices_; }
   int roles() const { return std::ssize(words_); }
 
@@ -55,8 +56,6 @@ class Weaver {
 
   // Whether the current role has operations of this word; slice -1: in any slice.
   bool Has(absl::string_view word, int layer, int slice) const;
-  // The words of the current role, ascending.
-  std::vector<std::string> words() const;
   // The operations that each word of a role stands for.
   const std::map<Word, std::vector<OpId>>& words_of(int role) const { return words_[role]; }
 
@@ -80,8 +79,11 @@ class Weaver {
   void Place(OpId op);
 
   const IdVector<OpId, Op>& ops_;
-  int first_layer_ = std::numeric_limits<int>::max(), layers_ = 0, slices_ = 1;
-  int role_ = 0;
+  struct Layers {
+    int first = std::numeric_limits<int>::max(), end = 0;
+  };
+  int slices_ = 1, role_ = 0;
+  std::vector<Layers> layers_;                            // by role
   std::vector<std::map<Word, std::vector<OpId>>> words_;  // by role
   IdVector<OpId, std::vector<OpId>> needs_;
   IdVector<OpId, bool> placed_;

@@ -97,7 +97,7 @@ struct ScheduleSpec {
   WgradDelay wgrad_delay = WgradDelay::kNone;
   Transfer transfer = Transfer::kAuto;
   // How the two passes of a schedule that weaves take turns: a weave plan as text
-  // (worker/engine/schedule/strands/weave_plan.h). Empty: the default plan.
+  // (proto/spec/strands/weave_plan.h). Empty: the default plan.
   std::string weave = {};
 };
 

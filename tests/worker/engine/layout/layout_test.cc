@@ -86,6 +86,30 @@ TEST(LayoutTest, ChunksGoAroundTheStages) {
               ElementsAre(std::pair{0, 2}, std::pair{4, 6}, std::pair{2, 4}, std::pair{6, 7}));
 }
 
+EngineSpec FoldedOver(int stages, int tp_size = 1, int dp_size = 1) {
+  EngineSpec spec = SpecOf(tp_size, dp_size, stages);
+  spec.model.layers = 2 * stages;
+  spec.chunks_per_stage = 2;
+  spec.schedule.name = "helix";
+  spec.schedule.pipeline = "folded";
+  return spec;
+}
+
+TEST(LayoutTest, FoldedChunksGoDownTheStagesAndBackUp) {
+  const EngineSpec spec = FoldedOver(3);
+  std::vector<std::pair<int, int>> layers;
+  for (int stage = 0; stage < 3; ++stage) {
+    const std::vector<Chunk> chunks = ChunksOf(spec, stage);
+    ASSERT_THAT(chunks, SizeIs(2));
+    layers.emplace_back(chunks[0].first_layer, chunks[1].first_layer);
+    EXPECT_EQ(chunks[0].embeds, stage == 0);
+    EXPECT_EQ(chunks[1].predicts, stage == 0);
+  }
+  EXPECT_THAT(layers, ElementsAre(std::pair{0, 5}, std::pair{1, 4}, std::pair{2, 3}));
+  EXPECT_EQ(HeadStageOf(spec), 0);
+  EXPECT_EQ(HeadStageOf(SpecOf(1, 1, 3)), 2);
+}
+
 // "NAME RANKS"
 std::vector<std::string> NamesOf(const IdVector<GroupId, Group>& groups) {
   std::vector<std::string> names;
@@ -111,16 +135,31 @@ TEST(LayoutTest, AStageHasAGroupForEachNeighbourAndDirection) {
   EXPECT_EQ(GroupsOf(spec, 0)[2].axis(), "pp");
 }
 
+// The way down and the way up have channels of their own, in each direction. Tied ends are on one
+// stage.
+TEST(LayoutTest, FoldedStagesHaveTwoGroupsForEachNeighbourAndDirection) {
+  EngineSpec spec = FoldedOver(3);
+  spec.model.tied_head = true;
+  EXPECT_THAT(NamesOf(GroupsOf(spec, 0)),
+              ElementsAre("tp 0", "pp 0,1,2", "pp.0-1 0,1", "pp.1-0 1,0", "pp.wrap.1-0 1,0",
+                          "pp.wrap.0-1 0,1"));
+  EXPECT_THAT(NamesOf(GroupsOf(spec, 2)),
+              ElementsAre("tp 2", "pp 0,1,2", "pp.1-2 1,2", "pp.2-1 2,1", "pp.wrap.2-1 2,1",
+                          "pp.wrap.1-2 1,2"));
+}
+
 // Every rank is in each of its groups, and all members name the same ones.
 TEST(LayoutTest, MembersAgreeOnTheirGroups) {
-  EngineSpec spec = SpecOf(4, 2, 3);
-  spec.model.tied_head = true;
-  spec.chunks_per_stage = 2;
-  for (Rank rank : IdRange<Rank>(spec.world_size())) {
-    for (const Group& group : GroupsOf(spec, rank)) {
-      EXPECT_THAT(group.ranks, testing::Contains(rank));
-      for (Rank member : group.ranks) {
-        EXPECT_THAT(GroupsOf(spec, member), testing::Contains(group));
+  EngineSpec around = SpecOf(4, 2, 3), folded = FoldedOver(3, 4, 2);
+  around.model.tied_head = folded.model.tied_head = true;
+  around.chunks_per_stage = 2;
+  for (const EngineSpec& spec : {around, folded}) {
+    for (Rank rank : IdRange<Rank>(spec.world_size())) {
+      for (const Group& group : GroupsOf(spec, rank)) {
+        EXPECT_THAT(group.ranks, testing::Contains(rank));
+        for (Rank member : group.ranks) {
+          EXPECT_THAT(GroupsOf(spec, member), testing::Contains(group));
+        }
       }
     }
   }

@@ -148,6 +148,7 @@ TEST(ClosePassesTest, TheLastSendWaitsForNoPartOfTheNorm) {
 // A long step is that of a short one, repeated, and no rank waits forever.
 TEST(ClosePassesTest, EveryOrderAndScheduleVerifies) {
   for (const std::string& order : PipelineNames()) {
+    if (FindPipeline(order)->folds) continue;  // of no such schedule
     for (const char* schedule : {"domino_row", "domino_col", "domino_hybrid"}) {
       for (bool sequence_parallel : {false, true}) {
         for (int micro_batches : {1, 5, 20}) {

@@ -193,20 +193,34 @@ TEST(CloseTailsTest, OnlyWhatIsWrittenWhileTheTailRunsHasTwoCopies) {
 }
 
 TEST(CloseTailsTest, NormPartsOfFinishedGradientsStandBeforeWhatStillWaits) {
-  const Positions at(PlanOf(Closed("domino_row", 2)).program);
-  const OpId last = at.Collective("L0.qkv bwd s1", 0, 1);
-  const auto part = [&](const std::string& name) {
-    return at.At(OpKind::kSumSquares, name + " opt");
-  };
-  for (const char* early : {"layers.1.mlp.fc1.weight", "layers.0.attention.qkv.weight",
-                            "final_norm.bias", "layers.0.ln2.weight"})
-    at.ExpectUnder(last, part(early));
-  // Gradients that the tail still adds to.
-  for (const char* late :
-       {"embedding.token.weight", "embedding.position.weight", "layers.0.ln1.weight"}) {
-    EXPECT_TRUE(at.Before(last, part(late))) << late;
-    EXPECT_LT(at.At(OpKind::kEmbedGrad, "embed bwd s1", 1), part(late)) << late;
+  for (const char* schedule : {"domino_row", "helix"}) {
+    const Positions at(PlanOf(Closed(schedule, 2)).program);
+    const OpId last = at.Collective("L0.qkv bwd s1", 0, 1);
+    const auto part = [&](const std::string& name) {
+      return at.At(OpKind::kSumSquares, name + " opt");
+    };
+    for (const char* early : {"layers.1.mlp.fc1.weight", "layers.0.attention.qkv.weight",
+                              "final_norm.bias", "layers.0.ln2.weight"})
+      at.ExpectUnder(last, part(early));
+    // Gradients that the tail still adds to.
+    for (const char* late :
+         {"embedding.token.weight", "embedding.position.weight", "layers.0.ln1.weight"}) {
+      EXPECT_TRUE(at.Before(last, part(late))) << late;
+      EXPECT_LT(at.At(OpKind::kEmbedGrad, "embed bwd s1", 1), part(late)) << late;
+    }
   }
+}
+
+// Strands that are woven take turns already. The copies stay those of the cells.
+TEST(CloseTailsTest, OfWovenPassesOnlyTheLastTailRunsWithTheOptimizer) {
+  const StepProgram closed = PlanOf(Closed("helix", 3)).step;
+  const StepProgram open = PlanOf(Closed("helix", 3), 0, Variant::kOpenTails).step;
+  EXPECT_THAT(UnitsOf(closed),
+              ElementsAre("begin", "forward", "forward|backward", "backward", "finish"));
+  EXPECT_THAT(closed.instances.back().micro_batches, ElementsAre(2));
+  EXPECT_EQ(closed.repeat.count(), open.repeat.count());
+  for (BufferId id : open.buffers.ids())
+    EXPECT_EQ(closed.buffers[id].slots, open.buffers[id].slots) << open.buffers[id].name;
 }
 
 TEST(CloseTailsTest, UpdatesAtOnceStandBeforeWhatStillWaits) {
@@ -275,7 +289,7 @@ int ExpectFinalGradientsInTheOptimizer(const Positions& at, bool update_at_once)
 
 // Also of what other ranks still have to add, with sequence parallelism.
 TEST(CloseTailsTest, OnlyUpdatesAtOnceDoNotWaitForTheNormAndAllReadFinalGradients) {
-  for (const char* schedule : {"domino_row", "domino_col", "megatron_sync"}) {
+  for (const char* schedule : {"domino_row", "domino_col", "megatron_sync", "helix"}) {
     for (bool sequence_parallel : {false, true}) {
       for (bool update_at_once : {false, true}) {
         for (Rank rank : IdRange<Rank>(2)) {

@@ -15,13 +15,16 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// "F0 F1 B0 ...", with a prime for each chunk behind the first
+// "F0 F1 B0 ...", with a prime for each chunk behind the first; "F2+B0" share a cell.
 std::string TextOf(const PipelineOrder& order) {
   std::string text;
-  for (const Turn& turn : order.turns) {
-    absl::StrAppend(&text, text.empty() ? "" : " ",
-                    std::string(1, "FBW"[static_cast<size_t>(turn.pass)]), turn.micro_batch,
-                    std::string(static_cast<size_t>(turn.chunk), '\''));
+  for (const Cell& cell : order.cells) {
+    const char* gap = text.empty() ? "" : " ";
+    for (const Turn& turn : cell) {
+      absl::StrAppend(&text, gap, std::string(1, "FBW"[static_cast<size_t>(turn.pass)]),
+                      turn.micro_batch, std::string(static_cast<size_t>(turn.chunk), '\''));
+      gap = "+";
+    }
   }
   return text;
 }
@@ -72,12 +75,12 @@ TEST(PipelineOrderTest, InterleavedWarmUpsAreThoseOfMegatron) {
   for (int stages : {2, 4, 8}) {
     for (int chunks : {2, 4}) {
       for (int stage = 0; stage < stages; ++stage) {
-        const std::vector<Turn> turns = Interleaved(stage, stages, chunks, 8 * stages).turns;
-        const auto backward = std::find_if(turns.begin(), turns.end(), [](const Turn& turn) {
-          return turn.pass == PassKind::kBackward;
+        const std::vector<Cell> cells = Interleaved(stage, stages, chunks, 8 * stages).cells;
+        const auto backward = std::find_if(cells.begin(), cells.end(), [](const Cell& cell) {
+          return cell.front().pass == PassKind::kBackward;
         });
         // The steady state's first forward pass is behind the warm-ups that Megatron counts.
-        EXPECT_EQ(backward - turns.begin() - 1, (stages - stage - 1) * 2 + (chunks - 1) * stages);
+        EXPECT_EQ(backward - cells.begin() - 1, (stages - stage - 1) * 2 + (chunks - 1) * stages);
       }
     }
   }
@@ -97,13 +100,13 @@ TEST(PipelineOrderTest, ChunksKeepWhatTheyHaveInFlight) {
 
 TEST(PipelineOrderTest, ForwardAloneHasTheOrderOfForward) {
   const PipelineOrder order =
-      ForwardAlone({.stage = 1, .stages = 2, .micro_batches = 5, .chunks = 2});
+      ForwardAlone({}, {.stage = 1, .stages = 2, .micro_batches = 5, .chunks = 2});
   EXPECT_EQ(TextOf(order), "F0 F1 F0' F1' F2 F3 F2' F3' F4 F4'");
   EXPECT_EQ(order.begin, 0);
   EXPECT_EQ(order.end, 8);
   EXPECT_EQ(order.period, 4);
   EXPECT_EQ(order.stride, 2);
-  EXPECT_EQ(TextOf(ForwardAlone({.micro_batches = 3})), "F0 F1 F2");
+  EXPECT_EQ(TextOf(ForwardAlone({}, {.micro_batches = 3})), "F0 F1 F2");
 }
 
 TEST(PipelineOrderTest, FewMicroBatchesAreAllInFlight) {
@@ -166,11 +169,13 @@ TEST(PipelineOrderTest, InFlightCountsForwardPassesWithoutTheirBackward) {
 
 void ExpectOrder(const PipelineOrder& order, const StageOfPipeline& at, size_t passes) {
   std::map<int, std::array<int, 3>> next;  // by chunk
-  for (const Turn& turn : order.turns) {
-    std::array<int, 3>& of_chunk = next[turn.chunk];
-    EXPECT_EQ(turn.micro_batch, of_chunk[static_cast<size_t>(turn.pass)]++);
-    EXPECT_LE(of_chunk[1], of_chunk[0]);
-    EXPECT_LE(of_chunk[2], of_chunk[1]);
+  for (const Cell& cell : order.cells) {
+    for (const Turn& turn : cell) {
+      std::array<int, 3>& of_chunk = next[turn.chunk];
+      EXPECT_EQ(turn.micro_batch, of_chunk[static_cast<size_t>(turn.pass)]++);
+      EXPECT_LE(of_chunk[1], of_chunk[0]);
+      EXPECT_LE(of_chunk[2], of_chunk[1]);
+    }
   }
   EXPECT_EQ(next.size(), static_cast<size_t>(at.chunks));
   for (const auto& [chunk, of_chunk] : next) {
@@ -178,12 +183,16 @@ void ExpectOrder(const PipelineOrder& order, const StageOfPipeline& at, size_t p
       EXPECT_EQ(of_chunk[pass], pass < passes ? at.micro_batches : 0);
   }
   ASSERT_EQ((order.end - order.begin) % order.period, 0);
+  ASSERT_LE(order.end, std::ssize(order.cells));
   for (int i = order.begin + order.period; i < order.end; ++i) {
-    const auto turn = [&](int at) { return order.turns[static_cast<size_t>(at)]; };
-    EXPECT_EQ(turn(i).pass, turn(i - order.period).pass);
-    EXPECT_EQ(turn(i).chunk, turn(i - order.period).chunk);
-    EXPECT_EQ(turn(i).micro_batch, turn(i - order.period).micro_batch + order.stride);
+    Cell cell = order.cells[static_cast<size_t>(i - order.period)];
+    for (Turn& turn : cell) turn.micro_batch += order.stride;
+    EXPECT_EQ(order.cells[static_cast<size_t>(i)], cell);
   }
+}
+
+ScheduleSpec In(const PipelineRules& rules) {
+  return {.name = rules.folds ? "helix" : "megatron_sync", .pipeline = rules.name};
 }
 
 // Every order: each pass of a chunk once, in the order of micro-batches, one behind the other; the
@@ -193,10 +202,13 @@ TEST(PipelineOrderTest, EveryOrderIsOne) {
     for (int stages : {1, 2, 5}) {
       for (int stage = 0; stage < stages; ++stage) {
         for (int micro_batches : {1, 3, 12}) {
-          for (int chunks : rules.chunked ? std::vector<int>{2, 3} : std::vector<int>{1}) {
+          for (int chunks : rules.folds     ? std::vector<int>{2}
+                            : rules.chunked ? std::vector<int>{2, 3}
+                                            : std::vector<int>{1}) {
             const StageOfPipeline at = {
                 .stage = stage, .stages = stages, .micro_batches = micro_batches, .chunks = chunks};
-            ExpectOrder(OrderFor(ScheduleSpec{.pipeline = rules.name}, at), at, 2);
+            ExpectOrder(OrderFor(In(rules), at), at, 2);
+            ExpectOrder(ForwardAlone(In(rules), at), at, 1);
             if (rules.adjustable) ExpectOrder(OrderFor(Delaying(rules.name), at), at, 3);
           }
         }

@@ -50,12 +50,12 @@ TEST(ScaleTest, MergedOverSixteenTheyTakeThreeTimesAsLong) {
 }
 
 EngineSpec EightStages(const std::string& order, int tp_size, int micro_batches) {
-  EngineSpec spec = SpecOf(Domino({1, 1}, micro_batches, 96));
-  spec.pp_size = 8;
-  spec.tp_size = tp_size;
-  spec.schedule.pipeline = order;
-  spec.chunks_per_stage = FindPipeline(order)->chunked ? 4 : 1;
-  return spec;
+  Layout layout = Domino({1, 1}, micro_batches, 96);
+  layout.pp_size = 8;
+  layout.tp_size = tp_size;
+  layout = InOrder(layout, order);
+  if (order == "interleaved_1f1b") layout.chunks = 4;
+  return SpecOf(layout);
 }
 
 TEST(ScaleTest, AStageOfEightIsPlannedInTwoSecondsInEveryOrder) {

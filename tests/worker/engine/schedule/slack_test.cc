@@ -47,7 +47,7 @@ Pipeline Even(int stages, double transfer, double delayed) {
 
 // One stage of the model. What arrives first is what is needed first.
 struct Stage {
-  std::vector<Turn> turns;
+  std::vector<Cell> cells;
   size_t next = 0;
   double free = 0;
   std::vector<double> forward, backward;       // when inputs of micro-batches arrive
@@ -58,13 +58,13 @@ struct Stage {
 double StepOf(const Pipeline& pipeline, const std::vector<int>& warm_ups) {
   std::vector<Stage> stages(pipeline.stages.size());
   for (size_t i = 0; i < stages.size(); ++i)
-    stages[i].turns = InTurn(warm_ups[i], {.micro_batches = kMicroBatches}).turns;
+    stages[i].cells = InTurn(warm_ups[i], {.micro_batches = kMicroBatches}).cells;
   const size_t last = stages.size() - 1;
   // Computes the next turn of a stage, if its input has arrived.
   const auto advance = [&](size_t i) {
     Stage& stage = stages[i];
-    if (stage.next == stage.turns.size()) return false;
-    const Turn& turn = stage.turns[stage.next];
+    if (stage.next == stage.cells.size()) return false;
+    const Turn& turn = stage.cells[stage.next].front();
     const bool forward = turn.pass == PassKind::kForward;
     const std::vector<double>& arrived = forward ? stage.forward : stage.backward;
     const auto mb = static_cast<size_t>(turn.micro_batch);
@@ -94,7 +94,7 @@ double StepOf(const Pipeline& pipeline, const std::vector<int>& warm_ups) {
   }
   double end = 0;
   for (const Stage& stage : stages) {
-    EXPECT_EQ(stage.next, stage.turns.size()) << "deadlock";
+    EXPECT_EQ(stage.next, stage.cells.size()) << "deadlock";
     end = std::max(end, stage.free);
   }
   return end;

@@ -120,7 +120,7 @@ TEST(ValuesTest, EveryScheduleThatClosesTailsNeedsEveryCopy) {
 
 TEST(ValuesTest, EveryScheduleOfAStageNeedsEveryCopy) {
   for (const std::string& name : ScheduleNames()) {
-    if (FindSchedule(name)->weaves) continue;  // one stage
+    if (FindSchedule(name)->weaves) continue;  // keeps more, counted before the weave
     Layout layout = LayoutOf(name);
     layout.micro_batches = 4;
     layout.pp_size = 2;

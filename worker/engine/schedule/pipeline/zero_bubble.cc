@@ -29,17 +29,17 @@ PipelineOrder WithWeights(const PipelineOrder& in_turn, int delay) {
   STRETTO_CHECK(in_turn.stride == 1);
   PipelineOrder order;
   order.period = in_turn.period + 1;
-  const auto next = [&] { return static_cast<int>(order.turns.size()); };
+  const auto next = [&] { return static_cast<int>(order.cells.size()); };
   int done = 0;  // passes of weights
   const auto weights = [&] {
-    order.turns.push_back({.pass = PassKind::kWeights, .micro_batch = done++});
+    order.cells.push_back({{.pass = PassKind::kWeights, .micro_batch = done++}});
   };
   // The first periods have no weight gradients yet.
   const int begin = std::min(in_turn.begin + delay * in_turn.period, in_turn.end);
-  for (int i = 0; i < std::ssize(in_turn.turns); ++i) {
-    const Turn& turn = in_turn.turns[static_cast<size_t>(i)];
+  for (int i = 0; i < std::ssize(in_turn.cells); ++i) {
+    const Turn& turn = in_turn.cells[static_cast<size_t>(i)].front();
     if (i == begin) order.begin = next();
-    order.turns.push_back(turn);
+    order.cells.push_back({turn});
     if (turn.pass == PassKind::kBackward && turn.micro_batch >= delay) weights();
     if (i + 1 == in_turn.end) order.end = next();
   }

@@ -14,20 +14,26 @@
 namespace stretto {
 namespace {
 
+constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr Queue kEveryQueue[] = {Queue::kForward, Queue::kBackward, Queue::kWeights};
 
 size_t Number(Queue queue) { return static_cast<size_t>(queue); }
 
 // Returns, for each item of a queue, the time from its start to the end of the queue if no other
-// used the lanes: the longest path over dependencies and lanes.
-std::vector<double> TailsOf(const CellItems& cell, const std::vector<CellItem>& items) {
+// used the lanes: the longest path over dependencies and lanes. And for each lane, the time behind
+// the queue's last operation there.
+std::vector<double> TailsOf(const CellItems& cell, const std::vector<CellItem>& items,
+                            std::vector<double>* behind_last) {
   std::vector<double> tails(items.size() + 1, 0);
   std::vector<double> lane(static_cast<size_t>(cell.lanes), 0);  // from its next operation on
+  behind_last->assign(lane.size(), kInfinite);
   std::vector<double> needed(cell.ops.size(), 0);  // from the first that needs the operation
   for (size_t i = items.size(); i-- > 0;) {
     for (int op = items[i].end; op-- > items[i].begin;) {
       const CellOp& at = cell.ops[static_cast<size_t>(op)];
       double& path = lane[static_cast<size_t>(at.lane)];
+      double& behind = (*behind_last)[static_cast<size_t>(at.lane)];
+      if (behind == kInfinite) behind = needed[static_cast<size_t>(op)];
       path = at.seconds + std::max(path, needed[static_cast<size_t>(op)]);
       for (int earlier : at.after) {
         double& of = needed[static_cast<size_t>(earlier)];
@@ -59,7 +65,7 @@ CellPlayer::CellPlayer(const CellItems& cell) : cell_(cell), used_(cell.ops.size
         }
       }
     }
-    tail_[q] = TailsOf(cell, items);
+    tail_[q] = TailsOf(cell, items, &behind_last_[q]);
   }
 }
 
@@ -80,7 +86,7 @@ bool CellPlayer::MayPlay(Queue queue, const Front& front) const {
 }
 
 double CellPlayer::OthersFree(int lane, const Front& front) const {
-  double free = std::numeric_limits<double>::infinity();
+  double free = kInfinite;
   for (int other = 0; other < cell_.lanes; ++other) {
     if (other != lane) free = std::min(free, front.free[static_cast<size_t>(other)]);
   }
@@ -142,10 +148,13 @@ CellPlayer::Bound CellPlayer::BoundOf(const Front& front) const {
   Bound bound = {.seconds = 0, .unevenness = UnevennessOf(front)};
   const auto lanes = static_cast<size_t>(cell_.lanes);
   for (size_t lane = 0; lane < lanes; ++lane) {
-    double end = front.free[lane];
-    for (size_t q = 0; q < kQueues; ++q)
-      end += left_[q][static_cast<size_t>(front.at[q]) * lanes + lane];
-    bound.seconds = std::max(bound.seconds, end);
+    double end = front.free[lane], behind = kInfinite;
+    for (size_t q = 0; q < kQueues; ++q) {
+      const double left = left_[q][static_cast<size_t>(front.at[q]) * lanes + lane];
+      end += left;
+      if (left > 0) behind = std::min(behind, behind_last_[q][lane]);
+    }
+    bound.seconds = std::max(bound.seconds, end + (behind == kInfinite ? 0 : behind));
   }
   for (size_t q = 0; q < kQueues; ++q) {
     const auto next = static_cast<size_t>(front.at[q]);
@@ -173,9 +182,33 @@ double CellPlayer::SecondsOf(const Merge& merge) const {
 
 double EndOf(const Front& front) { return *std::max_element(front.free.begin(), front.free.end()); }
 
+namespace {
+
+// Lowers the times at which lanes can begin to those of one queue that has the lanes for itself.
+void BeginWith(const CellItems& cell, const std::vector<CellItem>& items,
+               absl::InlinedVector<double, 4>* begins) {
+  std::vector<double> free(static_cast<size_t>(cell.lanes), 0), ends(cell.ops.size(), 0);
+  for (const CellItem& item : items) {
+    for (auto op = static_cast<size_t>(item.begin); op < static_cast<size_t>(item.end); ++op) {
+      const auto lane = static_cast<size_t>(cell.ops[op].lane);
+      double start = free[lane];
+      for (int earlier : cell.ops[op].after)
+        start = std::max(start, ends[static_cast<size_t>(earlier)]);
+      (*begins)[lane] = std::min((*begins)[lane], start);
+      free[lane] = ends[op] = start + cell.ops[op].seconds;
+    }
+  }
+}
+
+}  // namespace
+
 double LowerBound(const CellItems& cell) {
   const CellPlayer player(cell);
-  return player.BoundOf(player.Start()).seconds;
+  Front front = player.Start();
+  std::fill(front.free.begin(), front.free.end(), kInfinite);
+  for (const std::vector<CellItem>& items : cell.queues) BeginWith(cell, items, &front.free);
+  for (double& free : front.free) free = free == kInfinite ? 0 : free;
+  return player.BoundOf(front).seconds;
 }
 
 }  // namespace stretto

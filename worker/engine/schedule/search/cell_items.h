@@ -49,8 +49,9 @@ struct CellPlan {
   bool exact = true;   // no order of its kind is shorter
 };
 
-// Returns a time that no merge can beat: the longest of what each lane has to do, and of each queue
-// if it had the lanes for itself.
+// Returns a time that no merge can beat: the longest of each queue if it had the lanes for itself,
+// and of what each lane has to do, with the shortest way of a queue to its first operation there
+// and from its last one to the end.
 double LowerBound(const CellItems& cell);
 
 // The state of a cell of which some items were played.
@@ -80,9 +81,9 @@ class CellPlayer {
   // have played the same items.
   bool IsNoLater(const Front& a, const Front& b) const;
   // A time before which nothing that continues from `front` can end: the latest of the earliest
-  // ends of the lanes and of the queues. And how unevenly the queues have come forward: the
-  // difference between the largest and the smallest share of computation done. What is left of a
-  // queue when the others have ended hides nothing any more.
+  // ends of the queues, and of the lanes with what has to follow. And how unevenly the queues have
+  // come forward: the difference between the largest and the smallest share of computation done.
+  // What is left of a queue when the others have ended hides nothing any more.
   struct Bound {
     double seconds = 0, unevenness = 0;
   };
@@ -99,6 +100,8 @@ class CellPlayer {
   std::vector<PerQueue<int>> used_;     // by operation: items after the last that needs it
   PerQueue<std::vector<double>> left_;  // [queue][item * lanes + lane]: seconds from it on
   PerQueue<std::vector<double>> tail_;  // [queue][item]: the queue alone, from it on
+  // [queue][lane]: the queue alone, behind its last operation on the lane.
+  PerQueue<std::vector<double>> behind_last_;
 };
 
 // The end of a front: when all that was played is done.

@@ -4,9 +4,9 @@
 // that search with the same costs find the same plan, but a job should search once and send it.
 
 #include "absl/status/statusor.h"
+#include "proto/spec/strands/weave_plan.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/program/program.h"
-#include "worker/engine/schedule/strands/weave_plan.h"
 
 namespace stretto {
 
@@ -20,14 +20,16 @@ struct FoundWeave {
   WeavePlan plan;
   double seconds = 0;        // with barriers, if the plan was sought with them
   double lower_bound = 0;    // that no plan can beat
-  double given_seconds = 0;  // of the order that the step has; -1 if it breaks the pace
+  WeavePlan given_plan;      // of the order that the step has
+  double given_seconds = 0;  // of that order; -1 if it breaks the pace
   bool exact = false;        // no plan of this form is shorter
 };
 
 // Searches the order of the cell of a woven step, which has its lanes, for example that of
 // DraftPlan. The plan keeps `pace`, and is not slower than the order that the step has if that
-// keeps it too. Contention of `cost` does not count. Errors: InvalidArgument, if the step has no
-// cell of two passes.
+// keeps it too. With contention, the search of events finds up to eight orders, of which the one is
+// returned whose simulated time is the least; other forms know no contention. Errors:
+// InvalidArgument, if the step has no cell of two passes of one stage. Folded stages have other cells.
 absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
                                      WeaveForm form = WeaveForm::kEvents);
 

@@ -7,11 +7,11 @@
 #include "worker/engine/schedule/search/woven_cell.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/schedule/helix.h"
@@ -36,10 +36,12 @@ struct Position {
 };
 
 absl::StatusOr<UnitId> WovenUnit(const StepProgram& step) {
+  const std::string cell = absl::StrCat("forward", kWovenWith, "backward");
   for (UnitId unit : step.units.ids()) {
-    if (absl::StrContains(step.units[unit].name, kWovenWith)) return unit;
+    if (step.units[unit].name == cell) return unit;
   }
-  return absl::InvalidArgumentError("found no cell of two passes, expected a woven schedule");
+  return absl::InvalidArgumentError(
+      "found no cell of two passes, expected a woven schedule of one stage");
 }
 
 Queue QueueOf(int role, const std::vector<OpId>& word, const IdVector<OpId, Op>& ops) {
@@ -69,9 +71,10 @@ std::vector<WordItem> ItemsOf(const Weaver& weaver) {
 }
 
 // Adds the items to the cell, without their dependencies. Returns where each operation is.
-IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, const Program& program,
-                                  const CostModel& cost, WovenCell* woven) {
+IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, const CostModel& cost,
+                                  WovenCell* woven) {
   CellItems& cell = woven->cell;
+  const Program& program = woven->program;
   cell.lanes = static_cast<int>(program.lanes.size());
   IdVector<OpId, Position> positions(program.ops.size());
   for (const WordItem& item : items) {
@@ -82,6 +85,7 @@ IdVector<OpId, Position> AddItems(const std::vector<WordItem>& items, const Prog
                        static_cast<int>(cell.ops.size())};
       const Op& of = program.ops[op];
       cell.ops.push_back({.lane = of.lane.value(), .seconds = cost.Alone(program, of)});
+      woven->ops.push_back(op);
     }
     cell.queues[q].push_back({.begin = begin, .end = static_cast<int>(cell.ops.size())});
     woven->words[q].push_back(item.word);
@@ -128,27 +132,46 @@ absl::Status AddOrder(const IdVector<OpId, Position>& positions, OpId op,
   return absl::OkStatus();
 }
 
-// Keeps backward from entering a layer before the weight gradients of the layers above, and of the
-// head: what these need is in memory until then, and the pace bounds only what forward adds to it.
-// As there, the first norm counts as part of the layer before, for both.
-void BoundBacklog(int layers, WovenCell* woven) {
-  const auto weights = static_cast<size_t>(Queue::kWeights);
-  std::vector<int> behind(static_cast<size_t>(layers) + 1, 0);  // by layer; the head is the last
-  bool head = true;
-  for (size_t i = 0; i < woven->words[weights].size(); ++i) {
-    const WeaveLine& word = woven->words[weights][i];
-    const int layer = word.words.front() == "w.ln1" ? word.layer - 1 : word.layer;
-    head = head && word.layer < 0;
-    if (layer < 0 && !head) continue;
-    behind[static_cast<size_t>(head ? layers : layer)] = static_cast<int>(i) + 1;
+// The half-block of a word of backward, as a number from the first layer to the head. As for the
+// pace, the gradients of a first norm count as part of the layer before; those of a second norm are
+// played behind attention.
+int HalfBlockOf(const WeaveLine& line, int layers) {
+  const std::string& word = line.words.front();
+  if (line.layer < 0) return 2 * layers;
+  if (word == "w.ln1") return 2 * line.layer - 2;
+  constexpr absl::string_view kAttention[] = {"d.proj", "d.attention", "d.qkv", "d.ln1",
+                                              "w.proj", "w.qkv",       "w.ln2"};
+  const bool attention =
+      std::find(std::begin(kAttention), std::end(kAttention), word) != std::end(kAttention);
+  return 2 * line.layer + (attention ? 0 : 1);
+}
+
+// Keeps backward from running far ahead of its weight gradients: what these need is in memory until
+// then, and the pace bounds only what forward adds to it. Backward enters a layer behind those of
+// the layers above and of the head. Where layers are computed again they keep little, so that what
+// weight gradients need counts for more: backward then enters attention behind those of the MLP
+// above it.
+void BoundBacklog(int layers, bool recomputes, WovenCell* woven) {
+  const std::vector<WeaveLine>& weights = woven->words[static_cast<size_t>(Queue::kWeights)];
+  // By half-block, the weight gradients that must be played for backward to leave it behind.
+  std::vector<int> behind(2 * static_cast<size_t>(layers) + 1, 0);
+  bool head = true;  // those outside the layers that come first
+  for (size_t i = 0; i < weights.size(); ++i) {
+    head = head && weights[i].layer < 0;
+    const int block = HalfBlockOf(weights[i], layers);
+    if (block < 0 || (weights[i].layer < 0 && !head)) continue;
+    behind[static_cast<size_t>(block)] = static_cast<int>(i) + 1;
   }
-  const auto backward = static_cast<size_t>(Queue::kBackward);
-  for (size_t i = 0; i < woven->words[backward].size(); ++i) {
-    const WeaveLine& word = woven->words[backward][i];
-    if (word.layer < 0 || word.words.front() == "r.ln1") continue;
-    int& most = woven->cell.queues[backward][i].behind[weights];
-    for (size_t above = static_cast<size_t>(word.layer) + 1; above < behind.size(); ++above)
-      most = std::max(most, behind[above]);
+  for (size_t above = behind.size() - 1; above-- > 0;)
+    behind[above] = std::max(behind[above], behind[above + 1]);
+  const std::vector<WeaveLine>& words = woven->words[static_cast<size_t>(Queue::kBackward)];
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i].layer < 0 || words[i].words.front() == "r.ln1") continue;
+    const int block = HalfBlockOf(words[i], layers);
+    const int enters = recomputes ? block + 1 : 2 * words[i].layer + 2;
+    int& most = woven->cell.queues[static_cast<size_t>(Queue::kBackward)][i]
+                    .behind[static_cast<size_t>(Queue::kWeights)];
+    most = std::max(most, behind[static_cast<size_t>(enters)]);
   }
 }
 
@@ -160,13 +183,16 @@ absl::StatusOr<WovenCell> WovenCellOf(const StepProgram& step, const CostModel& 
   const IdVector<OpId, std::vector<OpId>> waits = weaver.needs();
   KeepMemory(pace, &weaver);
   WovenCell woven;
-  const IdVector<OpId, Position> positions =
-      AddItems(ItemsOf(weaver), ExpandUnit(step, unit), cost, &woven);
+  woven.program = ExpandUnit(step, unit);
+  const IdVector<OpId, Position> positions = AddItems(ItemsOf(weaver), cost, &woven);
   for (OpId op : weaver.ops().ids()) {
     AddWaits(positions, op, waits[op], &woven.cell);
     RETURN_IF_ERROR(AddOrder(positions, op, weaver.needs()[op], &woven));
   }
-  BoundBacklog(weaver.layers(), &woven);
+  const bool recomputes = std::any_of(weaver.ops().begin(), weaver.ops().end(), [](const Op& op) {
+    return op.tag.phase == Phase::kRecompute;
+  });
+  BoundBacklog(weaver.layers(), recomputes, &woven);
   return woven;
 }
 

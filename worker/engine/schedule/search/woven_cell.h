@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "proto/spec/strands/weave_plan.h"
 #include "worker/engine/cost/model.h"
 #include "worker/engine/program/program.h"
 #include "worker/engine/schedule/search/cell_items.h"
-#include "worker/engine/schedule/strands/weave_plan.h"
 
 namespace stretto {
 
@@ -16,6 +16,8 @@ struct WovenCell {
   CellItems cell;
   PerQueue<std::vector<WeaveLine>> words;  // of each item, a line of one word
   Merge given;                             // the present order of the unit
+  Program program;                         // the unit, as a program of its own
+  std::vector<OpId> ops;                   // of each operation of `cell`, in `program`
 };
 
 // Returns the cell of forward and backward of a step, whose lanes are assigned, at the durations of

@@ -13,6 +13,7 @@
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
+#include "worker/engine/schedule/search/judge.h"
 #include "worker/engine/schedule/search/woven_cell.h"
 #include "worker/engine/schedule/units.h"
 
@@ -116,12 +117,73 @@ TEST(FindWeaveTest, BlocksTakeLongerThanEvents) {
   }
 }
 
-// GPT of a size at which memory and the link count. A product of a layer takes about as long as a
+// A core that is shared, by pair.
+CostModel WithContention(CostModel cost, std::mt19937* random) {
+  const auto share = [&] { return static_cast<double>((*random)() % 60) * 1e-2; };
+  for (ComputeClass compute : kComputeClasses) {
+    for (CollectiveKind collective :
+         {CollectiveKind::kAllReduce, CollectiveKind::kReduceScatter, CollectiveKind::kAllGather})
+      cost.pairs[{compute, collective}] = {.compute = share(), .communication = share() / 2};
+  }
+  return cost;
+}
+
+TEST(JudgeTest, TheTimeOfAnOrderIsThatOfHelixInTheSimulator) {
+  std::mt19937 random(3);
+  for (const Layout& layout : ManyHelices(3)) {
+    const StepProgram given = PlanOf(SpecOf(layout)).step;
+    const CostModel cost = WithContention(RandomCosts(given, &random), &random);
+    const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
+    ASSERT_TRUE(woven.ok()) << woven.status();
+    const absl::StatusOr<double> judged = JudgedSeconds(*woven, cost, woven->given);
+    ASSERT_TRUE(judged.ok()) << judged.status();
+    EXPECT_NEAR(*judged, SimulatedCell(given, cost), kRounding) << Describe(layout);
+    EXPECT_GT(*judged, CellPlayer(woven->cell).SecondsOf(woven->given) + kRounding);
+  }
+}
+
+TEST(JudgeTest, OperationsAreSlowedDownByTheShareAndTheLossOfTheirPairs) {
+  const StepProgram given = PlanOf(SpecOf(ManyHelices(1).front())).step;
+  std::mt19937 random(4);
+  CostModel cost = RandomCosts(given, &random);
+  EXPECT_FALSE(HasContention(cost));
+  cost.contention = {.compute = 0.5, .communication = 0.2};
+  EXPECT_TRUE(HasContention(cost));
+  const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
+  ASSERT_TRUE(woven.ok()) << woven.status();
+  const CellItems whole = SlowedDown(*woven, cost, 1), none = SlowedDown(*woven, cost, 0);
+  for (size_t i = 0; i < woven->ops.size(); ++i) {
+    const CellOp& op = woven->cell.ops[i];
+    EXPECT_EQ(none.ops[i].seconds, op.seconds);
+    EXPECT_NEAR(whole.ops[i].seconds, op.seconds / (op.lane == 0 ? 0.5 : 0.8), kRounding);
+  }
+}
+
+// With contention the search knows the order only roughly; the simulator decides.
+TEST(FindWeaveTest, TheSimulatorPicksThePlanUnderContention) {
+  std::mt19937 random(5);
+  int shorter = 0;
+  for (const Layout& layout : ManyHelices(3)) {
+    const EngineSpec spec = SpecOf(layout);
+    const StepProgram given = PlanOf(spec).step;
+    const CostModel alone = RandomCosts(given, &random);
+    const CostModel cost = WithContention(alone, &random);
+    const FoundWeave found = Find(given, cost, 1);
+    const double seconds = SimulatedCell(Woven(spec, found.plan), cost);
+    const double unaware = SimulatedCell(Woven(spec, Find(given, alone, 1).plan), cost);
+    EXPECT_LE(seconds, SimulatedCell(given, cost) + kRounding) << Describe(layout);
+    EXPECT_FALSE(found.exact);
+    shorter += seconds < unaware - kRounding ? 1 : 0;
+  }
+  EXPECT_GT(shorter, 5);
+}
+
+// A size at which memory and the link count. A product of a layer takes about as long as a
 // collective at 0.5 Gbit/s.
 EngineSpec LargeSpec(const Layout& layout) {
   return SpecOf(layout, {.hidden = 768,
                          .heads = 12,
-                         .kv_heads = 0,
+                         .kv_heads = layout.family == Family::kGpt ? 0 : 4,
                          .ffn_hidden = 3072,
                          .sequence_length = 256,
                          .vocab_size = 8000});
@@ -137,7 +199,8 @@ TEST_P(FindWeaveInLayersTest, CloseToTheLowerBoundInLittleMoreMemory) {
   const int layers = GetParam();
   for (Layout layout : ManyHelices(layers)) {
     // With full recomputation, most of the memory is that of the layer that is computed again.
-    if (layout.family != Family::kGpt || layout.recompute == Recompute::kFull) continue;
+    if (layout.recompute == Recompute::kFull) continue;
+    if (layers > 24 && (layout.sequence_parallel || layout.slices.size() > 1)) continue;  // time
     EngineSpec spec = LargeSpec(layout);
     const absl::StatusOr<RankPlan> given = DraftPlan(spec, 0);
     ASSERT_TRUE(given.ok()) << given.status();
@@ -150,21 +213,22 @@ TEST_P(FindWeaveInLayersTest, CloseToTheLowerBoundInLittleMoreMemory) {
       cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
       const FoundWeave found = Find(given->step, cost, 1);
       const std::string where = absl::StrCat(Describe(layout), " at ", gbps, " Gbit/s");
-      EXPECT_TRUE(found.exact || found.seconds <= 1.03 * found.lower_bound) << where;
+      // What the first and the last layer leave unpaired counts for more in fewer layers.
+      const double above = layers < 12 ? 0.04 : layout.family == Family::kGpt ? 0.015 : 0.02;
+      EXPECT_TRUE(found.exact || found.seconds <= (1 + above) * found.lower_bound) << where;
       spec.schedule.weave = PrintWeavePlan(found.plan);
-      // A recomputed layer keeps little, so what its weight gradients need counts for more.
-      const double over = layout.recompute == Recompute::kNone ? 2 : 2.5;
-      EXPECT_LE(ActivationsOf(spec) / ActivationsOf(LargeSpec(sync)), 1 + over / layers) << where;
+      EXPECT_LE(ActivationsOf(spec) / ActivationsOf(LargeSpec(sync)), 1 + 2.0 / layers) << where;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest, testing::Values(2, 8, 24));
+INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest, testing::Values(2, 8, 24, 48));
 
 TEST(FindWeaveTest, AStepWithoutACellIsRefused) {
   const absl::Status status = FindWeave(PlanOf(Domino({2, 2})).step, {}, 1).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), "found no cell of two passes, expected a woven schedule");
+  EXPECT_EQ(status.message(),
+            "found no cell of two passes, expected a woven schedule of one stage");
 }
 
 }  // namespace
