@@ -53,6 +53,15 @@ std::string LastLines(const std::string& text, size_t count) {
   return tail;
 }
 
+// ".../epoch-7/rank-0"; 0 for an empty path.
+int EpochIn(const std::string& path) {
+  const size_t at = path.rfind("/epoch-");
+  int epoch = 0;
+  return at == std::string::npos || std::sscanf(path.c_str() + at, "/epoch-%d", &epoch) != 1
+             ? 0
+             : epoch;
+}
+
 }  // namespace
 
 Json Outcome::json() const {
@@ -266,12 +275,15 @@ std::string ClusterTest::Fetch(const std::string& port, const std::string& path)
 std::string ClusterTest::RunFolder(const std::string& job, int rank) const {
   const std::string tail = absl::StrCat("/rank-", rank);
   std::error_code error;
+  std::string newest;
   for (fs::recursive_directory_iterator it(folder_, error), end; !error && it != end;
        it.increment(error)) {
     const std::string path = it->path().string();
-    if (absl::StrContains(path, absl::StrCat("/runs/", job, "-")) && absl::EndsWith(path, tail))
-      return path;
+    if (!absl::StrContains(path, absl::StrCat("/runs/", job, "-")) || !absl::EndsWith(path, tail))
+      continue;
+    if (EpochIn(path) >= EpochIn(newest)) newest = path;
   }
+  if (!newest.empty()) return newest;
   ADD_FAILURE() << "no run folder of job " << job << " rank " << rank << " in " << folder_;
   return folder_;
 }

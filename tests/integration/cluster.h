@@ -84,8 +84,8 @@ class ClusterTest : public ::testing::Test {
                 const std::function<bool(const Json&)>& done);
   Json AwaitState(const std::string& name, const std::string& state);
   Json AwaitStep(const std::string& name, int step);
-  // Runs the job slowly, kills the trainer of `rank` once step 5 is done, and waits until the job has
-  // failed. What is left is the checkpoint of step 4.
+  // Runs the job slowly, kills the trainer of `rank` once step 5 is done, and waits until the job
+  // has failed. What is left is the checkpoint of step 4.
   void LoseARank(JobFile job, int rank);
   // Step reports of `job watch`, or of what `submit --follow -o json` wrote.
   std::vector<Json> Steps(const std::string& name);
@@ -103,7 +103,7 @@ class ClusterTest : public ::testing::Test {
   std::string CheckpointFolder(const std::string& name) const {
     return checkpoint_root_ + "/" + name;
   }
-  // Of a rank, on any worker.
+  // Of a rank's newest attempt, on any worker.
   std::string RunFolder(const std::string& job, int rank) const;
   std::string ReadRun(const std::string& job, int rank, const std::string& file) const;
   pid_t TrainerPid(const std::string& job, int rank) const;

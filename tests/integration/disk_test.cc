@@ -58,7 +58,7 @@ class DiskTest : public ClusterTest {
   std::string mounted_;
 };
 
-TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOn) {
+TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedInTheEnd) {
   // A checkpoint of gpt-tiny has 1.6 MB: the third does not fit.
   const std::string why = MountSmallDisk(checkpoint_root_, 4096);
   if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
@@ -66,7 +66,8 @@ TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOn) {
   const Json job = RunJob({.name = "cramped",
                            .steps = 20,
                            .more = "checkpoint: {interval_steps: 5, keep: 0}\n"
-                                   "optimizer: {decay_steps: 30}\n"});
+                                   "optimizer: {decay_steps: 30}\n"},
+                          "FAILED");
   EXPECT_EQ(Int(job["progress"]["steps"]), 20);
   const Json checkpointed = ConditionOf(job, "Checkpointed");
   EXPECT_EQ(checkpointed["status"], "FALSE");
@@ -75,6 +76,11 @@ TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOn) {
               AllOf(HasSubstr("step 20: "), HasSubstr("safetensors"),
                     HasSubstr("No space left on device")));
   EXPECT_EQ(job["progress"]["last_checkpoint"], "step-00000010");
+  const Json ended = ConditionOf(job, "Succeeded");
+  EXPECT_EQ(ended["reason"], "CheckpointFailed");
+  EXPECT_THAT(ended["message"].get<std::string>(),
+              AllOf(HasSubstr("the last checkpoint could not be written: "),
+                    HasSubstr("No space left on device")));
   // What was there is whole: a run goes on from it.
   const Json next = RunJob({.name = "after",
                             .steps = 12,

@@ -217,10 +217,35 @@ TEST_F(PipelineTest, AJobThatLostItsChunksGoesOnUnderOtherLayoutsBitByBit) {
   EXPECT_EQ(resumed, std::vector<double>(whole.begin() + 4, whole.end()));
 }
 
+JobFile Folded(const std::string& name, int steps, const std::string& more = "") {
+  JobFile job = FourLayers(name, steps, more);
+  job.pp_size = 2;
+  job.schedule = "{name: helix, parameters: {slices: 2}, pipeline: {order: folded}}";
+  return job;
+}
+
+// Stages go on with the layers of folded ones, and folded ones after them.
+TEST_F(PipelineTest, FoldedStagesTrainAndResumeAsOneStageDoesBitByBit) {
+  StartCoordinator();
+  StartWorker("node-a", 1);
+  StartWorker("node-b", 1);
+  const std::string eval = "eval: {interval_steps: 3, batches: 3}\n";
+  RunJob(FourLayers("one", 8, eval));
+  LoseARank(Folded("lost", 8), 1);
+  EXPECT_THAT(Stretto({"job", "describe", "lost"}).out,
+              HasSubstr(", pp 2 folded, 2 chunks per stage"));
+  RunJob(Interleaved("stages", 6, "checkpoint: {resume_from: lost/step-00000004}\n"));
+  RunJob(Folded("rest", 8, absl::StrCat("checkpoint: {resume_from: stages}\n", eval)));
+  std::vector<double> resumed = Losses("stages");
+  for (double loss : Losses("rest")) resumed.push_back(loss);
+  const std::vector<double> whole = Losses("one");
+  EXPECT_EQ(resumed, std::vector<double>(whole.begin() + 4, whole.end()));
+}
+
 TEST_F(PipelineTest, TheExamplesRunAsTheyStand) {
   StartCoordinator();
   StartWorker("node-a", 4);
-  for (const char* example : {"pipeline", "interleaved"}) {
+  for (const char* example : {"pipeline", "interleaved", "folded"}) {
     RunExample(example);
     EXPECT_EQ(NumbersOf(Steps(example)), Range(1, 20));
   }

@@ -188,7 +188,7 @@ inline std::string WriteMadeCheckpoint(const std::string& job, const MadeSource&
       }
     }
     for (size_t i = 0; i < tensors.size(); ++i) tensors[i].data = TensorData(values[i].data());
-    const auto shard = WriteShard(job, made.step, Epoch(1), Rank::Of(rank), tensors);
+    const auto shard = WriteShard(job, made.step, {Epoch(1)}, Rank::Of(rank), tensors);
     EXPECT_TRUE(shard.ok()) << shard.status();
     shards.push_back(*shard);
   }

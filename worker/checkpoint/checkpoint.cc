@@ -33,9 +33,10 @@ absl::Status AsDataLoss(const absl::Status& status) {
   return absl::DataLossError(status.message());
 }
 
-absl::Status CheckFile(const std::string& folder, const FileRecord& expected) {
+absl::Status CheckFile(const std::string& folder, const FileRecord& expected,
+                       const ReadProgress& progress) {
   const std::string path = absl::StrCat(folder, "/", expected.name);
-  const absl::StatusOr<FileRecord> found = ChecksumFile(path);
+  const absl::StatusOr<FileRecord> found = ChecksumFile(path, progress);
   if (!found.ok()) return AsDataLoss(found.status());
   auto differ = [&](absl::string_view what, const auto& is, const auto& should) {
     return absl::DataLossError(
@@ -98,10 +99,10 @@ std::vector<FileRecord> Checkpoint::Files() const {
   return files;
 }
 
-absl::Status Checkpoint::CheckContents(int share, int shares) const {
+absl::Status Checkpoint::CheckContents(int share, int shares, const ReadProgress& progress) const {
   const std::vector<FileRecord> files = Files();
   for (size_t i = share; i < files.size(); i += shares) {
-    RETURN_IF_ERROR(CheckFile(folder_, files[i]));
+    RETURN_IF_ERROR(CheckFile(folder_, files[i], progress));
   }
   return absl::OkStatus();
 }

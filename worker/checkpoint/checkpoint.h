@@ -5,14 +5,16 @@
 //
 //   ROOT/JOB/step-00000020/             manifest.json, one rank-NNNNN.safetensors per rank, and
 //                                       attachments
-//   ROOT/JOB/step-00000030.tmp-7/       being written by the attempt of epoch 7
+//   ROOT/JOB/step-00000030.tmp-7-0123abcd/  being written by the attempt of epoch 7 of that run
 //   ROOT/JOB/step-00000010.bad-1/       failed its checks; kept for a human
+//   ROOT/JOB/step-00000020.of-0123abcd-1/   of an earlier run of that name; kept for a human
 //
 // Writing: every rank calls WriteShard and sends its ShardInfo to rank 0, which calls Commit (or
 // Abandon, if any rank failed). Reading: rank 0 calls FindNewestValid, whose check may let every
 // rank verify a share of the files, and sends the folder to the others; all of them Open its
-// headers. The newest checkpoint is that of the greatest (epoch, step): a later attempt supersedes
-// an earlier one, even if it resumed from an earlier step.
+// headers. The newest checkpoint of a run is that of the greatest (epoch, step): a later attempt
+// supersedes an earlier one, even if it resumed from an earlier step. Checkpoints of other runs of
+// that name (lineage.h) are neither counted nor removed.
 
 #include <cstdint>
 #include <functional>
@@ -41,12 +43,19 @@ struct ShardTensor {
   std::string key = {};  // its name in the file; empty: that of the tensor
 };
 
+// An attempt of a run to train.
+struct Attempt {
+  Epoch epoch;
+  std::string job_uid = {};
+};
+
 // Writes and fsyncs this rank's file in the temporary folder, and creates the folder if needed.
 // Ranks may call it concurrently. On an error the rank's file is removed. Errors: ResourceExhausted
 // (disk full), those of ErrnoStatus and of fetching the data. Boxes of one tensor are adjacent in
 // `tensors` and have keys of their own.
-absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
-                                     Rank rank, const std::vector<ShardTensor>& tensors);
+absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step,
+                                     const Attempt& attempt, Rank rank,
+                                     const std::vector<ShardTensor>& tensors);
 
 // A small file beside the tensors that describes them. It is checked as they are.
 struct Attachment {
@@ -55,11 +64,12 @@ struct Attachment {
 };
 
 // Called by rank 0 after every rank's WriteShard succeeded. Writes attachments and manifest,
-// renames the folder into place and fsyncs the job's folder. Then removes temporaries of older
-// epochs and all but the newest `keep` whole checkpoints (0 keeps all), but never the one just
+// renames the folder into place and fsyncs the job's folder. A checkpoint of the same step is
+// replaced, or put aside if it is of another run. Then removes temporaries of older epochs and all
+// but the newest `keep` whole checkpoints (0 keeps all) of this run, but never the one just
 // written; a failure to remove another is not an error. Returns the checkpoint's folder. On an
 // error the temporary folder is removed and older checkpoints are unchanged. Errors:
-//   Aborted            fenced off: a newer epoch has a checkpoint or a temporary here
+//   Aborted            fenced off: a newer attempt of this run has a checkpoint or a temporary here
 //   ResourceExhausted  disk full
 //   DataLoss           a shard file is missing or has another size than its writer reported
 //   InvalidArgument    the shards do not cover a tensor exactly once, or disagree about it; two
@@ -69,25 +79,33 @@ absl::StatusOr<std::string> Commit(const std::string& job_folder, const Training
                                    const std::vector<Attachment>& attachments = {});
 
 // Removes the temporary folder of a checkpoint that will not be committed.
-void Abandon(const std::string& job_folder, int64_t step, Epoch epoch);
+void Abandon(const std::string& job_folder, int64_t step, const Attempt& attempt);
 
 struct FoundCheckpoint {
   std::string folder;
   Manifest manifest;
-  std::vector<std::string> quarantined;  // "FOLDER: why", renamed to .bad-N in this call
+  std::vector<std::string> bad;  // "FOLDER: why": those passed over, by their names now
 };
 
 // Verifies a checkpoint's folder. InvalidArgument, DataLoss and NotFound mean that it is bad.
 using CheckFolder = std::function<absl::Status(const std::string& folder)>;
 
 // Returns the newest checkpoint whose manifest is correct and that passes `check`; by default
-// sizes, headers and checksums are verified here. A bad one is renamed to "NAME.bad-N" and the next
-// is tried. One process at a time. Errors: NotFound (no valid checkpoint; the message lists what
-// was quarantined), those of ErrnoStatus if a folder cannot be read, and other errors of `check`.
-// An I/O error or a missing permission proves nothing about the checkpoint, so nothing is renamed
-// then.
+// sizes, headers and checksums are verified here. A bad one is passed over and the next is tried.
+// The folder is that of a job, which may be running, so nothing in it is renamed, and it must be
+// clear which run is meant (KeepOneRun). Errors: NotFound (no valid checkpoint; the message lists
+// bad ones), FailedPrecondition (one of a newer release, so that ours cannot choose; those of
+// KeepOneRun), those of ErrnoStatus if a folder cannot be read, and other errors of `check`.
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
                                                 const CheckFolder& check = {});
+
+// The same for an attempt whose own run (KeepRun) writes into that folder. Bad ones are renamed to
+// "NAME.bad-N"; one process at a time. Returns an empty folder if the run has no checkpoint there.
+// An I/O error or a missing permission proves nothing about a checkpoint, so nothing is renamed
+// then.
+absl::StatusOr<FoundCheckpoint> FindOwnNewestValid(const std::string& job_folder,
+                                                   const Attempt& self,
+                                                   const CheckFolder& check = {});
 
 // The properties that a resumed run must share with its checkpoint. Fields left at their default
 // are not compared.
@@ -111,9 +129,10 @@ class Checkpoint {
   // Verifies all of that but checksums, and so does not read the tensors. Errors: as Open.
   static absl::StatusOr<Checkpoint> OpenHeaders(const std::string& folder);
 
-  // Verifies the checksums of every `shares`-th file, beginning with file `share`. Errors:
-  // DataLoss, those of reading.
-  absl::Status CheckContents(int share, int shares) const;
+  // Verifies the checksums of every `shares`-th file, beginning with file `share`, reading each
+  // once. Calls `progress`, if given, with the bytes read after every block. Errors: DataLoss,
+  // those of reading.
+  absl::Status CheckContents(int share, int shares, const ReadProgress& progress = {}) const;
 
   const std::string& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }

@@ -2,8 +2,9 @@
 
 // Writes in a temporary folder whose name has the epoch, and makes it a checkpoint by one rename.
 // Before that, everything is synced, the manifest is read back, and the attempt stops if a newer
-// epoch has a folder here. A folder to be removed is first renamed to a temporary, so that a
-// half-removed one never looks like a checkpoint.
+// attempt of the same run has a folder here. Folders of other runs neither stop it nor are removed.
+// A folder to be removed is first renamed to a temporary, so that a half-removed one never looks
+// like a checkpoint.
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -27,31 +28,41 @@ namespace {
 
 namespace fs = std::filesystem;
 
+std::string TemporaryFolder(const std::string& job_folder, int64_t step, const Attempt& attempt) {
+  return absl::StrCat(job_folder, "/", TemporaryName(step, attempt.epoch.value(), attempt.job_uid));
+}
+
 void RemoveFolder(const std::string& path) {
   std::error_code ignored;
   fs::remove_all(path, ignored);
 }
 
 // A half-removed checkpoint must not look like a whole one, so it becomes a temporary in one step.
-void RemoveCheckpoint(const std::string& job_folder, const JobEntry& checkpoint) {
-  const std::string doomed = absl::StrCat(job_folder, "/", TemporaryName(checkpoint.name.step, 0));
+void RemoveCheckpoint(const std::string& job_folder, const JobEntry& checkpoint,
+                      const std::string& job_uid) {
+  const std::string doomed = TemporaryFolder(job_folder, checkpoint.name.step, {Epoch(0), job_uid});
   RemoveFolder(doomed);
   if (std::rename(checkpoint.path.c_str(), doomed.c_str()) == 0) RemoveFolder(doomed);
 }
 
+bool IsOf(const FolderName& name, const std::string& job_uid) {
+  return name.kind == FolderName::Kind::kTemporary && name.run == ShortUid(job_uid);
+}
+
 absl::Status CheckFence(const std::string& job_folder, const std::vector<JobEntry>& folders,
-                        int64_t epoch) {
+                        const TrainingState& state) {
   for (const JobEntry& folder : folders) {
     int64_t other = 0;
-    if (folder.name.kind == FolderName::Kind::kTemporary) {
+    if (IsOf(folder.name, state.job_uid)) {
       other = folder.name.suffix;
     } else if (folder.name.kind == FolderName::Kind::kFinal) {
-      if (auto manifest = ReadManifest(folder.path); manifest.ok()) other = manifest->state.epoch;
+      const absl::StatusOr<Manifest> manifest = ReadManifest(folder.path);
+      if (manifest.ok() && manifest->state.job_uid == state.job_uid) other = manifest->state.epoch;
     }
-    if (other > epoch) {
+    if (other > state.epoch) {
       return absl::AbortedError(absl::StrCat("checkpoint in ", job_folder, ": found epoch ", other,
                                              " in ", fs::path(folder.path).filename().string(),
-                                             ", expected none newer than ours, ", epoch));
+                                             ", expected none newer than ours, ", state.epoch));
     }
   }
   return absl::OkStatus();
@@ -102,6 +113,18 @@ absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) 
   return CheckSizes(folder, manifest);
 }
 
+// Renames a checkpoint that another run or a newer release wrote, so that its name is free.
+absl::Status PutOthersAside(const std::string& job_folder, const TrainingState& state,
+                            const std::string& folder) {
+  const absl::StatusOr<Manifest> there = ReadManifest(folder);
+  const std::string run = there.ok() ? there->state.job_uid : "";
+  if (there.ok() ? run == state.job_uid : !absl::IsFailedPrecondition(there.status())) {
+    return absl::OkStatus();
+  }
+  const auto name = [&](int64_t number) { return AsideName(state.step, run, number); };
+  return PutAside(job_folder, folder, name).status();
+}
+
 // Makes it a checkpoint by a rename. A checkpoint of an older attempt with the same step is
 // exchanged atomically and then removed.
 absl::Status MoveIntoPlace(const std::string& temporary, const std::string& final_folder) {
@@ -116,16 +139,17 @@ absl::Status MoveIntoPlace(const std::string& temporary, const std::string& fina
   return absl::OkStatus();
 }
 
-void Prune(const std::string& job_folder, int64_t step, int64_t epoch, int keep) {
+void Prune(const std::string& job_folder, const TrainingState& state, int keep) {
   const absl::StatusOr<std::vector<JobEntry>> folders = ListJobFolder(job_folder);
   if (!folders.ok()) return;
   std::vector<std::pair<std::pair<int64_t, int64_t>, JobEntry>> whole;
   for (const JobEntry& folder : *folders) {
-    if (folder.name.kind == FolderName::Kind::kTemporary && folder.name.suffix < epoch) {
+    if (IsOf(folder.name, state.job_uid) && folder.name.suffix < state.epoch) {
       RemoveFolder(folder.path);
     }
-    if (folder.name.kind != FolderName::Kind::kFinal || folder.name.step == step) continue;
-    if (const auto manifest = GlanceAt(folder.path); manifest.ok()) {
+    if (folder.name.kind != FolderName::Kind::kFinal || folder.name.step == state.step) continue;
+    const auto manifest = GlanceAt(folder.path);
+    if (manifest.ok() && manifest->state.job_uid == state.job_uid) {
       whole.push_back({{manifest->state.epoch, manifest->state.step}, folder});
     }
   }
@@ -134,7 +158,7 @@ void Prune(const std::string& job_folder, int64_t step, int64_t epoch, int keep)
             [](const auto& a, const auto& b) { return a.first > b.first; });
   // The checkpoint just written is the first of those kept.
   for (size_t i = keep - 1; i < whole.size(); ++i) {
-    RemoveCheckpoint(job_folder, whole[i].second);
+    RemoveCheckpoint(job_folder, whole[i].second, state.job_uid);
   }
 }
 
@@ -147,9 +171,10 @@ absl::Status MakeFolder(const std::string& path) {
 
 }  // namespace
 
-absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step, Epoch epoch,
-                                     Rank rank, const std::vector<ShardTensor>& tensors) {
-  const std::string folder = absl::StrCat(job_folder, "/", TemporaryName(step, epoch.value()));
+absl::StatusOr<ShardInfo> WriteShard(const std::string& job_folder, int64_t step,
+                                     const Attempt& attempt, Rank rank,
+                                     const std::vector<ShardTensor>& tensors) {
+  const std::string folder = TemporaryFolder(job_folder, step, attempt);
   RETURN_IF_ERROR(MakeFolder(folder));
   std::vector<SourceTensor> views;
   const auto key_of = [](const ShardTensor& tensor) {
@@ -183,7 +208,7 @@ absl::StatusOr<std::string> Commit(const std::string& job_folder, const Training
                                    const std::vector<ShardInfo>& shards, int keep,
                                    const std::vector<Attachment>& attachments) {
   const std::string temporary =
-      absl::StrCat(job_folder, "/", TemporaryName(state.step, state.epoch));
+      TemporaryFolder(job_folder, state.step, {Epoch(state.epoch), state.job_uid});
   const std::string final_folder = absl::StrCat(job_folder, "/", CheckpointName(state.step));
   auto attempt = [&]() -> absl::Status {
     ASSIGN_OR_RETURN(Manifest manifest, Merge(state, shards, temporary));
@@ -191,7 +216,8 @@ absl::StatusOr<std::string> Commit(const std::string& job_folder, const Training
     RETURN_IF_ERROR(WriteManifest(temporary, manifest));
     // Checked as late as possible, because a shared folder offers no compare-and-rename.
     ASSIGN_OR_RETURN(const std::vector<JobEntry> folders, ListJobFolder(job_folder));
-    RETURN_IF_ERROR(CheckFence(job_folder, folders, state.epoch));
+    RETURN_IF_ERROR(CheckFence(job_folder, folders, state));
+    RETURN_IF_ERROR(PutOthersAside(job_folder, state, final_folder));
     return MoveIntoPlace(temporary, final_folder);
   };
   if (absl::Status status = attempt(); !status.ok()) {
@@ -201,12 +227,12 @@ absl::StatusOr<std::string> Commit(const std::string& job_folder, const Training
   RETURN_IF_ERROR(SyncPath(job_folder));
   const std::string root = fs::path(job_folder).parent_path().string();
   RETURN_IF_ERROR(SyncPath(root.empty() ? "." : root));  // the job's folder itself may be new
-  Prune(job_folder, state.step, state.epoch, keep);
+  Prune(job_folder, state, keep);
   return final_folder;
 }
 
-void Abandon(const std::string& job_folder, int64_t step, Epoch epoch) {
-  RemoveFolder(absl::StrCat(job_folder, "/", TemporaryName(step, epoch.value())));
+void Abandon(const std::string& job_folder, int64_t step, const Attempt& attempt) {
+  RemoveFolder(TemporaryFolder(job_folder, step, attempt));
 }
 
 }  // namespace stretto

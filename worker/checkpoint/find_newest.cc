@@ -1,80 +1,95 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/checkpoint/job_folder.h"
+#include "worker/checkpoint/lineage.h"
 
 namespace stretto {
 namespace {
 
-// An I/O error or a missing permission proves nothing about a checkpoint.
+// An I/O error, a missing permission or a newer format proves nothing about a checkpoint.
 bool IsBad(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsDataLoss(status) || absl::IsNotFound(status);
 }
 
-// Returns "NEW_FOLDER: why".
-absl::StatusOr<std::string> Quarantine(const std::string& job_folder, const JobEntry& entry,
-                                       const absl::Status& why) {
-  if (!IsBad(why)) return why;
-  for (int64_t number = 1;; ++number) {
-    const std::string bad = absl::StrCat(job_folder, "/", BadName(entry.name.step, number));
-    std::error_code ignored;
-    if (std::filesystem::exists(bad, ignored)) continue;
-    if (std::rename(entry.path.c_str(), bad.c_str()) != 0) {
-      return ErrnoStatus(errno, absl::StrCat("rename ", entry.path, " to ", bad));
-    }
-    return absl::StrCat(bad, ": ", why.message());
-  }
-}
-
-struct Candidate {
-  JobEntry folder;
-  Manifest manifest;
+struct Scan {
+  std::vector<StoredCheckpoint> candidates;
+  std::vector<std::pair<JobEntry, absl::Status>> unreadable;
 };
 
-std::pair<int64_t, int64_t> Order(const Manifest& manifest) {
-  return {manifest.state.epoch, manifest.state.step};
-}
-
-}  // namespace
-
-absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
-                                                const CheckFolder& check) {
-  ASSIGN_OR_RETURN(std::vector<JobEntry> folders, ListJobFolder(job_folder));
-  FoundCheckpoint found;
-  std::vector<Candidate> candidates;
+absl::StatusOr<Scan> ScanFolder(const std::string& job_folder) {
+  ASSIGN_OR_RETURN(const std::vector<JobEntry> folders, ListJobFolder(job_folder));
+  Scan scan;
   for (const JobEntry& folder : folders) {
     if (folder.name.kind != FolderName::Kind::kFinal) continue;
-    absl::StatusOr<Manifest> manifest = GlanceAt(folder.path);
+    absl::StatusOr<Manifest> manifest = ReadManifest(folder.path);
     if (manifest.ok()) {
-      candidates.push_back({folder, *std::move(manifest)});
+      scan.candidates.push_back({folder, *std::move(manifest)});
+    } else if (IsBad(manifest.status())) {
+      scan.unreadable.emplace_back(folder, manifest.status());
     } else {
-      ASSIGN_OR_RETURN(std::string line, Quarantine(job_folder, folder, manifest.status()));
-      found.quarantined.push_back(std::move(line));
+      return manifest.status();
     }
   }
-  std::sort(candidates.begin(), candidates.end(),
-            [](const auto& a, const auto& b) { return Order(a.manifest) > Order(b.manifest); });
-  for (auto& [folder, manifest] : candidates) {
+  return scan;
+}
+
+// Notes a bad checkpoint, and renames it if `rename`.
+absl::Status PassOver(const std::string& job_folder, const JobEntry& entry, const absl::Status& why,
+                      bool rename, FoundCheckpoint* found) {
+  std::string path = entry.path;
+  if (rename) {
+    const auto name = [&](int64_t number) { return BadName(entry.name.step, number); };
+    ASSIGN_OR_RETURN(path, PutAside(job_folder, entry.path, name));
+  }
+  found->bad.push_back(absl::StrCat(path, ": ", why.message()));
+  return absl::OkStatus();
+}
+
+// Called only once it is clear that every folder can be read, so that an error leaves all names.
+absl::StatusOr<FoundCheckpoint> TakeFirstValid(const std::string& job_folder, Scan scan,
+                                               const CheckFolder& check, bool rename) {
+  FoundCheckpoint found;
+  for (const auto& [folder, why] : scan.unreadable) {
+    RETURN_IF_ERROR(PassOver(job_folder, folder, why, rename, &found));
+  }
+  for (auto& [folder, manifest] : scan.candidates) {
     const absl::Status status = check ? check(folder.path) : Checkpoint::Open(folder.path).status();
     if (status.ok()) {
       found.folder = folder.path;
       found.manifest = std::move(manifest);
       return found;
     }
-    ASSIGN_OR_RETURN(std::string line, Quarantine(job_folder, folder, status));
-    found.quarantined.push_back(std::move(line));
+    if (!IsBad(status)) return status;
+    RETURN_IF_ERROR(PassOver(job_folder, folder, status, rename, &found));
   }
   std::string bad;
-  for (const std::string& line : found.quarantined) absl::StrAppend(&bad, "; ", line);
+  for (const std::string& line : found.bad) absl::StrAppend(&bad, "; ", line);
   return absl::NotFoundError(
       absl::StrCat("checkpoint in ", job_folder, ": found no valid one", bad));
+}
+
+}  // namespace
+
+absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
+                                                const CheckFolder& check) {
+  ASSIGN_OR_RETURN(Scan scan, ScanFolder(job_folder));
+  RETURN_IF_ERROR(KeepOneRun(job_folder, &scan.candidates));
+  return TakeFirstValid(job_folder, std::move(scan), check, /*rename=*/false);
+}
+
+absl::StatusOr<FoundCheckpoint> FindOwnNewestValid(const std::string& job_folder,
+                                                   const Attempt& self, const CheckFolder& check) {
+  absl::StatusOr<Scan> scan = ScanFolder(job_folder);
+  if (absl::IsNotFound(scan.status())) return FoundCheckpoint{};
+  RETURN_IF_ERROR(scan.status());
+  KeepRun(self.job_uid, self.epoch.value(), &scan->candidates);
+  // A manifest that cannot be read does not show whose it is.
+  if (scan->candidates.empty()) return FoundCheckpoint{};
+  return TakeFirstValid(job_folder, *std::move(scan), check, /*rename=*/true);
 }
 
 }  // namespace stretto

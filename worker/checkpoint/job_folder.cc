@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Makes and parses the names of folders, lists the folders that have one, and checks a checkpoint
+// by its manifest and the sizes of its files alone. What is put aside gets a number that is free.
+
 #include "worker/checkpoint/job_folder.h"
 
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <filesystem>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -13,6 +21,29 @@
 
 namespace stretto {
 namespace {
+
+constexpr size_t kUidDigits = 8;
+constexpr char kUnknownRun[] = "unknown";
+
+bool IsRun(absl::string_view run) {
+  return !run.empty() && std::all_of(run.begin(), run.end(), absl::ascii_isalnum);
+}
+
+// Parses "EPOCH" or "EPOCH-RUN".
+bool ParseTemporary(absl::string_view text, FolderName* name) {
+  const size_t dash = text.find('-');
+  if (dash != absl::string_view::npos) name->run = std::string(text.substr(dash + 1));
+  return (dash == absl::string_view::npos || IsRun(name->run)) &&
+         absl::SimpleAtoi(text.substr(0, dash), &name->suffix);
+}
+
+// Parses "RUN-NUMBER".
+bool ParseAside(absl::string_view text, FolderName* name) {
+  const size_t dash = text.find('-');
+  if (dash == absl::string_view::npos) return false;
+  name->run = std::string(text.substr(0, dash));
+  return IsRun(name->run) && absl::SimpleAtoi(text.substr(dash + 1), &name->suffix);
+}
 
 absl::Status CheckSize(const std::string& folder, const FileRecord& file) {
   const std::string path = absl::StrCat(folder, "/", file.name);
@@ -32,12 +63,22 @@ absl::Status CheckSize(const std::string& folder, const FileRecord& file) {
 
 std::string CheckpointName(int64_t step) { return absl::StrFormat("step-%08d", step); }
 
-std::string TemporaryName(int64_t step, int64_t epoch) {
-  return absl::StrCat(CheckpointName(step), ".tmp-", epoch);
+std::string ShortUid(absl::string_view job_uid) {
+  return std::string(job_uid.substr(0, kUidDigits));
+}
+
+std::string TemporaryName(int64_t step, int64_t epoch, absl::string_view job_uid) {
+  return absl::StrCat(CheckpointName(step), ".tmp-", epoch, job_uid.empty() ? "" : "-",
+                      ShortUid(job_uid));
 }
 
 std::string BadName(int64_t step, int64_t number) {
   return absl::StrCat(CheckpointName(step), ".bad-", number);
+}
+
+std::string AsideName(int64_t step, absl::string_view job_uid, int64_t number) {
+  return absl::StrCat(CheckpointName(step), ".of-",
+                      job_uid.empty() ? kUnknownRun : ShortUid(job_uid), "-", number);
 }
 
 std::optional<FolderName> ParseFolderName(absl::string_view name) {
@@ -51,14 +92,18 @@ std::optional<FolderName> ParseFolderName(absl::string_view name) {
     return parsed;
   }
   absl::string_view rest = name.substr(dot);
+  bool ours = false;
   if (absl::ConsumePrefix(&rest, ".tmp-")) {
     parsed.kind = FolderName::Kind::kTemporary;
+    ours = ParseTemporary(rest, &parsed);
   } else if (absl::ConsumePrefix(&rest, ".bad-")) {
     parsed.kind = FolderName::Kind::kBad;
-  } else {
-    return std::nullopt;
+    ours = absl::SimpleAtoi(rest, &parsed.suffix);
+  } else if (absl::ConsumePrefix(&rest, ".of-")) {
+    parsed.kind = FolderName::Kind::kAside;
+    ours = ParseAside(rest, &parsed);
   }
-  if (!absl::SimpleAtoi(rest, &parsed.suffix) || parsed.suffix < 0) return std::nullopt;
+  if (!ours || parsed.suffix < 0) return std::nullopt;
   return parsed;
 }
 
@@ -68,12 +113,25 @@ absl::StatusOr<std::vector<JobEntry>> ListJobFolder(const std::string& job_folde
   std::error_code error;
   for (fs::directory_iterator entry(job_folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (auto name = ParseFolderName(entry->path().filename().string())) {
+    std::error_code ignored;
+    const auto name = ParseFolderName(entry->path().filename().string());
+    if (name.has_value() && entry->is_directory(ignored)) {
       found.push_back({entry->path().string(), *name});
     }
   }
   if (error) return ErrnoStatus(error.value(), absl::StrCat("read folder ", job_folder));
   return found;
+}
+
+absl::StatusOr<std::string> PutAside(const std::string& job_folder, const std::string& path,
+                                     const std::function<std::string(int64_t)>& name) {
+  for (int64_t number = 1;; ++number) {
+    std::string aside = absl::StrCat(job_folder, "/", name(number));
+    std::error_code ignored;
+    if (std::filesystem::exists(aside, ignored)) continue;
+    if (std::rename(path.c_str(), aside.c_str()) == 0) return aside;
+    return ErrnoStatus(errno, absl::StrCat("rename ", path, " to ", aside));
+  }
 }
 
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {

@@ -23,6 +23,8 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
+// Releases since "job_uid" refuse a greater version as newer and an unknown field as damage, so a
+// release that adds a field counts this up.
 constexpr uint64_t kVersion = 1;
 // No layout has nearly this many, or compares nearly this many pairs.
 constexpr size_t kMaxShards = 1 << 16;
@@ -260,7 +262,12 @@ absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string
   ASSIGN_OR_RETURN(const json document, ParseStrictJson(text, path));
   StrictObject object(document, path);
   const uint64_t version = object.Unsigned("version");
-  if (version != kVersion) object.Fail("version", absl::StrCat(version), absl::StrCat(kVersion));
+  if (version > kVersion) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(path, ": version: found ", version, ", expected at most ", kVersion,
+                     ": a newer release of Stretto wrote it, and can read it"));
+  }
+  if (version == 0) object.Fail("version", "0", absl::StrCat("1 to ", kVersion));
   Manifest manifest;
   ASSIGN_OR_RETURN(manifest.state, TakeTrainingState(object, path));
   const json& files = object.Array("files");

@@ -4,7 +4,8 @@
 // written last, so a folder with a manifest is a whole checkpoint. It does not depend on the layout
 // that wrote it, so any other layout can read it.
 //
-//   {"version": 1, "step": 20, "epoch": 7, ..., "world_size": 2, "tp_size": 2,
+//   {"version": 1, "step": 20, "epoch": 7, "job_uid": "...", ..., "world_size": 2, "tp_size": 2,
+//    "parent": {"job_uid": "...", "epoch": 5, "step": 10},
 //    "held_out": {"of": "...", "best_loss": "2.25", "better_loss": "2.25", "without_better": 1},
 //    "files": [{"name": "rank-00000.safetensors", "size": 123, "crc32c": 1, "sha256": "..."}],
 //    "tensors": [{"name": "layers.0.fc1.weight", "dtype": "F32", "shape": [8, 4], "shards": [
@@ -15,7 +16,8 @@
 // A shard has a "key" if the file has it under another name than that of the tensor, as it must if
 // it has several boxes of one.
 //
-// "attachments" are small files that describe the tensors; the key is absent if there are none.
+// "attachments" are small files that describe the tensors; the key is absent if there are none. So
+// is "parent" of a run that began by itself. Releases before "job_uid" wrote neither.
 
 #include <cstdint>
 #include <string>
@@ -61,7 +63,8 @@ struct Manifest {
 std::string ManifestText(const Manifest& manifest);
 
 // Refuses a field that is unknown, missing, duplicate or out of bounds, and shards that do not
-// cover a tensor exactly once. `path` names the text in errors. Errors: InvalidArgument.
+// cover a tensor exactly once. `path` names the text in errors. Errors: InvalidArgument,
+// FailedPrecondition (of a newer release: a version above ours, which is no damage).
 absl::StatusOr<Manifest> ParseManifest(absl::string_view text, const std::string& path);
 
 // The result of one rank's writing, as a text that ranks exchange. Errors of parsing:

@@ -109,7 +109,11 @@ absl::StatusOr<WrittenSafetensors> WriteSafetensors(
     const std::string& path, const std::vector<SourceTensor>& tensors,
     const std::map<std::string, std::string>& metadata);
 
-// Returns the present size and checksums of a file. Errors: those of ErrnoStatus.
-absl::StatusOr<FileRecord> ChecksumFile(const std::string& path);
+// Called with the number of bytes that were just read.
+using ReadProgress = std::function<void(int64_t bytes)>;
+
+// Returns the present size and checksums of a file, which it reads once. Errors: those of
+// ErrnoStatus.
+absl::StatusOr<FileRecord> ChecksumFile(const std::string& path, const ReadProgress& progress = {});
 
 }  // namespace stretto

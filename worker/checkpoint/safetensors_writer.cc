@@ -158,7 +158,7 @@ absl::StatusOr<WrittenSafetensors> WriteSafetensors(
   return written;
 }
 
-absl::StatusOr<FileRecord> ChecksumFile(const std::string& path) {
+absl::StatusOr<FileRecord> ChecksumFile(const std::string& path, const ReadProgress& progress) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
   Checksums checksums;
@@ -169,6 +169,7 @@ absl::StatusOr<FileRecord> ChecksumFile(const std::string& path) {
     if (n < 0) return ErrnoStatus(errno, absl::StrCat("read ", path));
     if (n == 0) return checksums.Finish(path);
     checksums.Add(absl::string_view(block.data(), n));
+    if (progress) progress(n);
   }
 }
 

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Writes and parses the state field by field. A field that older releases did not have is optional
+// when it is read, and absent while it has no value.
+
 #include "worker/checkpoint/training_state.h"
 
 #include <cmath>
@@ -25,6 +29,24 @@ ordered_json HeldOutJson(const HeldOutState& state) {
   value["better_loss"] = LossText(state.better_loss);
   value["without_better"] = state.without_better;
   return value;
+}
+
+ordered_json ParentJson(const ParentState& parent) {
+  ordered_json value;
+  value["job_uid"] = parent.job_uid;
+  value["epoch"] = parent.epoch;
+  value["step"] = parent.step;
+  return value;
+}
+
+absl::StatusOr<ParentState> ParseParent(const json& value, const std::string& where) {
+  StrictObject object(value, where);
+  ParentState parent;
+  parent.job_uid = object.Text("job_uid");
+  parent.epoch = object.Count("epoch");
+  parent.step = object.Count("step");
+  RETURN_IF_ERROR(object.Finish());
+  return parent;
 }
 
 double ParseLoss(StrictObject& object, const char* field) {
@@ -54,6 +76,8 @@ void AddTrainingState(const TrainingState& state, ordered_json* document) {
   fields["consumed_samples"] = state.consumed_samples;
   fields["seed"] = state.seed;
   fields["epoch"] = state.epoch;
+  if (!state.job_uid.empty()) fields["job_uid"] = state.job_uid;
+  if (state.parent.has_value()) fields["parent"] = ParentJson(*state.parent);
   fields["spec_hash"] = state.spec_hash;
   if (!state.math_hash.empty()) fields["math_hash"] = state.math_hash;
   fields["tokenizer_hash"] = state.tokenizer_hash;
@@ -70,6 +94,12 @@ absl::StatusOr<TrainingState> TakeTrainingState(StrictObject& object, const std:
   state.consumed_samples = object.Count("consumed_samples");
   state.seed = object.Unsigned("seed");
   state.epoch = object.Count("epoch");
+  if (object.Has("job_uid")) state.job_uid = object.Text("job_uid");
+  if (object.Has("parent")) {
+    const json& parent = object.Object("parent");
+    RETURN_IF_ERROR(object.status());
+    ASSIGN_OR_RETURN(state.parent, ParseParent(parent, absl::StrCat(where, ": parent")));
+  }
   state.spec_hash = object.Text("spec_hash");
   if (object.Has("math_hash")) state.math_hash = object.Text("math_hash");
   state.tokenizer_hash = object.Text("tokenizer_hash");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -26,6 +27,15 @@ struct HeldOutState {
   bool operator==(const HeldOutState&) const = default;
 };
 
+// The checkpoint that an attempt resumed from.
+struct ParentState {
+  std::string job_uid;  // empty: of a release whose checkpoints have none
+  int64_t epoch = 0;
+  int64_t step = 0;
+
+  bool operator==(const ParentState&) const = default;
+};
+
 struct TrainingState {
   int64_t step = 0;              // finished steps
   int64_t updates = 0;           // optimizer updates done: steps minus skipped ones
@@ -33,14 +43,18 @@ struct TrainingState {
   uint64_t seed = 0;
   int64_t epoch = 0;  // fencing token of the attempt that wrote it
   std::string spec_hash;
-  // As spec_hash, but of what is computed alone, not of the layout (proto/spec/job/hash.h). Empty in
-  // states of releases that resumed under one layout only.
+  // As spec_hash, but of what is computed alone, not of the layout (proto/spec/job/hash.h). Empty
+  // in states of releases that resumed under one layout only.
   std::string math_hash;
   std::string tokenizer_hash;
   int64_t padded_vocab = 0;
   int64_t world_size = 0;
   int64_t tp_size = 0;
   HeldOutState held_out = {};
+  // The run that wrote it. Epochs and steps are compared within one run only, because another one
+  // may have had its name. Empty in states of releases before this field.
+  std::string job_uid = {};
+  std::optional<ParentState> parent = {};  // of the attempt that wrote it
 
   bool operator==(const TrainingState&) const = default;
 };

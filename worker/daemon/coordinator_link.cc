@@ -117,6 +117,7 @@ bool CoordinatorLink::PauseBefore(int attempt) {
 }
 
 void CoordinatorLink::Run() {
+  absl::StatusCode logged = absl::StatusCode::kOk;
   for (int attempt = 0;; ++attempt) {
     const absl::Status status = Connect();
     bool newcomer = false;
@@ -130,8 +131,9 @@ void CoordinatorLink::Run() {
       handler_.OnRefused(status);
       return;
     }
-    // Logged once per outage, not per attempt.
-    if (attempt == 0) {
+    // Logged once per outage and kind of failure, not per attempt.
+    if (attempt == 0 || status.code() != logged) {
+      logged = status.code();
       const std::string more = absl::IsUnavailable(status) ? explain_() : "";
       spdlog::warn("no session with the coordinator, trying again: {}{}{}", status.ToString(),
                    more.empty() ? "" : "; ", more);

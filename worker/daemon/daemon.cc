@@ -10,6 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <utility>
@@ -22,7 +23,6 @@
 #include "proto/tls/explain.h"
 #include "spdlog/spdlog.h"
 #include "worker/daemon/daemon_options.h"
-#include "worker/daemon/state_dir.h"
 
 namespace stretto::daemon {
 namespace {
@@ -67,6 +67,7 @@ absl::StatusOr<std::unique_ptr<Daemon>> Daemon::Start(DaemonOptions options, con
 
 Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock)
     : options_(std::move(options)),
+      clock_(clock),
       gpus_(std::move(nvml), clock),
       node_(std::move(node)),
       incarnation_(NewUid()),
@@ -95,6 +96,9 @@ Daemon::Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, con
           }) {}
 
 absl::Status Daemon::Open() {
+  if (!options_.join_new_cluster) {
+    ASSIGN_OR_RETURN(membership_, ReadMembership(options_.state_dir));
+  }
   ASSIGN_OR_RETURN(monitoring_,
                    monitoring::MonitoringServer::Start(
                        options_.metrics_listen, {.metrics = [this] { return metrics_.Text(); },
@@ -176,12 +180,23 @@ v1::Register Daemon::Registration() {
     device->set_memory_bytes(slot.memory_bytes);
     device->set_fault(FaultOf(slot, gpus));
   }
+  message.set_cluster_id(membership_.cluster_id);
+  message.set_newest_epoch(membership_.newest_epoch);
   offered_ = relay_.Held();
   for (const v1::HeldRank& held : offered_) *message.add_held() = held;
   return message;
 }
 
+void Daemon::NoteMembership(const std::string& cluster_id, int64_t epoch) {
+  const Membership now{cluster_id, std::max(membership_.newest_epoch, epoch)};
+  if (now == membership_ || cluster_id.empty()) return;  // an older coordinator has no id
+  membership_ = now;
+  const absl::Status written = WriteMembership(options_.state_dir, membership_);
+  if (!written.ok()) spdlog::error("cluster not noted: {}", written.ToString());
+}
+
 void Daemon::OnRegistered(const v1::Registered& registered) {
+  NoteMembership(registered.cluster_id(), 0);
   for (const v1::HeldRank& held : offered_) {
     const RankKey key = KeyOf(held);
     bool keep = true;  // ranks that the answer does not mention are kept, with every report
@@ -194,7 +209,7 @@ void Daemon::OnRegistered(const v1::Registered& registered) {
     if (keep) {
       relay_.Rewind(key, acked);
     } else {
-      supervisor_.Kill(key, "the coordinator does not want it any more");
+      supervisor_.StopOne(key, options_.stop_grace, "the coordinator does not want it any more");
       relay_.Drop(key);
     }
   }
@@ -212,6 +227,7 @@ void Daemon::OnRegistered(const v1::Registered& registered) {
 void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kAssign:
+      NoteMembership(membership_.cluster_id, message.assign().epoch());
       if (!stopping_) supervisor_.Assign(message.assign());
       break;
     case v1::CoordinatorMessage::kStop: {
@@ -219,7 +235,11 @@ void Daemon::OnMessage(const v1::CoordinatorMessage& message) {
       const absl::Duration grace =
           stop.has_grace() ? absl::Milliseconds(TimeUtil::DurationToMilliseconds(stop.grace()))
                            : options_.stop_grace;
-      supervisor_.Stop(stop.job_uid(), stop.epoch(), grace, stop.reason());
+      const auto ask = [&](const RankKey& key) {
+        return trainers_->RequestStop(key, /*checkpoint=*/true, stop.reason());
+      };
+      supervisor_.Stop(stop.job_uid(), stop.epoch(), grace, stop.reason(),
+                       stop.checkpoint() ? ask : Supervisor::Ask());
       break;
     }
     case v1::CoordinatorMessage::kAck:
@@ -245,6 +265,7 @@ v1::Heartbeat Daemon::Beat() {
     health->set_slot(slot.index);
     health->set_fault(FaultOf(slot, gpus));
   }
+  look_ = true;
   return heartbeat;
 }
 
@@ -252,6 +273,14 @@ std::optional<v1::WorkerMessage> Daemon::NextMessage() {
   // They take turns, so that neither a replay nor a long log starves the other.
   logs_turn_ = !logs_turn_;
   v1::WorkerMessage message;
+  if (std::exchange(look_, false)) {
+    std::optional<v1::RankPositions> positions =
+        positions_.Look(supervisor_.Running(), clock_.Monotonic());
+    if (positions.has_value()) {
+      *message.mutable_positions() = *std::move(positions);
+      return message;
+    }
+  }
   for (const bool logs : {logs_turn_, !logs_turn_}) {
     if (logs) {
       if (std::optional<v1::LogData> data = logs_.Next()) {
@@ -290,10 +319,16 @@ void Daemon::OnRefused(const absl::Status& status) {
 
 // ---- the trainers' side
 
+// A trainer ends by itself within its lease and this, before the coordinator counts its rank as
+// lost and may start another attempt (--lost-rank-timeout).
+constexpr absl::Duration kMostLeaseGrace = absl::Seconds(10);
+
 absl::StatusOr<v1::AttachResponse> Daemon::Attach(const v1::AttachRequest& request) {
   ASSIGN_OR_RETURN(v1::AttachResponse response, supervisor_.Attach(request));
   *response.mutable_lease() =
       TimeUtil::MillisecondsToDuration(absl::ToInt64Milliseconds(options_.lease));
+  *response.mutable_lease_grace() = TimeUtil::MillisecondsToDuration(
+      absl::ToInt64Milliseconds(std::min(options_.stop_grace, kMostLeaseGrace)));
   response.set_data_root(options_.data_root);
   response.set_checkpoint_root(options_.checkpoint_root);
   response.set_interface_address(options_.interface_address);

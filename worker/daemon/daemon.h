@@ -23,8 +23,10 @@
 #include "worker/daemon/metrics.h"
 #include "worker/daemon/node_probe.h"
 #include "worker/daemon/nvml.h"
+#include "worker/daemon/position_watch.h"
 #include "worker/daemon/report_relay.h"
 #include "worker/daemon/run_folder.h"
+#include "worker/daemon/state_dir.h"
 #include "worker/daemon/supervisor.h"
 #include "worker/daemon/trainer_service.h"
 
@@ -45,6 +47,8 @@ struct DaemonOptions {
   absl::Duration lease = absl::Seconds(15);     // how long a trainer runs without us
   absl::Duration metrics_retention = absl::Minutes(5);
   absl::Duration stop_grace = absl::Seconds(10);
+  // Forget the cluster that this worker belonged to, and belong to that of the coordinator.
+  bool join_new_cluster = false;
   // Each allows unencrypted traffic beyond loopback: of all kinds, of metrics, of tensors between
   // ranks.
   bool insecure_beyond_loopback = false;  // all three
@@ -82,6 +86,8 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
  private:
   Daemon(DaemonOptions options, std::unique_ptr<Nvml> nvml, Node node, const Clock& clock);
   absl::Status Open();
+  // Keeps the newest epoch, also for the next daemon.
+  void NoteMembership(const std::string& cluster_id, int64_t epoch);
   void Signal();
   absl::Status Ready() const;  // for /readyz
   // Returns why no rank may run there, by NVML's newest reading; empty while healthy.
@@ -102,6 +108,7 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   void OnReport(const stretto::v1alpha1::RankReport& report) override;
 
   const DaemonOptions options_;
+  const Clock& clock_;
   GpuWatch gpus_;
   const Node node_;
   const std::string incarnation_;
@@ -121,7 +128,10 @@ class Daemon final : private SessionHandler, private TrainerServiceHandler {
   std::unique_ptr<monitoring::MonitoringServer> monitoring_;  // last: asks the others
 
   std::vector<stretto::v1alpha1::HeldRank> offered_;  // in the last Register; reading thread only
+  Membership membership_;                             // reading thread only
   bool logs_turn_ = false;                            // writing thread only
+  bool look_ = false;                                 // writing thread only: a heartbeat was sent
+  PositionWatch positions_;                           // writing thread only
   std::atomic<bool> registered_{false};
   std::atomic<bool> stopping_{false};
 

@@ -3,11 +3,13 @@
 // Per rank, `seen` is the newest known report; `sent` and `acked` follow it. Reports arrive live
 // from the stream or are read from the log, which also closes gaps. Sending first looks for the
 // next report in memory (recent, unsaved, ahead). Only then it reads the log, with the lock
-// released: another thread may drop the rank meanwhile, so it is looked up again afterwards.
+// released: another thread may drop the rank meanwhile, so it is looked up again afterwards. While
+// a trainer lives its log may yet be readable again; what an ended one's log does not have is lost.
 
 #include "worker/daemon/report_relay.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -39,19 +41,24 @@ absl::Status AppendToLog(const std::string& path, ReportRelay::Report report) {
 }  // namespace
 
 struct ReportRelay::Cursor {
-  explicit Cursor(std::string path) : reader(std::move(path)) {}
+  Cursor(std::string path, std::shared_ptr<std::atomic<bool>> already_logged)
+      : reader(std::move(path)), logged(std::move(already_logged)) {}
 
-  // Returns nothing if there are no more reports, or if the log cannot be read, which is logged.
+  // Returns nothing if there are no more reports, or if the log cannot be read. The first trouble
+  // is logged.
   std::vector<Report> Read() {
     const MutexLock lock(mu);
     absl::StatusOr<std::vector<Report>> reports = reader.ReadNew(kReadBatch);
-    if (reports.ok()) return *std::move(reports);
-    spdlog::error("report log cannot be read: {}", reports.status().ToString());
-    return {};
+    const absl::Status trouble = reports.ok() ? reader.damage() : reports.status();
+    if (!trouble.ok() && !logged->exchange(true)) {
+      spdlog::error("report log is not intact: {}", trouble.ToString());
+    }
+    return reports.ok() ? *std::move(reports) : std::vector<Report>{};
   }
 
   Mutex mu;
   ReportReader reader GUARDED_BY(mu);
+  const std::shared_ptr<std::atomic<bool>> logged;  // shared by the cursors of a rank
 };
 
 ReportRelay::ReportRelay(Observer observer, std::function<void()> wake)
@@ -66,7 +73,7 @@ void ReportRelay::Add(const RankKey& key, const std::string& job_id, int32_t slo
     it->second.job_id = job_id;
     it->second.slot = slot;
     it->second.folder = folder;
-    it->second.arrived = std::make_shared<Cursor>(folder.reports());
+    it->second.arrived = std::make_shared<Cursor>(folder.reports(), it->second.trouble_logged);
   }
   CatchUp(key);
 }
@@ -178,7 +185,8 @@ const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t 
   while (it != ranks_.end()) {
     if (const Report* found = FindLocked(it->second, sequence)) return found;
     if (it->second.resent == nullptr) {
-      it->second.resent = std::make_shared<Cursor>(it->second.folder.reports());
+      it->second.resent =
+          std::make_shared<Cursor>(it->second.folder.reports(), it->second.trouble_logged);
     }
     const std::shared_ptr<Cursor> cursor = it->second.resent;
     mu_.Unlock();
@@ -191,6 +199,24 @@ const ReportRelay::Report* ReportRelay::FetchLocked(const RankKey& key, int64_t 
   return nullptr;
 }
 
+ReportRelay::Report ReportRelay::Lost(const RankKey& key, const Rank& rank, int64_t sequence) {
+  Report report;
+  report.set_job_id(rank.job_id);
+  report.set_job_uid(key.job_uid);
+  report.set_epoch(key.epoch);
+  report.set_rank(key.rank);
+  report.set_sequence(sequence);
+  if (rank.exit.has_value() && sequence == rank.seen) {  // the exit is the last
+    *report.mutable_exit() = *rank.exit;
+    return report;
+  }
+  report.mutable_warning()->set_condition("LogIntact");
+  report.mutable_warning()->set_reason("LogLost");
+  report.mutable_warning()->set_message(
+      absl::StrCat(rank.folder.reports(), ": reports are not there any more"));
+  return report;
+}
+
 std::optional<ReportRelay::Report> ReportRelay::NextLocked(const RankKey& key) {
   const auto it = ranks_.find(key);
   if (it == ranks_.end() || !it->second.sending || it->second.sent >= it->second.seen) {
@@ -198,8 +224,12 @@ std::optional<ReportRelay::Report> ReportRelay::NextLocked(const RankKey& key) {
   }
   const int64_t sequence = it->second.sent + 1;
   const Report* found = FetchLocked(key, sequence);
+  const auto again = ranks_.find(key);
+  if (again == ranks_.end()) return std::nullopt;
+  Rank& rank = again->second;
+  Report lost;
+  if (found == nullptr && rank.ended) found = &(lost = Lost(key, rank, sequence));
   if (found == nullptr) return std::nullopt;
-  Rank& rank = ranks_.at(key);
   // The rank may have been rewound while the log was read. Its exit is sent only after End, which
   // means that the process has been reaped.
   if (rank.sent + 1 != sequence || (found->has_exit() && !rank.ended)) return std::nullopt;

@@ -3,11 +3,13 @@
 // Forwards every report of every rank once and in order: from the rank's report log or, to avoid
 // reading it again, from the trainer's stream; to the metrics immediately, and to the coordinator
 // while there is a session. The report log is authoritative: reports that a stream skips, repeats
-// or loses are read from the log.
+// or loses are read from the log. A warning (condition LogIntact) stands for each report that is
+// lost with a damaged log, so that what comes after it, and the exit above all, is sent.
 //
 // A rank's RankExit leaves this node only when its process has been reaped. So exits are in the
 // order of deaths, and a rank that is reported as gone has freed its slot.
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -84,6 +86,7 @@ class ReportRelay {
     bool ended = false;
     bool stopped = false;
     std::optional<stretto::v1alpha1::RankExit> exit;
+    std::shared_ptr<std::atomic<bool>> trouble_logged = std::make_shared<std::atomic<bool>>(false);
     std::deque<Report> recent;   // the newest ones, up to `seen`
     std::deque<Report> unsaved;  // not in the log: disk full
     std::deque<Report> ahead;    // read from the log for sending
@@ -95,6 +98,8 @@ class ReportRelay {
   // `live`: the report may not be in the log.
   void TakeLocked(Rank& rank, const Report& report, bool live) REQUIRES(mu_);
   const Report* FindLocked(Rank& rank, int64_t sequence) REQUIRES(mu_);
+  // Returns what is sent for a report that neither memory nor the log of an ended rank has.
+  static Report Lost(const RankKey& key, const Rank& rank, int64_t sequence);
   // Continues reading the log until `sequence` is in memory. Unlocks meanwhile.
   const Report* FetchLocked(const RankKey& key, int64_t sequence) REQUIRES(mu_);
   std::optional<Report> NextLocked(const RankKey& key) REQUIRES(mu_);

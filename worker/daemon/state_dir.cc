@@ -9,13 +9,22 @@
 #include <cerrno>
 #include <filesystem>
 #include <system_error>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::daemon {
+namespace {
+
+std::string MembershipPath(const std::string& state_dir) { return state_dir + "/cluster"; }
+
+}  // namespace
 
 absl::StatusOr<FileDescriptor> LockStateDir(const std::string& state_dir) {
   std::error_code error;
@@ -36,6 +45,28 @@ absl::StatusOr<FileDescriptor> LockStateDir(const std::string& state_dir) {
   if (::ftruncate(lock.get(), 0) != 0) return ErrnoStatus(errno, absl::StrCat("truncate ", path));
   RETURN_IF_ERROR(WriteAll(lock.get(), absl::StrCat(::getpid(), "\n"), path));
   return lock;
+}
+
+absl::StatusOr<Membership> ReadMembership(const std::string& state_dir) {
+  const std::string path = MembershipPath(state_dir);
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (absl::IsNotFound(text.status())) return Membership{};
+  RETURN_IF_ERROR(text.status());
+  const std::vector<std::string> words =
+      absl::StrSplit(absl::StripTrailingAsciiWhitespace(*text), ' ');
+  Membership membership;
+  if (words.size() != 2 || words[0].empty() ||
+      !absl::SimpleAtoi(words[1], &membership.newest_epoch) || membership.newest_epoch < 0) {
+    return absl::DataLossError(absl::StrCat(path, ": found ", text->size(),
+                                            " bytes, expected the id of a cluster and an epoch"));
+  }
+  membership.cluster_id = words[0];
+  return membership;
+}
+
+absl::Status WriteMembership(const std::string& state_dir, const Membership& membership) {
+  return WriteFileAtomic(MembershipPath(state_dir),
+                         absl::StrCat(membership.cluster_id, " ", membership.newest_epoch, "\n"));
 }
 
 }  // namespace stretto::daemon

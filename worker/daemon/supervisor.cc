@@ -78,6 +78,7 @@ void Supervisor::Wake() {
 
 void Supervisor::Assign(const v1::Assign& assign) {
   std::set<std::string> in_use;
+  std::set<RankKey> leaving;  // trainers that are stopped in a slot of this assignment
   {
     const MutexLock lock(mu_);
     const int64_t newest = NewestEpochLocked(assign.job_uid());
@@ -87,10 +88,17 @@ void Supervisor::Assign(const v1::Assign& assign) {
       return;
     }
     epochs_[assign.job_uid()] = assign.epoch();
-    for (const auto& [key, trainer] : trainers_) in_use.insert(key.job_uid);
+    for (const auto& [key, trainer] : trainers_) {
+      in_use.insert(key.job_uid);
+      for (const v1::RankSlot& rank : assign.ranks()) {
+        if (trainer.stopping && trainer.slot == rank.slot()) leaving.insert(key);
+      }
+    }
   }
   in_use.insert(assign.job_uid());
   Stop(assign.job_uid(), assign.epoch() - 1, absl::ZeroDuration(), "a newer epoch was assigned");
+  for (const RankKey& key : leaving)
+    StopOne(key, absl::ZeroDuration(), "its slot was assigned again");
   folders_.Prune(options_.keep_jobs, in_use);
 
   const auto shared = std::make_shared<const v1::Assign>(assign);
@@ -187,13 +195,12 @@ void Supervisor::ReportUnstarted(const RankKey& key, const v1::Assign& assign, i
 // ---- stopping
 
 void Supervisor::Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
-                      const std::string& reason) {
+                      const std::string& reason, const Ask& ask) {
   StopRanks([&](const RankKey& key) { return key.job_uid == job_uid && key.epoch <= epoch; }, grace,
-            reason, nullptr);
+            reason, ask);
 }
 
-void Supervisor::StopAll(absl::Duration grace, const std::string& reason,
-                         const std::function<bool(const RankKey&)>& ask) {
+void Supervisor::StopAll(absl::Duration grace, const std::string& reason, const Ask& ask) {
   {
     const MutexLock lock(mu_);
     closed_ = true;
@@ -201,14 +208,12 @@ void Supervisor::StopAll(absl::Duration grace, const std::string& reason,
   StopRanks([](const RankKey&) { return true; }, grace, reason, ask);
 }
 
-void Supervisor::Kill(const RankKey& key, const std::string& reason) {
-  StopRanks([&](const RankKey& other) { return other == key; }, absl::ZeroDuration(), reason,
-            nullptr);
+void Supervisor::StopOne(const RankKey& key, absl::Duration grace, const std::string& reason) {
+  StopRanks([&](const RankKey& other) { return other == key; }, grace, reason, nullptr);
 }
 
 void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
-                           const std::string& reason,
-                           const std::function<bool(const RankKey&)>& ask) {
+                           const std::string& reason, const Ask& ask) {
   std::vector<std::pair<RankKey, RunFolder>> chosen;
   {
     const MutexLock lock(mu_);
@@ -231,7 +236,7 @@ void Supervisor::StopRanks(const Selector& selector, absl::Duration grace,
     // Deadlines only shorten: a second stop with a longer grace must not extend the first.
     it->second.kill_at =
         std::min(it->second.kill_at.value_or(absl::InfiniteDuration()), now + grace);
-    it->second.term_at = now + (asked ? grace / 2 : absl::ZeroDuration());
+    it->second.term_at = now + (asked ? grace / 10 : absl::ZeroDuration());
     spdlog::info("trainer is stopped epoch={} rank={} pid={}: {}", key.epoch, key.rank,
                  it->second.process.pid, reason);
   }
@@ -291,6 +296,16 @@ absl::StatusOr<v1::AttachResponse> Supervisor::Attach(const v1::AttachRequest& r
 bool Supervisor::Alive(const RankKey& key) const {
   const MutexLock lock(mu_);
   return trainers_.count(key) != 0;
+}
+
+std::vector<WatchedTrainer> Supervisor::Running() const {
+  const MutexLock lock(mu_);
+  std::vector<WatchedTrainer> running;
+  for (const auto& [key, trainer] : trainers_) {
+    // A stop and an expected exit have deadlines of their own.
+    if (!trainer.stopping && !trainer.kill_at.has_value()) running.push_back({key, trainer.folder});
+  }
+  return running;
 }
 
 std::vector<TrainerMemory> Supervisor::Memory() const {

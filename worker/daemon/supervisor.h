@@ -23,6 +23,7 @@
 #include "stretto/v1alpha1/trainer.pb.h"
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/daemon/node_probe.h"
+#include "worker/daemon/position_watch.h"
 #include "worker/daemon/process.h"
 #include "worker/daemon/rank_key.h"
 #include "worker/daemon/report_relay.h"
@@ -67,16 +68,17 @@ class Supervisor {
   // SlotFaulty, DiskFull, SpawnFailed), and the rest of its gang on this node is stopped.
   void Assign(const stretto::v1alpha1::Assign& assign);
 
-  // Sends SIGTERM to the ranks of this job with this epoch or an older one, and SIGKILL after
-  // `grace`.
+  // Asks a trainer to stop by itself. Returns whether the request reached it.
+  using Ask = std::function<bool(const RankKey&)>;
+  // Sends SIGTERM, which asks for a checkpoint, to the ranks of this job with this epoch or an
+  // older one, and SIGKILL after `grace`. If there is an `ask`, calls it first; a trainer that it
+  // reaches gets SIGTERM only after a tenth of `grace`.
   void Stop(const std::string& job_uid, int64_t epoch, absl::Duration grace,
-            const std::string& reason);
-  // The same for every trainer, and starts no more. It first calls `ask`; a trainer that this
-  // reaches gets SIGTERM only after half of `grace`.
-  void StopAll(absl::Duration grace, const std::string& reason,
-               const std::function<bool(const RankKey&)>& ask);
-  // Kills one rank that the coordinator does not want.
-  void Kill(const RankKey& key, const std::string& reason);
+            const std::string& reason, const Ask& ask = nullptr);
+  // The same for every trainer, and starts no more.
+  void StopAll(absl::Duration grace, const std::string& reason, const Ask& ask);
+  // The same for one rank.
+  void StopOne(const RankKey& key, absl::Duration grace, const std::string& reason);
   // Returns true if no trainer is left within `timeout`.
   bool WaitUntilEmpty(absl::Duration timeout);
 
@@ -86,6 +88,8 @@ class Supervisor {
       const stretto::v1alpha1::AttachRequest& request) const;
   absl::Status CheckCurrent(const RankKey& key) const;
   bool Alive(const RankKey& key) const;
+  // The live trainers that nobody has asked to end.
+  std::vector<WatchedTrainer> Running() const;
   // The memory of the live trainers.
   std::vector<TrainerMemory> Memory() const;
 
@@ -117,7 +121,7 @@ class Supervisor {
   // Returns true if the rank failed on its own while no daemon was running.
   bool AdoptRun(const StoredRun& run);
   void StopRanks(const Selector& selector, absl::Duration grace, const std::string& reason,
-                 const std::function<bool(const RankKey&)>& ask);
+                 const Ask& ask);
   void ReportUnstarted(const RankKey& key, const stretto::v1alpha1::Assign& assign, int32_t slot,
                        const absl::Status& why);
   void WriteExit(const RankKey& key, const std::string& job_id, const RunFolder& folder,

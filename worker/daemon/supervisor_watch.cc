@@ -71,12 +71,19 @@ bool Supervisor::AdoptRun(const StoredRun& run) {
       trainer.process = *run.process;
       trainer.watch = *std::move(watch);
       trainer.stopping = stopping;
-      if (stopping) trainer.kill_at = clock_.Monotonic() + options_.grace;
+      if (stopping) {  // the signal may not have been sent; another one changes nothing
+        trainer.term_at = clock_.Monotonic();
+        trainer.kill_at = clock_.Monotonic() + options_.grace;
+      }
       trainers_[run.key] = std::move(trainer);
     }
     spdlog::info("trainer adopted job={} epoch={} rank={} pid={}", run.assign.job_id(),
                  run.key.epoch, run.key.rank, run.process->pid);
-    if (!current) Kill(run.key, "left over from an epoch that is not current");
+    if (!current) {
+      // One that is done may be saving its state because nobody wants it any more.
+      StopOne(run.key, run.done ? options_.grace : absl::ZeroDuration(),
+              "left over from an epoch that is not current");
+    }
     return false;
   }
   if (run.done) return false;

@@ -74,6 +74,10 @@ void AddFlags(CLI::App& app, Flags& flags) {
   app.add_flag("--detach-on-exit", flags.detach_on_exit,
                "leave trainers running on SIGTERM, for the next daemon to adopt");
   app.add_flag(
+      "--join-new-cluster", daemon.join_new_cluster,
+      "accept a coordinator of another cluster than before; trainers that it does not know "
+      "are stopped with a checkpoint");
+  app.add_flag(
       "--insecure-listen-beyond-loopback", daemon.insecure_beyond_loopback,
       "allow addresses that other machines can reach, without encryption or authentication");
   app.add_flag(

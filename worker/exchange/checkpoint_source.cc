@@ -7,14 +7,13 @@
 #include "worker/exchange/checkpoint_source.h"
 
 #include <filesystem>
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 #include "worker/checkpoint/checkpoint.h"
-#include "worker/checkpoint/job_folder.h"
+#include "worker/checkpoint/lineage.h"
 #include "worker/exchange/model_note.h"
 #include "worker/exchange/parameter_table.h"
 
@@ -84,22 +83,19 @@ absl::StatusOr<std::string> CheckpointFolderOf(const std::string& folder) {
   std::error_code ignored;
   if (std::filesystem::exists(absl::StrCat(folder, "/", kManifestName), ignored)) return folder;
   ASSIGN_OR_RETURN(const std::vector<JobEntry> entries, ListJobFolder(folder));
-  std::optional<std::pair<int64_t, int64_t>> newest;
-  std::string found;
+  std::vector<StoredCheckpoint> stored;
   for (const JobEntry& entry : entries) {
     if (entry.name.kind != FolderName::Kind::kFinal) continue;
-    const absl::StatusOr<Manifest> manifest = ReadManifest(entry.path);
+    absl::StatusOr<Manifest> manifest = ReadManifest(entry.path);
     if (!manifest.ok()) {
       return absl::Status(manifest.status().code(),
                           absl::StrCat(folder, ": which checkpoint is the newest cannot be told: ",
                                        manifest.status().message(), "; name one"));
     }
-    const std::pair order{manifest->state.epoch, manifest->state.step};
-    if (newest.has_value() && order < *newest) continue;
-    newest = order;
-    found = entry.path;
+    stored.push_back({entry, *std::move(manifest)});
   }
-  if (newest.has_value()) return found;
+  RETURN_IF_ERROR(KeepOneRun(folder, &stored));
+  if (!stored.empty()) return stored.front().folder.path;
   return absl::NotFoundError(absl::StrCat(
       folder, ": found no checkpoint, expected a checkpoint's folder or that of a job with some"));
 }

@@ -25,9 +25,10 @@
 namespace stretto {
 namespace {
 
-constexpr uint64_t kMagic = 0x0001'54'48'47'49'4C'46'53ull;  // "SFLIGHT", version 1
+constexpr uint64_t kMagic = 0x0002'54'48'47'49'4C'46'53ull;  // "SFLIGHT", version 2
 constexpr size_t kPageBytes = 4096;
 constexpr size_t kLanes = 2;
+constexpr size_t kGroupBytes = 32;  // with a terminating zero
 
 }  // namespace
 
@@ -36,11 +37,24 @@ struct FlightPage {
     std::atomic<int64_t> operation;
     std::atomic<int64_t> time_ns;
   };
+  struct Channel {
+    char group[kGroupBytes];  // written before `channels` counts it
+    std::atomic<int64_t> begun;
+    std::atomic<int64_t> ended;
+    std::atomic<int64_t> time_ns;
+    std::atomic<int32_t> peer;
+    std::atomic<uint32_t> receives;
+  };
   std::atomic<uint64_t> magic;
   std::atomic<int64_t> step;
   std::atomic<uint32_t> phase;
   std::atomic<int64_t> time_ns;  // of the last change of step or phase
   Lane lanes[kLanes];
+  std::atomic<int64_t> pulse_ns;
+  std::atomic<int64_t> cpu_ns;
+  std::atomic<int64_t> announced_ns;
+  std::atomic<uint32_t> channels;
+  Channel channel[kMaxFlightChannels];
 };
 static_assert(sizeof(FlightPage) <= kPageBytes && std::atomic<int64_t>::is_always_lock_free);
 
@@ -108,6 +122,72 @@ void FlightRecorder::SetOperation(FlightLane lane, int64_t operation, absl::Dura
   cell.time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
 }
 
+int FlightRecorder::AddChannel(absl::string_view group) {
+  const uint32_t number = page_->channels.load(std::memory_order_relaxed);
+  if (number == kMaxFlightChannels) return kMaxFlightChannels;
+  FlightPage::Channel& channel = page_->channel[number];
+  std::memcpy(channel.group, group.data(), std::min(group.size(), kGroupBytes - 1));
+  channel.peer.store(-1, std::memory_order_relaxed);
+  page_->channels.store(number + 1, std::memory_order_release);
+  return static_cast<int>(number);
+}
+
+void FlightRecorder::BeginCall(int channel, absl::Duration now) {
+  if (channel >= kMaxFlightChannels) return;
+  FlightPage::Channel& cell = page_->channel[channel];
+  cell.peer.store(-1, std::memory_order_relaxed);
+  cell.begun.store(cell.begun.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  cell.time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+}
+
+void FlightRecorder::AwaitPeer(int channel, int32_t peer, bool receives, absl::Duration now) {
+  if (channel >= kMaxFlightChannels) return;
+  FlightPage::Channel& cell = page_->channel[channel];
+  cell.peer.store(peer, std::memory_order_relaxed);
+  cell.receives.store(receives ? 1 : 0, std::memory_order_relaxed);
+  cell.time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+}
+
+void FlightRecorder::EndCall(int channel, absl::Duration now) {
+  if (channel >= kMaxFlightChannels) return;
+  FlightPage::Channel& cell = page_->channel[channel];
+  cell.ended.store(cell.begun.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  cell.time_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+}
+
+void FlightRecorder::Pulse(absl::Duration now, absl::Duration cpu) {
+  page_->pulse_ns.store(absl::ToInt64Nanoseconds(now), std::memory_order_relaxed);
+  page_->cpu_ns.store(absl::ToInt64Nanoseconds(cpu), std::memory_order_relaxed);
+}
+
+void FlightRecorder::Announce(absl::Duration until) {
+  page_->announced_ns.store(absl::ToInt64Nanoseconds(until), std::memory_order_relaxed);
+}
+
+namespace {
+
+// Returns the channels of a copied page, and the time of the last change of any.
+std::vector<FlightChannel> ChannelsOf(const FlightPage& page, int64_t* last_ns) {
+  std::vector<FlightChannel> channels;
+  const uint32_t count =
+      std::min<uint32_t>(page.channels.load(std::memory_order_relaxed), kMaxFlightChannels);
+  for (uint32_t number = 0; number < count; ++number) {
+    const FlightPage::Channel& cell = page.channel[number];
+    FlightChannel& channel = channels.emplace_back();
+    channel.group.assign(cell.group, ::strnlen(cell.group, kGroupBytes));
+    channel.begun = cell.begun.load(std::memory_order_relaxed);
+    channel.waiting = cell.ended.load(std::memory_order_relaxed) < channel.begun;
+    if (channel.waiting) {
+      channel.peer = cell.peer.load(std::memory_order_relaxed);
+      channel.receives = cell.receives.load(std::memory_order_relaxed) != 0;
+    }
+    *last_ns = std::max(*last_ns, cell.time_ns.load(std::memory_order_relaxed));
+  }
+  return channels;
+}
+
+}  // namespace
+
 absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.valid()) return ErrnoStatus(errno, absl::StrCat("open ", path));
@@ -141,8 +221,12 @@ absl::StatusOr<FlightState> ReadFlightRecord(const std::string& path) {
   const int64_t compute_ns = compute.time_ns.load(std::memory_order_relaxed);
   const int64_t comm_ns = comm.time_ns.load(std::memory_order_relaxed);
   state.last_operation = comm_ns > compute_ns ? state.comm_operation : state.compute_operation;
-  state.last_update = absl::Nanoseconds(
-      std::max({page->time_ns.load(std::memory_order_relaxed), compute_ns, comm_ns}));
+  int64_t last_ns = std::max({page->time_ns.load(std::memory_order_relaxed), compute_ns, comm_ns});
+  state.channels = ChannelsOf(*page, &last_ns);
+  state.last_update = absl::Nanoseconds(last_ns);
+  state.pulse = absl::Nanoseconds(page->pulse_ns.load(std::memory_order_relaxed));
+  state.cpu = absl::Nanoseconds(page->cpu_ns.load(std::memory_order_relaxed));
+  state.announced_until = absl::Nanoseconds(page->announced_ns.load(std::memory_order_relaxed));
   return state;
 }
 

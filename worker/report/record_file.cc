@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// Records are read and written in place. A record that is not whole is torn if nothing but zeros
+// can follow it, and broken otherwise. The next whole record behind a broken one is found by its
+// checksum, byte by byte, because a broken length says nothing about where that begins.
+
 #include "worker/report/record_file.h"
 
 #include <sys/stat.h>
@@ -7,6 +12,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -93,6 +99,21 @@ absl::Status ReadRecord(int fd, int64_t offset, const std::string& path, std::st
   if (crc == header.crc32c) return absl::OkStatus();
   if (end == size) return torn;
   return BrokenRecord(path, offset, "crc32c", absl::StrCat(crc), absl::StrCat(header.crc32c));
+}
+
+absl::StatusOr<int64_t> FindRecord(int fd, int64_t offset, const std::string& path) {
+  ASSIGN_OR_RETURN(const int64_t size, FileSize(fd, path));
+  std::string rest(std::max<int64_t>(size - offset, 0), '\0');
+  if (!rest.empty()) RETURN_IF_ERROR(ReadAt(fd, offset, std::ssize(rest), rest.data(), path));
+  for (int64_t at = 0; at + kRecordHeaderBytes < std::ssize(rest); ++at) {
+    RecordHeader header;
+    std::memcpy(&header, rest.data() + at, sizeof(header));
+    const int64_t most = std::min(kMaxRecordBytes, std::ssize(rest) - at - kRecordHeaderBytes);
+    if (header.length == 0 || header.length > most) continue;
+    const absl::string_view message(rest.data() + at + kRecordHeaderBytes, header.length);
+    if (Crc32c(message) == header.crc32c) return offset + at;
+  }
+  return absl::OutOfRangeError(absl::StrCat(path, ": no record after byte ", offset));
 }
 
 absl::Status WriteRecords(int fd, int64_t size, absl::string_view records,

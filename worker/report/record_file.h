@@ -24,6 +24,10 @@ void AppendRecord(absl::string_view message, std::string* out);
 // others after it; names file, byte, found, expected), those of ErrnoStatus.
 absl::Status ReadRecord(int fd, int64_t offset, const std::string& path, std::string* message);
 
+// Returns the offset of the first whole record at or after `offset`, found by its checksum. Errors:
+// OutOfRange (there is none), those of ErrnoStatus.
+absl::StatusOr<int64_t> FindRecord(int fd, int64_t offset, const std::string& path);
+
 // DataLoss: "PATH: WHAT of the record at byte OFFSET: found FOUND, expected EXPECTED".
 absl::Status BrokenRecord(const std::string& path, int64_t offset, absl::string_view what,
                           absl::string_view found, absl::string_view expected);

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// The reader follows the file record by record and checks that sequence numbers have no gap. Where
+// a record is broken it continues with the next whole report, and warnings stand for those between.
+// The writer continues behind the last whole report.
+
 #include "worker/report/report_log.h"
 
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +19,12 @@
 #include "worker/report/record_file.h"
 
 namespace stretto {
+namespace {
+
+// More reports than a log has. A sequence number that is further on is no number of ours.
+constexpr int64_t kMaxLost = 1'000'000;
+
+}  // namespace
 
 using v1alpha1::RankReport;
 
@@ -23,30 +35,71 @@ absl::Status ReportReader::OpenFile() {
   return ErrnoStatus(errno, absl::StrCat("open ", path_));
 }
 
+absl::Status ReportReader::ReadOne(RankReport* report, int64_t* end) {
+  std::string message;
+  RETURN_IF_ERROR(ReadRecord(file_.get(), offset_, path_, &message));
+  if (!report->ParseFromString(message)) {
+    return BrokenRecord(path_, offset_, "message", "other bytes", "a RankReport");
+  }
+  if (report->sequence() != last_sequence_ + 1) {
+    return BrokenRecord(path_, offset_, "sequence", absl::StrCat(report->sequence()),
+                        absl::StrCat(last_sequence_ + 1));
+  }
+  *end = offset_ + kRecordHeaderBytes + static_cast<int64_t>(message.size());
+  return absl::OkStatus();
+}
+
+absl::Status ReportReader::SkipDamage(const absl::Status& broken,
+                                      std::vector<RankReport>* reports) {
+  for (int64_t at = offset_;; ++at) {
+    ASSIGN_OR_RETURN(at, FindRecord(file_.get(), at, path_));
+    std::string message;
+    RETURN_IF_ERROR(ReadRecord(file_.get(), at, path_, &message));
+    RankReport next;
+    // A message may contain the bytes of a record, so it must make sense as a report, too.
+    if (!next.ParseFromString(message) || next.sequence() <= last_sequence_) continue;
+    const int64_t lost = next.sequence() - last_sequence_ - 1;
+    if (lost > kMaxLost) continue;
+    for (int64_t i = 0; i < lost; ++i) {
+      RankReport& warning = reports->emplace_back();
+      warning.set_job_id(next.job_id());
+      warning.set_job_uid(next.job_uid());
+      warning.set_epoch(next.epoch());
+      warning.set_rank(next.rank());
+      warning.set_sequence(++last_sequence_);
+      warning.mutable_warning()->set_condition("LogIntact");
+      warning.mutable_warning()->set_reason("LogDamaged");
+      warning.mutable_warning()->set_message(
+          absl::StrCat(lost, lost == 1 ? " report" : " reports", " lost: ", broken.message()));
+    }
+    damage_.Update(absl::DataLossError(broken.message()));
+    offset_ = at;
+    return absl::OkStatus();
+  }
+}
+
 absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
   std::vector<RankReport> reports;
   if (absl::Status status = OpenFile(); !status.ok()) {
     if (absl::IsNotFound(status)) return reports;
     return status;
   }
-  std::string message;
-  while (static_cast<int64_t>(reports.size()) < limit) {
-    absl::Status status = ReadRecord(file_.get(), offset_, path_, &message);
+  while (std::ssize(reports) < limit) {
     RankReport report;
-    if (status.ok() && !report.ParseFromString(message)) {
-      status = BrokenRecord(path_, offset_, "message", "other bytes", "a RankReport");
-    } else if (status.ok() && report.sequence() != last_sequence_ + 1) {
-      status = BrokenRecord(path_, offset_, "sequence", absl::StrCat(report.sequence()),
-                            absl::StrCat(last_sequence_ + 1));
+    int64_t end = 0;
+    absl::Status status = ReadOne(&report, &end);
+    if (status.ok()) {
+      offset_ = end;
+      last_sequence_ = report.sequence();
+      reports.push_back(std::move(report));
+      continue;
+    }
+    // A damaged length makes a record look torn, so only what follows shows which it is.
+    if (absl::IsOutOfRange(status) || absl::IsDataLoss(status)) {
+      status = SkipDamage(status, &reports);
     }
     if (absl::IsOutOfRange(status)) break;
-    if (!status.ok()) {
-      if (reports.empty()) return status;
-      break;  // returns the whole ones first; the next call meets the error again
-    }
-    offset_ += kRecordHeaderBytes + static_cast<int64_t>(message.size());
-    last_sequence_ = report.sequence();
-    reports.push_back(std::move(report));
+    RETURN_IF_ERROR(status);
   }
   return reports;
 }

@@ -24,22 +24,31 @@ class ReportReader {
  public:
   explicit ReportReader(std::string path) : path_(std::move(path)) {}
 
-  // Returns the reports written since the last call, at most `limit`. Empty if there are none:
-  // there is no file yet, or the last record is not (yet) whole. Errors: DataLoss (a broken record
-  // with others after it, or a gap in the sequence; names file, byte, found, expected); the reader
-  // then stays before it.
+  // Returns the reports written since the last call, about `limit` of them. Empty if there are
+  // none: there is no file yet, or the last record is not (yet) whole. In place of reports that
+  // cannot be read any more, because the file is damaged before the next whole record, it returns
+  // as many RankWarnings (condition LogIntact, reason LogDamaged), so that sequence numbers have no
+  // gaps. Errors: those of ErrnoStatus.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
+
+  // The first damage found: names file, byte, found, expected. OK: none so far.
+  const absl::Status& damage() const { return damage_; }
 
   int64_t offset() const { return offset_; }  // bytes of whole records read
   int64_t last_sequence() const { return last_sequence_; }
 
  private:
   absl::Status OpenFile();
+  // Reads the next report, if it is whole and in sequence. Errors: OutOfRange, DataLoss.
+  absl::Status ReadOne(v1alpha1::RankReport* report, int64_t* end);
+  // Continues behind `broken` with the next whole report, and adds what stands for those lost.
+  absl::Status SkipDamage(const absl::Status& broken, std::vector<v1alpha1::RankReport>* reports);
 
   std::string path_;
   FileDescriptor file_;
   int64_t offset_ = 0;
   int64_t last_sequence_ = 0;
+  absl::Status damage_;
 };
 
 // Returns all reports with a sequence number above `sequence`. Errors: those of ReadNew.
@@ -49,8 +58,8 @@ absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadAfter(const std::string& p
 // Not thread-safe.
 class ReportLog {
  public:
-  // Creates the file or continues it: a torn last record (a crash while writing) is cut off.
-  // Errors: DataLoss (see ReportReader), those of ErrnoStatus.
+  // Creates the file or continues it: what follows the last whole record (a crash while writing) is
+  // cut off. Errors: those of ErrnoStatus.
   static absl::StatusOr<ReportLog> Open(const std::string& path);
 
   // Sets `report->sequence` to the next number and appends it in one write. If the process is

@@ -85,6 +85,8 @@ Row Describe(const JobEntry& entry) {
   const absl::Status sizes = CheckSizes(entry.path, *manifest);
   if (row.kind == FolderName::Kind::kBad) {
     row.problem = "failed its checks, put aside";
+  } else if (row.kind == FolderName::Kind::kAside) {
+    row.problem = "of another run, put aside";
   } else if (!sizes.ok()) {
     row.problem = std::string(sizes.message());
   }

@@ -12,6 +12,7 @@
 #include "proto/base/status_macros.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/trainer/agreement/work_together.h"
+#include "worker/trainer/flight_watch.h"
 #include "worker/trainer/replicas.h"
 
 namespace stretto::trainer {
@@ -30,7 +31,9 @@ TrainingState StateOf(const TrainContext& context, const TrainState& state) {
           .padded_vocab = config.engine.model.padded_vocab(),
           .world_size = config.engine.world_size(),
           .tp_size = TpSizeOf(config.engine, 0),
-          .held_out = state.held_out};
+          .held_out = state.held_out,
+          .job_uid = config.job_uid,
+          .parent = state.parent};
 }
 
 absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainState& state,
@@ -41,7 +44,7 @@ absl::StatusOr<std::string> CommitAll(const TrainContext& context, const TrainSt
     absl::string_view text = texts[rank];
     // A checkpoint needs the shards of all ranks, so one failure abandons it.
     if (!absl::ConsumePrefix(&text, "+")) {
-      Abandon(config.checkpoint_folder, state.step, Epoch(config.epoch));
+      Abandon(config.checkpoint_folder, state.step, AttemptOf(config));
       return absl::UnavailableError(absl::StrCat("rank ", rank, ": ", text.substr(1)));
     }
     ASSIGN_OR_RETURN(ShardInfo shard, ParseShardInfo(text));
@@ -70,7 +73,8 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const Tr
   RETURN_IF_ERROR(CheckReplicas(config.engine, context.engine, context.control));
   absl::StatusOr<ShardInfo> shard = absl::UnknownError("not written");
   RETURN_IF_ERROR(WorkTogether(context.control, [&] {
-    shard = WriteShard(config.checkpoint_folder, state.step, Epoch(config.epoch), config.rank,
+    const AnnouncedWork work(context.flight, kFilesOfAModel);
+    shard = WriteShard(config.checkpoint_folder, state.step, AttemptOf(config), config.rank,
                        context.engine.OwnedStateTensors());
     return absl::OkStatus();
   }));
@@ -81,6 +85,7 @@ absl::StatusOr<std::string> SaveCheckpoint(const TrainContext& context, const Tr
   std::string verdict;
   // Only rank 0 commits; its verdict is that of all ranks.
   RETURN_IF_ERROR(WorkTogether(context.control, [&] {
+    const AnnouncedWork work(context.flight, kFilesOfAModel);
     if (config.rank == 0) verdict = PackText(CommitAll(context, state, texts));
     return absl::OkStatus();
   }));

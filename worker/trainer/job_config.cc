@@ -90,6 +90,8 @@ absl::StatusOr<std::string> ModelBeneath(const std::string& root, const std::str
 absl::Status SetStart(const v1alpha1::AttachResponse& task, JobConfig* config) {
   const v1alpha1::JobSpec& spec = task.assign().spec();
   const std::string& resume = spec.checkpoint().resume_from();
+  // What the first attempt started with is behind it, and may be gone.
+  if (config->saved_step > 0) return absl::OkStatus();
   if (absl::StartsWith(resume, "hf:")) {
     ASSIGN_OR_RETURN(config->resume_model, PathBeneath(task.data_root(), resume.substr(3)));
   } else if (!resume.empty()) {
@@ -123,6 +125,8 @@ absl::StatusOr<JobConfig> ConfigFrom(const v1alpha1::AttachResponse& task, Rank 
   config.job_id = task.assign().job_id();
   config.job_uid = task.assign().job_uid();
   config.epoch = task.assign().epoch();
+  config.attempt = task.assign().attempt();
+  config.saved_step = task.assign().saved_step();
   config.rank = rank;
   for (const auto& assigned : task.assign().ranks())
     config.ranks_on_node.push_back(Rank::Of(assigned.rank()));

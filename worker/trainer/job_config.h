@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "stretto/v1alpha1/trainer.pb.h"
+#include "worker/checkpoint/checkpoint.h"
 #include "worker/comm/paced.h"
 #include "worker/data/training_data.h"
 #include "worker/engine/spec/spec.h"
@@ -59,9 +60,12 @@ struct JobConfig {
   DataConfig data;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
   std::string initial_weights;    // as OpenModel takes it, absolute; empty: random from the seed
-  std::string resume_folder;      // absolute; empty: start from scratch, or from resume_model
-  bool resume_exact = false;      // resume_folder is one checkpoint, not a job's folder
-  std::string resume_model;       // absolute: a Hugging Face model with its optimizer's state
+  int attempt = 1;  // above 1, the job's own checkpoints come before what resume_* say
+  // Of the newest checkpoint that an earlier attempt is known to have saved; 0: none is known.
+  int64_t saved_step = 0;
+  std::string resume_folder;  // absolute; empty: start from scratch, or from resume_model
+  bool resume_exact = false;  // resume_folder is one checkpoint, not a job's folder
+  std::string resume_model;   // absolute: a Hugging Face model with its optimizer's state
   int64_t checkpoint_interval = 0;
   int checkpoint_keep = 0;
   bool checkpoint_disabled = false;
@@ -76,6 +80,8 @@ struct JobConfig {
 
   bool evaluates() const { return evaluation.interval_steps > 0; }
 };
+
+inline Attempt AttemptOf(const JobConfig& config) { return {Epoch(config.epoch), config.job_uid}; }
 
 // Makes the config of a rank. The spec is normalized and validated here too; then everything that
 // depends on this node's roots is checked. Errors: InvalidArgument, PermissionDenied (a path leaves

@@ -28,11 +28,12 @@
 namespace stretto::trainer {
 namespace {
 
-constexpr absl::Duration kPeerTimeout = absl::Seconds(60);
-// Replicas meet once a step, and a stage waits for its first gradient until all stages have
-// computed what they run ahead. Both may take most of a step. A peer that dies is noticed at once;
-// this limit is for one that hangs.
-constexpr absl::Duration kDistantTimeout = absl::Hours(1);
+// A peer may take as long as it has announced, for a checkpoint or to prepare. If it dies, its
+// connections close at once. If it hangs, the coordinator finds out which rank it is long before
+// this limit, which is for ranks without a coordinator.
+constexpr absl::Duration kPeerTimeout = absl::Hours(1);
+// Of the meeting of a group on its devices, after its hosts have met.
+constexpr absl::Duration kDeviceMeeting = absl::Seconds(60);
 // A few blocks saturate NVLink, and kernels hardly need the SMs; not measured yet. Between stages
 // one tensor crosses while a whole pass computes.
 constexpr int kCollectiveBlocks = 4, kStageBlocks = 2;
@@ -78,28 +79,38 @@ absl::Status RankDevice::OpenCuda() {
   return absl::OkStatus();
 }
 
-absl::Status RankDevice::Connect(Store& store) {
+absl::Status RankDevice::Connect(Store& store, FlightRecorder* flight) {
   // Control messages have connections of their own. They bypass an emulated link, so they do not
   // disturb its timing.
   if (config_.engine.world_size() > 1) {
     ASSIGN_OR_RETURN(network_, OpenGlooNetwork(config_.interface_address));
   }
+  std::vector<Rank> all;
+  for (int rank = 0; rank < config_.engine.world_size(); ++rank) all.push_back(Rank::Of(rank));
   ASSIGN_OR_RETURN(control_, GlooCommunicator::Connect({.rank = config_.rank.value(),
                                                         .size = config_.engine.world_size(),
                                                         .store = &store,
                                                         .prefix = "control",
                                                         .network = network_,
-                                                        .timeout = kPeerTimeout}));
+                                                        .timeout = kPeerTimeout,
+                                                        .watch = Watch("control", all, flight)}));
   for (const Group& group : GroupsOf(config_.engine, config_.rank)) {
-    ASSIGN_OR_RETURN(Connection connection, ConnectGroup(group, store));
+    ASSIGN_OR_RETURN(Connection connection, ConnectGroup(group, store, flight));
     connection.alike = MembersAreAlike(config_.engine, config_.rank, group);
     groups_.push_back(std::move(connection));
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& group,
-                                                                Store& store) const {
+CallWatch* RankDevice::Watch(const std::string& group, std::vector<Rank> ranks,
+                             FlightRecorder* flight) {
+  if (flight == nullptr) return nullptr;
+  return watches_.emplace_back(std::make_unique<FlightWatch>(*flight, group, std::move(ranks)))
+      .get();
+}
+
+absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& group, Store& store,
+                                                                FlightRecorder* flight) {
   Connection connection;
   const int size = std::ssize(group.ranks);
   if (size == 1) return connection;
@@ -114,21 +125,20 @@ absl::StatusOr<RankDevice::Connection> RankDevice::ConnectGroup(const Group& gro
                           .store = &store,
                           .max_blocks = BlocksOf(group),
                           .prefix = absl::StrCat("device-", name),
-                          .timeout = kPeerTimeout});
+                          .timeout = kDeviceMeeting});
     if (absl::IsUnavailable(device.status())) return device.status();  // a peer went away
     RETURN_IF_ERROR(OfDevice(device.status()));
     connection.device = *std::move(device);
     return connection;
   }
-  // Ranks of other replicas and other stages may come minutes later.
-  const bool tp = group.name == kTpGroupName;
   ASSIGN_OR_RETURN(connection.host,
                    GlooCommunicator::Connect({.rank = rank,
                                               .size = size,
                                               .store = &store,
                                               .prefix = name,
                                               .network = network_,
-                                              .timeout = tp ? kPeerTimeout : kDistantTimeout}));
+                                              .timeout = kPeerTimeout,
+                                              .watch = Watch(name, group.ranks, flight)}));
   if (config_.emulated_link.has_value()) {
     connection.host =
         std::make_unique<PacedCommunicator>(std::move(connection.host), *config_.emulated_link);

@@ -17,6 +17,8 @@
 #include "worker/engine/exec/backend.h"
 #include "worker/engine/exec/plugin/plugin.h"
 #include "worker/engine/program/program.h"
+#include "worker/report/flight_record.h"
+#include "worker/trainer/flight_watch.h"
 #include "worker/trainer/job_config.h"
 
 namespace stretto {
@@ -41,9 +43,10 @@ class RankDevice {
   // table and for cores.
   std::optional<double> peak_flops() const { return peak_flops_; }
 
-  // Connects to the other ranks; all call it together. Errors: those of GlooCommunicator::Connect
+  // Connects to the other ranks; all call it together. `flight`, which is borrowed and may be null,
+  // gets the calls of each group that the host makes. Errors: those of GlooCommunicator::Connect
   // and, marked by OfDevice, of BackendPlugin::connect.
-  absl::Status Connect(Store& store);
+  absl::Status Connect(Store& store, FlightRecorder* flight);
   // After Connect: of all ranks, for the host; and of each group, for step programs.
   Communicator& control() { return *control_; }
   GroupLinks links() const;
@@ -60,7 +63,9 @@ class RankDevice {
     std::unique_ptr<DeviceCommunicator> device;
     bool alike = true;  // GroupLink::alike
   };
-  absl::StatusOr<Connection> ConnectGroup(const Group& group, Store& store) const;
+  absl::StatusOr<Connection> ConnectGroup(const Group& group, Store& store, FlightRecorder* flight);
+  // Returns what watches the calls of a group, or null.
+  CallWatch* Watch(const std::string& group, std::vector<Rank> ranks, FlightRecorder* flight);
 
   const JobConfig& config_;
   std::unique_ptr<Ops> ops_;               // of a CPU
@@ -69,6 +74,7 @@ class RankDevice {
   std::string kernels_;
   std::optional<double> peak_flops_;
   GlooNetwork network_;  // moves the bytes of all groups on CPUs, and of control messages
+  std::vector<std::unique_ptr<FlightWatch>> watches_;  // of the communicators below
   std::unique_ptr<Communicator> control_;
   std::vector<Connection> groups_;  // in the order of GroupsOf
 };

@@ -198,7 +198,7 @@ std::vector<ShardTensor> RankEngine::OwnedStateTensors() {
 
 std::vector<double> RankEngine::LossSums() {
   const int64_t tokens = int64_t{spec_.micro_batch_size} * spec_.model.sequence_length;
-  const int shares = SharesOf(spec_, spec_.pp_size - 1);
+  const int shares = SharesOf(spec_, HeadStageOf(spec_));
   std::vector<double> sums;
   if (plan_.buffers.losses < 0) return std::vector<double>(spec_.micro_batches * shares);
   for (int mb = 0; mb < spec_.micro_batches; ++mb) {
@@ -210,7 +210,7 @@ std::vector<double> RankEngine::LossSums() {
 }
 
 double RankEngine::MeanLoss() {
-  const int64_t sequences = int64_t{SequencesOf(spec_, spec_.pp_size - 1)} * spec_.micro_batches;
+  const int64_t sequences = int64_t{SequencesOf(spec_, HeadStageOf(spec_))} * spec_.micro_batches;
   const std::vector<double> sums = LossSums();
   return std::accumulate(sums.begin(), sums.end(), 0.0) /
          static_cast<double>(sequences * spec_.model.sequence_length);

@@ -10,6 +10,7 @@
 #include <google/protobuf/util/time_util.h>
 #include <spdlog/spdlog.h>
 
+#include <cstdlib>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,10 +28,12 @@
 #include "worker/trainer/agreement/same_step.h"
 #include "worker/trainer/agreement/work_together.h"
 #include "worker/trainer/attachments.h"
-#include "worker/trainer/daemon_link.h"
 #include "worker/trainer/exit_reason.h"
+#include "worker/trainer/flight_watch.h"
 #include "worker/trainer/held_out_data.h"
 #include "worker/trainer/initial_weights.h"
+#include "worker/trainer/link/daemon_link.h"
+#include "worker/trainer/link/watchdog.h"
 #include "worker/trainer/memory_check.h"
 #include "worker/trainer/merged_wgrads.h"
 #include "worker/trainer/plan/arenas.h"
@@ -43,6 +46,10 @@
 
 namespace stretto::trainer {
 namespace {
+
+absl::Duration FromProto(const google::protobuf::Duration& duration) {
+  return absl::Seconds(duration.seconds()) + absl::Nanoseconds(duration.nanos());
+}
 
 google::protobuf::Timestamp Now() {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
@@ -60,7 +67,10 @@ class RankProcess {
         flight_(flight),
         link_(link),
         signals_(signals) {}
-  ~RankProcess() { signals_.Watch(nullptr); }
+  ~RankProcess() {
+    Announce(flight_, kPart);  // to destroy all of it
+    signals_.Watch(nullptr, nullptr);
+  }
 
   TrainResult Run() {
     TrainState state;
@@ -69,8 +79,6 @@ class RankProcess {
               status};
     }
     ReportPrepared(state);
-    const absl::Duration lease =
-        absl::Seconds(task_.lease().seconds()) + absl::Nanoseconds(task_.lease().nanos());
     return Train({.config = config_,
                   .sampler = data_->train(),
                   .engine = *engine_,
@@ -80,7 +88,7 @@ class RankProcess {
                   .flight = flight_,
                   .trace = *trace_,
                   .link = link_,
-                  .lease = lease,
+                  .lease = FromProto(task_.lease()),
                   .tokenizer_hash = data_->tokenizer_hash(),
                   .attachments = attachments_,
                   .terminate = signals_.terminate()},
@@ -90,6 +98,7 @@ class RankProcess {
  private:
   absl::Status Prepare(TrainState* state) {
     flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
+    const AnnouncedWork work(flight_, kPart);
     ASSIGN_OR_RETURN(device_, RankDevice::Open(config_));
     RETURN_IF_ERROR(OpenData());
     std::unique_ptr<ModelSource> weights;
@@ -102,7 +111,9 @@ class RankProcess {
       held_out_ = *std::move(held_out);
     }
     RETURN_IF_ERROR(CheckFreeMemory());
+    Announce(flight_, kMeeting);
     RETURN_IF_ERROR(Connect());
+    Announce(flight_, kFilesOfAModel);
     // From here on the ranks act together: each of these functions is called by all of them.
     RETURN_IF_ERROR(CheckSameKernels(device_->kernels(), device_->control()));
     if (!config_.checkpoint_disabled) {
@@ -111,8 +122,12 @@ class RankProcess {
                                       device_->control()));
     }
     ASSIGN_OR_RETURN(const std::unique_ptr<SavedState> saved,
-                     FindSavedState(config_, device_->control()));
+                     FindSavedState(config_, device_->control(), [this] {
+                       flight_.SetPhase(FlightPhase::kPrepare, Clock::Real().Monotonic());
+                     }));
+    Announce(flight_, kPart);
     if (config_.auto_merge_wgrads) RETURN_IF_ERROR(MergeWgrads(saved.get()));
+    Announce(flight_, kMeasuring);
     if (config_.auto_warm_up) RETURN_IF_ERROR(ChooseWarmUps());
     // Rank 0 alone commits checkpoints.
     if (config_.rank == 0) RETURN_IF_ERROR(OfData(ReadAttachments(weights.get(), saved.get())));
@@ -121,6 +136,7 @@ class RankProcess {
       // Memory that peers still map from the last engine is not free yet.
       RETURN_IF_ERROR(device_->control().Run(Collective::Barrier()));
     }
+    Announce(flight_, kPart);
     ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(config_.engine, config_.rank));
     RETURN_IF_ERROR(Rehearse(plan.step, plan.program));
     if (config_.evaluates()) {
@@ -137,6 +153,7 @@ class RankProcess {
     RETURN_IF_ERROR(
         WriteFileAtomic(config_.run_folder + "/program.txt", Print(engine_->program())));
     trace_ = std::make_unique<TraceRecorder>(config_.run_folder, engine_->program());
+    Announce(flight_, kFilesOfAModel);
     return WorkTogether(device_->control(),
                         [&] { return Load(saved.get(), weights.get(), state); });
   }
@@ -237,8 +254,9 @@ class RankProcess {
   absl::Status Connect() {
     // The coordinator keeps rendezvous keys in memory and may restart in the meantime.
     RepublishingStore store(link_.store(), absl::Seconds(1));
-    RETURN_IF_ERROR(device_->Connect(store));
-    signals_.Watch([this] { device_->Abort(); });
+    RETURN_IF_ERROR(device_->Connect(store, &flight_));
+    signals_.Watch([this] { device_->Abort(); },
+                   [this] { return IdleTime(config_.run_folder + "/flight.bin"); });
     return absl::OkStatus();
   }
 
@@ -257,28 +275,6 @@ class RankProcess {
       reporter_.Send(std::move(report));
     }
     return absl::OkStatus();
-  }
-
-  // Returns the flight record's phase of every operation.
-  static std::vector<FlightPhase> PhasesOf(const Program& program) {
-    std::vector<FlightPhase> phases;
-    for (const Op& op : program.ops) {
-      switch (op.tag.phase) {
-        case stretto::Phase::kForward:
-          phases.push_back(FlightPhase::kForward);
-          break;
-        case stretto::Phase::kRecompute:
-          phases.push_back(FlightPhase::kRecompute);
-          break;
-        case stretto::Phase::kBackward:
-          phases.push_back(FlightPhase::kBackward);
-          break;
-        case stretto::Phase::kOptimizer:
-          phases.push_back(FlightPhase::kOptimizer);
-          break;
-      }
-    }
-    return phases;
   }
 
   OnBegin FlightHook() {
@@ -338,8 +334,18 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   link->Start();
   ASSIGN_OR_RETURN(FlightRecorder flight,
                    FlightRecorder::Create(task.run_folder() + "/flight.bin"));
-  spdlog::info("started job={} epoch={} rank={} of {}", named.job_id, options.epoch, options.rank,
-               task.assign().world_size());
+  const absl::Duration grace = FromProto(task.lease_grace());
+  const absl::Duration limit = FromProto(task.lease()) + grace;
+  const Watchdog watchdog(
+      flight, *link, grace > absl::ZeroDuration() ? limit : absl::InfiniteDuration(), [limit] {
+        // The step, or the checkpoint after it, took longer than the grace. The coordinator is
+        // about to count this rank as lost, so it must not live on.
+        spdlog::error("failed: {}: no sign of life from the worker daemon for {}",
+                      NameOf(ExitReason::kDaemonLost), absl::FormatDuration(limit));
+        std::_Exit(1);
+      });
+  spdlog::info("started job={} attempt={} epoch={} rank={} of {}", named.job_id,
+               task.assign().attempt(), options.epoch, options.rank, task.assign().world_size());
 
   TrainResult result;
   absl::StatusOr<JobConfig> config = ConfigFrom(task, named.rank);
@@ -382,6 +388,8 @@ int RunRank(const RankProcessOptions& options) {
   if (absl::Status status = reporter->Exit(*exit); !status.ok()) {
     spdlog::error("cannot write the last report: {}", status.ToString());
   }
+  // All that the daemon must know is in the log.
+  if (!link->Close()) std::_Exit(exit->exit_code());
   return exit->exit_code();
 }
 

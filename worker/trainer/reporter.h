@@ -10,8 +10,8 @@
 #include "stretto/v1alpha1/worker.pb.h"
 #include "worker/engine/exec/ledger.h"
 #include "worker/report/report_log.h"
-#include "worker/trainer/daemon_link.h"
 #include "worker/trainer/job_config.h"
+#include "worker/trainer/link/daemon_link.h"
 
 namespace stretto::trainer {
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Rank 0 chooses a checkpoint and names each candidate to its peers. All ranks then verify a share
-// of its files, and their verdicts together decide whether it is taken or set aside. A model in the
-// format of Hugging Face is opened by every rank for itself.
+// of its files, and their verdicts together decide whether it is taken or passed over. The run's
+// own checkpoints come before what the job resumes from. A model in the format of Hugging Face is
+// opened by every rank for itself.
 
 #include "worker/trainer/saved_state.h"
 
@@ -16,8 +17,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "proto/base/clock.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
+#include "proto/base/units.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/engine/layout/layout.h"
 #include "worker/exchange/model_note.h"
@@ -28,8 +31,10 @@
 namespace stretto::trainer {
 namespace {
 
-absl::Status Refused(absl::string_view why) {
-  return absl::FailedPreconditionError(absl::StrCat("checkpoint.resume_from: ", why));
+constexpr absl::string_view kResumeFrom = "checkpoint.resume_from";
+
+absl::Status Refused(absl::string_view what, absl::string_view why) {
+  return absl::FailedPreconditionError(absl::StrCat(what, ": ", why));
 }
 
 class CheckpointState final : public SavedState {
@@ -73,13 +78,39 @@ class CheckpointState final : public SavedState {
   Checkpoint checkpoint_;
 };
 
+// Tells the watchers of this rank and its log how far the reading of files has come.
+class Progress {
+ public:
+  explicit Progress(std::function<void()> alive) : alive_(std::move(alive)) {}
+
+  void Add(int64_t bytes) {
+    bytes_ += bytes;
+    const absl::Duration now = Clock::Real().Monotonic();
+    if (now < next_) return;
+    if (alive_) alive_();
+    if (next_ > absl::ZeroDuration()) spdlog::info("verified {} so far", FormatBytes(bytes_));
+    next_ = now + kInterval;
+  }
+
+ private:
+  static constexpr absl::Duration kInterval = absl::Seconds(5);
+
+  const std::function<void()> alive_;
+  int64_t bytes_ = 0;
+  absl::Duration next_ = absl::ZeroDuration();  // monotonic
+};
+
 // Every rank verifies its share of the files, so that each is read once. Returns the verdict of all
 // ranks. Called by all of them.
-absl::Status CheckTogether(const std::string& folder, Communicator& control) {
+absl::Status CheckTogether(const std::string& folder, Communicator& control,
+                           const std::function<void()>& alive) {
   absl::Status mine;
   RETURN_IF_ERROR(WorkTogether(control, [&] {
+    Progress progress(alive);
     const absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
-    mine = opened.ok() ? opened->CheckContents(control.rank(), control.size()) : opened.status();
+    mine = opened.ok() ? opened->CheckContents(control.rank(), control.size(),
+                                               [&](int64_t bytes) { progress.Add(bytes); })
+                       : opened.status();
     return absl::OkStatus();
   }));
   const std::string text = absl::StrCat(static_cast<int>(mine.code()), " ", mine.message());
@@ -96,55 +127,87 @@ absl::Status CheckTogether(const std::string& folder, Communicator& control) {
 
 constexpr char kCheck = '?';  // precedes a folder that all ranks are to check
 
-// Rank 0 chooses, because a checkpoint may appear in the meantime and all ranks must read the same.
-// The others check what it names until it names its choice.
-absl::StatusOr<std::string> Choose(const JobConfig& config, Communicator& control) {
-  if (config.rank != 0) {
+using Find = std::function<absl::StatusOr<FoundCheckpoint>(const CheckFolder&)>;
+
+// Rank 0 chooses by `find`, because a checkpoint may appear in the meantime and all ranks must read
+// the same. The others check what it names until it names its choice. Returns the folder. `what` is
+// looked for, in errors.
+absl::StatusOr<std::string> Choose(absl::string_view what, const Find& find, Communicator& control,
+                                   const std::function<void()>& alive) {
+  std::string choice;
+  if (control.rank() != 0) {
     while (true) {
-      ASSIGN_OR_RETURN(const std::string text, BroadcastText(control, "", 0));
-      if (text.empty() || text[0] != kCheck) return text;
-      CheckTogether(text.substr(1), control).IgnoreError();  // rank 0 has the same verdict
+      ASSIGN_OR_RETURN(choice, BroadcastText(control, "", 0));
+      if (choice.empty() || choice[0] != kCheck) break;
+      CheckTogether(choice.substr(1), control, alive).IgnoreError();  // rank 0 has the same verdict
     }
+  } else {
+    const auto check = [&](const std::string& folder) -> absl::Status {
+      RETURN_IF_ERROR(
+          BroadcastText(control, absl::StrCat(std::string(1, kCheck), folder), 0).status());
+      return CheckTogether(folder, control, alive);
+    };
+    const absl::StatusOr<FoundCheckpoint> found = find(check);
+    if (found.ok()) {
+      for (const std::string& bad : found->bad) spdlog::warn("checkpoint passed over: {}", bad);
+    }
+    const auto folder = found.ok() ? absl::StatusOr<std::string>(found->folder) : found.status();
+    ASSIGN_OR_RETURN(choice, BroadcastText(control, PackText(folder), 0));
   }
-  const auto check = [&](const std::string& folder) -> absl::Status {
-    RETURN_IF_ERROR(
-        BroadcastText(control, absl::StrCat(std::string(1, kCheck), folder), 0).status());
-    return CheckTogether(folder, control);
-  };
-  const absl::StatusOr<FoundCheckpoint> found = FindNewestValid(config.resume_folder, check);
-  if (found.ok()) {
-    for (const std::string& bad : found->quarantined)
-      spdlog::warn("checkpoint quarantined: {}", bad);
+  absl::string_view folder = choice;
+  if (!absl::ConsumePrefix(&folder, "+")) return Refused(what, folder.substr(1));
+  return std::string(folder);
+}
+
+// Returns the folder to continue from; empty for a fresh start.
+absl::StatusOr<std::string> FindFolder(const JobConfig& config, Communicator& control,
+                                       const std::function<void()>& alive) {
+  if (!config.resume_exact) {
+    const auto find = [&](const CheckFolder& check) {
+      return FindNewestValid(config.resume_folder, check);
+    };
+    return Choose(kResumeFrom, find, control, alive);
   }
-  return BroadcastText(
-      control, PackText(found.ok() ? absl::StatusOr<std::string>(found->folder) : found.status()),
-      0);
+  const absl::Status status = CheckTogether(config.resume_folder, control, alive);
+  if (absl::IsNotFound(status)) return Refused(kResumeFrom, status.message());
+  RETURN_IF_ERROR(status);
+  return config.resume_folder;
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
-                                                           Communicator& control) {
-  if (!config.resume_model.empty()) {
+                                                           Communicator& control,
+                                                           const std::function<void()>& alive) {
+  std::string folder;
+  if (!config.checkpoint_disabled && config.attempt > 1) {
+    // A checkpoint without a uid is this job's only if the coordinator knows of one.
+    Attempt self = AttemptOf(config);
+    if (config.saved_step == 0) self.epoch = Epoch(0);
+    const auto find = [&](const CheckFolder& check) {
+      return FindOwnNewestValid(config.checkpoint_folder, self, check);
+    };
+    ASSIGN_OR_RETURN(folder, Choose("the job's own checkpoints", find, control, alive));
+  }
+  if (folder.empty() && config.saved_step > 0) {
+    return Refused(
+        config.checkpoint_folder,
+        absl::StrCat("found no checkpoint of this job, expected that of step ", config.saved_step,
+                     ", which an earlier attempt has saved: is the "
+                     "folder the same on all workers?"));
+  }
+  if (folder.empty() && !config.resume_model.empty()) {
     absl::StatusOr<std::unique_ptr<SavedState>> exported = OpenExportedState(config);
     // DataLoss means damage; every other error means that this folder cannot be resumed from.
     if (exported.ok() || absl::IsDataLoss(exported.status())) return exported;
-    return Refused(exported.status().message());
+    return Refused(kResumeFrom, exported.status().message());
   }
-  if (config.resume_folder.empty()) return nullptr;
-  std::string chosen = config.resume_folder;
-  if (config.resume_exact) {
-    const absl::Status status = CheckTogether(chosen, control);
-    if (absl::IsNotFound(status)) return Refused(status.message());
-    RETURN_IF_ERROR(status);
-  } else {
-    ASSIGN_OR_RETURN(const std::string text, Choose(config, control));
-    absl::string_view folder = text;
-    if (!absl::ConsumePrefix(&folder, "+")) return Refused(folder.substr(1));
-    chosen = std::string(folder);
+  if (folder.empty() && !config.resume_folder.empty()) {
+    ASSIGN_OR_RETURN(folder, FindFolder(config, control, alive));
   }
-  absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(chosen);
-  if (absl::IsNotFound(opened.status())) return Refused(opened.status().message());
+  if (folder.empty()) return nullptr;
+  absl::StatusOr<Checkpoint> opened = Checkpoint::OpenHeaders(folder);
+  if (absl::IsNotFound(opened.status())) return Refused(folder, opened.status().message());
   ASSIGN_OR_RETURN(Checkpoint checkpoint, std::move(opened));
   return std::make_unique<CheckpointState>(std::move(checkpoint));
 }
@@ -170,11 +233,13 @@ absl::StatusOr<TrainState> Resume(const JobConfig& config, const std::string& to
   }
   spdlog::info("resumed folder={} step={}{}", saved.name(), state.step,
                exact ? "" : ", written under another layout: training rounds differently");
-  return TrainState{.step = state.step,
-                    .updates = state.updates,
-                    .consumed_samples = state.consumed_samples,
-                    .exact = exact,
-                    .held_out = state.held_out};
+  return TrainState{
+      .step = state.step,
+      .updates = state.updates,
+      .consumed_samples = state.consumed_samples,
+      .exact = exact,
+      .held_out = state.held_out,
+      .parent = ParentState{.job_uid = state.job_uid, .epoch = state.epoch, .step = state.step}};
 }
 
 }  // namespace stretto::trainer

@@ -3,6 +3,7 @@
 // The state that a run resumes from: a checkpoint, or a model in the format of Hugging Face with
 // the state of its optimizer beside it.
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -32,11 +33,14 @@ class SavedState {
   virtual absl::StatusOr<Origin> origin() const = 0;
 };
 
-// Opens the state that the config resumes from; null for a fresh start. All ranks call it together
-// and get the same one. Errors: DataLoss, FailedPrecondition (there is none, it is of another
-// model, or its weights are not the masters), naming file or field.
+// Opens the state to continue from; null for a fresh start. A run continues its own newest
+// checkpoint if an earlier attempt has written one, and otherwise what the config resumes from. All
+// ranks call it together and get the same one. `alive`, if given, is called now and then while
+// files are read. Errors: DataLoss, FailedPrecondition (there is none, it is of another model, or
+// its weights are not the masters), naming file or field.
 absl::StatusOr<std::unique_ptr<SavedState>> FindSavedState(const JobConfig& config,
-                                                           Communicator& control);
+                                                           Communicator& control,
+                                                           const std::function<void()>& alive = {});
 
 // Loads the state into the engine. Errors: DataLoss, FailedPrecondition (of another model, layout
 // or tokenizer), naming file or field.

@@ -8,10 +8,13 @@
 
 #include <utility>
 
+#include "proto/base/clock.h"
+
 namespace stretto::trainer {
 namespace {
 
-constexpr timespec kStuck = {.tv_sec = 3, .tv_nsec = 0};
+constexpr absl::Duration kStuck = absl::Seconds(3);
+constexpr timespec kSlice = {.tv_sec = 0, .tv_nsec = 200'000'000};
 
 sigset_t Signals() {
   sigset_t signals;
@@ -32,9 +35,10 @@ SignalThread::~SignalThread() {
   thread_.join();
 }
 
-void SignalThread::Watch(std::function<void()> abort) {
+void SignalThread::Watch(std::function<void()> abort, std::function<absl::Duration()> idle) {
   const MutexLock lock(mu_);
   abort_ = std::move(abort);
+  idle_ = std::move(idle);
 }
 
 void SignalThread::Serve() {
@@ -44,11 +48,15 @@ void SignalThread::Serve() {
   if (done_.load()) return;
   terminate_.store(true);
   spdlog::info("signal {} taken, stopping", signal);
-  // Gives the process time to end; a second signal aborts at once.
-  sigtimedwait(&signals, nullptr, &kStuck);
-  if (done_.load()) return;
-  const MutexLock lock(mu_);
-  if (abort_) abort_();
+  const absl::Duration begin = Clock::Real().Monotonic();
+  while (!done_.load()) {
+    if (Clock::Real().Monotonic() - begin >= kStuck) {
+      const MutexLock lock(mu_);
+      if (abort_ && idle_() >= kStuck) return abort_();
+    }
+    // More signals say nothing new: the service manager and the daemon may each send one.
+    sigtimedwait(&signals, nullptr, &kSlice);
+  }
 }
 
 }  // namespace stretto::trainer

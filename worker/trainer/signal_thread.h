@@ -6,13 +6,15 @@
 #include <functional>
 #include <thread>
 
+#include "absl/time/time.h"
 #include "proto/base/mutex.h"
 
 namespace stretto::trainer {
 
-// The first signal sets a flag that the ranks agree on before the next step. If the process has not
-// ended some seconds later, because a step waits for a lost peer, its groups are aborted. Both
-// signals must be blocked in every thread of the process.
+// The first signal sets a flag that the ranks agree on before the next step, and then they save
+// their state. If a step waits for a lost peer, so that the process makes no progress for some
+// seconds, its groups are aborted. More signals change nothing. Both signals must be blocked in
+// every thread of the process.
 class SignalThread {
  public:
   SignalThread();
@@ -21,9 +23,9 @@ class SignalThread {
   SignalThread& operator=(const SignalThread&) = delete;
 
   const std::atomic<bool>& terminate() const { return terminate_; }
-  // Sets the function that aborts what this process waits for. The thread may call it until the
-  // next call of Watch. Null: nothing.
-  void Watch(std::function<void()> abort);
+  // Sets the function that aborts what this process waits for, and one that returns how long it has
+  // made no progress. The thread may call them until the next call of Watch. Null: nothing.
+  void Watch(std::function<void()> abort, std::function<absl::Duration()> idle);
 
  private:
   void Serve();
@@ -31,6 +33,7 @@ class SignalThread {
   std::atomic<bool> terminate_{false}, done_{false};
   Mutex mu_;
   std::function<void()> abort_ GUARDED_BY(mu_);
+  std::function<absl::Duration()> idle_ GUARDED_BY(mu_);
   std::thread thread_;
 };
 

@@ -11,6 +11,7 @@
 #include <spdlog/spdlog.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -22,10 +23,15 @@
 #include "worker/trainer/agreement/sum_in_turn.h"
 #include "worker/trainer/checkpointing.h"
 #include "worker/trainer/exit_reason.h"
+#include "worker/trainer/flight_watch.h"
 #include "worker/trainer/profile.h"
 
 namespace stretto::trainer {
 namespace {
+
+// Before each new try to save the end of training.
+constexpr absl::Duration kPauses[] = {absl::Seconds(1), absl::Seconds(3), absl::Seconds(9),
+                                      absl::Seconds(27)};
 
 // Returns the time of a second clock, against which the sum of the ledger is checked.
 double RawSeconds() {
@@ -58,6 +64,7 @@ class Loop {
       if (absl::Status status = MaybeCheckpoint(); !status.ok())
         return Ended(ReasonOfCheckpoint(status), status);
       ReportStep();
+      if (!unsaved_.empty()) return Unsaved();
       if (EarlyStopped()) {
         return {state_, ExitReason::kEarlyStopped, absl::OkStatus(), EarlyStopMessage()};
       }
@@ -71,7 +78,7 @@ class Loop {
     }
     if (c_.config.steps == 0) return WriteWeights();
     // A stop request that ended the last evaluation has not been handled yet.
-    if (evaluation_stopped_) {
+    if (stop_seen_) {
       if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
     }
     return Ended(ExitReason::kCompleted, absl::OkStatus());
@@ -103,6 +110,7 @@ class Loop {
     spdlog::info("stopping after step {}: {}", state_.step,
                  request.stop ? request.reason : "asked to");
     if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
+      c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
       RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
     }
     return request.daemon_lost ? ExitReason::kDaemonLost : ExitReason::kCancelled;
@@ -111,22 +119,59 @@ class Loop {
   // A job of no steps only writes its initial weights.
   TrainResult WriteWeights() {
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-    const absl::StatusOr<std::string> failed = SaveCheckpoint(c_, state_);
+    const absl::StatusOr<std::string> failed = SaveLast();
     if (!failed.ok()) return Ended(ReasonOfCheckpoint(failed.status()), failed.status());
-    if (!failed->empty())
-      return Ended(ExitReason::kCheckpointFailed, absl::UnavailableError(*failed));
+    if (!failed->empty()) return Unsaved();
     return Ended(ExitReason::kCompleted, absl::OkStatus());
   }
 
+  // Saves the end of training. Where that fails it tries again, because the cause may be one that
+  // somebody removes, such as a full disk. Returns as SaveCheckpoint.
+  absl::StatusOr<std::string> SaveLast() {
+    ASSIGN_OR_RETURN(unsaved_, SaveCheckpoint(c_, state_));
+    for (const absl::Duration pause : kPauses) {
+      if (unsaved_.empty()) break;
+      ASSIGN_OR_RETURN(stop_seen_, StopsWithin(pause));
+      if (stop_seen_) break;
+      ASSIGN_OR_RETURN(unsaved_, SaveCheckpoint(c_, state_));
+    }
+    return unsaved_;
+  }
+
+  // Waits, and returns early and true if any rank is asked to stop.
+  absl::StatusOr<bool> StopsWithin(absl::Duration pause) {
+    constexpr absl::Duration kSlice = absl::Seconds(1);
+    do {
+      c_.sleep(std::min(pause, kSlice));
+      pause -= kSlice;
+      ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(c_.link.stop_request(c_.lease)));
+      if (all.stop) return true;
+    } while (pause > absl::ZeroDuration());
+    return false;
+  }
+
+  // All is trained and nothing of it saved.
+  TrainResult Unsaved() {
+    if (stop_seen_) {
+      if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
+    }
+    return Ended(ExitReason::kCheckpointFailed,
+                 absl::UnavailableError(
+                     absl::StrCat("the last checkpoint could not be written: ", unsaved_)));
+  }
+
+  // A signal says no more than that the process must end soon, so it asks for a checkpoint too.
   absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {
-    return Agree(c_.control,
-                 {.stop = request.stop || c_.terminate.load(), .checkpoint = request.checkpoint});
+    const bool terminate = c_.terminate.load();
+    return Agree(c_.control, {.stop = request.stop || terminate,
+                              .checkpoint = request.checkpoint || terminate});
   }
 
   absl::Status FillBatch() {
     const int64_t begin = NowNanoseconds();
     c_.flight.SetStep(state_.step + 1, Clock::Real().Monotonic());
     c_.flight.SetPhase(FlightPhase::kData, Clock::Real().Monotonic());
+    const AnnouncedWork work(c_.flight, kReadingData);
     const absl::Status status = FillStep(c_.config, c_.sampler, state_.consumed_samples,
                                          state_.step + 1, state_.updates, c_.engine);
     waits_.data = {{begin, NowNanoseconds()}};
@@ -194,7 +239,7 @@ class Loop {
           return all.stop;
         }));
     waits_.evaluation = {{begin, NowNanoseconds()}};
-    evaluation_stopped_ = !loss.has_value();
+    stop_seen_ = !loss.has_value();
     if (loss.has_value()) NoteLoss(*loss);
     return absl::OkStatus();
   }
@@ -239,8 +284,9 @@ class Loop {
     if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
     c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-    RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
-    last_checkpoint_ = state_.step;
+    const bool last = state_.step == c_.config.steps || EarlyStopped();
+    ASSIGN_OR_RETURN(const std::string failed, last ? SaveLast() : SaveCheckpoint(c_, state_));
+    if (failed.empty()) last_checkpoint_ = state_.step;
     waits_.checkpoint = {{begin, NowNanoseconds()}};
     return absl::OkStatus();
   }
@@ -290,9 +336,10 @@ class Loop {
   double loss_ = 0;        // of the last step
   int64_t last_checkpoint_ = 0;
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
-  bool evaluation_stopped_ = false;                // a stop request ended the last evaluation
-  bool started_ = false;                           // the first step of this run is done
-  bool not_finite_ = false;                        // the gradient norm of the last step
+  bool stop_seen_ = false;   // a stop request that ended an evaluation or a pause
+  std::string unsaved_;      // why the end of training could not be saved; else empty
+  bool started_ = false;     // the first step of this run is done
+  bool not_finite_ = false;  // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;
 };
 

@@ -2,10 +2,13 @@
 #pragma once
 // Trains: runs step after step until the last one, a stop request or a failure.
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/clock.h"
 #include "proto/base/exit_reason.h"
 #include "worker/checkpoint/checkpoint.h"
 #include "worker/data/sampler.h"
@@ -27,6 +30,7 @@ struct TrainState {
   // Whether training continues its checkpoint bit by bit; not under another layout.
   bool exact = true;
   HeldOutState held_out = {};
+  std::optional<ParentState> parent = {};  // the checkpoint that it resumed from
 };
 
 // The objects that the loop uses; all are borrowed.
@@ -43,15 +47,17 @@ struct TrainContext {
   absl::Duration lease;  // of the daemon
   std::string tokenizer_hash;
   std::vector<Attachment> attachments = {};  // of its checkpoints; rank 0
-  // Set by the signal thread: stop before the next step.
+  // Set by the signal thread: stop before the next step, with a checkpoint.
   const std::atomic<bool>& terminate;
+  // Waits between tries to save the end of training.
+  std::function<void(absl::Duration)> sleep = absl::SleepFor;
 };
 
 // The end of a training run.
 struct TrainResult {
   TrainState state;
   // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,
-  // kDataInvalid, kDeviceFailed, kReplicasDiffer, kCheckpointFailed (of a job of no steps)
+  // kDataInvalid, kDeviceFailed, kReplicasDiffer, kCheckpointFailed (of the last one)
   ExitReason reason = ExitReason::kUnknown;
   absl::Status status;       // OK for the first three
   std::string message = {};  // of kEarlyStopped

@@ -54,6 +54,13 @@ Manifest WithMathHash() {
   return manifest;
 }
 
+Manifest WithRuns() {
+  Manifest manifest = Example();
+  manifest.state.job_uid = "0123abcd";
+  manifest.state.parent = ParentState{.job_uid = "", .epoch = 5, .step = 10};
+  return manifest;
+}
+
 Manifest WithKeys() {
   Manifest manifest = Example();
   manifest.tensors[0].shards[0].key = "w[0,0]";
@@ -71,7 +78,8 @@ void ExpectRefused(const std::string& from, const std::string& to, const std::st
 }
 
 TEST(ManifestTest, RoundTrips) {
-  for (const Manifest& manifest : {Example(), WithAttachments(), WithMathHash(), WithKeys()}) {
+  for (const Manifest& manifest :
+       {Example(), WithAttachments(), WithMathHash(), WithRuns(), WithKeys()}) {
     const auto parsed = ParseManifest(ManifestText(manifest), "/m.json");
     ASSERT_TRUE(parsed.ok()) << parsed.status();
     EXPECT_EQ(*parsed, manifest);
@@ -84,6 +92,7 @@ TEST(ManifestTest, IsWrittenAndReadAsEver) {
   const std::pair<const char*, Manifest> goldens[] = {{"plain", Example()},
                                                       {"attachments", WithAttachments()},
                                                       {"math_hash", WithMathHash()},
+                                                      {"runs", WithRuns()},
                                                       {"keys", WithKeys()}};
   for (const auto& [name, manifest] : goldens) {
     const std::string path =
@@ -132,14 +141,23 @@ TEST(ManifestTest, RefusesAHeldOutStateThatCannotBe) {
 
 TEST(ManifestTest, TheHeldOutStateHidesNoEarlierError) {
   const std::string text = absl::StrReplaceAll(
-      ManifestText(Example()), {{"\"version\": 1", "\"version\": 2"},
+      ManifestText(Example()), {{"\"version\": 1", "\"version\": 0"},
                                 {"\"tp_size\": 2,", "\"tp_size\": 2, \"held_out\": {},"}});
   EXPECT_EQ(ParseManifest(text, "/m.json").status().message(),
-            "/m.json: version: found 2, expected 1");
+            "/m.json: version: found 0, expected 1 to 1");
+}
+
+// It may have any other fields.
+TEST(ManifestTest, ANewerVersionIsNoDamage) {
+  const absl::Status status = ParseManifest(R"({"version": 2, "later": []})", "/m.json").status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(status.message(),
+            "/m.json: version: found 2, expected at most 1: a newer release of Stretto wrote it, "
+            "and can read it");
 }
 
 TEST(ManifestTest, RefusesOtherVersionsAndFields) {
-  ExpectRefused("\"version\": 1", "\"version\": 2", "version: found 2, expected 1");
+  ExpectRefused("\"version\": 1", "\"version\": 0", "version: found 0, expected 1 to 1");
   ExpectRefused("\"step\": 20", "\"step\": -1", "step: found -1, expected a number in [0, 2^63)");
   ExpectRefused("\"step\": 20", "\"step\": \"20\"", "step: found string");
   ExpectRefused("\"step\": 20", "\"step\": 9223372036854775808", "step: found 9223372036854775808");

@@ -94,6 +94,40 @@ TEST(GlooTest, SameRankTwiceIsRefusedByTheStore) {
   EXPECT_THAT(MessageOf(status), HasSubstr("rank 0 of 2 (gloo group 'tp'): store: key 'tp/0'"));
 }
 
+// Writes down what it sees: "begin", "receive from 1", "send to 1", "end".
+class Notes final : public CallWatch {
+ public:
+  void OnBegin() override { notes.emplace_back("begin"); }
+  void OnAwait(int peer, bool receives) override {
+    notes.push_back(absl::StrCat(receives ? "receive from " : "send to ", peer));
+  }
+  void OnEnd() override { notes.emplace_back("end"); }
+  std::vector<std::string> notes;
+};
+
+TEST(GlooTest, AWatchSeesWhomACallWaitsFor) {
+  MemoryStore store;
+  std::array<Notes, 2> watches;
+  std::array<std::unique_ptr<GlooCommunicator>, 2> ranks;
+  OnEveryRank(2, [&](int rank) {
+    ranks[rank] = *GlooCommunicator::Connect({.rank = rank,
+                                              .size = 2,
+                                              .store = &store,
+                                              .network = Network(),
+                                              .timeout = kShort,
+                                              .watch = &watches[rank]});
+  });
+  OnEveryRank(2, [&](int rank) { EXPECT_TRUE(ranks[rank]->Run(Collective::Barrier()).ok()); });
+  const std::vector<std::string> barrier = {"begin", "receive from 1", "send to 1", "end"};
+  EXPECT_EQ(watches[0].notes, barrier);
+
+  // Rank 1 does not call: rank 0 is still in the call that failed.
+  watches[0].notes.clear();
+  EXPECT_FALSE(ranks[0]->Run(Collective::Barrier()).ok());
+  const std::vector<std::string> alone = {"begin", "receive from 1"};
+  EXPECT_EQ(watches[0].notes, alone);
+}
+
 TEST(GlooTest, SilentPeerIsNamedAtTheTimeoutAndTheGroupStaysDead) {
   const Ranks ranks = Gloo(2, kShort);
   Tensor tensor = Patterned(DType::kF32, 0, 9001);

@@ -225,18 +225,6 @@ TEST_F(DaemonTest, RestartedDaemonAdoptsTrainers) {
   EXPECT_TRUE(WaitForExit(1).stopped_by_daemon());
 }
 
-TEST_F(DaemonTest, TrainersTheCoordinatorDoesNotWantAreKilled) {
-  StartDaemon();
-  coordinator_->Send(AssignMessage("steps=1;then=deaf", 1));
-  ASSERT_TRUE(WaitForSteps(0, 1));
-  FileDescriptor watch = *WatchProcess(Trainer(0));
-  daemon_.reset();
-  coordinator_->held = {Reply(0, false, 0)};
-  StartDaemon();
-  pollfd descriptor{watch.get(), POLLIN, 0};
-  EXPECT_EQ(::poll(&descriptor, 1, 20'000), 1);
-}
-
 TEST_F(DaemonTest, RankThatDiedWithoutADaemonIsReported) {
   StartDaemon();
   coordinator_->Send(AssignMessage("steps=2;then=hang", 1));

@@ -31,6 +31,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
   grpc::Status refusal;                 // not OK: the answer to Register
   bool acknowledge = true;              // answer reports with ReportAck
   std::vector<v1::HeldRankReply> held;  // for Registered
+  std::string cluster_id = "here";      // likewise
 
   // `port` 0 takes a free one; another port is that of a coordinator that ended before.
   explicit FakeCoordinator(int port = 0, std::vector<v1::HeldRankReply> held = {},
@@ -101,6 +102,7 @@ class FakeCoordinator final : public v1::WorkerService::Service {
     registered->mutable_lease()->set_seconds(3);
     *registered->mutable_heartbeat_interval() =
         google::protobuf::util::TimeUtil::MillisecondsToDuration(50);
+    registered->set_cluster_id(cluster_id);
     for (const v1::HeldRankReply& reply : held) *registered->add_held() = reply;
     {
       const std::lock_guard lock(mu_);

@@ -156,7 +156,7 @@ class FakeTrainer {
       {
         const std::lock_guard lock(mu_);
         stream_ = stream.get();
-        if (unsent_.has_value()) stream->Write(*unsent_);  // as worker/trainer/daemon_link.cc
+        if (unsent_.has_value()) stream->Write(*unsent_);  // as worker/trainer/link/daemon_link.cc
         unsent_.reset();
       }
       v1::DaemonMessage message;

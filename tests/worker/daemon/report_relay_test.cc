@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "tests/worker/daemon/temp_dir.h"
 #include "worker/report/report_log.h"
 
@@ -104,6 +106,49 @@ TEST_F(ReportRelayTest, AReconnectReplaysFromTheAcknowledgedOne) {
   ASSERT_EQ(again.size(), 998u);
   for (size_t i = 0; i < again.size(); ++i) ASSERT_EQ(again[i], static_cast<int64_t>(i) + 4);
   EXPECT_EQ(observed_.size(), 1001u);
+}
+
+// A flipped bit in the middle of the log, and a coordinator that asks for everything again.
+TEST_F(ReportRelayTest, ADamagedLogIsSaidAndTheExitIsSent) {
+  for (int i = 0; i < 300; ++i) Write();
+  Write(/*exit=*/true);
+  relay_.Add(kKey, "gpt", 0, folder_);
+  relay_.End(kKey, false);
+  EXPECT_EQ(Drain().size(), 301u);
+  std::string bytes = *ReadFile(folder_.reports());
+  bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
+  ASSERT_TRUE(WriteFileAtomic(folder_.reports(), bytes).ok());
+
+  relay_.Pause();
+  ASSERT_TRUE(relay_.Rewind(kKey, 0));
+  int64_t expected = 1, warnings = 0;
+  bool ended = false;
+  while (std::optional<Report> report = relay_.Next()) {
+    EXPECT_EQ(report->sequence(), expected++);
+    ended |= report->has_exit();
+    if (!report->has_warning()) continue;
+    ++warnings;
+    EXPECT_EQ(report->warning().condition(), "LogIntact");
+    EXPECT_EQ(report->job_uid(), kKey.job_uid);
+  }
+  EXPECT_EQ(expected, 302);
+  EXPECT_EQ(warnings, 1);
+  EXPECT_TRUE(ended);
+}
+
+TEST_F(ReportRelayTest, WhatTheLogOfAnEndedRankDoesNotHaveIsSaidToBeLost) {
+  for (int i = 0; i < 300; ++i) Write();
+  Write(/*exit=*/true);
+  relay_.Add(kKey, "gpt", 0, folder_);
+  std::filesystem::remove(folder_.reports());
+  relay_.Pause();
+  ASSERT_TRUE(relay_.Rewind(kKey, 0));
+  EXPECT_THAT(Drain(), ElementsAre());  // the log may come back while the trainer lives
+  relay_.End(kKey, false);
+  const std::optional<Report> first = relay_.Next();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->warning().reason(), "LogLost");
+  EXPECT_EQ(Drain().size(), 300u);
 }
 
 TEST_F(ReportRelayTest, AnExitLeavesOnlyWhenTheProcessIsReaped) {

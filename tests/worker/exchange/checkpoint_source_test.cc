@@ -37,7 +37,7 @@ class CheckpointSourceTest : public testing::Test {
         tensors.push_back(
             {p.name + ".adam_m", "F32", p.shape, p.starts, p.extents, values.back().data()});
       }
-      const auto shard = WriteShard(job_.path(), step, Epoch(epoch), Rank::Of(rank), tensors);
+      const auto shard = WriteShard(job_.path(), step, {Epoch(epoch)}, Rank::Of(rank), tensors);
       EXPECT_TRUE(shard.ok()) << shard.status();
       shards.push_back(*shard);
     }

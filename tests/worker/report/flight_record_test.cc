@@ -51,6 +51,66 @@ TEST(FlightRecordTest, LastOperationIsThatOfTheLaneThatMovedLast) {
   EXPECT_EQ(ReadFlightRecord(folder / "flight")->last_operation, 4);
 }
 
+TEST(FlightRecordTest, HasTheCallsOfEachGroup) {
+  TestFolder folder;
+  auto recorder = FlightRecorder::Create(folder / "flight");
+  ASSERT_TRUE(recorder.ok()) << recorder.status();
+  EXPECT_THAT(ReadFlightRecord(folder / "flight")->channels, testing::IsEmpty());
+  const int control = recorder->AddChannel("control");
+  const int tp = recorder->AddChannel(std::string(40, 'x'));
+  recorder->BeginCall(control, absl::Seconds(1));
+  recorder->AwaitPeer(control, 3, true, absl::Seconds(2));
+  recorder->EndCall(control, absl::Seconds(3));
+  recorder->BeginCall(tp, absl::Seconds(4));
+  recorder->BeginCall(control, absl::Seconds(5));
+  recorder->AwaitPeer(control, 2, false, absl::Seconds(6));
+
+  const auto state = ReadFlightRecord(folder / "flight");
+  ASSERT_TRUE(state.ok()) << state.status();
+  ASSERT_EQ(state->channels.size(), 2u);
+  EXPECT_EQ(state->channels[0].group, "control");
+  EXPECT_EQ(state->channels[0].begun, 2);
+  EXPECT_TRUE(state->channels[0].waiting);
+  EXPECT_EQ(state->channels[0].peer, 2);
+  EXPECT_FALSE(state->channels[0].receives);
+  EXPECT_EQ(state->channels[1].group, std::string(31, 'x'));
+  EXPECT_TRUE(state->channels[1].waiting);
+  EXPECT_EQ(state->channels[1].peer, -1);
+  EXPECT_EQ(state->last_update, absl::Seconds(6));
+
+  recorder->EndCall(control, absl::Seconds(7));
+  const auto later = ReadFlightRecord(folder / "flight");
+  EXPECT_FALSE(later->channels[0].waiting);
+  EXPECT_EQ(later->channels[0].peer, -1);  // that of a call in progress
+  EXPECT_EQ(later->last_update, absl::Seconds(7));
+}
+
+TEST(FlightRecordTest, GroupsBeyondTheLimitAreNotRecorded) {
+  TestFolder folder;
+  auto recorder = FlightRecorder::Create(folder / "flight");
+  for (int i = 0; i < kMaxFlightChannels; ++i) EXPECT_EQ(recorder->AddChannel("g"), i);
+  const int none = recorder->AddChannel("late");
+  recorder->BeginCall(none, absl::Seconds(1));
+  recorder->AwaitPeer(none, 1, true, absl::Seconds(1));
+  recorder->EndCall(none, absl::Seconds(1));
+  const auto state = ReadFlightRecord(folder / "flight");
+  EXPECT_EQ(state->channels.size(), static_cast<size_t>(kMaxFlightChannels));
+  EXPECT_EQ(state->last_update, absl::ZeroDuration());
+}
+
+// They are no move: a rank that only lives, or that works as announced, stays where it is.
+TEST(FlightRecordTest, HasSignsOfLifeAndAnnouncedWork) {
+  TestFolder folder;
+  auto recorder = FlightRecorder::Create(folder / "flight");
+  recorder->Pulse(absl::Seconds(5), absl::Milliseconds(1500));
+  recorder->Announce(absl::Seconds(60));
+  const auto state = ReadFlightRecord(folder / "flight");
+  EXPECT_EQ(state->pulse, absl::Seconds(5));
+  EXPECT_EQ(state->cpu, absl::Milliseconds(1500));
+  EXPECT_EQ(state->announced_until, absl::Seconds(60));
+  EXPECT_EQ(state->last_update, absl::ZeroDuration());
+}
+
 TEST(FlightRecordTest, OtherFilesAreRefused) {
   TestFolder folder;
   EXPECT_EQ(ReadFlightRecord(folder / "none").status().code(), absl::StatusCode::kNotFound);

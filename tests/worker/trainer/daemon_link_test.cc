@@ -2,12 +2,13 @@
 
 // The link against a daemon in this process that only reads.
 
-#include "worker/trainer/daemon_link.h"
+#include "worker/trainer/link/daemon_link.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -32,6 +33,13 @@ class FakeDaemon final : public v1alpha1::TrainerService::Service {
     server_ = builder.BuildAndStart();
   }
 
+  // From now on, messages are not read.
+  void StopReading() { reading_ = false; }
+  void ReadAgain() {
+    reading_ = true;
+    changed_.notify_all();
+  }
+
   // Waits, up to 20 s, for `count` messages and returns them: "hello" or the report's sequence.
   std::vector<std::string> WaitFor(size_t count) {
     std::unique_lock lock(mu_);
@@ -44,7 +52,12 @@ class FakeDaemon final : public v1alpha1::TrainerService::Service {
 
   grpc::Status Reports(grpc::ServerContext*, Stream* stream) override {
     v1alpha1::TrainerMessage message;
-    while (stream->Read(&message)) {
+    while (true) {
+      {
+        std::unique_lock lock(mu_);
+        changed_.wait(lock, [&] { return reading_.load(); });
+      }
+      if (!stream->Read(&message)) break;
       const std::lock_guard lock(mu_);
       messages_.push_back(message.has_hello() ? "hello"
                                               : std::to_string(message.report().sequence()));
@@ -56,6 +69,7 @@ class FakeDaemon final : public v1alpha1::TrainerService::Service {
   std::mutex mu_;
   std::condition_variable changed_;
   std::vector<std::string> messages_;
+  std::atomic<bool> reading_{true};
   std::unique_ptr<grpc::Server> server_;  // last, so that it ends first
 };
 
@@ -77,6 +91,43 @@ TEST(DaemonLinkTest, NewestReportBeforeTheStreamIsSentOnIt) {
   EXPECT_THAT(daemon.WaitFor(2), ElementsAre("hello", "2"));
   link.Send(Report(3));
   EXPECT_THAT(daemon.WaitFor(3), ElementsAre("hello", "2", "3"));
+}
+
+// A stopped daemon reads nothing, so its stream takes no more than some hundred kilobytes. Before
+// there was a queue, the first report beyond that never returned, and stop_request neither.
+TEST(DaemonLinkTest, ADaemonThatDoesNotReadHoldsUpNobodyAndGetsTheNewestReport) {
+  const daemon::TempDir dir;
+  FakeDaemon daemon(dir.path() + "/trainer.sock");
+  DaemonLink link(dir.path() + "/trainer.sock", "0123456789abcdef0123456789abcdef", 1, 0);
+  link.Start();
+  link.Send(Report(1));
+  EXPECT_THAT(daemon.WaitFor(2), ElementsAre("hello", "1"));
+  daemon.StopReading();
+  constexpr int kReports = 1000;
+  for (int i = 2; i <= kReports; ++i) {
+    v1alpha1::RankReport report = Report(i);
+    report.mutable_exit()->set_message(std::string(10'000, 'x'));
+    link.Send(report);
+  }
+  EXPECT_FALSE(link.stop_request(absl::InfiniteDuration()).stop);
+  daemon.ReadAgain();
+  std::vector<std::string> read;
+  for (size_t count = 3; read.empty() || read.back() != std::to_string(kReports); ++count) {
+    read = daemon.WaitFor(count);
+    ASSERT_GE(read.size(), count);
+  }
+  EXPECT_LT(read.size(), static_cast<size_t>(kReports));  // older ones left the queue
+}
+
+TEST(DaemonLinkTest, SilenceBeyondTheLeaseAsksForACheckpointAndAStop) {
+  DaemonLink link("/nonexistent/trainer.sock", "0123456789abcdef0123456789abcdef", 1, 0);
+  link.CountSilence(absl::Seconds(15));
+  EXPECT_FALSE(link.stop_request(absl::Seconds(15)).stop);
+  link.CountSilence(absl::Milliseconds(1));
+  const StopRequest request = link.stop_request(absl::Seconds(15));
+  EXPECT_TRUE(request.stop);
+  EXPECT_TRUE(request.checkpoint);
+  EXPECT_TRUE(request.daemon_lost);
 }
 
 }  // namespace

@@ -225,6 +225,7 @@ TEST_F(ReplicaCheckpointTest, SharedUpdatesChangeNoBit) {
     config_.steps = steps;
     config_.resume_folder = from;
     config_.checkpoint_folder = absl::StrCat(checkpoints, "-", zero, "-", steps, from.size());
+    std::filesystem::remove_all(config_.checkpoint_folder);
     RunJob();
     return LossesOf(0);
   };

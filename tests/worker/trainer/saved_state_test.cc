@@ -206,6 +206,22 @@ TEST_F(SavedStateTest, GoingOnFromAnExportIsTrainingOn) {
   }
 }
 
+TEST_F(SavedStateTest, LaterAttemptNeedsTheCheckpointThatAnEarlierOneSaved) {
+  const auto group = LocalGroup::Create(1);
+  config_.resume_model.clear();
+  config_.attempt = 2;
+  config_.checkpoint_folder = folder_ / "checkpoints";
+  // None was saved: the first state.
+  const auto fresh = FindSavedState(config_, *group[0]);
+  ASSERT_TRUE(fresh.ok()) << fresh.status();
+  EXPECT_EQ(*fresh, nullptr);
+  config_.saved_step = 7;
+  const absl::Status missing = FindSavedState(config_, *group[0]).status();
+  EXPECT_EQ(missing.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(missing.message()),
+              HasSubstr("found no checkpoint of this job, expected that of step 7"));
+}
+
 TEST_F(SavedStateTest, AnExportIsOfALayoutAndASpec) {
   const Tensors whole = TrainStraight(1);
   TrainingState state = State(1);
@@ -265,8 +281,8 @@ TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
     std::vector<ShardInfo> shards;
     OnRanks([&](RankEngine& engine, Communicator&, const JobConfig& config) {
       ASSERT_TRUE(engine.Initialise(1).ok());
-      const auto shard =
-          WriteShard(config.resume_folder, step, Epoch(1), config.rank, engine.OwnedStateTensors());
+      const auto shard = WriteShard(config.resume_folder, step, {Epoch(1)}, config.rank,
+                                    engine.OwnedStateTensors());
       ASSERT_TRUE(shard.ok()) << shard.status();
       const std::lock_guard lock(mu);
       shards.push_back(*shard);
@@ -299,7 +315,84 @@ TEST_F(SavedStateTest, RanksCheckACheckpointTogether) {
   config_.resume_folder = folder_ / "job";
   config_.resume_exact = false;
   EXPECT_THAT(found(), ElementsAre("step-00000004"));
+  EXPECT_TRUE(fs::exists(damaged));  // another job's, which may be running
+
+  // A new attempt of the job itself.
+  config_.resume_folder.clear();
+  config_.checkpoint_folder = folder_ / "job";
+  config_.job_uid = "0123abcd";
+  config_.epoch = 2;
+  config_.attempt = 2;
+  config_.saved_step = 8;
+  EXPECT_THAT(found(), ElementsAre("step-00000004"));
   EXPECT_TRUE(fs::exists(newest + ".bad-1"));
+}
+
+// An attempt continues its own run, whatever the job began with.
+TEST_F(SavedStateTest, ALaterAttemptContinuesItsRunAndTheFirstWhatTheSpecNames) {
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Initialise(1).ok());
+  const auto save = [&](const std::string& job, const std::string& run, int64_t step) {
+    const Attempt attempt{Epoch(1), run};
+    const auto shard =
+        WriteShard(folder_ / job, step, attempt, Rank::Of(0), engine->StateTensors());
+    ASSERT_TRUE(shard.ok()) << shard.status();
+    TrainingState state = State(step);
+    state.job_uid = run;
+    ASSERT_TRUE(Commit(folder_ / job, state, {*shard}, 0).ok());
+  };
+  const auto found = [&]() -> std::string {
+    const auto group = LocalGroup::Create(1);
+    const auto saved = FindSavedState(config_, *group[0]);
+    if (!saved.ok()) return std::string(saved.status().message());
+    return *saved == nullptr ? "" : (*saved)->name();
+  };
+  config_.resume_model.clear();
+  config_.checkpoint_folder = folder_ / "mine";
+  config_.job_uid = "mine1234";
+  config_.epoch = 2;
+  config_.attempt = 2;
+  EXPECT_EQ(found(), "");
+  save("mine", "gone5678", 90);  // another run of that name
+  EXPECT_EQ(found(), "");
+  save("base", "base0000", 50);
+  config_.resume_folder = folder_ / "base";
+  EXPECT_EQ(found(), folder_ / "base/step-00000050");
+  save("mine", "mine1234", 10);
+  EXPECT_EQ(found(), folder_ / "mine/step-00000010");
+  config_.attempt = 1;  // the first one continues what the spec names
+  EXPECT_EQ(found(), folder_ / "base/step-00000050");
+  config_.attempt = 2;
+  config_.checkpoint_disabled = true;
+  EXPECT_EQ(found(), folder_ / "base/step-00000050");
+}
+
+TEST_F(SavedStateTest, WhatItResumedFromIsTheParent) {
+  const Tensors whole = TrainStraight(1);
+  TrainingState state = State(1);
+  state.job_uid = "0123abcd";
+  Export(whole, state);
+  const auto group = LocalGroup::Create(1);
+  const auto saved = FindSavedState(config_, *group[0]);
+  ASSERT_TRUE(saved.ok()) << saved.status();
+  const auto at = Resume(config_, "", **saved, *MakeEngine());
+  ASSERT_TRUE(at.ok()) << at.status();
+  EXPECT_EQ(at->parent, (ParentState{.job_uid = "0123abcd", .epoch = 1, .step = 1}));
+}
+
+TEST_F(SavedStateTest, WhoVerifiesShowsThatItIsAlive) {
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Initialise(1).ok());
+  const auto shard =
+      WriteShard(folder_ / "job", 4, {Epoch(1)}, Rank::Of(0), engine->StateTensors());
+  ASSERT_TRUE(shard.ok()) << shard.status();
+  ASSERT_TRUE(Commit(folder_ / "job", State(4), {*shard}, 0).ok());
+  config_.resume_model.clear();
+  config_.resume_folder = folder_ / "job";
+  const auto group = LocalGroup::Create(1);
+  int alive = 0;
+  ASSERT_TRUE(FindSavedState(config_, *group[0], [&] { ++alive; }).ok());
+  EXPECT_GT(alive, 0);
 }
 
 // A checkpoint passes on what it was given.
@@ -309,7 +402,7 @@ TEST_F(SavedStateTest, ACheckpointKnowsWhereItsWeightsCameFrom) {
   ASSERT_TRUE(engine->Initialise(1).ok());
   const std::string job = folder_ / "job";
   const auto save = [&](const std::vector<Attachment>& attachments) {
-    const auto shard = WriteShard(job, 4, Epoch(1), Rank::Of(0), engine->StateTensors());
+    const auto shard = WriteShard(job, 4, {Epoch(1)}, Rank::Of(0), engine->StateTensors());
     ASSERT_TRUE(shard.ok()) << shard.status();
     ASSERT_TRUE(Commit(job, State(4), {*shard}, 0, attachments).ok());
   };

@@ -69,6 +69,96 @@ TEST_F(TrainLoopTest, AJobOfNoStepsFailsWhereItCannotWrite) {
   EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr(config_.checkpoint_folder));
 }
 
+TEST_F(TrainLoopTest, TheLastCheckpointIsTriedUntilItIsWritten) {
+  config_.checkpoint_interval = 0;
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  on_sleep_ = [this] {
+    if (slept_ >= absl::Seconds(4)) std::filesystem::remove(config_.checkpoint_folder);
+  };
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kCompleted);
+  EXPECT_EQ(slept_, absl::Seconds(1 + 3));
+  EXPECT_THAT(Saved(), ElementsAre(6));
+  std::vector<bool> tries;
+  const auto reports = ReadAfter(folder_ / "reports.log", 0);
+  for (const v1alpha1::RankReport& report : *reports) {
+    if (report.has_checkpoint()) tries.push_back(report.checkpoint().ok());
+  }
+  EXPECT_THAT(tries, ElementsAre(false, false, true));
+}
+
+// What the job was for is not there.
+TEST_F(TrainLoopTest, AJobWhoseLastCheckpointCannotBeWrittenFails) {
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kCheckpointFailed);
+  EXPECT_EQ(slept_, absl::Seconds(1 + 3 + 9 + 27));
+  EXPECT_THAT(std::string(result.status.message()),
+              testing::AllOf(testing::HasSubstr("the last checkpoint could not be written: "),
+                             testing::HasSubstr(config_.checkpoint_folder)));
+  // Its steps are reported all the same, and earlier failures did not end it.
+  EXPECT_THAT(Steps(), ElementsAre("1", "2", "3", "4", "5", "6"));
+}
+
+TEST_F(TrainLoopTest, AnEarlyStopThatCannotBeSavedFailsToo) {
+  Evaluate({.patience = 1, .min_improvement = 1e6});
+  config_.steps = 10;
+  config_.checkpoint_interval = 0;
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kCheckpointFailed);
+  EXPECT_EQ(result.state.step, 4);
+}
+
+TEST_F(TrainLoopTest, ARequestToStopEndsTheTries) {
+  config_.checkpoint_interval = 0;
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  on_sleep_ = [this] { terminate_ = true; };
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kCancelled);
+  EXPECT_EQ(slept_, absl::Seconds(1));
+}
+
+// Whoever sends the signal, the steps since the last checkpoint are saved.
+TEST_F(TrainLoopTest, ASignalAsksForACheckpoint) {
+  Evaluate();
+  config_.checkpoint_interval = 0;
+  on_evaluation_ = [this](OpId, int64_t) { terminate_ = true; };
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kCancelled);
+  EXPECT_EQ(result.state.step, 2);
+  EXPECT_THAT(Saved(), ElementsAre(2));
+}
+
+// The one that was due could not be written, so the one that is asked for is.
+TEST_F(TrainLoopTest, AFailedCheckpointDoesNotCountAsTheNewest) {
+  config_.checkpoint_interval = 2;
+  Evaluate();
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  on_evaluation_ = [this](OpId, int64_t) { terminate_ = true; };
+  EXPECT_EQ(Run().reason, ExitReason::kCancelled);
+  std::vector<int64_t> tries;
+  const auto reports = ReadAfter(folder_ / "reports.log", 0);
+  for (const v1alpha1::RankReport& report : *reports) {
+    if (report.has_checkpoint()) tries.push_back(report.checkpoint().step());
+  }
+  EXPECT_THAT(tries, ElementsAre(2, 2));
+}
+
+TEST_F(TrainLoopTest, ACheckpointNamesItsRunAndWhatThatContinued) {
+  config_.job_uid = "0123abcd";
+  config_.epoch = 4;
+  config_.steps = 1;
+  TrainState state;
+  state.parent = ParentState{.job_uid = "another", .epoch = 3, .step = 7};
+  Run(state);
+  const TrainingState saved =
+      Checkpoint::Open(config_.checkpoint_folder + "/step-00000001").value().manifest().state;
+  EXPECT_EQ(saved.job_uid, "0123abcd");
+  EXPECT_EQ(saved.epoch, 4);
+  EXPECT_EQ(saved.parent, state.parent);
+}
+
 // Report and recorded intervals agree, and what the step did lies within it.
 TEST_F(TrainLoopTest, RecordsEveryStep) {
   Run();

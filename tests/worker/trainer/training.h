@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -70,7 +71,12 @@ class TrainingTest : public TinyJobTest {
                   .lease = absl::InfiniteDuration(),
                   .tokenizer_hash = "",
                   .attachments = {{"model.json", "{}"}},
-                  .terminate = terminate_},
+                  .terminate = terminate_,
+                  .sleep =
+                      [this](absl::Duration pause) {
+                        slept_ += pause;
+                        if (on_sleep_) on_sleep_();
+                      }},
                  state);
   }
 
@@ -126,6 +132,8 @@ class TrainingTest : public TinyJobTest {
 
   OnBegin on_evaluation_;  // at its operations
   std::atomic<bool> terminate_ = false;
+  absl::Duration slept_;
+  std::function<void()> on_sleep_;
 };
 
 }  // namespace stretto::trainer

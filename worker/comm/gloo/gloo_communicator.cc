@@ -52,7 +52,8 @@ class Gloo final : public GlooCommunicator {
         size_(options.size),
         name_(options.prefix),
         timeout_(options.timeout),
-        posts_(std::move(mesh), options.rank, options.size),
+        watch_(options.watch),
+        posts_(std::move(mesh), options.rank, options.size, options.watch),
         transfers_(size_),
         inputs_(size_),
         scratch_(size_ > 1 ? std::max<int64_t>(kScratchBytes, int64_t{32} * size_) : 0) {}
@@ -66,11 +67,13 @@ class Gloo final : public GlooCommunicator {
     if (posts_.aborted()) return Fail(collective.kind, "");
     if (!dead_.ok()) return dead_;
     deadline_ = Clock::Real().Monotonic() + timeout_;
+    if (watch_ != nullptr) watch_->OnBegin();
     try {
       Carry(collective);
     } catch (const std::exception& error) {
       return Fail(collective.kind, TextOf(error));
     }
+    if (watch_ != nullptr) watch_->OnEnd();
     return absl::OkStatus();
   }
 
@@ -257,6 +260,7 @@ class Gloo final : public GlooCommunicator {
   const int size_;
   const std::string name_;
   const absl::Duration timeout_;
+  CallWatch* const watch_;  // may be null
   Posts posts_;
 
   // Of the calling thread.

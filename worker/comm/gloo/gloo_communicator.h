@@ -29,6 +29,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "worker/comm/call_watch.h"
 #include "worker/comm/communicator.h"
 #include "worker/comm/store.h"
 
@@ -52,6 +53,7 @@ struct GlooOptions {
   std::string prefix = {};                    // of the keys in the store; one per group and attempt
   GlooNetwork network = nullptr;              // may be null when size is 1
   absl::Duration timeout = absl::Minutes(2);  // of Connect, and of each call
+  CallWatch* watch = nullptr;                 // borrowed for the life of the group; may be null
 };
 
 class GlooCommunicator : public Communicator {

@@ -26,6 +26,7 @@ void Posts::Post(int peer, uint64_t slot, void* data, int64_t bytes, bool receiv
 void Posts::Await(size_t index, absl::Duration deadline) {
   const Posted& posted = posted_[index];
   peer_ = posted.peer;
+  if (watch_ != nullptr) watch_->OnAwait(posted.peer, posted.receive);
   const auto left = ToMilliseconds(deadline - Clock::Real().Monotonic());
   const bool done = posted.receive ? posted.buffer->waitRecv(left) : posted.buffer->waitSend(left);
   if (!done) throw std::runtime_error("aborted");

@@ -11,6 +11,7 @@
 #include "gloo/transport/context.h"
 #include "gloo/transport/unbound_buffer.h"
 #include "proto/base/mutex.h"
+#include "worker/comm/call_watch.h"
 
 namespace stretto {
 
@@ -18,9 +19,10 @@ namespace stretto {
 // exceptions, and std::runtime_error once aborted.
 class Posts {
  public:
-  // `mesh` may be null in a group of one rank.
-  Posts(std::shared_ptr<gloo::transport::Context> mesh, int rank, int size)
-      : mesh_(std::move(mesh)), rank_(rank), size_(size) {}
+  // `mesh` may be null in a group of one rank. `watch` learns whom Await waits for; it is borrowed
+  // and may be null.
+  Posts(std::shared_ptr<gloo::transport::Context> mesh, int rank, int size, CallWatch* watch)
+      : mesh_(std::move(mesh)), rank_(rank), size_(size), watch_(watch) {}
 
   // Posts a send or a receive; does nothing for 0 bytes or for this rank itself. `data` belongs to
   // the mesh until Clear.
@@ -50,6 +52,7 @@ class Posts {
 
   const std::shared_ptr<gloo::transport::Context> mesh_;  // shared with gloo's own objects
   const int rank_, size_;
+  CallWatch* const watch_;
   std::atomic<bool> aborted_{false};
   int peer_ = -1;
   Mutex mu_;

@@ -10,13 +10,13 @@ namespace stretto::trainer {
 absl::StatusOr<double> SumInTurn(const EngineSpec& spec, Communicator& control,
                                  const std::vector<double>& mine) {
   ASSIGN_OR_RETURN(const auto of_rank, ExchangeNumbers(control, mine));
-  const int last = spec.pp_size - 1;
-  const auto shares = static_cast<size_t>(SharesOf(spec, last));
+  const int head = HeadStageOf(spec);
+  const auto shares = static_cast<size_t>(SharesOf(spec, head));
   double sum = 0;
   for (size_t first = 0; first < mine.size(); first += shares) {  // of a micro-batch
-    for (int replica = 0; replica < ReplicasOf(spec, last); ++replica) {
+    for (int replica = 0; replica < ReplicasOf(spec, head); ++replica) {
       const std::vector<double>& theirs =
-          of_rank[RankAt(spec, {.stage = last, .replica = replica}).position()];
+          of_rank[RankAt(spec, {.stage = head, .replica = replica}).position()];
       for (size_t share = 0; share < shares; ++share) sum += theirs[first + share];
     }
   }

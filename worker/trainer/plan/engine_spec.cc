@@ -56,7 +56,8 @@ ScheduleSpec ScheduleFrom(const v1alpha1::JobSpec& spec) {
       .sequence_parallel = parameters.sequence_parallel(),
       .recompute = RecomputeFrom(parameters.recompute()),
       .defer_wgrads = parameters.defer_wgrads(),
-      .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads()};
+      .merge_wgrads = parameters.auto_merge_wgrads() ? 1 : parameters.merge_wgrads(),
+      .weave = spec.schedule().plan()};
   if (schedule.slices.empty()) schedule.slices = {spec.micro_batch_size()};
   if (spec.parallelism().pp_size() > 1) {
     const v1alpha1::PipelineSpec& pipeline = spec.schedule().pipeline();
@@ -86,6 +87,7 @@ v1alpha1::PipelineSpec PipelineOf(const ScheduleSpec& schedule) {
 v1alpha1::ScheduleSpec MessageOf(const ScheduleSpec& schedule) {
   v1alpha1::ScheduleSpec message;
   message.set_name(schedule.name);
+  message.set_plan(schedule.weave);
   v1alpha1::ScheduleParameters& parameters = *message.mutable_parameters();
   const ScheduleRules* rules = FindSchedule(schedule.name);
   if (schedule.slices.size() != 1 || (rules != nullptr && rules->sliced())) {

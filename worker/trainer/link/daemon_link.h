@@ -21,9 +21,9 @@ struct StopRequest {
   std::string reason;        // for people
 };
 
-// Thread-safe. The link survives a restart of the daemon: it reconnects by itself, and the daemon
-// reads reports that could not be sent in the rank's report log. The destructor waits up to two
-// seconds until the daemon has read what was sent.
+// Thread-safe; no call waits for another one's network. The link survives a restart of the daemon:
+// it reconnects by itself, and the daemon reads reports that could not be sent in the rank's report
+// log. The destructor waits up to two seconds until the daemon has read what was sent.
 class DaemonLink {
  public:
   DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank);
@@ -35,8 +35,18 @@ class DaemonLink {
 
   // Opens the stream and keeps it open. Call once, after Attach.
   void Start();
-  // Sends a report. Never waits for a connection.
+  // Ends the stream when the daemon has read all reports, or after two seconds. Returns false if it
+  // has not ended two seconds later: gRPC ends no write, even a cancelled one, before a daemon that
+  // stands still reads, and the destructor waits for that. Send nothing afterwards.
+  bool Close();
+  // Queues a report for the stream. Never waits: if the daemon does not read, old reports leave the
+  // queue, and the daemon finds them in the log.
   void Send(const v1alpha1::RankReport& report);
+
+  // Adds `passed` to the time without a sign of life of the daemon. The caller leaves out the time
+  // in which this process itself stood still, because nobody could hear anything then.
+  void CountSilence(absl::Duration passed);
+  absl::Duration silence() const;
 
   // Returns the daemon's request, or, if the daemon has been silent for longer than `lease`, a
   // request to stop with a checkpoint.

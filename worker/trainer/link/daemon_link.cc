@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A thread connects to the daemon, listens for stop requests and signs of life, and reconnects when
-// the stream breaks. Send writes to the current stream if there is one; a report that is lost there
-// is already in the log. The daemon reads the log when a stream begins and when a report shows a
-// gap, so the newest report without a stream is sent as soon as there is one: it may have been
-// logged after the daemon read the log. The destructor waits briefly for the daemon to read
-// everything.
+// the stream breaks. A second thread per stream writes, from a bounded queue: a write may wait for
+// a daemon that does not read, and nothing else may wait for that. A report that is lost is already
+// in the log. The daemon reads the log when a stream begins and when a report shows a gap, so it is
+// enough that the newest report is sent as soon as there is a stream: it may have been logged after
+// the daemon read the log. The destructor waits briefly for the daemon to read everything.
 
-#include "worker/trainer/daemon_link.h"
+#include "worker/trainer/link/daemon_link.h"
 
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 
-#include <optional>
+#include <deque>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "proto/base/clock.h"
 #include "proto/base/exit_reason.h"
 #include "proto/base/mutex.h"
 #include "stretto/v1alpha1/trainer.grpc.pb.h"
@@ -31,6 +30,7 @@ using v1alpha1::TrainerService;
 constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 constexpr auto kReconnectPause = std::chrono::milliseconds(300);
 constexpr auto kFarewell = std::chrono::seconds(2);
+constexpr size_t kMaxQueued = 256;  // reports
 
 absl::Status ToStatus(const grpc::Status& status, absl::string_view what) {
   return absl::Status(static_cast<absl::StatusCode>(status.error_code()),
@@ -88,21 +88,21 @@ class DaemonLink::Impl {
         rank_(rank),
         stub_(TrainerService::NewStub(
             grpc::CreateChannel("unix:" + socket_path, grpc::InsecureChannelCredentials()))),
-        store_(stub_.get(), job_uid_, epoch_),
-        last_alive_(Clock::Real().Monotonic()) {}
+        store_(stub_.get(), job_uid_, epoch_) {}
 
   ~Impl() {
-    {
-      const MutexLock lock(mu_);
-      stopped_ = true;
-      // The daemon ends the stream when it has read all of it, including reports that no log has.
-      if (stream_ != nullptr && stream_->WritesDone()) {
-        wake_.WaitFor(mu_, kFarewell, [this]() REQUIRES(mu_) { return stream_ == nullptr; });
-      }
-      if (context_ != nullptr) context_->TryCancel();
-    }
-    wake_.NotifyAll();
+    Close();
     if (thread_.joinable()) thread_.join();
+  }
+
+  bool Close() {
+    const MutexLock lock(mu_);
+    stopped_ = true;
+    wake_.NotifyAll();
+    // The daemon ends the stream when it has read all of it, including reports that no log has.
+    wake_.WaitFor(mu_, kFarewell, [this]() REQUIRES(mu_) { return !open_; });
+    if (context_ != nullptr) context_->TryCancel();
+    return wake_.WaitFor(mu_, kFarewell, [this]() REQUIRES(mu_) { return ended_; });
   }
 
   absl::StatusOr<v1alpha1::AttachResponse> Attach(int64_t last_sequence) {
@@ -118,30 +118,46 @@ class DaemonLink::Impl {
     SetDeadline(&context, kCallTimeout);
     const grpc::Status status = stub_->Attach(&context, request, &response);
     if (!status.ok()) return ToStatus(status, "attach to the daemon");
-    const MutexLock lock(mu_);
-    last_alive_ = Clock::Real().Monotonic();
     return response;
   }
 
   void Start() {
-    thread_ = std::thread([this] { Serve(); });
+    {
+      const MutexLock lock(mu_);
+      ended_ = false;
+    }
+    thread_ = std::thread([this] {
+      Serve();
+      const MutexLock lock(mu_);
+      ended_ = true;
+      wake_.NotifyAll();
+    });
   }
 
   void Send(const v1alpha1::RankReport& report) {
-    v1alpha1::TrainerMessage message;
-    *message.mutable_report() = report;
-    const MutexLock lock(mu_);
-    if (stream_ == nullptr) {
-      unsent_ = std::move(message);
-    } else {
-      stream_->Write(message);  // Serve sees a broken stream
+    {
+      const MutexLock lock(mu_);
+      if (!open_) queue_.clear();
+      if (queue_.size() == kMaxQueued) queue_.pop_front();
+      *queue_.emplace_back().mutable_report() = report;
     }
+    wake_.NotifyAll();
+  }
+
+  void CountSilence(absl::Duration passed) {
+    const MutexLock lock(mu_);
+    silence_ += passed;
+  }
+
+  absl::Duration silence() const {
+    const MutexLock lock(mu_);
+    return silence_;
   }
 
   StopRequest stop_request(absl::Duration lease) const {
     const MutexLock lock(mu_);
     if (request_.stop) return request_;
-    if (Clock::Real().Monotonic() - last_alive_ > lease) {
+    if (silence_ > lease) {
       return {.stop = true,
               .checkpoint = true,
               .daemon_lost = true,
@@ -163,24 +179,17 @@ class DaemonLink::Impl {
         if (stopped_) return;
         context_ = &context;  // set before the call, so that the destructor can cancel it
       }
-      auto stream = stub_->Reports(&context);
+      const auto stream = stub_->Reports(&context);
       v1alpha1::TrainerMessage hello;
       hello.mutable_hello()->set_job_uid(job_uid_);
       hello.mutable_hello()->set_epoch(epoch_);
       hello.mutable_hello()->set_rank(rank_);
-      if (stream->Write(hello)) {
-        const MutexLock lock(mu_);
-        stream_ = stream.get();
-        if (unsent_.has_value()) stream_->Write(*unsent_);
-        unsent_.reset();
-      }
+      if (stream->Write(hello)) SetOpen(true);
+      std::thread writer([&] { Write(*stream); });
       v1alpha1::DaemonMessage message;
       while (stream->Read(&message)) Handle(message);
-      {
-        const MutexLock lock(mu_);
-        stream_ = nullptr;
-      }
-      wake_.NotifyAll();
+      SetOpen(false);
+      writer.join();  // returns soon: a write on an ended stream fails at once
       const grpc::Status status = stream->Finish();
       const MutexLock lock(mu_);
       context_ = nullptr;
@@ -191,9 +200,40 @@ class DaemonLink::Impl {
     }
   }
 
+  void SetOpen(bool open) {
+    {
+      const MutexLock lock(mu_);
+      open_ = open;
+    }
+    wake_.NotifyAll();
+  }
+
+  // Sends from the queue while the stream is open.
+  void Write(grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>&
+                 stream) {
+    MutexLock lock(mu_);
+    while (open_) {
+      if (queue_.empty() && stopped_) {
+        lock.Unlock();
+        stream.WritesDone();
+        return;
+      }
+      if (queue_.empty()) {
+        wake_.Wait(mu_, [this]() REQUIRES(mu_) { return !queue_.empty() || stopped_ || !open_; });
+        continue;
+      }
+      const v1alpha1::TrainerMessage message = std::move(queue_.front());
+      queue_.pop_front();
+      lock.Unlock();
+      const bool written = stream.Write(message);
+      lock.Lock();
+      if (!written) return;  // Serve sees the broken stream
+    }
+  }
+
   void Handle(const v1alpha1::DaemonMessage& message) {
     const MutexLock lock(mu_);
-    last_alive_ = Clock::Real().Monotonic();
+    silence_ = absl::ZeroDuration();
     if (message.has_stop()) {
       request_ = {.stop = true,
                   .checkpoint = message.stop().checkpoint(),
@@ -210,12 +250,12 @@ class DaemonLink::Impl {
   mutable Mutex mu_;
   CondVar wake_;
   grpc::ClientContext* context_ GUARDED_BY(mu_) = nullptr;
-  grpc::ClientReaderWriterInterface<v1alpha1::TrainerMessage, v1alpha1::DaemonMessage>* stream_
-      GUARDED_BY(mu_) = nullptr;
-  std::optional<v1alpha1::TrainerMessage> unsent_ GUARDED_BY(mu_);  // the newest report
-  absl::Duration last_alive_ GUARDED_BY(mu_);
+  bool open_ GUARDED_BY(mu_) = false;  // there is a stream, and it has not ended
+  std::deque<v1alpha1::TrainerMessage> queue_ GUARDED_BY(mu_);  // newest last
+  absl::Duration silence_ GUARDED_BY(mu_);
   StopRequest request_ GUARDED_BY(mu_);
   bool stopped_ GUARDED_BY(mu_) = false;
+  bool ended_ GUARDED_BY(mu_) = true;  // the thread serves no stream
 };
 
 DaemonLink::DaemonLink(const std::string& socket_path, std::string job_uid, int64_t epoch, int rank)
@@ -225,7 +265,10 @@ absl::StatusOr<v1alpha1::AttachResponse> DaemonLink::Attach(int64_t last_sequenc
   return impl_->Attach(last_sequence);
 }
 void DaemonLink::Start() { impl_->Start(); }
+bool DaemonLink::Close() { return impl_->Close(); }
 void DaemonLink::Send(const v1alpha1::RankReport& report) { impl_->Send(report); }
+void DaemonLink::CountSilence(absl::Duration passed) { impl_->CountSilence(passed); }
+absl::Duration DaemonLink::silence() const { return impl_->silence(); }
 StopRequest DaemonLink::stop_request(absl::Duration lease) const {
   return impl_->stop_request(lease);
 }
