@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -44,6 +45,10 @@ struct Options {
   bool insecure_metrics_beyond_loopback = false;
   double lease_seconds = 10;
   double lost_rank_seconds = 20;
+  double hang_seconds = 20;
+  double stop_grace_seconds = 10;
+  bool restored = false;
+  double keep_days = 0;
 };
 
 // $XDG_STATE_HOME/stretto/coordinator, where that is ~/.local/state when unset.
@@ -90,6 +95,16 @@ absl::Status CheckMetricsListen(const Options& options) {
       "--insecure-metrics-beyond-loopback allows it"));
 }
 
+// A state that was restored from a copy may have issued epochs that it does not know, to workers
+// and checkpoints that do. Continues beyond all of them.
+absl::Status SkipEpochs(coordinator::JobStore& store) {
+  constexpr int64_t kMoreThanSinceAnyCopy = 1'000'000;
+  ASSIGN_OR_RETURN(const coordinator::Snapshot snapshot, store.Load());
+  const Epoch next(snapshot.epoch.last.value() + kMoreThanSinceAnyCopy);
+  spdlog::warn("state was restored from a copy: epochs continue after {}", next.value());
+  return store.Commit({coordinator::EpochRecord{next}});
+}
+
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   const sigset_t stop = [] {
     sigset_t set;
@@ -107,6 +122,7 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
   ASSIGN_OR_RETURN(
       auto store, coordinator::OpenSqliteStore(absl::StrCat(options.state_dir, "/coordinator.db")));
+  if (options.restored) RETURN_IF_ERROR(SkipEpochs(*store));
   monitoring::Readiness readiness(absl::UnavailableError("starting"));
   ASSIGN_OR_RETURN(const auto monitoring,
                    monitoring::MonitoringServer::Start(options.metrics_listen,
@@ -131,6 +147,7 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
 int Main(int argc, char** argv) {
   Options options;
   options.state_dir = DefaultStateDir();
+  options.server.core.keep_jobs = 1000;
   CLI::App app("stretto-coordinator accepts jobs and places them on workers.");
   app.set_version_flag("--version", kBuildVersion);
   app.add_option("--listen", options.server.listen,
@@ -149,6 +166,27 @@ int Main(int argc, char** argv) {
          "--lost-rank-timeout", options.lost_rank_seconds,
          "seconds to wait for the ranks of a LOST worker; must exceed the --lease of the workers")
       ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--hang-timeout", options.hang_seconds,
+                 "seconds without a move of any rank, or a sign of life of one, after which a job "
+                 "hangs")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
+  app.add_option("--stop-grace", options.stop_grace_seconds,
+                 "seconds that ranks have to write a checkpoint when their job is stopped")
+      ->check(CLI::Range(1.0, 3600.0))
+      ->capture_default_str();
+  app.add_flag("--restored", options.restored,
+               "continue on a --state-dir that is an older copy: skips the epochs that workers may "
+               "know. Give it once, after restoring");
+  app.add_option("--keep-jobs", options.server.core.keep_jobs,
+                 "number of ended jobs to keep; when there are more, those that ended first are "
+                 "deleted, but their checkpoints stay on disk")
+      ->check(CLI::Range(int64_t{0}, INT64_MAX))
+      ->capture_default_str();
+  app.add_option("--keep-jobs-days", options.keep_days,
+                 "days for which ended jobs are kept, by the wall clock; 0 sets no limit")
+      ->check(CLI::Range(0.0, 36500.0))
       ->capture_default_str();
   app.add_flag("--insecure-listen-beyond-loopback", options.server.insecure_listen_beyond_loopback,
                "allow --listen on an address that other machines can reach, without encryption or "
@@ -173,7 +211,13 @@ int Main(int argc, char** argv) {
   }
   options.server.core.lease = absl::Seconds(options.lease_seconds);
   options.server.core.lost_rank_timeout = absl::Seconds(options.lost_rank_seconds);
-  options.server.core.heartbeat_interval = options.server.core.lease / 5;
+  options.server.core.hang.still = absl::Seconds(options.hang_seconds);
+  // With a heartbeat, a worker also looks at the positions of its ranks, whatever the lease is.
+  options.server.core.heartbeat_interval =
+      std::min(options.server.core.lease / 5, absl::Seconds(2));
+  options.server.core.stop_grace = absl::Seconds(options.stop_grace_seconds);
+  if (options.keep_days > 0)
+    options.server.core.keep_jobs_for = absl::Hours(24 * options.keep_days);
   InitLogging("stretto-coordinator");
   // gRPC would log, in a format of its own, what we report ourselves.
   setenv("GRPC_VERBOSITY", "NONE", 0);

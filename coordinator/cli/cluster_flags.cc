@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// One function per group of commands, as in job_flags.cc. It declares the flags, binds each to a
+// value that the command's callback keeps alive, and calls the command with them.
+
 #include "coordinator/cli/cluster_flags.h"
 
 #include <CLI/CLI.hpp>
@@ -6,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "coordinator/cli/command_line.h"
 #include "coordinator/cli/commands/config_commands.h"
 #include "coordinator/cli/commands/worker_commands.h"
@@ -31,6 +36,26 @@ ExitCode Up(const CommandLine& line, const UpOptions& options) {
   std::optional<SignalThread> signals;
   if (line.environment().handle_signals) signals.emplace(line.environment().interrupt);
   return RunUp(options, line.terminal(), line.environment().interrupt);
+}
+
+void AddCordon(CommandLine& line, CLI::App* worker, bool drain) {
+  struct Flags {
+    std::string name, reason;
+  };
+  const auto flags = std::make_shared<Flags>();
+  const char* verb = drain ? "drain" : "cordon";
+  CLI::App* command =
+      line.AddCommand(worker, verb,
+                      drain ? "Place nothing new on a worker, and move jobs that may be preempted"
+                            : "Place nothing new on a worker",
+                      [flags, drain](const Invocation& invocation) {
+                        return CordonWorker(invocation, flags->name, flags->reason, drain);
+                      },
+                      {absl::StrCat("stretto worker ", verb, " worker-1"),
+                       absl::StrCat("stretto worker ", verb, " worker-1 --reason 'new memory'")});
+  command->add_option("WORKER", flags->name, "worker name")->required();
+  command->add_option("--reason", flags->reason, "reason to show (default: by request)")
+      ->type_name("TEXT");
 }
 
 }  // namespace
@@ -78,6 +103,19 @@ void AddWorkerCommands(CommandLine& line) {
   line.AddCommand(worker, "get", "Show the details of a worker",
                   [name](const Invocation& invocation) { return GetWorker(invocation, *name); },
                   {"stretto worker get worker-1", "stretto worker get worker-1 -o yaml"})
+      ->add_option("WORKER", *name, "worker name")
+      ->required();
+  AddCordon(line, worker, /*drain=*/false);
+  AddCordon(line, worker, /*drain=*/true);
+  line.AddCommand(
+          worker, "uncordon", "Let a worker take work again",
+          [name](const Invocation& invocation) { return UncordonWorker(invocation, *name); },
+          {"stretto worker uncordon worker-1", "stretto worker uncordon worker-1 --context lab"})
+      ->add_option("WORKER", *name, "worker name")
+      ->required();
+  line.AddCommand(worker, "forget", "Remove a LOST worker that will not come back",
+                  [name](const Invocation& invocation) { return ForgetWorker(invocation, *name); },
+                  {"stretto worker forget worker-1", "stretto worker forget worker-1 -o json"})
       ->add_option("WORKER", *name, "worker name")
       ->required();
 }

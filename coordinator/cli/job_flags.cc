@@ -86,6 +86,22 @@ void AddSimple(CommandLine& line, CLI::App* job) {
               [name](const Invocation& invocation) { return CancelJob(invocation, *name); },
               {"stretto job cancel gpt", "stretto job cancel gpt && stretto job watch gpt"}),
           name.get());
+  AddName(line.AddCommand(
+              job, "suspend", "Save a checkpoint of a job and release its workers",
+              [name](const Invocation& invocation) { return SuspendJob(invocation, *name); },
+              {"stretto job suspend gpt", "stretto job suspend gpt && stretto job get gpt"}),
+          name.get());
+  AddName(
+      line.AddCommand(
+          job, "resume", "Continue a suspended, failed or cancelled job from its newest checkpoint",
+          [name](const Invocation& invocation) { return ResumeJob(invocation, *name); },
+          {"stretto job resume gpt", "stretto job resume gpt && stretto job watch gpt"}),
+      name.get());
+  AddName(line.AddCommand(
+              job, "delete", "Delete a job that has ended; its checkpoints stay on disk",
+              [name](const Invocation& invocation) { return DeleteJob(invocation, *name); },
+              {"stretto job delete gpt", "stretto job delete gpt && stretto job submit gpt.yaml"}),
+          name.get());
   AddName(line.AddCommand(job, "watch",
                           "Follow a job until it ends; on a terminal, in a full-screen view",
                           [name](const Invocation& invocation) {

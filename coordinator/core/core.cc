@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The frame of the state machine: it applies an event, collects its effects and can undo it. This
-// file also has the requests of users and access to jobs; sessions.cc has the workers, reports.cc
-// the ranks, and lifecycle.cc the transitions of a job. Every change of a job or of the membership
-// goes through Touch, Change or ChangeMembership, which save the old value first. So Undo, and the
-// answer to a refused event, restore exactly the state before the event.
+// file also has the requests of users and access to jobs; sessions.cc has the sessions of workers,
+// workers.cc their cordons, reports.cc the ranks, lifecycle.cc the transitions of a job, and
+// attempts.cc the end of an attempt and the wait for the next. Every change of a job or of the
+// membership goes through Touch, Change or ChangeWorker, which save the old value first. So Undo,
+// and the answer to a refused event, restore exactly the state before the event.
 
 #include "coordinator/core/core.h"
 
@@ -12,6 +13,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 
@@ -19,9 +21,11 @@ namespace stretto::coordinator {
 
 Core::Core(CoreOptions options) : options_(options), membership_(options.lease) {}
 
-Effects Core::Apply(const Event& event, absl::Time now) {
-  now_ = std::max(now_, now);
+Effects Core::Apply(const Event& event, Moment now) {
+  now_ = now.wall;
+  steady_ = now.steady;
   undo_ = {};
+  undo_.last_placing = last_placing_;
   changed_jobs_.clear();
   changed_workers_.clear();
   effects_ = {};
@@ -38,9 +42,13 @@ Effects Core::Apply(const Event& event, absl::Time now) {
 }
 
 void Core::CollectRecords(Epoch epoch_before) {
+  Reindex();
   if (epoch_.last != epoch_before) effects_.persist.emplace_back(epoch_);
   for (const std::string& id : changed_workers_) {
     effects_.persist.emplace_back(membership_.Find(id)->record);
+  }
+  for (const ErasedJob& job : effects_.erased_jobs) {
+    effects_.persist.emplace_back(JobErased{job.id});
   }
   for (const std::string& id : changed_jobs_) effects_.persist.emplace_back(Get(id));
   effects_.changed_jobs.assign(changed_jobs_.begin(), changed_jobs_.end());
@@ -49,26 +57,36 @@ void Core::CollectRecords(Epoch epoch_before) {
 
 void Core::Undo() {
   for (auto& [id, old] : undo_.jobs) {
+    if (old.has_value() && !jobs_.contains(id)) {
+      Insert(*std::move(old));
+      continue;
+    }
     if (old.has_value()) {
-      // The event may have ended the job and so removed it from live_.
-      if (!IsEnded(old->record.state)) live_[old->record.number] = id;
+      // The event may have ended the job and so removed it from live_, or resumed it.
+      if (IsEnded(old->record.state)) {
+        live_.erase(old->record.number);
+      } else {
+        live_[old->record.number] = id;
+      }
+      index_.Put(old->record);
       jobs_[id] = *std::move(old);
       continue;
     }
     const JobRecord& added = Get(id);
+    index_.Remove(added.number);
     id_by_uid_.erase(added.uid);
     id_by_number_.erase(added.number);
     live_.erase(added.number);
     if (!added.request_id.empty()) id_by_request_.erase(added.request_id);
     jobs_.erase(id);
   }
-  if (undo_.membership.has_value()) membership_ = *std::move(undo_.membership);
+  for (auto& [id, old] : undo_.workers) membership_.Reset(id, std::move(old));
+  last_placing_ = undo_.last_placing;
   undo_ = {};
 }
 
 const JobRecord& Core::AttachSummary(const std::string& job_id, std::string summary) {
   JobRecord& job = Touch(job_id).record;
-  STRETTO_CHECK(IsEnded(job.state));
   job.summary = std::move(summary);
   return job;
 }
@@ -110,6 +128,7 @@ absl::Status Core::Handle(const CreateJob& event) {
   record.gang = event.gang;
   record.device_kind = event.device_kind;
   record.total_steps = event.total_steps;
+  record.restart = event.restart;
   record.request_id = event.request_id;
   record.fingerprint = event.fingerprint;
   record.number = ++last_number_;
@@ -131,9 +150,11 @@ absl::Status Core::Handle(const CancelJob& event) {
   }
   effects_.job_id = event.job_id;
   if (job->state == JobState::kCancelling) return absl::OkStatus();
-  if (job->state == JobState::kPending) {
+  if (!IsActive(job->state)) {
     End(event.job_id, JobState::kCancelled, NameOf(ExitReason::kCancelled),
-        "cancelled before it was placed");
+        job->attempt == 0 ? "cancelled before it was placed"
+                          : absl::StrCat("cancelled after ", job->steps_done(), " of ",
+                                         job->total_steps, " steps"));
     PlaceQueued();
     return absl::OkStatus();
   }
@@ -142,7 +163,61 @@ absl::Status Core::Handle(const CancelJob& event) {
   return absl::OkStatus();
 }
 
+absl::Status Core::Handle(const DeleteJob& event) {
+  const JobRecord* job = FindJob(event.job_id);
+  if (job == nullptr) return absl::NotFoundError(absl::StrCat("no job \"", event.job_id, "\""));
+  if (!IsEnded(job->state)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("job \"", event.job_id, "\" is ", JobStateName(job->state),
+                     "; only a job that has ended can be deleted: cancel it first"));
+  }
+  effects_.job_id = event.job_id;
+  Erase(event.job_id);
+  return absl::OkStatus();
+}
+
+absl::Status Core::Handle(const ForgetWorker& event) {
+  const Worker* worker = FindWorker(event.id);
+  if (worker == nullptr) return absl::NotFoundError(absl::StrCat("no worker \"", event.id, "\""));
+  if (worker->ready()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker \"", event.id,
+                     "\" is READY; only a LOST worker can be forgotten: stop its daemon"));
+  }
+  if (const std::vector<std::string> jobs = JobsOn(event.id); !jobs.empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("worker \"", event.id, "\" has ranks of job ", absl::StrJoin(jobs, ", "),
+                     "; expected a worker without ranks: wait until the job has ended"));
+  }
+  ChangeWorker(event.id).Reset(event.id, std::nullopt);
+  changed_workers_.erase(event.id);
+  effects_.persist.emplace_back(WorkerErased{event.id});
+  PlaceQueued();
+  return absl::OkStatus();
+}
+
+void Core::EraseOldJobs() {
+  constexpr int kAtOnce = 100;  // bounds the work of an event; the next tick continues
+  for (int i = 0; i < kAtOnce && !index_.ended().empty(); ++i) {
+    const auto [end, number] = *index_.ended().begin();
+    const auto count = static_cast<int64_t>(index_.ended().size());
+    if (count <= options_.keep_jobs && now_ - end <= options_.keep_jobs_for) return;
+    Erase(id_by_number_.at(number));
+  }
+}
+
 // ---- access
+
+void Core::Erase(const std::string& id) {
+  const JobRecord job = Touch(id).record;
+  effects_.erased_jobs.push_back({id, job.uid});
+  changed_jobs_.erase(id);
+  index_.Remove(job.number);
+  id_by_uid_.erase(job.uid);
+  id_by_number_.erase(job.number);
+  if (!job.request_id.empty()) id_by_request_.erase(job.request_id);
+  jobs_.erase(id);
+}
 
 void Core::Insert(Job job) {
   const std::string id = job.record.id;
@@ -151,6 +226,7 @@ void Core::Insert(Job job) {
   id_by_number_[record.number] = id;
   if (!record.request_id.empty()) id_by_request_[record.request_id] = id;
   if (!IsEnded(record.state)) live_[record.number] = id;
+  index_.Put(record);
   jobs_.emplace(id, std::move(job));
 }
 
@@ -165,39 +241,15 @@ JobRecord& Core::Change(const std::string& id) {
   return Touch(id).record;
 }
 
-Membership& Core::ChangeMembership() {
-  if (!undo_.membership.has_value()) undo_.membership = membership_;
+Membership& Core::ChangeWorker(const std::string& id) {
+  const Worker* worker = membership_.Find(id);
+  undo_.workers.emplace(id, worker == nullptr ? std::nullopt : std::optional(*worker));
+  changed_workers_.insert(id);
   return membership_;
 }
 
-std::vector<QueuedJob> Core::Queue() const {
-  std::vector<QueuedJob> queue;
-  for (const auto& [number, id] : live_) {
-    const JobRecord& job = Get(id);
-    if (job.state != JobState::kPending) continue;
-    queue.push_back({.id = id, .gang = job.gang, .kind = job.device_kind});
-  }
-  return queue;
-}
-
-std::vector<WorkerView> Core::ClusterView() const {
-  std::set<std::pair<std::string, int32_t>> taken;
-  for (const auto& [number, id] : live_) {
-    for (const RankRecord& rank : Get(id).ranks) taken.emplace(rank.worker, rank.slot);
-  }
-  std::vector<WorkerView> view;
-  for (const auto& [id, worker] : workers()) {
-    WorkerView& added = view.emplace_back();
-    added.id = id;
-    added.ready = worker.ready();
-    for (const WorkerDevice& device : worker.record.devices) {
-      added.slots.push_back({.slot = device.slot,
-                             .kind = device.kind,
-                             .free = device.fault.empty() && !taken.contains({id, device.slot}),
-                             .healthy = device.fault.empty()});
-    }
-  }
-  return view;
+void Core::Reindex() {
+  for (const std::string& id : changed_jobs_) index_.Put(Get(id));
 }
 
 }  // namespace stretto::coordinator

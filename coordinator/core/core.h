@@ -2,20 +2,30 @@
 #pragma once
 // The coordinator's decisions as a pure state machine: Apply(event, now) -> effects. It uses no
 // clock, threads, randomness or files, so the same events give the same effects, byte for byte.
+// Times of records are of the wall clock; leases and timeouts are measured on the steady clock, so
+// neither a jump of the wall clock nor a pause of the coordinator ends one (moment.h).
 //
 //   PENDING -> PREPARING -> RUNNING -> SUCCEEDED | FAILED
-//   CancelJob: PENDING -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
+//   A failure that the job's policy covers: PREPARING, RUNNING -> PENDING
+//   CancelJob: PENDING, SUSPENDED -> CANCELLED; PREPARING, RUNNING -> CANCELLING -> CANCELLED
+//   SuspendJob: PENDING -> SUSPENDED; PREPARING, RUNNING -> SUSPENDING -> SUSPENDED
+//   ResumeJob: SUSPENDED, FAILED, CANCELLED -> PENDING
 //
 // Rules
 // - A gang is placed whole (placement.h) and gets a new epoch. It is RUNNING once all ranks are
 //   prepared.
 // - The first rank that fails on its own becomes first_failure, and every worker of the gang is
-//   told to stop. The job is FAILED when no rank is left. There is no automatic restart: attempt
-//   stays 1.
+//   told to stop. When no rank is left, the attempt has ended. If the job's policy covers the
+//   failure (restart.h), the job is PENDING again, and its next attempt is placed after a delay;
+//   otherwise it is FAILED. So two attempts of a job never hold slots at one time.
 // - The job is SUCCEEDED when all ranks have exited with code 0 and reason Completed.
 // - The core waits lost_rank_timeout, from the end of the lease, for the ranks of a LOST worker.
-//   Then they are lost and the job fails with reason WorkerLost. A worker that comes back in time
-//   loses nothing.
+//   Then they are lost and the attempt fails with reason WorkerLost, never in the event that ends
+//   the lease. A worker that comes back in time loses nothing.
+// - A rank that does not move while others wait for it, or by itself, fails with reason Hang
+//   (hang.h). Positions of ranks are compared only while all workers of the job are READY.
+// - A worker of another cluster, or one that knows a newer epoch than this state, is refused before
+//   anything else: its runs are not known here, and must not be ended for that.
 // - If a worker comes back without a rank that was assigned to it, the rank is assigned again if it
 //   was never prepared; otherwise it has failed with reason TrainerLost.
 // - A slot with a fault takes no new rank. A rank that runs on one continues, and condition
@@ -23,7 +33,9 @@
 //   fatal.
 // - Reports are acknowledged in sequence. Sequence numbers are not stored: after a restart the core
 //   asks all ranks to replay from 0, and a replay does not change what is already known. An ended
-//   job never changes again.
+//   job changes only by ResumeJob, and reports of an attempt that has ended are refused.
+// - A cordoned worker takes no new rank. The core cordons a worker itself when its machine was to
+//   blame for several failures.
 //
 // Not thread-safe. Movable. The driver (driver.h) is the only caller in the daemon.
 
@@ -38,6 +50,8 @@
 #include "absl/time/time.h"
 #include "coordinator/core/effects.h"
 #include "coordinator/core/event.h"
+#include "coordinator/core/hang.h"
+#include "coordinator/core/job_index.h"
 #include "coordinator/core/records.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
@@ -51,26 +65,35 @@ struct CoreOptions {
   // counted as lost.
   absl::Duration lost_rank_timeout = absl::Seconds(20);
   absl::Duration stop_grace = absl::Seconds(10);  // between SIGTERM and SIGKILL
+  HangLimits hang;
+  // The same where a checkpoint is asked for first.
+  absl::Duration checkpoint_grace = absl::Minutes(2);
+  // Between two ticks more time than this passes only if the coordinator itself stands still
+  // (steady_clock.h). About twice the interval of ticks.
+  absl::Duration longest_round = absl::Seconds(1);
+  // Ended jobs are deleted, the one that ended first first, when there are more than this, or when
+  // they ended longer ago than this by the wall clock.
+  int64_t keep_jobs = INT64_MAX;
+  absl::Duration keep_jobs_for = absl::InfiniteDuration();
 };
 
 class Core {
  public:
   explicit Core(CoreOptions options = {});
 
-  // Returns the state after a restart at `now`: jobs are as stored, and workers are LOST since
-  // `now`. Errors: DataLoss (records contradict each other: two jobs with one uid, a slot taken
-  // twice, a job ahead of the stored epoch).
-  static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options, absl::Time now);
+  // Returns the state after a restart, at which the steady clock begins at 0: jobs are as stored,
+  // and workers are LOST since then. Errors: DataLoss (records contradict each other: two jobs with
+  // one uid, a slot taken twice, a job ahead of the stored epoch).
+  static absl::StatusOr<Core> Restore(Snapshot snapshot, CoreOptions options);
 
-  // `now` should not decrease, because leases are measured with it; if it does, the latest `now`
-  // seen counts.
-  Effects Apply(const Event& event, absl::Time now);
+  Effects Apply(const Event& event, Moment now);
 
   // Reverts the last Apply and every AttachSummary since. Called when its effects could not be
   // stored.
   void Undo();
 
-  // Sets the summary of a job that ended in the last Apply. Returns the record to store.
+  // Sets the summary of a job that the last Apply lists in Effects::summaries. Returns the record
+  // to store.
   const JobRecord& AttachSummary(const std::string& job_id, std::string summary);
 
   const CoreOptions& options() const { return options_; }
@@ -80,13 +103,21 @@ class Core {
   const JobRecord* FindJob(const std::string& id) const;
   const JobRecord* FindJobByUid(const std::string& uid) const;
   std::vector<const JobRecord*> Jobs() const;  // oldest first
+  // Up to `count` jobs that were created before the job with this number, newest first.
+  std::vector<const JobRecord*> JobsBefore(int64_t number, int32_t count) const;
   // Returns Ok if (uid, epoch) is an attempt that may exchange rendezvous keys now. Errors:
   // NotFound, Aborted (stale epoch, or the job has ended).
   absl::Status CheckAttempt(const std::string& uid, Epoch epoch) const;
   const Worker* FindWorker(const std::string& id) const;
   const std::map<std::string, Worker>& workers() const { return membership_.workers(); }
-  int32_t FreeSlots(const std::string& worker_id) const;  // 0 while the worker is LOST
+  int32_t FreeSlots(const std::string& worker_id) const;  // 0 while it is LOST or cordoned
   std::vector<std::string> JobsOn(const std::string& worker_id) const;  // ids, sorted
+  const JobIndex& index() const { return index_; }
+  QueuedJob Queued(int64_t number) const;
+  // Whether a job waited for the time of its next attempt, not for slots, when the core last looked
+  // for jobs to place.
+  bool BacksOff(const JobRecord& job) const;
+  std::vector<WorkerView> ClusterView() const;
   // Returns where the job would be placed if it were created now, behind the jobs that wait, or why
   // it would wait. The result has one entry in all.
   Placement PlaceNow(const QueuedJob& job) const;
@@ -95,21 +126,33 @@ class Core {
  private:
   struct Job {
     JobRecord record;
-    std::vector<int64_t> acked;  // by rank; not stored
+    std::vector<int64_t> acked;                      // by rank; not stored
+    std::map<int32_t, RankPosition> positions = {};  // of ranks that do not move; not stored
+    // When its next attempt may start, on the steady clock. Not stored: after a restart of the
+    // coordinator the job waits for its whole delay again.
+    absl::Duration next_attempt = {};
   };
   // The old values of everything touched since the last Apply began; nullopt if it did not exist.
   // Epochs and job numbers are not reverted: a gap is harmless, a number used twice is not.
   struct UndoLog {
     std::map<std::string, std::optional<Job>> jobs;
-    std::optional<Membership> membership;
+    std::map<std::string, std::optional<Worker>> workers;
+    absl::Duration last_placing;
   };
 
   absl::Status Handle(const CreateJob& event);
   absl::Status Handle(const CancelJob& event);
+  absl::Status Handle(const SuspendJob& event);
+  absl::Status Handle(const ResumeJob& event);
+  absl::Status Handle(const CordonWorker& event);
+  absl::Status Handle(const UncordonWorker& event);
+  absl::Status Handle(const DeleteJob& event);
+  absl::Status Handle(const ForgetWorker& event);
   absl::Status Handle(const WorkerRegistered& event);
   absl::Status Handle(const WorkerHeartbeat& event);
   absl::Status Handle(const WorkerDisconnected& event);
   absl::Status Handle(const RankReported& event);
+  absl::Status Handle(const RankPositions& event);
   absl::Status Handle(const Tick& event);
 
   // reports.cc
@@ -122,12 +165,16 @@ class Core {
   void On(const std::string& id, int32_t rank, const RankExited& report);
   void On(const std::string& id, int32_t rank, const RankWarned& report);
 
+  // positions.cc
+  void ForgetPositions(const std::string& worker);
+  void FailIfHung(const std::string& id);
+
   // lifecycle.cc
   void PlaceQueued();
   void Start(const Placed& placed);
   void LoseRank(const std::string& id, int32_t rank, ExitReason reason, const std::string& message);
   void Fail(const std::string& id, FirstFailure failure);
-  void Stop(const std::string& id, const std::string& reason);
+  void Stop(const std::string& id, const std::string& reason, bool checkpoint = false);
   void SendStopTo(const JobRecord& job, const std::string& worker);
   // `message`: that of the rank that ended last.
   void FinishIfGone(const std::string& id, const std::string& message = "");
@@ -137,40 +184,66 @@ class Core {
   void SetCondition(const std::string& id, const std::string& type, ConditionStatus status,
                     const std::string& reason, const std::string& message);
 
+  // attempts.cc
+  void BeginAttempt(const std::string& id);
+  void EndAttempt(const std::string& id, RestartCause cause);
+  // Ends the attempt whose last rank is gone after a failure, and lets the job wait for the next
+  // one if its policy allows that. Returns whether it does.
+  bool RestartFailed(const std::string& id);
+  // Frees the job of what its attempt left behind.
+  void Release(const std::string& id, JobState state);
+  void Suspend(const std::string& id);
+  // No next attempt is coming: condition Restarting becomes FALSE if it is TRUE.
+  void CloseRestarting(const std::string& id, const std::string& reason);
+
+  // workers.cc
+  void Blame(const std::string& worker, const FirstFailure& failure);
+  void Preempt(const std::string& worker);
+
   // sessions.cc
+  absl::Status CheckCluster(const WorkerRegistered& event) const;
   std::vector<HeldRankReply> ReplyToHeld(const WorkerRegistered& event) const;
   void RecoverRanks(const WorkerRegistered& event);
   absl::Status TakeHealth(const WorkerHeartbeat& event);
   // Sets condition DevicesHealthy of the jobs on this worker: its faulty devices, or their
   // recovery.
   void ShowFaults(const std::string& worker);
+  // Whether the core has waited long enough for the ranks of this worker.
+  bool HasLostRanks(const std::string& id) const;
   void SendAssignTo(const JobRecord& job, const std::string& worker);
   // Sends to the worker's open session, if there is one.
   void SendTo(const std::string& worker, decltype(Send::message) message);
 
-  std::vector<QueuedJob> Queue() const;  // jobs that wait, oldest first
-  std::vector<WorkerView> ClusterView() const;
+  // Brings the index up to date with the changes of the event in progress.
+  void Reindex();
   // Write access that Undo can revert. Change also marks the job for the store and for watchers;
-  // Touch does not.
+  // Touch does not. ChangeWorker does the same for a worker, which may be new.
   Job& Touch(const std::string& id);
   JobRecord& Change(const std::string& id);
-  Membership& ChangeMembership();
+  Membership& ChangeWorker(const std::string& id);
+  Moment Now() const { return {.wall = now_, .steady = steady_}; }
   const JobRecord& Get(const std::string& id) const { return jobs_.at(id).record; }
   void Insert(Job job);
+  void Erase(const std::string& id);
+  void EraseOldJobs();
   void CollectRecords(Epoch epoch_before);
 
   CoreOptions options_;
   Membership membership_;
   EpochRecord epoch_;
+  std::string cluster_id_;
   int64_t last_number_ = 0;
   std::map<std::string, Job> jobs_;  // by id
   std::map<std::string, std::string> id_by_uid_;
   std::map<std::string, std::string> id_by_request_;
   std::map<int64_t, std::string> id_by_number_;
   std::map<int64_t, std::string> live_;  // jobs that have not ended, by number
+  JobIndex index_;
 
   // Of the Apply in progress, else of the last one.
-  absl::Time now_ = absl::InfinitePast();
+  absl::Time now_ = absl::InfinitePast();  // for records
+  absl::Duration steady_;                  // for leases and timeouts
+  absl::Duration last_placing_;  // steady time at which jobs that wait were last looked at
   UndoLog undo_;
   std::set<std::string> changed_jobs_;
   std::set<std::string> changed_workers_;

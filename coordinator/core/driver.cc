@@ -5,11 +5,21 @@
 
 namespace stretto::coordinator {
 
-Result Driver::Submit(const Event& event, absl::Time now) {
+Result Driver::Submit(const Event& event, Moment now) {
   const MutexLock lock(mu_);
-  Effects effects = core_.Apply(event, now);
+  const absl::Duration monotonic = now.steady;
+  if (std::holds_alternative<Tick>(event)) {
+    if (clock_.stopped()) {
+      // The epoch is always right to store, and so finds out whether the store works again.
+      const absl::Status works = Persist({EpochRecord{core_.last_epoch()}}, {}, monotonic);
+      clock_.SkipTick(monotonic);
+      return {.status = works, .job_id = "", .fresh = false};
+    }
+    if (!clock_.Tick(monotonic)) return {};
+  }
+  Effects effects = core_.Apply(event, {.wall = now.wall, .steady = clock_.At(monotonic)});
   if (!effects.status.ok()) return {.status = effects.status, .job_id = "", .fresh = false};
-  const absl::Status stored = Persist(std::move(effects.persist));
+  const absl::Status stored = Persist(std::move(effects.persist), effects.summaries, monotonic);
   if (!stored.ok()) {
     core_.Undo();
     return {.status = stored, .job_id = "", .fresh = false};
@@ -18,17 +28,17 @@ Result Driver::Submit(const Event& event, absl::Time now) {
   for (const std::string& id : effects.changed_workers) {
     transport_.WorkerChanged(*core_.FindWorker(id));
   }
+  for (const ErasedJob& job : effects.erased_jobs) transport_.JobDeleted(job);
   for (const std::string& id : effects.changed_jobs) transport_.JobChanged(*core_.FindJob(id));
   return {.status = absl::OkStatus(), .job_id = effects.job_id, .fresh = effects.fresh};
 }
 
-absl::Status Driver::Persist(std::vector<Record> records) {
+absl::Status Driver::Persist(std::vector<Record> records, const std::set<std::string>& summaries,
+                             absl::Duration monotonic) {
   if (records.empty()) return absl::OkStatus();
   for (Record& record : records) {
     JobRecord* job = std::get_if<JobRecord>(&record);
-    // Summaries are attached here and nowhere else: an ended job never changes again, so each job
-    // passes this line once as ended.
-    if (job == nullptr || !IsEnded(job->state)) continue;
+    if (job == nullptr || !summaries.contains(job->id)) continue;
     *job = core_.AttachSummary(job->id, transport_.FinalSummary(*job));
   }
   std::vector<Record> batch = Repairs();
@@ -37,11 +47,15 @@ absl::Status Driver::Persist(std::vector<Record> records) {
   if (stored.ok()) {
     unsure_jobs_.clear();
     unsure_workers_.clear();
+    if (clock_.stopped()) clock_.Continue(monotonic);
     return stored;
   }
+  if (!clock_.stopped()) clock_.Stop(monotonic);
   for (const Record& record : records) {
     if (const auto* job = std::get_if<JobRecord>(&record)) unsure_jobs_.insert(job->id);
+    if (const auto* job = std::get_if<JobErased>(&record)) unsure_jobs_.insert(job->id);
     if (const auto* worker = std::get_if<WorkerRecord>(&record)) unsure_workers_.insert(worker->id);
+    if (const auto* worker = std::get_if<WorkerErased>(&record)) unsure_workers_.insert(worker->id);
   }
   return stored;
 }
@@ -58,10 +72,12 @@ std::vector<Record> Driver::Repairs() const {
     }
   }
   for (const std::string& id : unsure_workers_) {
-    // A worker that the core does not know may stay in the store: a coordinator that reads it takes
-    // it as LOST.
     const Worker* worker = core_.FindWorker(id);
-    if (worker != nullptr) repairs.emplace_back(worker->record);
+    if (worker == nullptr) {
+      repairs.emplace_back(WorkerErased{id});
+    } else {
+      repairs.emplace_back(worker->record);
+    }
   }
   return repairs;
 }

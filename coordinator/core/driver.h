@@ -9,10 +9,14 @@
 //
 // If the store refuses, nothing is sent, the core reverts the event (Core::Undo), and Submit
 // returns the error. The caller handles it by event:
-// - CreateJob, CancelJob: return it to the user.
+// - CreateJob, CancelJob, DeleteJob, ForgetWorker: return it to the user.
 // - WorkerRegistered, WorkerHeartbeat, RankReported: end the session with it; the daemon reconnects
 //   and replays.
 // - Tick, WorkerDisconnected: ignore it; the next Tick tries again.
+//
+// Events come with the time of a monotonic clock, from which the driver makes the steady clock of
+// the core (steady_clock.h). It stops while the store refuses, and every Tick then only tries the
+// store, until it takes a record. A Tick that ends a gap is not applied.
 //
 // A refused commit may still have been stored (the disk answered too late). Therefore the next
 // commit begins with the core's present records of the same objects.
@@ -25,6 +29,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/steady_clock.h"
 #include "proto/base/mutex.h"
 
 namespace stretto::coordinator {
@@ -47,9 +52,11 @@ class Transport {
   virtual void SendToWorker(const Send& send) = 0;
   // Called after the change has been stored, once per event and job.
   virtual void JobChanged(const JobRecord& job) = 0;
+  virtual void JobDeleted(const ErasedJob& job) = 0;
   virtual void WorkerChanged(const Worker& worker) = 0;
-  // Returns the opaque summary of a job that is about to end, which is stored with the transition.
-  // Called before the commit, and again if the commit fails.
+  // Returns the opaque summary of a job of which an attempt is about to end, or that is about to
+  // end without one. It is stored with the transition. Called before the commit, and again if the
+  // commit fails.
   virtual std::string FinalSummary(const JobRecord& job) = 0;
 };
 
@@ -63,10 +70,14 @@ struct Result {
 class Driver {
  public:
   Driver(Core core, Persistence& persistence, Transport& transport)
-      : core_(std::move(core)), persistence_(persistence), transport_(transport) {}
+      : core_(std::move(core)),
+        clock_(core_.options().longest_round),
+        persistence_(persistence),
+        transport_(transport) {}
 
-  // May block for one write to disk, so do not call it from a reactor's thread.
-  Result Submit(const Event& event, absl::Time now);
+  // `now.steady` is of a monotonic clock. May block for one write to disk, so do not call it from a
+  // reactor's thread.
+  Result Submit(const Event& event, Moment now);
 
   // Runs `read(const Core&)` under the lock and returns its result by value. Copy what you need:
   // `read` must not let pointers escape and must not call the driver.
@@ -77,11 +88,13 @@ class Driver {
   }
 
  private:
-  absl::Status Persist(std::vector<Record> records) REQUIRES(mu_);
+  absl::Status Persist(std::vector<Record> records, const std::set<std::string>& summaries,
+                       absl::Duration monotonic) REQUIRES(mu_);
   std::vector<Record> Repairs() const REQUIRES(mu_);
 
   mutable Mutex mu_;
   Core core_ GUARDED_BY(mu_);
+  SteadyClock clock_ GUARDED_BY(mu_);  // stopped while the last commit has failed
   // Ids in refused commits. The store may or may not have their records.
   std::set<std::string> unsure_jobs_ GUARDED_BY(mu_);
   std::set<std::string> unsure_workers_ GUARDED_BY(mu_);

@@ -4,6 +4,7 @@
 // sends, in order; then notices of changed jobs and workers.
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -26,6 +27,7 @@ struct SendRegistered {
   absl::Duration lease;
   absl::Duration heartbeat_interval;
   std::vector<HeldRankReply> held;
+  std::string cluster_id = {};
 };
 struct AssignedRank {
   Rank rank = 0;
@@ -39,6 +41,8 @@ struct SendAssign {
   int32_t world_size = 1;
   std::vector<AssignedRank> ranks;  // this worker's
   absl::Time create_time;
+  int32_t attempt = 1;
+  int64_t saved_step = 0;  // of the newest checkpoint of an earlier attempt; 0: none
 };
 struct SendStop {
   std::string job_id;
@@ -46,6 +50,7 @@ struct SendStop {
   Epoch epoch;
   std::string reason;
   absl::Duration grace;
+  bool checkpoint = false;  // before they end
 };
 struct SendAck {
   std::string job_uid;
@@ -67,10 +72,15 @@ struct Send {
   std::variant<SendRegistered, SendAssign, SendStop, SendAck, CloseSession> message;
 };
 
+struct ErasedJob {
+  std::string id;
+  std::string uid;
+};
+
 struct Effects {
   // The answer to the event. If it is not ok, all other fields are empty and nothing has changed.
   absl::Status status;
-  // CreateJob, CancelJob: the job concerned; for a repeated request, the existing job.
+  // CreateJob, CancelJob, DeleteJob: the job concerned; for a repeated request, the existing job.
   std::string job_id;
   // RankReported: this process sees the report for the first time; false for a repeated report. The
   // service adds only fresh reports to its step history.
@@ -81,7 +91,10 @@ struct Effects {
   // Ids, sorted. Step numbers alone are no change of a job, and heartbeats and use of slots are no
   // change of a worker.
   std::vector<std::string> changed_jobs;
+  std::vector<ErasedJob> erased_jobs;
   std::vector<std::string> changed_workers;
+  // Ids of jobs of which an attempt has ended, or that have ended: a summary is stored with them.
+  std::set<std::string> summaries;
 };
 
 }  // namespace stretto::coordinator

@@ -4,11 +4,14 @@
 // machine's clock (report times) is part of the event.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "coordinator/core/hang.h"
+#include "coordinator/core/records.h"
 #include "coordinator/membership/membership.h"
 #include "coordinator/placement/placement.h"
 #include "proto/base/ids.h"
@@ -26,6 +29,7 @@ struct CreateJob {
   Gang gang;
   int32_t device_kind = 0;
   int64_t total_steps = 0;
+  std::optional<RestartPolicy> restart;
   std::string request_id;      // empty: not idempotent
   std::string fingerprint;     // of the request body without request_id
   bool validate_only = false;  // makes all checks and changes nothing; the job does not exist after
@@ -34,6 +38,38 @@ struct CreateJob {
 // Errors: NotFound; FailedPrecondition (the job has ended). Ok for a job that is being cancelled.
 struct CancelJob {
   std::string job_id;
+};
+
+// Errors: NotFound; FailedPrecondition (the job has not ended).
+struct DeleteJob {
+  std::string job_id;
+};
+
+// Errors: NotFound; FailedPrecondition (the job has ended, or is being cancelled). Ok for a job
+// that is suspended.
+struct SuspendJob {
+  std::string job_id;
+};
+
+// Errors: NotFound; FailedPrecondition (the job is not SUSPENDED, FAILED or CANCELLED).
+struct ResumeJob {
+  std::string job_id;
+};
+
+// Errors: NotFound.
+struct CordonWorker {
+  std::string id;
+  std::string reason;  // not empty
+  bool drain = false;  // jobs that may restart after a preemption are stopped with a checkpoint
+};
+struct UncordonWorker {
+  std::string id;
+};
+
+// Removes a LOST worker. Errors: NotFound; FailedPrecondition (it is READY, or a job that has not
+// ended has ranks there).
+struct ForgetWorker {
+  std::string id;
 };
 
 struct HeldRank {
@@ -45,7 +81,8 @@ struct HeldRank {
 };
 
 // The answer is a Registered message and then whatever the worker has missed (Assign, Stop).
-// Errors: those of Membership::Register.
+// Errors: those of Membership::Register; PermissionDenied (the worker belongs to another cluster,
+// or knows a newer epoch of this one, so that this state is not the one that it worked for).
 struct WorkerRegistered {
   std::string id;
   std::string incarnation;
@@ -53,7 +90,9 @@ struct WorkerRegistered {
   std::string build;
   std::vector<WorkerDevice> devices;
   std::vector<HeldRank> held;
-  int64_t session = 0;  // > 0, never used before in this process
+  int64_t session = 0;          // > 0, never used before in this process
+  std::string cluster_id = {};  // of the worker; empty: it belongs to none yet
+  Epoch newest_epoch = {};      // of the assignments that it has had there
 };
 
 // Errors: NotFound, Aborted (not the newest session, or LOST: register again), InvalidArgument
@@ -62,6 +101,21 @@ struct WorkerHeartbeat {
   std::string id;
   int64_t session = 0;
   std::vector<SlotHealth> health = {};  // slots not listed keep their health
+};
+
+// The ranks of a worker that have not moved for a while; all its others move. Replaces the worker's
+// positions before. Ranks that are not of a current attempt on this worker are ignored. Errors:
+// NotFound, Aborted as WorkerHeartbeat.
+struct RankPositions {
+  struct Of {
+    std::string job_uid;
+    Epoch epoch;
+    Rank rank = 0;
+    RankPosition position;
+  };
+  std::string worker;
+  int64_t session = 0;
+  std::vector<Of> ranks;
 };
 
 struct WorkerDisconnected {
@@ -123,7 +177,8 @@ struct RankReported {
 // Time has passed: leases and graces may have ended. Send one about every second.
 struct Tick {};
 
-using Event = std::variant<CreateJob, CancelJob, WorkerRegistered, WorkerHeartbeat,
-                           WorkerDisconnected, RankReported, Tick>;
+using Event = std::variant<CreateJob, CancelJob, SuspendJob, ResumeJob, DeleteJob, CordonWorker,
+                           UncordonWorker, ForgetWorker, WorkerRegistered, WorkerHeartbeat,
+                           WorkerDisconnected, RankReported, RankPositions, Tick>;
 
 }  // namespace stretto::coordinator

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/restart.h"
 #include "proto/base/check.h"
 
 namespace stretto::coordinator {
@@ -21,10 +22,6 @@ int Weight(const FirstFailure& failure) {
   return 2;
 }
 
-std::string Describe(const FirstFailure& failure) {
-  return absl::StrCat("rank ", failure.rank, " on worker ", failure.worker, ": ", failure.message);
-}
-
 std::set<std::string> WorkersOf(const JobRecord& job) {
   std::set<std::string> ids;
   for (const RankRecord& rank : job.ranks) {
@@ -36,13 +33,26 @@ std::set<std::string> WorkersOf(const JobRecord& job) {
 }  // namespace
 
 void Core::PlaceQueued() {
-  const std::vector<QueuedJob> queue = Queue();
-  if (queue.empty()) return;
-  const Placement placement = Place(queue, ClusterView());
-  for (const Placed& placed : placement.placed) Start(placed);
-  for (const Unplaced& unplaced : placement.unplaced) {
-    SetCondition(unplaced.job_id, "Scheduled", ConditionStatus::kFalse, unplaced.reason,
-                 unplaced.message);
+  last_placing_ = steady_;
+  Reindex();
+  if (index_.waiting().empty()) return;
+  Placer placer(ClusterView());
+  std::map<int64_t, Placed> placed;  // by number, because epochs follow the order of creation
+  for (const auto& [kind, queue] : index_.waiting()) {
+    for (int64_t number : queue) {
+      const QueuedJob job = Queued(number);
+      if (BacksOff(Get(job.id))) continue;
+      if (!placer.IsPossible(job)) continue;
+      std::vector<RankSlot> ranks = placer.Take(job);
+      if (ranks.empty()) break;  // all later jobs of this kind wait behind it
+      placed.emplace(number, Placed{job.id, std::move(ranks)});
+    }
+  }
+  for (const auto& [number, job] : placed) Start(job);
+  // Why exactly a job waits changes with every job ahead of it, so it is not stored (queue_view.h).
+  for (const std::string& id : std::set<std::string>(changed_jobs_)) {
+    if (Get(id).state == JobState::kPending && !BacksOff(Get(id)))
+      SetCondition(id, "Scheduled", ConditionStatus::kFalse, "Waiting", "");
   }
 }
 
@@ -52,12 +62,12 @@ void Core::Start(const Placed& placed) {
   STRETTO_CHECK(static_cast<int32_t>(placed.ranks.size()) == job.world_size());
   epoch_.last = Epoch(epoch_.last.value() + 1);
   job.state = JobState::kPreparing;
-  job.attempt = 1;
   job.epoch = epoch_.last;
   for (const RankSlot& slot : placed.ranks) {
     job.ranks.push_back({.worker = slot.worker, .slot = slot.slot, .exit_reason = ""});
   }
   jobs_.at(placed.job_id).acked.assign(job.ranks.size(), 0);
+  BeginAttempt(placed.job_id);
   const std::set<std::string> on = WorkersOf(job);
   SetCondition(placed.job_id, "Scheduled", ConditionStatus::kTrue, "Placed",
                absl::StrCat(job.world_size(), job.world_size() == 1 ? " rank on " : " ranks on ",
@@ -87,15 +97,20 @@ void Core::LoseRank(const std::string& id, int32_t rank, ExitReason reason,
 
 void Core::Fail(const std::string& id, FirstFailure failure) {
   JobRecord& job = Change(id);
-  if (job.state == JobState::kCancelling) return;  // ranks that end now were asked to
+  // Ranks that end now were asked to.
+  if (job.state == JobState::kCancelling || job.state == JobState::kSuspending) return;
   // Only the first failure stops the gang; later ones may still improve the explanation.
   if (job.stop_reason.empty()) {
     const bool running = job.state == JobState::kRunning;
     SetCondition(id, running ? "Running" : "Prepared", ConditionStatus::kFalse, failure.reason,
-                 Describe(failure));
+                 failure.Text());
     Stop(id, failure.reason);
   }
   if (job.first_failure.has_value()) return;
+  // What a rank says whose peer the drain has stopped first.
+  if (job.stop_reason == NameOf(RestartCause::kPreemption) && Weight(failure) < 2) {
+    failure.reason = NameOf(ExitReason::kStopped);
+  }
   if (Weight(failure) == 2) {
     job.first_failure = std::move(failure);
   } else if (!job.suspect.has_value() || Weight(*job.suspect) < Weight(failure)) {
@@ -103,9 +118,10 @@ void Core::Fail(const std::string& id, FirstFailure failure) {
   }
 }
 
-void Core::Stop(const std::string& id, const std::string& reason) {
+void Core::Stop(const std::string& id, const std::string& reason, bool checkpoint) {
   JobRecord& job = Change(id);
   job.stop_reason = reason;
+  job.stop_with_checkpoint = checkpoint;
   for (const std::string& worker : WorkersOf(job)) SendStopTo(job, worker);
 }
 
@@ -114,7 +130,9 @@ void Core::SendStopTo(const JobRecord& job, const std::string& worker) {
                           .job_uid = job.uid,
                           .epoch = job.epoch,
                           .reason = job.stop_reason,
-                          .grace = options_.stop_grace});
+                          .grace = job.stop_with_checkpoint ? options_.checkpoint_grace
+                                                            : options_.stop_grace,
+                          .checkpoint = job.stop_with_checkpoint});
 }
 
 void Core::FinishIfGone(const std::string& id, const std::string& message) {
@@ -127,11 +145,18 @@ void Core::FinishIfGone(const std::string& id, const std::string& message) {
     if (!rank.gone()) return;
     completed &= rank.completed();
   }
-  if (!job.first_failure.has_value() && job.suspect.has_value()) {
+  // Ranks that a drain has stopped are no reason to fail a job that is cancelled meanwhile.
+  const bool drained =
+      job.state == JobState::kCancelling && job.stop_reason == NameOf(RestartCause::kPreemption);
+  if (!job.first_failure.has_value() && job.suspect.has_value() && !drained) {
     Change(id).first_failure = job.suspect;
   }
+  if (job.state == JobState::kSuspending && !completed) return Suspend(id);
+  if (job.first_failure.has_value() && job.state != JobState::kCancelling && RestartFailed(id)) {
+    return;
+  }
   if (job.first_failure.has_value()) {
-    End(id, JobState::kFailed, job.first_failure->reason, Describe(*job.first_failure));
+    End(id, JobState::kFailed, job.first_failure->reason, job.first_failure->Text());
   } else if (job.state == JobState::kCancelling) {
     End(id, JobState::kCancelled, NameOf(ExitReason::kCancelled),
         absl::StrCat("cancelled after ", job.steps_done(), " of ", job.total_steps, " steps"));
@@ -148,9 +173,16 @@ void Core::End(const std::string& id, JobState state, const std::string& reason,
                const std::string& message) {
   JobRecord& job = Change(id);
   const bool ran = job.FindCondition("Running") != nullptr;
+  EndAttempt(id, job.first_failure ? CauseOf(ExitReasonOf(job.first_failure->reason))
+                                   : RestartCause::kNone);
   job.state = state;
   job.end_time = now_;
   live_.erase(job.number);
+  if (job.next_attempt_time.has_value()) {
+    job.next_attempt_time.reset();
+    SetCondition(id, "Scheduled", ConditionStatus::kFalse, "Ended", "");
+  }
+  CloseRestarting(id, "Ended");
   // A job that never ran has no condition Running to close.
   if (ran) SetCondition(id, "Running", ConditionStatus::kFalse, "Ended", "");
   SetCondition(id, "Succeeded",

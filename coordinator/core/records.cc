@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "proto/base/check.h"
 
 namespace stretto::coordinator {
@@ -23,6 +24,10 @@ const char* JobStateName(JobState state) {
       return "FAILED";
     case JobState::kCancelled:
       return "CANCELLED";
+    case JobState::kSuspending:
+      return "SUSPENDING";
+    case JobState::kSuspended:
+      return "SUSPENDED";
   }
   STRETTO_CHECK(false);
 }
@@ -32,13 +37,19 @@ bool IsEnded(JobState state) {
          state == JobState::kCancelled;
 }
 
-bool IsActive(JobState state) { return state != JobState::kPending && !IsEnded(state); }
+bool IsActive(JobState state) {
+  return state != JobState::kPending && state != JobState::kSuspended && !IsEnded(state);
+}
+
+std::string FirstFailure::Text() const {
+  return absl::StrCat("rank ", rank, " on worker ", worker, ": ", message);
+}
 
 int64_t JobRecord::steps_done() const {
-  if (ranks.empty()) return 0;
+  if (ranks.empty()) return attempts.empty() ? 0 : attempts.back().safe_step();
   int64_t steps = ranks.front().last_step;
   for (const RankRecord& rank : ranks) steps = std::min(steps, rank.last_step);
-  return steps;
+  return attempts.empty() ? steps : std::max(steps, attempts.back().from_step);
 }
 
 const Condition* JobRecord::FindCondition(const std::string& type) const {

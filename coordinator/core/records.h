@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -25,10 +26,12 @@ enum class JobState {
   kSucceeded = 5,
   kFailed = 6,
   kCancelled = 7,
+  kSuspending = 8,
+  kSuspended = 9,
 };
 const char* JobStateName(JobState state);  // "PENDING"
 bool IsEnded(JobState state);
-// Holds slots: PREPARING, RUNNING, CANCELLING.
+// Holds slots: PREPARING, RUNNING, CANCELLING, SUSPENDING.
 bool IsActive(JobState state);
 
 // Values equal those of v1alpha1.Condition.Status.
@@ -79,10 +82,47 @@ struct FirstFailure {
   std::string phase;
   std::string last_operation;
   absl::Time time;
+  std::string Text() const;  // "rank 0 on worker a: killed by signal 9"
   bool operator==(const FirstFailure&) const = default;
 };
 
+// Values equal those of v1alpha1.RestartSpec.Cause.
+enum class RestartCause {
+  kNone = 0,
+  kCrash = 1,
+  kNodeLoss = 2,
+  kHang = 3,
+  kOutOfMemory = 4,
+  kPreemption = 5,
+};
+
+struct RestartPolicy {
+  int32_t max = 0;  // restarts
+  absl::Duration backoff;
+  std::set<RestartCause> on;
+  bool operator==(const RestartPolicy&) const = default;
+};
+
+// A job from one placement to the end of its last rank.
+struct AttemptRecord {
+  int32_t number = 1;
+  Epoch epoch;
+  std::vector<std::string> workers;  // sorted
+  absl::Time start_time;             // of the placement
+  std::optional<absl::Time> end_time;
+  int64_t from_step = 0;   // of the checkpoint that it can continue from; 0: none
+  int64_t saved_step = 0;  // of its newest checkpoint; 0: none
+  int64_t steps = 0;       // steps_done() at its end
+  RestartCause cause = RestartCause::kNone;
+  std::optional<FirstFailure> first_failure;
+  // The step that a later attempt can continue from.
+  int64_t safe_step() const { return saved_step > 0 ? saved_step : from_step; }
+  bool operator==(const AttemptRecord&) const = default;
+};
+
 struct JobRecord {
+  static constexpr size_t kKeptAttempts = 16;
+
   std::string id;
   std::string uid;
   std::string spec;  // serialised v1alpha1.JobSpec; opaque here
@@ -98,27 +138,35 @@ struct JobRecord {
   absl::Time create_time;
   std::optional<absl::Time> start_time;  // first rank prepared
   std::optional<absl::Time> end_time;
-  int32_t attempt = 0;  // 0: never placed
-  Epoch epoch;
-  std::vector<RankRecord> ranks;  // by rank; empty until placed
+  int32_t attempt = 0;            // 0: never placed
+  Epoch epoch;                    // of the newest attempt
+  std::vector<RankRecord> ranks;  // by rank; empty while PENDING or SUSPENDED
+  std::optional<RestartPolicy> restart;
+  int32_t restarts = 0;                         // that count towards restart->max
+  std::vector<AttemptRecord> attempts;          // the newest kKeptAttempts, oldest first
+  std::optional<absl::Time> next_attempt_time;  // of a PENDING job that failed: not earlier
 
+  // The next three are of the newest attempt.
   // Set once, when the gang has to end early: the reason. Its workers have been told to stop.
   std::string stop_reason;
+  bool stop_with_checkpoint = false;  // they were asked to write one first
   // Set once, by the first rank that failed on its own.
   std::optional<FirstFailure> first_failure;
   // The best explanation while only consequences are known (a rank lost its peer, or its daemon
   // stopped it). Becomes first_failure if the job ends without a better one.
   std::optional<FirstFailure> suspect;
 
-  std::string last_checkpoint;       // "step-00000100"
-  int64_t last_checkpoint_step = 0;  // of the newest checkpoint report, good or bad
+  std::string last_checkpoint;  // "step-00000100"
+  // Of the newest checkpoint report of the newest attempt, good or bad.
+  int64_t last_checkpoint_step = 0;
   // From create_time to the latest rank's report.
   std::optional<absl::Duration> submit_to_first_operation;
   std::optional<absl::Duration> submit_to_first_step;
-  std::string summary;  // opaque; attached by the driver when the job ends
+  std::string summary;  // opaque; attached by the driver when an attempt or the job ends
 
   int32_t world_size() const { return gang.ranks(); }
-  // The number of steps that all ranks have finished.
+  // The number of steps that all ranks have finished, not counting those that a later attempt does
+  // again.
   int64_t steps_done() const;
   const Condition* FindCondition(const std::string& type) const;
   bool operator==(const JobRecord&) const = default;
@@ -130,20 +178,27 @@ struct EpochRecord {
   bool operator==(const EpochRecord&) const = default;
 };
 
-// Removes a job whose creation may or may not have been stored (see driver.h).
+// Removes a job: it was deleted, or its creation may or may not have been stored (see driver.h).
 struct JobErased {
   std::string id;
   bool operator==(const JobErased&) const = default;
 };
 
+// The same for a worker.
+struct WorkerErased {
+  std::string id;
+  bool operator==(const WorkerErased&) const = default;
+};
+
 // An upsert by job id, by worker id, or of the one epoch; or an erasure.
-using Record = std::variant<JobRecord, WorkerRecord, EpochRecord, JobErased>;
+using Record = std::variant<JobRecord, WorkerRecord, EpochRecord, JobErased, WorkerErased>;
 
 // The full contents of a store.
 struct Snapshot {
   std::vector<JobRecord> jobs;        // by number
   std::vector<WorkerRecord> workers;  // by id
   EpochRecord epoch;
+  std::string cluster_id;  // set when the store is created, and never changed
 };
 
 }  // namespace stretto::coordinator

@@ -83,9 +83,9 @@ absl::Status Core::Handle(const RankReported& event) {
   const int32_t rank = event.rank.value();
   // Touch, not Change: sequence numbers and step numbers are not worth a write to the store per
   // report.
-  int64_t& acked = Touch(id).acked[rank];
+  int64_t acked = Touch(id).acked[rank];  // a copy: the report may begin another attempt
   if (event.sequence == acked + 1) {
-    acked = event.sequence;
+    Touch(id).acked[rank] = ++acked;
     effects_.fresh = true;
     if (!IsEnded(Get(id).state)) {
       std::visit([&](const auto& report) { On(id, rank, report); }, event.report);
@@ -119,9 +119,15 @@ void Core::On(const std::string& id, int32_t rank, const RankPrepared& report) {
                  "rounds differently");
   }
   SetCondition(id, "Running", ConditionStatus::kTrue, "Training", "");
+  const Condition* restarting = job.FindCondition("Restarting");
+  if (restarting != nullptr && restarting->status == ConditionStatus::kTrue) {
+    SetCondition(id, "Restarting", ConditionStatus::kFalse, "Restarted",
+                 absl::StrCat("attempt ", job.attempt, " trains"));
+  }
 }
 
 void Core::On(const std::string& id, int32_t, const FirstOperationDone& report) {
+  if (Get(id).attempt > 1) return;
   std::optional<absl::Duration> longest = Get(id).submit_to_first_operation;
   if (Extend(&longest, report.time - Get(id).create_time)) {
     Change(id).submit_to_first_operation = longest;
@@ -131,7 +137,7 @@ void Core::On(const std::string& id, int32_t, const FirstOperationDone& report) 
 void Core::On(const std::string& id, int32_t rank, const StepDone& report) {
   RankRecord& record = Touch(id).record.ranks[rank];
   record.last_step = std::max(record.last_step, report.step);
-  if (report.step != 1) return;
+  if (report.step != 1 || Get(id).attempt > 1) return;
   std::optional<absl::Duration> longest = Get(id).submit_to_first_step;
   if (Extend(&longest, report.end_time - Get(id).create_time)) {
     Change(id).submit_to_first_step = longest;
@@ -146,7 +152,9 @@ void Core::On(const std::string& id, int32_t, const CheckpointDone& report) {
   if (report.ok && report.name == job.last_checkpoint) return;
   if (report.step != job.last_checkpoint_step) Change(id).last_checkpoint_step = report.step;
   if (report.ok) {
-    Change(id).last_checkpoint = report.name;
+    JobRecord& saved = Change(id);
+    saved.last_checkpoint = report.name;
+    if (!saved.attempts.empty()) saved.attempts.back().saved_step = report.step;
     SetCondition(id, "Checkpointed", ConditionStatus::kTrue, "Saved", report.name);
   } else {
     SetCondition(id, "Checkpointed", ConditionStatus::kFalse, "CheckpointFailed",

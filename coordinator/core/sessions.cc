@@ -11,7 +11,25 @@
 
 namespace stretto::coordinator {
 
+absl::Status Core::CheckCluster(const WorkerRegistered& event) const {
+  if (!event.cluster_id.empty() && event.cluster_id != cluster_id_) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("worker \"", event.id, "\" belongs to cluster ", event.cluster_id,
+                     ", expected that of this coordinator, ", cluster_id_,
+                     ". If the worker is to change, start it with --join-new-cluster; if this "
+                     "coordinator lost its state, restore that first"));
+  }
+  if (event.newest_epoch > epoch_.last) {
+    return absl::PermissionDeniedError(absl::StrCat(
+        "worker \"", event.id, "\" has had an assignment of epoch ", event.newest_epoch.value(),
+        " of cluster ", cluster_id_, ", expected at most ", epoch_.last.value(),
+        ": the coordinator's state is an older copy. Start the coordinator with --restored"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Core::Handle(const WorkerRegistered& event) {
+  RETURN_IF_ERROR(CheckCluster(event));
   WorkerRecord record;
   record.id = event.id;
   record.incarnation = event.incarnation;
@@ -19,8 +37,8 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
   record.build = event.build;
   record.devices = event.devices;
   ASSIGN_OR_RETURN(const int64_t taken_over,
-                   ChangeMembership().Register(std::move(record), event.session, now_));
-  changed_workers_.insert(event.id);
+                   ChangeWorker(event.id).Register(std::move(record), event.session, Now()));
+  ForgetPositions(event.id);
   if (taken_over != 0) {
     effects_.sends.push_back({event.id, taken_over,
                               CloseSession{absl::AbortedError(absl::StrCat(
@@ -28,7 +46,8 @@ absl::Status Core::Handle(const WorkerRegistered& event) {
   }
   SendTo(event.id, SendRegistered{.lease = options_.lease,
                                   .heartbeat_interval = options_.heartbeat_interval,
-                                  .held = ReplyToHeld(event)});
+                                  .held = ReplyToHeld(event),
+                                  .cluster_id = cluster_id_});
   RecoverRanks(event);
   ShowFaults(event.id);
   PlaceQueued();
@@ -71,9 +90,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
   std::set<int32_t> slots;
   for (const WorkerDevice& device : event.devices) slots.insert(device.slot);
 
-  // A copy, because FinishIfGone removes a job that ends from live_.
-  const std::map<int64_t, std::string> live = live_;
-  for (const auto& [number, id] : live) {
+  for (const std::string& id : JobsOn(event.id)) {
     bool assign = false, stop = false;
     for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
       const RankRecord rank = Get(id).ranks[i];
@@ -85,7 +102,7 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
         LoseRank(id, i, ExitReason::kTrainerLost,
                  absl::StrCat("worker ", event.id, " came back without this rank"));
       } else if (stopping) {
-        Change(id).ranks[i].state = RankState::kLost;  // never started
+        LoseRank(id, i, ExitReason::kStopped, "it was never started");
       } else if (!slots.contains(rank.slot)) {
         LoseRank(id, i, ExitReason::kSlotLost,
                  absl::StrCat("worker ", event.id, " came back without slot ", rank.slot));
@@ -104,28 +121,30 @@ void Core::RecoverRanks(const WorkerRegistered& event) {
 absl::Status Core::Handle(const WorkerHeartbeat& event) {
   RETURN_IF_ERROR(membership_.Check(event.id, event.session));
   if (!event.health.empty()) RETURN_IF_ERROR(TakeHealth(event));
-  return membership_.Heartbeat(event.id, event.session, now_);
+  return membership_.Heartbeat(event.id, event.session, Now());
 }
 
 absl::Status Core::TakeHealth(const WorkerHeartbeat& event) {
   ASSIGN_OR_RETURN(std::vector<WorkerDevice> devices,
                    membership_.DevicesWith(event.id, event.health));
   if (devices == membership_.Find(event.id)->record.devices) return absl::OkStatus();
-  ChangeMembership().SetDevices(event.id, std::move(devices));
-  changed_workers_.insert(event.id);
+  ChangeWorker(event.id).SetDevices(event.id, std::move(devices));
   ShowFaults(event.id);
   PlaceQueued();
   return absl::OkStatus();
 }
 
 void Core::ShowFaults(const std::string& worker) {
+  Reindex();
+  const std::vector<std::string> jobs = JobsOn(worker);
+  if (jobs.empty()) return;
   std::map<std::pair<std::string, int32_t>, std::string> faults;
   for (const auto& [id, known] : workers()) {
     for (const WorkerDevice& device : known.record.devices) {
       if (!device.fault.empty()) faults[{id, device.slot}] = device.fault;
     }
   }
-  for (const std::string& id : JobsOn(worker)) {
+  for (const std::string& id : jobs) {
     const JobRecord& job = Get(id);
     std::vector<std::string> faulty;
     for (size_t i = 0; i < job.ranks.size(); ++i) {
@@ -144,27 +163,36 @@ void Core::ShowFaults(const std::string& worker) {
 }
 
 absl::Status Core::Handle(const WorkerDisconnected& event) {
-  if (!ChangeMembership().Disconnect(event.id, event.session)) return absl::OkStatus();
-  changed_workers_.insert(event.id);
+  // An older session, or an unknown or LOST worker: nothing changes.
+  if (!membership_.Check(event.id, event.session).ok()) return absl::OkStatus();
+  ChangeWorker(event.id).Lose(event.id);
   PlaceQueued();
   return absl::OkStatus();
 }
 
 absl::Status Core::Handle(const Tick&) {
-  for (const std::string& id : ChangeMembership().Expire(now_)) {
-    changed_workers_.insert(id);
+  EraseOldJobs();  // first, so that no job is deleted in the event that ends it
+  for (const std::string& id : membership_.Overdue(steady_)) {
+    ChangeWorker(id).Lose(id);
     effects_.sends.push_back({id, membership_.Find(id)->session,
                               CloseSession{absl::UnavailableError(
                                   absl::StrCat("worker \"", id, "\" sent no heartbeat for ",
                                                absl::FormatDuration(options_.lease)))}});
   }
-  const std::map<int64_t, std::string> live = live_;
-  for (const auto& [number, id] : live) {
+  std::set<int64_t> holding, concerned;  // numbers of jobs
+  std::set<std::string> lost;            // workers, decided before an end blames one of them
+  for (const auto& [id, slots] : index_.held()) {
+    for (const auto& [slot, number] : slots) holding.insert(number);
+    if (!HasLostRanks(id)) continue;
+    lost.insert(id);
+    for (const auto& [slot, number] : slots) concerned.insert(number);
+  }
+  for (int64_t number : holding) FailIfHung(id_by_number_.at(number));
+  for (int64_t number : concerned) {
+    const std::string id = id_by_number_.at(number);
     for (int32_t i = 0; i < static_cast<int32_t>(Get(id).ranks.size()); ++i) {
       const RankRecord rank = Get(id).ranks[i];
-      const Worker* worker = membership_.Find(rank.worker);
-      if (rank.gone() || (worker != nullptr && worker->ready())) continue;
-      if (worker != nullptr && now_ < worker->lease_end + options_.lost_rank_timeout) continue;
+      if (rank.gone() || !lost.contains(rank.worker)) continue;
       LoseRank(
           id, i, ExitReason::kWorkerLost,
           absl::StrCat("worker ", rank.worker, " did not come back within ",
@@ -174,6 +202,14 @@ absl::Status Core::Handle(const Tick&) {
   }
   PlaceQueued();
   return absl::OkStatus();
+}
+
+bool Core::HasLostRanks(const std::string& id) const {
+  const Worker* worker = membership_.Find(id);
+  if (worker == nullptr) return true;
+  // A lease that ends in this event leaves the worker at least until the next one.
+  if (worker->ready() || changed_workers_.contains(id)) return false;
+  return steady_ >= worker->lease_end + options_.lost_rank_timeout;
 }
 
 void Core::SendTo(const std::string& worker, decltype(Send::message) message) {
@@ -189,7 +225,9 @@ void Core::SendAssignTo(const JobRecord& job, const std::string& worker) {
                     .spec = job.spec,
                     .world_size = job.world_size(),
                     .ranks = {},
-                    .create_time = job.create_time};
+                    .create_time = job.create_time,
+                    .attempt = job.attempt,
+                    .saved_step = job.attempts.empty() ? 0 : job.attempts.back().from_step};
   for (size_t i = 0; i < job.ranks.size(); ++i) {
     if (job.ranks[i].worker != worker || job.ranks[i].gone()) continue;
     assign.ranks.push_back({.rank = Rank::Of(i), .slot = job.ranks[i].slot});

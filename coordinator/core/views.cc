@@ -7,14 +7,15 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/core/core.h"
+#include "coordinator/core/queue_view.h"
 
 namespace stretto::coordinator {
 
-absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl::Time now) {
+absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options) {
   Core core(options);
-  core.now_ = now;
   core.epoch_ = snapshot.epoch;
-  for (WorkerRecord& worker : snapshot.workers) core.membership_.Restore(std::move(worker), now);
+  core.cluster_id_ = std::move(snapshot.cluster_id);
+  for (WorkerRecord& worker : snapshot.workers) core.membership_.Restore(std::move(worker));
   std::map<std::pair<std::string, int32_t>, std::string> holders;
   for (JobRecord& job : snapshot.jobs) {
     if (core.jobs_.contains(job.id) || core.id_by_uid_.contains(job.uid) ||
@@ -40,7 +41,10 @@ absl::StatusOr<Core> Core::Restore(Snapshot snapshot, CoreOptions options, absl:
     }
     core.last_number_ = std::max(core.last_number_, job.number);
     std::vector<int64_t> acked(job.ranks.size(), 0);
-    core.Insert({.record = std::move(job), .acked = std::move(acked)});
+    absl::Duration delay;
+    if (job.next_attempt_time && !job.attempts.empty() && job.attempts.back().end_time)
+      delay = *job.next_attempt_time - *job.attempts.back().end_time;
+    core.Insert({.record = std::move(job), .acked = std::move(acked), .next_attempt = delay});
   }
   return core;
 }
@@ -77,33 +81,70 @@ absl::Status Core::CheckAttempt(const std::string& uid, Epoch epoch) const {
 
 const Worker* Core::FindWorker(const std::string& id) const { return membership_.Find(id); }
 
+std::vector<const JobRecord*> Core::JobsBefore(int64_t number, int32_t count) const {
+  std::vector<const JobRecord*> jobs;
+  for (auto it = id_by_number_.lower_bound(number); it != id_by_number_.begin() && count > 0;) {
+    --it, --count;
+    jobs.push_back(&Get(it->second));
+  }
+  return jobs;
+}
+
 int32_t Core::FreeSlots(const std::string& worker_id) const {
+  const Worker* worker = membership_.Find(worker_id);
+  if (worker == nullptr || !worker->ready() || !worker->record.cordon.empty()) return 0;
+  const std::map<int32_t, int64_t>& held = index_.HeldOn(worker_id);
   int32_t free = 0;
-  for (const WorkerView& worker : ClusterView()) {
-    if (worker.id != worker_id || !worker.ready) continue;
-    for (const SlotView& slot : worker.slots) free += slot.free;
+  for (const WorkerDevice& device : worker->record.devices) {
+    free += device.fault.empty() && !held.contains(device.slot);
   }
   return free;
 }
 
+std::vector<WorkerView> Core::ClusterView() const {
+  std::vector<WorkerView> view;
+  view.reserve(workers().size());
+  for (const auto& [id, worker] : workers()) {
+    const std::map<int32_t, int64_t>& held = index_.HeldOn(id);
+    WorkerView& added = view.emplace_back();
+    added.id = id;
+    added.ready = worker.ready();
+    added.cordoned = !worker.record.cordon.empty();
+    for (const WorkerDevice& device : worker.record.devices) {
+      added.slots.push_back({.slot = device.slot,
+                             .kind = device.kind,
+                             .free = device.fault.empty() && !held.contains(device.slot),
+                             .healthy = device.fault.empty()});
+    }
+  }
+  return view;
+}
+
+bool Core::BacksOff(const JobRecord& job) const {
+  return job.next_attempt_time.has_value() && last_placing_ < jobs_.at(job.id).next_attempt;
+}
+
+QueuedJob Core::Queued(int64_t number) const {
+  const JobRecord& job = Get(id_by_number_.at(number));
+  return {.id = job.id, .gang = job.gang, .kind = job.device_kind};
+}
+
 Placement Core::PlaceNow(const QueuedJob& job) const {
-  std::vector<QueuedJob> queue = Queue();
-  queue.push_back(job);
-  Placement all = Place(queue, ClusterView()), own;
-  if (!all.placed.empty() && all.placed.back().job_id == job.id) {
-    own.placed.push_back(std::move(all.placed.back()));
+  QueueView view(*this);
+  Placement own;
+  std::vector<RankSlot> ranks = view.Try(job);
+  if (ranks.empty()) {
+    own.unplaced.push_back(view.WhyWaiting(job, last_number_ + 1));
   } else {
-    own.unplaced.push_back(std::move(all.unplaced.back()));
+    own.placed.push_back({job.id, std::move(ranks)});
   }
   return own;
 }
 
 std::vector<std::string> Core::JobsOn(const std::string& worker_id) const {
   std::set<std::string> ids;
-  for (const auto& [number, id] : live_) {
-    for (const RankRecord& rank : Get(id).ranks) {
-      if (rank.worker == worker_id) ids.insert(id);
-    }
+  for (const auto& [slot, number] : index_.HeldOn(worker_id)) {
+    ids.insert(id_by_number_.at(number));
   }
   return {ids.begin(), ids.end()};
 }

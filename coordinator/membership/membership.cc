@@ -44,14 +44,13 @@ absl::Status CheckRecord(const WorkerRecord& record) {
 
 }  // namespace
 
-void Membership::Restore(WorkerRecord record, absl::Time now) {
+void Membership::Restore(WorkerRecord record) {
   record.state = WorkerState::kLost;
   Worker& worker = workers_[record.id];
   worker.record = std::move(record);
-  worker.lease_end = now;
 }
 
-absl::StatusOr<int64_t> Membership::Register(WorkerRecord record, int64_t session, absl::Time now) {
+absl::StatusOr<int64_t> Membership::Register(WorkerRecord record, int64_t session, Moment now) {
   STRETTO_CHECK(session > 0);
   RETURN_IF_ERROR(CheckRecord(record));
   const auto found = workers_.find(record.id);
@@ -67,13 +66,16 @@ absl::StatusOr<int64_t> Membership::Register(WorkerRecord record, int64_t sessio
     taken_over = found->second.session;
   }
   record.state = WorkerState::kReady;
-  record.register_time = now;
-  record.lease_end = now + lease_;
+  record.register_time = now.wall;
+  if (found != workers_.end()) {
+    record.cordon = found->second.record.cordon;
+    record.faults = found->second.record.faults;
+  }
   Worker& worker = workers_[record.id];
   worker.record = std::move(record);
   worker.session = session;
-  worker.last_heartbeat_time = now;
-  worker.lease_end = now + lease_;
+  worker.last_heartbeat_time = now.wall;
+  worker.lease_end = now.steady + lease_;
   return taken_over;
 }
 
@@ -93,11 +95,11 @@ absl::Status Membership::Check(const std::string& id, int64_t session) const {
   return absl::OkStatus();
 }
 
-absl::Status Membership::Heartbeat(const std::string& id, int64_t session, absl::Time now) {
+absl::Status Membership::Heartbeat(const std::string& id, int64_t session, Moment now) {
   RETURN_IF_ERROR(Check(id, session));
   Worker& worker = workers_.at(id);
-  worker.last_heartbeat_time = now;
-  worker.lease_end = now + lease_;
+  worker.last_heartbeat_time = now.wall;
+  worker.lease_end = now.steady + lease_;
   return absl::OkStatus();
 }
 
@@ -117,27 +119,34 @@ absl::StatusOr<std::vector<WorkerDevice>> Membership::DevicesWith(
   return devices;
 }
 
+void Membership::SetCordon(const std::string& id, const std::string& reason) {
+  workers_.at(id).record.cordon = reason;
+}
+
+void Membership::SetFaults(const std::string& id, std::vector<absl::Time> faults) {
+  workers_.at(id).record.faults = std::move(faults);
+}
+
 void Membership::SetDevices(const std::string& id, std::vector<WorkerDevice> devices) {
   workers_.at(id).record.devices = std::move(devices);
 }
 
-bool Membership::Disconnect(const std::string& id, int64_t session) {
-  if (!Check(id, session).ok()) return false;
-  Worker& worker = workers_.at(id);
-  worker.record.state = WorkerState::kLost;
-  worker.record.lease_end = worker.lease_end;
-  return true;
+std::vector<std::string> Membership::Overdue(absl::Duration steady) const {
+  std::vector<std::string> overdue;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.ready() && steady >= worker.lease_end) overdue.push_back(id);
+  }
+  return overdue;
 }
 
-std::vector<std::string> Membership::Expire(absl::Time now) {
-  std::vector<std::string> expired;
-  for (auto& [id, worker] : workers_) {
-    if (!worker.ready() || now < worker.lease_end) continue;
-    worker.record.state = WorkerState::kLost;
-    worker.record.lease_end = worker.lease_end;
-    expired.push_back(id);
+void Membership::Lose(const std::string& id) { workers_.at(id).record.state = WorkerState::kLost; }
+
+void Membership::Reset(const std::string& id, std::optional<Worker> value) {
+  if (value.has_value()) {
+    workers_[id] = *std::move(value);
+  } else {
+    workers_.erase(id);
   }
-  return expired;
 }
 
 const Worker* Membership::Find(const std::string& id) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Which worker daemons exist and which of them are alive. Pure: time is an argument.
+// Which worker daemons exist and which of them are alive. Pure: time is an argument. Leases are
+// measured on the steady clock of a Moment.
 //
 // People give a worker its id. An incarnation (a uid) identifies a daemon process, and a session
 // identifies one stream of that process; the caller never reuses a session number within this
@@ -12,12 +13,14 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "coordinator/membership/moment.h"
 
 namespace stretto::coordinator {
 
@@ -48,7 +51,8 @@ struct WorkerRecord {
   std::vector<WorkerDevice> devices;
   WorkerState state = WorkerState::kLost;
   absl::Time register_time;
-  absl::Time lease_end;  // as of the last registration or loss; heartbeats are not stored
+  std::string cordon = {};              // why it takes no new work; empty: it does
+  std::vector<absl::Time> faults = {};  // recent failures that its machine is to blame for
   bool operator==(const WorkerRecord&) const = default;
 };
 
@@ -56,8 +60,9 @@ struct Worker {
   WorkerRecord record;
   int64_t session = 0;  // 0: none in this process yet
   absl::Time last_heartbeat_time;
-  // The lease, which heartbeats renew. The grace of a LOST worker's ranks starts here.
-  absl::Time lease_end;
+  // The lease, on the steady clock; heartbeats renew it and are not stored. The grace of a LOST
+  // worker's ranks starts here.
+  absl::Duration lease_end;
 
   bool ready() const { return record.state == WorkerState::kReady; }
 };
@@ -66,34 +71,39 @@ class Membership {
  public:
   explicit Membership(absl::Duration lease) : lease_(lease) {}
 
-  // Adds a stored worker as LOST since `now`.
-  void Restore(WorkerRecord record, absl::Time now);
+  // Adds a stored worker as LOST since the origin of the steady clock.
+  void Restore(WorkerRecord record);
 
   // Makes the worker READY with a fresh lease. Returns the session that it replaces, which the
   // caller closes, or 0. Errors: AlreadyExists (another incarnation with this id is READY; the
   // message names its host), InvalidArgument (bad id, no devices, two devices with one slot, a
   // negative slot).
-  absl::StatusOr<int64_t> Register(WorkerRecord record, int64_t session, absl::Time now);
+  absl::StatusOr<int64_t> Register(WorkerRecord record, int64_t session, Moment now);
 
   // Renews the lease. Errors: those of Check.
-  absl::Status Heartbeat(const std::string& id, int64_t session, absl::Time now);
+  absl::Status Heartbeat(const std::string& id, int64_t session, Moment now);
 
   // Returns the devices of a known worker, updated by `health`; slots that `health` does not list
   // are unchanged. Errors: InvalidArgument (the worker has registered no such slot).
   absl::StatusOr<std::vector<WorkerDevice>> DevicesWith(
       const std::string& id, const std::vector<SlotHealth>& health) const;
+  // Makes a known worker take no new work, or take it again if `reason` is empty.
+  void SetCordon(const std::string& id, const std::string& reason);
+  void SetFaults(const std::string& id, std::vector<absl::Time> faults);
   void SetDevices(const std::string& id, std::vector<WorkerDevice> devices);
 
   // Returns Ok if `session` is the worker's newest and the worker is READY. Errors: NotFound (no
   // such worker), Aborted (a newer session took over, or the worker is LOST: register again).
   absl::Status Check(const std::string& id, int64_t session) const;
 
-  // Records that the session broke: the worker is LOST at once, and its lease keeps its end.
-  // Returns whether anything changed; an older session or an unknown worker changes nothing.
-  bool Disconnect(const std::string& id, int64_t session);
+  // The READY workers whose lease has ended, in order.
+  std::vector<std::string> Overdue(absl::Duration steady) const;
 
-  // Marks workers whose lease has ended as LOST and returns their ids in order.
-  std::vector<std::string> Expire(absl::Time now);
+  // Makes a READY worker LOST: its session broke, or its lease ended. The lease keeps its end.
+  void Lose(const std::string& id);
+
+  // Sets a worker back to an earlier value; nullopt: there was none.
+  void Reset(const std::string& id, std::optional<Worker> value);
 
   const Worker* Find(const std::string& id) const;
   const std::map<std::string, Worker>& workers() const { return workers_; }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Tries the queue from its head on a copy of the cluster view and marks the slots that each gang
-// takes, so that the next job sees what is left. `heads` has, per kind of slot, the first job that
-// did not fit and therefore blocks the later ones of its kind.
+// takes, so that the next job sees what is left. The head of a kind of slot is the first job that
+// could run but did not fit, and therefore blocks the later ones of its kind.
 
 #include "coordinator/placement/placement.h"
 
@@ -21,7 +21,7 @@ std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob
   std::vector<int32_t> room;
   for (size_t i = 0; i < workers.size(); ++i) {
     for (SlotView& slot : workers[i].slots) {
-      if (workers[i].ready && slot.free && slot.healthy && slot.kind == job.kind)
+      if (workers[i].open() && slot.free && slot.healthy && slot.kind == job.kind)
         free[i].push_back(&slot);
     }
     room.push_back(static_cast<int32_t>(free[i].size()));
@@ -36,20 +36,13 @@ std::vector<RankSlot> TakeGang(std::vector<WorkerView>& workers, const QueuedJob
   return ranks;
 }
 
-// Whether the gang would fit if it had the cluster for itself.
-bool IsPossible(const std::vector<WorkerView>& workers, const QueuedJob& job) {
-  std::vector<int32_t> room;
-  for (const WorkerView& worker : workers) room.push_back(KnownSlots({worker}, job.kind));
-  return !DealGang(room, job.gang).empty();
-}
-
 std::string Count(size_t n, const char* noun) {
   return absl::StrCat(n, " ", noun, n == 1 ? "" : "s");
 }
 
 // Says why a gang does not fit.
 std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& job) {
-  size_t known = 0, holders = 0, lost = 0;
+  size_t known = 0, holders = 0, lost = 0, cordoned = 0;
   int32_t free = 0;
   std::vector<int32_t> room;
   for (const WorkerView& worker : workers) {
@@ -58,17 +51,19 @@ std::string Shortage(const std::vector<WorkerView>& workers, const QueuedJob& jo
     for (const SlotView& slot : worker.slots) {
       if (slot.kind != job.kind || !slot.healthy) continue;
       ++here;
-      free_here += worker.ready && slot.free;
+      free_here += worker.open() && slot.free;
     }
     room.push_back(free_here);
     free += free_here;
     known += here;
     holders += here > 0;
     lost += here > 0 && !worker.ready;
+    cordoned += here > 0 && worker.ready && worker.cordoned;
   }
   std::string text = absl::StrCat("needs ", CountOf(job.gang.ranks(), job.kind), "; ", free,
                                   " free of ", known, " on ", Count(holders, "worker"));
   if (lost > 0) absl::StrAppend(&text, " (", lost, " lost)");
+  if (cordoned > 0) absl::StrAppend(&text, " (", cordoned, " cordoned)");
   text += FaultyNote(FaultySlots(workers, job.kind));
   if (free < job.gang.ranks()) return text;
   int32_t blocks = 0, largest = 0;
@@ -128,37 +123,61 @@ std::string FaultyNote(int32_t faulty) {
   return faulty > 0 ? absl::StrCat(" (", faulty, " faulty)") : "";
 }
 
-Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers) {
-  std::sort(workers.begin(), workers.end(),
+Placer::Placer(std::vector<WorkerView> workers) : workers_(std::move(workers)) {
+  std::sort(workers_.begin(), workers_.end(),
             [](const auto& a, const auto& b) { return a.id < b.id; });
-  for (WorkerView& worker : workers) {
+  for (WorkerView& worker : workers_) {
     std::sort(worker.slots.begin(), worker.slots.end(),
               [](const auto& a, const auto& b) { return a.slot < b.slot; });
+    for (const SlotView& slot : worker.slots) known_.try_emplace(slot.kind, workers_.size());
   }
+  for (auto& [kind, known] : known_) {
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      for (const SlotView& slot : workers_[i].slots) known[i] += slot.kind == kind && slot.healthy;
+    }
+  }
+}
+
+std::vector<RankSlot> Placer::Take(const QueuedJob& job) { return TakeGang(workers_, job); }
+
+bool Placer::IsPossible(const QueuedJob& job) {
+  const auto [entry, added] = is_possible_.try_emplace({job.kind, job.gang});
+  if (added) {
+    const auto known = known_.find(job.kind);
+    entry->second = known != known_.end() && !DealGang(known->second, job.gang).empty();
+  }
+  return entry->second;
+}
+
+Unplaced Placer::WhyWaiting(const QueuedJob& job, const QueuedJob* head) {
+  if (workers_.empty()) {
+    return {
+        job.id, "NoWorkers",
+        absl::StrCat("needs ", CountOf(job.gang.ranks(), job.kind), "; no worker has registered")};
+  }
+  if (head != nullptr && IsPossible(job)) {
+    return {job.id, "BehindEarlierJob",
+            absl::StrCat("waits behind job ", head->id, ", which ", Shortage(workers_, *head))};
+  }
+  return {job.id, "NotEnoughSlots", Shortage(workers_, job)};
+}
+
+Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers) {
+  Placer placer(std::move(workers));
   Placement placement;
-  std::map<int32_t, std::string> heads;  // by kind: the job that blocks it, and its need
+  std::map<int32_t, const QueuedJob*> heads;  // by kind: the job that blocks it
   for (const QueuedJob& job : queue) {
-    if (workers.empty()) {
-      placement.unplaced.push_back({job.id, "NoWorkers",
-                                    absl::StrCat("needs ", CountOf(job.gang.ranks(), job.kind),
-                                                 "; no worker has registered")});
-      continue;
+    const auto head = heads.find(job.kind);
+    if (head == heads.end() && placer.IsPossible(job)) {
+      std::vector<RankSlot> ranks = placer.Take(job);
+      if (!ranks.empty()) {
+        placement.placed.push_back({job.id, std::move(ranks)});
+        continue;
+      }
     }
-    const bool possible = IsPossible(workers, job);
-    if (const auto head = heads.find(job.kind); possible && head != heads.end()) {
-      placement.unplaced.push_back(
-          {job.id, "BehindEarlierJob", absl::StrCat("waits behind job ", head->second)});
-      continue;
-    }
-    std::vector<RankSlot> ranks;
-    if (possible) ranks = TakeGang(workers, job);
-    if (!ranks.empty()) {
-      placement.placed.push_back({job.id, std::move(ranks)});
-      continue;
-    }
-    const std::string shortage = Shortage(workers, job);
-    placement.unplaced.push_back({job.id, "NotEnoughSlots", shortage});
-    if (possible) heads.emplace(job.kind, absl::StrCat(job.id, ", which ", shortage));
+    placement.unplaced.push_back(
+        placer.WhyWaiting(job, head == heads.end() ? nullptr : head->second));
+    if (head == heads.end() && placer.IsPossible(job)) heads.emplace(job.kind, &job);
   }
   return placement;
 }

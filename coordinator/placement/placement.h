@@ -13,8 +13,11 @@
 // block is never cut by the border of workers, unless its job allows that and would otherwise wait.
 // Ties go to the smaller worker id. The same input gives the same output.
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace stretto::coordinator {
@@ -30,7 +33,10 @@ struct SlotView {
 
 struct WorkerView {
   std::string id;
-  bool ready = true;  // slots of a worker that is not ready count as known, never as free
+  // Slots of a worker that is not ready, or cordoned, count as known, never as free.
+  bool ready = true;
+  bool cordoned = false;
+  bool open() const { return ready && !cordoned; }
   std::vector<SlotView> slots;
 };
 
@@ -41,7 +47,7 @@ struct StageBlocks {
   int32_t size = 1;  // ranks of a block
 
   int32_t ranks() const { return blocks * size; }
-  bool operator==(const StageBlocks&) const = default;
+  auto operator<=>(const StageBlocks&) const = default;
 };
 
 // What a job asks for: a slot for each rank.
@@ -50,7 +56,7 @@ struct Gang {
   bool split_blocks = false;               // a block may be on several workers
 
   int32_t ranks() const;
-  bool operator==(const Gang&) const = default;
+  auto operator<=>(const Gang&) const = default;
 };
 
 struct QueuedJob {
@@ -84,7 +90,29 @@ struct Placement {
 // Whether some block of a gang is on more than one worker. `ranks` are all of the gang's.
 bool CutsBlock(const std::vector<RankSlot>& ranks, const Gang& gang);
 
-// `queue` is in order of creation; worker ids are unique.
+// A view of the cluster on which jobs are tried one after the other.
+class Placer {
+ public:
+  // Worker ids are unique.
+  explicit Placer(std::vector<WorkerView> workers);
+
+  // Returns the slots by rank and takes them; empty if the gang does not fit.
+  std::vector<RankSlot> Take(const QueuedJob& job);
+
+  // Whether the gang would fit if it had the cluster for itself. If not, it blocks nobody.
+  bool IsPossible(const QueuedJob& job);
+
+  // Why a job waits. `head` is the job that blocks its kind of slot; null if there is none or if it
+  // is `job`.
+  Unplaced WhyWaiting(const QueuedJob& job, const QueuedJob* head);
+
+ private:
+  std::vector<WorkerView> workers_;                       // by id
+  std::map<int32_t, std::vector<int32_t>> known_;         // by kind and worker: healthy slots
+  std::map<std::pair<int32_t, Gang>, bool> is_possible_;  // many jobs ask for the same
+};
+
+// Tries a whole queue, which is in order of creation; worker ids are unique.
 Placement Place(const std::vector<QueuedJob>& queue, std::vector<WorkerView> workers);
 
 // "1 slot", "2 slots" or "2 GPUs", by the kind.

@@ -23,12 +23,13 @@ const char* DeviceName(int32_t kind) { return kind == coordinator::kGpuKind ? "c
 
 telemetry::ClusterState NothingYet() {
   telemetry::ClusterState state;
-  for (int i = 1; i <= static_cast<int>(JobState::kCancelled); ++i) {
+  for (int i = 1; i <= static_cast<int>(JobState::kSuspended); ++i) {
     state.jobs[coordinator::JobStateName(static_cast<JobState>(i))] = 0;
   }
   state.workers = {{"READY", 0}, {"LOST", 0}};
   for (const char* device : {"cpu", "cuda"}) {
-    for (const char* slots : {"FREE", "USED", "FAULTY"}) state.slots[{device, slots}] = 0;
+    for (const char* slots : {"FREE", "USED", "FAULTY", "CORDONED"})
+      state.slots[{device, slots}] = 0;
   }
   return state;
 }
@@ -42,40 +43,38 @@ absl::Time TrueSince(const JobRecord& job, const char* type, absl::Time never) {
 
 void AddTimes(const JobRecord& job, absl::Time now, telemetry::ClusterState* state) {
   const absl::Time end = job.end_time.value_or(now);
-  const absl::Time placed = TrueSince(job, "Scheduled", end);
-  const absl::Time prepared = TrueSince(job, "Prepared", end);
-  const auto add = [&](const char* name, absl::Time from, absl::Time to) {
-    state->job_times[{job.id, name}] = std::max(to - from, absl::ZeroDuration());
+  // The conditions tell the times of an attempt that has ranks; of earlier ones, begin and end are
+  // known.
+  const bool has_ranks = !job.ranks.empty();
+  const absl::Time placed = has_ranks ? TrueSince(job, "Scheduled", end) : end;
+  const absl::Time prepared = has_ranks ? TrueSince(job, "Prepared", end) : end;
+  absl::Duration earlier;
+  for (const coordinator::AttemptRecord& attempt : job.attempts) {
+    const bool over = !has_ranks || attempt.number < job.attempt;
+    if (over && attempt.end_time) earlier += *attempt.end_time - attempt.start_time;
+  }
+  const auto add = [&](const char* name, absl::Duration time) {
+    state->job_times[{job.id, name}] = std::max(time, absl::ZeroDuration());
   };
-  add("PENDING", job.create_time, placed);
-  add("PREPARING", placed, prepared);
-  add("RUNNING", prepared, end);
+  add("PENDING", placed - job.create_time - earlier);
+  add("PREPARING", prepared - placed);
+  add("RUNNING", end - prepared + earlier);
 }
 
 void AddJobs(const coordinator::Core& core, absl::Time now, telemetry::ClusterState* state) {
   for (const JobRecord* job : core.Jobs()) {
     ++state->jobs[coordinator::JobStateName(job->state)];
     if (!job->end_time.has_value() || now - *job->end_time < kEndedJobs) AddTimes(*job, now, state);
-    // Jobs come oldest first, so the first of a kind is the oldest.
-    if (job->state == JobState::kPending) {
-      state->oldest_pending.try_emplace(DeviceName(job->device_kind), job->create_time);
-    }
+    const Condition* scheduled = job->FindCondition("Scheduled");
+    if (job->state != JobState::kPending || scheduled == nullptr) continue;
+    const absl::Time since = scheduled->last_transition_time;
+    const auto [oldest, added] =
+        state->oldest_pending.try_emplace(DeviceName(job->device_kind), since);
+    oldest->second = std::min(oldest->second, since);
   }
-}
-
-std::set<std::pair<std::string, int32_t>> UsedSlots(const coordinator::Core& core) {
-  std::set<std::pair<std::string, int32_t>> used;
-  for (const JobRecord* job : core.Jobs()) {
-    if (!coordinator::IsActive(job->state)) continue;
-    for (const coordinator::RankRecord& rank : job->ranks) {
-      if (!rank.gone()) used.emplace(rank.worker, rank.slot);
-    }
-  }
-  return used;
 }
 
 void AddWorkers(const coordinator::Core& core, absl::Time now, telemetry::ClusterState* state) {
-  const auto used = UsedSlots(core);
   for (const auto& [id, worker] : core.workers()) {
     ++state->workers[worker.ready() ? "READY" : "LOST"];
     // A worker that has not registered since a restart of the coordinator sent its last heartbeat
@@ -85,10 +84,12 @@ void AddWorkers(const coordinator::Core& core, absl::Time now, telemetry::Cluste
       state->heartbeats[id] = worker.last_heartbeat_time;
     }
     if (!worker.ready()) continue;
+    const auto& used = core.index().HeldOn(id);
     for (const coordinator::WorkerDevice& device : worker.record.devices) {
-      const char* slot = !device.fault.empty()              ? "FAULTY"
-                         : used.contains({id, device.slot}) ? "USED"
-                                                            : "FREE";
+      const char* slot = !device.fault.empty()           ? "FAULTY"
+                         : used.contains(device.slot)    ? "USED"
+                         : !worker.record.cordon.empty() ? "CORDONED"
+                                                         : "FREE";
       ++state->slots[{DeviceName(device.kind), slot}];
     }
   }

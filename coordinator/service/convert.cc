@@ -23,6 +23,7 @@ void Fill(const coordinator::SendRegistered& from, CoordinatorMessage* to) {
   auto* registered = to->mutable_registered();
   *registered->mutable_lease() = ToProto(from.lease);
   *registered->mutable_heartbeat_interval() = ToProto(from.heartbeat_interval);
+  registered->set_cluster_id(from.cluster_id);
   for (const coordinator::HeldRankReply& held : from.held) {
     auto* reply = registered->add_held();
     reply->set_job_uid(held.job_uid);
@@ -46,6 +47,8 @@ void Fill(const coordinator::SendAssign& from, CoordinatorMessage* to) {
     slot->set_slot(rank.slot);
   }
   *assign->mutable_create_time() = ToProto(from.create_time);
+  assign->set_attempt(from.attempt);
+  assign->set_saved_step(from.saved_step);
 }
 
 void Fill(const coordinator::SendStop& from, CoordinatorMessage* to) {
@@ -55,6 +58,7 @@ void Fill(const coordinator::SendStop& from, CoordinatorMessage* to) {
   stop->set_epoch(from.epoch.value());
   stop->set_reason(from.reason);
   *stop->mutable_grace() = ToProto(from.grace);
+  stop->set_checkpoint(from.checkpoint);
 }
 
 void Fill(const coordinator::SendAck& from, CoordinatorMessage* to) {
@@ -113,6 +117,24 @@ void FillFailure(const coordinator::FirstFailure& from, v1alpha1::FirstFailure* 
   *failure->mutable_time() = ToProto(from.time);
 }
 
+void FillAttempts(const coordinator::JobRecord& record, v1alpha1::Job* job) {
+  for (const coordinator::AttemptRecord& from : record.attempts) {
+    auto* attempt = job->add_attempts();
+    attempt->set_number(from.number);
+    attempt->set_epoch(from.epoch.value());
+    for (const std::string& id : from.workers) attempt->add_workers(absl::StrCat("workers/", id));
+    *attempt->mutable_start_time() = ToProto(from.start_time);
+    if (from.end_time) *attempt->mutable_end_time() = ToProto(*from.end_time);
+    attempt->set_steps(from.end_time ? from.steps : record.steps_done());
+    attempt->set_cause(static_cast<v1alpha1::RestartSpec::Cause>(from.cause));
+    if (from.first_failure) FillFailure(*from.first_failure, attempt->mutable_first_failure());
+  }
+  job->set_restarts(record.restarts);
+  if (record.next_attempt_time) {
+    *job->mutable_next_attempt_time() = ToProto(*record.next_attempt_time);
+  }
+}
+
 }  // namespace
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
@@ -150,6 +172,7 @@ v1alpha1::Job ToProto(const coordinator::JobRecord& record) {
   job.set_epoch(record.epoch.value());
   FillPlacement(record, &job);
   if (record.first_failure) FillFailure(*record.first_failure, job.mutable_first_failure());
+  FillAttempts(record, &job);
   if (record.submit_to_first_operation) {
     *job.mutable_submit_to_first_operation() = ToProto(*record.submit_to_first_operation);
   }
@@ -182,6 +205,7 @@ v1alpha1::Worker ToProto(const coordinator::Worker& worker, int32_t free_slots,
   if (worker.session != 0) {
     *proto.mutable_last_heartbeat_time() = ToProto(worker.last_heartbeat_time);
   }
+  proto.set_cordon(record.cordon);
   for (const std::string& id : job_ids) proto.add_jobs(absl::StrCat("jobs/", id));
   return proto;
 }
@@ -199,6 +223,8 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
   event.host = message.host();
   event.build = message.build();
   event.session = session;
+  event.cluster_id = message.cluster_id();
+  event.newest_epoch = Epoch(message.newest_epoch());
   for (const v1alpha1::WorkerDevice& from : message.devices()) {
     event.devices.push_back({from.slot(), static_cast<int32_t>(from.kind()), from.description(),
                              from.memory_bytes(), from.fault()});
@@ -215,6 +241,30 @@ coordinator::WorkerHeartbeat FromProto(const v1alpha1::Heartbeat& message,
   coordinator::WorkerHeartbeat event{.id = worker, .session = session};
   for (const v1alpha1::SlotHealth& from : message.health()) {
     event.health.push_back({from.slot(), from.fault()});
+  }
+  return event;
+}
+
+coordinator::RankPositions FromProto(const v1alpha1::RankPositions& message,
+                                     const std::string& worker, int64_t session) {
+  coordinator::RankPositions event{.worker = worker, .session = session, .ranks = {}};
+  for (const v1alpha1::RankPosition& from : message.ranks()) {
+    coordinator::RankPosition position{
+        .attached = from.attached(),
+        .still = absl::Milliseconds(from.still_ms()),
+        .frozen = absl::Milliseconds(from.frozen_ms()),
+        .step = from.step(),
+        .phase = from.phase(),
+        .operation = from.operation(),
+        .activity = static_cast<coordinator::Activity>(from.activity())};
+    for (const v1alpha1::ChannelPosition& channel : from.channels()) {
+      position.channels.push_back({channel.group(), channel.begun(), channel.waiting(),
+                                   channel.peer(), channel.receives()});
+    }
+    event.ranks.push_back({.job_uid = from.job_uid(),
+                           .epoch = Epoch(from.epoch()),
+                           .rank = Rank::Of(from.rank()),
+                           .position = std::move(position)});
   }
   return event;
 }

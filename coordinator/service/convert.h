@@ -34,6 +34,9 @@ coordinator::WorkerRegistered FromProto(const v1alpha1::Register& message, int64
 coordinator::WorkerHeartbeat FromProto(const v1alpha1::Heartbeat& message,
                                        const std::string& worker, int64_t session);
 
+coordinator::RankPositions FromProto(const v1alpha1::RankPositions& message,
+                                     const std::string& worker, int64_t session);
+
 // Errors: INVALID_ARGUMENT if the report is of no known kind.
 absl::StatusOr<coordinator::RankReported> FromProto(const v1alpha1::RankReport& message,
                                                     const std::string& worker, int64_t session);

@@ -58,25 +58,70 @@ JobHistory::JobHistory(const std::string& summary) {
   bool clean_eof = false;
   while (ParseDelimitedFromZeroCopyStream(&message, &stream, &clean_eof)) {
     if (message.has_job()) {
-      final_progress_ = message.job().progress();
+      Restore(message.job().progress());
       if (message.job().has_profile()) profile_ = message.job().profile();
       CopyChoices(message.job(), &choices_);
     } else {
       steps_.emplace_back(message.step().step(), message.step().SerializeAsString());
+      attempt_ = message.step().attempt();
+      if (message.step().has_evaluation()) NoteEvaluation(message.step());
     }
     message.Clear();
   }
 }
 
-void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
-  AddLedger(step.ledger(), &ledgers_[rank]);
-  if (rank != 0 || (!steps_.empty() && step.step() <= steps_.back().first)) return;
-  if (recent_.empty()) first_loss_ = step.loss();
-  steps_.emplace_back(step.step(), step.SerializeAsString());
-  if (step.has_evaluation()) {
-    evaluated_.insert(step.step());
-    last_evaluated_ = step;
+void JobHistory::Restore(const v1alpha1::Progress& progress) {
+  final_progress_ = progress;
+  first_loss_ = progress.first_loss();
+  skipped_updates_ = progress.skipped_updates();
+  for (int rank = 0; rank < progress.rank_ledgers_size(); ++rank) {
+    ledgers_[rank] = progress.rank_ledgers(rank);
   }
+}
+
+void JobHistory::DescribeEnded(const std::string& summary, v1alpha1::Job* job) {
+  io::ArrayInputStream stream(summary.data(), static_cast<int>(summary.size()));
+  v1alpha1::WatchJobResponse message;
+  bool clean_eof = false;
+  if (!ParseDelimitedFromZeroCopyStream(&message, &stream, &clean_eof)) return;
+  *job->mutable_progress() = message.job().progress();
+  if (message.job().has_profile()) *job->mutable_profile() = message.job().profile();
+  CopyChoices(message.job(), job);
+}
+
+void JobHistory::NoteEvaluation(const v1alpha1::StepReport& step) {
+  evaluated_.insert(step.step());
+  last_evaluated_ = step;
+}
+
+void JobHistory::ForgetFrom(int64_t step) {
+  v1alpha1::StepReport report;
+  for (; !steps_.empty() && steps_.back().first >= step; steps_.pop_back()) {
+    if (report.ParseFromString(steps_.back().second)) skipped_updates_ -= report.update_skipped();
+  }
+  evaluated_.erase(evaluated_.lower_bound(step), evaluated_.end());
+  if (last_evaluated_.step() >= step) {
+    last_evaluated_.Clear();
+    const auto last = std::find_if(steps_.rbegin(), steps_.rend(), [this](const auto& known) {
+      return !evaluated_.empty() && known.first == *evaluated_.rbegin();
+    });
+    if (last != steps_.rend()) last_evaluated_.ParseFromString(last->second);
+  }
+  recent_.clear();
+}
+
+void JobHistory::AddStep(int32_t rank, const v1alpha1::StepReport& step) {
+  final_progress_.reset();
+  AddLedger(step.ledger(), &ledgers_[rank]);
+  if (rank != 0) return;
+  if (step.attempt() > attempt_) {
+    ForgetFrom(step.step());
+    attempt_ = step.attempt();
+  }
+  if (!steps_.empty() && step.step() <= steps_.back().first) return;
+  if (steps_.empty()) first_loss_ = step.loss();
+  steps_.emplace_back(step.step(), step.SerializeAsString());
+  if (step.has_evaluation()) NoteEvaluation(step);
   if (steps_.size() > kMaxSteps) {
     evaluated_.erase(steps_.front().first);
     steps_.pop_front();
@@ -175,13 +220,25 @@ std::string JobHistory::Summary(const coordinator::JobRecord& record) const {
   return out.substr(0, stream.ByteCount());
 }
 
+void Histories::Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) {
+  if (coordinator::IsEnded(record.state) && by_uid_.count(record.uid) == 0) {
+    return JobHistory::DescribeEnded(record.summary, job);
+  }
+  Of(record).Describe(record, job);
+}
+
+void Histories::Forget(const std::string& uid) {
+  ended_.remove(uid);
+  by_uid_.erase(uid);
+}
+
 JobHistory& Histories::Of(const coordinator::JobRecord& record) {
   auto it = by_uid_.find(record.uid);
   const bool known = it != by_uid_.end();
   ended_.remove(record.uid);
-  if (!coordinator::IsEnded(record.state)) return by_uid_[record.uid];
-  ended_.push_front(record.uid);
   if (!known) it = by_uid_.emplace(record.uid, JobHistory(record.summary)).first;
+  if (!coordinator::IsEnded(record.state)) return it->second;
+  ended_.push_front(record.uid);
   if (ended_.size() > kMaxEnded) {
     by_uid_.erase(ended_.back());
     ended_.pop_back();

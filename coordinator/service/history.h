@@ -29,9 +29,11 @@ class JobHistory {
   static constexpr size_t kMaxSummarySteps = 2'000;
 
   JobHistory() = default;
-  // Restores a job that ended before this process began, from the result of Summary.
+  // Restores what happened before this process began, from the result of Summary. Steps of a later
+  // attempt may be added.
   explicit JobHistory(const std::string& summary);
 
+  // The steps that an attempt does again replace those of the attempt before.
   void AddStep(int32_t rank, const v1alpha1::StepReport& step);
   void SetProfile(const v1alpha1::Profile& profile) { profile_ = profile; }
   // Keeps what the ranks chose, which is equal for every rank.
@@ -43,12 +45,19 @@ class JobHistory {
   // Fills in progress, profile and what the ranks chose.
   void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job) const;
 
+  // As Describe, from the result of Summary.
+  static void DescribeEnded(const std::string& summary, v1alpha1::Job* job);
+
   // Returns the same and up to kMaxSummarySteps steps without ledgers, as delimited
   // WatchJobResponse messages: what a watcher would receive. The steps include the first, the last,
   // those with an evaluation (unless most steps have one), and others that are evenly spread.
   std::string Summary(const coordinator::JobRecord& record) const;
 
  private:
+  void Restore(const v1alpha1::Progress& progress);
+  void NoteEvaluation(const v1alpha1::StepReport& step);
+  // Drops the steps from `step` on, which a new attempt does again.
+  void ForgetFrom(int64_t step);
   v1alpha1::Progress Live(const coordinator::JobRecord& record) const;
   // Positions in steps_, ascending.
   std::set<size_t> StepsOfSummary() const;
@@ -58,24 +67,31 @@ class JobHistory {
   std::deque<v1alpha1::StepReport> recent_;            // rank 0: the newest few, without ledgers
   std::set<int64_t> evaluated_;                        // steps of steps_ with an evaluation
   v1alpha1::StepReport last_evaluated_;                // the last of them; step 0: none
+  int32_t attempt_ = 0;                                // of the newest step; 0: none yet
   double first_loss_ = 0;
   int64_t skipped_updates_ = 0;
   v1alpha1::RankPrepared choices_;  // merged_wgrads and warm_ups alone
   std::optional<v1alpha1::Profile> profile_;
-  std::optional<v1alpha1::Progress> final_progress_;  // set when read from a summary
+  // Set when read from a summary, until a step is added.
+  std::optional<v1alpha1::Progress> final_progress_;
 };
 
 // Adds the entries and totals of `ledger` to `sum`.
 void AddLedger(const v1alpha1::Ledger& ledger, v1alpha1::Ledger* sum);
 
-// The histories of all active jobs and of the kMaxEnded most recently used ended ones. Others are
-// read back from the summary in their record.
+// The histories of all jobs that have not ended and of the kMaxEnded most recently used ended ones.
+// Others are read back from the summary in their record.
 class Histories {
  public:
   static constexpr size_t kMaxEnded = 16;
 
   // Valid until the next call.
   JobHistory& Of(const coordinator::JobRecord& record);
+
+  // Fills in what JobHistory::Describe does, and reads no step of an ended job for it.
+  void Describe(const coordinator::JobRecord& record, v1alpha1::Job* job);
+
+  void Forget(const std::string& uid);
 
  private:
   std::map<std::string, JobHistory> by_uid_;

@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/core/queue_view.h"
+#include "coordinator/core/restart.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 
@@ -22,19 +24,37 @@ namespace stretto::service {
 using coordinator::Core;
 using coordinator::JobRecord;
 
+// What happened before this process began is not counted again.
+void Hub::SetDriver(coordinator::Driver& driver) {
+  driver_ = &driver;
+  using coordinator::RestartCause;
+  for (const auto cause : {RestartCause::kCrash, RestartCause::kNodeLoss, RestartCause::kHang,
+                           RestartCause::kOutOfMemory, RestartCause::kPreemption}) {
+    telemetry_.AddRestarts(coordinator::NameOf(cause), 0);
+  }
+  driver.Read([this](const Core& core) {
+    for (const JobRecord* job : core.Jobs()) {
+      if (coordinator::IsEnded(job->state)) continue;
+      const bool trains = job->state == coordinator::JobState::kRunning;
+      restarts_[job->uid] = {job->attempt, trains ? job->attempt : job->attempt - 1};
+    }
+    return 0;
+  });
+}
+
 // ---- jobs
 
 std::optional<JobRecord> Hub::FindJob(const std::string& id) {
   return driver_->Read([&id](const Core& core) -> std::optional<JobRecord> {
     const JobRecord* record = core.FindJob(id);
     if (record == nullptr) return std::nullopt;
-    return *record;
+    return coordinator::QueueView(core).Shown(*record);
   });
 }
 
 v1alpha1::Job Hub::Describe(const JobRecord& record) {
   v1alpha1::Job job = ToProto(record);
-  histories_.Of(record).Describe(record, &job);
+  histories_.Describe(record, &job);
   return job;
 }
 
@@ -61,6 +81,11 @@ void Hub::CloseAll(const absl::Status& status) {
 }
 
 void Hub::Tick() {
+  for (const auto& [session, port] : sessions_) {
+    if (!port->Heard() || port->worker().empty()) continue;
+    // A refusal is for the session itself, whose next message gets it too.
+    Submit(coordinator::WorkerHeartbeat{port->worker(), session}).status.IgnoreError();
+  }
   const absl::Status status = Submit(coordinator::Tick{}).status;
   if (!status.ok()) spdlog::error("tick not stored, will try again: {}", status.ToString());
   const std::set<Stream*> streams = streams_;
@@ -112,7 +137,11 @@ absl::Status Hub::OnReport(const v1alpha1::RankReport& report, const std::string
   });
   if (!record) return absl::OkStatus();
   JobHistory& history = histories_.Of(*record);
-  if (step) history.AddStep(report.rank(), report.step());
+  if (step) {
+    v1alpha1::StepReport named = report.step();
+    named.set_attempt(record->attempt);
+    history.AddStep(report.rank(), named);
+  }
   if (profile) history.SetProfile(report.profile());
   if (chosen) history.SetChoices(report.prepared());
   NotifyJob(record->id);
@@ -201,16 +230,46 @@ void Hub::CountSend(const coordinator::Send& send) {
 }
 
 void Hub::JobChanged(const JobRecord& job) {
-  spdlog::info("job={} state={} epoch={}", job.id, coordinator::JobStateName(job.state),
-               job.epoch.value());
+  spdlog::info("job={} state={} attempt={} epoch={}", job.id, coordinator::JobStateName(job.state),
+               job.attempt, job.epoch.value());
+  CountRestart(job);
+  // Answering the waiters calls back into gRPC, which must not happen under the driver's lock.
+  const int64_t over = coordinator::IsActive(job.state) ? job.epoch.value() - 1 : job.epoch.value();
+  loop_.Post([this, uid = job.uid, over] { rendezvous_.EndAttempts(uid, over); });
   if (coordinator::IsEnded(job.state)) {
     started_.erase(job.uid);
-    // Answering the waiters calls back into gRPC, which must not happen under the driver's lock.
-    loop_.Post([this, uid = job.uid] { rendezvous_.EndJob(uid); });
-  } else if (job.state == coordinator::JobState::kPreparing && started_.insert(job.uid).second) {
-    telemetry_.QueueWaited(Now() - job.create_time);
+    restarts_.erase(job.uid);
+  } else if (job.state == coordinator::JobState::kPreparing && job.attempt == 1 &&
+             started_.insert(job.uid).second) {
+    telemetry_.QueueWaited(clock_.Now() - job.create_time);
   }
   loop_.Post([this, id = job.id] { NotifyJob(id); });
+}
+
+// Condition Restarting is TRUE from a failure until the next attempt trains. An attempt that a
+// person asked for is no restart.
+void Hub::CountRestart(const JobRecord& job) {
+  if (job.attempts.size() < 2 || !coordinator::IsActive(job.state)) return;
+  const coordinator::AttemptRecord& before = job.attempts[job.attempts.size() - 2];
+  const coordinator::Condition* restarting = job.FindCondition("Restarting");
+  if (restarting == nullptr || !before.first_failure.has_value()) return;
+  Counted& counted = restarts_[job.uid];
+  if (restarting->status == coordinator::ConditionStatus::kTrue && counted.placed < job.attempt) {
+    counted.placed = job.attempt;
+    telemetry_.AddRestarts(coordinator::NameOf(before.cause), 1);
+  }
+  const bool trains = job.state == coordinator::JobState::kRunning;
+  if (!trains || counted.placed < job.attempt || counted.training >= job.attempt) return;
+  counted.training = job.attempt;
+  telemetry_.TrainsAgain(clock_.Now() - before.first_failure->time);
+}
+
+void Hub::JobDeleted(const coordinator::ErasedJob& job) {
+  spdlog::info("job={} deleted", job.id);
+  loop_.Post([this, job] {
+    histories_.Forget(job.uid);
+    NotifyJob(job.id);
+  });
 }
 
 void Hub::WorkerChanged(const coordinator::Worker& worker) {
@@ -218,6 +277,9 @@ void Hub::WorkerChanged(const coordinator::Worker& worker) {
   for (const coordinator::WorkerDevice& device : worker.record.devices) {
     if (device.fault.empty()) continue;
     absl::StrAppend(&faulty, " slot ", device.slot, " is faulty: ", device.fault, ";");
+  }
+  if (!worker.record.cordon.empty()) {
+    absl::StrAppend(&faulty, " cordoned: ", worker.record.cordon);
   }
   spdlog::info("worker={} state={} incarnation={} slots={}{}", worker.record.id,
                worker.ready() ? "READY" : "LOST", worker.record.incarnation,

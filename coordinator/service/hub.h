@@ -44,6 +44,11 @@ class SessionPort {
   virtual ~SessionPort() = default;
   virtual void Send(v1alpha1::CoordinatorMessage message) = 0;
   virtual void End(const absl::Status& status) = 0;
+  // The registered worker; empty before.
+  virtual const std::string& worker() const = 0;
+  // Whether the worker could not be silent since the last call: a message of any kind arrived, or
+  // nobody listened, because an earlier message still waits for the loop.
+  virtual bool Heard() = 0;
 };
 
 // Receives the requested chunks of a log or a trace.
@@ -60,17 +65,19 @@ class Hub final : public coordinator::Transport {
   Hub(Loop& loop, const Clock& clock, telemetry::Telemetry& telemetry)
       : loop_(loop), clock_(clock), telemetry_(telemetry) {}
   // The driver needs its transport and the hub its driver: call this before anything else.
-  void SetDriver(coordinator::Driver& driver) { driver_ = &driver; }
+  void SetDriver(coordinator::Driver& driver);
 
   Loop& loop() { return loop_; }
   coordinator::Driver& driver() { return *driver_; }
   Rendezvous& rendezvous() { return rendezvous_; }
-  absl::Time Now() const { return clock_.Now(); }
+  // For deadlines of calls.
+  absl::Duration Monotonic() const { return clock_.Monotonic(); }
   coordinator::Result Submit(const coordinator::Event& event) {
-    return driver_->Submit(event, Now());
+    return driver_->Submit(event, {.wall = clock_.Now(), .steady = clock_.Monotonic()});
   }
 
   // ---- jobs
+  // As people see it (queue_view.h).
   std::optional<coordinator::JobRecord> FindJob(const std::string& id);
   JobHistory& HistoryOf(const coordinator::JobRecord& record) { return histories_.Of(record); }
   // The job with progress and profile.
@@ -82,6 +89,8 @@ class Hub final : public coordinator::Transport {
   void Listen(const std::string& job_id, Stream* stream) { listeners_[job_id].insert(stream); }
   // Ends all streams; for shutting down.
   void CloseAll(const absl::Status& status);
+  // Renews the leases of workers that were heard since the last one, then tells the core that time
+  // has passed.
   void Tick();
 
   // ---- sessions of workers
@@ -106,6 +115,7 @@ class Hub final : public coordinator::Transport {
   // ---- coordinator::Transport
   void SendToWorker(const coordinator::Send& send) override;
   void JobChanged(const coordinator::JobRecord& job) override;
+  void JobDeleted(const coordinator::ErasedJob& job) override;
   void WorkerChanged(const coordinator::Worker& worker) override;
   std::string FinalSummary(const coordinator::JobRecord& job) override;
 
@@ -118,6 +128,7 @@ class Hub final : public coordinator::Transport {
   // Sends to the worker of an open stream, if its session is still open.
   void SendLogRequest(const OpenedLog& log, v1alpha1::LogRequest request);
   void CountSend(const coordinator::Send& send);
+  void CountRestart(const coordinator::JobRecord& job);
 
   Loop& loop_;
   const Clock& clock_;
@@ -131,6 +142,11 @@ class Hub final : public coordinator::Transport {
   std::map<int64_t, SessionPort*> sessions_;
   std::map<int64_t, OpenedLog> logs_;  // by stream number
   std::set<std::string> started_;      // uids of active jobs whose queue wait has been counted
+  // By uid of a job that has restarted: the newest attempts that metrics have counted.
+  struct Counted {
+    int32_t placed = 0, training = 0;
+  };
+  std::map<std::string, Counted> restarts_;
   int64_t last_session_ = 0;
   int64_t last_log_ = 0;
 };

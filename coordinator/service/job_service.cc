@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Unary calls of users. Each call is posted to the loop, where it is validated, submitted to the
-// core or answered from a view of it, and converted back; the reactor is finished there. Page
-// tokens name the last entry shown, so a page stays correct while jobs are added and removed.
+// Calls of users about jobs. Each unary call is posted to the loop, where it is validated,
+// submitted to the core or answered from a view of it, and converted back; the reactor is finished
+// there.
 
 #include "coordinator/service/job_service.h"
 
@@ -10,21 +10,19 @@
 #include <openssl/sha.h>
 
 #include <cstdint>
-#include <functional>
-#include <iterator>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
-#include "coordinator/service/authorize.h"
+#include "coordinator/core/queue_view.h"
 #include "coordinator/service/convert.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/job_streams.h"
+#include "coordinator/service/unary_call.h"
 #include "coordinator/service/validate_request.h"
-#include "coordinator/telemetry/audit.h"
 #include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 #include "proto/spec/job/normalize.h"
@@ -42,48 +40,6 @@ using grpc::ServerUnaryReactor;
 
 // A page ends early if its response would exceed what clients accept by default (4 MiB).
 constexpr size_t kMaxPageBytes = size_t{2} << 20;
-
-// Runs `call` on the loop and ends the RPC with its result.
-ServerUnaryReactor* OnLoop(Hub& hub, CallbackServerContext* context,
-                           std::function<absl::Status()> call) {
-  ServerUnaryReactor* reactor = context->DefaultReactor();
-  hub.loop().Post([reactor, call = std::move(call)] { reactor->Finish(ToGrpcStatus(call())); });
-  return reactor;
-}
-
-// Writes the audit line of a call that changed or tried to change something, and returns its
-// status.
-absl::Status Audited(CallbackServerContext* context, const char* method,
-                     const std::string& resource, const std::string& request_id,
-                     absl::Status status) {
-  const auto caller = CallerOf(*context->auth_context());
-  telemetry::Audit({.caller = caller ? caller->uri : "",
-                    .peer = context->peer(),
-                    .method = method,
-                    .resource = resource,
-                    .request_id = request_id,
-                    .result = absl::StatusCodeToString(status.code())});
-  return status;
-}
-
-std::string MakeToken(absl::string_view list, absl::string_view last) {
-  return absl::WebSafeBase64Escape(absl::StrCat(list, ":", last));
-}
-
-// Returns what MakeToken was given; empty for no token.
-absl::StatusOr<std::string> ReadToken(absl::string_view list, const std::string& token) {
-  if (token.empty()) return std::string();
-  std::string text;
-  absl::string_view last;
-  if (absl::WebSafeBase64Unescape(token, &text)) {
-    last = text;
-    if (absl::ConsumePrefix(&last, absl::StrCat(list, ":")) && !last.empty()) {
-      return std::string(last);
-    }
-  }
-  return FieldError("page_token", absl::StrCat("found ", Quoted(token),
-                                               ", expected a next_page_token of this method"));
-}
 
 // Fingerprints the request except request_id: a call is a repetition if both are equal.
 std::string Fingerprint(v1alpha1::CreateJobRequest request) {
@@ -106,6 +62,16 @@ coordinator::Gang GangOf(const v1alpha1::JobSpec& spec) {
   return gang;
 }
 
+std::optional<coordinator::RestartPolicy> PolicyOf(const v1alpha1::JobSpec& spec) {
+  if (!spec.has_restart()) return std::nullopt;
+  coordinator::RestartPolicy policy{
+      .max = spec.restart().max(), .backoff = absl::Seconds(spec.restart().backoff()), .on = {}};
+  for (const int cause : spec.restart().on()) {
+    policy.on.insert(static_cast<coordinator::RestartCause>(cause));
+  }
+  return policy;
+}
+
 coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
                                    const v1alpha1::JobSpec& spec) {
   coordinator::CreateJob event;
@@ -115,6 +81,7 @@ coordinator::CreateJob CreateEvent(const v1alpha1::CreateJobRequest& request,
   event.gang = GangOf(spec);
   event.device_kind = spec.device();
   event.total_steps = spec.steps();
+  event.restart = PolicyOf(spec);
   event.request_id = request.request_id();
   event.fingerprint = Fingerprint(request);
   event.validate_only = request.validate_only();
@@ -177,17 +144,28 @@ absl::Status Create(Hub& hub, const v1alpha1::CreateJobRequest& request, v1alpha
   return absl::OkStatus();
 }
 
-absl::Status Cancel(Hub& hub, const std::string& name, v1alpha1::Job* job) {
+// Submits an event that concerns one job. `reason` is that of a refusal because of its state.
+template <class Event>
+absl::Status Change(Hub& hub, const std::string& name, const char* reason, v1alpha1::Job* job) {
   ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
-  const absl::Status status = hub.Submit(coordinator::CancelJob{found.id}).status;
+  const absl::Status status = hub.Submit(Event{found.id}).status;
   if (absl::IsFailedPrecondition(status)) {
-    return WithReason(status, "JOB_ALREADY_ENDED",
+    return WithReason(status, reason,
                       {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
   }
   RETURN_IF_ERROR(status);
   ASSIGN_OR_RETURN(const JobRecord record, LookUpJob(hub, name));
   *job = hub.Describe(record);
   return absl::OkStatus();
+}
+
+absl::Status Delete(Hub& hub, const std::string& name, v1alpha1::Job* job) {
+  ASSIGN_OR_RETURN(const JobRecord found, LookUpJob(hub, name));
+  *job = hub.Describe(found);
+  const absl::Status status = hub.Submit(coordinator::DeleteJob{found.id}).status;
+  if (!absl::IsFailedPrecondition(status)) return status;
+  return WithReason(status, "JOB_NOT_ENDED",
+                    {{"job", found.id}, {"state", coordinator::JobStateName(found.state)}});
 }
 
 absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
@@ -201,10 +179,9 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
   // Asks for one more than the page to find out whether another page follows.
   const auto records = hub.driver().Read([&](const Core& core) {
     std::vector<JobRecord> page;
-    const std::vector<const JobRecord*> jobs = core.Jobs();
-    for (auto it = jobs.rbegin(); it != jobs.rend(); ++it) {
-      if (std::cmp_greater(page.size(), page_size)) break;
-      if ((*it)->number < before) page.push_back(**it);
+    coordinator::QueueView view(core);
+    for (const JobRecord* job : core.JobsBefore(before, page_size + 1)) {
+      page.push_back(view.Shown(*job));
     }
     return page;
   });
@@ -218,41 +195,6 @@ absl::Status ListJobs(Hub& hub, const v1alpha1::ListJobsRequest& request,
     *response->add_jobs() = hub.Describe(record);
     bytes += response->jobs(response->jobs_size() - 1).ByteSizeLong();
   }
-  return absl::OkStatus();
-}
-
-v1alpha1::Worker DescribeWorker(const Core& core, const coordinator::Worker& worker) {
-  const std::string& id = worker.record.id;
-  return ToProto(worker, core.FreeSlots(id), core.JobsOn(id));
-}
-
-absl::Status GetWorker(Hub& hub, const std::string& name, v1alpha1::Worker* out) {
-  ASSIGN_OR_RETURN(const std::string id, ParseName("workers", name));
-  const bool found = hub.driver().Read([&](const Core& core) {
-    const coordinator::Worker* worker = core.FindWorker(id);
-    if (worker != nullptr) *out = DescribeWorker(core, *worker);
-    return worker != nullptr;
-  });
-  if (found) return absl::OkStatus();
-  return WithReason(absl::NotFoundError(absl::StrCat("no worker \"", id, "\"")), "WORKER_NOT_FOUND",
-                    {{"worker", id}});
-}
-
-absl::Status ListWorkers(Hub& hub, const v1alpha1::ListWorkersRequest& request,
-                         v1alpha1::ListWorkersResponse* response) {
-  ASSIGN_OR_RETURN(const int page_size, PageSize(request.page_size()));
-  ASSIGN_OR_RETURN(const std::string last, ReadToken("workers", request.page_token()));
-  hub.driver().Read([&](const Core& core) {
-    const auto& workers = core.workers();
-    for (auto it = workers.upper_bound(last); it != workers.end(); ++it) {
-      if (response->workers_size() == page_size) {
-        response->set_next_page_token(MakeToken("workers", std::prev(it)->first));
-        break;
-      }
-      *response->add_workers() = DescribeWorker(core, it->second);
-    }
-    return 0;
-  });
   return absl::OkStatus();
 }
 
@@ -285,11 +227,38 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
       return service::ListJobs(hub_, *request, response);
     });
   }
+  ServerUnaryReactor* SuspendJob(CallbackServerContext* context,
+                                 const v1alpha1::SuspendJobRequest* request,
+                                 v1alpha1::Job* job) override {
+    return OnLoop(hub_, context, [this, context, request, job] {
+      return Audited(
+          context, "SuspendJob", request->name(), "",
+          Change<coordinator::SuspendJob>(hub_, request->name(), "JOB_ALREADY_ENDED", job));
+    });
+  }
+  ServerUnaryReactor* ResumeJob(CallbackServerContext* context,
+                                const v1alpha1::ResumeJobRequest* request,
+                                v1alpha1::Job* job) override {
+    return OnLoop(hub_, context, [this, context, request, job] {
+      return Audited(
+          context, "ResumeJob", request->name(), "",
+          Change<coordinator::ResumeJob>(hub_, request->name(), "JOB_NOT_RESUMABLE", job));
+    });
+  }
   ServerUnaryReactor* CancelJob(CallbackServerContext* context,
                                 const v1alpha1::CancelJobRequest* request,
                                 v1alpha1::Job* job) override {
     return OnLoop(hub_, context, [this, context, request, job] {
-      return Audited(context, "CancelJob", request->name(), "", Cancel(hub_, request->name(), job));
+      return Audited(
+          context, "CancelJob", request->name(), "",
+          Change<coordinator::CancelJob>(hub_, request->name(), "JOB_ALREADY_ENDED", job));
+    });
+  }
+  ServerUnaryReactor* DeleteJob(CallbackServerContext* context,
+                                const v1alpha1::DeleteJobRequest* request,
+                                v1alpha1::Job* job) override {
+    return OnLoop(hub_, context, [this, context, request, job] {
+      return Audited(context, "DeleteJob", request->name(), "", Delete(hub_, request->name(), job));
     });
   }
   grpc::ServerWriteReactor<v1alpha1::WatchJobResponse>* WatchJob(
@@ -309,29 +278,6 @@ class JobServiceImpl final : public v1alpha1::JobService::CallbackService {
   Hub& hub_;
 };
 
-class ClusterServiceImpl final : public v1alpha1::ClusterService::CallbackService {
- public:
-  explicit ClusterServiceImpl(Hub& hub) : hub_(hub) {}
-
-  ServerUnaryReactor* GetWorker(CallbackServerContext* context,
-                                const v1alpha1::GetWorkerRequest* request,
-                                v1alpha1::Worker* worker) override {
-    return OnLoop(hub_, context, [this, request, worker] {
-      return service::GetWorker(hub_, request->name(), worker);
-    });
-  }
-  ServerUnaryReactor* ListWorkers(CallbackServerContext* context,
-                                  const v1alpha1::ListWorkersRequest* request,
-                                  v1alpha1::ListWorkersResponse* response) override {
-    return OnLoop(hub_, context, [this, request, response] {
-      return service::ListWorkers(hub_, *request, response);
-    });
-  }
-
- private:
-  Hub& hub_;
-};
-
 }  // namespace
 
 absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const std::string& name) {
@@ -344,10 +290,6 @@ absl::StatusOr<JobRecord> LookUpJob(Hub& hub, const std::string& name) {
 
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub) {
   return std::make_unique<JobServiceImpl>(hub);
-}
-
-std::unique_ptr<grpc::Service> NewClusterService(Hub& hub) {
-  return std::make_unique<ClusterServiceImpl>(hub);
 }
 
 }  // namespace stretto::service

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// JobService and ClusterService: validate and convert a request, call the core on the loop, and
-// convert the result.
+// JobService: validate and convert a request, call the core on the loop, and convert the result.
 
 #include <memory>
 #include <string>
@@ -16,9 +15,8 @@ class Service;
 
 namespace stretto::service {
 
-// Both borrow the hub, which must outlive the server that they are registered with.
+// Borrows the hub, which must outlive the server that the service is registered with.
 std::unique_ptr<grpc::Service> NewJobService(Hub& hub);
-std::unique_ptr<grpc::Service> NewClusterService(Hub& hub);
 
 // Returns the job named "jobs/ID". Call it on the loop. Errors: INVALID_ARGUMENT, NOT_FOUND.
 absl::StatusOr<coordinator::JobRecord> LookUpJob(Hub& hub, const std::string& name);

@@ -33,6 +33,10 @@ class Watch final : public WriteStream<WatchJobResponse> {
       : WriteStream(hub), name_(request.name()), last_step_(request.after_step()) {}
 
   void OnJobChanged() override { Pump(); }
+  // Its place in the queue changes without an event of its own.
+  void OnTick() override {
+    if (sent_ && sent_->state == coordinator::JobState::kPending) Pump();
+  }
 
  private:
   void Begin() override {
@@ -144,14 +148,16 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
     Open();
   }
 
-  // Asks the workers once the job has been placed.
+  // Asks the workers once the job has been placed, and again for each attempt of a job that may
+  // restart.
   void Open() {
     const auto record = hub_.FindJob(job_id_);
     if (!record) return Close(absl::NotFoundError(absl::StrCat("no job \"", job_id_, "\"")));
-    if (record->ranks.empty()) {
+    if (record->ranks.empty() || record->epoch == epoch_) {
       if (!request_.follow() || coordinator::IsEnded(record->state)) Close(absl::OkStatus());
       return;
     }
+    epoch_ = record->epoch;
     opened_ = true;
     for (int32_t rank = 0; rank < static_cast<int32_t>(record->ranks.size()); ++rank) {
       if (request_.has_rank() && request_.rank() != rank) continue;
@@ -173,7 +179,11 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
       waiting_bytes_ -= response.data().size();
       return Write(std::move(response));
     }
-    if (opened_ && open_.empty()) Close(absl::OkStatus());
+    if (!opened_ || !open_.empty()) return;
+    const auto record = hub_.FindJob(job_id_);
+    if (!record || !record->restart) return Close(absl::OkStatus());
+    opened_ = false;
+    Open();
   }
 
   void OnClosing() override {
@@ -185,6 +195,7 @@ class Logs final : public WriteStream<StreamJobLogsResponse>, public RunFilePort
   const v1alpha1::StreamJobLogsRequest request_;
   std::string job_id_;
   bool opened_ = false;
+  Epoch epoch_;                      // of the attempt that was asked for last
   std::map<int64_t, int32_t> open_;  // stream to rank
   std::deque<StreamJobLogsResponse> waiting_;
   size_t waiting_bytes_ = 0;

@@ -14,11 +14,11 @@ void Loop::Start(absl::Duration period, std::function<void()> tick) {
       [this, period, tick = std::move(tick)] { Run(absl::ToChronoNanoseconds(period), tick); });
 }
 
-void Loop::Post(std::function<void()> task) {
+void Loop::Post(std::function<void()> task, const char* name) {
   {
     const MutexLock lock(mu_);
     if (stopping_) return;
-    tasks_.push_back(std::move(task));
+    tasks_.push_back({std::move(task), name});
   }
   wake_.NotifyOne();
 }
@@ -32,6 +32,13 @@ void Loop::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
+void Loop::RunTask(const std::function<void()>& task, const char* name) const {
+  const auto start = std::chrono::steady_clock::now();
+  task();
+  const absl::Duration took = absl::FromChrono(std::chrono::steady_clock::now() - start);
+  if (took > kTaskBudget && over_budget_) over_budget_(name, took);
+}
+
 void Loop::Run(std::chrono::nanoseconds period, const std::function<void()>& tick) {
   auto next_tick = std::chrono::steady_clock::now() + period;
   MutexLock lock(mu_);
@@ -39,11 +46,11 @@ void Loop::Run(std::chrono::nanoseconds period, const std::function<void()>& tic
     wake_.WaitUntil(mu_, next_tick,
                     [this]() REQUIRES(mu_) { return stopping_ || !tasks_.empty(); });
     if (!tasks_.empty()) {
-      std::function<void()> task = std::move(tasks_.front());
+      Task task = std::move(tasks_.front());
       tasks_.pop_front();
       lock.Unlock();
-      task();
-      task = nullptr;  // destroys what the task holds without the lock
+      RunTask(task.run, task.name);
+      task.run = nullptr;  // destroys what the task holds without the lock
       lock.Lock();
     } else if (stopping_) {
       return;
@@ -51,7 +58,7 @@ void Loop::Run(std::chrono::nanoseconds period, const std::function<void()>& tic
     // Checked after every task, so that a full queue cannot delay ticks and, with them, leases.
     if (std::chrono::steady_clock::now() >= next_tick) {
       lock.Unlock();
-      tick();
+      RunTask(tick, "Tick");
       lock.Lock();
       next_tick = std::chrono::steady_clock::now() + period;
     }

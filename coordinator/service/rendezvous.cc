@@ -60,12 +60,15 @@ int64_t Rendezvous::Get(const Attempt& attempt, const std::string& key, Done don
 
 void Rendezvous::Forget(int64_t ticket) { waiters_.erase(ticket); }
 
-void Rendezvous::EndJob(const std::string& uid) {
+void Rendezvous::EndAttempts(const std::string& uid, int64_t newest) {
+  const auto over = [&](const Attempt& attempt) {
+    return attempt.first == uid && attempt.second <= newest;
+  };
   for (auto it = attempts_.begin(); it != attempts_.end();) {
-    it = it->first.first == uid ? attempts_.erase(it) : std::next(it);
+    it = over(it->first) ? attempts_.erase(it) : std::next(it);
   }
   for (auto it = waiters_.begin(); it != waiters_.end();) {
-    if (it->second.attempt.first != uid) {
+    if (!over(it->second.attempt)) {
       ++it;
       continue;
     }

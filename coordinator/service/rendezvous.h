@@ -39,8 +39,8 @@ class Rendezvous {
   // Drops a waiter; its `done` will not be called.
   void Forget(int64_t ticket);
 
-  // Drops all attempts of the job.
-  void EndJob(const std::string& uid);
+  // Drops the attempts of the job with epochs up to `newest`.
+  void EndAttempts(const std::string& uid, int64_t newest);
 
  private:
   struct Waiter {

@@ -25,6 +25,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/authorize.h"
+#include "coordinator/service/cluster_service.h"
 #include "coordinator/service/cluster_state.h"
 #include "coordinator/service/errors.h"
 #include "coordinator/service/hub.h"
@@ -138,6 +139,11 @@ struct Server::Impl {
             [&telemetry](absl::Duration duration, const absl::Status& status) {
               telemetry.StoreCommitted(duration, status);
             })),
+        loop([&telemetry](const char* task, absl::Duration took) {
+          telemetry.TaskOverBudget();
+          spdlog::warn("slow task={} took={} budget={}: every call waited for it", task,
+                       absl::FormatDuration(took), absl::FormatDuration(Loop::kTaskBudget));
+        }),
         hub(loop, clock, telemetry),
         driver(std::move(core), *store, hub) {
     hub.SetDriver(driver);
@@ -171,7 +177,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   }
   ASSIGN_OR_RETURN(coordinator::Snapshot snapshot, store->Load());
   ASSIGN_OR_RETURN(coordinator::Core core,
-                   coordinator::Core::Restore(std::move(snapshot), options.core, clock.Now()));
+                   coordinator::Core::Restore(std::move(snapshot), options.core));
   auto impl = std::make_unique<Impl>(std::move(store), std::move(core), clock, telemetry);
   impl->services.push_back(NewJobService(impl->hub));
   impl->services.push_back(NewClusterService(impl->hub));

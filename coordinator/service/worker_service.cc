@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Sessions of worker daemons and the rendezvous of ranks. A session reads one message, submits it
-// and only then reads the next, so a worker cannot outrun the store. Outgoing messages wait in a
+// and only then reads the next, so a worker cannot outrun the store. That a message has arrived is
+// noted on gRPC's thread, and any message is a sign of life, so a heartbeat keeps its worker alive
+// however long the loop is busy and whatever the worker sent before it. Outgoing messages wait in a
 // bounded queue. Acknowledgements are kept apart, only the newest per rank, because each one
 // includes all earlier ones.
 
@@ -9,6 +11,7 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -56,8 +59,8 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
     hub.loop().Post([session] {
       session->hub_.Add(session.get());
       session->id_ = session->hub_.OpenSession(session.get());
-      session->register_by_ = session->hub_.Now() + kRegisterTimeout;
-      session->StartRead(&session->message_);
+      session->register_by_ = session->hub_.Monotonic() + kRegisterTimeout;
+      session->Listen();
     });
     return session.get();
   }
@@ -69,17 +72,19 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
     ending_ = true;
     status_ = status;
     waiting_.clear();
-    end_by_ = hub_.Now() + kEndTimeout;
+    end_by_ = hub_.Monotonic() + kEndTimeout;
     if (!writing_) FinishNow();
   }
   void OnTick() override {
     // The pending write may wait for a peer that no longer exists.
-    if (ending_ && !finished_ && hub_.Now() > end_by_) context_->TryCancel();
-    if (worker_.empty() && hub_.Now() > register_by_) {
+    if (ending_ && !finished_ && hub_.Monotonic() > end_by_) context_->TryCancel();
+    if (worker_.empty() && hub_.Monotonic() > register_by_) {
       End(absl::DeadlineExceededError(absl::StrCat("session: found no Register within ",
                                                    absl::FormatDuration(kRegisterTimeout))));
     }
   }
+  const std::string& worker() const override { return worker_; }
+  bool Heard() override { return std::exchange(heard_, false) || !listening_; }
   void Send(CoordinatorMessage message) override {
     if (ending_) return;
     if (message.has_ack()) {
@@ -97,12 +102,13 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
 
   // ---- reactions
   void OnReadDone(bool ok) override {
+    listening_ = false;
     hub_.loop().Post([self = shared_from_this(), ok] {
       if (self->ending_) return;
       if (!ok) return self->End(absl::OkStatus());  // the worker has closed its side
       const absl::Status status = self->Handle(self->message_);
       if (!status.ok()) return self->End(status);
-      if (!self->ending_) self->StartRead(&self->message_);
+      if (!self->ending_) self->Listen();
     });
   }
   void OnWriteDone(bool ok) override {
@@ -130,6 +136,11 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   }
 
  private:
+  void Listen() {
+    listening_ = true;
+    StartRead(&message_);
+  }
+
   void FinishNow() {
     finished_ = true;
     Finish(ToGrpcStatus(status_));
@@ -146,17 +157,22 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
       case WorkerMessage::kHeartbeat:
         return hub_.Submit(FromProto(message.heartbeat(), worker_, id_)).status;
       case WorkerMessage::kReport:
+        heard_ = true;
         return hub_.OnReport(message.report(), worker_, id_);
+      case WorkerMessage::kPositions:
+        heard_ = true;
+        return hub_.Submit(FromProto(message.positions(), worker_, id_)).status;
       case WorkerMessage::kLogData:
+        heard_ = true;
         hub_.OnLogData(message.log_data(), id_);
         return absl::OkStatus();
       case WorkerMessage::kRegister:
       case WorkerMessage::MESSAGE_NOT_SET:
         break;
     }
-    return absl::InvalidArgumentError(absl::StrCat("worker ", worker_, ": found a message of kind ",
-                                                   message.message_case(),
-                                                   ", expected Heartbeat, RankReport or LogData"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", worker_, ": found a message of kind ", message.message_case(),
+                     ", expected Heartbeat, RankReport, RankPositions or LogData"));
   }
 
   absl::Status OnRegister(const v1alpha1::Register& message) {
@@ -180,6 +196,9 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
     const absl::Status status = hub_.Submit(FromProto(message, id_)).status;
     if (absl::IsAlreadyExists(status)) {
       return WithReason(status, "WORKER_NAME_TAKEN", {{"worker", message.worker_id()}});
+    }
+    if (absl::IsPermissionDenied(status)) {
+      return WithReason(status, "CLUSTER_MISMATCH", {{"worker", message.worker_id()}});
     }
     if (status.ok()) worker_ = message.worker_id();
     return status;
@@ -211,17 +230,19 @@ class WorkerSession final : public grpc::ServerBidiReactor<WorkerMessage, Coordi
   std::shared_ptr<WorkerSession> self_;        // until OnDone
   const std::optional<tls::Identity> caller_;  // with TLS
   int64_t id_ = 0;
-  std::string worker_;  // empty until registered
-  absl::Time register_by_;
-  WorkerMessage message_;        // must stay unchanged while reading
-  CoordinatorMessage outgoing_;  // must stay unchanged while writing_
+  std::string worker_;                   // empty until registered
+  absl::Duration register_by_;           // monotonic
+  bool heard_ = false;                   // since the last tick
+  std::atomic<bool> listening_ = false;  // not between the arrival of a message and its end
+  WorkerMessage message_;                // must stay unchanged while reading
+  CoordinatorMessage outgoing_;          // must stay unchanged while writing_
   std::deque<CoordinatorMessage> waiting_;
   std::map<std::tuple<std::string, int64_t, int32_t>, int64_t> acks_;  // newest of each rank
   bool writing_ = false;
   bool ending_ = false;
   bool finished_ = false;
-  absl::Status status_;  // final status, once ending_
-  absl::Time end_by_;    // deadline of a write in progress, once ending_
+  absl::Status status_;    // final status, once ending_
+  absl::Duration end_by_;  // deadline of a write in progress, monotonic, once ending_
 };
 
 absl::Status CheckAttempt(Hub& hub, const std::string& uid, int64_t epoch) {

@@ -11,6 +11,7 @@ void FaultyStore::FailCommit(int64_t n, Fault fault) {
 }
 
 absl::Status FaultyStore::Commit(const std::vector<Record>& records) {
+  if (refuse_all_) return absl::ResourceExhaustedError("fault injected: disk full");
   const bool faulty = fault_ != Fault::kNone && --until_fault_ == 0;
   const Fault fault = faulty ? fault_ : Fault::kNone;
   if (faulty) fault_ = Fault::kNone;

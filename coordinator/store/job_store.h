@@ -23,7 +23,8 @@ namespace stretto::coordinator {
 
 class JobStore : public Persistence {
  public:
-  // Returns everything committed so far: jobs by number, workers by id. Errors: DataLoss (a record
+  // Returns everything committed so far: jobs by number, workers by id; and the cluster's id, which
+  // is drawn when the store is created. Errors: DataLoss (a record
   // does not parse; the message names it), Unavailable.
   virtual absl::StatusOr<Snapshot> Load() = 0;
   // Commit (Persistence) also refuses, and stores nothing, for an epoch lower than the stored one
@@ -42,7 +43,7 @@ struct SqliteOptions {
 // Opens or creates one database file, in an existing folder, in WAL mode with synchronous=FULL.
 // Holds the database exclusively, so a second coordinator on the same file is refused. Errors:
 // NotFound (no such folder), FailedPrecondition (another process has it open, or its user_version
-// is newer than this build's; the message names both), DataLoss (not a database, or damaged),
+// is newer than this build's; the message names both), DataLoss (empty, not a database, damaged),
 // PermissionDenied, ResourceExhausted, Unavailable.
 absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& path,
                                                           const SqliteOptions& options = {});
@@ -66,6 +67,8 @@ class FaultyStore final : public JobStore {
 
   // Applies `fault` to the n-th commit from now (1 = the next).
   void FailCommit(int64_t n, Fault fault = Fault::kRefused);
+  // Refuses every commit, as a full disk does, until it is called with false.
+  void RefuseAll(bool refuse) { refuse_all_ = refuse; }
   int64_t commits() const { return commits_; }  // commits that reached the store
 
   absl::StatusOr<Snapshot> Load() override { return store_.Load(); }
@@ -76,6 +79,7 @@ class FaultyStore final : public JobStore {
   int64_t commits_ = 0;
   int64_t until_fault_ = 0;
   Fault fault_ = Fault::kNone;
+  bool refuse_all_ = false;
 };
 
 }  // namespace stretto::coordinator

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/job_store.h"
+#include "proto/base/ids.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::coordinator {
@@ -40,6 +41,10 @@ struct Content {
     jobs.erase(erased.id);
     return absl::OkStatus();
   }
+  absl::Status Put(const WorkerErased& erased) {
+    workers.erase(erased.id);
+    return absl::OkStatus();
+  }
 };
 
 class MemoryStore final : public JobStore {
@@ -51,6 +56,7 @@ class MemoryStore final : public JobStore {
     for (const auto& [number, job] : by_number) snapshot.jobs.push_back(*job);
     for (const auto& [id, worker] : content_.workers) snapshot.workers.push_back(worker);
     snapshot.epoch = content_.epoch;
+    snapshot.cluster_id = cluster_id_;
     return snapshot;
   }
 
@@ -64,6 +70,7 @@ class MemoryStore final : public JobStore {
   }
 
  private:
+  const std::string cluster_id_ = NewUid();
   Content content_;
 };
 

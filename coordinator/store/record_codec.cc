@@ -6,45 +6,14 @@
 
 #include "coordinator/store/record_codec.h"
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/store/json_fields.h"
+#include "proto/base/status_macros.h"
 
 namespace stretto::coordinator {
 namespace {
-
-using Json = nlohmann::json;
-
-Json FromTime(absl::Time time) { return absl::ToUnixNanos(time); }
-absl::Time ToTime(const Json& json) { return absl::FromUnixNanos(json.get<int64_t>()); }
-
-// nlohmann throws on a value of another type; the caller catches it.
-template <class T>
-void Read(const Json& json, const char* key, T* value) {
-  if (const auto found = json.find(key); found != json.end()) *value = found->get<T>();
-}
-
-template <class E>
-void ReadEnum(const Json& json, const char* key, E* value) {
-  if (const auto found = json.find(key); found != json.end()) {
-    *value = static_cast<E>(found->get<int>());
-  }
-}
-
-void ReadTime(const Json& json, const char* key, absl::Time* value) {
-  if (const auto found = json.find(key); found != json.end()) *value = ToTime(*found);
-}
-
-void ReadTime(const Json& json, const char* key, std::optional<absl::Time>* value) {
-  if (const auto found = json.find(key); found != json.end()) *value = ToTime(*found);
-}
-
-void ReadDuration(const Json& json, const char* key, std::optional<absl::Duration>* value) {
-  if (const auto found = json.find(key); found != json.end()) {
-    *value = absl::Nanoseconds(found->get<int64_t>());
-  }
-}
 
 Json FromCondition(const Condition& condition) {
   return {{"type", condition.type},
@@ -136,6 +105,48 @@ void ReadGang(const Json& json, Gang* gang) {
   }
 }
 
+Json FromPolicy(const RestartPolicy& policy) {
+  Json on = Json::array();
+  for (RestartCause cause : policy.on) on.push_back(static_cast<int>(cause));
+  return {{"max", policy.max}, {"backoff", absl::ToInt64Nanoseconds(policy.backoff)}, {"on", on}};
+}
+
+void ReadPolicy(const Json& json, std::optional<RestartPolicy>* value) {
+  const auto found = json.find("restart");
+  if (found == json.end()) return;
+  RestartPolicy& policy = value->emplace();
+  Read(*found, "max", &policy.max);
+  policy.backoff = absl::Nanoseconds(found->value("backoff", int64_t{0}));
+  for (const Json& cause : found->value("on", Json::array())) {
+    policy.on.insert(static_cast<RestartCause>(cause.get<int>()));
+  }
+}
+
+Json FromAttempt(const AttemptRecord& attempt) {
+  Json json = {{"number", attempt.number},       {"epoch", attempt.epoch.value()},
+               {"workers", attempt.workers},     {"start_time", FromTime(attempt.start_time)},
+               {"from_step", attempt.from_step}, {"saved_step", attempt.saved_step},
+               {"steps", attempt.steps},         {"cause", static_cast<int>(attempt.cause)}};
+  if (attempt.end_time) json["end_time"] = FromTime(*attempt.end_time);
+  if (attempt.first_failure) json["first_failure"] = FromFailure(*attempt.first_failure);
+  return json;
+}
+
+AttemptRecord ToAttempt(const Json& json) {
+  AttemptRecord attempt;
+  Read(json, "number", &attempt.number);
+  attempt.epoch = Epoch(json.value("epoch", int64_t{0}));
+  Read(json, "workers", &attempt.workers);
+  ReadTime(json, "start_time", &attempt.start_time);
+  ReadTime(json, "end_time", &attempt.end_time);
+  Read(json, "from_step", &attempt.from_step);
+  Read(json, "saved_step", &attempt.saved_step);
+  Read(json, "steps", &attempt.steps);
+  ReadEnum(json, "cause", &attempt.cause);
+  ReadFailure(json, "first_failure", &attempt.first_failure);
+  return attempt;
+}
+
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -157,7 +168,14 @@ void ReadJob(const Json& json, JobRecord* job) {
   Read(json, "epoch", &epoch);
   job->epoch = Epoch(epoch);
   for (const Json& rank : json.value("ranks", Json::array())) job->ranks.push_back(ToRank(rank));
+  ReadPolicy(json, &job->restart);
+  Read(json, "restarts", &job->restarts);
+  for (const Json& attempt : json.value("attempts", Json::array())) {
+    job->attempts.push_back(ToAttempt(attempt));
+  }
+  ReadTime(json, "next_attempt_time", &job->next_attempt_time);
   Read(json, "stop_reason", &job->stop_reason);
+  Read(json, "stop_with_checkpoint", &job->stop_with_checkpoint);
   ReadFailure(json, "first_failure", &job->first_failure);
   ReadFailure(json, "suspect", &job->suspect);
   Read(json, "last_checkpoint", &job->last_checkpoint);
@@ -180,7 +198,22 @@ void ReadWorker(const Json& json, WorkerRecord* worker) {
   }
   ReadEnum(json, "state", &worker->state);
   ReadTime(json, "register_time", &worker->register_time);
-  ReadTime(json, "lease_end", &worker->lease_end);
+  Read(json, "cordon", &worker->cordon);
+  for (const Json& fault : json.value("faults", Json::array())) {
+    worker->faults.push_back(ToTime(fault));
+  }
+}
+
+// Returns Ok if `value` is one of `first` to `last`, all values of its enum that this build knows.
+template <class E>
+absl::Status CheckKnown(const std::string& object, const char* key, E value, E last,
+                        E first = E{1}) {
+  const int number = static_cast<int>(value);
+  if (number >= static_cast<int>(first) && number <= static_cast<int>(last))
+    return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(
+      "stored ", object, ": ", key, ": found ", number, ", expected ", static_cast<int>(first),
+      " to ", static_cast<int>(last), "; a newer release may have written it"));
 }
 
 // Runs `read` on the parsed body and turns everything nlohmann throws into a status.
@@ -206,13 +239,20 @@ std::string EncodeJobBody(const JobRecord& job) {
                {"create_time", FromTime(job.create_time)},
                {"attempt", job.attempt},
                {"epoch", job.epoch.value()},
+               {"restarts", job.restarts},
                {"stop_reason", job.stop_reason},
+               {"stop_with_checkpoint", job.stop_with_checkpoint},
                {"last_checkpoint", job.last_checkpoint},
                {"last_checkpoint_step", job.last_checkpoint_step}};
   for (const Condition& condition : job.conditions) {
     json["conditions"].push_back(FromCondition(condition));
   }
   for (const RankRecord& rank : job.ranks) json["ranks"].push_back(FromRank(rank));
+  if (job.restart) json["restart"] = FromPolicy(*job.restart);
+  for (const AttemptRecord& attempt : job.attempts) {
+    json["attempts"].push_back(FromAttempt(attempt));
+  }
+  if (job.next_attempt_time) json["next_attempt_time"] = FromTime(*job.next_attempt_time);
   if (job.start_time) json["start_time"] = FromTime(*job.start_time);
   if (job.end_time) json["end_time"] = FromTime(*job.end_time);
   if (job.first_failure) json["first_failure"] = FromFailure(*job.first_failure);
@@ -227,8 +267,23 @@ std::string EncodeJobBody(const JobRecord& job) {
 }
 
 absl::Status DecodeJobBody(const std::string& body, JobRecord* job) {
-  return Decode(body, absl::StrCat("job \"", job->id, "\""),
-                [job](const Json& json) { ReadJob(json, job); });
+  const std::string object = absl::StrCat("job \"", job->id, "\"");
+  RETURN_IF_ERROR(Decode(body, object, [job](const Json& json) { ReadJob(json, job); }));
+  for (const Condition& condition : job->conditions) {
+    RETURN_IF_ERROR(
+        CheckKnown(object, "status of a condition", condition.status, ConditionStatus::kUnknown));
+  }
+  for (const RankRecord& rank : job->ranks) {
+    RETURN_IF_ERROR(CheckKnown(object, "state of a rank", rank.state, RankState::kLost));
+  }
+  for (const AttemptRecord& attempt : job->attempts) {
+    RETURN_IF_ERROR(CheckKnown(object, "cause of an attempt's end", attempt.cause,
+                               RestartCause::kPreemption, RestartCause::kNone));
+  }
+  for (RestartCause cause : job->restart ? job->restart->on : std::set<RestartCause>()) {
+    RETURN_IF_ERROR(CheckKnown(object, "cause of a restart", cause, RestartCause::kPreemption));
+  }
+  return CheckKnown(object, "state", job->state, JobState::kSuspended);
 }
 
 std::string EncodeWorkerBody(const WorkerRecord& worker) {
@@ -237,7 +292,8 @@ std::string EncodeWorkerBody(const WorkerRecord& worker) {
                {"build", worker.build},
                {"state", static_cast<int>(worker.state)},
                {"register_time", FromTime(worker.register_time)},
-               {"lease_end", FromTime(worker.lease_end)}};
+               {"cordon", worker.cordon}};
+  for (absl::Time fault : worker.faults) json["faults"].push_back(FromTime(fault));
   for (const WorkerDevice& device : worker.devices) {
     json["devices"].push_back({{"slot", device.slot},
                                {"kind", device.kind},
@@ -249,8 +305,9 @@ std::string EncodeWorkerBody(const WorkerRecord& worker) {
 }
 
 absl::Status DecodeWorkerBody(const std::string& body, WorkerRecord* worker) {
-  return Decode(body, absl::StrCat("worker \"", worker->id, "\""),
-                [worker](const Json& json) { ReadWorker(json, worker); });
+  const std::string object = absl::StrCat("worker \"", worker->id, "\"");
+  RETURN_IF_ERROR(Decode(body, object, [worker](const Json& json) { ReadWorker(json, worker); }));
+  return CheckKnown(object, "state", worker->state, WorkerState::kLost);
 }
 
 }  // namespace stretto::coordinator

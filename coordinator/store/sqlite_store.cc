@@ -6,13 +6,17 @@
 // the file.
 
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/store/record_codec.h"
 #include "coordinator/store/sqlite_database.h"
+#include "proto/base/files.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::coordinator {
@@ -35,6 +39,9 @@ constexpr const char* kMigrations[] = {
        CREATE TABLE workers (id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
        CREATE TABLE epoch (only INTEGER PRIMARY KEY CHECK (only = 1), last INTEGER NOT NULL) STRICT;
        INSERT INTO epoch VALUES (1, 0);)",
+    // Also gives an id to the cluster of a release that had none.
+    R"(CREATE TABLE cluster (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL) STRICT;
+       INSERT INTO cluster VALUES (1, lower(hex(randomblob(16))));)",
 };
 constexpr int64_t kVersion = std::size(kMigrations);
 
@@ -98,6 +105,14 @@ class SqliteStore final : public JobStore {
     }
     ASSIGN_OR_RETURN(const int64_t last, database_->Number("SELECT last FROM epoch"));
     snapshot.epoch.last = Epoch(last);
+    ASSIGN_OR_RETURN(SqliteStatement cluster, database_->Prepare("SELECT id FROM cluster"));
+    ASSIGN_OR_RETURN(const bool row, cluster.Step());
+    if (!row) {
+      return absl::DataLossError(
+          absl::StrCat("job store ", database_->path(),
+                       ": table cluster: found no row, expected the cluster's id"));
+    }
+    snapshot.cluster_id = cluster.Text(0);
     return snapshot;
   }
 
@@ -161,23 +176,29 @@ class SqliteStore final : public JobStore {
     return put.Step().status();
   }
 
+  absl::Status Put(const WorkerErased& erased) {
+    ASSIGN_OR_RETURN(SqliteStatement put, database_->Prepare("DELETE FROM workers WHERE id = ?1"));
+    put.BindText(1, erased.id);
+    return put.Step().status();
+  }
+
   std::unique_ptr<SqliteDatabase> database_;
 };
 
-absl::Status CheckFolder(const std::string& path) {
+std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+absl::Status CheckFolder(const std::string& path) {
+  const std::string folder = FolderOf(path);
   struct stat info;
   if (stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
   return absl::NotFoundError(
       absl::StrCat("job store ", path, ": folder ", folder, " does not exist"));
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& path,
-                                                          const SqliteOptions& options) {
-  RETURN_IF_ERROR(CheckFolder(path));
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenMigrated(const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, SqliteDatabase::Open(path));
   // EXCLUSIVE must come before WAL: the lock is then held until the file is closed, and WAL needs
   // no shared memory.
@@ -185,6 +206,36 @@ absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& pat
   RETURN_IF_ERROR(database->Run("PRAGMA journal_mode = WAL"));
   RETURN_IF_ERROR(database->Run("PRAGMA synchronous = FULL"));
   RETURN_IF_ERROR(Migrate(*database));
+  return database;
+}
+
+// Creates the database if there is none. It gets its name only when it is whole, so an empty file
+// of that name is one that has lost its contents.
+absl::Status CreateIfMissing(const std::string& path) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) == 0) {
+    if (info.st_size > 0) return absl::OkStatus();
+    return absl::DataLossError(
+        absl::StrCat("job store ", path,
+                     ": found 0 bytes, expected a database: its contents are "
+                     "lost. Restore it from a copy, or remove it to begin a new cluster"));
+  }
+  const std::string fresh = path + ".new";
+  for (const char* left : {"", "-wal", "-shm"}) ::unlink(absl::StrCat(fresh, left).c_str());
+  RETURN_IF_ERROR(OpenMigrated(fresh).status());  // and closes it
+  if (std::rename(fresh.c_str(), path.c_str()) != 0) {
+    return ErrnoStatus(errno, absl::StrCat("rename ", fresh, " to ", path));
+  }
+  return SyncPath(FolderOf(path));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& path,
+                                                          const SqliteOptions& options) {
+  RETURN_IF_ERROR(CheckFolder(path));
+  RETURN_IF_ERROR(CreateIfMissing(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, OpenMigrated(path));
   ASSIGN_OR_RETURN(SqliteStatement check, database->Prepare("PRAGMA quick_check(1)"));
   RETURN_IF_ERROR(check.Step().status());
   if (const std::string found = check.Text(0); found != "ok") {

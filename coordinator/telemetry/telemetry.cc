@@ -23,6 +23,7 @@ using metrics::Row;
 
 constexpr double kQueueWaitSeconds[] = {0.01, 0.1, 0.5, 1,    5,    10,    30,
                                         60,   300, 600, 1800, 3600, 14400, 86400};
+constexpr double kRestartSeconds[] = {1, 2, 5, 10, 15, 20, 30, 45, 60, 120, 300, 600, 1800, 3600};
 constexpr double kCommitSeconds[] = {0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10};
 constexpr double kRpcSeconds[] = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
                                   0.25,  0.5,    1,     2.5,  10,    60,   600};
@@ -64,8 +65,13 @@ class Collector {
     }
     const MutexLock lock(mu);
     families.Add(Row(kMetrics, "stretto_job_queue_wait_seconds"), {}, queue_wait);
+    for (const auto& [cause, count] : restarts) {
+      families.Add(Row(kMetrics, "stretto_job_restarts_total"), {cause}, count);
+    }
+    families.Add(Row(kMetrics, "stretto_job_restart_seconds"), {}, restart);
     families.Add(Row(kMetrics, "stretto_worker_sessions_total"), {}, sessions);
     families.Add(Row(kMetrics, "stretto_worker_leases_expired_total"), {}, leases_expired);
+    families.Add(Row(kMetrics, "stretto_loop_slow_tasks_total"), {}, slow_tasks);
     families.Add(Row(kMetrics, "stretto_store_commit_seconds"), {}, commits);
     families.Add(Row(kMetrics, "stretto_store_commits_failed_total"), {}, commits_failed);
     for (const auto& [what, count] : rpcs) {
@@ -84,10 +90,13 @@ class Collector {
   // Never held during `read`, which may count something itself.
   mutable Mutex mu;
   Histogram queue_wait GUARDED_BY(mu){kQueueWaitSeconds};
+  std::map<std::string, double> restarts GUARDED_BY(mu);  // by cause
+  Histogram restart GUARDED_BY(mu){kRestartSeconds};
   Histogram commits GUARDED_BY(mu){kCommitSeconds};
   double commits_failed GUARDED_BY(mu) = 0;
   double sessions GUARDED_BY(mu) = 0;
   double leases_expired GUARDED_BY(mu) = 0;
+  double slow_tasks GUARDED_BY(mu) = 0;
   // By code and method.
   std::map<std::pair<std::string, std::string>, double> rpcs GUARDED_BY(mu);
   std::map<std::string, Histogram> rpc_durations GUARDED_BY(mu);  // by method
@@ -113,6 +122,16 @@ void Telemetry::QueueWaited(absl::Duration wait) {
   impl_->collector.queue_wait.Observe(absl::ToDoubleSeconds(wait));
 }
 
+void Telemetry::AddRestarts(const std::string& cause, int count) {
+  const MutexLock lock(impl_->collector.mu);
+  impl_->collector.restarts[cause] += count;
+}
+
+void Telemetry::TrainsAgain(absl::Duration after_failure) {
+  const MutexLock lock(impl_->collector.mu);
+  impl_->collector.restart.Observe(absl::ToDoubleSeconds(after_failure));
+}
+
 void Telemetry::SessionOpened() {
   const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.sessions;
@@ -121,6 +140,11 @@ void Telemetry::SessionOpened() {
 void Telemetry::LeaseExpired() {
   const MutexLock lock(impl_->collector.mu);
   ++impl_->collector.leases_expired;
+}
+
+void Telemetry::TaskOverBudget() {
+  const MutexLock lock(impl_->collector.mu);
+  ++impl_->collector.slow_tasks;
 }
 
 void Telemetry::StoreCommitted(absl::Duration duration, const absl::Status& status) {

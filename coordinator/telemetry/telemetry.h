@@ -19,7 +19,7 @@ struct ClusterState {
   std::map<std::string, int> jobs;                           // by state
   std::map<std::string, int> workers;                        // by state
   std::map<std::pair<std::string, std::string>, int> slots;  // by device and state
-  std::map<std::string, absl::Time> oldest_pending;          // by device: its submission
+  std::map<std::string, absl::Time> oldest_pending;          // by device: since when it waits
   std::map<std::string, absl::Time> heartbeats;              // by worker: the last one
   std::map<std::pair<std::string, std::string>, absl::Duration> job_times;  // by job and state
 };
@@ -37,8 +37,12 @@ class Telemetry {
   void SetClusterState(std::function<ClusterState()> read);
 
   void QueueWaited(absl::Duration wait);
+  // 0 lists the cause, so that its series exists from the start.
+  void AddRestarts(const std::string& cause, int count);
+  void TrainsAgain(absl::Duration after_failure);
   void SessionOpened();
   void LeaseExpired();
+  void TaskOverBudget();
   void StoreCommitted(absl::Duration duration, const absl::Status& status);
   // `method` is the full gRPC path or any fixed name, `code` an UPPER_SNAKE status code.
   void RpcEnded(const std::string& method, const std::string& code, absl::Duration duration);

@@ -69,12 +69,14 @@ const char* NameOf(ExitReason reason) {
       return "SlotLost";
     case ExitReason::kWorkerLost:
       return "WorkerLost";
+    case ExitReason::kHang:
+      return "Hang";
   }
   return "";
 }
 
 ExitReason ExitReasonOf(absl::string_view name) {
-  constexpr auto kLast = ExitReason::kWorkerLost;
+  constexpr auto kLast = ExitReason::kHang;
   for (int i = 0; i <= static_cast<int>(kLast); ++i) {
     const auto reason = static_cast<ExitReason>(i);
     if (name == NameOf(reason)) return reason;

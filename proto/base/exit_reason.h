@@ -53,6 +53,7 @@ enum class ExitReason : uint8_t {
   kTrainerLost,  // its worker came back without it
   kSlotLost,     // its worker came back without its slot
   kWorkerLost,   // its worker did not come back
+  kHang,         // it stopped moving, or its network did
 };
 
 // The name on the wire and in the store, "Completed"; "" for kUnknown.

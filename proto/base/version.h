@@ -7,7 +7,7 @@ namespace stretto {
 // Version of the worker session (proto/stretto/v1alpha1/worker.proto). It is raised when an old
 // daemon and a new coordinator, or the reverse, would misunderstand each other; both refuse another
 // number.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 // The release, from CMake's project version.
 #ifndef STRETTO_VERSION

@@ -32,6 +32,7 @@ inline constexpr Label kLabels[] = {
     {"state",
      "For jobs, the states of the API (for their seconds `PENDING`, `PREPARING`, `RUNNING`); for "
      "workers, `READY` and `LOST`; for slots, `FREE`, `USED`, `FAULTY`"},
+    {"cause", "Why an attempt failed: `Crash`, `NodeLoss`, `Hang`, `OutOfMemory`, `Preemption`"},
     {"code", "Status code of gRPC"},
     {"method", "Method of our services, `PACKAGE.SERVICE/METHOD`"},
     {"version", "One for each daemon"},

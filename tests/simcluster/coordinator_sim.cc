@@ -17,7 +17,10 @@ bool HasExited(const std::vector<decltype(RankReported::report)>& log) {
 }  // namespace
 
 ClusterSim::ClusterSim(uint64_t seed, Probes& probes) : random_(seed), probes_(probes) {
-  driver_ = std::make_unique<Driver>(Core(), store_, *this);
+  // The short one would end a lease and its ranks at once.
+  lost_rank_timeout_ = absl::Seconds(Pick(4) == 0 ? 0 : 20);
+  if (Pick(4) == 0) keep_jobs_ = 2;
+  driver_ = std::make_unique<Driver>(Core(Options()), *this, *this);
   const uint64_t nodes = 1 + Pick(3);
   for (uint64_t i = 0; i < nodes; ++i) {
     Node& node = nodes_.emplace_back();
@@ -32,8 +35,10 @@ void ClusterSim::Step() {
   const uint64_t dice = Pick(1000);
   if (dice < 30) {
     SubmitJob();
+  } else if (dice < 38) {
+    ChangeSomeJob();
   } else if (dice < 40) {
-    CancelSomeJob();
+    DeleteSomeJob();
   } else if (dice < 300) {
     DeliverUp(node);
   } else if (dice < 550) {
@@ -58,8 +63,12 @@ void ClusterSim::Step() {
     FailOrRepairGpu(node);
   } else if (dice < 955) {
     ShowUpFromOlderEpoch(node);
+  } else if (dice < 958) {
+    CordonOrNot(node);
+  } else if (dice < 963) {
+    BreakControlPlane();
   } else {
-    PassTime(absl::Seconds(Pick(15) == 0 ? 25 : 1), /*all_alive=*/false);
+    PassTime(absl::Seconds(Pick(15) == 0 ? 35 : 1), /*all_alive=*/false);
   }
   CheckCore();
 }
@@ -73,6 +82,16 @@ void ClusterSim::RunToEnd() {
     gpus.push_back(node.gpus);
   }
   for (int round = 0; round < 5000; ++round) {
+    for (const Node& node : nodes_) Submit(UncordonWorker{node.id});
+    for (int64_t job = 1; round == 0 && job < next_job_; ++job) {
+      const std::string id = absl::StrCat("job-", job);
+      const bool suspended = driver_->Read([&](const Core& core) {
+        const JobRecord* found = core.FindJob(id);
+        return found != nullptr &&
+               (found->state == JobState::kSuspending || found->state == JobState::kSuspended);
+      });
+      if (suspended) Submit(CancelJob{id});
+    }
     const bool busy = driver_->Read([&](const Core& core) {
       for (const JobRecord* job : core.Jobs()) {
         // A job may be too large for all workers together, and its blocks for any of them.
@@ -99,15 +118,20 @@ void ClusterSim::RunToEnd() {
 
 Result ClusterSim::Submit(const Event& event) {
   const int64_t commits = store_.commits();
-  Result result = driver_->Submit(event, now_);
-  if (!result.status.ok() && result.status.code() == absl::StatusCode::kUnavailable) {
+  expired_.clear();
+  in_tick_ = std::holds_alternative<Tick>(event);
+  Result result = driver_->Submit(event, {.wall = wall_, .steady = monotonic_});
+  if (!result.status.ok() && !storing_) {
     ++probes_["store failed"];
     store_unsure_ |= store_.commits() != commits;  // stored, but the core took it back
   } else if (store_.commits() != commits) {
     store_unsure_ = false;
   }
+  const auto* registered = std::get_if<WorkerRegistered>(&event);
+  if (result.status.ok() && registered != nullptr) NoteHeld(*registered);
   driver_->Read([this](const Core& core) {
     CheckQueues(core);
+    CheckAttempts(core);
     return 0;
   });
   return result;
@@ -115,15 +139,20 @@ Result ClusterSim::Submit(const Event& event) {
 
 void ClusterSim::RestartCoordinator() {
   for (Node& node : nodes_) Break(node, /*seen_by_coordinator=*/false);
-  auto core = Core::Restore(*store_.Load(), {}, now_);
+  auto core = Core::Restore(*store_.Load(), Options());
   Check(core.ok(), absl::StrCat("the stored state can be restored: ", core.status().ToString()));
-  driver_ = std::make_unique<Driver>(*std::move(core), store_, *this);
+  driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
+  // Every lease has ended, and its clock begins with the next event.
+  last_tick_ = monotonic_;
+  storing_ = true;
+  for (Node& node : nodes_) node.silent = Options().lease;
   // What the store kept of a commit whose response was lost is the truth from now on.
   ended_.clear();
   placed_.clear();
   const Snapshot stored = *store_.Load();
   for (const JobRecord& job : stored.jobs) {
-    if (job.attempt > 0) placed_.insert(job.id);
+    if (job.attempt > 0) placed_[job.id] = job.epoch;
+    if (IsEnded(job.state)) ended_.emplace(job.id, job);
   }
   store_unsure_ = false;
   ++probes_["coordinator restarted"];
@@ -138,22 +167,40 @@ void ClusterSim::SubmitJob() {
   create.gang.split_blocks = Pick(4) == 0;
   create.device_kind = Pick(3) == 0 ? kGpuKind : 1;
   create.total_steps = 3;
+  if (Pick(2) == 0) {
+    create.restart = {.max = static_cast<int32_t>(Pick(2)),
+                      .backoff = absl::Seconds(Pick(5)),
+                      .on = {RestartCause::kCrash, RestartCause::kNodeLoss}};
+    if (Pick(2) == 0) create.restart->on.insert(RestartCause::kPreemption);
+  }
   Submit(create);
 }
 
-void ClusterSim::CancelSomeJob() {
-  Submit(CancelJob{absl::StrCat("job-", 1 + Pick(static_cast<uint64_t>(next_job_)))});
+std::string ClusterSim::SomeJob() {
+  return absl::StrCat("job-", 1 + Pick(static_cast<uint64_t>(next_job_)));
 }
 
-void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
-  now_ += duration;
-  for (Node& node : nodes_) {
-    if (!node.registered || (!all_alive && Pick(10) == 0)) continue;
-    const Result result = Submit(WorkerHeartbeat{node.id, node.session, HealthOf(node)});
-    // A fault that could not be stored ends the session.
-    if (absl::IsUnavailable(result.status)) Break(node, /*seen_by_coordinator=*/true);
+void ClusterSim::ChangeSomeJob() {
+  const std::string id = SomeJob();
+  const uint64_t dice = Pick(4);
+  if (dice == 0) Submit(CancelJob{id});
+  if (dice == 1 && Submit(SuspendJob{id}).status.ok()) ++probes_["suspended"];
+  if (dice < 2) return;
+  int64_t& resumed = resumed_["uid-" + id.substr(4)];
+  ++resumed;  // the event may begin an attempt, and may be stored although its response is lost
+  const absl::Status status = Submit(ResumeJob{id}).status;
+  if (absl::IsNotFound(status) || absl::IsFailedPrecondition(status)) --resumed;
+  if (!status.ok()) return;
+  ended_.erase(id);
+  ++probes_["resumed"];
+}
+
+void ClusterSim::CordonOrNot(Node& node) {
+  if (Pick(2) == 0) {
+    Submit(UncordonWorker{node.id});
+  } else if (Submit(CordonWorker{node.id, "by request", /*drain=*/Pick(2) == 0}).status.ok()) {
+    ++probes_["cordoned"];
   }
-  Submit(Tick{});
 }
 
 void ClusterSim::FailOrRepairGpu(Node& node) {
@@ -166,15 +213,26 @@ void ClusterSim::FailOrRepairGpu(Node& node) {
   }
 }
 
-std::vector<SlotHealth> ClusterSim::HealthOf(const Node& node) const {
-  std::vector<SlotHealth> health;
-  for (int32_t slot = node.slots; slot < node.slots + node.gpus; ++slot) {
-    health.push_back({.slot = slot, .fault = node.faulty.contains(slot) ? "lost" : ""});
+void ClusterSim::DeleteSomeJob() {
+  if (Pick(4) == 0) {
+    probes_["worker forgotten"] += Submit(ForgetWorker{PickNode().id}).status.ok();
+  } else {
+    Submit(DeleteJob{absl::StrCat("job-", 1 + Pick(static_cast<uint64_t>(next_job_)))});
   }
-  return health;
+}
+
+void ClusterSim::JobDeleted(const ErasedJob& job) {
+  ++probes_["job deleted"];
+  Check(ended_.erase(job.id) > 0, "only a job that has ended is deleted");
 }
 
 void ClusterSim::SendToWorker(const Send& send) {
+  if (const auto* registered = std::get_if<SendRegistered>(&send.message)) {
+    for (const HeldRankReply& reply : registered->held) {
+      Check(!reply.keep || reply.epoch == last_epoch_of_[reply.job_uid],
+            "a rank of an older epoch is not kept");
+    }
+  }
   const Snapshot stored = *store_.Load();
   const auto find = [&stored](const std::string& id) {
     const auto found = std::find_if(stored.jobs.begin(), stored.jobs.end(),
@@ -193,15 +251,25 @@ void ClusterSim::SendToWorker(const Send& send) {
     last = assign->epoch;
   }
   if (const auto* stop = std::get_if<SendStop>(&send.message)) {
-    Check(!find(stop->job_id).stop_reason.empty(), "a stop is stored before it is sent");
+    // The event that sends it may also have ended the attempt.
+    const JobRecord job = find(stop->job_id);
+    Check(!job.stop_reason.empty() || !IsActive(job.state) || job.epoch > stop->epoch,
+          "a stop is stored before it is sent");
   }
   for (Node& node : nodes_) {
     if (node.id == send.worker && node.session == send.session) node.down.push_back(send);
   }
+  const auto* close = std::get_if<CloseSession>(&send.message);
+  if (close != nullptr && absl::IsUnavailable(close->status)) CheckExpiry(send.worker);
 }
 
 void ClusterSim::JobChanged(const JobRecord& job) {
+  if (job.state == JobState::kPending && job.attempt > 0) {
+    ++probes_[job.attempts.back().cause == RestartCause::kPreemption ? "preempted" : "restarts"];
+  }
+  CheckLosses(job);
   if (!IsEnded(job.state)) return;
+  ended_.emplace(job.id, job);
   ++probes_[JobStateName(job.state)];
   if (job.first_failure) ++probes_[job.first_failure->reason];
   Check(!job.summary.empty(), "a summary comes with the end");
@@ -260,8 +328,8 @@ void ClusterSim::ShowUpFromOlderEpoch(Node& node) {
       node.trainers[{uid, static_cast<int64_t>(Pick(static_cast<uint64_t>(epoch))), rank}];
   if (!trainer.log.empty()) return;
   trainer.alive = false;
-  trainer.log.emplace_back(RankPrepared{now_});
-  for (int64_t step = 1; step <= 3; ++step) trainer.log.emplace_back(StepDone{step, now_});
+  trainer.log.emplace_back(RankPrepared{wall_});
+  for (int64_t step = 1; step <= 3; ++step) trainer.log.emplace_back(StepDone{step, wall_});
   RankExited exit;
   exit.reason = "Completed";
   trainer.log.emplace_back(exit);
@@ -282,7 +350,10 @@ void ClusterSim::DeliverUp(Node& node) {
   node.up.pop_front();
   if (const auto* report = std::get_if<RankReported>(&event)) Hear(*report);
   const Result result = Submit(event);
-  if (result.status.ok()) return;
+  if (result.status.ok()) {
+    if (std::holds_alternative<WorkerRegistered>(event)) node.silent = absl::ZeroDuration();
+    return;
+  }
   const absl::StatusCode code = result.status.code();
   if (std::holds_alternative<RankReported>(event)) {
     ++probes_["report refused"];
@@ -305,7 +376,6 @@ void ClusterSim::Receive(Node& node, const SendRegistered& message) {
     const auto found = node.trainers.find(key);
     Check(found != node.trainers.end(), "an answer is about a rank that was named");
     if (reply.keep) {
-      Check(reply.epoch == last_epoch_of_[reply.job_uid], "a rank of an older epoch is not kept");
       found->second.sent = reply.acked_sequence;
     } else {
       node.trainers.erase(found);
@@ -318,6 +388,10 @@ void ClusterSim::Receive(Node& node, const SendAssign& message) {
   for (const AssignedRank& rank : message.ranks) {
     const RankKey key{message.job_uid, message.epoch.value(), rank.rank.value()};
     if (node.trainers.contains(key)) continue;
+    for (auto& [other, trainer] : node.trainers) {
+      if (std::get<0>(other) == message.job_uid && std::get<1>(other) < message.epoch.value())
+        trainer.alive = false;  // a daemon kills what is left of an older attempt
+    }
     for (const auto& [other, trainer] : node.trainers) {
       Check(!trainer.alive || trainer.slot != rank.slot, "a node's slot has one live trainer");
     }
@@ -328,6 +402,7 @@ void ClusterSim::Receive(Node& node, const SendAssign& message) {
 void ClusterSim::Receive(Node& node, const SendStop& message) {
   for (auto& [key, trainer] : node.trainers) {
     if (std::get<0>(key) != message.job_uid || !trainer.alive) continue;
+    if (std::get<1>(key) > message.epoch.value()) continue;
     RankExited exit;
     exit.reason = "Cancelled";
     exit.stopped_by_daemon = true;
@@ -381,9 +456,12 @@ void ClusterSim::Train(Node& node, bool may_fail) {
       trainer.alive = false;
       trainer.log.emplace_back(exit);
     } else if (done == 0) {
-      trainer.log.emplace_back(RankPrepared{now_});
+      trainer.log.emplace_back(RankPrepared{wall_});
+    } else if (done == 3 && Pick(2) == 0) {
+      trainer.log.emplace_back(CheckpointDone{
+          .step = 2, .name = "step-00000002", .ok = Pick(4) != 0, .message = "full"});
     } else if (done < 4) {
-      trainer.log.emplace_back(StepDone{static_cast<int64_t>(done), now_});
+      trainer.log.emplace_back(StepDone{static_cast<int64_t>(done), wall_});
     } else {
       RankExited exit;
       exit.reason = "Completed";

@@ -3,10 +3,17 @@
 // A whole cluster in one thread: the real core, driver and store, and worker daemons small enough
 // to be obviously right, joined by links that lose, repeat and delay. A seed decides everything.
 //
+// Time passes in rounds, as the coordinator's ticks divide it, on a monotonic and on a wall clock.
+//
 // Faults: sessions break (seen by both sides, or by the worker alone), daemons restart with and
 // without their trainers, trainers are killed, GPUs fail and recover, reports are repeated, ranks
 // of an older epoch report and are held, messages of different workers overtake each other, the
-// coordinator restarts, the store refuses a commit or loses its response.
+// coordinator restarts, the store refuses a commit or loses its response. People suspend and resume
+// jobs, cordon and drain workers. The control plane alone has faults too: the coordinator stands
+// still while its cluster continues, and then everything arrives at once; a commit takes long; the
+// disk is full for a while; the wall clock jumps.
+//
+// Some simulations keep few ended jobs. Jobs are deleted, and workers are forgotten.
 //
 // Checked after every event (a broken invariant throws std::logic_error naming it):
 //   no slot is held by two jobs, in the core and on the nodes     a gang is whole or absent
@@ -14,7 +21,11 @@
 //   what is sent has been stored                                  the store equals the core
 //   the first job that can run on a kind of slot starts once      nobody of its kind overtakes it
 //   enough of them are free                                       no job starts on a faulty slot
+//   a worker is LOST when it was silent for a lease while the coordinator listened and could store,
+//   and soon after that; never along with its ranks, nor without such a silence
 //   a rank has prepared, trained and exited when its trainer of the job's epoch said so
+//   an attempt starts when every rank of the one before has exited, or was given up for a reason
+//   a job has no more attempts than its policy allows             none starts on a cordoned worker
 
 #include <cstdint>
 #include <deque>
@@ -34,7 +45,7 @@ namespace stretto::coordinator::testing {
 // How often something was seen, over any number of runs.
 using Probes = std::map<std::string, int64_t>;
 
-class ClusterSim final : public Transport {
+class ClusterSim final : public Transport, public Persistence {
  public:
   ClusterSim(uint64_t seed, Probes& probes);
 
@@ -64,14 +75,18 @@ class ClusterSim final : public Transport {
     int64_t incarnation = 1;
     int64_t session = 0;      // 0: not connected
     bool registered = false;  // the answer has arrived
-    std::deque<Event> up;     // in order; dropped with the session
+    // While the coordinator listened and could store: since it last heard of this node.
+    absl::Duration silent;
+    std::deque<Event> up;  // in order; dropped with the session
     std::deque<Send> down;
     std::map<RankKey, Trainer> trainers;
   };
 
-  // Transport. Called by the driver.
+  // Transport and Persistence. Called by the driver.
+  absl::Status Commit(const std::vector<Record>& records) override;
   void SendToWorker(const Send& send) override;
   void JobChanged(const JobRecord& job) override;
+  void JobDeleted(const ErasedJob& job) override;
   void WorkerChanged(const Worker&) override {}
   std::string FinalSummary(const JobRecord& job) override { return "summary of " + job.id; }
 
@@ -80,7 +95,10 @@ class ClusterSim final : public Transport {
   Result Submit(const Event& event);
   void RestartCoordinator();
   void SubmitJob();
-  void CancelSomeJob();
+  std::string SomeJob();
+  void ChangeSomeJob();
+  void CordonOrNot(Node& node);
+  void DeleteSomeJob();
   void Connect(Node& node);
   void Break(Node& node, bool seen_by_coordinator);
   void RestartDaemon(Node& node);
@@ -95,21 +113,47 @@ class ClusterSim final : public Transport {
   void Receive(Node& node, const CloseSession& message);
   void SendReport(Node& node, bool repeat);
   void Train(Node& node, bool may_fail);
+  CoreOptions Options() const;
   void PassTime(absl::Duration duration, bool all_alive);
+  // standstill.cc
+  void PassRound(absl::Duration duration, const std::set<std::string>& silent);
+  void HearHeartbeat(Node& node);
+  void BreakControlPlane();
+  void StandStill(absl::Duration duration);
+  void FillDisk(int rounds);
+  void CheckSilence();
   void FailOrRepairGpu(Node& node);
   std::vector<SlotHealth> HealthOf(const Node& node) const;
 
   void Check(bool condition, const std::string& what) const;
   void CheckCore();
+  // In the event that the driver carries out: the lease of a worker ended, or a job changed.
+  void CheckExpiry(const std::string& worker);
+  void CheckLosses(const JobRecord& job);
+  bool MayBeGivenUp(const std::string& worker) const;
   void CheckHeard(const RankRecord& rank, const RankKey& key);
   void CheckQueues(const Core& core);
+  void CheckAttempts(const Core& core);
+  // Whether the coordinator may count the rank as gone, now or since an earlier event.
+  bool IsGone(const RankKey& rank, const std::string& worker);
+  void NoteHeld(const WorkerRegistered& event);
   void CheckStore();
 
   std::mt19937_64 random_;
   Probes& probes_;
   std::unique_ptr<JobStore> memory_ = NewMemoryStore();
   FaultyStore store_{*memory_};
-  absl::Time now_ = absl::FromUnixSeconds(1000);
+  absl::Time wall_ = absl::FromUnixSeconds(1000);
+  absl::Duration monotonic_ = absl::Seconds(7);
+  absl::Duration last_tick_ = monotonic_;
+  absl::Duration lost_rank_timeout_;
+  int64_t keep_jobs_ = INT64_MAX;
+  absl::Duration next_commit_takes_;
+  bool storing_ = true;            // the last commit succeeded
+  bool after_gap_ = false;         // the present round decides nothing
+  bool in_tick_ = false;           // the present event is a tick
+  std::set<std::string> expired_;  // workers whose lease the present event ended
+  std::set<RankKey> lost_;         // ranks that have been given up
   std::unique_ptr<Driver> driver_;
   std::vector<Node> nodes_;
   int64_t next_session_ = 1;
@@ -120,7 +164,15 @@ class ClusterSim final : public Transport {
   std::map<RankKey, Heard> heard_;
   Epoch stored_epoch_;
   std::map<std::string, JobRecord> ended_;
-  std::set<std::string> placed_;  // jobs that have been placed, by the last check
+  std::map<std::string, Epoch> placed_;  // by job: its epoch at the last check
+  // The newest attempt of a job, by uid, as of the last check.
+  struct Seen {
+    Epoch epoch;
+    std::vector<std::string> workers;  // by rank
+  };
+  std::map<std::string, Seen> seen_;
+  std::map<std::string, int64_t> resumed_;  // by uid: how often
+  std::set<RankKey> gone_;  // they exited, or the coordinator may have given them up
 };
 
 }  // namespace stretto::coordinator::testing

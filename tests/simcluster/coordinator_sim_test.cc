@@ -39,12 +39,36 @@ TEST(CoordinatorSim, InvariantsHoldUnderFaults) {
   }
   if (single) return;
   // The rare paths were reached.
-  for (const char* probe :
-       {"SUCCEEDED", "FAILED", "CANCELLED", "Killed", "PeerLost", "WorkerLost", "TrainerLost",
-        "store failed", "coordinator restarted", "daemon restarted", "report refused",
-        "report repeated", "rank of an older epoch", "held rank ended", "GPU failed",
-        "job on a faulty GPU", "started past another kind's queue", "block on several workers",
-        "block that no worker could hold"}) {
+  for (const char* probe : {"SUCCEEDED",
+                            "FAILED",
+                            "CANCELLED",
+                            "Killed",
+                            "PeerLost",
+                            "WorkerLost",
+                            "TrainerLost",
+                            "store failed",
+                            "coordinator restarted",
+                            "daemon restarted",
+                            "report refused",
+                            "report repeated",
+                            "coordinator stood still",
+                            "slow commit",
+                            "disk full",
+                            "wall clock jumped",
+                            "job deleted",
+                            "worker forgotten",
+                            "rank of an older epoch",
+                            "held rank ended",
+                            "GPU failed",
+                            "job on a faulty GPU",
+                            "started past another kind's queue",
+                            "block on several workers",
+                            "block that no worker could hold",
+                            "restarts",
+                            "preempted",
+                            "suspended",
+                            "resumed",
+                            "cordoned"}) {
     EXPECT_GT(probes[probe], 0) << probe;
     RecordProperty(probe, static_cast<int>(probes[probe]));
   }

@@ -3,6 +3,7 @@
 // What must hold after every event (coordinator_sim.h lists it): the core's state is compared with
 // what the simulation itself knows, and with what has been stored.
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -30,11 +31,12 @@ void ClusterSim::CheckCore() {
   std::set<std::pair<std::string, int32_t>> held;
   for (const JobRecord* job : core.Jobs()) {
     const bool placed = job->attempt > 0;
-    Check(job->ranks.size() == (placed ? static_cast<size_t>(job->world_size()) : 0),
-          "a gang is whole or absent");
+    const bool whole = job->ranks.size() == static_cast<size_t>(job->world_size());
+    Check(whole || (job->ranks.empty() && !IsActive(job->state)), "a gang is whole or absent");
     Check(placed == (job->epoch.value() > 0) && job->epoch <= core.last_epoch(),
           "a placed job has an epoch that has been given out");
-    Check(job->state != JobState::kPending || !placed, "a pending job holds nothing");
+    const bool waits = job->state == JobState::kPending || job->state == JobState::kSuspended;
+    Check(!waits || job->ranks.empty(), "a job that waits holds nothing");
     Check(job->state != JobState::kRunning || job->start_time.has_value(),
           "a running job has started");
     if (IsActive(job->state)) {
@@ -51,7 +53,6 @@ void ClusterSim::CheckCore() {
     }
     const auto ended = ended_.find(job->id);
     Check(ended == ended_.end() || ended->second == *job, "an ended job never changes again");
-    if (IsEnded(job->state)) ended_.emplace(job->id, *job);
   }
   CheckStore();
 }
@@ -80,14 +81,16 @@ void ClusterSim::CheckQueues(const Core& core) {
       for (const WorkerDevice& device : worker.record.devices) {
         if (device.kind != kind || !device.fault.empty()) continue;
         ++known_here;
-        free_here += worker.ready() && !held.contains({id, device.slot});
+        free_here +=
+            worker.ready() && worker.record.cordon.empty() && !held.contains({id, device.slot});
       }
     }
   }
   std::map<int32_t, std::string> heads;  // by kind: the first job that waits and could run
   for (const JobRecord* job : core.Jobs()) {
     const int32_t kind = job->device_kind;
-    if (job->attempt > 0 && placed_.insert(job->id).second) {
+    if (IsActive(job->state) && placed_[job->id] != job->epoch) {
+      placed_[job->id] = job->epoch;
       Check(!heads.contains(kind), "nobody overtakes an earlier job of its kind");
       if (!heads.empty()) ++probes_["started past another kind's queue"];
       std::vector<RankSlot> slots;
@@ -97,18 +100,63 @@ void ClusterSim::CheckQueues(const Core& core) {
       Check(!cut || job->gang.split_blocks, "no block is cut that must not be");
       probes_["block on several workers"] += cut;
       for (const RankRecord& rank : job->ranks) {
+        Check(core.FindWorker(rank.worker)->record.cordon.empty(),
+              "no job starts on a cordoned worker");
         for (const WorkerDevice& device : core.FindWorker(rank.worker)->record.devices) {
           Check(device.slot != rank.slot || device.fault.empty(), "no job starts on a faulty slot");
         }
       }
     }
-    if (job->state != JobState::kPending) continue;
+    if (job->state != JobState::kPending || core.BacksOff(*job)) continue;
     const int32_t ranks = job->world_size();
     const bool possible = !DealGang(known[kind], job->gang).empty();
     if (!possible && std::accumulate(known[kind].begin(), known[kind].end(), 0) >= ranks)
       ++probes_["block that no worker could hold"];
     if (!possible || !heads.emplace(kind, job->id).second) continue;
     Check(DealGang(free[kind], job->gang).empty(), "the first job of a kind starts when it can");
+  }
+}
+
+void ClusterSim::NoteHeld(const WorkerRegistered& event) {
+  std::set<RankKey> held;
+  for (const HeldRank& rank : event.held) {
+    held.emplace(rank.job_uid, rank.epoch.value(), rank.rank.value());
+  }
+  for (const auto& [uid, seen] : seen_) {
+    for (size_t rank = 0; rank < seen.workers.size(); ++rank) {
+      const RankKey key = {uid, seen.epoch.value(), static_cast<int32_t>(rank)};
+      if (seen.workers[rank] == event.id && !held.contains(key)) gone_.insert(key);
+    }
+  }
+}
+
+// A rank that was gone once stays so, although its worker may come back.
+bool ClusterSim::IsGone(const RankKey& rank, const std::string& worker) {
+  if (heard_[rank].exited || MayBeGivenUp(worker)) gone_.insert(rank);
+  return gone_.contains(rank);
+}
+
+void ClusterSim::CheckAttempts(const Core& core) {
+  for (const JobRecord* job : core.Jobs()) {
+    const int64_t runs = 1 + resumed_[job->uid];
+    const int64_t most = job->restart.has_value() ? job->restart->max : 0;
+    const auto preempted = std::count_if(
+        job->attempts.begin(), job->attempts.end(),
+        [](const AttemptRecord& attempt) { return attempt.cause == RestartCause::kPreemption; });
+    Check(job->attempt <= runs * (1 + most) + preempted ||
+              job->attempts.size() == JobRecord::kKeptAttempts,
+          "a job has no more attempts than its policy allows");
+    Seen& seen = seen_[job->uid];
+    bool gone = true;
+    for (size_t rank = 0; rank < seen.workers.size(); ++rank) {
+      const RankKey key = {job->uid, seen.epoch.value(), static_cast<int32_t>(rank)};
+      gone &= IsGone(key, seen.workers[rank]);
+    }
+    if (!IsActive(job->state) || job->epoch == seen.epoch) continue;
+    Check(gone, "an attempt starts when every rank of the one before is gone");
+    seen.epoch = job->epoch;
+    seen.workers.clear();
+    for (const RankRecord& rank : job->ranks) seen.workers.push_back(rank.worker);
   }
 }
 

@@ -153,6 +153,39 @@ absl::StatusOr<v1alpha1::Job> Client::CancelJob(const v1alpha1::CancelJobRequest
                                     request);
 }
 
+absl::StatusOr<v1alpha1::Job> Client::SuspendJob(const v1alpha1::SuspendJobRequest& request) {
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::SuspendJob,
+                                    request);
+}
+
+absl::StatusOr<v1alpha1::Job> Client::ResumeJob(const v1alpha1::ResumeJobRequest& request) {
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::ResumeJob,
+                                    request);
+}
+
+absl::StatusOr<v1alpha1::Worker> Client::CordonWorker(
+    const v1alpha1::CordonWorkerRequest& request) {
+  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+                                       &v1alpha1::ClusterService::Stub::CordonWorker, request);
+}
+
+absl::StatusOr<v1alpha1::Worker> Client::UncordonWorker(
+    const v1alpha1::UncordonWorkerRequest& request) {
+  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+                                       &v1alpha1::ClusterService::Stub::UncordonWorker, request);
+}
+
+absl::StatusOr<v1alpha1::Job> Client::DeleteJob(const v1alpha1::DeleteJobRequest& request) {
+  return Stubs::Call<v1alpha1::Job>(*this, *stubs_->jobs, &v1alpha1::JobService::Stub::DeleteJob,
+                                    request);
+}
+
+absl::StatusOr<v1alpha1::Worker> Client::ForgetWorker(
+    const v1alpha1::ForgetWorkerRequest& request) {
+  return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
+                                       &v1alpha1::ClusterService::Stub::ForgetWorker, request);
+}
+
 absl::StatusOr<v1alpha1::Worker> Client::GetWorker(const v1alpha1::GetWorkerRequest& request) {
   return Stubs::Call<v1alpha1::Worker>(*this, *stubs_->cluster,
                                        &v1alpha1::ClusterService::Stub::GetWorker, request);

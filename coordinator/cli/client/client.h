@@ -55,9 +55,15 @@ class Client {
   absl::StatusOr<v1alpha1::Job> GetJob(const v1alpha1::GetJobRequest& request);
   absl::StatusOr<v1alpha1::ListJobsResponse> ListJobs(const v1alpha1::ListJobsRequest& request);
   absl::StatusOr<v1alpha1::Job> CancelJob(const v1alpha1::CancelJobRequest& request);
+  absl::StatusOr<v1alpha1::Job> SuspendJob(const v1alpha1::SuspendJobRequest& request);
+  absl::StatusOr<v1alpha1::Job> ResumeJob(const v1alpha1::ResumeJobRequest& request);
+  absl::StatusOr<v1alpha1::Job> DeleteJob(const v1alpha1::DeleteJobRequest& request);
   absl::StatusOr<v1alpha1::Worker> GetWorker(const v1alpha1::GetWorkerRequest& request);
+  absl::StatusOr<v1alpha1::Worker> ForgetWorker(const v1alpha1::ForgetWorkerRequest& request);
   absl::StatusOr<v1alpha1::ListWorkersResponse> ListWorkers(
       const v1alpha1::ListWorkersRequest& request);
+  absl::StatusOr<v1alpha1::Worker> CordonWorker(const v1alpha1::CordonWorkerRequest& request);
+  absl::StatusOr<v1alpha1::Worker> UncordonWorker(const v1alpha1::UncordonWorkerRequest& request);
 
   // Calls `handler` for each message on this thread. If it returns false, the stream ends with OK.
   absl::Status WatchJob(const v1alpha1::WatchJobRequest& request,

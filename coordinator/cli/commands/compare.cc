@@ -36,7 +36,7 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-// "domino_hybrid[2+2]/2": slices, splits.
+// "domino_hybrid[2+2]/2": slices, splits; "helix[2]+plan": with a plan of its own.
 std::string ShortSchedule(const v1alpha1::ScheduleSpec& schedule) {
   const v1alpha1::ScheduleParameters& parameters = schedule.parameters();
   std::string text = schedule.name();
@@ -46,6 +46,7 @@ std::string ShortSchedule(const v1alpha1::ScheduleSpec& schedule) {
     absl::StrAppend(&text, "[", parameters.slices(), "]");
   }
   if (parameters.splits() > 1) absl::StrAppend(&text, "/", parameters.splits());
+  if (!schedule.plan().empty()) text += "+plan";
   return text;
 }
 

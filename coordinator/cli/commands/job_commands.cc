@@ -54,6 +54,20 @@ void ExplainUnknown(const Invocation& invocation, const absl::Status& status,
       << " to create the job exactly once, whether or not this request arrived.\n";
 }
 
+// Makes a call about one job, and prints the state that the job has then.
+template <class Request>
+ExitCode ChangeJob(const Invocation& invocation, const std::string& name,
+                   absl::StatusOr<v1alpha1::Job> (Client::*call)(const Request&)) {
+  Request request;
+  request.set_name(ResourceName("jobs", name));
+  const absl::StatusOr<v1alpha1::Job> job = (invocation.client.*call)(request);
+  if (!job.ok()) return ReportError(invocation, job.status());
+  if (invocation.format != OutputFormat::kTable) PrintMessage(invocation, *job);
+  invocation.terminal.err << "job " << ShortResourceName(job->name()) << " is "
+                          << StateText(job->state(), false) << "\n";
+  return kOk;
+}
+
 }  // namespace
 
 ExitCode SubmitJob(const Invocation& invocation, const SubmitOptions& options) {
@@ -132,13 +146,25 @@ ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& nam
 }
 
 ExitCode CancelJob(const Invocation& invocation, const std::string& name) {
-  v1alpha1::CancelJobRequest request;
+  return ChangeJob<v1alpha1::CancelJobRequest>(invocation, name, &Client::CancelJob);
+}
+
+ExitCode SuspendJob(const Invocation& invocation, const std::string& name) {
+  return ChangeJob<v1alpha1::SuspendJobRequest>(invocation, name, &Client::SuspendJob);
+}
+
+ExitCode ResumeJob(const Invocation& invocation, const std::string& name) {
+  return ChangeJob<v1alpha1::ResumeJobRequest>(invocation, name, &Client::ResumeJob);
+}
+
+ExitCode DeleteJob(const Invocation& invocation, const std::string& name) {
+  v1alpha1::DeleteJobRequest request;
   request.set_name(ResourceName("jobs", name));
-  const absl::StatusOr<v1alpha1::Job> job = invocation.client.CancelJob(request);
+  const absl::StatusOr<v1alpha1::Job> job = invocation.client.DeleteJob(request);
   if (!job.ok()) return ReportError(invocation, job.status());
   if (invocation.format != OutputFormat::kTable) PrintMessage(invocation, *job);
-  invocation.terminal.err << "job " << ShortResourceName(job->name()) << " is "
-                          << StateText(job->state(), false) << "\n";
+  invocation.terminal.err << "job " << ShortResourceName(job->name())
+                          << " is deleted; its checkpoints stay on disk\n";
   return kOk;
 }
 

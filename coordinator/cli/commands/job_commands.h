@@ -24,5 +24,8 @@ ExitCode ListJobs(const Invocation& invocation, int limit);
 ExitCode GetJob(const Invocation& invocation, const std::string& name);
 ExitCode DescribeJobCommand(const Invocation& invocation, const std::string& name);
 ExitCode CancelJob(const Invocation& invocation, const std::string& name);
+ExitCode SuspendJob(const Invocation& invocation, const std::string& name);
+ExitCode ResumeJob(const Invocation& invocation, const std::string& name);
+ExitCode DeleteJob(const Invocation& invocation, const std::string& name);
 
 }  // namespace stretto::cli

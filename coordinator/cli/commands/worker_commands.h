@@ -10,5 +10,10 @@ namespace stretto::cli {
 
 ExitCode ListWorkers(const Invocation& invocation);
 ExitCode GetWorker(const Invocation& invocation, const std::string& name);
+// With `drain`, also moves the jobs that run there.
+ExitCode CordonWorker(const Invocation& invocation, const std::string& name,
+                      const std::string& reason, bool drain);
+ExitCode UncordonWorker(const Invocation& invocation, const std::string& name);
+ExitCode ForgetWorker(const Invocation& invocation, const std::string& name);
 
 }  // namespace stretto::cli

@@ -28,8 +28,6 @@ std::string ConditionText(const Condition& condition) {
   return text;
 }
 
-std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
-
 }  // namespace
 
 std::vector<JobEvent> EventsOf(const v1alpha1::Job& job) {

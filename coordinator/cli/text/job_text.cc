@@ -53,6 +53,35 @@ std::string PlacementTable(const Job& job) {
   return Table({">RANK", "WORKER", ">SLOT", ">OVERLAP"}, rows);
 }
 
+std::string AttemptText(const Job& job) {
+  std::string text = absl::StrCat(job.attempt(), ", epoch ", job.epoch());
+  if (job.spec().has_restart()) {
+    absl::StrAppend(&text, ", ", job.restarts(), " of at most ", job.spec().restart().max(),
+                    " restarts used");
+  }
+  if (job.has_next_attempt_time()) {
+    absl::StrAppend(&text, ", the next one after ", TimeText(job.next_attempt_time()));
+  }
+  return text;
+}
+
+// Shown once there is more than one.
+std::string AttemptTable(const Job& job) {
+  if (job.attempts_size() < 2) return "";
+  std::vector<std::vector<std::string>> rows;
+  for (const v1alpha1::Attempt& attempt : job.attempts()) {
+    const bool failed = attempt.has_first_failure();
+    rows.push_back({absl::StrCat(attempt.number()), absl::StrCat(attempt.epoch()),
+                    TimeText(attempt.start_time()),
+                    attempt.has_end_time() ? TimeText(attempt.end_time()) : "-",
+                    absl::StrCat(attempt.steps()),
+                    attempt.cause() == 0 ? "-" : ShortName(attempt.cause()),
+                    failed ? FirstLine(FailureText(attempt.first_failure())) : "-"});
+  }
+  return Table({">ATTEMPT", ">EPOCH", "STARTED", "ENDED", ">STEPS", "CAUSE", "FIRST FAILURE"},
+               rows);
+}
+
 std::string ProfileTable(const Job& job) {
   const v1alpha1::Profile& profile = job.profile();
   const v1alpha1::Ledger& ledger = job.progress().ledger();
@@ -172,7 +201,7 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
   fields.Add("Created", TimeText(job.create_time()));
   if (job.has_start_time()) fields.Add("Started", TimeText(job.start_time()));
   if (job.has_end_time()) fields.Add("Ended", TimeText(job.end_time()));
-  fields.Add("Attempt", absl::StrCat(job.attempt(), ", epoch ", job.epoch()));
+  fields.Add("Attempt", AttemptText(job));
   fields.Add("Model", ModelText(job.spec()));
   fields.Add("Data", DataText(job.spec()));
   fields.Add("Schedule", ScheduleText(job.spec()));
@@ -193,6 +222,8 @@ std::string DescribeJob(const Job& job, absl::Time now, bool color) {
     absl::StrAppend(&out, "\nFirst failure: ", FailureText(job.first_failure()), "\n");
   }
   if (job.conditions_size() > 0) absl::StrAppend(&out, "\n", ConditionTable(job, now));
+  const std::string attempts = AttemptTable(job);
+  if (!attempts.empty()) absl::StrAppend(&out, "\n", attempts);
   const std::vector<JobEvent> events = EventsOf(job);
   if (!events.empty()) absl::StrAppend(&out, "\n", EventTable(events));
   if (job.placement_size() > 0) absl::StrAppend(&out, "\n", PlacementTable(job));
@@ -260,6 +291,8 @@ std::string FailureText(const v1alpha1::FirstFailure& failure) {
   }
   return Printable(out);
 }
+
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 std::string WhyText(const Job& job) {
   const v1alpha1::Condition* why = nullptr;

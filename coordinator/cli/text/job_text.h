@@ -26,6 +26,9 @@ std::string Summary(const v1alpha1::Job& job, bool color);
 // "rank 1 on worker-2 was killed by signal 9 (Killed) at step 12, backward".
 std::string FailureText(const v1alpha1::FirstFailure& failure);
 
+// Returns the text up to its first line break.
+std::string FirstLine(const std::string& text);
+
 // Returns the message of the newest condition that explains the state of the job; empty if none
 // does.
 std::string WhyText(const v1alpha1::Job& job);

@@ -4,6 +4,7 @@
 
 #include "coordinator/cli/text/spec_text.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -95,6 +96,9 @@ std::string ScheduleText(const v1alpha1::JobSpec& spec) {
     absl::StrAppend(&text, ", ", parameters.slices(), " slices");
   }
   if (parameters.splits() > 1) absl::StrAppend(&text, ", ", parameters.splits(), " splits");
+  if (const std::string& plan = spec.schedule().plan(); !plan.empty()) {
+    absl::StrAppend(&text, ", a plan of ", std::count(plan.begin(), plan.end(), '\n'), " lines");
+  }
   const int replicas = spec.parallelism().dp_size();
   const auto stage = [&](std::string* out, const v1alpha1::StageSpec& of) {
     absl::StrAppend(out, of.layers(), " x tp ", of.tp_size());

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/cli/text/worker_text.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "coordinator/cli/text/field_lines.h"
@@ -15,6 +17,11 @@ namespace stretto::cli {
 using v1alpha1::Worker;
 
 std::string WorkerTable(const std::vector<Worker>& workers, absl::Time now) {
+  std::vector<std::string> headings = {"NAME",  "STATE",   "HOST",       ">SLOTS",
+                                       ">FREE", ">FAULTY", ">HEARTBEAT", "JOBS"};
+  const bool cordons = std::any_of(workers.begin(), workers.end(),
+                                   [](const Worker& worker) { return !worker.cordon().empty(); });
+  if (cordons) headings.emplace_back("CORDON");
   std::vector<std::vector<std::string>> rows;
   for (const Worker& worker : workers) {
     std::vector<std::string> jobs;
@@ -25,9 +32,9 @@ std::string WorkerTable(const std::vector<Worker>& workers, absl::Time now) {
                     Printable(worker.host()), absl::StrCat(worker.slots()),
                     absl::StrCat(worker.free_slots()), absl::StrCat(faulty),
                     Age(worker.last_heartbeat_time(), now),
-                    jobs.empty() ? "-" : absl::StrJoin(jobs, ",")});
+                    jobs.empty() ? "-" : absl::StrJoin(jobs, ","), Printable(worker.cordon())});
   }
-  return Table({"NAME", "STATE", "HOST", ">SLOTS", ">FREE", ">FAULTY", ">HEARTBEAT", "JOBS"}, rows);
+  return Table(headings, rows);
 }
 
 std::string DescribeWorker(const Worker& worker, absl::Time now) {
@@ -35,6 +42,7 @@ std::string DescribeWorker(const Worker& worker, absl::Time now) {
   fields.Add("Name", ShortResourceName(worker.name()));
   fields.Add("Uid", worker.uid());
   fields.Add("State", Worker::State_Name(worker.state()));
+  if (!worker.cordon().empty()) fields.Add("Cordon", worker.cordon());
   fields.Add("Host", worker.host());
   fields.Add("Build", worker.build());
   fields.Add("Registered", TimeText(worker.register_time()));

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Walks a message by reflection. Messages that people write as one value (times, durations) are one
-// value; text is quoted only where YAML would read it as something else.
+// value; text of several lines is a literal block, other text is quoted only where YAML
+// would read it as something else.
 
 #include "coordinator/cli/yaml/message_text.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "coordinator/cli/text/enum_names.h"
 #include "coordinator/cli/yaml/yaml_scalar.h"
 #include "google/protobuf/duration.pb.h"
@@ -57,6 +62,21 @@ std::string Text(const std::string& text) {
     }
   }
   return quoted + "\"";
+}
+
+// Whether YAML reads the text back if each of its lines is indented: a literal block.
+bool IsBlock(const std::string& text) {
+  const bool lines = absl::StrContains(text, '\n') && text.back() == '\n' &&
+                     absl::ascii_isgraph(text[0]) && text[text.size() - 2] != '\n';
+  return lines && std::all_of(text.begin(), text.end(),
+                              [](char c) { return c == '\n' || absl::ascii_isprint(c); });
+}
+
+std::string LiteralBlock(absl::string_view text, const std::string& indent) {
+  std::string block = "|\n";
+  for (absl::string_view line : absl::StrSplit(absl::StripSuffix(text, "\n"), '\n'))
+    absl::StrAppend(&block, line.empty() ? "" : indent, line, "\n");
+  return block;
 }
 
 // Value of a scalar field; `index` < 0 for a singular one.
@@ -170,6 +190,10 @@ std::string Block(const Message& message, const std::string& indent) {
       out += Map(message, *field, indent);
     } else if (field->is_repeated()) {
       out += List(message, *field, indent);
+    } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING &&
+               IsBlock(reflection.GetString(message, field))) {
+      absl::StrAppend(&out, indent, field->name(), ": ",
+                      LiteralBlock(reflection.GetString(message, field), indent + "  "));
     } else if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE) {
       absl::StrAppend(&out, indent, field->name(), ": ", Scalar(message, *field, -1), "\n");
     } else {

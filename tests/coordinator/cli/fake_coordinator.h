@@ -102,6 +102,27 @@ class FakeJobs final : public v1alpha1::JobService::Service {
     job->set_state(Job::CANCELLING);
     return grpc::Status::OK;
   }
+  grpc::Status SuspendJob(grpc::ServerContext*, const v1alpha1::SuspendJobRequest* request,
+                          Job* job) override {
+    job->set_name(request->name());
+    job->set_state(Job::SUSPENDING);
+    return grpc::Status::OK;
+  }
+  grpc::Status ResumeJob(grpc::ServerContext*, const v1alpha1::ResumeJobRequest* request,
+                         Job* job) override {
+    job->set_name(request->name());
+    job->set_state(Job::PENDING);
+    return grpc::Status::OK;
+  }
+  grpc::Status DeleteJob(grpc::ServerContext*, const v1alpha1::DeleteJobRequest* request,
+                         Job* job) override {
+    if (request->name() == "jobs/running") {
+      return Refusal(grpc::FAILED_PRECONDITION,
+                     "jobs/running: found RUNNING, expected a job that has ended", "JOB_NOT_ENDED");
+    }
+    job->set_name(request->name());
+    return grpc::Status::OK;
+  }
   grpc::Status WatchJob(grpc::ServerContext* context, const v1alpha1::WatchJobRequest* request,
                         WatchWriter* writer) override {
     stream_deadline = context->deadline();
@@ -122,9 +143,32 @@ class FakeJobs final : public v1alpha1::JobService::Service {
 
 class FakeCluster final : public v1alpha1::ClusterService::Service {
  private:
+  grpc::Status ForgetWorker(grpc::ServerContext*, const v1alpha1::ForgetWorkerRequest* request,
+                            v1alpha1::Worker* worker) override {
+    if (request->name() == "workers/ready") {
+      return Refusal(grpc::FAILED_PRECONDITION,
+                     "workers/ready: found READY, expected a LOST worker", "WORKER_IN_USE");
+    }
+    worker->set_name(request->name());
+    return grpc::Status::OK;
+  }
   grpc::Status ListWorkers(grpc::ServerContext*, const v1alpha1::ListWorkersRequest*,
                            v1alpha1::ListWorkersResponse* response) override {
     *response->add_workers() = One();
+    response->mutable_workers(0)->set_cordon(cordon_);
+    return grpc::Status::OK;
+  }
+  grpc::Status CordonWorker(grpc::ServerContext*, const v1alpha1::CordonWorkerRequest* request,
+                            v1alpha1::Worker* worker) override {
+    cordon_ = absl::StrCat(request->reason(), request->drain() ? ", drained" : "");
+    *worker = One();
+    worker->set_cordon(cordon_);
+    return grpc::Status::OK;
+  }
+  grpc::Status UncordonWorker(grpc::ServerContext*, const v1alpha1::UncordonWorkerRequest*,
+                              v1alpha1::Worker* worker) override {
+    cordon_ = "";
+    *worker = One();
     return grpc::Status::OK;
   }
   grpc::Status GetWorker(grpc::ServerContext*, const v1alpha1::GetWorkerRequest* request,
@@ -148,6 +192,8 @@ class FakeCluster final : public v1alpha1::ClusterService::Service {
     worker.mutable_devices(1)->set_fault("Xid 79");
     return worker;
   }
+
+  std::string cordon_;
 };
 
 inline Job MakeJob(const std::string& name, Job::State state, int64_t steps = 0) {

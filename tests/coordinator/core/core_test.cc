@@ -27,6 +27,49 @@ void StartAcross(Scene& scene) {
   scene.TakeLog();
 }
 
+// A worker that came to the wrong coordinator, or to one that lost its state, keeps what it runs.
+TEST(RegisterTest, AWorkerOfAnotherClusterIsRefusedAndNothingIsSent) {
+  Snapshot snapshot;
+  snapshot.cluster_id = "here";
+  snapshot.epoch.last = Epoch(5);
+  Core core = *Core::Restore(snapshot, {});
+  WorkerRegistered event;
+  event.id = "a";
+  event.session = 1;
+  event.devices.emplace_back().kind = 1;
+  HeldRank& held = event.held.emplace_back();
+  held.job_uid = "uid";
+  held.epoch = Epoch(9);
+  held.alive = true;
+  event.cluster_id = "elsewhere";
+  Effects effects = core.Apply(event, Moment());
+  EXPECT_EQ(effects.status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(effects.status.message()),
+              HasSubstr("worker \"a\" belongs to cluster elsewhere, expected that of this "
+                        "coordinator, here"));
+  EXPECT_THAT(effects.sends, IsEmpty());
+  EXPECT_EQ(core.FindWorker("a"), nullptr);
+
+  event.cluster_id = "here";
+  event.newest_epoch = Epoch(6);
+  effects = core.Apply(event, Moment());
+  EXPECT_EQ(effects.status.code(), absl::StatusCode::kPermissionDenied);
+  EXPECT_THAT(std::string(effects.status.message()),
+              HasSubstr("has had an assignment of epoch 6 of cluster here, expected at most 5"));
+  EXPECT_EQ(core.FindWorker("a"), nullptr);
+
+  for (const char* known : {"here", ""}) {  // or it has no cluster yet
+    event.cluster_id = known;
+    event.newest_epoch = Epoch(known[0] == '\0' ? 0 : 5);
+    ++event.session;
+    effects = core.Apply(event, Moment());
+    ASSERT_TRUE(effects.status.ok()) << effects.status;
+    const auto* registered = std::get_if<SendRegistered>(&effects.sends.back().message);
+    ASSERT_NE(registered, nullptr);
+    EXPECT_EQ(registered->cluster_id, "here");
+  }
+}
+
 TEST(CreateJobTest, ValidateOnlyChecksAndStoresNothing) {
   Scene scene;
   scene.Register("a", 1);
@@ -68,7 +111,8 @@ TEST(CreateJobTest, PlaceNowTellsWhatWouldHappenAndChangesNothing) {
   EXPECT_EQ(now.unplaced[0].job_id, "trial");
   EXPECT_EQ(now.unplaced[0].reason, "BehindEarlierJob");
   EXPECT_EQ(now.unplaced[0].message,
-            "waits behind job k, which needs 2 slots; 1 free of 3 on 2 workers");
+            "waits behind job k, which needs 2 slots; 1 free of 3 on 2 workers; place 2 in the "
+            "queue");
   EXPECT_THAT(scene.TakeLog(), IsEmpty());
   EXPECT_EQ(jobs(), before);
   EXPECT_EQ(scene.core().FreeSlots("b"), 1);
@@ -361,14 +405,32 @@ TEST(ViewTest, SlotsJobsAndAttempts) {
   EXPECT_EQ(scene.core().FreeSlots("a"), 0);
 }
 
-TEST(TimeTest, GoingBackDoesNotEndOrRenewLeases) {
+TEST(TimeTest, JumpsOfTheWallClockNeitherEndNorExtendLeases) {
   Scene scene;
-  scene.Register("a", 1);
-  scene.Advance(absl::Seconds(9));
-  scene.Advance(absl::Seconds(-100));
-  EXPECT_TRUE(scene.core().FindWorker("a")->ready());
-  scene.Advance(absl::Seconds(101));
-  EXPECT_FALSE(scene.core().FindWorker("a")->ready());
+  StartAcross(scene);
+  scene.JumpWallClock(absl::Seconds(60));
+  scene.Advance(absl::Seconds(2), {"a"});
+  EXPECT_EQ(scene.job("j").state, JobState::kRunning);
+  EXPECT_TRUE(scene.core().FindWorker("b")->ready());
+  scene.JumpWallClock(absl::Hours(-1));
+  scene.Advance(absl::Seconds(7), {"a"});
+  EXPECT_TRUE(scene.core().FindWorker("b")->ready());
+  scene.Advance(absl::Seconds(1), {"a"});  // 10 s after it registered
+  EXPECT_FALSE(scene.core().FindWorker("b")->ready());
+  scene.Advance(absl::Seconds(20), {"a"});
+  EXPECT_EQ(scene.job("j").first_failure->reason, "WorkerLost");
+  EXPECT_EQ(scene.job("j").first_failure->time, scene.now());  // records show the wall clock
+}
+
+TEST(TimeTest, LeaseAndItsRanksNeverEndInOneEvent) {
+  Scene scene;
+  StartAcross(scene);
+  scene.Advance(absl::Hours(1), {"a"});
+  EXPECT_FALSE(scene.core().FindWorker("b")->ready());
+  EXPECT_EQ(scene.job("j").state, JobState::kRunning);
+  EXPECT_FALSE(scene.job("j").first_failure.has_value());
+  scene.Advance(absl::ZeroDuration(), {"a"});
+  EXPECT_EQ(scene.job("j").first_failure->reason, "WorkerLost");
 }
 
 TEST(RestoreTest, ContradictingRecordsAreDataLoss) {
@@ -377,7 +439,7 @@ TEST(RestoreTest, ContradictingRecordsAreDataLoss) {
   scene.Submit("j", 1);
   Snapshot good = *scene.store().Load();
   const auto restore = [](const Snapshot& snapshot) {
-    const absl::Status status = Core::Restore(snapshot, {}, absl::UnixEpoch()).status();
+    const absl::Status status = Core::Restore(snapshot, {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     return std::string(status.message());
   };

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/match.h"
+#include "coordinator/store/job_store.h"
 #include "tests/coordinator/core/scene.h"
 
 namespace stretto::coordinator::testing {
@@ -94,6 +95,118 @@ TEST(DriverTest, SummaryIsStoredWithTheTransitionThatEndsTheJob) {
   scene.Prepare("j");
   scene.Complete("j");
   EXPECT_EQ(scene.store().Load()->jobs[0].summary, "summary of j");
+}
+
+// A driver whose time the test moves: one worker trains a job.
+class StandstillTest : public ::testing::Test, public Transport {
+ protected:
+  StandstillTest() {
+    WorkerRegistered worker{.id = "a",
+                            .incarnation = "i1",
+                            .host = "",
+                            .build = "",
+                            .devices = {{.slot = 0, .kind = 1, .description = ""}},
+                            .held = {},
+                            .session = 1};
+    EXPECT_TRUE(Do(worker).status.ok());
+    CreateJob create;
+    create.job_id = create.uid = "j";
+    create.device_kind = 1;
+    EXPECT_TRUE(Do(create).status.ok());
+  }
+  void SendToWorker(const Send&) override {}
+  void JobChanged(const JobRecord&) override {}
+  void JobDeleted(const ErasedJob&) override {}
+  void WorkerChanged(const Worker&) override {}
+  std::string FinalSummary(const JobRecord&) override { return ""; }
+
+  Result Do(const Event& event) { return driver_.Submit(event, {.steady = now_}); }
+  // Rounds of half a second, each with a heartbeat before its tick while the worker is alive.
+  void Pass(absl::Duration duration, bool alive) {
+    for (const absl::Duration end = now_ + duration; now_ < end;) {
+      now_ += absl::Milliseconds(500);
+      if (alive) Do(WorkerHeartbeat{"a", 1});
+      Do(Tick{});
+    }
+  }
+  bool ready() {
+    return driver_.Read([](const Core& core) { return core.FindWorker("a")->ready(); });
+  }
+  bool failed() {
+    return driver_.Read(
+        [](const Core& core) { return core.FindJob("j")->first_failure.has_value(); });
+  }
+
+  std::unique_ptr<JobStore> memory_ = NewMemoryStore();
+  FaultyStore store_{*memory_};
+  Driver driver_{Core(), store_, *this};
+  absl::Duration now_ = absl::Seconds(100);
+};
+
+TEST_F(StandstillTest, SilentWorkerIsLostAfterItsLeaseAndItsRanksLater) {
+  Pass(absl::Seconds(10), /*alive=*/true);
+  Pass(absl::Seconds(9.5), /*alive=*/false);
+  EXPECT_TRUE(ready());
+  Pass(absl::Seconds(0.5), /*alive=*/false);
+  EXPECT_FALSE(ready());
+  Pass(absl::Seconds(19.5), /*alive=*/false);
+  EXPECT_FALSE(failed());
+  Pass(absl::Seconds(0.5), /*alive=*/false);
+  EXPECT_TRUE(failed());
+}
+
+TEST_F(StandstillTest, PauseOfTheCoordinatorHarmsNobody) {
+  Pass(absl::Seconds(1), /*alive=*/true);
+  now_ += absl::Seconds(40);
+  Do(Tick{});  // before the heartbeats that arrived meanwhile
+  EXPECT_TRUE(ready());
+  Pass(absl::Seconds(1), /*alive=*/true);
+  EXPECT_TRUE(ready());
+  EXPECT_FALSE(failed());
+}
+
+TEST_F(StandstillTest, PauseShortensNoLeaseThatHadBegunToRunOut) {
+  Pass(absl::Seconds(1), /*alive=*/true);
+  Pass(absl::Seconds(8), /*alive=*/false);
+  now_ += absl::Hours(1);
+  Do(Tick{});
+  Pass(absl::Seconds(0.5), /*alive=*/false);
+  EXPECT_TRUE(ready());
+  Pass(absl::Seconds(0.5), /*alive=*/false);
+  EXPECT_FALSE(ready());
+}
+
+TEST_F(StandstillTest, LeaseThatEndsDuringAPauseDoesNotEndInTheRoundAfterIt) {
+  Pass(absl::Seconds(1), /*alive=*/true);
+  Pass(absl::Seconds(9.5), /*alive=*/false);
+  now_ += absl::Seconds(40);
+  Do(Tick{});
+  EXPECT_TRUE(ready());
+  Pass(absl::Seconds(1), /*alive=*/true);
+  EXPECT_TRUE(ready());
+}
+
+TEST_F(StandstillTest, FullDiskHarmsNobody) {
+  Pass(absl::Seconds(1), /*alive=*/true);
+  store_.RefuseAll(true);
+  EXPECT_FALSE(Do(CancelJob{"j"}).status.ok());
+  EXPECT_FALSE(Do(WorkerDisconnected{"a", 1}).status.ok());
+  Pass(absl::Seconds(45), /*alive=*/false);  // it cannot register: that could not be stored
+  store_.RefuseAll(false);
+  Do(Tick{});
+  EXPECT_TRUE(ready());
+  EXPECT_FALSE(failed());
+  Pass(absl::Seconds(9), /*alive=*/false);
+  EXPECT_TRUE(ready());
+  Pass(absl::Seconds(1.5), /*alive=*/false);
+  EXPECT_FALSE(ready());
+}
+
+TEST_F(StandstillTest, RefusedCommitStopsTheClockOnlyUntilTheNextTick) {
+  store_.FailCommit(1);
+  EXPECT_FALSE(Do(CancelJob{"j"}).status.ok());
+  Pass(absl::Seconds(10.5), /*alive=*/false);
+  EXPECT_FALSE(ready());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "coordinator/core/queue_view.h"
 #include "proto/base/check.h"
 
 namespace stretto::coordinator::testing {
@@ -37,6 +38,7 @@ std::string Text(const JobRecord& job) {
     absl::StrAppend(&text, " first_failure=rank", job.first_failure->rank, ":",
                     job.first_failure->reason);
   }
+  if (job.restarts > 0) absl::StrAppend(&text, " restarts=", job.restarts);
   if (!job.summary.empty()) absl::StrAppend(&text, " summary");
   return text;
 }
@@ -45,6 +47,7 @@ std::string Text(const WorkerRecord& worker) {
   std::string text =
       absl::StrCat("worker ", worker.id, worker.state == WorkerState::kReady ? " READY" : " LOST",
                    " slots=", worker.devices.size());
+  if (!worker.cordon.empty()) absl::StrAppend(&text, " cordon=", worker.cordon);
   for (const WorkerDevice& device : worker.devices) {
     if (!device.fault.empty()) absl::StrAppend(&text, " fault@", device.slot, "=", device.fault);
   }
@@ -52,6 +55,7 @@ std::string Text(const WorkerRecord& worker) {
 }
 std::string Text(const EpochRecord& epoch) { return absl::StrCat("epoch ", epoch.last.value()); }
 std::string Text(const JobErased& erased) { return absl::StrCat("erase job ", erased.id); }
+std::string Text(const WorkerErased& erased) { return absl::StrCat("erase worker ", erased.id); }
 
 std::string Text(const SendRegistered& m) {
   std::string text = absl::StrCat("registered lease=", absl::FormatDuration(m.lease));
@@ -62,14 +66,17 @@ std::string Text(const SendRegistered& m) {
   return text;
 }
 std::string Text(const SendAssign& m) {
-  return absl::StrCat("assign ", m.job_id, " epoch=", m.epoch.value(), " world=", m.world_size,
-                      " rank@slot=", absl::StrJoin(m.ranks, ",", [](auto* out, const auto& rank) {
-                        absl::StrAppend(out, rank.rank.value(), "@", rank.slot);
-                      }));
+  std::string text =
+      absl::StrCat("assign ", m.job_id, " epoch=", m.epoch.value(), " world=", m.world_size,
+                   " rank@slot=", absl::StrJoin(m.ranks, ",", [](auto* out, const auto& rank) {
+                     absl::StrAppend(out, rank.rank.value(), "@", rank.slot);
+                   }));
+  if (m.attempt > 1) absl::StrAppend(&text, " attempt=", m.attempt, " saved=", m.saved_step);
+  return text;
 }
 std::string Text(const SendStop& m) {
   return absl::StrCat("stop ", m.job_id, " epoch=", m.epoch.value(), " reason=", m.reason,
-                      " grace=", absl::FormatDuration(m.grace));
+                      " grace=", absl::FormatDuration(m.grace), m.checkpoint ? " checkpoint" : "");
 }
 std::string Text(const SendAck& m) {
   return absl::StrCat("ack ", m.job_uid, "/", m.rank.value(), " sequence=", m.sequence);
@@ -115,10 +122,22 @@ std::string StatusText(const absl::Status& status) {
   return absl::StrCat(absl::StatusCodeToString(status.code()), ": ", status.message());
 }
 
-Scene::Scene() : driver_(std::make_unique<Driver>(Core(), *this, *this)) {}
+namespace {
+
+// Time passes in steps of any length here, and all of it counts.
+CoreOptions InAnySteps(CoreOptions options) {
+  options.longest_round = absl::InfiniteDuration();
+  return options;
+}
+
+}  // namespace
+
+Scene::Scene(CoreOptions options)
+    : options_(InAnySteps(options)),
+      driver_(std::make_unique<Driver>(Core(options_), *this, *this)) {}
 
 Result Scene::Do(const Event& event) {
-  Result result = driver_->Submit(event, now_);
+  Result result = driver_->Submit(event, {.wall = now(), .steady = now_ - absl::UnixEpoch()});
   if (!result.status.ok()) log_.push_back(absl::StrCat("error ", StatusText(result.status)));
   return result;
 }
@@ -132,6 +151,7 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
   create.gang = std::move(gang);
   create.device_kind = kind;
   create.total_steps = 100;
+  create.restart = policy;
   create.request_id = request;
   create.fingerprint = body;
   create.validate_only = validate_only;
@@ -141,6 +161,19 @@ Result Scene::Submit(const std::string& id, Gang gang, const std::string& reques
 }
 
 Result Scene::Cancel(const std::string& id) { return Do(CancelJob{id}); }
+Result Scene::Suspend(const std::string& id) { return Do(SuspendJob{id}); }
+Result Scene::Resume(const std::string& id) { return Do(ResumeJob{id}); }
+Result Scene::Cordon(const std::string& worker, bool drain) {
+  return Do(CordonWorker{worker, "by request", drain});
+}
+Result Scene::Uncordon(const std::string& worker) { return Do(UncordonWorker{worker}); }
+
+Result Scene::Delete(const std::string& id) {
+  std::erase_if(reports_, [&id](const auto& entry) { return std::get<0>(entry.first) == id; });
+  return Do(DeleteJob{id});
+}
+
+Result Scene::Forget(const std::string& worker) { return Do(ForgetWorker{worker}); }
 
 Result Scene::Register(const std::string& worker, int32_t slots, const std::vector<Held>& held,
                        const std::string& incarnation, const std::string& host, int32_t gpus) {
@@ -177,6 +210,20 @@ Result Scene::Heartbeat(const std::string& worker, std::vector<SlotHealth> healt
   return Do(WorkerHeartbeat{worker, sessions_[worker], std::move(health)});
 }
 
+Result Scene::Still(const std::string& worker, const std::string& job,
+                    const std::map<int32_t, RankPosition>& ranks, std::optional<Epoch> epoch) {
+  RankPositions event{.worker = worker, .session = sessions_[worker], .ranks = {}};
+  for (const auto& [rank, position] : ranks) {
+    event.ranks.push_back({.job_uid = absl::StrCat("uid-", job),
+                           .epoch = epoch.value_or(Copy(job).epoch),
+                           .rank = Rank::Of(rank),
+                           .position = position});
+  }
+  Result result = Do(event);
+  if (result.status.ok()) Do(Tick{});  // which compares positions
+  return result;
+}
+
 RankReported Scene::MakeReport(const std::string& job_id, int32_t rank,
                                decltype(RankReported::report) report, int64_t sequence) const {
   const JobRecord job = Copy(job_id);
@@ -193,7 +240,7 @@ RankReported Scene::MakeReport(const std::string& job_id, int32_t rank,
 }
 
 Result Scene::Report(const std::string& job, int32_t rank, decltype(RankReported::report) report) {
-  std::vector<RankReported>& sent = reports_[{job, rank}];
+  std::vector<RankReported>& sent = reports_[{job, Copy(job).epoch, rank}];
   sent.push_back(MakeReport(job, rank, std::move(report), static_cast<int64_t>(sent.size()) + 1));
   return Do(sent.back());
 }
@@ -201,7 +248,7 @@ Result Scene::Report(const std::string& job, int32_t rank, decltype(RankReported
 Result Scene::Report(RankReported report) { return Do(report); }
 
 void Scene::Replay(const std::string& job, int32_t rank, int64_t first) {
-  for (RankReported report : reports_[{job, rank}]) {
+  for (RankReported report : reports_[{job, Copy(job).epoch, rank}]) {
     if (report.sequence < first) continue;
     report.session = sessions_[report.worker];
     Do(report);
@@ -216,10 +263,11 @@ void Scene::Advance(absl::Duration duration, const std::vector<std::string>& ali
 
 void Scene::Restart() {
   Snapshot snapshot = *faulty_.Load();
-  auto core = Core::Restore(std::move(snapshot), {}, now_);
+  auto core = Core::Restore(std::move(snapshot), options_);
   STRETTO_CHECK(core.ok());
   driver_ = std::make_unique<Driver>(*std::move(core), *this, *this);
   sessions_.clear();
+  Do(Tick{});  // its clock of leases begins
 }
 
 void Scene::Prepare(const std::string& id) {
@@ -239,6 +287,14 @@ JobRecord Scene::Copy(const std::string& id) const {
   return driver_->Read([&id](const Core& core) {
     const JobRecord* job = core.FindJob(id);
     return job == nullptr ? JobRecord() : *job;
+  });
+}
+
+std::string Scene::Why(const std::string& id) const {
+  return driver_->Read([&id](const Core& core) {
+    const JobRecord shown = QueueView(core).Shown(*core.FindJob(id));
+    const Condition* scheduled = shown.FindCondition("Scheduled");
+    return absl::StrCat(scheduled->reason, ": ", scheduled->message);
   });
 }
 
@@ -273,6 +329,10 @@ void Scene::JobChanged(const JobRecord& job) {
                                 condition.message));
   }
   before = job.conditions;
+}
+
+void Scene::JobDeleted(const ErasedJob& job) {
+  log_.push_back(absl::StrCat("watch ", job.id, " deleted"));
 }
 
 void Scene::WorkerChanged(const Worker&) {}

@@ -82,6 +82,17 @@ Gang MakeGang(const Command& command) {
   return gang;
 }
 
+// "restarts=2 backoff=10s", for the causes of the default.
+std::optional<RestartPolicy> MakePolicy(const Command& command) {
+  if (!command.Has("restarts")) return std::nullopt;
+  RestartPolicy policy{.max = static_cast<int32_t>(command.Int("restarts")),
+                       .backoff = {},
+                       .on = {RestartCause::kCrash, RestartCause::kNodeLoss, RestartCause::kHang,
+                              RestartCause::kPreemption}};
+  STRETTO_CHECK(absl::ParseDuration(command.Text("backoff", "1s"), &policy.backoff));
+  return policy;
+}
+
 // "SLOT:FAULT,..."; no fault: healthy.
 std::vector<SlotHealth> MakeHealth(const Command& command) {
   std::vector<SlotHealth> health;
@@ -133,11 +144,20 @@ void RunCommand(const Command& command, Scene& scene) {
   if (verb == "worker") {
     RunWorker(command, scene);
   } else if (verb == "submit") {
+    scene.policy = MakePolicy(command);
     scene.Submit(command.object, MakeGang(command), command.Text("request"),
                  command.Text("body", "body"), /*validate_only=*/false,
                  command.Text("on") == "gpu" ? kGpuKind : 1);
   } else if (verb == "cancel") {
     scene.Cancel(command.object);
+  } else if (verb == "suspend") {
+    scene.Suspend(command.object);
+  } else if (verb == "resume") {
+    scene.Resume(command.object);
+  } else if (verb == "cordon" || verb == "drain") {
+    scene.Cordon(command.object, verb == "drain");
+  } else if (verb == "uncordon") {
+    scene.Uncordon(command.object);
   } else if (verb == "heartbeat") {
     scene.Heartbeat(command.object, MakeHealth(command));
   } else if (verb == "disconnect") {
@@ -169,8 +189,12 @@ std::string RunTranscript(const std::string& text) {
     absl::string_view command = line;
     if (!absl::ConsumePrefix(&command, "> ")) continue;
     absl::StrAppend(&out, line, "\n");
-    RunCommand(Command(command), scene);
-    absl::StrAppend(&out, scene.TakeText());
+    if (const Command read(command); read.verb == "why") {
+      absl::StrAppend(&out, scene.Why(read.object), "\n");
+    } else {
+      RunCommand(read, scene);
+      absl::StrAppend(&out, scene.TakeText());
+    }
   }
   return out;
 }

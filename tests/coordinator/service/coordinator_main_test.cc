@@ -14,9 +14,12 @@
 #include <cstdio>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "tests/coordinator/service/harness.h"
 #include "tests/golden_messages.h"
 
 namespace stretto {
@@ -158,6 +161,54 @@ TEST_F(CoordinatorMainTest, ListeningBeyondLoopbackIsRefused) {
   arguments.push_back("--insecure-metrics-beyond-loopback");
   Process open(arguments);
   EXPECT_NE(open.OutputLine(), "");
+}
+
+// Longer than lease and grace together: the cluster lives on, and so does its job.
+TEST_F(CoordinatorMainTest, PauseOfTheProcessHarmsNoJob) {
+  std::vector<std::string> arguments = Arguments("a", kAnyPort);
+  for (const char* flag : {"--lease", "2", "--lost-rank-timeout", "2"}) arguments.push_back(flag);
+  Process daemon(arguments);
+  int port = 0;
+  ASSERT_EQ(sscanf(daemon.OutputLine().c_str(), "listening grpc=%d", &port), 1);
+  const auto channel =
+      grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials());
+  const auto workers = v1alpha1::WorkerService::NewStub(channel);
+  const auto jobs = v1alpha1::JobService::NewStub(channel);
+  service::FakeWorker worker(*workers, "w0");
+  worker.Register();
+  v1alpha1::Job job;
+  {
+    grpc::ClientContext context;
+    v1alpha1::CreateJobRequest request;
+    request.set_job_id("gpt");
+    auto* spec = request.mutable_job()->mutable_spec();
+    spec->mutable_model()->set_preset("gpt-tiny");
+    spec->mutable_data()->set_prefix("text/corpus");
+    spec->mutable_parallelism()->set_tp_size(1);
+    spec->set_steps(3);
+    spec->set_micro_batch_size(2);
+    ASSERT_TRUE(jobs->CreateJob(&context, request, &job).ok());
+  }
+  worker.Prepared(worker.Assigned(), 0);
+  v1alpha1::WorkerMessage heartbeat;
+  heartbeat.mutable_heartbeat();
+  const auto beat_for = [&](absl::Duration duration) {
+    for (const absl::Time end = absl::Now() + duration; absl::Now() < end;) {
+      worker.Write(heartbeat);
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+  };
+  beat_for(absl::Seconds(1));
+  kill(daemon.pid(), SIGSTOP);
+  beat_for(absl::Seconds(6));
+  kill(daemon.pid(), SIGCONT);
+  beat_for(absl::Seconds(2));
+  grpc::ClientContext context;
+  v1alpha1::GetJobRequest request;
+  request.set_name("jobs/gpt");
+  ASSERT_TRUE(jobs->GetJob(&context, request, &job).ok());
+  EXPECT_EQ(job.state(), v1alpha1::Job::RUNNING) << job.ShortDebugString();
+  EXPECT_FALSE(job.has_first_failure());
 }
 
 TEST_F(CoordinatorMainTest, BadCommandLineIsExitCodeTwo) {

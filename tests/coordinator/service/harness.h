@@ -84,6 +84,8 @@ class ServiceTest : public ::testing::Test {
     ServerOptions options;
     options.listen = "127.0.0.1:0";
     options.tick = absl::Milliseconds(20);
+    options.core.longest_round = absl::InfiniteDuration();  // the test's clock jumps
+    options.core.keep_jobs = keep_jobs_;
     auto server =
         Server::Start(options, std::make_unique<BorrowedStore>(*store_, refuse_next_commit_),
                       clock_, *telemetry_);
@@ -142,6 +144,13 @@ class ServiceTest : public ::testing::Test {
     request.set_name(name);
     return jobs_->CancelJob(&context, request, job);
   }
+  grpc::Status Delete(const std::string& name, v1alpha1::Job* job) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1alpha1::DeleteJobRequest request;
+    request.set_name(name);
+    return jobs_->DeleteJob(&context, request, job);
+  }
   // All that a watcher is sent until the stream ends.
   grpc::Status WatchToTheEnd(const std::string& name, int64_t after_step,
                              std::vector<v1alpha1::WatchJobResponse>* events) {
@@ -160,6 +169,7 @@ class ServiceTest : public ::testing::Test {
   FakeClock clock_{absl::FromUnixSeconds(1'800'000'000)};
   std::unique_ptr<coordinator::JobStore> store_ = coordinator::NewMemoryStore();
   std::atomic<bool> refuse_next_commit_ = false;
+  int64_t keep_jobs_ = INT64_MAX;  // as of the next Start
   std::unique_ptr<telemetry::Telemetry> telemetry_;
   std::unique_ptr<Server> server_;
   std::shared_ptr<grpc::Channel> channel_;

@@ -68,6 +68,30 @@ TEST(JobHistoryTest, CountsSkippedUpdatesAndKeepsNonFiniteLosses) {
   EXPECT_TRUE(std::isnan(job.progress().last_loss()));
 }
 
+TEST(JobHistoryTest, NextAttemptReplacesTheStepsThatItDoesAgain) {
+  const auto add = [](JobHistory& history, int64_t step, int attempt) {
+    v1alpha1::StepReport report = Step(step);
+    report.set_attempt(attempt);
+    report.set_grad_norm(attempt);
+    history.AddStep(0, report);
+  };
+  JobHistory first;
+  for (int64_t step = 1; step <= 5; ++step) add(first, step, 1);
+  const coordinator::JobRecord record = Record("u", coordinator::JobState::kRunning);
+  // The same if the coordinator restarts between the attempts.
+  JobHistory restored(first.Summary(record));
+  for (JobHistory* history : {&first, &restored}) {
+    for (int64_t step = 4; step <= 6; ++step) add(*history, step, 2);
+    EXPECT_EQ(StepsOf(*history), (std::vector<int64_t>{1, 2, 3, 4, 5, 6}));
+    EXPECT_EQ(history->NextStep(2)->attempt(), 1);
+    EXPECT_EQ(history->NextStep(3)->attempt(), 2);
+    v1alpha1::Job job;
+    history->Describe(record, &job);
+    EXPECT_DOUBLE_EQ(job.progress().first_loss(), 1);
+    EXPECT_DOUBLE_EQ(job.progress().ledger().wall_seconds(), 8 * 0.5);
+  }
+}
+
 TEST(JobHistoryTest, StepSentTwiceIsKeptOnce) {
   JobHistory history;
   for (int64_t step : {1, 2, 2, 1, 3}) history.AddStep(0, Step(step));

@@ -213,6 +213,63 @@ TEST_F(JobServiceTest, CancelStopsTheGangAndRefusesAnEndedJob) {
                  "\"gpt\"", "CANCELLED");
 }
 
+TEST_F(JobServiceTest, DeletedJobIsGoneForGoodAndItsNameIsFree) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  const Job first = MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  Job job;
+  EXPECT_REFUSED(Delete("jobs/gpt", &job), StatusCode::FAILED_PRECONDITION, "JOB_NOT_ENDED",
+                 "\"gpt\"", "PREPARING");
+  worker.RunToTheEnd(assign);
+  ASSERT_TRUE(Delete("jobs/gpt", &job).ok());
+  EXPECT_EQ(job.state(), Job::SUCCEEDED);
+  EXPECT_EQ(job.progress().steps(), 3);
+  EXPECT_REFUSED(Get("jobs/gpt", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "\"gpt\"");
+  EXPECT_REFUSED(Delete("jobs/gpt", &job), StatusCode::NOT_FOUND, "JOB_NOT_FOUND", "\"gpt\"");
+  std::vector<v1alpha1::WatchJobResponse> events;
+  EXPECT_EQ(WatchToTheEnd("jobs/gpt", 0, &events).error_code(), grpc::StatusCode::NOT_FOUND);
+  Restart();
+  EXPECT_EQ(Get("jobs/gpt", &job).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_NE(MustCreate("gpt").uid(), first.uid());
+}
+
+TEST_F(JobServiceTest, WatcherSeesThePlaceInTheQueueChange) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  for (const char* id : {"a", "b", "c"}) MustCreate(id);
+  grpc::ClientContext context;
+  SetDeadline(&context);
+  v1alpha1::WatchJobRequest request;
+  request.set_name("jobs/c");
+  auto reader = jobs_->WatchJob(&context, request);
+  v1alpha1::WatchJobResponse event;
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_THAT(event.job().conditions(0).message(), HasSubstr("waits behind job b, which"));
+  EXPECT_THAT(event.job().conditions(0).message(), HasSubstr("; place 2 in the queue"));
+  Job job;
+  ASSERT_TRUE(Cancel("jobs/b", &job).ok());
+  ASSERT_TRUE(reader->Read(&event));
+  EXPECT_EQ(event.job().conditions(0).reason(), "NotEnoughSlots");
+  EXPECT_THAT(event.job().conditions(0).message(), HasSubstr("needs 2 slots; 0 free of 2"));
+  context.TryCancel();
+}
+
+TEST_F(JobServiceTest, OnlyTheNewestEndedJobsAreKept) {
+  keep_jobs_ = 1;
+  Restart();
+  for (const char* id : {"a", "b", "c"}) MustCreate(id);
+  Job job;
+  for (const char* name : {"jobs/a", "jobs/b"}) {
+    ASSERT_TRUE(Cancel(name, &job).ok());
+    clock_.Advance(absl::Seconds(1));
+  }
+  while (Get("jobs/a", &job).ok()) {  // until the next tick
+  }
+  EXPECT_TRUE(Get("jobs/b", &job).ok());
+  EXPECT_TRUE(Get("jobs/c", &job).ok());
+}
+
 TEST_F(JobServiceTest, KilledRankIsTheJobsFirstFailure) {
   FakeWorker worker(*workers_, "w0");
   worker.Register();

@@ -94,6 +94,24 @@ TEST_F(WorkerServiceTest, AnotherProtocolVersionIsRefusedNamingBoth) {
                  absl::StrCat("expected ", kProtocolVersion), kBuildVersion);
 }
 
+TEST_F(WorkerServiceTest, AWorkerOfAnotherClusterIsRefusedAndOneOfThisIsToldItsId) {
+  FakeWorker first(*workers_, "w1");
+  const std::string id = first.Register().registered().cluster_id();
+  EXPECT_NE(id, "");
+  golden_.Hide(id, "CLUSTER");
+  FakeWorker stranger(*workers_, "w0");
+  stranger.hello().set_cluster_id("another");
+  stranger.Register();
+  EXPECT_REFUSED(stranger.Ended(), StatusCode::PERMISSION_DENIED, "CLUSTER_MISMATCH",
+                 "worker \"w0\" belongs to cluster another", id);
+  FakeWorker ahead(*workers_, "w2");
+  ahead.hello().set_cluster_id(id);
+  ahead.hello().set_newest_epoch(1'000);
+  ahead.Register();
+  EXPECT_REFUSED(ahead.Ended(), StatusCode::PERMISSION_DENIED, "CLUSTER_MISMATCH", "epoch 1000",
+                 "--restored");
+}
+
 TEST_F(WorkerServiceTest, SecondDaemonWithTheSameNameIsRefused) {
   FakeWorker first(*workers_, "w0", "first"), second(*workers_, "w0", "second");
   ASSERT_TRUE(first.Register().has_registered());
@@ -175,6 +193,56 @@ TEST_F(WorkerServiceTest, SilentWorkerLosesItsSessionWhenTheLeaseEnds) {
   clock_.Advance(absl::Seconds(11));
   EXPECT_REFUSED(worker.Ended(), StatusCode::UNAVAILABLE, "UNAVAILABLE", "\"w0\"", "for 10s");
   EXPECT_EQ(ListWorkers(0, "").workers(0).state(), v1alpha1::Worker::LOST);
+}
+
+TEST_F(WorkerServiceTest, ReportsKeepAWorkerWhoseHeartbeatsWaitBehindThem) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt", 1);
+  const v1alpha1::Assign assign = worker.Assigned();
+  worker.Prepared(assign, 0);
+  worker.AwaitAck(0, 1);
+  for (int64_t step : {1, 2, 3}) {
+    clock_.Advance(absl::Seconds(6));
+    worker.Step(assign, 0, step);
+    worker.AwaitAck(0, step + 1);
+    EXPECT_EQ(ListWorkers(0, "").workers(0).state(), v1alpha1::Worker::READY);
+  }
+}
+
+TEST_F(WorkerServiceTest, OnlyALostWorkerWithoutRanksIsForgotten) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt", 1);
+  worker.Assigned();
+  const auto forget = [this](const std::string& name) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    v1alpha1::ForgetWorkerRequest request;
+    request.set_name(name);
+    v1alpha1::Worker was;
+    const grpc::Status status = cluster_->ForgetWorker(&context, request, &was);
+    if (status.ok()) {
+      EXPECT_EQ(was.name(), name);
+    }
+    return status;
+  };
+  EXPECT_REFUSED(forget("workers/w0"), StatusCode::FAILED_PRECONDITION, "WORKER_IN_USE", "\"w0\"",
+                 "READY");
+  EXPECT_REFUSED(forget("workers/w1"), StatusCode::NOT_FOUND, "WORKER_NOT_FOUND", "\"w1\"");
+  clock_.Advance(absl::Seconds(11));
+  worker.Ended();
+  EXPECT_REFUSED(forget("workers/w0"), StatusCode::FAILED_PRECONDITION, "WORKER_IN_USE", "\"w0\"",
+                 "job gpt");
+  v1alpha1::Job job;
+  ASSERT_TRUE(Cancel("jobs/gpt", &job).ok());
+  while (MustGet("jobs/gpt").state() != v1alpha1::Job::CANCELLED) {
+    clock_.Advance(absl::Seconds(20));  // its rank is given up at the next tick
+  }
+  EXPECT_TRUE(forget("workers/w0").ok());
+  EXPECT_EQ(ListWorkers(0, "").workers_size(), 0);
+  Restart();
+  EXPECT_EQ(ListWorkers(0, "").workers_size(), 0);
 }
 
 TEST_F(WorkerServiceTest, StrangerThatSaysNothingIsCutOff) {

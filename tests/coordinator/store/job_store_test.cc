@@ -46,7 +46,13 @@ JobRecord FullJob(const std::string& id, int64_t number) {
   job.epoch = Epoch(7);
   job.ranks = {{"a", 3, RankState::kExited, 4, 9, "Killed", 12},
                {"b", 0, RankState::kLost, 0, 0, "", 11}};
+  job.restart = {.max = 3,
+                 .backoff = absl::Milliseconds(1500),
+                 .on = {RestartCause::kCrash, RestartCause::kHang}};
+  job.restarts = 2;
+  job.next_attempt_time = kTime + absl::Seconds(3);
   job.stop_reason = "Killed";
+  job.stop_with_checkpoint = true;
   job.first_failure = {.rank = 0,
                        .worker = "a",
                        .exit_code = 4,
@@ -59,6 +65,22 @@ JobRecord FullJob(const std::string& id, int64_t number) {
                        .time = kTime};
   job.suspect = job.first_failure;
   job.suspect->rank = 1;
+  job.attempts = {{.number = 1,
+                   .epoch = Epoch(6),
+                   .workers = {"a", "b"},
+                   .start_time = kTime,
+                   .end_time = kTime + absl::Seconds(1),
+                   .from_step = 4,
+                   .saved_step = 8,
+                   .steps = 9,
+                   .cause = RestartCause::kNodeLoss,
+                   .first_failure = job.first_failure},
+                  {.number = 2,
+                   .epoch = Epoch(7),
+                   .workers = {},
+                   .start_time = kTime,
+                   .end_time = {},
+                   .first_failure = {}}};
   job.last_checkpoint = "step-00000010";
   job.last_checkpoint_step = 10;
   job.submit_to_first_operation = absl::Nanoseconds(1234567);
@@ -88,7 +110,8 @@ WorkerRecord FullWorker(const std::string& id) {
                        .fault = "Xid 79"}},
           .state = WorkerState::kReady,
           .register_time = kTime,
-          .lease_end = kTime + absl::Seconds(10)};
+          .cordon = "quarantined",
+          .faults = {kTime, kTime + absl::Seconds(1)}};
 }
 
 std::string TestFolder() {
@@ -128,6 +151,15 @@ TEST_P(JobStoreTest, NewStoreIsEmpty) {
   EXPECT_EQ(snapshot->epoch.last, Epoch(0));
 }
 
+TEST_P(JobStoreTest, AClusterKeepsItsIdAndAnotherHasAnother) {
+  const std::string id = store_->Load()->cluster_id;
+  EXPECT_EQ(id.size(), 32u);
+  ASSERT_TRUE(store_->Commit({EpochRecord{Epoch(1)}}).ok());
+  EXPECT_EQ(store_->Load()->cluster_id, id);
+  std::filesystem::create_directories(folder_ + "other/");
+  EXPECT_NE(GetParam().open(folder_ + "other/")->Load()->cluster_id, id);
+}
+
 TEST(RecordCodecTest, AJobOfAReleaseWithoutBlocksHasBlocksOfOneRank) {
   JobRecord job;
   ASSERT_EQ(DecodeJobBody(R"({"world_size": 4})", &job), absl::OkStatus());
@@ -165,6 +197,14 @@ TEST_P(JobStoreTest, ErasedJobIsGone) {
   const auto snapshot = store_->Load();
   ASSERT_EQ(snapshot->jobs.size(), 1u);
   EXPECT_EQ(snapshot->jobs[0].id, "k");
+}
+
+TEST_P(JobStoreTest, ErasedWorkerIsGone) {
+  ASSERT_TRUE(store_->Commit({FullWorker("v"), FullWorker("w")}).ok());
+  ASSERT_TRUE(store_->Commit({WorkerErased{"v"}, WorkerErased{"never-there"}}).ok());
+  const auto snapshot = store_->Load();
+  ASSERT_EQ(snapshot->workers.size(), 1u);
+  EXPECT_EQ(snapshot->workers[0].id, "w");
 }
 
 TEST_P(JobStoreTest, LowerEpochIsRefusedAndTheWholeBatchWithIt) {
@@ -259,8 +299,50 @@ TEST(SqliteStoreTest, NewerSchemaIsRefusedNamingBothVersions) {
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
             path +
-                " has schema version 99; this build knows versions up to 1. Use a "
+                " has schema version 99; this build knows versions up to 2. Use a "
                 "newer coordinator");
+}
+
+// A truncated file is not a new cluster, whose workers would end everything that they run.
+TEST(SqliteStoreTest, AnEmptyFileIsRefused) {
+  const std::string path = TestFolder() + "coordinator.db";
+  std::ofstream(path).flush();
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr(path + ": found 0 bytes, expected a database"));
+  EXPECT_EQ(std::filesystem::file_size(path), 0u);
+}
+
+// What was left where a coordinator died while it made the file.
+TEST(SqliteStoreTest, AnUnfinishedNewFileIsBegunAgain) {
+  const std::string path = TestFolder() + "coordinator.db";
+  std::ofstream(path + ".new") << "half";
+  const auto store = Open(path);
+  EXPECT_FALSE(std::filesystem::exists(path + ".new"));
+  EXPECT_TRUE(store->Commit({EpochRecord{Epoch(1)}}).ok());
+}
+
+// As release 0.1.0 makes it.
+TEST(SqliteStoreTest, ADatabaseWithoutAClusterGetsAnIdAndKeepsTheRest) {
+  const std::string path = TestFolder() + "coordinator.db";
+  std::ifstream file(STRETTO_SOURCE_DIR "/tests/golden/store/schema-1.sql");
+  Execute(path, std::string((std::istreambuf_iterator<char>(file)), {}));
+  std::string cluster;
+  for (int i = 0; i < 2; ++i) {
+    const auto snapshot = Open(path)->Load();
+    ASSERT_TRUE(snapshot.ok()) << snapshot.status();
+    EXPECT_EQ(snapshot->epoch.last, Epoch(1));
+    ASSERT_EQ(snapshot->jobs.size(), 1u);
+    EXPECT_EQ(snapshot->jobs[0].id, "gpt");
+    ASSERT_EQ(snapshot->workers.size(), 1u);
+    EXPECT_EQ(snapshot->workers[0].id, "node-a");
+    EXPECT_EQ(snapshot->cluster_id.size(), 32u);
+    if (i == 1) {
+      EXPECT_EQ(snapshot->cluster_id, cluster);
+    }
+    cluster = snapshot->cluster_id;
+  }
 }
 
 TEST(SqliteStoreTest, FileThatIsNoDatabaseIsDataLoss) {
@@ -295,6 +377,35 @@ TEST(SqliteStoreTest, RecordThatDoesNotParseIsDataLossNamingIt) {
   const absl::Status status = Open(path)->Load().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), StartsWith("stored job \"j\" does not parse: "));
+}
+
+TEST(SqliteStoreTest, ValueThatThisBuildDoesNotKnowIsDataLossNamingTheRecord) {
+  const std::string path = TestFolder() + "jobs.db";
+  const auto message = [&](const std::string& change) {
+    EXPECT_TRUE(Open(path)->Commit({PlainJob("j", 1), FullWorker("a")}).ok());
+    Execute(path, change);
+    const absl::Status status = Open(path)->Load().status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+    return std::string(status.message());
+  };
+  EXPECT_EQ(message("UPDATE jobs SET body = '{\"state\": 99}'"),
+            "stored job \"j\": state: found 99, expected 1 to 9; a newer release may have written "
+            "it");
+  EXPECT_EQ(
+      message("UPDATE jobs SET body = '{\"attempts\": [{\"cause\": 6}]}'"),
+      "stored job \"j\": cause of an attempt's end: found 6, expected 0 to 5; a newer release "
+      "may have written it");
+  EXPECT_EQ(message("UPDATE jobs SET body = '{\"ranks\": [{\"state\": 0}]}'"),
+            "stored job \"j\": state of a rank: found 0, expected 1 to 4; a newer release may have "
+            "written it");
+  EXPECT_EQ(
+      message("UPDATE jobs SET body = '{\"conditions\": [{\"status\": 4}]}'"),
+      "stored job \"j\": status of a condition: found 4, expected 1 to 3; a newer release may "
+      "have written it");
+  EXPECT_EQ(
+      message("UPDATE workers SET body = '{\"state\": 3}'"),
+      "stored worker \"a\": state: found 3, expected 1 to 2; a newer release may have written "
+      "it");
 }
 
 TEST(SqliteStoreTest, FullDiskIsResourceExhaustedAndTheStoreGoesOn) {

@@ -110,6 +110,40 @@ TEST_F(CommandsTest, CancelReportsTheNewStateOrTheRefusal) {
   EXPECT_EQ(err(), "error: jobs/done: found SUCCEEDED, expected a job that has not ended\n");
 }
 
+TEST_F(CommandsTest, SuspendAndResumeReportTheNewState) {
+  EXPECT_EQ(Run({"job", "suspend", "gpt"}), kOk);
+  EXPECT_EQ(err(), "job gpt is SUSPENDING\n");
+  EXPECT_EQ(Run({"job", "resume", "gpt"}), kOk);
+  EXPECT_EQ(err(), "job gpt is PENDING\n");
+}
+
+TEST_F(CommandsTest, CordonedWorkerIsListedWithTheReason) {
+  EXPECT_EQ(Run({"worker", "cordon", "worker-1", "--reason", "new memory"}), kOk);
+  EXPECT_EQ(err(), "worker worker-1 is cordoned: new memory\n  runs gpt\n");
+  EXPECT_EQ(Run({"worker", "list"}), kOk);
+  EXPECT_EQ(out(),
+            "NAME      STATE  HOST  SLOTS  FREE  FAULTY  HEARTBEAT  JOBS  CORDON\n"
+            "worker-1  READY  box       2     1       1          -  gpt   new memory\n");
+  EXPECT_EQ(Run({"worker", "drain", "worker-1", "--reason", "fan"}), kOk);
+  EXPECT_EQ(err(), "worker worker-1 is cordoned: fan, drained\n  runs gpt\n");
+  EXPECT_EQ(Run({"worker", "uncordon", "worker-1"}), kOk);
+  EXPECT_EQ(err(), "worker worker-1 takes work again\n");
+}
+
+TEST_F(CommandsTest, DeleteSaysThatCheckpointsStayOrReportsTheRefusal) {
+  EXPECT_EQ(Run({"job", "delete", "gpt"}), kOk);
+  ExpectMessage({"job gpt ", "deleted", "checkpoints stay"});
+  EXPECT_EQ(Run({"job", "delete", "running"}), kError);
+  EXPECT_EQ(err(), "error: jobs/running: found RUNNING, expected a job that has ended\n");
+}
+
+TEST_F(CommandsTest, ForgetNamesTheWorkerOrReportsTheRefusal) {
+  EXPECT_EQ(Run({"worker", "forget", "worker-1"}), kOk);
+  ExpectMessage({"worker worker-1 ", "forgotten"});
+  EXPECT_EQ(Run({"worker", "forget", "ready"}), kError);
+  EXPECT_EQ(err(), "error: workers/ready: found READY, expected a LOST worker\n");
+}
+
 TEST_F(CommandsTest, WorkersAreListedAndShown) {
   EXPECT_EQ(Run({"worker", "list"}), kOk);
   EXPECT_EQ(out(),

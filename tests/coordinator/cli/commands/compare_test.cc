@@ -37,6 +37,13 @@ TEST(CompareTest, ScheduleCarriesItsPiecesAndOptionsHaveALine) {
                               "options                      -     sequence parallel\n"));
 }
 
+TEST(CompareTest, AScheduleWithAPlanOfItsOwnIsMarked) {
+  v1alpha1::Job planned = JobOf("planned", "helix");
+  planned.mutable_spec()->mutable_schedule()->set_plan("weave f0|b0 pace=1\n");
+  EXPECT_THAT(CompareTable({FiguresOf(JobOf("plain", "helix"), {}), FiguresOf(planned, {})}),
+              HasSubstr("helix  helix+plan\n"));
+}
+
 TEST(CompareTest, OptionsThatNoRunHasAreLeftOut) {
   EXPECT_THAT(CompareTable({FiguresOf(JobOf("sync", "megatron_sync"), {})}),
               Not(HasSubstr("options")));

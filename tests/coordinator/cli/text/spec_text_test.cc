@@ -98,6 +98,14 @@ TEST(SpecTextTest, ScheduleNamesEveryParameter) {
   EXPECT_THAT(OptionsText(spec), HasSubstr("recompute 9,"));
 }
 
+TEST(SpecTextTest, APlanIsNamedByItsLength) {
+  v1alpha1::JobSpec spec;
+  spec.mutable_schedule()->set_name("helix");
+  spec.mutable_schedule()->set_plan("weave f0|b0 pace=1\n  f ln1 L0\n");
+  spec.mutable_parallelism()->set_tp_size(2);
+  EXPECT_EQ(ScheduleText(spec), "helix, a plan of 2 lines, tp 2");
+}
+
 TEST(SpecTextTest, SchedulesOfStagesHaveAnOrder) {
   v1alpha1::JobSpec spec;
   spec.mutable_schedule()->set_name("megatron_async");

@@ -76,6 +76,34 @@ TEST(ParseJobFileTest, PrintedSpecReadsBackEqual) {
   EXPECT_TRUE(google::protobuf::util::MessageDifferencer::Equals(job->spec, again->spec)) << text;
 }
 
+constexpr char kPlanJob[] =
+    "schedule:\n"
+    "  name: helix\n"
+    "  plan: |\n"
+    "    weave f0|b0 pace=1\n"
+    "      f ln1 L0\n"
+    "\n"
+    "      b d.fc2 L1\n";
+
+TEST(ParseJobFileTest, TextOfSeveralLinesIsABlock) {
+  const auto job = ParseJobFile(kPlanJob, "job.yaml");
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->spec.schedule().plan(), "weave f0|b0 pace=1\n  f ln1 L0\n\n  b d.fc2 L1\n");
+  EXPECT_EQ(ToYaml(job->spec), kPlanJob);
+}
+
+// What a literal block would not keep is quoted.
+TEST(ParseJobFileTest, AnyTextOfSeveralLinesReadsBackEqual) {
+  for (const char* text : {"a\n", "a\nb", "\n", "\na\n", " a\nb\n", "a\n\n", "a\n b\n\tc\n",
+                           "a\r\nb\n", "a: |\n#b\n", "a\n\x01\n", "a \n b \n"}) {
+    v1alpha1::JobSpec spec;
+    spec.mutable_schedule()->set_plan(text);
+    const auto again = ParseJobFile(ToYaml(spec), "again.yaml");
+    ASSERT_TRUE(again.ok()) << again.status() << "\n" << ToYaml(spec);
+    EXPECT_EQ(again->spec.schedule().plan(), text) << ToYaml(spec);
+  }
+}
+
 struct Refusal {
   const char* label;
   std::string text;

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "coordinator/service/loop.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace stretto::service {
+namespace {
+
+void PostShort(Loop& loop) {
+  loop.Post([] {});
+}
+
+void PostLong(Loop& loop) {
+  loop.Post([] {
+    const auto end = std::chrono::steady_clock::now() +
+                     absl::ToChronoNanoseconds(Loop::kTaskBudget + absl::Milliseconds(1));
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  });
+}
+
+TEST(LoopTest, TaskOverItsBudgetIsNamedByTheFunctionThatPostedIt) {
+  std::vector<std::string> slow;
+  Loop loop([&slow](const char* task, absl::Duration took) {
+    EXPECT_GT(took, Loop::kTaskBudget);
+    slow.emplace_back(task);
+  });
+  PostLong(loop);
+  PostShort(loop);
+  loop.Start(absl::Hours(1), [] {});
+  loop.Stop();
+  ASSERT_FALSE(slow.empty());
+  EXPECT_EQ(slow[0], "PostLong");
+}
+
+}  // namespace
+}  // namespace stretto::service

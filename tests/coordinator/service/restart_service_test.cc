@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Restarts, suspending and cordons as users and workers see them.
+#include <gmock/gmock.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/coordinator/service/harness.h"
+
+namespace stretto::service {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using v1alpha1::Job;
+
+class RestartServiceTest : public ServiceTest {
+ protected:
+  Job MustCreateRestarting(const std::string& id) {
+    v1alpha1::CreateJobRequest request = Request(id);
+    request.mutable_job()->mutable_spec()->mutable_restart()->set_backoff(0);
+    Job job;
+    const grpc::Status status = Create(request, &job);
+    EXPECT_TRUE(status.ok()) << status.error_message();
+    return job;
+  }
+  template <class Stub, class Request, class Response>
+  static grpc::Status Call(Stub& stub,
+                           grpc::Status (Stub::*call)(grpc::ClientContext*, const Request&,
+                                                      Response*),
+                           const Request& request, Response* response) {
+    grpc::ClientContext context;
+    SetDeadline(&context);
+    return (stub.*call)(&context, request, response);
+  }
+  grpc::Status Suspend(const std::string& name, Job* job) {
+    v1alpha1::SuspendJobRequest request;
+    request.set_name(name);
+    return Call(*jobs_, &v1alpha1::JobService::Stub::SuspendJob, request, job);
+  }
+  grpc::Status Resume(const std::string& name, Job* job) {
+    v1alpha1::ResumeJobRequest request;
+    request.set_name(name);
+    return Call(*jobs_, &v1alpha1::JobService::Stub::ResumeJob, request, job);
+  }
+  grpc::Status Cordon(const std::string& name, const std::string& reason,
+                      v1alpha1::Worker* worker) {
+    v1alpha1::CordonWorkerRequest request;
+    request.set_name(name);
+    request.set_reason(reason);
+    return Call(*cluster_, &v1alpha1::ClusterService::Stub::CordonWorker, request, worker);
+  }
+
+  // Both ranks prepare, do two steps and save; then rank 1 is killed and rank 0 ends with it.
+  static void RunAndFail(FakeWorker& worker, const v1alpha1::Assign& assign) {
+    for (int rank : {0, 1}) worker.Prepared(assign, rank);
+    for (int64_t step : {1, 2}) {
+      for (int rank : {0, 1}) worker.Step(assign, rank, step);
+    }
+    v1alpha1::WorkerMessage saved = FakeWorker::Report(assign, 0, 4);
+    saved.mutable_report()->mutable_checkpoint()->set_step(2);
+    saved.mutable_report()->mutable_checkpoint()->set_name("step-00000002");
+    saved.mutable_report()->mutable_checkpoint()->set_ok(true);
+    worker.Write(saved);
+    worker.Exit(assign, 1, 4, 9);
+    worker.Exit(assign, 0, 5, 9);
+  }
+};
+
+TEST_F(RestartServiceTest, StepsOfAnEarlierAttemptSurviveTheCoordinator) {
+  {
+    FakeWorker worker(*workers_, "w0");
+    worker.Register();
+    MustCreateRestarting("gpt");
+    const v1alpha1::Assign first = worker.Assigned();
+    EXPECT_EQ(first.attempt(), 1);
+    RunAndFail(worker, first);
+    EXPECT_TRUE(worker.Next().has_stop());
+    EXPECT_EQ(worker.Assigned().attempt(), 2);
+  }
+  Restart();
+  FakeWorker worker(*workers_, "w0", "second");
+  worker.Register();
+  const v1alpha1::Assign second = worker.Assigned();
+  EXPECT_EQ(second.attempt(), 2);
+  EXPECT_EQ(second.saved_step(), 2);
+  const Job job = MustGet("jobs/gpt");
+  EXPECT_EQ(job.progress().steps(), 2);
+  EXPECT_DOUBLE_EQ(job.progress().last_loss(), 8);
+  EXPECT_EQ(job.restarts(), 1);
+  ASSERT_EQ(job.attempts_size(), 2);
+  EXPECT_EQ(job.attempts(0).cause(), v1alpha1::RestartSpec::CRASH);
+  EXPECT_EQ(job.attempts(0).first_failure().signal(), 9);
+  EXPECT_FALSE(job.attempts(1).has_end_time());
+  for (int rank : {0, 1}) worker.Prepared(second, rank);
+  for (int rank : {0, 1}) {
+    v1alpha1::WorkerMessage step = FakeWorker::Report(second, rank, 2);
+    step.mutable_report()->mutable_step()->set_step(3);
+    step.mutable_report()->mutable_step()->set_rank(rank);
+    worker.Write(step);
+    worker.Exit(second, rank, 3);
+  }
+  std::vector<v1alpha1::WatchJobResponse> events;
+  EXPECT_TRUE(WatchToTheEnd("jobs/gpt", 0, &events).ok());
+  std::vector<std::string> steps;
+  for (const auto& event : events) {
+    if (!event.has_step()) continue;
+    steps.push_back(absl::StrCat(event.step().step(), " of attempt ", event.step().attempt()));
+  }
+  EXPECT_THAT(steps, ElementsAre("1 of attempt 1", "2 of attempt 1", "3 of attempt 2"));
+  EXPECT_EQ(MustGet("jobs/gpt").state(), Job::SUCCEEDED);
+}
+
+TEST_F(RestartServiceTest, RestartsAreCountedByCause) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreateRestarting("gpt");
+  RunAndFail(worker, worker.Assigned());
+  EXPECT_TRUE(worker.Next().has_stop());
+  const v1alpha1::Assign second = worker.Assigned();
+  for (int rank : {0, 1}) worker.Prepared(second, rank);
+  for (int rank : {0, 1}) worker.AwaitAck(rank, 1);
+  const std::string metrics = telemetry_->Text();
+  EXPECT_THAT(metrics, HasSubstr("stretto_job_restarts_total{cause=\"Crash\"} 1"));
+}
+
+TEST_F(RestartServiceTest, SuspendAndResumeAreRefusedWhereTheyMakeNoSense) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  MustCreate("gpt");
+  const v1alpha1::Assign assign = worker.Assigned();
+  Job job;
+  EXPECT_REFUSED(Resume("jobs/gpt", &job), FAILED_PRECONDITION, "JOB_NOT_RESUMABLE", "gpt",
+                 "PREPARING");
+  EXPECT_TRUE(Suspend("jobs/gpt", &job).ok());
+  EXPECT_EQ(job.state(), Job::SUSPENDING);
+  const v1alpha1::Stop stop = worker.Next().stop();
+  EXPECT_TRUE(stop.checkpoint());
+  for (int rank : {0, 1}) worker.Exit(assign, rank, 1, 15);
+  for (int rank : {0, 1}) worker.AwaitAck(rank, 1);
+  EXPECT_EQ(MustGet("jobs/gpt").state(), Job::SUSPENDED);
+  EXPECT_TRUE(Resume("jobs/gpt", &job).ok());
+  EXPECT_EQ(job.state(), Job::PREPARING);
+  EXPECT_EQ(job.attempt(), 2);
+  worker.RunToTheEnd(worker.Assigned());
+  EXPECT_REFUSED(Suspend("jobs/gpt", &job), FAILED_PRECONDITION, "JOB_ALREADY_ENDED", "gpt",
+                 "SUCCEEDED");
+  EXPECT_REFUSED(Suspend("jobs/no", &job), NOT_FOUND, "JOB_NOT_FOUND", "no");
+}
+
+TEST_F(RestartServiceTest, CordonedWorkerShowsWhyAndTakesNothing) {
+  FakeWorker worker(*workers_, "w0");
+  worker.Register();
+  v1alpha1::Worker shown;
+  EXPECT_TRUE(Cordon("workers/w0", "", &shown).ok());
+  EXPECT_EQ(shown.cordon(), "by request");
+  EXPECT_EQ(shown.free_slots(), 0);
+  EXPECT_EQ(MustCreate("gpt").state(), Job::PENDING);
+  EXPECT_REFUSED(Cordon("workers/w0", std::string(201, 'x'), &shown), INVALID_ARGUMENT,
+                 "INVALID_FIELD", "reason", "201", "200");
+  EXPECT_REFUSED(Cordon("workers/w1", "", &shown), NOT_FOUND, "WORKER_NOT_FOUND", "w1");
+  v1alpha1::UncordonWorkerRequest request;
+  request.set_name("workers/w0");
+  EXPECT_TRUE(
+      Call(*cluster_, &v1alpha1::ClusterService::Stub::UncordonWorker, request, &shown).ok());
+  EXPECT_EQ(shown.cordon(), "");
+  EXPECT_EQ(MustGet("jobs/gpt").state(), Job::PREPARING);
+}
+
+}  // namespace
+}  // namespace stretto::service

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Time, and the faults that only the control plane has. The simulation keeps its own account of how
+// long each node was silent while somebody listened: a round counts at most the longest round, and
+// not at all if the coordinator could not store at its beginning. No lease may end without such a
+// silence, whatever the coordinator's clocks, disk and scheduler do.
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/simcluster/coordinator_sim.h"
+
+namespace stretto::coordinator::testing {
+namespace {
+
+// Events come at the borders of rounds.
+constexpr absl::Duration kSlack = absl::Seconds(2);
+
+}  // namespace
+
+CoreOptions ClusterSim::Options() const {
+  CoreOptions options;
+  options.lost_rank_timeout = lost_rank_timeout_;
+  options.keep_jobs = keep_jobs_;
+  return options;
+}
+
+absl::Status ClusterSim::Commit(const std::vector<Record>& records) {
+  monotonic_ += next_commit_takes_;
+  wall_ += std::exchange(next_commit_takes_, absl::ZeroDuration());
+  absl::Status stored = store_.Commit(records);
+  storing_ = stored.ok();
+  return stored;
+}
+
+void ClusterSim::PassTime(absl::Duration duration, bool all_alive) {
+  std::set<std::string> silent;
+  for (const Node& node : nodes_) {
+    if (!all_alive && Pick(duration > absl::Seconds(1) ? 3 : 10) == 0) silent.insert(node.id);
+  }
+  for (; duration > absl::ZeroDuration(); duration -= absl::Seconds(1)) {
+    PassRound(absl::Seconds(1), silent);
+  }
+}
+
+// All nodes but the `silent` ones send a heartbeat. After a gap some of them are read only after
+// the tick.
+void ClusterSim::PassRound(absl::Duration duration, const std::set<std::string>& silent) {
+  monotonic_ += duration;
+  wall_ += duration;
+  const absl::Duration round = monotonic_ - std::exchange(last_tick_, monotonic_);
+  const bool late = round > Options().longest_round;
+  // A commit that takes long is that of the tick or of another event, not of a heartbeat before it.
+  const absl::Duration slow = std::exchange(next_commit_takes_, absl::ZeroDuration());
+  std::vector<Node*> after;
+  for (Node& node : nodes_) {
+    if (storing_) node.silent += std::min(round, Options().longest_round);
+    if (!node.registered || silent.contains(node.id)) continue;
+    if (late && Pick(2) == 0) {
+      after.push_back(&node);
+    } else {
+      HearHeartbeat(node);
+    }
+  }
+  next_commit_takes_ = slow;
+  after_gap_ = late && storing_ && !after_gap_;
+  const bool stored = storing_;
+  const bool ticked = Submit(Tick{}).status.ok();
+  if (stored && ticked && !late) CheckSilence();
+  for (Node* node : after) HearHeartbeat(*node);
+}
+
+void ClusterSim::HearHeartbeat(Node& node) {
+  const absl::Status status = Submit(WorkerHeartbeat{node.id, node.session, HealthOf(node)}).status;
+  if (status.ok()) {
+    node.silent = absl::ZeroDuration();
+  } else if (!absl::IsAborted(status) && !absl::IsNotFound(status)) {
+    Break(node, /*seen_by_coordinator=*/true);  // a fault that could not be stored
+  }
+}
+
+std::vector<SlotHealth> ClusterSim::HealthOf(const Node& node) const {
+  std::vector<SlotHealth> health;
+  for (int32_t slot = node.slots; slot < node.slots + node.gpus; ++slot) {
+    health.push_back({.slot = slot, .fault = node.faulty.contains(slot) ? "lost" : ""});
+  }
+  return health;
+}
+
+void ClusterSim::BreakControlPlane() {
+  const absl::Duration duration = absl::Seconds(5 + Pick(60));
+  switch (Pick(4)) {
+    case 0:
+      ++probes_["coordinator stood still"];
+      return StandStill(duration);
+    case 1:
+      ++probes_["slow commit"];
+      next_commit_takes_ = duration;
+      return;
+    case 2:
+      ++probes_["disk full"];
+      return FillDisk(static_cast<int>(duration / absl::Seconds(1)));
+    default:  // 3
+      ++probes_["wall clock jumped"];
+      wall_ += Pick(2) == 0 ? duration : -60 * duration;
+  }
+}
+
+// Meanwhile the cluster continues; then everything arrives at once.
+void ClusterSim::StandStill(absl::Duration duration) {
+  for (int i = 0; i < 10; ++i) {
+    Node& node = PickNode();
+    Train(node, /*may_fail=*/false);
+    SendReport(node, /*repeat=*/false);
+  }
+  PassRound(duration, /*silent=*/{});
+}
+
+void ClusterSim::FillDisk(int rounds) {
+  store_.RefuseAll(true);
+  for (int i = 0; i < rounds; ++i) {
+    for (Node& node : nodes_) {
+      if (node.session == 0) Connect(node);
+      Train(node, /*may_fail=*/false);
+      SendReport(node, /*repeat=*/false);
+      DeliverUp(node);
+      DeliverDown(node);
+    }
+    PassRound(absl::Seconds(1), /*silent=*/{});
+  }
+  store_.RefuseAll(false);
+}
+
+void ClusterSim::CheckSilence() {
+  driver_->Read([this](const Core& core) {
+    for (const Node& node : nodes_) {
+      const Worker* worker = core.FindWorker(node.id);
+      Check(worker == nullptr || !worker->ready() ||
+                node.silent <= Options().lease + Options().longest_round + kSlack,
+            "a silent worker is LOST soon after its lease");
+    }
+    return 0;
+  });
+}
+
+void ClusterSim::CheckExpiry(const std::string& worker) {
+  Check(!after_gap_, "no lease ends in the round after a gap");
+  expired_.insert(worker);
+  for (const Node& node : nodes_) {
+    Check(node.id != worker || node.silent >= Options().lease - kSlack,
+          "no lease ends while its worker is heard, or while the coordinator stands still");
+  }
+}
+
+void ClusterSim::CheckLosses(const JobRecord& job) {
+  for (size_t i = 0; i < job.ranks.size(); ++i) {
+    const RankRecord& rank = job.ranks[i];
+    const RankKey key{job.uid, job.epoch.value(), static_cast<int32_t>(i)};
+    // At a registration, ranks are lost because their worker came back without them.
+    if (rank.state != RankState::kLost || !lost_.insert(key).second || !in_tick_) continue;
+    Check(!expired_.contains(rank.worker), "a lease and its ranks never end in one event");
+    Check(MayBeGivenUp(rank.worker), "no rank is given up by a fault of the control plane alone");
+  }
+}
+
+bool ClusterSim::MayBeGivenUp(const std::string& worker) const {
+  for (const Node& node : nodes_) {
+    if (node.id == worker) return node.silent >= Options().lease + lost_rank_timeout_ - 2 * kSlack;
+  }
+  return true;
+}
+
+}  // namespace stretto::coordinator::testing
