@@ -113,7 +113,7 @@ function(stretto_test name)
   target_include_directories(${name} PRIVATE ${PROJECT_BINARY_DIR}/include/tests)
   target_compile_definitions(${name} PRIVATE STRETTO_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     STRETTO_BINARY_DIR="${PROJECT_BINARY_DIR}/bin")
-  target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags GTest::gmock GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS} stretto_flags GTest::gmock test_main)
   set(properties TIMEOUT ${ARG_TIMEOUT} RUN_SERIAL ${ARG_SERIAL})
   if(ARG_LABELS)  # an empty value would vanish on the way
     list(APPEND properties LABELS ${ARG_LABELS})
