@@ -19,7 +19,7 @@ cd "$work/elsewhere/stretto-bundle"
 
 env -i ./bin/stretto-bench --help | grep -q 'usage: stretto-bench' || fail "no --help without environment"
 env -i ./run.sh --help | grep -q 'needs driver 580' || fail "run.sh --help does not say what it needs"
-# The script of all benchmarks finds the program beside it; without a GPU it says so.
+# The script of all benchmarks finds the program beside it; without a GPU it prints the reason.
 code=0
 env -i PATH="$PATH" CUDA_VISIBLE_DEVICES= ./gpu.sh --out "$work/results" >"$work/gpu.log" 2>&1 || code=$?
 [[ $code -eq 77 ]] && grep -q '^skipped: ' "$work/gpu.log" || fail "gpu.sh ends with $code: $(cat "$work/gpu.log")"
@@ -29,7 +29,7 @@ foreign=$(env -i /usr/bin/ldd bin/stretto-bench | awk '$2 == "=>" {print $1, $3}
 [[ -z "$foreign" ]] || fail "not from the bundle: $foreign"
 [[ -z "$(find . -name 'libc.so*' -o -name 'ld-linux*' -o -name 'libcuda.so*' -o -name 'libcublas*')" ]] || fail "packs what the machine has"
 
-# run.sh passes, fails and skips as the packed tests do, and says so.
+# run.sh passes, fails and skips as the packed tests do, and prints which.
 put() { printf '#!/bin/sh\n%s\n' "$2" >"bin/$1"; chmod +x "bin/$1"; }
 put good_test 'grep -q right "$STRETTO_GOLDEN/answers.txt"'
 put idle_test 'echo "skipped: no GPU: none"; exit 77'

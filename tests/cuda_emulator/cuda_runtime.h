@@ -95,7 +95,7 @@ T __shfl_xor_sync(unsigned, T value, int mask) {
 }
 namespace cuda_emulator {
 
-// %globaltimer: a clock that goes on by 100 ns whenever a kernel looks.
+// %globaltimer: a clock that advances by 100 ns whenever a kernel reads it.
 inline int64_t global_timer = 0;
 inline int64_t GlobalTimer() { return global_timer += 100; }
 

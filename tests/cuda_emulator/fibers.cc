@@ -5,7 +5,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Saves the registers that a call must keep, and goes on where `next` left off.
+// Saves the registers that a call must keep, and continues where `next` left off.
 extern "C" void stretto_switch_fiber(void** saved, void* next);
 asm(R"(
 .text

@@ -15,7 +15,7 @@
 #include "worker/exchange/llmc_source.h"
 #include "worker/exchange/model_limits.h"
 
-// 32 bytes are the fields of the header that matter, the rest is what follows the header.
+// 32 bytes are the fields of the header that matter, the rest are the bytes behind the header.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kFields = 32;
   if (size < kFields + sizeof(int64_t)) return 0;

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// Where the first sequence's length stands in a .idx file.
+// The offset of the first sequence's length in a .idx file.
 constexpr size_t kFirstLength = 34;
 
 class DataTest : public ClusterTest {

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 
 class DiskTest : public ClusterTest {
  protected:
-  // A file system of so many KiB; empty, or why there can be none.
+  // Mounts a file system of `kib` KiB. Returns nothing, or why it cannot.
   std::string MountSmallDisk(const std::string& path, int kib) {
     fs::create_directories(path);
     const uid_t uid = getuid();
@@ -81,7 +81,7 @@ TEST_F(DiskTest, FullDiskUnderCheckpointsIsNotedAndTrainingGoesOnButMustBeSavedI
   EXPECT_THAT(ended["message"].get<std::string>(),
               AllOf(HasSubstr("the last checkpoint could not be written: "),
                     HasSubstr("No space left on device")));
-  // What was there is whole: a run goes on from it.
+  // The older checkpoints are whole: a run continues from them.
   const Json next = RunJob({.name = "after",
                             .steps = 12,
                             .more = "checkpoint: {resume_from: cramped, disabled: true}\n"

@@ -165,7 +165,7 @@ TEST_F(TlsClusterTest, WorkersNeedTheirOwnCertificate) {
   tls::Files open = Write("open-tls", tls::WorkerCertificate());
   ASSERT_EQ(chmod(open.key.c_str(), 0644), 0);
   EXPECT_THAT(refused(open), HasSubstr("found mode 0644"));
-  // Without TLS, or of another CA, it goes on trying and says why.
+  // Without TLS, or of another CA, it continues to try and logs the reason.
   LaunchWorker("node-a", 1);
   EXPECT_TRUE(Eventually([&] {
     return worker("node-a").err().find("it speaks TLS, and this client came without") !=

@@ -203,7 +203,7 @@ TEST_F(WeightsTest, WeightsThatCannotBeTakenEndTheJobNamingTheFile) {
        "expected 130"});
 }
 
-// The same job file with resume_from goes on: its initial weights are behind it, and may be gone.
+// The same job file with resume_from continues: it needs its initial weights no more.
 TEST_F(WeightsTest, AResumedRunIsPastItsInitialWeights) {
   StartCluster();
   const Golden golden = kGoldens[0];

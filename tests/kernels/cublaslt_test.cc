@@ -167,7 +167,7 @@ TEST_F(CublasLtTest, WithoutMemoryToMeasureInTheFirstProposalServes) {
   EXPECT_THAT(fake_.launches, ElementsAre(Pair(1, 1)));
   EXPECT_STREQ(products->error(), "");
 
-  // With memory it would be another; a run that goes on takes what was stored.
+  // With memory it would be another; a run that resumes takes the stored one.
   const std::string stored = tunings_.Print();
   fake_.out_of_memory = false;
   tunings_ = *TuningsOfDevice();

@@ -132,7 +132,7 @@ TEST(NonFiniteTest, ANormThatIsNotFiniteSkipsTheUpdateOnAllRanks) {
     EXPECT_TRUE(SameBits(state(&StepBuffers::moment1), m));
     EXPECT_TRUE(SameBits(state(&StepBuffers::moment2), v));
 
-    // With the weight healed, training goes on.
+    // With the weight healed, training continues.
     job.SetWeight(fc1, spec.model.ffn_hidden * spec.model.hidden - 3, 0.01f);
     ASSERT_TRUE(job.Run(1).ok());
     EXPECT_TRUE(job.rank(0).results.back().updated);

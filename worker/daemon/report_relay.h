@@ -3,8 +3,8 @@
 // Forwards every report of every rank once and in order: from the rank's report log or, to avoid
 // reading it again, from the trainer's stream; to the metrics immediately, and to the coordinator
 // while there is a session. The report log is authoritative: reports that a stream skips, repeats
-// or loses are read from the log. A warning (condition LogIntact) stands for each report that is
-// lost with a damaged log, so that what comes after it, and the exit above all, is sent.
+// or loses are read from the log. In place of each report that is lost with a damaged log the relay
+// sends a warning (condition LogIntact), so that later reports, the exit above all, are sent.
 //
 // A rank's RankExit leaves this node only when its process has been reaped. So exits are in the
 // order of deaths, and a rank that is reported as gone has freed its slot.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // The reader follows the file record by record and checks that sequence numbers have no gap. Where
-// a record is broken it continues with the next whole report, and warnings stand for those between.
+// a record is broken it continues with the next whole report and returns warnings for those between.
 // The writer continues behind the last whole report.
 
 #include "worker/report/report_log.h"
@@ -94,7 +94,7 @@ absl::StatusOr<std::vector<RankReport>> ReportReader::ReadNew(int64_t limit) {
       reports.push_back(std::move(report));
       continue;
     }
-    // A damaged length makes a record look torn, so only what follows shows which it is.
+    // A damaged length makes a record look torn, so only the bytes behind it show which it is.
     if (absl::IsOutOfRange(status) || absl::IsDataLoss(status)) {
       status = SkipDamage(status, &reports);
     }

@@ -27,7 +27,7 @@ class ReportReader {
   // Returns the reports written since the last call, about `limit` of them. Empty if there are
   // none: there is no file yet, or the last record is not (yet) whole. In place of reports that
   // cannot be read any more, because the file is damaged before the next whole record, it returns
-  // as many RankWarnings (condition LogIntact, reason LogDamaged), so that sequence numbers have no
+  // a RankWarning each (condition LogIntact, reason LogDamaged), so that sequence numbers have no
   // gaps. Errors: those of ErrnoStatus.
   absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadNew(int64_t limit = 1024);
 
@@ -41,7 +41,7 @@ class ReportReader {
   absl::Status OpenFile();
   // Reads the next report, if it is whole and in sequence. Errors: OutOfRange, DataLoss.
   absl::Status ReadOne(v1alpha1::RankReport* report, int64_t* end);
-  // Continues behind `broken` with the next whole report, and adds what stands for those lost.
+  // Continues behind `broken` with the next whole report, and adds a warning for each one lost.
   absl::Status SkipDamage(const absl::Status& broken, std::vector<v1alpha1::RankReport>* reports);
 
   std::string path_;
@@ -58,8 +58,8 @@ absl::StatusOr<std::vector<v1alpha1::RankReport>> ReadAfter(const std::string& p
 // Not thread-safe.
 class ReportLog {
  public:
-  // Creates the file or continues it: what follows the last whole record (a crash while writing) is
-  // cut off. Errors: those of ErrnoStatus.
+  // Creates the file or continues it: bytes behind the last whole record (a crash while writing)
+  // are cut off. Errors: those of ErrnoStatus.
   static absl::StatusOr<ReportLog> Open(const std::string& path);
 
   // Sets `report->sequence` to the next number and appends it in one write. If the process is

@@ -60,7 +60,7 @@ struct JobConfig {
   DataConfig data;
   std::string checkpoint_folder;  // absolute: CHECKPOINT_ROOT/JOB_ID
   std::string initial_weights;    // as OpenModel takes it, absolute; empty: random from the seed
-  int attempt = 1;  // above 1, the job's own checkpoints come before what resume_* say
+  int attempt = 1;  // above 1, the job's own checkpoints come before those of resume_*
   // Of the newest checkpoint that an earlier attempt is known to have saved; 0: none is known.
   int64_t saved_step = 0;
   std::string resume_folder;  // absolute; empty: start from scratch, or from resume_model

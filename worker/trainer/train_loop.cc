@@ -160,7 +160,7 @@ class Loop {
                      absl::StrCat("the last checkpoint could not be written: ", unsaved_)));
   }
 
-  // A signal says no more than that the process must end soon, so it asks for a checkpoint too.
+  // A signal means that the process must end soon, so it asks for a checkpoint too.
   absl::StatusOr<ControlWord> AgreeOn(const StopRequest& request) {
     const bool terminate = c_.terminate.load();
     return Agree(c_.control, {.stop = request.stop || terminate,

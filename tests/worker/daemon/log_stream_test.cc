@@ -70,7 +70,7 @@ class LogStreamTest : public ::testing::Test {
     }
   }
 
-  // Until the reader has made so many chunks.
+  // Until the reader has made that number of chunks.
   void WaitForChunks(int chunks) {
     std::unique_lock lock(mu_);
     EXPECT_TRUE(
@@ -166,7 +166,7 @@ TEST_F(LogStreamTest, ADiskThatStandsStillHoldsUpNobodyElse) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   const FileDescriptor writer(::open(path_.c_str(), O_RDWR));  // reading waits until it writes
   Request(true);
-  asked_.get_future().wait();  // the reader thread goes on to read
+  asked_.get_future().wait();  // the reader thread continues to read
   std::future<bool> served = std::async(std::launch::async, [this] {
     LogRequest other;
     other.set_stream(2);

@@ -57,7 +57,7 @@ IdVector<BufferId, std::vector<BufferId>> OverlapsOf(const IdVector<BufferId, Re
     return std::tie(at(a).space, at(a).begin, a) < std::tie(at(b).space, at(b).begin, b);
   });
   IdVector<BufferId, std::vector<BufferId>> overlaps(regions.size());
-  std::vector<BufferId> open;  // regions that may still overlap what follows
+  std::vector<BufferId> open;  // regions that may still overlap later ones
   for (BufferId id : order) {
     std::erase_if(open, [&](BufferId other) {
       return at(other).space != at(id).space || at(other).end <= at(id).begin;

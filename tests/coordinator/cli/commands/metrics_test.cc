@@ -97,7 +97,7 @@ class MetricsCommandTest : public CommandsTest {
  protected:
   void SetUp() override {
     CommandsTest::SetUp();
-    // One that goes on.
+    // One that continues.
     jobs_.watch = [](const auto& request, grpc::ServerContext* context, WatchWriter* writer) {
       Write(writer, MakeJob("gpt", Job::RUNNING, 3));
       for (int64_t step = request.after_step() + 1; step <= 5; ++step) WriteStep(writer, step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// `stretto explain`: every field is documented, and what is said of it is so.
+// `stretto explain`: every field is documented, and its text agrees with the rules.
 #include "coordinator/cli/explain/explain.h"
 
 #include <gmock/gmock.h>

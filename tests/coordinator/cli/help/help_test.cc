@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Help of every command, the man page, and what is said about words that are almost right.
+// Help of every command, the man page, and messages about words that are almost right.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

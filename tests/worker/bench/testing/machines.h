@@ -12,7 +12,7 @@ inline constexpr char kEmulatedName[] = "NVIDIA H200 (emulated)";
 
 absl::StatusOr<Machine> EmulatedMachine(const MachineFlags& flags);
 
-// After so many good runs of its executors every result has a value that is not finite.
+// After this number of good runs of its executors every result has a value that is not finite.
 MachineOpener BrokenMachine(int good_runs = 0);
 
 // The emulated device, which computes one bit wrongly.
