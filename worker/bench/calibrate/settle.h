@@ -14,13 +14,14 @@ inline constexpr int kSettledRounds = 5, kMostRounds = 100;
 
 struct Settled {
   std::vector<double> medians;
-  double spread = 0;  // the largest
+  double spread = 0;  // the largest of the values that agree
 };
 
-// Calls `measure`, which returns the same number of values above 0 each time, until no value of the
-// last kSettledRounds calls spreads by more than kMostSpread (worker/engine/cost/profile.h).
-// Returns the medians of those. Errors: those of `measure`; after kMostRounds calls UnsettledError,
-// naming `what`.
+// Calls `measure`, which returns the same number of values above 0 each time, until each value
+// agrees in two thirds of the calls and in kSettledRounds at least: those spread by at most
+// kMostSpread (worker/engine/cost/profile.h). Returns their medians. So a call that other work
+// disturbs is left out, and a measurement with two answers never settles. Errors: those of
+// `measure`; after kMostRounds calls UnsettledError, naming `what`.
 absl::StatusOr<Settled> Settle(const std::string& what,
                                absl::FunctionRef<absl::StatusOr<std::vector<double>>()> measure);
 
