@@ -68,7 +68,8 @@ def table(report):
         peer, t = s["peer"] or {}, s["t_overlap"]
         rows.append((
             s["schedule"] + " sp" * s["sequence_parallel"] +
-            f" d{s['defer_wgrads']}" * (s["defer_wgrads"] > 0), str(s["slices"]), str(s["splits"]),
+            f" d{s['defer_wgrads']}" * (s["defer_wgrads"] > 0) +
+            (f" {s['plan']}" if s["plan"] else ""), str(s["slices"]), str(s["splits"]),
             f"{t:.3f} s", ratio(t, s["t_ideal"]), ratio(t, s["t_serial"]),
             ratio(s["t_comp_sliced"], s["t_comp"]), ratio(s["hidden_forward"], form=".1%"),
             ratio(s["hidden_ceiling_forward"], form=".1%"),

@@ -58,7 +58,7 @@ absl::StatusOr<Work> WorkOf(const OverlapOptions& options) {
                       .address = options.address}};
   work.specs.push_back(options.Unsliced());
   for (const std::string& schedule : bench::SchedulesOf(options)) {
-    for (EngineSpec& spec : bench::ChoicesOf(options, schedule)) {
+    for (auto& [spec, plan] : bench::ChoicesOf(options, schedule)) {
       if (trainer::Validate(spec).ok()) work.specs.push_back(std::move(spec));
     }
   }

@@ -133,6 +133,9 @@ void AddScheduleFlags(CLI::App& app, OverlapOptions& o) {
   list("--sequence-parallel", o.sequence_parallel, "sequence parallelism to try: 0, 1 or both")
       ->check(CLI::Range(0, 1))
       ->capture_default_str();
+  list("--plans", o.plans,
+       "weave plans to try: default, found, blocks (default: default, and found with --costs)")
+      ->check(OneOf({"default", "found", "blocks"}));
   app.add_flag("--every-choice", o.every_choice,
                "measure every choice, not only the best one of each schedule")
       ->group("Schedules");

@@ -50,6 +50,8 @@ struct OverlapOptions {
   std::vector<int> splits = {1, 2};
   std::vector<int> defer_wgrads = {0};
   std::vector<int> sequence_parallel = {0};
+  // Of schedules that weave; empty: the default one and, with costs, the one found for them.
+  std::vector<std::string> plans;
   bool every_choice = false;  // all combinations are compared instead
 
   int repeats = 5;  // rounds

@@ -3,7 +3,9 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "proto/spec/schedules.h"
+#include "worker/bench/overlap/plans.h"
 
 namespace stretto::bench {
 
@@ -17,8 +19,11 @@ std::vector<std::string> SchedulesOf(const OverlapOptions& options) {
   return names;
 }
 
-std::vector<EngineSpec> ChoicesOf(const OverlapOptions& options, const std::string& schedule) {
-  std::vector<EngineSpec> specs;
+std::vector<Choice> ChoicesOf(const OverlapOptions& options, const std::string& schedule) {
+  const ScheduleRules* rules = FindSchedule(schedule);
+  const bool weaves = rules != nullptr && rules->weaves;
+  const std::vector<std::string> plans = weaves ? PlansOf(options) : std::vector<std::string>{""};
+  std::vector<Choice> choices;
   for (int sequence_parallel : options.sequence_parallel) {
     for (int splits : options.splits) {
       for (int slices : options.slices) {
@@ -30,12 +35,21 @@ std::vector<EngineSpec> ChoicesOf(const OverlapOptions& options, const std::stri
           spec.schedule.splits = splits;
           spec.schedule.sequence_parallel = sequence_parallel != 0;
           spec.schedule.defer_wgrads = defer;
-          specs.push_back(std::move(spec));
+          for (const std::string& plan : plans) choices.push_back({spec, plan});
         }
       }
     }
   }
-  return specs;
+  return choices;
+}
+
+std::string Describe(const Choice& choice) {
+  const ScheduleSpec& schedule = choice.spec.schedule;
+  return absl::StrCat(
+      schedule.name, ", slices ", schedule.slices.size(), ", splits ", schedule.splits,
+      schedule.sequence_parallel ? ", sequence parallel" : "",
+      schedule.defer_wgrads > 0 ? absl::StrCat(", wgrads deferred by ", schedule.defer_wgrads) : "",
+      choice.plan.empty() ? "" : absl::StrCat(", ", choice.plan, " plan"));
 }
 
 }  // namespace stretto::bench

@@ -11,8 +11,16 @@ namespace stretto::bench {
 
 std::vector<std::string> SchedulesOf(const OverlapOptions& options);
 
-// Returns every combination of slices, splits, deferrals and sequence parallelism, also those that
-// the schedule does not accept.
-std::vector<EngineSpec> ChoicesOf(const OverlapOptions& options, const std::string& schedule);
+struct Choice {
+  EngineSpec spec;
+  std::string plan = {};  // of plans.h, which `spec` has after SetPlan; empty: nothing is woven
+};
+
+// Returns every combination of slices, splits, deferrals, sequence parallelism and plans, also
+// those that the schedule does not accept.
+std::vector<Choice> ChoicesOf(const OverlapOptions& options, const std::string& schedule);
+
+// "domino_row, slices 2, splits 1"
+std::string Describe(const Choice& choice);
 
 }  // namespace stretto::bench

@@ -24,8 +24,8 @@
 #include "proto/base/status_macros.h"
 #include "proto/spec/schedules.h"
 #include "worker/bench/common/median.h"
-#include "worker/bench/overlap/choices.h"
 #include "worker/bench/overlap/drain_link.h"
+#include "worker/bench/overlap/plans.h"
 #include "worker/engine/cost/work.h"
 #include "worker/engine/program/text.h"
 #include "worker/trainer/plan/engine_spec.h"
@@ -44,23 +44,14 @@ double MedianOfRuns(const Measured& measured, Get get) {
 }
 
 // Names a program by its schedule and what it has of it.
-std::string NameOf(const Measured& measured) {
+std::string NameOf(const Choice& choice, Variant variant, const Occupation& occupation) {
   std::string part;
-  if (measured.variant == Variant::kSerialOracle) part = ": on one lane";
-  if (measured.variant == Variant::kCommunicationOnly) part = ": communication alone";
-  if (measured.variant == Variant::kComputeOnly) {
-    part = measured.occupation.calls > 0 ? ": computation on a busy link" : ": computation alone";
+  if (variant == Variant::kSerialOracle) part = ": on one lane";
+  if (variant == Variant::kCommunicationOnly) part = ": communication alone";
+  if (variant == Variant::kComputeOnly) {
+    part = occupation.calls > 0 ? ": computation on a busy link" : ": computation alone";
   }
-  return absl::StrCat(Describe(measured.spec.schedule), part);
-}
-
-std::vector<ProgramRounds> RoundsOf(const std::deque<Measured>& programs) {
-  std::vector<ProgramRounds> rounds;
-  for (const Measured& measured : programs) {
-    rounds.push_back({NameOf(measured), {}});
-    for (const Run& run : measured.runs) rounds.back().seconds.push_back(run.slowest.step.seconds);
-  }
-  return rounds;
+  return absl::StrCat(Describe(choice), part);
 }
 
 // Measurements of a schedule and of the programs that bound it.
@@ -108,23 +99,24 @@ class Comparer {
     std::vector<Candidate> passed;
     std::set<std::string> programs;
     absl::Status refused;
-    for (EngineSpec& spec : ChoicesOf(options_, schedule)) {
-      if (const absl::Status valid = trainer::Validate(spec); !valid.ok()) {
+    for (Choice& choice : ChoicesOf(options_, schedule)) {
+      if (const absl::Status valid = trainer::Validate(choice.spec); !valid.ok()) {
         refused = valid;
         continue;
       }
-      const absl::StatusOr<RankPlan> plan = BuildPlan(spec, Rank::Of(options_.rank));
+      if (!choice.plan.empty()) RETURN_IF_ERROR(SetPlan(choice.plan, options_.costs, &choice.spec));
+      const absl::StatusOr<RankPlan> plan = BuildPlan(choice.spec, Rank::Of(options_.rank));
       RETURN_IF_ERROR(plan.status());
       if (options_.costs) RETURN_IF_ERROR(ExpectOperations(*options_.costs, plan->program));
       if (!programs.insert(Print(plan->program)).second) continue;
-      ASSIGN_OR_RETURN(Parity parity, rig_.CheckParity(spec));
-      Candidate candidate{std::move(spec), std::move(parity)};
-      say_(absl::StrFormat("%s: parity %s, %.3f s", Describe(candidate.spec.schedule),
+      ASSIGN_OR_RETURN(Parity parity, rig_.CheckParity(choice.spec));
+      Candidate candidate{std::move(choice), std::move(parity)};
+      say_(absl::StrFormat("%s: parity %s, %.3f s", Describe(candidate.choice),
                            candidate.parity.passed ? "passed" : "FAILED",
                            candidate.parity.seconds));
       result_.candidates.push_back(candidate);
       if (!candidate.parity.passed) {
-        result_.errors.push_back(absl::StrCat(Describe(candidate.spec.schedule),
+        result_.errors.push_back(absl::StrCat(Describe(candidate.choice),
                                               ": parity failed: ", candidate.parity.message));
       } else {
         passed.push_back(std::move(candidate));
@@ -147,29 +139,30 @@ class Comparer {
   }
 
   // Registers a program; equal programs of several candidates are measured once.
-  absl::StatusOr<const Measured*> Add(const EngineSpec& spec, Variant variant,
+  absl::StatusOr<const Measured*> Add(const Choice& choice, Variant variant,
                                       const Occupation& occupation = {}) {
-    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(spec, Rank::Of(options_.rank), variant));
+    ASSIGN_OR_RETURN(RankPlan plan, BuildPlan(choice.spec, Rank::Of(options_.rank), variant));
     if (occupation.calls > 0) RETURN_IF_ERROR(Occupy(occupation, &plan));
     const std::string text = Print(plan.program);
     for (size_t i = 0; i < texts_.size(); ++i) {
       if (texts_[i] == text) return &measured_[i];
     }
     texts_.push_back(text);
-    measured_.push_back({.spec = spec, .variant = variant, .occupation = occupation});
+    names_.push_back(NameOf(choice, variant, occupation));
+    measured_.push_back({.spec = choice.spec, .variant = variant, .occupation = occupation});
     return &measured_.back();
   }
 
   absl::Status Measure(const std::vector<Candidate>& finalists) {
-    const EngineSpec unsliced = options_.Unsliced();
+    const Choice unsliced{options_.Unsliced()};
     ASSIGN_OR_RETURN(const Measured* comp, Add(unsliced, Variant::kComputeOnly));
     ASSIGN_OR_RETURN(const Measured* comm, Add(unsliced, Variant::kCommunicationOnly));
     ASSIGN_OR_RETURN(const Measured* serial, Add(unsliced, Variant::kSchedule));
     std::vector<Programs> programs;
     for (const Candidate& finalist : finalists) {
-      ASSIGN_OR_RETURN(const Measured* overlap, Add(finalist.spec, Variant::kSchedule));
-      ASSIGN_OR_RETURN(const Measured* oracle, Add(finalist.spec, Variant::kSerialOracle));
-      ASSIGN_OR_RETURN(const Measured* comp_sliced, Add(finalist.spec, Variant::kComputeOnly));
+      ASSIGN_OR_RETURN(const Measured* overlap, Add(finalist.choice, Variant::kSchedule));
+      ASSIGN_OR_RETURN(const Measured* oracle, Add(finalist.choice, Variant::kSerialOracle));
+      ASSIGN_OR_RETURN(const Measured* comp_sliced, Add(finalist.choice, Variant::kComputeOnly));
       programs.push_back({comp, comm, serial, overlap, oracle, comp_sliced});
       ASSIGN_OR_RETURN(programs.back().occupied, AddOccupied(finalist));
     }
@@ -178,7 +171,7 @@ class Comparer {
       say_(absl::StrCat("round ", round, " of ", options_.repeats, ": ", measured_.size(),
                         " programs"));
     }
-    result_.disturbed = DisturbancesOf(RoundsOf(measured_));
+    result_.disturbed = DisturbancesOf(Rounds());
     CountWire(comm->program);
     const double t_comm = MedianOfRuns(*comm, [](const StepSample& s) { return s.step.seconds; });
     CheckBound("t_comm", t_comm, "its time on the wire", result_.wire_seconds.value_or(0));
@@ -193,14 +186,25 @@ class Comparer {
     return absl::OkStatus();
   }
 
+  std::vector<ProgramRounds> Rounds() const {
+    std::vector<ProgramRounds> rounds;
+    for (size_t i = 0; i < measured_.size(); ++i) {
+      rounds.push_back({names_[i], {}});
+      for (const auto& run : measured_[i].runs)
+        rounds.back().seconds.push_back(run.slowest.step.seconds);
+    }
+    return rounds;
+  }
+
   // Returns null for a real link.
   absl::StatusOr<const Measured*> AddOccupied(const Candidate& candidate) {
     const EmulatedLinkOptions* link = rig_.emulated();
     if (link == nullptr) return nullptr;
-    ASSIGN_OR_RETURN(const RankPlan plan, BuildPlan(candidate.spec, Rank::Of(options_.rank)));
+    ASSIGN_OR_RETURN(const RankPlan plan,
+                     BuildPlan(candidate.choice.spec, Rank::Of(options_.rank)));
     // Waits make the schedule longer than the computation alone, and the blocks must cover all of
     // it.
-    return Add(candidate.spec, Variant::kComputeOnly,
+    return Add(candidate.choice, Variant::kComputeOnly,
                OccupationOf(plan.program, *link, kOccupied * candidate.parity.seconds));
   }
 
@@ -246,7 +250,7 @@ class Comparer {
     for (const auto& run : programs.overlap->runs) {
       result.samples.push_back(run.slowest.step.seconds);
     }
-    CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.spec.schedule)),
+    CheckBound(absl::StrCat("t_overlap of ", Describe(candidate.choice)),
                result.figures.step.t_overlap, "t_ideal", result.figures.ideal());
     CostModel cost;
     cost.interconnect = LinkOf(*programs.comm, result_.link.latency_seconds);
@@ -265,8 +269,8 @@ class Comparer {
   Rig& rig_;
   const Say& say_;
   Comparison result_;
-  std::deque<Measured> measured_;  // in the order of a round; a deque keeps addresses
-  std::vector<std::string> texts_;
+  std::deque<Measured> measured_;           // in the order of a round; a deque keeps addresses
+  std::vector<std::string> texts_, names_;  // of them
 };
 
 }  // namespace
@@ -279,14 +283,6 @@ absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, cons
         "--schedules: found '", name, "', expected some of ", absl::StrJoin(known, ", ")));
   }
   return Comparer(options, rig, say).Run();
-}
-
-std::string Describe(const ScheduleSpec& schedule) {
-  return absl::StrCat(schedule.name, ", slices ", schedule.slices.size(), ", splits ",
-                      schedule.splits, schedule.sequence_parallel ? ", sequence parallel" : "",
-                      schedule.defer_wgrads > 0
-                          ? absl::StrCat(", wgrads deferred by ", schedule.defer_wgrads)
-                          : "");
 }
 
 }  // namespace stretto::bench

@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/bench/common/disturbance.h"
+#include "worker/bench/overlap/choices.h"
 #include "worker/bench/overlap/figures.h"
 #include "worker/bench/overlap/rig.h"
 #include "worker/bench/overlap/simulate.h"
@@ -18,7 +19,7 @@ namespace stretto::bench {
 
 // A schedule with one choice of its parameters.
 struct Candidate {
-  EngineSpec spec;
+  Choice choice;
   Parity parity;
 };
 
@@ -52,8 +53,5 @@ using Say = std::function<void(const std::string&)>;
 // Every rank calls it. Errors: those of Rig; InvalidArgument for an unknown schedule. A fault of a
 // schedule is an entry of `errors` instead.
 absl::StatusOr<Comparison> Compare(const OverlapOptions& options, Rig& rig, const Say& say);
-
-// "domino_row, slices 2, splits 1"
-std::string Describe(const ScheduleSpec& schedule);
 
 }  // namespace stretto::bench

@@ -25,7 +25,7 @@ std::string ToText(const Comparison& comparison) {
   for (const ScheduleResult& result : comparison.schedules) {
     const Figures& f = result.figures;
     absl::StrAppendFormat(
-        &text, "%-44s %7.2f ms %7s %7s %7s %7s %7s %7s\n", Describe(result.candidate.spec.schedule),
+        &text, "%-44s %7.2f ms %7s %7s %7s %7s %7s %7s\n", Describe(result.candidate.choice),
         f.step.t_overlap * 1e3, ratio(f.step.t_overlap / f.ideal()),
         ratio(f.step.t_overlap / f.step.t_serial), ratio(f.step.t_comp_sliced / f.step.t_comp),
         ratio(result.t_occupy.value_or(0) / f.step.t_comp_sliced), percent(f.forward.hidden()),

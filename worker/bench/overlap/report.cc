@@ -35,12 +35,16 @@ Json WorkOf(const OverlapOptions& options) {
           {"vocab", model.vocab_size}};
 }
 
-Json ChoiceOf(const EngineSpec& spec) {
-  return {{"schedule", spec.schedule.name},
-          {"slices", spec.schedule.slices.size()},
-          {"splits", spec.schedule.splits},
-          {"sequence_parallel", spec.schedule.sequence_parallel},
-          {"defer_wgrads", spec.schedule.defer_wgrads}};
+Json ChoiceOf(const Choice& choice) {
+  const EngineSpec& spec = choice.spec;
+  Json json = {{"schedule", spec.schedule.name},
+               {"slices", spec.schedule.slices.size()},
+               {"splits", spec.schedule.splits},
+               {"sequence_parallel", spec.schedule.sequence_parallel},
+               {"defer_wgrads", spec.schedule.defer_wgrads},
+               {"plan", nullptr}};
+  if (!choice.plan.empty()) json["plan"] = choice.plan;
+  return json;
 }
 
 using Disturbances = absl::Span<const Disturbance>;
@@ -62,7 +66,7 @@ Json ScheduleOf(const OverlapOptions& options, const ScheduleResult& result,
                 Disturbances disturbed) {
   const Figures& f = result.figures;
   const auto ratio = [&](double value) { return RatioJson(value, disturbed); };
-  Json json = ChoiceOf(result.candidate.spec);
+  Json json = ChoiceOf(result.candidate.choice);
   json.update({{"gbps", options.gbps},
                {"dtype", options.dtype},
                {"wire", options.wire},
@@ -125,7 +129,7 @@ std::string ToJson(const OverlapOptions& options, const Comparison& comparison) 
     json["schedules"].push_back(ScheduleOf(options, result, comparison.disturbed));
   }
   for (const Candidate& candidate : comparison.candidates) {
-    Json searched = ChoiceOf(candidate.spec);
+    Json searched = ChoiceOf(candidate.choice);
     searched["parity"] = candidate.parity.passed;
     searched["seconds"] = candidate.parity.seconds;
     json["searched"].push_back(std::move(searched));

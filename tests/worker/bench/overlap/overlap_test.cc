@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
@@ -14,7 +15,9 @@
 #include "tests/worker/bench/testing/made_up_costs.h"
 #include "worker/bench/options/overlap_options.h"
 #include "worker/bench/overlap/phases.h"
+#include "worker/bench/overlap/plans.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/program/text.h"
 #include "worker/engine/schedule/plan.h"
 
 namespace stretto::bench {
@@ -156,6 +159,38 @@ TEST_F(OverlapTest, StepsArePredictedFromCostsThatWereGiven) {
   const auto intervals = Simulate(program, ModelOf(costs));
   EXPECT_EQ(result["schedules"][0]["t_simulated"], TimesOf(program, *intervals, 0).step.seconds);
   EXPECT_GT(result["schedules"][1]["t_simulated"], 0);
+}
+
+TEST_F(OverlapTest, PlansOfAWeaveAreMeasuredBesideEachOther) {
+  const OverlapOptions options = *ParseOverlapOptions(
+      {"--rendezvous", "/tmp", "--layers", "2", "--hidden", "32", "--heads", "4", "--sequence",
+       "16", "--batch", "4", "--vocab", "100", "--micro-batches", "3"});
+  EngineSpec woven = options.Unsliced();
+  woven.schedule.name = "helix";
+  const CostProfile costs = MadeUpCosts({options.Unsliced(), woven});
+  ASSERT_EQ(WriteFileAtomic(PathOf("costs"), Print(costs)), absl::OkStatus());
+  ASSERT_EQ(RunTwoRanks(absl::StrCat("--schedules helix --slices 1 --splits 1 --micro-batches 3 "
+                                     "--plans default,found,blocks --every-choice --costs ",
+                                     PathOf("costs"))),
+            0)
+      << ReadFile(PathOf("rank0")).value_or("");
+
+  // Plans that make the same program are measured once.
+  std::vector<std::string> expected;
+  std::set<std::string> programs;
+  for (const char* plan : {"default", "found", "blocks"}) {
+    EngineSpec spec = woven;
+    ASSERT_EQ(SetPlan(plan, costs, &spec), absl::OkStatus());
+    if (programs.insert(Print(BuildPlan(spec, 0)->program)).second) expected.push_back(plan);
+  }
+  ASSERT_GT(expected.size(), 1u);
+  std::vector<std::string> measured;
+  const Json result = Result();
+  for (const Json& row : result["schedules"]) {
+    measured.push_back(row["plan"]);
+    EXPECT_THAT(row["parity"].get<std::string>(), HasSubstr("bitwise equal"));
+  }
+  EXPECT_EQ(measured, expected);
 }
 
 TEST_F(OverlapTest, ScheduleThatFitsNoChoiceIsAnError) {

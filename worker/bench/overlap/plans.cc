@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/bench/overlap/plans.h"
+
+#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
+#include "proto/spec/strands/weave_plan.h"
+#include "worker/engine/schedule/plan.h"
+#include "worker/engine/schedule/search/find_weave.h"
+
+namespace stretto::bench {
+
+std::vector<std::string> PlansOf(const OverlapOptions& options) {
+  if (!options.plans.empty()) return options.plans;
+  return options.costs ? std::vector<std::string>{kDefaultPlan, kFoundPlan}
+                       : std::vector<std::string>{kDefaultPlan};
+}
+
+absl::Status SetPlan(const std::string& plan, const std::optional<CostProfile>& costs,
+                     EngineSpec* spec) {
+  if (plan == kDefaultPlan) return absl::OkStatus();
+  if (!costs) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--plans: found '", plan, "' without --costs, expected ", kDefaultPlan));
+  }
+  const WeaveForm form = plan == kBlocksPlan ? WeaveForm::kBlocks : WeaveForm::kEvents;
+  ASSIGN_OR_RETURN(const RankPlan draft, DraftPlan(*spec, 0));
+  ASSIGN_OR_RETURN(const FoundWeave found,
+                   FindWeave(draft.step, ModelOf(*costs), WeavePlan{}.pace, form));
+  spec->schedule.weave = PrintWeavePlan(found.plan);
+  return absl::OkStatus();
+}
+
+}  // namespace stretto::bench
