@@ -20,8 +20,8 @@
 //   comm.tp |             | RS F   | RS B    AG F            | AG B      | RS F   | RS B
 //
 // What a plan must not decide is added to the dependencies, so that every plan keeps it: its pace
-// (proto/spec/strands/weave_plan.h), and that backward computes a layer again no earlier than it has come to
-// the layer above. Otherwise a plan could keep the activations of all layers at once.
+// (proto/spec/strands/weave_plan.h), and that backward computes a layer again no earlier than it has
+// come to the layer above. Otherwise a plan could keep the activations of all layers at once.
 
 #include "worker/engine/schedule/helix.h"
 

@@ -13,19 +13,29 @@
 namespace stretto {
 namespace {
 
-// Layers so wide, and a vocabulary so small, that the ends of the model take next to nothing.
-EngineSpec FoldedOver(int stages, int micro_batches, int tp_size) {
+// What a step is simulated for. The layers are wide; the vocabulary is small, but with several
+// shards the embedding and the head have collectives of the size of a layer's.
+struct Work {
+  int tp_size = 1;
+  double tp_bytes_per_second = 1e30;
+  bool sequence_parallel = false;
+};
+
+EngineSpec FoldedOver(int stages, int micro_batches, int layers_of_chunk, const Work& work) {
   EngineSpec spec;
-  spec.model = {.layers = 2 * stages * 4,
+  spec.model = {.layers = 2 * stages * layers_of_chunk,
                 .hidden = 8192,
                 .heads = 64,
                 .ffn_hidden = 4 * 8192,
                 .sequence_length = 1024,
                 .vocab_size = 2};
-  spec.schedule = {.name = "helix", .slices = {1}, .pipeline = "folded"};
+  spec.schedule = {.name = "helix",
+                   .slices = {1},
+                   .sequence_parallel = work.sequence_parallel,
+                   .pipeline = "folded"};
   spec.pp_size = stages;
   spec.chunks_per_stage = 2;
-  spec.tp_size = tp_size;
+  spec.tp_size = work.tp_size;
   spec.micro_batches = micro_batches;
   return spec;
 }
@@ -55,44 +65,61 @@ double SecondsOf(const EngineSpec& spec, double tp_bytes_per_second) {
   return static_cast<double>(end) * 1e-9;
 }
 
-// Of steps of two and four stages, the largest and the smallest share of the closed form,
-// (M - 1) c + p (F + B), where c and F + B are those of the same chunks on one stage.
-struct Shares {
-  double least = 2, most = 0;
-};
-Shares SharesOfClosedForm(int tp_size, double tp_bytes_per_second) {
-  const auto alone = [&](int micro_batches) {
-    return SecondsOf(FoldedOver(1, micro_batches, tp_size), tp_bytes_per_second);
+// The part of a step that a model's layers take, without its ends: what two more layers of each
+// chunk add. Only the first stage has the ends, so with them no two stages are alike.
+double SecondsOfLayers(int stages, int micro_batches, const Work& work) {
+  const auto seconds = [&](int layers_of_chunk) {
+    return SecondsOf(FoldedOver(stages, micro_batches, layers_of_chunk, work),
+                     work.tp_bytes_per_second);
   };
-  const double passes = alone(1), woven = (alone(9) - alone(5)) / 4;
-  Shares shares;
+  return seconds(4) - seconds(2);
+}
+
+// A step takes (M - 1) c + p (F + B), where c and F + B are those of the same chunks on one stage.
+void ExpectClosedForm(const Work& work) {
+  const double passes = SecondsOfLayers(1, 1, work),
+               woven = (SecondsOfLayers(1, 9, work) - SecondsOfLayers(1, 5, work)) / 4;
   for (int stages : {2, 4}) {
     for (int micro_batches : {stages + 1, 2 * stages, 4 * stages}) {
       const double expected = (micro_batches - 1) * woven + stages * passes;
-      const double step =
-          SecondsOf(FoldedOver(stages, micro_batches, tp_size), tp_bytes_per_second);
-      shares.least = std::min(shares.least, step / expected);
-      shares.most = std::max(shares.most, step / expected);
+      EXPECT_NEAR(SecondsOfLayers(stages, micro_batches, work) / expected, 1, 1e-3)
+          << stages << " stages, " << micro_batches << " micro-batches, TP " << work.tp_size;
     }
   }
-  return shares;
 }
 
-TEST(SimFoldedTest, AStepTakesTheTimeOfTheClosedForm) {
-  const Shares shares = SharesOfClosedForm(1, 1e30);
-  EXPECT_GE(shares.least, 0.999);
-  EXPECT_LE(shares.most, 1.001);
+TEST(SimFoldedTest, AStepTakesTheTimeOfTheClosedForm) { ExpectClosedForm({}); }
+
+TEST(SimFoldedTest, AStepThatHidesCollectivesTakesTheTimeOfTheClosedForm) {
+  const Work work = {.tp_size = 2, .tp_bytes_per_second = 1e11};
+  const double passes = SecondsOfLayers(1, 1, work);
+  EXPECT_LT(SecondsOfLayers(1, 2, work) - passes, 0.8 * passes);  // they hide
+  ExpectClosedForm(work);
+  ExpectClosedForm({.tp_size = 2, .tp_bytes_per_second = 4e10});  // longer than computation
+  ExpectClosedForm({.tp_size = 2, .tp_bytes_per_second = 1e11, .sequence_parallel = true});
 }
 
-// Where collectives take long, a woven pair takes less than two passes. A step is then shorter than
-// the closed form, because a pass that follows another one hides its last collective.
-TEST(SimFoldedTest, AStepThatHidesCollectivesTakesAtMostTheTimeOfTheClosedForm) {
-  const double passes = SecondsOf(FoldedOver(1, 1, 2), 1e11);
-  const double woven = SecondsOf(FoldedOver(1, 2, 2), 1e11) - passes;
-  EXPECT_LT(woven, 0.8 * passes);
-  const Shares shares = SharesOfClosedForm(2, 1e11);
-  EXPECT_GE(shares.least, 0.97);
-  EXPECT_LE(shares.most, 1.001);
+// Only the first stage has the ends of the model: of p + 1 micro-batches, one passes through it
+// alone, and one woven, and the others through stages without ends. Each micro-batch more takes at
+// most a woven pair of the first stage.
+TEST(SimFoldedTest, EndsOfTheModelCountOnce) {
+  const Work work = {.tp_size = 2, .tp_bytes_per_second = 1e11};
+  const auto seconds = [&](int stages, int micro_batches) {
+    return SecondsOf(FoldedOver(stages, micro_batches, 4, work), work.tp_bytes_per_second);
+  };
+  const auto woven = [](auto of) { return (of(9) - of(5)) / 4; };
+  const auto layers = [&](int micro_batches) {
+    return 2 * SecondsOfLayers(1, micro_batches, work);
+  };
+  const double first = woven([&](int micro_batches) { return seconds(1, micro_batches); });
+  const double other = woven(layers);
+  EXPECT_GT(first, 1.01 * other);
+  for (int stages : {2, 4}) {
+    const double expected = seconds(1, 1) + first + (stages - 1) * (layers(1) + other);
+    EXPECT_NEAR(seconds(stages, stages + 1) / expected, 1, 1e-3);
+    for (int more : {1, stages, 2 * stages})
+      EXPECT_LE(seconds(stages, stages + 1 + more), 1.001 * (expected + more * first));
+  }
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 // back up: stage r has the chunks r and 2 p - 1 - r, and the first stage has both ends of the
 // model. In super-slot s, for the chunks 0 (the way down) and 1 (the way up) of a stage:
 //
-//   D(s) = forward of chunk 0 for s, with backward of chunk 1 for s - p     from stage to stage down
-//   U(s) = forward of chunk 1 for s, with backward of chunk 0 for s - p     from stage to stage up
+//   D(s) = forward of chunk 0 for s, with backward of chunk 1 for s - p    from stage to stage down
+//   U(s) = forward of chunk 1 for s, with backward of chunk 0 for s - p    from stage to stage up
 //
 // What a cell lacks of the two at the begin and the end of a step is left out. Stage r computes
 // D(0) to D(p - r - 2), then D and U in turn, then what is left of U. Two stages and four
