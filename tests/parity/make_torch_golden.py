@@ -78,6 +78,10 @@ MODELS = {
     # As Llama 3.2 1B. One pair of columns keeps its wavelength, one lies in between, two are stretched whole.
     "llama_tied": Model("llama", layers=2, hidden=32, heads=4, kv_heads=2, ffn_hidden=44, sequence_length=16, vocab_size=61,
                         rotary_base=100, norm_epsilon=1e-6, tied_head=1, rotary_factor=8.0, rotary_original=32),
+    # Layers for two folded stages, four chunks.
+    "gpt_deep": Model("gpt", layers=4, hidden=16, heads=4, kv_heads=4, ffn_hidden=40, sequence_length=8, vocab_size=61),
+    "llama_deep": Model("llama", layers=4, hidden=16, heads=4, kv_heads=2, ffn_hidden=24, sequence_length=8, vocab_size=61,
+                        rotary_base=50),
 }
 
 

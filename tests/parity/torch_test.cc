@@ -12,8 +12,8 @@ std::vector<TorchCase> Cases() {
                          .splits = 2,
                          .recompute = Recompute::kSelective};
   std::vector<TorchCase> cases;
-  for (const char* golden :
-       {"gpt", "gpt_odd", "gpt_untied", "llama", "llama_grouped", "llama_tied"}) {
+  for (const char* golden : {"gpt", "gpt_odd", "gpt_untied", "llama", "llama_grouped", "llama_tied",
+                             "gpt_deep", "llama_deep"}) {
     cases.push_back({golden, {.tp_size = 1}});
     cases.push_back({golden, {.schedule = "domino_row", .slices = {2, 2}}});
     cases.push_back({golden, hybrid});
@@ -39,6 +39,24 @@ std::vector<TorchCase> Cases() {
                     .sequence_parallel = true,
                     .recompute = Recompute::kFull,
                     .micro_batches = 4}});
+  // Four micro-batches, so that three cells of two passes follow each other.
+  cases.push_back({"gpt_deep",
+                   {.schedule = "helix",
+                    .slices = {1},
+                    .sequence_parallel = true,
+                    .recompute = Recompute::kSelective,
+                    .micro_batches = 4}});
+  cases.push_back({"llama_deep", {.schedule = "helix", .slices = {1}, .micro_batches = 4}});
+  // Two folded stages, the head tied to the embedding on the first one, and not.
+  for (const char* golden : {"gpt_deep", "llama_deep"}) {
+    const Layout folded =
+        InOrder({.tp_size = 1, .pp_size = 2, .slices = {1}, .micro_batches = 4}, "folded");
+    cases.push_back({golden, folded});
+    cases.push_back({golden, folded});
+    cases.back().layout.tp_size = 2;
+    cases.back().layout.sequence_parallel = true;
+    cases.back().layout.recompute = Recompute::kFull;
+  }
   cases.push_back({"gpt_untied", {.tp_size = 1, .dp_size = 4, .slices = {1}}});
   cases.push_back({"gpt", {.schedule = "megatron_async", .dp_size = 2, .slices = {2}}});
   cases.push_back({"llama_grouped",
