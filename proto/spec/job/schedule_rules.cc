@@ -159,8 +159,12 @@ void CheckChunks(const v1alpha1::JobSpec& spec, Violations* violations) {
                                     ChunkedOrders(), " take more"));
     return;
   }
-  violations->Expect(spec.parallelism().stages().empty(), field, chunks,
-                     "1 with parallelism.stages, each of which has consecutive layers");
+  const int listed = spec.parallelism().stages_size();
+  if (!violations->Expect(listed == 0, "parallelism.stages", absl::StrCat(listed, " stages"),
+                          absl::StrCat("none with order ", order->name,
+                                       ", whose chunks share the layers evenly"))) {
+    return;
+  }
   if (order->folds) return CheckFold(*order, spec, violations);
   violations->Expect(chunks > 1, field, chunks,
                      absl::StrCat("at least 2 with order ", order->name));

@@ -133,7 +133,7 @@ const Refusal kRefusals[] = {
     {"parallelism { dp_size: 2 chunks_per_stage: 2 stages { layers: 3 } "
      "stages { layers: 3 dp_size: 1 } } schedule { pipeline { order: 'interleaved_1f1b' } } "
      "global_batch_size: 16",
-     "parallelism.chunks_per_stage"},
+     "parallelism.stages"},
     {"device: DEVICE_CUDA parallelism { dp_size: 2 stages { layers: 3 } "
      "stages { layers: 3 dp_size: 1 } } global_batch_size: 16",
      "parallelism.stages"},
@@ -146,7 +146,7 @@ const Refusal kRefusals[] = {
      "parallelism.dp_size"},
     {"parallelism { stages { layers: 3 } stages { layers: 3 } chunks_per_stage: 2 } "
      "schedule { pipeline { order: 'interleaved_1f1b' } } global_batch_size: 8",
-     kChunks},
+     "parallelism.stages"},
     {"parallelism { stages { layers: 3 } stages { layers: 3 } } profile { steps: 1 }",
      "profile.steps"},
     {"schedule { pipeline { transfer: TRANSFER_GATHER } }", "schedule.pipeline.transfer"},
@@ -192,7 +192,11 @@ const Refusal kRefusals[] = {
      kChunks},
     {"global_batch_size: 16 parallelism { stages { layers: 2 } stages { layers: 2 } "
      "stages { layers: 2 } } schedule { name: 'helix' pipeline { order: 'folded' } }",
-     kChunks},
+     "parallelism.stages"},
+    {"global_batch_size: 16 parallelism { chunks_per_stage: 1 stages { layers: 2 } "
+     "stages { layers: 2 } stages { layers: 2 } } "
+     "schedule { name: 'helix' pipeline { order: 'folded' } }",
+     "parallelism.stages"},
     {"global_batch_size: 16 parallelism { pp_size: 3 } "
      "schedule { name: 'helix' pipeline { order: 'folded' wgrad_delay: WGRAD_DELAY_SEND } }",
      kDelay},
