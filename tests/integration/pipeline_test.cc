@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "proto/base/files.h"
 #include "tests/integration/cluster.h"
 #include "worker/checkpoint/checkpoint.h"
 
@@ -224,7 +225,8 @@ JobFile Folded(const std::string& name, int steps, const std::string& more = "")
   return job;
 }
 
-// Stages go on with the layers of folded ones, and folded ones after them.
+// Stages go on with the layers of folded ones, and folded ones after them. The weights come out as
+// those of one stage, though the first rank writes the first and the last layer.
 TEST_F(PipelineTest, FoldedStagesTrainAndResumeAsOneStageDoesBitByBit) {
   StartCoordinator();
   StartWorker("node-a", 1);
@@ -240,6 +242,17 @@ TEST_F(PipelineTest, FoldedStagesTrainAndResumeAsOneStageDoesBitByBit) {
   for (double loss : Losses("rest")) resumed.push_back(loss);
   const std::vector<double> whole = Losses("one");
   EXPECT_EQ(resumed, std::vector<double>(whole.begin() + 4, whole.end()));
+
+  const auto exported = [&](const std::string& name) {
+    Process model({STRETTO_BINARY_DIR "/stretto-model", "checkpoint", "export",
+                   CheckpointFolder(name), "--format", "hf", "-o", Path(name + "-hf")},
+                  Path(name + "-export"));
+    EXPECT_EQ(model.Wait(), 0) << model.err();
+    return ReadFile(Path(name + "-hf/model.safetensors")).value_or("");
+  };
+  const std::string one = exported("one");
+  EXPECT_GT(one.size(), size_t{4} * 4 * 64 * 64 * 4);
+  EXPECT_TRUE(exported("rest") == one);
 }
 
 TEST_F(PipelineTest, TheExamplesRunAsTheyStand) {
