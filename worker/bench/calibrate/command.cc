@@ -5,7 +5,6 @@
 
 #include "worker/bench/calibrate/command.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/status/statusor.h"
@@ -67,8 +66,7 @@ absl::StatusOr<Work> WorkOf(const OverlapOptions& options) {
 
 absl::StatusOr<Work> WorkOf(const PipelineOptions& options) {
   Work work{.ranks = options.ranks};
-  for (int chunks : options.ChunksOfOrders()) work.specs.push_back(options.WithChunks(chunks));
-  std::reverse(work.specs.begin(), work.specs.end());  // several chunks have more groups
+  for (const auto& [spread, spec] : options.specs) work.specs.push_back(spec);
   return work;
 }
 

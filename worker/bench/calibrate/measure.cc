@@ -63,7 +63,7 @@ class Calibration {
       : specs_(specs), ranks_(ranks), say_(say) {}
 
   absl::StatusOr<CostProfile> Run() {
-    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(specs_[0], ranks_));
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(specs_, ranks_));
     ASSIGN_OR_RETURN(profile_.machine, CpuKind());
     profile_.build = kBuildVersion;
     RETURN_IF_ERROR(CollectCases());
@@ -79,7 +79,6 @@ class Calibration {
   Communicator& control() { return job_->control(); }
 
   absl::Status CollectCases() {
-    groups_ = GroupsOf(specs_[0], job_->rank());
     std::map<std::string, CollectiveCase> mine;
     for (const EngineSpec& spec : specs_) {
       ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, job_->rank()));
@@ -90,7 +89,7 @@ class Calibration {
       }
       for (auto& [name, collective] : CollectivesOf(plan.program)) {
         const Group& group = plan.program.groups[collective.op.group];
-        collective.op.group = FindGroup(groups_, group.name);
+        collective.op.group = FindGroup(job_->groups(), group.name);
         mine.try_emplace(name, std::move(collective));
       }
     }
@@ -153,9 +152,9 @@ class Calibration {
     if (collective.ranks == 0) return nullptr;
     CaseCopies none;
     none.step.lanes.push_back({"compute"});
-    AddCalls(collective, calls, groups_, &none.step);
+    AddCalls(collective, calls, job_->groups(), &none.step);
     SetRank(&none.step);
-    return MakeFilled(KernelCase{}, std::move(none), job_->LinksOf(specs_[0]), job_->backend());
+    return MakeFilled(KernelCase{}, std::move(none), job_->links(), job_->backend());
   }
 
   void SetRank(StepProgram* step) const {
@@ -306,11 +305,11 @@ class Calibration {
     ASSIGN_OR_RETURN(const double longest, job_->Slowest(reached));
     const int calls = CallsFor(call, longest, kMostCalls);
     CaseCopies step = CopiesOf(*timed, copies);
-    if (collective.ranks > 0) AddCalls(collective, calls, groups_, &step.step);
+    if (collective.ranks > 0) AddCalls(collective, calls, job_->groups(), &step.step);
     SetRank(&step.step);
     Backend& backend = job_->backend();
     ASSIGN_OR_RETURN(const auto together,
-                     MakeFilled(*timed, std::move(step), job_->LinksOf(specs_[0]), backend));
+                     MakeFilled(*timed, std::move(step), job_->links(), backend));
     ASSIGN_OR_RETURN(const auto computing,
                      MakeFilled(*timed, CopiesOf(*timed, copies), {}, backend));
     ASSIGN_OR_RETURN(const auto moving, MakeCalls(collective, calls));
@@ -365,7 +364,6 @@ class Calibration {
   const RankFlags& ranks_;
   const std::function<void(const std::string&)>& say_;
   std::unique_ptr<MeasuredJob> job_;
-  IdVector<GroupId, Group> groups_;                    // of the first spec
   std::map<std::string, KernelCase> computations_;     // by OperationKey
   std::map<std::string, CollectiveCase> collectives_;  // of all ranks; of no ranks if not of this
   std::map<std::string, CostProfile::Number> alone_;   // of collectives, by name

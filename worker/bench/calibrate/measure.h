@@ -13,10 +13,9 @@
 
 namespace stretto::bench {
 
-// Measures what the programs of `specs`, at least one, consist of; the first one has the groups of
-// all. Every rank calls it together and gets the same costs, in which a time is the slowest
-// rank's. `say` gets lines for the user. Errors: those of MeasuredJob and of executors;
-// UnsettledError (settle.h).
+// Measures what the programs of `specs`, at least one, consist of. Every rank calls it together and
+// gets the same costs, in which a time is the slowest rank's. `say` gets lines for the user.
+// Errors: those of MeasuredJob and of executors; UnsettledError (settle.h).
 absl::StatusOr<CostProfile> MeasureCosts(const std::vector<EngineSpec>& specs,
                                          const RankFlags& ranks,
                                          const std::function<void(const std::string&)>& say);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Makes the list of orders from the flags: every order of the table that holds the layers of its
-// number of chunks, and with a delay where it takes one.
+// Makes the list of orders from the flags: every order of the table, once for each number of chunks
+// if it takes several, and with a delay where it takes one.
 
 #include "worker/bench/options/pipeline_options.h"
 
@@ -42,7 +42,7 @@ std::vector<OrderChoice> Choices() {
     }
   };
   for (const PipelineRules& rules : kPipelines) {
-    if (!rules.folds) add(rules.name, rules.adjustable);  // its ranks hold other layers
+    add(rules.name, rules.adjustable);
   }
   add(kSlackOrder, true);
   plain.insert(plain.end(), delayed.begin(), delayed.end());
@@ -50,21 +50,6 @@ std::vector<OrderChoice> Choices() {
 }
 
 }  // namespace
-
-std::set<int> PipelineOptions::ChunksOfOrders() const {
-  std::set<int> numbers;
-  for (const OrderChoice& order : orders) numbers.insert(order.chunks);
-  return numbers;
-}
-
-EngineSpec PipelineOptions::WithChunks(int chunks) const {
-  EngineSpec with = spec;
-  with.chunks_per_stage = chunks;
-  for (const OrderChoice& order : orders) {
-    if (chunks > 1 && order.chunks == chunks) with.schedule.pipeline = order.order;
-  }
-  return with;
-}
 
 absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::string>& arguments) {
   PipelineOptions o;
@@ -81,13 +66,15 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   const std::vector<OrderChoice> choices = Choices();
   for (const OrderChoice& choice : choices) {
     known.push_back(choice.name);
-    if (choice.delay == WgradDelay::kNone) plain.push_back(choice.name);
+    if (choice.delay == WgradDelay::kNone && !IsFolded(choice.order)) plain.push_back(choice.name);
   }
   AddOrdersFlag(app, "--orders",
                 absl::StrCat("orders to measure: ", absl::StrJoin(known, ", "),
-                             "; slack has warm-ups by measured times, and + delays weight "
-                             "gradients (default: those without +, and without --chunks those that "
-                             "take one)"),
+                             "; slack has warm-ups by measured times, + delays weight gradients, "
+                             "and folded runs ",
+                             WeavingSchedule(),
+                             " in place of --schedule (default: those without + but folded, and "
+                             "without --chunks those that take one)"),
                 known, chosen);
   std::vector<int> chunks;
   app.add_option("--chunks", chunks,
@@ -106,16 +93,12 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   for (const std::string& name : chosen.empty() ? plain : chosen) {
     OrderChoice choice = *std::find_if(choices.begin(), choices.end(),
                                        [&](const OrderChoice& each) { return each.name == name; });
-    if (!TakesChunks(name)) {
+    for (const SpecFlags& row : RowsOf(flags, choice.order, chunks)) {
+      ASSIGN_OR_RETURN(const EngineSpec spec, SpecOfRanks(row, o.ranks, "stages"));
+      choice.spread = {.chunks = row.chunks, .folded = IsFolded(choice.order)};
+      if (TakesChunks(name)) choice.name = absl::StrCat(name, " x ", row.chunks);
       o.orders.push_back(choice);
-      continue;
-    }
-    flags.pipeline = choice.order;
-    for (int count : chunks) {
-      flags.chunks = choice.chunks = count;
-      RETURN_IF_ERROR(SpecOfRanks(flags, o.ranks, "stages").status());
-      choice.name = absl::StrCat(name, " x ", count);
-      o.orders.push_back(choice);
+      o.specs.try_emplace(choice.spread, spec);
     }
   }
   ASSIGN_OR_RETURN(o.costs, ReadCosts(costs));

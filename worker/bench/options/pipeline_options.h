@@ -2,8 +2,9 @@
 #pragma once
 // The options of `stretto-bench pipeline`: the work, the ranks and the orders to compare.
 
+#include <compare>
+#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,18 @@ namespace stretto::bench {
 // Warm-ups from the times that this benchmark measures (worker/engine/schedule/pipeline/slack.h).
 inline constexpr char kSlackOrder[] = "slack";
 
+// How the layers of the model are spread over stages. What a rank has and computes depends on it.
+struct Spread {
+  int chunks = 1;  // of a stage
+  bool folded = false;
+  auto operator<=>(const Spread&) const = default;
+};
+
 struct OrderChoice {
   std::string name = {};   // as given: "1f1b+send"
   std::string order = {};  // of the table, or kSlackOrder
   WgradDelay delay = WgradDelay::kNone;
-  int chunks = 1;  // of a stage
+  Spread spread = {};
 };
 
 struct PipelineOptions {
@@ -29,13 +37,10 @@ struct PipelineOptions {
   std::string model = {};  // its name, for the report
   EngineSpec spec = {};    // of the default order
   std::vector<OrderChoice> orders = {};
+  // Of the first order of each spread. Others of that spread have the same operations.
+  std::map<Spread, EngineSpec> specs = {};
   RankFlags ranks = {};
   std::optional<CostProfile> costs = {};  // steps are predicted from them
-
-  // The numbers of chunks that the orders have. What a rank holds and computes depends on it.
-  std::set<int> ChunksOfOrders() const;
-  // Returns the spec of an order with one of these numbers.
-  EngineSpec WithChunks(int chunks) const;
 };
 
 // Errors: InvalidArgument, in one line: the flag, found and expected.

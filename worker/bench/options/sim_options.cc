@@ -101,34 +101,19 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
   return bench::ExpectEachOnce("--pipeline", f.orders);
 }
 
-const char* WeavingSchedule() {
-  return std::find_if(kSchedules.begin(), kSchedules.end(),
-                      [](const ScheduleRules& rules) { return rules.weaves; })
-      ->name;
-}
-
 // The orders that any other schedule may have.
 std::vector<std::string> PlainOrders() {
   std::vector<std::string> names = PipelineNames();
-  std::erase_if(names, [](const std::string& name) { return FindPipeline(name)->folds; });
+  std::erase_if(names, bench::IsFolded);
   return names;
 }
 
-// Returns the specs of every order at a number of stages. A folded one has a schedule of its own.
+// Returns the specs of every order at a number of stages.
 absl::StatusOr<std::vector<EngineSpec>> SpecsOf(const SimFlags& f, const bench::SpecFlags& given) {
   std::vector<EngineSpec> specs;
   for (const std::string& order : f.orders.empty() ? PlainOrders() : f.orders) {
-    bench::SpecFlags flags = given;
-    flags.pipeline = order;
-    if (FindPipeline(order)->folds) {
-      flags.schedule = WeavingSchedule();
-      flags.chunks = 2;
-      ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(flags));
-      continue;
-    }
-    for (int chunks : bench::TakesChunks(order) ? f.chunks : std::vector<int>{1}) {
-      flags.chunks = chunks;
-      ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(flags));
+    for (const bench::SpecFlags& row : bench::RowsOf(given, order, f.chunks)) {
+      ASSIGN_OR_RETURN(specs.emplace_back(), bench::SpecOf(row));
     }
   }
   return specs;

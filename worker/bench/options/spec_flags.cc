@@ -255,6 +255,34 @@ bool TakesChunks(const std::string& order) {
   return rules != nullptr && rules->chunked && !rules->folds;
 }
 
+bool IsFolded(const std::string& order) {
+  const PipelineRules* rules = FindPipeline(order);
+  return rules != nullptr && rules->folds;
+}
+
+const char* WeavingSchedule() {
+  return std::find_if(kSchedules.begin(), kSchedules.end(),
+                      [](const ScheduleRules& rules) { return rules.weaves; })
+      ->name;
+}
+
+std::vector<SpecFlags> RowsOf(const SpecFlags& flags, const std::string& order,
+                              const std::vector<int>& chunks) {
+  SpecFlags row = flags;
+  if (FindPipeline(order) != nullptr) row.pipeline = order;
+  if (IsFolded(order)) {
+    row.schedule = WeavingSchedule();
+    row.chunks = 2;
+  }
+  if (!TakesChunks(order)) return {row};
+  std::vector<SpecFlags> rows;
+  for (int count : chunks) {
+    row.chunks = count;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
 absl::Status ExpectChunks(const std::string& flag, const std::vector<std::string>& orders,
                           const std::vector<int>& chunks) {
   const auto chunked = std::find_if(orders.begin(), orders.end(), TakesChunks);

@@ -58,6 +58,14 @@ absl::Status ExpectEachOnce(const std::string& flag, const std::vector<std::stri
 // Whether the order, to which a delay of weight gradients may be added ("1f1b+send"), takes several
 // chunks of a stage, as many as --chunks has. A folded order always has two.
 bool TakesChunks(const std::string& order);
+bool IsFolded(const std::string& order);
+// The schedule of folded stages.
+const char* WeavingSchedule();
+// Returns the flags of the rows that an order has: one for each of `chunks` if it takes several,
+// else one. A folded order has the weaving schedule. An order that is not in the table has the
+// flags as they are.
+std::vector<SpecFlags> RowsOf(const SpecFlags& flags, const std::string& order,
+                              const std::vector<int>& chunks);
 // Errors: InvalidArgument, if the orders of `flag`, empty for all, need --chunks that were not
 // given, or the reverse.
 absl::Status ExpectChunks(const std::string& flag, const std::vector<std::string>& orders,

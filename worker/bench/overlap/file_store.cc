@@ -18,7 +18,7 @@ namespace stretto::bench {
 
 // Hexadecimal, because a key may contain slashes.
 std::string FileStore::PathOf(absl::string_view key) const {
-  return absl::StrCat(folder_, "/key-", absl::BytesToHexString(key));
+  return absl::StrCat(folder_, "/", name_, "-", absl::BytesToHexString(key));
 }
 
 absl::Status FileStore::Set(absl::string_view key, absl::string_view bytes) {

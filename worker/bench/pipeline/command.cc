@@ -48,7 +48,8 @@ nlohmann::ordered_json JsonOf(const PipelineOptions& options, const PipelineResu
   bench::AddTo(&json, result.disturbed);
   for (const OrderResult& order : result.orders) {
     json["orders"].push_back({{"order", order.order.name},
-                              {"chunks", order.order.chunks},
+                              {"schedule", order.schedule},
+                              {"chunks", order.order.spread.chunks},
                               {"warm_ups", order.warm_ups},
                               {"step_seconds", order.median()},
                               {"steps", order.steps},

@@ -3,9 +3,9 @@
 // Connects the ranks as a job does. A first look at what a step is made of (computation alone, a
 // transfer alone, and what transfers take from computation) decides the warm-ups of the order
 // "slack". Then parity: two steps of each order against two of the serial oracle, which is one for
-// all orders. Then rounds. Each of them measures the parts again and one step of every order, so
-// that a machine whose speed drifts changes all of them alike. The simulator gets the medians and
-// times each order.
+// all orders that spread the layers alike. Then rounds. Each of them measures the parts again and
+// one step of every order, so that a machine whose speed drifts changes all of them alike. The
+// simulator gets the medians and times each order.
 
 #include "worker/bench/pipeline/measure.h"
 
@@ -61,10 +61,9 @@ class Measurement {
 
   absl::StatusOr<PipelineResult> Run() {
     RETURN_IF_ERROR(CheckCosts());
-    // The most chunks need all groups of fewer ones.
-    ASSIGN_OR_RETURN(job_,
-                     MeasuredJob::Connect(options_.WithChunks(*options_.ChunksOfOrders().rbegin()),
-                                          options_.ranks));
+    std::vector<EngineSpec> spreads;
+    for (const auto& [spread, spec] : options_.specs) spreads.push_back(spec);
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(spreads, options_.ranks));
     ASSIGN_OR_RETURN(const auto parts, PartsMeasurement::Create(options_, *job_));
     RETURN_IF_ERROR(parts->MeasureRound().status());
     PipelineResult result;
@@ -72,7 +71,10 @@ class Measurement {
     std::vector<EngineSpec> specs;
     for (const OrderChoice& order : options_.orders) {
       ASSIGN_OR_RETURN(specs.emplace_back(), SpecOf(order, result.parts));
-      result.orders.push_back({.order = order, .warm_ups = WarmUpsOf(specs.back()), .steps = {}});
+      result.orders.push_back({.order = order,
+                               .schedule = specs.back().schedule.name,
+                               .warm_ups = WarmUpsOf(specs.back()),
+                               .steps = {}});
     }
     RETURN_IF_ERROR(CheckParity(specs));
     std::map<std::string, std::vector<double>> alone;  // of the slowest rank, by round
@@ -96,13 +98,12 @@ class Measurement {
   }
 
  private:
-  // Orders of one number of chunks have the same operations.
   absl::Status CheckCosts() const {
     if (!options_.costs) return absl::OkStatus();
     RETURN_IF_ERROR(ExpectThisCpu(*options_.costs));
-    for (int chunks : options_.ChunksOfOrders()) {
-      for (Rank rank : IdRange<Rank>(options_.spec.world_size())) {
-        ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(options_.WithChunks(chunks), rank));
+    for (const auto& [spread, spec] : options_.specs) {
+      for (Rank rank : IdRange<Rank>(spec.world_size())) {
+        ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, rank));
         RETURN_IF_ERROR(ExpectOperations(*options_.costs, plan.program));
       }
     }
@@ -111,12 +112,11 @@ class Measurement {
 
   // What was measured decides the warm-ups of slack.
   absl::StatusOr<EngineSpec> SpecOf(const OrderChoice& order, const PipelineParts& parts) const {
-    EngineSpec spec = options_.WithChunks(order.chunks);
+    EngineSpec spec = options_.specs.at(order.spread);
+    const bool slack = order.order == kSlackOrder;
+    spec.schedule.pipeline = slack ? kDefaultPipeline : order.order;
     spec.schedule.wgrad_delay = order.delay;
-    if (order.order != kSlackOrder) {
-      spec.schedule.pipeline = order.order;
-      return spec;
-    }
+    if (!slack) return spec;
     std::vector<StageSeconds> stages(static_cast<size_t>(spec.pp_size));
     for (Rank r : IdRange<Rank>(spec.world_size())) {
       ASSIGN_OR_RETURN(const RankPlan plan, DraftPlan(spec, r));
@@ -124,9 +124,9 @@ class Measurement {
       StageSeconds& stage = stages.at(PlaceOf(spec, r).stage);
       stage.forward = std::max(stage.forward, measured.forward);
       stage.backward = std::max(stage.backward, measured.backward);
-      stage.delayed =
-          std::max(stage.delayed,
-                   SecondsBehindSend(plan.program, {.table = parts.tables.at(1)[r.position()]}));
+      stage.delayed = std::max(
+          stage.delayed,
+          SecondsBehindSend(plan.program, {.table = parts.tables.at(order.spread)[r.position()]}));
     }
     const std::vector<BoundarySeconds> boundaries(stages.size() - 1,
                                                   {parts.transfer_seconds, parts.transfer_seconds});
@@ -134,13 +134,12 @@ class Measurement {
     return spec;
   }
 
-  // Keeps the engines of the orders. A rank holds other layers with another number of chunks, so
-  // each number has an oracle of its own.
+  // Keeps the engines of the orders. Each spread of the layers has an oracle of its own.
   absl::Status CheckParity(const std::vector<EngineSpec>& specs) {
-    std::map<int, std::vector<trainer::StepResult>> oracles;  // by chunks
+    std::map<Spread, std::vector<trainer::StepResult>> oracles;
     for (size_t i = 0; i < specs.size(); ++i) {
       const std::string& name = options_.orders[i].name;
-      const auto [oracle, added] = oracles.try_emplace(specs[i].chunks_per_stage);
+      const auto [oracle, added] = oracles.try_emplace(options_.orders[i].spread);
       if (added) {
         ASSIGN_OR_RETURN(oracle->second, OracleOf(specs[i]));
       }
@@ -162,7 +161,7 @@ class Measurement {
     ASSIGN_OR_RETURN(const auto plans, BuildPlans(spec));
     result->activation_bytes = plans.front().arenas[ArenaClass::kActivation];
     std::vector<CostModel> costs;
-    for (const CostTable& table : parts.tables.at(spec.chunks_per_stage))
+    for (const CostTable& table : parts.tables.at(result->order.spread))
       costs.push_back({.table = table});
     ASSIGN_OR_RETURN(result->ideal, Played(plans, costs));
     const double rate = parts.transfer_bytes / parts.transfer_seconds;

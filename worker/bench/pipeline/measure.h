@@ -15,6 +15,7 @@ namespace stretto::bench {
 
 struct OrderResult {
   OrderChoice order;
+  std::string schedule;          // that its stages run
   std::vector<int> warm_ups;     // by stage
   std::vector<double> steps;     // of all rounds, in seconds, of the slowest rank
   double simulated = 0;          // a step of the measured operations on the measured link

@@ -40,9 +40,8 @@ double SecondsBetween(int64_t begin, int64_t end) {
 absl::StatusOr<std::unique_ptr<PartsMeasurement>> PartsMeasurement::Create(
     const PipelineOptions& options, MeasuredJob& job) {
   std::unique_ptr<PartsMeasurement> parts(new PartsMeasurement(options, job));
-  for (int chunks : options.ChunksOfOrders()) {
-    const EngineSpec spec = options.WithChunks(chunks);
-    std::unique_ptr<trainer::RankEngine>& engine = parts->computed_[chunks].engine;
+  for (const auto& [spread, spec] : options.specs) {
+    std::unique_ptr<trainer::RankEngine>& engine = parts->computed_[spread].engine;
     ASSIGN_OR_RETURN(engine, job.Make(spec, Variant::kComputeOnly));
     FillInputs(spec, 1, *engine);
     RETURN_IF_ERROR(engine->executor().Run());  // touches the memory
@@ -53,11 +52,12 @@ absl::StatusOr<std::unique_ptr<PartsMeasurement>> PartsMeasurement::Create(
 
 absl::StatusOr<std::map<std::string, double>> PartsMeasurement::MeasureRound() {
   std::map<std::string, double> alone;
-  for (auto& [chunks, computed] : computed_) {
+  for (auto& [spread, computed] : computed_) {
     RETURN_IF_ERROR(job_.control().Run(Collective::Barrier()));
     ASSIGN_OR_RETURN(computed.rounds.emplace_back(), Run(*computed.engine));
-    ASSIGN_OR_RETURN(alone[absl::StrCat("computation alone, chunks ", chunks)],
-                     job_.Slowest(computed.rounds.back().total));
+    const std::string name =
+        absl::StrCat("computation alone, chunks ", spread.chunks, spread.folded ? ", folded" : "");
+    ASSIGN_OR_RETURN(alone[name], job_.Slowest(computed.rounds.back().total));
   }
   RETURN_IF_ERROR(MeasureTransfers());
   RETURN_IF_ERROR(MeasureContention());
@@ -102,7 +102,7 @@ absl::StatusOr<double> PartsMeasurement::TransferAlone() {
 }
 
 absl::Status PartsMeasurement::MeasureContention() {
-  const double alone = fewest_chunks().rounds.back().total;
+  const double alone = first().rounds.back().total;
   ASSIGN_OR_RETURN(const auto all,
                    trainer::ExchangeNumbers(job_.control(), {alone, drained_.back()}));
   double computing = alone, transfer = 0;
@@ -114,7 +114,7 @@ absl::Status PartsMeasurement::MeasureContention() {
   RETURN_IF_ERROR(DrainLink(job_.control()));
   absl::StatusOr<std::vector<Interval>> sent = std::vector<Interval>();
   std::thread transfers([&] { sent = Transfers(count); });
-  const absl::StatusOr<Computation> under = Run(*fewest_chunks().engine);
+  const absl::StatusOr<Computation> under = Run(*first().engine);
   const int64_t computed = NowNanoseconds();
   transfers.join();
   RETURN_IF_ERROR(under.status());
@@ -135,8 +135,8 @@ int64_t PartsMeasurement::TransferCount() const {
   return int64_t{spec.micro_batch_size} * spec.model.sequence_length * spec.model.hidden;
 }
 
-// Sends `count` micro-batches from the first stage to the second, one after the other. Returns when;
-// nothing on ranks of other stages.
+// Sends `count` micro-batches from the first stage to the second, one after the other. Returns
+// when; nothing on ranks of other stages.
 absl::StatusOr<std::vector<Interval>> PartsMeasurement::Transfers(int count) {
   const GroupId group = FindGroup(GroupsOf(options_.spec, job_.rank()), TransferGroupName(0, 1));
   const TensorView view{.data = payload_.data(),
@@ -162,14 +162,14 @@ absl::StatusOr<PipelineParts> PartsMeasurement::Medians() {
                      [](const Computation& a, const Computation& b) { return a.total < b.total; });
     return *middle;
   };
-  for (auto& [chunks, computed] : computed_) {
+  for (auto& [spread, computed] : computed_) {
     ASSIGN_OR_RETURN(const std::vector<std::string> tables,
                      trainer::ExchangeText(job_.control(), middle_of(computed.rounds).table));
     for (const std::string& table : tables) {
-      ASSIGN_OR_RETURN(parts.tables[chunks].emplace_back(), CostTable::Parse(table));
+      ASSIGN_OR_RETURN(parts.tables[spread].emplace_back(), CostTable::Parse(table));
     }
   }
-  const Computation middle = middle_of(fewest_chunks().rounds);
+  const Computation middle = middle_of(first().rounds);
   parts.transfer_bytes =
       static_cast<double>(TransferCount()) * static_cast<double>(SizeOf(options_.spec.wire_dtype));
   const double micro_batches = options_.spec.micro_batches;

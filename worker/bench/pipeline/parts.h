@@ -25,9 +25,8 @@ struct PipelineParts {
   double transfer_seconds = 0;  // of these, alone, on a link whose bucket was drained
   double rested_seconds = 0;    // the same after a pause as long as the transfer
   Contention contention;        // between computation and a transfer, mean of both ends
-  // By number of chunks, and by rank. What a rank holds and computes depends on that number.
-  std::map<int, std::vector<CostTable>> tables;
-  std::vector<StageSeconds> seconds;  // by rank, without `delayed`, with the fewest chunks
+  std::map<Spread, std::vector<CostTable>> tables;  // of each rank
+  std::vector<StageSeconds> seconds;  // by rank, without `delayed`, of the first spread
 };
 
 // Every rank calls each function together with the others. Errors: those of executors and of
@@ -60,7 +59,8 @@ class PartsMeasurement {
   };
 
   static absl::StatusOr<Computation> Run(trainer::RankEngine& engine);
-  Computed& fewest_chunks() { return computed_.begin()->second; }
+  // That of the fewest chunks.
+  Computed& first() { return computed_.begin()->second; }
   absl::StatusOr<double> TransferAlone();
   absl::Status MeasureTransfers();
   absl::Status MeasureContention();
@@ -69,8 +69,8 @@ class PartsMeasurement {
 
   const PipelineOptions& options_;
   MeasuredJob& job_;
-  std::map<int, Computed> computed_;  // by number of chunks
-  std::vector<float> payload_;        // of a transfer
+  std::map<Spread, Computed> computed_;
+  std::vector<float> payload_;  // of a transfer
   // Of this rank, by round.
   std::vector<double> drained_, rested_;
   std::vector<double> computation_loses_, transfer_loses_;  // shares of their rates

@@ -18,34 +18,62 @@ namespace stretto::bench {
 using trainer::RankEngine;
 using trainer::StepResult;
 
-absl::StatusOr<std::unique_ptr<MeasuredJob>> MeasuredJob::Connect(const EngineSpec& spec,
-                                                                  const RankFlags& flags) {
+namespace {
+
+// Whether some rank is in a group of `spec` that none of `others` has. Every rank finds the same.
+bool AddsGroups(const EngineSpec& spec, const std::vector<EngineSpec>& others) {
+  for (Rank rank : IdRange<Rank>(spec.world_size())) {
+    for (const Group& group : GroupsOf(spec, rank)) {
+      const bool known = std::any_of(others.begin(), others.end(), [&](const EngineSpec& other) {
+        return FindGroup(GroupsOf(other, rank), group.name) >= 0;
+      });
+      if (!known) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<MeasuredJob>> MeasuredJob::Connect(
+    const std::vector<EngineSpec>& specs, const RankFlags& flags) {
   std::unique_ptr<MeasuredJob> job(new MeasuredJob);
-  job->config_.engine = spec;
-  job->config_.rank = Rank::Of(flags.rank);
-  job->config_.interface_address = flags.address;
-  ASSIGN_OR_RETURN(job->device_, trainer::RankDevice::Open(job->config_));
-  FileStore store(flags.rendezvous);
-  RETURN_IF_ERROR(job->device_->Connect(store, nullptr));
+  std::vector<EngineSpec> connected;
+  for (const EngineSpec& spec : specs) {
+    if (!AddsGroups(spec, connected)) continue;
+    connected.push_back(spec);
+    Connection& connection = job->connections_.emplace_back();
+    connection.config.engine = spec;
+    connection.config.rank = Rank::Of(flags.rank);
+    connection.config.interface_address = flags.address;
+    ASSIGN_OR_RETURN(connection.device, trainer::RankDevice::Open(connection.config));
+    FileStore store(flags.rendezvous, absl::StrCat("job", connected.size()));
+    RETURN_IF_ERROR(connection.device->Connect(store, nullptr));
+    const GroupLinks links = connection.device->links();
+    const IdVector<GroupId, Group> groups = GroupsOf(spec, job->rank());
+    for (GroupId group : groups.ids()) {
+      if (FindGroup(job->groups_, groups[group].name) >= 0) continue;
+      job->groups_.push_back(groups[group]);
+      job->links_.push_back(links[group.position()]);
+    }
+  }
   return job;
 }
 
 GroupLinks MeasuredJob::LinksOf(const EngineSpec& spec) const {
-  const IdVector<GroupId, Group> connected = GroupsOf(config_.engine, rank());
-  const GroupLinks all = device_->links();
   GroupLinks links;
   for (const Group& group : GroupsOf(spec, rank())) {
-    const GroupId found = FindGroup(connected, group.name);
-    STRETTO_CHECK(found >= 0 && connected[found] == group);
-    links.push_back(all[found.position()]);
+    const GroupId found = FindGroup(groups_, group.name);
+    STRETTO_CHECK(found >= 0 && groups_[found] == group);
+    links.push_back(links_[found.position()]);
   }
   return links;
 }
 
 absl::StatusOr<std::unique_ptr<RankEngine>> MeasuredJob::Make(const EngineSpec& spec,
                                                               Variant variant) {
-  ASSIGN_OR_RETURN(auto engine, RankEngine::Create(spec, rank(), variant, LinksOf(spec),
-                                                   device_->backend(), {}));
+  ASSIGN_OR_RETURN(auto engine,
+                   RankEngine::Create(spec, rank(), variant, LinksOf(spec), backend(), {}));
   RETURN_IF_ERROR(engine->Initialise(kSeed));
   return engine;
 }
@@ -53,7 +81,7 @@ absl::StatusOr<std::unique_ptr<RankEngine>> MeasuredJob::Make(const EngineSpec& 
 absl::StatusOr<std::vector<StepResult>> MeasuredJob::FirstSteps(RankEngine& engine) {
   std::vector<StepResult> results;
   for (int step = 1; step <= trainer::kParitySteps; ++step) {
-    FillInputs(config_.engine, step, engine);
+    FillInputs(connections_.front().config.engine, step, engine);
     RETURN_IF_ERROR(engine.executor().Run());
     ASSIGN_OR_RETURN(results.emplace_back(), trainer::ResultOf(engine));
   }

@@ -2,6 +2,7 @@
 #pragma once
 // A job whose steps are measured: one process per rank, connected as the ranks of a job are.
 
+#include <list>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,15 +25,19 @@ struct StepTime {
 // of communicators.
 class MeasuredJob {
  public:
-  // `spec` decides the groups; engines may be of others with the same ones or fewer.
-  static absl::StatusOr<std::unique_ptr<MeasuredJob>> Connect(const EngineSpec& spec,
+  // `specs`, at least one, of as many ranks each, decide the groups. Engines may be of others whose
+  // groups are among them.
+  static absl::StatusOr<std::unique_ptr<MeasuredJob>> Connect(const std::vector<EngineSpec>& specs,
                                                               const RankFlags& flags);
 
-  Rank rank() const { return config_.rank; }
-  Communicator& control() { return device_->control(); }
+  Rank rank() const { return connections_.front().config.rank; }
+  Communicator& control() { return connections_.front().device->control(); }
+  Backend& backend() { return connections_.front().device->backend(); }
+  // The groups of all specs that this rank is in, and their connections.
+  const IdVector<GroupId, Group>& groups() const { return groups_; }
+  const GroupLinks& links() const { return links_; }
   // Returns the connections of the groups of `spec`.
   GroupLinks LinksOf(const EngineSpec& spec) const;
-  Backend& backend() { return device_->backend(); }
 
   // Returns an engine with weights drawn from kSeed.
   absl::StatusOr<std::unique_ptr<trainer::RankEngine>> Make(const EngineSpec& spec,
@@ -51,8 +56,15 @@ class MeasuredJob {
  private:
   MeasuredJob() = default;
 
-  trainer::JobConfig config_;  // outlives the device
-  std::unique_ptr<trainer::RankDevice> device_;
+  // A device connects the groups of one spec.
+  struct Connection {
+    trainer::JobConfig config;  // outlives the device
+    std::unique_ptr<trainer::RankDevice> device;
+  };
+
+  std::list<Connection> connections_;
+  IdVector<GroupId, Group> groups_;
+  GroupLinks links_;  // by group
 };
 
 }  // namespace stretto::bench

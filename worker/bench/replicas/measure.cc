@@ -51,7 +51,7 @@ class Measurement {
       : options_(options), say_(say) {}
 
   absl::StatusOr<ReplicasResult> Run() {
-    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect(options_.spec, options_.ranks));
+    ASSIGN_OR_RETURN(job_, MeasuredJob::Connect({options_.spec}, options_.ranks));
     EngineSpec synchronous = options_.spec, zero = options_.spec;
     synchronous.schedule = {.name = "megatron_sync", .slices = {options_.spec.micro_batch_size}};
     zero.zero = 1;

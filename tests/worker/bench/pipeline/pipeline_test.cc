@@ -74,6 +74,37 @@ TEST_F(ChunksTest, EachNumberOfChunksHasAnOracleOfItsOwn) {
   for (const Json& order : result["orders"]) EXPECT_GT(order["ideal_seconds"], 0);
 }
 
+class FoldedTest : public TwoRanksTest {
+ protected:
+  FoldedTest() : TwoRanksTest("pipeline", 4) {}
+};
+
+TEST_F(FoldedTest, FoldedStagesAreMeasuredBesideOtherOrders) {
+  ASSERT_EQ(RunTwoRanks("--orders slack,folded,1f1b_blocking,interleaved_1f1b --chunks 2"), 0)
+      << Printed("rank0") << Printed("rank1");
+  EXPECT_THAT(Printed("rank0"),
+              HasSubstr("folded, warm-ups 4 3: 2 steps bitwise equal to the serial oracle"));
+  const Json result = Json::parse(Printed("json"));
+  ASSERT_EQ(result["orders"].size(), 4u);
+  EXPECT_EQ(result["orders"][1]["order"], "folded");
+  EXPECT_EQ(result["orders"][1]["schedule"], "helix");
+  EXPECT_EQ(result["orders"][2]["schedule"], "megatron_sync");
+  for (size_t order : {1, 3}) EXPECT_EQ(result["orders"][order]["chunks"], 2);
+  for (const Json& order : result["orders"]) {
+    EXPECT_EQ(order["steps"].size(), 2u);
+    EXPECT_GE(order["simulated_seconds"], order["ideal_seconds"]);
+    EXPECT_GT(order["ideal_seconds"], 0);
+  }
+}
+
+TEST_F(ChunksTest, RefusesWhatFoldedStagesCannotRun) {
+  ExpectRefused(
+      {{"--orders folded", "--layers: found 6, expected a multiple of 4 with order folded"},
+       {"--orders folded --pp 3 --merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1"},
+       {"--orders folded --pp 3 --chunks 2", "--chunks: found 2, expected an order of --orders"},
+       {"--orders folded+send", "--orders: "}});
+}
+
 TEST_F(PipelineCommandTest, RefusesWhatCannotRun) {
   ExpectRefused(
       {{"--pp 3", "--pp: found 3, expected at most the 2 layers of the model"},
