@@ -165,6 +165,7 @@ TEST(SimPipelineCommandTest, WrongPipelinesAreOneLineWithFlagFoundAndExpected) {
        {"--layers", "found 6", "multiple of 4", "folded"}},
       {"--pp 3 --pipeline folded --micro-batches 3",
        {"--micro-batch x --micro-batches", "found 12", "at least 16", "folded"}},
+      {"--pp 2 --pipeline folded --schedule helix", {"--schedule", "found helix", "folded"}},
       {"--pp 6 --tp 1 --dp 1024 --micro-batch 1", {"--pp x --dp x --tp", "6144", "4096"}},
       {"--ranks-per-node 0", {"--ranks-per-node", "0", "1 to 65536"}},
       {"--node-gbps 0", {"--node-gbps", "0", "above 0"}},

@@ -87,6 +87,7 @@ absl::StatusOr<PipelineOptions> ParsePipelineOptions(const std::vector<std::stri
   ASSIGN_OR_RETURN(o.help, ParseFlags(app, arguments));
   if (!o.help.empty()) return o;
   o.model = TitleOf(flags);
+  RETURN_IF_ERROR(ExpectUnwoven(flags));
   RETURN_IF_ERROR(ExpectEachOnce("--orders", chosen));
   RETURN_IF_ERROR(ExpectChunks("--orders", chosen, chunks));
   ASSIGN_OR_RETURN(o.spec, SpecOfRanks(flags, o.ranks, "stages"));

@@ -97,6 +97,7 @@ absl::Status CheckPipelineFlags(const SimFlags& f) {
   }
   if (!staged && !f.chunks.empty())
     return error("--chunks: found ", f.chunks.front(), " with --pp 1, expected --pp of at least 2");
+  if (staged) RETURN_IF_ERROR(bench::ExpectUnwoven(f.spec));
   RETURN_IF_ERROR(bench::ExpectChunks("--pipeline", f.orders, f.chunks));
   return bench::ExpectEachOnce("--pipeline", f.orders);
 }

@@ -266,6 +266,13 @@ const char* WeavingSchedule() {
       ->name;
 }
 
+absl::Status ExpectUnwoven(const SpecFlags& flags) {
+  if (!FindSchedule(flags.schedule)->weaves) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--schedule: found ", flags.schedule, ", expected one that does not weave with ",
+                   "several stages, of which folded ones run ", WeavingSchedule(), " anyway"));
+}
+
 std::vector<SpecFlags> RowsOf(const SpecFlags& flags, const std::string& order,
                               const std::vector<int>& chunks) {
   SpecFlags row = flags;

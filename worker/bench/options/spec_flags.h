@@ -61,6 +61,8 @@ bool TakesChunks(const std::string& order);
 bool IsFolded(const std::string& order);
 // The schedule of folded stages.
 const char* WeavingSchedule();
+// Errors: InvalidArgument, if the schedule of the other orders weaves, which they cannot.
+absl::Status ExpectUnwoven(const SpecFlags& flags);
 // Returns the flags of the rows that an order has: one for each of `chunks` if it takes several,
 // else one. A folded order has the weaving schedule. An order that is not in the table has the
 // flags as they are.

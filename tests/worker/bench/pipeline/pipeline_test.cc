@@ -102,6 +102,7 @@ TEST_F(ChunksTest, RefusesWhatFoldedStagesCannotRun) {
       {{"--orders folded", "--layers: found 6, expected a multiple of 4 with order folded"},
        {"--orders folded --pp 3 --merge-wgrads 2", "--merge-wgrads: found 2, expected at most 1"},
        {"--orders folded --pp 3 --chunks 2", "--chunks: found 2, expected an order of --orders"},
+       {"--orders folded --schedule helix", "--schedule: found helix, expected one that does not"},
        {"--orders folded+send", "--orders: "}});
 }
 
