@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// stretto-coordinator, the daemon that manages the jobs. Exit codes: 0 stopped on request, 1 cannot
-// start, 2 bad command line.
+// stretto-coordinator, the daemon that manages the jobs, and what is done to its state beside it.
+// Exit codes: 0 stopped on request, or done; 1 cannot start, or nothing was done; 2 bad command
+// line; 3 repaired, and records were lost.
 
 #include <fcntl.h>
 #include <spdlog/spdlog.h>
@@ -26,6 +27,7 @@
 #include "absl/strings/strip.h"
 #include "coordinator/service/server.h"
 #include "coordinator/store/job_store.h"
+#include "coordinator/store/repair.h"
 #include "coordinator/telemetry/telemetry.h"
 #include "proto/base/address.h"
 #include "proto/base/clock.h"
@@ -38,6 +40,8 @@
 namespace stretto {
 namespace {
 
+constexpr int kRecordsLost = 3;
+
 struct Options {
   service::ServerOptions server;
   std::string metrics_listen = "127.0.0.1:9090";
@@ -48,6 +52,7 @@ struct Options {
   double hang_seconds = 20;
   double stop_grace_seconds = 10;
   bool restored = false;
+  bool repair = false;
   double keep_days = 0;
 };
 
@@ -59,11 +64,19 @@ std::string DefaultStateDir() {
   return absl::StrCat(home != nullptr ? home : "", "/.local/state/stretto/coordinator");
 }
 
-// Creates the folder and locks it for the lifetime of the returned descriptor.
-absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
+absl::Status CreateStateDir(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return ErrnoStatus(error.value(), absl::StrCat("--state-dir: create ", folder));
+  if (!error) return absl::OkStatus();
+  return ErrnoStatus(error.value(), absl::StrCat("--state-dir: create ", folder));
+}
+
+std::string DatabaseIn(const std::string& state_dir) {
+  return absl::StrCat(state_dir, "/coordinator.db");
+}
+
+// Locks the folder for the lifetime of the returned descriptor.
+absl::StatusOr<FileDescriptor> LockStateDir(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/lock");
   FileDescriptor lock(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid()) return ErrnoStatus(errno, absl::StrCat("--state-dir: open ", path));
@@ -95,14 +108,13 @@ absl::Status CheckMetricsListen(const Options& options) {
       "--insecure-metrics-beyond-loopback allows it"));
 }
 
-// A state that was restored from a copy may have issued epochs that it does not know, to workers
-// and checkpoints that do. Continues beyond all of them.
-absl::Status SkipEpochs(coordinator::JobStore& store) {
-  constexpr int64_t kMoreThanSinceAnyCopy = 1'000'000;
-  ASSIGN_OR_RETURN(const coordinator::Snapshot snapshot, store.Load());
-  const Epoch next(snapshot.epoch.last.value() + kMoreThanSinceAnyCopy);
-  spdlog::warn("state was restored from a copy: epochs continue after {}", next.value());
-  return store.Commit({coordinator::EpochRecord{next}});
+// Returns the exit code.
+absl::StatusOr<int> Repair(const Options& options) {
+  ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
+  ASSIGN_OR_RETURN(const coordinator::RepairReport report,
+                   coordinator::RepairSqliteStore(DatabaseIn(options.state_dir)));
+  std::fputs(report.Text().c_str(), stdout);
+  return report.lost_any() ? kRecordsLost : 0;
 }
 
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
@@ -119,10 +131,13 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
   std::signal(SIGPIPE, SIG_IGN);
 
   RETURN_IF_ERROR(CheckMetricsListen(options));
+  RETURN_IF_ERROR(CreateStateDir(options.state_dir));
   ASSIGN_OR_RETURN(const FileDescriptor lock, LockStateDir(options.state_dir));
-  ASSIGN_OR_RETURN(
-      auto store, coordinator::OpenSqliteStore(absl::StrCat(options.state_dir, "/coordinator.db")));
-  if (options.restored) RETURN_IF_ERROR(SkipEpochs(*store));
+  ASSIGN_OR_RETURN(auto store, coordinator::OpenSqliteStore(DatabaseIn(options.state_dir)));
+  if (options.restored) {
+    ASSIGN_OR_RETURN(const Epoch epoch, coordinator::SkipEpochs(*store));
+    spdlog::warn("state was restored from a copy: epochs continue after {}", epoch.value());
+  }
   monitoring::Readiness readiness(absl::UnavailableError("starting"));
   ASSIGN_OR_RETURN(const auto monitoring,
                    monitoring::MonitoringServer::Start(options.metrics_listen,
@@ -179,6 +194,10 @@ int Main(int argc, char** argv) {
   app.add_flag("--restored", options.restored,
                "continue on a --state-dir that is an older copy: skips the epochs that workers may "
                "know. Give it once, after restoring");
+  app.add_flag("--repair", options.repair,
+               "instead of starting, replace a damaged job database by one with every record "
+               "that is whole, list what was kept and lost, and keep the damaged one aside. "
+               "Exit code 3 if records were lost, 0 if none were");
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
                  "deleted, but their checkpoints stay on disk")
@@ -222,13 +241,18 @@ int Main(int argc, char** argv) {
   // gRPC would log, in a format of its own, what we report ourselves.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   telemetry::Telemetry telemetry;
-  const absl::Status status = Run(options, telemetry);
-  if (!status.ok()) {
+  absl::StatusOr<int> exit_code = 0;
+  if (options.repair) {
+    exit_code = Repair(options);
+  } else if (const absl::Status done = Run(options, telemetry); !done.ok()) {
+    exit_code = done;
+  }
+  if (const absl::Status& status = exit_code.status(); !status.ok()) {
     std::fprintf(stderr, "stretto-coordinator: %s\n", std::string(status.message()).c_str());
   }
   // Run has closed everything that matters.
   std::fflush(nullptr);
-  std::_Exit(status.ok() ? 0 : 1);
+  std::_Exit(exit_code.ok() ? *exit_code : 1);
 }
 
 }  // namespace

@@ -40,13 +40,18 @@ struct SqliteOptions {
   int64_t max_pages = 0;
 };
 
-// Opens or creates one database file, in an existing folder, in WAL mode with synchronous=FULL.
-// Holds the database exclusively, so a second coordinator on the same file is refused. Errors:
-// NotFound (no such folder), FailedPrecondition (another process has it open, or its user_version
-// is newer than this build's; the message names both), DataLoss (empty, not a database, damaged),
-// PermissionDenied, ResourceExhausted, Unavailable.
+// Opens or creates one database file, in an existing folder, in WAL mode with synchronous=FULL, and
+// reads and checks all of it. Only this store can write to it while it is open, so a second
+// coordinator on the same file is refused; others can read. Errors: NotFound (no such folder),
+// FailedPrecondition (another process writes to it, or its user_version is newer than this build's;
+// the message names both), DataLoss (empty, not a database, damaged; the message names what was
+// found and what to do), PermissionDenied, ResourceExhausted, Unavailable.
 absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& path,
                                                           const SqliteOptions& options = {});
+
+// Commits an epoch beyond any that was issued since the store's content was copied, and returns it:
+// for a store that was restored from a copy or repaired.
+absl::StatusOr<Epoch> SkipEpochs(JobStore& store);
 
 // Forwards calls to `store` and reports the duration and the result of every commit to `observer`.
 // `clock` is borrowed and must outlive the store.

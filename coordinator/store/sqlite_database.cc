@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+
+// SQLite's C interface with statuses instead of codes. Our own mistakes, such as an index that a
+// statement does not have, end the process; all that a file or a disk can cause is a status.
+
 #include "coordinator/store/sqlite_database.h"
 
 #include <sqlite3.h>
@@ -6,10 +10,40 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/store/record_checksum.h"
 #include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 
 namespace stretto::coordinator {
+namespace {
+
+constexpr int kLockWaitMs = 1000;
+
+void ChecksumFunction(sqlite3_context* context, int count, sqlite3_value** values) {
+  const auto bytes = [](sqlite3_value* value) {
+    const auto* data = static_cast<const char*>(sqlite3_value_blob(value));
+    return absl::string_view(data, sqlite3_value_bytes(value));
+  };
+  RecordChecksum checksum(bytes(values[0]));
+  for (int i = 1; i < count; ++i) {
+    switch (sqlite3_value_type(values[i])) {
+      case SQLITE_NULL:
+        checksum.AddNull();
+        break;
+      case SQLITE_INTEGER:
+        checksum.AddInteger(sqlite3_value_int64(values[i]));
+        break;
+      case SQLITE_TEXT:
+        checksum.AddText(bytes(values[i]));
+        break;
+      default:  // a blob; no table has real numbers
+        checksum.AddBlob(bytes(values[i]));
+    }
+  }
+  sqlite3_result_int64(context, checksum.value());
+}
+
+}  // namespace
 
 SqliteStatement::SqliteStatement(SqliteStatement&& other) noexcept
     : database_(other.database_), statement_(std::exchange(other.statement_, nullptr)) {}
@@ -48,14 +82,19 @@ std::string SqliteStatement::Text(int column) const {
   return bytes == 0 ? "" : std::string(static_cast<const char*>(data), bytes);
 }
 
-absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<SqliteDatabase>> SqliteDatabase::Open(const std::string& path,
+                                                                     IfMissing if_missing) {
   sqlite3* handle = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &handle,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_EXRESCODE, nullptr);
+  const int create = if_missing == IfMissing::kCreate ? SQLITE_OPEN_CREATE : 0;
+  const int code = sqlite3_open_v2(path.c_str(), &handle,
+                                   SQLITE_OPEN_READWRITE | create | SQLITE_OPEN_EXRESCODE, nullptr);
   STRETTO_CHECK(handle != nullptr);  // null: out of memory
   std::unique_ptr<SqliteDatabase> database(new SqliteDatabase(path, handle));
   if (code != SQLITE_OK) return database->Error(code);
+  sqlite3_busy_timeout(handle, kLockWaitMs);
+  STRETTO_CHECK(sqlite3_create_function(handle, "record_checksum", -1,
+                                        SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr,
+                                        ChecksumFunction, nullptr, nullptr) == SQLITE_OK);
   return database;
 }
 
@@ -81,9 +120,16 @@ absl::StatusOr<int64_t> SqliteDatabase::Number(const std::string& sql) {
   return statement.Integer(0);
 }
 
+void SqliteDatabase::KeepLog(bool keep) {
+  STRETTO_CHECK(sqlite3_db_config(handle_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keep ? 1 : 0,
+                                  nullptr) == SQLITE_OK);
+}
+
+bool SqliteDatabase::InTransaction() const { return sqlite3_get_autocommit(handle_) == 0; }
+
 void SqliteDatabase::RollBack() {
   // A failed COMMIT may have rolled back by itself; then no transaction is open.
-  if (sqlite3_get_autocommit(handle_) == 0) (void)Run("ROLLBACK");
+  if (InTransaction()) (void)Run("ROLLBACK");
 }
 
 absl::Status SqliteDatabase::Error(int code) const {

@@ -45,18 +45,27 @@ class SqliteStatement {
 
 class SqliteDatabase {
  public:
-  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(const std::string& path);
+  enum class IfMissing { kCreate, kRefuse };
+  // Statements may use record_checksum (record_checksum.h). They wait up to a second for a lock of
+  // another process.
+  static absl::StatusOr<std::unique_ptr<SqliteDatabase>> Open(
+      const std::string& path, IfMissing if_missing = IfMissing::kCreate);
   ~SqliteDatabase();
   SqliteDatabase(const SqliteDatabase&) = delete;
   SqliteDatabase& operator=(const SqliteDatabase&) = delete;
 
   const std::string& path() const { return path_; }
 
+  // Whether the last one to close the database leaves its log as it is, instead of moving its pages
+  // into the database.
+  void KeepLog(bool keep);
+
   // Runs one or more statements and drops their rows.
   absl::Status Run(const std::string& sql);
   absl::StatusOr<SqliteStatement> Prepare(const std::string& sql);
   // Returns the first column of the first row.
   absl::StatusOr<int64_t> Number(const std::string& sql);
+  bool InTransaction() const;
   // Rolls back the open transaction, if there is one.
   void RollBack();
 

@@ -2,8 +2,9 @@
 
 // Jobs and workers as rows: fields that are searched or large have columns of their own, and the
 // rest is one JSON body (record_codec.h). A commit is one transaction, so records are stored
-// together or not at all. The schema is a list of migrations, applied in order from the version of
-// the file.
+// together or not at all. The next transaction begins right after it: other processes can read the
+// database, but none can write. The database is read and checked as a whole when
+// it is opened (schema.h).
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,8 +14,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/store/database_files.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/store/record_codec.h"
+#include "coordinator/store/schema.h"
 #include "coordinator/store/sqlite_database.h"
 #include "proto/base/files.h"
 #include "proto/base/status_macros.h"
@@ -22,55 +25,15 @@
 namespace stretto::coordinator {
 namespace {
 
-// Entry i migrates the database from user_version i to i + 1. Add at the end; never change an
-// entry.
-constexpr const char* kMigrations[] = {
-    R"(CREATE TABLE jobs (
-         id TEXT PRIMARY KEY,
-         uid TEXT NOT NULL UNIQUE,
-         number INTEGER NOT NULL UNIQUE,
-         state INTEGER NOT NULL,
-         epoch INTEGER NOT NULL,
-         create_time_ns INTEGER NOT NULL,
-         spec BLOB NOT NULL,
-         fingerprint BLOB NOT NULL,
-         summary BLOB NOT NULL,
-         body TEXT NOT NULL) STRICT;
-       CREATE TABLE workers (id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
-       CREATE TABLE epoch (only INTEGER PRIMARY KEY CHECK (only = 1), last INTEGER NOT NULL) STRICT;
-       INSERT INTO epoch VALUES (1, 0);)",
-    // Also gives an id to the cluster of a release that had none.
-    R"(CREATE TABLE cluster (only INTEGER PRIMARY KEY CHECK (only = 1), id TEXT NOT NULL) STRICT;
-       INSERT INTO cluster VALUES (1, lower(hex(randomblob(16))));)",
-};
-constexpr int64_t kVersion = std::size(kMigrations);
-
 constexpr char kPutJob[] =
-    "INSERT INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO UPDATE "
-    "SET "
-    "uid = ?2, number = ?3, state = ?4, epoch = ?5, create_time_ns = ?6, spec = ?7, fingerprint = "
-    "?8, "
-    "summary = ?9, body = ?10";
-
-absl::Status Migrate(SqliteDatabase& database) {
-  ASSIGN_OR_RETURN(const int64_t version, database.Number("PRAGMA user_version"));
-  if (version > kVersion) {
-    return absl::FailedPreconditionError(absl::StrCat(database.path(), " has schema version ",
-                                                      version, "; this build knows versions up to ",
-                                                      kVersion, ". Use a newer coordinator"));
-  }
-  for (int64_t i = version; i < kVersion; ++i) {
-    RETURN_IF_ERROR(database.Run("BEGIN EXCLUSIVE"));
-    absl::Status done = database.Run(kMigrations[i]);
-    if (done.ok()) done = database.Run(absl::StrCat("PRAGMA user_version = ", i + 1));
-    if (done.ok()) done = database.Run("COMMIT");
-    if (!done.ok()) {
-      database.RollBack();
-      return done;
-    }
-  }
-  return absl::OkStatus();
-}
+    "INSERT INTO jobs VALUES "
+    "(record_checksum('jobs', ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10), "
+    "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO UPDATE SET "
+    "checksum = excluded.checksum, uid = ?2, number = ?3, state = ?4, epoch = ?5, "
+    "create_time_ns = ?6, spec = ?7, fingerprint = ?8, summary = ?9, body = ?10";
+constexpr char kPutWorker[] =
+    "INSERT INTO workers VALUES (record_checksum('workers', ?1, ?2), ?1, ?2) ON CONFLICT (id) DO "
+    "UPDATE SET checksum = excluded.checksum, body = ?2";
 
 class SqliteStore final : public JobStore {
  public:
@@ -106,18 +69,13 @@ class SqliteStore final : public JobStore {
     ASSIGN_OR_RETURN(const int64_t last, database_->Number("SELECT last FROM epoch"));
     snapshot.epoch.last = Epoch(last);
     ASSIGN_OR_RETURN(SqliteStatement cluster, database_->Prepare("SELECT id FROM cluster"));
-    ASSIGN_OR_RETURN(const bool row, cluster.Step());
-    if (!row) {
-      return absl::DataLossError(
-          absl::StrCat("job store ", database_->path(),
-                       ": table cluster: found no row, expected the cluster's id"));
-    }
+    RETURN_IF_ERROR(cluster.Step().status());
     snapshot.cluster_id = cluster.Text(0);
     return snapshot;
   }
 
   absl::Status Commit(const std::vector<Record>& records) override {
-    RETURN_IF_ERROR(database_->Run("BEGIN IMMEDIATE"));
+    RETURN_IF_ERROR(Hold());
     absl::Status done;
     for (const Record& record : records) {
       done = std::visit([this](const auto& r) { return Put(r); }, record);
@@ -125,7 +83,14 @@ class SqliteStore final : public JobStore {
     }
     if (done.ok()) done = database_->Run("COMMIT");
     if (!done.ok()) database_->RollBack();
+    // The next commit tries again.
+    Hold().IgnoreError();
     return done;
+  }
+
+  // Takes the lock that a writer needs, which others then wait for in vain. They can still read.
+  absl::Status Hold() {
+    return database_->InTransaction() ? absl::OkStatus() : database_->Run("BEGIN IMMEDIATE");
   }
 
  private:
@@ -150,9 +115,7 @@ class SqliteStore final : public JobStore {
   }
 
   absl::Status Put(const WorkerRecord& worker) {
-    ASSIGN_OR_RETURN(SqliteStatement put,
-                     database_->Prepare("INSERT INTO workers VALUES (?1, ?2) ON CONFLICT (id) DO "
-                                        "UPDATE SET body = ?2"));
+    ASSIGN_OR_RETURN(SqliteStatement put, database_->Prepare(kPutWorker));
     const std::string body = EncodeWorkerBody(worker);
     put.BindText(1, worker.id);
     put.BindText(2, body);
@@ -165,7 +128,9 @@ class SqliteStore final : public JobStore {
       return absl::InvalidArgumentError(
           absl::StrCat("epoch ", record.last.value(), " is lower than the stored one, ", last));
     }
-    ASSIGN_OR_RETURN(SqliteStatement put, database_->Prepare("UPDATE epoch SET last = ?1"));
+    ASSIGN_OR_RETURN(SqliteStatement put, database_->Prepare("UPDATE epoch SET checksum = "
+                                                             "record_checksum('epoch', ?1), "
+                                                             "last = ?1"));
     put.BindInteger(1, record.last.value());
     return put.Step().status();
   }
@@ -185,30 +150,6 @@ class SqliteStore final : public JobStore {
   std::unique_ptr<SqliteDatabase> database_;
 };
 
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash + 1);
-}
-
-absl::Status CheckFolder(const std::string& path) {
-  const std::string folder = FolderOf(path);
-  struct stat info;
-  if (stat(folder.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) return absl::OkStatus();
-  return absl::NotFoundError(
-      absl::StrCat("job store ", path, ": folder ", folder, " does not exist"));
-}
-
-absl::StatusOr<std::unique_ptr<SqliteDatabase>> OpenMigrated(const std::string& path) {
-  ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, SqliteDatabase::Open(path));
-  // EXCLUSIVE must come before WAL: the lock is then held until the file is closed, and WAL needs
-  // no shared memory.
-  RETURN_IF_ERROR(database->Run("PRAGMA locking_mode = EXCLUSIVE"));
-  RETURN_IF_ERROR(database->Run("PRAGMA journal_mode = WAL"));
-  RETURN_IF_ERROR(database->Run("PRAGMA synchronous = FULL"));
-  RETURN_IF_ERROR(Migrate(*database));
-  return database;
-}
-
 // Creates the database if there is none. It gets its name only when it is whole, so an empty file
 // of that name is one that has lost its contents.
 absl::Status CreateIfMissing(const std::string& path) {
@@ -220,9 +161,13 @@ absl::Status CreateIfMissing(const std::string& path) {
                      ": found 0 bytes, expected a database: its contents are "
                      "lost. Restore it from a copy, or remove it to begin a new cluster"));
   }
+  if (::access((path + "-wal").c_str(), F_OK) == 0) {
+    return absl::DataLossError(absl::StrCat("job store ", path, ": found its log ", path,
+                                            "-wal without the database. Restore it from a copy, "
+                                            "or remove the log to begin a new cluster"));
+  }
   const std::string fresh = path + ".new";
-  for (const char* left : {"", "-wal", "-shm"}) ::unlink(absl::StrCat(fresh, left).c_str());
-  RETURN_IF_ERROR(OpenMigrated(fresh).status());  // and closes it
+  RETURN_IF_ERROR(CreateDatabase(fresh));
   if (std::rename(fresh.c_str(), path.c_str()) != 0) {
     return ErrnoStatus(errno, absl::StrCat("rename ", fresh, " to ", path));
   }
@@ -234,17 +179,22 @@ absl::Status CreateIfMissing(const std::string& path) {
 absl::StatusOr<std::unique_ptr<JobStore>> OpenSqliteStore(const std::string& path,
                                                           const SqliteOptions& options) {
   RETURN_IF_ERROR(CheckFolder(path));
+  RETURN_IF_ERROR(FinishReplacement(path).status());
   RETURN_IF_ERROR(CreateIfMissing(path));
-  ASSIGN_OR_RETURN(std::unique_ptr<SqliteDatabase> database, OpenMigrated(path));
-  ASSIGN_OR_RETURN(SqliteStatement check, database->Prepare("PRAGMA quick_check(1)"));
-  RETURN_IF_ERROR(check.Step().status());
-  if (const std::string found = check.Text(0); found != "ok") {
-    return absl::DataLossError(absl::StrCat("job store ", path, " is damaged: ", found));
+  absl::StatusOr<std::unique_ptr<SqliteDatabase>> database = OpenWhole(path);
+  if (absl::IsDataLoss(database.status())) {
+    return absl::DataLossError(absl::StrCat(database.status().message(),
+                                            ". Restore a copy of it, or keep what is whole with "
+                                            "stretto-coordinator --repair"));
   }
+  RETURN_IF_ERROR(database.status());
+  RETURN_IF_ERROR(Migrate(**database));
   if (options.max_pages > 0) {
-    RETURN_IF_ERROR(database->Run(absl::StrCat("PRAGMA max_page_count = ", options.max_pages)));
+    RETURN_IF_ERROR((*database)->Run(absl::StrCat("PRAGMA max_page_count = ", options.max_pages)));
   }
-  return std::make_unique<SqliteStore>(std::move(database));
+  auto store = std::make_unique<SqliteStore>(*std::move(database));
+  RETURN_IF_ERROR(store->Hold());
+  return store;
 }
 
 }  // namespace stretto::coordinator

@@ -13,6 +13,7 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -161,6 +162,54 @@ TEST_F(CoordinatorMainTest, ListeningBeyondLoopbackIsRefused) {
   arguments.push_back("--insecure-metrics-beyond-loopback");
   Process open(arguments);
   EXPECT_NE(open.OutputLine(), "");
+}
+
+TEST_F(CoordinatorMainTest, DamagedDatabaseIsRefusedUntilItIsRepaired) {
+  const std::string path = folder_ + "/a/coordinator.db";
+  {
+    Process daemon(Arguments("a", kAnyPort));
+    ASSERT_NE(daemon.OutputLine(), "");
+    Process busy({"--state-dir", folder_ + "/a", "--repair"});
+    EXPECT_EQ(busy.Wait(), 1);
+    const std::string pid = absl::StrCat("pid ", daemon.pid());
+    golden_.Hide(pid, "pid PID");
+    golden_.Add(busy.Errors(), {"is in use by the coordinator with " + pid});
+    kill(daemon.pid(), SIGTERM);
+    EXPECT_EQ(daemon.Wait(), 0);
+  }
+  const std::vector<std::string> repair = {"--state-dir", folder_ + "/a", "--repair"};
+  {
+    Process whole(repair);
+    EXPECT_EQ(whole.OutputLine(), "the database is whole; nothing was changed\n");
+    EXPECT_EQ(whole.Wait(), 0);
+  }
+  // The first page has the schema and no record.
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(100);
+  file << std::string(200, '\x5a');
+  file.close();
+  Process damaged(Arguments("a", kAnyPort));
+  EXPECT_EQ(damaged.Wait(), 1);
+  golden_.Add(damaged.Errors(), {"stretto-coordinator: job store " + path,
+                                 "Restore a copy of it, or keep what is whole with "
+                                 "stretto-coordinator --repair"});
+  Process repaired(repair);
+  EXPECT_EQ(repaired.Wait(), 3);  // nobody can tell whether there were more jobs
+  std::string text;
+  for (std::string line = repaired.OutputLine(); !line.empty(); line = repaired.OutputLine()) {
+    text += line;
+  }
+  EXPECT_THAT(text, ::testing::HasSubstr("\nkept 0 jobs and 0 workers\n"));
+  EXPECT_THAT(text, ::testing::HasSubstr("the damaged database is now " + path + ".damaged-1\n"));
+  Process daemon(Arguments("a", kAnyPort));
+  EXPECT_NE(daemon.OutputLine(), "");
+}
+
+TEST_F(CoordinatorMainTest, RepairMakesNoStateFolder) {
+  Process process({"--state-dir", folder_ + "/none", "--repair"});
+  EXPECT_EQ(process.Wait(), 1);
+  golden_.Add(process.Errors(), {folder_ + "/none"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ + "/none"));
 }
 
 // Longer than lease and grace together: the cluster lives on, and so does its job.

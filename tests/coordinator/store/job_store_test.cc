@@ -6,7 +6,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sqlite3.h>
 
 #include <filesystem>
 #include <fstream>
@@ -14,6 +13,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/store/record_codec.h"
+#include "coordinator/store/schema.h"
+#include "tests/coordinator/store/records.h"
 
 namespace stretto::coordinator {
 namespace {
@@ -21,114 +22,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
-
-const absl::Time kTime = absl::FromUnixNanos(1'700'000'000'123'456'789);
-
-// Every field differs from its default.
-JobRecord FullJob(const std::string& id, int64_t number) {
-  JobRecord job;
-  job.id = id;
-  job.uid = "uid-" + id;
-  job.spec = std::string("\x00\xff binary", 9);
-  job.gang = {.stages = {{.blocks = 2, .size = 4}, {.blocks = 1, .size = 2}}, .split_blocks = true};
-  job.device_kind = 1;
-  job.total_steps = 1000;
-  job.request_id = "request-" + id;
-  job.fingerprint = std::string("\xfe\x00", 2);
-  job.number = number;
-  job.state = JobState::kFailed;
-  job.conditions = {{"Scheduled", ConditionStatus::kTrue, "Placed", "2 ranks on \"a\"\n", kTime},
-                    {"Succeeded", ConditionStatus::kFalse, "Killed", "", kTime}};
-  job.create_time = kTime;
-  job.start_time = kTime + absl::Seconds(1);
-  job.end_time = kTime + absl::Seconds(2);
-  job.attempt = 1;
-  job.epoch = Epoch(7);
-  job.ranks = {{"a", 3, RankState::kExited, 4, 9, "Killed", 12},
-               {"b", 0, RankState::kLost, 0, 0, "", 11}};
-  job.restart = {.max = 3,
-                 .backoff = absl::Milliseconds(1500),
-                 .on = {RestartCause::kCrash, RestartCause::kHang}};
-  job.restarts = 2;
-  job.next_attempt_time = kTime + absl::Seconds(3);
-  job.stop_reason = "Killed";
-  job.stop_with_checkpoint = true;
-  job.first_failure = {.rank = 0,
-                       .worker = "a",
-                       .exit_code = 4,
-                       .signal = 9,
-                       .reason = "Killed",
-                       .message = "killed",
-                       .step = 12,
-                       .phase = "forward",
-                       .last_operation = "18 comm.tp all_reduce",
-                       .time = kTime};
-  job.suspect = job.first_failure;
-  job.suspect->rank = 1;
-  job.attempts = {{.number = 1,
-                   .epoch = Epoch(6),
-                   .workers = {"a", "b"},
-                   .start_time = kTime,
-                   .end_time = kTime + absl::Seconds(1),
-                   .from_step = 4,
-                   .saved_step = 8,
-                   .steps = 9,
-                   .cause = RestartCause::kNodeLoss,
-                   .first_failure = job.first_failure},
-                  {.number = 2,
-                   .epoch = Epoch(7),
-                   .workers = {},
-                   .start_time = kTime,
-                   .end_time = {},
-                   .first_failure = {}}};
-  job.last_checkpoint = "step-00000010";
-  job.last_checkpoint_step = 10;
-  job.submit_to_first_operation = absl::Nanoseconds(1234567);
-  job.submit_to_first_step = absl::Seconds(2);
-  job.summary = std::string("\x0a\x00\x80", 3);
-  return job;
-}
-
-JobRecord PlainJob(const std::string& id, int64_t number) {
-  JobRecord job;
-  job.id = id;
-  job.uid = "uid-" + id;
-  job.number = number;
-  job.create_time = kTime;
-  return job;
-}
-
-WorkerRecord FullWorker(const std::string& id) {
-  return {.id = id,
-          .incarnation = "i",
-          .host = "h",
-          .build = "b",
-          .devices = {{.slot = 1,
-                       .kind = 1,
-                       .description = "cpu core 1",
-                       .memory_bytes = 1 << 30,
-                       .fault = "Xid 79"}},
-          .state = WorkerState::kReady,
-          .register_time = kTime,
-          .cordon = "quarantined",
-          .faults = {kTime, kTime + absl::Seconds(1)}};
-}
-
-std::string TestFolder() {
-  const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-  std::string name = absl::StrCat(test->test_suite_name(), ".", test->name());
-  for (char& c : name) c = c == '/' ? '_' : c;
-  const std::string folder = absl::StrCat(::testing::TempDir(), "stretto-store-", name, "/");
-  std::filesystem::remove_all(folder);
-  std::filesystem::create_directories(folder);
-  return folder;
-}
-
-std::unique_ptr<JobStore> Open(const std::string& path, const SqliteOptions& options = {}) {
-  auto store = OpenSqliteStore(path, options);
-  EXPECT_TRUE(store.ok()) << store.status();
-  return store.ok() ? *std::move(store) : nullptr;
-}
 
 // A store, and the same content as another process would find it after this one died now.
 struct Subject {
@@ -283,24 +176,36 @@ INSTANTIATE_TEST_SUITE_P(Stores, DurableJobStoreTest, ::testing::Values(Sqlite()
 
 // SQLite alone
 
-void Execute(const std::string& path, const std::string& sql) {
-  sqlite3* handle = nullptr;
-  ASSERT_EQ(sqlite3_open(path.c_str(), &handle), SQLITE_OK);
-  ASSERT_EQ(sqlite3_exec(handle, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK)
-      << sqlite3_errmsg(handle);
-  sqlite3_close(handle);
-}
-
 TEST(SqliteStoreTest, NewerSchemaIsRefusedNamingBothVersions) {
   const std::string path = TestFolder() + "jobs.db";
   Open(path);
-  Execute(path, "PRAGMA user_version = 99");
+  Execute(path,
+          absl::StrCat("PRAGMA user_version = 99; PRAGMA application_id = ", ApplicationId(99)));
   const absl::Status status = OpenSqliteStore(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(status.message(),
             path +
-                " has schema version 99; this build knows versions up to 2. Use a "
+                " has schema version 99; this build knows versions up to 3. Use a "
                 "newer coordinator");
+}
+
+// As damage of the header leaves it.
+TEST(SqliteStoreTest, VersionThatDoesNotBelongToTheRestOfTheHeaderIsDataLoss) {
+  const std::string path = TestFolder() + "jobs.db";
+  Open(path);
+  Execute(path, "PRAGMA user_version = 99");
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("is damaged: its header has schema version 99 and application id "));
+}
+
+TEST(SqliteStoreTest, ALogWithoutItsDatabaseIsRefused) {
+  const std::string path = TestFolder() + "jobs.db";
+  std::ofstream(path + "-wal") << "frames";
+  const absl::Status status = OpenSqliteStore(path).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("-wal without the database"));
 }
 
 // A truncated file is not a new cluster, whose workers would end everything that they run.
@@ -334,9 +239,19 @@ TEST(SqliteStoreTest, ADatabaseWithoutAClusterGetsAnIdAndKeepsTheRest) {
     ASSERT_TRUE(snapshot.ok()) << snapshot.status();
     EXPECT_EQ(snapshot->epoch.last, Epoch(1));
     ASSERT_EQ(snapshot->jobs.size(), 1u);
-    EXPECT_EQ(snapshot->jobs[0].id, "gpt");
+    const JobRecord& job = snapshot->jobs[0];
+    EXPECT_EQ(job.id, "gpt");
+    EXPECT_EQ(job.uid, "3fe4cae8f035006e8f59a48e42f4133e");
+    EXPECT_EQ(job.number, 1);
+    EXPECT_EQ(job.state, JobState::kFailed);
+    EXPECT_EQ(job.spec.size(), 169u);
+    EXPECT_EQ(job.summary, "\x06\x0a\x04\x62\x02\x10\x02");
+    EXPECT_EQ(job.conditions.size(), 3u);
+    ASSERT_TRUE(job.first_failure.has_value());
+    EXPECT_EQ(job.first_failure->reason, "DataInvalid");
     ASSERT_EQ(snapshot->workers.size(), 1u);
     EXPECT_EQ(snapshot->workers[0].id, "node-a");
+    EXPECT_EQ(snapshot->workers[0].devices.size(), 2u);
     EXPECT_EQ(snapshot->cluster_id.size(), 32u);
     if (i == 1) {
       EXPECT_EQ(snapshot->cluster_id, cluster);
@@ -350,7 +265,10 @@ TEST(SqliteStoreTest, FileThatIsNoDatabaseIsDataLoss) {
   std::ofstream(path) << std::string(8192, 'x');
   const absl::Status status = OpenSqliteStore(path).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
-  EXPECT_EQ(status.message(), "job store " + path + ": file is not a database");
+  EXPECT_EQ(status.message(),
+            "job store " + path +
+                ": file is not a database. Restore a copy of it, or keep what is whole with "
+                "stretto-coordinator --repair");
 }
 
 TEST(SqliteStoreTest, DamagedDatabaseIsDataLoss) {
@@ -373,7 +291,7 @@ TEST(SqliteStoreTest, DamagedDatabaseIsDataLoss) {
 TEST(SqliteStoreTest, RecordThatDoesNotParseIsDataLossNamingIt) {
   const std::string path = TestFolder() + "jobs.db";
   ASSERT_TRUE(Open(path)->Commit({PlainJob("j", 1)}).ok());
-  Execute(path, "UPDATE jobs SET body = '{\"state\": \"x\"}'");
+  ExecuteAsARelease(path, "UPDATE jobs SET body = '{\"state\": \"x\"}'");
   const absl::Status status = Open(path)->Load().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
   EXPECT_THAT(std::string(status.message()), StartsWith("stored job \"j\" does not parse: "));
@@ -383,7 +301,7 @@ TEST(SqliteStoreTest, ValueThatThisBuildDoesNotKnowIsDataLossNamingTheRecord) {
   const std::string path = TestFolder() + "jobs.db";
   const auto message = [&](const std::string& change) {
     EXPECT_TRUE(Open(path)->Commit({PlainJob("j", 1), FullWorker("a")}).ok());
-    Execute(path, change);
+    ExecuteAsARelease(path, change);
     const absl::Status status = Open(path)->Load().status();
     EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
     return std::string(status.message());
