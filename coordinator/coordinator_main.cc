@@ -26,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "coordinator/service/server.h"
+#include "coordinator/store/backup.h"
 #include "coordinator/store/job_store.h"
 #include "coordinator/store/repair.h"
 #include "coordinator/telemetry/telemetry.h"
@@ -53,6 +54,7 @@ struct Options {
   double stop_grace_seconds = 10;
   bool restored = false;
   bool repair = false;
+  std::string backup;
   double keep_days = 0;
 };
 
@@ -115,6 +117,16 @@ absl::StatusOr<int> Repair(const Options& options) {
                    coordinator::RepairSqliteStore(DatabaseIn(options.state_dir)));
   std::fputs(report.Text().c_str(), stdout);
   return report.lost_any() ? kRecordsLost : 0;
+}
+
+// Takes no lock: the coordinator may run meanwhile.
+absl::Status BackUp(const Options& options) {
+  ASSIGN_OR_RETURN(const coordinator::BackupReport report,
+                   coordinator::BackUpSqliteStore(DatabaseIn(options.state_dir), options.backup));
+  std::printf("backed up %s jobs and %s workers to %s, %s bytes\n",
+              absl::StrCat(report.jobs).c_str(), absl::StrCat(report.workers).c_str(),
+              options.backup.c_str(), absl::StrCat(report.bytes).c_str());
+  return absl::OkStatus();
 }
 
 absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
@@ -194,10 +206,15 @@ int Main(int argc, char** argv) {
   app.add_flag("--restored", options.restored,
                "continue on a --state-dir that is an older copy: skips the epochs that workers may "
                "know. Give it once, after restoring");
-  app.add_flag("--repair", options.repair,
-               "instead of starting, replace a damaged job database by one with every record "
-               "that is whole, list what was kept and lost, and keep the damaged one aside. "
-               "Exit code 3 if records were lost, 0 if none were");
+  CLI::Option* const repair =
+      app.add_flag("--repair", options.repair,
+                   "instead of starting, replace a damaged job database by one with every record "
+                   "that is whole, list what was kept and lost, and keep the damaged one aside. "
+                   "Exit code 3 if records were lost, 0 if none were");
+  app.add_option("--backup", options.backup,
+                 "instead of starting, copy the job database to this new file, also while a "
+                 "coordinator uses it")
+      ->excludes(repair);
   app.add_option("--keep-jobs", options.server.core.keep_jobs,
                  "number of ended jobs to keep; when there are more, those that ended first are "
                  "deleted, but their checkpoints stay on disk")
@@ -244,7 +261,9 @@ int Main(int argc, char** argv) {
   absl::StatusOr<int> exit_code = 0;
   if (options.repair) {
     exit_code = Repair(options);
-  } else if (const absl::Status done = Run(options, telemetry); !done.ok()) {
+  } else if (const absl::Status done =
+                 options.backup.empty() ? Run(options, telemetry) : BackUp(options);
+             !done.ok()) {
     exit_code = done;
   }
   if (const absl::Status& status = exit_code.status(); !status.ok()) {

@@ -132,6 +132,16 @@ void SqliteDatabase::RollBack() {
   if (InTransaction()) (void)Run("ROLLBACK");
 }
 
+absl::Status SqliteDatabase::CopyTo(SqliteDatabase& to) {
+  sqlite3_backup* backup = sqlite3_backup_init(to.handle_, "main", handle_, "main");
+  if (backup == nullptr) return to.Error(sqlite3_errcode(to.handle_));
+  const int step = sqlite3_backup_step(backup, -1);
+  const int finish = sqlite3_backup_finish(backup);
+  if (finish != SQLITE_OK) return to.Error(finish);
+  // Locked; the copy is not whole, which is no error of SQLite's.
+  return step == SQLITE_DONE ? absl::OkStatus() : Error(step);
+}
+
 absl::Status SqliteDatabase::Error(int code) const {
   const std::string text = absl::StrCat("job store ", path_, ": ", sqlite3_errmsg(handle_));
   switch (code & 0xff) {

@@ -69,6 +69,9 @@ class SqliteDatabase {
   // Rolls back the open transaction, if there is one.
   void RollBack();
 
+  // Copies all of this database, as of one instant, over `to`. Other processes may write meanwhile.
+  absl::Status CopyTo(SqliteDatabase& to);
+
   // Returns the status for an SQLite code: ResourceExhausted (disk full), DataLoss (damaged, not a
   // database), FailedPrecondition (open elsewhere), PermissionDenied, AlreadyExists (a constraint),
   // Unavailable.

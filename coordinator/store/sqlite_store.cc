@@ -3,7 +3,7 @@
 // Jobs and workers as rows: fields that are searched or large have columns of their own, and the
 // rest is one JSON body (record_codec.h). A commit is one transaction, so records are stored
 // together or not at all. The next transaction begins right after it: other processes can read the
-// database, but none can write. The database is read and checked as a whole when
+// database, as a backup does, but none can write. The database is read and checked as a whole when
 // it is opened (schema.h).
 
 #include <sys/stat.h>

@@ -73,6 +73,18 @@ TEST_F(BackupTest, TakenAtOneInstantOfARunningCoordinatorRestoresItsJobs) {
   LoseAndRestore();
 }
 
+TEST_F(BackupTest, TakenByTheCommandOfARunningCoordinatorRestoresItsJobs) {
+  StartJobs();
+  const std::string copy = Path("copy.db");
+  const Outcome taken = RunDaemon({STRETTO_BINARY_DIR "/stretto-coordinator", "--state-dir",
+                                   Path("coordinator"), "--backup", copy});
+  ASSERT_EQ(taken.code, 0) << taken.err;
+  EXPECT_THAT(taken.out, HasSubstr("backed up 2 jobs and 1 workers to " + copy));
+  fs::create_directory(Path("backup"));
+  fs::rename(copy, Path("backup/coordinator.db"));
+  LoseAndRestore();
+}
+
 TEST_F(BackupTest, AnotherProgramCanReadTheFileOfARunningCoordinatorAndNotWriteToIt) {
   if (access(kSqlite, X_OK) != 0) GTEST_SKIP() << "no " << kSqlite << " here";
   StartCoordinator();

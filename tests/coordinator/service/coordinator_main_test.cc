@@ -164,6 +164,26 @@ TEST_F(CoordinatorMainTest, ListeningBeyondLoopbackIsRefused) {
   EXPECT_NE(open.OutputLine(), "");
 }
 
+TEST_F(CoordinatorMainTest, BackUpOfARunningCoordinatorOpensAndItsNameIsNotTakenTwice) {
+  const std::string copy = folder_ + "/copy.db";
+  const std::vector<std::string> back_up = {"--state-dir", folder_ + "/a", "--backup", copy};
+  Process daemon(Arguments("a", kAnyPort));
+  ASSERT_NE(daemon.OutputLine(), "");
+  Process first(back_up);
+  EXPECT_THAT(first.OutputLine(),
+              MatchesRegex("backed up 0 jobs and 0 workers to " + copy + ", [0-9]+ bytes\n"));
+  EXPECT_EQ(first.Wait(), 0);
+  Process second(back_up);
+  EXPECT_EQ(second.Wait(), 1);
+  golden_.Add(second.Errors(), {"stretto-coordinator: backup " + copy + ": found a file"});
+  std::filesystem::create_directory(folder_ + "/b");
+  std::filesystem::rename(copy, folder_ + "/b/coordinator.db");
+  std::vector<std::string> arguments = Arguments("b", kAnyPort);
+  arguments.push_back("--restored");
+  Process restored(arguments);
+  EXPECT_NE(restored.OutputLine(), "");
+}
+
 TEST_F(CoordinatorMainTest, DamagedDatabaseIsRefusedUntilItIsRepaired) {
   const std::string path = folder_ + "/a/coordinator.db";
   {
@@ -205,11 +225,16 @@ TEST_F(CoordinatorMainTest, DamagedDatabaseIsRefusedUntilItIsRepaired) {
   EXPECT_NE(daemon.OutputLine(), "");
 }
 
-TEST_F(CoordinatorMainTest, RepairMakesNoStateFolder) {
-  Process process({"--state-dir", folder_ + "/none", "--repair"});
-  EXPECT_EQ(process.Wait(), 1);
-  golden_.Add(process.Errors(), {folder_ + "/none"});
-  EXPECT_FALSE(std::filesystem::exists(folder_ + "/none"));
+TEST_F(CoordinatorMainTest, RepairAndBackUpMakeNoStateFolder) {
+  for (const std::vector<std::string>& task :
+       {std::vector<std::string>{"--repair"}, {"--backup", folder_ + "/copy.db"}}) {
+    std::vector<std::string> arguments = {"--state-dir", folder_ + "/none"};
+    arguments.insert(arguments.end(), task.begin(), task.end());
+    Process process(arguments);
+    EXPECT_EQ(process.Wait(), 1);
+    golden_.Add(process.Errors(), {folder_ + "/none"});
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/none"));
+  }
 }
 
 // Longer than lease and grace together: the cluster lives on, and so does its job.

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+// A copy of the coordinator's database, taken while it is in use.
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace stretto::coordinator {
+
+struct BackupReport {
+  int64_t jobs = 0, workers = 0, bytes = 0;
+};
+
+// Copies the database at `path`, as of one instant between two commits, to the new file `copy`,
+// which gets its name once it is whole: read again, checked and on disk. A coordinator may write
+// meanwhile and does not wait for it. The schema version stays as it is. Errors: NotFound (no
+// database, no folder), AlreadyExists (`copy`; it is left as it is), DataLoss (the database is
+// damaged), FailedPrecondition (of a newer version, or locked), ResourceExhausted, Unavailable.
+absl::StatusOr<BackupReport> BackUpSqliteStore(const std::string& path, const std::string& copy);
+
+}  // namespace stretto::coordinator
