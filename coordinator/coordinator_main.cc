@@ -151,10 +151,14 @@ absl::Status Run(const Options& options, telemetry::Telemetry& telemetry) {
     spdlog::warn("state was restored from a copy: epochs continue after {}", epoch.value());
   }
   monitoring::Readiness readiness(absl::UnavailableError("starting"));
-  ASSIGN_OR_RETURN(const auto monitoring,
-                   monitoring::MonitoringServer::Start(options.metrics_listen,
-                                                       {.metrics = [&] { return telemetry.Text(); },
-                                                        .ready = [&] { return readiness.Get(); }}));
+  const auto ready = [&]() -> absl::Status {
+    RETURN_IF_ERROR(readiness.Get());
+    return telemetry.LastCommit();
+  };
+  ASSIGN_OR_RETURN(
+      const auto monitoring,
+      monitoring::MonitoringServer::Start(
+          options.metrics_listen, {.metrics = [&] { return telemetry.Text(); }, .ready = ready}));
   ASSIGN_OR_RETURN(auto server, service::Server::Start(options.server, std::move(store),
                                                        Clock::Real(), telemetry));
   readiness.Set(absl::OkStatus());

@@ -146,7 +146,8 @@ absl::Status SqliteDatabase::Error(int code) const {
   const std::string text = absl::StrCat("job store ", path_, ": ", sqlite3_errmsg(handle_));
   switch (code & 0xff) {
     case SQLITE_FULL:
-      return absl::ResourceExhaustedError(text);
+      return absl::ResourceExhaustedError(absl::StrCat(
+          text, ". Nothing new is accepted until it has room; jobs that run continue"));
     case SQLITE_NOTADB:
     case SQLITE_CORRUPT:
       return absl::DataLossError(text);

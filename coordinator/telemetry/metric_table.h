@@ -36,6 +36,9 @@ inline constexpr metrics::Definition kMetrics[] = {
      "Duration of commits to the job store, including failed ones. Buckets from 0.1 ms to 10 s."},
     {"stretto_store_commits_failed_total", metrics::Type::kCounter, "commits", "",
      "Number of commits that the job store refused."},
+    {"stretto_store_writable", metrics::Type::kGauge, "0 or 1", "",
+     "1 if the job store took the last commit. While it is 0, as on a full disk, nothing new is "
+     "accepted, and jobs that run continue."},
     {"stretto_rpcs_total", metrics::Type::kCounter, "calls", "code method",
      "Number of finished calls."},
     {"stretto_rpc_duration_seconds", metrics::Type::kHistogram, "seconds", "method",

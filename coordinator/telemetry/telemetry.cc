@@ -74,6 +74,7 @@ class Collector {
     families.Add(Row(kMetrics, "stretto_loop_slow_tasks_total"), {}, slow_tasks);
     families.Add(Row(kMetrics, "stretto_store_commit_seconds"), {}, commits);
     families.Add(Row(kMetrics, "stretto_store_commits_failed_total"), {}, commits_failed);
+    families.Add(Row(kMetrics, "stretto_store_writable"), {}, last_commit.ok() ? 1 : 0);
     for (const auto& [what, count] : rpcs) {
       families.Add(Row(kMetrics, "stretto_rpcs_total"), {what.first, what.second}, count);
     }
@@ -94,6 +95,7 @@ class Collector {
   Histogram restart GUARDED_BY(mu){kRestartSeconds};
   Histogram commits GUARDED_BY(mu){kCommitSeconds};
   double commits_failed GUARDED_BY(mu) = 0;
+  absl::Status last_commit GUARDED_BY(mu);
   double sessions GUARDED_BY(mu) = 0;
   double leases_expired GUARDED_BY(mu) = 0;
   double slow_tasks GUARDED_BY(mu) = 0;
@@ -151,6 +153,12 @@ void Telemetry::StoreCommitted(absl::Duration duration, const absl::Status& stat
   const MutexLock lock(impl_->collector.mu);
   impl_->collector.commits.Observe(absl::ToDoubleSeconds(duration));
   if (!status.ok()) ++impl_->collector.commits_failed;
+  impl_->collector.last_commit = status;
+}
+
+absl::Status Telemetry::LastCommit() const {
+  const MutexLock lock(impl_->collector.mu);
+  return impl_->collector.last_commit;
 }
 
 void Telemetry::RpcEnded(const std::string& method, const std::string& code,

@@ -44,6 +44,8 @@ class Telemetry {
   void LeaseExpired();
   void TaskOverBudget();
   void StoreCommitted(absl::Duration duration, const absl::Status& status);
+  // How the last commit ended; Ok before the first.
+  absl::Status LastCommit() const;
   // `method` is the full gRPC path or any fixed name, `code` an UPPER_SNAKE status code.
   void RpcEnded(const std::string& method, const std::string& code, absl::Duration duration);
 

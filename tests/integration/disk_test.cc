@@ -10,8 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "proto/base/files.h"
 #include "tests/integration/cluster.h"
 
@@ -106,6 +110,44 @@ TEST_F(DiskTest, FullDiskUnderLogsIsNotedAndNoStepIsLost) {
               AllOf(HasSubstr("/reports.log"), HasSubstr("No space left on device")));
   EXPECT_EQ(NumbersOf(Steps("mute")), Range(1, 30));
   EXPECT_EQ(Int(job["progress"]["rank_ledgers"][1]["steps"]), 30);
+}
+
+// Longer than lease and grace together, so that a job that could be harmed would be. The job ends
+// meanwhile, and the coordinator hears of it when there is room.
+TEST_F(DiskTest, FullDiskUnderTheCoordinatorHarmsNoJobAndNewOnesAreRefused) {
+  const std::string why = MountSmallDisk(Path("coordinator"), 1024);
+  if (!why.empty()) GTEST_SKIP() << "no small disk: " << why;
+  StartCoordinator({"--lease", "1", "--lost-rank-timeout", "1"});
+  StartWorker("node-a", 2);
+  ASSERT_EQ(Stretto(Submit({.name = "steady", .steps = 30, .more = kSlow}, {})).code, 0);
+  AwaitStep("steady", 2);
+  const pid_t trainer = TrainerPid("steady", 0);
+  const std::string filler = Path("coordinator/filler");
+  Fill(filler);
+  ASSERT_TRUE(Eventually([&] {
+    const std::string page = Fetch(metrics_port_, "/readyz");
+    return absl::StrContains(page, "503") && absl::StrContains(page, "disk is full");
+  }));
+  const Outcome refused = Stretto(Submit({.name = "late", .steps = 2}, {}));
+  EXPECT_NE(refused.code, 0);
+  EXPECT_THAT(refused.err,
+              HasSubstr("disk is full. Nothing new is accepted until it has room; jobs that run "
+                        "continue"));
+  EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 0"));
+  ASSERT_TRUE(Eventually([&] {
+    constexpr size_t kTicks = 6;  // of half a second
+    const std::vector<std::string> ticks = absl::StrSplit(coordinator().err(), "tick not stored");
+    return ticks.size() > kTicks && LoggedStep("steady", 0) == 30;
+  }));
+  EXPECT_EQ(Job("steady")["state"], "RUNNING");
+  fs::remove(filler);
+  ASSERT_TRUE(
+      Eventually([&] { return absl::StrContains(Fetch(metrics_port_, "/readyz"), "200 OK"); }));
+  EXPECT_THAT(Metrics(metrics_port_), HasSubstr("stretto_store_writable 1"));
+  AwaitState("steady", "SUCCEEDED");
+  EXPECT_EQ(TrainerPid("steady", 0), trainer);
+  EXPECT_EQ(NumbersOf(Steps("steady")), Range(1, 30));
+  RunJob({.name = "late", .steps = 2});
 }
 
 }  // namespace

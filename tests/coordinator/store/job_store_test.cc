@@ -333,7 +333,9 @@ TEST(SqliteStoreTest, FullDiskIsResourceExhaustedAndTheStoreGoesOn) {
   large.spec = std::string(200'000, 's');
   const absl::Status status = store->Commit({PlainJob("small", 2), large});
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(status.message(), "job store " + path + ": database or disk is full");
+  EXPECT_EQ(status.message(), "job store " + path +
+                                  ": database or disk is full. Nothing new is accepted "
+                                  "until it has room; jobs that run continue");
   EXPECT_THAT(store->Load()->jobs, IsEmpty());
   EXPECT_TRUE(store->Commit({PlainJob("small", 2)}).ok());
 }
