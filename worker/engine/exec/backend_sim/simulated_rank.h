@@ -17,11 +17,13 @@ struct RankCopy {
   IdVector<GroupId, Group> groups;  // its own; ids as in the program that it copies
 };
 
-// Borrowed for the call. Neither pointer may be null.
+// Borrowed for the call. Neither `program` nor `cost` may be null.
 struct SimulatedRank {
   const Program* program = nullptr;
   const CostModel* cost = nullptr;
   std::vector<RankCopy> copies = {};
+  // What each operation takes alone, for a caller who knows it. Null: what `cost` says.
+  const IdVector<OpId, double>* seconds = nullptr;
 };
 
 // Errors: InvalidArgument, unless every rank of the job is one of `ranks` or a copy of one, once;

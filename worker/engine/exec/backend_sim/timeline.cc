@@ -162,7 +162,8 @@ class Simulation {
     IntervalOf(lane).begin = Nanoseconds();
     const Op& op = HeadOf(lane);
     const SimulatedRank& input = rank.input;
-    const double seconds = input.cost->Alone(*input.program, op);
+    const double seconds = input.seconds != nullptr ? (*input.seconds)[lane.ops[lane.head]]
+                                                    : input.cost->Alone(*input.program, op);
     STRETTO_CHECK(seconds >= 0 && std::isfinite(seconds));
     if (op.group < 0) {
       ++rank.computing;

@@ -63,7 +63,7 @@ struct Front {
   };
   PerQueue<int> at = {};                    // items played
   absl::InlinedVector<double, 4> free;      // by lane: when it has done all that it was given
-  absl::InlinedVector<Pending, 4> pending;  // ends that may yet delay an operation of another lane
+  absl::InlinedVector<Pending, 8> pending;  // ends that may yet delay an operation of another lane
 };
 
 // Plays the items of a cell. Borrows the cell.

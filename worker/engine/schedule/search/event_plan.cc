@@ -3,112 +3,172 @@
 // Continues all fronts by one item at a time, so that those that have played the same items meet in
 // the same round. Of these, a front is compared only with those of better bounds, because one that
 // is no later has no larger bound. When a round has more fronts than may be continued, those with
-// the smallest bounds are kept and, where these are equal, those whose queues are equally far. The
-// front of the given order is kept beside them.
+// the smallest bounds are kept and, where these are equal, those whose queues are equally far.
+//
+// A search of few fronts finds a good order soon, and a search of more then drops every front that
+// cannot beat it. So the number of fronts grows until the search is exact or its order is as good
+// as the lower bound.
 
 #include "worker/engine/schedule/search/event_plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 #include <utility>
+#include <vector>
+
+#include "proto/base/status_macros.h"
 
 namespace stretto {
 namespace {
 
 constexpr double kRounding = 1e-9;  // of sums, relative
-constexpr double kWorth = 1e-3;     // what another order than the given one must save, relative
+constexpr double kEndless = std::numeric_limits<double>::infinity();
 
 struct Label {
   Front front;
   CellPlayer::Bound bound;
-  size_t step = 0;  // the last, as an index into the steps of the search
-  bool given = false;
+  size_t step = 0;                // the last but one, as an index into the steps of the search
+  Queue queue = Queue::kForward;  // the last
 };
 
 // How a front was reached.
-struct Played {
+struct Move {
   size_t before = 0;  // index of the step before
   Queue queue = Queue::kForward;
 };
 
-bool IsBetter(const Label& a, const Label& b) {
-  return std::tie(a.bound.seconds, a.bound.unevenness) <
-         std::tie(b.bound.seconds, b.bound.unevenness);
-}
+// What labels are sorted by: those of the same items together, the best first. Of equal ones the
+// earlier comes first, so that every search has the same order.
+struct Place {
+  std::pair<int, int> items;
+  double seconds = 0, unevenness = 0;
+  size_t label = 0;  // its index
+  auto operator<=>(const Place&) const = default;
+};
 
-// Drops labels that another of the same items is no later than.
-void DropLater(const CellPlayer& player, std::vector<Label>* labels) {
-  std::stable_sort(labels->begin(), labels->end(), [](const Label& a, const Label& b) {
-    return a.front.at != b.front.at ? a.front.at < b.front.at : IsBetter(a, b);
-  });
-  std::vector<Label> kept;
-  size_t group = 0;  // the first kept of the same items
-  for (Label& label : *labels) {
-    if (kept.empty() || kept.back().front.at != label.front.at) group = kept.size();
-    const auto no_later = [&](const Label& other) {
-      return player.IsNoLater(other.front, label.front);
-    };
-    if (std::none_of(kept.begin() + static_cast<std::ptrdiff_t>(group), kept.end(), no_later))
-      kept.push_back(std::move(label));
+class EventSearch {
+ public:
+  explicit EventSearch(const CellItems& cell) : player_(cell), rounds_(cell.items()) {}
+
+  const CellPlayer& player() const { return player_; }
+
+  // Returns the shortest order found by continuing from at most `width` fronts in a round. It takes
+  // less than `limit`, or is empty and takes forever if no such order was found. It is exact if no
+  // front was dropped that might have ended before.
+  absl::StatusOr<CellPlan> ShorterThan(double limit, size_t width) {
+    steps_ = {{}};
+    labels_.assign(1, {.front = player_.Start(), .bound = {}});
+    CellPlan plan = {.order = {}, .seconds = kEndless};
+    for (size_t round = 0; round < rounds_; ++round) {
+      if (!Continue(limit * (1 - kRounding)))
+        return absl::InvalidArgumentError("the queues of a cell wait for each other");
+      DropLater();
+      plan.exact = plan.exact && order_.size() <= width;
+      Keep(width);
+      if (labels_.empty()) return plan;
+    }
+    const Label& best = *std::min_element(
+        labels_.begin(), labels_.end(),
+        [](const Label& a, const Label& b) { return EndOf(a.front) < EndOf(b.front); });
+    if (EndOf(best.front) >= limit) return plan;
+    plan.seconds = EndOf(best.front);
+    plan.order.resize(rounds_);
+    for (size_t round = rounds_, step = best.step; round-- > 0; step = steps_[step].before)
+      plan.order[round] = steps_[step].queue;
+    return plan;
   }
-  *labels = std::move(kept);
-}
+
+ private:
+  // Makes the labels of the next round, without those that cannot end before `limit`. False if no
+  // label can be continued.
+  bool Continue(double limit) {
+    bool can = false;
+    next_.clear();
+    for (const Label& label : labels_) {
+      for (Queue queue : {Queue::kForward, Queue::kBackward, Queue::kWeights}) {
+        if (!player_.MayPlay(queue, label.front)) continue;
+        can = true;
+        Label& longer = next_.emplace_back(label);
+        longer.queue = queue;
+        player_.Play(queue, &longer.front);
+        longer.bound = player_.BoundOf(longer.front);
+        if (longer.bound.seconds >= limit) next_.pop_back();
+      }
+    }
+    return can;
+  }
+
+  // Lists labels that no other of the same items is no later than.
+  void DropLater() {
+    order_.clear();
+    for (size_t i = 0; i < next_.size(); ++i) {
+      const Label& label = next_[i];
+      // In a round, the items of two queues tell those of the third.
+      order_.push_back({.items = std::pair(label.front.at[0], label.front.at[1]),
+                        .seconds = label.bound.seconds,
+                        .unevenness = label.bound.unevenness,
+                        .label = i});
+    }
+    std::sort(order_.begin(), order_.end());
+    size_t kept = 0, group = 0;  // the first kept of the same items
+    for (const Place& place : order_) {
+      if (kept == 0 || order_[kept - 1].items != place.items) group = kept;
+      const auto no_later = [&](const Place& other) {
+        return player_.IsNoLater(next_[other.label].front, next_[place.label].front);
+      };
+      const auto at = [&](size_t i) { return order_.begin() + static_cast<std::ptrdiff_t>(i); };
+      if (std::none_of(at(group), at(kept), no_later)) order_[kept++] = place;
+    }
+    order_.resize(kept);
+  }
+
+  // Goes on with the best of the labels that are listed.
+  void Keep(size_t width) {
+    if (order_.size() > width) {
+      const auto end = order_.begin() + static_cast<std::ptrdiff_t>(width);
+      std::nth_element(order_.begin(), end, order_.end(), [](const Place& a, const Place& b) {
+        return std::tie(a.seconds, a.unevenness, a.label) <
+               std::tie(b.seconds, b.unevenness, b.label);
+      });
+      order_.erase(end, order_.end());
+    }
+    labels_.clear();
+    for (const Place& place : order_) {
+      Label& label = labels_.emplace_back(std::move(next_[place.label]));
+      steps_.push_back({.before = label.step, .queue = label.queue});
+      label.step = steps_.size() - 1;
+    }
+  }
+
+  const CellPlayer player_;
+  const size_t rounds_;
+  std::vector<Move> steps_;
+  std::vector<Label> labels_, next_;
+  std::vector<Place> order_;  // of next_
+};
 
 }  // namespace
 
 absl::StatusOr<CellPlan> EventPlan(const CellItems& cell, size_t most_fronts, const Merge& given) {
-  const CellPlayer player(cell);
-  const double given_seconds = player.SecondsOf(given);
+  EventSearch search(cell);
+  const double given_seconds = search.player().SecondsOf(given);
   const bool has_given = given_seconds >= 0;
-  const size_t rounds = cell.items();
-  const size_t width = std::max<size_t>(1, most_fronts / std::max<size_t>(1, rounds));
-  std::vector<Played> steps = {{}};
-  std::vector<Label> labels = {{.front = player.Start(), .bound = {}}}, next;
-  Label with_given = labels.front();
-  const auto longer = [&](const Label& label, Queue queue) {
-    Label by_one = {.front = label.front, .bound = {}, .step = steps.size()};
-    player.Play(queue, &by_one.front);
-    by_one.bound = player.BoundOf(by_one.front);
-    steps.push_back({.before = label.step, .queue = queue});
-    return by_one;
-  };
-  bool exact = true;
-  for (size_t round = 0; round < rounds; ++round) {
-    next.clear();
-    for (const Label& label : labels) {
-      for (Queue queue : {Queue::kForward, Queue::kBackward, Queue::kWeights}) {
-        if (player.MayPlay(queue, label.front)) next.push_back(longer(label, queue));
-      }
-    }
-    if (has_given) {
-      with_given = longer(with_given, given[round]);
-      with_given.given = true;
-      next.push_back(with_given);
-    }
-    DropLater(player, &next);
-    if (next.empty()) return absl::InvalidArgumentError("the queues of a cell wait for each other");
-    if (next.size() > width) {
-      std::stable_sort(next.begin(), next.end(), IsBetter);
-      // Fronts that are no later than that of the given order may be dropped, it may not.
-      const auto is_given = [](const Label& label) { return label.given; };
-      const auto kept =
-          std::find_if(next.begin() + static_cast<std::ptrdiff_t>(width), next.end(), is_given);
-      if (kept != next.end()) std::swap(next[width - 1], *kept);
-      next.resize(width);
-      exact = false;
-    }
-    std::swap(labels, next);
+  const double bound = LowerBound(cell);
+  CellPlan best = {.order = given, .seconds = has_given ? given_seconds : kEndless, .exact = false};
+  for (size_t fronts : {most_fronts / 64, most_fronts / 8, most_fronts}) {
+    const size_t width = std::max<size_t>(1, fronts / std::max<size_t>(1, cell.items()));
+    ASSIGN_OR_RETURN(CellPlan plan, search.ShorterThan(best.seconds, width));
+    best.exact = plan.exact;
+    if (plan.seconds < best.seconds) best = std::move(plan);
+    if (best.exact || best.seconds <= bound * (1 + kWorth)) break;
   }
-  const Label& best = *std::min_element(labels.begin(), labels.end(), IsBetter);
-  CellPlan plan = {.order = Merge(rounds), .seconds = EndOf(best.front), .exact = exact};
-  for (size_t round = rounds, step = best.step; round-- > 0; step = steps[step].before)
-    plan.order[round] = steps[step].queue;
-  if (has_given && given_seconds <= plan.seconds * (1 + kWorth)) {
-    exact = exact && given_seconds <= plan.seconds * (1 + kRounding);
-    plan = {.order = given, .seconds = given_seconds};
+  if (has_given && given_seconds <= best.seconds * (1 + kWorth)) {
+    const bool exact = best.exact && given_seconds <= best.seconds * (1 + kRounding);
+    best = {.order = given, .seconds = given_seconds, .exact = exact};
   }
-  plan.exact = exact || plan.seconds <= LowerBound(cell) * (1 + kRounding);
-  return plan;
+  best.exact = best.exact || best.seconds <= bound * (1 + kRounding);
+  return best;
 }
 
 }  // namespace stretto

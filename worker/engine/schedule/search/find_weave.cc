@@ -16,37 +16,45 @@ namespace stretto {
 
 namespace {
 
-// The shares of their time for which operations are searched as slowed down by contention. With the
-// given order that makes eight orders.
-constexpr int kShares = 7;
-
-// Of the given order and those that are the shortest at each of the shares, the one that takes the
-// shortest time with contention. Together they take as much time as one search.
-absl::StatusOr<CellPlan> LeastUnderContention(const WovenCell& woven, const CostModel& cost) {
-  std::vector<Merge> orders;
-  if (CellPlayer(woven.cell).SecondsOf(woven.given) >= 0) orders.push_back(woven.given);
-  for (int i = 0; i < kShares; ++i) {
-    const CellItems slow = SlowedDown(woven, cost, static_cast<double>(i) / (kShares - 1));
-    ASSIGN_OR_RETURN(CellPlan plan, EventPlan(slow, kMostFronts / kShares, woven.given));
-    if (std::find(orders.begin(), orders.end(), plan.order) == orders.end())
-      orders.push_back(std::move(plan.order));
-  }
-  CellPlan least = {.order = {}, .seconds = 0, .exact = false};
-  double judged = std::numeric_limits<double>::infinity();
-  for (Merge& order : orders) {
-    ASSIGN_OR_RETURN(const double seconds, JudgedSeconds(woven, cost, order));
-    if (seconds >= judged) continue;
-    judged = seconds;
-    least.order = std::move(order);
-  }
-  least.seconds = CellPlayer(woven.cell).SecondsOf(least.order);
-  return least;
+bool SameTimes(const CellItems& a, const CellItems& b) {
+  return std::equal(a.ops.begin(), a.ops.end(), b.ops.begin(),
+                    [](const CellOp& x, const CellOp& y) { return x.seconds == y.seconds; });
 }
 
-absl::StatusOr<CellPlan> PlanOf(const WovenCell& woven, const CostModel& cost, WeaveForm form) {
-  if (form == WeaveForm::kBlocks) return BlockPlan(woven.cell);
-  if (HasContention(cost)) return LeastUnderContention(woven, cost);
-  return EventPlan(woven.cell, kMostFronts, woven.given);
+// Returns the orders to choose from, the simplest first: the given one if it fits, and the shortest
+// without and with contention. Together they take as much time as one search.
+absl::StatusOr<std::vector<CellPlan>> Candidates(const WovenCell& woven, const CostModel& cost) {
+  const CellItems slow = SlowedDown(woven, cost);
+  const bool contends = !SameTimes(slow, woven.cell);
+  const size_t fronts = contends ? kMostFronts / 2 : kMostFronts;
+  ASSIGN_OR_RETURN(CellPlan alone, EventPlan(woven.cell, fronts, woven.given));
+  alone.exact = alone.exact && !contends;
+  std::vector<CellPlan> plans;
+  const double given = CellPlayer(woven.cell).SecondsOf(woven.given);
+  if (given >= 0 && alone.order != woven.given)
+    plans.push_back({.order = woven.given, .seconds = given, .exact = false});
+  plans.push_back(std::move(alone));
+  if (!contends) return plans;
+  ASSIGN_OR_RETURN(plans.emplace_back(), EventPlan(slow, fronts, woven.given));
+  plans.back().exact = false;
+  return plans;
+}
+
+// Sets the plan, its time and whether it is exact.
+absl::Status FindEvents(const WovenCell& woven, const CostModel& cost, int pace,
+                        FoundWeave* found) {
+  ASSIGN_OR_RETURN(const std::vector<CellPlan> plans, Candidates(woven, cost));
+  std::vector<JudgedTimes> times;
+  for (const CellPlan& plan : plans) {
+    ASSIGN_OR_RETURN(times.emplace_back(), Judge(woven, cost, plan.order));
+  }
+  const double limit =
+      found->given_fits ? found->given_seconds : std::numeric_limits<double>::infinity();
+  const size_t least = LeastRegret(times, limit);
+  found->plan = PlanOfMerge(woven, pace, plans[least].order);
+  found->seconds = times[least].front();
+  found->exact = plans[least].exact;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -54,13 +62,21 @@ absl::StatusOr<CellPlan> PlanOf(const WovenCell& woven, const CostModel& cost, W
 absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
                                      WeaveForm form) {
   ASSIGN_OR_RETURN(const WovenCell woven, WovenCellOf(step, cost, pace));
-  ASSIGN_OR_RETURN(const CellPlan found, PlanOf(woven, cost, form));
-  return FoundWeave{.plan = PlanOfMerge(woven, pace, found.order),
-                    .seconds = found.seconds,
-                    .lower_bound = LowerBound(woven.cell),
-                    .given_plan = PlanOfMerge(woven, pace, woven.given),
-                    .given_seconds = CellPlayer(woven.cell).SecondsOf(woven.given),
-                    .exact = found.exact};
+  ASSIGN_OR_RETURN(const JudgedTimes given, Judge(woven, cost, woven.given));
+  FoundWeave found;
+  found.lower_bound = LowerBound(woven.cell);
+  found.given_plan = PlanOfMerge(woven, pace, woven.given);
+  found.given_seconds = given.front();
+  found.given_fits = CellPlayer(woven.cell).SecondsOf(woven.given) >= 0;
+  if (form == WeaveForm::kEvents) {
+    RETURN_IF_ERROR(FindEvents(woven, cost, pace, &found));
+    return found;
+  }
+  ASSIGN_OR_RETURN(const CellPlan blocks, BlockPlan(woven.cell));
+  found.plan = PlanOfMerge(woven, pace, blocks.order);
+  found.seconds = blocks.seconds;
+  found.exact = blocks.exact;
+  return found;
 }
 
 }  // namespace stretto

@@ -15,21 +15,25 @@ namespace stretto {
 // helix runs its plan without these barriers, which is no slower.
 enum class WeaveForm : uint8_t { kEvents, kBlocks };
 
-// Times are of the cell alone, from the first operation to the end of the last, without contention.
+// Times are simulated, with contention, of the cell alone: from the first operation to the end of
+// the last.
 struct FoundWeave {
   WeavePlan plan;
-  double seconds = 0;        // with barriers, if the plan was sought with them
-  double lower_bound = 0;    // that no plan can beat
-  WeavePlan given_plan;      // of the order that the step has
-  double given_seconds = 0;  // of that order; -1 if it breaks the pace
+  double seconds = 0;        // of blocks: with barriers and without contention
   bool exact = false;        // no plan of this form is shorter
+  double lower_bound = 0;    // that no plan can beat, with contention or without
+  WeavePlan given_plan;      // of the order that the step has
+  double given_seconds = 0;  // of that order
+  bool given_fits = false;   // that order keeps the pace and the backlog of found plans
 };
 
 // Searches the order of the cell of a woven step, which has its lanes, for example that of
-// DraftPlan. The plan keeps `pace`, and is not slower than the order that the step has if that
-// keeps it too. With contention, the search of events finds up to eight orders, of which the one is
-// returned whose simulated time is the least; other forms know no contention. Errors:
-// InvalidArgument, if the step has no cell of two passes of one stage. Folded stages have other cells.
+// DraftPlan. The plan keeps `pace`. It is not slower than the order that the step has if that fits.
+// With contention, the search of events finds one order at the times of operations alone and one at
+// times that are longer by what operations lose at most. Of these and the given one, it returns the
+// one whose time is the least above the shortest of them, also where costs are off by kDoubt
+// (judge.h). Blocks know neither. Errors: InvalidArgument, if the step has no cell of two passes of
+// one stage. Folded stages have other cells.
 absl::StatusOr<FoundWeave> FindWeave(const StepProgram& step, const CostModel& cost, int pace,
                                      WeaveForm form = WeaveForm::kEvents);
 

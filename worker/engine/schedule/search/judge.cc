@@ -2,18 +2,26 @@
 #include "worker/engine/schedule/search/judge.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
+#include "proto/base/check.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
+#include "worker/engine/schedule/search/event_plan.h"
 
 namespace stretto {
 namespace {
 
 // The operations of the cell in an order. Those of a lane wait for others as the cell says.
-Program InOrder(const WovenCell& woven, const Merge& order) {
-  Program program = woven.program;
-  program.ops.clear();
+struct OrderedCell {
+  Program program;
+  IdVector<OpId, double> seconds;
+};
+
+OrderedCell InOrder(const WovenCell& woven, const Merge& order) {
+  OrderedCell ordered = {.program = woven.program, .seconds = {}};
+  ordered.program.ops.clear();
   std::vector<OpId> moved(woven.ops.size());
   PerQueue<size_t> next = {};
   for (Queue queue : order) {
@@ -25,21 +33,28 @@ Program InOrder(const WovenCell& woven, const Merge& order) {
       for (int earlier : woven.cell.ops[i].after)
         op.waits.push_back(moved[static_cast<size_t>(earlier)]);
       std::sort(op.waits.begin(), op.waits.end());
-      moved[i] = program.ops.Add(std::move(op));
+      moved[i] = ordered.program.ops.Add(std::move(op));
+      ordered.seconds.push_back(woven.cell.ops[i].seconds);
     }
   }
-  return program;
+  return ordered;
+}
+
+// With all computations and all collectives longer by these factors.
+absl::StatusOr<double> SimulatedSeconds(const OrderedCell& cell, const CostModel& cost,
+                                        double computation, double communication) {
+  IdVector<OpId, double> seconds = cell.seconds;
+  for (OpId op : seconds.ids())
+    seconds[op] *= IsCollective(cell.program.ops[op].kind) ? communication : computation;
+  const SimulatedRank rank = {
+      .program = &cell.program, .cost = &cost, .copies = {}, .seconds = &seconds};
+  ASSIGN_OR_RETURN(const auto intervals, Simulate({&rank, 1}));
+  return static_cast<double>(SpanOf(intervals.front()).end) * 1e-9;
 }
 
 }  // namespace
 
-bool HasContention(const CostModel& cost) {
-  const auto any = [](const Contention& of) { return of.compute > 0 || of.communication > 0; };
-  return any(cost.contention) || std::any_of(cost.pairs.begin(), cost.pairs.end(),
-                                             [&](const auto& pair) { return any(pair.second); });
-}
-
-CellItems SlowedDown(const WovenCell& woven, const CostModel& cost, double share) {
+CellItems SlowedDown(const WovenCell& woven, const CostModel& cost) {
   std::map<OpKind, double> computing, communicating;  // seconds of the cell
   double computes = 0, communicates = 0;
   for (size_t i = 0; i < woven.ops.size(); ++i) {
@@ -48,24 +63,51 @@ CellItems SlowedDown(const WovenCell& woven, const CostModel& cost, double share
     (IsCollective(kind) ? communicating : computing)[kind] += seconds;
     (IsCollective(kind) ? communicates : computes) += seconds;
   }
-  std::map<OpKind, double> loss;  // of speed, weighted by the time of the other side
+  std::map<OpKind, double> loss;  // of speed
   for (const auto& [computation, alone] : computing) {
     for (const auto& [collective, flight] : communicating) {
       const Contention& of = cost.Together(computation, InfoOf(collective).collective);
-      if (communicates > 0) loss[computation] += of.compute * flight / communicates;
-      if (computes > 0) loss[collective] += of.communication * alone / computes;
+      // Each side is covered as far as the other reaches: all of the shorter one.
+      const double both = std::min(computes, communicates);
+      if (both == 0) continue;
+      loss[computation] += of.compute * flight / communicates * (both / computes);
+      loss[collective] += of.communication * alone / computes * (both / communicates);
     }
   }
   CellItems slow = woven.cell;
   for (size_t i = 0; i < woven.ops.size(); ++i)
-    slow.ops[i].seconds /= 1 - share * loss[woven.program.ops[woven.ops[i]].kind];
+    slow.ops[i].seconds /= 1 - loss[woven.program.ops[woven.ops[i]].kind];
   return slow;
 }
 
-absl::StatusOr<double> JudgedSeconds(const WovenCell& woven, const CostModel& cost,
-                                     const Merge& order) {
-  ASSIGN_OR_RETURN(const std::vector<Interval> intervals, Simulate(InOrder(woven, order), cost));
-  return static_cast<double>(SpanOf(intervals).end) * 1e-9;
+absl::StatusOr<JudgedTimes> Judge(const WovenCell& woven, const CostModel& cost,
+                                  const Merge& order) {
+  const OrderedCell cell = InOrder(woven, order);
+  JudgedTimes times;
+  ASSIGN_OR_RETURN(times[0], SimulatedSeconds(cell, cost, 1, 1));
+  ASSIGN_OR_RETURN(times[1], SimulatedSeconds(cell, cost, 1 + kDoubt, 1 - kDoubt));
+  ASSIGN_OR_RETURN(times[2], SimulatedSeconds(cell, cost, 1 - kDoubt, 1 + kDoubt));
+  return times;
+}
+
+size_t LeastRegret(const std::vector<JudgedTimes>& times, double limit) {
+  JudgedTimes shortest;
+  shortest.fill(std::numeric_limits<double>::infinity());
+  for (const JudgedTimes& of : times) {
+    for (size_t i = 0; i < of.size(); ++i) shortest[i] = std::min(shortest[i], of[i]);
+  }
+  size_t least = times.size();
+  double least_regret = std::numeric_limits<double>::infinity();
+  for (size_t candidate = 0; candidate < times.size(); ++candidate) {
+    const JudgedTimes& of = times[candidate];
+    double regret = 1;
+    for (size_t i = 0; i < of.size(); ++i) regret = std::max(regret, of[i] / shortest[i]);
+    if (of[0] > limit || regret >= least_regret * (1 - kWorth)) continue;
+    least = candidate;
+    least_regret = regret;
+  }
+  STRETTO_CHECK(least < times.size());
+  return least;
 }
 
 }  // namespace stretto

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-// Orders of a woven cell under contention, which the search does not know: it makes an operation's
-// time depend on what runs beside it.
+// Orders of a woven cell in the simulator, which knows what the search does not: contention, which
+// makes an operation's time depend on what runs beside it, and that costs are never quite right.
 
-#include <vector>
+#include <array>
 
 #include "absl/status/statusor.h"
 #include "worker/engine/cost/model.h"
@@ -11,16 +11,25 @@
 
 namespace stretto {
 
-// Whether operations of these costs slow each other down.
-bool HasContention(const CostModel& cost);
+// By what share costs may be off.
+inline constexpr double kDoubt = 0.1;
 
-// Returns the cell with operations that take as long as they would if they ran under the other side
-// for this share of their time: a computation under the mean of the cell's collectives, and a
-// collective under the mean of its computations.
-CellItems SlowedDown(const WovenCell& woven, const CostModel& cost, double share);
+// Returns the cell with operations that take as long as if they ran under the other side whenever
+// there is something of it left: a computation under the mean of the cell's collectives, and a
+// collective under the mean of its computations. It is the cell itself if nothing contends.
+CellItems SlowedDown(const WovenCell& woven, const CostModel& cost);
 
-// Returns the simulated time of the cell in an order, with contention. Errors: those of Simulate.
-absl::StatusOr<double> JudgedSeconds(const WovenCell& woven, const CostModel& cost,
-                                     const Merge& order);
+// The simulated times of a cell in an order, with contention: at the costs given, where computation
+// takes kDoubt longer and communication kDoubt less, and the other way round.
+using JudgedTimes = std::array<double, 3>;
+
+// Errors: those of Simulate.
+absl::StatusOr<JudgedTimes> Judge(const WovenCell& woven, const CostModel& cost,
+                                  const Merge& order);
+
+// Returns the index of the times whose worst ratio to the shortest of their kind is the smallest.
+// It is an earlier one of two that differ by less than kWorth. No times are returned that are
+// longer than `limit` at the costs given; some must not be.
+size_t LeastRegret(const std::vector<JudgedTimes>& times, double limit);
 
 }  // namespace stretto

@@ -4,6 +4,8 @@
 
 #include "worker/engine/schedule/search/find_weave.h"
 
+#include <limits>
+#include <map>
 #include <random>
 
 #include "absl/strings/match.h"
@@ -13,6 +15,7 @@
 #include "tests/worker/engine/specs.h"
 #include "worker/engine/exec/backend_sim/timeline.h"
 #include "worker/engine/schedule/reorder/expand_unit.h"
+#include "worker/engine/schedule/search/event_plan.h"
 #include "worker/engine/schedule/search/judge.h"
 #include "worker/engine/schedule/search/woven_cell.h"
 #include "worker/engine/schedule/units.h"
@@ -39,6 +42,24 @@ std::vector<Layout> ManyHelices(int layers) {
     }
   }
   return layouts;
+}
+
+// A size at which memory and the link count. A product of a layer takes about as long as a
+// collective at 0.5 Gbit/s.
+EngineSpec LargeSpec(const Layout& layout) {
+  return SpecOf(layout, {.hidden = 768,
+                         .heads = 12,
+                         .kv_heads = layout.family == Family::kGpt ? 0 : 4,
+                         .ffn_hidden = 3072,
+                         .sequence_length = 256,
+                         .vocab_size = 8000});
+}
+
+CostModel LargeCosts(double gbps) {
+  CostModel cost;
+  cost.machine = {.flops_per_second = 1e11, .bytes_per_second = 1e10};
+  cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
+  return cost;
 }
 
 // Products take several times as long as the rest, and collectives up to as long as a product.
@@ -94,9 +115,9 @@ TEST(FindWeaveTest, HelixPlaysWhatWasFoundInThePredictedTime) {
         << Describe(layout) << " pace " << pace;
     EXPECT_EQ(found.plan.pace, pace);
     EXPECT_LE(found.lower_bound, found.seconds + kRounding) << Describe(layout);
-    EXPECT_TRUE(found.given_seconds >= 0 || pace == 0) << Describe(layout);
-    if (found.given_seconds < 0) continue;
     EXPECT_NEAR(SimulatedCell(given, cost), found.given_seconds, kRounding) << Describe(layout);
+    EXPECT_TRUE(found.given_fits || pace == 0) << Describe(layout);
+    if (!found.given_fits) continue;
     EXPECT_LE(found.seconds, found.given_seconds + kRounding) << Describe(layout);
   }
 }
@@ -128,6 +149,17 @@ CostModel WithContention(CostModel cost, std::mt19937* random) {
   return cost;
 }
 
+// The costs of a cell's operations times what `factor` returns, which must be equal for operations
+// of one tag and kind.
+template <class Factor>
+CostModel Scaled(const WovenCell& woven, CostModel cost, const Factor& factor) {
+  for (size_t i = 0; i < woven.ops.size(); ++i) {
+    const Op& op = woven.program.ops[woven.ops[i]];
+    cost.table.Set(TagKey(op), woven.cell.ops[i].seconds * factor(op));
+  }
+  return cost;
+}
+
 TEST(JudgeTest, TheTimeOfAnOrderIsThatOfHelixInTheSimulator) {
   std::mt19937 random(3);
   for (const Layout& layout : ManyHelices(3)) {
@@ -135,28 +167,48 @@ TEST(JudgeTest, TheTimeOfAnOrderIsThatOfHelixInTheSimulator) {
     const CostModel cost = WithContention(RandomCosts(given, &random), &random);
     const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
     ASSERT_TRUE(woven.ok()) << woven.status();
-    const absl::StatusOr<double> judged = JudgedSeconds(*woven, cost, woven->given);
+    const absl::StatusOr<JudgedTimes> judged = Judge(*woven, cost, woven->given);
     ASSERT_TRUE(judged.ok()) << judged.status();
-    EXPECT_NEAR(*judged, SimulatedCell(given, cost), kRounding) << Describe(layout);
-    EXPECT_GT(*judged, CellPlayer(woven->cell).SecondsOf(woven->given) + kRounding);
+    EXPECT_NEAR(judged->front(), SimulatedCell(given, cost), kRounding) << Describe(layout);
+    EXPECT_GT(judged->front(), CellPlayer(woven->cell).SecondsOf(woven->given) + kRounding);
+    for (size_t i : {1, 2}) {
+      const double computation = i == 1 ? 1 + kDoubt : 1 - kDoubt;
+      const CostModel off = Scaled(*woven, cost, [&](const Op& op) {
+        return IsCollective(op.kind) ? 2 - computation : computation;
+      });
+      EXPECT_NEAR((*judged)[i], SimulatedCell(given, off), kRounding) << Describe(layout);
+    }
   }
 }
 
-TEST(JudgeTest, OperationsAreSlowedDownByTheShareAndTheLossOfTheirPairs) {
+// The shorter side runs under the other all the time, and the longer one for as long as that.
+TEST(JudgeTest, OperationsAreSlowedDownByWhatTheyLoseUnderTheOtherSide) {
   const StepProgram given = PlanOf(SpecOf(ManyHelices(1).front())).step;
   std::mt19937 random(4);
   CostModel cost = RandomCosts(given, &random);
-  EXPECT_FALSE(HasContention(cost));
-  cost.contention = {.compute = 0.5, .communication = 0.2};
-  EXPECT_TRUE(HasContention(cost));
   const absl::StatusOr<WovenCell> woven = WovenCellOf(given, cost, 1);
   ASSERT_TRUE(woven.ok()) << woven.status();
-  const CellItems whole = SlowedDown(*woven, cost, 1), none = SlowedDown(*woven, cost, 0);
+  double computes = 0, communicates = 0;
+  for (const CellOp& op : woven->cell.ops) (op.lane == 0 ? computes : communicates) += op.seconds;
+  ASSERT_GT(computes, communicates);
+  const CellItems none = SlowedDown(*woven, cost);
+  cost.contention = {.compute = 0.5, .communication = 0.2};
+  const CellItems slow = SlowedDown(*woven, cost);
   for (size_t i = 0; i < woven->ops.size(); ++i) {
     const CellOp& op = woven->cell.ops[i];
     EXPECT_EQ(none.ops[i].seconds, op.seconds);
-    EXPECT_NEAR(whole.ops[i].seconds, op.seconds / (op.lane == 0 ? 0.5 : 0.8), kRounding);
+    const double rate = op.lane == 0 ? 1 - 0.5 * communicates / computes : 0.8;
+    EXPECT_NEAR(slow.ops[i].seconds, op.seconds / rate, kRounding);
   }
+}
+
+TEST(JudgeTest, TheLeastRegretWinsAndTheFirstOfEqualOnes) {
+  // The second is the shortest at the costs given, and a tenth longer than the first elsewhere.
+  EXPECT_EQ(LeastRegret({{1.02, 1, 1}, {1, 1.1, 1}}, 2), 0u);
+  EXPECT_EQ(LeastRegret({{1.02, 1, 1}, {1, 1.01, 1}}, 2), 1u);
+  EXPECT_EQ(LeastRegret({{1.02, 1, 1}, {1, 1.1, 1}}, 1.01), 1u);
+  EXPECT_EQ(LeastRegret({{1.0005, 1, 1}, {1, 1, 1}}, 2), 0u);
+  EXPECT_EQ(LeastRegret({{1.005, 1, 1}, {1, 1, 1}}, 2), 1u);
 }
 
 // With contention the search knows the order only roughly; the simulator decides.
@@ -178,29 +230,72 @@ TEST(FindWeaveTest, TheSimulatorPicksThePlanUnderContention) {
   EXPECT_GT(shorter, 5);
 }
 
-// A size at which memory and the link count. A product of a layer takes about as long as a
-// collective at 0.5 Gbit/s.
-EngineSpec LargeSpec(const Layout& layout) {
-  return SpecOf(layout, {.hidden = 768,
-                         .heads = 12,
-                         .kv_heads = layout.family == Family::kGpt ? 0 : 4,
-                         .ffn_hidden = 3072,
-                         .sequence_length = 256,
-                         .vocab_size = 8000});
+// Each operation takes up to a tenth more or less than its cost says, or all of one side a tenth
+// more and all of the other a tenth less, which changes the balance most.
+CostModel Off(const WovenCell& woven, const CostModel& cost, int run, std::mt19937* random) {
+  std::map<std::string, double> factors;
+  return Scaled(woven, cost, [&](const Op& op) {
+    if (run < 2) return IsCollective(op.kind) == (run == 0) ? 0.9 : 1.1;
+    const double factor = 0.9 + 0.2 * static_cast<double>((*random)() % 1001) * 1e-3;
+    return factors.try_emplace(TagKey(op), factor).first->second;
+  });
+}
+
+// The candidates are the given order and the shortest without and with contention. The most over
+// many more of them is in docs/design/0037-weave-search.md.
+TEST(FindWeaveTest, CostsThatAreOffByATenthCostThreePercent) {
+  std::mt19937 random(6);
+  for (const Layout& layout : ManyHelices(2)) {
+    const EngineSpec spec = LargeSpec(layout);
+    const absl::StatusOr<RankPlan> given = DraftPlan(spec, 0);
+    ASSERT_TRUE(given.ok()) << given.status();
+    const double contention = random() % 2 == 0 ? 0.0 : 0.3;
+    CostModel cost = LargeCosts(random() % 2 == 0 ? 0.25 : 0.5);
+    cost.contention = {.compute = contention, .communication = contention / 3};
+    const absl::StatusOr<WovenCell> woven = WovenCellOf(given->step, cost, 1);
+    ASSERT_TRUE(woven.ok()) << woven.status();
+    const FoundWeave found = Find(given->step, cost, 1);
+    const size_t fronts = contention > 0 ? kMostFronts / 2 : kMostFronts;
+    std::vector<Merge> candidates = {woven->given};
+    for (const CellItems& cell : {woven->cell, SlowedDown(*woven, cost)})
+      candidates.push_back(EventPlan(cell, fronts, woven->given)->order);
+    for (int run = 0; run < 4; ++run) {
+      const CostModel off = Off(*woven, cost, run, &random);
+      const absl::StatusOr<WovenCell> is = WovenCellOf(given->step, off, 1);
+      ASSERT_TRUE(is.ok()) << is.status();
+      double least = std::numeric_limits<double>::infinity(), chosen = 0;
+      for (const Merge& order : candidates) {
+        const double seconds = Judge(*is, off, order)->front();
+        least = std::min(least, seconds);
+        if (PlanOfMerge(*woven, 1, order) == found.plan) chosen = seconds;
+      }
+      EXPECT_GT(chosen, 0) << "the plan is no candidate: " << Describe(layout);
+      EXPECT_LE(chosen, 1.03 * least) << Describe(layout) << " run " << run;
+    }
+  }
 }
 
 double ActivationsOf(const EngineSpec& spec) {
   return static_cast<double>((*PlanArenas(spec, 0))[ArenaClass::kActivation]);
 }
 
-class FindWeaveInLayersTest : public testing::TestWithParam<int> {};
+// What the first and the last layer leave unpaired counts for more in fewer layers. With 2 and 8
+// layers the search is exact where it is furthest above the bound, so the bound is loose there.
+struct Closeness {
+  int layers;
+  double gpt, llama;  // found plans are at most this share above the lower bound
+};
+
+class FindWeaveInLayersTest : public testing::TestWithParam<Closeness> {};
 
 TEST_P(FindWeaveInLayersTest, CloseToTheLowerBoundInLittleMoreMemory) {
-  const int layers = GetParam();
+  const auto [layers, gpt, llama] = GetParam();
   for (Layout layout : ManyHelices(layers)) {
     // With full recomputation, most of the memory is that of the layer that is computed again.
     if (layout.recompute == Recompute::kFull) continue;
-    if (layers > 24 && (layout.sequence_parallel || layout.slices.size() > 1)) continue;  // time
+    const bool hardest = layout.sequence_parallel && layout.slices.size() == 1 &&
+                         layout.recompute == Recompute::kSelective;
+    if (layers > 24 && !hardest) continue;  // time
     EngineSpec spec = LargeSpec(layout);
     const absl::StatusOr<RankPlan> given = DraftPlan(spec, 0);
     ASSERT_TRUE(given.ok()) << given.status();
@@ -208,21 +303,20 @@ TEST_P(FindWeaveInLayersTest, CloseToTheLowerBoundInLittleMoreMemory) {
     sync.schedule = "megatron_sync";
     sync.slices = {2};
     for (double gbps : {0.25, 0.5, 1.0, 2.0}) {
-      CostModel cost;
-      cost.machine = {.flops_per_second = 1e11, .bytes_per_second = 1e10};
-      cost.interconnect.bytes_per_second = gbps * 1e9 / 8;
-      const FoundWeave found = Find(given->step, cost, 1);
+      const FoundWeave found = Find(given->step, LargeCosts(gbps), 1);
       const std::string where = absl::StrCat(Describe(layout), " at ", gbps, " Gbit/s");
-      // What the first and the last layer leave unpaired counts for more in fewer layers.
-      const double above = layers < 12 ? 0.04 : layout.family == Family::kGpt ? 0.015 : 0.02;
-      EXPECT_TRUE(found.exact || found.seconds <= (1 + above) * found.lower_bound) << where;
+      const double above = layout.family == Family::kGpt ? gpt : llama;
+      EXPECT_LE(found.seconds, (1 + above) * found.lower_bound) << where;
       spec.schedule.weave = PrintWeavePlan(found.plan);
       EXPECT_LE(ActivationsOf(spec) / ActivationsOf(LargeSpec(sync)), 1 + 2.0 / layers) << where;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest, testing::Values(2, 8, 24, 48));
+INSTANTIATE_TEST_SUITE_P(Layers, FindWeaveInLayersTest,
+                         testing::Values(Closeness{2, 0.046, 0.064}, Closeness{8, 0.016, 0.037},
+                                         Closeness{24, 0.011, 0.02}, Closeness{96, 0.005, 0.0135}),
+                         [](const auto& info) { return std::to_string(info.param.layers); });
 
 TEST(FindWeaveTest, AStepWithoutACellIsRefused) {
   const absl::Status status = FindWeave(PlanOf(Domino({2, 2})).step, {}, 1).status();
