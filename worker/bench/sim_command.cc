@@ -45,11 +45,21 @@ std::string Grids(const SimOptions& options, const SimFigures& figures) {
 
 std::string Percent(double share) { return absl::StrFormat("%.1f %%", 100 * share); }
 
-std::string Summary(const SimFigures& figures) {
+// What plans of a cell are called: that of a file, that of no file, and the one that was searched.
+constexpr char kGiven[] = "given", kDefault[] = "default", kFound[] = "found";
+const char* GivenPlan(const SimOptions& options) {
+  return options.spec.schedule.weave.empty() ? kDefault : kGiven;
+}
+// That of the step.
+const char* PlayedPlan(const SimOptions& options) {
+  return options.find_plan ? kFound : GivenPlan(options);
+}
+
+std::string Summary(const SimOptions& options, const SimFigures& figures) {
   const StepFigures& step = figures.step;
   const double seconds = step.ledger.seconds;
   std::string text;
-  const auto time = [&](const char* name, double value, const std::string& note) {
+  const auto time = [&](const std::string& name, double value, const std::string& note) {
     absl::StrAppendFormat(&text, "%-34s %12.3f ms  %s\n", name, value * 1e3, note);
   };
   time("step", seconds, "");
@@ -61,13 +71,15 @@ std::string Summary(const SimFigures& figures) {
        absl::StrFormat("step / ideal %.3f", seconds / figures.t_ideal_step));
   if (figures.cell.has_value()) {
     const FoundWeave& cell = *figures.cell;
-    const bool found = cell.given_seconds >= 0;  // with the memory that the search keeps to
-    if (found) time("cell, given plan", cell.given_seconds, "without contention");
-    time("cell, found plan", cell.seconds,
-         found ? absl::StrFormat("given / found %.3f", cell.given_seconds / cell.seconds)
-               : "the given plan takes more memory");
-    time("cell, lower bound", cell.lower_bound,
-         absl::StrFormat("found / bound %.3f", cell.seconds / cell.lower_bound));
+    const auto plan = [&](const char* name, double seconds, const char* note) {
+      time(absl::StrCat("cell, ", name, " plan"), seconds,
+           absl::StrFormat("/ bound %.3f%s%s", seconds / cell.lower_bound, note,
+                           PlayedPlan(options) == std::string(name) ? ", played" : ""));
+    };
+    plan(GivenPlan(options), cell.given_seconds,
+         cell.given_fits ? "" : ", more memory than found plans");
+    plan(kFound, cell.seconds, cell.exact ? ", no plan is shorter" : "");
+    time("cell, lower bound", cell.lower_bound, "of every plan, without contention");
   }
   time("t_comp", figures.t_comp, "");
   time("t_comm", figures.t_comm, "");
@@ -130,11 +142,12 @@ std::string Json(const SimOptions& options, const SimFigures& figures) {
       {"backward", PassJson(step.backward, figures.uncontended.backward)},
       {"ledger", nlohmann::ordered_json::array()}};
   if (figures.cell.has_value()) {
-    json["cell"] = {{"given_seconds", figures.cell->given_seconds},
+    json["played_plan"] = PlayedPlan(options);
+    json["cell"] = {{absl::StrCat(GivenPlan(options), "_seconds"), figures.cell->given_seconds},
                     {"found_seconds", figures.cell->seconds},
                     {"lower_bound_seconds", figures.cell->lower_bound},
                     {"exact", figures.cell->exact},
-                    {"plan", PrintWeavePlan(figures.cell->plan)}};
+                    {"found_plan", PrintWeavePlan(figures.cell->plan)}};
   }
   for (const LedgerEntry& entry : step.ledger.entries) {
     json["ledger"].push_back({{"part", NameOf(entry.part)},
@@ -201,7 +214,7 @@ int SimCommand(const std::vector<std::string>& arguments, std::ostream& out, std
   }
   out << SimTitle(*options) << Grids(*options, *figures) << "\n"
       << PrintLedger(figures->step.ledger) << "\n"
-      << Summary(*figures);
+      << Summary(*options, *figures);
   return 0;
 }
 

@@ -41,8 +41,10 @@ struct SimFigures {
   double sync_seconds = 0;
   // Sums over that program alone: of its computations, and of its collectives (DESIGN section 6).
   double t_comp = 0, t_comm = 0;
-  std::optional<FoundWeave> cell;  // of a schedule that weaves
-  double t_ideal_step = 0;         // max(t_comp + CPU time of communication, t_comm)
+  // Of a schedule that weaves. The plan of the spec is the given one, and the default plan if the
+  // spec has none.
+  std::optional<FoundWeave> cell;
+  double t_ideal_step = 0;  // max(t_comp + CPU time of communication, t_comm)
 };
 
 StepFigures FiguresOf(const Program& program, std::vector<Interval> intervals);

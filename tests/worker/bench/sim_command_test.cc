@@ -81,11 +81,15 @@ TEST(SimCommandTest, ASearchedPlanIsComparedWithTheDefaultOne) {
       "--model gpt-10m --schedule helix --micro-batches 4 --sequence-parallel --gbps 1";
   const nlohmann::json given = Figures(flags), found = Figures(flags + " --plan found");
   EXPECT_EQ(given["cell"], found["cell"]);
-  EXPECT_LT(found["cell"]["found_seconds"], given["cell"]["given_seconds"]);
+  EXPECT_EQ(given["played_plan"], "default");
+  EXPECT_EQ(found["played_plan"], "found");
+  EXPECT_LT(found["cell"]["found_seconds"], given["cell"]["default_seconds"]);
   EXPECT_LT(found["step_seconds"], given["step_seconds"]);
   EXPECT_GE(found["cell"]["found_seconds"], found["cell"]["lower_bound_seconds"]);
-  EXPECT_THAT(std::string(found["cell"]["plan"]), HasSubstr("weave f0|b0 pace=1\n"));
-  EXPECT_THAT(Sim(flags).out, HasSubstr("cell, lower bound"));
+  EXPECT_THAT(std::string(found["cell"]["found_plan"]), HasSubstr("weave f0|b0 pace=1\n"));
+  EXPECT_THAT(Sim(flags).out, HasSubstr("cell, default plan"));
+  EXPECT_THAT(Sim(flags).out, MatchesRegex("(.|\n)*cell, found plan .*/ bound 1\\.0[^\n]*\n"
+                                           "cell, lower bound (.|\n)*"));
   EXPECT_FALSE(Figures("--schedule domino_row").contains("cell"));
 }
 
@@ -96,13 +100,25 @@ TEST(SimCommandTest, APlanIsPrintedAndReadFromAFile) {
   const nlohmann::json found = Figures(flags + " --plan found");
   const SimRun printed = Sim(flags + " --plan found --print-plan");
   EXPECT_EQ(printed.code, 0) << printed.err;
-  EXPECT_EQ(printed.out, found["cell"]["plan"]);
+  EXPECT_EQ(printed.out, found["cell"]["found_plan"]);
   const std::string file = FileWith(printed.out);
   const nlohmann::json read = Figures(flags + " --plan " + file);
   EXPECT_EQ(read["step_seconds"], found["step_seconds"]);
   EXPECT_EQ(read["cell"]["given_seconds"], found["cell"]["found_seconds"]);
+  EXPECT_EQ(read["played_plan"], "given");
+  EXPECT_FALSE(read["cell"].contains("default_seconds"));
   EXPECT_EQ(Sim(flags + " --print-plan --plan " + file).out, printed.out);
   EXPECT_NE(Sim(flags + " --print-plan").out, printed.out);
+}
+
+// As the plans were compared: the step is longer, and the bound is not.
+TEST(SimCommandTest, TimesOfPlansHaveTheContentionOfTheStep) {
+  const std::string flags = "--model gpt-10m --schedule helix --micro-batches 4 --gbps 1";
+  const nlohmann::json alone = Figures(flags)["cell"];
+  const nlohmann::json shared = Figures(flags + " --contention 0.3")["cell"];
+  for (const char* name : {"default_seconds", "found_seconds"})
+    EXPECT_GT(shared[name], 1.05 * alone[name].get<double>()) << name;
+  EXPECT_EQ(shared["lower_bound_seconds"], alone["lower_bound_seconds"]);
 }
 
 TEST(SimCommandTest, AFaultyPlanIsRefused) {
@@ -247,6 +263,8 @@ TEST(SimCommandTest, MergedWeightGradientsAreFewer) {
 
 TEST(SimCommandTest, BadArgumentsAreOneLineWithFlagFoundAndExpected) {
   const std::vector<BadArguments> cases = {
+      {"--schedule helix --pp 2",
+       {"--schedule", "helix with --pp above 1", "weaves no passes", "--pipeline"}},
       {"--tp 0", {"--tp", "0", "1 to 65536"}},
       {"--tp two", {"--tp", "two", "1 to 65536"}},
       {"--tp 5", {"--tp", "5", "heads 6"}},
