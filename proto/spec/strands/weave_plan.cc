@@ -87,10 +87,13 @@ absl::StatusOr<WeaveLine> ParseLine(size_t number, absl::string_view text) {
   return line;
 }
 
-// The error about a line of WeavePlan::lines.
-absl::Status ErrorOf(const WeavePlan& plan, size_t index, absl::string_view found,
+// The number of lines in the text of a plan.
+size_t LinesOf(const WeavePlan& plan) { return 1 + plan.lines.size(); }
+
+// The error about a line of WeavePlan::lines of a plan whose first line is `header`.
+absl::Status ErrorOf(size_t header, size_t index, absl::string_view found,
                      absl::string_view expected) {
-  return ErrorAt(static_cast<size_t>(plan.first_line) + 1 + index, found, expected);
+  return ErrorAt(header + 1 + index, found, expected);
 }
 
 // The words of a strand, separated by spaces. The loss is computed with backward.
@@ -113,51 +116,51 @@ bool Contains(const std::vector<std::string>& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-absl::Status CheckWord(const WeavePlan& plan, size_t index, const std::string& word) {
+absl::Status CheckWord(const WeavePlan& plan, size_t header, size_t index,
+                       const std::string& word) {
   const WeaveLine& line = plan.lines[index];
   const bool in_layers = line.layer >= 0;
   const std::vector<std::string> words = WeaveWords(line.strand, in_layers);
   if (Contains(words, word)) return absl::OkStatus();
   if (Contains(WeaveWords(line.strand, !in_layers), word)) {
-    return ErrorOf(plan, index,
+    return ErrorOf(header, index,
                    absl::StrCat(Quoted(word), in_layers ? " with" : " without", " a layer"),
                    in_layers ? "none" : "its layer");
   }
-  return ErrorOf(plan, index, Quoted(word), absl::StrCat("one of ", absl::StrJoin(words, ", ")));
+  return ErrorOf(header, index, Quoted(word), absl::StrCat("one of ", absl::StrJoin(words, ", ")));
 }
 
 // Refuses a plan whose largest layer or slice is not the last one: it was made for fewer.
 absl::Status CheckLast(absl::string_view what, int WeaveLine::*number, int numbers,
-                       const WeavePlan& plan) {
+                       const WeavePlan& plan, size_t header) {
   const auto largest = std::max_element(
       plan.lines.begin(), plan.lines.end(),
       [=](const WeaveLine& a, const WeaveLine& b) { return a.*number < b.*number; });
   if (largest == plan.lines.end() || *largest.*number < 0 || *largest.*number == numbers - 1)
     return absl::OkStatus();
-  return ErrorOf(plan, static_cast<size_t>(largest - plan.lines.begin()),
+  return ErrorOf(header, static_cast<size_t>(largest - plan.lines.begin()),
                  absl::StrCat(what, " ", *largest.*number, " as the last one"),
                  absl::StrCat(numbers - 1));
 }
 
-absl::Status CheckPlan(const WeavePlan& plan, const WeaveShape& shape) {
+absl::Status CheckPlan(const WeavePlan& plan, size_t header, const WeaveShape& shape) {
   const int chunks = shape.chunks;
   if (plan.forward_chunk >= chunks || plan.backward_chunk != chunks - 1 - plan.forward_chunk) {
     return ErrorAt(
-        static_cast<size_t>(plan.first_line),
-        absl::StrCat("cell ", CellName(plan.forward_chunk, plan.backward_chunk)),
+        header, absl::StrCat("cell ", CellName(plan.forward_chunk, plan.backward_chunk)),
         chunks == 1 ? CellName(0, 0) : absl::StrCat(CellName(0, 1), " or ", CellName(1, 0)));
   }
   const auto up_to = [](int count) { return absl::StrCat("0 to ", count - 1); };
   for (size_t i = 0; i < plan.lines.size(); ++i) {
     const WeaveLine& line = plan.lines[i];
     if (line.layer >= shape.layers)
-      return ErrorOf(plan, i, absl::StrCat("layer ", line.layer), up_to(shape.layers));
+      return ErrorOf(header, i, absl::StrCat("layer ", line.layer), up_to(shape.layers));
     if (line.slice >= shape.slices)
-      return ErrorOf(plan, i, absl::StrCat("slice ", line.slice), up_to(shape.slices));
-    for (const std::string& word : line.words) RETURN_IF_ERROR(CheckWord(plan, i, word));
+      return ErrorOf(header, i, absl::StrCat("slice ", line.slice), up_to(shape.slices));
+    for (const std::string& word : line.words) RETURN_IF_ERROR(CheckWord(plan, header, i, word));
   }
-  RETURN_IF_ERROR(CheckLast("layer", &WeaveLine::layer, shape.layers, plan));
-  return CheckLast("slice", &WeaveLine::slice, shape.slices, plan);
+  RETURN_IF_ERROR(CheckLast("layer", &WeaveLine::layer, shape.layers, plan, header));
+  return CheckLast("slice", &WeaveLine::slice, shape.slices, plan, header);
 }
 
 }  // namespace
@@ -183,7 +186,7 @@ absl::StatusOr<std::vector<WeavePlan>> ParseWeavePlans(absl::string_view text) {
       ASSIGN_OR_RETURN(plans.back().lines.emplace_back(), ParseLine(i + 1, lines[i]));
       continue;
     }
-    WeavePlan plan = {.first_line = static_cast<int>(i) + 1};
+    WeavePlan plan;
     if (!ParseHeader(lines[i], &plan)) {
       return ErrorAt(i + 1, Quoted(lines[i]),
                      absl::StrCat(Quoted(Header({})), " and a number of layers, at least 0"));
@@ -200,7 +203,7 @@ absl::StatusOr<std::vector<WeavePlan>> ParseWeavePlans(absl::string_view text) {
 absl::StatusOr<WeavePlan> ParseWeavePlan(absl::string_view text) {
   ASSIGN_OR_RETURN(std::vector<WeavePlan> plans, ParseWeavePlans(text));
   if (plans.size() == 1) return std::move(plans.front());
-  return ErrorAt(static_cast<size_t>(plans[1].first_line), "a second plan", "one");
+  return ErrorAt(LinesOf(plans.front()) + 1, "a second plan", "one");
 }
 
 std::vector<std::string> WeaveWords(Strand strand, bool in_layers) {
@@ -209,7 +212,11 @@ std::vector<std::string> WeaveWords(Strand strand, bool in_layers) {
 }
 
 absl::Status CheckWeavePlans(const std::vector<WeavePlan>& plans, const WeaveShape& shape) {
-  for (const WeavePlan& plan : plans) RETURN_IF_ERROR(CheckPlan(plan, shape));
+  size_t header = 1;
+  for (const WeavePlan& plan : plans) {
+    RETURN_IF_ERROR(CheckPlan(plan, header, shape));
+    header += LinesOf(plan);
+  }
   return absl::OkStatus();
 }
 

@@ -48,7 +48,6 @@ struct WeavePlan {
   int forward_chunk = 0, backward_chunk = 0;  // the cell
   int pace = 1;
   std::vector<WeaveLine> lines = {};
-  int first_line = 1;  // its number in the text that it was parsed from
   bool operator==(const WeavePlan&) const = default;
 };
 
@@ -70,10 +69,10 @@ struct WeaveShape {
   int slices = 1;
 };
 
-// Checks that plans were made for a job of this shape: its cells exist; the words of a plan exist,
-// each on a line with a layer or without one as the word is in layers or not; layers and slices
-// exist; and if a plan has lines with a layer or a slice, the last one is among them. Errors:
-// InvalidArgument, with the line.
+// Checks that the plans of a text were made for a job of this shape: its cells exist; the words of
+// a plan exist, each on a line with a layer or without one as the word is in layers or not; layers
+// and slices exist; and if a plan has lines with a layer or a slice, the last one is among them.
+// Errors: InvalidArgument, with the line.
 absl::Status CheckWeavePlans(const std::vector<WeavePlan>& plans, const WeaveShape& shape);
 
 // The words of a strand inside or outside the layers, of all models and ways of recomputation.

@@ -116,6 +116,10 @@ TEST(WeavePlanTest, ATextHasAPlanForEachCellOfItsJob) {
             "found 'weave f1|b0 pace=2' in line 3 of the plan, expected one plan for each cell");
   EXPECT_EQ(fault("weave f0|b1 pace=1\nweave f1|b0 pace=1\n  f ln1 L2\n", folded),
             "found layer 2 in line 3 of the plan, expected 0 to 1");
+  // Where a plan is in a text is no part of it.
+  EXPECT_EQ(
+      ParseWeavePlans("weave f0|b1 pace=1\n  f sum\nweave f1|b0 pace=1\n  f ln1 L1\n")->back(),
+      *ParseWeavePlan("weave f1|b0 pace=1\n  f ln1 L1\n"));
   EXPECT_EQ(ErrorOf("weave f0|b1 pace=1\nweave f1|b0 pace=1\n"),
             "found a second plan in line 2 of the plan, expected one");
 }
