@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/btree_map.h"
 #include "proto/base/status_macros.h"
 #include "worker/engine/memory/lives.h"
 #include "worker/engine/program/happens_before.h"
@@ -162,8 +163,8 @@ class FirstFit {
 
   const LiveBuffers& live_;
   Program& program_;
-  IdVector<BufferId, Windows> windows_;    // those that its lives touch
-  std::multimap<int64_t, Placed> placed_;  // by begin
+  IdVector<BufferId, Windows> windows_;           // those that its lives touch
+  absl::btree_multimap<int64_t, Placed> placed_;  // by begin
   std::array<Ranges, kMoments> taken_;
   int64_t largest_ = 0;  // of those placed
 };
