@@ -75,8 +75,10 @@ class RankProcess {
   TrainResult Run() {
     TrainState state;
     if (absl::Status status = Prepare(&state); !status.ok()) {
-      return {state, signals_.terminate().load() ? ExitReason::kCancelled : ReasonOfPrepare(status),
-              status};
+      const ExitReason reason =
+          signals_.terminate().load() ? ExitReason::kCancelled : ReasonOfPrepare(status);
+      // Nothing was lost with a stop before the first step.
+      return {state, reason, reason == ExitReason::kCancelled ? absl::OkStatus() : status};
     }
     ReportPrepared(state);
     return Train({.config = config_,
@@ -307,7 +309,8 @@ class RankProcess {
 };
 
 v1alpha1::RankExit ExitOf(const TrainResult& result, const FlightState& flight) {
-  const bool clean = Succeeds(result.reason) || result.reason == ExitReason::kCancelled;
+  const bool clean =
+      (Succeeds(result.reason) || result.reason == ExitReason::kCancelled) && result.status.ok();
   v1alpha1::RankExit exit;
   exit.set_exit_code(clean ? 0 : 1);
   exit.set_reason(NameOf(result.reason));
@@ -357,7 +360,7 @@ absl::StatusOr<v1alpha1::RankExit> AttachAndRun(const RankProcessOptions& option
   ASSIGN_OR_RETURN(const FlightState state, ReadFlightRecord(task.run_folder() + "/flight.bin"));
   v1alpha1::RankExit exit = ExitOf(result, state);
   // An infinite lease: the request itself is asked for, not the loss of the daemon.
-  if (result.reason == ExitReason::kCancelled) {
+  if (result.reason == ExitReason::kCancelled && result.status.ok()) {
     exit.set_message(link->stop_request(absl::InfiniteDuration()).reason);
   }
   if (exit.exit_code() != 0 && state.last_operation >= 0) {

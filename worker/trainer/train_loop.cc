@@ -42,7 +42,8 @@ double RawSeconds() {
 
 class Loop {
  public:
-  Loop(const TrainContext& context, TrainState state) : c_(context), state_(std::move(state)) {}
+  Loop(const TrainContext& context, TrainState state)
+      : c_(context), state_(std::move(state)), last_checkpoint_(state_.step) {}
 
   TrainResult Run() {
     // All three clocks are read at one instant, and again at the end of each step.
@@ -64,6 +65,7 @@ class Loop {
       if (absl::Status status = MaybeCheckpoint(); !status.ok())
         return Ended(ReasonOfCheckpoint(status), status);
       ReportStep();
+      if (stopped_.has_value()) return *std::move(stopped_);
       if (!unsaved_.empty()) return Unsaved();
       if (EarlyStopped()) {
         return {state_, ExitReason::kEarlyStopped, absl::OkStatus(), EarlyStopMessage()};
@@ -77,8 +79,8 @@ class Loop {
       }
     }
     if (c_.config.steps == 0) return WriteWeights();
-    // A stop request that ended the last evaluation has not been handled yet.
-    if (stop_seen_) {
+    // The request to stop that ended the last evaluation has not been handled yet.
+    if (c_.evaluation != nullptr && !evaluated_.has_value()) {
       if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
     }
     return Ended(ExitReason::kCompleted, absl::OkStatus());
@@ -90,52 +92,68 @@ class Loop {
     return {state_, reason, std::move(status)};
   }
 
-  // Returns the result if training must stop, and nothing if it continues.
+  // Returns the result if any rank was asked to stop, and nothing if training continues. If any was
+  // asked for a checkpoint, it is written first. A stop that could not save what it was asked to is
+  // not clean: its status is the reason.
   std::optional<TrainResult> Stopped() {
-    const absl::StatusOr<std::optional<ExitReason>> reason = AgreeToStop();
-    if (!reason.ok()) return Ended(ReasonOfCheckpoint(reason.status()), reason.status());
-    if (!reason->has_value()) return std::nullopt;
-    if (*reason != ExitReason::kDaemonLost) return Ended(**reason, absl::OkStatus());
-    return Ended(**reason,
-                 absl::UnavailableError(absl::StrCat("no sign of life from the worker daemon for ",
-                                                     absl::FormatDuration(c_.lease))));
-  }
-
-  // Returns the reason to stop, if there is one. If any rank was asked for a checkpoint, it is
-  // written first.
-  absl::StatusOr<std::optional<ExitReason>> AgreeToStop() {
     const StopRequest request = c_.link.stop_request(c_.lease);
-    ASSIGN_OR_RETURN(const ControlWord all, AgreeOn(request));
-    if (!all.stop) return std::nullopt;
+    const absl::StatusOr<ControlWord> all = AgreeOn(request);
+    if (!all.ok()) return Ended(ReasonOfCheckpoint(all.status()), all.status());
+    if (!all->stop) return std::nullopt;
     spdlog::info("stopping after step {}: {}", state_.step,
                  request.stop ? request.reason : "asked to");
-    if (all.checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
-      c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-      RETURN_IF_ERROR(SaveCheckpoint(c_, state_).status());
+    std::string unsaved;
+    if (all->checkpoint && !c_.config.checkpoint_disabled && state_.step > last_checkpoint_) {
+      const absl::StatusOr<std::string> failed = Save();
+      if (!failed.ok()) return Ended(ReasonOfCheckpoint(failed.status()), failed.status());
+      if (!failed->empty()) {
+        unsaved = absl::StrCat("stopped after step ", state_.step,
+                               ", but the checkpoint of the steps after ", last_checkpoint_,
+                               " could not be written: ", *failed);
+      }
     }
-    return request.daemon_lost ? ExitReason::kDaemonLost : ExitReason::kCancelled;
+    if (request.daemon_lost) {
+      return Ended(ExitReason::kDaemonLost,
+                   absl::UnavailableError(absl::StrCat(
+                       "no sign of life from the worker daemon for ",
+                       absl::FormatDuration(c_.lease), unsaved.empty() ? "" : "; ", unsaved)));
+    }
+    TrainResult result = Ended(ExitReason::kCancelled, absl::OkStatus());
+    if (!unsaved.empty()) result.status = absl::UnavailableError(unsaved);
+    return result;
   }
 
   // A job of no steps only writes its initial weights.
   TrainResult WriteWeights() {
-    c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
-    const absl::StatusOr<std::string> failed = SaveLast();
-    if (!failed.ok()) return Ended(ReasonOfCheckpoint(failed.status()), failed.status());
-    if (!failed->empty()) return Unsaved();
+    if (absl::Status status = SaveLast(); !status.ok()) {
+      return Ended(ReasonOfCheckpoint(status), status);
+    }
+    if (stopped_.has_value()) return *std::move(stopped_);
+    if (!unsaved_.empty()) return Unsaved();
     return Ended(ExitReason::kCompleted, absl::OkStatus());
   }
 
+  // Returns as SaveCheckpoint.
+  absl::StatusOr<std::string> Save() {
+    c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
+    ASSIGN_OR_RETURN(std::string failed, SaveCheckpoint(c_, state_));
+    if (failed.empty()) last_checkpoint_ = state_.step;
+    return failed;
+  }
+
   // Saves the end of training. Where that fails it tries again, because the cause may be one that
-  // somebody removes, such as a full disk. Returns as SaveCheckpoint.
-  absl::StatusOr<std::string> SaveLast() {
-    ASSIGN_OR_RETURN(unsaved_, SaveCheckpoint(c_, state_));
+  // somebody removes, such as a full disk. Sets unsaved_, and stopped_ if a request to stop ended
+  // the tries.
+  absl::Status SaveLast() {
+    ASSIGN_OR_RETURN(unsaved_, Save());
     for (const absl::Duration pause : kPauses) {
       if (unsaved_.empty()) break;
-      ASSIGN_OR_RETURN(stop_seen_, StopsWithin(pause));
-      if (stop_seen_) break;
-      ASSIGN_OR_RETURN(unsaved_, SaveCheckpoint(c_, state_));
+      ASSIGN_OR_RETURN(const bool stops, StopsWithin(pause));
+      // The request may have been withdrawn meanwhile, and then the tries continue.
+      if (stops && (stopped_ = Stopped()).has_value()) break;
+      ASSIGN_OR_RETURN(unsaved_, Save());
     }
-    return unsaved_;
+    return absl::OkStatus();
   }
 
   // Waits, and returns early and true if any rank is asked to stop.
@@ -152,9 +170,6 @@ class Loop {
 
   // All is trained and nothing of it saved.
   TrainResult Unsaved() {
-    if (stop_seen_) {
-      if (std::optional<TrainResult> stopped = Stopped()) return *std::move(stopped);
-    }
     return Ended(ExitReason::kCheckpointFailed,
                  absl::UnavailableError(
                      absl::StrCat("the last checkpoint could not be written: ", unsaved_)));
@@ -239,7 +254,6 @@ class Loop {
           return all.stop;
         }));
     waits_.evaluation = {{begin, NowNanoseconds()}};
-    stop_seen_ = !loss.has_value();
     if (loss.has_value()) NoteLoss(*loss);
     return absl::OkStatus();
   }
@@ -283,10 +297,8 @@ class Loop {
     // The step that fails the job saves nothing: its updates may not have waited for the norm.
     if (c_.config.checkpoint_disabled || !due || TooManyNotFinite()) return absl::OkStatus();
     const int64_t begin = NowNanoseconds();
-    c_.flight.SetPhase(FlightPhase::kCheckpoint, Clock::Real().Monotonic());
     const bool last = state_.step == c_.config.steps || EarlyStopped();
-    ASSIGN_OR_RETURN(const std::string failed, last ? SaveLast() : SaveCheckpoint(c_, state_));
-    if (failed.empty()) last_checkpoint_ = state_.step;
+    RETURN_IF_ERROR(last ? SaveLast() : Save().status());
     waits_.checkpoint = {{begin, NowNanoseconds()}};
     return absl::OkStatus();
   }
@@ -332,14 +344,14 @@ class Loop {
   HostWaits waits_;
   int64_t step_begin_ = 0;  // the end of the previous step
   double raw_begin_ = 0;
-  absl::Time wall_begin_;  // the same instant
-  double loss_ = 0;        // of the last step
-  int64_t last_checkpoint_ = 0;
+  absl::Time wall_begin_;                          // the same instant
+  double loss_ = 0;                                // of the last step
+  int64_t last_checkpoint_;                        // the step that a stop need not save again
   std::optional<v1alpha1::Evaluation> evaluated_;  // the evaluation after the last step
-  bool stop_seen_ = false;   // a stop request that ended an evaluation or a pause
-  std::string unsaved_;      // why the end of training could not be saved; else empty
-  bool started_ = false;     // the first step of this run is done
-  bool not_finite_ = false;  // the gradient norm of the last step
+  std::string unsaved_;                 // why the end of training could not be saved; else empty
+  std::optional<TrainResult> stopped_;  // by a request that ended the tries to save that
+  bool started_ = false;                // the first step of this run is done
+  bool not_finite_ = false;             // the gradient norm of the last step
   int not_finite_in_a_row_ = 0;
 };
 

@@ -59,7 +59,8 @@ struct TrainResult {
   // kCompleted, kEarlyStopped, kCancelled, kDaemonLost, kNonFiniteGradients, kPeerLost,
   // kDataInvalid, kDeviceFailed, kReplicasDiffer, kCheckpointFailed (of the last one)
   ExitReason reason = ExitReason::kUnknown;
-  absl::Status status;       // OK for the first three
+  // OK for the first three, unless a stop could not save what it was asked to.
+  absl::Status status;
   std::string message = {};  // of kEarlyStopped
 };
 

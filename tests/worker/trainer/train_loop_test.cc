@@ -6,11 +6,14 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "tests/worker/trainer/local_job.h"
 #include "tests/worker/trainer/training.h"
 
 namespace stretto::trainer {
@@ -117,6 +120,55 @@ TEST_F(TrainLoopTest, ARequestToStopEndsTheTries) {
   const TrainResult result = Run();
   EXPECT_EQ(result.reason, ExitReason::kCancelled);
   EXPECT_EQ(slept_, absl::Seconds(1));
+  EXPECT_THAT(std::string(result.status.message()), testing::HasSubstr("stopped after step 6"));
+}
+
+// Calls `before` before every call.
+class WatchedGroup final : public Communicator {
+ public:
+  WatchedGroup(Communicator& group, std::function<void()> before)
+      : group_(group), before_(std::move(before)) {}
+  int rank() const override { return group_.rank(); }
+  int size() const override { return group_.size(); }
+  absl::Status Run(const Collective& collective) override {
+    before_();
+    return group_.Run(collective);
+  }
+  void Abort() override { group_.Abort(); }
+
+ private:
+  Communicator& group_;
+  const std::function<void()> before_;
+};
+
+// Rank 0 withdraws its request once the ranks have agreed on it.
+TEST_F(TrainLoopTest, ARequestThatIsWithdrawnEndsNoTries) {
+  config_.engine.tp_size = 2;
+  config_.steps = 1;
+  config_.checkpoint_interval = 0;
+  Spill(config_.checkpoint_folder, "a file where the folder should be");
+  on_sleep_ = [this] { terminate_ = slept_ == absl::Seconds(1); };
+  int withdrawn = 0;
+  OnLocalEngines(config_, [&](LocalRank& rank, RankEngine& engine) {
+    const bool first = rank.config.rank.value() == 0;
+    WatchedGroup control(*rank.control, [&] {
+      if (first && terminate_.exchange(false)) ++withdrawn;
+    });
+    const std::string run_folder = folder_ / (first ? "first" : "second");
+    std::filesystem::create_directory(run_folder);
+    const TrainResult result = Run(rank.config, engine, control, run_folder, {});
+    EXPECT_EQ(result.reason, ExitReason::kCheckpointFailed);
+  });
+  EXPECT_EQ(withdrawn, 1);
+  EXPECT_EQ(slept_, absl::Seconds(1 + 3 + 9 + 27));
+}
+
+TEST_F(TrainLoopTest, AResumedRunThatIsStoppedAtOnceHasNothingToSave) {
+  terminate_ = true;
+  const TrainResult result = Run(TrainState{.step = 3, .updates = 3, .consumed_samples = 18});
+  EXPECT_EQ(result.reason, ExitReason::kCancelled);
+  EXPECT_EQ(result.status, absl::OkStatus());
+  EXPECT_THAT(Saved(), IsEmpty());
 }
 
 // Whoever sends the signal, the steps since the last checkpoint are saved.
@@ -136,7 +188,14 @@ TEST_F(TrainLoopTest, AFailedCheckpointDoesNotCountAsTheNewest) {
   Evaluate();
   Spill(config_.checkpoint_folder, "a file where the folder should be");
   on_evaluation_ = [this](OpId, int64_t) { terminate_ = true; };
-  EXPECT_EQ(Run().reason, ExitReason::kCancelled);
+  const TrainResult result = Run();
+  EXPECT_EQ(result.reason, ExitReason::kCancelled);
+  // The stop is not clean, because step 2 is lost.
+  EXPECT_EQ(result.status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(result.status.message()),
+              testing::AllOf(testing::HasSubstr("stopped after step 2, but the checkpoint of the "
+                                                "steps after 0 could not be written: "),
+                             testing::HasSubstr(config_.checkpoint_folder)));
   std::vector<int64_t> tries;
   const auto reports = ReadAfter(folder_ / "reports.log", 0);
   for (const v1alpha1::RankReport& report : *reports) {

@@ -73,7 +73,8 @@ class TrainingTest : public TinyJobTest {
                   .attachments = {{"model.json", "{}"}},
                   .terminate = terminate_,
                   .sleep =
-                      [this](absl::Duration pause) {
+                      [this, first = config.rank.value() == 0](absl::Duration pause) {
+                        if (!first) return;
                         slept_ += pause;
                         if (on_sleep_) on_sleep_();
                       }},
@@ -132,7 +133,7 @@ class TrainingTest : public TinyJobTest {
 
   OnBegin on_evaluation_;  // at its operations
   std::atomic<bool> terminate_ = false;
-  absl::Duration slept_;
+  absl::Duration slept_;  // by rank 0
   std::function<void()> on_sleep_;
 };
 
