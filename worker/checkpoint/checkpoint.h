@@ -65,10 +65,10 @@ struct Attachment {
 
 // Called by rank 0 after every rank's WriteShard succeeded. Writes attachments and manifest,
 // renames the folder into place and fsyncs the job's folder. A checkpoint of the same step is
-// replaced, or put aside if it is of another run. Then removes temporaries of older epochs and all
-// but the newest `keep` whole checkpoints (0 keeps all) of this run, but never the one just
-// written; a failure to remove another is not an error. Returns the checkpoint's folder. On an
-// error the temporary folder is removed and older checkpoints are unchanged. Errors:
+// replaced, or put aside if nothing shows that it is of this run. Then removes temporaries of older
+// epochs and all but the newest `keep` whole checkpoints (0 keeps all) of this run, but never the
+// one just written; a failure to remove another is not an error. Returns the checkpoint's folder.
+// On an error the temporary folder is removed and older checkpoints are unchanged. Errors:
 //   Aborted            fenced off: a newer attempt of this run has a checkpoint or a temporary here
 //   ResourceExhausted  disk full
 //   DataLoss           a shard file is missing or has another size than its writer reported
@@ -99,10 +99,10 @@ using CheckFolder = std::function<absl::Status(const std::string& folder)>;
 absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
                                                 const CheckFolder& check = {});
 
-// The same for an attempt whose own run (KeepRun) writes into that folder. Bad ones are renamed to
-// "NAME.bad-N"; one process at a time. Returns an empty folder if the run has no checkpoint there.
-// An I/O error or a missing permission proves nothing about a checkpoint, so nothing is renamed
-// then.
+// The same for an attempt whose own run (KeepRun) writes into that folder. Bad ones that are shown
+// to be of that run are renamed to "NAME.bad-N"; one process at a time. Returns an empty folder if
+// the run has no checkpoint there. An I/O error or a missing permission proves nothing about a
+// checkpoint, so nothing is renamed then.
 absl::StatusOr<FoundCheckpoint> FindOwnNewestValid(const std::string& job_folder,
                                                    const Attempt& self,
                                                    const CheckFolder& check = {});

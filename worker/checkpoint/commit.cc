@@ -113,14 +113,14 @@ absl::Status WriteManifest(const std::string& folder, const Manifest& manifest) 
   return CheckSizes(folder, manifest);
 }
 
-// Renames a checkpoint that another run or a newer release wrote, so that its name is free.
+// Renames a checkpoint that is not shown to be this run's, so that its name is free.
 absl::Status PutOthersAside(const std::string& job_folder, const TrainingState& state,
                             const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder, ignored)) return absl::OkStatus();
   const absl::StatusOr<Manifest> there = ReadManifest(folder);
   const std::string run = there.ok() ? there->state.job_uid : "";
-  if (there.ok() ? run == state.job_uid : !absl::IsFailedPrecondition(there.status())) {
-    return absl::OkStatus();
-  }
+  if (there.ok() && run == state.job_uid) return absl::OkStatus();
   const auto name = [&](int64_t number) { return AsideName(state.step, run, number); };
   return PutAside(job_folder, folder, name).status();
 }

@@ -50,11 +50,14 @@ absl::Status PassOver(const std::string& job_folder, const JobEntry& entry, cons
 }
 
 // Called only once it is clear that every folder can be read, so that an error leaves all names.
+// Renames bad checkpoints of the run `owner`; of nobody if that is empty.
 absl::StatusOr<FoundCheckpoint> TakeFirstValid(const std::string& job_folder, Scan scan,
-                                               const CheckFolder& check, bool rename) {
+                                               const CheckFolder& check, const std::string& owner) {
   FoundCheckpoint found;
+  const bool rename = !owner.empty();
   for (const auto& [folder, why] : scan.unreadable) {
-    RETURN_IF_ERROR(PassOver(job_folder, folder, why, rename, &found));
+    const bool own = rename && RunOfDamaged(folder.path) == owner;
+    RETURN_IF_ERROR(PassOver(job_folder, folder, why, own, &found));
   }
   for (auto& [folder, manifest] : scan.candidates) {
     const absl::Status status = check ? check(folder.path) : Checkpoint::Open(folder.path).status();
@@ -78,7 +81,7 @@ absl::StatusOr<FoundCheckpoint> FindNewestValid(const std::string& job_folder,
                                                 const CheckFolder& check) {
   ASSIGN_OR_RETURN(Scan scan, ScanFolder(job_folder));
   RETURN_IF_ERROR(KeepOneRun(job_folder, &scan.candidates));
-  return TakeFirstValid(job_folder, std::move(scan), check, /*rename=*/false);
+  return TakeFirstValid(job_folder, std::move(scan), check, /*owner=*/"");
 }
 
 absl::StatusOr<FoundCheckpoint> FindOwnNewestValid(const std::string& job_folder,
@@ -87,9 +90,9 @@ absl::StatusOr<FoundCheckpoint> FindOwnNewestValid(const std::string& job_folder
   if (absl::IsNotFound(scan.status())) return FoundCheckpoint{};
   RETURN_IF_ERROR(scan.status());
   KeepRun(self.job_uid, self.epoch.value(), &scan->candidates);
-  // A manifest that cannot be read does not show whose it is.
+  // A damaged manifest may not show whose it is.
   if (scan->candidates.empty()) return FoundCheckpoint{};
-  return TakeFirstValid(job_folder, *std::move(scan), check, /*rename=*/true);
+  return TakeFirstValid(job_folder, *std::move(scan), check, self.job_uid);
 }
 
 }  // namespace stretto

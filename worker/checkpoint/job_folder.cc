@@ -140,6 +140,17 @@ absl::StatusOr<Manifest> ReadManifest(const std::string& folder) {
   return ParseManifest(text, path);
 }
 
+std::string RunOfDamaged(const std::string& folder) {
+  const absl::StatusOr<std::string> text = ReadFile(absl::StrCat(folder, "/", kManifestName));
+  if (!text.ok()) return "";
+  // The first is that of the checkpoint itself; that of its parent comes later.
+  const std::string field = "\"job_uid\": \"";
+  const size_t at = text->find(field);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + field.size(), end = text->find('"', begin);
+  return end == std::string::npos ? "" : text->substr(begin, end - begin);
+}
+
 absl::Status CheckSizes(const std::string& folder, const Manifest& manifest) {
   for (const auto* files : {&manifest.files, &manifest.attachments}) {
     for (const FileRecord& file : *files) RETURN_IF_ERROR(CheckSize(folder, file));

@@ -54,6 +54,8 @@ absl::StatusOr<std::string> PutAside(const std::string& job_folder, const std::s
 
 // Errors: NotFound (no manifest), those of ParseManifest and of ErrnoStatus.
 absl::StatusOr<Manifest> ReadManifest(const std::string& folder);
+// Returns the uid of the run that a manifest which cannot be parsed names; empty if it names none.
+std::string RunOfDamaged(const std::string& folder);
 // Returns DataLoss if a file of the manifest is missing or has another size.
 absl::Status CheckSizes(const std::string& folder, const Manifest& manifest);
 // Calls both.

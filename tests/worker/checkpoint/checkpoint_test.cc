@@ -355,6 +355,7 @@ struct Damage {
   const char* name;
   void (*apply)(const std::string& folder);
   const char* message;
+  bool shows_run = true;
 };
 
 class DamagedCheckpointTest : public CheckpointTest, public testing::WithParamInterface<Damage> {};
@@ -373,17 +374,21 @@ TEST_P(DamagedCheckpointTest, IsQuarantinedAndTheOneBeforeIsUsed) {
   EXPECT_THAT(found->bad, ElementsAre(AllOf(HasSubstr(bad + ": "), HasSubstr(GetParam().message))));
   EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010", "step-00000020"));
 
+  // Its own run renames it, if it shows whose it is.
+  const std::string name = "step-00000020" + std::string(GetParam().shows_run ? ".bad-1" : "");
   found = FindOwnNewestValid(job_, {Epoch(2), kRun});
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->folder, good);
-  EXPECT_THAT(found->bad,
-              ElementsAre(AllOf(HasSubstr(bad + ".bad-1: "), HasSubstr(GetParam().message))));
-  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010", "step-00000020.bad-1"));
+  EXPECT_THAT(found->bad, ElementsAre(AllOf(HasSubstr(job_ + "/" + name + ": "),
+                                            HasSubstr(GetParam().message))));
+  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010", name));
 
-  GetParam().apply(Save(20, 2));
+  // A new checkpoint of that step leaves it to a human in either case.
+  const std::string again = Save(20, 2);
+  const std::string aside = GetParam().shows_run ? name : "step-00000020.of-unknown-1";
+  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010", "step-00000020", aside));
+  GetParam().apply(again);
   EXPECT_EQ(FindOwnNewestValid(job_, {Epoch(3), kRun})->folder, good);
-  EXPECT_THAT(Names(),
-              UnorderedElementsAre("step-00000010", "step-00000020.bad-1", "step-00000020.bad-2"));
 }
 
 void Replace(const std::string& path, const std::string& from, const std::string& to) {
@@ -416,10 +421,13 @@ const Damage kDamages[] = {
      [](const std::string& folder) { fs::resize_file(folder + "/note.json", 3); },
      "note.json: size: found 3"},
     {"MissingManifest", [](const std::string& folder) { fs::remove(folder + "/manifest.json"); },
-     "manifest.json"},
+     "manifest.json", /*shows_run=*/false},
     {"TornManifest",
      [](const std::string& folder) { fs::resize_file(folder + "/manifest.json", 200); },
      "manifest.json: found 200 bytes that are not JSON"},
+    {"EmptyManifest",
+     [](const std::string& folder) { fs::resize_file(folder + "/manifest.json", 0); },
+     "manifest.json", /*shows_run=*/false},
     {"WrongSha256",
      [](const std::string& folder) {
        const std::string path = folder + "/manifest.json";

@@ -153,6 +153,26 @@ TEST_F(LineageTest, AnUnreadableManifestThatMayBeAnothersIsLeft) {
   EXPECT_THAT(Names(), ElementsAre("step-00000010"));
 }
 
+// An attempt passes over what it cannot read, and renames only what is shown to be its own.
+TEST_F(LineageTest, DamagedCheckpointsOfAnotherRunKeepTheirNames) {
+  ASSERT_EQ(Save(kNew, 1, 10), absl::OkStatus());
+  ASSERT_EQ(Save(kNew, 1, 20), absl::OkStatus());
+  // It resumed from ours, so it names our run too.
+  ASSERT_EQ(Save(kOld, 1, 30, 0, ParentState{kNew, 1, 20}), absl::OkStatus());
+  ASSERT_EQ(Save(kOld, 1, 40), absl::OkStatus());
+  for (const char* name : {"step-00000020", "step-00000030"}) Edit(name, "\"seed\": 0", "");
+  fs::remove(job_ + "/step-00000040/manifest.json");
+  const auto found = FindOwnNewestValid(job_, {Epoch(2), kNew});
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->folder, job_ + "/step-00000010");
+  EXPECT_EQ(found->bad.size(), 3u);
+  EXPECT_THAT(Names(), UnorderedElementsAre("step-00000010", "step-00000020.bad-1", "step-00000030",
+                                            "step-00000040"));
+  // Nor is one removed that is in the way.
+  ASSERT_EQ(Save(kNew, 2, 40, 1), absl::OkStatus());
+  EXPECT_THAT(Names(), testing::IsSupersetOf({"step-00000040.of-unknown-1", "step-00000040"}));
+}
+
 TEST_F(LineageTest, AFolderThatIsNotThereHasNone) {
   EXPECT_EQ(Own(kNew, 1), "");
   EXPECT_EQ(FindNewestValid(job_).status().code(), absl::StatusCode::kNotFound);
